@@ -1,0 +1,96 @@
+/**
+ * The one table of errors that a client can see. A code stands for one `type`, one HTTP status
+ * and one meaning; `detail` is written where the error is raised and says what to do about it.
+ * Sources: interface description, section 7; docs/COMPATIBILITY.md, "Errors".
+ */
+
+export const ERROR_CODES = {
+  invalid_payload: { status: 400, type: 'validation_error' },
+  no_data: { status: 400, type: 'validation_error' },
+  invalid_project: { status: 400, type: 'validation_error' },
+  invalid_input: { status: 400, type: 'validation_error' },
+  required: { status: 400, type: 'validation_error' },
+  parse_error: { status: 400, type: 'invalid_request' },
+  bad_request: { status: 400, type: 'invalid_request' },
+  missing_api_key: { status: 401, type: 'authentication_error' },
+  invalid_api_key: { status: 401, type: 'authentication_error' },
+  invalid_personal_api_key: { status: 401, type: 'authentication_error' },
+  not_authenticated: { status: 401, type: 'authentication_error' },
+  authentication_failed: { status: 401, type: 'authentication_error' },
+  permission_denied: { status: 403, type: 'authentication_error' },
+  not_found: { status: 404, type: 'invalid_request' },
+  method_not_allowed: { status: 405, type: 'invalid_request' },
+  request_too_large: { status: 413, type: 'client_error' },
+  unsupported_media_type: { status: 415, type: 'invalid_request' },
+  throttled: { status: 429, type: 'throttled_error' },
+  error: { status: 500, type: 'server_error' },
+  server_error: { status: 503, type: 'server_error' },
+} as const satisfies Record<string, { readonly status: number; readonly type: string }>
+
+/** Every code that an error body can carry. */
+export type ErrorCode = keyof typeof ERROR_CODES
+
+/** The JSON body of an error: all four keys, always. Interface description, section 7. */
+export interface ErrorBody {
+  readonly type: string
+  readonly code: ErrorCode
+  readonly detail: string
+  readonly attr: string | null
+}
+
+/**
+ * An expected refusal. Raised in `wire/`, `ingest/`, `store/` and `http/`; turned into an answer in
+ * exactly one place, `http/respond.ts`. A class survives no thread boundary: send `toBody()` and
+ * rebuild with `fromBody()`.
+ */
+export class ServiceError extends Error {
+  readonly code: ErrorCode
+  /** The field that is at fault, or null. */
+  readonly attr: string | null
+  /** Seconds after which trying again makes sense (header `Retry-After`), or null. */
+  readonly retryAfterSeconds: number | null
+
+  constructor(
+    code: ErrorCode,
+    detail: string,
+    options: { attr?: string; retryAfterSeconds?: number; cause?: unknown } = {},
+  ) {
+    super(detail, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'ServiceError'
+    this.code = code
+    this.attr = options.attr ?? null
+    this.retryAfterSeconds = options.retryAfterSeconds ?? null
+  }
+
+  get status(): number {
+    return ERROR_CODES[this.code].status
+  }
+
+  toBody(): ErrorBody {
+    return { type: ERROR_CODES[this.code].type, code: this.code, detail: this.message, attr: this.attr }
+  }
+
+  /** Rebuilds an error that crossed a thread boundary as its body. */
+  static fromBody(body: ErrorBody): ServiceError {
+    return new ServiceError(body.code, body.detail, body.attr === null ? {} : { attr: body.attr })
+  }
+}
+
+/** A wrong setting or a wrong use of the command line: exit code 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+/**
+ * A failed command or a store that cannot be opened: the message is for the operator, in one line.
+ * `exitCode` is 1 for a failure, 3 for a check that found problems, 78 for damaged data.
+ */
+export class OperatorError extends Error {
+  override readonly name = 'OperatorError'
+  readonly exitCode: 1 | 3 | 78
+
+  constructor(message: string, options: { exitCode?: 1 | 3 | 78; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.exitCode = options.exitCode ?? 1
+  }
+}

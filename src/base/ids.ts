@@ -1,0 +1,91 @@
+/**
+ * UUIDs as 16 bytes and as text. Version 7 (RFC 9562) for what the server names, version 5 for what
+ * must come out the same every time.
+ */
+import { createHash, randomFillSync } from 'node:crypto'
+
+const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(16).padStart(2, '0'),
+)
+const HEX_VALUES = hexValues()
+const POOL = Buffer.allocUnsafe(16 * 1024)
+let poolOffset = POOL.length
+
+/** Writes a version 7 UUID for a time into `target` at `offset` (16 bytes). */
+export function writeUuidV7(target: Uint8Array, offset: number, timeMs: number): void {
+  if (poolOffset === POOL.length) {
+    randomFillSync(POOL)
+    poolOffset = 0
+  }
+  target.set(POOL.subarray(poolOffset, poolOffset + 16), offset)
+  poolOffset += 16
+  let rest = Math.max(0, Math.floor(timeMs))
+  for (let index = 5; index >= 0; index--) {
+    target[offset + index] = rest % 256
+    rest = Math.floor(rest / 256)
+  }
+  target[offset + 6] = 0x70 | ((target[offset + 6] ?? 0) & 0x0f)
+  target[offset + 8] = 0x80 | ((target[offset + 8] ?? 0) & 0x3f)
+}
+
+/** A version 7 UUID for a time, as lower-case text with hyphens. */
+export function uuidV7(timeMs: number): string {
+  const bytes = new Uint8Array(16)
+  writeUuidV7(bytes, 0, timeMs)
+  return formatUuid(bytes, 0)
+}
+
+/** The version 5 UUID of a text in a namespace (text form), as text. */
+export function uuidV5(namespace: string, name: string): string {
+  const namespaceBytes = parseUuid(namespace)
+  if (namespaceBytes === null) throw new TypeError('the namespace is not a UUID')
+  const digest = createHash('sha1').update(namespaceBytes).update(name, 'utf8').digest()
+  digest[6] = 0x50 | ((digest[6] ?? 0) & 0x0f)
+  digest[8] = 0x80 | ((digest[8] ?? 0) & 0x3f)
+  return formatUuid(digest, 0)
+}
+
+/** The text of 16 bytes at `offset`. */
+export function formatUuid(bytes: Uint8Array, offset: number): string {
+  let text = ''
+  for (let index = 0; index < 16; index++) {
+    if (index === 4 || index === 6 || index === 8 || index === 10) text += '-'
+    text += HEX[bytes[offset + index] ?? 0]
+  }
+  return text
+}
+
+/**
+ * The 16 bytes of a UUID in any of the forms that clients send: with hyphens, 32 hex digits, in
+ * braces, or as `urn:uuid:`; any case, any version. Null for anything else.
+ * Source: docs/COMPATIBILITY.md, "uuid".
+ */
+export function parseUuid(text: string): Uint8Array | null {
+  let body = text
+  if (body.length === 38 && body.startsWith('{') && body.endsWith('}')) body = body.slice(1, -1)
+  else if (body.length === 45 && body.slice(0, 9).toLowerCase() === 'urn:uuid:') body = body.slice(9)
+  const isHyphenated = body.length === 36
+  if (!isHyphenated && body.length !== 32) return null
+  const bytes = new Uint8Array(16)
+  let position = 0
+  for (let index = 0; index < 16; index++) {
+    if (isHyphenated && (index === 4 || index === 6 || index === 8 || index === 10)) {
+      if (body.charCodeAt(position++) !== 0x2d) return null
+    }
+    const high = HEX_VALUES[body.charCodeAt(position++)] ?? -1
+    const low = HEX_VALUES[body.charCodeAt(position++)] ?? -1
+    if (high < 0 || low < 0) return null
+    bytes[index] = high * 16 + low
+  }
+  return bytes
+}
+
+function hexValues(): Int8Array {
+  const values = new Int8Array(256).fill(-1)
+  for (let digit = 0; digit < 10; digit++) values[0x30 + digit] = digit
+  for (let digit = 0; digit < 6; digit++) {
+    values[0x41 + digit] = 10 + digit
+    values[0x61 + digit] = 10 + digit
+  }
+  return values
+}

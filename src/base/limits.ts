@@ -1,0 +1,25 @@
+/**
+ * Limits that are not settings. Each has a name, a unit and, beside it, what is answered beyond it.
+ * Sources: ingestion rules in docs/COMPATIBILITY.md, "Limits".
+ */
+
+/** Nesting of containers in a JSON body, the root counting as 1. Deeper: 400 `invalid_payload`. */
+export const JSON_DEPTH_MAX = 128
+/** UTF-16 units of an event name. Longer: cut. */
+export const EVENT_NAME_UNITS_MAX = 200
+/** Code points of a distinct_id. Longer: cut. */
+export const DISTINCT_ID_POINTS_MAX = 200
+/** Characters of a project or personal key. Longer: 401 `invalid_api_key`. */
+export const KEY_CHARACTERS_MAX = 64
+/** How far ahead of the server's clock a timestamp may lie. Beyond: the arrival time is taken, with a warning. */
+export const FUTURE_TIMESTAMP_MS_MAX = 23 * 60 * 60 * 1000
+/** Group types of a project. A further one: ignored. */
+export const GROUP_TYPES_MAX = 5
+/** Events of one page of a list. More: 400 `invalid_input`. */
+export const PAGE_EVENTS_MAX = 1000
+/** Events of one page when the request names no limit. */
+export const PAGE_EVENTS_DEFAULT = 100
+/** Decoded bytes up to which a body is checked on the front; larger ones are checked in the pool. */
+export const FRONT_BODY_BYTES_MAX = 128 * 1024
+/** Bytes of request line and headers (read by uWebSockets.js from UWS_HTTP_MAX_HEADERS_SIZE). Beyond: 431. */
+export const HEADER_BYTES_MAX = 65_536

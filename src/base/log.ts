@@ -1,0 +1,20 @@
+/** The only door to pino. Nothing here ever sees a body, a key or an address of a person. */
+import { type Logger as PinoLogger, pino } from 'pino'
+import pretty from 'pino-pretty'
+
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+export const LOG_FORMATS = ['json', 'pretty'] as const
+export type LogFormat = (typeof LOG_FORMATS)[number]
+
+/** A structured logger: `log.info({ field }, 'message')`. */
+export type Logger = PinoLogger
+
+/** Creates the logger of a process: JSON lines on stdout, or readable lines on a terminal. */
+export function createLogger(options: { level: LogLevel; format: LogFormat }): Logger {
+  const base = { level: options.level, base: null }
+  if (options.format === 'pretty') {
+    return pino(base, pretty({ colorize: process.stdout.isTTY, sync: true, ignore: 'pid,hostname' }))
+  }
+  return pino(base, pino.destination({ dest: 1, sync: true }))
+}

@@ -1,0 +1,79 @@
+/** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
+
+/** One stored event as a reader sees it. Source: docs/COMPATIBILITY.md, "Stored events". */
+export interface EventView {
+  /** Position in the project's order of arrival, from 1. */
+  readonly id: number
+  readonly uuid: string
+  readonly event: string
+  readonly distinct_id: string
+  /** ISO 8601, UTC, milliseconds. */
+  readonly timestamp: string
+  readonly created_at: string
+  readonly properties: Readonly<Record<string, unknown>>
+  readonly person: PersonSummary | null
+  readonly person_id: string
+  readonly person_mode: string
+  readonly elements_chain: string
+  readonly historical_migration?: true
+}
+
+/** The person who owns an event at the time of reading. */
+export interface PersonSummary {
+  readonly uuid: string
+  readonly distinct_ids: readonly string[]
+  readonly properties: Readonly<Record<string, unknown>>
+  readonly is_identified: boolean
+  readonly created_at: string
+}
+
+/** A test on one event property; see docs/COMPATIBILITY.md, "Property filters". */
+export interface PropertyFilter {
+  readonly key: string
+  readonly value?: unknown
+  readonly operator?: string
+  readonly type?: string
+}
+
+/** A page of events, newest timestamp first; ties: latest arrival first. */
+export interface EventListQuery {
+  readonly projectId: number
+  readonly distinctId?: string
+  readonly personId?: string
+  readonly event?: string
+  /** Only events with a later timestamp, milliseconds. */
+  readonly afterMs?: number
+  /** Only events with an earlier timestamp, milliseconds. */
+  readonly beforeMs?: number
+  readonly properties?: readonly PropertyFilter[]
+  readonly limit: number
+  /** Continue behind this event; from `nextCursor` of the page before. */
+  readonly cursor?: EventCursor
+}
+
+/** The last event of a page. Later arrivals never move what lies behind it. */
+export interface EventCursor {
+  readonly timestampMs: number
+  readonly id: number
+}
+
+export interface EventPage {
+  readonly results: readonly EventView[]
+  readonly nextCursor: EventCursor | null
+}
+
+/** One line of the warnings log. */
+export interface WarningView {
+  readonly type: string
+  readonly timestamp: string
+  readonly details: Readonly<Record<string, unknown>>
+  /** Occurrences of this type and key that this line stands for. */
+  readonly count: number
+}
+
+/** Reads that the front hands to the pool. */
+export interface EventQueries {
+  listEvents(query: EventListQuery): Promise<EventPage>
+  getEvent(projectId: number, uuid: string): Promise<EventView | null>
+  listWarnings(projectId: number, limit: number): Promise<readonly WarningView[]>
+}

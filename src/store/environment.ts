@@ -1,0 +1,83 @@
+/**
+ * The only door to LMDB. Every environment is a folder below the data directory with `data.mdb` and
+ * `lock.mdb` in it; every key and every value is bytes, laid out by the file that owns the table.
+ *
+ * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction that
+ * returned is on the disk. Measured reasons: docs/ARCHITECTURE.md, "Durability".
+ */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Database, open, type RootDatabase } from 'lmdb'
+
+/** A table: bytes to bytes, ordered by key. */
+export type Table = Database<Buffer, Buffer>
+
+/** Address space reserved for one environment. It costs no memory and no disk. */
+const MAP_BYTES = 256 * 1024 ** 3
+const TABLES_MAX = 32
+const READERS_MAX = 254
+
+export interface EnvironmentOptions {
+  /** Folder that holds all environments. */
+  readonly dataDir: string
+  /** Folder of this one: `log`, `events` or `flags`. */
+  readonly name: string
+  readonly tables: readonly string[]
+  readonly isReadOnly?: boolean
+  /** True: a transaction returns once it is visible, and reaches the disk a moment later. */
+  readonly isFlushDeferred?: boolean
+}
+
+/** An open environment. One per thread and folder; close it before the thread ends. */
+export class Environment {
+  readonly #root: RootDatabase<Buffer, Buffer>
+  readonly #tables = new Map<string, Table>()
+
+  constructor(options: EnvironmentOptions) {
+    const path = join(options.dataDir, options.name)
+    if (options.isReadOnly !== true) mkdirSync(path, { recursive: true, mode: 0o700 })
+    this.#root = open<Buffer, Buffer>({
+      path,
+      noSubdir: false,
+      mapSize: MAP_BYTES,
+      maxDbs: TABLES_MAX,
+      maxReaders: READERS_MAX,
+      overlappingSync: options.isFlushDeferred === true,
+      readOnly: options.isReadOnly === true,
+      cache: false,
+      encoding: 'binary',
+      keyEncoding: 'binary',
+    })
+    for (const name of options.tables) {
+      this.#tables.set(
+        name,
+        this.#root.openDB(name, { encoding: 'binary', keyEncoding: 'binary', cache: false }),
+      )
+    }
+  }
+
+  table(name: string): Table {
+    const table = this.#tables.get(name)
+    if (table === undefined) throw new TypeError(`no table ${name} was opened`)
+    return table
+  }
+
+  /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what LMDB throws. */
+  write<T>(action: () => T): T {
+    return this.#root.transactionSync(action)
+  }
+
+  /** Lets reads of this thread see what others have committed since the last read. */
+  refresh(): void {
+    this.#root.resetReadTxn()
+  }
+
+  /** Clears the slots of readers whose process is gone; returns how many there were. */
+  clearDeadReaders(): number {
+    return this.#root.readerCheck()
+  }
+
+  async close(): Promise<void> {
+    await this.#root.close()
+  }
+}
