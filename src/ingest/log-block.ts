@@ -1,0 +1,255 @@
+/**
+ * The bytes of the log: what is durable when a request is answered 200. A block holds the accepted
+ * requests of one commit, a record holds one request: its project, its times and its events as the
+ * client wrote them, each already cut out and with its uuid decided, so that processing the same block
+ * again gives the same events.
+ *
+ * All numbers are little-endian.
+ *
+ *   block   magic u32 "TNL1" | crc32 u32 of all that follows | records u32 | events u32 | records...
+ *   record  bytes u32 (of the whole record) | project u32 | flags u32 | events u32
+ *           | arrived at f64 ms | sent at f64 ms (NaN: none) | body start u32 | body bytes u32
+ *           | address bytes u16 | reserved u16
+ *           | table, 24 bytes an event: offset u32, length u32 (top bit: the uuid is the client's), uuid
+ *           | address (ASCII) | body (UTF-8 JSON)
+ *
+ * Offsets in the table count from where the body began in the request; subtract `body start`.
+ */
+import { crc32 } from 'node:zlib'
+import { writeUuidV7 } from '../base/ids.ts'
+import { HAS_CLIENT_UUID, TABLE_ENTRY_BYTES } from './scanner/scanner.ts'
+
+const MAGIC = 0x314c4e54
+const BLOCK_HEADER_BYTES = 16
+const RECORD_HEADER_BYTES = 44
+const LENGTH_MASK = 0x7fffffff
+const CRC_START = 8
+
+/** The batch was marked as an import of old events by its sender. */
+export const RECORD_HISTORICAL = 1
+/** The request carried a send time that could not be read. */
+export const RECORD_INVALID_SENT_AT = 2
+/** The project stores no addresses. */
+export const RECORD_IP_ANONYMIZED = 4
+
+/** What a record says about its request. */
+export interface RecordHeader {
+  readonly projectId: number
+  /** RECORD_* bits. */
+  readonly flags: number
+  readonly arrivedAtMs: number
+  /** NaN when the client gave no send time. */
+  readonly sentAtMs: number
+  /** The sender's address, ASCII, at most 64 characters. */
+  readonly address: string
+}
+
+/** Where the events of a record come from: a scanner, or events that were parsed and repaired. */
+export interface RecordEvents {
+  readonly eventCount: number
+  readonly eventsStart: number
+  readonly eventsEnd: number
+  copyTable(target: Buffer, targetStart: number): void
+  copyBody(target: Buffer, targetStart: number, start: number, end: number): void
+}
+
+/** A block that is being filled. It grows; `finish` hands its bytes out and makes it unusable. */
+export class LogBlockWriter {
+  #bytes: Buffer
+  #length = BLOCK_HEADER_BYTES
+  #recordCount = 0
+  #eventCount = 0
+
+  /** `buffer`: memory to fill, at least 64 bytes; it is replaced by a larger one when it is full. */
+  constructor(buffer: Buffer) {
+    this.#bytes = buffer
+  }
+
+  get bytes(): number {
+    return this.#length
+  }
+
+  get recordCount(): number {
+    return this.#recordCount
+  }
+
+  get eventCount(): number {
+    return this.#eventCount
+  }
+
+  /** Adds one request; returns the bytes that it took. Events without a client's uuid get one of version 7. */
+  add(header: RecordHeader, events: RecordEvents): number {
+    const count = events.eventCount
+    const bodyStart = events.eventsStart
+    const bodyBytes = events.eventsEnd - bodyStart
+    const start = this.#length
+    const tableStart = start + RECORD_HEADER_BYTES
+    const addressStart = tableStart + count * TABLE_ENTRY_BYTES
+    const bodyOffset = addressStart + header.address.length
+    const end = bodyOffset + bodyBytes
+    if (end > this.#bytes.length) this.#grow(end)
+    const bytes = this.#bytes
+    bytes.writeUInt32LE(end - start, start)
+    bytes.writeUInt32LE(header.projectId, start + 4)
+    bytes.writeUInt32LE(header.flags, start + 8)
+    bytes.writeUInt32LE(count, start + 12)
+    bytes.writeDoubleLE(header.arrivedAtMs, start + 16)
+    bytes.writeDoubleLE(header.sentAtMs, start + 24)
+    bytes.writeUInt32LE(bodyStart, start + 32)
+    bytes.writeUInt32LE(bodyBytes, start + 36)
+    bytes.writeUInt16LE(header.address.length, start + 40)
+    bytes.writeUInt16LE(0, start + 42)
+    events.copyTable(bytes, tableStart)
+    nameEvents(bytes, tableStart, addressStart, header.arrivedAtMs)
+    bytes.write(header.address, addressStart, 'latin1')
+    events.copyBody(bytes, bodyOffset, bodyStart, events.eventsEnd)
+    this.#length = end
+    this.#recordCount++
+    this.#eventCount += count
+    return end - start
+  }
+
+  /** The finished block, without its checksum: `seal` adds that on the thread that writes the log. */
+  finish(): Buffer {
+    this.#bytes.writeUInt32LE(MAGIC, 0)
+    this.#bytes.writeUInt32LE(0, 4)
+    this.#bytes.writeUInt32LE(this.#recordCount, 8)
+    this.#bytes.writeUInt32LE(this.#eventCount, 12)
+    return this.#bytes.subarray(0, this.#length)
+  }
+
+  #grow(bytes: number): void {
+    let size = this.#bytes.length * 2
+    while (size < bytes) size *= 2
+    const larger = Buffer.allocUnsafeSlow(size)
+    this.#bytes.copy(larger, 0, 0, this.#length)
+    this.#bytes = larger
+  }
+}
+
+/** Writes the checksum of a finished block into it. Linear, about 0.2 ms a megabyte. */
+export function seal(block: Buffer): void {
+  block.writeUInt32LE(crc32(block.subarray(CRC_START)), 4)
+}
+
+/** One record of a block that is being read; its buffer is only valid while the block is. */
+export interface LogRecord {
+  readonly projectId: number
+  readonly flags: number
+  readonly eventCount: number
+  readonly arrivedAtMs: number
+  readonly sentAtMs: number
+  readonly address: string
+  /** The block's bytes. */
+  readonly bytes: Buffer
+  /** Offset of the event table in `bytes`. */
+  readonly tableStart: number
+  /** What to add to an offset of the table to get an offset in `bytes`. */
+  readonly bodyShift: number
+}
+
+/** Counts of a block, read from its header. */
+export function blockCounts(block: Buffer): { records: number; events: number } {
+  return { records: block.readUInt32LE(8), events: block.readUInt32LE(12) }
+}
+
+/**
+ * The records of a block in order. Throws when magic, checksum or lengths do not fit: nothing of a
+ * damaged block is ever taken for an event.
+ */
+export function readBlock(block: Buffer): readonly LogRecord[] {
+  if (block.length < BLOCK_HEADER_BYTES || block.readUInt32LE(0) !== MAGIC) {
+    throw new RangeError('the log block does not begin with its mark')
+  }
+  if (block.readUInt32LE(4) !== crc32(block.subarray(CRC_START))) {
+    throw new RangeError('the log block does not match its checksum')
+  }
+  const records: LogRecord[] = []
+  let position = BLOCK_HEADER_BYTES
+  while (position < block.length) {
+    const recordBytes = block.readUInt32LE(position)
+    const eventCount = block.readUInt32LE(position + 12)
+    const tableStart = position + RECORD_HEADER_BYTES
+    const addressStart = tableStart + eventCount * TABLE_ENTRY_BYTES
+    const bodyOffset = addressStart + block.readUInt16LE(position + 40)
+    records.push({
+      projectId: block.readUInt32LE(position + 4),
+      flags: block.readUInt32LE(position + 8),
+      eventCount,
+      arrivedAtMs: block.readDoubleLE(position + 16),
+      sentAtMs: block.readDoubleLE(position + 24),
+      address: block.toString('latin1', addressStart, bodyOffset),
+      bytes: block,
+      tableStart,
+      bodyShift: bodyOffset - block.readUInt32LE(position + 32),
+    })
+    position += recordBytes
+  }
+  return records
+}
+
+/** Where event `index` of a record begins in its bytes. */
+export function eventStart(record: LogRecord, index: number): number {
+  return record.bytes.readUInt32LE(record.tableStart + index * TABLE_ENTRY_BYTES) + record.bodyShift
+}
+
+/** How many bytes event `index` of a record has. */
+export function eventBytes(record: LogRecord, index: number): number {
+  return record.bytes.readUInt32LE(record.tableStart + index * TABLE_ENTRY_BYTES + 4) & LENGTH_MASK
+}
+
+/** Offset in the record's bytes of the 16 bytes of the uuid of event `index`. */
+export function eventUuidOffset(record: LogRecord, index: number): number {
+  return record.tableStart + index * TABLE_ENTRY_BYTES + 8
+}
+
+/** True when the uuid of event `index` is the client's own. */
+export function hasClientUuid(record: LogRecord, index: number): boolean {
+  const word = record.bytes.readUInt32LE(record.tableStart + index * TABLE_ENTRY_BYTES + 4)
+  return word >= HAS_CLIENT_UUID
+}
+
+/** Events that were parsed: written again as JSON, one behind the other, with a table like a scanner's. */
+export class ParsedEvents implements RecordEvents {
+  readonly eventsStart = 0
+  readonly #body: Buffer
+  readonly #table: Buffer
+
+  /** `texts`: the JSON of each event; `uuids`: the 16 bytes of each client uuid, or null. */
+  constructor(texts: readonly string[], uuids: readonly (Uint8Array | null)[]) {
+    this.#body = Buffer.from(texts.join(''))
+    this.#table = Buffer.alloc(texts.length * TABLE_ENTRY_BYTES)
+    let offset = 0
+    for (const [index, text] of texts.entries()) {
+      const entry = index * TABLE_ENTRY_BYTES
+      const length = Buffer.byteLength(text)
+      const uuid = uuids[index] ?? null
+      this.#table.writeUInt32LE(offset, entry)
+      this.#table.writeUInt32LE(uuid === null ? length : length + HAS_CLIENT_UUID, entry + 4)
+      if (uuid !== null) this.#table.set(uuid, entry + 8)
+      offset += length
+    }
+  }
+
+  get eventCount(): number {
+    return this.#table.length / TABLE_ENTRY_BYTES
+  }
+
+  get eventsEnd(): number {
+    return this.#body.length
+  }
+
+  copyTable(target: Buffer, targetStart: number): void {
+    this.#table.copy(target, targetStart)
+  }
+
+  copyBody(target: Buffer, targetStart: number, start: number, end: number): void {
+    this.#body.copy(target, targetStart, start, end)
+  }
+}
+
+function nameEvents(bytes: Buffer, tableStart: number, tableEnd: number, timeMs: number): void {
+  for (let entry = tableStart; entry < tableEnd; entry += TABLE_ENTRY_BYTES) {
+    if ((bytes[entry + 7] ?? 0) < 0x80) writeUuidV7(bytes, entry + 8, timeMs)
+  }
+}

@@ -1,0 +1,13 @@
+/** The part of WebAssembly that we use; the `es2023` library does not declare it. */
+declare namespace WebAssembly {
+  class Module {
+    constructor(bytes: Uint8Array)
+  }
+  class Instance {
+    readonly exports: Record<string, unknown>
+    constructor(module: Module)
+  }
+  interface Memory {
+    readonly buffer: ArrayBuffer
+  }
+}

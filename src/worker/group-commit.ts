@@ -1,0 +1,199 @@
+/**
+ * Group commit: all requests that arrive while one commit is on its way to the disk share the next one.
+ * There is no timer: an idle server commits at once, a busy one commits larger batches.
+ *
+ * A request is answered exactly once: with success when its bytes are durable, or with 503.
+ */
+import type { Clock } from '../base/clock.ts'
+import { ServiceError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../ingest/log-block.ts'
+import type { WorkerPool } from './pool.ts'
+import type { AppendResult, BlockBuffer } from './tasks.ts'
+
+/** Memory of one block; a block that outgrows it gets memory of its own. */
+const BLOCK_BUFFER_BYTES = 1024 * 1024
+/** Buffers kept for reuse. */
+const SPARE_BUFFERS_MAX = 4
+/** A commit that takes longer leaves its requests with 503 and unknown outcome. */
+const COMMIT_MS_MAX = 10_000
+const RETRY_AFTER_SECONDS = 5
+
+/** Someone who waits for an answer. */
+export interface AcknowledgeTarget {
+  /** Called exactly once: null when the request is durable, else what to answer. */
+  acknowledge(error: ServiceError | null): void
+}
+
+export interface GroupCommitOptions {
+  readonly pool: Pick<WorkerPool, 'append'>
+  readonly clock: Clock
+  readonly log: Logger
+  /** A commit failed: the log must not be written again by this process. */
+  readonly onFailure: (cause: unknown) => void
+  /** A commit is durable. */
+  readonly onCommit: (result: AppendResult) => void
+}
+
+/** Collects accepted requests and sees them to the disk. */
+export class GroupCommit {
+  readonly #options: GroupCommitOptions
+  readonly #spares: Buffer[] = []
+  #filling: LogBlockWriter
+  #finished: BlockBuffer[] = []
+  #waiting: AcknowledgeTarget[] = []
+  #waitingBytes = 0
+  #committingBytes = 0
+  #isCommitting = false
+  #isScheduled = false
+  #isFailed = false
+  #commitStartedAtMs = 0
+  #trimThrough = 0
+  #trimmed = 0
+  #idleCallbacks: (() => void)[] = []
+  readonly #commit: () => void
+
+  constructor(options: GroupCommitOptions) {
+    this.#options = options
+    this.#filling = new LogBlockWriter(this.#buffer())
+    this.#commit = () => {
+      this.#isScheduled = false
+      this.#startCommit()
+    }
+  }
+
+  /** Bytes that wait for the disk. */
+  get pendingBytes(): number {
+    return this.#waitingBytes + this.#committingBytes
+  }
+
+  /** False once a commit has failed, or while one takes too long. */
+  get isHealthy(): boolean {
+    return !this.#isFailed && this.commitAgeMs < COMMIT_MS_MAX
+  }
+
+  /** How long the commit that is on its way has taken so far; 0 when there is none. */
+  get commitAgeMs(): number {
+    return this.#isCommitting ? this.#options.clock.monotonic() - this.#commitStartedAtMs : 0
+  }
+
+  /** Adds one accepted request; its events are copied before this returns. */
+  add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): void {
+    const bytes = this.#filling.add(header, events)
+    this.#wait(target, bytes)
+  }
+
+  /** Adds a block that a thread of the pool has made of one large request. */
+  addBlock(block: BlockBuffer, target: AcknowledgeTarget): void {
+    this.#finished.push(block)
+    this.#wait(target, block.bytes)
+  }
+
+  /** Blocks up to this sequence are processed: the next commit removes them. */
+  trim(through: number): void {
+    this.#trimThrough = through
+    if (!this.#isCommitting && this.#waiting.length === 0) this.#schedule()
+  }
+
+  /** Resolves when nothing waits any more. */
+  drained(): Promise<void> {
+    if (!this.#isCommitting && this.#waiting.length === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#idleCallbacks.push(resolve))
+  }
+
+  #wait(target: AcknowledgeTarget, bytes: number): void {
+    if (this.#isFailed) {
+      target.acknowledge(notStored())
+      return
+    }
+    this.#waiting.push(target)
+    this.#waitingBytes += bytes
+    if (!this.#isCommitting) this.#schedule()
+  }
+
+  /** All requests that the sockets have ready are read before the commit starts. */
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(this.#commit)
+  }
+
+  #startCommit(): void {
+    if (this.#isCommitting || this.#isFailed) return
+    if (this.#waiting.length === 0 && this.#trimThrough <= this.#trimmed) return
+    const blocks = this.#finished
+    if (this.#filling.recordCount > 0) {
+      const bytes = this.#filling.finish()
+      // Blocks own their memory: it was allocated by `#buffer` or grown from it.
+      blocks.push({ buffer: bytes.buffer as ArrayBuffer, bytes: bytes.length })
+      this.#filling = new LogBlockWriter(this.#buffer())
+    }
+    const targets = this.#waiting
+    this.#finished = []
+    this.#waiting = []
+    this.#committingBytes = this.#waitingBytes
+    this.#waitingBytes = 0
+    this.#isCommitting = true
+    this.#commitStartedAtMs = this.#options.clock.monotonic()
+    this.#trimmed = this.#trimThrough
+    void this.#finish(blocks, targets)
+  }
+
+  async #finish(
+    blocks: readonly BlockBuffer[],
+    targets: readonly AcknowledgeTarget[],
+  ): Promise<void> {
+    let isAnswered = false
+    const deadline = setTimeout(() => {
+      isAnswered = true
+      this.#options.log.error({ requests: targets.length }, 'the log does not answer')
+      for (const target of targets) target.acknowledge(notStored())
+    }, COMMIT_MS_MAX)
+    try {
+      const result = await this.#options.pool.append(
+        { kind: 'append', blocks, trimThrough: this.#trimmed },
+        blocks.map((block) => block.buffer),
+      )
+      for (const buffer of result.buffers) this.#keep(buffer)
+      // New requests fill the next commit while these are being answered.
+      this.#isCommitting = false
+      this.#committingBytes = 0
+      if (this.#waiting.length > 0) this.#startCommit()
+      if (!isAnswered) for (const target of targets) target.acknowledge(null)
+      this.#options.onCommit(result)
+    } catch (cause) {
+      this.#isFailed = true
+      this.#isCommitting = false
+      this.#committingBytes = 0
+      const late = this.#waiting
+      this.#waiting = []
+      this.#waitingBytes = 0
+      if (!isAnswered) for (const target of targets) target.acknowledge(notStored(cause))
+      for (const target of late) target.acknowledge(notStored(cause))
+      this.#options.onFailure(cause)
+    } finally {
+      clearTimeout(deadline)
+    }
+    if (!this.#isCommitting && this.#waiting.length === 0) {
+      for (const callback of this.#idleCallbacks.splice(0)) callback()
+    }
+  }
+
+  #buffer(): Buffer {
+    return this.#spares.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BUFFER_BYTES)
+  }
+
+  #keep(buffer: ArrayBuffer): void {
+    if (buffer.byteLength === BLOCK_BUFFER_BYTES && this.#spares.length < SPARE_BUFFERS_MAX) {
+      this.#spares.push(Buffer.from(buffer))
+    }
+  }
+}
+
+function notStored(cause?: unknown): ServiceError {
+  return new ServiceError(
+    'server_error',
+    'The events could not be written to disk; send them again with the same uuids.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
+  )
+}

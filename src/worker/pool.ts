@@ -1,0 +1,142 @@
+/**
+ * The only door to Piscina. Three kinds of threads, because their work must not wait for each other:
+ * one that appends to the log (an acknowledgement waits for it), one that processes the log (at low
+ * priority: on a busy machine accepting comes first), and `workerThreads` for large bodies and reads.
+ *
+ * No task is ever aborted and no thread is ever terminated while it may hold LMDB: a terminated thread
+ * stops all writers of the process. They are closed by a task.
+ */
+import { Piscina } from 'piscina'
+import { ServiceError } from '../base/errors.ts'
+import type {
+  EventListQuery,
+  EventPage,
+  EventQueries,
+  EventView,
+  WarningView,
+} from '../query/events.ts'
+import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
+
+/** Tasks that may wait for a reading thread; a further one is refused with 503. */
+const QUEUE_TASKS_MAX = 256
+/** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
+const PROCESSING_NICENESS = 10
+const RETRY_AFTER_SECONDS = 2
+
+export interface PoolOptions {
+  readonly threads: ThreadSettings
+  /** Threads for large bodies and reads, at least 1. */
+  readonly workerThreads: number
+}
+
+/** The threads of the daemon. */
+export class WorkerPool implements EventQueries {
+  readonly #writer: Piscina
+  readonly #processor: Piscina
+  readonly #workers: Piscina
+
+  constructor(options: PoolOptions) {
+    // The sources run as .ts under a loader, and as .js from the build.
+    const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
+    const common = {
+      filename: new URL(`./worker${extension}`, import.meta.url).href,
+      workerData: options.threads,
+      concurrentTasksPerWorker: 1,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      recordTiming: false,
+    }
+    // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
+    // LMDB works on behind the task and needs the thread's event loop.
+    const atomics = options.threads.isFlushDeferred ? 'async' : 'sync'
+    this.#writer = new Piscina({ ...common, minThreads: 1, maxThreads: 1, atomics })
+    this.#processor = new Piscina({
+      ...common,
+      minThreads: 1,
+      maxThreads: 1,
+      atomics: 'async',
+      niceIncrement: PROCESSING_NICENESS,
+    })
+    this.#workers = new Piscina({
+      ...common,
+      minThreads: options.workerThreads,
+      maxThreads: options.workerThreads,
+      maxQueue: QUEUE_TASKS_MAX,
+      atomics: 'async',
+    })
+  }
+
+  /** Tasks that wait for a thread or run on one of the reading threads. */
+  get queueDepth(): number {
+    return this.#workers.queueSize
+  }
+
+  /** Runs a task on the thread that appends to the log. */
+  append(
+    task: Extract<Task, { kind: 'append' }>,
+    transferList: readonly ArrayBuffer[],
+  ): Promise<TaskResults['append']> {
+    return run(this.#writer, task, transferList)
+  }
+
+  /** Runs a task on the thread that processes the log. */
+  process(task: Extract<Task, { kind: 'process' }>): Promise<TaskResults['process']> {
+    return run(this.#processor, task)
+  }
+
+  /** Checks a large body. Refusals of the body come back as a result. */
+  check(
+    task: Extract<Task, { kind: 'check' }>,
+    transferList: readonly ArrayBuffer[],
+  ): Promise<TaskResults['check']> {
+    return this.#read(task, transferList)
+  }
+
+  listEvents(query: EventListQuery): Promise<EventPage> {
+    return this.#read({ kind: 'listEvents', query })
+  }
+
+  getEvent(projectId: number, uuid: string): Promise<EventView | null> {
+    return this.#read({ kind: 'getEvent', projectId, uuid })
+  }
+
+  listWarnings(projectId: number, limit: number): Promise<readonly WarningView[]> {
+    return this.#read({ kind: 'listWarnings', projectId, limit })
+  }
+
+  /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
+  async close(): Promise<void> {
+    const pools = [this.#writer, this.#processor, this.#workers]
+    await Promise.all(pools.flatMap((pool) => pool.threads.map(() => run(pool, { kind: 'close' }))))
+    await Promise.all(pools.map((pool) => pool.destroy()))
+  }
+
+  #read<Kind extends 'check' | 'listEvents' | 'getEvent' | 'listWarnings'>(
+    task: Extract<Task, { kind: Kind }>,
+    transferList: readonly ArrayBuffer[] = [],
+  ): Promise<TaskResults[Kind]> {
+    if (this.#workers.queueSize >= QUEUE_TASKS_MAX) {
+      return Promise.reject(
+        new ServiceError(
+          'server_error',
+          'Too many requests wait for a thread; try again shortly.',
+          {
+            retryAfterSeconds: RETRY_AFTER_SECONDS,
+          },
+        ),
+      )
+    }
+    return run(this.#workers, task, transferList)
+  }
+}
+
+async function run<Kind extends keyof TaskResults>(
+  pool: Piscina,
+  task: Extract<Task, { kind: Kind }>,
+  transferList: readonly ArrayBuffer[] = [],
+): Promise<TaskResults[Kind]> {
+  const answer: unknown = await pool.run(task, { transferList: [...transferList] })
+  // The answer is what the handler of this kind in worker.ts returned.
+  const typed = answer as TaskAnswer<Kind>
+  if ('refusal' in typed) throw ServiceError.fromBody(typed.refusal)
+  return typed.result
+}

@@ -1,0 +1,152 @@
+/**
+ * Keeps the processing thread busy while the log holds something that is not processed, and knows how
+ * far behind it is. It waits a little between stretches, so that a quiet server stores one segment for
+ * several requests instead of one for each.
+ */
+import type { Clock } from '../base/clock.ts'
+import type { WorkerPool } from './pool.ts'
+import type { ProcessResult } from './tasks.ts'
+
+/** How long one task may work before the front hears of its progress. */
+const TASK_BUDGET_MS = 500
+/** Pause before a stretch when the backlog is small: it bounds how late an event becomes visible. */
+const GATHER_MS = 60
+/** A backlog of that many events is worked on without a pause. */
+const GATHER_EVENTS_MAX = 8192
+/** Commits that arrive within this time are kept as one entry. */
+const ENTRY_SPAN_MS = 20
+
+export interface ProcessingLoopOptions {
+  readonly pool: Pick<WorkerPool, 'process'>
+  readonly clock: Clock
+  readonly onResult: (result: ProcessResult) => void
+  /** The processing thread failed in a way that no single event explains. */
+  readonly onFailure: (cause: unknown) => void
+}
+
+interface Waiting {
+  last: number
+  bytes: number
+  events: number
+  readonly arrivedAtMs: number
+}
+
+/** Drives the processing thread. */
+export class ProcessingLoop {
+  readonly #options: ProcessingLoopOptions
+  /** What was committed and is not processed, oldest first. */
+  #backlog: Waiting[] = []
+  #backlogBytes = 0
+  #backlogEvents = 0
+  #processed = 0
+  #isRunning = false
+  #isStopped = false
+  #hasUnknown = true
+  #timer: NodeJS.Timeout | undefined
+  #idleCallbacks: (() => void)[] = []
+
+  constructor(options: ProcessingLoopOptions) {
+    this.#options = options
+  }
+
+  /** Bytes in the log that are not processed, of those committed since the start. */
+  get backlogBytes(): number {
+    return this.#backlogBytes
+  }
+
+  /** Events in the log that are not processed, of those committed since the start. */
+  get backlogEvents(): number {
+    return this.#backlogEvents
+  }
+
+  /** Age of the oldest event that is not processed; 0 when there is none. */
+  get oldestAgeMs(): number {
+    const oldest = this.#backlog[0]
+    return oldest === undefined ? 0 : this.#options.clock.monotonic() - oldest.arrivedAtMs
+  }
+
+  /** Begins with what an earlier run has left in the log. */
+  start(): void {
+    this.#schedule(0)
+  }
+
+  /** A commit is durable: `last` is the sequence of its last block. */
+  committed(last: number, bytes: number, events: number): void {
+    const now = this.#options.clock.monotonic()
+    const newest = this.#backlog.at(-1)
+    if (newest !== undefined && now - newest.arrivedAtMs < ENTRY_SPAN_MS) {
+      newest.last = last
+      newest.bytes += bytes
+      newest.events += events
+    } else {
+      this.#backlog.push({ last, bytes, events, arrivedAtMs: now })
+    }
+    this.#backlogBytes += bytes
+    this.#backlogEvents += events
+    this.#schedule(this.#backlogEvents > GATHER_EVENTS_MAX ? 0 : GATHER_MS)
+  }
+
+  /** Resolves when everything is processed, or after `timeoutMs`; what is left stays in the log. */
+  async finish(timeoutMs: number): Promise<void> {
+    if (this.#backlog.length > 0 || this.#isRunning || this.#hasUnknown) {
+      this.#schedule(0)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, timeoutMs)
+        this.#idleCallbacks.push(() => {
+          clearTimeout(timer)
+          resolve()
+        })
+      })
+    }
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+    while (this.#isRunning) await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#isRunning || this.#isStopped) return
+    if (this.#timer !== undefined) {
+      if (delayMs > 0) return
+      clearTimeout(this.#timer)
+    }
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      void this.#run()
+    }, delayMs)
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true
+    let result: ProcessResult
+    try {
+      result = await this.#options.pool.process({ kind: 'process', budgetMs: TASK_BUDGET_MS })
+    } catch (cause) {
+      this.#isRunning = false
+      this.#isStopped = true
+      this.#options.onFailure(cause)
+      return
+    }
+    this.#isRunning = false
+    this.#hasUnknown = result.processed < result.last
+    this.#forget(result.processed)
+    this.#options.onResult(result)
+    if (this.#backlog.length > 0 || this.#hasUnknown) {
+      this.#schedule(this.#backlogEvents > GATHER_EVENTS_MAX || this.#hasUnknown ? 0 : GATHER_MS)
+      return
+    }
+    for (const callback of this.#idleCallbacks.splice(0)) callback()
+    if (!result.isIdle) this.#schedule(GATHER_MS)
+  }
+
+  #forget(processed: number): void {
+    this.#processed = processed
+    let index = 0
+    for (const entry of this.#backlog) {
+      if (entry.last > this.#processed) break
+      this.#backlogBytes -= entry.bytes
+      this.#backlogEvents -= entry.events
+      index++
+    }
+    this.#backlog.splice(0, index)
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * What the front asks of the pool's threads, and what comes back. Bytes travel as transferred
+ * ArrayBuffers; nothing here holds an event as an object.
+ */
+import type { ErrorBody } from '../base/errors.ts'
+import type { CaptureRequest } from '../ingest/accept.ts'
+import type { DropReason } from '../ingest/types.ts'
+import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
+
+/** What every thread is told when it starts. */
+export interface ThreadSettings {
+  readonly dataDir: string
+  /** `--durability commit`. */
+  readonly isFlushDeferred: boolean
+  readonly decodedBytesMax: number
+  readonly propertiesBytesMax: number
+}
+
+/** Memory that holds a finished block in its first `bytes` bytes. */
+export interface BlockBuffer {
+  readonly buffer: ArrayBuffer
+  readonly bytes: number
+}
+
+/** Writer thread: append blocks to the log and forget those that are processed. */
+export interface AppendTask {
+  readonly kind: 'append'
+  readonly blocks: readonly BlockBuffer[]
+  /** Blocks up to this sequence may be removed. */
+  readonly trimThrough: number
+}
+
+export interface AppendResult {
+  /** Sequence of the last block that is durable. */
+  readonly last: number
+  readonly commitMs: number
+  /** The memory of the blocks, given back for the next ones. */
+  readonly buffers: readonly ArrayBuffer[]
+}
+
+/** Processing thread: turn log blocks into stored events, for about `budgetMs`. */
+export interface ProcessTask {
+  readonly kind: 'process'
+  readonly budgetMs: number
+}
+
+/** Events of one project by what became of them. */
+export interface ProjectFates {
+  readonly projectId: number
+  readonly stored: number
+  readonly drops: Readonly<Partial<Record<DropReason, number>>>
+}
+
+export interface ProcessResult {
+  /** Everything up to this sequence is processed, durably. */
+  readonly processed: number
+  readonly last: number
+  readonly eventCount: number
+  readonly fates: readonly ProjectFates[]
+  readonly commitMs: number
+  /** There was nothing left to do, background merging included. */
+  readonly isIdle: boolean
+}
+
+/** Any thread: check a body that is too large for the front. */
+export interface CheckTask {
+  readonly kind: 'check'
+  /** The request; its body is a view of a transferred buffer. */
+  readonly request: CaptureRequest
+}
+
+export type CheckResult =
+  | {
+      readonly kind: 'accepted'
+      readonly block: BlockBuffer
+      readonly projectId: number
+      readonly eventCount: number
+    }
+  | { readonly kind: 'refused'; readonly error: ErrorBody }
+
+/** Any thread: read stored events. */
+export type ReadTask =
+  | { readonly kind: 'listEvents'; readonly query: EventListQuery }
+  | { readonly kind: 'getEvent'; readonly projectId: number; readonly uuid: string }
+  | { readonly kind: 'listWarnings'; readonly projectId: number; readonly limit: number }
+
+/** Every thread: close what is open. The thread does nothing afterwards. */
+export interface CloseTask {
+  readonly kind: 'close'
+}
+
+export type Task = AppendTask | ProcessTask | CheckTask | ReadTask | CloseTask
+
+/** The result of each kind of task. */
+export interface TaskResults {
+  append: AppendResult
+  process: ProcessResult
+  check: CheckResult
+  listEvents: EventPage
+  getEvent: EventView | null
+  listWarnings: readonly WarningView[]
+  close: undefined
+}
+
+/** A failure that is the client's to know crosses the thread boundary as a value. */
+export type TaskAnswer<Kind extends keyof TaskResults> =
+  | { readonly result: TaskResults[Kind] }
+  | { readonly refusal: ErrorBody }

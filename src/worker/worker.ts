@@ -1,0 +1,131 @@
+/**
+ * What runs on a thread of the pool: one handler that dispatches by the kind of task. Stores are opened
+ * at the first task that needs them and stay open; the pool sends each kind always to the same threads.
+ */
+import { workerData } from 'node:worker_threads'
+import { move, transferableSymbol, valueSymbol } from 'piscina'
+import { ServiceError } from '../base/errors.ts'
+import { acceptCapture } from '../ingest/accept.ts'
+import { LogBlockWriter } from '../ingest/log-block.ts'
+import { Scanner } from '../ingest/scanner/scanner.ts'
+import { LogAppender } from '../store/event-log.ts'
+import { EventReader } from '../store/event-reader.ts'
+import { readProcessedPosition } from '../store/event-store.ts'
+import { ProjectDirectory } from '../store/project-store.ts'
+import { LogProcessor } from './log-processor.ts'
+import type {
+  AppendResult,
+  AppendTask,
+  CheckResult,
+  CheckTask,
+  Task,
+  TaskAnswer,
+  TaskResults,
+  ThreadSettings,
+} from './tasks.ts'
+
+// pool.ts gives every thread these.
+const settings = workerData as ThreadSettings
+
+let appender: LogAppender | undefined
+let processor: LogProcessor | undefined
+let reader: EventReader | undefined
+let directory: ProjectDirectory | undefined
+let scanner: Scanner | undefined
+
+/** Runs one task. Refusals that a client may see come back as values; anything else rejects. */
+export default async function runTask(task: Task): Promise<unknown> {
+  try {
+    return moved(task, { result: await dispatch(task) })
+  } catch (error) {
+    if (error instanceof ServiceError) return { refusal: error.toBody() }
+    throw error
+  }
+}
+
+/** Lets the memory in an answer change hands instead of being copied. */
+function moved(task: Task, answer: TaskAnswer<keyof TaskResults>): unknown {
+  const buffers = task.kind === 'append' || task.kind === 'check' ? buffersOf(answer) : []
+  if (buffers.length === 0) return answer
+  return move({ [transferableSymbol]: buffers, [valueSymbol]: answer })
+}
+
+function buffersOf(answer: TaskAnswer<keyof TaskResults>): readonly ArrayBuffer[] {
+  const result = 'result' in answer ? answer.result : undefined
+  if (result === undefined || result === null) return []
+  if ('buffers' in result) return result.buffers
+  return 'block' in result ? [result.block.buffer] : []
+}
+
+function dispatch(task: Task): TaskResults[keyof TaskResults] | Promise<undefined> {
+  switch (task.kind) {
+    case 'append':
+      return append(task)
+    case 'process':
+      processor ??= new LogProcessor(settings)
+      return processor.run(task.budgetMs)
+    case 'check':
+      return check(task)
+    case 'listEvents':
+      return openReader().listEvents(task.query)
+    case 'getEvent':
+      return openReader().getEvent(task.projectId, task.uuid)
+    case 'listWarnings':
+      return openReader().listWarnings(task.projectId, task.limit)
+    case 'close':
+      return close()
+  }
+}
+
+function append(task: AppendTask): AppendResult {
+  appender ??= new LogAppender({
+    ...settings,
+    processed: readProcessedPosition(settings.dataDir),
+  })
+  const startedAt = performance.now()
+  const blocks = task.blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
+  const last = appender.append(blocks, task.trimThrough)
+  return {
+    last,
+    commitMs: performance.now() - startedAt,
+    buffers: task.blocks.map((block) => block.buffer),
+  }
+}
+
+function check(task: CheckTask): CheckResult {
+  directory ??= new ProjectDirectory(settings.dataDir)
+  scanner ??= new Scanner()
+  directory.refreshIfChanged()
+  // The events are a copy of what the body holds, plus a table.
+  const block = new LogBlockWriter(Buffer.allocUnsafeSlow(task.request.body.length + 65_536))
+  try {
+    const { projectId, eventCount } = acceptCapture(
+      task.request,
+      { scanner, directory, decodedBytesMax: settings.decodedBytesMax },
+      block,
+    )
+    const bytes = block.finish()
+    // The writer allocated this memory, so it is an ArrayBuffer of its own.
+    return {
+      kind: 'accepted',
+      block: { buffer: bytes.buffer as ArrayBuffer, bytes: bytes.length },
+      projectId,
+      eventCount,
+    }
+  } catch (error) {
+    if (error instanceof ServiceError) return { kind: 'refused', error: error.toBody() }
+    throw error
+  }
+}
+
+function openReader(): EventReader {
+  reader ??= new EventReader({ dataDir: settings.dataDir })
+  return reader
+}
+
+async function close(): Promise<undefined> {
+  await appender?.close()
+  await processor?.close()
+  await reader?.close()
+  await directory?.close()
+}
