@@ -67,7 +67,12 @@ export class ServiceError extends Error {
   }
 
   toBody(): ErrorBody {
-    return { type: ERROR_CODES[this.code].type, code: this.code, detail: this.message, attr: this.attr }
+    return {
+      type: ERROR_CODES[this.code].type,
+      code: this.code,
+      detail: this.message,
+      attr: this.attr,
+    }
   }
 
   /** Rebuilds an error that crossed a thread boundary as its body. */

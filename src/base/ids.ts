@@ -63,7 +63,8 @@ export function formatUuid(bytes: Uint8Array, offset: number): string {
 export function parseUuid(text: string): Uint8Array | null {
   let body = text
   if (body.length === 38 && body.startsWith('{') && body.endsWith('}')) body = body.slice(1, -1)
-  else if (body.length === 45 && body.slice(0, 9).toLowerCase() === 'urn:uuid:') body = body.slice(9)
+  else if (body.length === 45 && body.slice(0, 9).toLowerCase() === 'urn:uuid:')
+    body = body.slice(9)
   const isHyphenated = body.length === 36
   if (!isHyphenated && body.length !== 32) return null
   const bytes = new Uint8Array(16)

@@ -15,7 +15,7 @@ export const KEY_CHARACTERS_MAX = 64
 export const FUTURE_TIMESTAMP_MS_MAX = 23 * 60 * 60 * 1000
 /** Group types of a project. A further one: ignored. */
 export const GROUP_TYPES_MAX = 5
-/** Events of one page of a list. More: 400 `invalid_input`. */
+/** Events of one page of a list. A larger limit is taken for this one. */
 export const PAGE_EVENTS_MAX = 1000
 /** Events of one page when the request names no limit. */
 export const PAGE_EVENTS_DEFAULT = 100

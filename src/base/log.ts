@@ -14,7 +14,10 @@ export type Logger = PinoLogger
 export function createLogger(options: { level: LogLevel; format: LogFormat }): Logger {
   const base = { level: options.level, base: null }
   if (options.format === 'pretty') {
-    return pino(base, pretty({ colorize: process.stdout.isTTY, sync: true, ignore: 'pid,hostname' }))
+    return pino(
+      base,
+      pretty({ colorize: process.stdout.isTTY, sync: true, ignore: 'pid,hostname' }),
+    )
   }
   return pino(base, pino.destination({ dest: 1, sync: true }))
 }

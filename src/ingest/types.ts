@@ -42,6 +42,8 @@ export interface EventContext {
   readonly arrivedAtMs: number
   /** The client's clock when it sent the request, milliseconds; null when it gave none that is valid. */
   readonly sentAtMs: number | null
+  /** The request gave a clock that is invalid: each of its events gets a warning. */
+  readonly isSentAtInvalid?: boolean
   /** The sender's address as stored in `$ip`, or '' when unknown. */
   readonly ip: string
   /** The project stores no addresses at all. */
@@ -72,5 +74,13 @@ export interface NormalisedEvent {
 
 /** What became of one event of a request. */
 export type EventOutcome =
-  | { readonly kind: 'event'; readonly event: NormalisedEvent; readonly warnings: readonly IngestionWarning[] }
-  | { readonly kind: 'drop'; readonly reason: DropReason; readonly warnings: readonly IngestionWarning[] }
+  | {
+      readonly kind: 'event'
+      readonly event: NormalisedEvent
+      readonly warnings: readonly IngestionWarning[]
+    }
+  | {
+      readonly kind: 'drop'
+      readonly reason: DropReason
+      readonly warnings: readonly IngestionWarning[]
+    }

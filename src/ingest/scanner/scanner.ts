@@ -5,7 +5,6 @@
  *
  * One instance serves one thread. What a scan found is valid until the next scan.
  */
-import { isUtf8 } from 'node:buffer'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
@@ -48,9 +47,11 @@ export class Scanner {
     this.#words = new Uint32Array(this.#exports.memory.buffer, RESULT_OFFSET, RESULT_WORDS)
   }
 
-  /** True when the body is regular; then the properties below describe it. Linear in its size. */
+  /**
+   * True when the body is regular; then the properties below describe it. Linear in its size.
+   * `body` must be valid UTF-8.
+   */
   scan(body: Uint8Array): boolean {
-    if (!isUtf8(body)) return false
     if (body.length > this.#inputBytesMax) {
       this.#inputOffset = this.#exports.reserve(body.length)
       this.#inputBytesMax = body.length

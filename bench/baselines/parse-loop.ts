@@ -1,0 +1,50 @@
+/**
+ * Baseline (c): `JSON.parse` of the same bodies in a loop, in a fresh process that does nothing
+ * else. CPU time of the whole process, so the garbage collector's threads count too.
+ */
+import { EventGenerator } from '../events.ts'
+
+export interface ParseLoopOptions {
+  readonly seed: number
+  readonly eventsPerBody: number
+  /** Distinct events; the loop goes over them again until `events` are parsed. */
+  readonly distinctEvents: number
+  readonly events: number
+}
+
+/** Serves the runner: options, then CPU microseconds per event. */
+export function serveParseLoop(): void {
+  process.on('disconnect', () => process.exit(0))
+  process.on('message', (message: unknown) => {
+    // Written by harness.ts of the same build.
+    process.send?.({ cpuUsPerEvent: measure(message as ParseLoopOptions) })
+  })
+}
+
+function measure(options: ParseLoopOptions): number {
+  const bodies = bodiesOf(options)
+  parse(bodies, Math.min(bodies.length, 200))
+  const before = process.cpuUsage()
+  const rounds = Math.ceil(options.events / options.eventsPerBody)
+  parse(bodies, rounds)
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / (rounds * options.eventsPerBody)
+}
+
+function bodiesOf(options: ParseLoopOptions): string[] {
+  const generator = new EventGenerator({ seed: options.seed })
+  const bodies: string[] = []
+  for (let events = 0; events < options.distinctEvents; events += options.eventsPerBody) {
+    const body = generator.batch('phc_baseline', options.eventsPerBody)
+    // Through bytes, so that the text has the representation that a received body has.
+    bodies.push(Buffer.from(JSON.stringify(body)).toString('utf8'))
+  }
+  return bodies
+}
+
+function parse(bodies: readonly string[], rounds: number): void {
+  for (let round = 0; round < rounds; round++) {
+    const parsed = JSON.parse(bodies[round % bodies.length] ?? '')
+    if (parsed === null) throw new Error('a body was empty')
+  }
+}

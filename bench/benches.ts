@@ -1,0 +1,27 @@
+/** All benches, in the order in which they run and stand in docs/BENCHMARKS.md. */
+import { BASELINES } from './baselines.ts'
+import { CRASH } from './crash.ts'
+import type { Bench } from './harness.ts'
+import { INGEST_BATCH } from './ingest-batch.ts'
+import { INGEST_CPU } from './ingest-cpu.ts'
+import { INGEST_DISK } from './ingest-disk.ts'
+import { INGEST_LATENCY } from './ingest-latency.ts'
+import { INGEST_SINGLE } from './ingest-single.ts'
+import { INGEST_SUSTAINED } from './ingest-sustained.ts'
+import { LARGE_BODIES } from './large-bodies.ts'
+import { LARGE_MEMORY } from './large-memory.ts'
+import { RESTART } from './restart.ts'
+
+export const BENCHES: readonly Bench[] = [
+  BASELINES,
+  INGEST_SINGLE,
+  INGEST_BATCH,
+  INGEST_CPU,
+  INGEST_SUSTAINED,
+  INGEST_LATENCY,
+  INGEST_DISK,
+  LARGE_BODIES,
+  LARGE_MEMORY,
+  RESTART,
+  CRASH,
+]

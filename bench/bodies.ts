@@ -1,0 +1,146 @@
+/**
+ * Complete HTTP/1.1 requests as buffers, made before a run. Only the event uuids change from one
+ * sending to the next, written in place, so that the generator stays cheap and yet every event is
+ * new to the duplicate check.
+ */
+import { EventGenerator } from './events.ts'
+
+/** A request that is ready to be written to a socket. Its owner sends it to one socket at a time. */
+export interface RequestTemplate {
+  readonly bytes: Buffer
+  /** Length of the body alone. */
+  readonly bodyBytes: number
+  /** Where the 36 characters of each event's uuid start. Empty for a request without events. */
+  readonly uuidOffsets: Uint32Array
+}
+
+/** What the bodies of a run look like. */
+export interface EventRequestOptions {
+  readonly kind: 'events'
+  readonly projectKey: string
+  readonly seed: number
+  /** 1 sends `/capture/` bodies, more sends `/batch/` bodies. */
+  readonly eventsPerRequest: number
+  /** Distinct events that are drawn; requests repeat them with new uuids. */
+  readonly distinctEvents: number
+  /** Runs against the same store use different streams; a stream holds 2^32 uuids. Below 65,536. */
+  readonly stream: number
+}
+
+/** A request without a body, the same every time. */
+export interface GetRequestOptions {
+  readonly kind: 'get'
+  readonly path: string
+}
+
+const UUID_CHARACTERS = 36
+const UUID_KEY = '"uuid":"'
+const HEX_DIGITS = Buffer.from('0123456789abcdef')
+/** Uuids carry a time near the events' own; a stream starts an hour after the one before it. */
+const UUID_START_MS = Date.UTC(2024, 4, 1)
+const STREAM_MS = 3_600_000
+const UUIDS_PER_MS = 50
+
+/** Wraps a JSON body into a POST request and finds the uuids in it. */
+export function eventRequest(host: string, path: string, body: string): RequestTemplate {
+  const bodyBytes = Buffer.from(body)
+  const head = Buffer.from(
+    `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: tenrec-bench\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${bodyBytes.length}\r\n\r\n`,
+  )
+  const offsets: number[] = []
+  let found = bodyBytes.indexOf(UUID_KEY)
+  while (found >= 0) {
+    offsets.push(head.length + found + UUID_KEY.length)
+    found = bodyBytes.indexOf(UUID_KEY, found + UUID_KEY.length + UUID_CHARACTERS)
+  }
+  return {
+    bytes: Buffer.concat([head, bodyBytes]),
+    bodyBytes: bodyBytes.length,
+    uuidOffsets: Uint32Array.from(offsets),
+  }
+}
+
+/**
+ * At least `count` templates. Distinct bodies are drawn until `distinctEvents` events exist, the
+ * rest are copies of them with bytes of their own. About 10 us an event drawn.
+ */
+export function eventRequests(
+  host: string,
+  options: EventRequestOptions,
+  count: number,
+): RequestTemplate[] {
+  const { projectKey, eventsPerRequest } = options
+  const generator = new EventGenerator({ seed: options.seed })
+  const templates: RequestTemplate[] = []
+  const distinct = Math.max(1, Math.ceil(options.distinctEvents / eventsPerRequest))
+  for (let index = 0; index < distinct; index++) {
+    const isSingle = eventsPerRequest === 1
+    const body = isSingle
+      ? generator.capture(projectKey)
+      : generator.batch(projectKey, eventsPerRequest)
+    templates.push(eventRequest(host, isSingle ? '/capture/' : '/batch/', JSON.stringify(body)))
+  }
+  for (let index = 0; templates.length < count; index++) {
+    const original = templates[index]
+    if (original === undefined) break
+    templates.push({ ...original, bytes: Buffer.from(original.bytes) })
+  }
+  return templates
+}
+
+export function getRequest(host: string, path: string): RequestTemplate {
+  const text = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: tenrec-bench\r\n\r\n`
+  return { bytes: Buffer.from(text), bodyBytes: 0, uuidOffsets: new Uint32Array(0) }
+}
+
+/** Gives the events of a request the uuids `ordinal`, `ordinal + 1`, ... of a stream. About 60 ns each. */
+export function stampUuids(template: RequestTemplate, stream: number, ordinal: number): void {
+  const { bytes, uuidOffsets } = template
+  for (let index = 0; index < uuidOffsets.length; index++) {
+    writeUuid(bytes, uuidOffsets[index] ?? 0, stream, ordinal + index)
+  }
+}
+
+/**
+ * Writes a version 7 uuid as text. Different (stream, ordinal) give different uuids: the last 48
+ * bits are a permutation of them. They look random, as a client's do; the time in front advances.
+ */
+export function writeUuid(target: Buffer, offset: number, stream: number, ordinal: number): void {
+  const timeMs = UUID_START_MS + stream * STREAM_MS + Math.floor(ordinal / UUIDS_PER_MS)
+  // Three Feistel rounds over two halves of 24 bits.
+  let left = ((stream << 8) | (ordinal >>> 24)) & 0xffffff
+  let right = ordinal & 0xffffff
+  left ^= mix(right)
+  right ^= mix(left)
+  left ^= mix(right)
+  const filler = Math.imul(left ^ 0x5bd1e995, 0x9e3779b1) ^ right
+  const timeHigh = Math.floor(timeMs / 2 ** 24)
+  const timeLow = timeMs % 2 ** 24
+  writeHex(target, offset, timeHigh >>> 16)
+  writeHex(target, offset + 2, timeHigh >>> 8)
+  writeHex(target, offset + 4, timeHigh)
+  writeHex(target, offset + 6, timeLow >>> 16)
+  writeHex(target, offset + 9, timeLow >>> 8)
+  writeHex(target, offset + 11, timeLow)
+  writeHex(target, offset + 14, 0x70 | ((filler >>> 24) & 0x0f))
+  writeHex(target, offset + 16, filler >>> 16)
+  writeHex(target, offset + 19, 0x80 | ((filler >>> 8) & 0x3f))
+  writeHex(target, offset + 21, filler)
+  writeHex(target, offset + 24, left >>> 16)
+  writeHex(target, offset + 26, left >>> 8)
+  writeHex(target, offset + 28, left)
+  writeHex(target, offset + 30, right >>> 16)
+  writeHex(target, offset + 32, right >>> 8)
+  writeHex(target, offset + 34, right)
+}
+
+function mix(value: number): number {
+  const product = Math.imul(value ^ (value >>> 11), 0x85ebca6b)
+  return (product ^ (product >>> 15)) & 0xffffff
+}
+
+function writeHex(target: Buffer, offset: number, byte: number): void {
+  target[offset] = HEX_DIGITS[(byte >>> 4) & 15] ?? 0
+  target[offset + 1] = HEX_DIGITS[byte & 15] ?? 0
+}

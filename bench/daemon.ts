@@ -1,0 +1,195 @@
+/**
+ * A daemon under test: the built program in a process of its own, on a free port, with preset keys.
+ * It is observed from outside only: its log line `ready`, its /metrics, /proc.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { repositoryFolder } from './machine.ts'
+import { parseMetrics, readMetric, sumMetric } from './metrics.ts'
+import { cpuSeconds, type Memory, memory } from './proc.ts'
+import { stopChild } from './roles.ts'
+
+/** The preset keys of every daemon that a bench starts. */
+export const PROJECT_KEY = 'phc_benchbenchbenchbenchbenchbenchbenchbenc'
+export const PERSONAL_KEY = 'phx_benchbenchbenchbenchbenchbenchbenchbenc'
+
+const START_MS_MAX = 60_000
+const STOP_MS_MAX = 30_000
+const DRAIN_MS_MAX = 600_000
+const DRAIN_POLL_MS = 100
+const LAST_LINES = 20
+
+export interface DaemonOptions {
+  readonly dataDir: string
+  /** Further arguments of `tenrec serve`. */
+  readonly args?: readonly string[]
+  /** Start through `npm start`, as an operator of a checkout does. */
+  readonly isNpmStart?: boolean
+}
+
+/** How many events the daemon has seen since it started, and how far it is. */
+export interface IngestProgress {
+  readonly accepted: number
+  readonly stored: number
+  readonly duplicates: number
+  /** Events accepted and not yet processed. */
+  readonly queueDepth: number
+  readonly oldestAgeSeconds: number
+}
+
+/** A running daemon. Always stop or kill it. */
+export interface Daemon {
+  readonly url: string
+  readonly pid: number
+  /** From the start of the process to the line `ready`, milliseconds. */
+  readonly startMs: number
+  cpuSeconds(): number
+  memory(): Memory
+  /** Asks /metrics once. */
+  progress(): Promise<IngestProgress>
+  /** Waits until nothing is left to process; the time it took, milliseconds. */
+  drain(): Promise<number>
+  /** SIGTERM, and waits. Throws if the exit code is not 0. */
+  stop(): Promise<void>
+  /** SIGKILL, and waits. */
+  kill(): Promise<void>
+}
+
+/** Whether the daemon is built; without it only the baselines can be measured. */
+export function isDaemonBuilt(): boolean {
+  return existsSync(mainPath())
+}
+
+/** Starts a daemon and waits until it is ready. */
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const startedAtMs = performance.now()
+  const child = spawnDaemon(options)
+  const killWithRunner = (): void => void child.kill('SIGKILL')
+  process.once('exit', killWithRunner)
+  child.once('exit', () => process.removeListener('exit', killWithRunner))
+  const { url, pid } = await untilReady(child)
+  const startMs = performance.now() - startedAtMs
+  const isWrapped = pid !== child.pid
+  const progress = async (): Promise<IngestProgress> => readProgress(await fetchText(url))
+  return {
+    url,
+    pid,
+    startMs,
+    cpuSeconds: () => cpuSeconds(pid),
+    memory: () => memory(pid),
+    progress,
+    drain: () => drain(progress),
+    async stop() {
+      const ended = exitOf(child)
+      if (isWrapped) process.kill(pid, 'SIGTERM')
+      await stopChild(child, STOP_MS_MAX, isWrapped ? null : 'SIGTERM')
+      const code = await ended
+      if (code !== 0 && !isWrapped) throw new Error(`the daemon exited with ${code} when stopped`)
+    },
+    async kill() {
+      const ended = exitOf(child)
+      process.kill(pid, 'SIGKILL')
+      await ended
+    },
+  }
+}
+
+function mainPath(): string {
+  return join(repositoryFolder(), 'dist', 'main.js')
+}
+
+function spawnDaemon(options: DaemonOptions): ChildProcess {
+  const serve = ['--data-dir', options.dataDir, '--port', '0', '--log-level', 'info']
+  const args = [...serve, '--log-format', 'json', ...(options.args ?? [])]
+  const [command, words] =
+    options.isNpmStart === true
+      ? ['npm', ['start', '--silent', '--', ...args]]
+      : [process.execPath, [mainPath(), 'serve', ...args]]
+  return spawn(command, words, {
+    cwd: repositoryFolder(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      TENREC_BOOTSTRAP_PROJECT_KEY: PROJECT_KEY,
+      TENREC_BOOTSTRAP_PERSONAL_KEY: PERSONAL_KEY,
+    },
+  })
+}
+
+/** Reads the log until the line `ready`; afterwards the log is read and dropped. */
+function untilReady(child: ChildProcess): Promise<{ url: string; pid: number }> {
+  return new Promise((resolve, reject) => {
+    const lines: string[] = []
+    const fail = (reason: string): void => {
+      child.kill('SIGKILL')
+      reject(new Error(`the daemon did not start: ${reason}\n${lines.join('\n')}`))
+    }
+    const timer = setTimeout(() => fail('no line "ready"'), START_MS_MAX)
+    const onExit = (code: number | null): void => fail(`exit code ${String(code)}`)
+    child.once('exit', onExit)
+    child.once('error', (error) => fail(error.message))
+    const take = (line: string): void => {
+      lines.push(line)
+      if (lines.length > LAST_LINES) lines.shift()
+      const ready = parseReadyLine(line)
+      if (ready === null) return
+      clearTimeout(timer)
+      child.removeListener('exit', onExit)
+      resolve(ready)
+    }
+    for (const stream of [child.stdout, child.stderr]) {
+      if (stream !== null) createInterface({ input: stream }).on('line', take)
+    }
+  })
+}
+
+/** The url and pid of a log line whose message is `ready`; null for any other line. */
+export function parseReadyLine(line: string): { url: string; pid: number } | null {
+  if (!line.startsWith('{')) return null
+  try {
+    const fields = JSON.parse(line)
+    if (typeof fields !== 'object' || fields === null) return null
+    if (!('msg' in fields) || fields.msg !== 'ready') return null
+    if (!('url' in fields) || typeof fields.url !== 'string') return null
+    if (!('pid' in fields) || typeof fields.pid !== 'number') return null
+    return { url: fields.url.replace(/\/$/, ''), pid: fields.pid }
+  } catch {
+    return null
+  }
+}
+
+async function fetchText(url: string): Promise<string> {
+  const response = await fetch(`${url}/metrics`)
+  if (!response.ok) throw new Error(`/metrics answered ${response.status}`)
+  return response.text()
+}
+
+function readProgress(text: string): IngestProgress {
+  const metrics = parseMetrics(text)
+  const fate = (name: string): number => sumMetric(metrics, 'ingest_events_total', { fate: name })
+  return {
+    accepted: fate('accepted'),
+    stored: fate('stored'),
+    duplicates: fate('duplicate'),
+    queueDepth: readMetric(metrics, 'ingest_queue_depth'),
+    oldestAgeSeconds: readMetric(metrics, 'ingest_oldest_unprocessed_age_seconds'),
+  }
+}
+
+async function drain(progress: () => Promise<IngestProgress>): Promise<number> {
+  const startMs = performance.now()
+  for (;;) {
+    const { queueDepth } = await progress()
+    const elapsedMs = performance.now() - startMs
+    if (queueDepth === 0) return elapsedMs
+    if (elapsedMs > DRAIN_MS_MAX) throw new Error(`${queueDepth} events were never processed`)
+    await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS))
+  }
+}
+
+function exitOf(child: ChildProcess): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode)
+  return new Promise((resolve) => child.once('exit', (code) => resolve(code)))
+}

@@ -1,0 +1,189 @@
+/** Figures: how they are judged, printed for machines and people, and kept for docs/BENCHMARKS.md. */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Machine, repositoryFolder } from './machine.ts'
+
+/** What a figure must reach. `of` says whether the ratio to the baseline or the value itself counts. */
+export interface Target {
+  readonly of: 'ratio' | 'value'
+  readonly bound: 'at least' | 'at most' | 'under'
+  readonly limit: number
+}
+
+/** A figure as a bench states it. */
+export interface FigureInput {
+  readonly figure: string
+  readonly value: number
+  readonly unit: string
+  /** Measured in the same run, in the same unit. */
+  readonly baseline?: number
+  readonly target?: Target
+  /** What the baseline is, and whatever a reader needs to judge the figure. */
+  readonly note?: string
+}
+
+/** A figure as it is printed, one JSON line each. */
+export interface Figure {
+  readonly bench: string
+  readonly figure: string
+  readonly value: number
+  readonly unit: string
+  readonly baseline: number | null
+  readonly ratio: number | null
+  readonly target: string | null
+  readonly isMet: boolean | null
+  readonly note: string
+}
+
+/** All figures of one bench, with what they were measured on. */
+export interface BenchResult {
+  readonly bench: string
+  readonly question: string
+  readonly workload: string
+  readonly measuredAt: string
+  readonly seconds: number
+  readonly command: string
+  readonly seed: number
+  readonly workloadHash: string
+  readonly machine: Machine
+  readonly figures: readonly Figure[]
+}
+
+const SIGNIFICANT_DIGITS = 4
+const RESULTS_FOLDER = join('.bench', 'results')
+const BEGIN = '<!-- results: begin (written by npm run bench -- --write; do not edit) -->'
+const END = '<!-- results: end -->'
+
+/** Judges a figure. The ratio is value over baseline. */
+export function judge(bench: string, input: FigureInput): Figure {
+  const baseline = input.baseline ?? null
+  const ratio = baseline === null ? null : input.value / baseline
+  const target = input.target
+  const judged = target?.of === 'ratio' ? ratio : input.value
+  return {
+    bench,
+    figure: input.figure,
+    value: rounded(input.value),
+    unit: input.unit,
+    baseline: baseline === null ? null : rounded(baseline),
+    ratio: ratio === null ? null : rounded(ratio),
+    target: target === undefined ? null : `${target.of} ${target.bound} ${target.limit}`,
+    isMet: target === undefined || judged === null ? null : reaches(judged, target),
+    note: input.note ?? '',
+  }
+}
+
+/** A table for people, in Markdown that also reads well on a terminal. */
+export function figureTable(figures: readonly Figure[]): string {
+  const head = ['Figure', 'Value', 'Baseline', 'Ratio', 'Target', 'Met', 'Note']
+  const rows = figures.map((figure) => [
+    figure.figure,
+    `${format(figure.value)} ${figure.unit}`,
+    figure.baseline === null ? '' : `${format(figure.baseline)} ${figure.unit}`,
+    figure.ratio === null ? '' : format(figure.ratio),
+    figure.target ?? '',
+    figure.isMet === null ? '' : figure.isMet ? 'yes' : 'no',
+    figure.note,
+  ])
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),
+  )
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell, column) => (column === 6 ? cell : cell.padEnd(widths[column] ?? 0))).join(' | ')} |`
+  const rule = `|${widths.map((width, column) => '-'.repeat(column === 6 ? 6 : width + 2)).join('|')}|`
+  return [line(head), rule, ...rows.map(line)].join('\n')
+}
+
+/** Keeps a result, so that the document can be written from benches that ran one by one. */
+export function saveResult(result: BenchResult): void {
+  const folder = join(repositoryFolder(), RESULTS_FOLDER)
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, `${result.bench}.json`), `${JSON.stringify(result, null, 2)}\n`)
+}
+
+/** Writes docs/BENCHMARKS.md from the kept results of `benches`; text around the results stays. */
+export function writeDocument(benches: readonly string[]): void {
+  const folder = join(repositoryFolder(), RESULTS_FOLDER)
+  const kept = new Set(readdirSync(folder))
+  const results: BenchResult[] = []
+  for (const bench of benches) {
+    if (!kept.has(`${bench}.json`)) continue
+    // Written by saveResult.
+    results.push(JSON.parse(readFileSync(join(folder, `${bench}.json`), 'utf8')) as BenchResult)
+  }
+  const path = join(repositoryFolder(), 'docs', 'BENCHMARKS.md')
+  const missing = benches.filter((bench) => !kept.has(`${bench}.json`))
+  writeFileSync(path, documentText(readIfThere(path), results, missing))
+}
+
+/** The document with its results replaced. Pure, for tests. */
+export function documentText(
+  previous: string,
+  results: readonly BenchResult[],
+  missing: readonly string[],
+): string {
+  const [before = '', rest = ''] = splitOnce(previous === '' ? EMPTY_DOCUMENT : previous, BEGIN)
+  const [, after = '\n'] = splitOnce(rest, END)
+  const sections = results.map(section)
+  if (missing.length > 0) sections.push(`Not measured yet: ${missing.join(', ')}.`)
+  return `${before}${BEGIN}\n\n${sections.join('\n\n')}\n\n${END}${after}`
+}
+
+const EMPTY_DOCUMENT = `# Benchmarks
+
+Every figure stands beside a baseline that was measured in the same run, on the same machine, with
+the same requests from the same load generator, which shares the machine with the server. Runs are
+interleaved and medians are taken; CPU time is user and system time of all threads of the process.
+The questions, workloads and targets are in \`bench/\`, one file each; \`npm run bench -- --list\` names
+them, \`npm run bench -- NAME --write\` measures one and rewrites its section here.
+
+${BEGIN}
+${END}
+`
+
+function section(result: BenchResult): string {
+  const machine = result.machine
+  const facts = [
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB`,
+    `4 KiB written and flushed: p50 ${machine.fsyncMsP50} ms, p99 ${machine.fsyncMsP99} ms`,
+    `Node ${machine.node}`,
+    `commit ${machine.commit}`,
+    `load average at the start ${machine.loadAtStart}`,
+    `seed ${result.seed}, events ${result.workloadHash}`,
+    `${result.measuredAt.slice(0, 10)}, ${Math.round(result.seconds)} s`,
+  ]
+  return [
+    `## ${result.bench}`,
+    `${result.question}`,
+    `Workload: ${result.workload}`,
+    figureTable(result.figures),
+    `\`${result.command}\`. ${facts.join('; ')}.`,
+  ].join('\n\n')
+}
+
+function reaches(value: number, target: Target): boolean {
+  if (target.bound === 'at least') return value >= target.limit
+  if (target.bound === 'at most') return value <= target.limit
+  return value < target.limit
+}
+
+function rounded(value: number): number {
+  return Number(value.toPrecision(SIGNIFICANT_DIGITS))
+}
+
+function format(value: number): string {
+  return value.toLocaleString('en-US', { maximumSignificantDigits: SIGNIFICANT_DIGITS })
+}
+
+function splitOnce(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator)
+  return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)]
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

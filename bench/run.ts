@@ -1,0 +1,140 @@
+/**
+ * Runs benches: `npm run bench -- [NAME or group ...] [--quick] [--write] [--events N] [--rounds N]
+ * [--seed N] [--list]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
+ * could not answer its question (lost events included), 0 otherwise, missed targets included.
+ */
+import { parseArgs } from 'node:util'
+import { BENCHES } from './benches.ts'
+import { isDaemonBuilt } from './daemon.ts'
+import { workloadHash } from './events.ts'
+import { type Bench, BenchContext, benchFolder } from './harness.ts'
+import { describeMachine, type Machine } from './machine.ts'
+import { figureTable, saveResult, writeDocument } from './report.ts'
+
+interface RunOptions {
+  readonly isQuick: boolean
+  readonly isWriting: boolean
+  readonly seed: number
+  readonly events: number | null
+  readonly rounds: number | null
+  readonly command: string
+}
+
+const words = process.argv.slice(2)
+if (words[0] === '--role') await serveRole(words[1] ?? '')
+else process.exitCode = await main(words)
+
+/** The helper processes; see roles.ts. */
+async function serveRole(name: string): Promise<void> {
+  switch (name) {
+    case 'load':
+      return (await import('./load-process.ts')).serveLoad()
+    case 'ticker':
+      return (await import('./ticker.ts')).serveTicker()
+    case 'bare-server':
+      return (await import('./baselines/server.ts')).serveBaseline(false)
+    case 'parse-server':
+      return (await import('./baselines/server.ts')).serveBaseline(true)
+    case 'parse-loop':
+      return (await import('./baselines/parse-loop.ts')).serveParseLoop()
+    default:
+      throw new Error(`no helper process is called ${name}`)
+  }
+}
+
+async function main(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      quick: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
+      list: { type: 'boolean', default: false },
+      events: { type: 'string' },
+      rounds: { type: 'string' },
+      seed: { type: 'string', default: '1' },
+    },
+  })
+  const benches = select(positionals)
+  if (values.list) {
+    for (const bench of benches) console.log(`${bench.name.padEnd(18)} ${bench.question}`)
+    return 0
+  }
+  const options: RunOptions = {
+    isQuick: values.quick,
+    isWriting: values.write && !values.quick,
+    seed: Number(values.seed),
+    events: values.events === undefined ? null : Number(values.events),
+    rounds: values.rounds === undefined ? null : Number(values.rounds),
+    command: ['npm run bench --', ...args].join(' '),
+  }
+  // So that what hangs on the event 'exit' is done: daemons ended, folders removed.
+  process.once('SIGINT', () => process.exit(1))
+  process.once('SIGTERM', () => process.exit(1))
+  const machine = describeMachine(benchFolder())
+  printHeader(options, machine)
+  let failures = 0
+  for (const bench of benches) {
+    if (!(await runBench(bench, options, machine))) failures++
+  }
+  if (options.isWriting) writeDocument(BENCHES.map((bench) => bench.name))
+  return failures === 0 ? 0 : 1
+}
+
+/** Benches by name or group, in the order of the table; all for no words. */
+function select(names: readonly string[]): readonly Bench[] {
+  for (const name of names) {
+    if (!BENCHES.some((bench) => bench.name === name || bench.group === name)) {
+      throw new Error(`no bench or group is called ${name}; --list shows them`)
+    }
+  }
+  if (names.length === 0) return BENCHES
+  return BENCHES.filter((bench) => names.includes(bench.name) || names.includes(bench.group))
+}
+
+/** True when the bench answered its question. */
+async function runBench(bench: Bench, options: RunOptions, machine: Machine): Promise<boolean> {
+  console.log(`\n# ${bench.name}: ${bench.question}\n# ${bench.workload}`)
+  if (bench.needsDaemon && !isDaemonBuilt()) {
+    console.error(`${bench.name}: dist/main.js is missing; run npm run build first`)
+    return false
+  }
+  const { isQuick, seed, events, rounds } = options
+  const context = new BenchContext({ bench: bench.name, isQuick, seed, events, rounds })
+  const startedAtMs = performance.now()
+  let isAnswered = false
+  try {
+    await bench.run(context)
+    isAnswered = true
+  } catch (error) {
+    console.error(`${bench.name} failed: ${error instanceof Error ? error.message : String(error)}`)
+  } finally {
+    await context.close()
+  }
+  if (context.figures.length > 0) console.log(`\n${figureTable(context.figures)}`)
+  if (isAnswered && !isQuick) {
+    saveResult({
+      bench: bench.name,
+      question: bench.question,
+      workload: bench.workload,
+      measuredAt: new Date().toISOString(),
+      seconds: (performance.now() - startedAtMs) / 1000,
+      command: options.command,
+      seed,
+      workloadHash: workloadHash(seed),
+      machine,
+      figures: context.figures,
+    })
+  }
+  return isAnswered
+}
+
+function printHeader(options: RunOptions, machine: Machine): void {
+  const { cpu, cores, memoryGiB, fsyncMsP50, fsyncMsP99, node, commit, loadAtStart } = machine
+  console.log(`# machine: ${cpu}, ${cores} cores, ${memoryGiB} GiB; load average ${loadAtStart}`)
+  console.log(`# disk: 4 KiB written and flushed p50 ${fsyncMsP50} ms, p99 ${fsyncMsP99} ms`)
+  console.log(
+    `# Node ${node}, commit ${commit}, seed ${options.seed}${options.isQuick ? ', quick' : ''}`,
+  )
+  console.log(`# events: sha256 of the first 1000 ${workloadHash(options.seed)}`)
+}

@@ -1,0 +1,26 @@
+/**
+ * The open loop's clock: a thread that wakes the generator at sub-millisecond steps, which timers of
+ * the event loop cannot do (their lateness, 1 ms and more, would hide what is measured) and polling
+ * can only do at the price of a core that the server needs.
+ */
+import { parentPort, Worker, workerData } from 'node:worker_threads'
+
+const STEP_MS_MIN = 0.2
+const STEP_MS_MAX = 1
+
+/** Calls `onTick` several times per request interval, between 1 and 5 times a millisecond. */
+export function startTicker(requestsPerSecond: number, onTick: () => void): void {
+  const stepMs = Math.min(STEP_MS_MAX, Math.max(STEP_MS_MIN, 250 / requestsPerSecond))
+  const url = new URL('./run.js', import.meta.url)
+  const ticker = new Worker(url, { argv: ['--role', 'ticker'], workerData: stepMs })
+  ticker.on('message', onTick)
+}
+
+/** The thread's side. It never returns; the end of the process ends it. */
+export function serveTicker(): void {
+  const never = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+  for (;;) {
+    Atomics.wait(never, 0, 0, Number(workerData))
+    parentPort?.postMessage(0)
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * Tells the service manager how the daemon is doing: the sd_notify protocol, one datagram of
+ * `NAME=value` lines a message (sd_notify(3)). Node has no Unix datagram sockets, so a message goes
+ * through the optional package `unix-dgram`, or, where that was not compiled or does not reach the
+ * socket, through the program `systemd-notify` (about 15 ms, and the unit needs NotifyAccess=all).
+ * Outside of a service manager nothing here does anything. The only door to unix-dgram.
+ */
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { delimiter, join } from 'node:path'
+import { OperatorError } from './errors.ts'
+import type { Logger } from './log.ts'
+
+/** The environment that a service manager sets, as in `process.env`. */
+export type ServiceEnvironment = Readonly<Record<string, string | undefined>>
+
+/** One daemon's line to its service manager. No method throws or waits. */
+export interface ServiceManager {
+  /** True if a service manager listens. */
+  readonly isManaged: boolean
+  /** Milliseconds within which a sign of life is expected, or null if nobody watches. */
+  readonly watchdogMs: number | null
+  /** The start is complete: requests are answered. */
+  ready(): void
+  /** One line for people, shown by `systemctl status`. Line breaks become spaces. */
+  status(text: string): void
+  /** The daemon has begun to shut down. */
+  stopping(): void
+  /** Asks for `durationMs` more, from now, before a start or a stop counts as hung. */
+  extendTimeout(durationMs: number): void
+  /**
+   * Sends a sign of life every half watchdog period for as long as `isAlive()` is true; once it is
+   * false the service manager kills and restarts the daemon. Does nothing if nobody watches.
+   */
+  startWatchdog(isAlive: () => boolean): void
+  /** Stops the watchdog's timer. */
+  close(): void
+}
+
+/** Where messages go; null if there is no way to send. */
+type Send = (message: string) => void
+
+interface DatagramSocket {
+  send(
+    data: Buffer,
+    offset: number,
+    length: number,
+    path: string,
+    callback: (error?: Error) => void,
+  ): void
+  close(): void
+}
+
+interface DatagramModule {
+  createSocket(type: 'unix_dgram'): DatagramSocket
+}
+
+const NOTIFY_PROGRAM = 'systemd-notify'
+const NOTIFY_PROGRAM_TIMEOUT_MS = 5000
+
+/** Bytes of a path that fit into a socket address (unix(7): 108 with the final zero). */
+const SOCKET_PATH_BYTES_MAX = 107
+
+/**
+ * Creates the line to the service manager named by `environment.NOTIFY_SOCKET`.
+ *
+ * Throws an OperatorError if a watchdog is set and there is no way to answer it, since the daemon
+ * would be killed again and again without a reason in its log.
+ */
+export function createServiceManager(options: {
+  environment: ServiceEnvironment
+  log: Logger
+}): ServiceManager {
+  const { environment, log } = options
+  const address = environment['NOTIFY_SOCKET'] ?? ''
+  if (address === '') return new Messenger(() => {}, null, log, false)
+  const watchdogMs = parseWatchdogMs(environment)
+  const send = chooseTransport(address, environment, log)
+  if (send === null) {
+    const reason = 'neither the package unix-dgram nor the program systemd-notify is usable'
+    if (watchdogMs !== null) {
+      throw new OperatorError(
+        `The service manager expects signs of life (WATCHDOG_USEC), but ${reason}. ` +
+          'Install systemd-notify, or remove WatchdogSec= from the unit.',
+      )
+    }
+    log.warn(`NOTIFY_SOCKET is set, but ${reason}: the service manager is not told of readiness`)
+  }
+  return new Messenger(send ?? (() => {}), watchdogMs, log, send !== null)
+}
+
+class Messenger implements ServiceManager {
+  readonly isManaged: boolean
+  readonly watchdogMs: number | null
+  readonly #send: Send
+  readonly #log: Logger
+  #timer: NodeJS.Timeout | undefined
+  #wasAlive = true
+
+  constructor(send: Send, watchdogMs: number | null, log: Logger, isManaged: boolean) {
+    this.#send = send
+    this.#log = log
+    this.watchdogMs = watchdogMs
+    this.isManaged = isManaged
+  }
+
+  ready(): void {
+    this.#send('READY=1')
+  }
+
+  status(text: string): void {
+    // A line break would start another assignment.
+    this.#send(`STATUS=${text.replace(/[\r\n]+/g, ' ')}`)
+  }
+
+  stopping(): void {
+    this.#send('STOPPING=1')
+  }
+
+  extendTimeout(durationMs: number): void {
+    this.#send(`EXTEND_TIMEOUT_USEC=${Math.ceil(durationMs * 1000)}`)
+  }
+
+  startWatchdog(isAlive: () => boolean): void {
+    if (this.watchdogMs === null) return
+    clearInterval(this.#timer)
+    this.#timer = setInterval(() => this.#feedWatchdog(isAlive()), this.watchdogMs / 2)
+    this.#timer.unref()
+    this.#feedWatchdog(isAlive())
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  #feedWatchdog(isAlive: boolean): void {
+    if (isAlive) this.#send('WATCHDOG=1')
+    else if (this.#wasAlive) this.#log.error('no progress: the watchdog is no longer fed')
+    this.#wasAlive = isAlive
+  }
+}
+
+/** The watchdog period, or null if there is none or it is meant for another process. */
+function parseWatchdogMs(environment: ServiceEnvironment): number | null {
+  const owner = environment['WATCHDOG_PID'] ?? ''
+  if (owner !== '' && owner !== String(process.pid)) return null
+  const periodMs = Number(environment['WATCHDOG_USEC'] ?? '') / 1000
+  return Number.isFinite(periodMs) && periodMs > 0 ? periodMs : null
+}
+
+function chooseTransport(
+  address: string,
+  environment: ServiceEnvironment,
+  log: Logger,
+): Send | null {
+  const report = (error: Error) => log.warn({ err: error }, 'could not tell the service manager')
+  const program = hasNotifyProgram(environment) ? sendByProgram(address, environment, report) : null
+  const isPath = address.startsWith('/') && Buffer.byteLength(address) <= SOCKET_PATH_BYTES_MAX
+  const datagram = isPath ? loadDatagramModule() : null
+  if (datagram === null) return program
+  return (message) => {
+    sendDatagram(datagram, address, message, (error) => {
+      if (program === null) report(error)
+      else program(message)
+    })
+  }
+}
+
+/** The package is optional and compiled at installation: absent on machines without a compiler. */
+function loadDatagramModule(): DatagramModule | null {
+  try {
+    return createRequire(import.meta.url)('unix-dgram') as DatagramModule
+  } catch {
+    return null
+  }
+}
+
+/**
+ * A socket per message: there are few, and an open one would keep the process from ending. It never
+ * blocks; a full queue at the other end is an error like any other.
+ */
+function sendDatagram(
+  datagram: DatagramModule,
+  path: string,
+  message: string,
+  onError: (error: Error) => void,
+): void {
+  const data = Buffer.from(message)
+  let socket: DatagramSocket | null = null
+  try {
+    socket = datagram.createSocket('unix_dgram')
+    socket.send(data, 0, data.length, path, (error) => {
+      if (error !== undefined) onError(error)
+    })
+  } catch (error) {
+    onError(error instanceof Error ? error : new Error(String(error)))
+  } finally {
+    socket?.close()
+  }
+}
+
+function hasNotifyProgram(environment: ServiceEnvironment): boolean {
+  const folders = (environment['PATH'] ?? '').split(delimiter)
+  return folders.some((folder) => folder !== '' && existsSync(join(folder, NOTIFY_PROGRAM)))
+}
+
+/** The program also reaches abstract sockets (`@name`), which unix-dgram does not. */
+function sendByProgram(
+  address: string,
+  environment: ServiceEnvironment,
+  onError: (error: Error) => void,
+): Send {
+  const env = { PATH: environment['PATH'], NOTIFY_SOCKET: address }
+  // One after the other: READY=1 must not overtake or be overtaken.
+  let last = Promise.resolve()
+  return (message) => {
+    last = last.then(
+      () =>
+        new Promise((resolve) => {
+          const options = { env, timeout: NOTIFY_PROGRAM_TIMEOUT_MS }
+          execFile(NOTIFY_PROGRAM, [message], options, (error) => {
+            if (error !== null) onError(error)
+            resolve()
+          })
+        }),
+    )
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Who may use a private route: a personal API key, its scopes and the project of the path.
+ * Source: interface description, section 5; docs/COMPATIBILITY.md, "Authentication of private routes".
+ *
+ * The order of the checks decides what a stranger can find out: the key first, then the scope, then the
+ * project. A key limited to some projects gets the same 403 for every other number, whether there is
+ * such a project or not.
+ */
+import { ServiceError } from '../base/errors.ts'
+import { KEY_CHARACTERS_MAX } from '../base/limits.ts'
+import type { Project } from '../ingest/project-directory.ts'
+import type { ApiRequest } from './router.ts'
+
+/** What a personal key allows. */
+export interface PersonalKeyGrant {
+  /** Such as `event:read`; `*` stands for all, and `x:write` includes `x:read`. */
+  readonly scopes: readonly string[]
+  readonly projectIds: readonly number[] | 'all'
+}
+
+/**
+ * Keys and projects as they are now; answers from memory. Keys are looked up by their hash, so that the
+ * time of an answer tells nothing about how much of a key was right.
+ */
+export interface KeyDirectory {
+  /** Null for an unknown, revoked or inactive key. */
+  personalKeyByText(text: string): PersonalKeyGrant | null
+  projectById(id: number): Project | null
+  projectByKey(apiKey: string): Project | null
+}
+
+/** What a private route may be asked for: the thing, and whether it is changed. */
+export type Scope = `${string}:read` | `${string}:write`
+
+/** The project that `@current` stands for when a key may reach all: the one of the first start. */
+const CURRENT_PROJECT_ID = 1
+
+/**
+ * The project that a request is about, if its key may do that. The route has the parameter
+ * `project_id`: a number or `@current`; a query parameter `token` with a project's key overrides it.
+ *
+ * Throws 401 `not_authenticated` without a key, 401 `authentication_failed` for an unknown one or an
+ * unknown `token`, 403 `permission_denied` for a missing scope or a project out of reach, 404
+ * `not_found` for a project that does not exist.
+ */
+export function authorise(request: ApiRequest, directory: KeyDirectory, scope: Scope): Project {
+  const grant = authenticate(request, directory)
+  const token = request.query.get('token')
+  const tokenProject = token === null ? null : projectOfToken(token, directory)
+  if (!hasScope(grant.scopes, scope)) {
+    const detail = `the personal API key lacks the scope ${scope}`
+    throw new ServiceError('permission_denied', detail)
+  }
+  const id = tokenProject?.id ?? projectIdOf(request.parameter('project_id'), grant)
+  if (id !== null && grant.projectIds !== 'all' && !grant.projectIds.includes(id)) {
+    throw new ServiceError('permission_denied', 'the personal API key may not use this project')
+  }
+  const project = tokenProject ?? (id === null ? null : directory.projectById(id))
+  if (project === null) {
+    const detail = 'there is no such project; use its number or @current'
+    throw new ServiceError('not_found', detail)
+  }
+  return project
+}
+
+/** Whether a list of scopes includes the one that is needed. */
+export function hasScope(scopes: readonly string[], needed: Scope): boolean {
+  if (scopes.includes('*') || scopes.includes(needed)) return true
+  return needed.endsWith(':read') && scopes.includes(`${needed.slice(0, -5)}:write`)
+}
+
+/**
+ * What the request's personal key allows. Only the first place that has a key is looked at. Throws 401
+ * `not_authenticated` or `authentication_failed`.
+ */
+export function authenticate(request: ApiRequest, directory: KeyDirectory): PersonalKeyGrant {
+  const key = findKey(request)
+  if (key === null) {
+    const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'
+    throw new ServiceError('not_authenticated', detail)
+  }
+  const isPossible = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX
+  const grant = isPossible ? directory.personalKeyByText(key) : null
+  if (grant === null) {
+    const detail = 'the personal API key is not valid; create one or check that it is complete'
+    throw new ServiceError('authentication_failed', detail)
+  }
+  return grant
+}
+
+/** Header, body field, query parameter, in this order. Other schemes of Authorization do not count. */
+function findKey(request: ApiRequest): unknown {
+  const bearer = /^Bearer\s+(\S.+)$/.exec(request.authorization)?.[1]
+  if (bearer !== undefined) return bearer.trimEnd()
+  const inBody = bodyField(request)
+  if (inBody !== undefined && inBody !== null && inBody !== '') return inBody
+  const inQuery = request.query.get('personal_api_key')
+  return inQuery === '' ? null : inQuery
+}
+
+/** The field `personal_api_key` of a JSON body. A body that is no JSON has none; its fault comes later. */
+function bodyField(request: ApiRequest): unknown {
+  let body: unknown
+  try {
+    body = request.json()
+  } catch {
+    return undefined
+  }
+  if (typeof body !== 'object' || body === null) return undefined
+  return Object.getOwnPropertyDescriptor(body, 'personal_api_key')?.value
+}
+
+function projectOfToken(token: string, directory: KeyDirectory): Project {
+  const project = token.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(token)
+  if (project === null) {
+    throw new ServiceError('authentication_failed', 'token is not the API key of a project')
+  }
+  return project
+}
+
+/** The number that a path segment stands for, or null for a text that can be none. */
+function projectIdOf(segment: string, grant: PersonalKeyGrant): number | null {
+  if (segment === '@current') {
+    const { projectIds } = grant
+    const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)
+    return isOpen || projectIds.length === 0 ? CURRENT_PROJECT_ID : Math.min(...projectIds)
+  }
+  return /^[1-9][0-9]{0,14}$/.test(segment) ? Number(segment) : null
+}

@@ -1,0 +1,41 @@
+/**
+ * Routes for those who watch the process: liveness, readiness and metrics. They need no key and tell
+ * nothing about customers. docs/OPERATIONS.md, "Health".
+ */
+import type { MetricPage } from '../base/metrics.ts'
+import type { Answer } from './respond.ts'
+import { type ApiHandler, json, type Route } from './router.ts'
+
+/** What the daemon knows about itself. Asked on every request: keep it cheap. */
+export interface HealthSource {
+  /** Whether events are accepted now; each reason is a sentence for the operator. */
+  readiness(): { readonly isReady: boolean; readonly reasons: readonly string[] }
+}
+
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+/** `/_livez`, `/_readyz`, `/_health` (the same as readiness) and `/metrics`, for GET and HEAD. */
+export function healthRoutes(source: HealthSource, metrics: MetricPage): readonly Route[] {
+  const readiness = (): Answer => {
+    const { isReady, reasons } = source.readiness()
+    return json({ status: isReady ? 'ok' : 'unavailable', reasons }, isReady ? 200 : 503)
+  }
+  return [
+    // That this runs at all is the answer: the event loop turns.
+    ...readable('/_livez/', () => json({ status: 'ok', reasons: [] })),
+    ...readable('/_readyz/', readiness),
+    ...readable('/_health/', readiness),
+    ...readable('/metrics/', () => ({
+      status: 200,
+      contentType: METRICS_TYPE,
+      body: metrics.render(),
+    })),
+  ]
+}
+
+function readable(path: string, handler: ApiHandler): readonly Route[] {
+  return [
+    { method: 'GET', path, handler },
+    { method: 'HEAD', path, handler },
+  ]
+}

@@ -1,0 +1,212 @@
+/**
+ * The ingestion endpoints. A request is read, checked in place when it is small and in the pool when it
+ * is large, and answered when its events are durable. Nothing here is proportional to the size of a
+ * large body.
+ * Source: interface description, section 4.4; docs/COMPATIBILITY.md, "Ingestion endpoints".
+ */
+import type { HttpRequest } from 'uWebSockets.js'
+import type { Clock } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import { FRONT_BODY_BYTES_MAX } from '../../base/limits.ts'
+import {
+  type AcceptTools,
+  acceptCapture,
+  type CaptureKind,
+  type CaptureRequest,
+  type RecordSink,
+} from '../../ingest/accept.ts'
+import { clientAddress } from '../../ingest/address.ts'
+import { readQuery } from '../../ingest/decode.ts'
+import type { ProjectDirectory } from '../../ingest/project-directory.ts'
+import { Scanner } from '../../ingest/scanner/scanner.ts'
+import type { AcknowledgeTarget, GroupCommit } from '../../worker/group-commit.ts'
+import type { WorkerPool } from '../../worker/pool.ts'
+import { type BodyBudget, collectBody } from '../body.ts'
+import type { Exchange } from '../exchange.ts'
+import type { RequestHead } from '../framing.ts'
+import { sendAccepted, sendEmpty, sendError, sendJson, sendMethodNotAllowed } from '../respond.ts'
+
+/** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
+export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
+  '/capture': 'capture',
+  '/batch': 'capture',
+  '/e': 'capture',
+  '/i/v0/e': 'capture',
+  '/track': 'capture',
+  '/engage': 'engage',
+  '/s': 'session_recording',
+}
+
+const ALLOWED_METHODS = 'GET, POST, OPTIONS'
+const ACCEPTED = { status: 1 }
+/** posthog-js pauses recordings for a minute when it reads this: nothing of them is stored. */
+const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
+const NO_BODY = new Uint8Array(0)
+
+/** What the ingestion endpoints work with. */
+export interface CaptureOptions {
+  readonly clock: Clock
+  readonly pool: Pick<WorkerPool, 'check'>
+  readonly groupCommit: Pick<GroupCommit, 'add' | 'addBlock'>
+  readonly directory: ProjectDirectory
+  readonly budget: BodyBudget
+  /** Bytes of a body on the wire. Beyond: 413. */
+  readonly bodyBytesMax: number
+  /** Bytes that a body may decode to. Beyond: 413. */
+  readonly decodedBytesMax: number
+  readonly isForwardedForTrusted: boolean
+  readonly isGetCaptureEnabled: boolean
+  /** Why nothing can be accepted at the moment, or null. */
+  readonly refusal: () => ServiceError | null
+  /** Events were handed to the group commit. */
+  readonly onAccepted: (projectId: number, eventCount: number) => void
+}
+
+/** Handles the ingestion endpoints of one server. */
+export class CaptureHandler {
+  readonly #options: CaptureOptions
+  readonly #tools: AcceptTools
+  readonly #sink: RecordSink
+  /** Who waits for the events that the sink receives. */
+  #current: Waiting | null = null
+
+  constructor(options: CaptureOptions) {
+    this.#options = options
+    this.#tools = {
+      scanner: new Scanner(),
+      directory: options.directory,
+      decodedBytesMax: Math.min(FRONT_BODY_BYTES_MAX, options.decodedBytesMax),
+    }
+    this.#sink = {
+      add: (header, events) => {
+        if (this.#current !== null) options.groupCommit.add(header, events, this.#current)
+      },
+    }
+  }
+
+  /** Answers one request of a path of CAPTURE_PATHS. `head` is read before this returns. */
+  handle(exchange: Exchange, request: HttpRequest, head: RequestHead, kind: CaptureKind): void {
+    switch (exchange.method) {
+      case 'POST':
+        this.#handlePost(exchange, request, head, kind)
+        return
+      case 'OPTIONS':
+        sendJson(exchange, 200, ACCEPTED)
+        return
+      case 'GET':
+        if (this.#options.isGetCaptureEnabled) {
+          this.#take(exchange, this.#draft(exchange, request, head, kind), NO_BODY, false)
+          return
+        }
+        sendMethodNotAllowed(exchange, 'POST, OPTIONS')
+        return
+      default:
+        sendMethodNotAllowed(exchange, ALLOWED_METHODS)
+    }
+  }
+
+  #handlePost(
+    exchange: Exchange,
+    request: HttpRequest,
+    head: RequestHead,
+    kind: CaptureKind,
+  ): void {
+    const refusal = this.#options.refusal()
+    if (refusal !== null) {
+      sendError(exchange, refusal, 'drain')
+      return
+    }
+    const draft = this.#draft(exchange, request, head, kind)
+    collectBody(exchange, head.contentLength, {
+      bytesMax: this.#options.bodyBytesMax,
+      budget: this.#options.budget,
+      onBody: (body, isTransient) => this.#take(exchange, draft, body, isTransient),
+    })
+  }
+
+  #draft(
+    exchange: Exchange,
+    request: HttpRequest,
+    head: RequestHead,
+    kind: CaptureKind,
+  ): CaptureRequest {
+    const { isForwardedForTrusted } = this.#options
+    const isForwarded = isForwardedForTrusted && head.forwardedFor !== ''
+    return {
+      kind,
+      method: exchange.method === 'GET' ? 'GET' : 'POST',
+      contentType: head.contentType,
+      contentEncoding: head.contentEncoding,
+      query: request.getQuery() ?? '',
+      // Asking for the peer costs as much as reading all headers: only when it is needed.
+      address: clientAddress(
+        head.forwardedFor,
+        isForwarded ? '' : exchange.peerAddress,
+        isForwardedForTrusted,
+      ),
+      arrivedAtMs: 0,
+      body: NO_BODY,
+    }
+  }
+
+  /** The body is complete. `isTransient`: its memory is gone when this returns. */
+  #take(exchange: Exchange, draft: CaptureRequest, body: Uint8Array, isTransient: boolean): void {
+    const request = { ...draft, arrivedAtMs: this.#options.clock.now(), body }
+    if (body.length > FRONT_BODY_BYTES_MAX) {
+      this.#checkInPool(exchange, request, isTransient)
+      return
+    }
+    const waiting = new Waiting(exchange, request)
+    this.#current = waiting
+    try {
+      const accepted = acceptCapture(request, this.#tools, this.#sink)
+      if (accepted.eventCount === 0) waiting.acknowledge(null)
+      else this.#options.onAccepted(accepted.projectId, accepted.eventCount)
+    } catch (error) {
+      const isTooLargeHere = error instanceof ServiceError && error.code === 'request_too_large'
+      if (isTooLargeHere) this.#checkInPool(exchange, request, isTransient)
+      else sendError(exchange, error)
+    } finally {
+      this.#current = null
+    }
+  }
+
+  #checkInPool(exchange: Exchange, request: CaptureRequest, isTransient: boolean): void {
+    const body = isTransient ? new Uint8Array(request.body) : request.body
+    const waiting = new Waiting(exchange, request)
+    this.#options.pool
+      .check({ kind: 'check', request: { ...request, body } }, [body.buffer as ArrayBuffer])
+      .then((result) => {
+        if (result.kind === 'refused') {
+          waiting.acknowledge(ServiceError.fromBody(result.error))
+        } else if (result.eventCount === 0) {
+          waiting.acknowledge(null)
+        } else {
+          this.#options.groupCommit.addBlock(result.block, waiting)
+          this.#options.onAccepted(result.projectId, result.eventCount)
+        }
+      })
+      .catch((error: unknown) => sendError(exchange, error))
+  }
+}
+
+/** A request that waits until its events are durable. */
+class Waiting implements AcknowledgeTarget {
+  readonly #exchange: Exchange
+  readonly #isRecording: boolean
+  readonly #query: string
+
+  constructor(exchange: Exchange, request: CaptureRequest) {
+    this.#exchange = exchange
+    this.#isRecording = request.kind === 'session_recording'
+    this.#query = request.query
+  }
+
+  acknowledge(error: ServiceError | null): void {
+    const exchange = this.#exchange
+    if (error !== null) sendError(exchange, error)
+    else if (this.#query !== '' && readQuery(this.#query).beacon === '1') sendEmpty(exchange, 204)
+    else if (this.#isRecording) sendJson(exchange, 200, RECORDINGS_PAUSED)
+    else sendAccepted(exchange)
+  }
+}

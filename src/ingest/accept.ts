@@ -1,0 +1,147 @@
+/**
+ * From a request to a record of the log: decode, parse, find the project, check the structure. The first
+ * check that fails decides the answer, and then nothing of the request is kept. The same function runs
+ * on the front for small bodies and in the pool for large ones.
+ * Source: docs/COMPATIBILITY.md, "Order of checks".
+ */
+import { parseUuid } from '../base/ids.ts'
+import { type DecodedPayload, decodePayload } from './decode.ts'
+import { checkEvents, type Envelope, parseEnvelope } from './envelope.ts'
+import { findKey, findProjectId, resolveProject } from './key.ts'
+import {
+  ParsedEvents,
+  RECORD_HISTORICAL,
+  RECORD_INVALID_SENT_AT,
+  RECORD_IP_ANONYMIZED,
+  type RecordEvents,
+  type RecordHeader,
+} from './log-block.ts'
+import type { Project, ProjectDirectory } from './project-directory.ts'
+import type { Scanner } from './scanner/scanner.ts'
+import { parseSentAt } from './time.ts'
+
+/** What the path of a request asks for. */
+export const CAPTURE_KINDS = ['capture', 'engage', 'session_recording'] as const
+export type CaptureKind = (typeof CAPTURE_KINDS)[number]
+
+/** A capture request as it arrived. Header values are '' when absent; `query` has no `?`. */
+export interface CaptureRequest {
+  readonly kind: CaptureKind
+  readonly method: 'GET' | 'POST'
+  readonly contentType: string
+  readonly contentEncoding: string
+  readonly query: string
+  /** The sender's address as stored in `$ip`. */
+  readonly address: string
+  readonly arrivedAtMs: number
+  readonly body: Uint8Array
+}
+
+/** What `acceptCapture` works with. */
+export interface AcceptTools {
+  readonly scanner: Scanner
+  readonly directory: ProjectDirectory
+  /** Bytes that a body may decode to. */
+  readonly decodedBytesMax: number
+}
+
+/** What was accepted. */
+export interface Accepted {
+  readonly projectId: number
+  /** Events in the record; 0 when there is nothing to write. */
+  readonly eventCount: number
+}
+
+/** Where accepted requests go: a block, or the group commit that fills one. */
+export interface RecordSink {
+  add(header: RecordHeader, events: RecordEvents): unknown
+}
+
+/**
+ * Checks a request and adds its events to `sink`; without events nothing is added. Throws ServiceError
+ * with the code that the client gets, and then has added nothing. Linear in the decoded size.
+ */
+export function acceptCapture(
+  request: CaptureRequest,
+  tools: AcceptTools,
+  sink: RecordSink,
+): Accepted {
+  const payload = decodePayload(request, tools)
+  if (request.kind === 'capture' && tools.scanner.scan(payload.json)) {
+    return acceptRegular(request, tools, payload, sink)
+  }
+  return acceptParsed(request, tools, payload, sink)
+}
+
+/** The scanner has proved the body well-formed and cut out its events. */
+function acceptRegular(
+  request: CaptureRequest,
+  { scanner, directory }: AcceptTools,
+  payload: DecodedPayload,
+  sink: RecordSink,
+): Accepted {
+  const { form, query } = payload
+  // On a GET the query names the key before the body does, and so do the fields of a form.
+  const named =
+    (request.method === 'GET' && (query.token || query.apiKey)) || form.apiKey || form.token
+  const key = named || scanner.key
+  const project =
+    directory.projectByKey(key) ?? resolveProject(key, query.projectId || form.projectId, directory)
+  write(request, project, scanner.sentAt, scanner.isHistorical, payload, scanner, sink)
+  return { projectId: project.id, eventCount: scanner.eventCount }
+}
+
+/** Everything else: JSON.parse and the schemas decide. */
+function acceptParsed(
+  request: CaptureRequest,
+  { directory }: AcceptTools,
+  payload: DecodedPayload,
+  sink: RecordSink,
+): Accepted {
+  const envelope = parseEnvelope(payload.json, { isEngage: request.kind === 'engage' })
+  const sources = { method: request.method, query: payload.query, form: payload.form, envelope }
+  const project = resolveProject(findKey(sources), findProjectId(sources), directory)
+  if (request.kind === 'session_recording') return { projectId: project.id, eventCount: 0 }
+  const events = parsedEvents(envelope)
+  write(request, project, envelope.sentAt, envelope.isHistorical, payload, events, sink)
+  return { projectId: project.id, eventCount: events.eventCount }
+}
+
+function parsedEvents(envelope: Envelope): ParsedEvents {
+  const texts: string[] = []
+  const uuids: (Uint8Array | null)[] = []
+  for (const event of checkEvents(envelope)) {
+    const uuid = event['uuid']
+    texts.push(JSON.stringify(event))
+    uuids.push(typeof uuid === 'string' && uuid !== '' ? parseUuid(uuid) : null)
+  }
+  return new ParsedEvents(texts, uuids)
+}
+
+function write(
+  request: CaptureRequest,
+  project: Project,
+  rootSentAt: unknown,
+  isHistorical: boolean,
+  { form, query }: DecodedPayload,
+  events: RecordEvents,
+  sink: RecordSink,
+): void {
+  if (events.eventCount === 0) return
+  const sentAt = rootSentAt ?? form.sentAt ?? query.underscore ?? query.sentAt
+  const sentAtMs = sentAt === undefined ? null : parseSentAt(sentAt)
+  let flags = 0
+  if (isHistorical) flags |= RECORD_HISTORICAL
+  if (sentAt !== undefined && sentAtMs === null) flags |= RECORD_INVALID_SENT_AT
+  if (project.isIpAnonymized) flags |= RECORD_IP_ANONYMIZED
+  sink.add(
+    {
+      projectId: project.id,
+      flags,
+      arrivedAtMs: request.arrivedAtMs,
+      sentAtMs: sentAtMs ?? Number.NaN,
+      address: request.address,
+    },
+    events,
+  )
+}

@@ -1,0 +1,53 @@
+/**
+ * The address of a sender as it is stored in `$ip`: the first hop that proxies name, without ports,
+ * brackets and the wrapping of IPv4 in IPv6. Source: docs/COMPATIBILITY.md, "Sender address".
+ */
+
+/** Characters of an entry beyond which it is no address (an IPv6 address with a zone has fewer). */
+const ADDRESS_CHARACTERS_MAX = 100
+const MAPPED_DOTTED = /^(?:0{0,4}:){2,5}ffff:(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})$/i
+const MAPPED_HEX = /^(?:0{0,4}:){2,5}ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
+const IPV4_WITH_PORT = /^(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\d*$/
+
+/**
+ * The sender of a request: the first entry of `X-Forwarded-For` ('' when absent) if the header is
+ * trusted and names one, else the peer of the connection. '' when neither is known. Entries that are no
+ * address are kept as they are. Cost does not depend on the length of the header.
+ */
+export function clientAddress(
+  xForwardedFor: string,
+  peerAddress: string,
+  isHeaderTrusted: boolean,
+): string {
+  if (isHeaderTrusted && xForwardedFor !== '') {
+    const start = xForwardedFor.slice(0, ADDRESS_CHARACTERS_MAX + 1)
+    const comma = start.indexOf(',')
+    const entry = (comma === -1 ? start : start.slice(0, comma)).trim()
+    if (entry !== '' && entry.length <= ADDRESS_CHARACTERS_MAX) return bareAddress(entry)
+  }
+  return bareAddress(peerAddress)
+}
+
+function bareAddress(text: string): string {
+  const firstColon = text.indexOf(':')
+  if (firstColon === -1) return text
+  if (text.charCodeAt(0) === 0x5b) {
+    const bracket = text.indexOf(']')
+    return bracket === -1 ? text : unmapped(text.slice(1, bracket))
+  }
+  const match = IPV4_WITH_PORT.exec(text)
+  return match?.[1] ?? unmapped(text)
+}
+
+/** The IPv4 address inside `::ffff:a.b.c.d`, in any spelling; other addresses as they are. */
+function unmapped(address: string): string {
+  const first = address.charCodeAt(0)
+  if (first !== 0x3a && first !== 0x30) return address
+  const dotted = MAPPED_DOTTED.exec(address)?.[1]
+  if (dotted !== undefined) return dotted
+  const groups = MAPPED_HEX.exec(address)
+  if (groups === null) return address
+  const high = Number.parseInt(groups[1] ?? '', 16)
+  const low = Number.parseInt(groups[2] ?? '', 16)
+  return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
+}

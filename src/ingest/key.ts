@@ -1,0 +1,136 @@
+/**
+ * Which project a request belongs to: where the key is, and what it opens. Details never repeat a key.
+ * Source: docs/COMPATIBILITY.md, "Finding the key" and "Resolving the key".
+ */
+import { ServiceError } from '../base/errors.ts'
+import { KEY_CHARACTERS_MAX } from '../base/limits.ts'
+import type { FormFields, QueryFields, RawPayload } from './decode.ts'
+import type { Envelope } from './envelope.ts'
+import { isEmptyValue, isJsonObject } from './fields.ts'
+import type { Project, ProjectDirectory } from './project-directory.ts'
+import type { JsonObject } from './types.ts'
+
+const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
+const DECIMAL_INTEGER = /^-?\d{1,15}$/
+
+/** The parts of a request that can carry a key or a project id. */
+export interface KeySources {
+  readonly method: RawPayload['method']
+  readonly query: QueryFields
+  readonly form: FormFields
+  readonly envelope: Envelope
+}
+
+/**
+ * The key of a request, of whatever type it was sent: GET query, form, root, then the elements, which
+ * must agree. ServiceError `missing_api_key` when there is none, `invalid_api_key` when elements
+ * disagree. Source: docs/COMPATIBILITY.md, "Finding the key".
+ */
+export function findKey(sources: KeySources): unknown {
+  const { query, form, envelope } = sources
+  if (sources.method === 'GET') {
+    const key = query.token || query.apiKey
+    if (key) return key
+  }
+  const formKey = form.apiKey || form.token
+  if (formKey) return formKey
+  const rootKey = envelope.root === null ? undefined : keyOf(envelope.root)
+  if (rootKey !== undefined) return rootKey
+  const elementKey = envelope.isBatch ? commonKey(envelope.events) : undefined
+  if (elementKey !== undefined) return elementKey
+  throw new ServiceError(
+    'missing_api_key',
+    "The request has no project key. Send it as 'api_key' beside the events.",
+  )
+}
+
+/**
+ * The first `project_id` that was given: query, form, root object or first element of a root array.
+ * Undefined when there is none; null and '' count as none.
+ */
+export function findProjectId(sources: KeySources): unknown {
+  const { query, form, envelope } = sources
+  const id = query.projectId || form.projectId || envelope.projectId
+  return id === null || id === '' ? undefined : id
+}
+
+/**
+ * The project that a key opens. ServiceError `invalid_api_key`, `invalid_personal_api_key` or
+ * `invalid_project` (attr `project_id`). Source: docs/COMPATIBILITY.md, "Resolving the key".
+ */
+export function resolveProject(
+  key: unknown,
+  projectId: unknown,
+  directory: ProjectDirectory,
+): Project {
+  if (typeof key !== 'string' || key.length > KEY_CHARACTERS_MAX || !PRINTABLE_ASCII.test(key)) {
+    throw invalidKey()
+  }
+  const project = directory.projectByKey(key)
+  if (project !== null) return project
+  const access = directory.personalKey(key)
+  if (projectId === undefined || projectId === null || projectId === '') {
+    if (access !== null) {
+      throw invalidProject("A personal key needs 'project_id'. Send it, or use the project key.")
+    }
+    throw key.startsWith('phx_') ? invalidPersonalKey() : invalidKey()
+  }
+  const id = integerOf(projectId)
+  if (id === null) throw invalidProject("'project_id' must be an integer.")
+  if (access === null) throw invalidPersonalKey()
+  const reached = directory.projectById(id)
+  const isReachable = access.projects === 'all' || access.projects.includes(id)
+  if (reached === null || !isReachable) {
+    throw invalidProject('The key does not reach that project, or the project does not exist.')
+  }
+  return reached
+}
+
+/** The key of one object: the first of its four places that is not empty. */
+function keyOf(object: JsonObject): unknown {
+  if (!isEmptyValue(object['$token'])) return object['$token']
+  if (!isEmptyValue(object['token'])) return object['token']
+  if (!isEmptyValue(object['api_key'])) return object['api_key']
+  const properties = object['properties']
+  if (!isJsonObject(properties) || isEmptyValue(properties['token'])) return undefined
+  return properties['token']
+}
+
+function commonKey(events: readonly unknown[]): unknown {
+  let common: unknown
+  for (const event of events) {
+    const key = isJsonObject(event) ? keyOf(event) : undefined
+    if (key === undefined) continue
+    if (common !== undefined && key !== common) {
+      throw new ServiceError(
+        'invalid_api_key',
+        'The events of one request carry different project keys. Send one request for each key.',
+      )
+    }
+    common = key
+  }
+  return common
+}
+
+function integerOf(value: unknown): number | null {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? value : null
+  return typeof value === 'string' && DECIMAL_INTEGER.test(value) ? Number(value) : null
+}
+
+function invalidKey(): ServiceError {
+  return new ServiceError(
+    'invalid_api_key',
+    'The project key is not valid. Copy it from the settings of the project.',
+  )
+}
+
+function invalidPersonalKey(): ServiceError {
+  return new ServiceError(
+    'invalid_personal_api_key',
+    'The personal key is not valid. Events are sent with the project key.',
+  )
+}
+
+function invalidProject(detail: string): ServiceError {
+  return new ServiceError('invalid_project', detail, { attr: 'project_id' })
+}

@@ -1,0 +1,194 @@
+/**
+ * From an event as it was accepted to the event that is stored, or to the reason why it is not. Runs once
+ * per event: it takes the event object over and changes it in place. Duplicates, quotas, group numbers
+ * and persons need state and are decided elsewhere.
+ * Source: docs/COMPATIBILITY.md, "Events that are not stored" and "Stored events".
+ */
+import { elementsChain } from './elements-chain.ts'
+import { cutUnits, eventDistinctId, eventName, isEmptyValue, isJsonObject } from './fields.ts'
+import { eventTime, NO_WARNINGS, sharedIsoText } from './time.ts'
+import type {
+  DropReason,
+  EventContext,
+  EventOutcome,
+  IngestionWarning,
+  JsonObject,
+  WarningType,
+} from './types.ts'
+
+const MESSAGE_UNITS_MAX = 1000
+const REDACTED = '[redacted]'
+const NO_NAME = drop('no_event_name')
+const NO_DISTINCT_ID = drop('no_distinct_id')
+const IGNORED = drop('ignored_event')
+
+/**
+ * Normalises one event in the compact form of `NormalisedEvent`. The event was structurally checked, is
+ * clean (no lone surrogates, NUL, `__proto__` or infinite numbers) and belongs to this function from now
+ * on. `rawBytes` are the bytes of its JSON: only when they exceed the limit are the properties measured.
+ * Never throws for anything that JSON can express.
+ */
+export function normaliseEvent(
+  event: JsonObject,
+  context: EventContext,
+  rawBytes: number,
+): EventOutcome {
+  const name = eventName(event)
+  if (name === null) return NO_NAME
+  const given = event['properties']
+  const properties: JsonObject = isJsonObject(given) ? given : {}
+  const distinctId = eventDistinctId(event, properties)
+  if (distinctId === null) return NO_DISTINCT_ID
+  if (name.charCodeAt(0) === 0x24) {
+    const refused = dropByName(name, distinctId, properties)
+    if (refused !== null) return refused
+  }
+  mergeExplicitUpdates(event, properties)
+  if (context.propertiesBytesMax > 0 && rawBytes > context.propertiesBytesMax) {
+    const bytes = Buffer.byteLength(JSON.stringify(properties))
+    if (bytes > context.propertiesBytesMax) {
+      const details = { event: name, distinct_id: distinctId, bytes }
+      return drop('properties_too_large', warning('message_size_too_large', details))
+    }
+  }
+  const time = eventTime(event, properties, context)
+  let warnings = time.warnings
+  const profile = properties['$process_person_profile']
+  const isPersonless = profile === false || properties['$cookieless_mode'] === true
+  if (profile !== false && profile !== undefined) {
+    delete properties['$process_person_profile']
+    if (profile !== true) {
+      const details = { event: name, distinct_id: distinctId }
+      warnings = [...warnings, warning('invalid_process_person_profile', details)]
+    }
+  }
+  if (isPersonless) removePersonFields(properties)
+  else if (name === '$groupidentify') removeUpdates(properties)
+  setSender(properties, context, time.sentAtMs)
+  const chain = takeElements(properties)
+  if (properties['$heatmap_data'] !== undefined) delete properties['$heatmap_data']
+  redactToken(properties)
+  return {
+    kind: 'event',
+    event: {
+      name,
+      distinctId,
+      timestampMs: time.timestampMs,
+      properties,
+      elementsChain: chain,
+      isPersonless,
+    },
+    warnings,
+  }
+}
+
+/** Events that are never stored, by name; null when the event goes on. */
+function dropByName(name: string, distinctId: string, properties: JsonObject): EventOutcome | null {
+  switch (name) {
+    case '$snapshot':
+    case '$snapshot_items':
+    case '$performance_event':
+    case '$$heatmap':
+      return IGNORED
+    case '$$client_ingestion_warning': {
+      const message = properties['$$client_ingestion_warning_message']
+      const text = typeof message === 'string' ? message : (JSON.stringify(message) ?? '')
+      const details = { distinct_id: distinctId, message: cutUnits(text, MESSAGE_UNITS_MAX) }
+      return drop('client_ingestion_warning', warning('client_ingestion_warning', details))
+    }
+    case '$identify':
+    case '$create_alias':
+    case '$merge_dangerously':
+    case '$groupidentify': {
+      if (properties['$process_person_profile'] !== false) return null
+      const type = 'invalid_event_when_process_person_profile_is_false'
+      const details = { event: name, distinct_id: distinctId }
+      return drop('personless_person_event', warning(type, details))
+    }
+    default:
+      return null
+  }
+}
+
+/** Brings `$set`, `$set_once` and `$unset` of the top level and of the properties together. */
+function mergeExplicitUpdates(event: JsonObject, properties: JsonObject): void {
+  mergeObject(event['$set'], properties, '$set')
+  mergeObject(event['$set_once'], properties, '$set_once')
+  const top = event['$unset']
+  const inner = properties['$unset']
+  if (top === undefined && inner === undefined) return
+  const names = new Set<string>()
+  collectNames(inner, names)
+  collectNames(top, names)
+  if (names.size > 0) properties['$unset'] = [...names]
+  else if (inner !== undefined) delete properties['$unset']
+}
+
+/** The top level wins key by key; what is no object is as if it were not there. */
+function mergeObject(top: unknown, properties: JsonObject, field: '$set' | '$set_once'): void {
+  const inner = properties[field]
+  if (top === undefined && inner === undefined) return
+  if (isJsonObject(inner)) {
+    if (isJsonObject(top)) Object.assign(inner, top)
+  } else if (isJsonObject(top)) properties[field] = top
+  else if (inner !== undefined) delete properties[field]
+}
+
+function collectNames(unset: unknown, names: Set<string>): void {
+  if (Array.isArray(unset)) {
+    for (const name of unset) if (typeof name === 'string') names.add(name)
+  } else if (isJsonObject(unset)) {
+    for (const name of Object.keys(unset)) names.add(name)
+  }
+}
+
+function removePersonFields(properties: JsonObject): void {
+  removeUpdates(properties)
+  if (properties['$group_0'] !== undefined) delete properties['$group_0']
+  if (properties['$group_1'] !== undefined) delete properties['$group_1']
+  if (properties['$group_2'] !== undefined) delete properties['$group_2']
+  if (properties['$group_3'] !== undefined) delete properties['$group_3']
+  if (properties['$group_4'] !== undefined) delete properties['$group_4']
+}
+
+// `delete` makes an object slower to read for good, so it is used only where a key is there.
+function removeUpdates(properties: JsonObject): void {
+  if (properties['$set'] !== undefined) delete properties['$set']
+  if (properties['$set_once'] !== undefined) delete properties['$set_once']
+  if (properties['$unset'] !== undefined) delete properties['$unset']
+}
+
+function setSender(properties: JsonObject, context: EventContext, sentAtMs: number | null): void {
+  const given = properties['$ip']
+  if (context.isIpAnonymized) {
+    if (given !== undefined) delete properties['$ip']
+  } else if (context.ip !== '' && (given === undefined || isEmptyValue(given))) {
+    properties['$ip'] = context.ip
+  }
+  if (sentAtMs !== null) properties['$sent_at'] = sharedIsoText(sentAtMs)
+}
+
+/** The elements as text; they leave the properties. */
+function takeElements(properties: JsonObject): string {
+  const text = properties['$elements_chain']
+  const elements = properties['$elements']
+  if (text === undefined && elements === undefined) return ''
+  if (text !== undefined) delete properties['$elements_chain']
+  if (elements !== undefined) delete properties['$elements']
+  if (typeof text === 'string' && text !== '') return text
+  return Array.isArray(elements) ? elementsChain(elements) : ''
+}
+
+/** A personal key that a client sent as token by mistake must not be readable in its events. */
+function redactToken(properties: JsonObject): void {
+  const token = properties['token']
+  if (typeof token === 'string' && token.startsWith('phx_')) properties['token'] = REDACTED
+}
+
+function warning(type: WarningType, details: JsonObject): IngestionWarning {
+  return { type, details }
+}
+
+function drop(reason: DropReason, cause?: IngestionWarning): EventOutcome {
+  return { kind: 'drop', reason, warnings: cause === undefined ? NO_WARNINGS : [cause] }
+}

@@ -1,0 +1,65 @@
+/**
+ * How values of the stores become bytes: MessagePack for small structures of our own making, and a
+ * checksum behind every value. LMDB has no checksums: without this a flipped bit would be served.
+ *
+ * A sealed value is `bytes, crc32 u32 little-endian`, the checksum being over the key and the bytes,
+ * so that a value under the wrong key is noticed as well. The only door to msgpackr.
+ */
+import { crc32 } from 'node:zlib'
+import { Packr } from 'msgpackr'
+
+// No records: they would make the meaning of bytes depend on what was packed before.
+const PACKR = new Packr({ useRecords: false, moreTypes: false, mapsAsObjects: true })
+
+/** Bytes that `seal` adds. */
+export const SEAL_BYTES = 4
+
+/** A stored value whose checksum does not fit: it is refused, never served. */
+export class DamagedRecordError extends Error {
+  override readonly name = 'DamagedRecordError'
+  readonly table: string
+  /** The key in hexadecimal digits. */
+  readonly key: string
+
+  constructor(table: string, key: Uint8Array, what = 'the checksum does not fit') {
+    const digits = Buffer.from(key).toString('hex')
+    super(`table ${table}, key ${digits}: ${what}; restore from a backup or export what is left`)
+    this.table = table
+    this.key = digits
+  }
+}
+
+/** Plain data as MessagePack. Only for structures that we make, never for client objects. */
+export function pack(value: unknown): Buffer {
+  return PACKR.pack(value)
+}
+
+/** The reverse of `pack`; the caller knows what it packed. */
+export function unpack(bytes: Uint8Array): unknown {
+  return PACKR.unpack(bytes) as unknown
+}
+
+/** A copy of `parts`, one behind the other, with the checksum for `key` at the end. */
+export function seal(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
+  let length = SEAL_BYTES
+  for (const part of parts) length += part.length
+  const sealed = Buffer.allocUnsafeSlow(length)
+  let offset = 0
+  for (const part of parts) {
+    sealed.set(part, offset)
+    offset += part.length
+  }
+  sealed.writeUInt32LE(crc32(sealed.subarray(0, offset), crc32(key)), offset)
+  return sealed
+}
+
+/** The bytes of a sealed value (a view). Throws `DamagedRecordError`. */
+export function unseal(table: string, key: Uint8Array, sealed: Buffer): Buffer {
+  const length = sealed.length - SEAL_BYTES
+  if (length < 0) throw new DamagedRecordError(table, key, 'the value is too short')
+  const bytes = sealed.subarray(0, length)
+  if (crc32(bytes, crc32(key)) !== sealed.readUInt32LE(length)) {
+    throw new DamagedRecordError(table, key)
+  }
+  return bytes
+}

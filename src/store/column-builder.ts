@@ -1,0 +1,147 @@
+/**
+ * One column of a segment that is being filled: which rows have a value, and which one. It begins as a
+ * dictionary; when the first values turn out to be nearly all different it goes on as a plain list.
+ * This is the hottest code of processing: some 25 calls of `put` for each event (bench
+ * `micro/segments`), so it allocates nothing but what new values need.
+ */
+
+/** Distinct values after which a column may become a plain list. */
+const PLAIN_DECISION_VALUES = 256
+/** A column is plain when it has at most this many rows for each 8 values. */
+const PLAIN_ROWS_PER_8_VALUES = 9
+
+/** A column of the segment that is being filled. */
+export class ColumnBuilder {
+  readonly key: string
+  /** For each row 0, or the position of its value from 1 (any other number when plain or mirrored). */
+  ids: Uint16Array
+  /** The different values, or, when plain, the value of each row that has one. */
+  values: unknown[] = []
+  /** Rows that have a value. */
+  count = 0
+  isPlain = false
+  /** All values so far are the distinct_id of their row: `values` stays empty. */
+  isMirror = false
+  #lookup = new Map<unknown, number>()
+  #objects: Map<string, number> | null = null
+
+  constructor(key: string, capacity: number) {
+    this.key = key
+    this.ids = new Uint16Array(capacity)
+  }
+
+  /** Makes room for rows up to `capacity`. */
+  grow(capacity: number): void {
+    const ids = new Uint16Array(capacity)
+    ids.set(this.ids)
+    this.ids = ids
+  }
+
+  /** Forgets everything of a segment of `rows` rows. */
+  reset(rows: number): void {
+    if (this.count === 0 && this.values.length === 0) return
+    this.ids.fill(0, 0, rows)
+    this.values = []
+    this.count = 0
+    this.isPlain = false
+    this.isMirror = false
+    this.#lookup.clear()
+    this.#objects = null
+  }
+
+  /** Gives a row its value: any JSON value. Rows come in ascending order. */
+  put(row: number, value: unknown): void {
+    this.count++
+    if (typeof value === 'object' && value !== null) {
+      this.#putObject(row, value)
+      return
+    }
+    if (this.isPlain) {
+      this.values.push(value)
+      this.ids[row] = 1
+      return
+    }
+    let id = this.#lookup.get(value)
+    if (id === undefined) {
+      id = this.values.push(value)
+      this.#lookup.set(value, id)
+      this.ids[row] = id
+      if (id === PLAIN_DECISION_VALUES) this.#decide(row)
+      return
+    }
+    this.ids[row] = id
+  }
+
+  /** Notes that the value of a row is its distinct_id; only while `isMirror`. */
+  putMirror(row: number): void {
+    this.count++
+    this.ids[row] = 1
+  }
+
+  /** Turns a mirror of the distinct_ids into an ordinary column. */
+  unmirror(rows: number, textOfRow: (row: number) => string): void {
+    const ids = this.ids.slice(0, rows)
+    this.isMirror = false
+    this.count = 0
+    for (let row = 0; row < rows; row++) if (ids[row] !== 0) this.put(row, textOfRow(row))
+  }
+
+  /** Position of a value from 1; a new one is added without a row. Not for plain columns. */
+  idOf(value: string): number {
+    let id = this.#lookup.get(value)
+    if (id === undefined) {
+      id = this.values.push(value)
+      this.#lookup.set(value, id)
+    }
+    return id
+  }
+
+  /** Makes a dictionary of nearly as many values as rows a plain list. */
+  settle(rows: number): void {
+    if (this.isPlain || this.isMirror || this.values.length < PLAIN_DECISION_VALUES) return
+    if (this.#isNearlyUnique()) this.#makePlain(rows)
+  }
+
+  // Objects are found again by their text, and kept as they are.
+  #putObject(row: number, value: object): void {
+    if (this.isPlain) {
+      this.values.push(value)
+      this.ids[row] = 1
+      return
+    }
+    this.#objects ??= new Map<string, number>()
+    const text = JSON.stringify(value)
+    let id = this.#objects.get(text)
+    if (id === undefined) {
+      id = this.values.push(value)
+      this.#objects.set(text, id)
+      this.ids[row] = id
+      if (id === PLAIN_DECISION_VALUES) this.#decide(row)
+      return
+    }
+    this.ids[row] = id
+  }
+
+  #decide(row: number): void {
+    if (this.#isNearlyUnique()) this.#makePlain(row + 1)
+  }
+
+  #isNearlyUnique(): boolean {
+    return this.count * 8 <= this.values.length * PLAIN_ROWS_PER_8_VALUES
+  }
+
+  #makePlain(rows: number): void {
+    const { ids, values } = this
+    const plain: unknown[] = []
+    for (let row = 0; row < rows; row++) {
+      const id = ids[row] ?? 0
+      if (id === 0) continue
+      plain.push(values[id - 1])
+      ids[row] = 1
+    }
+    this.values = plain
+    this.isPlain = true
+    this.#lookup.clear()
+    this.#objects = null
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Key layouts of the environment `events`. All numbers are big-endian, so that the order of keys is the
+ * order of numbers. A sequence S counts a project's events from 1 in order of arrival; D counts its
+ * distinct_ids from 1.
+ *
+ * | table           | key                                      | value (layout at the owner)           |
+ * |-----------------|------------------------------------------|---------------------------------------|
+ * | state           | text `position`, `seed`                  | event-store.ts                        |
+ * | projects        | project u32                              | counters (event-projects.ts)          |
+ * | segment_headers | project u32, first S u32                 | header (segment-format.ts)            |
+ * | segment_groups  | project u32, first S u32, group u16      | group of columns (segment-format.ts)  |
+ * | distinct_ids    | project u32, text UTF-8                  | D (distinct-ids.ts)                   |
+ * | distinct_texts  | project u32, D u32                       | text (distinct-ids.ts)                |
+ * | uuid_runs       | run u32                                  | directory of a run (uuid-index-run.ts)|
+ * | uuid_chunks     | run u32, kind u8, chunk u32              | entries or filter (uuid-index-run.ts) |
+ * | warnings        | project u32, line u32                    | warning (warning-log.ts)              |
+ * | dead_letters    | letter u32                               | dead letter (dead-letters.ts)         |
+ *
+ * A segment is known by its first S, so that the segment of any S is one step back from its key. Both
+ * S and D are at most 2^32 - 1: that many events fill the address space of the environment first.
+ * Every value ends in a checksum over key and value (codec.ts).
+ */
+
+/** Folder of the environment below the data directory. */
+export const EVENTS_ENVIRONMENT = 'events'
+
+/** The tables of the environment. */
+export const EVENTS_TABLES = [
+  'state',
+  'projects',
+  'segment_headers',
+  'segment_groups',
+  'distinct_ids',
+  'distinct_texts',
+  'uuid_runs',
+  'uuid_chunks',
+  'warnings',
+  'dead_letters',
+] as const
+
+/** The name of a table of the environment. */
+export type EventsTable = (typeof EVENTS_TABLES)[number]
+
+/** The largest S, D, run, line or letter number. */
+export const NUMBER_MAX = 0xffff_ffff
+
+/** A key of one number. Tables `projects`, `uuid_runs`, `dead_letters`. */
+export function numberKey(number: number): Buffer {
+  const key = Buffer.allocUnsafe(4)
+  key.writeUInt32BE(number)
+  return key
+}
+
+/** A key of two numbers. Tables `segment_headers`, `distinct_texts`, `warnings`. */
+export function pairKey(first: number, second: number): Buffer {
+  const key = Buffer.allocUnsafe(8)
+  key.writeUInt32BE(first)
+  key.writeUInt32BE(second, 4)
+  return key
+}
+
+/** A key of table `segment_groups`. */
+export function groupKey(projectId: number, firstSequence: number, group: number): Buffer {
+  const key = Buffer.allocUnsafe(10)
+  key.writeUInt32BE(projectId)
+  key.writeUInt32BE(firstSequence, 4)
+  key.writeUInt16BE(group, 8)
+  return key
+}
+
+/** A key of table `distinct_ids`. */
+export function distinctIdKey(projectId: number, text: string): Buffer {
+  const key = Buffer.allocUnsafe(4 + Buffer.byteLength(text))
+  key.writeUInt32BE(projectId)
+  key.write(text, 4, 'utf8')
+  return key
+}
+
+/** A key of table `uuid_chunks`. */
+export function chunkKey(run: number, kind: number, chunk: number): Buffer {
+  const key = Buffer.allocUnsafe(9)
+  key.writeUInt32BE(run)
+  key.writeUInt8(kind, 4)
+  key.writeUInt32BE(chunk, 5)
+  return key
+}
+
+/** A key of table `state`. */
+export function stateKey(name: 'position' | 'seed'): Buffer {
+  return Buffer.from(name, 'latin1')
+}
+
+/** The number at `offset` of a key. */
+export function numberInKey(key: Uint8Array, offset: number): number {
+  return Buffer.from(key.buffer, key.byteOffset, key.byteLength).readUInt32BE(offset)
+}

@@ -1,0 +1,326 @@
+/**
+ * How the parts of a column become bytes. A column has an *index* (which rows have a value, and which
+ * one) and *values*, each value once or, when nearly all differ, one for each row that has one.
+ *
+ * Index: presence, then ids. Presence: nothing when all rows have a value; else a bitmap of `rows`
+ * bits, low bit first; or, when few rows have one, the gaps between their row numbers as varints. Ids:
+ * position of the value for each row that has one, low bytes of all, then high bytes of all; left out
+ * where there is one value, or one for each row.
+ *
+ * Values: JSON text of the array; or the bytes of hexadecimal texts or UUIDs; or numbers: exponent u8,
+ * then varints of the zigzag differences of `value * 10^exponent`; exponent 255: float64 each.
+ */
+import { type ByteReader, ByteWriter } from './byte-writer.ts'
+
+/** JSON text of the array of values. */
+export const VALUES_JSON = 0
+/** Lower-case hexadecimal texts of one even length, as bytes. */
+export const VALUES_HEX = 1
+/** Lower-case UUIDs with hyphens, 16 bytes each. */
+export const VALUES_UUID = 2
+/** Numbers, as differences. */
+export const VALUES_NUMBERS = 3
+
+/** All rows have a value. */
+export const PRESENCE_ALL = 0
+/** One bit a row. */
+export const PRESENCE_BITMAP = 1
+/** The numbers of the rows that have a value. */
+export const PRESENCE_SPARSE = 2
+
+/** A column is sparse when fewer than one row in this many has a value. */
+const SPARSE_FACTOR = 12
+/** Values below this count stay JSON text: there is nothing to gain. */
+const PACKED_VALUES_MIN = 8
+const HEX_DIGITS_MIN = 6
+const HEX_DIGITS_MAX = 128
+const EXPONENT_RAW = 255
+const SCALES = [1, 10, 100, 1000] as const
+const DIFFERENCE_MAX = 2 ** 51
+const SCRATCH = new ByteWriter()
+
+/** Writes the presence of a column; `ids` is 0 where a row has no value. Returns the kind. */
+export function writePresence(
+  writer: ByteWriter,
+  ids: Uint16Array,
+  rows: number,
+  count: number,
+): number {
+  if (count === rows) return PRESENCE_ALL
+  if (count * SPARSE_FACTOR < rows) {
+    let next = 0
+    for (let row = 0; row < rows; row++) {
+      if (ids[row] === 0) continue
+      writer.writeVarint(row - next)
+      next = row + 1
+    }
+    return PRESENCE_SPARSE
+  }
+  const start = writer.take((rows + 7) >>> 3)
+  const bytes = writer.bytes
+  let position = start
+  for (let row = 0; row < rows; row += 8) {
+    let bits = 0
+    const end = Math.min(8, rows - row)
+    for (let bit = 0; bit < end; bit++) if (ids[row + bit] !== 0) bits |= 1 << bit
+    bytes[position++] = bits
+  }
+  return PRESENCE_BITMAP
+}
+
+/** The numbers of the rows that have a value, in order. */
+export function readPresence(
+  reader: ByteReader,
+  bytes: Buffer,
+  kind: number,
+  rows: number,
+  count: number,
+): Uint16Array {
+  const present = new Uint16Array(count)
+  if (kind === PRESENCE_ALL) {
+    for (let row = 0; row < count; row++) present[row] = row
+    return present
+  }
+  if (kind === PRESENCE_SPARSE) {
+    let next = 0
+    for (let index = 0; index < count; index++) {
+      next += reader.readVarint()
+      present[index] = next++
+    }
+    return present
+  }
+  let index = 0
+  for (let row = 0; row < rows; row++) {
+    const bits = bytes[reader.offset + (row >>> 3)] ?? 0
+    if ((bits & (1 << (row & 7))) !== 0) present[index++] = row
+  }
+  reader.offset += (rows + 7) >>> 3
+  return present
+}
+
+/** Bytes that an id takes when there are `valueCount` values. */
+export function idBytes(valueCount: number): 0 | 1 | 2 {
+  if (valueCount <= 1) return 0
+  return valueCount <= 256 ? 1 : 2
+}
+
+/** Writes the ids of the rows that have a value; in memory ids begin at 1, on disk at 0. */
+export function writeIds(
+  writer: ByteWriter,
+  ids: Uint16Array,
+  rows: number,
+  count: number,
+  valueCount: number,
+): void {
+  const planes = idBytes(valueCount)
+  if (planes === 0) return
+  let low = writer.take(count * planes)
+  let high = low + count
+  const bytes = writer.bytes
+  if (planes === 1) {
+    for (let row = 0; row < rows; row++) {
+      const id = ids[row] ?? 0
+      if (id !== 0) bytes[low++] = id - 1
+    }
+    return
+  }
+  for (let row = 0; row < rows; row++) {
+    const id = ids[row] ?? 0
+    if (id === 0) continue
+    bytes[low++] = (id - 1) & 255
+    bytes[high++] = (id - 1) >>> 8
+  }
+}
+
+/** The ids that `writeIds` wrote, from 0, one for each of `count` rows that have a value. */
+export function readIds(
+  bytes: Buffer,
+  offset: number,
+  count: number,
+  valueCount: number,
+): Uint16Array {
+  const ids = new Uint16Array(count)
+  const planes = idBytes(valueCount)
+  if (planes === 0) return ids
+  for (let index = 0; index < count; index++) ids[index] = bytes[offset + index] ?? 0
+  if (planes === 1) return ids
+  const high = offset + count
+  for (let index = 0; index < count; index++) {
+    ids[index] = (ids[index] ?? 0) | ((bytes[high + index] ?? 0) << 8)
+  }
+  return ids
+}
+
+/**
+ * Writes numbers as differences where every one is a whole number of units of a power of ten, and as
+ * float64 otherwise; exact in both cases (the sign of zero is lost, as it is in JSON).
+ */
+export function writeNumbers(writer: ByteWriter, values: ArrayLike<number>, count: number): void {
+  const start = writer.length
+  for (let exponent = 0; exponent < SCALES.length; exponent++) {
+    if (writeDifferences(writer, values, count, exponent)) return
+    writer.length = start
+  }
+  writer.reserve(1 + count * 8)
+  writer.bytes[writer.length++] = EXPONENT_RAW
+  for (let index = 0; index < count; index++) writer.writeDouble(values[index] ?? 0)
+}
+
+function writeDifferences(
+  writer: ByteWriter,
+  values: ArrayLike<number>,
+  count: number,
+  exponent: number,
+): boolean {
+  const scale = SCALES[exponent] ?? 1
+  let offset = writer.take(1 + count * 8)
+  const bytes = writer.bytes
+  bytes[offset++] = exponent
+  let previous = 0
+  for (let index = 0; index < count; index++) {
+    const value = values[index] ?? 0
+    const scaled = Math.round(value * scale)
+    const difference = scaled - previous
+    // Not this unit, or too far apart (also infinite): the caller tries another way.
+    if (scaled / scale !== value || !(Math.abs(difference) < DIFFERENCE_MAX)) return false
+    previous = scaled
+    let rest = difference < 0 ? -2 * difference - 1 : 2 * difference
+    while (rest > 0x7fff_ffff) {
+      bytes[offset++] = (rest % 128) | 0x80
+      rest = Math.floor(rest / 128)
+    }
+    while (rest > 127) {
+      bytes[offset++] = (rest & 127) | 0x80
+      rest >>>= 7
+    }
+    bytes[offset++] = rest
+  }
+  writer.length = offset
+  return true
+}
+
+/** The reverse of `writeNumbers`. */
+export function readNumbers(reader: ByteReader, bytes: Buffer, count: number): Float64Array {
+  const values = new Float64Array(count)
+  const exponent = bytes[reader.offset++] ?? EXPONENT_RAW
+  if (exponent === EXPONENT_RAW) {
+    for (let index = 0; index < count; index++) values[index] = reader.readDouble()
+    return values
+  }
+  const scale = SCALES[exponent]
+  if (scale === undefined) throw new RangeError('numbers in an unknown unit')
+  let previous = 0
+  for (let index = 0; index < count; index++) {
+    const rest = reader.readVarint()
+    previous += rest % 2 === 0 ? rest / 2 : -(rest + 1) / 2
+    values[index] = previous / scale
+  }
+  return values
+}
+
+/** What `planValues` found: how to write values, and for texts of digits how long each is. */
+export interface ValuesPlan {
+  readonly encoding: number
+  /** Hexadecimal digits of a value, else 0. */
+  readonly width: number
+  /** The digits of all values, one behind the other; else ''. */
+  readonly digits: string
+}
+
+const PLAN_JSON: ValuesPlan = { encoding: VALUES_JSON, width: 0, digits: '' }
+const PLAN_NUMBERS: ValuesPlan = { encoding: VALUES_NUMBERS, width: 0, digits: '' }
+
+/** Chooses how to write values: by the first one, then checked on all. */
+export function planValues(values: readonly unknown[]): ValuesPlan {
+  if (values.length < PACKED_VALUES_MIN) return PLAN_JSON
+  const first = values[0]
+  if (typeof first === 'number') {
+    for (const value of values) if (typeof value !== 'number') return PLAN_JSON
+    return PLAN_NUMBERS
+  }
+  if (typeof first !== 'string') return PLAN_JSON
+  if (first.length === 36 && first.charCodeAt(8) === 0x2d) return planUuids(values)
+  const width = first.length
+  if (width < HEX_DIGITS_MIN || width > HEX_DIGITS_MAX || width % 2 !== 0) return PLAN_JSON
+  if (!/^[0-9a-f]+$/.test(first)) return PLAN_JSON
+  for (const value of values) {
+    if (typeof value !== 'string' || value.length !== width) return PLAN_JSON
+  }
+  const digits = values.join('')
+  return areHexDigits(digits) ? { encoding: VALUES_HEX, width, digits } : PLAN_JSON
+}
+
+function planUuids(values: readonly unknown[]): ValuesPlan {
+  for (const value of values) {
+    if (typeof value !== 'string' || value.length !== 36) return PLAN_JSON
+    const isHyphenated =
+      value.charCodeAt(8) === 0x2d &&
+      value.charCodeAt(13) === 0x2d &&
+      value.charCodeAt(18) === 0x2d &&
+      value.charCodeAt(23) === 0x2d
+    if (!isHyphenated) return PLAN_JSON
+  }
+  const digits = values.join('').replaceAll('-', '')
+  if (digits.length !== values.length * 32 || !areHexDigits(digits)) return PLAN_JSON
+  return { encoding: VALUES_UUID, width: 32, digits }
+}
+
+/** Whether writing and reading the digits gives the same text: lower-case hexadecimal only. */
+function areHexDigits(digits: string): boolean {
+  SCRATCH.clear()
+  const start = SCRATCH.take(digits.length)
+  const length = SCRATCH.bytes.write(digits, start, 'hex')
+  return length * 2 === digits.length && SCRATCH.bytes.toString('hex', 0, length) === digits
+}
+
+/** Writes values as planned. */
+export function writeValues(
+  writer: ByteWriter,
+  values: readonly unknown[],
+  plan: ValuesPlan,
+): void {
+  if (plan.encoding === VALUES_JSON) writer.writeText(JSON.stringify(values))
+  else if (plan.encoding === VALUES_NUMBERS) {
+    writeNumbers(writer, values as readonly number[], values.length)
+  } else {
+    writer.reserve(plan.digits.length)
+    writer.length += writer.bytes.write(plan.digits, writer.length, 'hex')
+  }
+}
+
+/** Reads `count` values that begin at the reader's place and end at `end`. */
+export function decodeValues(
+  reader: ByteReader,
+  bytes: Buffer,
+  end: number,
+  count: number,
+  encoding: number,
+  width: number,
+): readonly unknown[] {
+  const start = reader.offset
+  if (encoding === VALUES_JSON) {
+    return JSON.parse(bytes.toString('utf8', start, end)) as unknown[]
+  }
+  if (encoding === VALUES_NUMBERS) return Array.from(readNumbers(reader, bytes, count))
+  if (encoding !== VALUES_HEX && encoding !== VALUES_UUID) {
+    throw new RangeError('values in an unknown encoding')
+  }
+  const digits = bytes.toString('hex', start, end)
+  const values = new Array<string>(count)
+  for (let index = 0; index < count; index++) {
+    const text = digits.slice(index * width, (index + 1) * width)
+    values[index] = encoding === VALUES_HEX ? text : hyphenated(text)
+  }
+  return values
+}
+
+function hyphenated(digits: string): string {
+  const parts = [
+    digits.slice(0, 8),
+    digits.slice(8, 12),
+    digits.slice(12, 16),
+    digits.slice(16, 20),
+    digits.slice(20),
+  ]
+  return parts.join('-')
+}

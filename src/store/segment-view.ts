@@ -1,0 +1,290 @@
+/**
+ * Reading segments: finds them in the tables, checks their checksums, and decodes what is asked for
+ * and no more. A view is valid as long as its segment is in the table, which is the case during one
+ * synchronous run of a reader.
+ */
+import { formatUuid } from '../base/ids.ts'
+import { ByteReader } from './byte-writer.ts'
+import { DamagedRecordError, unseal } from './codec.ts'
+import type { Table } from './environment.ts'
+import { groupKey, numberInKey, pairKey } from './keys.ts'
+import {
+  type ColumnEntry,
+  decodeDirectory,
+  decodeGroup,
+  decodeSummary,
+  type Directory,
+  MODE_DICTIONARY,
+  MODE_MIRROR,
+  type Part,
+  ROLE_NAME,
+  ROLE_PROPERTY,
+  type SegmentSummary,
+  UUID_HEAD_BYTES,
+  UUID_TAIL_BYTES,
+} from './segment-format.ts'
+import { decodeValues, readIds, readNumbers, readPresence } from './segment-values.ts'
+
+const HEADERS = 'segment_headers'
+const GROUPS = 'segment_groups'
+
+/** A decoded column: for each row that has a value its number and the position of its value. */
+export interface ColumnView {
+  readonly entry: ColumnEntry
+  /** Numbers of the rows that have a value, ascending. */
+  readonly present: Uint16Array
+  /** Position in `values` for each of `present`. */
+  readonly ids: Uint16Array
+  /** Empty for a mirror: the value of a row is then its distinct_id. */
+  readonly values: readonly unknown[]
+}
+
+/** The two tables that hold segments. */
+export class SegmentTables {
+  readonly headers: Table
+  readonly groups: Table
+
+  constructor(tables: { readonly headers: Table; readonly groups: Table }) {
+    this.headers = tables.headers
+    this.groups = tables.groups
+  }
+
+  /** Summaries of the project's segments that begin at `from` or later, in order of S. */
+  *summaries(projectId: number, from = 0): Generator<SegmentSummary> {
+    const range = { start: pairKey(projectId, from), end: pairKey(projectId + 1, 0) }
+    for (const { key, value } of this.headers.getRange(range)) {
+      yield readSummary(key, value)
+    }
+  }
+
+  /** The segment that holds S, or null. */
+  segmentOf(projectId: number, sequence: number): SegmentView | null {
+    const start = pairKey(projectId, sequence)
+    const range = { start, end: pairKey(projectId, 0), reverse: true, limit: 1 }
+    for (const { key, value } of this.headers.getRange(range)) {
+      const view = new SegmentView(this, key, value)
+      const isInside = sequence < view.summary.firstSequence + view.summary.rows
+      return isInside ? view : null
+    }
+    return null
+  }
+
+  /** The segment that begins at `firstSequence`, or null. */
+  segmentAt(projectId: number, firstSequence: number): SegmentView | null {
+    const key = pairKey(projectId, firstSequence)
+    const value = this.headers.get(key)
+    return value === undefined ? null : new SegmentView(this, key, value)
+  }
+}
+
+function readSummary(key: Uint8Array, sealed: Buffer): SegmentSummary {
+  const header = unseal(HEADERS, key, sealed)
+  try {
+    return decodeSummary(numberInKey(key, 0), numberInKey(key, 4), header)
+  } catch (cause) {
+    throw damaged(HEADERS, key, cause)
+  }
+}
+
+function damaged(table: string, key: Uint8Array, cause: unknown): DamagedRecordError {
+  return new DamagedRecordError(
+    table,
+    key,
+    cause instanceof Error ? cause.message : 'cannot be read',
+  )
+}
+
+/** One stored segment. Every column is decoded when it is first asked for, and kept. */
+export class SegmentView {
+  readonly summary: SegmentSummary
+  readonly #tables: SegmentTables
+  readonly #headerKey: Uint8Array
+  readonly #header: Buffer
+  readonly #groups = new Map<number, Buffer>()
+  readonly #columns = new Map<ColumnEntry, ColumnView>()
+  #directory: Directory | null = null
+  #timestamps: Float64Array | null = null
+  #arrivals: Float64Array | null = null
+  #distinctIds: Uint32Array | null = null
+  #uuidHeads: Buffer | null = null
+  #uuidTails: Buffer | null = null
+
+  /** Throws `DamagedRecordError`, as all methods do. */
+  constructor(tables: SegmentTables, key: Uint8Array, sealed: Buffer) {
+    this.#tables = tables
+    this.#headerKey = key
+    this.#header = unseal(HEADERS, key, sealed)
+    this.summary = readSummary(key, sealed)
+  }
+
+  get directory(): Directory {
+    this.#directory ??= this.#guard(() => decodeDirectory(this.#header))
+    return this.#directory
+  }
+
+  get timestamps(): Float64Array {
+    this.#timestamps ??= this.#numbers(this.directory.timestamps)
+    return this.#timestamps
+  }
+
+  get arrivals(): Float64Array {
+    this.#arrivals ??= this.#numbers(this.directory.arrivals)
+    return this.#arrivals
+  }
+
+  /** D of each row. */
+  get distinctIds(): Uint32Array {
+    this.#distinctIds ??= this.#guard(() => this.#readPlanes(this.directory.distinctIds))
+    return this.#distinctIds
+  }
+
+  /** The mode byte of a row (segment-builder.ts). */
+  modeOf(row: number): number {
+    const part = this.directory.modes
+    if (part[2] === 0) return 0
+    return this.#group(part[0])[part[1] + row] ?? 0
+  }
+
+  /** The event names; ids of rows are positions in `values`. */
+  get names(): ColumnView {
+    const entry = this.directory.columns.find((column) => column.role === ROLE_NAME)
+    if (entry === undefined) throw new DamagedRecordError(HEADERS, this.#headerKey, 'has no names')
+    return this.column(entry)
+  }
+
+  nameOf(row: number): string {
+    const { ids, values } = this.names
+    return String(values[ids[row] ?? 0])
+  }
+
+  /** The entry of a property, or undefined. */
+  property(key: string): ColumnEntry | undefined {
+    return this.directory.columns.find(
+      (column) => column.role === ROLE_PROPERTY && column.key === key,
+    )
+  }
+
+  /** The entry of a column that is no property, or undefined. */
+  special(role: number): ColumnEntry | undefined {
+    return this.directory.columns.find((column) => column.role === role)
+  }
+
+  /** A column of `directory.columns`. */
+  column(entry: ColumnEntry): ColumnView {
+    let view = this.#columns.get(entry)
+    if (view === undefined) {
+      view = this.#guard(() => this.#readColumn(entry))
+      this.#columns.set(entry, view)
+    }
+    return view
+  }
+
+  /** The uuid of a row as text. */
+  uuidOf(row: number): string {
+    const bytes = new Uint8Array(16)
+    this.copyUuid(row, bytes, 0)
+    return formatUuid(bytes, 0)
+  }
+
+  /** Writes the 16 bytes of the uuid of a row. */
+  copyUuid(row: number, target: Uint8Array, offset: number): void {
+    this.#uuidHeads ??= this.#slice(this.directory.uuidHeads)
+    this.#uuidTails ??= this.#slice(this.directory.uuidTails)
+    const { rows } = this.summary
+    for (let plane = 0; plane < UUID_HEAD_BYTES; plane++) {
+      target[offset + plane] = this.#uuidHeads[plane * rows + row] ?? 0
+    }
+    for (let index = 0; index < UUID_TAIL_BYTES; index++) {
+      target[offset + UUID_HEAD_BYTES + index] = this.#uuidTails[row * UUID_TAIL_BYTES + index] ?? 0
+    }
+  }
+
+  /** The last row at or before `from` with that uuid, or -1. Decodes the heads only where the tail fits. */
+  findUuid(uuid: Uint8Array, from = this.summary.rows - 1): number {
+    this.#uuidTails ??= this.#slice(this.directory.uuidTails)
+    const tails = this.#uuidTails
+    const candidate = new Uint8Array(16)
+    for (let row = from; row >= 0; row--) {
+      const start = row * UUID_TAIL_BYTES
+      if (tails[start] !== uuid[9] || tails[start + 6] !== uuid[15]) continue
+      this.copyUuid(row, candidate, 0)
+      if (candidate.every((byte, index) => byte === uuid[index])) return row
+    }
+    return -1
+  }
+
+  #readColumn(entry: ColumnEntry): ColumnView {
+    const { count, presence, valueCount, mode } = entry
+    const index = entry.index[2] === 0 ? Buffer.alloc(0) : this.#group(entry.index[0])
+    const reader = new ByteReader(index, entry.index[1])
+    const present = readPresence(reader, index, presence, this.summary.rows, count)
+    if (mode === MODE_MIRROR) return { entry, present, ids: new Uint16Array(count), values: [] }
+    let ids: Uint16Array
+    if (mode === MODE_DICTIONARY) ids = readIds(index, reader.offset, count, valueCount)
+    else ids = Uint16Array.from({ length: count }, (_, position) => position)
+    const [group, offset, bytes] = entry.values
+    const content = this.#group(group)
+    const values = decodeValues(
+      new ByteReader(content, offset),
+      content,
+      offset + bytes,
+      valueCount,
+      entry.encoding,
+      entry.width,
+    )
+    return { entry, present, ids, values }
+  }
+
+  #numbers(part: Part): Float64Array {
+    return this.#guard(() => {
+      const content = this.#group(part[0])
+      return readNumbers(new ByteReader(content, part[1]), content, this.summary.rows)
+    })
+  }
+
+  #readPlanes(part: Part): Uint32Array {
+    const { rows } = this.summary
+    const content = this.#group(part[0])
+    const reader = new ByteReader(content, part[1])
+    const base = reader.readVarint()
+    const planes = reader.readVarint()
+    const values = new Uint32Array(rows).fill(base)
+    let { offset } = reader
+    for (let plane = 0, factor = 1; plane < planes; plane++, factor *= 256) {
+      for (let row = 0; row < rows; row++) {
+        values[row] = (values[row] ?? 0) + (content[offset++] ?? 0) * factor
+      }
+    }
+    return values
+  }
+
+  #slice(part: Part): Buffer {
+    return this.#group(part[0]).subarray(part[1], part[1] + part[2])
+  }
+
+  #group(group: number): Buffer {
+    let content = this.#groups.get(group)
+    if (content === undefined) {
+      const key = groupKey(this.summary.projectId, this.summary.firstSequence, group)
+      const sealed = this.#tables.groups.get(key)
+      if (sealed === undefined) throw new DamagedRecordError(GROUPS, key, 'the value is missing')
+      const stored = unseal(GROUPS, key, sealed)
+      try {
+        content = decodeGroup(stored)
+      } catch (cause) {
+        throw damaged(GROUPS, key, cause)
+      }
+      this.#groups.set(group, content)
+    }
+    return content
+  }
+
+  #guard<T>(read: () => T): T {
+    try {
+      return read()
+    } catch (cause) {
+      if (cause instanceof DamagedRecordError) throw cause
+      throw damaged(HEADERS, this.#headerKey, cause)
+    }
+  }
+}
