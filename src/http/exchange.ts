@@ -41,6 +41,8 @@ export class RouteMetrics {
 export interface ExchangeOwner {
   /** The server is closing: answers ask the client to close the connection. */
   readonly isDraining: boolean
+  /** Milliseconds without progress after which a reader of a large answer is cut off. */
+  readonly readerStallMs: number
   /** Called once for each exchange. `status` is 0 when the client left before the answer. */
   exchangeFinished(exchange: Exchange, status: number): void
   /** Logs an unexpected error and returns the id under which it can be found. */

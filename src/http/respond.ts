@@ -41,8 +41,6 @@ const JSON_TYPE = 'application/json'
 const ACCEPTED = Buffer.from('{"status":1}')
 /** Answers up to this size go out in one call; larger ones follow the pace of the reader. */
 const DIRECT_BYTES_MAX = 64 * 1024
-/** Time without progress after which a reader of a large answer is cut off. */
-const READER_STALL_MS = 30_000
 
 /** An answer before it is written. */
 export interface Answer {
@@ -223,7 +221,7 @@ class LargeAnswer {
   #watch(): void {
     this.#stallTimer = setTimeout(() => {
       if (this.#exchange.isOpen) this.#exchange.response.close()
-    }, READER_STALL_MS)
+    }, this.#exchange.owner.readerStallMs)
   }
 
   #finish(): void {

@@ -23,7 +23,6 @@ import {
 import type { Clock } from '../base/clock.ts'
 import { OperatorError, ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
-import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { type BodyBudget, collectBody } from './body.ts'
 import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
@@ -43,6 +42,7 @@ const API_BODY_BYTES_MAX = 4 * 1024 * 1024
 /** Of requests to public routes, one in this many is timed: a power of two. */
 const TIMED_EVERY = 16
 const UNKNOWN_ROUTE = 'unknown'
+const READER_STALL_MS = 30_000
 
 /**
  * Handles a public request. `request` and `head` are valid until it returns; `pathIndex` says which of
@@ -59,20 +59,23 @@ export type RawHandler = (
 
 /** What a server needs. */
 export interface HttpServerOptions {
-  readonly log: Logger
+  /** Receives unexpected errors; a `Logger` will do. */
+  readonly log: { error(fields: object, message: string): void }
   readonly clock: Clock
   readonly metrics: ServiceMetrics
   /** For the bodies of private routes. */
   readonly budget: BodyBudget
   /** Open connections; a further one is closed at once. Stay below the limit of open files. */
   readonly connectionsMax?: number
+  /** Milliseconds without progress after which a reader of a large answer is cut off; 30,000. */
+  readonly readerStallMs?: number
 }
 
 /** One listening server. Register all routes, then `listen`. */
 export class HttpServer {
   readonly #app: TemplatedApp
   readonly #clock: Clock
-  readonly #log: Logger
+  readonly #log: HttpServerOptions['log']
   readonly #metrics: ServiceMetrics
   readonly #budget: BodyBudget
   readonly #owner: ExchangeOwner
@@ -90,7 +93,7 @@ export class HttpServer {
     this.#log = options.log
     this.#metrics = options.metrics
     this.#budget = options.budget
-    this.#owner = this.#createOwner()
+    this.#owner = this.#createOwner(options.readerStallMs ?? READER_STALL_MS)
     this.#limitConnections(options.connectionsMax ?? Infinity)
     const unknown = this.#routeMetrics(UNKNOWN_ROUTE)
     this.#app.any('/*', (response, request) => {
@@ -181,13 +184,14 @@ export class HttpServer {
     return cutOffCount
   }
 
-  #createOwner(): ExchangeOwner {
+  #createOwner(readerStallMs: number): ExchangeOwner {
     // One object for all exchanges; a getter, because the answer changes while they are open.
     const server = this
     return {
       get isDraining() {
         return server.#isDraining
       },
+      readerStallMs,
       exchangeFinished: (exchange, status) => {
         server.#finish(exchange, status)
       },

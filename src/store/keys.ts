@@ -11,8 +11,8 @@
  * | segment_groups  | project u32, first S u32, group u16      | group of columns (segment-format.ts)  |
  * | distinct_ids    | project u32, text UTF-8                  | D (distinct-ids.ts)                   |
  * | distinct_texts  | project u32, D u32                       | text (distinct-ids.ts)                |
- * | uuid_runs       | run u32                                  | directory of a run (uuid-index-run.ts)|
- * | uuid_chunks     | run u32, kind u8, chunk u32              | entries or filter (uuid-index-run.ts) |
+ * | uuid_runs       | run u32                                  | directory of a run (uuid-run.ts)|
+ * | uuid_chunks     | run u32, kind u8, chunk u32              | entries or filter (uuid-run.ts) |
  * | warnings        | project u32, line u32                    | warning (warning-log.ts)              |
  * | dead_letters    | letter u32                               | dead letter (dead-letters.ts)         |
  *

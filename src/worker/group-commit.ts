@@ -31,8 +31,8 @@ export interface GroupCommitOptions {
   readonly log: Logger
   /** A commit failed: the log must not be written again by this process. */
   readonly onFailure: (cause: unknown) => void
-  /** A commit is durable. */
-  readonly onCommit: (result: AppendResult) => void
+  /** A commit is durable; `bytes` and `events` are what it added. */
+  readonly onCommit: (result: AppendResult, bytes: number, events: number) => void
 }
 
 /** Collects accepted requests and sees them to the disk. */
@@ -41,6 +41,7 @@ export class GroupCommit {
   readonly #spares: Buffer[] = []
   #filling: LogBlockWriter
   #finished: BlockBuffer[] = []
+  #finishedEvents = 0
   #waiting: AcknowledgeTarget[] = []
   #waitingBytes = 0
   #committingBytes = 0
@@ -83,9 +84,10 @@ export class GroupCommit {
     this.#wait(target, bytes)
   }
 
-  /** Adds a block that a thread of the pool has made of one large request. */
-  addBlock(block: BlockBuffer, target: AcknowledgeTarget): void {
+  /** Adds a block that a thread of the pool has made of one large request of `eventCount` events. */
+  addBlock(block: BlockBuffer, eventCount: number, target: AcknowledgeTarget): void {
     this.#finished.push(block)
+    this.#finishedEvents += eventCount
     this.#wait(target, block.bytes)
   }
 
@@ -122,6 +124,7 @@ export class GroupCommit {
     if (this.#isCommitting || this.#isFailed) return
     if (this.#waiting.length === 0 && this.#trimThrough <= this.#trimmed) return
     const blocks = this.#finished
+    const eventCount = this.#finishedEvents + this.#filling.eventCount
     if (this.#filling.recordCount > 0) {
       const bytes = this.#filling.finish()
       // Blocks own their memory: it was allocated by `#buffer` or grown from it.
@@ -130,19 +133,22 @@ export class GroupCommit {
     }
     const targets = this.#waiting
     this.#finished = []
+    this.#finishedEvents = 0
     this.#waiting = []
     this.#committingBytes = this.#waitingBytes
     this.#waitingBytes = 0
     this.#isCommitting = true
     this.#commitStartedAtMs = this.#options.clock.monotonic()
     this.#trimmed = this.#trimThrough
-    void this.#finish(blocks, targets)
+    void this.#finish(blocks, targets, eventCount)
   }
 
   async #finish(
     blocks: readonly BlockBuffer[],
     targets: readonly AcknowledgeTarget[],
+    eventCount: number,
   ): Promise<void> {
+    const bytes = this.#committingBytes
     let isAnswered = false
     const deadline = setTimeout(() => {
       isAnswered = true
@@ -160,7 +166,7 @@ export class GroupCommit {
       this.#committingBytes = 0
       if (this.#waiting.length > 0) this.#startCommit()
       if (!isAnswered) for (const target of targets) target.acknowledge(null)
-      this.#options.onCommit(result)
+      this.#options.onCommit(result, bytes, eventCount)
     } catch (cause) {
       this.#isFailed = true
       this.#isCommitting = false

@@ -182,7 +182,7 @@ export class CaptureHandler {
         } else if (result.eventCount === 0) {
           waiting.acknowledge(null)
         } else {
-          this.#options.groupCommit.addBlock(result.block, waiting)
+          this.#options.groupCommit.addBlock(result.block, result.eventCount, waiting)
           this.#options.onAccepted(result.projectId, result.eventCount)
         }
       })

@@ -1,0 +1,75 @@
+/** The configuration file: TOML with one key a setting, at the top level. The only door to smol-toml. */
+import { readFileSync } from 'node:fs'
+import { parse, TomlError } from 'smol-toml'
+import { UsageError } from '../base/errors.ts'
+import { SETTING_NAMES, SETTINGS } from './settings-table.ts'
+import { didYouMean } from './suggestion.ts'
+
+/** A value and where it stands: `/etc/tenrec/tenrec.toml line 3`. */
+export interface ConfigEntry {
+  readonly value: unknown
+  readonly place: string
+}
+
+/** What a configuration file says. */
+export class ConfigFile {
+  readonly #entries: ReadonlyMap<string, ConfigEntry>
+
+  private constructor(entries: ReadonlyMap<string, ConfigEntry>) {
+    this.#entries = entries
+  }
+
+  /** Reads a file. Throws `UsageError` when it cannot be read, is no TOML or has an unknown key. */
+  static read(path: string): ConfigFile {
+    const source = readSource(path)
+    const known = SETTING_NAMES.map((name) => SETTINGS[name].fileKey)
+    const entries = new Map<string, ConfigEntry>()
+    for (const [key, value] of Object.entries(parseSource(path, source))) {
+      const place = `${path} ${placeOf(source, key)}`
+      if (!known.includes(key)) {
+        throw new UsageError(
+          `unknown setting ${key} in ${place}${didYouMean(key, known)} ` +
+            "All settings: 'tenrec help serve'",
+        )
+      }
+      entries.set(key, { value, place })
+    }
+    return new ConfigFile(entries)
+  }
+
+  get(key: string): ConfigEntry | undefined {
+    return this.#entries.get(key)
+  }
+}
+
+function readSource(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new UsageError(`the configuration file ${path} cannot be read: ${reason}`)
+  }
+}
+
+function parseSource(path: string, source: string): Record<string, unknown> {
+  try {
+    return parse(source)
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error
+    const [reason] = error.message.split('\n')
+    throw new UsageError(
+      `the configuration file ${path} is not valid TOML: line ${error.line}, ` +
+        `column ${error.column}: ${reason}`,
+    )
+  }
+}
+
+/** Where a top-level key is set; the parser does not tell. */
+function placeOf(source: string, key: string): string {
+  const lines = source.split('\n')
+  for (const [index, line] of lines.entries()) {
+    const match = /^(\s*\[{0,2}\s*["']?)([\w-]+)/.exec(line)
+    if (match?.[2] === key) return `line ${index + 1}, column ${(match[1]?.length ?? 0) + 1}`
+  }
+  return 'line 1'
+}

@@ -1,0 +1,158 @@
+/**
+ * Resolves the settings: command-line flag before environment before configuration file before
+ * default. Anything unknown or not allowed is a `UsageError` that names the setting, the value, where
+ * it came from and what is allowed.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { UsageError } from '../base/errors.ts'
+import { ConfigFile } from './config-file.ts'
+import {
+  CONFIG_VARIABLE,
+  type Machine,
+  SETTING_NAMES,
+  SETTINGS,
+  type SettingDefinition,
+  type SettingName,
+  type SettingValues,
+} from './settings-table.ts'
+import { didYouMean } from './suggestion.ts'
+import { formatBytes } from './value-kinds.ts'
+
+/** Where a value came from. */
+export interface Origin {
+  readonly kind: 'flag' | 'environment' | 'credential' | 'file' | 'default'
+  /** For people: `--port`, `TENREC_PORT`, `tenrec.toml line 3`, `default`. */
+  readonly text: string
+}
+
+/** All settings, resolved and checked; frozen. */
+export interface Settings extends SettingValues {
+  readonly origins: Readonly<Record<SettingName, Origin>>
+}
+
+/** What settings are resolved from. */
+export interface SettingsInput {
+  /** Flag without hyphens -> text, as given. */
+  readonly flags: ReadonlyMap<string, string>
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** From `--config`; without it `TENREC_CONFIG` may name the file. */
+  readonly configPath?: string | undefined
+  readonly machine: Machine
+}
+
+/** Variables with our prefix that are no settings. */
+const OTHER_VARIABLES: readonly string[] = [
+  CONFIG_VARIABLE,
+  // Browser of the tests, see docs/CONTRIBUTING.md.
+  'TENREC_CHROMIUM',
+]
+const VARIABLE_PREFIX = 'TENREC_'
+const CREDENTIALS_VARIABLE = 'CREDENTIALS_DIRECTORY'
+
+interface Found {
+  readonly raw: unknown
+  readonly origin: Origin
+}
+
+/** Resolves all settings. Reads the configuration file and credentials. Throws `UsageError`. */
+export function loadSettings(input: SettingsInput): Settings {
+  refuseUnknownVariables(input.environment)
+  const configPath = input.configPath ?? (input.environment[CONFIG_VARIABLE] || undefined)
+  const file = configPath === undefined ? null : ConfigFile.read(configPath)
+  const values = new Map<SettingName, unknown>()
+  const origins = new Map<SettingName, Origin>()
+  for (const name of SETTING_NAMES) {
+    const found = find(name, input, file)
+    values.set(name, resolve(name, found, input.machine))
+    origins.set(name, found?.origin ?? { kind: 'default', text: 'default' })
+  }
+  const settings = assemble(values, origins)
+  refuseContradictions(settings)
+  return settings
+}
+
+/** Joins what was resolved name by name; every name of the table is present. */
+function assemble(
+  values: ReadonlyMap<SettingName, unknown>,
+  origins: ReadonlyMap<SettingName, Origin>,
+): Settings {
+  const fields: unknown = {
+    ...Object.fromEntries(values),
+    origins: Object.freeze(Object.fromEntries(origins)),
+  }
+  return Object.freeze(fields as Settings)
+}
+
+function find(name: SettingName, input: SettingsInput, file: ConfigFile | null): Found | null {
+  const { flag, variable, fileKey, isSecret } = SETTINGS[name]
+  if (flag !== null) {
+    const raw = input.flags.get(flag)
+    if (raw !== undefined) return { raw, origin: { kind: 'flag', text: `--${flag}` } }
+  }
+  const raw = input.environment[variable]
+  // An empty line in an environment file means: not set.
+  if (raw !== undefined && raw !== '')
+    return { raw, origin: { kind: 'environment', text: variable } }
+  const credential = isSecret ? readCredential(fileKey, input.environment) : null
+  if (credential !== null) return credential
+  const entry = file?.get(fileKey)
+  if (entry === undefined) return null
+  return { raw: entry.value, origin: { kind: 'file', text: entry.place } }
+}
+
+/** A secret that the service manager hands over as a file named like the key, with hyphens. */
+function readCredential(fileKey: string, environment: SettingsInput['environment']): Found | null {
+  const folder = environment[CREDENTIALS_VARIABLE]
+  if (folder === undefined || folder === '') return null
+  const path = join(folder, fileKey.replaceAll('_', '-'))
+  try {
+    const raw = readFileSync(path, 'utf8').trim()
+    return { raw, origin: { kind: 'credential', text: path } }
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    throw new UsageError(`the credential ${path} cannot be read: ${String(error)}`)
+  }
+}
+
+function resolve<Name extends SettingName>(
+  name: Name,
+  found: Found | null,
+  machine: Machine,
+): SettingValues[Name] {
+  const definition: SettingDefinition<SettingValues[Name]> = SETTINGS[name]
+  if (found === null) return definition.default(machine)
+  const value = definition.kind.parse(found.raw)
+  if (value !== undefined) return value
+  const shown = definition.isSecret ? '(hidden)' : showRaw(found.raw)
+  throw new UsageError(
+    `setting ${definition.fileKey}: ${shown} from ${found.origin.text} is not allowed; ` +
+      `allowed: ${definition.kind.allowed}`,
+  )
+}
+
+function showRaw(raw: unknown): string {
+  const shown = JSON.stringify(raw) ?? String(raw)
+  return shown.length > 80 ? `${shown.slice(0, 80)}...` : shown
+}
+
+function refuseUnknownVariables(environment: SettingsInput['environment']): void {
+  const known = [...SETTING_NAMES.map((name) => SETTINGS[name].variable), ...OTHER_VARIABLES]
+  for (const [variable, value] of Object.entries(environment)) {
+    if (!variable.startsWith(VARIABLE_PREFIX) || known.includes(variable)) continue
+    if (value === undefined || value === '') continue
+    throw new UsageError(
+      `unknown setting ${variable} in the environment${didYouMean(variable, known)} ` +
+        "All settings: 'tenrec help serve'",
+    )
+  }
+}
+
+function refuseContradictions(settings: Settings): void {
+  if (settings.inFlightBytesMax >= settings.bodyBytesMax) return
+  throw new UsageError(
+    `setting inflight_limit: ${formatBytes(settings.inFlightBytesMax)} from ` +
+      `${settings.origins.inFlightBytesMax.text} is not allowed; allowed: at least body_limit, ` +
+      `which is ${formatBytes(settings.bodyBytesMax)} from ${settings.origins.bodyBytesMax.text}`,
+  )
+}

@@ -1,0 +1,180 @@
+/**
+ * The kinds of values that settings and options have: how each is read from text or from the
+ * configuration file, how it is written back, and the words that tell what is allowed.
+ */
+import { isIP } from 'node:net'
+
+/** Reads and writes the values of one kind. */
+export interface ValueKind<Value> {
+  /** One word for tables: `bytes`, `integer`, ... */
+  readonly name: string
+  /** What is allowed, as it is said in a message: `a whole number from 0 to 65535`. */
+  readonly allowed: string
+  /** The value of a text (flag, environment) or of a TOML value; undefined when it is not allowed. */
+  parse(raw: unknown): Value | undefined
+  /** The shortest text that `parse` reads back. */
+  format(value: Value): string
+}
+
+const BINARY_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+const DECIMAL_UNITS = ['B', 'KB', 'MB', 'GB', 'TB'] as const
+const DURATION_UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+}
+const TRUE_WORDS = ['true', 'yes', 'on', '1']
+const FALSE_WORDS = ['false', 'no', 'off', '0']
+
+/** Bytes of `20MiB` (2^20), `20MB` (10^6), `512` or a whole number; undefined for anything else. */
+export function parseBytes(raw: unknown): number | undefined {
+  if (typeof raw === 'number') return Number.isSafeInteger(raw) && raw >= 0 ? raw : undefined
+  if (typeof raw !== 'string') return undefined
+  const match = /^(\d+(?:\.\d+)?) ?([a-z]*)$/i.exec(raw.trim())
+  if (match === null) return undefined
+  const unit = (match[2] ?? '').toLowerCase() || 'b'
+  const binary = BINARY_UNITS.findIndex((name) => name.toLowerCase() === unit)
+  const decimal = DECIMAL_UNITS.findIndex((name) => name.toLowerCase() === unit)
+  if (binary < 0 && decimal < 0) return undefined
+  const factor = binary >= 0 ? 1024 ** binary : 1000 ** decimal
+  const bytes = Math.round(Number(match[1]) * factor)
+  return Number.isSafeInteger(bytes) ? bytes : undefined
+}
+
+/** The largest unit that loses nothing: 20971520 is `20MiB`, 1500 is `1500`. */
+export function formatBytes(bytes: number): string {
+  for (let power = BINARY_UNITS.length - 1; power > 0; power--) {
+    if (bytes > 0 && bytes % 1024 ** power === 0)
+      return `${bytes / 1024 ** power}${BINARY_UNITS[power]}`
+  }
+  for (let power = DECIMAL_UNITS.length - 1; power > 0; power--) {
+    if (bytes > 0 && bytes % 1000 ** power === 0)
+      return `${bytes / 1000 ** power}${DECIMAL_UNITS[power]}`
+  }
+  return String(bytes)
+}
+
+/** Milliseconds of `500ms`, `30s`, `5m`, `12h` or `90d`; undefined for anything else. */
+export function parseDuration(raw: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(raw.trim())
+  if (match === null) return undefined
+  const durationMs = Math.round(Number(match[1]) * (DURATION_UNITS[match[2] ?? ''] ?? Number.NaN))
+  return Number.isSafeInteger(durationMs) ? durationMs : undefined
+}
+
+/** A text; `accepts` narrows it, and `allowed` says how. */
+export function text(allowed: string, accepts: (value: string) => boolean): ValueKind<string> {
+  return {
+    name: 'string',
+    allowed,
+    parse: (raw) => (typeof raw === 'string' && accepts(raw) ? raw : undefined),
+    format: (value) => value,
+  }
+}
+
+/** A text, or null when nothing is set; null is written as nothing. */
+export function optional(kind: ValueKind<string>): ValueKind<string | null> {
+  return { ...kind, format: (value) => value ?? '' }
+}
+
+/** A whole number. */
+export function integer(least: number, most: number): ValueKind<number> {
+  return {
+    name: 'integer',
+    allowed: `a whole number from ${least} to ${most}`,
+    parse(raw) {
+      const isDigits = typeof raw === 'string' && /^\d{1,15}$/.test(raw.trim())
+      const value = isDigits ? Number(raw) : raw
+      if (typeof value !== 'number' || !Number.isInteger(value)) return undefined
+      return value >= least && value <= most ? value : undefined
+    },
+    format: String,
+  }
+}
+
+/** A number of bytes; with `isZeroAllowed`, 0 as well (it switches the limit off). */
+export function bytes(
+  least: number,
+  most: number,
+  options: { readonly isZeroAllowed?: boolean } = {},
+): ValueKind<number> {
+  const isZeroAllowed = options.isZeroAllowed === true
+  const range = `from ${formatBytes(least)} to ${formatBytes(most)}`
+  return {
+    name: 'bytes',
+    allowed: `bytes ${range}${isZeroAllowed ? ', or 0 for no limit' : ''}, such as 20MiB, 20MB or 20971520`,
+    parse(raw) {
+      const value = parseBytes(raw)
+      if (value === undefined) return undefined
+      return (value >= least && value <= most) || (isZeroAllowed && value === 0) ? value : undefined
+    },
+    format: formatBytes,
+  }
+}
+
+/** One word of a fixed set. */
+export function choice<const Word extends string>(words: readonly Word[]): ValueKind<Word> {
+  return {
+    name: 'enum',
+    allowed: `one of ${words.join(', ')}`,
+    parse: (raw) => words.find((word) => word === raw),
+    format: (value) => value,
+  }
+}
+
+/** True or false. */
+export function boolean(): ValueKind<boolean> {
+  return {
+    name: 'boolean',
+    allowed: 'true or false (also yes, no, on, off, 1, 0)',
+    parse(raw) {
+      if (typeof raw === 'boolean') return raw
+      const word = typeof raw === 'string' ? raw.trim().toLowerCase() : ''
+      if (TRUE_WORDS.includes(word)) return true
+      return FALSE_WORDS.includes(word) ? false : undefined
+    },
+    format: String,
+  }
+}
+
+/** Texts separated by commas, or an array in the configuration file. */
+export function list(
+  allowed: string,
+  accepts: (item: string) => boolean,
+): ValueKind<readonly string[]> {
+  return {
+    name: 'list',
+    allowed,
+    parse(raw) {
+      const items: unknown = typeof raw === 'string' ? splitList(raw) : raw
+      if (!Array.isArray(items)) return undefined
+      const texts = items.filter((item): item is string => typeof item === 'string')
+      return texts.length === items.length && texts.every(accepts)
+        ? Object.freeze(texts)
+        : undefined
+    },
+    format: (value) => value.join(','),
+  }
+}
+
+/** The items of a text separated by commas, trimmed; an empty text has none. */
+export function splitList(raw: string): readonly string[] {
+  return raw.trim() === '' ? [] : raw.split(',').map((item) => item.trim())
+}
+
+/** Whether a text is an IP address, or an address with a prefix length behind a slash. */
+export function isAddressRange(value: string): boolean {
+  const [address = '', prefix, ...rest] = value.split('/')
+  const version = isIP(address)
+  if (version === 0 || rest.length > 0) return false
+  if (prefix === undefined) return true
+  return /^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128)
+}
+
+/** Whether a text is an http or https address of a server, without credentials, query or fragment. */
+export function isBaseUrl(value: string): boolean {
+  if (!/^https?:\/\/[^\s?#@]+$/i.test(value)) return false
+  return URL.canParse(value)
+}

@@ -1,0 +1,325 @@
+/**
+ * The composition root: opens everything in order, wires it together and stops it in reverse. What is
+ * decided here is who knows whom, and what happens to the process when a part fails.
+ */
+import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
+import { ServiceError } from './base/errors.ts'
+import { createLogger, type Logger } from './base/log.ts'
+import { type Counter, EventLoopLag, ServiceMetrics } from './base/metrics.ts'
+import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
+import { VERSION } from './base/version.ts'
+import type { Settings } from './config/settings.ts'
+import { eventRoutes } from './http/api/events.ts'
+import { BodyBudget } from './http/body.ts'
+import { healthRoutes } from './http/health.ts'
+import { CAPTURE_PATHS, CaptureHandler } from './http/public/capture.ts'
+import { HttpServer } from './http/server.ts'
+import { TrustedProxies } from './http/url.ts'
+import { type DataDir, openDataDir } from './store/data-dir.ts'
+import { DiskGuard } from './store/disk-guard.ts'
+import { ProjectDirectory } from './store/project-store.ts'
+import { GroupCommit } from './worker/group-commit.ts'
+import { WorkerPool } from './worker/pool.ts'
+import { ProcessingLoop } from './worker/processing-loop.ts'
+import type { AppendResult, ProcessResult } from './worker/tasks.ts'
+
+/** How often changes of projects and keys made by other processes are looked for. */
+const DIRECTORY_REFRESH_MS = 200
+/** How often free space and the data directory itself are looked at. */
+const DISK_CHECK_MS = 250
+const DATA_DIR_CHECK_MS = 5000
+/** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
+const ANSWER_MS_MAX = 3000
+const PROCESS_MS_MAX = 4000
+/** After a failed write the answers get this long to leave before the process ends. */
+const FAILURE_GRACE_MS = 250
+const RETRY_AFTER_SECONDS = 5
+/** A commit that takes longer than this will not come back: the watchdog may end the process. */
+const COMMIT_STALLED_MS = 20_000
+
+/** What the outside may know of a running daemon. */
+export interface Daemon {
+  /** Base URL, without a trailing slash. */
+  readonly url: string
+  readonly port: number
+  /** Stops accepting, answers what was received, finishes queued work, closes the stores. */
+  stop(): Promise<void>
+  /** Resolves when the daemon has failed for good and must be restarted; never otherwise. */
+  readonly failed: Promise<unknown>
+}
+
+/** What a test may put in place of the machine's own. */
+export interface DaemonOptions {
+  readonly clock?: Clock
+  readonly log?: Logger
+}
+
+/**
+ * Opens the data directory (which must be initialised) and serves. Throws OperatorError when the
+ * directory is in use or damaged, or the port is taken; then everything is closed again.
+ */
+export async function startDaemon(
+  settings: Settings,
+  options: DaemonOptions = {},
+): Promise<Daemon> {
+  const clock = options.clock ?? SYSTEM_CLOCK
+  const log = options.log ?? createLogger({ level: settings.logLevel, format: settings.logFormat })
+  const serviceManager = createServiceManager({ environment: process.env, log })
+  serviceManager.status('opening the data directory')
+  const dataDir = await openDataDir(settings.dataDir)
+  const running = new RunningDaemon({ settings, clock, log, serviceManager, dataDir })
+  try {
+    await running.start()
+  } catch (error) {
+    await running.stop()
+    throw error
+  }
+  return running
+}
+
+interface Parts {
+  readonly settings: Settings
+  readonly clock: Clock
+  readonly log: Logger
+  readonly serviceManager: ServiceManager
+  readonly dataDir: DataDir
+}
+
+class RunningDaemon implements Daemon {
+  readonly failed: Promise<unknown>
+  readonly #parts: Parts
+  readonly #metrics: ServiceMetrics
+  readonly #lag: EventLoopLag
+  readonly #disk: DiskGuard
+  readonly #directory: ProjectDirectory
+  readonly #pool: WorkerPool
+  readonly #budget: BodyBudget
+  readonly #groupCommit: GroupCommit
+  readonly #loop: ProcessingLoop
+  readonly #server: HttpServer
+  readonly #timers: NodeJS.Timeout[] = []
+  readonly #accepted = new Map<number, Counter>()
+  #isStopping = false
+  #stopped: Promise<void> | undefined
+  #failure: unknown
+  #reportFailure: (cause: unknown) => void = () => {}
+
+  constructor(parts: Parts) {
+    const { settings, clock, log } = parts
+    this.#parts = parts
+    this.failed = new Promise((resolve) => {
+      this.#reportFailure = resolve
+    })
+    this.#metrics = new ServiceMetrics({ version: VERSION, clock })
+    this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
+    this.#disk = new DiskGuard({ dataDir: settings.dataDir, reserveBytes: settings.diskReserveBytes })
+    this.#directory = new ProjectDirectory(settings.dataDir)
+    this.#pool = new WorkerPool({
+      workerThreads: settings.workerThreads,
+      threads: {
+        dataDir: settings.dataDir,
+        isFlushDeferred: settings.durability === 'commit',
+        decodedBytesMax: settings.bodyBytesMax,
+        propertiesBytesMax: settings.eventPropertiesBytesMax,
+      },
+    })
+    this.#budget = new BodyBudget({
+      bytesMax: settings.inFlightBytesMax,
+      clock,
+      gauge: this.#metrics.httpBodyBytesInFlight,
+    })
+    this.#loop = new ProcessingLoop({
+      pool: this.#pool,
+      clock,
+      onResult: (result) => this.#processed(result),
+      onFailure: (cause) => this.#fail('processing failed', cause),
+    })
+    this.#groupCommit = new GroupCommit({
+      pool: this.#pool,
+      clock,
+      log,
+      onCommit: (result, bytes, events) => this.#committed(result, bytes, events),
+      onFailure: (cause) => this.#fail('the log could not be written', cause),
+    })
+    this.#server = new HttpServer({ log, clock, metrics: this.#metrics, budget: this.#budget })
+  }
+
+  get url(): string {
+    const { host } = this.#parts.settings
+    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`
+  }
+
+  get port(): number {
+    return this.#server.port
+  }
+
+  async start(): Promise<void> {
+    const { settings, log, serviceManager } = this.#parts
+    this.#addRoutes()
+    this.#disk.refresh()
+    await this.#server.listen(settings.host, settings.port)
+    this.#loop.start()
+    this.#lag.start()
+    this.#every(DIRECTORY_REFRESH_MS, () => this.#directory.refreshIfChanged())
+    this.#every(DISK_CHECK_MS, () => this.#disk.refresh())
+    this.#every(DATA_DIR_CHECK_MS, () => this.#checkDataDir())
+    this.#metrics.page.onCollect(() => this.#collect())
+    serviceManager.startWatchdog(() => this.#isAlive())
+    serviceManager.status(`serving on ${this.url}`)
+    serviceManager.ready()
+    log.info({ url: this.url, pid: process.pid, version: VERSION }, 'ready')
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #stop(): Promise<void> {
+    const { serviceManager, log, dataDir } = this.#parts
+    this.#isStopping = true
+    serviceManager.stopping()
+    serviceManager.status('stopping')
+    const cutOffCount = await this.#server.close(ANSWER_MS_MAX)
+    if (cutOffCount > 0) log.warn({ requests: cutOffCount }, 'requests were cut off')
+    if (this.#failure === undefined) {
+      await this.#groupCommit.drained()
+      await this.#loop.finish(PROCESS_MS_MAX)
+      await this.#groupCommit.drained()
+    }
+    for (const timer of this.#timers) clearInterval(timer)
+    this.#lag.stop()
+    serviceManager.close()
+    if (this.#failure === undefined) {
+      await this.#pool.close()
+      await this.#directory.close()
+    }
+    await dataDir.close()
+    log.info('stopped')
+  }
+
+  #addRoutes(): void {
+    const { settings, clock } = this.#parts
+    const capture = new CaptureHandler({
+      clock,
+      pool: this.#pool,
+      groupCommit: this.#groupCommit,
+      directory: this.#directory,
+      budget: this.#budget,
+      bodyBytesMax: settings.bodyBytesMax,
+      decodedBytesMax: settings.bodyBytesMax,
+      isForwardedForTrusted: settings.isForwardedForTrusted,
+      isGetCaptureEnabled: settings.isGetCaptureEnabled,
+      refusal: () => this.#refusal(),
+      onAccepted: (projectId, eventCount) => {
+        this.#acceptedCounter(projectId).value += eventCount
+      },
+    })
+    const kinds = Object.values(CAPTURE_PATHS)
+    this.#server.raw(Object.keys(CAPTURE_PATHS), (exchange, request, head, pathIndex) => {
+      capture.handle(exchange, request, head, kinds[pathIndex] ?? 'capture')
+    })
+    this.#server.routes([
+      ...healthRoutes({ readiness: () => this.#readiness() }, this.#metrics.page),
+      ...eventRoutes({
+        directory: this.#directory,
+        queries: this.#pool,
+        publicUrl: settings.publicUrl,
+        trustedProxies: new TrustedProxies(settings.trustedProxies),
+      }),
+    ])
+  }
+
+  /** Why no event can be accepted now. Asked for every request, before its body is read. */
+  #refusal(): ServiceError | null {
+    const reason = this.#reasonAgainstWriting()
+    if (reason === null) return null
+    return new ServiceError('server_error', `${reason} Send the events again later.`, {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    })
+  }
+
+  #reasonAgainstWriting(): string | null {
+    const { settings } = this.#parts
+    if (this.#failure !== undefined) return 'The store has failed and is about to be restarted.'
+    if (!this.#groupCommit.isHealthy) return 'The disk does not answer.'
+    const pendingBytes = this.#groupCommit.pendingBytes
+    if (pendingBytes > settings.inFlightBytesMax) return 'Too many events wait for the disk.'
+    if (this.#loop.backlogBytes > settings.backlogBytesMax) {
+      return 'Too many events wait to be processed.'
+    }
+    if (this.#disk.isBelowReserve(pendingBytes + this.#budget.bytesInFlight)) {
+      return 'The disk is nearly full.'
+    }
+    return null
+  }
+
+  #readiness(): { isReady: boolean; reasons: readonly string[] } {
+    const reasons: string[] = []
+    if (this.#isStopping) reasons.push('The daemon is stopping.')
+    const reason = this.#reasonAgainstWriting()
+    if (reason !== null) reasons.push(reason)
+    return { isReady: reasons.length === 0, reasons }
+  }
+
+  #isAlive(): boolean {
+    return this.#failure === undefined && this.#groupCommit.commitAgeMs < COMMIT_STALLED_MS
+  }
+
+  #committed(result: AppendResult, bytes: number, events: number): void {
+    this.#metrics.storeCommitSeconds.with('log').observe(result.commitMs / 1000)
+    if (bytes === 0) return
+    this.#metrics.ingestBatchBytes.observe(bytes)
+    this.#loop.committed(result.last, bytes, events)
+  }
+
+  #processed(result: ProcessResult): void {
+    for (const { projectId, stored, drops } of result.fates) {
+      const project = String(projectId)
+      if (stored > 0) this.#metrics.ingestEvents.with(project, 'stored').value += stored
+      for (const [reason, count] of Object.entries(drops)) {
+        this.#metrics.ingestEvents.with(project, reason).value += count
+      }
+    }
+    if (result.eventCount > 0) {
+      this.#metrics.storeCommitSeconds.with('events').observe(result.commitMs / 1000)
+    }
+    this.#groupCommit.trim(result.processed)
+  }
+
+  #collect(): void {
+    this.#metrics.ingestQueueDepth.value = this.#loop.backlogEvents
+    this.#metrics.ingestOldestUnprocessedSeconds.value = this.#loop.oldestAgeMs / 1000
+    this.#metrics.diskFreeBytes.value = this.#disk.freeBytes
+  }
+
+  #acceptedCounter(projectId: number): Counter {
+    let counter = this.#accepted.get(projectId)
+    if (counter === undefined) {
+      counter = this.#metrics.ingestEvents.with(String(projectId), 'accepted')
+      this.#accepted.set(projectId, counter)
+    }
+    return counter
+  }
+
+  #checkDataDir(): void {
+    if (this.#parts.dataDir.isInPlace()) return
+    this.#fail('the data directory was moved or removed', undefined)
+  }
+
+  /**
+   * A write whose outcome is unknown, or a thread that is gone: nothing may be written by this process
+   * any more. Waiting requests have got 503; the service manager starts a new process.
+   */
+  #fail(message: string, cause: unknown): void {
+    if (this.#failure !== undefined) return
+    this.#failure = cause ?? message
+    this.#parts.log.fatal({ err: cause }, message)
+    this.#parts.serviceManager.status(`failed: ${message}`)
+    setTimeout(() => this.#reportFailure(this.#failure), FAILURE_GRACE_MS)
+  }
+
+  #every(periodMs: number, action: () => void): void {
+    this.#timers.push(setInterval(action, periodMs))
+  }
+}

@@ -1,0 +1,226 @@
+/**
+ * The data directory as a whole. In it: a folder for each environment, the file `format` (which format
+ * the store has; written last, so that where it stands, a whole store stands), the lock, and
+ * `credentials.json` of the first start (first-start.ts).
+ *
+ * What is refused here never gets better by trying again: damaged or missing data files and a newer
+ * format end with exit code 78 and one line that tells what to do.
+ */
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join, resolve } from 'node:path'
+import { OperatorError } from '../base/errors.ts'
+import { lockDataDir } from './data-dir-lock.ts'
+import { Environment } from './environment.ts'
+import { inspectLmdbFile, restoreSecondMeta } from './lmdb-file.ts'
+
+/** The format that this program reads and writes. */
+export const FORMAT_VERSION = 1
+/** Folders of the environments. */
+export const ENVIRONMENT_NAMES = ['log', 'events', 'flags'] as const
+
+const FORMAT_NAME = 'format'
+const DATA_NAME = 'data.mdb'
+const LMDB_LOCK_NAME = 'lock.mdb'
+/** Where environments are created before they are moved to their place. */
+const NURSERY_PREFIX = '.new-'
+
+/** A data directory that this process owns: checked, complete, locked. */
+export class DataDir {
+  /** Absolute. */
+  readonly path: string
+  /** What the checks found and mended, for the log. */
+  readonly notes: readonly string[]
+  readonly #release: () => void
+  readonly #identities: ReadonlyMap<string, string>
+
+  private constructor(path: string, notes: readonly string[], release: () => void) {
+    this.path = path
+    this.notes = notes
+    this.#release = release
+    const files = ENVIRONMENT_NAMES.map((name) => join(path, name, DATA_NAME))
+    this.#identities = new Map([path, ...files].map((file) => [file, identityOf(file) ?? '']))
+  }
+
+  /**
+   * Locks and checks a data directory, and creates what is missing if there is no store yet. Throws
+   * `OperatorError`: exit code 1 when it is in use or cannot be written, 78 when it is damaged.
+   */
+  static async open(dataDir: string): Promise<DataDir> {
+    const path = resolve(dataDir)
+    createFolder(path)
+    const release = await lockDataDir(path)
+    try {
+      const isStore = checkFormat(path)
+      const notes: string[] = []
+      for (const name of ENVIRONMENT_NAMES) notes.push(...checkEnvironment(path, name, isStore))
+      if (!isStore) await createStore(path)
+      return new DataDir(path, notes, release)
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /**
+   * Whether the directory and its data files still are the ones that were opened. False after they
+   * were moved, deleted or replaced: whatever is written from then on would be lost. Cost: four stats.
+   */
+  isInPlace(): boolean {
+    for (const [file, identity] of this.#identities) {
+      if (identityOf(file) !== identity) return false
+    }
+    return true
+  }
+
+  /** Gives up the lock. */
+  release(): void {
+    this.#release()
+  }
+}
+
+/**
+ * Checks that there is a store which this program understands, without locking it: for commands that
+ * work beside a running daemon. Throws `OperatorError`, exit code 1 or 78.
+ */
+export function requireStore(dataDir: string): void {
+  const path = resolve(dataDir)
+  if (!existsSync(path) || !checkFormat(path)) {
+    throw new OperatorError(
+      `there is no store in ${path}: create one with 'tenrec init', or name another with --data-dir`,
+    )
+  }
+  for (const name of ENVIRONMENT_NAMES) checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
+}
+
+function createFolder(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new OperatorError(`the data directory cannot be created: ${reason}`, { cause: error })
+  }
+}
+
+/** Whether the directory is marked as a store; throws when it is one of another format. */
+function checkFormat(path: string): boolean {
+  const file = join(path, FORMAT_NAME)
+  let content: string
+  try {
+    content = readFileSync(file, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false
+    throw new OperatorError(`${file} cannot be read: ${String(error)}`, { cause: error })
+  }
+  const version = /^tenrec (\d{1,9})\n$/.exec(content)?.[1]
+  if (version === undefined) {
+    throw refusal(`${file} is damaged: it must be the line 'tenrec ${FORMAT_VERSION}'`)
+  }
+  if (Number(version) > FORMAT_VERSION) {
+    throw refusal(
+      `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: use a newer program`,
+    )
+  }
+  return true
+}
+
+/** Checks one environment and mends what can be mended. Answers what there is to tell. */
+function checkEnvironment(path: string, name: string, isStore: boolean): readonly string[] {
+  const file = join(path, name, DATA_NAME)
+  checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
+  if (!existsSync(file)) {
+    if (!isStore) return []
+    throw refusal(`${file} is missing: restore the data directory from a backup`)
+  }
+  if (!statSync(file).isFile()) {
+    throw refusal(`${file} is not a file: restore the data directory from a backup`)
+  }
+  const finding = inspectLmdbFile(file)
+  switch (finding.kind) {
+    case 'sound':
+      return []
+    case 'sound_with_note':
+      return [`${file}: ${finding.what}`]
+    case 'second_meta_lost':
+      restoreSecondMeta(file)
+      return [`${file}: ${finding.what}`]
+    case 'damaged':
+      throw refusal(
+        `${file} is damaged (${finding.what}): restore the data directory from a backup; ` +
+          'nothing was changed',
+      )
+  }
+}
+
+/** LMDB mends its lock file by itself, whatever is in it, but not a folder in its place. */
+function checkLmdbLock(file: string): void {
+  if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory() !== true) return
+  throw new OperatorError(`${file} is a directory: remove it, LMDB needs the place for its lock`)
+}
+
+/**
+ * Creates the environments that are missing, then the mark. Each is made elsewhere and moved to its
+ * place when it is on the disk: a power cut leaves whole environments or none.
+ */
+async function createStore(path: string): Promise<void> {
+  for (const entry of readdirSync(path)) {
+    if (entry.startsWith(NURSERY_PREFIX)) rmSync(join(path, entry), { recursive: true })
+  }
+  const nursery = join(path, `${NURSERY_PREFIX}${process.pid}`)
+  for (const name of ENVIRONMENT_NAMES) {
+    if (existsSync(join(path, name, DATA_NAME))) continue
+    const environment = new Environment({ dataDir: nursery, name, tables: [] })
+    await environment.close()
+    rmSync(join(nursery, name, LMDB_LOCK_NAME), { force: true })
+    flush(join(nursery, name, DATA_NAME))
+    flush(join(nursery, name))
+    rmSync(join(path, name, LMDB_LOCK_NAME), { force: true })
+    renameSync(join(nursery, name), join(path, name))
+  }
+  rmSync(nursery, { recursive: true, force: true })
+  flush(path)
+  writeDurably(join(path, FORMAT_NAME), `tenrec ${FORMAT_VERSION}\n`)
+}
+
+/**
+ * Writes a whole file, readable by its owner only: after a power cut it has the new content or the old.
+ * Throws what the file system throws.
+ */
+export function writeDurably(path: string, content: string): void {
+  const draft = `${path}.new`
+  writeFileSync(draft, content, { mode: 0o600 })
+  flush(draft)
+  renameSync(draft, path)
+  flush(join(path, '..'))
+}
+
+/** Waits until a file or folder is on the disk. */
+function flush(path: string): void {
+  const descriptor = openSync(path, 'r')
+  try {
+    fsyncSync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+function identityOf(path: string): string | null {
+  const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
+  return stat === undefined ? null : `${stat.dev}.${stat.ino}`
+}
+
+function refusal(message: string): OperatorError {
+  return new OperatorError(message, { exitCode: 78 })
+}

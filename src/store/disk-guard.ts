@@ -1,0 +1,46 @@
+/**
+ * Keeps LMDB away from a full disk, where it would corrupt the memory of the process: below a reserve
+ * of free space nothing more is accepted. The reserve also covers what is already on its way.
+ */
+import { statfs } from 'node:fs/promises'
+
+/** What bytes in flight can become on the disk: the log, the segments, and pages beside them. */
+const WRITE_FACTOR = 4
+
+/** Bytes that this process could still write to the file system of a folder. Throws what `statfs` throws. */
+export async function freeDiskBytes(path: string): Promise<number> {
+  const { bavail, bsize } = await statfs(path)
+  return bavail * bsize
+}
+
+/** Knows how much space was free a moment ago. */
+export class DiskGuard {
+  readonly #path: string
+  readonly #reserveBytes: number
+  #freeBytes = 0
+
+  /** Call `refresh` before the first question: until then everything is refused. */
+  constructor(path: string, reserveBytes: number) {
+    this.#path = path
+    this.#reserveBytes = reserveBytes
+  }
+
+  /** Bytes that were free at the last `refresh`; 0 when that could not be found out. */
+  get freeBytes(): number {
+    return this.#freeBytes
+  }
+
+  /** Asks the file system. Never throws: a folder that cannot be asked about has no space. */
+  async refresh(): Promise<void> {
+    try {
+      this.#freeBytes = await freeDiskBytes(this.#path)
+    } catch {
+      this.#freeBytes = 0
+    }
+  }
+
+  /** Whether too little space is left to accept more, with `bytesInFlight` accepted and not yet written. */
+  isBelowReserve(bytesInFlight: number): boolean {
+    return this.#freeBytes < Math.max(this.#reserveBytes, bytesInFlight * WRITE_FACTOR)
+  }
+}

@@ -1,0 +1,181 @@
+/** Requests on the wire: what has one meaning is answered, everything else is refused or closed. */
+import t from 'tap'
+import { collectBody } from '../src/http/body.ts'
+import { sendAccepted } from '../src/http/respond.ts'
+import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
+
+const bodies: string[] = []
+const { port } = await startServer(t, (server, budget) => {
+  server.raw(['/capture'], (exchange, _request, head) => {
+    collectBody(exchange, head.contentLength, {
+      bytesMax: 1000,
+      budget,
+      onBody: (body) => {
+        bodies.push(Buffer.from(body).toString())
+        sendAccepted(exchange)
+      },
+    })
+  })
+})
+
+const POST = 'POST /capture/ HTTP/1.1\r\nHost: a.example\r\n'
+const HIDDEN = `POST /capture/ HTTP/1.1\r\nHost: a.example\r\nContent-Length: 6\r\n\r\nhidden`
+
+t.beforeEach(() => {
+  bodies.length = 0
+})
+
+t.test('a request with one meaning is answered, however it is cut into packets', async (t) => {
+  const accepted: Record<string, readonly string[]> = {
+    'Content-Length': [`${POST}Content-Length: 2\r\n\r\nab`],
+    'tabs around the value': [`${POST}Content-Length:\t2\t\r\n\r\nab`],
+    'body byte by byte': [`${POST}Content-Length: 2\r\n\r\n`, 'a', 'b'],
+    'request line in three packets': ['POST /cap', 'ture', `${POST.slice(13)}Content-Length: 2\r\n\r\nab`],
+    chunked: [`${POST}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n`],
+    'chunked in capitals': [`${POST}Transfer-Encoding: CHUNKED\r\n\r\n2\r\nab\r\n0\r\n\r\n`],
+    'chunks of one byte': [`${POST}Transfer-Encoding: chunked\r\n\r\n`, '1\r\na\r\n', '1\r\nb\r\n', '0\r\n\r\n'],
+    'odd header names': [`${POST}__proto__: x\r\nconstructor: y\r\nContent-Length: 2\r\n\r\nab`],
+  }
+  for (const [name, parts] of Object.entries(accepted)) {
+    bodies.length = 0
+    const received = await talk(port, parts, { answers: 1 })
+    t.same([received.statuses, bodies], [[200], ['ab']], name)
+  }
+})
+
+t.test('Expect: 100-continue is answered before the body is sent', async (t) => {
+  const head = `${POST}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n`
+  const received = await talk(port, [head, 'ab'], { answers: 1 })
+  t.same(received.statuses, [100, 200])
+})
+
+t.test('ambiguous framing is refused with 400 and the connection closed', async (t) => {
+  const refused: Record<string, string> = {
+    'two lengths, short one first': 'Content-Length: 2\r\nContent-Length: 3',
+    'two lengths, long one first': 'Content-Length: 3\r\nContent-Length: 2',
+    'two equal lengths': 'Content-Length: 2\r\nContent-Length: 2',
+    'a list of lengths': 'Content-Length: 2, 2',
+    'a negative length': 'Content-Length: -2',
+    'a plus sign': 'Content-Length: +2',
+    'a hexadecimal length': 'Content-Length: 0x2',
+    'a fraction': 'Content-Length: 2.0',
+    'an empty length': 'Content-Length:',
+    'twenty digits': 'Content-Length: 00000000000000000002',
+    'a length beyond 64 bits': 'Content-Length: 18446744073709551621',
+    'length and chunked': 'Content-Length: 2\r\nTransfer-Encoding: chunked',
+    'chunked and length': 'Transfer-Encoding: chunked\r\nContent-Length: 2',
+    'gzip as transfer encoding': 'Transfer-Encoding: gzip',
+    identity: 'Transfer-Encoding: identity',
+    'something that ends in chunked': 'Transfer-Encoding: xchunked',
+    'a list of encodings': 'Transfer-Encoding: gzip, chunked',
+    'chunked twice': 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked',
+    'two hosts': 'Host: b.example',
+    'two authorizations': 'Authorization: Bearer a\r\nAuthorization: Bearer b',
+  }
+  for (const [name, headers] of Object.entries(refused)) {
+    const received = await talk(port, `${POST}${headers}\r\n\r\nab`)
+    t.same(received.statuses, [400], `${name}: 400`)
+    t.ok(received.isClosed, `${name}: closed`)
+  }
+  t.same(bodies, [], 'no handler saw any of them')
+})
+
+t.test('our own refusal says what to change, as JSON with four keys', async (t) => {
+  const received = await talk(port, `${POST}Content-Length: 2\r\nContent-Length: 2\r\n\r\nab`)
+  t.same(jsonOf(received), {
+    type: 'invalid_request',
+    code: 'bad_request',
+    detail: 'send one Content-Length header',
+    attr: null,
+  })
+  t.match(received.text, /connection: close/i)
+})
+
+t.test('a request hidden behind ambiguous framing is never answered or executed', async (t) => {
+  const carriers: Record<string, string> = {
+    'two lengths': `${POST}Content-Length: 2\r\nContent-Length: 200\r\n\r\nab${HIDDEN}`,
+    'length and chunked': `${POST}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${HIDDEN}`,
+    'unknown transfer encoding': `${POST}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n${HIDDEN}`,
+    'chunked twice': `${POST}Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n${HIDDEN}`,
+  }
+  for (const [name, bytes] of Object.entries(carriers)) {
+    const received = await talk(port, bytes)
+    t.notOk(received.statuses.includes(200), `${name}: not answered`)
+    t.ok(received.isClosed, `${name}: closed`)
+  }
+  t.same(bodies, [], 'not executed')
+})
+
+t.test('Host must be a name or address', async (t) => {
+  const cases: readonly (readonly [string, number])[] = [
+    ['a.example:8000', 200],
+    ['127.0.0.1', 200],
+    ['[::1]:8000', 200],
+    ['under_score', 200],
+    ['', 400],
+    ['a/b', 400],
+    ['a b', 400],
+    ['user@a', 400],
+    ['a:port', 400],
+    ['a'.repeat(4000), 400],
+  ]
+  for (const [host, status] of cases) {
+    const request = `POST /capture HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 1\r\n\r\na`
+    t.same((await talk(port, request, { answers: 1 })).statuses, [status], host.slice(0, 20))
+  }
+})
+
+t.test('what is no HTTP/1.1 is answered with an error and closed', async (t) => {
+  const cases: Record<string, string> = {
+    'HTTP/1.0': 'GET /capture HTTP/1.0\r\nHost: a\r\n\r\n',
+    'the HTTP/2 preface': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    'a TLS hello': '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
+    'bare line feeds': 'GET /capture HTTP/1.1\nHost: a\n\n',
+    'an absolute URI': 'GET http://other.example/capture HTTP/1.1\r\nHost: a\r\n\r\n',
+    CONNECT: 'CONNECT other.example:443 HTTP/1.1\r\nHost: a\r\n\r\n',
+    'a chunk size that is no number': `${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n0\r\n\r\n`,
+  }
+  for (const [name, bytes] of Object.entries(cases)) {
+    const received = await talk(port, bytes)
+    t.ok(received.isClosed, `${name}: closed`)
+    t.ok(
+      received.statuses.every((status) => status >= 400),
+      `${name}: no success`,
+    )
+  }
+  t.same(bodies, [])
+})
+
+t.test('a body cut short by the client is not delivered', async (t) => {
+  const cases = [
+    `${POST}Content-Length: 10\r\n\r\nab`,
+    `${POST}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n`,
+  ]
+  for (const bytes of cases) {
+    const received = await talk(port, bytes, { isHalfClosed: true })
+    t.same([received.statuses, received.isClosed], [[], true])
+  }
+  t.same(bodies, [])
+})
+
+t.test('pipelined requests are answered in order', async (t) => {
+  const requests = Array.from({ length: 30 }, (_, index) => {
+    const body = `n${index}`
+    return `${POST}Content-Length: ${body.length}\r\n\r\n${body}`
+  })
+  const received = await talk(port, requests.join(''), { answers: 30 })
+  t.same(received.statuses, Array(30).fill(200))
+  t.same(
+    bodies,
+    Array.from({ length: 30 }, (_, index) => `n${index}`),
+  )
+})
+
+t.test('16 KB of headers and 90 headers pass, 100 KB are refused with 431', async (t) => {
+  const many = Array.from({ length: 90 }, (_, index) => `X-${index}: y\r\n`).join('')
+  const ending = 'Content-Length: 1\r\n\r\na'
+  const passes = [`${POST}Cookie: ${'c'.repeat(16_000)}\r\n${ending}`, `${POST}${many}${ending}`]
+  for (const bytes of passes) t.same((await talk(port, bytes, { answers: 1 })).statuses, [200])
+  const flood = await talk(port, `${POST}Cookie: ${'c'.repeat(100_000)}\r\n${ending}`)
+  t.same([flood.statuses, flood.isClosed], [[431], true])
+})
