@@ -88,7 +88,7 @@ class Traffic {
   readonly #generator: EventGenerator
   readonly #clients: Promise<void>[] = []
   #isStopped = false
-  #failure: unknown = null
+  #failure: Error | null = null
   #state: number
 
   constructor(seed: number) {
@@ -99,7 +99,7 @@ class Traffic {
   start(url: string): void {
     this.url = url
     const fail = (error: unknown): void => {
-      this.#failure ??= error
+      this.#failure ??= error instanceof Error ? error : new Error(String(error))
       this.#isStopped = true
     }
     for (let index = 0; index < CLIENTS; index++) this.#clients.push(this.#client().catch(fail))

@@ -15,7 +15,7 @@ import { healthRoutes } from './http/health.ts'
 import { CAPTURE_PATHS, CaptureHandler } from './http/public/capture.ts'
 import { HttpServer } from './http/server.ts'
 import { TrustedProxies } from './http/url.ts'
-import { type DataDir, openDataDir } from './store/data-dir.ts'
+import { DataDir } from './store/data-dir.ts'
 import { DiskGuard } from './store/disk-guard.ts'
 import { ProjectDirectory } from './store/project-store.ts'
 import { GroupCommit } from './worker/group-commit.ts'
@@ -66,7 +66,8 @@ export async function startDaemon(
   const log = options.log ?? createLogger({ level: settings.logLevel, format: settings.logFormat })
   const serviceManager = createServiceManager({ environment: process.env, log })
   serviceManager.status('opening the data directory')
-  const dataDir = await openDataDir(settings.dataDir)
+  const dataDir = await DataDir.open(settings.dataDir)
+  for (const note of dataDir.notes) log.warn(note)
   const running = new RunningDaemon({ settings, clock, log, serviceManager, dataDir })
   try {
     await running.start()
@@ -112,7 +113,7 @@ class RunningDaemon implements Daemon {
     })
     this.#metrics = new ServiceMetrics({ version: VERSION, clock })
     this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
-    this.#disk = new DiskGuard({ dataDir: settings.dataDir, reserveBytes: settings.diskReserveBytes })
+    this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir)
     this.#pool = new WorkerPool({
       workerThreads: settings.workerThreads,
@@ -156,12 +157,12 @@ class RunningDaemon implements Daemon {
   async start(): Promise<void> {
     const { settings, log, serviceManager } = this.#parts
     this.#addRoutes()
-    this.#disk.refresh()
+    await this.#disk.refresh()
     await this.#server.listen(settings.host, settings.port)
     this.#loop.start()
     this.#lag.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#directory.refreshIfChanged())
-    this.#every(DISK_CHECK_MS, () => this.#disk.refresh())
+    this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => this.#checkDataDir())
     this.#metrics.page.onCollect(() => this.#collect())
     serviceManager.startWatchdog(() => this.#isAlive())
@@ -194,7 +195,7 @@ class RunningDaemon implements Daemon {
       await this.#pool.close()
       await this.#directory.close()
     }
-    await dataDir.close()
+    dataDir.release()
     log.info('stopped')
   }
 

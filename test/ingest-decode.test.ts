@@ -236,6 +236,28 @@ t.test('form text agrees with URLSearchParams on text that it encodes', async ()
   )
 })
 
+t.test('fields are found by their whole decoded name', async (t) => {
+  const value = (form: string): string | undefined =>
+    parseForm(Buffer.from(form), ['data', '_']).get('data')?.toString()
+  t.equal(value('d%61t%61=1'), '1')
+  t.equal(value('%64%61%74%61'), '')
+  t.equal(value('&&=x&data==&'), '=')
+  for (const form of [
+    'dat=1',
+    'data2=1',
+    '%64at=1',
+    'data%=1',
+    'dat%6=1',
+    '%zzata=1',
+    '=data',
+    'x',
+  ]) {
+    t.equal(value(form), undefined, form)
+  }
+  const many = parseForm(Buffer.from('a&'.repeat(1_000_000).concat('data=1')), ['a', 'data'])
+  t.same([...many.keys()], ['a', 'data'])
+})
+
 t.test('malformed percent sequences stay as they are', async (t) => {
   t.equal(decodePercent(Buffer.from('%4x%41%%42%')).toString(), '%4xA%B%')
 })

@@ -1,4 +1,6 @@
 /** The one way to learn the time. Pure folders never read it; tests and the daemon inject it. */
+
+/** Two readings of the time. */
 export interface Clock {
   /** Wall clock, milliseconds since 1970 (UTC). It may jump. */
   now(): number

@@ -4,6 +4,7 @@
  * Sources: interface description, section 7; docs/COMPATIBILITY.md, "Errors".
  */
 
+/** Code -> HTTP status and `type` of its body. */
 export const ERROR_CODES = {
   invalid_payload: { status: 400, type: 'validation_error' },
   no_data: { status: 400, type: 'validation_error' },

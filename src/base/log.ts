@@ -2,9 +2,13 @@
 import { type Logger as PinoLogger, pino } from 'pino'
 import pretty from 'pino-pretty'
 
+/** Severities, least severe first. */
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+/** One of `LOG_LEVELS`. */
 export type LogLevel = (typeof LOG_LEVELS)[number]
+/** How lines are written: JSON for machines, text for a terminal. */
 export const LOG_FORMATS = ['json', 'pretty'] as const
+/** One of `LOG_FORMATS`. */
 export type LogFormat = (typeof LOG_FORMATS)[number]
 
 /** A structured logger: `log.info({ field }, 'message')`. */

@@ -128,10 +128,15 @@ export function send(exchange: Exchange, answer: Answer): void {
   const { response } = exchange
   response.cork(() => {
     writeHead(exchange, answer)
+    if (exchange.method === 'HEAD' || answer.status === 204) {
+      // With an argument, endWithoutBody takes the answer for unfinished and the next request on the
+      // connection for an offence.
+      if (answer.status !== 204) response.writeHeader('Content-Length', String(body.length))
+      response.endWithoutBody()
+      return
+    }
     const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
-    if (exchange.method === 'HEAD') response.endWithoutBody(body.length, isCut)
-    else if (answer.status === 204) response.endWithoutBody(undefined, isCut)
-    else response.end(body, isCut)
+    response.end(body, isCut)
   })
   exchange.finish(answer.status)
 }

@@ -267,7 +267,7 @@ export class HttpServer {
     }
     const apiRequest = new ApiRequest(exchange, request, head, names)
     if (head.contentLength === null && !head.isChunked) {
-      void answer(exchange, handler, apiRequest)
+      answer(exchange, handler, apiRequest)
       return
     }
     collectBody(exchange, head.contentLength, {
@@ -275,7 +275,7 @@ export class HttpServer {
       budget: this.#budget,
       onBody: (body, isTransient) => {
         apiRequest.body = isTransient ? body.slice() : body
-        void answer(exchange, handler, apiRequest)
+        answer(exchange, handler, apiRequest)
       },
     })
   }
@@ -303,12 +303,20 @@ export class HttpServer {
   }
 }
 
-/** Runs a handler and answers whatever comes out. Never rejects. */
-async function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): Promise<void> {
-  try {
-    send(exchange, await handler(request))
-  } catch (error) {
+/**
+ * Runs a handler and answers whatever comes out, at once if the handler needs no wait: a pipelined
+ * request behind it is then served, too.
+ */
+function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): void {
+  const fail = (error: unknown): void => {
     sendError(exchange, error)
+  }
+  try {
+    const result = handler(request)
+    if (result instanceof Promise) result.then((value) => send(exchange, value)).catch(fail)
+    else send(exchange, result)
+  } catch (error) {
+    fail(error)
   }
 }
 

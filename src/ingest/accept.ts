@@ -22,6 +22,7 @@ import { parseSentAt } from './time.ts'
 
 /** What the path of a request asks for. */
 export const CAPTURE_KINDS = ['capture', 'engage', 'session_recording'] as const
+/** One of `CAPTURE_KINDS`. */
 export type CaptureKind = (typeof CAPTURE_KINDS)[number]
 
 /** A capture request as it arrived. Header values are '' when absent; `query` has no `?`. */

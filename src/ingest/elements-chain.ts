@@ -32,8 +32,7 @@ function elementText(element: JsonObject): string {
 /** Sorted, without quotes, from `attr__class` or else `classes`. */
 function classNames(element: JsonObject): readonly string[] {
   const given = element['attr__class'] ?? element['classes']
-  const names: unknown[] = typeof given === 'string' ? given.split(/\s/) : []
-  if (Array.isArray(given)) names.push(...given)
+  const names: readonly unknown[] = Array.isArray(given) ? given : plainText(given).split(/\s/)
   const clean: string[] = []
   for (const name of names) {
     const text = plainText(name).replaceAll('"', '')

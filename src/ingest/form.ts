@@ -9,7 +9,6 @@ const EQUALS = 0x3d
 const PERCENT = 0x25
 const PLUS = 0x2b
 const SPACE = 0x20
-const FIELD_NAME_BYTES_MAX = 64
 
 /**
  * The decoded values of the named fields, as bytes (they need not be valid UTF-8). A field that occurs
@@ -20,21 +19,48 @@ export function parseForm(form: Uint8Array, names: readonly string[]): Map<strin
   const bytes = asBuffer(form)
   const fields = new Map<string, Buffer>()
   let start = 0
-  while (start <= bytes.length) {
-    const ampersand = bytes.indexOf(AMPERSAND, start)
-    const end = ampersand === -1 ? bytes.length : ampersand
-    const field = bytes.subarray(start, end)
-    const equals = field.subarray(0, FIELD_NAME_BYTES_MAX).indexOf(EQUALS)
-    // Without `=` near the start it is either a bare name or a name that nobody asks for.
-    const nameBytes =
-      equals === -1 ? field.subarray(0, FIELD_NAME_BYTES_MAX) : field.subarray(0, equals)
-    const name = decodeFormText(nameBytes).toString('latin1')
-    if (names.includes(name)) {
-      fields.set(name, equals === -1 ? Buffer.alloc(0) : decodeFormText(field.subarray(equals + 1)))
+  let equals = -1
+  for (let position = 0; position <= bytes.length; position++) {
+    const byte = bytes[position]
+    if (byte === EQUALS && equals === -1) equals = position
+    // Behind the last byte there is none: the end closes a field like an ampersand.
+    if (byte !== AMPERSAND && byte !== undefined) continue
+    const nameEnd = equals === -1 ? position : equals
+    const name = nameEnd === start ? undefined : nameAt(bytes, start, nameEnd, names)
+    if (name !== undefined) {
+      const valueStart = equals === -1 ? position : equals + 1
+      fields.set(name, decodeFormText(bytes.subarray(valueStart, position)))
     }
-    start = end + 1
+    start = position + 1
+    equals = -1
   }
   return fields
+}
+
+/** Which of the names stands between two positions. Allocates nothing: fields may be many. */
+function nameAt(
+  bytes: Buffer,
+  start: number,
+  end: number,
+  names: readonly string[],
+): string | undefined {
+  for (const name of names) if (isNameAt(bytes, start, end, name)) return name
+  return undefined
+}
+
+function isNameAt(bytes: Buffer, start: number, end: number, name: string): boolean {
+  let position = start
+  for (let index = 0; index < name.length; index++) {
+    let byte = bytes[position]
+    if (position >= end || byte === undefined) return false
+    if (byte === PERCENT && position + 2 < end) {
+      byte = hexValue(bytes[position + 1]) * 16 + hexValue(bytes[position + 2])
+      position += 2
+    }
+    if (byte !== name.charCodeAt(index)) return false
+    position++
+  }
+  return position === end
 }
 
 /**

@@ -14,6 +14,7 @@ export const DROP_REASONS = [
   'properties_too_large',
   'dead_letter',
 ] as const
+/** One of `DROP_REASONS`. */
 export type DropReason = (typeof DROP_REASONS)[number]
 
 /** What an operator is warned of. Source: docs/COMPATIBILITY.md, "Ingestion warnings". */
@@ -28,6 +29,7 @@ export const WARNING_TYPES = [
   'person_properties_size_violation',
   'client_ingestion_warning',
 ] as const
+/** One of `WARNING_TYPES`. */
 export type WarningType = (typeof WARNING_TYPES)[number]
 
 /** One warning about one event; `details` are small and hold no property values of persons. */
@@ -55,6 +57,7 @@ export interface EventContext {
 
 /** How an event relates to its person. Source: docs/COMPATIBILITY.md, "Personless events". */
 export const PERSON_MODES = ['full', 'propertyless', 'force_upgrade'] as const
+/** One of `PERSON_MODES`. */
 export type PersonMode = (typeof PERSON_MODES)[number]
 
 /**

@@ -57,6 +57,7 @@ export interface EventCursor {
   readonly id: number
 }
 
+/** One page of a list of events. */
 export interface EventPage {
   readonly results: readonly EventView[]
   readonly nextCursor: EventCursor | null

@@ -51,11 +51,11 @@ export class ColumnBuilder {
 
   /** Gives a row its value: any JSON value. Rows come in ascending order. */
   put(row: number, value: unknown): void {
-    this.count++
     if (typeof value === 'object' && value !== null) {
       this.#putObject(row, value)
       return
     }
+    this.count++
     if (this.isPlain) {
       this.values.push(value)
       this.ids[row] = 1
@@ -72,10 +72,24 @@ export class ColumnBuilder {
     this.ids[row] = id
   }
 
+  /** Gives a row a value that has a position already; not when plain or mirrored. */
+  putKnown(row: number, id: number): void {
+    this.count++
+    this.ids[row] = id
+  }
+
   /** Notes that the value of a row is its distinct_id; only while `isMirror`. */
   putMirror(row: number): void {
     this.count++
     this.ids[row] = 1
+  }
+
+  /** Takes back the value of the last row, if it has one. */
+  remove(row: number): void {
+    if (this.ids[row] === 0) return
+    this.ids[row] = 0
+    this.count--
+    if (this.isPlain) this.values.pop()
   }
 
   /** Turns a mirror of the distinct_ids into an ordinary column. */
@@ -104,13 +118,14 @@ export class ColumnBuilder {
 
   // Objects are found again by their text, and kept as they are.
   #putObject(row: number, value: object): void {
+    const text = this.isPlain ? '' : JSON.stringify(value)
+    this.count++
     if (this.isPlain) {
       this.values.push(value)
       this.ids[row] = 1
       return
     }
     this.#objects ??= new Map<string, number>()
-    const text = JSON.stringify(value)
     let id = this.#objects.get(text)
     if (id === undefined) {
       id = this.values.push(value)

@@ -30,6 +30,8 @@ import { inspectLmdbFile, restoreSecondMeta } from './lmdb-file.ts'
 export const FORMAT_VERSION = 1
 /** Folders of the environments. */
 export const ENVIRONMENT_NAMES = ['log', 'events', 'flags'] as const
+/** One of `ENVIRONMENT_NAMES`. */
+export type EnvironmentName = (typeof ENVIRONMENT_NAMES)[number]
 
 const FORMAT_NAME = 'format'
 const DATA_NAME = 'data.mdb'
@@ -92,17 +94,30 @@ export class DataDir {
 }
 
 /**
- * Checks that there is a store which this program understands, without locking it: for commands that
- * work beside a running daemon. Throws `OperatorError`, exit code 1 or 78.
+ * Checks that there is a store which this program understands, and that one of its environments may be
+ * opened, without locking it: for commands that work beside a running daemon. Answers the absolute
+ * path. Throws `OperatorError`, exit code 1 or 78.
  */
-export function requireStore(dataDir: string): void {
+export function requireStore(dataDir: string, name: EnvironmentName): string {
   const path = resolve(dataDir)
   if (!existsSync(path) || !checkFormat(path)) {
     throw new OperatorError(
       `there is no store in ${path}: create one with 'tenrec init', or name another with --data-dir`,
     )
   }
-  for (const name of ENVIRONMENT_NAMES) checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
+  const file = join(path, name, DATA_NAME)
+  requireDataFile(file, true)
+  checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
+  // A daemon may be writing: what looks wrong must look wrong again.
+  let finding = inspectLmdbFile(file)
+  for (let attempt = 0; finding.kind === 'damaged' && attempt < 2; attempt++) {
+    finding = inspectLmdbFile(file)
+  }
+  if (finding.kind === 'damaged') throw damage(file, finding.what)
+  if (finding.kind === 'second_meta_lost') {
+    throw refusal(`${file} needs mending (${finding.what}): start the daemon once`)
+  }
+  return path
 }
 
 function createFolder(path: string): void {
@@ -137,16 +152,14 @@ function checkFormat(path: string): boolean {
 }
 
 /** Checks one environment and mends what can be mended. Answers what there is to tell. */
-function checkEnvironment(path: string, name: string, isStore: boolean): readonly string[] {
+function checkEnvironment(
+  path: string,
+  name: EnvironmentName,
+  isStore: boolean,
+): readonly string[] {
   const file = join(path, name, DATA_NAME)
   checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
-  if (!existsSync(file)) {
-    if (!isStore) return []
-    throw refusal(`${file} is missing: restore the data directory from a backup`)
-  }
-  if (!statSync(file).isFile()) {
-    throw refusal(`${file} is not a file: restore the data directory from a backup`)
-  }
+  if (!requireDataFile(file, isStore)) return []
   const finding = inspectLmdbFile(file)
   switch (finding.kind) {
     case 'sound':
@@ -157,11 +170,19 @@ function checkEnvironment(path: string, name: string, isStore: boolean): readonl
       restoreSecondMeta(file)
       return [`${file}: ${finding.what}`]
     case 'damaged':
-      throw refusal(
-        `${file} is damaged (${finding.what}): restore the data directory from a backup; ` +
-          'nothing was changed',
-      )
+      throw damage(file, finding.what)
   }
+}
+
+/** Whether a data file is there; with `isStore` it has to be. */
+function requireDataFile(file: string, isStore: boolean): boolean {
+  const stat = statSync(file, { throwIfNoEntry: false })
+  if (stat === undefined) {
+    if (!isStore) return false
+    throw refusal(`${file} is missing: restore the data directory from a backup`)
+  }
+  if (stat.isFile()) return true
+  throw refusal(`${file} is not a file: restore the data directory from a backup`)
 }
 
 /** LMDB mends its lock file by itself, whatever is in it, but not a folder in its place. */
@@ -219,6 +240,12 @@ function flush(path: string): void {
 function identityOf(path: string): string | null {
   const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
   return stat === undefined ? null : `${stat.dev}.${stat.ino}`
+}
+
+function damage(file: string, what: string): OperatorError {
+  return refusal(
+    `${file} is damaged (${what}): restore the data directory from a backup; nothing was changed`,
+  )
 }
 
 function refusal(message: string): OperatorError {

@@ -56,6 +56,8 @@ export class DistinctIds {
   readonly #tables: DistinctIdTables
   readonly #entriesMax: number
   readonly #projects = new Map<number, ProjectIds>()
+  /** Whether the last `idOf` gave a new number. */
+  wasAdded = false
   #current: ProjectIds | null = null
   #currentId = -1
 
@@ -70,6 +72,7 @@ export class DistinctIds {
    */
   idOf(projectId: number, text: string, lastId: () => number): number {
     const ids = this.#project(projectId, lastId)
+    this.wasAdded = false
     const young = ids.young.get(text)
     if (young !== undefined) return young
     const known = ids.old.get(text) ?? loadDistinctId(this.#tables, projectId, text)
@@ -79,6 +82,7 @@ export class DistinctIds {
     }
     if (ids.last >= NUMBER_MAX) throw new RangeError('a project has too many distinct_ids')
     ids.last++
+    this.wasAdded = true
     ids.young.set(text, ids.last)
     ids.added.push(text)
     return ids.last
@@ -95,11 +99,6 @@ export class DistinctIds {
   /** The newest number of a project that was asked for, else null. */
   lastOf(projectId: number): number | null {
     return this.#projects.get(projectId)?.last ?? null
-  }
-
-  /** Whether a project got new numbers since the last commit. */
-  isChanged(projectId: number): boolean {
-    return (this.#projects.get(projectId)?.added.length ?? 0) > 0
   }
 
   /** Stores new numbers. Only in a write transaction. */

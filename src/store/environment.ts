@@ -17,6 +17,7 @@ const MAP_BYTES = 256 * 1024 ** 3
 const TABLES_MAX = 32
 const READERS_MAX = 254
 
+/** Which environment, and how it is opened. */
 export interface EnvironmentOptions {
   /** Folder that holds all environments. */
   readonly dataDir: string

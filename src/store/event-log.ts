@@ -16,6 +16,7 @@ const BLOCKS = 'blocks'
 /** Blocks that one append removes at most, so that no acknowledgement waits for a long clean-up. */
 const TRIM_BLOCKS_MAX = 512
 
+/** Where the log is and how it is flushed. */
 export interface LogOptions {
   readonly dataDir: string
   /** `--durability commit`: an append returns when it is visible, and reaches the disk a moment later. */

@@ -152,7 +152,9 @@ function reachesBeyond(descriptor: number, meta: Meta, pageCount: number): boole
     if (number >= pageCount) return true
     const page = readAt(descriptor, number * meta.pageBytes, meta.pageBytes)
     try {
-      for (const next of linkedPages(page)) pending.push(next)
+      const { trees, lastValuePage } = linkedPages(page)
+      if (lastValuePage >= pageCount) return true
+      pending.push(...trees)
     } catch (error) {
       if (error instanceof RangeError) return true
       throw error
@@ -161,33 +163,33 @@ function reachesBeyond(descriptor: number, meta: Meta, pageCount: number): boole
   return true
 }
 
-/** The pages that a tree page names; of a value of several pages the last one as well. */
-function linkedPages(page: Buffer): readonly number[] {
+/** What a tree page names: further tree pages, and the last of all pages of large values (or 0). */
+function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: number } {
+  const trees: number[] = []
+  let lastValuePage = 0
   const flags = page.readUInt16LE(18)
-  if ((flags & FIXED_SIZE_FLAG) !== 0) return []
+  if ((flags & FIXED_SIZE_FLAG) !== 0) return { trees, lastValuePage }
   const isBranch = (flags & BRANCH_FLAG) !== 0
-  const isLeaf = (flags & LEAF_FLAG) !== 0
-  // Anything else is no tree page: the value pages are not read, only their numbers.
-  if (!isBranch && !isLeaf) return []
-  const links: number[] = []
+  // A page that should be part of a tree and is not: the file is damaged.
+  if (!isBranch && (flags & LEAF_FLAG) === 0) throw new RangeError('not a page of a tree')
   const nodeCount = page.readUInt16LE(20) >> 1
   for (let index = 0; index < nodeCount; index++) {
     const node = page.readUInt16LE(HEADER_BYTES + index * 2) + HEADER_BYTES
     if (isBranch) {
-      links.push(page.readUInt32LE(node) + page.readUInt16LE(node + 4) * 2 ** 32)
+      trees.push(page.readUInt32LE(node) + page.readUInt16LE(node + 4) * 2 ** 32)
       continue
     }
     const nodeFlags = page.readUInt16LE(node + 4)
     const data = node + NODE_HEADER_BYTES + page.readUInt16LE(node + 6)
     if ((nodeFlags & NODE_BIG) !== 0) {
-      const start = page.readBigUInt64LE(data)
-      links.push(Number(start + page.readBigUInt64LE(data + 16)) - 1)
+      const end = page.readBigUInt64LE(data) + page.readBigUInt64LE(data + 16)
+      lastValuePage = Math.max(lastValuePage, Number(end) - 1)
     } else if ((nodeFlags & NODE_TREE) !== 0) {
       const root = page.readBigUInt64LE(data + TREE_ROOT_OFFSET)
-      if (root !== NO_PAGE) links.push(Number(root))
+      if (root !== NO_PAGE) trees.push(Number(root))
     }
   }
-  return links
+  return { trees, lastValuePage }
 }
 
 /** Up to `length` bytes from `position`; fewer at the end of the file. */

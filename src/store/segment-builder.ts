@@ -2,7 +2,7 @@
  * A segment that is being filled in memory: one builder for each project that has events in the
  * current batch. Its memory is used again for the next segment of the project.
  */
-import { type PersonMode, PERSON_MODES, type NormalisedEvent } from '../ingest/types.ts'
+import { type NormalisedEvent, PERSON_MODES, type PersonMode } from '../ingest/types.ts'
 import { ColumnBuilder } from './column-builder.ts'
 
 /** Rows of a full segment. */
@@ -72,7 +72,8 @@ export class SegmentBuilder {
     this.modes[row] = mode
     const { uuids } = this
     const start = row * 16
-    for (let index = 0; index < 16; index++) uuids[start + index] = uuidBytes[uuidOffset + index] ?? 0
+    for (let index = 0; index < 16; index++)
+      uuids[start + index] = uuidBytes[uuidOffset + index] ?? 0
     return row
   }
 
@@ -108,7 +109,7 @@ export class SegmentBuilder {
           column.putMirror(row)
           continue
         }
-        column.unmirror(row, this.#textOfRow)
+        column.unmirror(row, this.textOfRow)
       } else if (value === distinctId && column.count === 0) {
         column.isMirror = true
         column.putMirror(row)
@@ -117,6 +118,14 @@ export class SegmentBuilder {
       column.put(row, value)
     }
     if (rest !== null) this.rest.put(row, rest)
+  }
+
+  /** Takes back the row that was begun last, however far it came. */
+  abandonRow(): void {
+    const row = this.rows - 1
+    for (const column of [this.names, this.elements, this.rest]) column.remove(row)
+    for (const column of this.columns.values()) column.remove(row)
+    this.rows = row
   }
 
   /** The column of a property, or null when it must share one. */
@@ -133,11 +142,11 @@ export class SegmentBuilder {
   }
 
   /** The distinct_id of a row, as text. */
-  readonly #textOfRow = (row: number): string => this.#textOf(this.distinctIds[row] ?? 0)
+  readonly textOfRow = (row: number): string => this.#textOf(this.distinctIds[row] ?? 0)
 
   /** Turns a mirror into an ordinary column, `rows` being the rows before the one at hand. */
   unmirror(column: ColumnBuilder, rows: number): void {
-    column.unmirror(rows, this.#textOfRow)
+    column.unmirror(rows, this.textOfRow)
   }
 
   /** Forgets all rows; columns and memory stay for the next segment. */

@@ -137,7 +137,16 @@ export class SegmentEncoder {
       columns.push(this.#writeColumn(builder.elements, ROLE_ELEMENTS, rows))
     }
     if (builder.rest.count > 0) columns.push(this.#writeColumn(builder.rest, ROLE_REST, rows))
-    return { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names: counts, columns }
+    return {
+      timestamps,
+      arrivals,
+      distinctIds,
+      modes,
+      uuidHeads,
+      uuidTails,
+      names: counts,
+      columns,
+    }
   }
 
   #writeColumn(column: ColumnBuilder, role: number, rows: number): ColumnEntry {

@@ -10,10 +10,10 @@ import type { Table } from './environment.ts'
 import { groupKey, numberInKey, pairKey } from './keys.ts'
 import {
   type ColumnEntry,
+  type Directory,
   decodeDirectory,
   decodeGroup,
   decodeSummary,
-  type Directory,
   MODE_DICTIONARY,
   MODE_MIRROR,
   type Part,
@@ -37,6 +37,14 @@ export interface ColumnView {
   readonly ids: Uint16Array
   /** Empty for a mirror: the value of a row is then its distinct_id. */
   readonly values: readonly unknown[]
+}
+
+/** What tells a duplicate: uuid (16 bytes at an offset), name and distinct_id number. */
+export interface RowIdentity {
+  readonly uuidBytes: Uint8Array
+  readonly uuidOffset: number
+  readonly name: string
+  readonly distinctId: number
 }
 
 /** The two tables that hold segments. */
@@ -97,6 +105,8 @@ function damaged(table: string, key: Uint8Array, cause: unknown): DamagedRecordE
 /** One stored segment. Every column is decoded when it is first asked for, and kept. */
 export class SegmentView {
   readonly summary: SegmentSummary
+  /** Bytes of all records of the segment. */
+  readonly storedBytes: number
   readonly #tables: SegmentTables
   readonly #headerKey: Uint8Array
   readonly #header: Buffer
@@ -114,7 +124,10 @@ export class SegmentView {
     this.#tables = tables
     this.#headerKey = key
     this.#header = unseal(HEADERS, key, sealed)
-    this.summary = readSummary(key, sealed)
+    this.summary = this.#guard(() =>
+      decodeSummary(numberInKey(key, 0), numberInKey(key, 4), this.#header),
+    )
+    this.storedBytes = this.summary.groupBytes + sealed.length
   }
 
   get directory(): Directory {
@@ -197,6 +210,25 @@ export class SegmentView {
     for (let index = 0; index < UUID_TAIL_BYTES; index++) {
       target[offset + UUID_HEAD_BYTES + index] = this.#uuidTails[row * UUID_TAIL_BYTES + index] ?? 0
     }
+  }
+
+  /** Whether the segment holds S of a project. */
+  holds(projectId: number, sequence: number): boolean {
+    const { summary } = this
+    return (
+      projectId === summary.projectId &&
+      sequence >= summary.firstSequence &&
+      sequence < summary.firstSequence + summary.rows
+    )
+  }
+
+  /** Whether a row has that uuid, name and distinct_id. */
+  isRow(row: number, identity: RowIdentity): boolean {
+    if (this.distinctIds[row] !== identity.distinctId) return false
+    if (this.nameOf(row) !== identity.name) return false
+    const uuid = new Uint8Array(16)
+    this.copyUuid(row, uuid, 0)
+    return uuid.every((byte, index) => byte === identity.uuidBytes[identity.uuidOffset + index])
   }
 
   /** The last row at or before `from` with that uuid, or -1. Decodes the heads only where the tail fits. */

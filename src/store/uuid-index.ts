@@ -8,17 +8,17 @@
  * again from the events behind the last run, and a merge that was not finished begins anew.
  */
 import { numberKey } from './keys.ts'
+import type { UuidFilter } from './uuid-filter.ts'
 import {
   loadChunkRuns,
   loadFilter,
   loadRuns,
-  removeChunks,
   RunCursor,
   RunWriter,
+  removeChunks,
   type UuidRun,
   type UuidTables,
 } from './uuid-run.ts'
-import type { UuidFilter } from './uuid-filter.ts'
 import { UuidTable } from './uuid-table.ts'
 
 const TABLE_ENTRIES_MAX = 512 * 1024

@@ -25,6 +25,7 @@ export interface AcknowledgeTarget {
   acknowledge(error: ServiceError | null): void
 }
 
+/** What a group commit works with. */
 export interface GroupCommitOptions {
   readonly pool: Pick<WorkerPool, 'append'>
   readonly clock: Clock

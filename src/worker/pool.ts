@@ -23,6 +23,7 @@ const QUEUE_TASKS_MAX = 256
 const PROCESSING_NICENESS = 10
 const RETRY_AFTER_SECONDS = 2
 
+/** How many threads there are, and what they are told. */
 export interface PoolOptions {
   readonly threads: ThreadSettings
   /** Threads for large bodies and reads, at least 1. */

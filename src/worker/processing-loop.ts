@@ -16,6 +16,7 @@ const GATHER_EVENTS_MAX = 8192
 /** Commits that arrive within this time are kept as one entry. */
 const ENTRY_SPAN_MS = 20
 
+/** What a processing loop works with. */
 export interface ProcessingLoopOptions {
   readonly pool: Pick<WorkerPool, 'process'>
   readonly clock: Clock

@@ -30,6 +30,7 @@ export interface AppendTask {
   readonly trimThrough: number
 }
 
+/** What an append has done. */
 export interface AppendResult {
   /** Sequence of the last block that is durable. */
   readonly last: number
@@ -51,6 +52,7 @@ export interface ProjectFates {
   readonly drops: Readonly<Partial<Record<DropReason, number>>>
 }
 
+/** How far processing has come. */
 export interface ProcessResult {
   /** Everything up to this sequence is processed, durably. */
   readonly processed: number
@@ -69,6 +71,7 @@ export interface CheckTask {
   readonly request: CaptureRequest
 }
 
+/** The verdict on a body; an accepted one comes as a finished block. */
 export type CheckResult =
   | {
       readonly kind: 'accepted'
@@ -89,6 +92,7 @@ export interface CloseTask {
   readonly kind: 'close'
 }
 
+/** Everything that can be asked of a thread. */
 export type Task = AppendTask | ProcessTask | CheckTask | ReadTask | CloseTask
 
 /** The result of each kind of task. */

@@ -1,0 +1,236 @@
+/**
+ * Property filters of events and persons as pure tests on one value. Both sides are compared as text;
+ * a missing property is the empty text. Source: docs/COMPATIBILITY.md, "Property filters".
+ *
+ * Release conditions of feature flags have rules of their own and do not use this file.
+ */
+import type { PropertyFilter } from './events.ts'
+
+/** Whether a value passes; `undefined` stands for a missing property. */
+export type PropertyTest = (value: unknown) => boolean
+
+/** Characters of a pattern; a longer one matches nothing. */
+const PATTERN_UNITS_MAX = 200
+/** Characters of a text that a pattern is tried on; the rest is not looked at. */
+const PATTERN_TEXT_UNITS_MAX = 1000
+/** Open-ended repetitions of a pattern; more could take too long on a text that does not match. */
+const PATTERN_REPEATS_MAX = 4
+const DAY_MS = 24 * 60 * 60 * 1000
+const LAST_SECOND_MS = DAY_MS - 1000
+const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i
+const DATE =
+  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
+
+/** The opposite of each operator, for filters with `negation`. */
+const OPPOSITES = new Map([
+  ['exact', 'is_not'],
+  ['icontains', 'not_icontains'],
+  ['regex', 'not_regex'],
+  ['is_set', 'is_not_set'],
+  ['gt', 'lte'],
+  ['lt', 'gte'],
+  ['is_date_before', 'is_date_after'],
+])
+for (const [operator, opposite] of [...OPPOSITES]) OPPOSITES.set(opposite, operator)
+
+/**
+ * The test of a filter, or null when it cannot be built (no key, no value, unknown operator): such
+ * filters are left out, not refused.
+ */
+export function propertyTest(filter: PropertyFilter): PropertyTest | null {
+  if (filter.key === '') return null
+  const given = filter.operator ?? 'exact'
+  const operator = filter.negation === true ? (OPPOSITES.get(given) ?? given) : given
+  if (operator === 'is_set') return (value) => value !== undefined
+  if (operator === 'is_not_set') return (value) => value === undefined
+  const { value } = filter
+  if (value === undefined || value === null) return null
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value]
+  return valueTest(operator, list.map(propertyText))
+}
+
+/** A test of a property's text against the texts of a filter; true when one of them fits. */
+function valueTest(operator: string, wanted: readonly string[]): PropertyTest | null {
+  switch (operator) {
+    case 'exact':
+      return (value) => wanted.includes(propertyText(value))
+    case 'is_not':
+      return (value) => !wanted.includes(propertyText(value))
+    case 'icontains':
+      return containsTest(wanted)
+    case 'not_icontains': {
+      const contains = containsTest(wanted)
+      return (value) => !contains(value)
+    }
+    case 'regex':
+      return patternTest(wanted, true)
+    case 'not_regex':
+      return patternTest(wanted, false)
+    case 'gt':
+      return numberTest(wanted, (value, limit) => value > limit)
+    case 'gte':
+      return numberTest(wanted, (value, limit) => value >= limit)
+    case 'lt':
+      return numberTest(wanted, (value, limit) => value < limit)
+    case 'lte':
+      return numberTest(wanted, (value, limit) => value <= limit)
+    case 'is_date_before':
+      return dateTest(wanted, (time, { startMs }) => time < startMs)
+    case 'is_date_after':
+      return dateTest(wanted, (time, date) => time > date.startMs + (date.isDay ? LAST_SECOND_MS : 0))
+    case 'is_date_exact':
+      return dateTest(wanted, (time, { startMs, isDay }) =>
+        isDay ? time >= startMs && time < startMs + DAY_MS : time === startMs,
+      )
+    default:
+      return null
+  }
+}
+
+/** A property as the text that filters compare; missing is ''. */
+export function propertyText(value: unknown): string {
+  if (typeof value === 'string') return value
+  if (value === undefined) return ''
+  return JSON.stringify(value) ?? ''
+}
+
+function containsTest(wanted: readonly string[]): PropertyTest {
+  const lower = wanted.map((text) => text.toLowerCase())
+  return (value) => {
+    const text = propertyText(value).toLowerCase()
+    return lower.some((part) => text.includes(part))
+  }
+}
+
+function numberOf(text: string): number {
+  const compact = text.replaceAll(' ', '')
+  return NUMBER.test(compact) ? Number(compact) : Number.NaN
+}
+
+function numberTest(
+  wanted: readonly string[],
+  compare: (value: number, limit: number) => boolean,
+): PropertyTest {
+  // NaN compares as false with everything.
+  const limits = wanted.map(numberOf)
+  return (value) => {
+    const number = numberOf(propertyText(value))
+    return limits.some((limit) => compare(number, limit))
+  }
+}
+
+interface DateLimit {
+  readonly startMs: number
+  /** It names a day, not a moment. */
+  readonly isDay: boolean
+}
+
+function dateTest(
+  wanted: readonly string[],
+  compare: (timeMs: number, date: DateLimit) => boolean,
+): PropertyTest {
+  const dates = wanted
+    .map((text) => parseDate(text.trim()))
+    .filter((date): date is DateLimit => date !== null)
+  return (value) => {
+    const text = propertyText(value).trim()
+    const time = parseDate(text) ?? parseDate(text.slice(0, 10))
+    return time !== null && dates.some((date) => compare(time.startMs, date))
+  }
+}
+
+/** An ISO date or date-time, UTC unless it names an offset; null for anything else. */
+function parseDate(text: string): DateLimit | null {
+  const match = DATE.exec(text)
+  if (match === null) return null
+  const field = (index: number): number => Number(match[index] ?? '0')
+  const month = field(2) - 1
+  const dayMs = Date.UTC(field(1), month, field(3))
+  const day = new Date(dayMs)
+  // 30 February rolls over to March; such a text is no date.
+  if (day.getUTCMonth() !== month || day.getUTCDate() !== field(3)) return null
+  if (match[4] === undefined) return { startMs: dayMs, isDay: true }
+  if (field(4) > 24 || field(5) > 59 || field(6) > 60) return null
+  const fraction = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3))
+  const timeMs = ((field(4) * 60 + field(5)) * 60 + field(6)) * 1000 + fraction
+  return { startMs: dayMs + timeMs - offsetMs(match[8] ?? 'Z'), isDay: false }
+}
+
+function offsetMs(zone: string): number {
+  if (zone === 'Z' || zone === 'z') return 0
+  const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
+  const minutes = Number(digits.slice(0, 2)) * 60 + Number(digits.slice(2))
+  return (zone.startsWith('-') ? -minutes : minutes) * 60_000
+}
+
+/** A pattern that is invalid, or that we refuse, matches nothing, also when negated. */
+function patternTest(wanted: readonly string[], isMatchWanted: boolean): PropertyTest {
+  const patterns = wanted.map(compilePattern).filter((pattern) => pattern !== null)
+  if (patterns.length < wanted.length && !isMatchWanted) return () => false
+  return (value) => {
+    const text = propertyText(value).slice(0, PATTERN_TEXT_UNITS_MAX)
+    return patterns.some((pattern) => pattern.test(text)) === isMatchWanted
+  }
+}
+
+/** A regular expression, or null when it is invalid or could take too long. */
+function compilePattern(source: string): RegExp | null {
+  const isCaseless = source.startsWith('(?i)')
+  const pattern = isCaseless ? source.slice(4) : source
+  if (pattern.length > PATTERN_UNITS_MAX || !isSafePattern(pattern)) return null
+  try {
+    return new RegExp(pattern, isCaseless ? 'iu' : 'u')
+  } catch {
+    // The u flag refuses escapes like `\-` that other dialects allow.
+    try {
+      return new RegExp(pattern, isCaseless ? 'i' : '')
+    } catch {
+      return null
+    }
+  }
+}
+
+/**
+ * Conservative: refuses back references, look-around, repeated groups that repeat something inside,
+ * and many open-ended repetitions. What is left takes polynomial time on a short text.
+ */
+function isSafePattern(pattern: string): boolean {
+  /** For each open group: whether something in it repeats or branches. */
+  const groups: boolean[] = []
+  let repeats = 0
+  let closed = false
+  for (let index = 0; index < pattern.length; index++) {
+    const unit = pattern[index] ?? ''
+    const wasClosed = closed
+    closed = false
+    if (unit === '\\') {
+      index++
+      if (/[1-9k]/.test(pattern[index] ?? '')) return false
+    } else if (unit === '[') {
+      index = endOfClass(pattern, index)
+    } else if (unit === '(') {
+      if (pattern[index + 1] === '?' && !/^\?(?::|P?<[A-Za-z_])/.test(pattern.slice(index + 1))) {
+        return false
+      }
+      groups.push(false)
+    } else if (unit === ')') {
+      closed = groups.pop() ?? false
+      if (closed && groups.length > 0) groups[groups.length - 1] = true
+    } else if (unit === '|') {
+      if (groups.length > 0) groups[groups.length - 1] = true
+    } else if (unit === '*' || unit === '+' || unit === '{') {
+      if (wasClosed) return false
+      repeats++
+      if (groups.length > 0) groups[groups.length - 1] = true
+    }
+  }
+  return repeats <= PATTERN_REPEATS_MAX
+}
+
+function endOfClass(pattern: string, start: number): number {
+  for (let index = start + 1; index < pattern.length; index++) {
+    if (pattern[index] === '\\') index++
+    else if (pattern[index] === ']' && index > start + 1) return index
+  }
+  return pattern.length
+}

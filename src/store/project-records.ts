@@ -1,0 +1,125 @@
+/**
+ * What the environment `flags` holds about the organization, its users, projects and personal keys, as
+ * values and as bytes. Every value is MessagePack with a checksum (codec.ts).
+ *
+ * | table         | key         | value                                             |
+ * |---------------|-------------|---------------------------------------------------|
+ * | state         | `version`   | number of the last write transaction (`number`)   |
+ * | state         | `organization` | `Organization`                                 |
+ * | users         | id u32      | `User`                                            |
+ * | projects      | id u32      | `Project`, its filters as JSON text               |
+ * | personal_keys | id u32      | `PersonalKey`                                     |
+ */
+import { isJsonObject } from '../ingest/fields.ts'
+import type { Project as IngestProject } from '../ingest/project-directory.ts'
+import type { JsonObject } from '../ingest/types.ts'
+import { DamagedRecordError, pack, seal, unpack, unseal } from './codec.ts'
+import type { Table } from './environment.ts'
+
+/** Folder of the environment below the data directory. */
+export const FLAGS_ENVIRONMENT = 'flags'
+/** Tables of the environment. */
+export const PROJECT_TABLES = ['state', 'users', 'projects', 'personal_keys'] as const
+/** One of `PROJECT_TABLES`. */
+export type ProjectTable = (typeof PROJECT_TABLES)[number]
+
+/** The one organization. */
+export interface Organization {
+  /** UUID. */
+  readonly id: string
+  readonly name: string
+  readonly createdAtMs: number
+}
+
+/** Who owns personal keys. Levels: 1 member, 8 administrator, 15 owner. */
+export interface User {
+  readonly id: number
+  readonly uuid: string
+  readonly email: string
+  readonly firstName: string
+  readonly distinctId: string
+  readonly level: 1 | 8 | 15
+  readonly isActive: boolean
+  readonly createdAtMs: number
+}
+
+/** A project and its settings. */
+export interface Project extends IngestProject {
+  readonly name: string
+  /** Name of the IANA time zone database. */
+  readonly timezone: string
+  /** Filters that leave out the team's own events, as clients sent them. */
+  readonly testAccountFilters: readonly JsonObject[]
+  readonly createdAtMs: number
+}
+
+/** A personal key as it is kept: without the key. */
+export interface PersonalKey {
+  readonly id: number
+  readonly userId: number
+  readonly label: string
+  /** SHA-256 of the key. */
+  readonly hash: Buffer
+  readonly lastFour: string
+  /** Such as `event:read`; `*` for all. */
+  readonly scopes: readonly string[]
+  readonly projectIds: readonly number[] | 'all'
+  readonly createdAtMs: number
+  readonly revokedAtMs: number | null
+  readonly expiresAtMs: number | null
+}
+
+/** Writes a record under a key. */
+export function putRecord(table: Table, key: Buffer, value: unknown): void {
+  table.putSync(key, seal(key, pack(value)))
+}
+
+/** Reads a record; undefined when there is none. Throws `DamagedRecordError`. */
+export function getRecord(table: Table, name: ProjectTable, key: Buffer): unknown {
+  const sealed = table.get(key)
+  return sealed === undefined ? undefined : openRecord(name, key, sealed)
+}
+
+/** All records of a table in the order of their keys. Throws `DamagedRecordError`. */
+export function* allRecords(table: Table, name: ProjectTable): Generator<Record<string, unknown>> {
+  for (const { key, value } of table.getRange({})) {
+    const record = openRecord(name, key, value)
+    if (!isJsonObject(record)) throw new DamagedRecordError(name, key, 'the value is no record')
+    yield record
+  }
+}
+
+function openRecord(name: ProjectTable, key: Buffer, sealed: Buffer): unknown {
+  return unpack(unseal(name, key, sealed))
+}
+
+/** A project as it is stored: its filters are text of clients and stay JSON. */
+export function encodeProject(project: Project): Record<string, unknown> {
+  const { testAccountFilters, ...rest } = project
+  return { ...rest, testAccountFiltersJson: JSON.stringify(testAccountFilters) }
+}
+
+/** The reverse of `encodeProject`. */
+export function decodeProject(record: Record<string, unknown>): Project {
+  const { testAccountFiltersJson, ...rest } = record as unknown as Omit<
+    Project,
+    'testAccountFilters'
+  > & { testAccountFiltersJson: string }
+  return { ...rest, testAccountFilters: JSON.parse(testAccountFiltersJson) as JsonObject[] }
+}
+
+/** A personal key from its record. */
+export function decodePersonalKey(record: Record<string, unknown>): PersonalKey {
+  const key = record as unknown as PersonalKey
+  return { ...key, hash: Buffer.from(key.hash) }
+}
+
+/** A user from its record. */
+export function decodeUser(record: Record<string, unknown>): User {
+  return record as unknown as User
+}
+
+/** The organization from its record, or null when there is none yet. */
+export function decodeOrganization(record: unknown): Organization | null {
+  return record === undefined ? null : (record as Organization)
+}

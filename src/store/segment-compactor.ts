@@ -1,0 +1,137 @@
+/**
+ * Carries out merges of small segments (segment-merge.ts), one at a time, each in a transaction of its
+ * own: readers see the segments before or the one after. A damaged segment is reported once and left
+ * as it is.
+ */
+import { DamagedRecordError } from './codec.ts'
+import type { Environment, Table } from './environment.ts'
+import { storeCounters } from './event-projects.ts'
+import { groupKey, pairKey } from './keys.ts'
+import type { OpenProject } from './open-project.ts'
+import { SegmentBuilder } from './segment-builder.ts'
+import type { EncodedSegment, SegmentEncoder } from './segment-encoder.ts'
+import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
+import type { SegmentTables, SegmentView } from './segment-view.ts'
+
+/** What merging works with. */
+export interface CompactorOptions {
+  readonly environment: Environment
+  readonly tables: SegmentTables
+  /** Table `projects`. */
+  readonly projects: Table
+  readonly encoder: SegmentEncoder
+  readonly rowsTarget: number
+  readonly onDamage: (error: DamagedRecordError) => void
+}
+
+interface ProjectSegments {
+  readonly segments: SegmentSize[]
+  /** S up to which `segments` reach. */
+  rows: number
+}
+
+/** Merges the segments of projects that have new ones. */
+export class SegmentCompactor {
+  readonly #options: CompactorOptions
+  readonly #waiting = new Set<OpenProject>()
+  readonly #lists = new Map<OpenProject, ProjectSegments>()
+
+  constructor(options: CompactorOptions) {
+    this.#options = options
+  }
+
+  /** Notes that a project has new segments. */
+  note(project: OpenProject): void {
+    this.#waiting.add(project)
+  }
+
+  get hasWork(): boolean {
+    return this.#waiting.size > 0
+  }
+
+  /** Looks at one project and does at most one merge; true when it did one. */
+  step(): boolean {
+    for (const project of this.#waiting) {
+      const list = this.#refresh(project)
+      const plan = planMerge(list.segments, this.#options.rowsTarget)
+      if (plan !== null) return this.#merge(project, list, plan)
+      this.#waiting.delete(project)
+    }
+    return false
+  }
+
+  /** The project's segments, those included that came since the last look. */
+  #refresh(project: OpenProject): ProjectSegments {
+    let list = this.#lists.get(project)
+    if (list === undefined) {
+      list = { segments: [], rows: 0 }
+      this.#lists.set(project, list)
+    }
+    try {
+      const { tables } = this.#options
+      for (const { firstSequence, rows } of tables.summaries(project.projectId, list.rows + 1)) {
+        list.segments.push({ firstSequence, rows })
+        list.rows = firstSequence + rows - 1
+      }
+    } catch (cause) {
+      // A damaged header hides the segments behind it from merging, and from nothing else.
+      this.#report(cause)
+      list.rows = Number.MAX_SAFE_INTEGER
+    }
+    return list
+  }
+
+  #merge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
+    const { environment, tables, encoder, rowsTarget, projects } = this.#options
+    const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))
+    const sources: SegmentView[] = []
+    for (let index = plan.start; index < plan.end; index++) {
+      const { firstSequence } = list.segments[index] ?? { firstSequence: 0 }
+      try {
+        const view = tables.segmentAt(project.projectId, firstSequence)
+        if (view === null) throw new Error(`segment ${firstSequence} is not where it was`)
+        appendSegment(builder, view)
+        sources.push(view)
+      } catch (cause) {
+        this.#report(cause)
+        // As if it were full: it takes part in no further merge.
+        list.segments[index] = { firstSequence, rows: rowsTarget }
+        return false
+      }
+    }
+    const first = sources[0]?.summary.firstSequence ?? 0
+    const merged = encoder.encode(project.projectId, first, builder)
+    environment.write(() => {
+      for (const source of sources) removeSegment(tables, source)
+      storeSegment(tables, merged)
+      const { counters } = project
+      counters.segments -= sources.length - 1
+      counters.generation++
+      counters.bytes += merged.bytes
+      for (const source of sources) counters.bytes -= source.storedBytes
+      storeCounters(projects, project.projectId, counters)
+    })
+    const size = { firstSequence: first, rows: merged.rows }
+    list.segments.splice(plan.start, plan.end - plan.start, size)
+    return true
+  }
+
+  #report(cause: unknown): void {
+    if (!(cause instanceof DamagedRecordError)) throw cause
+    this.#options.onDamage(cause)
+  }
+}
+
+/** Stores the records of a segment. Only in a write transaction. */
+export function storeSegment(tables: SegmentTables, segment: EncodedSegment): void {
+  void tables.headers.put(segment.header.key, segment.header.value)
+  for (const { key, value } of segment.groups) void tables.groups.put(key, value)
+}
+
+function removeSegment(tables: SegmentTables, view: SegmentView): void {
+  const { projectId, firstSequence, groups } = view.summary
+  void tables.headers.remove(pairKey(projectId, firstSequence))
+  for (let group = 0; group < groups; group++) {
+    void tables.groups.remove(groupKey(projectId, firstSequence, group))
+  }
+}

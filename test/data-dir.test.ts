@@ -1,0 +1,384 @@
+/** The data directory: creation, lock, format, and what is refused before LMDB opens a file. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { OperatorError } from '../src/base/errors.ts'
+import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/data-dir.ts'
+import { lockOwner } from '../src/store/data-dir-lock.ts'
+import { DiskGuard, freeDiskBytes } from '../src/store/disk-guard.ts'
+import { Environment } from '../src/store/environment.ts'
+import { inspectLmdbFile } from '../src/store/lmdb-file.ts'
+
+const PAGE = 4096
+
+type Tap = { testdir(): string }
+
+/** A store with a few hundred records in `events`, closed. Returns its path and that data file. */
+async function filledStore(t: Tap): Promise<{ path: string; file: string }> {
+  const path = t.testdir()
+  const dir = await DataDir.open(path)
+  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
+  const table = environment.table('numbers')
+  for (let round = 0; round < 3; round++) {
+    environment.write(() => {
+      for (let index = 0; index < 200; index++) {
+        table.putSync(Buffer.from(`key ${index}`), Buffer.alloc(index * 30, round))
+      }
+    })
+  }
+  await environment.close()
+  dir.release()
+  return { path, file: join(path, 'events', 'data.mdb') }
+}
+
+async function recordCount(path: string): Promise<number> {
+  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
+  const count = [...environment.table('numbers').getRange({})].length
+  await environment.close()
+  return count
+}
+
+async function reopen(path: string): Promise<readonly string[]> {
+  const dir = await DataDir.open(path)
+  dir.release()
+  return dir.notes
+}
+
+async function refusal(path: string): Promise<OperatorError> {
+  return refusalOf(() => reopen(path))
+}
+
+async function refusalOf(action: () => unknown): Promise<OperatorError> {
+  try {
+    await action()
+  } catch (error) {
+    if (error instanceof OperatorError) return error
+    throw error
+  }
+  throw new Error('nothing was refused')
+}
+
+function overwrite(file: string, position: number, bytes: Uint8Array): void {
+  const descriptor = openSync(file, 'r+')
+  writeSync(descriptor, bytes, 0, bytes.length, position)
+  closeSync(descriptor)
+}
+
+/** Which of the two meta pages has the newest state. */
+function newestMeta(file: string): 0 | 1 {
+  const bytes = readFileSync(file)
+  return bytes.readBigUInt64LE(PAGE + 152) > bytes.readBigUInt64LE(152) ? 1 : 0
+}
+
+t.test('the first opening creates a whole store that only its owner can read', async (t) => {
+  const path = join(t.testdir(), 'a', 'data')
+  const dir = await DataDir.open(path)
+  t.equal(dir.path, path)
+  t.strictSame(dir.notes, [])
+  t.equal(statSync(path).mode & 0o777, 0o700)
+  t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', 'log'])
+  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 1\n')
+  for (const name of ENVIRONMENT_NAMES) {
+    t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
+  }
+  dir.release()
+  t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'log'])
+  t.strictSame(await reopen(path), [])
+})
+
+t.test('a creation that was cut short is completed, and keeps what is there', async (t) => {
+  const { path } = await filledStore(t)
+  unlinkSync(join(path, 'format'))
+  rmSync(join(path, 'log'), { recursive: true })
+  mkdirSync(join(path, '.new-1', 'log'), { recursive: true })
+  writeFileSync(join(path, '.new-1', 'log', 'data.mdb'), '')
+  t.strictSame(await reopen(path), [])
+  t.equal(await recordCount(path), 200)
+  t.notOk(existsSync(join(path, '.new-1')))
+  t.ok(existsSync(join(path, 'log', 'data.mdb')))
+  t.ok(existsSync(join(path, 'format')))
+})
+
+t.test('a second owner is refused at once with the pid of the first', async (t) => {
+  const path = t.testdir()
+  const dir = await DataDir.open(path)
+  t.equal(lockOwner(path), process.pid)
+  const error = await refusal(path)
+  t.equal(error.exitCode, 1)
+  t.match(error.message, `in use by the process ${process.pid}`)
+  dir.release()
+  t.equal(lockOwner(path), null)
+})
+
+/** A process that locks a directory and waits. */
+async function lockElsewhere(path: string): Promise<ChildProcess> {
+  const script = `
+    const fs = require('node:fs')
+    const fields = fs.readFileSync('/proc/self/stat', 'latin1').split(') ').pop().split(' ')
+    fs.symlinkSync(process.pid + '.' + fields[19], process.argv[1])
+    process.stdout.write('locked')
+    setInterval(() => {}, 1000)`
+  const child = spawn(process.execPath, ['-e', script, join(path, 'lock')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  if (child.stdout !== null) await once(child.stdout, 'data')
+  return child
+}
+
+t.test('the lock of another process holds while it lives, not after kill -9', async (t) => {
+  const path = t.testdir()
+  await reopen(path)
+  const child = await lockElsewhere(path)
+  t.match((await refusal(path)).message, `process ${child.pid}`)
+  const ended = once(child, 'exit')
+  child.kill('SIGKILL')
+  await ended
+  t.ok(lstatSync(join(path, 'lock')).isSymbolicLink(), 'the lock was left behind')
+  t.strictSame(await reopen(path), [])
+})
+
+t.test('a lock left behind, reused, garbage or half taken over is replaced', async (t) => {
+  const path = t.testdir()
+  await reopen(path)
+  const lock = join(path, 'lock')
+  const leftovers = [
+    () => symlinkSync('999999999.5', lock),
+    // Our own pid, but another start time: the number was used again.
+    () => symlinkSync(`${process.pid}.1`, lock),
+    () => symlinkSync('nonsense', lock),
+    () => writeFileSync(lock, 'garbage'),
+    () => writeFileSync(lock, ''),
+    () => {
+      symlinkSync('999999999.5', lock)
+      symlinkSync('999999998.5', join(path, 'lock.claim'))
+    },
+  ]
+  for (const leave of leftovers) {
+    rmSync(lock, { force: true })
+    leave()
+    const dir = await DataDir.open(path)
+    t.match(readlinkSync(lock), new RegExp(`^${process.pid}\\.`))
+    dir.release()
+    t.notOk(existsSync(join(path, 'lock.claim')))
+  }
+})
+
+t.test('of several processes that find a lock left behind, one gets it', async (t) => {
+  const path = t.testdir()
+  await reopen(path)
+  for (let round = 0; round < 5; round++) {
+    symlinkSync('999999999.5', join(path, 'lock'))
+    const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => DataDir.open(path)))
+    const winners = outcomes.filter(({ status }) => status === 'fulfilled')
+    t.equal(winners.length, 1)
+    for (const outcome of outcomes) if (outcome.status === 'fulfilled') outcome.value.release()
+  }
+})
+
+t.test('a lock that is not ours any more is not removed', async (t) => {
+  const path = t.testdir()
+  const dir = await DataDir.open(path)
+  unlinkSync(join(path, 'lock'))
+  symlinkSync('1.1', join(path, 'lock'))
+  dir.release()
+  t.equal(readlinkSync(join(path, 'lock')), '1.1')
+})
+
+t.test('a folder in the place of a lock is an error with exit code 1', async (t) => {
+  for (const place of ['lock', 'events/lock.mdb']) {
+    const { path } = await filledStore(t)
+    rmSync(join(path, place), { force: true })
+    mkdirSync(join(path, place))
+    const error = await refusal(path)
+    t.equal(error.exitCode, 1)
+    t.match(error.message, `${join(path, place)} is a directory`)
+    rmSync(path, { recursive: true })
+  }
+})
+
+t.test('garbage or nothing in the place of the lock of LMDB does no harm', async (t) => {
+  for (const content of [Buffer.alloc(0), Buffer.from('garbage'), Buffer.alloc(20_000, 0xa5)]) {
+    const { path } = await filledStore(t)
+    writeFileSync(join(path, 'events', 'lock.mdb'), content)
+    await reopen(path)
+    t.equal(await recordCount(path), 200)
+    rmSync(path, { recursive: true })
+  }
+})
+
+t.test('another format is refused with exit code 78', async (t) => {
+  const { path } = await filledStore(t)
+  for (const [content, message] of [
+    ['tenrec 2\n', /has the format 2, this program knows 1/],
+    ['', /is damaged/],
+    ['something else\n', /is damaged/],
+  ] as const) {
+    writeFileSync(join(path, 'format'), content)
+    const error = await refusal(path)
+    t.equal(error.exitCode, 78)
+    t.match(error.message, message)
+    t.equal((await refusalOf(() => requireStore(path, 'flags'))).exitCode, 78)
+  }
+})
+
+const DAMAGES: Readonly<Record<string, (file: string) => void>> = {
+  'an empty file': (file) => truncateSync(file, 0),
+  'a file cut to 100 bytes': (file) => truncateSync(file, 100),
+  'a file cut to one page': (file) => truncateSync(file, PAGE),
+  'a file cut to two pages': (file) => truncateSync(file, 2 * PAGE),
+  'a file cut in half': (file) => truncateSync(file, statSync(file).size / 2),
+  'a file without its last page': (file) => truncateSync(file, statSync(file).size - PAGE),
+  'a missing file': (file) => unlinkSync(file),
+  'a folder': (file) => {
+    unlinkSync(file)
+    mkdirSync(file)
+  },
+  'random bytes': (file) => writeFileSync(file, Buffer.alloc(10 * PAGE, 0x5a)),
+  'a text': (file) => writeFileSync(file, 'not a database\n'.repeat(1000)),
+  'a zeroed first meta page': (file) => overwrite(file, 0, Buffer.alloc(PAGE)),
+  'two zeroed meta pages': (file) => overwrite(file, 0, Buffer.alloc(2 * PAGE)),
+  'garbage in the second meta page': (file) => overwrite(file, PAGE, Buffer.alloc(PAGE, 0x5a)),
+  'a page size of zero': (file) => overwrite(file, 48, Buffer.alloc(4)),
+  'an overwritten root page': (file) => {
+    const meta = newestMeta(file) * PAGE
+    const root = Number(readFileSync(file).readBigUInt64LE(meta + 136))
+    overwrite(file, root * PAGE, Buffer.alloc(PAGE))
+  },
+  'a root behind the last page': (file) => {
+    const root = Buffer.alloc(8)
+    root.writeBigUInt64LE(2n ** 33n)
+    overwrite(file, newestMeta(file) * PAGE + 136, root)
+  },
+}
+
+for (const [what, damage] of Object.entries(DAMAGES)) {
+  t.test(`${what} is refused with one line and exit code 78`, async (t) => {
+    const { path, file } = await filledStore(t)
+    damage(file)
+    const before = existsSync(file) && statSync(file).isFile() ? readFileSync(file) : null
+    const error = await refusal(path)
+    t.equal(error.exitCode, 78)
+    t.match(error.message, file)
+    t.match(error.message, /restore the data directory from a backup/)
+    t.notMatch(error.message, '\n')
+    t.equal((await refusalOf(() => requireStore(path, 'events'))).exitCode, 78)
+    t.equal(lockOwner(path), null, 'the lock is given up')
+    if (before !== null) t.ok(readFileSync(file).equals(before), 'nothing was changed')
+  })
+}
+
+t.test('a lost second meta page is made again, and the store goes on', async (t) => {
+  for (const commits of [0, 1]) {
+    const { path, file } = await filledStore(t)
+    if (newestMeta(file) !== commits) {
+      const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
+      environment.write(() => {
+        environment.table('numbers').putSync(Buffer.from('key 0'), Buffer.from('again'))
+      })
+      await environment.close()
+    }
+    t.equal(newestMeta(file), commits)
+    overwrite(file, PAGE, Buffer.alloc(PAGE))
+    t.match(await refusalOf(() => requireStore(path, 'events')), {
+      exitCode: 78,
+      message: /start the daemon once/,
+    })
+    t.match(await reopen(path), [/second meta page was empty/])
+    t.strictSame(inspectLmdbFile(file), { kind: 'sound' })
+    t.equal(await recordCount(path), 200)
+    t.strictSame(await reopen(path), [], 'nothing is left to mend')
+    rmSync(path, { recursive: true })
+  }
+})
+
+t.test('a file that lacks only pages that nothing uses is opened with a note', async (t) => {
+  const { path, file } = await filledStore(t)
+  const position = newestMeta(file) * PAGE + 144
+  const last = Buffer.alloc(8)
+  last.writeBigUInt64LE(readFileSync(file).readBigUInt64LE(position) + 3n)
+  overwrite(file, position, last)
+  t.match(await reopen(path), [/nothing in use was there/])
+  t.equal(await recordCount(path), 200)
+})
+
+t.test('a store without its marker is still checked', async (t) => {
+  const { path, file } = await filledStore(t)
+  unlinkSync(join(path, 'format'))
+  truncateSync(file, 0)
+  t.equal((await refusal(path)).exitCode, 78)
+})
+
+t.test('commands find out that there is no store', async (t) => {
+  const path = t.testdir()
+  for (const place of [path, join(path, 'none')]) {
+    const error = await refusalOf(() => requireStore(place, 'flags'))
+    t.match(error, { exitCode: 1, message: /tenrec init/ })
+  }
+  await reopen(path)
+  t.equal(requireStore(path, 'flags'), path)
+})
+
+t.test('a directory that cannot be created is an error with exit code 1', async (t) => {
+  const path = t.testdir({ file: 'content' })
+  const error = await refusal(join(path, 'file', 'data'))
+  t.equal(error.exitCode, 1)
+  t.match(error.message, /cannot be created/)
+})
+
+t.test('a directory that was moved, deleted or replaced is noticed', async (t) => {
+  const path = join(t.testdir(), 'data')
+  const dir = await DataDir.open(path)
+  t.ok(dir.isInPlace())
+  renameSync(path, `${path}-moved`)
+  t.notOk(dir.isInPlace())
+  mkdirSync(path)
+  t.notOk(dir.isInPlace(), 'an empty folder in its place')
+  rmSync(path, { recursive: true })
+  renameSync(`${path}-moved`, path)
+  t.ok(dir.isInPlace(), 'back again')
+  const file = join(path, 'log', 'data.mdb')
+  writeFileSync(`${file}.copy`, readFileSync(file))
+  unlinkSync(file)
+  t.notOk(dir.isInPlace())
+  renameSync(`${file}.copy`, file)
+  t.notOk(dir.isInPlace(), 'a copy is another file')
+  dir.release()
+})
+
+t.test('free space decides whether more is accepted', async (t) => {
+  const path = t.testdir()
+  const free = await freeDiskBytes(path)
+  t.ok(free > 0)
+  const guard = new DiskGuard(path, 1)
+  t.ok(guard.isBelowReserve(0), 'nothing is accepted before the first look')
+  await guard.refresh()
+  t.ok(guard.freeBytes > 0)
+  t.notOk(guard.isBelowReserve(0))
+  t.ok(guard.isBelowReserve(guard.freeBytes / 4 + 1), 'what is in flight needs four times its size')
+  t.notOk(guard.isBelowReserve(guard.freeBytes / 4))
+  const strict = new DiskGuard(path, Number.MAX_SAFE_INTEGER)
+  await strict.refresh()
+  t.ok(strict.isBelowReserve(0))
+  const lost = new DiskGuard(join(path, 'none'), 1)
+  await lost.refresh()
+  t.ok(lost.isBelowReserve(0), 'a folder that is gone has no space')
+})
