@@ -83,14 +83,14 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     drain: () => drain(progress),
     async stop() {
       const ended = exitOf(child)
-      if (isWrapped) process.kill(pid, 'SIGTERM')
+      if (isWrapped) signal(pid, 'SIGTERM')
       await stopChild(child, STOP_MS_MAX, isWrapped ? null : 'SIGTERM')
       const code = await ended
       if (code !== 0 && !isWrapped) throw new Error(`the daemon exited with ${code} when stopped`)
     },
     async kill() {
       const ended = exitOf(child)
-      process.kill(pid, 'SIGKILL')
+      signal(pid, 'SIGKILL')
       await ended
     },
   }
@@ -186,6 +186,15 @@ async function drain(progress: () => Promise<IngestProgress>): Promise<number> {
     if (queueDepth === 0) return elapsedMs
     if (elapsedMs > DRAIN_MS_MAX) throw new Error(`${queueDepth} events were never processed`)
     await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS))
+  }
+}
+
+/** Signals a daemon that may be gone by now. */
+function signal(pid: number, name: 'SIGTERM' | 'SIGKILL'): void {
+  try {
+    process.kill(pid, name)
+  } catch {
+    // It has ended by itself; whoever waits for its exit code sees how.
   }
 }
 

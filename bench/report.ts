@@ -1,6 +1,6 @@
-/** Figures: how they are judged, printed for machines and people, and kept for docs/BENCHMARKS.md. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+/** Figures: how they are judged, printed for machines and people, and put into docs/BENCHMARKS.md. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { type Machine, repositoryFolder } from './machine.ts'
 
 /** What a figure must reach. `of` says whether the ratio to the baseline or the value itself counts. */
@@ -50,9 +50,9 @@ export interface BenchResult {
 }
 
 const SIGNIFICANT_DIGITS = 4
-const RESULTS_FOLDER = join('.bench', 'results')
 const BEGIN = '<!-- results: begin (written by npm run bench -- --write; do not edit) -->'
 const END = '<!-- results: end -->'
+const SECTION = /<!-- bench: ([a-z-]+) -->\n[\s\S]*?<!-- end of bench -->/g
 
 /** Judges a figure. The ratio is value over baseline. */
 export function judge(bench: string, input: FigureInput): Figure {
@@ -94,39 +94,32 @@ export function figureTable(figures: readonly Figure[]): string {
   return [line(head), rule, ...rows.map(line)].join('\n')
 }
 
-/** Keeps a result, so that the document can be written from benches that ran one by one. */
-export function saveResult(result: BenchResult): void {
-  const folder = join(repositoryFolder(), RESULTS_FOLDER)
-  mkdirSync(folder, { recursive: true })
-  writeFileSync(join(folder, `${result.bench}.json`), `${JSON.stringify(result, null, 2)}\n`)
-}
-
-/** Writes docs/BENCHMARKS.md from the kept results of `benches`; text around the results stays. */
-export function writeDocument(benches: readonly string[]): void {
-  const folder = join(repositoryFolder(), RESULTS_FOLDER)
-  const kept = new Set(readdirSync(folder))
-  const results: BenchResult[] = []
-  for (const bench of benches) {
-    if (!kept.has(`${bench}.json`)) continue
-    // Written by saveResult.
-    results.push(JSON.parse(readFileSync(join(folder, `${bench}.json`), 'utf8')) as BenchResult)
-  }
+/**
+ * Puts results into docs/BENCHMARKS.md: one section each, in the order of `benches`. Sections of
+ * benches that did not run stay as they are, and so does the text around the sections.
+ */
+export function writeDocument(results: readonly BenchResult[], benches: readonly string[]): void {
   const path = join(repositoryFolder(), 'docs', 'BENCHMARKS.md')
-  const missing = benches.filter((bench) => !kept.has(`${bench}.json`))
-  writeFileSync(path, documentText(readIfThere(path), results, missing))
+  const previous = existsSync(path) ? readFileSync(path, 'utf8') : ''
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, documentText(previous, results, benches))
 }
 
-/** The document with its results replaced. Pure, for tests. */
+/** The document with its results replaced. */
 export function documentText(
   previous: string,
   results: readonly BenchResult[],
-  missing: readonly string[],
+  benches: readonly string[],
 ): string {
-  const [before = '', rest = ''] = splitOnce(previous === '' ? EMPTY_DOCUMENT : previous, BEGIN)
-  const [, after = '\n'] = splitOnce(rest, END)
-  const sections = results.map(section)
-  if (missing.length > 0) sections.push(`Not measured yet: ${missing.join(', ')}.`)
-  return `${before}${BEGIN}\n\n${sections.join('\n\n')}\n\n${END}${after}`
+  const [before, rest] = splitOnce(previous === '' ? EMPTY_DOCUMENT : previous, BEGIN)
+  const [kept, after] = splitOnce(rest, END)
+  const sections = new Map<string, string>()
+  for (const match of kept.matchAll(SECTION)) sections.set(match[1] ?? '', match[0])
+  for (const result of results) sections.set(result.bench, section(result))
+  const written = benches.flatMap((bench) => sections.get(bench) ?? [])
+  const missing = benches.filter((bench) => !sections.has(bench))
+  if (missing.length > 0) written.push(`Not measured yet: ${missing.join(', ')}.`)
+  return `${before}${BEGIN}\n\n${written.join('\n\n')}\n\n${END}${after}`
 }
 
 const EMPTY_DOCUMENT = `# Benchmarks
@@ -153,11 +146,11 @@ function section(result: BenchResult): string {
     `${result.measuredAt.slice(0, 10)}, ${Math.round(result.seconds)} s`,
   ]
   return [
-    `## ${result.bench}`,
+    `<!-- bench: ${result.bench} -->\n## ${result.bench}`,
     `${result.question}`,
     `Workload: ${result.workload}`,
     figureTable(result.figures),
-    `\`${result.command}\`. ${facts.join('; ')}.`,
+    `\`${result.command}\`. ${facts.join('; ')}.\n<!-- end of bench -->`,
   ].join('\n\n')
 }
 
@@ -178,12 +171,4 @@ function format(value: number): string {
 function splitOnce(text: string, separator: string): [string, string] {
   const at = text.indexOf(separator)
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)]
-}
-
-function readIfThere(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
 }

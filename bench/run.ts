@@ -9,7 +9,7 @@ import { isDaemonBuilt } from './daemon.ts'
 import { workloadHash } from './events.ts'
 import { type Bench, BenchContext, benchFolder } from './harness.ts'
 import { describeMachine, type Machine } from './machine.ts'
-import { figureTable, saveResult, writeDocument } from './report.ts'
+import { type BenchResult, figureTable, writeDocument } from './report.ts'
 
 interface RunOptions {
   readonly isQuick: boolean
@@ -73,11 +73,14 @@ async function main(args: string[]): Promise<number> {
   process.once('SIGTERM', () => process.exit(1))
   const machine = describeMachine(benchFolder())
   printHeader(options, machine)
+  const order = BENCHES.map((bench) => bench.name)
   let failures = 0
   for (const bench of benches) {
-    if (!(await runBench(bench, options, machine))) failures++
+    const result = await runBench(bench, options, machine)
+    if (result === null) failures++
+    // At once, so that a long run that is cut short leaves what it has found.
+    else if (options.isWriting) writeDocument([result], order)
   }
-  if (options.isWriting) writeDocument(BENCHES.map((bench) => bench.name))
   return failures === 0 ? 0 : 1
 }
 
@@ -92,12 +95,16 @@ function select(names: readonly string[]): readonly Bench[] {
   return BENCHES.filter((bench) => names.includes(bench.name) || names.includes(bench.group))
 }
 
-/** True when the bench answered its question. */
-async function runBench(bench: Bench, options: RunOptions, machine: Machine): Promise<boolean> {
+/** Null when the bench could not answer its question; stderr says why. */
+async function runBench(
+  bench: Bench,
+  options: RunOptions,
+  machine: Machine,
+): Promise<BenchResult | null> {
   console.log(`\n# ${bench.name}: ${bench.question}\n# ${bench.workload}`)
   if (bench.needsDaemon && !isDaemonBuilt()) {
     console.error(`${bench.name}: dist/main.js is missing; run npm run build first`)
-    return false
+    return null
   }
   const { isQuick, seed, events, rounds } = options
   const context = new BenchContext({ bench: bench.name, isQuick, seed, events, rounds })
@@ -112,21 +119,19 @@ async function runBench(bench: Bench, options: RunOptions, machine: Machine): Pr
     await context.close()
   }
   if (context.figures.length > 0) console.log(`\n${figureTable(context.figures)}`)
-  if (isAnswered && !isQuick) {
-    saveResult({
-      bench: bench.name,
-      question: bench.question,
-      workload: bench.workload,
-      measuredAt: new Date().toISOString(),
-      seconds: (performance.now() - startedAtMs) / 1000,
-      command: options.command,
-      seed,
-      workloadHash: workloadHash(seed),
-      machine,
-      figures: context.figures,
-    })
+  if (!isAnswered) return null
+  return {
+    bench: bench.name,
+    question: bench.question,
+    workload: bench.workload,
+    measuredAt: new Date().toISOString(),
+    seconds: (performance.now() - startedAtMs) / 1000,
+    command: options.command,
+    seed,
+    workloadHash: workloadHash(seed),
+    machine,
+    figures: context.figures,
   }
-  return isAnswered
 }
 
 function printHeader(options: RunOptions, machine: Machine): void {

@@ -18,7 +18,7 @@ import { createLogger } from '../src/base/log.ts'
 import { loadSettings } from '../src/config/settings.ts'
 import { type Daemon, startDaemon } from '../src/daemon.ts'
 import { personUuid } from '../src/persons/person-uuid.ts'
-import { openDataDir } from '../src/store/data-dir.ts'
+import { DataDir } from '../src/store/data-dir.ts'
 import { ProjectStore } from '../src/store/project-store.ts'
 import { type Answer, closeConnections, postJson, send } from './fixtures/exact-client.ts'
 import { mismatches } from './fixtures/matchers.ts'
@@ -118,7 +118,7 @@ function inOwnProjects(ingestionCase: IngestionCase, index: number): IngestionCa
 /** Creates the projects of the file (1, 2, 3), then those of the cases; answers the world of each case. */
 async function createWorlds(dataDir: string): Promise<readonly World[]> {
   const { env, cases } = file
-  const directory = await openDataDir(dataDir)
+  const directory = await DataDir.open(dataDir)
   const store = new ProjectStore(dataDir)
   const shared = new Map<number, { key: string; id: number }>()
   store.bootstrap({ projectKey: env.projects[0]?.api_key ?? '', personalKey: READER_KEY })
@@ -143,7 +143,7 @@ async function createWorlds(dataDir: string): Promise<readonly World[]> {
     return world
   })
   await store.close()
-  await directory.close()
+  directory.release()
   return worlds
 }
 

@@ -70,7 +70,9 @@ t.test('bodies arrive unchanged, however they come', async (t) => {
   const lengths = [0, 1, 1000, 65_536, 65_537, 300_000, 524_289, MIB, 3 * MIB, 4 * MIB]
   for (const length of lengths) {
     const body = bytesOf(length)
-    const whole = await talk(port, [Buffer.concat([Buffer.from(post(length)), body])], { answers: 1 })
+    const whole = await talk(port, [Buffer.concat([Buffer.from(post(length)), body])], {
+      answers: 1,
+    })
     const half = body.subarray(0, length >> 1)
     const rest = body.subarray(length >> 1)
     const inTwo = await talk(port, [post(length), half, rest], { answers: 1 })
@@ -81,20 +83,26 @@ t.test('bodies arrive unchanged, however they come', async (t) => {
     t.same([...whole.statuses, ...inTwo.statuses, ...inChunks.statuses], [200, 200, 200])
     for (const body of seen) t.equal(body.bytes, length)
     const expected = checksumOf(body)
-    t.ok(seen.every(({ checksum }) => checksum === expected), `${length} bytes are the same bytes`)
+    t.ok(
+      seen.every(({ checksum }) => checksum === expected),
+      `${length} bytes are the same bytes`,
+    )
     seen.length = 0
   }
   t.equal(budget.bytesInFlight, 0)
   t.same(errors, [])
 })
 
-t.test('a small body in one packet is not copied; a large one owns exactly its memory', async (t) => {
-  const { seen, setUp } = recorder(4 * MIB)
-  const { port } = await startServer(t, setUp)
-  await talk(port, [`${post(5)}abcde`], { answers: 1 })
-  await talk(port, [post(700_000), bytesOf(700_000)], { answers: 1 })
-  t.match(seen, [{ isTransient: true }, { isTransient: false, bufferBytes: 700_000 }])
-})
+t.test(
+  'a small body in one packet is not copied; a large one owns exactly its memory',
+  async (t) => {
+    const { seen, setUp } = recorder(4 * MIB)
+    const { port } = await startServer(t, setUp)
+    await talk(port, [`${post(5)}abcde`], { answers: 1 })
+    await talk(port, [post(700_000), bytesOf(700_000)], { answers: 1 })
+    t.match(seen, [{ isTransient: true }, { isTransient: false, bufferBytes: 700_000 }])
+  },
+)
 
 t.test('a declared length over the limit is refused before anything is read', async (t) => {
   const { seen, setUp } = recorder(1000)
@@ -216,7 +224,10 @@ t.test('an upload that is too slow is cut off, a steady one is not', async (t) =
     steady.write(part)
     await pause(30)
   }
-  t.ok(await until(() => seen.length === 1), '1 MB over 150 ms with a grace of 60 ms is fast enough')
+  t.ok(
+    await until(() => seen.length === 1),
+    '1 MB over 150 ms with a grace of 60 ms is fast enough',
+  )
   steady.destroy()
   t.equal(server.requestsInProgress, 0)
   t.equal(budget.bytesInFlight, 0)

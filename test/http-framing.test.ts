@@ -30,10 +30,19 @@ t.test('a request with one meaning is answered, however it is cut into packets',
     'Content-Length': [`${POST}Content-Length: 2\r\n\r\nab`],
     'tabs around the value': [`${POST}Content-Length:\t2\t\r\n\r\nab`],
     'body byte by byte': [`${POST}Content-Length: 2\r\n\r\n`, 'a', 'b'],
-    'request line in three packets': ['POST /cap', 'ture', `${POST.slice(13)}Content-Length: 2\r\n\r\nab`],
+    'request line in three packets': [
+      'POST /cap',
+      'ture',
+      `${POST.slice(13)}Content-Length: 2\r\n\r\nab`,
+    ],
     chunked: [`${POST}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n`],
     'chunked in capitals': [`${POST}Transfer-Encoding: CHUNKED\r\n\r\n2\r\nab\r\n0\r\n\r\n`],
-    'chunks of one byte': [`${POST}Transfer-Encoding: chunked\r\n\r\n`, '1\r\na\r\n', '1\r\nb\r\n', '0\r\n\r\n'],
+    'chunks of one byte': [
+      `${POST}Transfer-Encoding: chunked\r\n\r\n`,
+      '1\r\na\r\n',
+      '1\r\nb\r\n',
+      '0\r\n\r\n',
+    ],
     'odd header names': [`${POST}__proto__: x\r\nconstructor: y\r\nContent-Length: 2\r\n\r\nab`],
   }
   for (const [name, parts] of Object.entries(accepted)) {

@@ -78,7 +78,17 @@ t.test('paths work with and without one trailing slash, never by a redirect', as
   for (const path of ['/api/things/1/parts/2', '/api/things/1/parts/2/']) {
     t.same(await statuses('GET', path), [200], path)
   }
-  for (const path of ['/', '/one//', '//one', '/One', '/%6fne', '/one/..', '/two', '/.env', '/a'.repeat(200)]) {
+  for (const path of [
+    '/',
+    '/one//',
+    '//one',
+    '/One',
+    '/%6fne',
+    '/one/..',
+    '/two',
+    '/.env',
+    '/a'.repeat(200),
+  ]) {
     t.same(await statuses('POST', path), [404], path.slice(0, 20))
   }
   const second = await talk(port, request('GET', '/two/deep/'), { answers: 1 })
@@ -87,7 +97,9 @@ t.test('paths work with and without one trailing slash, never by a redirect', as
 
 t.test('an unknown path is 404 with the four keys and no CORS headers', async (t) => {
   const { port } = await startServer(t, setUp)
-  const received = await talk(port, request('GET', '/nope', 'Origin: https://x\r\n'), { answers: 1 })
+  const received = await talk(port, request('GET', '/nope', 'Origin: https://x\r\n'), {
+    answers: 1,
+  })
   t.match(jsonOf(received), { type: 'invalid_request', code: 'not_found', attr: null })
   t.match(received.text, /content-type: application\/json/i)
   t.match(received.text, /x-content-type-options: nosniff/i)
@@ -131,7 +143,11 @@ t.test('parameters are decoded, fixed paths win, queries are read', async (t) =>
 t.test('bodies of private routes are JSON or refused', async (t) => {
   const { port } = await startServer(t, setUp)
   const post = async (body: string, headers = ''): Promise<unknown> => {
-    const head = request('POST', '/api/things/1/parts/2', `${headers}Content-Length: ${body.length}\r\n`)
+    const head = request(
+      'POST',
+      '/api/things/1/parts/2',
+      `${headers}Content-Length: ${body.length}\r\n`,
+    )
     return jsonOf(await talk(port, head + body, { answers: 1 }))
   }
   t.same(await post('{"a":1}'), { a: 1 })
@@ -140,24 +156,37 @@ t.test('bodies of private routes are JSON or refused', async (t) => {
   t.match(await post('{"a":'), { code: 'parse_error', type: 'invalid_request' })
   t.match(await post('"\xff"'), { code: 'parse_error' })
   t.match(await post('a=1', 'Content-Type: text/plain\r\n'), { code: 'unsupported_media_type' })
-  const large = await talk(port, request('POST', '/api/things/1/parts/2', 'Content-Length: 5000000\r\n'), {
-    answers: 1,
-  })
+  const large = await talk(
+    port,
+    request('POST', '/api/things/1/parts/2', 'Content-Length: 5000000\r\n'),
+    {
+      answers: 1,
+    },
+  )
   t.same(large.statuses, [413])
 })
 
-t.test('whatever fails is answered 500 with an id that is in the log, and nothing else', async (t) => {
-  const { port, errors, server } = await startServer(t, setUp)
-  for (const path of ['/raw-throws', '/raw-rejects', '/api/throws', '/api/rejects', '/api/wrong']) {
-    const received = await talk(port, request('GET', path), { answers: 1 })
-    t.same(received.statuses, [500], path)
-    t.match(jsonOf(received), { type: 'server_error', code: 'error', attr: null })
-    t.notMatch(received.text, /secret|broken|\.ts/)
-    const id = /under id ([0-9a-f-]{36})/.exec(received.text)?.[1]
-    t.match(errors.at(-1), { requestId: id, err: Error }, 'the id leads to the log')
-  }
-  t.equal(server.requestsInProgress, 0)
-})
+t.test(
+  'whatever fails is answered 500 with an id that is in the log, and nothing else',
+  async (t) => {
+    const { port, errors, server } = await startServer(t, setUp)
+    for (const path of [
+      '/raw-throws',
+      '/raw-rejects',
+      '/api/throws',
+      '/api/rejects',
+      '/api/wrong',
+    ]) {
+      const received = await talk(port, request('GET', path), { answers: 1 })
+      t.same(received.statuses, [500], path)
+      t.match(jsonOf(received), { type: 'server_error', code: 'error', attr: null })
+      t.notMatch(received.text, /secret|broken|\.ts/)
+      const id = /under id ([0-9a-f-]{36})/.exec(received.text)?.[1]
+      t.match(errors.at(-1), { requestId: id, err: Error }, 'the id leads to the log')
+    }
+    t.equal(server.requestsInProgress, 0)
+  },
+)
 
 t.test('401 names the scheme on private routes; Retry-After is sent where it helps', async (t) => {
   const { port } = await startServer(t, setUp)
@@ -172,7 +201,7 @@ t.test('401 names the scheme on private routes; Retry-After is sent where it hel
 
 t.test('a second answer and an answer after an abort are ignored', async (t) => {
   const { port, server, errors, metrics } = await startServer(t, setUp)
-  const received = await talk(port, request('GET', '/slow') + '', { waitMs: 150 })
+  const received = await talk(port, request('GET', '/slow'), { waitMs: 150 })
   t.same(received.statuses, [200], 'one answer')
   const socket = connect(port, '127.0.0.1')
   socket.write(request('GET', '/slow'))

@@ -24,7 +24,14 @@ t.test('trusted proxies are addresses or blocks', async (t) => {
   for (const address of ['128.0.0.1', '::2', '192.0.2.8', '', 'localhost']) {
     t.notOk(proxies.has(address), address)
   }
-  for (const entry of ['localhost', '10.0.0.0/33', '10.0.0.0/', '10.0.0.0/8/8', '', '10.0.0.0/-1']) {
+  for (const entry of [
+    'localhost',
+    '10.0.0.0/33',
+    '10.0.0.0/',
+    '10.0.0.0/8/8',
+    '',
+    '10.0.0.0/-1',
+  ]) {
     t.throws(() => new TrustedProxies([entry]), UsageError, entry)
   }
 })
@@ -38,7 +45,10 @@ t.test('links use the public URL, then what a trusted proxy says, then Host', as
     peerAddress: '127.0.0.1',
   }
   const settings = { publicUrl: null, trustedProxies }
-  t.equal(baseUrl(request, { publicUrl: 'https://p.example/x/', trustedProxies }), 'https://p.example/x')
+  t.equal(
+    baseUrl(request, { publicUrl: 'https://p.example/x/', trustedProxies }),
+    'https://p.example/x',
+  )
   t.equal(baseUrl(request, settings), 'https://events.example')
   t.equal(baseUrl({ ...request, peerAddress: '192.0.2.1' }, settings), 'http://inner:8000')
   t.equal(baseUrl({ ...request, forwardedHost: 'evil/x?' }, settings), 'https://inner:8000')

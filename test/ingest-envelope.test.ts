@@ -109,6 +109,11 @@ t.test('integer ids beyond 2^53 keep their digits', async (t) => {
   t.same(parse(`[{"distinct_id":-${digits}\n}]`), [{ distinct_id: `-${digits}` }])
   t.same(parse('{"distinct_id":9007199254740991}'), { distinct_id: 9007199254740991 })
   t.same(parse('{"distinct_id":1234567890123456.5}'), { distinct_id: 1234567890123456.5 })
+  t.same(parse(`{"distinct_id":${'1'.repeat(2_000_000)}}`), { distinct_id: null }, 'no id at all')
+  t.equal(
+    codeOf(() => parse(`{"distinct_id"${' '.repeat(2_000_000)}`)),
+    'invalid_payload',
+  )
   const quoted = JSON.stringify({ note: `{"distinct_id":${digits}}` })
   t.same(parse(quoted), JSON.parse(quoted), 'not inside of strings')
   t.equal(

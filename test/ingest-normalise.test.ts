@@ -66,6 +66,8 @@ t.test('distinct ids: places, types, blanks and length', async (t) => {
   t.equal(eventDistinctId({}, {}), null)
   t.equal(textOfId({ b: [{ d: 1, c: null }], a: 'é' }), '{"a":"é","b":[{"c":null,"d":1}]}')
   t.equal(textOfId(false), 'false')
+  const long = { b: 'x', a: ['é'.repeat(500), { d: 1 }] }
+  t.equal(textOfId(long), `{"a":["${'é'.repeat(193)}`)
   t.equal(textOfId('\u00a0\ufeff\n'), null)
   t.equal(textOfId(' é '), ' é ')
   t.equal(textOfId('a\0\ud83d'), 'a\ufffd\ufffd')
@@ -84,6 +86,30 @@ t.test('ids of any type are short and clean, and the same text again', async () 
     { numRuns: 500 },
   )
 })
+
+t.test('a long id is cut from the very text that the whole value has', async () => {
+  const text = fc.string({ unit: fc.constantFrom('💻', 'a', '"', '\n'), maxLength: 300 })
+  const value = fc.letrec((tie) => ({
+    any: fc.oneof({ maxDepth: 3 }, text, fc.integer(), fc.array(tie('any')), tie('object')),
+    object: fc.dictionary(fc.string({ unit: 'grapheme', maxLength: 300 }), tie('any')),
+  }))
+  fc.assert(
+    fc.property(fc.array(value.any, { maxLength: 40 }), (id) => {
+      const name = eventName({ event: id })
+      const isNameCut = id.length === 0 || name === eventName({ event: JSON.stringify(id) })
+      return isNameCut && textOfId(id) === textOfId(JSON.stringify(withSortedKeys(id)))
+    }),
+  )
+})
+
+function withSortedKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withSortedKeys)
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  // Keys that look like integers would move to the front again.
+  if (entries.some(([key]) => /^\d+$/.test(key))) fc.pre(false)
+  return Object.fromEntries(entries.map(([key, member]) => [key, withSortedKeys(member)]))
+}
 
 t.test('empty values are those that are not given, whatever their prototype has', async (t) => {
   for (const value of [undefined, null, '', 0, -0, false, [], {}]) t.ok(isEmptyValue(value))

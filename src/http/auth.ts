@@ -12,7 +12,7 @@ import type { Project } from '../ingest/project-directory.ts'
 import type { ApiRequest } from './router.ts'
 
 /** What a personal key allows. */
-export interface PersonalKeyGrant {
+export interface KeyGrant {
   /** Such as `event:read`; `*` stands for all, and `x:write` includes `x:read`. */
   readonly scopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
@@ -24,7 +24,7 @@ export interface PersonalKeyGrant {
  */
 export interface KeyDirectory {
   /** Null for an unknown, revoked or inactive key. */
-  personalKeyByText(text: string): PersonalKeyGrant | null
+  personalKeyByText(text: string): KeyGrant | null
   projectById(id: number): Project | null
   projectByKey(apiKey: string): Project | null
 }
@@ -73,7 +73,7 @@ export function hasScope(scopes: readonly string[], needed: Scope): boolean {
  * What the request's personal key allows. Only the first place that has a key is looked at. Throws 401
  * `not_authenticated` or `authentication_failed`.
  */
-export function authenticate(request: ApiRequest, directory: KeyDirectory): PersonalKeyGrant {
+export function authenticate(request: ApiRequest, directory: KeyDirectory): KeyGrant {
   const key = findKey(request)
   if (key === null) {
     const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'
@@ -119,7 +119,7 @@ function projectOfToken(token: string, directory: KeyDirectory): Project {
 }
 
 /** The number that a path segment stands for, or null for a text that can be none. */
-function projectIdOf(segment: string, grant: PersonalKeyGrant): number | null {
+function projectIdOf(segment: string, grant: KeyGrant): number | null {
   if (segment === '@current') {
     const { projectIds } = grant
     const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)

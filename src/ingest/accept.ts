@@ -18,7 +18,7 @@ import {
 } from './log-block.ts'
 import type { Project, ProjectDirectory } from './project-directory.ts'
 import type { Scanner } from './scanner/scanner.ts'
-import { parseSentAt } from './time.ts'
+import { requestSentAt } from './time.ts'
 
 /** What the path of a request asks for. */
 export const CAPTURE_KINDS = ['capture', 'engage', 'session_recording'] as const
@@ -129,11 +129,15 @@ function write(
   sink: RecordSink,
 ): void {
   if (events.eventCount === 0) return
-  const sentAt = rootSentAt ?? form.sentAt ?? query.underscore ?? query.sentAt
-  const sentAtMs = sentAt === undefined ? null : parseSentAt(sentAt)
+  const { sentAtMs, isSentAtInvalid } = requestSentAt(
+    rootSentAt,
+    form.sentAt,
+    query.underscore,
+    query.sentAt,
+  )
   let flags = 0
   if (isHistorical) flags |= RECORD_HISTORICAL
-  if (sentAt !== undefined && sentAtMs === null) flags |= RECORD_INVALID_SENT_AT
+  if (isSentAtInvalid) flags |= RECORD_INVALID_SENT_AT
   if (project.isIpAnonymized) flags |= RECORD_IP_ANONYMIZED
   sink.add(
     {

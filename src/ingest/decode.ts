@@ -153,7 +153,7 @@ export function isForm(contentType: string): boolean {
 }
 
 /** True when bytes begin like gzip, whatever was declared. */
-export function isGzip(bytes: Uint8Array): boolean {
+function isGzip(bytes: Uint8Array): boolean {
   return bytes.length > 2 && bytes[0] === 0x1f && bytes[1] === 0x8b && bytes[2] === 0x08
 }
 

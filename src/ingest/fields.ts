@@ -6,6 +6,9 @@ import { DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX } from '../base/limits.ts'
 import { cleanText } from './json-text.ts'
 import type { JsonObject } from './types.ts'
 
+/** More than any name or id keeps: a code point has at most two units. */
+const JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
+
 /**
  * The name of an event, cut to 200 UTF-16 units (a pair cut in half becomes U+FFFD); null when it has
  * none. Names that are no text become their JSON text.
@@ -14,7 +17,7 @@ export function eventName(event: JsonObject): string | null {
   const name = event['event']
   if (typeof name === 'string') return name === '' ? null : cutUnits(name, EVENT_NAME_UNITS_MAX)
   if (isEmptyValue(name)) return null
-  return cutUnits(JSON.stringify(name), EVENT_NAME_UNITS_MAX)
+  return cutUnits(appendJson('', name, false), EVENT_NAME_UNITS_MAX)
 }
 
 /**
@@ -32,7 +35,7 @@ export function eventDistinctId(event: JsonObject, properties: JsonObject): stri
  * and cut to 200 code points. Null when it is blank. Neither trims nor changes case. Linear.
  */
 export function textOfId(id: unknown): string | null {
-  const text = cleanText(typeof id === 'string' ? id : sortedJson(id))
+  const text = cleanText(typeof id === 'string' ? id : appendJson('', id, true))
   // Most ids begin with a visible ASCII character.
   const first = text.charCodeAt(0)
   if (!(first > 0x20 && first < 0x7f) && text.trim() === '') return null
@@ -71,13 +74,28 @@ function cutPoints(text: string, pointsMax: number): string {
   return position >= text.length ? text : text.slice(0, position)
 }
 
-/** Compact JSON with the keys of every object sorted by UTF-16 units. */
-function sortedJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`
-  if (!isJsonObject(value)) return JSON.stringify(value)
-  const members: string[] = []
-  for (const key of Object.keys(value).sort()) {
-    members.push(`${JSON.stringify(key)}:${sortedJson(value[key])}`)
+/**
+ * `text` and the compact JSON of a value, if wanted with the keys of every object sorted by UTF-16 units.
+ * Stops soon after JSON_UNITS_MAX units: names and ids are cut far below, and a value may be huge.
+ */
+function appendJson(text: string, value: unknown, isSorted: boolean): string {
+  if (typeof value === 'string') return text + JSON.stringify(value.slice(0, JSON_UNITS_MAX))
+  if (typeof value !== 'object' || value === null) return text + JSON.stringify(value)
+  if (Array.isArray(value)) {
+    let longer = `${text}[`
+    for (let index = 0; index < value.length && longer.length < JSON_UNITS_MAX; index++) {
+      longer = appendJson(index === 0 ? longer : `${longer},`, value[index], isSorted)
+    }
+    return `${longer}]`
   }
-  return `{${members.join(',')}}`
+  const object = value as JsonObject
+  const keys = Object.keys(object)
+  if (isSorted) keys.sort()
+  let longer = `${text}{`
+  for (let index = 0; index < keys.length && longer.length < JSON_UNITS_MAX; index++) {
+    const key = keys[index] ?? ''
+    const name = JSON.stringify(key.slice(0, JSON_UNITS_MAX))
+    longer = appendJson(`${index === 0 ? longer : `${longer},`}${name}:`, object[key], isSorted)
+  }
+  return `${longer}}`
 }

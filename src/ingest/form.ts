@@ -67,7 +67,7 @@ function isNameAt(bytes: Buffer, start: number, end: number, name: string): bool
  * Bytes with `%XX` sequences decoded and `+` read as a space; malformed sequences stay as they are.
  * Answers the very same bytes when there is nothing to decode. Linear.
  */
-export function decodeFormText(encoded: Uint8Array): Buffer {
+function decodeFormText(encoded: Uint8Array): Buffer {
   return decodePercent(replaceByte(encoded, PLUS, SPACE))
 }
 

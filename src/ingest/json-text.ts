@@ -15,9 +15,12 @@ const UNSTORABLE = /[\0\ud800-\udfff]/u
 const UNSTORABLE_EACH = /[\0\ud800-\udfff]/gu
 /** Digits before the decimal point from which on a number may be infinite. */
 const FINITE_DIGITS_MAX = 308
-/** An id member with an integer beyond 2^53; keys cannot begin behind anything else. */
+/**
+ * An id member with an integer beyond 2^53; keys cannot begin behind anything else. Every repetition is
+ * bounded, because V8 keeps a stack entry for each step of an unbounded one.
+ */
 const LONG_INTEGER_ID =
-  /(?<=[{,\s])"(\$?distinct_id|\$anon_distinct_id|alias)"(\s*:\s*)(-?[1-9]\d{15,})(?=[\s,}])/g
+  /(?<=[{,\s])"(\$?distinct_id|\$anon_distinct_id|alias)"(\s{0,8}:\s{0,8})(-?[1-9]\d{15,199})(?=[\s,}])/g
 
 /**
  * The value of a JSON text in valid UTF-8. Undefined for a text of white space only. Bare `NaN`,

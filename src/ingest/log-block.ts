@@ -148,11 +148,6 @@ export interface LogRecord {
   readonly bodyShift: number
 }
 
-/** Counts of a block, read from its header. */
-export function blockCounts(block: Buffer): { records: number; events: number } {
-  return { records: block.readUInt32LE(8), events: block.readUInt32LE(12) }
-}
-
 /**
  * The records of a block in order. Throws when magic, checksum or lengths do not fit: nothing of a
  * damaged block is ever taken for an event.

@@ -104,7 +104,7 @@ export function groupsOf(properties: Readonly<JsonObject>): readonly GroupRefere
 }
 
 /** A group key as text; null when it is none: empty, null, an object or an array. */
-export function groupKeyText(key: unknown): string | null {
+function groupKeyText(key: unknown): string | null {
   if (typeof key === 'string') return key === '' ? null : key
   return typeof key === 'number' || typeof key === 'boolean' ? String(key) : null
 }

@@ -45,7 +45,7 @@ export interface EventContext {
   /** The client's clock when it sent the request, milliseconds; null when it gave none that is valid. */
   readonly sentAtMs: number | null
   /** The request gave a clock that is invalid: each of its events gets a warning. */
-  readonly isSentAtInvalid?: boolean
+  readonly isSentAtInvalid: boolean
   /** The sender's address as stored in `$ip`, or '' when unknown. */
   readonly ip: string
   /** The project stores no addresses at all. */

@@ -6,6 +6,11 @@
  */
 import type { PropertyFilter } from './events.ts'
 
+/** A filter as clients write it: `negation` swaps the operator with its opposite. */
+export interface NegatableFilter extends PropertyFilter {
+  readonly negation?: boolean
+}
+
 /** Whether a value passes; `undefined` stands for a missing property. */
 export type PropertyTest = (value: unknown) => boolean
 
@@ -18,6 +23,7 @@ const PATTERN_REPEATS_MAX = 4
 const DAY_MS = 24 * 60 * 60 * 1000
 const LAST_SECOND_MS = DAY_MS - 1000
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i
+const EXACT_REPEAT = /^\{\d+\}/
 const DATE =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 
@@ -37,7 +43,7 @@ for (const [operator, opposite] of [...OPPOSITES]) OPPOSITES.set(opposite, opera
  * The test of a filter, or null when it cannot be built (no key, no value, unknown operator): such
  * filters are left out, not refused.
  */
-export function propertyTest(filter: PropertyFilter): PropertyTest | null {
+export function propertyTest(filter: NegatableFilter): PropertyTest | null {
   if (filter.key === '') return null
   const given = filter.operator ?? 'exact'
   const operator = filter.negation === true ? (OPPOSITES.get(given) ?? given) : given
@@ -77,7 +83,10 @@ function valueTest(operator: string, wanted: readonly string[]): PropertyTest | 
     case 'is_date_before':
       return dateTest(wanted, (time, { startMs }) => time < startMs)
     case 'is_date_after':
-      return dateTest(wanted, (time, date) => time > date.startMs + (date.isDay ? LAST_SECOND_MS : 0))
+      return dateTest(
+        wanted,
+        (time, date) => time > date.startMs + (date.isDay ? LAST_SECOND_MS : 0),
+      )
     case 'is_date_exact':
       return dateTest(wanted, (time, { startMs, isDay }) =>
         isDay ? time >= startMs && time < startMs + DAY_MS : time === startMs,
@@ -219,6 +228,8 @@ function isSafePattern(pattern: string): boolean {
     } else if (unit === '|') {
       if (groups.length > 0) groups[groups.length - 1] = true
     } else if (unit === '*' || unit === '+' || unit === '{') {
+      // `{2}` leaves no choice.
+      if (EXACT_REPEAT.test(pattern.slice(index))) continue
       if (wasClosed) return false
       repeats++
       if (groups.length > 0) groups[groups.length - 1] = true

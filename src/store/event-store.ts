@@ -327,17 +327,16 @@ export class EventStoreWriter {
     const { projectId, counters } = project
     if (counters.indexedRows >= counters.rows) return
     this.#unindexed.add(project)
-    for (let next = counters.indexedRows + 1; next <= counters.rows; ) {
-      const view = this.#segments.segmentOf(projectId, next)
-      if (view === null) break
-      const { firstSequence, rows } = view.summary
+    const next = counters.indexedRows + 1
+    const start = this.#segments.firstSequenceOf(projectId, next)
+    for (const { firstSequence } of this.#segments.summaries(projectId, start, onDamage)) {
       try {
-        this.#indexRows(view, next - firstSequence)
+        const view = this.#segments.segmentAt(projectId, firstSequence)
+        if (view !== null) this.#indexRows(view, Math.max(0, next - firstSequence))
       } catch (cause) {
         if (!(cause instanceof DamagedRecordError)) throw cause
         onDamage(cause)
       }
-      next = firstSequence + rows
     }
   }
 

@@ -13,6 +13,9 @@ import type { EncodedSegment, SegmentEncoder } from './segment-encoder.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 import type { SegmentTables, SegmentView } from './segment-view.ts'
 
+/** Stands for a segment that takes part in no merge. */
+const UNMERGEABLE_ROWS = 2 ** 31
+
 /** What merging works with. */
 export interface CompactorOptions {
   readonly environment: Environment
@@ -67,22 +70,22 @@ export class SegmentCompactor {
       list = { segments: [], rows: 0 }
       this.#lists.set(project, list)
     }
-    try {
-      const { tables } = this.#options
-      for (const { firstSequence, rows } of tables.summaries(project.projectId, list.rows + 1)) {
-        list.segments.push({ firstSequence, rows })
-        list.rows = firstSequence + rows - 1
+    const { tables, onDamage } = this.#options
+    const added = tables.summaries(project.projectId, list.rows + 1, onDamage)
+    for (const { firstSequence, rows } of added) {
+      const gapStart = list.rows + 1
+      // Segments on both sides of a damaged one are no neighbours.
+      if (firstSequence !== gapStart) {
+        list.segments.push({ firstSequence: gapStart, rows: UNMERGEABLE_ROWS })
       }
-    } catch (cause) {
-      // A damaged header hides the segments behind it from merging, and from nothing else.
-      this.#report(cause)
-      list.rows = Number.MAX_SAFE_INTEGER
+      list.segments.push({ firstSequence, rows })
+      list.rows = firstSequence + rows - 1
     }
     return list
   }
 
   #merge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
-    const { environment, tables, encoder, rowsTarget, projects } = this.#options
+    const { environment, tables, encoder, projects, onDamage } = this.#options
     const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))
     const sources: SegmentView[] = []
     for (let index = plan.start; index < plan.end; index++) {
@@ -93,9 +96,9 @@ export class SegmentCompactor {
         appendSegment(builder, view)
         sources.push(view)
       } catch (cause) {
-        this.#report(cause)
-        // As if it were full: it takes part in no further merge.
-        list.segments[index] = { firstSequence, rows: rowsTarget }
+        if (!(cause instanceof DamagedRecordError)) throw cause
+        onDamage(cause)
+        list.segments[index] = { firstSequence, rows: UNMERGEABLE_ROWS }
         return false
       }
     }
@@ -114,11 +117,6 @@ export class SegmentCompactor {
     const size = { firstSequence: first, rows: merged.rows }
     list.segments.splice(plan.start, plan.end - plan.start, size)
     return true
-  }
-
-  #report(cause: unknown): void {
-    if (!(cause instanceof DamagedRecordError)) throw cause
-    this.#options.onDamage(cause)
   }
 }
 

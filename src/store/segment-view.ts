@@ -47,6 +47,9 @@ export interface RowIdentity {
   readonly distinctId: number
 }
 
+/** Told of a record that is damaged and left out. */
+export type DamageListener = (error: DamagedRecordError) => void
+
 /** The two tables that hold segments. */
 export class SegmentTables {
   readonly headers: Table
@@ -57,12 +60,32 @@ export class SegmentTables {
     this.groups = tables.groups
   }
 
-  /** Summaries of the project's segments that begin at `from` or later, in order of S. */
-  *summaries(projectId: number, from = 0): Generator<SegmentSummary> {
+  /**
+   * Summaries of the project's segments that begin at `from` or later, in order of S. Damaged ones are
+   * left out and reported to `onDamage`; without it they throw `DamagedRecordError`.
+   */
+  *summaries(projectId: number, from = 0, onDamage?: DamageListener): Generator<SegmentSummary> {
     const range = { start: pairKey(projectId, from), end: pairKey(projectId + 1, 0) }
     for (const { key, value } of this.headers.getRange(range)) {
-      yield readSummary(key, value)
+      try {
+        yield readSummary(key, value)
+      } catch (cause) {
+        if (onDamage === undefined || !(cause instanceof DamagedRecordError)) throw cause
+        onDamage(cause)
+      }
     }
+  }
+
+  /** The first S of the segment that holds S, judged by keys alone; S itself when there is none. */
+  firstSequenceOf(projectId: number, sequence: number): number {
+    const range = {
+      start: pairKey(projectId, sequence),
+      end: pairKey(projectId, 0),
+      reverse: true,
+      limit: 1,
+    }
+    for (const key of this.headers.getKeys(range)) return numberInKey(key, 4)
+    return sequence
   }
 
   /** The segment that holds S, or null. */
@@ -231,12 +254,12 @@ export class SegmentView {
     return uuid.every((byte, index) => byte === identity.uuidBytes[identity.uuidOffset + index])
   }
 
-  /** The last row at or before `from` with that uuid, or -1. Decodes the heads only where the tail fits. */
-  findUuid(uuid: Uint8Array, from = this.summary.rows - 1): number {
+  /** The last row from `last` down to `first` with that uuid, or -1. Decodes the heads only where the tail fits. */
+  findUuid(uuid: Uint8Array, last = this.summary.rows - 1, first = 0): number {
     this.#uuidTails ??= this.#slice(this.directory.uuidTails)
     const tails = this.#uuidTails
     const candidate = new Uint8Array(16)
-    for (let row = from; row >= 0; row--) {
+    for (let row = last; row >= first; row--) {
       const start = row * UUID_TAIL_BYTES
       if (tails[start] !== uuid[9] || tails[start + 6] !== uuid[15]) continue
       this.copyUuid(row, candidate, 0)

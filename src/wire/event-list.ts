@@ -34,6 +34,8 @@ export interface EventFilterParameter {
   readonly value?: unknown
   readonly operator?: (typeof FILTER_OPERATORS)[number]
   readonly type?: 'event' | 'person'
+  /** Swaps the operator with its opposite. */
+  readonly negation?: boolean
 }
 
 const filtersShape = compileShape<readonly EventFilterParameter[]>({
@@ -47,6 +49,7 @@ const filtersShape = compileShape<readonly EventFilterParameter[]>({
       value: { type: [...SCALARS, 'array'], items: { type: SCALARS } },
       operator: { type: 'string', enum: FILTER_OPERATORS },
       type: { type: 'string', enum: ['event', 'person'] },
+      negation: { type: 'boolean' },
     },
   },
 })
@@ -60,7 +63,8 @@ export function parseEventFilters(text: string): readonly EventFilterParameter[]
     throw invalid(`must be a list of filters${place}: ${problem?.message ?? 'wrong shape'}`)
   }
   for (const { operator, value } of filters) {
-    if (value === undefined && !OPERATORS_WITHOUT_VALUE.includes(operator)) {
+    const isMissing = value === undefined || value === null
+    if (isMissing && !OPERATORS_WITHOUT_VALUE.includes(operator)) {
       throw invalid('needs a value in every filter, except with is_set and is_not_set')
     }
   }

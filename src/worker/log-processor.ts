@@ -6,6 +6,7 @@
  * An event that cannot be processed goes to the dead letters and never stops the stream.
  */
 import { isAscii } from 'node:buffer'
+import { formatUuid } from '../base/ids.ts'
 import {
   eventBytes,
   eventStart,
@@ -107,17 +108,11 @@ export class LogProcessor {
     const context: EventContext = {
       arrivedAtMs: record.arrivedAtMs,
       sentAtMs: Number.isNaN(record.sentAtMs) ? null : record.sentAtMs,
+      isSentAtInvalid: (record.flags & RECORD_INVALID_SENT_AT) !== 0,
       ip: record.address,
       isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
       isHistorical: (record.flags & RECORD_HISTORICAL) !== 0,
       propertiesBytesMax: this.#propertiesBytesMax,
-    }
-    if ((record.flags & RECORD_INVALID_SENT_AT) !== 0) {
-      const details = { field: 'sent_at' }
-      this.#store.addWarning(record.projectId, record.arrivedAtMs, {
-        type: 'ignored_invalid_timestamp',
-        details,
-      })
     }
     for (let index = 0; index < record.eventCount; index++) {
       try {
@@ -140,7 +135,9 @@ export class LogProcessor {
     const length = eventBytes(record, index)
     const outcome = normaliseEvent(parseEvent(record.bytes, start, length), context, length)
     for (const warning of outcome.warnings) {
-      this.#store.addWarning(record.projectId, record.arrivedAtMs, warning)
+      const uuid = formatUuid(record.bytes, eventUuidOffset(record, index))
+      const details = { uuid, ...warning.details }
+      this.#store.addWarning(record.projectId, record.arrivedAtMs, { type: warning.type, details })
     }
     if (outcome.kind === 'drop') {
       countDrop(fates, outcome.reason)

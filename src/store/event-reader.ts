@@ -1,0 +1,289 @@
+/**
+ * The reading end of stored events: lists, single events, warnings, figures. Any thread and process may
+ * have one. Every method runs on one snapshot of environment `events` and blocks its thread, so it
+ * belongs into a thread of the pool or a command.
+ */
+import { parseUuid } from '../base/ids.ts'
+import { expandProperties } from '../ingest/person-properties.ts'
+import type { JsonObject } from '../ingest/types.ts'
+import type {
+  EventListQuery,
+  EventPage,
+  EventView,
+  PersonSummary,
+  WarningView,
+} from '../query/events.ts'
+import { DamagedRecordError } from './codec.ts'
+import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from './dead-letters.ts'
+import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
+import { Environment, type Table } from './environment.ts'
+import { loadAllCounters, loadCounters } from './event-projects.ts'
+import { EventSearch, type FoundEvent } from './event-search.ts'
+import { readNumber } from './event-store.ts'
+import { EventViews } from './event-views.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from './keys.ts'
+import { SegmentCatalogue } from './segment-catalogue.ts'
+import { SegmentTables, type SegmentView } from './segment-view.ts'
+import { UuidFingerprint } from './uuid-fingerprint.ts'
+import { findHighInRun } from './uuid-index.ts'
+import { loadRun, loadRunNumbers, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
+import { listWarningLines } from './warning-log.ts'
+
+/** Events with one uuid that `getEvent` looks at in each run. */
+const SAME_UUID_MAX = 1000
+
+/** Who owns an event now; null when nobody does. */
+export interface PersonSource {
+  personOf(projectId: number, distinctId: number): PersonSummary | null
+}
+
+/** How to open the reader. */
+export interface EventReaderOptions {
+  readonly dataDir: string
+  /** True: the environment must exist; nothing is ever written, not even empty tables. */
+  readonly isReadOnly?: boolean
+  /** Adds what the stored form of properties leaves out. */
+  readonly expand?: (
+    properties: Readonly<JsonObject>,
+    eventName: string,
+    isPersonless: boolean,
+  ) => Readonly<JsonObject>
+  readonly persons?: PersonSource
+  /**
+   * Told of damaged segments that a list leaves out. Without it a list that meets one throws
+   * `DamagedRecordError`.
+   */
+  readonly onDamage?: (error: DamagedRecordError) => void
+}
+
+/** Figures of one project. */
+export interface ProjectStatistics {
+  readonly projectId: number
+  readonly rows: number
+  readonly distinctIds: number
+  readonly segments: number
+  /** Bytes of the segments, without indexes. */
+  readonly bytes: number
+}
+
+/** Figures of the environment. */
+export interface EventStatistics {
+  readonly projects: readonly ProjectStatistics[]
+  readonly uuidRuns: number
+  readonly uuidRunEntries: number
+  readonly deadLetters: number
+  readonly position: number
+}
+
+/** Reads stored events. Close it before its thread ends. */
+export class EventReader {
+  readonly #environment: Environment
+  readonly #segments: SegmentTables
+  readonly #catalogue: SegmentCatalogue
+  readonly #views: EventViews
+  readonly #persons: PersonSource
+  readonly #onDamage: ((error: DamagedRecordError) => void) | null
+  readonly #runs = new Map<number, UuidRun>()
+
+  constructor(options: EventReaderOptions) {
+    this.#environment = new Environment({
+      dataDir: options.dataDir,
+      name: EVENTS_ENVIRONMENT,
+      tables: EVENTS_TABLES,
+      isReadOnly: options.isReadOnly === true,
+    })
+    this.#segments = new SegmentTables({
+      headers: this.#table('segment_headers'),
+      groups: this.#table('segment_groups'),
+    })
+    this.#catalogue = new SegmentCatalogue(
+      this.#segments,
+      this.#table('projects'),
+      options.onDamage,
+    )
+    this.#persons = options.persons ?? { personOf: () => null }
+    this.#onDamage = options.onDamage ?? null
+    this.#views = new EventViews({
+      textOf: (projectId, distinctId) =>
+        loadDistinctText(this.#distinctIdTables(), projectId, distinctId),
+      persons: this.#persons,
+      expand: options.expand ?? expandProperties,
+    })
+  }
+
+  /** A page of events. Cost: the summaries of all segments, and the columns of those that may matter. */
+  listEvents(query: EventListQuery): EventPage {
+    this.#environment.refresh()
+    const search = this.#search(query)
+    const found = search === null ? [] : search.run()
+    const results: EventView[] = []
+    const page = found.slice(0, query.limit)
+    for (const event of page) {
+      const view = this.#guarded(() => this.#views.viewOf(event.view, event.row))
+      if (view !== null) results.push(view)
+    }
+    const last = page.at(-1)
+    const hasMore = found.length > query.limit && last !== undefined
+    return { results, nextCursor: hasMore ? cursorOf(last) : null }
+  }
+
+  /** The newest event with a uuid (any common form), or null. Throws `DamagedRecordError`. */
+  getEvent(projectId: number, uuidText: string): EventView | null {
+    const uuid = parseUuid(uuidText)
+    if (uuid === null) return null
+    this.#environment.refresh()
+    const counters = loadCounters(this.#table('projects'), projectId)
+    const seed = readNumber(this.#table('state'), 'seed')
+    if (counters === null || seed === null) return null
+    const newest =
+      this.#findUnindexed(projectId, uuid, counters.indexedRows) ??
+      this.#findIndexed(projectId, uuid, seed, counters.indexedRows)
+    return newest === null ? null : this.#views.viewOf(newest.view, newest.row)
+  }
+
+  /** The newest warnings of a project, newest first. Throws `DamagedRecordError`. */
+  listWarnings(projectId: number, limit: number): readonly WarningView[] {
+    this.#environment.refresh()
+    return listWarningLines(this.#table('warnings'), projectId, limit)
+  }
+
+  /** Dead letters behind number `after`, oldest first. */
+  deadLetters(after = 0): Generator<StoredDeadLetter> {
+    this.#environment.refresh()
+    return readDeadLetters(this.#table('dead_letters'), after)
+  }
+
+  /** Figures for metrics and commands. Cost: one record for each project and run. */
+  statistics(): EventStatistics {
+    this.#environment.refresh()
+    const runs = this.#loadRuns()
+    return {
+      projects: [...loadAllCounters(this.#table('projects'))].map(([projectId, counters]) => ({
+        projectId,
+        rows: counters.rows,
+        distinctIds: counters.distinctIds,
+        segments: counters.segments,
+        bytes: counters.bytes,
+      })),
+      uuidRuns: runs.length,
+      uuidRunEntries: runs.reduce((sum, run) => sum + run.entries, 0),
+      deadLetters: countDeadLetters(this.#table('dead_letters')),
+      position: readNumber(this.#table('state'), 'position') ?? 0,
+    }
+  }
+
+  /** Ends the reader. */
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+
+  /** Null when no event can match. */
+  #search(query: EventListQuery): EventSearch | null {
+    const { projectId, distinctId, personId } = query
+    let wantedDistinctId: number | null = null
+    if (distinctId !== undefined) {
+      wantedDistinctId = loadDistinctId(this.#distinctIdTables(), projectId, distinctId)
+      if (wantedDistinctId === 0) return null
+    }
+    return new EventSearch({
+      query,
+      distinctId: wantedDistinctId,
+      isPersonWanted:
+        personId === undefined
+          ? null
+          : (id) => this.#views.personIdOf(projectId, id) === personId.toLowerCase(),
+      personPropertiesOf: (id) => this.#persons.personOf(projectId, id)?.properties ?? {},
+      textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
+      summaries: this.#catalogue.summaries(projectId),
+      open: (firstSequence) => this.#segments.segmentAt(projectId, firstSequence),
+      guarded: (read) => this.#guarded(read),
+    })
+  }
+
+  /** The result of `read`, or null when it met damage that somebody is told of. */
+  #guarded<T>(read: () => T): T | null {
+    if (this.#onDamage === null) return read()
+    try {
+      return read()
+    } catch (cause) {
+      if (!(cause instanceof DamagedRecordError)) throw cause
+      this.#onDamage(cause)
+      return null
+    }
+  }
+
+  /** Among the events behind the runs of the index: newest first. */
+  #findUnindexed(projectId: number, uuid: Uint8Array, indexedRows: number): FoundRow | null {
+    const summaries = this.#catalogue.summaries(projectId)
+    for (const { firstSequence, rows } of summaries.toReversed()) {
+      if (firstSequence + rows - 1 <= indexedRows) return null
+      const view = this.#segments.segmentAt(projectId, firstSequence)
+      const row = view?.findUuid(uuid) ?? -1
+      if (view !== null && row >= 0) return { view, row }
+    }
+    return null
+  }
+
+  #findIndexed(
+    projectId: number,
+    uuid: Uint8Array,
+    seed: number,
+    indexedRows: number,
+  ): FoundRow | null {
+    const fingerprint = new UuidFingerprint(seed)
+    // Only the low half depends on distinct_id and name, and it is not looked at.
+    fingerprint.compute(projectId, uuid, 0, 0, 0)
+    const sequences: number[] = []
+    for (const run of this.#loadRuns()) {
+      const found: number[] = []
+      const cursor = new RunCursor(this.#uuidTables(), run)
+      findHighInRun(cursor, fingerprint.high >>> 0, SAME_UUID_MAX, found)
+      sequences.push(...found)
+    }
+    sequences.sort((a, b) => b - a)
+    for (const sequence of sequences) {
+      if (sequence > indexedRows) continue
+      const view = this.#segments.segmentOf(projectId, sequence)
+      if (view === null) continue
+      const row = sequence - view.summary.firstSequence
+      if (view.findUuid(uuid, row, row) === row) return { view, row }
+    }
+    return null
+  }
+
+  /** Directories of the runs; those that are known already are not read again. */
+  #loadRuns(): readonly UuidRun[] {
+    const tables = this.#uuidTables()
+    const numbers = loadRunNumbers(tables)
+    for (const number of this.#runs.keys()) if (!numbers.includes(number)) this.#runs.delete(number)
+    const runs: UuidRun[] = []
+    for (const number of numbers) {
+      const run = this.#runs.get(number) ?? loadRun(tables, number)
+      if (run === null) continue
+      this.#runs.set(number, run)
+      runs.push(run)
+    }
+    return runs
+  }
+
+  #table(name: (typeof EVENTS_TABLES)[number]): Table {
+    return this.#environment.table(name)
+  }
+
+  #distinctIdTables(): { readonly ids: Table; readonly texts: Table } {
+    return { ids: this.#table('distinct_ids'), texts: this.#table('distinct_texts') }
+  }
+
+  #uuidTables(): UuidTables {
+    return { runs: this.#table('uuid_runs'), chunks: this.#table('uuid_chunks') }
+  }
+}
+
+interface FoundRow {
+  readonly view: SegmentView
+  readonly row: number
+}
+
+function cursorOf(event: FoundEvent): { readonly timestampMs: number; readonly id: number } {
+  return { timestampMs: event.timestampMs, id: event.sequence }
+}

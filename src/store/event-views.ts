@@ -1,0 +1,110 @@
+/** Builds what a reader sees of one stored event from the columns of its segment. */
+import type { JsonObject } from '../ingest/types.ts'
+import { personUuid } from '../persons/person-uuid.ts'
+import type { EventView, PersonSummary } from '../query/events.ts'
+import { addOwn, isHistoricalMode, personModeOf } from './segment-builder.ts'
+import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from './segment-format.ts'
+import type { ColumnView, SegmentView } from './segment-view.ts'
+
+/** What views are made with. */
+export interface EventViewsOptions {
+  readonly textOf: (projectId: number, distinctId: number) => string
+  readonly persons: {
+    personOf(projectId: number, distinctId: number): PersonSummary | null
+  }
+  readonly expand: (
+    properties: Readonly<JsonObject>,
+    eventName: string,
+    isPersonless: boolean,
+  ) => Readonly<JsonObject>
+}
+
+/** Makes views of stored events. */
+export class EventViews {
+  readonly #options: EventViewsOptions
+
+  constructor(options: EventViewsOptions) {
+    this.#options = options
+  }
+
+  /** The uuid of the person of a distinct_id: of its owner now, else the deterministic one. */
+  personIdOf(projectId: number, distinctId: number): string {
+    const { persons, textOf } = this.#options
+    return (
+      persons.personOf(projectId, distinctId)?.uuid ??
+      personUuid(projectId, textOf(projectId, distinctId))
+    )
+  }
+
+  /** One event. Decodes the columns that the row has a value in; throws `DamagedRecordError`. */
+  viewOf(view: SegmentView, row: number): EventView {
+    const { projectId, firstSequence } = view.summary
+    const { persons, textOf, expand } = this.#options
+    const number = view.distinctIds[row] ?? 0
+    const distinctId = textOf(projectId, number)
+    const person = persons.personOf(projectId, number)
+    const mode = view.modeOf(row)
+    const personMode = personModeOf(mode)
+    const name = view.nameOf(row)
+    const properties = propertiesOf(view, row, distinctId)
+    return {
+      id: firstSequence + row,
+      uuid: view.uuidOf(row),
+      event: name,
+      distinct_id: distinctId,
+      timestamp: new Date(view.timestamps[row] ?? 0).toISOString(),
+      created_at: new Date(view.arrivals[row] ?? 0).toISOString(),
+      properties: expand(properties, name, personMode !== 'full'),
+      person,
+      person_id: person?.uuid ?? personUuid(projectId, distinctId),
+      person_mode: personMode,
+      elements_chain: elementsOf(view, row),
+      ...(isHistoricalMode(mode) ? { historical_migration: true as const } : {}),
+    }
+  }
+}
+
+function propertiesOf(view: SegmentView, row: number, distinctId: string): JsonObject {
+  const properties: JsonObject = {}
+  for (const entry of view.directory.columns) {
+    if (entry.role !== ROLE_PROPERTY && entry.role !== ROLE_REST) continue
+    const column = view.column(entry)
+    const index = indexOfRow(column.present, row)
+    if (index < 0) continue
+    if (entry.mode === MODE_MIRROR) addOwn(properties, entry.key, distinctId)
+    else if (entry.role === ROLE_PROPERTY) addOwn(properties, entry.key, valueAt(column, index))
+    else {
+      // The column of shared properties holds objects only.
+      for (const [key, value] of Object.entries(valueAt(column, index) as object)) {
+        addOwn(properties, key, value)
+      }
+    }
+  }
+  return properties
+}
+
+function elementsOf(view: SegmentView, row: number): string {
+  const entry = view.special(ROLE_ELEMENTS)
+  if (entry === undefined) return ''
+  const column = view.column(entry)
+  const index = indexOfRow(column.present, row)
+  return index < 0 ? '' : String(valueAt(column, index))
+}
+
+function valueAt(column: ColumnView, index: number): unknown {
+  return column.values[column.ids[index] ?? 0]
+}
+
+/** Where a row is among the rows that have a value, or -1. */
+function indexOfRow(present: Uint16Array, row: number): number {
+  // Columns that every row has are the common case.
+  if (present[row] === row) return row
+  let start = 0
+  let end = present.length
+  while (start < end) {
+    const middle = (start + end) >>> 1
+    if ((present[middle] ?? 0) < row) start = middle + 1
+    else end = middle
+  }
+  return present[start] === row ? start : -1
+}

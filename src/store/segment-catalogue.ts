@@ -1,0 +1,55 @@
+/**
+ * The summaries of a project's segments, kept between reads: only what was committed since the last
+ * read is read, and everything again after a merge. About 3 us a segment.
+ */
+import type { Table } from './environment.ts'
+import { loadCounters } from './event-projects.ts'
+import type { SegmentSummary } from './segment-format.ts'
+import type { DamageListener, SegmentTables } from './segment-view.ts'
+
+/** Projects whose summaries are kept. */
+const PROJECTS_MAX = 32
+
+interface ProjectSummaries {
+  readonly generation: number
+  readonly summaries: SegmentSummary[]
+}
+
+/** Keeps summaries for one reader. */
+export class SegmentCatalogue {
+  readonly #tables: SegmentTables
+  readonly #projects: Table
+  readonly #onDamage: DamageListener | undefined
+  readonly #known = new Map<number, ProjectSummaries>()
+
+  /** `projects`: the table with the counters of projects. `onDamage`: as in `SegmentTables`. */
+  constructor(tables: SegmentTables, projects: Table, onDamage?: DamageListener) {
+    this.#tables = tables
+    this.#projects = projects
+    this.#onDamage = onDamage
+  }
+
+  /** All summaries of a project in order of S, as of the reader's snapshot. */
+  summaries(projectId: number): readonly SegmentSummary[] {
+    const counters = loadCounters(this.#projects, projectId)
+    if (counters === null) return []
+    let known = this.#known.get(projectId)
+    this.#known.delete(projectId)
+    if (known === undefined || known.generation !== counters.generation) {
+      known = { generation: counters.generation, summaries: [] }
+    }
+    const last = known.summaries.at(-1)
+    const covered = last === undefined ? 0 : last.firstSequence + last.rows - 1
+    if (covered < counters.rows) {
+      for (const summary of this.#tables.summaries(projectId, covered + 1, this.#onDamage)) {
+        known.summaries.push(summary)
+      }
+    }
+    this.#known.set(projectId, known)
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= PROJECTS_MAX) break
+      this.#known.delete(oldest)
+    }
+    return known.summaries
+  }
+}
