@@ -22,7 +22,7 @@ import { DataDir } from '../src/store/data-dir.ts'
 import { ProjectStore } from '../src/store/project-store.ts'
 import { type Answer, closeConnections, postJson, send } from './fixtures/exact-client.ts'
 import { mismatches } from './fixtures/matchers.ts'
-import { readEvents, type StoredEvent, untilVisible } from './fixtures/stored-events.ts'
+import { readEvents, type StoredEvent, untilVisible } from './fixtures/event-pages.ts'
 
 interface CaseRequest {
   readonly method: string

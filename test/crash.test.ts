@@ -13,7 +13,7 @@ import {
 } from './fixtures/daemon.ts'
 import { EventLedger, type Random, seededRandom } from './fixtures/event-ledger.ts'
 import { closeConnections, postJson, RawConnection } from './fixtures/exact-client.ts'
-import { readEvents, type StoredEvent, untilVisible } from './fixtures/stored-events.ts'
+import { readEvents, type StoredEvent, untilVisible } from './fixtures/event-pages.ts'
 
 const CLIENTS = 8
 const STOP_MS_MAX = 10_000

@@ -13,6 +13,7 @@ const CONTEXT: EventContext = {
   arrivedAtMs: Date.UTC(2024, 0, 15, 12),
   sentAtMs: null,
   ip: '203.0.113.7',
+  isSentAtInvalid: false,
   isIpAnonymized: false,
   isHistorical: false,
   propertiesBytesMax: 0,

@@ -20,9 +20,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { OperatorError } from '../base/errors.ts'
 import { lockDataDir } from './data-dir-lock.ts'
+import { requireFreeDisk } from './disk-guard.ts'
 import { Environment } from './environment.ts'
 import { inspectLmdbFile, restoreSecondMeta } from './lmdb-file.ts'
 
@@ -38,6 +39,7 @@ const DATA_NAME = 'data.mdb'
 const LMDB_LOCK_NAME = 'lock.mdb'
 /** Where environments are created before they are moved to their place. */
 const NURSERY_PREFIX = '.new-'
+const DRAFT_SUFFIX = '.new'
 
 /** A data directory that this process owns: checked, complete, locked. */
 export class DataDir {
@@ -196,6 +198,7 @@ function checkLmdbLock(file: string): void {
  * place when it is on the disk: a power cut leaves whole environments or none.
  */
 async function createStore(path: string): Promise<void> {
+  await requireFreeDisk(path)
   for (const entry of readdirSync(path)) {
     if (entry.startsWith(NURSERY_PREFIX)) rmSync(join(path, entry), { recursive: true })
   }
@@ -220,11 +223,23 @@ async function createStore(path: string): Promise<void> {
  * Throws what the file system throws.
  */
 export function writeDurably(path: string, content: string): void {
-  const draft = `${path}.new`
+  writeDraft(path, content)
+  publishDraft(path)
+}
+
+/** The first half of `writeDurably`: the content is on the disk, under the name of a draft. */
+export function writeDraft(path: string, content: string): void {
+  const draft = path + DRAFT_SUFFIX
   writeFileSync(draft, content, { mode: 0o600 })
   flush(draft)
+}
+
+/** The second half: the draft takes its name. Does nothing if there is no draft. */
+export function publishDraft(path: string): void {
+  const draft = path + DRAFT_SUFFIX
+  if (!existsSync(draft)) return
   renameSync(draft, path)
-  flush(join(path, '..'))
+  flush(dirname(path))
 }
 
 /** Waits until a file or folder is on the disk. */

@@ -3,14 +3,28 @@
  * of free space nothing more is accepted. The reserve also covers what is already on its way.
  */
 import { statfs } from 'node:fs/promises'
+import { OperatorError } from '../base/errors.ts'
 
 /** What bytes in flight can become on the disk: the log, the segments, and pages beside them. */
 const WRITE_FACTOR = 4
+/** What a command wants to be free before it writes its few pages. */
+const COMMAND_BYTES = 16 * 1024 ** 2
 
 /** Bytes that this process could still write to the file system of a folder. Throws what `statfs` throws. */
 export async function freeDiskBytes(path: string): Promise<number> {
   const { bavail, bsize } = await statfs(path)
   return bavail * bsize
+}
+
+/** Refuses a command that is about to write to a disk that is nearly full. Throws `OperatorError`. */
+export async function requireFreeDisk(path: string): Promise<void> {
+  const freeBytes = await freeDiskBytes(path)
+  if (freeBytes >= COMMAND_BYTES) return
+  const freeMib = Math.floor(freeBytes / 1024 ** 2)
+  throw new OperatorError(
+    `the disk of ${path} is nearly full (${freeMib} MiB free): make room, at least ` +
+      `${COMMAND_BYTES / 1024 ** 2} MiB`,
+  )
 }
 
 /** Knows how much space was free a moment ago. */

@@ -7,6 +7,7 @@
  * After a failed commit this object must not be used again: the process ends and replays the log.
  */
 import { randomInt } from 'node:crypto'
+import { join } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import type { IngestionWarning, NormalisedEvent, PersonMode } from '../ingest/types.ts'
 import { DamagedRecordError, seal, unseal } from './codec.ts'
@@ -375,6 +376,11 @@ function storeNumber(table: Table, name: 'position' | 'seed', number: number): v
   const bytes = Buffer.allocUnsafe(8)
   bytes.writeDoubleLE(number)
   void table.put(key, seal(key, bytes))
+}
+
+/** The folder of the environment in a data directory. */
+export function eventStoreFolder(dataDir: string): string {
+  return join(dataDir, EVENTS_ENVIRONMENT)
 }
 
 /** The position up to which the log of a data directory is processed; 0 for a new one. */

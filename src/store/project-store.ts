@@ -295,11 +295,11 @@ export class ProjectDirectory implements IngestProjectDirectory {
 
   /** Opens the store that is in `dataDir` and reads it. Throws `DamagedRecordError`. */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
+    // Not read-only: LMDB would then refuse to open it for writing elsewhere in the same process.
     this.#environment = new Environment({
       dataDir,
       name: FLAGS_ENVIRONMENT,
       tables: PROJECT_TABLES,
-      isReadOnly: true,
     })
     this.#clock = clock
     this.refreshIfChanged()

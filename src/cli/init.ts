@@ -1,0 +1,28 @@
+/** `tenrec init`: creates and fills a data directory without serving it. */
+import { existsSync } from 'node:fs'
+import { lockOwner } from '../store/data-dir-lock.ts'
+import { initialise } from '../store/first-start.ts'
+import type { Command } from './command.ts'
+import { firstStartMessage } from './first-start-message.ts'
+
+/** `tenrec init`. */
+export const INIT: Command = {
+  name: 'init',
+  sentence: 'Create the data directory with project 1 and its keys, and print them.',
+  operands: [],
+  options: [],
+  settings: ['dataDir', 'host', 'port', 'publicUrl'],
+  async run({ io, settings }) {
+    const resolved = settings()
+    const { dataDir } = resolved
+    const pid = existsSync(dataDir) ? lockOwner(dataDir) : null
+    if (pid !== null) {
+      io.err(`${dataDir} is set up already and in use by the process ${pid}\n`)
+      return 0
+    }
+    const first = await initialise(resolved, io.clock)
+    if (first === null) io.err(`${dataDir} is set up already; nothing was changed\n`)
+    else io.out(firstStartMessage(first))
+    return 0
+  },
+}

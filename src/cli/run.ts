@@ -1,0 +1,98 @@
+/** Runs one command line and turns what was thrown into a message and an exit code. */
+import { OperatorError, UsageError } from '../base/errors.ts'
+import { DamagedRecordError } from '../store/codec.ts'
+import { type Command, type CommandIo, parseArguments, resolveSettings } from './command.ts'
+import { COMMANDS } from './commands.ts'
+import { helpFor, unknownCommand } from './help.ts'
+
+const OK = 0
+const FAILED = 1
+const USAGE = 2
+const DAMAGED = 78
+
+/**
+ * Runs `words` (without node and script) and answers the exit code: 0 fine, 1 failed, 2 usage or
+ * configuration, 3 a check found problems, 78 damaged data.
+ */
+export async function runCommandLine(words: readonly string[], io: CommandIo): Promise<number> {
+  const [first] = words
+  if (first === undefined) {
+    io.err(helpFor(COMMANDS, ''))
+    return USAGE
+  }
+  if (first === '--help' || first === '-h') return runCommandLine(['help'], io)
+  if (first === '--version') return runCommandLine(['version'], io)
+  // Options without a command are those of the daemon.
+  if (first.startsWith('-')) return runCommandLine(['serve', ...words], io)
+  let command: Command | undefined
+  try {
+    command = findCommand(words)
+    return await runCommand(command, words.slice(command.name.split(' ').length), io)
+  } catch (error) {
+    return report(error, command, io)
+  }
+}
+
+function findCommand(words: readonly string[]): Command {
+  const [first = '', second = ''] = words
+  const typed = [`${first} ${second}`, first]
+  const command = COMMANDS.find(({ name }) => typed.includes(name))
+  if (command !== undefined) return command
+  const names = COMMANDS.map(({ name }) => name)
+  const group = names.filter((name) => name.startsWith(`${first} `))
+  if (group.length > 0 && (second === '' || second.startsWith('-'))) {
+    if (second === '--help' || second === '-h') return groupHelp(first)
+    const choices = group.map((name) => name.slice(first.length + 1))
+    throw new UsageError(`'${first}' needs one of ${choices.join(', ')} behind it`)
+  }
+  const isGroup = group.length > 0
+  throw new UsageError(unknownCommand(isGroup ? `${first} ${second}` : first, names))
+}
+
+/** A command that prints the help of a group, whatever follows. */
+function groupHelp(group: string): Command {
+  return {
+    name: group,
+    sentence: '',
+    operands: ['...'],
+    options: [],
+    settings: [],
+    async run({ io }) {
+      io.out(helpFor(COMMANDS, group))
+      return OK
+    },
+  }
+}
+
+async function runCommand(
+  command: Command,
+  words: readonly string[],
+  io: CommandIo,
+): Promise<number> {
+  const parsed = parseArguments(command, words)
+  if (parsed.isHelpWanted) {
+    io.out(helpFor(COMMANDS, command.name))
+    return OK
+  }
+  const { operands, options } = parsed
+  return command.run({ io, operands, options, settings: () => resolveSettings(parsed, io) })
+}
+
+function report(error: unknown, command: Command | undefined, io: CommandIo): number {
+  if (error instanceof UsageError) {
+    const help = command === undefined ? 'tenrec help' : `tenrec help ${command.name}`
+    io.err(`tenrec: ${error.message}\nSee '${help}'.\n`)
+    return USAGE
+  }
+  if (error instanceof OperatorError) {
+    io.err(`tenrec: ${error.message}\n`)
+    return error.exitCode
+  }
+  if (error instanceof DamagedRecordError) {
+    io.err(`tenrec: the store is damaged: ${error.message}\n`)
+    return DAMAGED
+  }
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  io.err(`tenrec: unexpected failure: ${text}\n`)
+  return FAILED
+}

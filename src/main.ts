@@ -1,0 +1,8 @@
+#!/usr/bin/env node
+/** Process entry: hands the arguments to the command line. */
+import './http/header-limit.ts'
+import { createProcessIo, exitWhenWritten } from './cli/process-io.ts'
+import { runCommandLine } from './cli/run.ts'
+
+process.title = 'tenrec'
+exitWhenWritten(await runCommandLine(process.argv.slice(2), createProcessIo()))

@@ -1,0 +1,319 @@
+/**
+ * The documents against the code: what a comment cites exists, tables in docs/COMPATIBILITY.md hold
+ * exactly what the code has, and commands, settings and versions that a document names are real. That
+ * linked files exist is checked in tidy.test.ts; here it is their headings.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import { ERROR_CODES } from '../src/base/errors.ts'
+import {
+  DISTINCT_ID_POINTS_MAX,
+  EVENT_NAME_UNITS_MAX,
+  FUTURE_TIMESTAMP_MS_MAX,
+  HEADER_BYTES_MAX,
+  JSON_DEPTH_MAX,
+  KEY_CHARACTERS_MAX,
+  PAGE_EVENTS_DEFAULT,
+  PAGE_EVENTS_MAX,
+} from '../src/base/limits.ts'
+import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../src/config/settings-table.ts'
+import { CAPTURE_PATHS } from '../src/http/public/capture.ts'
+import { expandProperties } from '../src/ingest/person-properties.ts'
+import { DROP_REASONS, PERSON_MODES, WARNING_TYPES } from '../src/ingest/types.ts'
+import { personUuid } from '../src/persons/person-uuid.ts'
+import { propertyTest } from '../src/query/property-filter.ts'
+import { decodeEventCursor, parseEventFilters } from '../src/wire/event-list.ts'
+
+const MACHINE = { coreCount: 4, isTerminal: false }
+/** Environment variables that are no setting of the daemon. */
+const OTHER_VARIABLES = [CONFIG_VARIABLE, 'TENREC_CHROMIUM']
+
+const DOCUMENTS = ['README.md', 'CHANGELOG.md', ...filesBelow('docs', '.md')]
+const TEXTS = new Map(DOCUMENTS.map((path) => [path, readFileSync(path, 'utf8')]))
+const COMPATIBILITY = textOf('docs/COMPATIBILITY.md')
+
+function filesBelow(folder: string, ending: string): readonly string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith(ending))
+    .map((path) => join(folder, path))
+    .sort()
+}
+
+function textOf(path: string): string {
+  const text = TEXTS.get(path)
+  if (text === undefined) throw new Error(`there is no document ${path}`)
+  return text
+}
+
+/** Titles of all headings, without the fenced blocks in which `#` begins a comment. */
+function headings(text: string): readonly string[] {
+  const prose = text.replace(/^```[^]*?^```/gm, '')
+  return [...prose.matchAll(/^#{1,6} (.+)$/gm)].map(([, title = '']) => title)
+}
+
+/** What a heading is called in links. */
+function anchorOf(title: string): string {
+  const kept = title.toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '')
+  return kept.trim().replaceAll(' ', '-')
+}
+
+/** The text below a heading up to the next one of any level. */
+function section(title: string): string {
+  const lines = COMPATIBILITY.split('\n')
+  const start = lines.findIndex((line) => /^#+ /.test(line) && line.endsWith(` ${title}`))
+  if (start < 0) throw new Error(`docs/COMPATIBILITY.md has no section ${title}`)
+  const rest = lines.slice(start + 1)
+  const end = rest.findIndex((line) => /^#+ /.test(line))
+  return rest.slice(0, end < 0 ? undefined : end).join('\n')
+}
+
+/** The rows of the first table in a section whose first column has that name, as cells. */
+function table(title: string, firstColumn: string): readonly (readonly string[])[] {
+  const blocks = section(title).split(/\n\n+/)
+  const block = blocks.find((text) => text.trimStart().startsWith(`| ${firstColumn} |`))
+  if (block === undefined) throw new Error(`${title} has no table of ${firstColumn}`)
+  return block
+    .trim()
+    .split('\n')
+    .slice(2)
+    .map((line) => line.split('|').slice(1, -1))
+    .map((cells) => cells.map((cell) => cell.trim()))
+}
+
+/** The words between backticks. */
+function codes(text: string): readonly string[] {
+  return [...text.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code)
+}
+
+/** The words between backticks in the first column of a table. */
+function names(title: string, firstColumn: string): readonly string[] {
+  return table(title, firstColumn).flatMap(([first = '']) => codes(first))
+}
+
+interface Citation {
+  readonly file: string
+  readonly document: string
+  readonly title: string
+}
+
+/** `docs/X.md, "A" and "B"` in comments, also when the comment breaks the line in between. */
+function citationsIn(file: string): readonly Citation[] {
+  const flat = readFileSync(file, 'utf8').replace(/\s*\n\s*(?:\*|\/\/)?\s*/g, ' ')
+  const pattern = /docs\/([A-Z]+\.md), ("[^"]+"(?:(?:,| and) "[^"]+")*)/g
+  return [...flat.matchAll(pattern)].flatMap(([, document = '', titles = '']) =>
+    [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => ({
+      file,
+      document: `docs/${document}`,
+      title,
+    })),
+  )
+}
+
+const CITATIONS = [...filesBelow('src', '.ts'), ...filesBelow('bench', '.ts')].flatMap(citationsIn)
+
+t.test('every section that a comment cites exists under that name', async (t) => {
+  const missing = CITATIONS.filter(({ document, title }) => {
+    const text = TEXTS.get(document)
+    return text === undefined || !headings(text).includes(title)
+  })
+  t.strictSame(
+    missing.map(({ file, document, title }) => `${file} cites ${document}, "${title}"`),
+    [],
+  )
+})
+
+t.test('a comment that names the document names a section of it, too', async (t) => {
+  const mentions = filesBelow('src', '.ts').flatMap((file) => {
+    const count = readFileSync(file, 'utf8').split('docs/COMPATIBILITY.md').length - 1
+    const cited = citationsIn(file).filter(({ document }) => document.endsWith('COMPATIBILITY.md'))
+    return count > 0 && cited.length < count ? [`${file}: ${count} mentions`] : []
+  })
+  t.strictSame(mentions, [])
+})
+
+t.test('the documents tell the rules of ingestion in sections that the code cites', async (t) => {
+  const cited = new Set(CITATIONS.map(({ title }) => title))
+  const lines = COMPATIBILITY.split('\n')
+  const start = lines.indexOf('## Reading the payload')
+  const end = lines.indexOf('## Private routes')
+  t.ok(start > 0 && end > start)
+  const titles = headings(lines.slice(start, end).join('\n'))
+  // Two headings only hold others; dead letters have no rule of the protocol.
+  const uncited = titles.filter((title) => !cited.has(title))
+  t.strictSame(uncited, ['Keys of ingestion', 'Events', 'Dead letters'])
+})
+
+t.test('links lead to headings that exist', async (t) => {
+  const offences: string[] = []
+  for (const [path, text] of TEXTS) {
+    for (const [, target = '', anchor = ''] of text.matchAll(/\]\(([^)#\s]*)#([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(target)) continue
+      const file = target === '' ? path : join(dirname(path), target)
+      const linked = existsSync(file) ? readFileSync(file, 'utf8') : ''
+      if (!headings(linked).map(anchorOf).includes(anchor)) {
+        offences.push(`${path} links to ${target}#${anchor}`)
+      }
+    }
+  }
+  t.strictSame(offences, [])
+})
+
+t.test('the table of errors is that of the code, with status and type', async (t) => {
+  const documented = table('Errors', 'Code').map(([code = '', status = '', type = '']) => [
+    codes(code)[0],
+    Number(status),
+    type,
+  ])
+  const known = Object.entries(ERROR_CODES).map(([code, { status, type }]) => [code, status, type])
+  t.strictSame(documented, known)
+})
+
+t.test('the reasons for not storing an event are those of the code', async (t) => {
+  t.strictSame(names('Events that are not stored', 'Reason'), [...DROP_REASONS])
+})
+
+t.test('the warnings are those of the code', async (t) => {
+  t.strictSame([...names('Ingestion warnings', 'Type')].sort(), [...WARNING_TYPES].sort())
+  const types: readonly string[] = WARNING_TYPES
+  const named = table('Events that are not stored', 'Reason').flatMap((row) => codes(row[2] ?? ''))
+  t.strictSame(
+    named.filter((type) => !types.includes(type)),
+    [],
+  )
+})
+
+t.test('the person modes are those of the code', async (t) => {
+  t.strictSame(names('Personless events', '`person_mode`'), [...PERSON_MODES])
+})
+
+t.test('the ingestion paths are those of the code', async (t) => {
+  t.strictSame(names('Ingestion endpoints', 'Path'), Object.keys(CAPTURE_PATHS))
+})
+
+t.test('the limits are those of the code', async (t) => {
+  const bytesOf = (name: 'bodyBytesMax' | 'inFlightBytesMax' | 'backlogBytesMax') =>
+    SETTINGS[name].default(MACHINE)
+  const expected: readonly (readonly [string, number])[] = [
+    ['body on the wire, bytes', bytesOf('bodyBytesMax')],
+    ['decoded body, bytes', bytesOf('bodyBytesMax')],
+    ['all bodies that are being received, bytes', bytesOf('inFlightBytesMax')],
+    ['accepted events that wait to be processed, bytes', bytesOf('backlogBytesMax')],
+    ['free disk space, bytes', SETTINGS.diskReserveBytes.default(MACHINE)],
+    [
+      'properties of an event, bytes of JSON',
+      SETTINGS.eventPropertiesBytesMax.default(MACHINE),
+    ],
+    ['nesting of JSON, containers', JSON_DEPTH_MAX],
+    ['event name, UTF-16 units', EVENT_NAME_UNITS_MAX],
+    ['`distinct_id`, code points', DISTINCT_ID_POINTS_MAX],
+    ['key, characters', KEY_CHARACTERS_MAX],
+    ['timestamp ahead of the server, milliseconds', FUTURE_TIMESTAMP_MS_MAX],
+    ['request line and headers, bytes', HEADER_BYTES_MAX],
+    ['events of a page', PAGE_EVENTS_MAX],
+    ['events of a page when `limit` is absent', PAGE_EVENTS_DEFAULT],
+  ]
+  const documented = table('Limits', 'What')
+    .filter(([, limit]) => limit !== 'none')
+    .map(([what, limit]) => [what, Number(limit)])
+  t.strictSame(documented, expected)
+  const keys: readonly string[] = SETTING_NAMES.map((name) => SETTINGS[name].fileKey)
+  const named = table('Limits', 'What').flatMap((row) =>
+    [...(row[2] ?? '').matchAll(/setting `([^`]+)`/g)].map(([, key = '']) => key),
+  )
+  t.equal(named.length, 6)
+  t.strictSame(
+    named.filter((key) => !keys.includes(key)),
+    [],
+  )
+})
+
+t.test('every documented operator is taken from the wire and can be tested', async (t) => {
+  const operators = names('Property filters', 'Operator')
+  t.equal(new Set(operators).size, 15)
+  for (const operator of operators) {
+    const [filter] = parseEventFilters(JSON.stringify([{ key: 'a', value: '1', operator }]))
+    t.ok(filter && propertyTest(filter), operator)
+  }
+  t.throws(() => parseEventFilters('[{"key":"a","value":"1","operator":"like"}]'))
+})
+
+t.test('the documented automatic person properties are those of the code', async (t) => {
+  const [, list = ''] = /```text\n([^]*?)\n```/.exec(section('Automatic person properties')) ?? []
+  const documented = list.split(/\s+/)
+  t.ok(documented.length > 40)
+  const given = Object.fromEntries(documented.map((name) => [name, name]))
+  const expanded = expandProperties(given, 'e', false)
+  const copied = documented.filter((name) => name !== '$os_name')
+  t.strictSame(Object.keys(Object(expanded['$set'])).sort(), [...copied].sort())
+  t.strictSame(
+    Object.keys(Object(expanded['$set_once'])).sort(),
+    copied.map((name) => `$initial_${name.replace(/^\$/, '')}`).sort(),
+  )
+})
+
+t.test('the examples agree with each other and with the code', async (t) => {
+  const example: unknown = JSON.parse(
+    /```json\n(\{\n {2}"next"[^]*?)\n```/.exec(section('Reading events'))?.[1] ?? '',
+  )
+  const { next, results } = example as {
+    next: string
+    results: readonly { id: number; distinct_id: string; person_id: string; timestamp: string }[]
+  }
+  const [event] = results
+  t.strictSame(decodeEventCursor(new URL(next).searchParams.get('cursor') ?? ''), {
+    timestampMs: Date.parse(event?.timestamp ?? ''),
+    id: event?.id,
+  })
+  t.equal(event?.person_id, personUuid(1, event?.distinct_id ?? ''))
+  t.ok(section('Person uuid').includes(`\`${personUuid(1, 'anon')}\``))
+})
+
+t.test('the tested SDKs are the installed ones', async (t) => {
+  const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    devDependencies: Record<string, string>
+  }
+  const installed = Object.entries(manifest.devDependencies)
+    .filter(([name]) => name.startsWith('posthog-'))
+    .map(([name, version]) => [
+      name.replace(/-\d+$/, ''),
+      version.slice(version.lastIndexOf('@') + 1),
+    ])
+  const documented = table('SDKs tested', 'Package').map(([name = '', version]) => [
+    codes(name)[0],
+    version,
+  ])
+  t.strictSame(documented, installed)
+})
+
+t.test('the npm commands in the documents exist', async (t) => {
+  const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    scripts: Record<string, string>
+    bin: Record<string, string>
+  }
+  const offences: string[] = []
+  for (const [path, text] of TEXTS) {
+    for (const [command, script = ''] of text.matchAll(/npm (?:run )?(start|test|(?<=run )[\w:]+)/g)) {
+      if (!Object.hasOwn(manifest.scripts, script)) offences.push(`${path}: ${command}`)
+    }
+    for (const [command, program = ''] of text.matchAll(/npx ([\w-]+)/g)) {
+      const isOurs = Object.hasOwn(manifest.bin, program)
+      if (!isOurs && !existsSync(join('node_modules/.bin', program))) {
+        offences.push(`${path}: ${command}`)
+      }
+    }
+  }
+  t.strictSame(offences, [])
+  t.match(textOf('README.md'), /^npm start$/m)
+})
+
+t.test('the settings that the documents name exist', async (t) => {
+  const variables = [...SETTING_NAMES.map((name) => SETTINGS[name].variable), ...OTHER_VARIABLES]
+  const offences: string[] = []
+  for (const [path, text] of TEXTS) {
+    for (const [variable] of text.matchAll(/\bTENREC_[A-Z_]+\b/g)) {
+      if (!variables.includes(variable)) offences.push(`${path}: ${variable}`)
+    }
+  }
+  t.strictSame(offences, [])
+})
