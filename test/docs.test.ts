@@ -17,6 +17,7 @@ import {
   PAGE_EVENTS_DEFAULT,
   PAGE_EVENTS_MAX,
 } from '../src/base/limits.ts'
+import { firstStartMessage } from '../src/cli/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../src/config/settings-table.ts'
 import { CAPTURE_PATHS } from '../src/http/public/capture.ts'
 import { expandProperties } from '../src/ingest/person-properties.ts'
@@ -26,8 +27,8 @@ import { propertyTest } from '../src/query/property-filter.ts'
 import { decodeEventCursor, parseEventFilters } from '../src/wire/event-list.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
-/** Environment variables that are no setting of the daemon. */
-const OTHER_VARIABLES = [CONFIG_VARIABLE, 'TENREC_CHROMIUM']
+/** Variables that are no setting; the last one is the misspelling that a quoted message is about. */
+const OTHER_VARIABLES = [CONFIG_VARIABLE, 'TENREC_CHROMIUM', 'TENREC_PROT']
 
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', ...filesBelow('docs', '.md')]
 const TEXTS = new Map(DOCUMENTS.map((path) => [path, readFileSync(path, 'utf8')]))
@@ -48,7 +49,7 @@ function textOf(path: string): string {
 
 /** Titles of all headings, without the fenced blocks in which `#` begins a comment. */
 function headings(text: string): readonly string[] {
-  const prose = text.replace(/^```[^]*?^```/gm, '')
+  const prose = text.replace(/^```.*?^```/gms, '')
   return [...prose.matchAll(/^#{1,6} (.+)$/gm)].map(([, title = '']) => title)
 }
 
@@ -200,10 +201,7 @@ t.test('the limits are those of the code', async (t) => {
     ['all bodies that are being received, bytes', bytesOf('inFlightBytesMax')],
     ['accepted events that wait to be processed, bytes', bytesOf('backlogBytesMax')],
     ['free disk space, bytes', SETTINGS.diskReserveBytes.default(MACHINE)],
-    [
-      'properties of an event, bytes of JSON',
-      SETTINGS.eventPropertiesBytesMax.default(MACHINE),
-    ],
+    ['properties of an event, bytes of JSON', SETTINGS.eventPropertiesBytesMax.default(MACHINE)],
     ['nesting of JSON, containers', JSON_DEPTH_MAX],
     ['event name, UTF-16 units', EVENT_NAME_UNITS_MAX],
     ['`distinct_id`, code points', DISTINCT_ID_POINTS_MAX],
@@ -239,22 +237,22 @@ t.test('every documented operator is taken from the wire and can be tested', asy
 })
 
 t.test('the documented automatic person properties are those of the code', async (t) => {
-  const [, list = ''] = /```text\n([^]*?)\n```/.exec(section('Automatic person properties')) ?? []
+  const [, list = ''] = /```text\n(.*?)\n```/s.exec(section('Automatic person properties')) ?? []
   const documented = list.split(/\s+/)
   t.ok(documented.length > 40)
   const given = Object.fromEntries(documented.map((name) => [name, name]))
   const expanded = expandProperties(given, 'e', false)
   const copied = documented.filter((name) => name !== '$os_name')
-  t.strictSame(Object.keys(Object(expanded['$set'])).sort(), [...copied].sort())
+  t.strictSame(Object.keys(expanded['$set'] ?? {}).sort(), [...copied].sort())
   t.strictSame(
-    Object.keys(Object(expanded['$set_once'])).sort(),
+    Object.keys(expanded['$set_once'] ?? {}).sort(),
     copied.map((name) => `$initial_${name.replace(/^\$/, '')}`).sort(),
   )
 })
 
 t.test('the examples agree with each other and with the code', async (t) => {
   const example: unknown = JSON.parse(
-    /```json\n(\{\n {2}"next"[^]*?)\n```/.exec(section('Reading events'))?.[1] ?? '',
+    /```json\n(\{\n {2}"next".*?)\n```/s.exec(section('Reading events'))?.[1] ?? '',
   )
   const { next, results } = example as {
     next: string
@@ -286,6 +284,17 @@ t.test('the tested SDKs are the installed ones', async (t) => {
   t.strictSame(documented, installed)
 })
 
+t.test('the first page shows what the first start prints', async (t) => {
+  const message = firstStartMessage({
+    baseUrl: 'http://127.0.0.1:8000',
+    projectId: 1,
+    projectKey: 'phc_...',
+    personalKey: 'phx_...',
+    credentialsPath: '/srv/tenrec/data/credentials.json',
+  })
+  t.ok(textOf('README.md').includes(message.trimEnd()), message)
+})
+
 t.test('the npm commands in the documents exist', async (t) => {
   const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
     scripts: Record<string, string>
@@ -293,7 +302,9 @@ t.test('the npm commands in the documents exist', async (t) => {
   }
   const offences: string[] = []
   for (const [path, text] of TEXTS) {
-    for (const [command, script = ''] of text.matchAll(/npm (?:run )?(start|test|(?<=run )[\w:]+)/g)) {
+    for (const [command, script = ''] of text.matchAll(
+      /npm (?:run )?(start|test|(?<=run )[\w:]+)/g,
+    )) {
       if (!Object.hasOwn(manifest.scripts, script)) offences.push(`${path}: ${command}`)
     }
     for (const [command, program = ''] of text.matchAll(/npx ([\w-]+)/g)) {

@@ -241,6 +241,24 @@ t.test('blocks that are processed are removed by the next commit', async (t) => 
   t.strictSame(log.names(), ['c', 'd'])
 })
 
+t.test('drained waits for a removal that is about to begin', async (t) => {
+  let appends = 0
+  const { commits, add } = setUp(async (task) => {
+    appends++
+    await nextTurn()
+    return { last: appends, commitMs: 0, buffers: task.blocks.map(({ buffer }) => buffer) }
+  })
+  add('a')
+  await commits.drained()
+  // What a stop does: the last task of processing reports, then the threads are closed.
+  commits.trim(1)
+  await commits.drained()
+  const before = appends
+  await nextTurn()
+  await nextTurn()
+  t.equal(appends, before, 'no commit begins when the threads may be gone')
+})
+
 t.test('a failed commit answers 503 to all who wait, and to all who come later', async (t) => {
   const log = stalledLog()
   const { commits, answers, failures, counts, add, addBlock } = setUp(log.append)

@@ -234,7 +234,7 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       kind: boolean(),
       default: () => true,
       sentence:
-        'Takes `$ip` from `X-Forwarded-For` of any sender; off: the address of the connection, or the header of a trusted proxy.',
+        'Takes `$ip` from `X-Forwarded-For`, whoever sends it; off: the address of the connection.',
     },
     isGetCaptureEnabled: {
       ...SAME,

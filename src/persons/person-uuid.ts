@@ -10,3 +10,11 @@ const NAMESPACE = '932979b4-65c3-4424-8467-0b66ec27bc22'
 export function personUuid(projectId: number, distinctId: string): string {
   return uuidV5(NAMESPACE, `${projectId}:${distinctId}`)
 }
+
+/**
+ * The uuid of a person whose distinct_id once gave its uuid to another person, now deleted or split. It
+ * comes out the same when the log is replayed and cannot be that of any distinct_id: those hold no NUL.
+ */
+export function laterPersonUuid(projectId: number, distinctId: string, number: number): string {
+  return uuidV5(NAMESPACE, `${projectId}:${distinctId}\u0000${number}`)
+}

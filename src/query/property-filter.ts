@@ -5,6 +5,7 @@
  * Release conditions of feature flags have rules of their own and do not use this file.
  */
 import type { PropertyFilter } from './events.ts'
+import { LinearPattern } from './linear-pattern.ts'
 
 /** A filter as clients write it: `negation` swaps the operator with its opposite. */
 export interface NegatableFilter extends PropertyFilter {
@@ -15,15 +16,12 @@ export interface NegatableFilter extends PropertyFilter {
 export type PropertyTest = (value: unknown) => boolean
 
 /** Characters of a pattern; a longer one matches nothing. */
-const PATTERN_UNITS_MAX = 200
+const PATTERN_UNITS_MAX = 1000
 /** Characters of a text that a pattern is tried on; the rest is not looked at. */
-const PATTERN_TEXT_UNITS_MAX = 1000
-/** Open-ended repetitions of a pattern; more could take too long on a text that does not match. */
-const PATTERN_REPEATS_MAX = 4
+const PATTERN_TEXT_UNITS_MAX = 10_000
 const DAY_MS = 24 * 60 * 60 * 1000
 const LAST_SECOND_MS = DAY_MS - 1000
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i
-const EXACT_REPEAT = /^\{\d+\}/
 const DATE =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 
@@ -172,76 +170,14 @@ function offsetMs(zone: string): number {
   return (zone.startsWith('-') ? -minutes : minutes) * 60_000
 }
 
-/** A pattern that is invalid, or that we refuse, matches nothing, also when negated. */
+/** A pattern that is invalid matches nothing, also when negated. */
 function patternTest(wanted: readonly string[], isMatchWanted: boolean): PropertyTest {
-  const patterns = wanted.map(compilePattern).filter((pattern) => pattern !== null)
+  const patterns = wanted
+    .map((source) => (source.length > PATTERN_UNITS_MAX ? null : LinearPattern.compile(source)))
+    .filter((pattern) => pattern !== null)
   if (patterns.length < wanted.length && !isMatchWanted) return () => false
   return (value) => {
     const text = propertyText(value).slice(0, PATTERN_TEXT_UNITS_MAX)
     return patterns.some((pattern) => pattern.test(text)) === isMatchWanted
   }
-}
-
-/** A regular expression, or null when it is invalid or could take too long. */
-function compilePattern(source: string): RegExp | null {
-  const isCaseless = source.startsWith('(?i)')
-  const pattern = isCaseless ? source.slice(4) : source
-  if (pattern.length > PATTERN_UNITS_MAX || !isSafePattern(pattern)) return null
-  try {
-    return new RegExp(pattern, isCaseless ? 'iu' : 'u')
-  } catch {
-    // The u flag refuses escapes like `\-` that other dialects allow.
-    try {
-      return new RegExp(pattern, isCaseless ? 'i' : '')
-    } catch {
-      return null
-    }
-  }
-}
-
-/**
- * Conservative: refuses back references, look-around, repeated groups that repeat something inside,
- * and many open-ended repetitions. What is left takes polynomial time on a short text.
- */
-function isSafePattern(pattern: string): boolean {
-  /** For each open group: whether something in it repeats or branches. */
-  const groups: boolean[] = []
-  let repeats = 0
-  let closed = false
-  for (let index = 0; index < pattern.length; index++) {
-    const unit = pattern[index] ?? ''
-    const wasClosed = closed
-    closed = false
-    if (unit === '\\') {
-      index++
-      if (/[1-9k]/.test(pattern[index] ?? '')) return false
-    } else if (unit === '[') {
-      index = endOfClass(pattern, index)
-    } else if (unit === '(') {
-      if (pattern[index + 1] === '?' && !/^\?(?::|P?<[A-Za-z_])/.test(pattern.slice(index + 1))) {
-        return false
-      }
-      groups.push(false)
-    } else if (unit === ')') {
-      closed = groups.pop() ?? false
-      if (closed && groups.length > 0) groups[groups.length - 1] = true
-    } else if (unit === '|') {
-      if (groups.length > 0) groups[groups.length - 1] = true
-    } else if (unit === '*' || unit === '+' || unit === '{') {
-      // `{2}` leaves no choice.
-      if (EXACT_REPEAT.test(pattern.slice(index))) continue
-      if (wasClosed) return false
-      repeats++
-      if (groups.length > 0) groups[groups.length - 1] = true
-    }
-  }
-  return repeats <= PATTERN_REPEATS_MAX
-}
-
-function endOfClass(pattern: string, start: number): number {
-  for (let index = start + 1; index < pattern.length; index++) {
-    if (pattern[index] === '\\') index++
-    else if (pattern[index] === ']' && index > start + 1) return index
-  }
-  return pattern.length
 }

@@ -25,7 +25,9 @@ import { OperatorError } from '../base/errors.ts'
 import { lockDataDir } from './data-dir-lock.ts'
 import { requireFreeDisk } from './disk-guard.ts'
 import { Environment } from './environment.ts'
+import { EVENTS_TABLES } from './keys.ts'
 import { inspectLmdbFile, restoreSecondMeta } from './lmdb-file.ts'
+import { PROJECT_TABLES } from './project-records.ts'
 
 /** The format that this program reads and writes. */
 export const FORMAT_VERSION = 1
@@ -33,6 +35,13 @@ export const FORMAT_VERSION = 1
 export const ENVIRONMENT_NAMES = ['log', 'events', 'flags'] as const
 /** One of `ENVIRONMENT_NAMES`. */
 export type EnvironmentName = (typeof ENVIRONMENT_NAMES)[number]
+
+/** Tables that exist from the beginning, so that a command can read a store that was never served. */
+const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
+  log: [],
+  events: EVENTS_TABLES,
+  flags: PROJECT_TABLES,
+}
 
 const FORMAT_NAME = 'format'
 const DATA_NAME = 'data.mdb'
@@ -205,7 +214,7 @@ async function createStore(path: string): Promise<void> {
   const nursery = join(path, `${NURSERY_PREFIX}${process.pid}`)
   for (const name of ENVIRONMENT_NAMES) {
     if (existsSync(join(path, name, DATA_NAME))) continue
-    const environment = new Environment({ dataDir: nursery, name, tables: [] })
+    const environment = new Environment({ dataDir: nursery, name, tables: FIRST_TABLES[name] })
     await environment.close()
     rmSync(join(nursery, name, LMDB_LOCK_NAME), { force: true })
     flush(join(nursery, name, DATA_NAME))

@@ -1,0 +1,39 @@
+/**
+ * The properties of events that are copied to the person without being asked for: the latest value under
+ * its own name, the first one under `$initial_`. Nearly every event carries many of them, so each of
+ * these names has a number (a slot) and persons keep their values in an array.
+ * Source: docs/COMPATIBILITY.md, "Automatic person properties".
+ */
+
+// The first two describe the machine that sends; `isSystemSlot` counts on their place.
+const PROPERTIES: readonly string[] = [
+  ...['$os', '$os_version', '$app_build', '$app_name', '$app_namespace', '$app_version'],
+  ...['$browser', '$browser_version', '$device_type', '$current_url', '$pathname'],
+  ...['$referring_domain', '$referrer', '$screen_height', '$screen_width', '$viewport_height'],
+  ...['$viewport_width', '$raw_user_agent', 'utm_source', 'utm_medium', 'utm_campaign'],
+  ...['utm_content', 'utm_name', 'utm_term', 'gclid', 'gad_source', 'gclsrc', 'dclid', 'gbraid'],
+  ...['wbraid', 'fbclid', 'msclkid', 'twclid', 'li_fat_id', 'mc_cid', 'igshid', 'ttclid'],
+  ...['rdt_cid', 'irclid', '_kx', 'epik', 'qclid', 'sccid'],
+]
+
+/** Name of each slot: even slots hold latest values, the odd one behind it the first value. */
+export const SLOT_NAMES: readonly string[] = PROPERTIES.flatMap((name) => [
+  name,
+  `$initial_${name.startsWith('$') ? name.slice(1) : name}`,
+])
+
+/** Name of a person property → its slot. */
+export const SLOT_OF: ReadonlyMap<string, number> = new Map(
+  SLOT_NAMES.map((name, slot) => [name, slot]),
+)
+
+/** Name of an event property → the slot of its latest value; `$os_name` stands in for `$os`. */
+export const EVENT_SLOT_OF: ReadonlyMap<string, number> = new Map([
+  ...PROPERTIES.map((name, index): [string, number] => [name, index * 2]),
+  ['$os_name', 0],
+])
+
+/** True for the even slots that say nothing about a person when a server sends them. */
+export function isSystemSlot(slot: number): boolean {
+  return slot <= 2
+}

@@ -1,0 +1,100 @@
+/**
+ * What the rules of persons and groups know about a project, and the port through which they read and
+ * change it. Plain data and interfaces; whoever implements the port decides how it is stored.
+ */
+import { PropertyTable } from './property-table.ts'
+
+/** One person, changed in place by the rules. All are made by `personState`, so that they have one shape. */
+export interface PersonState {
+  /** The integer id: from 1, per project, never given twice. */
+  readonly number: number
+  readonly uuid: string
+  createdAtMs: number
+  readonly properties: PropertyTable
+  isIdentified: boolean
+  /** 0 when made; 1 more for each event that changes the person. */
+  version: number
+  /** For the world: changed since it was last stored. The rules neither read nor write it. */
+  isUnsaved: boolean
+}
+
+/** One group, changed in place by the rules. */
+export interface GroupState {
+  /** Index of its type, 0 to 4. */
+  readonly typeIndex: number
+  readonly key: string
+  createdAtMs: number
+  readonly properties: PropertyTable
+  /** For the world: changed since it was last stored. The rules neither read nor write it. */
+  isUnsaved: boolean
+}
+
+/**
+ * The persons and groups of one project as the rules see them. Calls take effect at once: what was
+ * changed is what the next call tells. As long as a person or group is neither stored nor forgotten,
+ * every call gives the same object for it. A call that throws must have changed nothing.
+ */
+export interface PersonWorld {
+  /** The person that a distinct_id belongs to, or null. Asked for every event. */
+  personOf(distinctId: string): PersonState | null
+  /**
+   * Whether a person has or had this uuid, the deterministic one of `distinctId`. Only true for a
+   * distinct_id that was taken from its person by a deletion or a split.
+   */
+  isUuidTaken(uuid: string, distinctId: string): boolean
+  /** The number for a new person. */
+  nextPersonNumber(): number
+  /** Adds a new person with its first distinct_id. */
+  create(person: PersonState, distinctId: string): void
+  /** Links a distinct_id that belongs to nobody. It comes behind the others of the person. */
+  addDistinctId(person: PersonState, distinctId: string): void
+  /** Says that the fields of a person have changed. May come several times for one event. */
+  update(person: PersonState): void
+  /**
+   * Moves all distinct_ids of `from` behind those of `into` and deletes `from`, leaving its uuid taken.
+   * Flag overrides of `from` go to `into` unless that has its own for the flag. `update(into)` follows.
+   */
+  merge(into: PersonState, from: PersonState): void
+  /** Whether an event without a person has used a distinct_id that belonged to nobody. */
+  wasUsedPersonless(distinctId: string): boolean
+  notePersonless(distinctId: string): void
+  /** The group types in order of their index. */
+  groupTypes(): readonly string[]
+  /** Gives the next index to a new group type. */
+  addGroupType(type: string): void
+  group(typeIndex: number, key: string): GroupState | null
+  createGroup(group: GroupState): void
+  /** Says that the fields of a group have changed. */
+  updateGroup(group: GroupState): void
+}
+
+/** What is the same for all events of a request. */
+export interface PersonContext {
+  readonly projectId: number
+  /** Arrival of the request, milliseconds. */
+  readonly arrivedAtMs: number
+  /** Bytes of JSON that the properties of a person or a group may have; 0 switches the limit off. */
+  readonly propertiesBytesMax: number
+}
+
+/** A person as it is stored and made. The one place that fixes the shape of its object. */
+export function personState(
+  number: number,
+  uuid: string,
+  createdAtMs: number,
+  properties: PropertyTable,
+  isIdentified: boolean,
+  version: number,
+): PersonState {
+  return { number, uuid, createdAtMs, properties, isIdentified, version, isUnsaved: false }
+}
+
+/** A group as it is stored and made. */
+export function groupState(
+  typeIndex: number,
+  key: string,
+  createdAtMs: number,
+  properties = new PropertyTable(),
+): GroupState {
+  return { typeIndex, key, createdAtMs, properties, isUnsaved: false }
+}

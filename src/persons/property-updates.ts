@@ -1,0 +1,104 @@
+/**
+ * What `$set`, `$set_once`, `$unset` and the automatic entries of an event do to a table of properties,
+ * and how large that may make it. Source: docs/COMPATIBILITY.md, "Person properties".
+ */
+import type { JsonMembers, PropertyTable } from './property-table.ts'
+
+/** Bytes of JSON that the properties of one person may have unless configured otherwise. */
+export const PERSON_PROPERTIES_BYTES_MAX = 524_288
+
+/** `refused`: the table would have become too large and is as it was. */
+export type UpdateResult = 'unchanged' | 'changed' | 'refused'
+
+/**
+ * An event adds each of its members at most twice (latest and first value); what becomes longer when
+ * it is written again are numbers: `1e20` has 4 bytes, then 21.
+ */
+const GROWTH_FACTOR = 12
+/** Names beginning with `$initial_` are longer than those that they come from. */
+const GROWTH_BYTES = 1024
+
+/**
+ * Applies the updates of a normalised event to `table`, automatic entries included. `eventBytes` are the
+ * bytes of the event's JSON, `bytesMax` the limit for the table's (0: none). A table of something new
+ * has nothing to unset. About 0.7 us for an event with 20 automatic properties, far from the limit.
+ */
+export function updateProperties(
+  table: PropertyTable,
+  event: JsonMembers,
+  eventBytes: number,
+  bytesMax: number,
+  isNew: boolean,
+): UpdateResult {
+  const growth = eventBytes * GROWTH_FACTOR + GROWTH_BYTES
+  if (table.hasRoom(growth, bytesMax)) {
+    if (!applyUpdates(table, event, isNew)) return 'unchanged'
+    table.addBytes(growth)
+    return 'changed'
+  }
+  table.recordChanges()
+  const isChanged = applyUpdates(table, event, isNew)
+  if (!table.finishChanges(bytesMax)) return 'refused'
+  return isChanged ? 'changed' : 'unchanged'
+}
+
+/**
+ * Adds to `stronger` what only `weaker` has. False when that would be more than `bytesMax` bytes of JSON
+ * (0: no limit): `stronger` is then as it was.
+ */
+export function mergeProperties(
+  stronger: PropertyTable,
+  weaker: PropertyTable,
+  bytesMax: number,
+): boolean {
+  const growth = weaker.jsonBytesBound
+  if (stronger.hasRoom(growth, bytesMax)) {
+    stronger.addMissing(weaker)
+    stronger.addBytes(growth)
+    return true
+  }
+  stronger.recordChanges()
+  stronger.addMissing(weaker)
+  return stronger.finishChanges(bytesMax)
+}
+
+/**
+ * "Set, then set once if absent, then unset" is the same as the order of the reference, without a copy
+ * of the table: what is set wins over what is set once anyway.
+ */
+function applyUpdates(table: PropertyTable, event: JsonMembers, isNew: boolean): boolean {
+  const set = membersOf(event['$set'])
+  const setOnce = membersOf(event['$set_once'])
+  const unset = isNew ? undefined : event['$unset']
+  const removed = Array.isArray(unset) ? namesWithin(table, unset) : null
+  let isChanged = false
+  if (set !== undefined) {
+    for (const name in set) {
+      if (Object.hasOwn(set, name) && table.set(name, set[name])) isChanged = true
+    }
+  }
+  if (table.setAutomatic(event, set, setOnce)) isChanged = true
+  if (setOnce !== undefined) {
+    for (const name in setOnce) {
+      if (Object.hasOwn(setOnce, name) && table.setOnce(name, setOnce[name])) isChanged = true
+    }
+  }
+  if (removed !== null) {
+    for (const name of removed) if (table.remove(name)) isChanged = true
+  }
+  return isChanged
+}
+
+/** Only names that were there before the event are unset: one that it sets as new stays. */
+function namesWithin(table: PropertyTable, names: readonly unknown[]): readonly string[] {
+  const within: string[] = []
+  for (const name of names) {
+    if (typeof name === 'string' && table.get(name) !== undefined) within.push(name)
+  }
+  return within
+}
+
+function membersOf(value: unknown): JsonMembers | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  return value as JsonMembers
+}
