@@ -82,9 +82,10 @@ export function identifyGroup(
 function typeIndexOf(type: string, world: PersonWorld): number {
   const types = world.groupTypes()
   const index = types.indexOf(type)
-  if (index !== -1 || types.length >= GROUP_TYPES_MAX) return index
+  const next = types.length
+  if (index !== -1 || next >= GROUP_TYPES_MAX) return index
   world.addGroupType(type)
-  return types.length
+  return next
 }
 
 function keyText(key: unknown): string | null {

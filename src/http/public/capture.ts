@@ -37,7 +37,8 @@ export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
   '/s': 'session_recording',
 }
 
-const ALLOWED_METHODS = 'GET, POST, OPTIONS'
+const ALL_METHODS = 'GET, POST, OPTIONS'
+const NO_GET = 'POST, OPTIONS'
 const ACCEPTED = { status: 1 }
 /** posthog-js pauses recordings for a minute when it reads this: nothing of them is stored. */
 const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
@@ -86,26 +87,17 @@ export class CaptureHandler {
 
   /** Answers one request of a path of CAPTURE_PATHS. `head` is read before this returns. */
   handle(exchange: Exchange, request: HttpRequest, head: RequestHead, kind: CaptureKind): void {
-    switch (exchange.method) {
-      case 'POST':
-        this.#handlePost(exchange, request, head, kind)
-        return
-      case 'OPTIONS':
-        sendJson(exchange, 200, ACCEPTED)
-        return
-      case 'GET':
-        if (this.#options.isGetCaptureEnabled) {
-          this.#take(exchange, this.#draft(exchange, request, head, kind), NO_BODY, false)
-          return
-        }
-        sendMethodNotAllowed(exchange, 'POST, OPTIONS')
-        return
-      default:
-        sendMethodNotAllowed(exchange, ALLOWED_METHODS)
+    const { method } = exchange
+    if (method === 'OPTIONS') {
+      sendJson(exchange, 200, ACCEPTED)
+    } else if (method === 'POST' || (method === 'GET' && this.#options.isGetCaptureEnabled)) {
+      this.#capture(exchange, request, head, kind)
+    } else {
+      sendMethodNotAllowed(exchange, this.#options.isGetCaptureEnabled ? ALL_METHODS : NO_GET)
     }
   }
 
-  #handlePost(
+  #capture(
     exchange: Exchange,
     request: HttpRequest,
     head: RequestHead,
@@ -117,6 +109,10 @@ export class CaptureHandler {
       return
     }
     const draft = this.#draft(exchange, request, head, kind)
+    if (draft.method === 'GET') {
+      this.#take(exchange, draft, NO_BODY, false)
+      return
+    }
     collectBody(exchange, head.contentLength, {
       bytesMax: this.#options.bodyBytesMax,
       budget: this.#options.budget,
