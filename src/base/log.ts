@@ -14,14 +14,17 @@ export type LogFormat = (typeof LOG_FORMATS)[number]
 /** A structured logger: `log.info({ field }, 'message')`. */
 export type Logger = PinoLogger
 
-/** Creates the logger of a process: JSON lines on stdout, or readable lines on a terminal. */
+/**
+ * Creates the logger of a process: JSON lines on stdout, or readable lines on a terminal. A line that
+ * cannot be written (a full disk, a reader of the pipe that left) is lost and nothing else.
+ */
 export function createLogger(options: { level: LogLevel; format: LogFormat }): Logger {
   const base = { level: options.level, base: null }
   if (options.format === 'pretty') {
-    return pino(
-      base,
-      pretty({ colorize: process.stdout.isTTY, sync: true, ignore: 'pid,hostname' }),
-    )
+    const colorize = process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === ''
+    return pino(base, pretty({ colorize, sync: true, ignore: 'pid,hostname' }))
   }
-  return pino(base, pino.destination({ dest: 1, sync: true }))
+  const destination = pino.destination({ dest: 1, sync: true })
+  destination.on('error', () => {})
+  return pino(base, destination)
 }

@@ -3,10 +3,16 @@ import { availableParallelism } from 'node:os'
 import { SYSTEM_CLOCK } from '../base/clock.ts'
 import type { CommandIo } from './command.ts'
 
+/** Interrupts closer together than this are one. */
+const ECHO_MS = 500
+
 /** Standard streams, environment and signals of this process. */
 export function createProcessIo(): CommandIo {
-  // The reader of a pipe may leave early (`tenrec event list | head`): that is no failure.
+  // The reader of a pipe may leave early (`tenrec event list | head`): that is no failure. A daemon goes
+  // on without its output.
+  let isDaemon = false
   process.stdout.on('error', (error: Error) => {
+    if (isDaemon) return
     if ('code' in error && error.code === 'EPIPE') process.exit(0)
     throw error
   })
@@ -16,7 +22,10 @@ export function createProcessIo(): CommandIo {
     environment: process.env,
     machine: { coreCount: availableParallelism(), isTerminal: process.stdout.isTTY === true },
     clock: SYSTEM_CLOCK,
-    onStopSignal: (listener) => onSignals(['SIGINT', 'SIGTERM'], listener),
+    onStopSignal(listener) {
+      isDaemon = true
+      return onSignals(['SIGINT', 'SIGTERM'], withoutEchoes(listener))
+    },
     onHangup: (listener) => onSignals(['SIGHUP'], listener),
     exitNow(how) {
       if (how === 'kill') process.kill(process.pid, 'SIGKILL')
@@ -30,7 +39,26 @@ export function exitWhenWritten(exitCode: number): void {
   process.stdout.write('', () => process.stderr.write('', () => process.exit(exitCode)))
 }
 
-function onSignals(names: readonly NodeJS.Signals[], listener: () => void): () => void {
+/**
+ * One Ctrl-C under `npm start` arrives twice, from the terminal and from npm, and must not count as the
+ * second signal that stops at once.
+ */
+function withoutEchoes(listener: () => void): (name: NodeJS.Signals) => void {
+  let interruptedAtMs = Number.NEGATIVE_INFINITY
+  return (name) => {
+    if (name === 'SIGINT') {
+      const nowMs = performance.now()
+      if (nowMs - interruptedAtMs < ECHO_MS) return
+      interruptedAtMs = nowMs
+    }
+    listener()
+  }
+}
+
+function onSignals(
+  names: readonly NodeJS.Signals[],
+  listener: (name: NodeJS.Signals) => void,
+): () => void {
   for (const name of names) process.on(name, listener)
   return () => {
     for (const name of names) process.off(name, listener)

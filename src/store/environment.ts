@@ -65,7 +65,11 @@ export class Environment {
 
   /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what LMDB throws. */
   write<T>(action: () => T): T {
-    return this.#root.transactionSync(action)
+    const result = this.#root.transactionSync(action)
+    // LMDB would take a promise for an asynchronous transaction and commit nothing.
+    if (result instanceof Promise)
+      throw new TypeError('a write transaction may not be asynchronous')
+    return result
   }
 
   /** Lets reads of this thread see what others have committed since the last read. */

@@ -97,12 +97,7 @@ export class CaptureHandler {
     }
   }
 
-  #capture(
-    exchange: Exchange,
-    request: HttpRequest,
-    head: RequestHead,
-    kind: CaptureKind,
-  ): void {
+  #capture(exchange: Exchange, request: HttpRequest, head: RequestHead, kind: CaptureKind): void {
     const refusal = this.#options.refusal()
     if (refusal !== null) {
       sendError(exchange, refusal, 'drain')
