@@ -1,6 +1,6 @@
 /**
  * Question: what does an event cost from the socket to the segment, all told?
- * Workload: 100 events a request, 4 connections, closed loop; CPU time of the whole daemon from the
+ * Workload: 100 events a request, 32 connections, closed loop; CPU time of the whole daemon from the
  * first request until nothing is left to process.
  * Baseline: (c) `JSON.parse` of the same bodies in a loop in a fresh process.
  * What would change our mind about the segment layout: more than 4 parses' worth.
@@ -19,13 +19,13 @@ export const INGEST_CPU: Bench = {
   name: 'ingest-cpu',
   group: 'ingest',
   question: 'What does an event cost from the socket to the segment, all told?',
-  workload: '100 events a request, 4 connections, closed loop, until all is processed',
+  workload: '100 events a request, 32 connections, closed loop, until all is processed',
   needsDaemon: true,
   run: measure,
 }
 
 const EVENTS_PER_REQUEST = 100
-const CONNECTIONS = 4
+const CONNECTIONS = 32
 
 async function measure(context: BenchContext): Promise<void> {
   const events = context.events(10_000, 200_000)

@@ -43,6 +43,7 @@ export class LogAppender {
       name: NAME,
       tables: [BLOCKS],
       isFlushDeferred: options.isFlushDeferred === true,
+      isMemoryUncleared: true,
     })
     this.#blocks = this.#environment.table(BLOCKS)
     const extent = extentOf(this.#blocks)
@@ -84,9 +85,16 @@ export class LogAppender {
 export class LogReader {
   readonly #environment: Environment
   readonly #blocks: Table
+  #memory: Buffer = Buffer.allocUnsafeSlow(1024 * 1024)
 
   constructor(options: LogOptions) {
-    this.#environment = new Environment({ ...options, name: NAME, tables: [BLOCKS] })
+    this.#environment = new Environment({
+      dataDir: options.dataDir,
+      name: NAME,
+      tables: [BLOCKS],
+      isFlushDeferred: options.isFlushDeferred === true,
+      isMemoryUncleared: true,
+    })
     this.#blocks = this.#environment.table(BLOCKS)
   }
 
@@ -100,9 +108,19 @@ export class LogReader {
     return extentOf(this.#blocks)
   }
 
-  /** The block with that sequence; its bytes lie in the memory map and are valid until `refresh`. */
+  /**
+   * The block with that sequence, valid until the next call. It is copied into memory that is used again:
+   * fresh memory for each block costs ten times the copy.
+   */
   block(sequence: number): Buffer | undefined {
-    return this.#blocks.getBinary(sequenceKey(sequence))
+    const stored = this.#blocks.getBinaryFast(sequenceKey(sequence))
+    if (stored === undefined) return undefined
+    const bytes = stored.length
+    if (bytes > this.#memory.length) this.#memory = Buffer.allocUnsafeSlow(bytes * 2)
+    const block = this.#memory.subarray(0, bytes)
+    // The length that lmdb-js gives is shorter than the memory behind it.
+    block.set(stored.subarray(0, bytes))
+    return block
   }
 
   close(): Promise<void> {
