@@ -122,6 +122,8 @@ class RunningDaemon implements Daemon {
         isFlushDeferred: settings.durability === 'commit',
         decodedBytesMax: settings.bodyBytesMax,
         propertiesBytesMax: settings.eventPropertiesBytesMax,
+        logLevel: settings.logLevel,
+        logFormat: settings.logFormat,
       },
     })
     this.#budget = new BodyBudget({
@@ -158,6 +160,8 @@ class RunningDaemon implements Daemon {
     const { settings, log, serviceManager } = this.#parts
     this.#addRoutes()
     await this.#disk.refresh()
+    // Opens the log before anybody waits for it.
+    await this.#pool.append({ kind: 'append', blocks: [], trimThrough: 0 }, [])
     await this.#server.listen(settings.host, settings.port)
     this.#loop.start()
     this.#lag.start()

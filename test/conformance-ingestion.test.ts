@@ -20,9 +20,9 @@ import { type Daemon, startDaemon } from '../src/daemon.ts'
 import { personUuid } from '../src/persons/person-uuid.ts'
 import { DataDir } from '../src/store/data-dir.ts'
 import { ProjectStore } from '../src/store/project-store.ts'
+import { readEvents, type StoredEvent, untilVisible } from './fixtures/event-pages.ts'
 import { type Answer, closeConnections, postJson, send } from './fixtures/exact-client.ts'
 import { mismatches } from './fixtures/matchers.ts'
-import { readEvents, type StoredEvent, untilVisible } from './fixtures/event-pages.ts'
 
 interface CaseRequest {
   readonly method: string

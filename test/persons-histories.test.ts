@@ -29,7 +29,7 @@ const name = fc.oneof(
   { weight: 1, arbitrary: fc.constant('$groupidentify') },
 )
 const propertyName = fc.constantFrom(
-  ...['x', 'y', '', '__proto__', 'constructor', 'hasOwnProperty', 'é"\n', '$browser', '$os'],
+  ...['x', 'y', '7', '', '__proto__', 'constructor', 'hasOwnProperty', 'é"\n', '$browser', '$os'],
   ...['$initial_browser', '$initial_os', 'utm_source', '$os_version', '$initial_utm_source'],
 )
 const value = fc.oneof(

@@ -179,6 +179,7 @@ export class HttpServer {
         }
       })
     }
+    await new Promise((resolve) => setImmediate(resolve))
     const cutOffCount = this.#requestsInProgress
     this.#app.close()
     return cutOffCount

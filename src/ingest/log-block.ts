@@ -167,6 +167,10 @@ export function readBlock(block: Buffer): readonly LogRecord[] {
     const tableStart = position + RECORD_HEADER_BYTES
     const addressStart = tableStart + eventCount * TABLE_ENTRY_BYTES
     const bodyOffset = addressStart + block.readUInt16LE(position + 40)
+    const bodyBytes = block.readUInt32LE(position + 36)
+    if (bodyOffset + bodyBytes !== position + recordBytes || position + recordBytes > block.length) {
+      throw new RangeError('the lengths in the log block do not fit')
+    }
     records.push({
       projectId: block.readUInt32LE(position + 4),
       flags: block.readUInt32LE(position + 8),

@@ -99,7 +99,7 @@ interface Step {
 /**
  * Applies one event. `eventBytes` are the bytes of its JSON as it was accepted (an upper bound will do).
  * Throws only what the world throws; what it reads of persons is read before any of them is changed.
- * About 1 us for an ordinary event, 4 us more for one that makes a person.
+ * About 1.5 us for an ordinary event, two thirds of parsing it; 4 us more for one that makes a person.
  */
 export function applyEvent(
   event: PersonEvent,
@@ -233,7 +233,7 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   if (!areMerged) warnings.push(sizeWarning(event, target, context))
   if (source.createdAtMs < target.createdAtMs) target.createdAtMs = source.createdAtMs
   const isFitting =
-    updateProperties(target.properties, event.properties, eventBytes, propertiesBytesMax, false) !==
+    updateProperties(target.properties, event.properties, eventBytes, propertiesBytesMax) !==
     'refused'
   if (!isFitting) warnings.push(sizeWarning(event, target, context))
   target.isIdentified = true
@@ -246,7 +246,7 @@ function createPerson(step: Step, seedId: string, isIdentified: boolean): Person
   const properties = new PropertyTable()
   const isFitting =
     event.name === '$groupidentify' ||
-    updateProperties(properties, event.properties, eventBytes, context.propertiesBytesMax, true) !==
+    updateProperties(properties, event.properties, eventBytes, context.propertiesBytesMax) !==
       'refused'
   const number = world.nextPersonNumber()
   let uuid = personUuid(context.projectId, seedId)
@@ -273,7 +273,7 @@ function updatePerson(
   becomesIdentified: boolean,
 ): boolean {
   const bytesMax = context.propertiesBytesMax
-  const result = updateProperties(person.properties, event.properties, eventBytes, bytesMax, false)
+  const result = updateProperties(person.properties, event.properties, eventBytes, bytesMax)
   const isNewlyIdentified = becomesIdentified && !person.isIdentified
   if (result === 'changed' || isNewlyIdentified) {
     if (isNewlyIdentified) person.isIdentified = true

@@ -70,7 +70,7 @@ export function identifyGroup(
   const group = known ?? groupState(typeIndex, key, context.arrivedAtMs)
   const updates = { $set: properties['$group_set'] }
   const { propertiesBytesMax } = context
-  const result = updateProperties(group.properties, updates, eventBytes, propertiesBytesMax, true)
+  const result = updateProperties(group.properties, updates, eventBytes, propertiesBytesMax)
   const isEarlier = timestampMs < group.createdAtMs
   if (isEarlier) group.createdAtMs = timestampMs
   if (known === null) world.createGroup(group)

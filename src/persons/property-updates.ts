@@ -20,24 +20,22 @@ const GROWTH_BYTES = 1024
 
 /**
  * Applies the updates of a normalised event to `table`, automatic entries included. `eventBytes` are the
- * bytes of the event's JSON, `bytesMax` the limit for the table's (0: none). A table of something new
- * has nothing to unset. About 0.7 us for an event with 20 automatic properties, far from the limit.
+ * bytes of the event's JSON, `bytesMax` the limit for the table's (0: none). About 0.7 us for an event with 20 automatic properties, far from the limit.
  */
 export function updateProperties(
   table: PropertyTable,
   event: JsonMembers,
   eventBytes: number,
   bytesMax: number,
-  isNew: boolean,
 ): UpdateResult {
   const growth = eventBytes * GROWTH_FACTOR + GROWTH_BYTES
   if (table.hasRoom(growth, bytesMax)) {
-    if (!applyUpdates(table, event, isNew)) return 'unchanged'
+    if (!applyUpdates(table, event)) return 'unchanged'
     table.addBytes(growth)
     return 'changed'
   }
   table.recordChanges()
-  const isChanged = applyUpdates(table, event, isNew)
+  const isChanged = applyUpdates(table, event)
   if (!table.finishChanges(bytesMax)) return 'refused'
   return isChanged ? 'changed' : 'unchanged'
 }
@@ -66,10 +64,10 @@ export function mergeProperties(
  * "Set, then set once if absent, then unset" is the same as the order of the reference, without a copy
  * of the table: what is set wins over what is set once anyway.
  */
-function applyUpdates(table: PropertyTable, event: JsonMembers, isNew: boolean): boolean {
+function applyUpdates(table: PropertyTable, event: JsonMembers): boolean {
   const set = membersOf(event['$set'])
   const setOnce = membersOf(event['$set_once'])
-  const unset = isNew ? undefined : event['$unset']
+  const unset = event['$unset']
   const removed = Array.isArray(unset) ? namesWithin(table, unset) : null
   let isChanged = false
   if (set !== undefined) {
@@ -89,11 +87,11 @@ function applyUpdates(table: PropertyTable, event: JsonMembers, isNew: boolean):
   return isChanged
 }
 
-/** Only names that were there before the event are unset: one that it sets as new stays. */
-function namesWithin(table: PropertyTable, names: readonly unknown[]): readonly string[] {
-  const within: string[] = []
+/** Only names that were there before the event are unset: one that it sets as new stays, as on a new person. */
+function namesWithin(table: PropertyTable, names: readonly unknown[]): ReadonlySet<string> {
+  const within = new Set<string>()
   for (const name of names) {
-    if (typeof name === 'string' && table.get(name) !== undefined) within.push(name)
+    if (typeof name === 'string' && table.get(name) !== undefined) within.add(name)
   }
   return within
 }

@@ -12,7 +12,7 @@ import { Packr } from 'msgpackr'
 const PACKR = new Packr({ useRecords: false, moreTypes: false, mapsAsObjects: true })
 
 /** Bytes that `seal` adds. */
-export const SEAL_BYTES = 4
+const SEAL_BYTES = 4
 
 /** A stored value whose checksum does not fit: it is refused, never served. */
 export class DamagedRecordError extends Error {

@@ -24,6 +24,9 @@ export class ColumnBuilder {
   isMirror = false
   #lookup = new Map<unknown, number>()
   #objects: Map<string, number> | null = null
+  // Neighbours often agree: comparing is cheaper than hashing a text that was just parsed.
+  #lastValue: unknown = undefined
+  #lastId = 0
 
   constructor(key: string, capacity: number) {
     this.key = key
@@ -45,6 +48,7 @@ export class ColumnBuilder {
     this.count = 0
     this.isPlain = false
     this.isMirror = false
+    this.#lastValue = undefined
     this.#lookup.clear()
     this.#objects = null
   }
@@ -61,15 +65,20 @@ export class ColumnBuilder {
       this.ids[row] = 1
       return
     }
+    if (value === this.#lastValue) {
+      this.ids[row] = this.#lastId
+      return
+    }
     let id = this.#lookup.get(value)
+    const isNew = id === undefined
     if (id === undefined) {
       id = this.values.push(value)
       this.#lookup.set(value, id)
-      this.ids[row] = id
-      if (id === PLAIN_DECISION_VALUES) this.#decide(row)
-      return
     }
     this.ids[row] = id
+    this.#lastValue = value
+    this.#lastId = id
+    if (isNew && id === PLAIN_DECISION_VALUES) this.#decide(row)
   }
 
   /** Gives a row a value that has a position already; not when plain or mirrored. */

@@ -49,6 +49,9 @@ interface ProjectIds {
   /** Given a number since the last commit. */
   added: string[]
   last: number
+  /** The one asked for last, and its number. */
+  lastText: string
+  lastTextId: number
 }
 
 /** Gives numbers to distinct_ids. For the one writing thread. */
@@ -73,8 +76,14 @@ export class DistinctIds {
   idOf(projectId: number, text: string, lastId: () => number): number {
     const ids = this.#project(projectId, lastId)
     this.wasAdded = false
+    // Events of one sender mostly come together.
+    if (text === ids.lastText && ids.lastTextId !== 0) return ids.lastTextId
     const young = ids.young.get(text)
-    if (young !== undefined) return young
+    if (young !== undefined) {
+      ids.lastText = text
+      ids.lastTextId = young
+      return young
+    }
     const known = ids.old.get(text) ?? loadDistinctId(this.#tables, projectId, text)
     if (known !== 0) {
       ids.young.set(text, known)
@@ -138,7 +147,14 @@ export class DistinctIds {
     if (projectId === this.#currentId && this.#current !== null) return this.#current
     let ids = this.#projects.get(projectId)
     if (ids === undefined) {
-      ids = { young: new Map(), old: new Map(), added: [], last: lastId() }
+      ids = {
+        young: new Map(),
+        old: new Map(),
+        added: [],
+        last: lastId(),
+        lastText: '',
+        lastTextId: 0,
+      }
       this.#projects.set(projectId, ids)
     }
     this.#current = ids

@@ -25,11 +25,6 @@ export interface EnvironmentOptions {
   readonly name: string
   readonly tables: readonly string[]
   readonly isReadOnly?: boolean
-  /**
-   * True: pages are not cleared before they are filled, so that the unused end of a page holds whatever
-   * the memory held. For values of many pages, where clearing costs as much as copying.
-   */
-  readonly isMemoryUncleared?: boolean
   /** True: a transaction returns once it is visible, and reaches the disk a moment later. */
   readonly isFlushDeferred?: boolean
 }
@@ -49,7 +44,6 @@ export class Environment {
       maxDbs: TABLES_MAX,
       maxReaders: READERS_MAX,
       overlappingSync: options.isFlushDeferred === true,
-      noMemInit: options.isMemoryUncleared === true,
       readOnly: options.isReadOnly === true,
       cache: false,
       encoding: 'binary',

@@ -43,7 +43,6 @@ export class LogAppender {
       name: NAME,
       tables: [BLOCKS],
       isFlushDeferred: options.isFlushDeferred === true,
-      isMemoryUncleared: true,
     })
     this.#blocks = this.#environment.table(BLOCKS)
     const extent = extentOf(this.#blocks)
@@ -93,7 +92,6 @@ export class LogReader {
       name: NAME,
       tables: [BLOCKS],
       isFlushDeferred: options.isFlushDeferred === true,
-      isMemoryUncleared: true,
     })
     this.#blocks = this.#environment.table(BLOCKS)
   }

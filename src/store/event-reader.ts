@@ -22,6 +22,7 @@ import { EventSearch, type FoundEvent } from './event-search.ts'
 import { readNumber } from './event-store.ts'
 import { EventViews } from './event-views.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from './keys.ts'
+import { SegmentCache } from './segment-cache.ts'
 import { SegmentCatalogue } from './segment-catalogue.ts'
 import { SegmentTables, type SegmentView } from './segment-view.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
@@ -80,6 +81,7 @@ export class EventReader {
   readonly #environment: Environment
   readonly #segments: SegmentTables
   readonly #catalogue: SegmentCatalogue
+  readonly #cache: SegmentCache
   readonly #views: EventViews
   readonly #persons: PersonSource
   readonly #onDamage: ((error: DamagedRecordError) => void) | null
@@ -96,6 +98,7 @@ export class EventReader {
       headers: this.#table('segment_headers'),
       groups: this.#table('segment_groups'),
     })
+    this.#cache = new SegmentCache(this.#segments)
     this.#catalogue = new SegmentCatalogue(
       this.#segments,
       this.#table('projects'),
@@ -116,12 +119,8 @@ export class EventReader {
     this.#environment.refresh()
     const search = this.#search(query)
     const found = search === null ? [] : search.run()
-    const results: EventView[] = []
     const page = found.slice(0, query.limit)
-    for (const event of page) {
-      const view = this.#guarded(() => this.#views.viewOf(event.view, event.row))
-      if (view !== null) results.push(view)
-    }
+    const results = this.#viewsOf(query.projectId, page)
     const last = page.at(-1)
     const hasMore = found.length > query.limit && last !== undefined
     return { results, nextCursor: hasMore ? cursorOf(last) : null }
@@ -177,6 +176,21 @@ export class EventReader {
     return this.#environment.close()
   }
 
+  /** The events of a page; segment by segment, so that few are decoded at a time. */
+  #viewsOf(projectId: number, page: readonly FoundEvent[]): readonly EventView[] {
+    const views = new Map<FoundEvent, EventView>()
+    const bySegment = page.toSorted((a, b) => a.firstSequence - b.firstSequence)
+    for (const event of bySegment) {
+      const view = this.#guarded(() => {
+        const segment = this.#cache.open(projectId, event.firstSequence)
+        if (segment === null) return null
+        return this.#views.viewOf(segment, event.sequence - event.firstSequence)
+      })
+      if (view !== null) views.set(event, view)
+    }
+    return page.flatMap((event) => views.get(event) ?? [])
+  }
+
   /** Null when no event can match. */
   #search(query: EventListQuery): EventSearch | null {
     const { projectId, distinctId, personId } = query
@@ -195,7 +209,7 @@ export class EventReader {
       personPropertiesOf: (id) => this.#persons.personOf(projectId, id)?.properties ?? {},
       textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
       summaries: this.#catalogue.summaries(projectId),
-      open: (firstSequence) => this.#segments.segmentAt(projectId, firstSequence),
+      open: (firstSequence) => this.#cache.open(projectId, firstSequence),
       guarded: (read) => this.#guarded(read),
     })
   }
@@ -217,7 +231,7 @@ export class EventReader {
     const summaries = this.#catalogue.summaries(projectId)
     for (const { firstSequence, rows } of summaries.toReversed()) {
       if (firstSequence + rows - 1 <= indexedRows) return null
-      const view = this.#segments.segmentAt(projectId, firstSequence)
+      const view = this.#cache.open(projectId, firstSequence)
       const row = view?.findUuid(uuid) ?? -1
       if (view !== null && row >= 0) return { view, row }
     }

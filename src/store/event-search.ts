@@ -30,8 +30,8 @@ export interface EventSearchOptions {
 export interface FoundEvent {
   readonly timestampMs: number
   readonly sequence: number
-  readonly view: SegmentView
-  readonly row: number
+  /** The segment that holds it; not the segment itself, which may be large when decoded. */
+  readonly firstSequence: number
 }
 
 interface NamedTest {
@@ -155,7 +155,7 @@ export class EventSearch {
     const { firstSequence } = view.summary
     for (const row of rows) {
       const timestampMs = view.timestamps[row] ?? 0
-      this.#found.push({ timestampMs, sequence: firstSequence + row, view, row })
+      this.#found.push({ timestampMs, sequence: firstSequence + row, firstSequence })
     }
     this.#found.sort((a, b) => b.timestampMs - a.timestampMs || b.sequence - a.sequence)
     this.#found = this.#found.slice(0, this.#limit)

@@ -273,8 +273,8 @@ export class EventStoreWriter {
         this.#projects.set(projectId, project)
       }
       this.#current = project
+      this.#touched.add(project)
     }
-    this.#touched.add(project)
     return project
   }
 

@@ -4,7 +4,7 @@ import { personUuid } from '../persons/person-uuid.ts'
 import type { EventView, PersonSummary } from '../query/events.ts'
 import { addOwn, isHistoricalMode, personModeOf } from './segment-builder.ts'
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from './segment-format.ts'
-import type { ColumnView, SegmentView } from './segment-view.ts'
+import type { SegmentView } from './segment-view.ts'
 
 /** What views are made with. */
 export interface EventViewsOptions {
@@ -68,16 +68,15 @@ function propertiesOf(view: SegmentView, row: number, distinctId: string): JsonO
   const properties: JsonObject = {}
   for (const entry of view.directory.columns) {
     if (entry.role !== ROLE_PROPERTY && entry.role !== ROLE_REST) continue
-    const column = view.column(entry)
-    const index = indexOfRow(column.present, row)
-    if (index < 0) continue
+    const place = view.placeOf(entry, row)
+    if (place < 0) continue
     if (entry.mode === MODE_MIRROR) addOwn(properties, entry.key, distinctId)
-    else if (entry.role === ROLE_PROPERTY) addOwn(properties, entry.key, valueAt(column, index))
-    else {
+    else if (entry.role === ROLE_PROPERTY) {
+      addOwn(properties, entry.key, view.valueAt(entry, place))
+    } else {
       // The column of shared properties holds objects only.
-      for (const [key, value] of Object.entries(valueAt(column, index) as object)) {
-        addOwn(properties, key, value)
-      }
+      const shared = view.valueAt(entry, place) as Readonly<JsonObject>
+      for (const [key, value] of Object.entries(shared)) addOwn(properties, key, value)
     }
   }
   return properties
@@ -85,26 +84,6 @@ function propertiesOf(view: SegmentView, row: number, distinctId: string): JsonO
 
 function elementsOf(view: SegmentView, row: number): string {
   const entry = view.special(ROLE_ELEMENTS)
-  if (entry === undefined) return ''
-  const column = view.column(entry)
-  const index = indexOfRow(column.present, row)
-  return index < 0 ? '' : String(valueAt(column, index))
-}
-
-function valueAt(column: ColumnView, index: number): unknown {
-  return column.values[column.ids[index] ?? 0]
-}
-
-/** Where a row is among the rows that have a value, or -1. */
-function indexOfRow(present: Uint16Array, row: number): number {
-  // Columns that every row has are the common case.
-  if (present[row] === row) return row
-  let start = 0
-  let end = present.length
-  while (start < end) {
-    const middle = (start + end) >>> 1
-    if ((present[middle] ?? 0) < row) start = middle + 1
-    else end = middle
-  }
-  return present[start] === row ? start : -1
+  const place = entry === undefined ? -1 : view.placeOf(entry, row)
+  return entry === undefined || place < 0 ? '' : String(view.valueAt(entry, place))
 }

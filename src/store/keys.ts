@@ -38,9 +38,6 @@ export const EVENTS_TABLES = [
   'dead_letters',
 ] as const
 
-/** The name of a table of the environment. */
-export type EventsTable = (typeof EVENTS_TABLES)[number]
-
 /** The largest S, D, run, line or letter number. */
 export const NUMBER_MAX = 0xffff_ffff
 

@@ -3,6 +3,7 @@ import type { DistinctIds } from './distinct-ids.ts'
 import { emptyCounters, type ProjectCounters } from './event-projects.ts'
 import { SegmentBuilder } from './segment-builder.ts'
 import type { EncodedSegment, SegmentEncoder } from './segment-encoder.ts'
+import { QUALITY_FAST } from './segment-format.ts'
 import type { RowIdentity } from './segment-view.ts'
 
 /** An encoded segment that waits for the commit, and what the check for duplicates needs of it. */
@@ -58,7 +59,7 @@ export class OpenProject {
     const { builder } = this
     const { rows } = builder
     this.#pending.push({
-      segment: encoder.encode(this.projectId, this.rows - rows + 1, builder),
+      segment: encoder.encode(this.projectId, this.rows - rows + 1, builder, QUALITY_FAST),
       uuids: builder.uuids.slice(0, rows * 16),
       distinctIds: builder.distinctIds.slice(0, rows),
       nameIds: builder.names.ids.slice(0, rows),

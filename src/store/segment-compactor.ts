@@ -10,6 +10,7 @@ import { groupKey, pairKey } from './keys.ts'
 import type { OpenProject } from './open-project.ts'
 import { SegmentBuilder } from './segment-builder.ts'
 import type { EncodedSegment, SegmentEncoder } from './segment-encoder.ts'
+import { QUALITY_SMALL } from './segment-format.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 import type { SegmentTables, SegmentView } from './segment-view.ts'
 
@@ -103,7 +104,7 @@ export class SegmentCompactor {
       }
     }
     const first = sources[0]?.summary.firstSequence ?? 0
-    const merged = encoder.encode(project.projectId, first, builder)
+    const merged = encoder.encode(project.projectId, first, builder, QUALITY_SMALL)
     environment.write(() => {
       for (const source of sources) removeSegment(tables, source)
       storeSegment(tables, merged)

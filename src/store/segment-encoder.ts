@@ -77,12 +77,22 @@ export class SegmentEncoder {
   #projectId = 0
   #firstSequence = 0
   #isSplit = true
+  #quality = 0
 
-  /** The records of the builder's rows, the first of which gets `firstSequence`. The builder stays as it is. */
-  encode(projectId: number, firstSequence: number, builder: SegmentBuilder): EncodedSegment {
+  /**
+   * The records of the builder's rows, the first of which gets `firstSequence`; `quality` is that of
+   * compression. The builder's rows stay.
+   */
+  encode(
+    projectId: number,
+    firstSequence: number,
+    builder: SegmentBuilder,
+    quality: number,
+  ): EncodedSegment {
     const { rows } = builder
     if (rows === 0 || rows > SEGMENT_ROWS_MAX) throw new RangeError(`a segment of ${rows} rows`)
     this.#groups = []
+    this.#quality = quality
     this.#projectId = projectId
     this.#firstSequence = firstSequence
     this.#isSplit = rows >= SPLIT_ROWS_MIN
@@ -198,7 +208,10 @@ export class SegmentEncoder {
   #close(area: Area): void {
     if (area.group < 0) return
     const key = groupKey(this.#projectId, this.#firstSequence, area.group)
-    const [head, content] = encodeGroup(area.writer.view(), area.isCompressed)
+    const [head, content] = encodeGroup(
+      area.writer.view(),
+      area.isCompressed ? this.#quality : null,
+    )
     this.#groups[area.group] = { key, value: seal(key, head, content) }
     area.group = -1
     area.writer.clear()

@@ -1,7 +1,8 @@
 /**
  * Merging of small segments. Small commits make small segments, which cost a header each and
- * compress badly. Neighbours below a size are put together as soon as they make a segment of at least
- * that size; sizes grow eightfold, so that an event is rewritten at most once per size.
+ * compress badly. Neighbours below a size are put together when there are enough of them to make a
+ * segment of at least that size; sizes grow sixteenfold, so that an event is rewritten three times at
+ * most, and once when commits hold some hundred events.
  */
 import type { ColumnBuilder } from './column-builder.ts'
 import {
@@ -13,7 +14,9 @@ import {
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from './segment-format.ts'
 import type { ColumnView, SegmentView } from './segment-view.ts'
 
-const TIER_FACTOR = 8
+const TIER_FACTOR = 16
+/** Segments that make a merge worth its work, unless fewer nearly fill one. */
+const SOURCES_MIN = 16
 /** Segments that one merge reads at most, which bounds its time. */
 const SOURCES_MAX = 128
 
@@ -41,32 +44,37 @@ export function planMerge(
   for (let size = TIER_FACTOR; ; size *= TIER_FACTOR) {
     // Half of a full segment is as good as full: it is left alone.
     const below = Math.min(size, rowsTarget / 2)
-    const plan = planTier(segments, below, rowsTarget) ?? null
+    const plan = planTier(segments, below, rowsTarget)
     if (plan !== null) return plan
     if (below === rowsTarget / 2) break
   }
   return planStrays(segments, rowsTarget / 2, rowsMax)
 }
 
-/** The first run of segments below a size that together reach it. */
+/** The first run of segments below a size that is worth a merge. */
 function planTier(
   segments: readonly SegmentSize[],
   below: number,
   rowsTarget: number,
 ): MergePlan | null {
+  const isWorth = (count: number, rows: number): boolean =>
+    count > 1 && rows >= below && (count >= SOURCES_MIN || rows >= rowsTarget * 0.75)
   let start = 0
   let rows = 0
   for (let index = 0; index < segments.length; index++) {
     const next = segments[index]?.rows ?? 0
-    const isFull = rows + next > rowsTarget || index - start >= SOURCES_MAX
-    if (next >= below || isFull) {
-      if (rows >= below && index - start > 1) return { start, end: index }
-      start = next >= below ? index + 1 : index
-      rows = next >= below ? 0 : next
+    if (next >= below) {
+      if (isWorth(index - start, rows)) return { start, end: index }
+      start = index + 1
+      rows = 0
+    } else if (rows + next > rowsTarget || index - start >= SOURCES_MAX) {
+      if (isWorth(index - start, rows)) return { start, end: index }
+      start = index
+      rows = next
     } else rows += next
   }
-  const isWorth = rows >= below && segments.length - start > 1
-  return isWorth ? { start, end: segments.length } : null
+  const end = segments.length
+  return isWorth(end - start, rows) ? { start, end } : null
 }
 
 /** Small segments between full ones will never grow by themselves: their left neighbour takes them. */

@@ -10,7 +10,7 @@
  * Values: JSON text of the array; or the bytes of hexadecimal texts or UUIDs; or numbers: exponent u8,
  * then varints of the zigzag differences of `value * 10^exponent`; exponent 255: float64 each.
  */
-import { type ByteReader, ByteWriter } from './byte-writer.ts'
+import { ByteReader, ByteWriter } from './byte-writer.ts'
 
 /** JSON text of the array of values. */
 export const VALUES_JSON = 0
@@ -22,11 +22,11 @@ export const VALUES_UUID = 2
 export const VALUES_NUMBERS = 3
 
 /** All rows have a value. */
-export const PRESENCE_ALL = 0
+const PRESENCE_ALL = 0
 /** One bit a row. */
-export const PRESENCE_BITMAP = 1
+const PRESENCE_BITMAP = 1
 /** The numbers of the rows that have a value. */
-export const PRESENCE_SPARSE = 2
+const PRESENCE_SPARSE = 2
 
 /** A column is sparse when fewer than one row in this many has a value. */
 const SPARSE_FACTOR = 12
@@ -96,6 +96,40 @@ export function readPresence(
   }
   reader.offset += (rows + 7) >>> 3
   return present
+}
+
+/**
+ * Where a row is among the rows that have a value, or -1, without decoding the whole presence.
+ */
+export function findRow(
+  bytes: Buffer,
+  offset: number,
+  kind: number,
+  count: number,
+  row: number,
+): number {
+  if (kind === PRESENCE_ALL) return row
+  if (kind === PRESENCE_SPARSE) {
+    const reader = new ByteReader(bytes, offset)
+    let next = 0
+    for (let index = 0; index < count; index++) {
+      next += reader.readVarint()
+      if (next >= row) return next === row ? index : -1
+      next++
+    }
+    return -1
+  }
+  const own = bytes[offset + (row >>> 3)] ?? 0
+  if ((own & (1 << (row & 7))) === 0) return -1
+  let index = 0
+  for (let byte = 0; byte < row >>> 3; byte++) index += bitsOf(bytes[offset + byte] ?? 0)
+  return index + bitsOf(own & ((1 << (row & 7)) - 1))
+}
+
+function bitsOf(byte: number): number {
+  const pairs = byte - ((byte >>> 1) & 0x55)
+  const quads = (pairs & 0x33) + ((pairs >>> 2) & 0x33)
+  return (quads + (quads >>> 4)) & 0x0f
 }
 
 /** Bytes that an id takes when there are `valueCount` values. */

@@ -23,7 +23,16 @@ import {
   UUID_HEAD_BYTES,
   UUID_TAIL_BYTES,
 } from './segment-format.ts'
-import { decodeValues, readIds, readNumbers, readPresence } from './segment-values.ts'
+import {
+  decodeValues,
+  findRow,
+  idBytes,
+  readIds,
+  readNumbers,
+  readPresence,
+  VALUES_HEX,
+  VALUES_UUID,
+} from './segment-values.ts'
 
 const HEADERS = 'segment_headers'
 const GROUPS = 'segment_groups'
@@ -132,9 +141,11 @@ export class SegmentView {
   readonly storedBytes: number
   readonly #tables: SegmentTables
   readonly #headerKey: Uint8Array
+  readonly #sealed: Buffer
   readonly #header: Buffer
   readonly #groups = new Map<number, Buffer>()
   readonly #columns = new Map<ColumnEntry, ColumnView>()
+  readonly #values = new Map<ColumnEntry, readonly unknown[]>()
   #directory: Directory | null = null
   #timestamps: Float64Array | null = null
   #arrivals: Float64Array | null = null
@@ -146,11 +157,17 @@ export class SegmentView {
   constructor(tables: SegmentTables, key: Uint8Array, sealed: Buffer) {
     this.#tables = tables
     this.#headerKey = key
+    this.#sealed = sealed
     this.#header = unseal(HEADERS, key, sealed)
     this.summary = this.#guard(() =>
       decodeSummary(numberInKey(key, 0), numberInKey(key, 4), this.#header),
     )
     this.storedBytes = this.summary.groupBytes + sealed.length
+  }
+
+  /** Whether `sealed` is the header of this segment. */
+  hasHeader(sealed: Buffer): boolean {
+    return sealed.equals(this.#sealed)
   }
 
   get directory(): Directory {
@@ -215,6 +232,35 @@ export class SegmentView {
     return view
   }
 
+  /** Where a row is among the rows that have a value in a column, or -1. Decodes no column. */
+  placeOf(entry: ColumnEntry, row: number): number {
+    const { index, presence, count } = entry
+    if (count === this.summary.rows) return row
+    return findRow(this.#group(index[0]), index[1], presence, count, row)
+  }
+
+  /** The value at a place that `placeOf` gave. Not of a mirror. Decodes the values, but no index. */
+  valueAt(entry: ColumnEntry, place: number): unknown {
+    const { mode, index, count, valueCount } = entry
+    const planes = mode === MODE_DICTIONARY ? idBytes(valueCount) : 0
+    let position = mode === MODE_DICTIONARY ? 0 : place
+    if (planes > 0) {
+      // Ids end where the index ends.
+      const content = this.#group(index[0])
+      const low = index[1] + index[2] - planes * count + place
+      position = content[low] ?? 0
+      if (planes === 2) position += (content[low + count] ?? 0) * 256
+    }
+    const { encoding, width, values } = entry
+    const isDigits = encoding === VALUES_HEX || encoding === VALUES_UUID
+    if (!isDigits || this.#values.has(entry)) return this.#valuesOf(entry)[position]
+    // Digits have a fixed width: one value is read without the others.
+    const content = this.#group(values[0])
+    const start = values[1] + (position * width) / 2
+    const reader = new ByteReader(content, start)
+    return decodeValues(reader, content, start + width / 2, 1, encoding, width)[0]
+  }
+
   /** The uuid of a row as text. */
   uuidOf(row: number): string {
     const bytes = new Uint8Array(16)
@@ -277,17 +323,26 @@ export class SegmentView {
     let ids: Uint16Array
     if (mode === MODE_DICTIONARY) ids = readIds(index, reader.offset, count, valueCount)
     else ids = Uint16Array.from({ length: count }, (_, position) => position)
+    return { entry, present, ids, values: this.#valuesOf(entry) }
+  }
+
+  #valuesOf(entry: ColumnEntry): readonly unknown[] {
+    let values = this.#values.get(entry)
+    if (values !== undefined) return values
     const [group, offset, bytes] = entry.values
     const content = this.#group(group)
-    const values = decodeValues(
-      new ByteReader(content, offset),
-      content,
-      offset + bytes,
-      valueCount,
-      entry.encoding,
-      entry.width,
+    values = this.#guard(() =>
+      decodeValues(
+        new ByteReader(content, offset),
+        content,
+        offset + bytes,
+        entry.valueCount,
+        entry.encoding,
+        entry.width,
+      ),
     )
-    return { entry, present, ids, values }
+    this.#values.set(entry, values)
+    return values
   }
 
   #numbers(part: Part): Float64Array {

@@ -188,7 +188,7 @@ function mergeSlice(merge: Merge, limit: number): void {
 }
 
 /** Appends the S of every entry of a run with that fingerprint. Halves are unsigned. */
-export function findInRun(cursor: RunCursor, high: number, low: number, found: number[]): void {
+function findInRun(cursor: RunCursor, high: number, low: number, found: number[]): void {
   let isInside = cursor.seek(high, low)
   while (isInside && cursor.high === high && cursor.low === low) {
     found.push(cursor.sequence)

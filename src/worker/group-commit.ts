@@ -61,6 +61,7 @@ export class GroupCommit {
     this.#commit = () => {
       this.#isScheduled = false
       this.#startCommit()
+      this.#tellIdle()
     }
   }
 
@@ -100,7 +101,9 @@ export class GroupCommit {
 
   /** Resolves when nothing waits any more. */
   drained(): Promise<void> {
-    if (!this.#isCommitting && this.#waiting.length === 0) return Promise.resolve()
+    if (!this.#isCommitting && !this.#isScheduled && this.#waiting.length === 0) {
+      return Promise.resolve()
+    }
     return new Promise((resolve) => this.#idleCallbacks.push(resolve))
   }
 
@@ -155,6 +158,7 @@ export class GroupCommit {
       isAnswered = true
       this.#options.log.error({ requests: targets.length }, 'the log does not answer')
       for (const target of targets) target.acknowledge(notStored())
+      for (const target of this.#waiting.splice(0)) target.acknowledge(notStored())
     }, COMMIT_MS_MAX)
     try {
       const result = await this.#options.pool.append(
@@ -181,9 +185,12 @@ export class GroupCommit {
     } finally {
       clearTimeout(deadline)
     }
-    if (!this.#isCommitting && this.#waiting.length === 0) {
-      for (const callback of this.#idleCallbacks.splice(0)) callback()
-    }
+    this.#tellIdle()
+  }
+
+  #tellIdle(): void {
+    if (this.#isCommitting || this.#isScheduled || this.#waiting.length > 0) return
+    for (const callback of this.#idleCallbacks.splice(0)) callback()
   }
 
   #buffer(): Buffer {

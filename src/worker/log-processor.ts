@@ -40,8 +40,9 @@ export class LogProcessor {
   #position: number
   #fates = new Map<number, Fates>()
 
-  constructor(settings: ThreadSettings) {
-    this.#store = new EventStoreWriter({ dataDir: settings.dataDir })
+  /** `onDamage` is told of stored records that had to be left alone. */
+  constructor(settings: ThreadSettings, onDamage: (error: Error) => void) {
+    this.#store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage })
     this.#log = new LogReader(settings)
     this.#propertiesBytesMax = settings.propertiesBytesMax
     this.#position = this.#store.readPosition()

@@ -21,6 +21,11 @@ import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
 const QUEUE_TASKS_MAX = 256
 /** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
 const PROCESSING_NICENESS = 10
+/**
+ * Memory in which the processing thread makes its short-lived objects. What is gathered for a segment
+ * outlives a collection, so that fewer collections copy less.
+ */
+const PROCESSING_YOUNG_MIB = 192
 const RETRY_AFTER_SECONDS = 2
 
 /** How many threads there are, and what they are told. */
@@ -56,6 +61,7 @@ export class WorkerPool implements EventQueries {
       maxThreads: 1,
       atomics: 'async',
       niceIncrement: PROCESSING_NICENESS,
+      resourceLimits: { maxYoungGenerationSizeMb: PROCESSING_YOUNG_MIB },
     })
     this.#workers = new Piscina({
       ...common,

@@ -3,6 +3,7 @@
  * ArrayBuffers; nothing here holds an event as an object.
  */
 import type { ErrorBody } from '../base/errors.ts'
+import type { LogFormat, LogLevel } from '../base/log.ts'
 import type { CaptureRequest } from '../ingest/accept.ts'
 import type { DropReason } from '../ingest/types.ts'
 import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
@@ -14,6 +15,8 @@ export interface ThreadSettings {
   readonly isFlushDeferred: boolean
   readonly decodedBytesMax: number
   readonly propertiesBytesMax: number
+  readonly logLevel: LogLevel
+  readonly logFormat: LogFormat
 }
 
 /** Memory that holds a finished block in its first `bytes` bytes. */

@@ -5,6 +5,7 @@
 import { workerData } from 'node:worker_threads'
 import { move, transferableSymbol, valueSymbol } from 'piscina'
 import { ServiceError } from '../base/errors.ts'
+import { createLogger } from '../base/log.ts'
 import { acceptCapture } from '../ingest/accept.ts'
 import { LogBlockWriter } from '../ingest/log-block.ts'
 import { Scanner } from '../ingest/scanner/scanner.ts'
@@ -26,6 +27,7 @@ import type {
 
 // pool.ts gives every thread these.
 const settings = workerData as ThreadSettings
+const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
 
 let appender: LogAppender | undefined
 let processor: LogProcessor | undefined
@@ -62,7 +64,7 @@ function dispatch(task: Task): TaskResults[keyof TaskResults] | Promise<undefine
     case 'append':
       return append(task)
     case 'process':
-      processor ??= new LogProcessor(settings)
+      processor ??= new LogProcessor(settings, reportDamage)
       return processor.run(task.budgetMs)
     case 'check':
       return check(task)
@@ -75,6 +77,11 @@ function dispatch(task: Task): TaskResults[keyof TaskResults] | Promise<undefine
     case 'close':
       return close()
   }
+}
+
+/** What is damaged is left out of answers and said in the log: it cannot be mended here. */
+function reportDamage(error: Error): void {
+  log.error({ err: error }, 'a stored record is damaged; restore it from a backup')
 }
 
 function append(task: AppendTask): AppendResult {
@@ -119,7 +126,7 @@ function check(task: CheckTask): CheckResult {
 }
 
 function openReader(): EventReader {
-  reader ??= new EventReader({ dataDir: settings.dataDir })
+  reader ??= new EventReader({ dataDir: settings.dataDir, onDamage: reportDamage })
   return reader
 }
 

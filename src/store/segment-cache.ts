@@ -1,0 +1,34 @@
+/** The segments that a reader used last, with the columns that were decoded: the next page mostly needs them. */
+import { pairKey } from './keys.ts'
+import { type SegmentTables, SegmentView } from './segment-view.ts'
+
+/** A decoded segment takes some megabytes. */
+const VIEWS_MAX = 8
+
+/** Opens segments, or gives those that are open and have not changed. */
+export class SegmentCache {
+  readonly #tables: SegmentTables
+  readonly #views = new Map<string, SegmentView>()
+
+  constructor(tables: SegmentTables) {
+    this.#tables = tables
+  }
+
+  /** The segment that begins at `firstSequence`, or null. Throws `DamagedRecordError`. */
+  open(projectId: number, firstSequence: number): SegmentView | null {
+    const key = pairKey(projectId, firstSequence)
+    const header = this.#tables.headers.get(key)
+    if (header === undefined) return null
+    const name = `${projectId} ${firstSequence}`
+    let view = this.#views.get(name)
+    this.#views.delete(name)
+    // A merge replaces a segment under its key; an equal header means equal groups.
+    if (view?.hasHeader(header) !== true) view = new SegmentView(this.#tables, key, header)
+    this.#views.set(name, view)
+    for (const oldest of this.#views.keys()) {
+      if (this.#views.size <= VIEWS_MAX) break
+      this.#views.delete(oldest)
+    }
+    return view
+  }
+}
