@@ -134,8 +134,9 @@ t.test(
 
 t.test('only changes are told to the world and counted, one for each event', async (t) => {
   const world = new WatchedPersons()
-  send(world, 'a', 'u', { $browser: 'Chrome', $set: { o: { a: [1, 2] } } })
+  send(world, 'a', 'u', { $browser: 'Chrome', $os: [{}], $set: { o: { a: [1, 2] } } })
   send(world, 'b', 'u', { $browser: 'Chrome', $set: { o: { a: [1, 2] } }, $set_once: { o: 1 } })
+  send(world, 'c', 'u', { $os: [{}] })
   send(world, '$exception', 'u', { $browser: 'Safari', $set: { o: 2 }, $unset: ['o'] })
   t.strictSame([world.calls, personOf(world, 'u').version], [[], 0])
   send(world, '$identify', 'u', { $anon_distinct_id: 'v', $set: { o: 1, p: 1 } })
@@ -197,6 +198,18 @@ t.test('a person at the limit may change as long as it does not grow', async (t)
   t.strictSame(send(world, 'e', 'u', { $set: { c: 'z' }, $unset: ['a'] }).warnings, [])
   t.strictSame(send(world, 'e', 'u', { $set: { c: half } }).warnings, [])
   t.equal(personOf(world, 'u').version, 2)
+})
+
+t.test('a person beyond a limit that was lowered may shrink, not grow', async (t) => {
+  const world = new MemoryPersons()
+  send(world, 'e', 'u', { $set: { a: 'x'.repeat(500), b: 'x'.repeat(500) } })
+  const lowered = { ...context(), propertiesBytesMax: 100 }
+  const apply = (properties: JsonObject) =>
+    applyEvent(event('e', 'u', properties), 600, world, lowered).warnings.length
+  t.equal(apply({ $unset: ['a'] }), 0)
+  t.equal(apply({ $set: { c: 1 } }), 1)
+  t.equal(apply({ $set: { b: 'y'.repeat(500) } }), 0)
+  t.equal(personOf(world, 'u').properties.toJson(), `{"b":"${'y'.repeat(500)}"}`)
 })
 
 t.test(
@@ -316,6 +329,7 @@ t.test('values are compared at any depth', async (t) => {
   }
   t.ok(isSameJson(left, right))
   t.notOk(isSameJson(JSON.parse('{"__proto__":1}'), JSON.parse('{"constructor":1}')))
+  t.notOk(isSameJson(JSON.parse('{"__proto__":{}}'), { x: {} }))
   t.notOk(isSameJson([], {}))
   t.notOk(isSameJson(null, {}))
 })

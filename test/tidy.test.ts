@@ -228,8 +228,8 @@ function undocumentedExports(file: SourceFile): readonly string[] {
     if (!ts.canHaveModifiers(statement)) continue
     const modifiers = ts.getModifiers(statement) ?? []
     if (!modifiers.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) continue
-    const comments = (ts.getLeadingCommentRanges(file.text, statement.pos) ?? []).filter(({ pos }) =>
-      file.text.startsWith('/**', pos),
+    const comments = (ts.getLeadingCommentRanges(file.text, statement.pos) ?? []).filter(
+      ({ pos }) => file.text.startsWith('/**', pos),
     )
     // The first comment of a file is about the file.
     const hasDoc = comments.length > (index === 0 ? 1 : 0)

@@ -73,7 +73,7 @@ export function hasScope(scopes: readonly string[], needed: Scope): boolean {
  * What the request's personal key allows. Only the first place that has a key is looked at. Throws 401
  * `not_authenticated` or `authentication_failed`.
  */
-export function authenticate(request: ApiRequest, directory: KeyDirectory): KeyGrant {
+function authenticate(request: ApiRequest, directory: KeyDirectory): KeyGrant {
   const key = findKey(request)
   if (key === null) {
     const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'

@@ -168,7 +168,10 @@ export function readBlock(block: Buffer): readonly LogRecord[] {
     const addressStart = tableStart + eventCount * TABLE_ENTRY_BYTES
     const bodyOffset = addressStart + block.readUInt16LE(position + 40)
     const bodyBytes = block.readUInt32LE(position + 36)
-    if (bodyOffset + bodyBytes !== position + recordBytes || position + recordBytes > block.length) {
+    if (
+      bodyOffset + bodyBytes !== position + recordBytes ||
+      position + recordBytes > block.length
+    ) {
       throw new RangeError('the lengths in the log block do not fit')
     }
     records.push({
