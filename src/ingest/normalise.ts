@@ -56,7 +56,7 @@ export function normaliseEvent(
   const profile = properties['$process_person_profile']
   const isPersonless = profile === false || properties['$cookieless_mode'] === true
   if (profile !== false && profile !== undefined) {
-    delete properties['$process_person_profile']
+    properties['$process_person_profile'] = undefined
     if (profile !== true) {
       const details = { event: name, distinct_id: distinctId }
       warnings = [...warnings, warning('invalid_process_person_profile', details)]
@@ -66,7 +66,7 @@ export function normaliseEvent(
   else if (name === '$groupidentify') removeUpdates(properties)
   setSender(properties, context, time.sentAtMs)
   const chain = takeElements(properties)
-  if (properties['$heatmap_data'] !== undefined) delete properties['$heatmap_data']
+  if (properties['$heatmap_data'] !== undefined) properties['$heatmap_data'] = undefined
   redactToken(properties)
   return {
     kind: 'event',
@@ -121,7 +121,7 @@ function mergeExplicitUpdates(event: JsonObject, properties: JsonObject): void {
   collectNames(inner, names)
   collectNames(top, names)
   if (names.size > 0) properties['$unset'] = [...names]
-  else if (inner !== undefined) delete properties['$unset']
+  else if (inner !== undefined) properties['$unset'] = undefined
 }
 
 /** The top level wins key by key; what is no object is as if it were not there. */
@@ -131,7 +131,7 @@ function mergeObject(top: unknown, properties: JsonObject, field: '$set' | '$set
   if (isJsonObject(inner)) {
     if (isJsonObject(top)) Object.assign(inner, top)
   } else if (isJsonObject(top)) properties[field] = top
-  else if (inner !== undefined) delete properties[field]
+  else if (inner !== undefined) properties[field] = undefined
 }
 
 function collectNames(unset: unknown, names: Set<string>): void {
@@ -144,24 +144,24 @@ function collectNames(unset: unknown, names: Set<string>): void {
 
 function removePersonFields(properties: JsonObject): void {
   removeUpdates(properties)
-  if (properties['$group_0'] !== undefined) delete properties['$group_0']
-  if (properties['$group_1'] !== undefined) delete properties['$group_1']
-  if (properties['$group_2'] !== undefined) delete properties['$group_2']
-  if (properties['$group_3'] !== undefined) delete properties['$group_3']
-  if (properties['$group_4'] !== undefined) delete properties['$group_4']
+  if (properties['$group_0'] !== undefined) properties['$group_0'] = undefined
+  if (properties['$group_1'] !== undefined) properties['$group_1'] = undefined
+  if (properties['$group_2'] !== undefined) properties['$group_2'] = undefined
+  if (properties['$group_3'] !== undefined) properties['$group_3'] = undefined
+  if (properties['$group_4'] !== undefined) properties['$group_4'] = undefined
 }
 
 // `delete` makes an object slower to read for good, so it is used only where a key is there.
 function removeUpdates(properties: JsonObject): void {
-  if (properties['$set'] !== undefined) delete properties['$set']
-  if (properties['$set_once'] !== undefined) delete properties['$set_once']
-  if (properties['$unset'] !== undefined) delete properties['$unset']
+  if (properties['$set'] !== undefined) properties['$set'] = undefined
+  if (properties['$set_once'] !== undefined) properties['$set_once'] = undefined
+  if (properties['$unset'] !== undefined) properties['$unset'] = undefined
 }
 
 function setSender(properties: JsonObject, context: EventContext, sentAtMs: number | null): void {
   const given = properties['$ip']
   if (context.isIpAnonymized) {
-    if (given !== undefined) delete properties['$ip']
+    if (given !== undefined) properties['$ip'] = undefined
   } else if (context.ip !== '' && (given === undefined || isEmptyValue(given))) {
     properties['$ip'] = context.ip
   }
@@ -173,8 +173,8 @@ function takeElements(properties: JsonObject): string {
   const text = properties['$elements_chain']
   const elements = properties['$elements']
   if (text === undefined && elements === undefined) return ''
-  if (text !== undefined) delete properties['$elements_chain']
-  if (elements !== undefined) delete properties['$elements']
+  if (text !== undefined) properties['$elements_chain'] = undefined
+  if (elements !== undefined) properties['$elements'] = undefined
   if (typeof text === 'string' && text !== '') return text
   return Array.isArray(elements) ? elementsChain(elements) : ''
 }

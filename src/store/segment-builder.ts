@@ -92,18 +92,19 @@ export class SegmentBuilder {
     let rest: Record<string, unknown> | null = null
     // Objects from JSON have no inherited enumerable keys, and this loop makes no array of keys.
     for (const key in properties) {
+      const value = properties[key]
+      if (value === undefined) continue
       let column = order[position]
       if (column === undefined || column.key !== key) {
         const found = this.#columnAt(position, key)
         if (found === null) {
           rest ??= {}
-          addOwn(rest, key, properties[key])
+          addOwn(rest, key, value)
           continue
         }
         column = found
       }
       position++
-      const value = properties[key]
       if (column.isMirror) {
         if (value === distinctId) {
           column.putMirror(row)

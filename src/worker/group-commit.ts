@@ -11,10 +11,14 @@ import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../ingest/
 import type { WorkerPool } from './pool.ts'
 import type { AppendResult, BlockBuffer } from './tasks.ts'
 
-/** Memory of one block; a block that outgrows it gets memory of its own. */
+/** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
-/** Buffers kept for reuse. */
+/**
+ * Memory kept for the next blocks, as large as traffic has made it: fresh memory for every commit makes
+ * the garbage collector run.
+ */
 const SPARE_BUFFERS_MAX = 4
+const SPARE_BUFFER_BYTES_MAX = 8 * 1024 * 1024
 /** A commit that takes longer leaves its requests with 503 and unknown outcome. */
 const COMMIT_MS_MAX = 10_000
 const RETRY_AFTER_SECONDS = 5
@@ -198,9 +202,9 @@ export class GroupCommit {
   }
 
   #keep(buffer: ArrayBuffer): void {
-    if (buffer.byteLength === BLOCK_BUFFER_BYTES && this.#spares.length < SPARE_BUFFERS_MAX) {
-      this.#spares.push(Buffer.from(buffer))
-    }
+    const bytes = buffer.byteLength
+    if (bytes < BLOCK_BUFFER_BYTES || bytes > SPARE_BUFFER_BYTES_MAX) return
+    if (this.#spares.length < SPARE_BUFFERS_MAX) this.#spares.push(Buffer.from(buffer))
   }
 }
 
