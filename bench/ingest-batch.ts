@@ -1,6 +1,6 @@
 /**
  * Question: does accepting batches cost less than parsing them once would?
- * Workload: 100 events a request, 16 connections, closed loop, `fsync`; processing runs meanwhile.
+ * Workload: 100 events a request, 64 connections, closed loop, `fsync`; processing runs meanwhile.
  * Baseline: (b) a bare server that runs one `JSON.parse` over the body and stores nothing.
  * What would change our mind about accepting without parsing: a ratio near 1.
  */
@@ -12,13 +12,13 @@ export const INGEST_BATCH: Bench = {
   name: 'ingest-batch',
   group: 'ingest',
   question: 'Does accepting batches cost less than parsing them once would?',
-  workload: '100 events a request, 16 connections, closed loop, fsync, processing runs meanwhile',
+  workload: '100 events a request, 64 connections, closed loop, fsync, processing runs meanwhile',
   needsDaemon: true,
   run: measure,
 }
 
 const EVENTS_PER_REQUEST = 100
-const CONNECTIONS = 16
+const CONNECTIONS = 64
 const SETTLE_MS = 500
 
 async function measure(context: BenchContext): Promise<void> {

@@ -22,6 +22,15 @@ const SPARE_BUFFER_BYTES_MAX = 8 * 1024 * 1024
 /** A commit that takes longer leaves its requests with 503 and unknown outcome. */
 const COMMIT_MS_MAX = 10_000
 const RETRY_AFTER_SECONDS = 5
+/**
+ * After a commit that was shared by this many requests the next one begins no earlier than this after
+ * it. Under load a commit costs the processor as much as dozens of requests, so larger ones leave more
+ * of it for requests; a few clients that wait for each answer are not held up.
+ */
+const SPACED_REQUESTS_MIN = 8
+const SPACING_MS = 1
+/** Bytes that are worth a commit of their own at any time. */
+const SPACED_BYTES_MAX = 256 * 1024
 
 /** Someone who waits for an answer. */
 export interface AcknowledgeTarget {
@@ -128,6 +137,18 @@ export class GroupCommit {
     setImmediate(this.#commit)
   }
 
+  /** `sharedBy`: requests of the commit that has just ended. */
+  #startNextCommit(sharedBy: number): void {
+    const elapsedMs = this.#options.clock.monotonic() - this.#commitStartedAtMs
+    const isSpaced = sharedBy >= SPACED_REQUESTS_MIN && this.#waitingBytes < SPACED_BYTES_MAX
+    if (!isSpaced || elapsedMs >= SPACING_MS) {
+      this.#startCommit()
+    } else if (!this.#isScheduled) {
+      this.#isScheduled = true
+      setTimeout(this.#commit, SPACING_MS - elapsedMs)
+    }
+  }
+
   #startCommit(): void {
     if (this.#isCommitting || this.#isFailed) return
     if (this.#waiting.length === 0 && this.#trimThrough <= this.#trimmed) return
@@ -173,7 +194,7 @@ export class GroupCommit {
       // New requests fill the next commit while these are being answered.
       this.#isCommitting = false
       this.#committingBytes = 0
-      if (this.#waiting.length > 0) this.#startCommit()
+      if (this.#waiting.length > 0) this.#startNextCommit(targets.length)
       if (!isAnswered) for (const target of targets) target.acknowledge(null)
       this.#options.onCommit(result, bytes, eventCount)
     } catch (cause) {

@@ -20,7 +20,7 @@ import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */
 const QUEUE_TASKS_MAX = 256
 /** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
-const PROCESSING_NICENESS = 10
+const PROCESSING_NICENESS = 15
 /**
  * Memory in which the processing thread makes its short-lived objects. What is gathered for a segment
  * outlives a collection, so that fewer collections copy less.
