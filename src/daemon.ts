@@ -6,6 +6,7 @@ import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
 import { ServiceError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import { type Counter, EventLoopLag, ServiceMetrics } from './base/metrics.ts'
+import { openFilesMax } from './base/open-files.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
 import type { Settings } from './config/settings.ts'
@@ -15,7 +16,7 @@ import { healthRoutes } from './http/health.ts'
 import { CAPTURE_PATHS, CaptureHandler } from './http/public/capture.ts'
 import { HttpServer } from './http/server.ts'
 import { TrustedProxies } from './http/url.ts'
-import { DataDir } from './store/data-dir.ts'
+import { DataDir, ENVIRONMENT_NAMES, storeBytes } from './store/data-dir.ts'
 import { DiskGuard } from './store/disk-guard.ts'
 import { ProjectDirectory } from './store/project-store.ts'
 import { GroupCommit } from './worker/group-commit.ts'
@@ -36,6 +37,10 @@ const FAILURE_GRACE_MS = 250
 const RETRY_AFTER_SECONDS = 5
 /** A commit that takes longer than this will not come back: the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
+
+/** Open files that are not for clients: stores, threads, logs, commands' pipes. */
+const RESERVED_FILES = 128
+const CONNECTIONS_MIN = 32
 
 /** What the outside may know of a running daemon. */
 export interface Daemon {
@@ -144,7 +149,13 @@ class RunningDaemon implements Daemon {
       onCommit: (result, bytes, events) => this.#committed(result, bytes, events),
       onFailure: (cause) => this.#fail('the log could not be written', cause),
     })
-    this.#server = new HttpServer({ log, clock, metrics: this.#metrics, budget: this.#budget })
+    this.#server = new HttpServer({
+      log,
+      clock,
+      metrics: this.#metrics,
+      budget: this.#budget,
+      connectionsMax: Math.max(CONNECTIONS_MIN, openFilesMax() - RESERVED_FILES),
+    })
   }
 
   get url(): string {
@@ -296,6 +307,10 @@ class RunningDaemon implements Daemon {
     this.#metrics.ingestQueueDepth.value = this.#loop.backlogEvents
     this.#metrics.ingestOldestUnprocessedSeconds.value = this.#loop.oldestAgeMs / 1000
     this.#metrics.diskFreeBytes.value = this.#disk.freeBytes
+    for (const name of ENVIRONMENT_NAMES) {
+      const bytes = storeBytes(this.#parts.settings.dataDir, name)
+      this.#metrics.storeMapUsedBytes.with(name).value = bytes
+    }
   }
 
   #acceptedCounter(projectId: number): Counter {

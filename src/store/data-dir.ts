@@ -131,6 +131,11 @@ export function requireStore(dataDir: string, name: EnvironmentName): string {
   return path
 }
 
+/** Bytes of the data file of an environment; 0 when it cannot be asked. */
+export function storeBytes(dataDir: string, name: EnvironmentName): number {
+  return statSync(join(dataDir, name, DATA_NAME), { throwIfNoEntry: false })?.size ?? 0
+}
+
 function createFolder(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
