@@ -5,7 +5,7 @@
  * Baseline: the bytes of the request bodies.
  * What would change our mind about columns and compression: more than a fifth of the JSON.
  */
-import { readdirSync, statSync } from 'node:fs'
+import { readdirSync, lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Bench, type BenchContext, expectAllStored, expectOnlyOk, sleep } from './harness.ts'
 import { type LoadReport, openLoop, runLoad } from './load.ts'
@@ -121,7 +121,7 @@ function diskUse(dataDir: string): DiskUse {
 }
 
 function allocatedBytes(path: string): number {
-  const stat = statSync(path)
+  const stat = lstatSync(path)
   const own = stat.blocks * BLOCK_BYTES
   if (!stat.isDirectory()) return own
   return readdirSync(path).reduce((sum, name) => sum + allocatedBytes(join(path, name)), own)

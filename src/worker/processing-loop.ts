@@ -10,9 +10,9 @@ import type { ProcessResult } from './tasks.ts'
 /** How long one task may work before the front hears of its progress. */
 const TASK_BUDGET_MS = 500
 /** Pause before a stretch when the backlog is small: it bounds how late an event becomes visible. */
-const GATHER_MS = 60
+const GATHER_MS = 200
 /** A backlog of that many events is worked on without a pause. */
-const GATHER_EVENTS_MAX = 8192
+const GATHER_EVENTS_MAX = 16_384
 /** Commits that arrive within this time are kept as one entry. */
 const ENTRY_SPAN_MS = 20
 
