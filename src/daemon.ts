@@ -57,6 +57,8 @@ export interface Daemon {
 export interface DaemonOptions {
   readonly clock?: Clock
   readonly log?: Logger
+  /** Called with the port when the daemon listens, before it says that it is ready. */
+  readonly onListening?: (port: number) => void
 }
 
 /**
@@ -73,7 +75,10 @@ export async function startDaemon(
   serviceManager.status('opening the data directory')
   const dataDir = await DataDir.open(settings.dataDir)
   for (const note of dataDir.notes) log.warn(note)
-  const running = new RunningDaemon({ settings, clock, log, serviceManager, dataDir })
+  const { onListening = () => {} } = options
+  const running = new RunningDaemon({
+    ...{ settings, clock, log, serviceManager, dataDir, onListening },
+  })
   try {
     await running.start()
   } catch (error) {
@@ -89,6 +94,7 @@ interface Parts {
   readonly log: Logger
   readonly serviceManager: ServiceManager
   readonly dataDir: DataDir
+  readonly onListening: (port: number) => void
 }
 
 class RunningDaemon implements Daemon {
@@ -173,7 +179,7 @@ class RunningDaemon implements Daemon {
     await this.#disk.refresh()
     // Opens the log before anybody waits for it.
     await this.#pool.append({ kind: 'append', blocks: [], trimThrough: 0 }, [])
-    await this.#server.listen(settings.host, settings.port)
+    this.#parts.onListening(await this.#server.listen(settings.host, settings.port))
     this.#loop.start()
     this.#lag.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#directory.refreshIfChanged())

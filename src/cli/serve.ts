@@ -1,6 +1,6 @@
 /** `tenrec serve`: the daemon, from the first start to the last signal. */
 import { SETTING_NAMES } from '../config/settings-table.ts'
-import { baseUrlOf, correctBaseUrl, type FirstStart, initialise } from '../store/first-start.ts'
+import { baseUrlOf, correctBaseUrl, initialise } from '../store/first-start.ts'
 import type { Command, CommandIo } from './command.ts'
 import { firstStartMessage } from './first-start-message.ts'
 
@@ -14,24 +14,24 @@ export const SERVE: Command = {
   async run({ io, settings }) {
     const resolved = settings()
     const stop = watchSignals(io)
-    const first = await initialise(resolved, io.clock)
+    let first = await initialise(resolved, io.clock)
     // Loaded late, so that no other command loads the HTTP server.
     const { startDaemon } = await import('../daemon.ts')
-    const daemon = await startDaemon(resolved).catch((error: unknown) => {
+    const daemon = await startDaemon(resolved, {
+      onListening(port) {
+        if (first !== null) first = correctBaseUrl(first, baseUrlOf(resolved, port))
+      },
+    }).catch((error: unknown) => {
       if (first !== null) io.err(`the keys are in ${first.credentialsPath}\n`)
       throw error
     })
-    if (first !== null) announce(io, first, baseUrlOf(resolved, daemon.port))
+    if (first !== null) io.out(firstStartMessage(first))
     const failure = await Promise.race([stop.requested.then(() => null), daemon.failed])
     if (failure !== null) return fail(io, failure)
     await daemon.stop()
     stop.forget()
     return 0
   },
-}
-
-function announce(io: CommandIo, first: FirstStart, baseUrl: string): void {
-  io.out(firstStartMessage(correctBaseUrl(first, baseUrl)))
 }
 
 /**
