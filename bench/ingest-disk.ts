@@ -5,7 +5,7 @@
  * Baseline: the bytes of the request bodies.
  * What would change our mind about columns and compression: more than a fifth of the JSON.
  */
-import { readdirSync, lstatSync } from 'node:fs'
+import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Bench, type BenchContext, expectAllStored, expectOnlyOk, sleep } from './harness.ts'
 import { type LoadReport, openLoop, runLoad } from './load.ts'

@@ -11,6 +11,7 @@ import { createServiceManager, type ServiceManager } from './base/service-manage
 import { VERSION } from './base/version.ts'
 import type { Settings } from './config/settings.ts'
 import { eventRoutes } from './http/api/events.ts'
+import { personApiRoutes } from './http/api/person-api.ts'
 import { BodyBudget } from './http/body.ts'
 import { healthRoutes } from './http/health.ts'
 import { CAPTURE_PATHS, CaptureHandler } from './http/public/capture.ts'
@@ -20,6 +21,7 @@ import { DataDir, ENVIRONMENT_NAMES, storeBytes } from './store/data-dir.ts'
 import { DiskGuard } from './store/disk-guard.ts'
 import { ProjectDirectory } from './store/project-store.ts'
 import { GroupCommit } from './worker/group-commit.ts'
+import { LoggedPersonCommands } from './worker/person-commands.ts'
 import { WorkerPool } from './worker/pool.ts'
 import { ProcessingLoop } from './worker/processing-loop.ts'
 import type { AppendResult, ProcessResult } from './worker/tasks.ts'
@@ -108,6 +110,7 @@ class RunningDaemon implements Daemon {
   readonly #budget: BodyBudget
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
+  readonly #commands: LoggedPersonCommands
   readonly #server: HttpServer
   readonly #timers: NodeJS.Timeout[] = []
   readonly #accepted = new Map<number, Counter>()
@@ -154,6 +157,12 @@ class RunningDaemon implements Daemon {
       log,
       onCommit: (result, bytes, events) => this.#committed(result, bytes, events),
       onFailure: (cause) => this.#fail('the log could not be written', cause),
+    })
+    this.#commands = new LoggedPersonCommands({
+      groupCommit: this.#groupCommit,
+      clock,
+      refusal: () => this.#refusal(),
+      onLogged: () => this.#loop.hurry(),
     })
     this.#server = new HttpServer({
       log,
@@ -249,6 +258,14 @@ class RunningDaemon implements Daemon {
         publicUrl: settings.publicUrl,
         trustedProxies: new TrustedProxies(settings.trustedProxies),
       }),
+      ...personApiRoutes({
+        directory: this.#directory,
+        queries: this.#pool,
+        commands: this.#commands,
+        clock,
+        publicUrl: settings.publicUrl,
+        trustedProxies: new TrustedProxies(settings.trustedProxies),
+      }),
     ])
   }
 
@@ -307,6 +324,7 @@ class RunningDaemon implements Daemon {
       this.#metrics.storeCommitSeconds.with('events').observe(result.commitMs / 1000)
     }
     this.#groupCommit.trim(result.processed)
+    this.#commands.processed(result.commands)
   }
 
   #collect(): void {
@@ -341,6 +359,7 @@ class RunningDaemon implements Daemon {
     if (this.#failure !== undefined) return
     this.#failure = cause ?? message
     this.#parts.log.fatal({ err: cause }, message)
+    this.#commands.fail()
     this.#parts.serviceManager.status(`failed: ${message}`)
     setTimeout(() => this.#reportFailure(this.#failure), FAILURE_GRACE_MS)
   }

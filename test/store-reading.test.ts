@@ -4,7 +4,7 @@ import t from 'tap'
 import type { EventCursor, EventListQuery, EventView } from '../src/query/events.ts'
 import type { DamagedRecordError } from '../src/store/codec.ts'
 import type { EventReader } from '../src/store/event-reader.ts'
-import { eventStoreFolder } from '../src/store/event-store.ts'
+import { eventStoreFolder } from '../src/store/event-state.ts'
 import {
   type EventSketch,
   eventInput,

@@ -19,7 +19,8 @@ const TAIL_EVENTS_DEFAULT = 10
 /** Events that each poll of `tail` looks at, at first. */
 const POLL_EVENTS = 100
 
-const PROJECT_OPTION: OptionDefinition = {
+/** The option of commands about one project. */
+export const PROJECT_OPTION: OptionDefinition = {
   name: 'project',
   placeholder: 'ID',
   sentence: 'The project; without it project 1.',
@@ -152,11 +153,11 @@ function readFilters(input: CommandInput): Filters {
   }
 }
 
-/** Opens the events for one command. `action` answers the exit code, or nothing for 0. */
-async function withEvents(
+/** Opens the events for one command, beside a running daemon or without one. */
+export async function withEvents<T>(
   input: CommandInput,
-  action: (reader: EventReader) => number | Promise<number>,
-): Promise<number> {
+  action: (reader: EventReader) => T | Promise<T>,
+): Promise<T> {
   const dataDir = requireStore(input.settings().dataDir, 'events')
   const reader = new EventReader({
     dataDir,
@@ -208,6 +209,7 @@ function line(event: EventView): string {
   return `${printable(`${timestamp}  ${uuid}  ${name}  ${distinctId}`)}\n`
 }
 
-function printableJson(event: EventView): string {
+/** Indented JSON that no terminal obeys. */
+export function printableJson(event: unknown): string {
   return JSON.stringify(event, null, 2).split('\n').map(printable).join('\n')
 }

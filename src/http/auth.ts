@@ -16,6 +16,8 @@ export interface KeyGrant {
   /** Such as `event:read`; `*` stands for all, and `x:write` includes `x:read`. */
   readonly scopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
+  /** Whose key it is. */
+  readonly userId?: number
 }
 
 /**
@@ -44,7 +46,16 @@ const CURRENT_PROJECT_ID = 1
  * `not_found` for a project that does not exist.
  */
 export function authorise(request: ApiRequest, directory: KeyDirectory, scope: Scope): Project {
-  const grant = authenticate(request, directory)
+  return authoriseAs(authenticate(request, directory), request, directory, scope)
+}
+
+/** The same for a key that `authenticate` has answered already. */
+export function authoriseAs(
+  grant: KeyGrant,
+  request: ApiRequest,
+  directory: KeyDirectory,
+  scope: Scope,
+): Project {
   const token = request.query.get('token')
   const tokenProject = token === null ? null : projectOfToken(token, directory)
   if (!hasScope(grant.scopes, scope)) {
@@ -73,7 +84,7 @@ export function hasScope(scopes: readonly string[], needed: Scope): boolean {
  * What the request's personal key allows. Only the first place that has a key is looked at. Throws 401
  * `not_authenticated` or `authentication_failed`.
  */
-function authenticate(request: ApiRequest, directory: KeyDirectory): KeyGrant {
+export function authenticate(request: ApiRequest, directory: KeyDirectory): KeyGrant {
   const key = findKey(request)
   if (key === null) {
     const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'

@@ -22,6 +22,7 @@ export type Closing =
 const STATUS_LINES = new Map<number, string>([
   [200, '200 OK'],
   [201, '201 Created'],
+  [202, '202 Accepted'],
   [204, '204 No Content'],
   [304, '304 Not Modified'],
   [400, '400 Bad Request'],

@@ -16,6 +16,8 @@ export interface Route {
   /** With a trailing slash, which requests may leave out; `:name` stands for one segment. */
   readonly path: string
   readonly handler: ApiHandler
+  /** The handler only tells what to do instead: the header Allow does not name the method. */
+  readonly isRefusal?: true
 }
 
 /** Answers a request. Thrown `ServiceError`s become their bodies, anything else 500. */
@@ -37,7 +39,8 @@ export interface PathRoutes {
 /** Gathers a table of routes by path. Two handlers for one method and path are a programming error. */
 export function groupByPath(routes: readonly Route[]): readonly PathRoutes[] {
   const byPath = new Map<string, Map<string, ApiHandler>>()
-  for (const { method, path, handler } of routes) {
+  const refused = new Set<string>()
+  for (const { method, path, handler, isRefusal } of routes) {
     if (!path.startsWith('/') || !path.endsWith('/')) {
       throw new TypeError(`the route ${path} lacks a slash at its start or end`)
     }
@@ -45,11 +48,12 @@ export function groupByPath(routes: readonly Route[]): readonly PathRoutes[] {
     if (handlers.has(method)) throw new TypeError(`the route ${method} ${path} exists twice`)
     handlers.set(method, handler)
     byPath.set(path, handlers)
+    if (isRefusal === true) refused.add(`${method} ${path}`)
   }
   return [...byPath].map(([path, handlers]) => ({
     path,
     handlers,
-    allow: [...handlers.keys()].join(', '),
+    allow: [...handlers.keys()].filter((method) => !refused.has(`${method} ${path}`)).join(', '),
   }))
 }
 

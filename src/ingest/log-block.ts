@@ -13,6 +13,9 @@
  *           | table, 24 bytes an event: offset u32, length u32 (top bit: the uuid is the client's), uuid
  *           | address (ASCII) | body (UTF-8 JSON)
  *
+ * A record with flag 8 holds a command: something that a person asked for and that takes its place among
+ * the events.
+ *
  * Offsets in the table count from where the body began in the request; subtract `body start`.
  */
 import { crc32 } from 'node:zlib'
@@ -31,6 +34,9 @@ export const RECORD_HISTORICAL = 1
 export const RECORD_INVALID_SENT_AT = 2
 /** The project stores no addresses. */
 export const RECORD_IP_ANONYMIZED = 4
+
+/** The record holds one command instead of events: its only "event" is the JSON of it, with a uuid. */
+export const RECORD_COMMAND = 8
 
 /** What a record says about its request. */
 export interface RecordHeader {

@@ -17,6 +17,8 @@ const EMPTY_JSON_BYTES = 2
 const EXACT_PART = 1 / 8
 const SLOT_PREFIXES: readonly string[] = SLOT_NAMES.map((name) => `${JSON.stringify(name)}:`)
 
+const CHANGE_WORDS = 3
+
 interface Change {
   readonly name: string
   /** Undefined: the name was new. */
@@ -33,6 +35,10 @@ export class PropertyTable {
   #bytes = EMPTY_JSON_BYTES
   #isExact = true
   #changes: Change[] | null = null
+  /** Slots written since `forgetChanges`, 31 bits a word. */
+  readonly #changedSlots: number[] = [0, 0, 0]
+  #changedOthers: Set<string> | null = null
+  #hasRemoved = false
 
   /**
    * The table whose JSON object is `members`. `jsonBytes` are the bytes of its compact JSON, as `toJson`
@@ -45,6 +51,7 @@ export class PropertyTable {
     }
     if (jsonBytes === undefined) table.#measure()
     else table.setJsonBytes(jsonBytes)
+    table.forgetChanges()
     return table
   }
 
@@ -106,6 +113,7 @@ export class PropertyTable {
         if (before !== value && (typeof value !== 'object' || !isSameJson(before, value))) {
           if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', before, value)
           slots[slot] = value
+          this.#noteSlot(slot)
           isChanged = true
         }
       }
@@ -113,6 +121,7 @@ export class PropertyTable {
       if (setOnce === undefined || setOnce[SLOT_NAMES[slot + 1] ?? ''] === undefined) {
         if (this.#changes !== null) this.#record(SLOT_NAMES[slot + 1] ?? '', undefined, value)
         slots[slot + 1] = value
+        this.#noteSlot(slot + 1)
         isChanged = true
       }
     }
@@ -160,6 +169,46 @@ export class PropertyTable {
       text += `,${JSON.stringify(name)}:${JSON.stringify(value)}`
     }
     return `{${text.slice(1)}}`
+  }
+
+  /**
+   * The compact JSON of what was written since `forgetChanges`; null when something was removed, or when
+   * a name does not fit into plain objects.
+   */
+  changesJson(): string | null {
+    if (this.#hasRemoved) return null
+    let text = ''
+    const slots = this.#slots
+    if (slots !== null) {
+      for (let word = 0; word < CHANGE_WORDS; word++) {
+        let bits = this.#changedSlots[word] ?? 0
+        while (bits !== 0) {
+          const slot = word * 31 + 31 - Math.clz32(bits & -bits)
+          bits &= bits - 1
+          text += `,${SLOT_PREFIXES[slot]}${JSON.stringify(slots[slot])}`
+        }
+      }
+    }
+    const others = this.#changedOthers
+    if (others !== null) {
+      if (others.has('__proto__')) return null
+      for (const name of others) {
+        text += `,${JSON.stringify(name)}:${JSON.stringify(this.#others.get(name))}`
+      }
+    }
+    return `{${text.slice(1)}}`
+  }
+
+  /** From here on changes are those that follow. */
+  forgetChanges(): void {
+    this.#changedSlots.fill(0)
+    this.#changedOthers = null
+    this.#hasRemoved = false
+  }
+
+  /** Takes names for changed, as after a call that wrote them. */
+  noteChanges(names: Iterable<string>): void {
+    for (const name of names) this.#noteChange(name, SLOT_OF.get(name))
   }
 
   /** At least the bytes that the table's JSON has. */
@@ -224,12 +273,26 @@ export class PropertyTable {
     this.#changes?.push({ name, before, after })
   }
 
+  #noteSlot(slot: number): void {
+    const word = Math.floor(slot / 31)
+    this.#changedSlots[word] = (this.#changedSlots[word] ?? 0) | (1 << (slot % 31))
+  }
+
+  #noteChange(name: string, slot: number | undefined): void {
+    if (slot === undefined) {
+      this.#changedOthers ??= new Set()
+      this.#changedOthers.add(name)
+    } else this.#noteSlot(slot)
+  }
+
   #write(name: string, slot: number | undefined, value: unknown): void {
+    this.#noteChange(name, slot)
     if (slot === undefined) this.#others.set(name, value)
     else (this.#slots ?? this.#makeSlots())[slot] = value
   }
 
   #erase(name: string): void {
+    this.#hasRemoved = true
     const slot = SLOT_OF.get(name)
     if (slot === undefined) this.#others.delete(name)
     else if (this.#slots !== null) this.#slots[slot] = undefined

@@ -33,6 +33,8 @@ export interface PropertyFilter {
   readonly value?: unknown
   readonly operator?: string
   readonly type?: string
+  /** Swaps the operator with its opposite. */
+  readonly negation?: boolean
 }
 
 /** A page of events, newest timestamp first; ties: latest arrival first. */

@@ -95,7 +95,7 @@ function valueTest(operator: string, wanted: readonly string[]): PropertyTest | 
 }
 
 /** A property as the text that filters compare; missing is ''. */
-function propertyText(value: unknown): string {
+export function propertyText(value: unknown): string {
   if (typeof value === 'string') return value
   if (value === undefined) return ''
   return JSON.stringify(value) ?? ''

@@ -12,7 +12,7 @@ import { Packr } from 'msgpackr'
 const PACKR = new Packr({ useRecords: false, moreTypes: false, mapsAsObjects: true })
 
 /** Bytes that `seal` adds. */
-const SEAL_BYTES = 4
+export const SEAL_BYTES = 4
 
 /** A stored value whose checksum does not fit: it is refused, never served. */
 export class DamagedRecordError extends Error {
@@ -50,6 +50,13 @@ export function seal(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
     offset += part.length
   }
   sealed.writeUInt32LE(crc32(sealed.subarray(0, offset), crc32(key)), offset)
+  return sealed
+}
+
+/** Writes the checksum of a value for `key` into the last bytes of `sealed`, and returns it. */
+export function sealInPlace(key: Uint8Array, sealed: Buffer): Buffer {
+  const end = sealed.length - SEAL_BYTES
+  sealed.writeUInt32LE(crc32(sealed.subarray(0, end), crc32(key)), end)
   return sealed
 }
 

@@ -97,6 +97,16 @@ export class DistinctIds {
     return ids.last
   }
 
+  /** The number of a distinct_id, or 0 when the project has never seen it; `lastId` as in `idOf`. */
+  find(projectId: number, text: string, lastId: () => number): number {
+    const ids = this.#project(projectId, lastId)
+    const cached = ids.young.get(text) ?? ids.old.get(text)
+    if (cached !== undefined) return cached
+    const known = loadDistinctId(this.#tables, projectId, text)
+    if (known !== 0) ids.young.set(text, known)
+    return known
+  }
+
   /** The text of a number of the project, also of one that is not committed yet. */
   textOf(projectId: number, distinctId: number): string {
     const ids = this.#projects.get(projectId)

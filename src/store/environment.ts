@@ -14,7 +14,7 @@ export type Table = Database<Buffer, Buffer>
 
 /** Address space reserved for one environment. It costs no memory and no disk. */
 const MAP_BYTES = 256 * 1024 ** 3
-const TABLES_MAX = 32
+const TABLES_MAX = 64
 const READERS_MAX = 254
 
 /** Which environment, and how it is opened. */
@@ -49,12 +49,16 @@ export class Environment {
       encoding: 'binary',
       keyEncoding: 'binary',
     })
-    for (const name of options.tables) {
-      this.#tables.set(
-        name,
-        this.#root.openDB(name, { encoding: 'binary', keyEncoding: 'binary', cache: false }),
-      )
+    const openTables = (): void => {
+      for (const name of options.tables) {
+        const table = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
+        this.#tables.set(name, this.#root.openDB(name, table))
+      }
     }
+    // New tables are made in one transaction: a flush for each of them would take seconds on slow disks.
+    const isComplete = options.isReadOnly === true || this.#hasAll(options.tables)
+    if (isComplete) openTables()
+    else this.#root.transactionSync(openTables)
   }
 
   table(name: string): Table {
@@ -84,5 +88,12 @@ export class Environment {
 
   async close(): Promise<void> {
     await this.#root.close()
+  }
+
+  /** Whether all these tables are there: LMDB keeps their names as keys. */
+  #hasAll(tables: readonly string[]): boolean {
+    const names = new Set<string>()
+    for (const key of this.#root.getKeys()) names.add(Buffer.from(key).toString('latin1'))
+    return tables.every((name) => names.has(name))
   }
 }

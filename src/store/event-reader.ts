@@ -6,22 +6,21 @@
 import { parseUuid } from '../base/ids.ts'
 import { expandProperties } from '../ingest/person-properties.ts'
 import type { JsonObject } from '../ingest/types.ts'
-import type {
-  EventListQuery,
-  EventPage,
-  EventView,
-  PersonSummary,
-  WarningView,
-} from '../query/events.ts'
+import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
+import type { TimelinePoint, TimelineQuery } from '../query/persons.ts'
 import { DamagedRecordError } from './codec.ts'
 import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from './dead-letters.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { Environment, type Table } from './environment.ts'
 import { loadAllCounters, loadCounters } from './event-projects.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
-import { readNumber } from './event-store.ts'
+import { readNumber } from './event-state.ts'
 import { EventViews } from './event-views.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from './keys.ts'
+import { PersonReader } from './person-reader.ts'
+import { loadSeparations } from './person-separations.ts'
+import { personTables } from './person-store.ts'
+import { timelinePoints } from './person-timeline.ts'
 import { SegmentCache } from './segment-cache.ts'
 import { SegmentCatalogue } from './segment-catalogue.ts'
 import { SegmentTables, type SegmentView } from './segment-view.ts'
@@ -32,11 +31,6 @@ import { listWarningLines } from './warning-log.ts'
 
 /** Events with one uuid that `getEvent` looks at in each run. */
 const SAME_UUID_MAX = 1000
-
-/** Who owns an event now; null when nobody does. */
-export interface PersonSource {
-  personOf(projectId: number, distinctId: number): PersonSummary | null
-}
 
 /** How to open the reader. */
 export interface EventReaderOptions {
@@ -49,7 +43,6 @@ export interface EventReaderOptions {
     eventName: string,
     isPersonless: boolean,
   ) => Readonly<JsonObject>
-  readonly persons?: PersonSource
   /**
    * Told of damaged segments that a list leaves out. Without it a list that meets one throws
    * `DamagedRecordError`.
@@ -83,7 +76,7 @@ export class EventReader {
   readonly #catalogue: SegmentCatalogue
   readonly #cache: SegmentCache
   readonly #views: EventViews
-  readonly #persons: PersonSource
+  readonly #persons: PersonReader
   readonly #onDamage: ((error: DamagedRecordError) => void) | null
   readonly #runs = new Map<number, UuidRun>()
 
@@ -104,19 +97,26 @@ export class EventReader {
       this.#table('projects'),
       options.onDamage,
     )
-    this.#persons = options.persons ?? { personOf: () => null }
+    this.#persons = new PersonReader({
+      ...personTables(this.#environment),
+      distinctIds: this.#table('distinct_ids'),
+      distinctTexts: this.#table('distinct_texts'),
+    })
     this.#onDamage = options.onDamage ?? null
     this.#views = new EventViews({
       textOf: (projectId, distinctId) =>
         loadDistinctText(this.#distinctIdTables(), projectId, distinctId),
-      persons: this.#persons,
+      persons: {
+        personOf: (projectId, distinctId, sequence) =>
+          this.#persons.summaryOf(projectId, distinctId, sequence),
+      },
       expand: options.expand ?? expandProperties,
     })
   }
 
   /** A page of events. Cost: the summaries of all segments, and the columns of those that may matter. */
   listEvents(query: EventListQuery): EventPage {
-    this.#environment.refresh()
+    this.#refresh()
     const search = this.#search(query)
     const found = search === null ? [] : search.run()
     const page = found.slice(0, query.limit)
@@ -130,31 +130,59 @@ export class EventReader {
   getEvent(projectId: number, uuidText: string): EventView | null {
     const uuid = parseUuid(uuidText)
     if (uuid === null) return null
-    this.#environment.refresh()
+    this.#refresh()
     const counters = loadCounters(this.#table('projects'), projectId)
     const seed = readNumber(this.#table('state'), 'seed')
     if (counters === null || seed === null) return null
     const newest =
       this.#findUnindexed(projectId, uuid, counters.indexedRows) ??
       this.#findIndexed(projectId, uuid, seed, counters.indexedRows)
-    return newest === null ? null : this.#views.viewOf(newest.view, newest.row)
+    // Deleted events belong to no distinct_id.
+    if (newest === null || newest.view.distinctIds[newest.row] === 0) return null
+    return this.#views.viewOf(newest.view, newest.row)
+  }
+
+  /** The persons, groups and cohorts as of now. Valid until the next call of any method. */
+  persons(): PersonReader {
+    this.#refresh()
+    return this.#persons
+  }
+
+  /** The points of a timeline; null when there is no such person. Cost: person-timeline.ts. */
+  propertiesTimeline(query: TimelineQuery): readonly TimelinePoint[] | null {
+    this.#refresh()
+    const { projectId } = query
+    const record = this.#persons.record(projectId, query.person)
+    const ids = record === null ? null : this.#persons.idsOfUuid(projectId, record.uuid)
+    if (ids === null) return null
+    const separations = {
+      separations: this.#table('separations'),
+      separated: this.#table('separated'),
+    }
+    return timelinePoints(query, {
+      ids,
+      summaries: this.#catalogue.summaries(projectId),
+      open: (firstSequence) => this.#cache.open(projectId, firstSequence),
+      textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
+      separationsOf: (id) => loadSeparations(separations, projectId, id),
+    })
   }
 
   /** The newest warnings of a project, newest first. Throws `DamagedRecordError`. */
   listWarnings(projectId: number, limit: number): readonly WarningView[] {
-    this.#environment.refresh()
+    this.#refresh()
     return listWarningLines(this.#table('warnings'), projectId, limit)
   }
 
   /** Dead letters behind number `after`, oldest first. */
   deadLetters(after = 0): Generator<StoredDeadLetter> {
-    this.#environment.refresh()
+    this.#refresh()
     return readDeadLetters(this.#table('dead_letters'), after)
   }
 
   /** Figures for metrics and commands. Cost: one record for each project and run. */
   statistics(): EventStatistics {
-    this.#environment.refresh()
+    this.#refresh()
     const runs = this.#loadRuns()
     return {
       projects: [...loadAllCounters(this.#table('projects'))].map(([projectId, counters]) => ({
@@ -202,16 +230,42 @@ export class EventReader {
     return new EventSearch({
       query,
       distinctId: wantedDistinctId,
-      isPersonWanted:
-        personId === undefined
-          ? null
-          : (id) => this.#views.personIdOf(projectId, id) === personId.toLowerCase(),
-      personPropertiesOf: (id) => this.#persons.personOf(projectId, id)?.properties ?? {},
+      isPersonWanted: personId === undefined ? null : this.#personFilter(projectId, personId),
+      ownerOf: (id, sequence) => this.#persons.ownerOf(projectId, id, sequence),
+      personPropertiesOf: (id, sequence) =>
+        this.#persons.summaryOf(projectId, id, sequence)?.properties ?? {},
       textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
       summaries: this.#catalogue.summaries(projectId),
       open: (firstSequence) => this.#cache.open(projectId, firstSequence),
       guarded: (read) => this.#guarded(read),
     })
+  }
+
+  /**
+   * Whether an event belongs to a person now. A uuid that no living person has is that of events
+   * without an owner, of one distinct_id each.
+   */
+  #personFilter(
+    projectId: number,
+    personId: string,
+  ): (distinctId: number, sequence: number) => boolean {
+    const ids = this.#persons.idsOfUuid(projectId, personId)
+    if (ids !== null) {
+      return (id, sequence) => {
+        const since = ids.get(id)
+        return since !== undefined && sequence > since
+      }
+    }
+    const wanted = personId.toLowerCase()
+    const known = new Map<number, boolean>()
+    return (id, sequence) => {
+      let isOfId = known.get(id)
+      if (isOfId === undefined) {
+        isOfId = this.#persons.uuidWithoutOwner(projectId, id) === wanted
+        known.set(id, isOfId)
+      }
+      return isOfId && this.#persons.ownerOf(projectId, id, sequence) === 0
+    }
   }
 
   /** The result of `read`, or null when it met damage that somebody is told of. */
@@ -278,6 +332,11 @@ export class EventReader {
       runs.push(run)
     }
     return runs
+  }
+
+  #refresh(): void {
+    this.#environment.refresh()
+    this.#persons.refresh()
   }
 
   #table(name: (typeof EVENTS_TABLES)[number]): Table {

@@ -14,10 +14,15 @@ export interface EventSearchOptions {
   readonly query: EventListQuery
   /** D of the distinct_id asked for, or null for any. */
   readonly distinctId: number | null
-  /** Whether the person of D is the one asked for; null for any. */
-  readonly isPersonWanted: ((distinctId: number) => boolean) | null
-  /** Properties of the person of D; empty when there is none. */
-  readonly personPropertiesOf: (distinctId: number) => Readonly<Record<string, unknown>>
+  /** Whether the person of the event S of D is the one asked for; null for any. */
+  readonly isPersonWanted: ((distinctId: number, sequence: number) => boolean) | null
+  /** P of the person of the event S of D; 0 when there is none. */
+  readonly ownerOf: (distinctId: number, sequence: number) => number
+  /** Properties of the person of the event S of D; empty when there is none. */
+  readonly personPropertiesOf: (
+    distinctId: number,
+    sequence: number,
+  ) => Readonly<Record<string, unknown>>
   readonly textOf: (distinctId: number) => string
   /** All segments of the project. */
   readonly summaries: readonly SegmentSummary[]
@@ -44,7 +49,7 @@ export class EventSearch {
   readonly #options: EventSearchOptions
   readonly #eventTests: readonly NamedTest[]
   readonly #personTests: readonly NamedTest[]
-  /** Whether D passes the tests on persons. */
+  /** Whether P passes the tests on persons. */
   readonly #persons = new Map<number, boolean>()
   /** One more than the page has, so that the caller knows whether another page follows. */
   readonly #limit: number
@@ -111,13 +116,15 @@ export class EventSearch {
   /** Rows within the time asked for, behind the cursor, that could still get onto the page. */
   #rowsInTime(view: SegmentView): number[] {
     const { afterMs, beforeMs, cursor } = this.#options.query
-    const { timestamps } = view
+    const { timestamps, distinctIds } = view
     const { firstSequence } = view.summary
     const after = afterMs ?? Number.NEGATIVE_INFINITY
     const before = beforeMs ?? Number.POSITIVE_INFINITY
     const worst = this.#worst()
     const rows: number[] = []
     for (let row = 0; row < timestamps.length; row++) {
+      // The deleted rows of a segment belong to no distinct_id.
+      if (distinctIds[row] === 0) continue
       const time = timestamps[row] ?? 0
       if (time <= after || time >= before) continue
       const sequence = firstSequence + row
@@ -132,23 +139,25 @@ export class EventSearch {
     const { isPersonWanted } = this.#options
     if (isPersonWanted === null && this.#personTests.length === 0) return rows
     const { distinctIds } = view
+    const { firstSequence } = view.summary
     return rows.filter((row) => {
       const distinctId = distinctIds[row] ?? 0
-      let isWanted = this.#persons.get(distinctId)
-      if (isWanted === undefined) {
-        isWanted = (isPersonWanted?.(distinctId) ?? true) && this.#passesAsPerson(distinctId)
-        this.#persons.set(distinctId, isWanted)
-      }
-      return isWanted
+      const sequence = firstSequence + row
+      if (isPersonWanted !== null && !isPersonWanted(distinctId, sequence)) return false
+      return this.#personTests.length === 0 || this.#passesAsPerson(distinctId, sequence)
     })
   }
 
-  #passesAsPerson(distinctId: number): boolean {
-    if (this.#personTests.length === 0) return true
-    const properties = this.#options.personPropertiesOf(distinctId)
-    return this.#personTests.every(({ key, test }) =>
+  #passesAsPerson(distinctId: number, sequence: number): boolean {
+    const owner = this.#options.ownerOf(distinctId, sequence)
+    const known = this.#persons.get(owner)
+    if (known !== undefined) return known
+    const properties = this.#options.personPropertiesOf(distinctId, sequence)
+    const isPassed = this.#personTests.every(({ key, test }) =>
       test(Object.hasOwn(properties, key) ? properties[key] : undefined),
     )
+    this.#persons.set(owner, isPassed)
+    return isPassed
   }
 
   #take(view: SegmentView, rows: readonly number[]): void {

@@ -7,16 +7,19 @@
  * After a failed commit this object must not be used again: the process ends and replays the log.
  */
 import { randomInt } from 'node:crypto'
-import { join } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import type { IngestionWarning, NormalisedEvent, PersonMode } from '../ingest/types.ts'
-import { DamagedRecordError, seal, unseal } from './codec.ts'
+import { DamagedRecordError } from './codec.ts'
 import { type DeadLetter, DeadLetters } from './dead-letters.ts'
+import { EventDeletion } from './deletion-jobs.ts'
 import { DistinctIds } from './distinct-ids.ts'
 import { Environment, type Table } from './environment.ts'
 import { loadAllCounters, storeCounters } from './event-projects.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX, stateKey } from './keys.ts'
+import { readNumber, storeNumber } from './event-state.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX } from './keys.ts'
 import { OpenProject } from './open-project.ts'
+import { PersonStore, personTables } from './person-store.ts'
+import type { ProjectPersons } from './project-persons.ts'
 import { modeByte, SEGMENT_ROWS_TARGET } from './segment-builder.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 import { SegmentEncoder } from './segment-encoder.ts'
@@ -25,7 +28,6 @@ import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from './uuid-index.ts'
 import { WarningLog } from './warning-log.ts'
 
-const STATE = 'state'
 /** Segments that the check for duplicates keeps decoded. */
 const VIEWS_MAX = 8
 /** Projects whose builder keeps its memory between commits. */
@@ -33,6 +35,8 @@ const BUILDERS_MAX = 8
 /** Runs of the uuid index at which a commit merges a slice even though there is no idle time. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20
+/** How long one `maintain` deletes events: what arrives meanwhile waits. */
+const DELETION_BUDGET_MS = 100
 
 /** How to open the store. The sizes are for tests. */
 export interface EventStoreOptions extends UuidIndexOptions {
@@ -42,13 +46,14 @@ export interface EventStoreOptions extends UuidIndexOptions {
   /** Rows of a full segment. */
   readonly segmentRowsTarget?: number
   readonly distinctIdCacheMax?: number
+  readonly personCacheMax?: number
   readonly warningLinesMax?: number
   /** Told of damaged records that are left alone: of merging, and of opening the store. */
   readonly onDamage?: (error: DamagedRecordError) => void
 }
 
-/** An event to be stored. */
-export interface EventInput {
+/** What tells an event from its duplicates. */
+export interface EventIdentity {
   readonly projectId: number
   readonly event: NormalisedEvent
   /** 16 bytes of uuid begin at `uuidOffset`. They are copied. */
@@ -56,6 +61,10 @@ export interface EventInput {
   readonly uuidOffset: number
   /** False: the server made the uuid, so that it cannot be a duplicate. */
   readonly hasClientUuid: boolean
+}
+
+/** An event to be stored. */
+export interface EventInput extends EventIdentity {
   readonly createdAtMs: number
   readonly personMode: PersonMode
   readonly isHistorical: boolean
@@ -77,6 +86,7 @@ export class EventStoreWriter {
   readonly #segments: SegmentTables
   readonly #distinctIds: DistinctIds
   readonly #index: UuidIndex
+  readonly #persons: PersonStore
   readonly #warnings: WarningLog
   readonly #deadLetters: DeadLetters
   readonly #fingerprint: UuidFingerprint
@@ -90,7 +100,13 @@ export class EventStoreWriter {
   readonly #touched = new Set<OpenProject>()
   readonly #found: number[] = []
   #views: SegmentView[] = []
+  readonly #deletion: EventDeletion
   #current: OpenProject | null = null
+  /** What `admit` has found out for `append`. */
+  #admittedId = 0
+  #admittedName = 0
+  #admittedHigh = 0
+  #admittedLow = 0
   #position: number
 
   /** Opens or creates the environment. Throws `DamagedRecordError`; about 0.2 s for 10 million events. */
@@ -112,6 +128,11 @@ export class EventStoreWriter {
     })
     const distinctIdTables = { ids: table('distinct_ids'), texts: table('distinct_texts') }
     this.#distinctIds = new DistinctIds(distinctIdTables, options.distinctIdCacheMax)
+    this.#persons = new PersonStore(
+      personTables(this.#environment),
+      this.#distinctIds,
+      options.personCacheMax,
+    )
     this.#index = new UuidIndex({ runs: table('uuid_runs'), chunks: table('uuid_chunks') }, options)
     this.#warnings = new WarningLog(table('warnings'), options.warningLinesMax)
     this.#deadLetters = new DeadLetters(table('dead_letters'))
@@ -127,6 +148,16 @@ export class EventStoreWriter {
       projects: this.#projectsTable,
       encoder: this.#encoder,
       rowsTarget: this.#rowsTarget,
+      onDamage,
+    })
+    this.#deletion = new EventDeletion({
+      environment: this.#environment,
+      segments: this.#segments,
+      projects: this.#projectsTable,
+      jobs: table('deletion_jobs'),
+      encoder: this.#encoder,
+      projectOf: (projectId) => this.#openProject(projectId),
+      now: () => this.#clock.now(),
       onDamage,
     })
     for (const project of this.#projects.values()) {
@@ -146,6 +177,16 @@ export class EventStoreWriter {
    * Source: docs/COMPATIBILITY.md, "Duplicates".
    */
   add(input: EventInput): boolean {
+    if (!this.admit(input)) return false
+    this.append(input)
+    return true
+  }
+
+  /**
+   * The first half of `add`: false when the event is a duplicate. Nothing is added yet; the persons of
+   * the project know the event's distinct_id from here on without looking it up.
+   */
+  admit(input: EventIdentity): boolean {
     const { event, projectId, uuidBytes, uuidOffset } = input
     const project = this.#project(projectId)
     const { builder } = project
@@ -165,9 +206,21 @@ export class EventStoreWriter {
       this.#index.find(high, low, found)
       if (found.length > 0 && this.#hasSame(project, input, distinctId)) return false
     }
+    this.#admittedId = distinctId
+    this.#admittedName = nameId
+    this.#admittedHigh = high
+    this.#admittedLow = low
+    return true
+  }
+
+  /** The second half of `add`, for the event that was admitted last. Throws, and then has added nothing. */
+  append(input: EventInput): void {
+    const { event, uuidBytes, uuidOffset } = input
+    const project = this.#project(input.projectId)
+    const { builder } = project
     if (project.rows >= NUMBER_MAX) throw new RangeError('the project has too many events')
     const row = builder.beginRow(
-      distinctId,
+      this.#admittedId,
       event.timestampMs,
       input.createdAtMs,
       modeByte(input.personMode, input.isHistorical),
@@ -180,11 +233,28 @@ export class EventStoreWriter {
       builder.abandonRow()
       throw cause
     }
-    builder.setName(row, nameId)
+    builder.setName(row, this.#admittedName)
     project.rows++
-    this.#index.add(high, low, project.rows)
+    this.#index.add(this.#admittedHigh, this.#admittedLow, project.rows)
     if (builder.rows >= this.#rowsTarget) project.encode(this.#encoder)
-    return true
+  }
+
+  /** The persons of a project; changes are stored with the next commit. */
+  persons(projectId: number): ProjectPersons {
+    const project = this.#project(projectId)
+    return this.#persons.project(projectId, project.lastDistinctId)
+  }
+
+  /** The persons of the project of the event that was admitted last, its distinct_id being known. */
+  admittedPersons(event: NormalisedEvent, projectId: number): ProjectPersons {
+    const persons = this.persons(projectId)
+    persons.setCurrent(event.distinctId, this.#admittedId)
+    return persons
+  }
+
+  /** S of the newest event of a project, committed or not. */
+  lastSequence(projectId: number): number {
+    return this.#project(projectId).rows
   }
 
   /** Notes a warning for the next commit. */
@@ -205,6 +275,7 @@ export class EventStoreWriter {
     }
     this.#environment.write(() => {
       this.#distinctIds.store()
+      this.#persons.store()
       for (const project of this.#touched) {
         for (const segment of project.takePending()) {
           stats.rows += segment.rows
@@ -238,17 +309,21 @@ export class EventStoreWriter {
   }
 
   /**
-   * Merges segments and runs for about `budgetMs` (one step takes up to 50 ms); true when there is more
+   * Deletes events of deleted persons, and merges segments and runs, for about `budgetMs` (one step takes up to 50 ms); true when there is more
    * to do. Call it when nothing waits; readers are not disturbed. Not while events are gathered.
    */
   maintain(budgetMs: number): boolean {
     if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
     const deadline = this.#clock.monotonic() + budgetMs
+    const deletionEnd = this.#clock.monotonic() + Math.min(budgetMs, DELETION_BUDGET_MS)
+    while (this.#deletion.hasWork && this.#clock.monotonic() < deletionEnd) {
+      if (this.#deletion.step()) this.#views = []
+    }
     while (this.#compactor.hasWork && this.#clock.monotonic() < deadline) {
       if (this.#compactor.step()) this.#views = []
     }
     if (this.#index.hasWork) this.#maintainIndex(deadline - this.#clock.monotonic())
-    return this.#compactor.hasWork || this.#index.hasWork
+    return this.#deletion.hasWork || this.#compactor.hasWork || this.#index.hasWork
   }
 
   /** Closes the environment; what was not committed is forgotten. */
@@ -264,14 +339,19 @@ export class EventStoreWriter {
     }
   }
 
+  #openProject(projectId: number): OpenProject {
+    let project = this.#projects.get(projectId)
+    if (project === undefined) {
+      project = new OpenProject(projectId, null, this.#distinctIds)
+      this.#projects.set(projectId, project)
+    }
+    return project
+  }
+
   #project(projectId: number): OpenProject {
     let project = this.#current
     if (project === null || project.projectId !== projectId) {
-      project = this.#projects.get(projectId) ?? null
-      if (project === null) {
-        project = new OpenProject(projectId, null, this.#distinctIds)
-        this.#projects.set(projectId, project)
-      }
+      project = this.#openProject(projectId)
       this.#current = project
       this.#touched.add(project)
     }
@@ -279,7 +359,7 @@ export class EventStoreWriter {
   }
 
   /** Whether one of `#found` is the same event; empties `#found`. */
-  #hasSame(project: OpenProject, input: EventInput, distinctId: number): boolean {
+  #hasSame(project: OpenProject, input: EventIdentity, distinctId: number): boolean {
     const found = this.#found
     let hasSame = false
     for (const sequence of found) {
@@ -294,7 +374,7 @@ export class EventStoreWriter {
   #isSame(
     project: OpenProject,
     sequence: number,
-    { event, uuidBytes, uuidOffset }: EventInput,
+    { event, uuidBytes, uuidOffset }: EventIdentity,
     distinctId: number,
   ): boolean {
     const row = { uuidBytes, uuidOffset, name: event.name, distinctId }
@@ -317,6 +397,7 @@ export class EventStoreWriter {
 
   #settle(): void {
     this.#distinctIds.settle()
+    this.#deletion.add(this.#persons.settle())
     const projects = [...this.#touched]
     for (const project of projects.slice(0, -BUILDERS_MAX)) project.releaseBuilder()
     this.#touched.clear()
@@ -361,35 +442,5 @@ export class EventStoreWriter {
     const seed = randomInt(2 ** 32)
     this.#environment.write(() => storeNumber(this.#state, 'seed', seed))
     return seed
-  }
-}
-
-/** A number of table `state`, or null. Throws `DamagedRecordError`. */
-export function readNumber(table: Table, name: 'position' | 'seed'): number | null {
-  const key = stateKey(name)
-  const value = table.get(key)
-  return value === undefined ? null : unseal(STATE, key, value).readDoubleLE()
-}
-
-function storeNumber(table: Table, name: 'position' | 'seed', number: number): void {
-  const key = stateKey(name)
-  const bytes = Buffer.allocUnsafe(8)
-  bytes.writeDoubleLE(number)
-  void table.put(key, seal(key, bytes))
-}
-
-/** The folder of the environment in a data directory. */
-export function eventStoreFolder(dataDir: string): string {
-  return join(dataDir, EVENTS_ENVIRONMENT)
-}
-
-/** The position up to which the log of a data directory is processed; 0 for a new one. */
-export function readProcessedPosition(dataDir: string): number {
-  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: [STATE] })
-  try {
-    return readNumber(environment.table(STATE), 'position') ?? 0
-  } finally {
-    // Closing ends at once; what it returns only tells of writes, and there were none.
-    void environment.close()
   }
 }

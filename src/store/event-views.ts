@@ -10,7 +10,8 @@ import type { SegmentView } from './segment-view.ts'
 export interface EventViewsOptions {
   readonly textOf: (projectId: number, distinctId: number) => string
   readonly persons: {
-    personOf(projectId: number, distinctId: number): PersonSummary | null
+    /** The person who owns the event with sequence S of distinct_id D now. */
+    personOf(projectId: number, distinctId: number, sequence: number): PersonSummary | null
   }
   readonly expand: (
     properties: Readonly<JsonObject>,
@@ -27,22 +28,13 @@ export class EventViews {
     this.#options = options
   }
 
-  /** The uuid of the person of a distinct_id: of its owner now, else the deterministic one. */
-  personIdOf(projectId: number, distinctId: number): string {
-    const { persons, textOf } = this.#options
-    return (
-      persons.personOf(projectId, distinctId)?.uuid ??
-      personUuid(projectId, textOf(projectId, distinctId))
-    )
-  }
-
   /** One event. Decodes the columns that the row has a value in; throws `DamagedRecordError`. */
   viewOf(view: SegmentView, row: number): EventView {
     const { projectId, firstSequence } = view.summary
     const { persons, textOf, expand } = this.#options
     const number = view.distinctIds[row] ?? 0
     const distinctId = textOf(projectId, number)
-    const person = persons.personOf(projectId, number)
+    const person = persons.personOf(projectId, number, firstSequence + row)
     const mode = view.modeOf(row)
     const personMode = personModeOf(mode)
     const name = view.nameOf(row)
@@ -64,7 +56,8 @@ export class EventViews {
   }
 }
 
-function propertiesOf(view: SegmentView, row: number, distinctId: string): JsonObject {
+/** The stored properties of a row. Throws `DamagedRecordError`. */
+export function propertiesOf(view: SegmentView, row: number, distinctId: string): JsonObject {
   const properties: JsonObject = {}
   for (const entry of view.directory.columns) {
     if (entry.role !== ROLE_PROPERTY && entry.role !== ROLE_REST) continue

@@ -3,9 +3,11 @@
  * writes the keys to `credentials.json` for the operator. The store keeps only a hash of the personal
  * key, so the file is on the disk before the key is valid.
  */
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import type { Settings } from '../config/settings.ts'
+import { isJsonObject } from '../ingest/fields.ts'
 import { DataDir, publishDraft, writeDraft, writeDurably } from './data-dir.ts'
 import {
   type FirstKeys,
@@ -79,6 +81,22 @@ function fill(store: ProjectStore, path: string, settings: Settings): FirstStart
   store.bootstrap(first)
   publishDraft(credentialsPath)
   return first
+}
+
+/** What `credentials.json` says; null when the operator has deleted it, or it cannot be read. */
+export function readCredentials(
+  dataDir: string,
+): { readonly baseUrl: string; readonly personalKey: string } | null {
+  let content: unknown
+  try {
+    content = JSON.parse(readFileSync(join(dataDir, CREDENTIALS_NAME), 'utf8'))
+  } catch {
+    return null
+  }
+  if (!isJsonObject(content)) return null
+  const { base_url: baseUrl, personal_key: personalKey } = content
+  if (typeof baseUrl !== 'string' || typeof personalKey !== 'string') return null
+  return { baseUrl, personalKey }
 }
 
 function credentialsText(first: FirstStart): string {

@@ -1,7 +1,7 @@
 /**
  * Key layouts of the environment `events`. All numbers are big-endian, so that the order of keys is the
  * order of numbers. A sequence S counts a project's events from 1 in order of arrival; D counts its
- * distinct_ids from 1.
+ * distinct_ids from 1, P its persons from 1.
  *
  * | table           | key                                      | value (layout at the owner)           |
  * |-----------------|------------------------------------------|---------------------------------------|
@@ -15,6 +15,23 @@
  * | uuid_chunks     | run u32, kind u8, chunk u32              | entries or filter (uuid-run.ts) |
  * | warnings        | project u32, line u32                    | warning (warning-log.ts)              |
  * | dead_letters    | letter u32                               | dead letter (dead-letters.ts)         |
+ * | person_projects | project u32                              | counters (person-records.ts)          |
+ * | persons         | project u32, P u32                       | person (person-records.ts)            |
+ * | person_changes  | project u32, P u32                       | changes (person-records.ts)           |
+ * | person_owners   | project u32, D / 256 u32                 | P of 256 D (person-owners.ts)         |
+ * | owner_since     | project u32, D u32                       | S (person-owners.ts)                  |
+ * | person_ids      | project u32, P u32, n u32                | D (person-records.ts)                 |
+ * | person_uuids    | project u32, uuid 16                     | P, when deleted (person-records.ts)   |
+ * | person_created  | project u32, created_at and uuid inverted| P (person-records.ts)                 |
+ * | person_emails   | project u32, text UTF-8, P u32           | nothing (person-records.ts)           |
+ * | separations     | project u32, number u32                  | JSON (person-separations.ts)          |
+ * | separated       | project u32, D u32, number u32           | nothing (person-separations.ts)       |
+ * | groups          | project u32, type u8, key UTF-8          | group (group-store.ts)                |
+ * | cohorts         | project u32, cohort u32                  | JSON (cohort-store.ts)                |
+ * | cohort_members  | project u32, cohort u32, P u32           | nothing (cohort-store.ts)             |
+ * | activity        | project u32, entry u32                   | JSON (activity-log.ts)                |
+ * | activity_items  | project u32, P u32, entry u32            | nothing (activity-log.ts)             |
+ * | deletion_jobs   | project u32, job u32                     | JSON (deletion-jobs.ts)               |
  *
  * A segment is known by its first S, so that the segment of any S is one step back from its key. Both
  * S and D are at most 2^32 - 1: that many events fill the address space of the environment first.
@@ -36,6 +53,23 @@ export const EVENTS_TABLES = [
   'uuid_chunks',
   'warnings',
   'dead_letters',
+  'person_projects',
+  'persons',
+  'person_changes',
+  'person_owners',
+  'owner_since',
+  'person_ids',
+  'person_uuids',
+  'person_created',
+  'person_emails',
+  'separations',
+  'separated',
+  'groups',
+  'cohorts',
+  'cohort_members',
+  'activity',
+  'activity_items',
+  'deletion_jobs',
 ] as const
 
 /** The largest S, D, run, line or letter number. */
@@ -48,11 +82,20 @@ export function numberKey(number: number): Buffer {
   return key
 }
 
-/** A key of two numbers. Tables `segment_headers`, `distinct_texts`, `warnings`. */
+/** A key of two numbers. Most tables. */
 export function pairKey(first: number, second: number): Buffer {
   const key = Buffer.allocUnsafe(8)
   key.writeUInt32BE(first)
   key.writeUInt32BE(second, 4)
+  return key
+}
+
+/** A key of three numbers. Tables `person_ids`, `separated`, `cohort_members`, `activity_items`. */
+export function tripleKey(first: number, second: number, third: number): Buffer {
+  const key = Buffer.allocUnsafe(12)
+  key.writeUInt32BE(first)
+  key.writeUInt32BE(second, 4)
+  key.writeUInt32BE(third, 8)
   return key
 }
 

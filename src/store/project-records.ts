@@ -114,6 +114,11 @@ export function decodePersonalKey(record: Record<string, unknown>): PersonalKey 
   return { ...key, hash: Buffer.from(key.hash) }
 }
 
+/** A user from its record. */
+export function decodeUser(record: Record<string, unknown>): User {
+  return record as unknown as User
+}
+
 /** The organization from its record, or null when there is none yet. */
 export function decodeOrganization(record: unknown): Organization | null {
   return record === undefined ? null : (record as Organization)

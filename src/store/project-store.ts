@@ -21,6 +21,7 @@ import {
   decodeOrganization,
   decodePersonalKey,
   decodeProject,
+  decodeUser,
   encodeProject,
   FLAGS_ENVIRONMENT,
   getRecord,
@@ -292,6 +293,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
   #byKey: ReadonlyMap<string, Project> = new Map()
   #byId: ReadonlyMap<number, Project> = new Map()
   #keys: ReadonlyMap<string, PersonalKey> = new Map()
+  #users: ReadonlyMap<number, User> = new Map()
 
   /** Opens the store that is in `dataDir` and reads it. Throws `DamagedRecordError`. */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
@@ -319,6 +321,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const keys = [...allRecords(this.#environment.table('personal_keys'), 'personal_keys')]
       .map(decodePersonalKey)
       .filter(({ revokedAtMs }) => revokedAtMs === null)
+    const users = [...allRecords(this.#environment.table('users'), 'users')].map(decodeUser)
+    this.#users = new Map(users.map((user) => [user.id, user]))
     this.#byKey = new Map(projects.map((project) => [project.apiKey, project]))
     this.#byId = new Map(projects.map((project) => [project.id, project]))
     this.#keys = new Map(keys.map((key) => [key.hash.toString('latin1'), key]))
@@ -332,6 +336,10 @@ export class ProjectDirectory implements IngestProjectDirectory {
 
   projectById(id: number): Project | null {
     return this.#byId.get(id) ?? null
+  }
+
+  userById(id: number): User | null {
+    return this.#users.get(id) ?? null
   }
 
   /** All projects by id. */

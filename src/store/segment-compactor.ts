@@ -105,20 +105,28 @@ export class SegmentCompactor {
     }
     const first = sources[0]?.summary.firstSequence ?? 0
     const merged = encoder.encode(project.projectId, first, builder, QUALITY_SMALL)
-    environment.write(() => {
-      for (const source of sources) removeSegment(tables, source)
-      storeSegment(tables, merged)
-      const { counters } = project
-      counters.segments -= sources.length - 1
-      counters.generation++
-      counters.bytes += merged.bytes
-      for (const source of sources) counters.bytes -= source.storedBytes
-      storeCounters(projects, project.projectId, counters)
-    })
+    environment.write(() => replaceSegments(tables, projects, project, sources, merged))
     const size = { firstSequence: first, rows: merged.rows }
     list.segments.splice(plan.start, plan.end - plan.start, size)
     return true
   }
+}
+
+/** Puts one segment in the place of others, and counts. Only in a write transaction. */
+export function replaceSegments(
+  tables: SegmentTables,
+  projects: Table,
+  { projectId, counters }: OpenProject,
+  sources: readonly SegmentView[],
+  replacement: EncodedSegment,
+): void {
+  for (const source of sources) removeSegment(tables, source)
+  storeSegment(tables, replacement)
+  counters.segments -= sources.length - 1
+  counters.generation++
+  counters.bytes += replacement.bytes
+  for (const source of sources) counters.bytes -= source.storedBytes
+  storeCounters(projects, projectId, counters)
 }
 
 /** Stores the records of a segment. Only in a write transaction. */

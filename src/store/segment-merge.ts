@@ -99,14 +99,28 @@ function planStrays(
   return null
 }
 
-/** Appends all rows of a stored segment to a builder. */
-export function appendSegment(builder: SegmentBuilder, view: SegmentView): void {
+/**
+ * Appends all rows of a stored segment to a builder. Rows that are marked in `deleted` keep their place,
+ * because places are sequences, but nothing of what they held: D 0, no name, no uuid, no properties.
+ */
+export function appendSegment(
+  builder: SegmentBuilder,
+  view: SegmentView,
+  deleted: Uint8Array | null = null,
+): void {
   const { rows } = view.summary
   const first = builder.rows
   const { timestamps, arrivals, distinctIds, names } = view
   const uuid = new Uint8Array(16)
   const nameIds = names.values.map((name) => builder.names.idOf(String(name)))
+  const { firstTimestampMs, firstArrivalMs } = view.summary
+  const noUuid = new Uint8Array(16)
   for (let row = 0; row < rows; row++) {
+    if (deleted?.[row] === 1) {
+      const target = builder.beginRow(0, firstTimestampMs, firstArrivalMs, 0, noUuid, 0)
+      builder.setName(target, builder.names.idOf(''))
+      continue
+    }
     view.copyUuid(row, uuid, 0)
     const target = builder.beginRow(
       distinctIds[row] ?? 0,
@@ -118,15 +132,22 @@ export function appendSegment(builder: SegmentBuilder, view: SegmentView): void 
     )
     builder.setName(target, nameIds[names.ids[row] ?? 0] ?? 0)
   }
-  appendColumns(builder, view, first)
+  appendColumns(builder, view, first, deleted)
 }
 
 type Spilled = Map<number, Record<string, unknown>>
 
-function appendColumns(builder: SegmentBuilder, view: SegmentView, first: number): void {
+function appendColumns(
+  builder: SegmentBuilder,
+  view: SegmentView,
+  first: number,
+  deleted: Uint8Array | null,
+): void {
   const spilled: Spilled = new Map()
   for (const entry of view.directory.columns) {
-    const column = view.column(entry)
+    const whole = view.column(entry)
+    const column = deleted === null ? whole : withoutRows(whole, deleted)
+    if (column.present.length === 0) continue
     if (entry.role === ROLE_PROPERTY) {
       const target = builder.columnOf(entry.key)
       if (target === null) spill(spilled, column, (row) => builder.textOfRow(first + row))
@@ -142,6 +163,12 @@ function appendColumns(builder: SegmentBuilder, view: SegmentView, first: number
   }
   const spilledRows = [...spilled].sort(([a], [b]) => a - b)
   for (const [row, properties] of spilledRows) builder.rest.put(first + row, properties)
+}
+
+function withoutRows(column: ColumnView, deleted: Uint8Array): ColumnView {
+  const { present, ids } = column
+  const isKept = (_: number, index: number): boolean => deleted[present[index] ?? 0] !== 1
+  return { ...column, present: present.filter(isKept), ids: ids.filter(isKept) }
 }
 
 function appendProperty(

@@ -13,18 +13,25 @@ import {
   eventUuidOffset,
   hasClientUuid,
   type LogRecord,
+  RECORD_COMMAND,
   RECORD_HISTORICAL,
   RECORD_INVALID_SENT_AT,
   RECORD_IP_ANONYMIZED,
   readBlock,
 } from '../ingest/log-block.ts'
 import { normaliseEvent } from '../ingest/normalise.ts'
-import type { DropReason, EventContext, JsonObject } from '../ingest/types.ts'
+import type { DropReason, EventContext, IngestionWarning, JsonObject } from '../ingest/types.ts'
+import { applyEvent, type PersonWarning } from '../persons/apply-event.ts'
+import { setGroupProperties } from '../persons/group-rules.ts'
+import type { PersonContext } from '../persons/person-world.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../persons/property-updates.ts'
 import { LogReader } from '../store/event-log.ts'
 import { EventStoreWriter } from '../store/event-store.ts'
-import type { ProcessResult, ProjectFates, ThreadSettings } from './tasks.ts'
+import { CommandRunner } from './command-runner.ts'
+import { readCommand } from './command-text.ts'
+import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from './tasks.ts'
 
-/** Events gathered for one transaction, unless a single block holds more. */
+/** Bounds the memory of one transaction. */
 const COMMIT_EVENTS_MAX = 32_768
 
 interface Fates {
@@ -37,14 +44,26 @@ export class LogProcessor {
   readonly #log: LogReader
   readonly #store: EventStoreWriter
   readonly #propertiesBytesMax: number
+  readonly #commitEventsMax: number
+  readonly #commands: CommandRunner
   #position: number
+  #outcomes: CommandOutcome[] = []
   #fates = new Map<number, Fates>()
 
-  /** `onDamage` is told of stored records that had to be left alone. */
-  constructor(settings: ThreadSettings, onDamage: (error: Error) => void) {
+  /**
+   * `onDamage` is told of stored records that had to be left alone. `commitEventsMax`: events gathered
+   * for one transaction, unless a single block holds more.
+   */
+  constructor(
+    settings: ThreadSettings,
+    onDamage: (error: Error) => void,
+    commitEventsMax: number = COMMIT_EVENTS_MAX,
+  ) {
+    this.#commitEventsMax = commitEventsMax
     this.#store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage })
     this.#log = new LogReader(settings)
     this.#propertiesBytesMax = settings.propertiesBytesMax
+    this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
     this.#position = this.#store.readPosition()
   }
 
@@ -54,12 +73,14 @@ export class LogProcessor {
     let eventCount = 0
     let commitMs = 0
     this.#fates = new Map()
+    this.#outcomes = []
     this.#log.refresh()
     let last = this.#log.extent()?.last ?? this.#position
     while (this.#position < last && performance.now() < deadline) {
       let sequence = this.#position
       let gathered = 0
-      while (sequence < last && gathered < COMMIT_EVENTS_MAX) gathered += this.#addBlock(++sequence)
+      while (sequence < last && gathered < this.#commitEventsMax)
+        gathered += this.#addBlock(++sequence)
       const startedAt = performance.now()
       this.#store.commit(sequence)
       commitMs += performance.now() - startedAt
@@ -75,6 +96,7 @@ export class LogProcessor {
       eventCount,
       fates: this.#takeFates(),
       commitMs,
+      commands: this.#outcomes,
       isIdle,
     }
   }
@@ -105,6 +127,10 @@ export class LogProcessor {
   }
 
   #addRecord(record: LogRecord): void {
+    if ((record.flags & RECORD_COMMAND) !== 0) {
+      this.#runCommand(record)
+      return
+    }
     const fates = this.#fatesOf(record.projectId)
     const context: EventContext = {
       arrivedAtMs: record.arrivedAtMs,
@@ -115,9 +141,14 @@ export class LogProcessor {
       isHistorical: (record.flags & RECORD_HISTORICAL) !== 0,
       propertiesBytesMax: this.#propertiesBytesMax,
     }
+    const personContext: PersonContext = {
+      projectId: record.projectId,
+      arrivedAtMs: record.arrivedAtMs,
+      propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+    }
     for (let index = 0; index < record.eventCount; index++) {
       try {
-        this.#addEvent(record, index, context, fates)
+        this.#addEvent(record, index, context, personContext, fates)
       } catch (cause) {
         const start = eventStart(record, index)
         countDrop(fates, 'dead_letter')
@@ -131,31 +162,78 @@ export class LogProcessor {
     }
   }
 
-  #addEvent(record: LogRecord, index: number, context: EventContext, fates: Fates): void {
+  #addEvent(
+    record: LogRecord,
+    index: number,
+    context: EventContext,
+    personContext: PersonContext,
+    fates: Fates,
+  ): void {
     const start = eventStart(record, index)
     const length = eventBytes(record, index)
     const outcome = normaliseEvent(parseEvent(record.bytes, start, length), context, length)
-    for (const warning of outcome.warnings) {
-      const uuid = formatUuid(record.bytes, eventUuidOffset(record, index))
-      const details = { uuid, ...warning.details }
-      this.#store.addWarning(record.projectId, record.arrivedAtMs, { type: warning.type, details })
-    }
+    if (outcome.warnings.length > 0) this.#warn(record, index, outcome.warnings)
     if (outcome.kind === 'drop') {
       countDrop(fates, outcome.reason)
       return
     }
-    const isStored = this.#store.add({
+    const { event } = outcome
+    const identity = {
       projectId: record.projectId,
-      event: outcome.event,
+      event,
       uuidBytes: record.bytes,
       uuidOffset: eventUuidOffset(record, index),
       hasClientUuid: hasClientUuid(record, index),
-      createdAtMs: record.arrivedAtMs,
-      personMode: outcome.event.isPersonless ? 'propertyless' : 'full',
-      isHistorical: context.isHistorical,
-    })
-    if (isStored) fates.stored++
-    else countDrop(fates, 'duplicate')
+    }
+    // A duplicate must not touch persons, so it is found out first.
+    if (!this.#store.admit(identity)) {
+      countDrop(fates, 'duplicate')
+      return
+    }
+    const world = this.#store.admittedPersons(event, record.projectId)
+    const applied = applyEvent(event, length, world, personContext)
+    if (applied.warnings.length > 0) this.#warn(record, index, applied.warnings)
+    if (applied.groupKeys.length > 0) setGroupProperties(event.properties, applied.groupKeys)
+    const { personMode } = applied
+    const { isHistorical } = context
+    const createdAtMs = record.arrivedAtMs
+    this.#store.append({ ...identity, createdAtMs, personMode, isHistorical })
+    fates.stored++
+  }
+
+  #warn(
+    record: LogRecord,
+    index: number,
+    warnings: readonly (IngestionWarning | PersonWarning)[],
+  ): void {
+    const uuid = formatUuid(record.bytes, eventUuidOffset(record, index))
+    for (const { type, details } of warnings) {
+      const warning = { type, details: { uuid, ...details } }
+      this.#store.addWarning(record.projectId, record.arrivedAtMs, warning)
+    }
+  }
+
+  /** Commands come from people who wait: what cannot be carried out is told to them and left out. */
+  #runCommand(record: LogRecord): void {
+    const start = eventStart(record, 0)
+    const bytes = record.bytes.subarray(start, start + eventBytes(record, 0))
+    const uuidOffset = eventUuidOffset(record, 0)
+    const uuid = formatUuid(record.bytes, uuidOffset)
+    try {
+      const command = readCommand(bytes)
+      const uuidBytes = record.bytes.subarray(uuidOffset, uuidOffset + 16)
+      const result = this.#commands.run(record.projectId, command, uuidBytes)
+      this.#outcomes.push({ uuid, result })
+    } catch (cause) {
+      const reason = reasonOf(cause)
+      this.#store.addDeadLetter({
+        projectId: record.projectId,
+        step: 'command',
+        reason,
+        raw: bytes,
+      })
+      this.#outcomes.push({ uuid, result: null })
+    }
   }
 
   #fatesOf(projectId: number): Fates {

@@ -15,6 +15,19 @@ import type {
   EventView,
   WarningView,
 } from '../query/events.ts'
+import type {
+  ActivityPage,
+  CohortView,
+  GroupView,
+  PersonListQuery,
+  PersonPage,
+  PersonQueries,
+  PersonReference,
+  PersonView,
+  TimelinePoint,
+  TimelineQuery,
+  ValueCount,
+} from '../query/persons.ts'
 import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
 
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */
@@ -36,7 +49,7 @@ export interface PoolOptions {
 }
 
 /** The threads of the daemon. */
-export class WorkerPool implements EventQueries {
+export class WorkerPool implements EventQueries, PersonQueries {
   readonly #writer: Piscina
   readonly #processor: Piscina
   readonly #workers: Piscina
@@ -110,6 +123,68 @@ export class WorkerPool implements EventQueries {
     return this.#read({ kind: 'listWarnings', projectId, limit })
   }
 
+  listPersons(query: PersonListQuery): Promise<PersonPage> {
+    return this.#read({ kind: 'listPersons', values: [query] })
+  }
+
+  getPerson(projectId: number, person: PersonReference): Promise<PersonView | null> {
+    return this.#read({ kind: 'getPerson', values: [projectId, person] })
+  }
+
+  personValues(
+    projectId: number,
+    key: string,
+    contains: string | null,
+  ): Promise<readonly ValueCount[]> {
+    return this.#read({ kind: 'personValues', values: [projectId, key, contains] })
+  }
+
+  personActivity(
+    projectId: number,
+    person: PersonReference | null,
+    page: number,
+    limit: number,
+  ): Promise<ActivityPage | null> {
+    return this.#read({ kind: 'personActivity', values: [projectId, person, page, limit] })
+  }
+
+  propertiesTimeline(query: TimelineQuery): Promise<readonly TimelinePoint[] | null> {
+    return this.#read({ kind: 'propertiesTimeline', values: [query] })
+  }
+
+  groupTypes(
+    projectId: number,
+  ): Promise<readonly { group_type: string; group_type_index: number }[]> {
+    return this.#read({ kind: 'groupTypes', values: [projectId] })
+  }
+
+  listGroups(
+    ...values: Parameters<PersonQueries['listGroups']>
+  ): ReturnType<PersonQueries['listGroups']> {
+    return this.#read({ kind: 'listGroups', values })
+  }
+
+  findGroup(projectId: number, typeIndex: number, key: string): Promise<GroupView | null> {
+    return this.#read({ kind: 'findGroup', values: [projectId, typeIndex, key] })
+  }
+
+  listCohorts(
+    ...values: Parameters<PersonQueries['listCohorts']>
+  ): ReturnType<PersonQueries['listCohorts']> {
+    return this.#read({ kind: 'listCohorts', values })
+  }
+
+  getCohort(projectId: number, id: number): Promise<CohortView | null> {
+    return this.#read({ kind: 'getCohort', values: [projectId, id] })
+  }
+
+  cohortsOfPerson(
+    projectId: number,
+    person: PersonReference,
+  ): Promise<readonly CohortView[] | null> {
+    return this.#read({ kind: 'cohortsOfPerson', values: [projectId, person] })
+  }
+
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
     const pools = [this.#writer, this.#processor, this.#workers]
@@ -117,7 +192,7 @@ export class WorkerPool implements EventQueries {
     await Promise.all(pools.map((pool) => pool.destroy()))
   }
 
-  #read<Kind extends 'check' | 'listEvents' | 'getEvent' | 'listWarnings'>(
+  #read<Kind extends Exclude<Task['kind'], 'append' | 'process' | 'close'>>(
     task: Extract<Task, { kind: Kind }>,
     transferList: readonly ArrayBuffer[] = [],
   ): Promise<TaskResults[Kind]> {

@@ -43,6 +43,7 @@ export class ProcessingLoop {
   #isRunning = false
   #isStopped = false
   #hasUnknown = true
+  #isHurried = false
   #timer: NodeJS.Timeout | undefined
   #idleCallbacks: (() => void)[] = []
 
@@ -87,6 +88,12 @@ export class ProcessingLoop {
     this.#schedule(this.#backlogEvents > GATHER_EVENTS_MAX ? 0 : GATHER_MS)
   }
 
+  /** Somebody waits for what is in the log: the next stretch begins at once. */
+  hurry(): void {
+    this.#isHurried = true
+    this.#schedule(0)
+  }
+
   /** Resolves when everything is processed, or after `timeoutMs`; what is left stays in the log. */
   async finish(timeoutMs: number): Promise<void> {
     if (this.#backlog.length > 0 || this.#isRunning || this.#hasUnknown) {
@@ -118,6 +125,7 @@ export class ProcessingLoop {
 
   async #run(): Promise<void> {
     this.#isRunning = true
+    this.#isHurried = false
     let result: ProcessResult
     try {
       result = await this.#options.pool.process({ kind: 'process', budgetMs: TASK_BUDGET_MS })
@@ -132,7 +140,9 @@ export class ProcessingLoop {
     this.#forget(result.processed)
     this.#options.onResult(result)
     if (this.#backlog.length > 0 || this.#hasUnknown) {
-      this.#schedule(this.#backlogEvents > GATHER_EVENTS_MAX || this.#hasUnknown ? 0 : GATHER_MS)
+      const isUrgent =
+        this.#isHurried || this.#hasUnknown || this.#backlogEvents > GATHER_EVENTS_MAX
+      this.#schedule(isUrgent ? 0 : GATHER_MS)
       return
     }
     for (const callback of this.#idleCallbacks.splice(0)) callback()

@@ -7,6 +7,7 @@ import type { LogFormat, LogLevel } from '../base/log.ts'
 import type { CaptureRequest } from '../ingest/accept.ts'
 import type { DropReason } from '../ingest/types.ts'
 import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
+import type { CommandResult, PersonQueries } from '../query/persons.ts'
 
 /** What every thread is told when it starts. */
 export interface ThreadSettings {
@@ -55,6 +56,14 @@ export interface ProjectFates {
   readonly drops: Readonly<Partial<Record<DropReason, number>>>
 }
 
+/** What became of a command that was in the log. */
+export interface CommandOutcome {
+  /** The uuid of its record. */
+  readonly uuid: string
+  /** Null: it met something unforeseen and went to the dead letters. */
+  readonly result: CommandResult | null
+}
+
 /** How far processing has come. */
 export interface ProcessResult {
   /** Everything up to this sequence is processed, durably. */
@@ -63,6 +72,8 @@ export interface ProcessResult {
   readonly eventCount: number
   readonly fates: readonly ProjectFates[]
   readonly commitMs: number
+  /** Commands that were carried out, durably. */
+  readonly commands: readonly CommandOutcome[]
   /** There was nothing left to do, background merging included. */
   readonly isIdle: boolean
 }
@@ -90,16 +101,28 @@ export type ReadTask =
   | { readonly kind: 'getEvent'; readonly projectId: number; readonly uuid: string }
   | { readonly kind: 'listWarnings'; readonly projectId: number; readonly limit: number }
 
+/** Any thread: a question about persons; each kind is named like its method. */
+export type PersonReadTask = {
+  [Method in keyof PersonQueries]: {
+    readonly kind: Method
+    readonly values: Readonly<Parameters<PersonQueries[Method]>>
+  }
+}[keyof PersonQueries]
+
+type PersonResults = {
+  [Method in keyof PersonQueries]: Awaited<ReturnType<PersonQueries[Method]>>
+}
+
 /** Every thread: close what is open. The thread does nothing afterwards. */
 export interface CloseTask {
   readonly kind: 'close'
 }
 
 /** Everything that can be asked of a thread. */
-export type Task = AppendTask | ProcessTask | CheckTask | ReadTask | CloseTask
+export type Task = AppendTask | ProcessTask | CheckTask | ReadTask | PersonReadTask | CloseTask
 
 /** The result of each kind of task. */
-export interface TaskResults {
+export interface TaskResults extends PersonResults {
   append: AppendResult
   process: ProcessResult
   check: CheckResult

@@ -11,7 +11,7 @@ import { LogBlockWriter } from '../ingest/log-block.ts'
 import { Scanner } from '../ingest/scanner/scanner.ts'
 import { LogAppender } from '../store/event-log.ts'
 import { EventReader } from '../store/event-reader.ts'
-import { readProcessedPosition } from '../store/event-store.ts'
+import { readProcessedPosition } from '../store/event-state.ts'
 import { ProjectDirectory } from '../store/project-store.ts'
 import { LogProcessor } from './log-processor.ts'
 import type {
@@ -19,6 +19,7 @@ import type {
   AppendTask,
   CheckResult,
   CheckTask,
+  PersonReadTask,
   Task,
   TaskAnswer,
   TaskResults,
@@ -76,6 +77,46 @@ function dispatch(task: Task): TaskResults[keyof TaskResults] | Promise<undefine
       return openReader().listWarnings(task.projectId, task.limit)
     case 'close':
       return close()
+    case 'cohortsOfPerson':
+    case 'findGroup':
+    case 'getCohort':
+    case 'getPerson':
+    case 'groupTypes':
+    case 'listCohorts':
+    case 'listGroups':
+    case 'listPersons':
+    case 'personActivity':
+    case 'personValues':
+    case 'propertiesTimeline':
+      return readPersons(task)
+  }
+}
+
+function readPersons(task: PersonReadTask): TaskResults[PersonReadTask['kind']] {
+  const reader = openReader()
+  if (task.kind === 'propertiesTimeline') return reader.propertiesTimeline(...task.values)
+  const persons = reader.persons()
+  switch (task.kind) {
+    case 'listPersons':
+      return persons.list(...task.values)
+    case 'getPerson':
+      return persons.person(...task.values)
+    case 'personValues':
+      return persons.values(...task.values)
+    case 'personActivity':
+      return persons.activity(...task.values)
+    case 'groupTypes':
+      return persons.groupTypes(...task.values)
+    case 'listGroups':
+      return persons.groups(...task.values)
+    case 'findGroup':
+      return persons.group(...task.values)
+    case 'listCohorts':
+      return persons.cohorts(...task.values)
+    case 'getCohort':
+      return persons.cohort(...task.values)
+    case 'cohortsOfPerson':
+      return persons.cohortsOfPerson(...task.values)
   }
 }
 

@@ -1,0 +1,118 @@
+/**
+ * Lists of objects as comma-separated values (RFC 4180). Nested values become columns of their own, named
+ * by the way to them. Source: docs/COMPATIBILITY.md, "CSV".
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { ServiceError } from '../base/errors.ts'
+
+/** The type of the answers. */
+export const CSV_TYPE = 'text/csv; charset=utf-8'
+
+/** Cells of one table, empty ones included. More: 400 `invalid_input`. */
+const CELLS_MAX = 5_000_000
+/** Rows after which others get their turn on the thread. */
+const ROWS_A_TURN = 200
+const NEEDS_QUOTES = /[",\r\n]/
+const FORMULA_START = /^[=+\-@\t\r]/
+const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
+
+/**
+ * A header line and one line for each object; '' when there is none. Columns are sorted by name. Throws
+ * 400 `invalid_input` when there would be too many cells. Cost: linear in the cells; the thread is given
+ * free again and again.
+ */
+export async function toCsv(rows: readonly object[]): Promise<string> {
+  const columns = new Set<string>()
+  const flatRows: ReadonlyMap<string, string>[] = []
+  for (const row of rows) {
+    const flat = new Map<string, string>()
+    flatten(row, '', flat)
+    for (const name of flat.keys()) columns.add(name)
+    if (columns.size * rows.length > CELLS_MAX) throw tooManyCells()
+    flatRows.push(flat)
+    if (flatRows.length % ROWS_A_TURN === 0) await nextTurn()
+  }
+  if (columns.size === 0) return ''
+  const names = [...columns].sort()
+  const lines = [names.map(csvCell).join(',')]
+  for (const flat of flatRows) {
+    lines.push(names.map((name) => csvCell(flat.get(name) ?? '')).join(','))
+    if (lines.length % ROWS_A_TURN === 0) await nextTurn()
+  }
+  return `${lines.join('\r\n')}\r\n`
+}
+
+/**
+ * One cell. A text that a spreadsheet would take for a formula gets an apostrophe in front, because
+ * properties come from anybody on the internet; numbers stay as they are.
+ */
+export function csvCell(text: string): string {
+  const guarded = FORMULA_START.test(text) && !NUMBER.test(text) ? `'${text}` : text
+  return NEEDS_QUOTES.test(guarded) ? `"${guarded.replaceAll('"', '""')}"` : guarded
+}
+
+/** Adds what `value` holds under the names that lead to it. At most as deep as JSON may be. */
+function flatten(value: unknown, name: string, flat: Map<string, string>): void {
+  if (typeof value === 'object' && value !== null) {
+    const prefix = name === '' ? '' : `${name}.`
+    for (const [key, member] of Object.entries(value)) flatten(member, prefix + key, flat)
+    return
+  }
+  if (value !== undefined) flat.set(name, textOf(value))
+}
+
+function textOf(value: unknown): string {
+  if (value === null) return ''
+  if (typeof value === 'boolean') return value ? 'True' : 'False'
+  return String(value)
+}
+
+function tooManyCells(): ServiceError {
+  const detail = `the table would have more than ${CELLS_MAX} cells; ask for fewer rows or for JSON`
+  return new ServiceError('invalid_input', detail, { attr: 'format' })
+}
+
+/**
+ * The first cell of each line of a table, without empty ones. Throws 400 `invalid_input` with `attr` for
+ * a quoted cell without an end.
+ */
+export function firstCsvCells(text: string, attr: string): readonly string[] {
+  const cells: string[] = []
+  let position = text.startsWith('\ufeff') ? 1 : 0
+  while (position < text.length) {
+    const { cell, end } = readCell(text, position, attr)
+    if (cell !== '') cells.push(cell)
+    position = lineEnd(text, end, attr)
+  }
+  return cells
+}
+
+function readCell(text: string, start: number, attr: string): { cell: string; end: number } {
+  if (text[start] !== '"') {
+    let end = start
+    while (end < text.length && !/[,\r\n]/.test(text[end] ?? '')) end++
+    return { cell: text.slice(start, end).trim(), end }
+  }
+  let end = start + 1
+  for (;;) {
+    end = text.indexOf('"', end)
+    if (end < 0) {
+      throw new ServiceError('invalid_input', 'a quoted cell has no end', { attr })
+    }
+    if (text[end + 1] !== '"') break
+    end += 2
+  }
+  return { cell: text.slice(start + 1, end).replaceAll('""', '"'), end: end + 1 }
+}
+
+/** Where the next line begins: behind the line break that is in no quoted cell. */
+function lineEnd(text: string, start: number, attr: string): number {
+  let position = start
+  while (position < text.length) {
+    const character = text[position]
+    if (character === '\n') return position + 1
+    if (character === '\r') return text[position + 1] === '\n' ? position + 2 : position + 1
+    position = character === '"' ? readCell(text, position, attr).end : position + 1
+  }
+  return position
+}

@@ -1,0 +1,96 @@
+/** Tables: what spreadsheets and parsers read back, and what must never be run as a formula. */
+import t from 'tap'
+import { csvCell, firstCsvCells, toCsv } from '../src/http/csv.ts'
+import { parseCsv } from './fixtures/persons-port.ts'
+
+t.test('nested values become columns, sorted by name', async (t) => {
+  const rows = [
+    {
+      id: 1,
+      tags: ['x', 'y'],
+      properties: { plan: 'pro', deep: { n: null } },
+      empty: [],
+      none: {},
+    },
+    { id: 2, properties: { isPaying: true, isNew: false, plan: '' } },
+  ]
+  t.strictSame(parseCsv(await toCsv(rows)), [
+    [
+      'id',
+      ...['deep.n', 'isNew', 'isPaying', 'plan'].map((name) => `properties.${name}`),
+      'tags.0',
+      'tags.1',
+    ],
+    ['1', '', '', '', 'pro', 'x', 'y'],
+    ['2', '', 'False', 'True', '', '', ''],
+  ])
+  t.equal(await toCsv([]), '')
+  t.equal(await toCsv([{}, { list: [] }]), '')
+  t.equal(await toCsv([{ a: 1 }]), 'a\r\n1\r\n')
+})
+
+t.test('every text comes back from a parser', async (t) => {
+  const texts = [
+    ...['', 'a,b', 'say "hi"', '""', '"', 'two\r\nlines', 'cr\rlf\n', ' spaces ', 'ü€😀', ','],
+    ...["it's", "'quoted'", '\u0001', 'x'.repeat(100_000), '1e5', 'null', 'a\tb', '\\', ';'],
+  ]
+  const csv = await toCsv(texts.map((text) => ({ text, 'odd "name",\r\n': text })))
+  const [header, ...lines] = parseCsv(csv)
+  t.strictSame(header, ['odd "name",\r\n', 'text'])
+  t.strictSame(
+    lines,
+    texts.map((text) => [text, text]),
+  )
+})
+
+t.test('a text that looks like a formula gets an apostrophe, a number does not', async (t) => {
+  const guarded = [
+    '=1+1',
+    '+cmd',
+    '-cmd',
+    '@SUM(A1)',
+    '\tx',
+    '\rx',
+    '=',
+    '-',
+    '--1',
+    '+49 30',
+    '-1-1',
+    '=1',
+  ]
+  for (const text of guarded) {
+    t.strictSame(parseCsv(await toCsv([{ [text]: text }])), [[`'${text}`], [`'${text}`]])
+  }
+  for (const text of ['-1', '+4930', '-1.5e-7', '-.5', '1', 'a=1', "'=1", ' =1']) {
+    t.equal(csvCell(text), text)
+  }
+  t.equal(await toCsv([{ n: -5, x: -1e300 }]), 'n,x\r\n-5,-1e+300\r\n')
+})
+
+t.test('names of own members only are columns', async (t) => {
+  const row = JSON.parse('{"__proto__":{"a":1},"constructor":"c"}') as object
+  t.strictSame(parseCsv(await toCsv([row])), [
+    ['__proto__.a', 'constructor'],
+    ['1', 'c'],
+  ])
+})
+
+t.test('a table of too many cells is refused', async (t) => {
+  const rows = Array.from({ length: 3000 }, (_, index) => ({ [`a${index}`]: 1 }))
+  await t.rejects(toCsv(rows), { code: 'invalid_input', attr: 'format' })
+})
+
+t.test('the first cells of a table are read', async (t) => {
+  const cases: readonly (readonly [string, readonly string[]])[] = [
+    ['', []],
+    ['a', ['a']],
+    ['\ufeffa\nb\r\nc\rd', ['a', 'b', 'c', 'd']],
+    ['a,1\n\n,x\nb,"2\n3,""4"\nc\n', ['a', 'b', 'c']],
+    ['"a,""b\r\nc",1\nd', ['a,"b\r\nc', 'd']],
+    [' a \n', ['a']],
+  ]
+  for (const [text, expected] of cases) t.strictSame(firstCsvCells(text, 'csv'), expected, text)
+  for (const text of ['"a', 'a\n"', 'a,"b\nc']) {
+    t.throws(() => firstCsvCells(text, 'csv'), { code: 'invalid_input', attr: 'csv' })
+  }
+})
