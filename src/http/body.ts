@@ -14,8 +14,8 @@ const READ_BYTES_MAX = 512 * 1024
 /** The first buffer of a body that does not come in one piece. */
 const FIRST_BUFFER_BYTES = 64 * 1024
 /**
- * Bodies up to this size are collected into memory that is used again: fresh memory for each of them
- * made the garbage collector a third of the work of accepting.
+ * Bodies up to this size are collected into memory that is used again, so that they leave nothing to
+ * the garbage collector. No difference in processor time could be measured on a busy machine.
  */
 const SPARE_BYTES = 128 * 1024
 const SPARES_MAX = 64

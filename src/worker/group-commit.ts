@@ -24,7 +24,7 @@ const COMMIT_MS_MAX = 10_000
 const RETRY_AFTER_SECONDS = 5
 /**
  * After a commit that was shared by this many requests the next one begins no earlier than this after
- * it. Under load a commit costs the processor as much as dozens of requests, so larger ones leave more
+ * it. Under load a commit costs the processor as much as many requests, so larger ones leave more
  * of it for requests; a few clients that wait for each answer are not held up.
  */
 const SPACED_REQUESTS_MIN = 8

@@ -1,6 +1,7 @@
 /**
  * The fast path of ingestion: recognises regular capture bodies and cuts out their events without
- * building a single object (0.4 us an event where JSON.parse takes 2.4; bench `scanner`). It only says
+ * building a single object (0.6 us an event with its copies, where decoding and JSON.parse took 5.6 on
+ * the same batches of 100, a third of them not ASCII). It only says
  * yes; see `assembly.ts` for what counts as regular and for the memory layout.
  *
  * One instance serves one thread. What a scan found is valid until the next scan.
