@@ -14,6 +14,7 @@ import {
   chmodSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -101,6 +102,10 @@ function install() {
   if (stamp === null && isInstalledByHand()) {
     writeFileSync(INSTALL_STAMP, hash)
     return
+  }
+  // npm would empty the folder behind the link, which others may be using.
+  if (lstatSync('node_modules', { throwIfNoEntry: false })?.isSymbolicLink()) {
+    fail('node_modules is a symbolic link and does not fit package-lock.json: remove the link.')
   }
   say('installing the packages of package-lock.json')
   // The build needs the development packages, whatever NODE_ENV says.

@@ -1,6 +1,8 @@
 /** All benches, in the order in which they run and stand in docs/BENCHMARKS.md. */
+import { ANALYTICS } from './analytics.ts'
 import { BASELINES } from './baselines.ts'
 import { CRASH } from './crash.ts'
+import { DECIDE } from './decide.ts'
 import type { Bench } from './harness.ts'
 import { INGEST_BATCH } from './ingest-batch.ts'
 import { INGEST_CPU } from './ingest-cpu.ts'
@@ -10,6 +12,7 @@ import { INGEST_SINGLE } from './ingest-single.ts'
 import { INGEST_SUSTAINED } from './ingest-sustained.ts'
 import { LARGE_BODIES } from './large-bodies.ts'
 import { LARGE_MEMORY } from './large-memory.ts'
+import { PERSONS } from './persons.ts'
 import { RESTART } from './restart.ts'
 
 export const BENCHES: readonly Bench[] = [
@@ -22,6 +25,9 @@ export const BENCHES: readonly Bench[] = [
   INGEST_DISK,
   LARGE_BODIES,
   LARGE_MEMORY,
+  DECIDE,
+  ANALYTICS,
   RESTART,
+  PERSONS,
   CRASH,
 ]

@@ -25,6 +25,27 @@ export interface EventRequestOptions {
   readonly distinctEvents: number
   /** Runs against the same store use different streams; a stream holds 2^32 uuids. Below 65,536. */
   readonly stream: number
+  /** How many users act; the generator's default when absent. */
+  readonly users?: number
+  /** Every user is as active as any other. */
+  readonly isUniform?: boolean
+  /**
+   * What the events are: usual traffic (default); the first events of users one after the other from
+   * `firstUser` on; or `$identify` events that each join the next two of these users.
+   */
+  readonly content?: 'traffic' | 'arrivals' | 'merges'
+  readonly firstUser?: number
+  /** See `EventGeneratorOptions`. */
+  readonly draw?: number
+}
+
+/** POST requests with given bodies, each sent in turn. */
+export interface PostRequestOptions {
+  readonly kind: 'post'
+  readonly path: string
+  /** At least one. JSON texts. */
+  readonly bodies: readonly string[]
+  readonly headers: Readonly<Record<string, string>>
 }
 
 /** A request without a body, the same every time. */
@@ -44,10 +65,7 @@ const UUIDS_PER_MS = 50
 /** Wraps a JSON body into a POST request and finds the uuids in it. */
 export function eventRequest(host: string, path: string, body: string): RequestTemplate {
   const bodyBytes = Buffer.from(body)
-  const head = Buffer.from(
-    `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: tenrec-bench\r\n` +
-      `Content-Type: application/json\r\nContent-Length: ${bodyBytes.length}\r\n\r\n`,
-  )
+  const head = postHead(host, path, bodyBytes.length)
   const offsets: number[] = []
   let found = bodyBytes.indexOf(UUID_KEY)
   while (found >= 0) {
@@ -71,7 +89,7 @@ export function eventRequests(
   count: number,
 ): RequestTemplate[] {
   const { projectKey, eventsPerRequest } = options
-  const generator = new EventGenerator({ seed: options.seed })
+  const generator = generatorOf(options)
   const templates: RequestTemplate[] = []
   const distinct = Math.max(1, Math.ceil(options.distinctEvents / eventsPerRequest))
   for (let index = 0; index < distinct; index++) {
@@ -89,9 +107,52 @@ export function eventRequests(
   return templates
 }
 
+/** At least `count` templates: one for each body, and copies of them. */
+export function postRequests(
+  host: string,
+  { path, bodies, headers }: PostRequestOptions,
+  count: number,
+): RequestTemplate[] {
+  return Array.from({ length: Math.max(count, bodies.length) }, (_, index) => {
+    const body = Buffer.from(bodies[index % bodies.length] ?? '')
+    const head = postHead(host, path, body.length, headers)
+    const uuidOffsets = new Uint32Array(0)
+    return { bytes: Buffer.concat([head, body]), bodyBytes: body.length, uuidOffsets }
+  })
+}
+
+/** The generator that draws the events of a run. */
+export function generatorOf({
+  seed,
+  users,
+  isUniform = false,
+  content = 'traffic',
+  firstUser = 0,
+  draw = 0,
+}: Pick<
+  EventRequestOptions,
+  'seed' | 'users' | 'isUniform' | 'content' | 'firstUser' | 'draw'
+>): EventGenerator {
+  const usual = { seed, isUniform, content, firstUser, draw }
+  return new EventGenerator(users === undefined ? usual : { ...usual, users })
+}
+
 export function getRequest(host: string, path: string): RequestTemplate {
   const text = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: tenrec-bench\r\n\r\n`
   return { bytes: Buffer.from(text), bodyBytes: 0, uuidOffsets: new Uint32Array(0) }
+}
+
+function postHead(
+  host: string,
+  path: string,
+  bodyBytes: number,
+  headers: Readonly<Record<string, string>> = {},
+): Buffer {
+  const more = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  return Buffer.from(
+    `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: tenrec-bench\r\n${more.join('')}` +
+      `Content-Type: application/json\r\nContent-Length: ${bodyBytes}\r\n\r\n`,
+  )
 }
 
 /** Gives the events of a request the uuids `ordinal`, `ordinal + 1`, ... of a stream. About 60 ns each. */

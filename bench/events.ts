@@ -16,9 +16,18 @@ export interface GeneratedEvent {
 }
 
 export interface EventGeneratorOptions {
+  /** Decides who the users are, and with `draw` what they do. */
   readonly seed: number
+  /** Other numbers draw other events of the same users. Default 0. */
+  readonly draw?: number
   /** How many distinct users act. Default 5000. */
   readonly users?: number
+  /** Every user is as active as any other. Default false: activity is skewed towards a few. */
+  readonly isUniform?: boolean
+  /** See `EventRequestOptions`. Default traffic. */
+  readonly content?: 'traffic' | 'arrivals' | 'merges'
+  /** The first user of arrivals and merges. Default 0. */
+  readonly firstUser?: number
   /** Time of the first event, milliseconds. Default 2024-05-01. */
   readonly startMs?: number
   /** Mean distance of two events, milliseconds. Default 250. */
@@ -93,6 +102,9 @@ export class EventGenerator {
   readonly #random: () => number
   readonly #seed: number
   readonly #users: number
+  readonly #isUniform: boolean
+  readonly #content: 'traffic' | 'arrivals' | 'merges'
+  #nextUser: number
   readonly #startMs: number
   readonly #stepMs: number
   #nowMs: number
@@ -101,8 +113,11 @@ export class EventGenerator {
 
   constructor(options: EventGeneratorOptions) {
     this.#seed = options.seed
-    this.#random = seededRandom(options.seed)
+    this.#random = seededRandom(options.seed + (options.draw ?? 0) * 7919)
     this.#users = options.users ?? 5000
+    this.#isUniform = options.isUniform ?? false
+    this.#content = options.content ?? 'traffic'
+    this.#nextUser = options.firstUser ?? 0
     this.#startMs = options.startMs ?? Date.UTC(2024, 4, 1)
     this.#stepMs = options.stepMs ?? 250
     this.#nowMs = this.#startMs
@@ -123,12 +138,39 @@ export class EventGenerator {
 
   event(): GeneratedEvent {
     this.#nowMs += this.#below(2 * this.#stepMs + 1)
-    const user = Math.floor(this.#users * this.#fraction() * this.#fraction())
-    const name = this.#name()
-    const properties = this.#baseProperties(user)
+    if (this.#content === 'arrivals') return this.#arrival(this.#nextUser++)
+    if (this.#content === 'merges') return this.#merge(this.#nextUser++, this.#nextUser++)
+    const skew = this.#isUniform ? 1 : this.#fraction()
+    const user = Math.floor(this.#users * this.#fraction() * skew)
+    return this.#eventOf(user, this.#name())
+  }
+
+  /** The first event of a user: it makes a person of some 30 properties, e-mail address and name included. */
+  #arrival(user: number): GeneratedEvent {
+    const event = this.#eventOf(user, '$set')
+    const { email, name, plan } = this.#traits(user)
+    event.$set = { email, name, plan }
+    event.$set_once = { initial_path: this.#path }
+    return event
+  }
+
+  /** Joins two users; nothing else is told of them. */
+  #merge(into: number, from: number): GeneratedEvent {
+    return {
+      event: '$identify',
+      properties: {
+        distinct_id: this.#distinctId(into),
+        $anon_distinct_id: this.#distinctId(from),
+      },
+      timestamp: new Date(this.#nowMs).toISOString(),
+      uuid: this.#uuid(),
+    }
+  }
+
+  #eventOf(user: number, name: string): GeneratedEvent {
     const event: GeneratedEvent = {
       event: name,
-      properties,
+      properties: this.#baseProperties(user),
       timestamp: new Date(this.#nowMs).toISOString(),
       uuid: this.#uuid(),
     }
@@ -237,6 +279,16 @@ export class EventGenerator {
       $referrer: referrer,
       $referring_domain: referrer === '$direct' ? referrer : referrer.slice(8, -1),
     }
+  }
+
+  /** The distinct_id of a user. */
+  idOf(user: number): string {
+    return this.#distinctId(user)
+  }
+
+  /** The e-mail address of a user, once it is known. */
+  emailOf(user: number): string {
+    return this.#traits(user).email
   }
 
   /** Adds what only events of this name carry. */

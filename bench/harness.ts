@@ -15,7 +15,7 @@ import { startRole } from './roles.ts'
 /** One question, one file. */
 export interface Bench {
   readonly name: string
-  readonly group: 'baselines' | 'ingest'
+  readonly group: 'baselines' | 'ingest' | 'persons' | 'flags' | 'analytics'
   readonly question: string
   readonly workload: string
   /** False: runs before the daemon is built. */
@@ -37,6 +37,8 @@ export interface ContextOptions {
   readonly seed: number
   /** Replaces the number of events of benches that store a given number; null: their own. */
   readonly events: number | null
+  /** Replaces the number of persons of benches that store a given number; null: their own. */
+  readonly persons: number | null
   /** Replaces the number of interleaved rounds; null: the bench's own. */
   readonly rounds: number | null
 }
@@ -72,6 +74,10 @@ export class BenchContext {
     return this.#options.events ?? this.size(quick, full)
   }
 
+  persons(quick: number, full: number): number {
+    return this.#options.persons ?? this.size(quick, full)
+  }
+
   rounds(full: number, quick = 1): number {
     return this.#options.rounds ?? this.size(quick, full)
   }
@@ -86,12 +92,17 @@ export class BenchContext {
   /** Requests with events that no earlier run against this bench's stores has sent. */
   requests(
     eventsPerRequest: number,
-    options: { distinctEvents?: number; seed?: number } = {},
+    options: Partial<Omit<EventRequestOptions, 'kind' | 'eventsPerRequest' | 'stream'>> = {},
   ): EventRequestOptions {
     const distinctEvents = this.size(DISTINCT_EVENTS_QUICK, DISTINCT_EVENTS)
     const stream = this.#stream++
     const usual = { projectKey: PROJECT_KEY, seed: this.seed, distinctEvents }
     return { kind: 'events', eventsPerRequest, stream, ...usual, ...options }
+  }
+
+  /** Has something ended after the bench, before whatever was begun earlier. Runs in any case. */
+  cleanUpWith(cleanup: () => Promise<void>): void {
+    this.#cleanups.push(cleanup)
   }
 
   /** Starts a daemon, by default on a new folder. It is killed after the bench if it still runs. */
@@ -124,10 +135,20 @@ export class BenchContext {
   }
 
   /** Baseline (c): CPU microseconds per event of `JSON.parse`, in a fresh process. */
-  async measureParseLoop(eventsPerBody: number, events: number): Promise<number> {
+  async measureParseLoop(
+    eventsPerBody: number,
+    events: number,
+    traffic: Pick<EventRequestOptions, 'users' | 'isUniform'> = {},
+  ): Promise<number> {
     const { seed, distinctEvents } = this.requests(eventsPerBody)
     const role = startRole('parse-loop')
-    role.send({ seed, eventsPerBody, distinctEvents, events } satisfies ParseLoopOptions)
+    role.send({
+      ...traffic,
+      seed,
+      eventsPerBody,
+      distinctEvents,
+      events,
+    } satisfies ParseLoopOptions)
     const message = await role.receive()
     await role.stop()
     if (typeof message !== 'object' || message === null || !('cpuUsPerEvent' in message)) {

@@ -5,7 +5,13 @@
  */
 import { connect, type Socket } from 'node:net'
 import { type Answer, AnswerLayout, AnswerReader } from './answers.ts'
-import { eventRequests, getRequest, type RequestTemplate, stampUuids } from './bodies.ts'
+import {
+  eventRequests,
+  getRequest,
+  postRequests,
+  type RequestTemplate,
+  stampUuids,
+} from './bodies.ts'
 import type { LoadOptions, LoadReport } from './load.ts'
 import { cpuSeconds } from './proc.ts'
 import { Samples } from './samples.ts'
@@ -66,10 +72,7 @@ class Generator {
     const request = options.request
     this.#stream = request.kind === 'events' ? request.stream : 0
     const url = new URL(options.url)
-    const templates =
-      request.kind === 'events'
-        ? eventRequests(url.host, request, options.connections)
-        : Array.from({ length: options.connections }, () => getRequest(url.host, request.path))
+    const templates = templatesOf(url.host, request, options.connections)
     const layout = new AnswerLayout()
     const buffer = Buffer.allocUnsafe(READ_BYTES)
     for (let index = 0; index < options.connections; index++) {
@@ -235,6 +238,22 @@ class Generator {
       generatorCores: (after.ownSeconds - before.ownSeconds) / seconds,
       serverCpuSeconds: this.#options.serverPid === null ? null : serverCpuSeconds,
     }
+  }
+}
+
+/** At least `count` requests, so that no two connections share one. */
+function templatesOf(
+  host: string,
+  request: LoadOptions['request'],
+  count: number,
+): RequestTemplate[] {
+  switch (request.kind) {
+    case 'events':
+      return eventRequests(host, request, count)
+    case 'post':
+      return postRequests(host, request, count)
+    case 'get':
+      return Array.from({ length: count }, () => getRequest(host, request.path))
   }
 }
 

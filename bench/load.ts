@@ -3,14 +3,14 @@
  * `load-process.ts` in a process of its own, so that the runner's work never delays a request.
  */
 
-import type { EventRequestOptions, GetRequestOptions } from './bodies.ts'
+import type { EventRequestOptions, GetRequestOptions, PostRequestOptions } from './bodies.ts'
 import { startRole } from './roles.ts'
 
 /** Everything about one run of the load generator. Crosses the process boundary as JSON. */
 export interface LoadOptions {
   /** Base URL of the server, `http://address:port`. */
   readonly url: string
-  readonly request: EventRequestOptions | GetRequestOptions
+  readonly request: EventRequestOptions | PostRequestOptions | GetRequestOptions
   /** Kept alive; one request in flight on each. */
   readonly connections: number
   /**

@@ -1,5 +1,5 @@
 /**
- * Runs benches: `npm run bench -- [NAME or group ...] [--quick] [--write] [--events N] [--rounds N]
+ * Runs benches: `npm run bench -- [NAME or group ...] [--quick] [--write] [--events N] [--persons N] [--rounds N]
  * [--seed N] [--list]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
  * could not answer its question (lost events included), 0 otherwise, missed targets included.
  */
@@ -16,6 +16,7 @@ interface RunOptions {
   readonly isWriting: boolean
   readonly seed: number
   readonly events: number | null
+  readonly persons: number | null
   readonly rounds: number | null
   readonly command: string
 }
@@ -51,6 +52,7 @@ async function main(args: string[]): Promise<number> {
       write: { type: 'boolean', default: false },
       list: { type: 'boolean', default: false },
       events: { type: 'string' },
+      persons: { type: 'string' },
       rounds: { type: 'string' },
       seed: { type: 'string', default: '1' },
     },
@@ -65,6 +67,7 @@ async function main(args: string[]): Promise<number> {
     isWriting: values.write && !values.quick,
     seed: Number(values.seed),
     events: values.events === undefined ? null : Number(values.events),
+    persons: values.persons === undefined ? null : Number(values.persons),
     rounds: values.rounds === undefined ? null : Number(values.rounds),
     command: ['npm run bench --', ...args].join(' '),
   }
@@ -106,8 +109,8 @@ async function runBench(
     console.error(`${bench.name}: dist/main.js is missing; run npm run build first`)
     return null
   }
-  const { isQuick, seed, events, rounds } = options
-  const context = new BenchContext({ bench: bench.name, isQuick, seed, events, rounds })
+  const { isQuick, seed, events, persons, rounds } = options
+  const context = new BenchContext({ bench: bench.name, isQuick, seed, events, persons, rounds })
   const startedAtMs = performance.now()
   let isAnswered = false
   try {

@@ -10,20 +10,33 @@ import { openFilesMax } from './base/open-files.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
 import type { Settings } from './config/settings.ts'
+import type { Flag } from './flags/types.ts'
 import { eventRoutes } from './http/api/events.ts'
+import { type FlagRoutesOptions, presentFlag } from './http/api/flag-access.ts'
+import { flagRoutes } from './http/api/flags.ts'
+import { organizationApiRoutes } from './http/api/organization-api.ts'
 import { personApiRoutes } from './http/api/person-api.ts'
+import type { KeyUser } from './http/auth.ts'
 import { BodyBudget } from './http/body.ts'
 import { healthRoutes } from './http/health.ts'
 import { CAPTURE_PATHS, CaptureHandler } from './http/public/capture.ts'
+import { definitionRoutes } from './http/public/definitions.ts'
+import { registerFlagRoutes } from './http/public/flag-routes.ts'
+import type { Route } from './http/router.ts'
+import { schemaRoutes } from './http/schema/schema-routes.ts'
 import { HttpServer } from './http/server.ts'
 import { TrustedProxies } from './http/url.ts'
-import { DataDir, ENVIRONMENT_NAMES, storeBytes } from './store/data-dir.ts'
+import { DataDir } from './store/data-dir.ts'
 import { DiskGuard } from './store/disk-guard.ts'
 import { ProjectDirectory } from './store/project-store.ts'
+import { AnalyticThreads } from './worker/analytic-threads.ts'
+import { FlagService } from './worker/flag-service.ts'
 import { GroupCommit } from './worker/group-commit.ts'
+import { MeteredQueries } from './worker/metered-queries.ts'
 import { LoggedPersonCommands } from './worker/person-commands.ts'
 import { WorkerPool } from './worker/pool.ts'
 import { ProcessingLoop } from './worker/processing-loop.ts'
+import { collectGauges } from './worker/service-gauges.ts'
 import type { AppendResult, ProcessResult } from './worker/tasks.ts'
 
 /** How often changes of projects and keys made by other processes are looked for. */
@@ -33,7 +46,7 @@ const DISK_CHECK_MS = 250
 const DATA_DIR_CHECK_MS = 5000
 /** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
 const ANSWER_MS_MAX = 3000
-const PROCESS_MS_MAX = 4000
+const PROCESS_MS_MAX = 2500
 /** After a failed write the answers get this long to leave before the process ends. */
 const FAILURE_GRACE_MS = 250
 const RETRY_AFTER_SECONDS = 5
@@ -107,10 +120,12 @@ class RunningDaemon implements Daemon {
   readonly #disk: DiskGuard
   readonly #directory: ProjectDirectory
   readonly #pool: WorkerPool
+  readonly #analytics: AnalyticThreads
   readonly #budget: BodyBudget
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
   readonly #commands: LoggedPersonCommands
+  readonly #flags: FlagService
   readonly #server: HttpServer
   readonly #timers: NodeJS.Timeout[] = []
   readonly #accepted = new Map<number, Counter>()
@@ -129,17 +144,17 @@ class RunningDaemon implements Daemon {
     this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir)
-    this.#pool = new WorkerPool({
-      workerThreads: settings.workerThreads,
-      threads: {
-        dataDir: settings.dataDir,
-        isFlushDeferred: settings.durability === 'commit',
-        decodedBytesMax: settings.bodyBytesMax,
-        propertiesBytesMax: settings.eventPropertiesBytesMax,
-        logLevel: settings.logLevel,
-        logFormat: settings.logFormat,
-      },
-    })
+    const { workerThreads, queryMsMax } = settings
+    const threads = {
+      dataDir: settings.dataDir,
+      isFlushDeferred: settings.durability === 'commit',
+      decodedBytesMax: settings.bodyBytesMax,
+      propertiesBytesMax: settings.eventPropertiesBytesMax,
+      logLevel: settings.logLevel,
+      logFormat: settings.logFormat,
+    }
+    this.#pool = new WorkerPool({ workerThreads, threads })
+    this.#analytics = new AnalyticThreads({ workerThreads, threads, queryMsMax })
     this.#budget = new BodyBudget({
       bytesMax: settings.inFlightBytesMax,
       clock,
@@ -163,6 +178,15 @@ class RunningDaemon implements Daemon {
       clock,
       refusal: () => this.#refusal(),
       onLogged: () => this.#loop.hurry(),
+    })
+    this.#flags = new FlagService({
+      dataDir: settings.dataDir,
+      clock,
+      log,
+      projects: this.#directory,
+      groupCommit: this.#groupCommit,
+      refusal: () => this.#refusal(),
+      onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
     })
     this.#server = new HttpServer({
       log,
@@ -191,7 +215,7 @@ class RunningDaemon implements Daemon {
     this.#parts.onListening(await this.#server.listen(settings.host, settings.port))
     this.#loop.start()
     this.#lag.start()
-    this.#every(DIRECTORY_REFRESH_MS, () => this.#directory.refreshIfChanged())
+    this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => this.#checkDataDir())
     this.#metrics.page.onCollect(() => this.#collect())
@@ -222,7 +246,9 @@ class RunningDaemon implements Daemon {
     this.#lag.stop()
     serviceManager.close()
     if (this.#failure === undefined) {
+      await this.#analytics.close()
       await this.#pool.close()
+      await this.#flags.close()
       await this.#directory.close()
     }
     dataDir.release()
@@ -250,7 +276,15 @@ class RunningDaemon implements Daemon {
     this.#server.raw(Object.keys(CAPTURE_PATHS), (exchange, request, head, pathIndex) => {
       capture.handle(exchange, request, head, kinds[pathIndex] ?? 'capture')
     })
+    registerFlagRoutes(this.#server, {
+      clock,
+      directory: this.#directory,
+      budget: this.#budget,
+      flags: this.#flags,
+    })
     this.#server.routes([
+      ...definitionRoutes({ clock, directory: this.#directory, snapshots: this.#flags.snapshots }),
+      ...schemaRoutes(),
       ...healthRoutes({ readiness: () => this.#readiness() }, this.#metrics.page),
       ...eventRoutes({
         directory: this.#directory,
@@ -258,9 +292,12 @@ class RunningDaemon implements Daemon {
         publicUrl: settings.publicUrl,
         trustedProxies: new TrustedProxies(settings.trustedProxies),
       }),
+      ...this.#flagAndOrganizationRoutes(),
       ...personApiRoutes({
         directory: this.#directory,
         queries: this.#pool,
+        actions: this.#pool,
+        analytics: new MeteredQueries(this.#analytics, this.#metrics, clock),
         commands: this.#commands,
         clock,
         publicUrl: settings.publicUrl,
@@ -269,11 +306,49 @@ class RunningDaemon implements Daemon {
     ])
   }
 
+  #flagAndOrganizationRoutes(): readonly Route[] {
+    const { settings, clock } = this.#parts
+    const options: FlagRoutesOptions = {
+      directory: this.#directory,
+      flags: this.#flags.directory,
+      threads: this.#pool,
+      decisions: this.#flags.decisions,
+      refresh: () => this.#flags.snapshots.refresh(),
+      refusal: () => this.#refusalOfChanges(),
+      clock,
+      publicUrl: settings.publicUrl,
+      trustedProxies: new TrustedProxies(settings.trustedProxies),
+    }
+    const flagBody = (flag: Flag, user: KeyUser): object => {
+      const editor = this.#directory.flagEditor(user)
+      return presentFlag({ options, editor, nowMs: clock.now() }, flag)
+    }
+    return [
+      ...flagRoutes(options),
+      ...organizationApiRoutes({
+        ...options,
+        directory: this.#directory,
+        store: this.#pool,
+        flagBody,
+      }),
+    ]
+  }
+
   /** Why no event can be accepted now. Asked for every request, before its body is read. */
   #refusal(): ServiceError | null {
     const reason = this.#reasonAgainstWriting()
     if (reason === null) return null
     return new ServiceError('server_error', `${reason} Send the events again later.`, {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    })
+  }
+
+  /** Why no flag can be changed now: events that wait are no reason. */
+  #refusalOfChanges(): ServiceError | null {
+    const isFull = this.#disk.isBelowReserve(0)
+    if (this.#failure === undefined && !isFull) return null
+    const reason = isFull ? 'The disk is nearly full.' : 'The store is about to be restarted.'
+    return new ServiceError('server_error', `${reason} Try again later.`, {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
     })
   }
@@ -324,17 +399,19 @@ class RunningDaemon implements Daemon {
       this.#metrics.storeCommitSeconds.with('events').observe(result.commitMs / 1000)
     }
     this.#groupCommit.trim(result.processed)
+    this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result.commands)
   }
 
   #collect(): void {
-    this.#metrics.ingestQueueDepth.value = this.#loop.backlogEvents
-    this.#metrics.ingestOldestUnprocessedSeconds.value = this.#loop.oldestAgeMs / 1000
-    this.#metrics.diskFreeBytes.value = this.#disk.freeBytes
-    for (const name of ENVIRONMENT_NAMES) {
-      const bytes = storeBytes(this.#parts.settings.dataDir, name)
-      this.#metrics.storeMapUsedBytes.with(name).value = bytes
-    }
+    collectGauges(this.#metrics, {
+      ...this.#parts.settings,
+      loop: this.#loop,
+      disk: this.#disk,
+      busy: { ...this.#pool.busy, analytics: this.#analytics.busy },
+      flags: this.#flags.directory,
+      isReady: () => this.#readiness().isReady,
+    })
   }
 
   #acceptedCounter(projectId: number): Counter {

@@ -388,15 +388,3 @@ t.test('POST on the list is 405 and says what to do; other methods, too', async 
     )
   }
 })
-
-t.test('analytic routes are not there', async (t) => {
-  const { ask } = await startPersons(t)
-  const paths = ['funnel', 'funnel/correlation', 'path', 'lifecycle', 'retention', 'stickiness']
-  for (const path of [...paths, 'trends']) {
-    for (const method of ['GET', 'POST']) {
-      const answer = await ask(`1/persons/${path}/`, { method })
-      t.match(answer, { status: 404, body: { code: 'not_found' } }, path)
-    }
-    t.equal((await ask(`1/persons/${path}`, { key: null })).status, 401)
-  }
-})

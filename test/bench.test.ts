@@ -4,15 +4,43 @@
  */
 import assert from 'node:assert/strict'
 import t from 'tap'
+import { analyticQuestions } from '../bench/analytics-questions.ts'
+import { expectSame } from '../bench/analytics-sides.ts'
+import { AnalyticStore } from '../bench/analytics-store.ts'
+import {
+  AnalyticWorkload,
+  EVENT_NAMES,
+  SEARCHED_CHANNEL,
+  WORKLOAD_DAYS,
+  WORKLOAD_START_MS,
+  type WorkloadEvent,
+} from '../bench/analytics-workload.ts'
 import { AnswerLayout, AnswerReader } from '../bench/answers.ts'
-import { eventRequest, eventRequests, stampUuids, writeUuid } from '../bench/bodies.ts'
+import {
+  eventRequest,
+  eventRequests,
+  postRequests,
+  stampUuids,
+  writeUuid,
+} from '../bench/bodies.ts'
 import { parseReadyLine } from '../bench/daemon.ts'
+import {
+  type BenchFlag,
+  benchFlags,
+  distinctIdOf,
+  flagBody,
+  isHolding,
+  propertiesOf,
+  unleashBody,
+  unleashStrategy,
+} from '../bench/decide-workload.ts'
 import { EventGenerator, workloadHash } from '../bench/events.ts'
 import { interleaved } from '../bench/harness.ts'
 import { parseMetrics, readMetric, sumMetric } from '../bench/metrics.ts'
 import { parseCpuSeconds, parseMemory } from '../bench/proc.ts'
 import { type BenchResult, documentText, figureTable, judge } from '../bench/report.ts'
 import { median, Samples } from '../bench/samples.ts'
+import { EventReader } from '../src/store/event-reader.ts'
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
@@ -77,6 +105,68 @@ t.test('the length of a request counts bytes, not characters', async (t) => {
   t.equal(bodyBytes, 15)
   t.match(bytes.toString(), /Content-Length: 15\r\n\r\n/)
 })
+
+t.test('given bodies are sent in turn, each connection with bytes of its own', async (t) => {
+  const options = { kind: 'post', path: '/p?v=2', bodies: ['{"a":"ö"}', '{}'] } as const
+  const templates = postRequests('h:1', { ...options, headers: { 'X-Y': 'z' } }, 3)
+  const texts = templates.map(({ bytes }) => bytes.toString())
+  t.equal(new Set(templates.map(({ bytes }) => bytes)).size, 3)
+  t.match(
+    texts[0],
+    /^POST \/p\?v=2 HTTP\/1\.1\r\n[\s\S]*\r\nX-Y: z\r\n[\s\S]*Content-Length: 10\r\n\r\n/,
+  )
+  t.strictSame(
+    texts.map((text) => text.slice(text.indexOf('\r\n\r\n') + 4)),
+    ['{"a":"ö"}', '{}', '{"a":"ö"}'],
+  )
+})
+
+t.test(
+  'half of the flags have a condition, and each condition holds for some persons',
+  async (t) => {
+    const flags = benchFlags(500)
+    const conditions = flags.flatMap(({ condition }) => (condition === null ? [] : [condition]))
+    const persons = Array.from({ length: 100 }, (_, person) => propertiesOf(person))
+    t.equal(conditions.length, 250)
+    t.equal(new Set(flags.map(({ key }) => key)).size, 500)
+    t.equal(Object.keys(persons[0] ?? {}).length, 30)
+    const holding = conditions.map(
+      (condition) => persons.filter((properties) => isHolding(condition, properties)).length,
+    )
+    t.ok(Math.min(...holding) > 0 && Math.max(...holding) < 100, 'none for all, none for nobody')
+  },
+)
+
+t.test(
+  'a flag means the same to both products, and its person is asked for what it needs',
+  async (t) => {
+    const flag: BenchFlag = {
+      key: 'f',
+      condition: { property: 'age', operator: 'gt', values: ['40'] },
+      rolloutPercentage: 100,
+      variants: ['a', 'b'],
+    }
+    t.match(flagBody(flag), {
+      filters: {
+        groups: [
+          { properties: [{ key: 'age', operator: 'gt', value: '40' }], rollout_percentage: 100 },
+        ],
+        multivariate: { variants: [{ key: 'a', rollout_percentage: 50 }, { key: 'b' }] },
+      },
+    })
+    t.match(unleashStrategy(flag), {
+      parameters: { rollout: '100', groupId: 'f' },
+      constraints: [{ contextName: 'age', operator: 'NUM_GT', value: '40' }],
+      variants: [
+        { name: 'a', weight: 500 },
+        { name: 'b', weight: 500 },
+      ],
+    })
+    t.strictSame(JSON.parse(unleashBody(7, [flag])), {
+      context: { userId: distinctIdOf(7), properties: { age: '25' } },
+    })
+  },
+)
 
 t.test('an answer is read the same wherever it is cut', async (t) => {
   const body = '{"status":1}'
@@ -192,6 +282,71 @@ t.test('only the line "ready" of the log tells where the daemon listens', async 
   })
 })
 
+t.test('the analytic workload repeats itself and is what it is said to be', async (t) => {
+  const size = { seed: 1, events: 20_000, persons: 2000 }
+  const events = drawAnalytic(size)
+  t.strictSame(events, drawAnalytic(size))
+  t.not(events[0]?.uuid, drawAnalytic({ ...size, seed: 2 })[0]?.uuid)
+  t.equal(EVENT_NAMES.length, 40)
+  t.equal(new Set(events.map(({ name }) => name)).size, 40)
+  t.equal(new Set(events.map(({ uuid }) => uuid)).size, size.events)
+  t.equal(new Set(events.map(({ person }) => person)).size, size.persons, 'everybody is there')
+  const searched = events.filter(({ properties }) => properties.channel === SEARCHED_CHANNEL)
+  t.ok(Math.abs(searched.length / size.events - 0.1) < 0.02, `${searched.length} are searched`)
+  const start = WORKLOAD_START_MS / 1000
+  const end = start + WORKLOAD_DAYS * 86_400
+  t.ok(events.every(({ timeSeconds }) => timeSeconds >= start && timeSeconds < end))
+  const last = new Map<number, number>()
+  const first = new Map<number, number>()
+  for (const { person, timeSeconds, personSinceSeconds } of events) {
+    if (!first.has(person)) first.set(person, timeSeconds)
+    if (timeSeconds <= (last.get(person) ?? 0) || personSinceSeconds !== first.get(person)) {
+      t.fail(`the times of person ${person} do not rise from its first`)
+    }
+    last.set(person, timeSeconds)
+  }
+})
+
+t.test(
+  'the events of the analytic workload are stored, each once, with their persons',
+  async (t) => {
+    const dataDir = t.testdir()
+    const store = new AnalyticStore(dataDir)
+    const workload = new AnalyticWorkload({ seed: 1, events: 500, persons: 50 })
+    for (let count = 0; count < 500; count++) {
+      const event = workload.next()
+      store.add(event, `person-${event.person}`)
+    }
+    store.commit()
+    await store.close()
+    const reader = new EventReader({ dataDir })
+    t.match(reader.statistics().projects, [{ projectId: 1, rows: 500, distinctIds: 50 }])
+    await reader.close()
+  },
+)
+
+t.test('answers of both sides have to be the same persons with the same values', async (t) => {
+  const ours = new Map([
+    ['a', '1'],
+    ['b', '2'],
+  ])
+  t.equal(expectSame('q', ours, new Map(ours)), 2)
+  t.throws(() => expectSame('q', ours, new Map([...ours, ['c', '3']])), /2 and 3 persons differ/)
+  t.throws(() => expectSame('q', ours, new Map([...ours, ['b', '3']])), /differ: b 2 and 3/)
+  t.throws(() => expectSame('q', new Map(), new Map()), /nobody/)
+})
+
+t.test('every analytic question has a route and a statement about the same days', async (t) => {
+  for (const { name, parts } of analyticQuestions()) {
+    for (const { path, select } of parts) {
+      const { pathname, searchParams } = new URL(path, 'http://h')
+      t.match(pathname, /^\/api\/projects\/1\/persons\/[a-z]+\/$/, name)
+      t.equal(searchParams.get('date_to'), '2024-07-29', name)
+      t.match(select, /^SELECT (DISTINCT )?person_id/, name)
+    }
+  }
+})
+
 t.test('a table has one row per figure', async (t) => {
   const rows = figureTable([judge('b', { figure: 'f', value: 1, unit: 'ms' })]).split('\n')
   t.equal(rows.length, 3)
@@ -232,4 +387,13 @@ function eventsOf(request: Buffer): readonly SentEvent[] {
     | SentEvent
     | { readonly batch: readonly SentEvent[] }
   return 'batch' in body ? body.batch : [body]
+}
+
+/** All events of a workload; the uuid, whose bytes are used again, as text. */
+function drawAnalytic(size: { seed: number; events: number; persons: number }) {
+  const workload = new AnalyticWorkload(size)
+  return Array.from({ length: size.events }, () => {
+    const { uuidBytes, ...event }: WorkloadEvent = workload.next()
+    return { ...event, uuid: Buffer.from(uuidBytes).toString('hex') }
+  })
 }

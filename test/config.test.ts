@@ -58,6 +58,7 @@ t.test('without any source every setting has its default', async (t) => {
     eventPropertiesBytesMax: 1_048_576,
     diskReserveBytes: 268_435_456,
     workerThreads: 3,
+    queryMsMax: 30_000,
     durability: 'fsync',
     logLevel: 'info',
     logFormat: 'json',

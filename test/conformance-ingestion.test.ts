@@ -129,7 +129,7 @@ async function createWorlds(dataDir: string): Promise<readonly World[]> {
     shared.set(id, { key, id })
   }
   for (const { key, projects } of env.personal_keys) {
-    store.createKey({ text: key, projectIds: projects })
+    store.keys.create({ text: key, projectIds: projects })
   }
   const worlds = cases.map((ingestionCase, index) => {
     if (!canHaveOwnProjects(ingestionCase)) return shared

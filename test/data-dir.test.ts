@@ -96,7 +96,7 @@ t.test('the first opening creates a whole store that only its owner can read', a
   t.strictSame(dir.notes, [])
   t.equal(statSync(path).mode & 0o777, 0o700)
   t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', 'log'])
-  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 1\n')
+  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 2\n')
   for (const name of ENVIRONMENT_NAMES) {
     t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
   }
@@ -228,7 +228,8 @@ t.test('garbage or nothing in the place of the lock of LMDB does no harm', async
 t.test('another format is refused with exit code 78', async (t) => {
   const { path } = await filledStore(t)
   for (const [content, message] of [
-    ['tenrec 2\n', /has the format 2, this program knows 1/],
+    ['tenrec 3\n', /has the format 3, this program knows 2/],
+    ['tenrec 1\n', /has the format 1, this program knows 2/],
     ['', /is damaged/],
     ['something else\n', /is damaged/],
   ] as const) {

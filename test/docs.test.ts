@@ -10,6 +10,7 @@ import { ERROR_CODES } from '../src/base/errors.ts'
 import {
   DISTINCT_ID_POINTS_MAX,
   EVENT_NAME_UNITS_MAX,
+  FLAG_BODY_BYTES_MAX,
   FUTURE_TIMESTAMP_MS_MAX,
   HEADER_BYTES_MAX,
   JSON_DEPTH_MAX,
@@ -24,6 +25,7 @@ import { expandProperties } from '../src/ingest/person-properties.ts'
 import { DROP_REASONS, PERSON_MODES, WARNING_TYPES } from '../src/ingest/types.ts'
 import { personUuid } from '../src/persons/person-uuid.ts'
 import { propertyTest } from '../src/query/property-filter.ts'
+import { SCAN_ROWS_MAX } from '../src/store/event-scan.ts'
 import { decodeEventCursor, parseEventFilters } from '../src/wire/event-list.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
@@ -207,7 +209,10 @@ t.test('the limits are those of the code', async (t) => {
     ['`distinct_id`, code points', DISTINCT_ID_POINTS_MAX],
     ['key, characters', KEY_CHARACTERS_MAX],
     ['timestamp ahead of the server, milliseconds', FUTURE_TIMESTAMP_MS_MAX],
+    ['body of a flag request, bytes', FLAG_BODY_BYTES_MAX],
     ['request line and headers, bytes', HEADER_BYTES_MAX],
+    ['events of one analytic query', SCAN_ROWS_MAX],
+    ['time of one analytic query, milliseconds', SETTINGS.queryMsMax.default(MACHINE)],
     ['events of a page', PAGE_EVENTS_MAX],
     ['events of a page when `limit` is absent', PAGE_EVENTS_DEFAULT],
   ]
@@ -219,7 +224,7 @@ t.test('the limits are those of the code', async (t) => {
   const named = table('Limits', 'What').flatMap((row) =>
     [...(row[2] ?? '').matchAll(/setting `([^`]+)`/g)].map(([, key = '']) => key),
   )
-  t.equal(named.length, 6)
+  t.equal(named.length, 7)
   t.strictSame(
     named.filter((key) => !keys.includes(key)),
     [],
@@ -272,9 +277,10 @@ t.test('the tested SDKs are the installed ones', async (t) => {
     devDependencies: Record<string, string>
   }
   const installed = Object.entries(manifest.devDependencies)
-    .filter(([name]) => name.startsWith('posthog-'))
+    .filter(([name]) => name.startsWith('posthog-') || name.startsWith('@openfeature/'))
     .map(([name, version]) => [
-      name.replace(/-\d+$/, ''),
+      // A second release of a package is installed under its name with a number.
+      name.replace(/-[\d.]+$/, ''),
       version.slice(version.lastIndexOf('@') + 1),
     ])
   const documented = table('SDKs tested', 'Package').map(([name = '', version]) => [

@@ -293,3 +293,18 @@ t.test('no body makes decoding fail with anything but a refusal', async () => {
     { numRuns: 1000 },
   )
 })
+
+t.test(
+  'base64 of surrogates written one by one is read as the characters that they mean',
+  async (t) => {
+    const json = '{"event":"e","distinct_id":"😀 é"}'
+    const bytes = [...json].flatMap((character) =>
+      character === '😀' ? [0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80] : [...Buffer.from(character)],
+    )
+    t.equal(decode({ body: base64(Uint8Array.from(bytes)) }), json)
+    t.equal(decode({ body: base64(Uint8Array.from(bytes)), query: 'compression=base64' }), json)
+    const lonely = Buffer.from('{"event":"e","x":"?"}')
+    lonely[lonely.indexOf('?')] = 0xff
+    t.equal(decode({ body: base64(lonely) }), '{"event":"e","x":"\ufffd"}')
+  },
+)

@@ -4,17 +4,13 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Clock } from '../src/base/clock.ts'
-import { OperatorError } from '../src/base/errors.ts'
+import { ServiceError } from '../src/base/errors.ts'
 import { DamagedRecordError } from '../src/store/codec.ts'
 import { DataDir } from '../src/store/data-dir.ts'
 import { Environment } from '../src/store/environment.ts'
+import { generatePersonalKey, generateProjectKey } from '../src/store/key-store.ts'
 import { numberKey } from '../src/store/keys.ts'
-import {
-  generatePersonalKey,
-  generateProjectKey,
-  ProjectDirectory,
-  ProjectStore,
-} from '../src/store/project-store.ts'
+import { ProjectDirectory, ProjectStore } from '../src/store/project-store.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 2)
 
@@ -88,7 +84,7 @@ t.test('a change is seen after refreshIfChanged, and only then', async (t) => {
 t.test('personal keys are limited, expire and are revoked', async (t) => {
   const { path, store, state } = await openStore(t)
   store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
-  const { text, key } = store.createKey({
+  const { text, key } = store.keys.create({
     label: 'CI',
     scopes: ['event:read'],
     projectIds: [1],
@@ -101,13 +97,13 @@ t.test('personal keys are limited, expire and are revoked', async (t) => {
   state.nowMs += 1000
   t.equal(directory.personalKeyByText(text), null, 'expired')
   t.not(directory.personalKeyByText('phx_a'), null)
-  t.equal(store.revokeKey(1).revokedAtMs, state.nowMs)
+  t.equal(store.keys.revoke(1).revokedAtMs, state.nowMs)
   state.nowMs += 5
-  t.equal(store.revokeKey(1).revokedAtMs, state.nowMs - 5, 'the first revocation stands')
+  t.equal(store.keys.revoke(1).revokedAtMs, state.nowMs - 5, 'the first revocation stands')
   directory.refreshIfChanged()
   t.equal(directory.personalKeyByText('phx_a'), null)
   t.strictSame(
-    store.listKeys().map(({ id, label }) => [id, label]),
+    store.keys.list().map(({ id, label }) => [id, label]),
     [
       [1, 'First start'],
       [2, 'CI'],
@@ -117,7 +113,8 @@ t.test('personal keys are limited, expire and are revoked', async (t) => {
 
 t.test('the store holds the hash of a personal key and not the key', async (t) => {
   const { path, store } = await openStore(t)
-  const { text } = store.createKey({ text: 'phx_secretsecretsecretsecret' })
+  store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
+  const { text } = store.keys.create({ text: 'phx_secretsecretsecretsecret' })
   const bytes = readFileSync(join(path, 'flags', 'data.mdb'))
   t.equal(bytes.includes(text), false)
   t.equal(bytes.includes(createHash('sha256').update(text).digest()), true)
@@ -147,7 +144,7 @@ t.test('what is not allowed is refused and changes nothing', async (t) => {
   const { store } = await openStore(t)
   store.bootstrap({ projectKey: 'phc_a', personalKey: 'phx_a' })
   const refused = (action: () => unknown, message: RegExp) => {
-    t.throws(action, OperatorError)
+    t.throws(action, ServiceError)
     t.throws(action, { message })
   }
   refused(() => store.createProject({ name: 'x', apiKey: 'phc_a' }), /in use already/)
@@ -157,14 +154,14 @@ t.test('what is not allowed is refused and changes nothing', async (t) => {
   refused(() => store.createProject({ name: ' ' }), /1 to 200 characters/)
   refused(() => store.createProject({ name: 'x', timezone: 'Mars/Olympus' }), /not a time zone/)
   refused(() => store.setProject(7, { name: 'x' }), /no project 7/)
-  refused(() => store.createKey({ text: 'phx_a' }), /in use already/)
-  refused(() => store.createKey({ text: 'phc_a' }), /in use already/)
-  refused(() => store.createKey({ projectIds: [1, 9] }), /no project 9/)
-  refused(() => store.createKey({ scopes: ['everything'] }), /scopes must be/)
-  refused(() => store.createKey({ scopes: [] }), /scopes must be/)
-  refused(() => store.revokeKey(9), /no personal key 9/)
+  refused(() => store.keys.create({ text: 'phx_a' }), /in use already/)
+  refused(() => store.keys.create({ text: 'phc_a' }), /in use already/)
+  refused(() => store.keys.create({ projectIds: [1, 9] }), /no project 9/)
+  refused(() => store.keys.create({ scopes: ['everything'] }), /scopes must be/)
+  refused(() => store.keys.create({ scopes: [] }), /scopes must be/)
+  refused(() => store.keys.revoke(9), /no personal key 9/)
   t.equal(store.listProjects().length, 1)
-  t.equal(store.listKeys().length, 1)
+  t.equal(store.keys.list().length, 1)
 })
 
 t.test('generated keys look like those of the SDKs and differ', async (t) => {

@@ -1,7 +1,7 @@
 /** Property filters: every operator on every kind of value. */
 import fc from 'fast-check'
 import t from 'tap'
-import { LinearPattern } from '../src/query/linear-pattern.ts'
+import { compilePattern, PatternBudget } from '../src/base/pattern.ts'
 import { type NegatableFilter, propertyTest } from '../src/query/property-filter.ts'
 
 /** Marks a property that the event does not have. */
@@ -190,7 +190,7 @@ t.test('a pattern matches what JavaScript matches', async (t) => {
           return
         }
         compared++
-        const got = LinearPattern.compile(pattern)?.test(text)
+        const got = compilePattern(pattern, 'ascii')?.isFoundIn(text, new PatternBudget())
         const expected = expression.test(text)
         if (got !== expected) throw new Error(`${pattern} on ${JSON.stringify(text)}: ${got}`)
       },
@@ -199,3 +199,14 @@ t.test('a pattern matches what JavaScript matches', async (t) => {
   )
   t.ok(compared > 1000, `${compared} compared`)
 })
+
+t.test(
+  'a pattern that writes something out too often is invalid, whatever it says besides',
+  (t) => {
+    t.equal(compilePattern('\\w{100}'.repeat(60), 'unicode'), null)
+    t.equal(compilePattern('(a{100}){11}', 'ascii'), null)
+    t.ok(compilePattern('a{2,10}b{3}', 'ascii'))
+    t.ok(compilePattern('[{5000}]\\{5000}', 'ascii'), 'braces in a class or escaped repeat nothing')
+    t.end()
+  },
+)

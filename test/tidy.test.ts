@@ -30,11 +30,13 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
 /** Package -> the files of src that may name it; a trailing slash means a folder. */
 const DOORS: Readonly<Record<string, readonly string[]>> = {
   ajv: ['wire/validator.ts'],
+  'hyparquet-writer': ['cli/parquet-file.ts'],
   lmdb: ['store/environment.ts'],
   msgpackr: ['store/codec.ts'],
   pino: ['base/log.ts'],
   'pino-pretty': ['base/log.ts'],
   piscina: ['worker/'],
+  re2js: ['base/pattern.ts', 'base/pattern-replacement.ts'],
   'smol-toml': ['config/'],
   'unix-dgram': ['base/service-manager.ts'],
   'uWebSockets.js': ['http/'],

@@ -2,9 +2,9 @@
  * Baseline (c): `JSON.parse` of the same bodies in a loop, in a fresh process that does nothing
  * else. CPU time of the whole process, so the garbage collector's threads count too.
  */
-import { EventGenerator } from '../events.ts'
+import { type EventRequestOptions, generatorOf } from '../bodies.ts'
 
-export interface ParseLoopOptions {
+export interface ParseLoopOptions extends Pick<EventRequestOptions, 'users' | 'isUniform'> {
   readonly seed: number
   readonly eventsPerBody: number
   /** Distinct events; the loop goes over them again until `events` are parsed. */
@@ -32,7 +32,7 @@ function measure(options: ParseLoopOptions): number {
 }
 
 function bodiesOf(options: ParseLoopOptions): string[] {
-  const generator = new EventGenerator({ seed: options.seed })
+  const generator = generatorOf(options)
   const bodies: string[] = []
   for (let events = 0; events < options.distinctEvents; events += options.eventsPerBody) {
     const body = generator.batch('phc_baseline', options.eventsPerBody)

@@ -4,9 +4,6 @@
  */
 import { createHash, randomFillSync } from 'node:crypto'
 
-const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
-  byte.toString(16).padStart(2, '0'),
-)
 const HEX_VALUES = hexValues()
 const POOL = Buffer.allocUnsafe(16 * 1024)
 let poolOffset = POOL.length
@@ -47,13 +44,19 @@ export function uuidV5(namespace: string, name: string): string {
 
 /** The text of 16 bytes at `offset`. */
 export function formatUuid(bytes: Uint8Array, offset: number): string {
-  let text = ''
+  // Put together as bytes: a text that is joined from pieces keeps all of them in memory.
+  let position = 0
   for (let index = 0; index < 16; index++) {
-    if (index === 4 || index === 6 || index === 8 || index === 10) text += '-'
-    text += HEX[bytes[offset + index] ?? 0]
+    if (index === 4 || index === 6 || index === 8 || index === 10) position++
+    const byte = bytes[offset + index] ?? 0
+    UUID_TEXT[position++] = HEX_CODES[byte >>> 4] ?? 0
+    UUID_TEXT[position++] = HEX_CODES[byte & 15] ?? 0
   }
-  return text
+  return UUID_TEXT.toString('latin1')
 }
+
+const UUID_TEXT = Buffer.alloc(36, '-')
+const HEX_CODES = Buffer.from('0123456789abcdef', 'latin1')
 
 /**
  * The 16 bytes of a UUID in any of the forms that clients send: with hyphens, 32 hex digits, in

@@ -21,5 +21,7 @@ export const PAGE_EVENTS_MAX = 1000
 export const PAGE_EVENTS_DEFAULT = 100
 /** Decoded bytes up to which a body is checked on the front; larger ones are checked in the pool. */
 export const FRONT_BODY_BYTES_MAX = 128 * 1024
+/** Bytes of the body of a flag request, as sent and decoded; it is read on the front. More: 413. */
+export const FLAG_BODY_BYTES_MAX = 256 * 1024
 /** Bytes of request line and headers (read by uWebSockets.js from UWS_HTTP_MAX_HEADERS_SIZE). Beyond: 431. */
 export const HEADER_BYTES_MAX = 65_536

@@ -158,6 +158,8 @@ export class MetricPage {
 
 const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]
 const COMMIT_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
+const DECISION_SECONDS = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.005, 0.05]
+const QUERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const BATCH_BYTES = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 20_971_520]
 
 /** Every metric of the service, under its public name. docs/OPERATIONS.md, "Metrics". */
@@ -222,6 +224,55 @@ export class ServiceMetrics {
   readonly diskFreeBytes = this.page
     .gauges('disk_free_bytes', 'Free bytes of the file system of the data directory.', [])
     .with()
+  readonly diskReserveBytes = this.page
+    .gauges('disk_reserve_bytes', 'Free bytes below which nothing more is accepted.', [])
+    .with()
+  readonly ingestBacklogBytes = this.page
+    .gauges('ingest_backlog_bytes', 'Bytes of accepted events that are not processed yet.', [])
+    .with()
+  readonly ingestBacklogBytesMax = this.page
+    .gauges('ingest_backlog_limit_bytes', 'Backlog beyond which events are refused.', [])
+    .with()
+  readonly serviceReady = this.page
+    .gauges('service_ready', '1 while events are accepted, else 0; as /_readyz.', [])
+    .with()
+  /** Label `outcome`: `ok`, or `partial` when some flag could not be decided. */
+  readonly flagDecisions = this.page.counters(
+    'flag_decisions_total',
+    'Requests for flags that were decided.',
+    ['outcome'],
+  )
+  readonly flagDecisionSeconds = this.page
+    .histograms(
+      'flag_decision_duration_seconds',
+      'Deciding all flags of one request.',
+      [],
+      DECISION_SECONDS,
+    )
+    .with()
+  readonly flagSnapshotVersion = this.page
+    .gauges('flag_snapshot_version', 'Number of the last change of flags that decisions use.', [])
+    .with()
+  /** Labels `kind` (`trends`, `funnel`, ...), `outcome` (`ok`, `refused`, `failed`). */
+  readonly queries = this.page.counters('queries_total', 'Analytic queries answered.', [
+    'kind',
+    'outcome',
+  ])
+  /** Label `kind`. */
+  readonly querySeconds = this.page.histograms(
+    'query_duration_seconds',
+    'Analytic queries, with the time in which they waited for a thread.',
+    ['kind'],
+    QUERY_SECONDS,
+  )
+  /** Label `threads` (`writer`, `processor`, `readers`, `analytics`). */
+  readonly workerBusySeconds = this.page.counters(
+    'worker_busy_seconds_total',
+    'Time in which threads of a kind worked, all together.',
+    ['threads'],
+  )
+  /** Label `threads`. */
+  readonly workerThreads = this.page.gauges('worker_threads', 'Threads of a kind.', ['threads'])
   readonly eventLoopLagSeconds = this.page
     .gauges('event_loop_lag_seconds', 'Worst delay of a timer in the last 15 to 30 seconds.', [])
     .with()
@@ -231,6 +282,12 @@ export class ServiceMetrics {
       .gauges('build_info', 'Always 1; the labels say what runs.', ['version', 'node_version'])
       .with(options.version, process.versions.node).value = 1
     this.#addProcess(options.clock)
+  }
+
+  /** Counts a decision; `hasErrors` when some flag could not be decided. */
+  decided(elapsedMs: number, hasErrors: boolean): void {
+    this.flagDecisions.with(hasErrors ? 'partial' : 'ok').value++
+    this.flagDecisionSeconds.observe(elapsedMs / 1000)
   }
 
   #addProcess(clock: Clock): void {
@@ -246,6 +303,9 @@ export class ServiceMetrics {
     const start = page
       .gauges('process_start_time_seconds', 'Start of the process, seconds since 1970.', [])
       .with()
+    const loop = page
+      .counters('event_loop_busy_seconds_total', 'Time in which the main thread worked.', [])
+      .with()
     start.value = Math.round(clock.now() / 1000 - process.uptime())
     page.onCollect(() => {
       const memory = process.memoryUsage()
@@ -254,6 +314,7 @@ export class ServiceMetrics {
       heap.value = memory.heapUsed
       external.value = memory.external
       cpu.value = (usage.user + usage.system) / 1e6
+      loop.value = performance.eventLoopUtilization().active / 1000
     })
   }
 }

@@ -16,11 +16,15 @@ import { didYouMean } from '../config/suggestion.ts'
 export interface CommandIo {
   /** Writes data. */
   out(text: string): void
+  /** Resolves when what was written has left far enough that more may come. */
+  drained?(): Promise<void>
   /** Writes progress and complaints. */
   err(text: string): void
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly machine: Machine
   readonly clock: Clock
+  /** Standard error is a terminal: progress is drawn over itself. */
+  readonly isErrorTerminal?: boolean
   /** Calls `listener` on every SIGINT or SIGTERM until the returned function is called. */
   onStopSignal(listener: () => void): () => void
   /** Calls `listener` on every SIGHUP until the returned function is called. */

@@ -1,14 +1,34 @@
 /** The one table of commands: it feeds dispatch and help. */
+
+import { BACKUP, BACKUP_LIST, RESTORE } from './backup.ts'
+import { BENCH } from './bench.ts'
 import type { Command } from './command.ts'
+import { completionCommand } from './completion.ts'
 import { CONFIG_CHECK, CONFIG_PRINT } from './config.ts'
+import { DOCTOR } from './doctor.ts'
 import { EVENT_LIST, EVENT_SHOW, EVENT_TAIL } from './event.ts'
 import { EVENT_WHY } from './event-why.ts'
+import { EXPORT } from './export.ts'
+import { FLAG_CREATE, FLAG_DELETE, FLAG_EXPLAIN, FLAG_LIST, FLAG_SET, FLAG_SHOW } from './flag.ts'
 import { helpCommand } from './help.ts'
+import { IMPORT } from './import.ts'
 import { INIT } from './init.ts'
-import { KEY_CREATE, KEY_LIST, KEY_REVOKE } from './key.ts'
+import { KEY_CREATE, KEY_LIST, KEY_REVOKE, KEY_ROTATE } from './key.ts'
+import { manCommand } from './man.ts'
 import { PERSON_DELETE, PERSON_LIST, PERSON_MERGE, PERSON_SHOW, PERSON_SPLIT } from './person.ts'
 import { PROJECT_CREATE, PROJECT_LIST, PROJECT_SET, PROJECT_SHOW } from './project.ts'
+import {
+  ROLE_ADD,
+  ROLE_CREATE,
+  ROLE_DEFAULT,
+  ROLE_DELETE,
+  ROLE_LIST,
+  ROLE_REMOVE,
+  ROLE_SET,
+} from './role.ts'
 import { SERVE } from './serve.ts'
+import { USER_CREATE, USER_DEACTIVATE, USER_LIST, USER_SET } from './user.ts'
+import { VERIFY } from './verify.ts'
 import { VERSION_COMMAND } from './version.ts'
 
 /** Every command, in the order of the help. */
@@ -21,7 +41,25 @@ export const COMMANDS: readonly Command[] = [
   PROJECT_SHOW,
   KEY_CREATE,
   KEY_LIST,
+  KEY_ROTATE,
   KEY_REVOKE,
+  USER_CREATE,
+  USER_LIST,
+  USER_SET,
+  USER_DEACTIVATE,
+  ROLE_CREATE,
+  ROLE_LIST,
+  ROLE_SET,
+  ROLE_DELETE,
+  ROLE_ADD,
+  ROLE_REMOVE,
+  ROLE_DEFAULT,
+  FLAG_LIST,
+  FLAG_SHOW,
+  FLAG_CREATE,
+  FLAG_SET,
+  FLAG_DELETE,
+  FLAG_EXPLAIN,
   EVENT_LIST,
   EVENT_SHOW,
   EVENT_TAIL,
@@ -31,8 +69,18 @@ export const COMMANDS: readonly Command[] = [
   PERSON_MERGE,
   PERSON_SPLIT,
   PERSON_DELETE,
+  EXPORT,
+  IMPORT,
+  BACKUP,
+  BACKUP_LIST,
+  RESTORE,
+  VERIFY,
+  DOCTOR,
+  BENCH,
   CONFIG_PRINT,
   CONFIG_CHECK,
+  completionCommand(() => COMMANDS),
+  manCommand(() => COMMANDS),
   VERSION_COMMAND,
   helpCommand(() => COMMANDS),
 ]

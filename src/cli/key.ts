@@ -1,17 +1,30 @@
-/** `tenrec key ...`: personal keys. A running daemon notices changes within a second. */
+/**
+ * `tenrec key ...`: personal keys, and with `--secret` the secret keys of projects, with which servers
+ * read flag definitions. A running daemon notices changes within a second.
+ */
 import { UsageError } from '../base/errors.ts'
 import { parseDuration } from '../config/value-kinds.ts'
-import type { PersonalKey } from '../store/project-records.ts'
-import type { KeyRequest } from '../store/project-store.ts'
+import type { KeyRequest } from '../store/key-store.ts'
+import type { PersonalKey, SecretKey } from '../store/project-records.ts'
 import { listOption, parseId } from './arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION } from './command.ts'
-import { isoTime, printRecord, printRows, type Row } from './output.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
+import { isoTime, printRecord, printRows } from './output.ts'
+import { findUser } from './user.ts'
+import { withOrganizationStore } from './with-organization-store.ts'
 import { withProjectStore } from './with-project-store.ts'
+
+const SECRET_OPTION: OptionDefinition = {
+  name: 'secret',
+  placeholder: null,
+  sentence: 'The secret keys of projects instead.',
+}
+/** Options that say nothing about a secret key. */
+const PERSONAL_OPTIONS = ['personal-key', 'scopes', 'expires-in', 'user']
 
 /** `tenrec key create`. */
 export const KEY_CREATE: Command = {
   name: 'key create',
-  sentence: 'Create a personal key and print it, which is possible only now.',
+  sentence: 'Create a key and print it, which is possible only now.',
   operands: [],
   options: [
     { name: 'label', placeholder: 'TEXT', sentence: 'What the key is for.' },
@@ -22,19 +35,26 @@ export const KEY_CREATE: Command = {
       placeholder: 'SCOPE,...',
       sentence: 'Such as event:read,feature_flag:write; otherwise all.',
     },
+    { name: 'user', placeholder: 'USER', sentence: 'Whose key; otherwise the first owner.' },
     {
       name: 'expires-in',
       placeholder: 'DURATION',
       sentence: 'Such as 90d or 12h; otherwise never.',
     },
+    { ...SECRET_OPTION, sentence: 'A secret key of the one project in --projects instead.' },
     JSON_OPTION,
   ],
   settings: ['dataDir'],
   async run(input) {
+    if (input.options.has('secret')) return createSecret(input)
     const request = readRequest(input)
-    const { text, key } = await withProjectStore(input, true, (store) => store.createKey(request))
-    const { last_four: _lastFour, ...row } = describeKey(key, input.io.clock.now())
-    printRecord(input.io, { id: key.id, key: text, ...row }, input.options.has('json'))
+    const { text, key } = await withOrganizationStore(input, true, (store) => {
+      const user = input.options.get('user')
+      const owner = user === undefined ? {} : { userId: findUser(store, user).id }
+      return store.projects.keys.create({ ...request, ...owner })
+    })
+    const { id, last_four: _lastFour, ...row } = describeKey(key, input.io.clock.now())
+    printRecord(input.io, { id, key: text, ...row }, input.options.has('json'))
     return 0
   },
 }
@@ -42,14 +62,17 @@ export const KEY_CREATE: Command = {
 /** `tenrec key list`. */
 export const KEY_LIST: Command = {
   name: 'key list',
-  sentence: 'List all personal keys, without the keys themselves.',
+  sentence: 'List all keys, without the keys themselves.',
   operands: [],
-  options: [JSON_OPTION],
+  options: [SECRET_OPTION, JSON_OPTION],
   settings: ['dataDir'],
   async run(input) {
-    const keys = await withProjectStore(input, false, (store) => store.listKeys())
     const nowMs = input.io.clock.now()
-    const rows = keys.map((key) => describeKey(key, nowMs))
+    const rows = await withProjectStore(input, false, ({ keys }) =>
+      input.options.has('secret')
+        ? keys.listSecrets().map(describeSecret)
+        : keys.list().map((key) => describeKey(key, nowMs)),
+    )
     printRows(input.io, rows, input.options.has('json'))
     return 0
   },
@@ -58,17 +81,64 @@ export const KEY_LIST: Command = {
 /** `tenrec key revoke`. */
 export const KEY_REVOKE: Command = {
   name: 'key revoke',
-  sentence: 'Revoke a personal key for good and print it.',
+  sentence: 'Revoke a key for good and print it.',
   operands: ['ID'],
-  options: [JSON_OPTION],
+  options: [SECRET_OPTION, JSON_OPTION],
   settings: ['dataDir'],
   async run(input) {
     const id = parseId('ID', input.operands[0] ?? '')
-    const key = await withProjectStore(input, true, (store) => store.revokeKey(id))
-    const row = describeKey(key, input.io.clock.now())
+    const nowMs = input.io.clock.now()
+    const row = await withProjectStore(input, true, ({ keys }) =>
+      input.options.has('secret')
+        ? describeSecret(keys.revokeSecret(id))
+        : describeKey(keys.revoke(id), nowMs),
+    )
     printRecord(input.io, row, input.options.has('json'))
     return 0
   },
+}
+
+/** `tenrec key rotate`. */
+export const KEY_ROTATE: Command = {
+  name: 'key rotate',
+  sentence: 'Replace a key by a random one with the same rights and print it; the old one is void.',
+  operands: ['ID'],
+  options: [SECRET_OPTION, JSON_OPTION],
+  settings: ['dataDir'],
+  async run(input) {
+    const id = parseId('ID', input.operands[0] ?? '')
+    const nowMs = input.io.clock.now()
+    const row = await withProjectStore(input, true, ({ keys }) => {
+      if (input.options.has('secret')) {
+        const { text, key } = keys.rollSecret(id)
+        return { ...describeSecret(key), key: text }
+      }
+      const { text, key } = keys.roll(id)
+      return { ...describeKey(key, nowMs), key: text }
+    })
+    const { id: _id, key, last_four: _lastFour, ...rest } = row
+    printRecord(input.io, { id, key, ...rest }, input.options.has('json'))
+    return 0
+  },
+}
+
+async function createSecret(input: CommandInput): Promise<number> {
+  for (const name of PERSONAL_OPTIONS) {
+    if (input.options.has(name)) throw new UsageError(`--secret and --${name} exclude each other`)
+  }
+  const [project = '', ...others] = listOption(input, 'projects') ?? []
+  if (project === '' || others.length > 0) {
+    throw new UsageError('--secret needs --projects with one number')
+  }
+  const projectId = parseId('--projects', project)
+  const label = input.options.get('label')
+  const request = label === undefined ? { projectId } : { projectId, label }
+  const { text, key } = await withProjectStore(input, true, ({ keys }) =>
+    keys.createSecret(request),
+  )
+  const { id, last_four: _lastFour, ...row } = describeSecret(key)
+  printRecord(input.io, { id, key: text, ...row }, input.options.has('json'))
+  return 0
 }
 
 function readRequest(input: CommandInput): KeyRequest {
@@ -94,7 +164,20 @@ function expiryMs(input: CommandInput, text: string): number {
   throw new UsageError(`--expires-in: ${JSON.stringify(text)} is not a duration such as 90d or 12h`)
 }
 
-function describeKey(key: PersonalKey, nowMs: number): Row {
+function describeSecret(key: SecretKey) {
+  return {
+    id: key.id,
+    label: key.label,
+    last_four: key.lastFour,
+    state: key.revokedAtMs !== null ? 'revoked' : 'active',
+    project: key.projectId,
+    created_at: isoTime(key.createdAtMs),
+    rotated_at: isoTime(key.rolledAtMs),
+    revoked_at: isoTime(key.revokedAtMs),
+  }
+}
+
+function describeKey(key: PersonalKey, nowMs: number) {
   const isExpired = key.expiresAtMs !== null && key.expiresAtMs <= nowMs
   return {
     id: key.id,
@@ -103,8 +186,10 @@ function describeKey(key: PersonalKey, nowMs: number): Row {
     state: key.revokedAtMs !== null ? 'revoked' : isExpired ? 'expired' : 'active',
     scopes: key.scopes,
     projects: key.projectIds,
+    user: key.userId,
     created_at: isoTime(key.createdAtMs),
     expires_at: isoTime(key.expiresAtMs),
+    rotated_at: isoTime(key.rolledAtMs),
     revoked_at: isoTime(key.revokedAtMs),
   }
 }

@@ -1,4 +1,5 @@
 /** The real process behind `CommandIo`. */
+import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { SYSTEM_CLOCK } from '../base/clock.ts'
 import type { CommandIo } from './command.ts'
@@ -18,10 +19,14 @@ export function createProcessIo(): CommandIo {
   })
   return {
     out: (text) => void process.stdout.write(text),
+    async drained() {
+      if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
+    },
     err: (text) => void process.stderr.write(text),
     environment: process.env,
     machine: { coreCount: availableParallelism(), isTerminal: process.stdout.isTTY === true },
     clock: SYSTEM_CLOCK,
+    isErrorTerminal: process.stderr.isTTY === true,
     onStopSignal(listener) {
       isDaemon = true
       return onSignals(['SIGINT', 'SIGTERM'], withoutEchoes(listener))

@@ -1,5 +1,5 @@
 /** Runs one command line and turns what was thrown into a message and an exit code. */
-import { OperatorError, UsageError } from '../base/errors.ts'
+import { OperatorError, ServiceError, UsageError } from '../base/errors.ts'
 import { DamagedRecordError } from '../store/codec.ts'
 import { type Command, type CommandIo, parseArguments, resolveSettings } from './command.ts'
 import { COMMANDS } from './commands.ts'
@@ -35,8 +35,8 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
 
 function findCommand(words: readonly string[]): Command {
   const [first = '', second = ''] = words
-  const typed = [`${first} ${second}`, first]
-  const command = COMMANDS.find(({ name }) => typed.includes(name))
+  const named = (words: string): Command | undefined => COMMANDS.find(({ name }) => name === words)
+  const command = named(`${first} ${second}`) ?? named(first)
   if (command !== undefined) return command
   const names = COMMANDS.map(({ name }) => name)
   const group = names.filter((name) => name.startsWith(`${first} `))
@@ -87,6 +87,11 @@ function report(error: unknown, command: Command | undefined, io: CommandIo): nu
   if (error instanceof OperatorError) {
     io.err(`tenrec: ${error.message}\n`)
     return error.exitCode
+  }
+  if (error instanceof ServiceError) {
+    // Rules that refuse clients over HTTP refuse operators, too.
+    io.err(`tenrec: ${error.message}\n`)
+    return FAILED
   }
   if (error instanceof DamagedRecordError) {
     io.err(`tenrec: the store is damaged: ${error.message}\n`)

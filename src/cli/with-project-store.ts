@@ -1,8 +1,7 @@
-/** Opens the store of projects and keys for one command, beside a running daemon or without one. */
-import { requireStore } from '../store/data-dir.ts'
-import { requireFreeDisk } from '../store/disk-guard.ts'
-import { ProjectStore } from '../store/project-store.ts'
+/** Opens the store of projects for one command, beside a running daemon or without one. */
+import type { ProjectStore } from '../store/project-store.ts'
 import type { CommandInput } from './command.ts'
+import { withOrganizationStore } from './with-organization-store.ts'
 
 /** Runs `action` with the store and closes it. `isWriting`: only if the disk has room. */
 export async function withProjectStore<T>(
@@ -10,12 +9,5 @@ export async function withProjectStore<T>(
   isWriting: boolean,
   action: (store: ProjectStore) => T,
 ): Promise<T> {
-  const path = requireStore(input.settings().dataDir, 'flags')
-  if (isWriting) await requireFreeDisk(path)
-  const store = new ProjectStore(path, input.io.clock)
-  try {
-    return action(store)
-  } finally {
-    await store.close()
-  }
+  return withOrganizationStore(input, isWriting, ({ projects }) => action(projects))
 }

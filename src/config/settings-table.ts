@@ -35,6 +35,7 @@ export interface SettingValues {
   readonly eventPropertiesBytesMax: number
   readonly diskReserveBytes: number
   readonly workerThreads: number
+  readonly queryMsMax: number
   readonly durability: Durability
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
@@ -172,7 +173,17 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       kind: integer(1, 256),
       default: ({ coreCount }) => Math.min(256, Math.max(1, coreCount - 1)),
       defaultText: 'cores - 1, at least 1',
-      sentence: 'Threads for large bodies and for reading.',
+      sentence:
+        'Threads for large bodies and for reading; half as many, at least one, for analytic queries.',
+    },
+    queryMsMax: {
+      ...SAME,
+      flag: 'query-timeout-ms',
+      variable: 'TENREC_QUERY_TIMEOUT_MS',
+      fileKey: 'query_timeout_ms',
+      kind: integer(100, 3_600_000),
+      default: () => 30_000,
+      sentence: 'Milliseconds that an analytic query may take; beyond: 504.',
     },
     durability: {
       ...SAME,

@@ -116,6 +116,7 @@ export type DecisionReason =
   | 'group_unavailable'
   | 'override_unavailable'
   | 'cohort_unavailable'
+  | 'pattern_limit'
   | 'dependency_failed'
 
 /** What one flag evaluates to. */

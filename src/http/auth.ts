@@ -11,6 +11,17 @@ import { KEY_CHARACTERS_MAX } from '../base/limits.ts'
 import type { Project } from '../ingest/project-directory.ts'
 import type { ApiRequest } from './router.ts'
 
+/** Whose key it is; active. */
+export interface KeyUser {
+  readonly id: number
+  readonly uuid: string
+  readonly email: string
+  readonly firstName: string
+  readonly distinctId: string
+  /** In the organization: 1 member, 8 administrator, 15 owner. */
+  readonly level: number
+}
+
 /** What a personal key allows. */
 export interface KeyGrant {
   /** Such as `event:read`; `*` stands for all, and `x:write` includes `x:read`. */
@@ -18,6 +29,7 @@ export interface KeyGrant {
   readonly projectIds: readonly number[] | 'all'
   /** Whose key it is. */
   readonly userId?: number
+  readonly user?: KeyUser
 }
 
 /**
@@ -31,10 +43,16 @@ export interface KeyDirectory {
   projectByKey(apiKey: string): Project | null
 }
 
+/** The same with project secret keys, compared by their hash as well. */
+export interface ServerKeyDirectory extends KeyDirectory {
+  /** The project whose secret key this is; null for an unknown or revoked one. */
+  projectBySecretKey(text: string): Project | null
+}
+
 /** What a private route may be asked for: the thing, and whether it is changed. */
 export type Scope = `${string}:read` | `${string}:write`
 
-/** The project that `@current` stands for when a key may reach all: the one of the first start. */
+/** The project of the first start. */
 const CURRENT_PROJECT_ID = 1
 
 /**
@@ -67,11 +85,44 @@ export function authoriseAs(
     throw new ServiceError('permission_denied', 'the personal API key may not use this project')
   }
   const project = tokenProject ?? (id === null ? null : directory.projectById(id))
-  if (project === null) {
-    const detail = 'there is no such project; use its number or @current'
-    throw new ServiceError('not_found', detail)
-  }
+  if (project === null) throw unknownProject()
   return project
+}
+
+/**
+ * The same for routes that servers poll, which may send the secret key of the project instead of a
+ * personal key. It reads what the route reads and nothing else; 403 `permission_denied` elsewhere.
+ */
+export function authoriseServer(
+  request: ApiRequest,
+  directory: ServerKeyDirectory,
+  scope: Scope,
+): Project {
+  const key = findKey(request)
+  const isPossible = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX
+  const project = isPossible ? directory.projectBySecretKey(key) : null
+  if (project === null) return authorise(request, directory, scope)
+  const token = request.query.get('token')
+  const segment = request.parameter('project_id')
+  const named =
+    token === null
+      ? projectIdOf(segment, { scopes: [], projectIds: [project.id] })
+      : projectOfToken(token, directory).id
+  if (named === null) throw unknownProject()
+  if (named === project.id) return project
+  throw new ServiceError('permission_denied', 'the secret key is that of another project')
+}
+
+/** The project that `@current` stands for: that of the first start, else the lowest of the key's. */
+export function currentProjectId({ projectIds }: KeyGrant): number {
+  const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)
+  return isOpen || projectIds.length === 0 ? CURRENT_PROJECT_ID : Math.min(...projectIds)
+}
+
+/** Whose personal key it is. Throws 401 `authentication_failed` for a key that is nobody's. */
+export function userOf({ user }: KeyGrant): KeyUser {
+  if (user !== undefined) return user
+  throw new ServiceError('authentication_failed', 'the personal API key belongs to no active user')
 }
 
 /** Whether a list of scopes includes the one that is needed. */
@@ -84,7 +135,10 @@ export function hasScope(scopes: readonly string[], needed: Scope): boolean {
  * What the request's personal key allows. Only the first place that has a key is looked at. Throws 401
  * `not_authenticated` or `authentication_failed`.
  */
-export function authenticate(request: ApiRequest, directory: KeyDirectory): KeyGrant {
+export function authenticate<Grant extends KeyGrant>(
+  request: ApiRequest,
+  directory: { personalKeyByText(text: string): Grant | null },
+): Grant {
   const key = findKey(request)
   if (key === null) {
     const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'
@@ -97,6 +151,10 @@ export function authenticate(request: ApiRequest, directory: KeyDirectory): KeyG
     throw new ServiceError('authentication_failed', detail)
   }
   return grant
+}
+
+function unknownProject(): ServiceError {
+  return new ServiceError('not_found', 'there is no such project; use its number or @current')
 }
 
 /** Header, body field, query parameter, in this order. Other schemes of Authorization do not count. */
@@ -131,10 +189,6 @@ function projectOfToken(token: string, directory: KeyDirectory): Project {
 
 /** The number that a path segment stands for, or null for a text that can be none. */
 function projectIdOf(segment: string, grant: KeyGrant): number | null {
-  if (segment === '@current') {
-    const { projectIds } = grant
-    const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)
-    return isOpen || projectIds.length === 0 ? CURRENT_PROJECT_ID : Math.min(...projectIds)
-  }
+  if (segment === '@current') return currentProjectId(grant)
   return /^[1-9][0-9]{0,14}$/.test(segment) ? Number(segment) : null
 }

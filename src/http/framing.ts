@@ -22,6 +22,12 @@ export interface RequestHead {
   forwardedFor: string
   forwardedHost: string
   forwardedProto: string
+  userAgent: string
+  ifNoneMatch: string
+  /** `X-API-Key`: OpenFeature's place for a key. */
+  apiKey: string
+  /** Referer or a header that only browsers send was there. */
+  isFromPage: boolean
   /** What makes the request unacceptable, as a sentence for the client, or null. */
   fault: string | null
 }
@@ -54,6 +60,10 @@ export function checkFraming(request: HttpRequest): RequestHead {
   HEAD.forwardedFor = ''
   HEAD.forwardedHost = ''
   HEAD.forwardedProto = ''
+  HEAD.userAgent = ''
+  HEAD.ifNoneMatch = ''
+  HEAD.apiKey = ''
+  HEAD.isFromPage = false
   HEAD.fault = null
   request.forEach(takeHeader)
   if (contentLengthCount > 0 && transferEncodingCount > 0) {
@@ -72,14 +82,25 @@ function takeHeader(name: string, value: string): void {
       if (name === 'origin') HEAD.origin = value
       else if (name === 'accept') HEAD.accept = value
       return
+    case 7:
+      if (name === 'referer') HEAD.isFromPage = true
+      return
+    case 9:
+      if (name === 'x-api-key') HEAD.apiKey = value
+      return
+    case 10:
+      if (name === 'user-agent') HEAD.userAgent = value
+      return
     case 12:
       if (name === 'content-type') HEAD.contentType = value
       return
     case 13:
       if (name === 'authorization') takeAuthorization(value)
+      else if (name === 'if-none-match') HEAD.ifNoneMatch = value
       return
     case 14:
       if (name === 'content-length') takeContentLength(value)
+      else if (name.startsWith('sec-fetch-')) HEAD.isFromPage = true
       return
     case 15:
       if (name === 'x-forwarded-for' && HEAD.forwardedFor === '') HEAD.forwardedFor = value
@@ -163,6 +184,10 @@ function emptyHead(): RequestHead {
     forwardedFor: '',
     forwardedHost: '',
     forwardedProto: '',
+    userAgent: '',
+    ifNoneMatch: '',
+    apiKey: '',
+    isFromPage: false,
     fault: null,
   }
 }

@@ -126,6 +126,8 @@ export function urlWith(
   changes: Readonly<Record<string, string | number>>,
 ): string {
   const parameters = new URLSearchParams(request.queryText)
+  // A link must not carry the key on.
+  parameters.delete('personal_api_key')
   for (const [name, value] of Object.entries(changes)) parameters.set(name, String(value))
   return `${base}${request.path}?${parameters.toString()}`
 }

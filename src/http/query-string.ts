@@ -27,8 +27,8 @@ export function limitParameter(
 }
 
 /**
- * The absolute URL of the same request with one parameter replaced or added; all others are kept in
- * their order. `base` is the scheme and authority from `baseUrl`.
+ * The absolute URL of the same request with one parameter replaced or added; all others but the
+ * key are kept in their order. `base` is the scheme and authority from `baseUrl`.
  */
 export function urlWithParameter(
   request: ApiRequest,
@@ -37,6 +37,8 @@ export function urlWithParameter(
   value: string,
 ): string {
   const parameters = new URLSearchParams(request.queryText)
+  // A link must not carry the key on.
+  parameters.delete('personal_api_key')
   parameters.set(name, value)
   return `${base}${request.path}?${parameters.toString()}`
 }

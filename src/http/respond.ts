@@ -36,6 +36,7 @@ const STATUS_LINES = new Map<number, string>([
   [429, '429 Too Many Requests'],
   [500, '500 Internal Server Error'],
   [503, '503 Service Unavailable'],
+  [504, '504 Gateway Timeout'],
 ])
 
 const JSON_TYPE = 'application/json'
@@ -49,6 +50,8 @@ export interface Answer {
   /** '' for an answer without a body. */
   readonly contentType: string
   readonly body: string | Uint8Array
+  /** The memory of the body is written again as soon as `send` returns. */
+  readonly isBodyReused?: true
   readonly headers?: readonly Header[]
   readonly closing?: Closing
 }
@@ -123,7 +126,8 @@ export function send(exchange: Exchange, answer: Answer): void {
   }
   const body = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body
   if (body.length > DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
-    new LargeAnswer(exchange, answer, body).start()
+    const kept = answer.isBodyReused === true ? Buffer.from(body) : body
+    new LargeAnswer(exchange, answer, kept).start()
     return
   }
   const { response } = exchange

@@ -75,6 +75,7 @@ export class ApiRequest implements AddressedRequest {
   readonly authorization: string
   readonly contentType: string
   readonly accept: string
+  readonly ifNoneMatch: string
   readonly host: string
   readonly forwardedHost: string
   readonly forwardedProto: string
@@ -100,6 +101,7 @@ export class ApiRequest implements AddressedRequest {
     this.authorization = head.authorization
     this.contentType = head.contentType
     this.accept = head.accept
+    this.ifNoneMatch = head.ifNoneMatch
     this.host = head.host
     this.forwardedHost = head.forwardedHost
     this.forwardedProto = head.forwardedProto
@@ -123,6 +125,12 @@ export class ApiRequest implements AddressedRequest {
 
   get peerAddress(): string {
     return this.#exchange.peerAddress
+  }
+
+  /** Runs `action` when the client leaves before it has its answer; at once when it has left already. */
+  onLeave(action: () => void): void {
+    if (this.#exchange.isAborted) action()
+    else this.#exchange.onAbort = action
   }
 
   /**

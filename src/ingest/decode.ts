@@ -153,7 +153,7 @@ export function isForm(contentType: string): boolean {
 }
 
 /** True when bytes begin like gzip, whatever was declared. */
-function isGzip(bytes: Uint8Array): boolean {
+export function isGzip(bytes: Uint8Array): boolean {
   return bytes.length > 2 && bytes[0] === 0x1f && bytes[1] === 0x8b && bytes[2] === 0x08
 }
 
@@ -179,6 +179,8 @@ function decodeLayers(
   return toJsonBytes(payload, hint, limits)
 }
 
+const SURROGATE_PAIR_BYTES = 6
+
 /** Text of a payload that is no longer compressed, or compressed once more below base64. */
 function toJsonBytes(
   payload: Uint8Array,
@@ -191,8 +193,8 @@ function toJsonBytes(
   if (startsLikeJson(text)) return text
   let decoded: Uint8Array | null = decodeBase64(unescapeBase64(text))
   if (decoded !== null && isGzip(decoded)) decoded = gunzip(decoded, limits)
-  if (decoded !== null && isUtf8(decoded)) {
-    const json = withoutByteOrderMark(decoded)
+  if (decoded !== null) {
+    const json = withoutByteOrderMark(isUtf8(decoded) ? decoded : mendUtf8(decoded))
     if (startsLikeJson(json)) return json
   }
   if (hint === 'base64' && trimSpace(text).length > 0) {
@@ -201,7 +203,42 @@ function toJsonBytes(
   return text
 }
 
-function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array {
+/**
+ * UTF-8 of bytes that are none: two surrogates of three bytes each, as posthog-js up to 1.150 writes a
+ * character beyond U+FFFF before base64, become that character; whatever else is wrong becomes U+FFFD.
+ */
+function mendUtf8(bytes: Uint8Array): Uint8Array {
+  const mended = Buffer.from(bytes)
+  let length = 0
+  for (let index = 0; index < bytes.length; index++) {
+    const pair = surrogatePair(bytes, index)
+    if (pair === null) {
+      mended[length++] = bytes[index] ?? 0
+    } else {
+      length += mended.write(String.fromCodePoint(pair), length, 'utf8')
+      index += SURROGATE_PAIR_BYTES - 1
+    }
+  }
+  const text = mended.subarray(0, length)
+  return isUtf8(text) ? text : Buffer.from(text.toString('utf8'))
+}
+
+/** The code point of two surrogates written as three bytes each, or null. */
+function surrogatePair(bytes: Uint8Array, index: number): number | null {
+  const unit = (start: number): number =>
+    (((bytes[start] ?? 0) & 0x0f) << 12) |
+    (((bytes[start + 1] ?? 0) & 0x3f) << 6) |
+    ((bytes[start + 2] ?? 0) & 0x3f)
+  if (bytes[index] !== 0xed || bytes[index + 3] !== 0xed) return null
+  if (index + SURROGATE_PAIR_BYTES > bytes.length) return null
+  const high = unit(index)
+  const low = unit(index + 3)
+  if (high < 0xd800 || high > 0xdbff || low < 0xdc00 || low > 0xdfff) return null
+  return (high - 0xd800) * 0x400 + (low - 0xdc00) + 0x1_0000
+}
+
+/** Gzip undone, within the limit. Throws ServiceError `invalid_payload` or `request_too_large`. */
+export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array {
   try {
     return gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
   } catch (error) {

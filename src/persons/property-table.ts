@@ -101,9 +101,11 @@ export class PropertyTable {
     setOnce: JsonMembers | undefined,
   ): boolean {
     let isChanged = false
+    let position = -1
     for (const key in event) {
-      const slot = EVENT_SLOT_OF.get(key)
-      if (slot === undefined || (isSystemSlot(slot) && isHidden(key, event))) continue
+      position++
+      const slot = seenKeys[position] === key ? seenSlots[position] : eventSlotAt(position, key)
+      if (slot === undefined || slot < 0 || (isSystemSlot(slot) && isHidden(key, event))) continue
       const value = event[key]
       if (value === undefined) continue
       const slots = this.#slots ?? this.#makeSlots()
@@ -130,7 +132,18 @@ export class PropertyTable {
 
   /** Adds what `weaker` has and this table has not. */
   addMissing(weaker: PropertyTable): void {
-    for (const [name, value] of weaker.entries()) this.setOnce(name, value)
+    const theirs = weaker.#slots
+    if (theirs !== null) {
+      const ours = this.#slots ?? this.#makeSlots()
+      for (let slot = 0; slot < theirs.length; slot++) {
+        const value = theirs[slot]
+        if (value === undefined || ours[slot] !== undefined) continue
+        if (this.#changes !== null) this.#record(SLOT_NAMES[slot] ?? '', undefined, value)
+        ours[slot] = value
+        this.#noteSlot(slot)
+      }
+    }
+    for (const [name, value] of weaker.#others) this.setOnce(name, value)
   }
 
   /** Every name with its value: automatic ones first, then the others as they came. */
@@ -162,11 +175,11 @@ export class PropertyTable {
     if (slots !== null) {
       for (let slot = 0; slot < slots.length; slot++) {
         const value = slots[slot]
-        if (value !== undefined) text += `,${SLOT_PREFIXES[slot]}${JSON.stringify(value)}`
+        if (value !== undefined) text += `,${SLOT_PREFIXES[slot]}${jsonOf(value)}`
       }
     }
     for (const [name, value] of this.#others) {
-      text += `,${JSON.stringify(name)}:${JSON.stringify(value)}`
+      text += `,${namePrefix(name)}${jsonOf(value)}`
     }
     return `{${text.slice(1)}}`
   }
@@ -185,7 +198,7 @@ export class PropertyTable {
         while (bits !== 0) {
           const slot = word * 31 + 31 - Math.clz32(bits & -bits)
           bits &= bits - 1
-          text += `,${SLOT_PREFIXES[slot]}${JSON.stringify(slots[slot])}`
+          text += `,${SLOT_PREFIXES[slot]}${jsonOf(slots[slot])}`
         }
       }
     }
@@ -193,7 +206,7 @@ export class PropertyTable {
     if (others !== null) {
       if (others.has('__proto__')) return null
       for (const name of others) {
-        text += `,${JSON.stringify(name)}:${JSON.stringify(this.#others.get(name))}`
+        text += `,${namePrefix(name)}${jsonOf(this.#others.get(name))}`
       }
     }
     return `{${text.slice(1)}}`
@@ -206,9 +219,12 @@ export class PropertyTable {
     this.#hasRemoved = false
   }
 
-  /** Takes names for changed, as after a call that wrote them. */
-  noteChanges(names: Iterable<string>): void {
-    for (const name of names) this.#noteChange(name, SLOT_OF.get(name))
+  /** Sets members that were written before and stored apart: they count as changes, of `jsonBytes` bytes. */
+  addChanges(members: JsonMembers, jsonBytes: number): void {
+    for (const name in members) {
+      if (Object.hasOwn(members, name)) this.#write(name, SLOT_OF.get(name), members[name])
+    }
+    this.addBytes(jsonBytes)
   }
 
   /** At least the bytes that the table's JSON has. */
@@ -308,6 +324,47 @@ export class PropertyTable {
   #measure(): void {
     this.setJsonBytes(Buffer.byteLength(this.toJson()))
   }
+}
+
+/**
+ * The slot of an event's property, -1 for none, remembered for its position: events mostly repeat the
+ * order of their keys, and comparing is cheaper than looking up.
+ */
+function eventSlotAt(position: number, key: string): number {
+  const slot = EVENT_SLOT_OF.get(key) ?? -1
+  if (position < SEEN_KEYS_MAX) {
+    seenKeys[position] = key
+    seenSlots[position] = slot
+  }
+  return slot
+}
+
+const SEEN_KEYS_MAX = 64
+const seenKeys: string[] = new Array<string>(SEEN_KEYS_MAX).fill('')
+const seenSlots: number[] = new Array<number>(SEEN_KEYS_MAX).fill(-1)
+
+const NAME_PREFIXES_MAX = 4096
+const NAME_UNITS_MAX = 100
+const namePrefixes = new Map<string, string>()
+
+/** `"name":`, remembered for names that may come again. */
+function namePrefix(name: string): string {
+  const known = namePrefixes.get(name)
+  if (known !== undefined) return known
+  const prefix = `${JSON.stringify(name)}:`
+  if (name.length <= NAME_UNITS_MAX) {
+    if (namePrefixes.size >= NAME_PREFIXES_MAX) namePrefixes.clear()
+    namePrefixes.set(name, prefix)
+  }
+  return prefix
+}
+
+/** The compact JSON of a value. Calling JSON.stringify costs more than writing a number. */
+function jsonOf(value: unknown): string {
+  if (typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))) {
+    return String(value)
+  }
+  return JSON.stringify(value)
 }
 
 /** Bytes of `"name":value,`; 0 for a name that is not there. */

@@ -3,6 +3,18 @@
  * project. Pure: now is given. Source: docs/COMPATIBILITY.md, "Persons".
  */
 import { ServiceError } from '../base/errors.ts'
+import {
+  addDays,
+  addMonths,
+  endMomentOf,
+  endOfDay,
+  momentOf,
+  startOfDay,
+  utcOf,
+  type Wall,
+  wallOf,
+  wallOfUtc,
+} from './wall-time.ts'
 
 /** Length of a period. */
 export type Interval = 'hour' | 'day' | 'week' | 'month'
@@ -19,21 +31,28 @@ export interface RangeRequest {
   readonly firstEventMs: number | null
 }
 
+/** How the ends of a range are moved. Source: docs/COMPATIBILITY.md, "Analytic person routes". */
+export interface RangeRules {
+  /** Ends that are written alike mean one whole interval. */
+  readonly isWidened: boolean
+  /** The start goes back to the start of its week or month, or, in ranges of two hours, hour. */
+  readonly isRounded: boolean
+  /** The range begins so many days earlier, and is not rounded. */
+  readonly daysBefore?: number
+}
+
 /** Both ends belong to it, in milliseconds. `fromMs` may lie behind `toMs`; then nothing is in it. */
 export interface DateRange {
   readonly fromMs: number
   readonly toMs: number
 }
 
-/** Wall clock time: year, month from 1, day, hour, minute, second, millisecond. */
-type Wall = readonly [number, number, number, number, number, number, number]
-
+const INSIGHT_RULES: RangeRules = { isWidened: true, isRounded: true }
+const HOUR_MS = 3_600_000
 const INTERVALS: readonly string[] = ['hour', 'day', 'week', 'month']
-const DAY_MS = 86_400_000
 const MOMENT =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
-const formatters = new Map<string, Intl.DateTimeFormat>()
 
 /**
  * The interval of a text: `minute` counts as hour, null as day. Throws 400 `invalid_input` for another.
@@ -49,20 +68,23 @@ export function parseInterval(text: string | null): Interval {
 }
 
 /** The range that a request means. What cannot be read counts as now, as clients expect. */
-export function dateRange(request: RangeRequest): DateRange {
-  const { dateFrom, dateTo, interval, timezone, nowMs } = request
-  const from = startOf(request)
-  const isHourly = isHourlyText(dateTo, interval)
-  let to: Wall
-  if (dateTo !== null && dateTo === dateFrom) to = widened(from, interval)
-  else {
-    const given = dateTo === null || dateTo === 'all' ? null : readDate(dateTo, timezone, nowMs)
-    const moment = given?.wall ?? wallOf(nowMs, timezone)
-    if (given !== null && isHourly) to = given.isRelative ? endOfHour(moment) : moment
-    else to = isHourly ? endOfHour(moment) : endOfDay(moment)
+export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RULES): DateRange {
+  const { timezone, interval } = request
+  const fromMs = startOf(request)
+  const toMs = endOf(request, fromMs, rules)
+  if (rules.daysBefore !== undefined) {
+    const earlier = addDays(wallOf(fromMs, timezone), -rules.daysBefore)
+    return { fromMs: momentOf(earlier, timezone), toMs }
   }
-  const rounded = roundedStart(from, to, interval)
-  return { fromMs: momentOf(rounded, timezone), toMs: momentOf(to, timezone) }
+  return { fromMs: rules.isRounded ? roundedStart(fromMs, toMs, interval, timezone) : fromMs, toMs }
+}
+
+/**
+ * The moment that a text names, by the rules of `dateFrom`: a day is its midnight, and a time of day
+ * survives with the interval hour only. What cannot be read counts as now.
+ */
+export function momentOfText(text: string, request: RangeRequest): number {
+  return startOf({ ...request, dateFrom: text })
 }
 
 /** ISO 8601 with the offset of a zone; the last millisecond of a second stands for its last microsecond. */
@@ -83,20 +105,48 @@ function isHourlyText(text: string | null, interval: Interval): boolean {
   return interval === 'hour' || (text?.includes('h') ?? false)
 }
 
-function startOf({ dateFrom, interval, timezone, nowMs, firstEventMs }: RangeRequest): Wall {
-  const weekAgo = startOfDay(addDays(wallOf(nowMs, timezone), -7))
-  if (dateFrom === null) return weekAgo
-  if (dateFrom === 'all') return firstEventMs === null ? weekAgo : wallOf(firstEventMs, timezone)
+/** Moments, not wall times: an hour that a clock shows twice is two hours. */
+function startOf({ dateFrom, interval, timezone, nowMs, firstEventMs }: RangeRequest): number {
+  const dayStart = (wall: Wall): number => momentOf(startOfDay(wall), timezone)
+  const today = wallOf(nowMs, timezone)
+  if (dateFrom === null) return dayStart(addDays(today, -7))
+  if (dateFrom === 'all') return firstEventMs ?? dayStart(addDays(today, -7))
   const given = readDate(dateFrom, timezone, nowMs)
-  const wall = given?.wall ?? wallOf(nowMs, timezone)
-  if (!isHourlyText(dateFrom, interval)) return startOfDay(wall)
-  if (given === null) return startOfDay(wall)
-  return given.isRelative ? startOfHour(wall) : wall
+  if (given === null) return dayStart(today)
+  if (given.kind === 'hours') return hourStart(given.momentMs, timezone)
+  const isTimeKept = given.kind === 'absolute' && isHourlyText(dateFrom, interval)
+  return isTimeKept ? given.momentMs : dayStart(given.wall)
+}
+
+function endOf(request: RangeRequest, fromMs: number, { isWidened }: RangeRules): number {
+  const { dateFrom, dateTo, interval, timezone, nowMs } = request
+  const dayEnd = (wall: Wall): number => endMomentOf(endOfDay(wall), timezone)
+  const today = wallOf(nowMs, timezone)
+  if (dateTo === null || dateTo === 'all') {
+    return interval === 'hour' ? hourStart(nowMs, timezone) + HOUR_MS - 1 : dayEnd(today)
+  }
+  if (isWidened && dateTo === dateFrom) return widened(fromMs, interval, timezone)
+  const given = readDate(dateTo, timezone, nowMs)
+  if (given === null) return dayEnd(today)
+  if (given.kind === 'hours') return hourStart(given.momentMs, timezone) + HOUR_MS - 1
+  const isTimeKept = given.kind === 'absolute' && isHourlyText(dateTo, interval)
+  if (!isTimeKept) return dayEnd(given.wall)
+  return given.isZoned ? given.momentMs : endMomentOf(given.wall, timezone)
+}
+
+/** The full hour; a clock that was changed within it does not matter. */
+function hourStart(timeMs: number, timezone: string): number {
+  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
+  return timeMs - (minute * 60 + second) * 1000 - millisecond
 }
 
 interface ReadDate {
   readonly wall: Wall
-  readonly isRelative: boolean
+  readonly momentMs: number
+  /** Written as a date, as so many hours ago, or as so many days or longer ago. */
+  readonly kind: 'absolute' | 'hours' | 'days'
+  /** The text says how far its clock is from UTC. */
+  readonly isZoned: boolean
 }
 
 function readDate(text: string, timezone: string, nowMs: number): ReadDate | null {
@@ -106,9 +156,14 @@ function readDate(text: string, timezone: string, nowMs: number): ReadDate | nul
   if (relative === null) return null
   const count = Number(relative[1] ?? relative[3] ?? '0')
   const unit = relative[2] ?? relative[4] ?? 'd'
-  const wall = movedBack(wallOf(nowMs, timezone), count, unit, timezone)
-  if (!isRepresentable(wall)) return null
-  return { wall: atEdge(wall, unit, relative[5]), isRelative: true }
+  if (unit === 'h') {
+    const momentMs = nowMs - count * HOUR_MS
+    return { wall: wallOf(momentMs, timezone), momentMs, kind: 'hours', isZoned: false }
+  }
+  const moved = movedBack(wallOf(nowMs, timezone), count, unit)
+  if (!isRepresentable(moved)) return null
+  const wall = atEdge(moved, unit, relative[5])
+  return { wall, momentMs: momentOf(wall, timezone), kind: 'days', isZoned: false }
 }
 
 function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
@@ -118,8 +173,11 @@ function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
   const normal = wallOfUtc(utcOf(wall))
   if (normal.some((value, index) => value !== wall[index])) return null
   const zone = match[8]
-  if (zone === undefined) return { wall, isRelative: false }
-  return { wall: wallOf(utcOf(wall) - offsetMs(zone), timezone), isRelative: false }
+  if (zone === undefined) {
+    return { wall, momentMs: momentOf(wall, timezone), kind: 'absolute', isZoned: false }
+  }
+  const momentMs = utcOf(wall) - offsetMs(zone)
+  return { wall: wallOf(momentMs, timezone), momentMs, kind: 'absolute', isZoned: true }
 }
 
 function offsetMs(zone: string): number {
@@ -129,10 +187,8 @@ function offsetMs(zone: string): number {
   return (zone.startsWith('-') ? -minutes : minutes) * 60_000
 }
 
-function movedBack(wall: Wall, count: number, unit: string, timezone: string): Wall {
+function movedBack(wall: Wall, count: number, unit: string): Wall {
   switch (unit) {
-    case 'h':
-      return wallOf(momentOf(wall, timezone) - count * 3_600_000, timezone)
     case 'w':
       return addDays(wall, -7 * count)
     case 'q':
@@ -156,125 +212,31 @@ function atEdge(wall: Wall, unit: string, edge: string | undefined): Wall {
 }
 
 /** When both ends are written alike, the end goes to the end of the period that begins there. */
-function widened(from: Wall, interval: Interval): Wall {
-  if (interval === 'hour') return wallOfUtc(utcOf(from) + 3_600_000)
-  if (interval === 'week') return endOfDay(addDays(from, 6))
-  if (interval === 'month') return endOfDay(addDays(addMonths(from, 1), -1))
-  return endOfDay(from)
+function widened(fromMs: number, interval: Interval, timezone: string): number {
+  if (interval === 'hour') return fromMs + HOUR_MS
+  const from = wallOf(fromMs, timezone)
+  let last = from
+  if (interval === 'week') last = addDays(from, 6)
+  if (interval === 'month') last = addDays(addMonths(from, 1), -1)
+  return endMomentOf(endOfDay(last), timezone)
 }
 
 /** Back to the start of the week (Sunday), month or, in ranges of two hours and more, hour. */
-function roundedStart(from: Wall, to: Wall, interval: Interval): Wall {
-  if (interval === 'month') return [from[0], from[1], 1, 0, 0, 0, 0]
-  if (interval === 'week') return startOfDay(addDays(from, -new Date(utcOf(from)).getUTCDay()))
-  if (interval === 'hour' && utcOf(to) - utcOf(from) >= 2 * 3_600_000) return startOfHour(from)
-  return from
-}
-
-function startOfDay([year, month, day]: Wall): Wall {
-  return [year, month, day, 0, 0, 0, 0]
-}
-
-function endOfDay([year, month, day]: Wall): Wall {
-  return [year, month, day, 23, 59, 59, 999]
-}
-
-function startOfHour([year, month, day, hour]: Wall): Wall {
-  return [year, month, day, hour, 0, 0, 0]
-}
-
-function endOfHour([year, month, day, hour]: Wall): Wall {
-  return [year, month, day, hour, 59, 59, 999]
-}
-
-function addDays(wall: Wall, days: number): Wall {
-  return wallOfUtc(utcOf(wall) + days * DAY_MS)
-}
-
-/** Clipped to the last day of the month. */
-function addMonths([year, month, day, ...time]: Wall, months: number): Wall {
-  const index = year * 12 + month - 1 + months
-  const newYear = Math.floor(index / 12)
-  const newMonth = (index % 12) + 1
-  const lastDay = new Date(Date.UTC(newYear, newMonth, 0)).getUTCDate()
-  return [newYear, newMonth, Math.min(day, lastDay), ...time]
+function roundedStart(fromMs: number, toMs: number, interval: Interval, timezone: string): number {
+  if (interval === 'hour') {
+    return toMs - fromMs >= 2 * HOUR_MS ? hourStart(fromMs, timezone) : fromMs
+  }
+  if (interval === 'day') return fromMs
+  const from = wallOf(fromMs, timezone)
+  const [year, month] = from
+  if (interval === 'month') return momentOf([year, month, 1, 0, 0, 0, 0], timezone)
+  const sunday = addDays(from, -new Date(utcOf(from)).getUTCDay())
+  return momentOf(startOfDay(sunday), timezone)
 }
 
 /** Far back, numbers of days and months leave what a date can say. */
 function isRepresentable([year]: Wall): boolean {
   return year >= 1 && year <= 9999
-}
-
-/** The wall clock time as if it were UTC. */
-function utcOf([year, month, day, hour, minute, second, millisecond]: Wall): number {
-  const date = new Date(0)
-  date.setUTCFullYear(year, month - 1, day)
-  date.setUTCHours(hour, minute, second, millisecond)
-  return date.getTime()
-}
-
-function wallOfUtc(timeMs: number): Wall {
-  const date = new Date(timeMs)
-  return [
-    date.getUTCFullYear(),
-    date.getUTCMonth() + 1,
-    date.getUTCDate(),
-    date.getUTCHours(),
-    date.getUTCMinutes(),
-    date.getUTCSeconds(),
-    date.getUTCMilliseconds(),
-  ]
-}
-
-/** What clocks in the zone show. */
-function wallOf(timeMs: number, timezone: string): Wall {
-  if (timezone === 'UTC') return wallOfUtc(timeMs)
-  const parts = new Map(
-    formatterOf(timezone)
-      .formatToParts(timeMs)
-      .map(({ type, value }) => [type, Number(value)]),
-  )
-  const part = (type: Intl.DateTimeFormatPartTypes): number => parts.get(type) ?? 0
-  const millisecond = ((timeMs % 1000) + 1000) % 1000
-  return [
-    part('year'),
-    part('month'),
-    part('day'),
-    part('hour') % 24,
-    part('minute'),
-    part('second'),
-    millisecond,
-  ]
-}
-
-/** The moment at which clocks show a time; the first one of two, and the one after a gap. */
-function momentOf(wall: Wall, timezone: string): number {
-  const localMs = utcOf(wall)
-  if (timezone === 'UTC') return localMs
-  const offsetAt = (timeMs: number): number => utcOf(wallOf(timeMs, timezone)) - timeMs
-  const before = localMs - offsetAt(localMs - DAY_MS)
-  if (utcOf(wallOf(before, timezone)) === localMs) return before
-  const after = localMs - offsetAt(localMs + DAY_MS)
-  return utcOf(wallOf(after, timezone)) === localMs ? after : before
-}
-
-function formatterOf(timezone: string): Intl.DateTimeFormat {
-  let formatter = formatters.get(timezone)
-  if (formatter === undefined) {
-    formatter = new Intl.DateTimeFormat('en-US', {
-      timeZone: timezone,
-      calendar: 'gregory',
-      hourCycle: 'h23',
-      year: 'numeric',
-      month: 'numeric',
-      day: 'numeric',
-      hour: 'numeric',
-      minute: 'numeric',
-      second: 'numeric',
-    })
-    formatters.set(timezone, formatter)
-  }
-  return formatter
 }
 
 function two(number: number): string {

@@ -52,6 +52,11 @@ export interface EventScanRequest {
   readonly persons: ReadonlySet<number> | null
   /** Milliseconds since 1970; for filters on relative dates. */
   readonly nowMs: number
+  /**
+   * `any`: the events may come in any order and `sequences` may be empty, which spares sorting. Absent
+   * means `time`.
+   */
+  readonly order?: 'time' | 'any'
 }
 
 /** Values of a column: each different one once. */
@@ -63,8 +68,8 @@ export interface ValueColumn {
 }
 
 /**
- * The events that were found, ordered by time, equal times by order of arrival. Events without an owner
- * are left out.
+ * The events that were found, ordered by time, equal times by order of arrival, unless the request wants
+ * `any` order. Events without an owner are left out.
  */
 export interface EventColumns {
   readonly count: number
@@ -87,4 +92,11 @@ export interface EventScanner {
   firstEventMs(projectId: number): number | null
   /** UUID of the person P. */
   personUuid(projectId: number, person: number): string
+  /**
+   * The first 48 bits of the UUID of P as a number: smaller for a smaller UUID, equal numbers leave it
+   * open. Asked for every person who may be on a page, so it has to be cheap; it never changes for a P.
+   */
+  uuidPrefix(projectId: number, person: number): number
+  /** `created_at` of P in milliseconds. Asked for many persons, so it has to be cheap. */
+  personCreatedMs(projectId: number, person: number): number
 }

@@ -33,6 +33,8 @@ export interface PropertyFilter {
   readonly value?: unknown
   readonly operator?: string
   readonly type?: string
+  /** Of a filter on groups: the number of their type. */
+  readonly group_type_index?: number
   /** Swaps the operator with its opposite. */
   readonly negation?: boolean
 }

@@ -1,10 +1,10 @@
 /**
- * Reading trees of person filters from what clients send: a list of filters, a tree of AND and OR, one
- * filter, or the old form with the operator in the name. Source: docs/COMPATIBILITY.md, "Persons" and
- * "Cohorts".
+ * Reading trees of filters from what clients send: a list of filters, a tree of AND and OR, one filter, or
+ * the old form with the operator in the name. Source: docs/COMPATIBILITY.md, "Persons", "Cohorts" and
+ * "Analytic person routes".
  *
- * Lists of persons leave out what cannot be used, a cohort refuses it: what a list shows can be seen, a
- * cohort that forgot a condition would go on unnoticed.
+ * Lists of persons and analytic queries leave out what cannot be used, a cohort refuses it: what a list
+ * shows can be seen, a cohort that forgot a condition would go on unnoticed.
  */
 import { ServiceError } from '../base/errors.ts'
 import type { PropertyFilter } from './events.ts'
@@ -13,11 +13,16 @@ import { type NegatableFilter, propertyTest } from './property-filter.ts'
 
 /** Filters of one tree. More: 400 `invalid_input`. */
 const FILTERS_MAX = 100
-/** Groups within groups in a list of persons. Deeper: 400 `invalid_input`. */
+/** Groups within groups in a list of persons and in analytic queries. Deeper: 400 `invalid_input`. */
 const LIST_DEPTH_MAX = 5
 /** A cohort has groups of groups of filters and nothing deeper. */
 const COHORT_DEPTH_MAX = 2
 const COHORT_TYPES: readonly unknown[] = ['cohort', 'static-cohort', 'precalculated-cohort']
+
+/** What a filter on the element of an autocaptured event can name. */
+const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
+/** Those of them that are equal to something or not. */
+const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
 
 /** Whether filters of this type ask for the membership in a cohort. */
 export function isCohortFilterType(type: unknown): boolean {
@@ -51,7 +56,7 @@ export function isGroup(value: FilterGroup | PropertyFilter): value is FilterGro
  * `attr` for what is no tree at all.
  */
 export function readListFilters(value: unknown): FilterGroup | null {
-  const reader = new TreeReader(LIST_DEPTH_MAX, 'properties', takeForList)
+  const reader = new TreeReader(LIST_DEPTH_MAX, 'properties', 'person', takeForList)
   return reader.read(value)
 }
 
@@ -60,24 +65,48 @@ export function readListFilters(value: unknown): FilterGroup | null {
  * `attr` for every filter that cannot be used, and for none at all.
  */
 export function readCohortFilters(value: unknown): FilterGroup {
-  const reader = new TreeReader(COHORT_DEPTH_MAX, 'filters', takeForCohort)
+  const reader = new TreeReader(COHORT_DEPTH_MAX, 'filters', 'person', takeForCohort)
   const tree = reader.read(value)
   if (tree === null) throw invalid('filters', 'needs at least one filter on persons')
   return tree
 }
 
+/**
+ * The filters of an analytic query, about events when they do not say what else. Filters that cannot be
+ * built are left out; null when nothing is left. Throws 400 `invalid_input` with `attr` for what is no
+ * tree, for filters on sessions, and for parts of elements that only have an exact form.
+ */
+export function readEventFilters(value: unknown, attr: string): FilterGroup | null {
+  const reader = new TreeReader(LIST_DEPTH_MAX, attr, 'event', takeForEvents)
+  return reader.read(value)
+}
+
+/** All trees at once; null when there is none. */
+export function allOf(trees: readonly (FilterGroup | null)[]): FilterGroup | null {
+  const values = trees.filter((tree) => tree !== null)
+  const [first] = values
+  if (first === undefined) return null
+  return values.length === 1 ? first : { type: 'AND', values }
+}
+
 /** The filter, null to leave it out, or a text that says why it is refused. */
-type TakeFilter = (raw: Readonly<Record<string, unknown>>) => PropertyFilter | string | null
+type TakeFilter = (
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+) => PropertyFilter | string | null
 
 class TreeReader {
   readonly #depthMax: number
   readonly #attr: string
+  /** What filters are about that do not say it. */
+  readonly #defaultType: string
   readonly #take: TakeFilter
   #count = 0
 
-  constructor(depthMax: number, attr: string, take: TakeFilter) {
+  constructor(depthMax: number, attr: string, defaultType: string, take: TakeFilter) {
     this.#depthMax = depthMax
     this.#attr = attr
+    this.#defaultType = defaultType
     this.#take = take
   }
 
@@ -123,20 +152,49 @@ class TreeReader {
     if (++this.#count > FILTERS_MAX) {
       throw invalid(this.#attr, `may hold ${FILTERS_MAX} filters at most`)
     }
-    const taken = this.#take(raw)
+    const taken = this.#take(raw, this.#defaultType)
     if (typeof taken === 'string') throw invalid(this.#attr, taken)
     return taken
   }
 }
 
-function takeForList(raw: Readonly<Record<string, unknown>>): PropertyFilter | null {
-  const filter = filterOf(raw)
+function takeForList(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | null {
+  const filter = filterOf(raw, defaultType)
   const isOfPerson = filter?.type === 'person' || isCohortFilterType(filter?.type)
   return isOfPerson && filter !== null && isBuildable(filter) ? filter : null
 }
 
-function takeForCohort(raw: Readonly<Record<string, unknown>>): PropertyFilter | string {
-  const filter = filterOf(raw)
+function takeForEvents(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | string | null {
+  const filter = filterOf(raw, defaultType)
+  if (filter === null) return null
+  if (filter.type === 'session') return 'cannot use sessions, which are not stored'
+  if (!isBuildable(filter)) return null
+  if (filter.type === 'element') return takeForElement(filter)
+  if (filter.type === 'group') return filter.group_type_index === undefined ? null : filter
+  const isKnown = filter.type === 'event' || filter.type === 'person'
+  return isKnown || isCohortFilterType(filter.type) ? filter : null
+}
+
+function takeForElement(filter: PropertyFilter): PropertyFilter | string | null {
+  if (!ELEMENT_KEYS.includes(filter.key)) return null
+  const operator = filter.operator ?? 'exact'
+  if (!ELEMENT_KEYS_EXACT.includes(filter.key) || operator === 'exact' || operator === 'is_not') {
+    return filter
+  }
+  return 'can compare tag_name and selector of elements with the operators exact and is_not only'
+}
+
+function takeForCohort(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | string {
+  const filter = filterOf(raw, defaultType)
   if (filter === null) return 'needs a text as key in every filter'
   if (raw['type'] === 'behavioral') return 'cannot use what people did: use properties of persons'
   if (filter.type !== 'person' && !isCohortFilterType(filter.type)) {
@@ -146,10 +204,13 @@ function takeForCohort(raw: Readonly<Record<string, unknown>>): PropertyFilter |
   return 'has a filter without a value, or with an operator that is not known'
 }
 
-/** The parts of a filter that have a meaning; null without a key. Without a type it is about persons. */
-function filterOf(raw: Readonly<Record<string, unknown>>): PropertyFilter | null {
+/** The parts of a filter that have a meaning; null without a key. */
+function filterOf(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | null {
   const { key, value, operator, negation } = raw
-  const type = raw['type'] ?? 'person'
+  const type = raw['type'] ?? defaultType
   const isCohort = isCohortFilterType(type)
   if (typeof type !== 'string' || (!isCohort && (typeof key !== 'string' || key === '')))
     return null
@@ -161,7 +222,13 @@ function filterOf(raw: Readonly<Record<string, unknown>>): PropertyFilter | null
     ...(value === undefined ? {} : { value }),
     ...(hasOperator ? { operator } : {}),
     ...(negation === true ? { negation: true } : {}),
+    ...(type === 'group' ? groupTypeOf(raw['group_type_index']) : {}),
   }
+}
+
+function groupTypeOf(index: unknown): { readonly group_type_index?: number } {
+  const isNumber = typeof index === 'number' || typeof index === 'string'
+  return isNumber && /^[0-9]$/.test(String(index)) ? { group_type_index: Number(index) } : {}
 }
 
 function isBuildable(filter: NegatableFilter): boolean {
@@ -176,8 +243,7 @@ function filterOfOldForm([name, value]: readonly [string, unknown]): PropertyFil
   const operator = start > 0 ? name.slice(start + 2) : ''
   const key = start > 0 ? name.slice(0, start) : ''
   const filter = { key, operator, value: value ?? '' }
-  if (key !== '' && propertyTest(filter) !== null) return { ...filter, type: 'person' }
-  return { key: name, value, type: 'person' }
+  return key !== '' && propertyTest(filter) !== null ? filter : { key: name, value }
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

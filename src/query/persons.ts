@@ -2,6 +2,7 @@
  * What can be asked about persons, groups and cohorts, what can be changed, and the answers. Shapes only:
  * the store implements the questions, the processing thread the changes.
  */
+import type { ActionDraft, ActionView } from './actions.ts'
 import type { PropertyFilter } from './events.ts'
 
 /** A person as the API shows it. Interface description, section 2.6. */
@@ -209,6 +210,19 @@ export type PersonCommand =
       readonly id: number
       readonly changes: Partial<CohortDraft> & { readonly deleted?: boolean }
     }
+  | { readonly kind: 'create_action'; readonly action: ActionDraft }
+  | {
+      readonly kind: 'update_action'
+      readonly id: number
+      readonly changes: Partial<ActionDraft> & { readonly deleted?: boolean }
+    }
+  /** A decision with an anonymous id: see store/flag-overrides.ts. */
+  | {
+      readonly kind: 'set_flag_overrides'
+      readonly distinctIds: readonly string[]
+      readonly flagKeys: readonly string[]
+      readonly identifier: string
+    }
 
 /** What may be said about a cohort. */
 export interface CohortDraft {
@@ -229,6 +243,7 @@ export type CommandResult =
       readonly person?: PersonView
       readonly group?: GroupView
       readonly cohort?: CohortView
+      readonly action?: ActionView
     }
   | { readonly kind: 'not_found' }
   /** `main_distinct_id` is none of the person's. */

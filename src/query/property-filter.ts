@@ -4,8 +4,8 @@
  *
  * Release conditions of feature flags have rules of their own and do not use this file.
  */
+import { compilePattern, PatternBudget } from '../base/pattern.ts'
 import type { PropertyFilter } from './events.ts'
-import { LinearPattern } from './linear-pattern.ts'
 
 /** A filter as clients write it: `negation` swaps the operator with its opposite. */
 export interface NegatableFilter extends PropertyFilter {
@@ -15,10 +15,8 @@ export interface NegatableFilter extends PropertyFilter {
 /** Whether a value passes; `undefined` stands for a missing property. */
 export type PropertyTest = (value: unknown) => boolean
 
-/** Characters of a pattern; a longer one matches nothing. */
-const PATTERN_UNITS_MAX = 1000
-/** Characters of a text that a pattern is tried on; the rest is not looked at. */
-const PATTERN_TEXT_UNITS_MAX = 10_000
+/** Lists are read in worker threads, where a pattern may take its time: each search is limited, not all. */
+const NO_BUDGET = new PatternBudget(Number.POSITIVE_INFINITY)
 const DAY_MS = 24 * 60 * 60 * 1000
 const LAST_SECOND_MS = DAY_MS - 1000
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i
@@ -109,7 +107,8 @@ function containsTest(wanted: readonly string[]): PropertyTest {
   }
 }
 
-function numberOf(text: string): number {
+/** The number that a text is, spaces aside; NaN for any other text. */
+export function numberOf(text: string): number {
   const compact = text.replaceAll(' ', '')
   return NUMBER.test(compact) ? Number(compact) : Number.NaN
 }
@@ -173,11 +172,11 @@ function offsetMs(zone: string): number {
 /** A pattern that is invalid matches nothing, also when negated. */
 function patternTest(wanted: readonly string[], isMatchWanted: boolean): PropertyTest {
   const patterns = wanted
-    .map((source) => (source.length > PATTERN_UNITS_MAX ? null : LinearPattern.compile(source)))
+    .map((source) => compilePattern(source, 'ascii'))
     .filter((pattern) => pattern !== null)
   if (patterns.length < wanted.length && !isMatchWanted) return () => false
   return (value) => {
-    const text = propertyText(value).slice(0, PATTERN_TEXT_UNITS_MAX)
-    return patterns.some((pattern) => pattern.test(text)) === isMatchWanted
+    const text = propertyText(value)
+    return patterns.some((pattern) => pattern.isFoundIn(text, NO_BUDGET)) === isMatchWanted
   }
 }

@@ -3,6 +3,7 @@
  * are asked for. Table `cohorts`: project, cohort -> JSON of `CohortRecord`. Table `cohort_members`:
  * project, cohort, P -> nothing, for fixed lists. All sealed. Deleted cohorts stay, marked.
  */
+import type { CohortLookup } from '../query/person-filter.ts'
 import type { CohortView, FilterGroup } from '../query/persons.ts'
 import { seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
@@ -33,6 +34,8 @@ export class ProjectCohorts {
   readonly #cohorts: Table
   readonly #members: Table
   readonly #changed = new Map<number, CohortRecord>()
+  /** Whether what a cohort says has changed since the last commit; counting members does not matter. */
+  haveDefinitionsChanged = false
   /** Changes of members since the last commit: key as text -> whether it is one. */
   readonly #changes = new Map<number, Map<number, boolean>>()
 
@@ -49,6 +52,7 @@ export class ProjectCohorts {
 
   put(cohort: CohortRecord): void {
     this.#changed.set(cohort.id, cohort)
+    this.haveDefinitionsChanged = true
   }
 
   isMember(id: number, number: number): boolean {
@@ -66,7 +70,8 @@ export class ProjectCohorts {
     }
     changes.set(number, isWanted)
     const cohort = this.cohort(id)
-    if (cohort !== null) this.put({ ...cohort, count: cohort.count + (isWanted ? 1 : -1) })
+    if (cohort === null) return
+    this.#changed.set(id, { ...cohort, count: cohort.count + (isWanted ? 1 : -1) })
   }
 
   /** Stores what was changed. Only in a write transaction. */
@@ -108,6 +113,22 @@ export function loadCohorts(table: Table, projectId: number): readonly CohortRec
 /** Whether a person is on the fixed list of a cohort. */
 export function isMember(table: Table, projectId: number, cohort: number, number: number): boolean {
   return table.doesExist(tripleKey(projectId, cohort, number))
+}
+
+/** The cohorts of a project for tests on persons; those that are deleted do not exist. */
+export function cohortLookup(
+  tables: { readonly cohorts: Table; readonly members: Table },
+  projectId: number,
+): CohortLookup {
+  return (id) => {
+    const cohort = loadCohort(tables.cohorts, projectId, id)
+    if (cohort === null || cohort.isDeleted) return null
+    if (cohort.isStatic) {
+      const hasMember = (number: number): boolean => isMember(tables.members, projectId, id, number)
+      return { kind: 'static', hasMember }
+    }
+    return { kind: 'dynamic', filters: cohort.filters ?? { type: 'OR', values: [] } }
+  }
 }
 
 /** P of all members of a fixed list, ascending. */

@@ -23,25 +23,29 @@ import {
 import { dirname, join, resolve } from 'node:path'
 import { OperatorError } from '../base/errors.ts'
 import { lockDataDir } from './data-dir-lock.ts'
+import { DIRECTORY_TABLES } from './directory-environment.ts'
 import { requireFreeDisk } from './disk-guard.ts'
 import { Environment } from './environment.ts'
+import { FLAG_TABLES } from './flag-records.ts'
 import { EVENTS_TABLES } from './keys.ts'
 import { inspectLmdbFile, restoreSecondMeta } from './lmdb-file.ts'
-import { PROJECT_TABLES } from './project-records.ts'
 
 /** The format that this program reads and writes. */
-export const FORMAT_VERSION = 1
+export const FORMAT_VERSION = 2
 /** Folders of the environments. */
 export const ENVIRONMENT_NAMES = ['log', 'events', 'flags'] as const
 /** One of `ENVIRONMENT_NAMES`. */
 export type EnvironmentName = (typeof ENVIRONMENT_NAMES)[number]
 
 /** Tables that exist from the beginning, so that a command can read a store that was never served. */
-const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
+export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
   log: [],
   events: EVENTS_TABLES,
-  flags: PROJECT_TABLES,
+  flags: [...new Set([...DIRECTORY_TABLES, ...FLAG_TABLES])],
 }
+
+/** Stands in a data directory while a restore moves environments into it; such a directory is refused. */
+export const RESTORE_MARK = 'restoring'
 
 const FORMAT_NAME = 'format'
 const DATA_NAME = 'data.mdb'
@@ -147,6 +151,9 @@ function createFolder(path: string): void {
 
 /** Whether the directory is marked as a store; throws when it is one of another format. */
 function checkFormat(path: string): boolean {
+  if (existsSync(join(path, RESTORE_MARK))) {
+    throw refusal(`a restore into ${path} was interrupted: repeat 'tenrec restore'`)
+  }
   const file = join(path, FORMAT_NAME)
   let content: string
   try {
@@ -162,6 +169,12 @@ function checkFormat(path: string): boolean {
   if (Number(version) > FORMAT_VERSION) {
     throw refusal(
       `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: use a newer program`,
+    )
+  }
+  if (Number(version) < FORMAT_VERSION) {
+    throw refusal(
+      `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: run 'tenrec export' of ` +
+        `the version that wrote it, then 'tenrec import' into a new data directory`,
     )
   }
   return true
@@ -229,6 +242,11 @@ async function createStore(path: string): Promise<void> {
   }
   rmSync(nursery, { recursive: true, force: true })
   flush(path)
+  markFormat(path)
+}
+
+/** Marks a directory as a whole store of the format of this program. */
+export function markFormat(path: string): void {
   writeDurably(join(path, FORMAT_NAME), `tenrec ${FORMAT_VERSION}\n`)
 }
 
@@ -256,8 +274,8 @@ export function publishDraft(path: string): void {
   flush(dirname(path))
 }
 
-/** Waits until a file or folder is on the disk. */
-function flush(path: string): void {
+/** Waits until a file or folder is on the disk. Throws what the file system throws. */
+export function flush(path: string): void {
   const descriptor = openSync(path, 'r')
   try {
     fsyncSync(descriptor)

@@ -7,7 +7,8 @@
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Database, open, type RootDatabase } from 'lmdb'
+import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
+import { OperatorError } from '../base/errors.ts'
 
 /** A table: bytes to bytes, ordered by key. */
 export type Table = Database<Buffer, Buffer>
@@ -16,6 +17,7 @@ export type Table = Database<Buffer, Buffer>
 const MAP_BYTES = 256 * 1024 ** 3
 const TABLES_MAX = 64
 const READERS_MAX = 254
+const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
 
 /** Which environment, and how it is opened. */
 export interface EnvironmentOptions {
@@ -32,7 +34,8 @@ export interface EnvironmentOptions {
 /** An open environment. One per thread and folder; close it before the thread ends. */
 export class Environment {
   readonly #root: RootDatabase<Buffer, Buffer>
-  readonly #tables = new Map<string, Table>()
+  /** Undefined: it does not exist, and this end may not make it. */
+  readonly #tables = new Map<string, Table | undefined>()
 
   constructor(options: EnvironmentOptions) {
     const path = join(options.dataDir, options.name)
@@ -51,8 +54,7 @@ export class Environment {
     })
     const openTables = (): void => {
       for (const name of options.tables) {
-        const table = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
-        this.#tables.set(name, this.#root.openDB(name, table))
+        this.#tables.set(name, this.#root.openDB(name, TABLE_OPTIONS))
       }
     }
     // New tables are made in one transaction: a flush for each of them would take seconds on slow disks.
@@ -61,10 +63,31 @@ export class Environment {
     else this.#root.transactionSync(openTables)
   }
 
+  /** Opens every table that is there, whoever made it, and answers their names. */
+  openAll(): readonly string[] {
+    const names = this.#names()
+    for (const name of names) this.#tables.set(name, this.#root.openDB(name, TABLE_OPTIONS))
+    this.refresh()
+    return names
+  }
+
+  /**
+   * Holds the state of now: what `entries` reads of it stays as it is, over many turns of the event loop,
+   * until `release`. Meanwhile the file cannot reuse what is deleted, so it grows: release it soon.
+   * Tables that are opened later cannot be read in it.
+   */
+  pin(): PinnedEnvironment {
+    return new PinnedEnvironment(this.#tables, this.#root.useReadTransaction())
+  }
+
   table(name: string): Table {
     const table = this.#tables.get(name)
-    if (table === undefined) throw new TypeError(`no table ${name} was opened`)
-    return table
+    if (table !== undefined) return table
+    if (!this.#tables.has(name)) throw new TypeError(`no table ${name} was opened`)
+    // Reading cannot add it.
+    throw new OperatorError(
+      `the store lacks the table ${name}: start the daemon of this version once, it adds what is new`,
+    )
   }
 
   /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what LMDB throws. */
@@ -92,8 +115,44 @@ export class Environment {
 
   /** Whether all these tables are there: LMDB keeps their names as keys. */
   #hasAll(tables: readonly string[]): boolean {
-    const names = new Set<string>()
-    for (const key of this.#root.getKeys()) names.add(Buffer.from(key).toString('latin1'))
+    const names = new Set(this.#names())
     return tables.every((name) => names.has(name))
+  }
+
+  #names(): readonly string[] {
+    const names: string[] = []
+    // lmdb-js keeps the zero byte that ends a name.
+    for (const key of this.#root.getKeys()) {
+      names.push(Buffer.from(key).toString('latin1').replace(/\0$/, ''))
+    }
+    return names
+  }
+}
+
+/** One key with its value; valid until the next one is asked for. */
+export interface Entry {
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+/** The state of an environment at one moment. */
+export class PinnedEnvironment {
+  readonly #tables: ReadonlyMap<string, Table | undefined>
+  readonly #transaction: Transaction
+
+  constructor(tables: ReadonlyMap<string, Table | undefined>, transaction: Transaction) {
+    this.#tables = tables
+    this.#transaction = transaction
+  }
+
+  /** Everything in a table that was open at the time, in the order of the keys. */
+  entries(name: string): Iterable<Entry> {
+    const table = this.#tables.get(name)
+    if (table === undefined) throw new TypeError(`no table ${name} was opened`)
+    return table.getRange({ transaction: this.#transaction })
+  }
+
+  release(): void {
+    this.#transaction.done()
   }
 }

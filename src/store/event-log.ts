@@ -86,12 +86,14 @@ export class LogReader {
   readonly #blocks: Table
   #memory: Buffer = Buffer.allocUnsafeSlow(1024 * 1024)
 
-  constructor(options: LogOptions) {
+  /** Read-only it throws `OperatorError` for a log into which nothing was ever written. */
+  constructor(options: LogOptions & { readonly isReadOnly?: boolean }) {
     this.#environment = new Environment({
       dataDir: options.dataDir,
       name: NAME,
       tables: [BLOCKS],
       isFlushDeferred: options.isFlushDeferred === true,
+      isReadOnly: options.isReadOnly === true,
     })
     this.#blocks = this.#environment.table(BLOCKS)
   }

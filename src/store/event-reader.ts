@@ -6,13 +6,17 @@
 import { parseUuid } from '../base/ids.ts'
 import { expandProperties } from '../ingest/person-properties.ts'
 import type { JsonObject } from '../ingest/types.ts'
+import type { EventScanner } from '../query/event-columns.ts'
 import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
 import type { TimelinePoint, TimelineQuery } from '../query/persons.ts'
 import { DamagedRecordError } from './codec.ts'
 import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from './dead-letters.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { Environment, type Table } from './environment.ts'
+import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
 import { loadAllCounters, loadCounters } from './event-projects.ts'
+import { type ScanLimits, ScanStore } from './event-scan.ts'
+import { SCAN_CACHE_BYTES_MAX } from './event-scan-cache.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
 import { readNumber } from './event-state.ts'
 import { EventViews } from './event-views.ts'
@@ -48,6 +52,8 @@ export interface EventReaderOptions {
    * `DamagedRecordError`.
    */
   readonly onDamage?: (error: DamagedRecordError) => void
+  /** Bytes of decoded columns that scans keep. Default `SCAN_CACHE_BYTES_MAX`. */
+  readonly scanCacheBytesMax?: number
 }
 
 /** Figures of one project. */
@@ -69,6 +75,13 @@ export interface EventStatistics {
   readonly position: number
 }
 
+/** What analytic queries work with, on one snapshot. */
+export interface AnalyticReads {
+  readonly scanner: EventScanner
+  readonly persons: PersonReader
+  readonly scans: Pick<ScanStore, 'cachedBytes'>
+}
+
 /** Reads stored events. Close it before its thread ends. */
 export class EventReader {
   readonly #environment: Environment
@@ -79,6 +92,8 @@ export class EventReader {
   readonly #persons: PersonReader
   readonly #onDamage: ((error: DamagedRecordError) => void) | null
   readonly #runs = new Map<number, UuidRun>()
+  readonly #scanCacheBytesMax: number
+  #scans: ScanStore | null = null
 
   constructor(options: EventReaderOptions) {
     this.#environment = new Environment({
@@ -103,6 +118,7 @@ export class EventReader {
       distinctTexts: this.#table('distinct_texts'),
     })
     this.#onDamage = options.onDamage ?? null
+    this.#scanCacheBytesMax = options.scanCacheBytesMax ?? SCAN_CACHE_BYTES_MAX
     this.#views = new EventViews({
       textOf: (projectId, distinctId) =>
         loadDistinctText(this.#distinctIdTables(), projectId, distinctId),
@@ -148,6 +164,28 @@ export class EventReader {
     return this.#persons
   }
 
+  /**
+   * What analytic queries work with, all as of one moment. Valid until the next call of any method. The
+   * first call in a thread makes its cache.
+   */
+  analytics(limits: ScanLimits): AnalyticReads {
+    this.#refresh()
+    this.#scans ??= new ScanStore({
+      tables: {
+        ...personTables(this.#environment),
+        eventProjects: this.#table('projects'),
+        state: this.#table('state'),
+        distinctIds: this.#table('distinct_ids'),
+        distinctTexts: this.#table('distinct_texts'),
+      },
+      segments: this.#segments,
+      catalogue: this.#catalogue,
+      cacheBytesMax: this.#scanCacheBytesMax,
+      guarded: (read) => this.#guarded(read),
+    })
+    return { scanner: this.#scans.scanner(limits), persons: this.#persons, scans: this.#scans }
+  }
+
   /** The points of a timeline; null when there is no such person. Cost: person-timeline.ts. */
   propertiesTimeline(query: TimelineQuery): readonly TimelinePoint[] | null {
     this.#refresh()
@@ -165,6 +203,28 @@ export class EventReader {
       open: (firstSequence) => this.#cache.open(projectId, firstSequence),
       textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
       separationsOf: (id) => loadSeparations(separations, projectId, id),
+    })
+  }
+
+  /**
+   * The events of a project in order of arrival, a segment at a time; each is read as it is when its
+   * turn comes. Empty for a distinct_id that the project has never seen.
+   */
+  *exportEvents(
+    query: Omit<ExportQuery, 'distinctId'> & { readonly distinctIdText?: string },
+  ): Generator<ExportedSegment> {
+    const { distinctIdText, ...rest } = query
+    this.#refresh()
+    const tables = this.#distinctIdTables()
+    const distinctId =
+      distinctIdText === undefined
+        ? undefined
+        : loadDistinctId(tables, query.projectId, distinctIdText)
+    if (distinctId === 0) return
+    yield* exportSegments(distinctId === undefined ? rest : { ...rest, distinctId }, {
+      segments: this.#segments,
+      textOf: (id) => loadDistinctText(tables, query.projectId, id),
+      refresh: () => this.#refresh(),
     })
   }
 

@@ -6,8 +6,9 @@
  */
 import type { EventListQuery, PropertyFilter } from '../query/events.ts'
 import { type PropertyTest, propertyTest } from '../query/property-filter.ts'
-import { MODE_MIRROR, ROLE_REST, type SegmentSummary } from './segment-format.ts'
-import type { ColumnView, SegmentView } from './segment-view.ts'
+import type { SegmentSummary } from './segment-format.ts'
+import { propertyColumn } from './segment-properties.ts'
+import type { SegmentView } from './segment-view.ts'
 
 /** What a search works on. */
 export interface EventSearchOptions {
@@ -194,42 +195,7 @@ function propertyRows(
   test: PropertyTest,
   textOf: (distinctId: number) => string,
 ): (row: number) => boolean {
-  const { rows } = view.summary
-  const entry = view.property(key)
-  const rest = view.special(ROLE_REST)
-  const passes = new Uint8Array(rows).fill(test(undefined) ? 1 : 0)
-  if (entry !== undefined) markColumn(view, view.column(entry), test, textOf, passes)
-  if (rest !== undefined) {
-    const { present, ids, values } = view.column(rest)
-    for (const [index, row] of present.entries()) {
-      // The column of shared properties holds objects only.
-      const properties = values[ids[index] ?? 0] as Readonly<Record<string, unknown>>
-      if (Object.hasOwn(properties, key)) passes[row] = test(properties[key]) ? 1 : 0
-    }
-  }
-  return (row) => passes[row] === 1
-}
-
-function markColumn(
-  view: SegmentView,
-  column: ColumnView,
-  test: PropertyTest,
-  textOf: (distinctId: number) => string,
-  passes: Uint8Array,
-): void {
-  const { present, ids, values } = column
-  if (column.entry.mode === MODE_MIRROR) {
-    const known = new Map<number, number>()
-    for (const row of present) {
-      const distinctId = view.distinctIds[row] ?? 0
-      const isPassed = known.get(distinctId) ?? (test(textOf(distinctId)) ? 1 : 0)
-      known.set(distinctId, isPassed)
-      passes[row] = isPassed
-    }
-    return
-  }
-  const results = Uint8Array.from(values, (value) => (test(value) ? 1 : 0))
-  for (let index = 0; index < present.length; index++) {
-    passes[present[index] ?? 0] = results[ids[index] ?? 0] ?? 0
-  }
+  const { ids, values } = propertyColumn(view, key, textOf)
+  const passes = Uint8Array.from(values, (value) => (test(value) ? 1 : 0))
+  return (row) => passes[ids[row] ?? 0] === 1
 }

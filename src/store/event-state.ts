@@ -1,4 +1,5 @@
 /** Numbers about the whole environment `events`: table `state`. */
+import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { seal, unseal } from './codec.ts'
 import { Environment, type Table } from './environment.ts'
@@ -35,4 +36,13 @@ export function readProcessedPosition(dataDir: string): number {
     // Closing ends at once; what it returns only tells of writes, and there were none.
     void environment.close()
   }
+}
+
+/** The seed of the fingerprints of this store (uuid-fingerprint.ts); drawn and stored the first time. */
+export function openSeed(environment: Environment, table: Table): number {
+  const known = readNumber(table, 'seed')
+  if (known !== null) return known
+  const seed = randomInt(2 ** 32)
+  environment.write(() => storeNumber(table, 'seed', seed))
+  return seed
 }

@@ -6,7 +6,6 @@
  *
  * After a failed commit this object must not be used again: the process ends and replays the log.
  */
-import { randomInt } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import type { IngestionWarning, NormalisedEvent, PersonMode } from '../ingest/types.ts'
 import { DamagedRecordError } from './codec.ts'
@@ -15,7 +14,7 @@ import { EventDeletion } from './deletion-jobs.ts'
 import { DistinctIds } from './distinct-ids.ts'
 import { Environment, type Table } from './environment.ts'
 import { loadAllCounters, storeCounters } from './event-projects.ts'
-import { readNumber, storeNumber } from './event-state.ts'
+import { openSeed, readNumber, storeNumber } from './event-state.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX } from './keys.ts'
 import { OpenProject } from './open-project.ts'
 import { PersonStore, personTables } from './person-store.ts'
@@ -26,6 +25,7 @@ import { SegmentEncoder } from './segment-encoder.ts'
 import { SegmentTables, type SegmentView } from './segment-view.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from './uuid-index.ts'
+import { indexRows } from './uuid-tail.ts'
 import { WarningLog } from './warning-log.ts'
 
 /** Segments that the check for duplicates keeps decoded. */
@@ -96,6 +96,8 @@ export class EventStoreWriter {
   readonly #projects = new Map<number, OpenProject>()
   /** Projects with events that no run of the uuid index covers. */
   readonly #unindexed = new Set<OpenProject>()
+  /** Projects whose cohorts or group types commits have changed; whoever reads it clears it. */
+  readonly changedDefinitions = new Set<number>()
   /** Projects that got events since the last commit. */
   readonly #touched = new Set<OpenProject>()
   readonly #found: number[] = []
@@ -136,7 +138,7 @@ export class EventStoreWriter {
     this.#index = new UuidIndex({ runs: table('uuid_runs'), chunks: table('uuid_chunks') }, options)
     this.#warnings = new WarningLog(table('warnings'), options.warningLinesMax)
     this.#deadLetters = new DeadLetters(table('dead_letters'))
-    this.#fingerprint = new UuidFingerprint(this.#openSeed())
+    this.#fingerprint = new UuidFingerprint(openSeed(this.#environment, this.#state))
     this.#position = readNumber(this.#state, 'position') ?? 0
     for (const [projectId, counters] of loadAllCounters(this.#projectsTable)) {
       this.#projects.set(projectId, new OpenProject(projectId, counters, this.#distinctIds))
@@ -178,7 +180,7 @@ export class EventStoreWriter {
    */
   add(input: EventInput): boolean {
     if (!this.admit(input)) return false
-    this.append(input)
+    this.append(input, input.createdAtMs, input.personMode, input.isHistorical)
     return true
   }
 
@@ -213,8 +215,16 @@ export class EventStoreWriter {
     return true
   }
 
-  /** The second half of `add`, for the event that was admitted last. Throws, and then has added nothing. */
-  append(input: EventInput): void {
+  /**
+   * The second half of `add`, for the event that was admitted last. Throws, and then has added nothing.
+   * The fields come one by one: an object made for each event by copying another costs microseconds.
+   */
+  append(
+    input: EventIdentity,
+    createdAtMs: number,
+    personMode: PersonMode,
+    isHistorical: boolean,
+  ): void {
     const { event, uuidBytes, uuidOffset } = input
     const project = this.#project(input.projectId)
     const { builder } = project
@@ -222,8 +232,8 @@ export class EventStoreWriter {
     const row = builder.beginRow(
       this.#admittedId,
       event.timestampMs,
-      input.createdAtMs,
-      modeByte(input.personMode, input.isHistorical),
+      createdAtMs,
+      modeByte(personMode, isHistorical),
       uuidBytes,
       uuidOffset,
     )
@@ -237,6 +247,14 @@ export class EventStoreWriter {
     project.rows++
     this.#index.add(this.#admittedHigh, this.#admittedLow, project.rows)
     if (builder.rows >= this.#rowsTarget) project.encode(this.#encoder)
+  }
+
+  /** Whether a commit now would leave no segment behind that waits for a merge. Cost: the projects. */
+  get areSegmentsFull(): boolean {
+    for (const { builder } of this.#touched) {
+      if (builder.rows > 0 && builder.rows * 2 < this.#rowsTarget) return false
+    }
+    return true
   }
 
   /** The persons of a project; changes are stored with the next commit. */
@@ -397,7 +415,7 @@ export class EventStoreWriter {
 
   #settle(): void {
     this.#distinctIds.settle()
-    this.#deletion.add(this.#persons.settle())
+    this.#deletion.add(this.#persons.settle(this.changedDefinitions))
     const projects = [...this.#touched]
     for (const project of projects.slice(0, -BUILDERS_MAX)) project.releaseBuilder()
     this.#touched.clear()
@@ -414,33 +432,12 @@ export class EventStoreWriter {
     for (const { firstSequence } of this.#segments.summaries(projectId, start, onDamage)) {
       try {
         const view = this.#segments.segmentAt(projectId, firstSequence)
-        if (view !== null) this.#indexRows(view, Math.max(0, next - firstSequence))
+        if (view !== null)
+          indexRows(this.#index, this.#fingerprint, view, Math.max(0, next - firstSequence))
       } catch (cause) {
         if (!(cause instanceof DamagedRecordError)) throw cause
         onDamage(cause)
       }
     }
-  }
-
-  #indexRows(view: SegmentView, firstRow: number): void {
-    const { projectId, firstSequence, rows } = view.summary
-    const { names, distinctIds } = view
-    const hashes = names.values.map((name) => this.#fingerprint.hashName(String(name)))
-    const uuid = new Uint8Array(16)
-    const fingerprint = this.#fingerprint
-    for (let row = firstRow; row < rows; row++) {
-      view.copyUuid(row, uuid, 0)
-      const hash = hashes[names.ids[row] ?? 0] ?? 0
-      fingerprint.compute(projectId, uuid, 0, distinctIds[row] ?? 0, hash)
-      this.#index.add(fingerprint.high, fingerprint.low, firstSequence + row)
-    }
-  }
-
-  #openSeed(): number {
-    const known = readNumber(this.#state, 'seed')
-    if (known !== null) return known
-    const seed = randomInt(2 ** 32)
-    this.#environment.write(() => storeNumber(this.#state, 'seed', seed))
-    return seed
   }
 }

@@ -9,12 +9,8 @@ import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import type { Settings } from '../config/settings.ts'
 import { isJsonObject } from '../ingest/fields.ts'
 import { DataDir, publishDraft, writeDraft, writeDurably } from './data-dir.ts'
-import {
-  type FirstKeys,
-  generatePersonalKey,
-  generateProjectKey,
-  ProjectStore,
-} from './project-store.ts'
+import { generatePersonalKey, generateProjectKey } from './key-store.ts'
+import { type FirstKeys, ProjectStore } from './project-store.ts'
 
 const CREDENTIALS_NAME = 'credentials.json'
 /** Addresses to listen on that are none to connect to. */
@@ -29,7 +25,8 @@ export interface FirstStart extends FirstKeys {
 
 /**
  * Creates the data directory and what belongs into it. Null when that was done before; a start that
- * was cut short is completed. Throws `OperatorError` when the directory is in use or damaged.
+ * was cut short is completed. Throws `OperatorError` when the directory is in use or damaged, and
+ * `ServiceError` for preset keys that are no keys.
  */
 export async function initialise(
   settings: Settings,

@@ -119,6 +119,20 @@ export function listGroups(
   return { results: page.map((record) => viewOf(typeIndex, record)), nextCursor }
 }
 
+/** All groups of one type in the order of their keys. Throws `DamagedRecordError`. */
+export function* allGroups(
+  table: Table,
+  projectId: number,
+  typeIndex: number,
+): Generator<{ readonly key: string; readonly properties: Readonly<Record<string, unknown>> }> {
+  const start = groupTableKey(projectId, typeIndex, '')
+  const end = groupTableKey(projectId, typeIndex + 1, '')
+  for (const { key, value } of table.getRange({ start, end })) {
+    const record = decodeGroup(key, value)
+    yield { key: record.key, properties: parseProperties(record.json) }
+  }
+}
+
 /** A group of the processing thread as the API shows it. */
 export function groupViewOf(group: GroupState): GroupView {
   return viewOf(group.typeIndex, {
@@ -141,7 +155,8 @@ function viewOf(typeIndex: number, { key, createdAtMs, json }: GroupRecord): Gro
   }
 }
 
-function loadGroup(
+/** A group as it is stored, or null. Throws `DamagedRecordError`. */
+export function loadGroup(
   table: Table,
   projectId: number,
   typeIndex: number,

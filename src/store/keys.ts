@@ -17,13 +17,15 @@
  * | dead_letters    | letter u32                               | dead letter (dead-letters.ts)         |
  * | person_projects | project u32                              | counters (person-records.ts)          |
  * | persons         | project u32, P u32                       | person (person-records.ts)            |
- * | person_changes  | project u32, P u32                       | changes (person-records.ts)           |
+ * | person_changes  | project u32, block u32                   | changes (person-changes.ts)           |
+ * | change_places   | project u32, P / 256 u32                 | places (person-changes.ts)            |
  * | person_owners   | project u32, D / 256 u32                 | P of 256 D (person-owners.ts)         |
  * | owner_since     | project u32, D u32                       | S (person-owners.ts)                  |
  * | person_ids      | project u32, P u32, n u32                | D (person-records.ts)                 |
  * | person_uuids    | project u32, uuid 16                     | P, when deleted (person-records.ts)   |
  * | person_created  | project u32, created_at and uuid inverted| P (person-records.ts)                 |
  * | person_emails   | project u32, text UTF-8, P u32           | nothing (person-records.ts)           |
+ * | email_chunks    | project u32, P / 256 u32                 | texts (person-email-chunks.ts)        |
  * | separations     | project u32, number u32                  | JSON (person-separations.ts)          |
  * | separated       | project u32, D u32, number u32           | nothing (person-separations.ts)       |
  * | groups          | project u32, type u8, key UTF-8          | group (group-store.ts)                |
@@ -32,6 +34,8 @@
  * | activity        | project u32, entry u32                   | JSON (activity-log.ts)                |
  * | activity_items  | project u32, P u32, entry u32            | nothing (activity-log.ts)             |
  * | deletion_jobs   | project u32, job u32                     | JSON (deletion-jobs.ts)               |
+ * | actions         | project u32, action u32                  | JSON (action-store.ts)                |
+ * | flag_overrides  | project u32, P u32                       | JSON (flag-overrides.ts)              |
  *
  * A segment is known by its first S, so that the segment of any S is one step back from its key. Both
  * S and D are at most 2^32 - 1: that many events fill the address space of the environment first.
@@ -56,12 +60,14 @@ export const EVENTS_TABLES = [
   'person_projects',
   'persons',
   'person_changes',
+  'change_places',
   'person_owners',
   'owner_since',
   'person_ids',
   'person_uuids',
   'person_created',
   'person_emails',
+  'email_chunks',
   'separations',
   'separated',
   'groups',
@@ -70,6 +76,8 @@ export const EVENTS_TABLES = [
   'activity',
   'activity_items',
   'deletion_jobs',
+  'flag_overrides',
+  'actions',
 ] as const
 
 /** The largest S, D, run, line or letter number. */

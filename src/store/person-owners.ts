@@ -10,7 +10,7 @@
  */
 import { DamagedRecordError, seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
-import { pairKey } from './keys.ts'
+import { numberInKey, pairKey } from './keys.ts'
 import { numberOfValue, numberValue } from './person-records.ts'
 
 const OWNERS = 'person_owners'
@@ -49,6 +49,42 @@ export function loadSince(table: Table, projectId: number, distinctId: number): 
   const key = pairKey(projectId, distinctId)
   const value = table.get(key)
   return value === undefined ? 0 : numberOfValue(SINCE, key, value)
+}
+
+/** Who owns which distinct_ids of a project: `ownerOf` as an array. */
+export interface OwnerTable {
+  /** P of each D, or 0; with `OWNER_HAS_SINCE` when earlier events of the D belong to nobody. */
+  readonly words: Uint32Array
+  /** S up to which events of such a D belong to nobody. */
+  readonly since: ReadonlyMap<number, number>
+}
+
+/** A bit in `OwnerTable.words`. */
+export const OWNER_HAS_SINCE = 0x8000_0000
+
+/** All owners of a project. Cost: about 5 ns for each D. Throws `DamagedRecordError`. */
+export function loadOwnerTable(
+  tables: OwnerTables,
+  projectId: number,
+  lastDistinctId: number,
+): OwnerTable {
+  const words = new Uint32Array(lastDistinctId + CHUNK_WORDS)
+  const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
+  for (const { key, value } of tables.owners.getRange(range)) {
+    const bytes = checked(key, value)
+    const start = numberInKey(key, 4) * CHUNK_WORDS
+    const end = Math.min(CHUNK_WORDS, words.length - start)
+    for (let index = 0; index < end; index++) {
+      words[start + index] = bytes.readUInt32LE(index * 4) & PERSON_NUMBER_MAX
+    }
+  }
+  const since = new Map<number, number>()
+  for (const { key, value } of tables.since.getRange(range)) {
+    const distinctId = numberInKey(key, 4)
+    since.set(distinctId, numberOfValue(SINCE, key, value))
+    if (distinctId < words.length) words[distinctId] = (words[distinctId] ?? 0) | OWNER_HAS_SINCE
+  }
+  return { words, since }
 }
 
 function loadWord(table: Table, projectId: number, distinctId: number): number {

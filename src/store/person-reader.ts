@@ -2,16 +2,10 @@
  * The reading end of persons: who owns an event, single persons, lists, values. Every method reads the
  * snapshot that its environment is at; `EventReader` moves it on.
  */
-import type { JsonObject } from '../ingest/types.ts'
 import { personUuid } from '../persons/person-uuid.ts'
+import type { ActionView } from '../query/actions.ts'
 import type { PersonSummary } from '../query/events.ts'
-import {
-  type CohortDefinition,
-  cohortTest,
-  type PersonCandidate,
-  type PersonTest,
-  personTest,
-} from '../query/person-filter.ts'
+import { cohortTest, type PersonTest, personTest } from '../query/person-filter.ts'
 import type {
   ActivityPage,
   CohortView,
@@ -23,11 +17,12 @@ import type {
   ValueCount,
 } from '../query/persons.ts'
 import { valueText } from '../query/value-text.ts'
+import { findAction, listActions } from './action-store.ts'
 import { listActivity } from './activity-log.ts'
 import {
   type CohortRecord,
+  cohortLookup,
   cohortView,
-  isMember,
   loadCohort,
   loadCohorts,
   memberNumbers,
@@ -36,8 +31,10 @@ import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import type { Table } from './environment.ts'
 import { findGroup, listGroups } from './group-store.ts'
 import { numberInKey, pairKey, tripleKey } from './keys.ts'
+import { searchEmails } from './person-email-chunks.ts'
 import { loadOwner, loadOwnerNow, loadSince } from './person-owners.ts'
 import {
+  candidateOf,
   createdStart,
   emailStart,
   INLINE_IDS_MAX,
@@ -52,7 +49,7 @@ import {
 import { isoTime, personView } from './person-views.ts'
 import type { PersonTables } from './person-writes.ts'
 
-/** Ids of a person that an event shows. */
+/** Ids of a person that an event or an analytic answer shows. */
 const SUMMARY_IDS_MAX = 1000
 /** Persons are left out of lists when they were made later than this after now. */
 const FUTURE_MS = 24 * 60 * 60 * 1000
@@ -154,6 +151,14 @@ export class PersonReader {
   person(projectId: number, person: PersonReference): PersonView | null {
     const record = this.record(projectId, person)
     return record === null ? null : this.#view(projectId, record, true)
+  }
+
+  /** A living person as analytic answers show it, with its first ids; or null. */
+  actor(projectId: number, number: number): PersonView | null {
+    const record = loadPerson(this.#tables, projectId, number)
+    if (record === null) return null
+    const distinctIds = this.#idTexts(projectId, record, SUMMARY_IDS_MAX)
+    return personView({ ...record, properties: propertiesOfRecord(record), distinctIds }, false)
   }
 
   /** A page of persons: a few reads, a scan of all e-mails for `search`, of all persons for properties. */
@@ -262,13 +267,27 @@ export class PersonReader {
     return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort))
   }
 
+  /** A page of actions, in order of creation. */
+  actions(
+    projectId: number,
+    limit: number,
+    offset: number,
+  ): { readonly count: number; readonly results: readonly ActionView[] } {
+    return listActions(this.#tables.actions, projectId, limit, offset)
+  }
+
+  /** An action that is not deleted, or null. */
+  action(projectId: number, id: number): ActionView | null {
+    return findAction(this.#tables.actions, projectId, id)
+  }
+
   /** The cohorts that a person belongs to; null when there is no such person. */
   cohortsOfPerson(projectId: number, person: PersonReference): readonly CohortView[] | null {
     const record = this.record(projectId, person)
     if (record === null) return null
     const candidate = candidateOf(record)
     return loadCohorts(this.#tables.cohorts, projectId)
-      .filter(({ id }) => cohortTest(id, this.#lookup(projectId))(candidate))
+      .filter(({ id }) => cohortTest(id, cohortLookup(this.#tables, projectId))(candidate))
       .map((cohort) => cohortView(cohort, null))
   }
 
@@ -323,18 +342,11 @@ export class PersonReader {
     const record = this.record(projectId, search)
     if (record !== null) numbers.push(record.number)
     const wanted = search.toLowerCase()
-    const range = { start: pairKey(projectId, 0).subarray(0, 4), end: pairKey(projectId + 1, 0) }
-    // Reading every key as Latin-1 is much faster, and finds the same as long as only ASCII is wanted.
-    const encoding = Buffer.byteLength(wanted) === wanted.length ? 'latin1' : 'utf8'
-    for (const key of this.#tables.emails.getKeys(range)) {
-      const length = key.length - 4
-      if (isEmailCut(key.length)) {
-        const number = numberInKey(key, length)
-        if (this.#emailOf(projectId, number)?.toLowerCase().includes(wanted) === true) {
-          numbers.push(number)
-        }
-      } else if (key.toString(encoding, 4, length).toLowerCase().includes(wanted)) {
-        numbers.push(numberInKey(key, length))
+    const { found, unsure } = searchEmails(this.#tables.emailChunks, projectId, wanted)
+    for (const number of found) numbers.push(number)
+    for (const number of unsure) {
+      if (this.#emailOf(projectId, number)?.toLowerCase().includes(wanted) === true) {
+        numbers.push(number)
       }
     }
     return numbers
@@ -374,7 +386,7 @@ export class PersonReader {
 
   #tests({ projectId, properties, cohortId }: PersonListQuery): readonly PersonTest[] {
     const tests: PersonTest[] = []
-    const lookup = this.#lookup(projectId)
+    const lookup = cohortLookup(this.#tables, projectId)
     if (properties !== undefined) tests.push(personTest(properties, lookup))
     if (cohortId !== undefined) tests.push(cohortTest(cohortId, lookup))
     return tests
@@ -385,22 +397,9 @@ export class PersonReader {
     return cohort === null || cohort.isDeleted ? null : cohort
   }
 
-  #lookup(projectId: number): (id: number) => CohortDefinition | null {
-    return (id) => {
-      const cohort = this.#cohort(projectId, id)
-      if (cohort === null) return null
-      if (cohort.isStatic) {
-        const hasMember = (number: number): boolean =>
-          isMember(this.#tables.members, projectId, id, number)
-        return { kind: 'static', hasMember }
-      }
-      return { kind: 'dynamic', filters: cohort.filters ?? { type: 'OR', values: [] } }
-    }
-  }
-
   #memberCount(projectId: number, cohort: CohortRecord): number {
     if (cohort.isStatic) return cohort.count
-    const test = cohortTest(cohort.id, this.#lookup(projectId))
+    const test = cohortTest(cohort.id, cohortLookup(this.#tables, projectId))
     const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
     let count = 0
     for (const key of this.#tables.persons.getKeys(range)) {
@@ -434,15 +433,4 @@ function passes(record: PersonRecord, tests: readonly PersonTest[]): boolean {
 /** Whether a person may have a property with that name, given as JSON. */
 function mayHave({ json, changesJson }: PersonRecord, name: string): boolean {
   return json.includes(name) || changesJson?.includes(name) === true
-}
-
-function candidateOf(record: PersonRecord): PersonCandidate {
-  let properties: Readonly<JsonObject> | null = null
-  return {
-    number: record.number,
-    property: (key) => {
-      properties ??= propertiesOfRecord(record)
-      return Object.hasOwn(properties, key) ? properties[key] : undefined
-    },
-  }
 }

@@ -2,21 +2,21 @@
  * Records of persons in environment `events`, all sealed, numbers little-endian.
  *
  * `persons`: `version u32, flags u8 (1: identified), reserved 3, ids u32, created_at float64 ms, uuid 16`,
- * then D u32 of the first eight ids, then the properties as compact JSON. `person_changes`: `version u32`,
- * then the properties that were written since the record of `persons` was, as compact JSON: most events
- * change few properties, and so few bytes are written. `person_ids` holds the D of the
+ * then D u32 of the first eight ids, then the properties as compact JSON. What was
+ * written since then is in person-changes.ts: most events change few properties. `person_ids` holds the D of the
  * further ids by position from 8. `person_uuids`: `P u32, deleted at float64 ms (NaN: not deleted)`; it
  * stays when the person is merged or deleted, so that no uuid is given twice. `person_created` sorts by
  * created_at, then uuid, both descending. `person_emails` has the texts of property `email`, cut to 256
  * bytes. `person_projects`: MessagePack of `PersonCounters`.
  */
 import { formatUuid, parseUuid } from '../base/ids.ts'
+import type { PersonCandidate } from '../query/person-filter.ts'
 import { DamagedRecordError, pack, SEAL_BYTES, seal, sealInPlace, unpack, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { numberInKey, numberKey, pairKey } from './keys.ts'
+import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
 
 const PERSONS = 'persons'
-const CHANGES = 'person_changes'
 const UUIDS = 'person_uuids'
 const PROJECTS = 'person_projects'
 const FIXED_BYTES = 36
@@ -64,9 +64,8 @@ export interface PersonRecord {
 }
 
 /** Where a person is stored. */
-export interface RecordTables {
+export interface RecordTables extends ChangeTables {
   readonly persons: Table
-  readonly changes: Table
 }
 
 /** Counters of a project without persons. */
@@ -150,33 +149,27 @@ export function encodePerson(
   return sealInPlace(key, record)
 }
 
-/** The bytes of a record of table `person_changes`. */
-export function encodeChanges(
-  slab: RecordSlab,
-  key: Uint8Array,
-  version: number,
-  json: string,
-): Buffer {
-  const record = slab.take(4 + Buffer.byteLength(json))
-  record.writeUInt32LE(version)
-  record.write(json, 4, 'utf8')
-  return sealInPlace(key, record)
-}
-
 /** A person, or null. Throws `DamagedRecordError`. */
 export function loadPerson(
   tables: RecordTables,
   projectId: number,
   number: number,
 ): PersonRecord | null {
+  const record = loadWhole(tables.persons, projectId, number)
+  return record === null ? null : withChanges(record, loadChanges(tables, projectId, number))
+}
+
+/** A person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
+export function loadWhole(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
-  const value = tables.persons.get(key)
-  if (value === undefined) return null
-  const record = decodePerson(key, value)
-  const changes = tables.changes.get(key)
-  if (changes === undefined) return record
-  const bytes = unseal(CHANGES, key, changes)
-  return { ...record, version: bytes.readUInt32LE(), changesJson: bytes.toString('utf8', 4) }
+  const value = table.get(key)
+  return value === undefined ? null : decodePerson(key, value)
+}
+
+/** A person together with what was written later. */
+function withChanges(record: PersonRecord, changes: StoredChanges | null): PersonRecord {
+  if (changes === null) return record
+  return { ...record, version: changes.version, changesJson: changes.json }
 }
 
 function decodePerson(key: Uint8Array, sealed: Buffer): PersonRecord {
@@ -213,6 +206,18 @@ export function propertiesOfRecord({
   const properties = parseProperties(json)
   // No change is called `__proto__`: such properties are written with all others.
   return changesJson === null ? properties : Object.assign(properties, parseProperties(changesJson))
+}
+
+/** A person as tests see it; its properties are parsed when one is asked for. */
+export function candidateOf(record: PersonRecord): PersonCandidate {
+  let properties: Readonly<Record<string, unknown>> | null = null
+  return {
+    number: record.number,
+    property: (key) => {
+      properties ??= propertiesOfRecord(record)
+      return Object.hasOwn(properties, key) ? properties[key] : undefined
+    },
+  }
 }
 
 /** Properties as the store keeps them. */

@@ -19,20 +19,24 @@ export function personTables(environment: Environment): PersonTables {
     projects: table('person_projects'),
     persons: table('persons'),
     changes: table('person_changes'),
+    places: table('change_places'),
     owners: table('person_owners'),
     since: table('owner_since'),
     ids: table('person_ids'),
     uuids: table('person_uuids'),
     created: table('person_created'),
     emails: table('person_emails'),
+    emailChunks: table('email_chunks'),
     separations: table('separations'),
     separated: table('separated'),
     groups: table('groups'),
     cohorts: table('cohorts'),
+    actions: table('actions'),
     members: table('cohort_members'),
     activity: table('activity'),
     activityItems: table('activity_items'),
     jobs: table('deletion_jobs'),
+    overrides: table('flag_overrides'),
   }
 }
 
@@ -71,12 +75,16 @@ export class PersonStore {
     for (const project of this.#touched) project.store()
   }
 
-  /** After a commit; the deletion jobs that came with it. */
-  settle(): readonly OpenJob[] {
+  /**
+   * After a commit; the deletion jobs that came with it. Adds the projects whose cohorts or group types
+   * it changed to `changedDefinitions`.
+   */
+  settle(changedDefinitions: Set<number>): readonly OpenJob[] {
     const jobs: OpenJob[] = []
     const entriesMax = this.#cachedMax / Math.max(1, this.#projects.size)
     for (const project of this.#touched) {
       jobs.push(...project.takeJobs())
+      if (project.haveDefinitionsChanged) changedDefinitions.add(project.projectId)
       project.settle(entriesMax)
     }
     this.#touched.clear()

@@ -6,11 +6,12 @@ import type { PersonState } from '../persons/person-world.ts'
 import type { PropertyTable } from '../persons/property-table.ts'
 import type { Table } from './environment.ts'
 import { pairKey, tripleKey } from './keys.ts'
+import { PersonChanges } from './person-changes.ts'
+import { EmailChunkWrites } from './person-email-chunks.ts'
 import {
   createdKey,
   emailKey,
   emptyValue,
-  encodeChanges,
   encodePerson,
   encodeUuid,
   INLINE_IDS_MAX,
@@ -30,20 +31,24 @@ export interface PersonTables {
   readonly projects: Table
   readonly persons: Table
   readonly changes: Table
+  readonly places: Table
   readonly owners: Table
   readonly since: Table
   readonly ids: Table
   readonly uuids: Table
   readonly created: Table
   readonly emails: Table
+  readonly emailChunks: Table
   readonly separations: Table
   readonly separated: Table
   readonly groups: Table
   readonly cohorts: Table
+  readonly actions: Table
   readonly members: Table
   readonly activity: Table
   readonly activityItems: Table
   readonly jobs: Table
+  readonly overrides: Table
 }
 
 /** A person and what is stored of it. */
@@ -59,7 +64,7 @@ export interface PersonEntry {
   storedIsIdentified: boolean
   /** Bytes of its properties in table `persons`. */
   storedBytes: number
-  /** Whether table `person_changes` has a record. */
+  /** Whether there are changes since. */
   hasChanges: boolean
   areIdsChanged: boolean
   storedEmail: string | null
@@ -83,6 +88,9 @@ export class PersonWrites {
   readonly #projectId: number
   readonly #tables: PersonTables
   readonly #slab = new RecordSlab()
+  readonly #emailChunks: EmailChunkWrites
+  /** What was written of persons since they were stored as a whole. */
+  readonly changes: PersonChanges
   #created: Operation[] = []
   #emails: Operation[] = []
   #uuids: Operation[] = []
@@ -90,6 +98,8 @@ export class PersonWrites {
   constructor(projectId: number, tables: PersonTables) {
     this.#projectId = projectId
     this.#tables = tables
+    this.changes = new PersonChanges(projectId, tables)
+    this.#emailChunks = new EmailChunkWrites(projectId, tables.emailChunks)
   }
 
   /** Enters the uuid of a new person. */
@@ -124,6 +134,7 @@ export class PersonWrites {
         const newKey = emailKey(projectId, email, number)
         emails.push([newKey, emptyValue(newKey)])
       }
+      this.#emailChunks.set(number, email)
       entry.storedEmail = email
     }
     this.#storeIds(entry)
@@ -140,8 +151,7 @@ export class PersonWrites {
     if (json.length > CHANGES_BYTES_MIN && json.length > entry.storedBytes * CHANGES_PART) {
       return false
     }
-    const key = pairKey(this.#projectId, state.number)
-    void this.#tables.changes.put(key, encodeChanges(this.#slab, key, version, json))
+    this.changes.put(state.number, version, json)
     entry.hasChanges = true
     return true
   }
@@ -157,7 +167,7 @@ export class PersonWrites {
       ...{ json, jsonBytes },
     })
     void this.#tables.persons.put(key, value)
-    if (entry.hasChanges) void this.#tables.changes.remove(key)
+    if (entry.hasChanges) this.changes.remove(number)
     entry.hasChanges = false
     properties.forgetChanges()
     properties.setJsonBytes(jsonBytes)
@@ -199,10 +209,11 @@ export class PersonWrites {
     if (Number.isNaN(entry.storedCreatedAtMs)) return
     const key = pairKey(projectId, number)
     void this.#tables.persons.remove(key)
-    if (entry.hasChanges) void this.#tables.changes.remove(key)
+    if (entry.hasChanges) this.changes.remove(number)
     this.#created.push([createdKey(projectId, entry.storedCreatedAtMs, uuid), null])
     if (entry.storedEmail !== null) {
       this.#emails.push([emailKey(projectId, entry.storedEmail, number), null])
+      this.#emailChunks.set(number, null)
     }
     this.#removeIds(entry)
   }
@@ -212,6 +223,8 @@ export class PersonWrites {
     apply(this.#tables.created, this.#created)
     apply(this.#tables.emails, this.#emails)
     apply(this.#tables.uuids, this.#uuids)
+    this.#emailChunks.store()
+    this.changes.store()
     this.#created = []
     this.#emails = []
     this.#uuids = []

@@ -11,20 +11,21 @@ import {
 } from '../persons/person-world.ts'
 import { PropertyTable } from '../persons/property-table.ts'
 import type { ActivityView } from '../query/persons.ts'
+import { ProjectActions } from './action-store.ts'
 import { storeActivity } from './activity-log.ts'
 import { ProjectCohorts } from './cohort-store.ts'
 import { type DeletionJob, type OpenJob, storeJob } from './deletion-jobs.ts'
 import type { DistinctIds } from './distinct-ids.ts'
+import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
 import {
   INLINE_IDS_MAX,
-  loadPerson,
   loadPersonCounters,
   loadUuid,
+  loadWhole,
   type PersonCounters,
   parseProperties,
-  propertiesOfRecord,
   storePersonCounters,
 } from './person-records.ts'
 import { type Separation, storeSeparation } from './person-separations.ts'
@@ -43,6 +44,8 @@ export class ProjectPersons implements PersonWorld {
   readonly counters: PersonCounters
   readonly owners: ProjectOwners
   readonly cohorts: ProjectCohorts
+  readonly actions: ProjectActions
+  readonly overrides: ProjectOverrides
   readonly #tables: PersonTables
   readonly #distinctIds: DistinctIds
   readonly #lastDistinctId: () => number
@@ -59,6 +62,7 @@ export class ProjectPersons implements PersonWorld {
   #jobs: OpenJob[] = []
   readonly #writes: PersonWrites
   #areCountersChanged = false
+  #hasNewGroupType = false
   #currentText = ''
   #currentId = 0
 
@@ -77,7 +81,14 @@ export class ProjectPersons implements PersonWorld {
     this.counters = loadPersonCounters(tables.projects, projectId)
     this.owners = new ProjectOwners({ owners: tables.owners, since: tables.since }, projectId)
     this.cohorts = new ProjectCohorts(projectId, tables)
+    this.actions = new ProjectActions(projectId, tables.actions)
+    this.overrides = new ProjectOverrides(projectId, tables.overrides)
     this.#groups = new ProjectGroups(projectId, tables.groups)
+  }
+
+  /** Whether cohorts or group types have changed since the last commit: flags refer to them. */
+  get haveDefinitionsChanged(): boolean {
+    return this.#hasNewGroupType || this.cohorts.haveDefinitionsChanged
   }
 
   /** Persons held in memory. */
@@ -131,6 +142,7 @@ export class ProjectPersons implements PersonWorld {
     const target = this.#entry(into.number)
     const source = this.#entry(from.number)
     const ids = this.#idsOf(source)
+    this.overrides.merge(into.number, from.number)
     for (const id of ids) {
       this.owners.setOwner(id, into.number)
       this.#link(target, id)
@@ -158,6 +170,7 @@ export class ProjectPersons implements PersonWorld {
 
   addGroupType(type: string): void {
     this.counters.groupTypes.push(type)
+    this.#hasNewGroupType = true
     this.#areCountersChanged = true
   }
 
@@ -232,6 +245,7 @@ export class ProjectPersons implements PersonWorld {
     for (const cohort of this.counters.staticCohorts) {
       this.cohorts.setMember(cohort, person.number, false)
     }
+    this.overrides.remove(person.number)
     this.#remove(entry, deletedAtMs)
   }
 
@@ -279,6 +293,8 @@ export class ProjectPersons implements PersonWorld {
     this.owners.store()
     this.#groups.store()
     this.cohorts.store()
+    this.actions.store()
+    this.overrides.store()
     for (const [number, person, view] of this.#activity) {
       storeActivity(tables, projectId, number, person, view)
     }
@@ -297,6 +313,8 @@ export class ProjectPersons implements PersonWorld {
     this.#separations = []
     this.#newUuids.clear()
     this.#areCountersChanged = false
+    this.#hasNewGroupType = false
+    this.cohorts.haveDefinitionsChanged = false
     this.#currentId = 0
     this.#currentText = ''
     this.#groups.settle()
@@ -381,15 +399,16 @@ export class ProjectPersons implements PersonWorld {
   }
 
   #load(number: number): PersonEntry | null {
-    const record = loadPerson(this.#tables, this.projectId, number)
+    const record = loadWhole(this.#tables.persons, this.projectId, number)
     if (record === null) return null
-    const { uuid, createdAtMs, isIdentified, version, idCount, firstIds } = record
-    const table = PropertyTable.from(propertiesOfRecord(record), record.jsonBytes)
-    const { changesJson } = record
-    if (changesJson !== null) {
-      table.addBytes(Buffer.byteLength(changesJson))
-      table.noteChanges(Object.keys(parseProperties(changesJson)))
+    const { uuid, createdAtMs, isIdentified, idCount, firstIds } = record
+    const table = PropertyTable.from(parseProperties(record.json), record.jsonBytes)
+    const changes = this.#writes.changes.load(number)
+    // No change is called `__proto__`: such properties are written with all others.
+    if (changes !== null) {
+      table.addChanges(parseProperties(changes.json), Buffer.byteLength(changes.json))
     }
+    const version = changes?.version ?? record.version
     const entry: PersonEntry = {
       state: personState(number, uuid, createdAtMs, table, isIdentified, version),
       firstIds,
@@ -398,7 +417,7 @@ export class ProjectPersons implements PersonWorld {
       storedCreatedAtMs: createdAtMs,
       storedIsIdentified: isIdentified,
       storedBytes: record.jsonBytes,
-      hasChanges: changesJson !== null,
+      hasChanges: changes !== null,
       areIdsChanged: false,
       storedEmail: emailOf(table),
       storedIds: Math.max(0, idCount - INLINE_IDS_MAX),

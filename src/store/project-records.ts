@@ -1,15 +1,18 @@
 /**
- * What the environment `flags` holds about the organization, its users, projects and personal keys, as
- * values and as bytes. Every value is MessagePack with a checksum (codec.ts).
+ * What the environment `flags` holds about the organization, its users, projects and keys, as values
+ * and as bytes. Every value is MessagePack with a checksum (codec.ts).
  *
  * | table         | key         | value                                             |
  * |---------------|-------------|---------------------------------------------------|
  * | state         | `version`   | number of the last write transaction (`number`)   |
+ * | state         | `directory` | number of the last one that changed what this table or role-records.ts lists |
  * | state         | `organization` | `Organization`                                 |
  * | users         | id u32      | `User`                                            |
  * | projects      | id u32      | `Project`, its filters as JSON text               |
  * | personal_keys | id u32      | `PersonalKey`                                     |
+ * | secret_keys   | id u32      | `SecretKey`                                       |
  */
+import type { FlagAccessLevel } from '../flags/flag-permissions.ts'
 import { isJsonObject } from '../ingest/fields.ts'
 import type { Project as IngestProject } from '../ingest/project-directory.ts'
 import type { JsonObject } from '../ingest/types.ts'
@@ -19,7 +22,13 @@ import type { Table } from './environment.ts'
 /** Folder of the environment below the data directory. */
 export const FLAGS_ENVIRONMENT = 'flags'
 /** Tables of the environment. */
-export const PROJECT_TABLES = ['state', 'users', 'projects', 'personal_keys'] as const
+export const PROJECT_TABLES = [
+  'state',
+  'users',
+  'projects',
+  'personal_keys',
+  'secret_keys',
+] as const
 /** One of `PROJECT_TABLES`. */
 export type ProjectTable = (typeof PROJECT_TABLES)[number]
 
@@ -29,16 +38,31 @@ export interface Organization {
   readonly id: string
   readonly name: string
   readonly createdAtMs: number
+  /** What those without a role may do with flags; null when nobody has set it. */
+  readonly flagAccess: FlagAccessSetting | null
 }
 
-/** Who owns personal keys. Levels: 1 member, 8 administrator, 15 owner. */
+/** The organization's default for flags. */
+export interface FlagAccessSetting {
+  readonly level: FlagAccessLevel
+  readonly createdById: number | null
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+}
+
+/** What a user may do in the organization: 1 member, 8 administrator, 15 owner. */
+export const USER_LEVELS = [1, 8, 15] as const
+/** One of `USER_LEVELS`. */
+export type UserLevel = (typeof USER_LEVELS)[number]
+
+/** Who owns personal keys. An inactive user has no roles, and the keys open nothing. */
 export interface User {
   readonly id: number
   readonly uuid: string
   readonly email: string
   readonly firstName: string
   readonly distinctId: string
-  readonly level: 1 | 8 | 15
+  readonly level: UserLevel
   readonly isActive: boolean
   readonly createdAtMs: number
 }
@@ -53,20 +77,31 @@ export interface Project extends IngestProject {
   readonly createdAtMs: number
 }
 
-/** A personal key as it is kept: without the key. */
-export interface PersonalKey {
+/** What is kept of any key: not the key. */
+interface HashedKey {
   readonly id: number
-  readonly userId: number
   readonly label: string
   /** SHA-256 of the key. */
   readonly hash: Buffer
   readonly lastFour: string
+  readonly createdAtMs: number
+  readonly revokedAtMs: number | null
+  /** When the key was last replaced by another with the same rights. */
+  readonly rolledAtMs: number | null
+}
+
+/** A personal key as it is kept. */
+export interface PersonalKey extends HashedKey {
+  readonly userId: number
   /** Such as `event:read`; `*` for all. */
   readonly scopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
-  readonly createdAtMs: number
-  readonly revokedAtMs: number | null
   readonly expiresAtMs: number | null
+}
+
+/** A key with which servers read the flag definitions of one project; it is nobody's. */
+export interface SecretKey extends HashedKey {
+  readonly projectId: number
 }
 
 /** Writes a record under a key. */
@@ -75,21 +110,30 @@ export function putRecord(table: Table, key: Buffer, value: unknown): void {
 }
 
 /** Reads a record; undefined when there is none. Throws `DamagedRecordError`. */
-export function getRecord(table: Table, name: ProjectTable, key: Buffer): unknown {
+export function getRecord(table: Table, name: string, key: Buffer): unknown {
   const sealed = table.get(key)
   return sealed === undefined ? undefined : openRecord(name, key, sealed)
 }
 
 /** All records of a table in the order of their keys. Throws `DamagedRecordError`. */
-export function* allRecords(table: Table, name: ProjectTable): Generator<Record<string, unknown>> {
-  for (const { key, value } of table.getRange({})) {
+export function* allRecords(table: Table, name: string): Generator<Record<string, unknown>> {
+  yield* recordsWithin(table, name, {})
+}
+
+/** The records from one key to before another, in order. Throws `DamagedRecordError`. */
+export function* recordsWithin(
+  table: Table,
+  name: string,
+  range: { readonly start?: Buffer; readonly end?: Buffer },
+): Generator<Record<string, unknown>> {
+  for (const { key, value } of table.getRange(range)) {
     const record = openRecord(name, key, value)
     if (!isJsonObject(record)) throw new DamagedRecordError(name, key, 'the value is no record')
     yield record
   }
 }
 
-function openRecord(name: ProjectTable, key: Buffer, sealed: Buffer): unknown {
+function openRecord(name: string, key: Buffer, sealed: Buffer): unknown {
   return unpack(unseal(name, key, sealed))
 }
 
@@ -111,6 +155,13 @@ export function decodeProject(record: Record<string, unknown>): Project {
 /** A personal key from its record. */
 export function decodePersonalKey(record: Record<string, unknown>): PersonalKey {
   const key = record as unknown as PersonalKey
+  // Keys of before there was `rolledAtMs` were never rolled.
+  return { ...key, hash: Buffer.from(key.hash), rolledAtMs: key.rolledAtMs ?? null }
+}
+
+/** A project secret key from its record. */
+export function decodeSecretKey(record: Record<string, unknown>): SecretKey {
+  const key = record as unknown as SecretKey
   return { ...key, hash: Buffer.from(key.hash) }
 }
 
@@ -121,5 +172,7 @@ export function decodeUser(record: Record<string, unknown>): User {
 
 /** The organization from its record, or null when there is none yet. */
 export function decodeOrganization(record: unknown): Organization | null {
-  return record === undefined ? null : (record as Organization)
+  if (record === undefined) return null
+  const organization = record as Organization
+  return { ...organization, flagAccess: organization.flagAccess ?? null }
 }

@@ -1,38 +1,38 @@
 /**
- * Organization, users, projects and personal keys: the environment `flags`, which the daemon and
- * commands write alike. `ProjectStore` changes and lists them; `ProjectDirectory` answers from memory
- * on every request and notices changes by a counter that every write transaction raises.
+ * Organization and projects: the environment `flags`, which the daemon and commands write alike.
+ * `ProjectStore` changes and lists them; `ProjectDirectory` answers from memory on every request and
+ * notices changes by a counter that every write transaction raises.
  */
-import { createHash, randomInt, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
-import { OperatorError } from '../base/errors.ts'
+import { ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
-import { KEY_ALLOWED, KEY_PATTERN } from '../config/settings-table.ts'
+import type { FlagAccessLevel, FlagEditor, OwnedFlag } from '../flags/flag-permissions.ts'
 import { isJsonObject } from '../ingest/fields.ts'
 import type {
   ProjectDirectory as IngestProjectDirectory,
   PersonalKeyAccess,
 } from '../ingest/project-directory.ts'
 import type { JsonObject } from '../ingest/types.ts'
-import { Environment, type Table } from './environment.ts'
-import { numberKey } from './keys.ts'
+import { DirectoryEnvironment } from './directory-environment.ts'
+import { checkKeyText, generateProjectKey, hashKey, KeyStore } from './key-store.ts'
+import { NUMBER_MAX, numberKey, pairKey, tripleKey } from './keys.ts'
 import {
   allRecords,
-  decodeOrganization,
   decodePersonalKey,
   decodeProject,
+  decodeSecretKey,
   decodeUser,
   encodeProject,
-  FLAGS_ENVIRONMENT,
-  getRecord,
   type Organization,
   type PersonalKey,
-  PROJECT_TABLES,
   type Project,
-  type ProjectTable,
   putRecord,
+  recordsWithin,
+  type SecretKey,
   type User,
 } from './project-records.ts'
+import { decodeRole, decodeRoleAccess } from './role-records.ts'
 
 /** What can be changed of a project; what is left out stays, or gets its default. */
 export interface ProjectChanges {
@@ -44,18 +44,6 @@ export interface ProjectChanges {
   readonly testAccountFilters?: readonly JsonObject[]
 }
 
-/** What a new personal key may do. */
-export interface KeyRequest {
-  /** The key itself; default: generated. */
-  readonly text?: string
-  readonly label?: string
-  /** Default: `*`. */
-  readonly scopes?: readonly string[]
-  /** Default: all. */
-  readonly projectIds?: readonly number[] | 'all'
-  readonly expiresAtMs?: number
-}
-
 /** The keys of the first start. */
 export interface FirstKeys {
   readonly projectId: number
@@ -63,52 +51,47 @@ export interface FirstKeys {
   readonly personalKey: string
 }
 
-/** What a personal key opens. */
+/** What a personal key opens, and for whom. */
 export interface PersonalKeyGrant extends PersonalKeyAccess {
   readonly userId: number
+  /** Active. */
+  readonly user: User
   readonly scopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
+  /** Null: never. */
+  readonly expiresAtMs: number | null
 }
 
-const PROJECT_KEY_PREFIX = 'phc_'
-const PERSONAL_KEY_PREFIX = 'phx_'
-const KEY_RANDOM_CHARACTERS = 43
-const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-const SCOPE_PATTERN = /^(\*|[a-z_]{1,40}:(read|write))$/
+/** The roles of one user. */
+interface RolesOfUser {
+  readonly numbers: Set<number>
+  readonly levels: FlagAccessLevel[]
+}
+
 const NAME_CHARACTERS_MAX = 200
 const PROJECTS_MAX = 10_000
+const TEST_ACCOUNT_FILTERS_MAX = 100
+const TEST_ACCOUNT_FILTERS_BYTES_MAX = 64 * 1024
 const OWNER_ID = 1
-const VERSION_KEY = Buffer.from('version', 'latin1')
-const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
 
-/** A random project key: `phc_` and 43 letters and digits (256 bits). */
-export function generateProjectKey(): string {
-  return PROJECT_KEY_PREFIX + randomBase62()
-}
-
-/** A random personal key: `phx_` and 43 letters and digits (256 bits). */
-export function generatePersonalKey(): string {
-  return PERSONAL_KEY_PREFIX + randomBase62()
-}
-
-/** The writing side. Every change is one durable transaction; what is not allowed is an `OperatorError`. */
+/** The writing side. Every change is one durable transaction; what is not allowed is a `ServiceError`. */
 export class ProjectStore {
-  readonly #environment: Environment
-  readonly #clock: Clock
+  readonly keys: KeyStore
+  readonly #environment: DirectoryEnvironment
 
   /** `dataDir` must hold a store (data-dir.ts). */
-  constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
-    this.#environment = new Environment({
-      dataDir,
-      name: FLAGS_ENVIRONMENT,
-      tables: PROJECT_TABLES,
-    })
-    this.#clock = clock
+  constructor(
+    dataDir: string,
+    clock: Clock = SYSTEM_CLOCK,
+    environment = new DirectoryEnvironment(dataDir, clock),
+  ) {
+    this.#environment = environment
+    this.keys = new KeyStore(environment)
   }
 
   /** Null before the first start is complete. */
   organization(): Organization | null {
-    return decodeOrganization(getRecord(this.#table('state'), 'state', ORGANIZATION_KEY))
+    return this.#environment.organization()
   }
 
   /**
@@ -116,11 +99,11 @@ export class ProjectStore {
    * is an organization already.
    */
   bootstrap(keys: { readonly projectKey: string; readonly personalKey: string }): FirstKeys | null {
-    return this.#write(() => {
+    return this.#environment.change(() => {
       if (this.organization() !== null) return null
-      const createdAtMs = this.#clock.now()
-      const organization: Organization = { id: uuidV7(createdAtMs), name: 'Default', createdAtMs }
-      putRecord(this.#table('state'), ORGANIZATION_KEY, organization)
+      const createdAtMs = this.#environment.clock.now()
+      const id = uuidV7(createdAtMs)
+      this.#environment.putOrganization({ id, name: 'Default', createdAtMs, flagAccess: null })
       const uuid = uuidV7(createdAtMs)
       const owner: User = {
         id: OWNER_ID,
@@ -132,9 +115,9 @@ export class ProjectStore {
         isActive: true,
         createdAtMs,
       }
-      putRecord(this.#table('users'), numberKey(owner.id), owner)
+      putRecord(this.#environment.table('users'), numberKey(owner.id), owner)
       const project = this.#insertProject({ name: 'Default project', apiKey: keys.projectKey })
-      this.#insertKey(keys.personalKey, { label: 'First start' })
+      this.keys.insert(keys.personalKey, { label: 'First start' })
       return {
         projectId: project.id,
         projectKey: keys.projectKey,
@@ -144,80 +127,43 @@ export class ProjectStore {
   }
 
   createProject(request: ProjectChanges & { readonly name: string }): Project {
-    return this.#write(() => this.#insertProject(request))
+    return this.#environment.change(() => this.#insertProject(request))
   }
 
   /** Changes a project and answers it. */
   setProject(id: number, changes: ProjectChanges): Project {
-    return this.#write(() => {
+    return this.#environment.change(() => {
       const before = this.#requireProject(id)
       const after: Project = { ...before, ...changes }
       this.#checkProject(after)
-      putRecord(this.#table('projects'), numberKey(id), encodeProject(after))
+      putRecord(this.#environment.table('projects'), numberKey(id), encodeProject(after))
       return after
     })
   }
 
   /** All projects by id. */
   listProjects(): readonly Project[] {
-    return [...allRecords(this.#table('projects'), 'projects')].map(decodeProject)
+    return [...allRecords(this.#environment.table('projects'), 'projects')].map(decodeProject)
   }
 
   project(id: number): Project | null {
     return this.listProjects().find((project) => project.id === id) ?? null
   }
 
-  /** Creates a personal key of the owner. `text` is the key; it cannot be had again. */
-  createKey(request: KeyRequest): { readonly text: string; readonly key: PersonalKey } {
-    const text = request.text ?? generatePersonalKey()
-    return { text, key: this.#write(() => this.#insertKey(text, request)) }
-  }
-
-  /** Revokes a key; revoking it again changes nothing. */
-  revokeKey(id: number): PersonalKey {
-    return this.#write(() => {
-      const key = this.listKeys().find((candidate) => candidate.id === id)
-      if (key === undefined) throw new OperatorError(`there is no personal key ${id}`)
-      if (key.revokedAtMs !== null) return key
-      const revoked: PersonalKey = { ...key, revokedAtMs: this.#clock.now() }
-      putRecord(this.#table('personal_keys'), numberKey(id), revoked)
-      return revoked
-    })
-  }
-
-  /** All personal keys by id, revoked and expired ones too. */
-  listKeys(): readonly PersonalKey[] {
-    return [...allRecords(this.#table('personal_keys'), 'personal_keys')].map(decodePersonalKey)
-  }
-
   close(): Promise<void> {
     return this.#environment.close()
   }
 
-  #table(name: ProjectTable): Table {
-    return this.#environment.table(name)
-  }
-
-  /** Runs a change and raises the version with it. `action` must not answer a promise. */
-  #write<T>(action: () => T): T {
-    return this.#environment.write(() => {
-      const result = action()
-      const state = this.#table('state')
-      putRecord(state, VERSION_KEY, readVersion(state) + 1)
-      return result
-    })
-  }
-
   #requireProject(id: number): Project {
     const project = this.project(id)
-    if (project === null) throw new OperatorError(`there is no project ${id}`)
+    if (project === null) throw new ServiceError('not_found', `there is no project ${id}`)
     return project
   }
 
   #insertProject(request: ProjectChanges & { readonly name: string }): Project {
     const projects = this.listProjects()
     if (projects.length >= PROJECTS_MAX) {
-      throw new OperatorError(`there can be at most ${PROJECTS_MAX} projects`)
+      throw new ServiceError('invalid_input', `there can be at most ${PROJECTS_MAX} projects`)
     }
     const project: Project = {
       id: projects.reduce((highest, { id }) => Math.max(highest, id), 0) + 1,
@@ -226,83 +172,47 @@ export class ProjectStore {
       isIpAnonymized: request.isIpAnonymized ?? false,
       timezone: request.timezone ?? 'UTC',
       testAccountFilters: request.testAccountFilters ?? [],
-      createdAtMs: this.#clock.now(),
+      createdAtMs: this.#environment.clock.now(),
     }
     this.#checkProject(project)
-    putRecord(this.#table('projects'), numberKey(project.id), encodeProject(project))
+    putRecord(this.#environment.table('projects'), numberKey(project.id), encodeProject(project))
     return project
   }
 
   #checkProject(project: Project): void {
-    checkName('a project', project.name)
-    checkKey('a project key', project.apiKey)
+    checkName(project.name)
+    checkKeyText('a project key', project.apiKey, 'api_token')
     checkTimezone(project.timezone)
-    if (!project.testAccountFilters.every(isJsonObject)) {
-      throw new OperatorError('test account filters must be a list of JSON objects')
-    }
+    checkTestAccountFilters(project.testAccountFilters)
     const isTaken = this.listProjects().some(
       ({ id, apiKey }) => id !== project.id && apiKey === project.apiKey,
     )
-    if (isTaken || this.#isPersonalKey(hashKey(project.apiKey))) {
-      throw new OperatorError('the project key is in use already: choose another')
+    if (isTaken || this.keys.isTaken(project.apiKey)) {
+      const detail = 'the project key is in use already: choose another'
+      throw new ServiceError('unique', detail, { attr: 'api_token' })
     }
-  }
-
-  #insertKey(text: string, request: KeyRequest): PersonalKey {
-    checkKey('a personal key', text)
-    const hash = hashKey(text)
-    if (this.#isPersonalKey(hash) || this.listProjects().some(({ apiKey }) => apiKey === text)) {
-      throw new OperatorError('the personal key is in use already: choose another')
-    }
-    const scopes = request.scopes ?? ['*']
-    const projectIds = request.projectIds ?? 'all'
-    checkScopes(scopes)
-    if (projectIds !== 'all') for (const id of projectIds) this.#requireProject(id)
-    const label = request.label ?? 'Personal key'
-    checkName('a key', label)
-    const keys = this.listKeys()
-    const key: PersonalKey = {
-      id: keys.reduce((highest, { id }) => Math.max(highest, id), 0) + 1,
-      userId: OWNER_ID,
-      label,
-      hash,
-      lastFour: text.slice(-4),
-      scopes,
-      projectIds,
-      createdAtMs: this.#clock.now(),
-      revokedAtMs: null,
-      expiresAtMs: request.expiresAtMs ?? null,
-    }
-    putRecord(this.#table('personal_keys'), numberKey(key.id), key)
-    return key
-  }
-
-  #isPersonalKey(hash: Buffer): boolean {
-    return this.listKeys().some((key) => key.hash.equals(hash))
   }
 }
 
 /**
- * Projects and keys as of the last `refreshIfChanged`, for one thread. Lookups touch no disk and answer
- * null for whatever is unknown.
+ * Organization, users, projects and keys as of the last `refreshIfChanged`, for one thread. Lookups
+ * touch no disk and answer null for whatever is unknown.
  */
 export class ProjectDirectory implements IngestProjectDirectory {
-  readonly #environment: Environment
+  readonly #environment: DirectoryEnvironment
   readonly #clock: Clock
   #version = -1
+  #organization: Organization | null = null
   #byKey: ReadonlyMap<string, Project> = new Map()
   #byId: ReadonlyMap<number, Project> = new Map()
   #keys: ReadonlyMap<string, PersonalKey> = new Map()
+  #secretKeys: ReadonlyMap<string, SecretKey> = new Map()
   #users: ReadonlyMap<number, User> = new Map()
+  #roles: ReadonlyMap<number, RolesOfUser> = new Map()
 
   /** Opens the store that is in `dataDir` and reads it. Throws `DamagedRecordError`. */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
-    // Not read-only: LMDB would then refuse to open it for writing elsewhere in the same process.
-    this.#environment = new Environment({
-      dataDir,
-      name: FLAGS_ENVIRONMENT,
-      tables: PROJECT_TABLES,
-    })
+    this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.#clock = clock
     this.refreshIfChanged()
   }
@@ -312,22 +222,28 @@ export class ProjectDirectory implements IngestProjectDirectory {
    * `DamagedRecordError` and then still answers what it knew. Cost: one read when nothing changed.
    */
   refreshIfChanged(): boolean {
-    this.#environment.refresh()
-    const version = readVersion(this.#environment.table('state'))
+    const version = this.#environment.version
     if (version === this.#version) return false
-    const projects = [...allRecords(this.#environment.table('projects'), 'projects')].map(
-      decodeProject,
-    )
-    const keys = [...allRecords(this.#environment.table('personal_keys'), 'personal_keys')]
-      .map(decodePersonalKey)
-      .filter(({ revokedAtMs }) => revokedAtMs === null)
-    const users = [...allRecords(this.#environment.table('users'), 'users')].map(decodeUser)
+    const organization = this.#environment.organization()
+    const projects = this.#records('projects').map(decodeProject)
+    const keys = this.#records('personal_keys').map(decodePersonalKey).filter(isInForce)
+    const secretKeys = this.#records('secret_keys').map(decodeSecretKey).filter(isInForce)
+    const users = this.#records('users').map(decodeUser)
+    const roles = this.#rolesByUser()
+    this.#organization = organization
     this.#users = new Map(users.map((user) => [user.id, user]))
+    this.#roles = roles
     this.#byKey = new Map(projects.map((project) => [project.apiKey, project]))
     this.#byId = new Map(projects.map((project) => [project.id, project]))
     this.#keys = new Map(keys.map((key) => [key.hash.toString('latin1'), key]))
+    this.#secretKeys = new Map(secretKeys.map((key) => [key.hash.toString('latin1'), key]))
     this.#version = version
     return true
+  }
+
+  /** Null before the first start is complete. */
+  organization(): Organization | null {
+    return this.#organization
   }
 
   projectByKey(apiKey: string): Project | null {
@@ -338,8 +254,14 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return this.#byId.get(id) ?? null
   }
 
+  /** Inactive users, too: what they made still names them. */
   userById(id: number): User | null {
     return this.#users.get(id) ?? null
+  }
+
+  /** All users by id, inactive ones too. */
+  users(): readonly User[] {
+    return [...this.#users.values()]
   }
 
   /** All projects by id. */
@@ -348,62 +270,113 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * What a personal key opens; null for an unknown, revoked or expired one. Keys are compared by their
-   * hash, so that the time of an answer tells nothing about how much of a key was right.
+   * What the rights of a user about flags depend on; from memory, but for the role access entries of a
+   * flag, which are read when they decide.
+   */
+  flagEditor({ id, level }: { readonly id: number; readonly level: number }): FlagEditor {
+    const roles = this.#roles.get(id)
+    return {
+      userId: id,
+      level,
+      defaultLevel: this.#organization?.flagAccess?.level ?? null,
+      roleLevels: roles?.levels ?? [],
+      hasRoleAccess: (flag) => roles !== undefined && this.#hasAccess(roles.numbers, flag),
+    }
+  }
+
+  /**
+   * What a personal key opens; null for an unknown, revoked or expired one, and for the key of an
+   * inactive user. Keys are compared by their hash, so that the time of an answer tells nothing about
+   * how much of a key was right.
    */
   personalKeyByText(text: string): PersonalKeyGrant | null {
-    const hash = hashKey(text)
-    const key = this.#keys.get(hash.toString('latin1'))
-    if (key === undefined || !timingSafeEqual(key.hash, hash)) return null
-    if (key.expiresAtMs !== null && key.expiresAtMs <= this.#clock.now()) return null
-    const { userId, scopes, projectIds } = key
-    return { userId, scopes, projectIds, projects: projectIds }
+    const key = findByHash(this.#keys, text)
+    if (key === null) return null
+    const { userId, scopes, projectIds, expiresAtMs } = key
+    if (expiresAtMs !== null && expiresAtMs <= this.#clock.now()) return null
+    const user = this.#users.get(userId)
+    if (user?.isActive !== true) return null
+    return { userId, user, scopes, projectIds, projects: projectIds, expiresAtMs }
   }
 
   personalKey(key: string): PersonalKeyAccess | null {
     return this.personalKeyByText(key)
   }
 
+  /** The project whose secret key this is; null for an unknown or revoked one. Compared by hash. */
+  projectBySecretKey(text: string): Project | null {
+    const key = findByHash(this.#secretKeys, text)
+    return key === null ? null : this.projectById(key.projectId)
+  }
+
   close(): Promise<void> {
     return this.#environment.close()
   }
+
+  #records(name: 'projects' | 'personal_keys' | 'secret_keys' | 'users' | 'roles') {
+    return [...allRecords(this.#environment.table(name), name)]
+  }
+
+  #rolesByUser(): ReadonlyMap<number, RolesOfUser> {
+    const byUser = new Map<number, RolesOfUser>()
+    for (const { number, level, memberships } of this.#records('roles').map(decodeRole)) {
+      for (const { userId } of memberships) {
+        const roles = byUser.get(userId) ?? { numbers: new Set(), levels: [] }
+        roles.numbers.add(number)
+        roles.levels.push(level)
+        byUser.set(userId, roles)
+      }
+    }
+    return byUser
+  }
+
+  #hasAccess(roleNumbers: ReadonlySet<number>, { projectId, id }: OwnedFlag): boolean {
+    const table = this.#environment.table('role_access')
+    const range = { start: pairKey(projectId, id), end: tripleKey(projectId, id, NUMBER_MAX) }
+    for (const record of recordsWithin(table, 'role_access', range)) {
+      if (roleNumbers.has(decodeRoleAccess(record).roleNumber)) return true
+    }
+    return false
+  }
 }
 
-function readVersion(state: Table): number {
-  const version = getRecord(state, 'state', VERSION_KEY)
-  return typeof version === 'number' ? version : 0
+function isInForce({ revokedAtMs }: { readonly revokedAtMs: number | null }): boolean {
+  return revokedAtMs === null
 }
 
-function hashKey(text: string): Buffer {
-  return createHash('sha256').update(text, 'utf8').digest()
+function findByHash<Key extends { readonly hash: Buffer }>(
+  keys: ReadonlyMap<string, Key>,
+  text: string,
+): Key | null {
+  const hash = hashKey(text)
+  const key = keys.get(hash.toString('latin1'))
+  return key !== undefined && timingSafeEqual(key.hash, hash) ? key : null
 }
 
-function randomBase62(): string {
-  let text = ''
-  for (let index = 0; index < KEY_RANDOM_CHARACTERS; index++) text += BASE62[randomInt(62)]
-  return text
-}
-
-function checkKey(what: string, key: string): void {
-  if (!KEY_PATTERN.test(key)) throw new OperatorError(`${what} must be ${KEY_ALLOWED}`)
-}
-
-function checkName(what: string, name: string): void {
+function checkName(name: string): void {
   if (name.trim() !== '' && name.length <= NAME_CHARACTERS_MAX) return
-  throw new OperatorError(`the name of ${what} must have 1 to ${NAME_CHARACTERS_MAX} characters`)
+  const detail = `the name of a project must have 1 to ${NAME_CHARACTERS_MAX} characters`
+  throw new ServiceError('invalid_input', detail, { attr: 'name' })
 }
 
 function checkTimezone(timezone: string): void {
   try {
     new Intl.DateTimeFormat('en', { timeZone: timezone })
-  } catch {
-    throw new OperatorError(
-      `${JSON.stringify(timezone)} is not a time zone: use a name such as Europe/Berlin`,
-    )
+  } catch (cause) {
+    const detail = `${JSON.stringify(timezone)} is not a time zone: use a name such as Europe/Berlin`
+    throw new ServiceError('invalid_choice', detail, { attr: 'timezone', cause })
   }
 }
 
-function checkScopes(scopes: readonly string[]): void {
-  if (scopes.length > 0 && scopes.every((scope) => SCOPE_PATTERN.test(scope))) return
-  throw new OperatorError("scopes must be '*' or a list such as event:read,feature_flag:write")
+function checkTestAccountFilters(filters: readonly JsonObject[]): void {
+  const attr = 'test_account_filters'
+  if (!filters.every(isJsonObject)) {
+    const detail = 'test account filters must be a list of JSON objects'
+    throw new ServiceError('invalid_input', detail, { attr })
+  }
+  const bytes = Buffer.byteLength(JSON.stringify(filters))
+  if (filters.length > TEST_ACCOUNT_FILTERS_MAX || bytes > TEST_ACCOUNT_FILTERS_BYTES_MAX) {
+    const detail = `test account filters may be ${TEST_ACCOUNT_FILTERS_MAX} at most, and ${TEST_ACCOUNT_FILTERS_BYTES_MAX} bytes of JSON`
+    throw new ServiceError('invalid_input', detail, { attr })
+  }
 }

@@ -38,7 +38,8 @@ export interface EventFilterParameter {
   readonly negation?: boolean
 }
 
-const filtersShape = compileShape<readonly EventFilterParameter[]>({
+/** The parameter `properties` of the event list. */
+export const eventFiltersShape = compileShape<readonly EventFilterParameter[]>({
   type: 'array',
   maxItems: FILTERS_MAX,
   items: {
@@ -57,8 +58,8 @@ const filtersShape = compileShape<readonly EventFilterParameter[]>({
 /** Reads the parameter `properties`, a JSON list of filters. Throws 400 `invalid_input`. */
 export function parseEventFilters(text: string): readonly EventFilterParameter[] {
   const filters = parseJson(text)
-  if (!filtersShape.matches(filters)) {
-    const problem = filtersShape.problemOf(filters)
+  if (!eventFiltersShape.matches(filters)) {
+    const problem = eventFiltersShape.problemOf(filters)
     const place = problem === null || problem.field === '' ? '' : ` (at ${problem.field})`
     throw invalid(`must be a list of filters${place}: ${problem?.message ?? 'wrong shape'}`)
   }

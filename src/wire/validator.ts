@@ -15,6 +15,8 @@ export interface ShapeProblem {
 
 /** A compiled schema. */
 export interface Shape<T> {
+  /** What it was compiled from, for the description of the API. */
+  readonly schema: Readonly<Record<string, unknown>>
   /** True when the value has the shape. Changes nothing. */
   matches(value: unknown): value is T
   /** Why a value does not match; null when it does. For refusals: looks at the value once more. */
@@ -38,6 +40,7 @@ ajv.addKeyword({
 export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shape<T> {
   const validate = ajv.compile(schema)
   return {
+    schema,
     matches: (value): value is T => validate(value),
     problemOf: (value) => (validate(value) ? null : toProblem(validate.errors?.[0])),
   }

@@ -25,6 +25,7 @@ import type { EventStoreWriter } from '../store/event-store.ts'
 import { groupViewOf } from '../store/group-store.ts'
 import { isoTime, personView } from '../store/person-views.ts'
 import type { ProjectPersons } from '../store/project-persons.ts'
+import { runActionCommand } from './action-commands.ts'
 import type { LoggedCommand } from './command-text.ts'
 
 /** What one command works with. */
@@ -73,6 +74,11 @@ export class CommandRunner {
         return createCohort(step, command.cohort)
       case 'update_cohort':
         return updateCohort(step, command)
+      case 'create_action':
+      case 'update_action':
+        return runActionCommand(step, command)
+      case 'set_flag_overrides':
+        return setFlagOverrides(step, command)
     }
   }
 
@@ -207,7 +213,7 @@ export class CommandRunner {
       ({ type }) => type === 'person_properties_size_violation',
     )
     if (isRefused && name === '$set') return false
-    this.#store.append({ ...identity, createdAtMs: atMs, personMode: 'full', isHistorical: false })
+    this.#store.append(identity, atMs, 'full', false)
     return true
   }
 
@@ -264,6 +270,14 @@ function splitUuid(uuid: Uint8Array, index: number): string {
 
 function bytesOf(properties: JsonObject): number {
   return Buffer.byteLength(JSON.stringify(properties))
+}
+
+/** Nothing is kept for ids that belong to nobody. */
+function setFlagOverrides({ persons }: Step, command: Of<'set_flag_overrides'>): CommandResult {
+  const numbers = new Set(command.distinctIds.map((text) => persons.ownerNumber(text)))
+  numbers.delete(0)
+  persons.overrides.add([...numbers], command.flagKeys, command.identifier)
+  return { kind: 'done' }
 }
 
 function createCohort(step: Step, draft: CohortDraft): CommandResult {

@@ -5,7 +5,6 @@
  *
  * An event that cannot be processed goes to the dead letters and never stops the stream.
  */
-import { isAscii } from 'node:buffer'
 import { formatUuid } from '../base/ids.ts'
 import {
   eventBytes,
@@ -31,8 +30,13 @@ import { CommandRunner } from './command-runner.ts'
 import { readCommand } from './command-text.ts'
 import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from './tasks.ts'
 
-/** Bounds the memory of one transaction. */
-const COMMIT_EVENTS_MAX = 32_768
+/**
+ * Events gathered for one transaction while there is a backlog. A person is written once for each
+ * transaction that changes it, so larger ones write less; this many take about a second.
+ */
+const COMMIT_EVENTS = 49_152
+/** How many times as many events one transaction gathers at most, unless a single block holds more. */
+const COMMIT_EXCESS = 4 / 3
 
 interface Fates {
   stored: number
@@ -44,22 +48,22 @@ export class LogProcessor {
   readonly #log: LogReader
   readonly #store: EventStoreWriter
   readonly #propertiesBytesMax: number
-  readonly #commitEventsMax: number
+  readonly #commitEvents: number
   readonly #commands: CommandRunner
   #position: number
   #outcomes: CommandOutcome[] = []
   #fates = new Map<number, Fates>()
 
   /**
-   * `onDamage` is told of stored records that had to be left alone. `commitEventsMax`: events gathered
-   * for one transaction, unless a single block holds more.
+   * `onDamage` is told of stored records that had to be left alone. `commitEvents`: events gathered
+   * for one transaction, and somewhat more to fill a segment.
    */
   constructor(
     settings: ThreadSettings,
     onDamage: (error: Error) => void,
-    commitEventsMax: number = COMMIT_EVENTS_MAX,
+    commitEvents: number = COMMIT_EVENTS,
   ) {
-    this.#commitEventsMax = commitEventsMax
+    this.#commitEvents = commitEvents
     this.#store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage })
     this.#log = new LogReader(settings)
     this.#propertiesBytesMax = settings.propertiesBytesMax
@@ -79,8 +83,7 @@ export class LogProcessor {
     while (this.#position < last && performance.now() < deadline) {
       let sequence = this.#position
       let gathered = 0
-      while (sequence < last && gathered < this.#commitEventsMax)
-        gathered += this.#addBlock(++sequence)
+      while (sequence < last && !this.#isEnough(gathered)) gathered += this.#addBlock(++sequence)
       const startedAt = performance.now()
       this.#store.commit(sequence)
       commitMs += performance.now() - startedAt
@@ -97,6 +100,7 @@ export class LogProcessor {
       fates: this.#takeFates(),
       commitMs,
       commands: this.#outcomes,
+      changedDefinitions: this.#takeChangedDefinitions(),
       isIdle,
     }
   }
@@ -104,6 +108,12 @@ export class LogProcessor {
   async close(): Promise<void> {
     await this.#store.close()
     await this.#log.close()
+  }
+
+  /** Whether to commit now. What ends in a segment that is full enough need not be merged later. */
+  #isEnough(gathered: number): boolean {
+    if (gathered < this.#commitEvents) return false
+    return gathered >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#store.areSegmentsFull
   }
 
   /** Returns the number of events that the block held. */
@@ -194,10 +204,7 @@ export class LogProcessor {
     const applied = applyEvent(event, length, world, personContext)
     if (applied.warnings.length > 0) this.#warn(record, index, applied.warnings)
     if (applied.groupKeys.length > 0) setGroupProperties(event.properties, applied.groupKeys)
-    const { personMode } = applied
-    const { isHistorical } = context
-    const createdAtMs = record.arrivedAtMs
-    this.#store.append({ ...identity, createdAtMs, personMode, isHistorical })
+    this.#store.append(identity, record.arrivedAtMs, applied.personMode, context.isHistorical)
     fates.stored++
   }
 
@@ -245,6 +252,12 @@ export class LogProcessor {
     return fates
   }
 
+  #takeChangedDefinitions(): readonly number[] {
+    const projects = [...this.#store.changedDefinitions]
+    this.#store.changedDefinitions.clear()
+    return projects
+  }
+
   #takeFates(): readonly ProjectFates[] {
     return [...this.#fates].map(([projectId, fates]) => ({ projectId, ...fates }))
   }
@@ -252,10 +265,7 @@ export class LogProcessor {
 
 /** The JSON object at `start`. The log holds nothing else: it was proved when the event was accepted. */
 function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
-  const end = start + length
-  // Reading ASCII as Latin-1 is several times faster than decoding UTF-8.
-  const encoding = isAscii(bytes.subarray(start, end)) ? 'latin1' : 'utf8'
-  return JSON.parse(bytes.toString(encoding, start, end)) as JsonObject
+  return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
 }
 
 function countDrop(fates: Fates, reason: DropReason): void {

@@ -8,6 +8,7 @@
  */
 import { Piscina } from 'piscina'
 import { ServiceError } from '../base/errors.ts'
+import type { ActionQueries, ActionView } from '../query/actions.ts'
 import type {
   EventListQuery,
   EventPage,
@@ -28,7 +29,23 @@ import type {
   TimelineQuery,
   ValueCount,
 } from '../query/persons.ts'
-import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
+import { BusyTime } from './busy-time.ts'
+import type {
+  OrganizationOperation,
+  OrganizationPort,
+  OrganizationRequest,
+  OrganizationResult,
+  OrganizationTask,
+} from './organization-tasks.ts'
+import type {
+  BlastRadiusTask,
+  FlagActivityTask,
+  FlagCommandTask,
+  Task,
+  TaskAnswer,
+  TaskResults,
+  ThreadSettings,
+} from './tasks.ts'
 
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */
 const QUEUE_TASKS_MAX = 256
@@ -49,10 +66,12 @@ export interface PoolOptions {
 }
 
 /** The threads of the daemon. */
-export class WorkerPool implements EventQueries, PersonQueries {
+export class WorkerPool implements EventQueries, PersonQueries, ActionQueries, OrganizationPort {
   readonly #writer: Piscina
   readonly #processor: Piscina
   readonly #workers: Piscina
+  /** How long the threads of each kind have worked. */
+  readonly busy: { readonly [Name in 'writer' | 'processor' | 'readers']: BusyTime }
 
   constructor(options: PoolOptions) {
     // The sources run as .ts under a loader, and as .js from the build.
@@ -67,6 +86,11 @@ export class WorkerPool implements EventQueries, PersonQueries {
     // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
     // LMDB works on behind the task and needs the thread's event loop.
     const atomics = options.threads.isFlushDeferred ? 'async' : 'sync'
+    this.busy = {
+      writer: new BusyTime(1),
+      processor: new BusyTime(1),
+      readers: new BusyTime(options.workerThreads),
+    }
     this.#writer = new Piscina({ ...common, minThreads: 1, maxThreads: 1, atomics })
     this.#processor = new Piscina({
       ...common,
@@ -95,12 +119,12 @@ export class WorkerPool implements EventQueries, PersonQueries {
     task: Extract<Task, { kind: 'append' }>,
     transferList: readonly ArrayBuffer[],
   ): Promise<TaskResults['append']> {
-    return run(this.#writer, task, transferList)
+    return this.busy.writer.during(run(this.#writer, task, transferList))
   }
 
   /** Runs a task on the thread that processes the log. */
   process(task: Extract<Task, { kind: 'process' }>): Promise<TaskResults['process']> {
-    return run(this.#processor, task)
+    return this.busy.processor.during(run(this.#processor, task))
   }
 
   /** Checks a large body. Refusals of the body come back as a result. */
@@ -185,6 +209,41 @@ export class WorkerPool implements EventQueries, PersonQueries {
     return this.#read({ kind: 'cohortsOfPerson', values: [projectId, person] })
   }
 
+  /** Asks or changes something about the organization; refusals reject with `ServiceError`. */
+  async organization<Name extends OrganizationOperation>(
+    name: Name,
+    request: OrganizationRequest<Name>,
+  ): Promise<OrganizationResult<Name>> {
+    const task = { kind: 'organization', name, request } as OrganizationTask
+    // The answer is what the handler of this name in organization-tasks.ts returned.
+    return (await this.#read(task)) as OrganizationResult<Name>
+  }
+
+  /** Changes a flag durably and answers its number; refusals reject with `ServiceError`. */
+  changeFlag(task: Omit<FlagCommandTask, 'kind'>): Promise<TaskResults['changeFlag']> {
+    return this.#read({ kind: 'changeFlag', ...task })
+  }
+
+  /** A page of the log of flags; null when there is no such flag. */
+  flagActivity(task: Omit<FlagActivityTask, 'kind'>): Promise<TaskResults['flagActivity']> {
+    return this.#read({ kind: 'flagActivity', ...task })
+  }
+
+  /** Counts whom the condition in a body would reach. */
+  blastRadius(task: Omit<BlastRadiusTask, 'kind'>): Promise<TaskResults['blastRadius']> {
+    return this.#read({ kind: 'blastRadius', ...task })
+  }
+
+  listActions(
+    ...values: Parameters<ActionQueries['listActions']>
+  ): ReturnType<ActionQueries['listActions']> {
+    return this.#read({ kind: 'listActions', values })
+  }
+
+  getAction(projectId: number, id: number): Promise<ActionView | null> {
+    return this.#read({ kind: 'getAction', values: [projectId, id] })
+  }
+
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
     const pools = [this.#writer, this.#processor, this.#workers]
@@ -207,11 +266,12 @@ export class WorkerPool implements EventQueries, PersonQueries {
         ),
       )
     }
-    return run(this.#workers, task, transferList)
+    return this.busy.readers.during(run(this.#workers, task, transferList))
   }
 }
 
-async function run<Kind extends keyof TaskResults>(
+/** Runs a task on a thread of a pool. Rejects with the `ServiceError` that it was refused with. */
+export async function run<Kind extends keyof TaskResults>(
   pool: Piscina,
   task: Extract<Task, { kind: Kind }>,
   transferList: readonly ArrayBuffer[] = [],

@@ -6,8 +6,18 @@ import type { ErrorBody } from '../base/errors.ts'
 import type { LogFormat, LogLevel } from '../base/log.ts'
 import type { CaptureRequest } from '../ingest/accept.ts'
 import type { DropReason } from '../ingest/types.ts'
+import type { ActionQueries } from '../query/actions.ts'
+import type { AnalyticAnswer } from '../query/analytics.ts'
 import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
-import type { CommandResult, PersonQueries } from '../query/persons.ts'
+import type { Actor, CommandResult, PersonQueries } from '../query/persons.ts'
+import type { FlagActivityPage } from '../store/flag-activity.ts'
+import type { AnalyticSettings, AnalyticTask } from './analytic-tasks.ts'
+import type { BlastRadius } from './blast-radius.ts'
+import type {
+  OrganizationOperation,
+  OrganizationResult,
+  OrganizationTask,
+} from './organization-tasks.ts'
 
 /** What every thread is told when it starts. */
 export interface ThreadSettings {
@@ -18,6 +28,8 @@ export interface ThreadSettings {
   readonly propertiesBytesMax: number
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
+  /** Threads for analytics only. */
+  readonly analytics?: AnalyticSettings
 }
 
 /** Memory that holds a finished block in its first `bytes` bytes. */
@@ -74,6 +86,8 @@ export interface ProcessResult {
   readonly commitMs: number
   /** Commands that were carried out, durably. */
   readonly commands: readonly CommandOutcome[]
+  /** Projects whose cohorts or group types were changed, durably: flags refer to them. */
+  readonly changedDefinitions: readonly number[]
   /** There was nothing left to do, background merging included. */
   readonly isIdle: boolean
 }
@@ -103,14 +117,61 @@ export type ReadTask =
 
 /** Any thread: a question about persons; each kind is named like its method. */
 export type PersonReadTask = {
-  [Method in keyof PersonQueries]: {
+  [Method in keyof StoreQueries]: {
     readonly kind: Method
-    readonly values: Readonly<Parameters<PersonQueries[Method]>>
+    readonly values: Readonly<Parameters<StoreQueries[Method]>>
   }
-}[keyof PersonQueries]
+}[keyof StoreQueries]
+
+type StoreQueries = PersonQueries & ActionQueries
 
 type PersonResults = {
-  [Method in keyof PersonQueries]: Awaited<ReturnType<PersonQueries[Method]>>
+  [Method in keyof StoreQueries]: Awaited<ReturnType<StoreQueries[Method]>>
+}
+
+/** A change of a flag; bodies are JSON as it was sent. */
+export type FlagCommand =
+  | { readonly kind: 'create'; readonly body: Uint8Array }
+  | {
+      readonly kind: 'update'
+      readonly id: number
+      readonly body: Uint8Array
+      readonly isKeyRequired: boolean
+    }
+  | { readonly kind: 'add_dashboard'; readonly id: number }
+
+/** What became of a change: the number of the flag. */
+export interface ChangedFlag {
+  readonly id: number
+}
+
+/** Any thread: change a flag durably. */
+export interface FlagCommandTask {
+  readonly kind: 'changeFlag'
+  readonly projectId: number
+  readonly actor: Actor
+  readonly nowMs: number
+  readonly command: FlagCommand
+}
+
+/** Any thread: a page of the log of flags; null when there is no such flag. */
+export interface FlagActivityTask {
+  readonly kind: 'flagActivity'
+  readonly projectId: number
+  /** Null: of all flags of the project. */
+  readonly flagId: number | null
+  /** From 1. */
+  readonly page: number
+  readonly limit: number
+}
+
+/** Any thread: count whom the condition in a body would reach. */
+export interface BlastRadiusTask {
+  readonly kind: 'blastRadius'
+  readonly projectId: number
+  readonly timezone: string
+  readonly nowMs: number
+  readonly body: Uint8Array
 }
 
 /** Every thread: close what is open. The thread does nothing afterwards. */
@@ -119,7 +180,18 @@ export interface CloseTask {
 }
 
 /** Everything that can be asked of a thread. */
-export type Task = AppendTask | ProcessTask | CheckTask | ReadTask | PersonReadTask | CloseTask
+export type Task =
+  | AppendTask
+  | ProcessTask
+  | CheckTask
+  | ReadTask
+  | PersonReadTask
+  | AnalyticTask
+  | CloseTask
+  | FlagCommandTask
+  | FlagActivityTask
+  | OrganizationTask
+  | BlastRadiusTask
 
 /** The result of each kind of task. */
 export interface TaskResults extends PersonResults {
@@ -129,6 +201,11 @@ export interface TaskResults extends PersonResults {
   listEvents: EventPage
   getEvent: EventView | null
   listWarnings: readonly WarningView[]
+  analytics: AnalyticAnswer
+  changeFlag: ChangedFlag
+  flagActivity: FlagActivityPage | null
+  organization: OrganizationResult<OrganizationOperation>
+  blastRadius: BlastRadius
   close: undefined
 }
 

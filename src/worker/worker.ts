@@ -9,11 +9,15 @@ import { createLogger } from '../base/log.ts'
 import { acceptCapture } from '../ingest/accept.ts'
 import { LogBlockWriter } from '../ingest/log-block.ts'
 import { Scanner } from '../ingest/scanner/scanner.ts'
+import type { AnalyticAnswer } from '../query/analytics.ts'
 import { LogAppender } from '../store/event-log.ts'
 import { EventReader } from '../store/event-reader.ts'
 import { readProcessedPosition } from '../store/event-state.ts'
 import { ProjectDirectory } from '../store/project-store.ts'
+import { type AnalyticTask, runAnalytics } from './analytic-tasks.ts'
+import { FlagTasks } from './flag-tasks.ts'
 import { LogProcessor } from './log-processor.ts'
+import { OrganizationWorker } from './organization-tasks.ts'
 import type {
   AppendResult,
   AppendTask,
@@ -35,6 +39,8 @@ let processor: LogProcessor | undefined
 let reader: EventReader | undefined
 let directory: ProjectDirectory | undefined
 let scanner: Scanner | undefined
+let flagTasks: FlagTasks | undefined
+let organization: OrganizationWorker | undefined
 
 /** Runs one task. Refusals that a client may see come back as values; anything else rejects. */
 export default async function runTask(task: Task): Promise<unknown> {
@@ -60,7 +66,7 @@ function buffersOf(answer: TaskAnswer<keyof TaskResults>): readonly ArrayBuffer[
   return 'block' in result ? [result.block.buffer] : []
 }
 
-function dispatch(task: Task): TaskResults[keyof TaskResults] | Promise<undefined> {
+function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[Task['kind']]> {
   switch (task.kind) {
     case 'append':
       return append(task)
@@ -75,13 +81,26 @@ function dispatch(task: Task): TaskResults[keyof TaskResults] | Promise<undefine
       return openReader().getEvent(task.projectId, task.uuid)
     case 'listWarnings':
       return openReader().listWarnings(task.projectId, task.limit)
+    case 'analytics':
+      return analyse(task)
+    case 'changeFlag':
+      return openFlagTasks().change(task)
+    case 'flagActivity':
+      return openFlagTasks().activity(task)
+    case 'organization':
+      organization ??= new OrganizationWorker(settings.dataDir)
+      return organization.run(task)
+    case 'blastRadius':
+      return openFlagTasks().blastRadius(task)
     case 'close':
       return close()
     case 'cohortsOfPerson':
     case 'findGroup':
+    case 'getAction':
     case 'getCohort':
     case 'getPerson':
     case 'groupTypes':
+    case 'listActions':
     case 'listCohorts':
     case 'listGroups':
     case 'listPersons':
@@ -113,6 +132,10 @@ function readPersons(task: PersonReadTask): TaskResults[PersonReadTask['kind']] 
       return persons.group(...task.values)
     case 'listCohorts':
       return persons.cohorts(...task.values)
+    case 'listActions':
+      return persons.actions(...task.values)
+    case 'getAction':
+      return persons.action(...task.values)
     case 'getCohort':
       return persons.cohort(...task.values)
     case 'cohortsOfPerson':
@@ -166,12 +189,28 @@ function check(task: CheckTask): CheckResult {
   }
 }
 
+function analyse(task: AnalyticTask): AnalyticAnswer {
+  if (settings.analytics === undefined) throw new TypeError('not a thread for analytics')
+  return runAnalytics(openReader(), task, settings.analytics)
+}
+
 function openReader(): EventReader {
-  reader ??= new EventReader({ dataDir: settings.dataDir, onDamage: reportDamage })
+  reader ??= new EventReader({
+    dataDir: settings.dataDir,
+    onDamage: reportDamage,
+    scanCacheBytesMax: settings.analytics?.cacheBytesMax ?? 0,
+  })
   return reader
 }
 
+function openFlagTasks(): FlagTasks {
+  flagTasks ??= new FlagTasks(settings.dataDir)
+  return flagTasks
+}
+
 async function close(): Promise<undefined> {
+  await flagTasks?.close()
+  await organization?.close()
   await appender?.close()
   await processor?.close()
   await reader?.close()

@@ -16,10 +16,16 @@ import type { Answer } from '../respond.ts'
 import { type ApiRequest, json } from '../router.ts'
 import { baseUrl, type TrustedProxies } from '../url.ts'
 
+/** A project with what queries about it need. */
+type ProjectSettings = Project & {
+  readonly timezone?: string
+  readonly testAccountFilters?: readonly unknown[]
+}
+
 /** Keys and projects, and in addition who changes something and what time it is there. */
 export interface PersonDirectory extends KeyDirectory {
   userById(id: number): { readonly firstName: string; readonly email: string } | null
-  projectById(id: number): (Project & { readonly timezone?: string }) | null
+  projectById(id: number): ProjectSettings | null
 }
 
 /** What these routes work with. */
@@ -130,6 +136,9 @@ function unknown(command: PersonCommand): ServiceError {
   }
   if (command.kind === 'update_cohort') {
     return new ServiceError('not_found', 'the project has no such cohort')
+  }
+  if (command.kind === 'update_action') {
+    return new ServiceError('not_found', 'the project has no such action')
   }
   return unknownPerson()
 }

@@ -1,16 +1,22 @@
-/** All routes of persons, their activity, groups and cohorts as one table. */
+/** All routes of persons, their activity, analytics, actions, groups and cohorts as one table. */
 import type { Route } from '../router.ts'
+import { type ActionRoutesOptions, actionRoutes } from './actions.ts'
 import { cohortRoutes } from './cohorts.ts'
 import { groupRoutes } from './groups.ts'
-import type { PersonRoutesOptions } from './person-access.ts'
 import { personActivityRoutes } from './person-activity.ts'
+import { type AnalyticRoutesOptions, personAnalyticRoutes } from './person-analytics.ts'
 import { personRoutes } from './persons.ts'
 
-/** The routes under `/api/projects/:project_id/` about persons, groups and cohorts. */
-export function personApiRoutes(options: PersonRoutesOptions): readonly Route[] {
+/** What all of them work with. */
+export type PersonApiOptions = ActionRoutesOptions & AnalyticRoutesOptions
+
+/** The routes under `/api/projects/:project_id/` about persons, actions, groups and cohorts. */
+export function personApiRoutes(options: PersonApiOptions): readonly Route[] {
   return [
     ...personRoutes(options),
     ...personActivityRoutes(options),
+    ...personAnalyticRoutes(options),
+    ...actionRoutes(options),
     ...groupRoutes(options),
     ...cohortRoutes(options),
   ]

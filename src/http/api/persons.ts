@@ -1,9 +1,8 @@
 /**
- * The routes of persons but those that look back in time (person-activity.ts): parameters become
- * questions for the pool or commands for the log. Source: docs/COMPATIBILITY.md, "Persons", "Merging
+ * The routes of persons but those that look back in time (person-activity.ts) and analytics
+ * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/COMPATIBILITY.md, "Persons", "Merging
  * persons" and "Person properties".
  */
-import { ServiceError } from '../../base/errors.ts'
 import { readListFilters } from '../../query/filter-tree.ts'
 import { chosenIdsFirst } from '../../query/person-name.ts'
 import type { PersonListQuery, PersonReference, PersonView } from '../../query/persons.ts'
@@ -33,11 +32,6 @@ import {
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const PERSON_PATH = `${PERSONS_PATH}:id/`
-/** Paths that belong to analytics: none of them is the id of a person. */
-const ANALYTIC_PATHS: readonly string[] = [
-  ...['funnel/', 'funnel/correlation/', 'path/'],
-  ...['lifecycle/', 'retention/', 'stickiness/', 'trends/'],
-]
 /** Persons that one request may merge into another. */
 const MERGED_PERSONS_MAX = 1000
 
@@ -50,10 +44,6 @@ export function personRoutes(options: PersonRoutesOptions): readonly Route[] {
     { method: 'POST', path: PERSONS_PATH, handler: refuseCreation, isRefusal: true },
     read('GET', `${PERSONS_PATH}values/`, listValues),
     read('GET', `${PERSONS_PATH}cohorts/`, listCohorts),
-    ...ANALYTIC_PATHS.flatMap((path) => [
-      read('GET', `${PERSONS_PATH}${path}`, refuseAnalytics),
-      read('POST', `${PERSONS_PATH}${path}`, refuseAnalytics),
-    ]),
     read('GET', PERSON_PATH, getPerson),
     write('PATCH', PERSON_PATH, patchPerson),
     write('PUT', PERSON_PATH, patchPerson),
@@ -77,10 +67,6 @@ function routeMaker(options: PersonRoutesOptions, scope: 'person:read' | 'person
 function refuseCreation(): Answer {
   const detail = 'persons are made by events: send an $identify event with the distinct_id instead'
   return refusedMethod('GET', detail)
-}
-
-async function refuseAnalytics(): Promise<never> {
-  throw new ServiceError('not_found', 'analytics of persons are not offered')
 }
 
 async function listPersons(access: Access): Promise<Answer> {

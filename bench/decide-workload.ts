@@ -1,0 +1,176 @@
+/**
+ * What the bench `decide` asks and about whom: persons of 30 properties, flags of which every second has
+ * a property condition, and the same flags as Unleash has them. Pure: the same index always gives the
+ * same person and the same flag.
+ */
+
+/** The persons' properties, by name. */
+export type PersonProperties = Readonly<Record<string, string | number | boolean>>
+
+/** What a flag asks of a person's property. */
+export interface FlagCondition {
+  readonly property: string
+  readonly operator: 'exact' | 'icontains' | 'gt' | 'is_not'
+  /** Several for `exact` and `is_not`: one of them, none of them. */
+  readonly values: readonly string[]
+}
+
+/** A flag, in the words of neither product. */
+export interface BenchFlag {
+  readonly key: string
+  /** Null: everybody, as far as the rollout goes. */
+  readonly condition: FlagCondition | null
+  readonly rolloutPercentage: number
+  /** Names of equally likely variants; none for a flag that is on or off. */
+  readonly variants: readonly string[]
+}
+
+const PLANS = ['free', 'starter', 'team', 'enterprise'] as const
+const COUNTRIES = ['de', 'fr', 'us', 'jp', 'br', 'in', 'gb'] as const
+const TRAITS = 24
+const TRAIT_VALUES = 4
+const VARIANTS = ['control', 'test'] as const
+const HALF = 50
+const ALL = 100
+
+/** The distinct_id of a person. */
+export function distinctIdOf(person: number): string {
+  return `decide-person-${person}`
+}
+
+/** The 30 properties of a person, about 900 bytes of JSON. */
+export function propertiesOf(person: number): PersonProperties {
+  const properties: Record<string, string | number | boolean> = {
+    email: `person${person}@example.${person % 2 === 0 ? 'com' : 'org'}`,
+    name: `Person ${person}`,
+    plan: PLANS[person % PLANS.length] ?? '',
+    country: COUNTRIES[person % COUNTRIES.length] ?? '',
+    age: 18 + (person % 60),
+    is_staff: person % 10 === 0,
+  }
+  for (let trait = 0; trait < TRAITS; trait++) {
+    properties[`trait_${trait}`] = `value ${(person + trait) % TRAIT_VALUES} of a trait`
+  }
+  return properties
+}
+
+/** The flags of a project: every second has a condition, every fifth two variants. */
+export function benchFlags(count: number): BenchFlag[] {
+  return Array.from({ length: count }, (_, index) => {
+    const condition = index % 2 === 1 ? conditionOf((index - 1) / 2) : null
+    return {
+      key: `decide-flag-${index}`,
+      condition,
+      rolloutPercentage: condition === null ? HALF : ALL,
+      variants: index % 5 === 0 ? VARIANTS : [],
+    }
+  })
+}
+
+function conditionOf(index: number): FlagCondition {
+  switch (index % 4) {
+    case 0: {
+      const values = [0, 1, 2].map((value) => `value ${value} of a trait`)
+      return { property: `trait_${(index / 4) % TRAITS}`, operator: 'exact', values }
+    }
+    case 1:
+      return { property: 'email', operator: 'icontains', values: ['@EXAMPLE.com'] }
+    case 2:
+      return { property: 'age', operator: 'gt', values: ['40'] }
+    default:
+      return { property: 'country', operator: 'is_not', values: ['de', 'fr'] }
+  }
+}
+
+/** Whether a condition holds for a person. A simple reading, to check answers with. */
+export function isHolding(condition: FlagCondition, properties: PersonProperties): boolean {
+  const { operator, values } = condition
+  const value = String(properties[condition.property])
+  switch (operator) {
+    case 'exact':
+      return values.includes(value)
+    case 'is_not':
+      return !values.includes(value)
+    case 'icontains':
+      return values.some((part) => value.toLowerCase().includes(part.toLowerCase()))
+    case 'gt':
+      return values.some((bound) => Number(value) > Number(bound))
+  }
+}
+
+/** The body that creates a flag through the private API. */
+export function flagBody({ key, condition, rolloutPercentage, variants }: BenchFlag): object {
+  const properties = condition === null ? [] : [filterOf(condition)]
+  const share = ALL / Math.max(1, variants.length)
+  const shares = variants.map((name) => ({ key: name, rollout_percentage: share }))
+  return {
+    key,
+    filters: {
+      groups: [{ properties, rollout_percentage: rolloutPercentage }],
+      ...(shares.length === 0 ? {} : { multivariate: { variants: shares } }),
+    },
+  }
+}
+
+function filterOf({ property, operator, values }: FlagCondition): object {
+  const isList = operator === 'exact' || operator === 'is_not'
+  return { key: property, type: 'person', operator, value: isList ? values : values[0] }
+}
+
+/** The strategy that gives a flag of Unleash the same meaning. */
+export function unleashStrategy(flag: BenchFlag): object {
+  const { key, condition, rolloutPercentage, variants } = flag
+  const weight = 1000 / Math.max(1, variants.length)
+  return {
+    name: 'flexibleRollout',
+    parameters: { rollout: String(rolloutPercentage), stickiness: 'userId', groupId: key },
+    constraints: condition === null ? [] : [constraintOf(condition)],
+    variants: variants.map((name) => ({
+      name,
+      weight,
+      weightType: 'variable',
+      stickiness: 'userId',
+    })),
+  }
+}
+
+function constraintOf({ property, operator, values }: FlagCondition): object {
+  const contextName = property
+  switch (operator) {
+    case 'exact':
+      return { contextName, operator: 'IN', values }
+    case 'is_not':
+      return { contextName, operator: 'NOT_IN', values }
+    case 'icontains':
+      return { contextName, operator: 'STR_CONTAINS', values, caseInsensitive: true }
+    case 'gt':
+      return { contextName, operator: 'NUM_GT', value: values[0], values: [] }
+  }
+}
+
+/** What the SDKs send for a person about whom the server knows more than they do. */
+export function decisionBody(projectKey: string, person: number, flagKeys?: string[]): string {
+  const distinctId = distinctIdOf(person)
+  return JSON.stringify({
+    token: projectKey,
+    distinct_id: distinctId,
+    groups: {},
+    person_properties: { distinct_id: distinctId },
+    group_properties: {},
+    geoip_disable: true,
+    ...(flagKeys === undefined ? {} : { flag_keys_to_evaluate: flagKeys }),
+  })
+}
+
+/**
+ * What the same question is for Unleash, which knows no persons: the properties that flags ask for go
+ * with the request, and no others.
+ */
+export function unleashBody(person: number, flags: readonly BenchFlag[]): string {
+  const known = propertiesOf(person)
+  const properties: Record<string, string> = {}
+  for (const { condition } of flags) {
+    if (condition !== null) properties[condition.property] = String(known[condition.property])
+  }
+  return JSON.stringify({ context: { userId: distinctIdOf(person), properties } })
+}

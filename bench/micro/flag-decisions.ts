@@ -1,0 +1,125 @@
+/**
+ * Question: what does a decision cost, and does it grow with the flags alone?
+ * Workload: a person of 30 properties; half of the flags ask for one of them, all have a rollout of half,
+ * every fifth has two variants; another distinct_id each time. CPU time of one thread, the 5th percentile.
+ * Baseline: one `crypto.hash('sha1')` for each flag in the same run.
+ * What would change our mind about closures and a SHA-1 of our own: more than twice the baseline at 50
+ * flags.
+ */
+import { createHash } from 'node:crypto'
+import { compileFlags } from '../../src/flags/compile.ts'
+import { decide } from '../../src/flags/decide.ts'
+import type { DecisionRequest, DecisionSources, Flag, FlagSet } from '../../src/flags/types.ts'
+
+/** What a run found. */
+export interface DecisionFigures {
+  readonly flags: number
+  /** Microseconds of a decision about all flags. */
+  readonly decideUs: number
+  /** Microseconds of one SHA-1 for each flag by the crypto library. */
+  readonly hashUs: number
+}
+
+/** Measures decisions about so many flags, in this many samples of each kind after as many to warm up. */
+export function run(flagCount: number, samples: number): DecisionFigures {
+  const flags = Array.from({ length: flagCount }, (_, index) => makeFlag(index))
+  const set: FlagSet = {
+    projectId: 1,
+    timezone: 'UTC',
+    flags,
+    cohorts: new Map(),
+    groupTypes: new Map(),
+  }
+  const compiled = compileFlags(set)
+  const sources = makeSources()
+  const decideAll = (sample: number) => decide(compiled, makeRequest(sample), sources)
+  const hashAll = (sample: number) => {
+    for (const { key } of flags) createHash('sha1').update(`${key}.user-${sample}`).digest('hex')
+  }
+  for (const warmUp of [decideAll, hashAll]) percentileUs(warmUp, samples)
+  return {
+    flags: flagCount,
+    decideUs: percentileUs(decideAll, samples),
+    hashUs: percentileUs(hashAll, samples),
+  }
+}
+
+function percentileUs(work: (sample: number) => unknown, samples: number): number {
+  const elapsedMs = Array.from({ length: samples }, (_, sample) => {
+    const startedAt = performance.now()
+    work(sample)
+    return performance.now() - startedAt
+  })
+  elapsedMs.sort((left, right) => left - right)
+  return (elapsedMs[Math.floor(samples / 20)] ?? 0) * 1000
+}
+
+function makeFlag(index: number): Flag {
+  const place = index % 30
+  const filters = [
+    { key: `property_${place}`, operator: 'exact', value: [`value ${place}`, 'x'] },
+    { key: 'email', operator: 'icontains', value: '@EXAMPLE.com' },
+    { key: 'age', operator: 'gt', value: '18' },
+    { key: 'property_3', operator: 'is_not', value: 'none' },
+  ]
+  const filter = { ...filters[Math.floor(index / 2) % 4], type: 'person' }
+  const halves = ['control', 'test'].map((key) => ({ key, rollout_percentage: 50 }))
+  return {
+    id: index + 1,
+    projectId: 1,
+    key: `some-feature-flag-${index}`,
+    name: '',
+    filters: {
+      groups: [{ properties: index % 2 === 0 ? [] : [filter], rollout_percentage: 50 }],
+      multivariate: index % 5 === 0 ? { variants: halves } : null,
+    },
+    deleted: false,
+    active: true,
+    version: 1,
+    createdById: null,
+    createdAtMs: 0,
+    lastModifiedById: null,
+    updatedAtMs: 0,
+    ensureExperienceContinuity: false,
+    rollbackConditions: null,
+    performedRollback: null,
+    tags: [],
+    usageDashboard: null,
+    analyticsDashboards: [],
+    hasEnrichedAnalytics: false,
+    evaluationRuntime: 'all',
+    bucketingIdentifier: null,
+    evaluationContexts: [],
+    isRemoteConfiguration: false,
+    hasEncryptedPayloads: false,
+  }
+}
+
+function makeRequest(sample: number): DecisionRequest {
+  return {
+    distinctId: `user-${sample}@example.com`,
+    groups: {},
+    personProperties: {},
+    groupProperties: {},
+    anonDistinctId: null,
+    deviceId: null,
+    nowMs: 0,
+    flagKeys: null,
+    evaluationContexts: [],
+    evaluationRuntime: 'client',
+    isSurveyFlagsOnly: false,
+  }
+}
+
+function makeSources(): DecisionSources {
+  const properties = Object.fromEntries(
+    Array.from({ length: 28 }, (_, index) => [`property_${index}`, `value ${index}`]),
+  )
+  const person = { ...properties, email: 'someone@example.com', age: 33 }
+  return {
+    personProperties: () => person,
+    groupProperties: () => null,
+    isInStaticCohort: () => false,
+    continuityOverrides: () => new Map(),
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * Replacing what patterns of clients find, by the RE2 engine in linear time: the part of it that knows
+ * where a match begins and ends, which `Pattern` does not.
+ */
+import { RE2JS, RE2JSException } from 're2js'
+import { PATTERN_UNITS_MAX } from './pattern.ts'
+
+/** Instructions of a compiled pattern. A larger one counts as invalid. */
+const PROGRAM_SIZE_MAX = 1000
+/** UTF-16 units of a text that are searched; the rest stays as it is. */
+const TEXT_UNITS_MAX = 10_000
+/** UTF-16 units of a result; no more replacements are made in a text that has become longer. */
+const RESULT_UNITS_MAX = 20_000
+
+/** A compiled pattern with what stands in the place of its matches. */
+export class PatternReplacement {
+  readonly #pattern: RE2JS
+  readonly #parts: readonly (string | number)[]
+  /** Instructions of the pattern: a replacement costs at most so many steps for each character. */
+  readonly programSize: number
+
+  private constructor(pattern: RE2JS, parts: readonly (string | number)[]) {
+    this.#pattern = pattern
+    this.#parts = parts
+    this.programSize = pattern.programSize()
+  }
+
+  /**
+   * A replacement in which `\0` stands for the match and `\1` to `\9` for its groups; null when the
+   * pattern is invalid or too large.
+   */
+  static compile(source: string, replacement: string): PatternReplacement | null {
+    if (source.length > PATTERN_UNITS_MAX) return null
+    let pattern: RE2JS
+    try {
+      pattern = RE2JS.compile(source)
+    } catch (error) {
+      if (error instanceof RE2JSException) return null
+      throw error
+    }
+    return pattern.programSize() > PROGRAM_SIZE_MAX
+      ? null
+      : new PatternReplacement(pattern, partsOf(replacement))
+  }
+
+  /** The text with every match replaced, from left to right. */
+  replaceAll(text: string): string {
+    const matcher = this.#pattern.matcher(text.slice(0, TEXT_UNITS_MAX))
+    let result = ''
+    let from = 0
+    while (result.length <= RESULT_UNITS_MAX && matcher.find()) {
+      result += text.slice(from, matcher.start())
+      for (const part of this.#parts) {
+        if (typeof part === 'string') result += part
+        else if (part <= matcher.groupCount()) result += matcher.group(part) ?? ''
+      }
+      from = matcher.end()
+    }
+    return from === 0 && result === '' ? text : result + text.slice(from)
+  }
+}
+
+/** Texts, and numbers of groups. */
+function partsOf(replacement: string): readonly (string | number)[] {
+  return replacement
+    .split(/(\\[0-9\\])/)
+    .filter((part) => part !== '')
+    .map((part) => {
+      if (!/^\\[0-9\\]$/.test(part)) return part
+      return part === '\\\\' ? '\\' : Number(part[1])
+    })
+}

@@ -1,0 +1,133 @@
+/**
+ * Regular expressions that clients write, in linear time: the only door to the RE2 engine. A search costs
+ * at most (characters of the text) x (size of the program), whatever the pattern; there is no look-around
+ * and no back reference. Patterns, programs, texts and the memory of an engine are limited, and what one
+ * request may spend on patterns together is limited by a `PatternBudget`.
+ */
+import { RE2JSException, RE2Set } from 're2js'
+import { withUnicodeClasses } from './pattern-dialect.ts'
+
+/** UTF-16 units of a pattern. A longer one counts as invalid. */
+export const PATTERN_UNITS_MAX = 500
+/** Instructions of a compiled pattern. A larger one counts as invalid. */
+const PROGRAM_SIZE_MAX = 1000
+/** UTF-16 units of a text that are searched; the rest is not looked at. */
+const TEXT_UNITS_MAX = 2000
+/** What the engine may remember about one pattern; it works slower, not wrong, when that is used up. */
+const ENGINE_BYTES_MAX = 32 * 1024
+/** Compiled patterns that are kept; the one that was compiled first goes first. */
+const CACHED_PATTERNS_MAX = 500
+/** States that fit into the memory of an engine, at most: each takes 150 bytes and more. */
+const ENGINE_STATES_MAX = Math.ceil(ENGINE_BYTES_MAX / 150)
+/** Units that a search costs besides its text. */
+const SEARCH_UNITS = 20
+/** Units that a new state costs for each instruction; a step without states costs one. */
+const STATE_UNITS = 4
+/** Units of the budget of a request, 30 ns each: some 12 ms, measured for the worst patterns. */
+const REQUEST_UNITS_MAX = 400_000
+
+/**
+ * What `\d`, `\w` and `\s` mean: ASCII characters as in RE2, or those of all scripts. `\b` is about ASCII
+ * words in both.
+ */
+export type PatternDialect = 'ascii' | 'unicode'
+
+/** What one request may spend on patterns. A unit is one step of the engine or one character, tens of ns. */
+export class PatternBudget {
+  #unitsLeft: number
+
+  /** The default is meant for one request on the main thread. */
+  constructor(unitsMax = REQUEST_UNITS_MAX) {
+    this.#unitsLeft = unitsMax
+  }
+
+  /** Whether so many units are left. */
+  covers(units: number): boolean {
+    return units <= this.#unitsLeft
+  }
+
+  /** Takes units away. */
+  spend(units: number): void {
+    this.#unitsLeft -= units
+  }
+}
+
+/** A compiled pattern. It remembers what it learned about earlier texts, but no text. */
+export class Pattern {
+  readonly #engine: RE2Set
+
+  constructor(engine: RE2Set) {
+    this.#engine = engine
+  }
+
+  /**
+   * Whether the pattern fits anywhere in the text; null when the budget does not cover the worst case.
+   * Cost: linear in the text, at most times the size of the program.
+   */
+  isFoundIn(text: string, budget: PatternBudget): boolean | null {
+    const searched = text.length > TEXT_UNITS_MAX ? text.slice(0, TEXT_UNITS_MAX) : text
+    const worstUnits = this.#worstUnits(searched.length)
+    if (!budget.covers(worstUnits)) return null
+    const { dfa } = this.#engine
+    const statesBefore = dfa.stateCount
+    const isFound = this.#engine.match(searched).length > 0
+    const newStates = dfa.stateCount - statesBefore
+    // An engine whose memory was full has forgotten where texts start, and how much it built is unknown.
+    const isCounted = dfa.startStates.size > 0 && newStates >= 0
+    const stateUnits = STATE_UNITS * newStates * this.#engine.prog.numInst()
+    budget.spend(isCounted ? searched.length + SEARCH_UNITS + stateUnits : worstUnits)
+    return isFound
+  }
+
+  /** Full memory once, then a new state for every tenth character, or else a walk without states. */
+  #worstUnits(length: number): number {
+    const states = Math.min(length + 2, ENGINE_STATES_MAX + length / 10)
+    return this.#engine.prog.numInst() * (length + 1 + STATE_UNITS * states) + SEARCH_UNITS
+  }
+}
+
+const ESCAPES_AND_CLASSES = /\\[\s\S]|\[(?:\\[\s\S]|[^\]\\])*\]/g
+const COUNTED_REPEAT = /\{(\d{1,6})(?:,(\d{0,6}))?\}/g
+
+const cache = new Map<string, Pattern | null>()
+
+/**
+ * The compiled form of a pattern, or null when it is invalid or too large. Cost: up to 0.1 s for the
+ * worst pattern of the allowed length, microseconds for one that is remembered.
+ */
+export function compilePattern(source: string, dialect: PatternDialect): Pattern | null {
+  if (source.length > PATTERN_UNITS_MAX) return null
+  const key = dialect + source
+  const known = cache.get(key)
+  if (known !== undefined) return known
+  const pattern = compileAnew(dialect === 'unicode' ? withUnicodeClasses(source) : source)
+  const [oldest] = cache.size < CACHED_PATTERNS_MAX ? [] : cache.keys()
+  if (oldest !== undefined) cache.delete(oldest)
+  cache.set(key, pattern)
+  return pattern
+}
+
+function compileAnew(source: string | null): Pattern | null {
+  if (source === null || repeatsOf(source) > PROGRAM_SIZE_MAX) return null
+  const engine = new RE2Set(RE2Set.UNANCHORED, 0, ENGINE_BYTES_MAX)
+  try {
+    engine.add(source)
+    engine.compile()
+  } catch (error) {
+    if (error instanceof RE2JSException) return null
+    throw error
+  }
+  return engine.prog.numInst() > PROGRAM_SIZE_MAX ? null : new Pattern(engine)
+}
+
+/**
+ * How often counted repeats (`x{3}`, `x{2,5}`) write something out again, all together: more than the
+ * program may have instructions is known before the expensive way of finding out.
+ */
+function repeatsOf(source: string): number {
+  let sum = 0
+  for (const [, least, most] of source.replace(ESCAPES_AND_CLASSES, '').matchAll(COUNTED_REPEAT)) {
+    sum += Math.max(Number(least), Number(most ?? 0))
+  }
+  return sum
+}

@@ -1,0 +1,107 @@
+/** One kept-alive HTTP/1.1 connection of `tenrec bench`, with one request on its way at most. */
+import { connect, type Socket } from 'node:net'
+import { connect as connectSecurely } from 'node:tls'
+
+const RECONNECT_MS = 50
+const HEAD_END = '\r\n\r\n'
+
+/** Who is told about a connection. */
+export interface ConnectionListener {
+  /** An answer is complete; status 0: the connection was lost before. */
+  answered(connection: BenchConnection, status: number): void
+  /** The connection may be used again after it was lost. */
+  reopened(connection: BenchConnection): void
+}
+
+/** A connection. `close` ends it for good. */
+export class BenchConnection {
+  readonly #url: URL
+  readonly #listener: ConnectionListener
+  #socket: Socket | null = null
+  #received = ''
+  #isBusy = false
+  #isClosed = false
+  #isClosing = false
+  /** When the request that is on its way was due, monotonic milliseconds. */
+  intendedAtMs = 0
+
+  constructor(url: URL, listener: ConnectionListener) {
+    this.#url = url
+    this.#listener = listener
+  }
+
+  /** Connects. Rejects with what the socket says when that fails. */
+  open(): Promise<void> {
+    const isSecure = this.#url.protocol === 'https:'
+    const host = this.#url.hostname.replace(/^\[|\]$/g, '')
+    const port = Number(this.#url.port) || (isSecure ? 443 : 80)
+    const socket = isSecure
+      ? connectSecurely({ host, port, servername: host })
+      : connect(port, host)
+    this.#socket = socket
+    this.#received = ''
+    this.#isClosing = false
+    socket.setNoDelay(true)
+    socket.setEncoding('latin1')
+    socket.on('data', (text: string) => this.#take(text))
+    return new Promise((resolve, reject) => {
+      socket.once(isSecure ? 'secureConnect' : 'connect', resolve)
+      socket.once('error', reject)
+      socket.on('close', () => this.#lost(socket))
+    })
+  }
+
+  /** Sends a whole request. Only while none is on its way. */
+  send(request: string, intendedAtMs: number): void {
+    this.intendedAtMs = intendedAtMs
+    this.#isBusy = true
+    this.#socket?.write(request)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#socket?.destroy()
+  }
+
+  #take(text: string): void {
+    this.#received += text
+    const headEnd = this.#received.indexOf(HEAD_END)
+    if (headEnd < 0) return
+    const head = this.#received.slice(0, headEnd).toLowerCase()
+    const bodyStart = headEnd + HEAD_END.length
+    const length = /\r\ncontent-length: *(\d+)/.exec(head)?.[1]
+    const isChunked = length === undefined && head.includes('\r\ntransfer-encoding: chunked')
+    const isWhole = isChunked
+      ? this.#received.endsWith('0\r\n\r\n')
+      : this.#received.length - bodyStart >= Number(length ?? 0)
+    if (!isWhole) return
+    this.#received = ''
+    this.#isBusy = false
+    this.#isClosing = head.includes('\r\nconnection: close')
+    const status = Number(/^http\/1\.[01] (\d{3})/.exec(head)?.[1] ?? 0)
+    if (this.#isClosing) this.#socket?.destroy()
+    this.#listener.answered(this, status)
+  }
+
+  /** Whether a request may be sent now. */
+  get isUsable(): boolean {
+    return !this.#isBusy && !this.#isClosing && !this.#isClosed
+  }
+
+  #lost(socket: Socket): void {
+    if (socket !== this.#socket || this.#isClosed) return
+    this.#isClosing = true
+    if (this.#isBusy) {
+      this.#isBusy = false
+      this.#listener.answered(this, 0)
+    }
+    setTimeout(() => {
+      if (this.#isClosed) return
+      // When it fails, its close event leads here again.
+      this.open().then(
+        () => this.#listener.reopened(this),
+        () => {},
+      )
+    }, RECONNECT_MS).unref()
+  }
+}

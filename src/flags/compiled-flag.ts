@@ -1,0 +1,227 @@
+/**
+ * One flag, compiled: its stored filters read once, whatever their shape, and evaluated for a request.
+ * Source: docs/COMPATIBILITY.md, "Flag decisions".
+ */
+import {
+  flagPrefix,
+  holdoutHash,
+  isWithin,
+  rolloutHash,
+  type Variant,
+  variantAt,
+  variantHash,
+} from './bucketing.ts'
+import { type CompiledFilter, compileFilters } from './compiled-filters.ts'
+import { compileEnrollment, type Enrollment } from './enrollment.ts'
+import type { Evaluation } from './evaluation.ts'
+import { FlagOutcomes } from './flag-outcomes.ts'
+import { isObject, objectsOf } from './flag-references.ts'
+import { type Holdout, readHoldout } from './holdout.ts'
+import type { HashedText } from './sha1.ts'
+import type { Flag, FlagDecision, JsonObject } from './types.ts'
+
+/** A condition, read. */
+export interface CompiledCondition {
+  /** Null: persons. */
+  readonly aggregation: number | null
+  readonly filters: readonly CompiledFilter[]
+  /** 0..100; NaN, which excludes everybody, when what is stored is no number. */
+  readonly rolloutPercentage: number
+  /** The variant that it forces, by place; -1: the hash decides. */
+  readonly forcedVariant: number
+}
+
+/** A higher one wins; of equal ones the later. */
+const SCORES = { none: 0, no_group_type: 1, no_condition_match: 2, out_of_rollout_bound: 3 }
+
+/** A flag, ready to be decided. */
+export class CompiledFlag {
+  readonly flag: Flag
+  readonly conditions: readonly CompiledCondition[]
+  readonly outcomes: FlagOutcomes
+  /** The first condition whose rollout leaves the identifier out is the last one. */
+  readonly hasEarlyExit: boolean
+  readonly #prefix: HashedText
+  readonly #variants: readonly Variant[]
+  readonly #aggregation: number | null
+  readonly #enrollment: Enrollment | null
+  readonly #holdout: Holdout | null
+  readonly #isDeviceBucketed: boolean
+  readonly #hasContinuity: boolean
+
+  /** Never throws. Cost: linear in the filters, apart from patterns. */
+  constructor(flag: Flag, timezone: string) {
+    const filters = isObject(flag.filters) ? flag.filters : {}
+    this.flag = flag
+    this.outcomes = new FlagOutcomes(flag)
+    this.#prefix = flagPrefix(flag.key)
+    this.#variants = readVariants(filters['multivariate'])
+    this.#aggregation = readTypeIndex(filters['aggregation_group_type_index'])
+    this.#isDeviceBucketed = flag.bucketingIdentifier === 'device_id'
+    this.#hasContinuity = flag.ensureExperienceContinuity === true && !this.#isDeviceBucketed
+    this.hasEarlyExit = filters['early_exit'] === true
+    this.#holdout = readHoldout(filters)
+    this.#enrollment = compileEnrollment(flag.key, filters, (stored) => {
+      // Enrollment is a matter of persons, also for flags of groups.
+      const condition = this.#compileCondition(stored, null, timezone)
+      return (evaluation) =>
+        passesAll(condition.filters, evaluation) && this.#isRolledOut(condition, evaluation)
+    })
+    const hasGroups = Object.hasOwn(filters, 'groups')
+    const groups: readonly unknown[] = hasGroups
+      ? listOf(filters['groups'])
+      : [{ properties: filters['properties'] ?? null }]
+    this.conditions = groups.map((stored) =>
+      this.#compileCondition(stored, this.#aggregation, timezone),
+    )
+  }
+
+  /** What the flag evaluates to. Throws `EvaluationFailure` when it cannot be computed. */
+  decide(evaluation: Evaluation): FlagDecision {
+    // Asked for even if nothing is hashed: with an anonymous id, reading them stores new ones.
+    if (this.#hasContinuity && evaluation.request.anonDistinctId !== null) {
+      evaluation.continuityOverrides()
+    }
+    const enrolled = this.#enrollment === null ? null : this.#enrollment(evaluation)
+    if (enrolled !== null) return this.outcomes.enrolled(enrolled)
+    const holdout = this.#holdout
+    if (holdout !== null && this.#isHeldOut(holdout, evaluation)) {
+      return this.outcomes.heldOut(holdout.variant)
+    }
+    return this.#decideByConditions(evaluation)
+  }
+
+  /** What decides about the rollout of a condition, 0..1. Throws `EvaluationFailure`. */
+  hashOf(condition: CompiledCondition, evaluation: Evaluation): number {
+    return rolloutHash(this.#prefix, this.#identifier(condition.aggregation, evaluation))
+  }
+
+  /** What keeps a condition from being looked at: nobody to decide about. */
+  obstacleOf(
+    { aggregation }: CompiledCondition,
+    evaluation: Evaluation,
+  ): 'no_group_type' | 'no_device' | null {
+    if (aggregation !== null) {
+      return evaluation.groupKey(aggregation) === null ? 'no_group_type' : null
+    }
+    const needsDevice = this.#isDeviceBucketed && evaluation.deviceIdentifier().byteLength === 0
+    return needsDevice ? 'no_device' : null
+  }
+
+  #decideByConditions(evaluation: Evaluation): FlagDecision {
+    let best: keyof typeof SCORES = 'none'
+    let bestIndex = 0
+    let isGroupSkipped = false
+    for (let index = 0; index < this.conditions.length; index++) {
+      const condition = this.conditions[index]
+      if (condition === undefined) break
+      let miss: keyof typeof SCORES = 'out_of_rollout_bound'
+      const obstacle = this.obstacleOf(condition, evaluation)
+      if (obstacle === 'no_group_type') {
+        miss = obstacle
+        isGroupSkipped = true
+      } else if (obstacle === null) {
+        if (!passesAll(condition.filters, evaluation)) miss = 'no_condition_match'
+        else if (this.#isRolledOut(condition, evaluation)) {
+          return this.#match(condition, index, evaluation)
+        } else if (this.hasEarlyExit) return this.outcomes.missed(miss, index)
+      }
+      if (SCORES[miss] >= SCORES[best]) {
+        best = miss
+        bestIndex = index
+      }
+    }
+    if (best === 'none') return this.outcomes.missed('no_condition_match', -1)
+    if (best === 'no_condition_match' && isGroupSkipped) {
+      return this.outcomes.missed('no_condition_match_without_groups', bestIndex)
+    }
+    return this.outcomes.missed(best, bestIndex)
+  }
+
+  #isRolledOut(condition: CompiledCondition, evaluation: Evaluation): boolean {
+    const { rolloutPercentage } = condition
+    if (rolloutPercentage === 100) return true
+    return isWithin(this.hashOf(condition, evaluation), rolloutPercentage)
+  }
+
+  #match(condition: CompiledCondition, index: number, evaluation: Evaluation): FlagDecision {
+    let variantIndex = condition.forcedVariant
+    if (variantIndex === -1 && this.#variants.length > 0) {
+      const identifier = this.#identifier(condition.aggregation, evaluation)
+      variantIndex = variantAt(variantHash(this.#prefix, identifier), this.#variants)
+    }
+    return this.outcomes.matched(index, variantIndex, this.#variants[variantIndex]?.key ?? null)
+  }
+
+  #isHeldOut({ percentage }: Holdout, evaluation: Evaluation): boolean {
+    if (percentage === 100) return true
+    const identifier =
+      this.#aggregation === null
+        ? this.#personIdentifier(evaluation, false)
+        : this.#identifier(this.#aggregation, evaluation)
+    return isWithin(holdoutHash(identifier), percentage)
+  }
+
+  #identifier(aggregation: number | null, evaluation: Evaluation): HashedText {
+    if (aggregation === null) return this.#personIdentifier(evaluation, true)
+    return evaluation.identifier(evaluation.groupKey(aggregation) ?? '')
+  }
+
+  #personIdentifier(evaluation: Evaluation, hasOverrides: boolean): HashedText {
+    if (this.#isDeviceBucketed) {
+      const device = evaluation.deviceIdentifier()
+      if (device.byteLength > 0) return device
+    }
+    if (!this.#hasContinuity) return evaluation.distinctIdentifier()
+    const override = hasOverrides ? evaluation.continuityOverrides().get(this.flag.key) : undefined
+    const { anonDistinctId } = evaluation.request
+    const other = override ?? (anonDistinctId === '' ? null : anonDistinctId)
+    return other === null ? evaluation.distinctIdentifier() : evaluation.identifier(other)
+  }
+
+  #compileCondition(
+    stored: unknown,
+    flagAggregation: number | null,
+    timezone: string,
+  ): CompiledCondition {
+    const condition: JsonObject = isObject(stored) ? stored : { rollout_percentage: Number.NaN }
+    const aggregation = Object.hasOwn(condition, 'aggregation_group_type_index')
+      ? readTypeIndex(condition['aggregation_group_type_index'])
+      : flagAggregation
+    const forced = condition['variant']
+    return {
+      aggregation,
+      filters: compileFilters(condition['properties'], { timezone, aggregation }),
+      rolloutPercentage: readPercentage(condition['rollout_percentage']),
+      forcedVariant: this.#variants.findIndex(({ key }) => key === forced),
+    }
+  }
+}
+
+function passesAll(filters: readonly CompiledFilter[], evaluation: Evaluation): boolean {
+  for (const filter of filters) if (!filter.passes(evaluation)) return false
+  return true
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** Null or absent: everybody. */
+function readPercentage(value: unknown): number {
+  if (value === null || value === undefined) return 100
+  return typeof value === 'number' ? value : Number.NaN
+}
+
+function readTypeIndex(value: unknown): number | null {
+  return typeof value === 'number' ? value : null
+}
+
+function readVariants(multivariate: unknown): readonly Variant[] {
+  if (!isObject(multivariate)) return []
+  return objectsOf(multivariate['variants']).flatMap((variant) => {
+    const { key, rollout_percentage: percentage } = variant
+    if (typeof key !== 'string') return []
+    return [{ key, rolloutPercentage: typeof percentage === 'number' ? percentage : 0 }]
+  })
+}

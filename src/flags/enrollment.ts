@@ -1,0 +1,43 @@
+/**
+ * Early access: persons who have decided to take part in a feature, or not to, before any condition.
+ * Source: docs/COMPATIBILITY.md, "Flag decisions".
+ */
+import type { EvaluationTest } from './compiled-filters.ts'
+import type { Evaluation } from './evaluation.ts'
+import { objectsOf } from './flag-references.ts'
+import { standInFor } from './initial-properties.ts'
+import type { JsonObject } from './types.ts'
+
+/** Whether a person takes part; null when the person has not decided. Throws `EvaluationFailure`. */
+export type Enrollment = (evaluation: Evaluation) => boolean | null
+
+/** The enrollment of a flag, or null when it has none; `compile` makes the test of an older condition. */
+export function compileEnrollment(
+  flagKey: string,
+  filters: JsonObject,
+  compile: (condition: JsonObject) => EvaluationTest,
+): Enrollment | null {
+  if (filters['feature_enrollment'] === true) return byProperty(`$feature_enrollment/${flagKey}`)
+  const [condition] = objectsOf(filters['super_groups'])
+  if (condition === undefined) return null
+  const keys = objectsOf(condition['properties'])
+    .map((filter) => filter['key'])
+    .filter((key) => typeof key === 'string')
+  return keys.length === 0 ? null : byCondition(keys, compile(condition))
+}
+
+function byProperty(property: string): Enrollment {
+  return (evaluation) => {
+    const value = evaluation.personValue(property, null)
+    return value === undefined ? null : value === true || value === 'true'
+  }
+}
+
+function byCondition(keys: readonly string[], test: EvaluationTest): Enrollment {
+  return (evaluation) => {
+    const hasDecided = keys.some(
+      (key) => evaluation.personValue(key, standInFor(key)) !== undefined,
+    )
+    return hasDecided ? test(evaluation) : null
+  }
+}

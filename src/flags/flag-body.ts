@@ -1,0 +1,148 @@
+/**
+ * Flags as the private API shows them. Source: interface description, section 2.3;
+ * docs/COMPATIBILITY.md, "Feature flag fields".
+ */
+import type { UserSummary } from '../wire/user.ts'
+import {
+  conditionsOf,
+  isObject,
+  objectsOf,
+  referenceOf,
+  withProperties,
+} from './flag-references.ts'
+import type { Flag, JsonObject } from './types.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+/** A flag that is on for everyone for longer is stale. */
+const STALE_MS = 30 * DAY_MS
+
+/** Whether a flag is in use. */
+export type FlagStatus = 'ACTIVE' | 'INACTIVE' | 'STALE' | 'DELETED'
+
+/** What is shown of a flag besides what it stores. */
+export interface FlagBodyContext {
+  readonly createdBy: UserSummary | null
+  readonly lastModifiedBy: UserSummary | null
+  /** Whether the caller may change it. */
+  readonly canEdit: boolean
+  /** The name of a cohort that is not deleted, or null. */
+  readonly cohortName: (id: number) => string | null
+  readonly nowMs: number
+}
+
+/** The JSON of a flag. Interface description, section 2.3. Shares `filters` with the flag where it can. */
+export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
+  const fields = writableFields(flag)
+  const { createdBy, lastModifiedBy, canEdit } = context
+  const simple = simpleCondition(flag)
+  return {
+    id: flag.id,
+    ...fields,
+    filters: withCohortNames(flag.filters, context.cohortName),
+    created_by: createdBy,
+    version: flag.version,
+    updated_at: wireTime(flag.updatedAtMs),
+    last_modified_by: lastModifiedBy,
+    is_simple_flag: simple !== null,
+    rollout_percentage: simple?.['rollout_percentage'] ?? null,
+    experiment_set: [],
+    surveys: [],
+    features: {},
+    can_edit: canEdit,
+    user_access_level: canEdit ? 'editor' : 'viewer',
+    usage_dashboard: flag.usageDashboard,
+    status: statusOf(flag, context.nowMs),
+  }
+}
+
+/** The fields that clients write, as they are shown; `filters` without names of cohorts. */
+export function writableFields(flag: Flag): JsonObject {
+  return {
+    name: flag.name,
+    key: flag.key,
+    filters: flag.filters,
+    deleted: flag.deleted,
+    active: flag.active,
+    created_at: wireTime(flag.createdAtMs),
+    ensure_experience_continuity: flag.ensureExperienceContinuity,
+    rollback_conditions: flag.rollbackConditions,
+    performed_rollback: flag.performedRollback,
+    tags: flag.tags,
+    evaluation_tags: flag.evaluationContexts,
+    evaluation_contexts: flag.evaluationContexts,
+    analytics_dashboards: flag.analyticsDashboards,
+    has_enriched_analytics: flag.hasEnrichedAnalytics,
+    is_remote_configuration: flag.isRemoteConfiguration,
+    has_encrypted_payloads: flag.hasEncryptedPayloads,
+    evaluation_runtime: flag.evaluationRuntime,
+    bucketing_identifier: flag.bucketingIdentifier,
+  }
+}
+
+/** The members that SDKs read of a flag; `my_flags` and definitions for local evaluation have them. */
+export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters): JsonObject {
+  return {
+    id: flag.id,
+    team_id: flag.projectId,
+    name: flag.name,
+    key: flag.key,
+    filters,
+    deleted: flag.deleted,
+    active: flag.active,
+    ensure_experience_continuity: flag.ensureExperienceContinuity,
+    has_encrypted_payloads: flag.hasEncryptedPayloads,
+    version: flag.version,
+    evaluation_runtime: flag.evaluationRuntime,
+    bucketing_identifier: flag.bucketingIdentifier,
+    evaluation_tags: flag.evaluationContexts,
+    evaluation_contexts: flag.evaluationContexts,
+  }
+}
+
+/** Whether a flag is in use; stale is what has been on for everyone for thirty days. */
+export function statusOf(flag: Flag, nowMs: number): FlagStatus {
+  if (flag.deleted) return 'DELETED'
+  if (!flag.active) return 'INACTIVE'
+  return nowMs - flag.createdAtMs > STALE_MS && isOnForEveryone(flag) ? 'STALE' : 'ACTIVE'
+}
+
+/** A time in ISO 8601 with `Z` and microseconds, without them when they are zero. */
+export function wireTime(timeMs: number): string {
+  const text = new Date(timeMs).toISOString()
+  return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : `${text.slice(0, -1)}000Z`
+}
+
+/** The condition of a flag that consists of a percentage of persons and nothing else; else null. */
+function simpleCondition({ filters }: Flag): JsonObject | null {
+  const [condition, ...others] = conditionsOf(filters)
+  if (condition === undefined || others.length > 0) return null
+  if (objectsOf(condition['properties']).length > 0) return null
+  const isByGroup = [filters, condition].some(
+    (holder) => (holder['aggregation_group_type_index'] ?? null) !== null,
+  )
+  return isByGroup ? null : condition
+}
+
+function isOnForEveryone({ filters }: Flag): boolean {
+  const { multivariate } = filters
+  const variants = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
+  const isOneVariant = variants.some(({ rollout_percentage: rollout }) => rollout === 100)
+  return conditionsOf(filters).some((condition) => {
+    const { rollout_percentage: rollout = null, variant = null } = condition
+    const isForAll = objectsOf(condition['properties']).length === 0
+    const isSame = variants.length === 0 || isOneVariant || variant !== null
+    return isForAll && isSame && (rollout === null || rollout === 100)
+  })
+}
+
+/** Filters on cohorts with the name of the cohort. */
+function withCohortNames(
+  filters: JsonObject,
+  cohortName: (id: number) => string | null,
+): JsonObject {
+  return withProperties(filters, (property) => {
+    if (property['type'] !== 'cohort') return property
+    const id = referenceOf(property['value'])
+    return { ...property, cohort_name: id === null ? null : cohortName(id) }
+  })
+}

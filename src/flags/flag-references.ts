@@ -1,0 +1,77 @@
+/**
+ * What the filters of a flag refer to: conditions and their property filters, other flags, cohorts. Reads
+ * filters of any shape, because they come from clients; what has the wrong shape is passed over.
+ */
+import type { JsonObject } from './types.ts'
+
+/** True for a JSON object: neither null nor a list. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The objects of a list; none for anything else. */
+export function objectsOf(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : []
+}
+
+/** The conditions of a flag in their order. */
+export function conditionsOf(filters: JsonObject): readonly JsonObject[] {
+  return objectsOf(filters['groups'])
+}
+
+/** The property filters of all conditions in their order. */
+export function propertiesOf(filters: JsonObject): readonly JsonObject[] {
+  return conditionsOf(filters).flatMap((condition) => objectsOf(condition['properties']))
+}
+
+/** The number of the flag or cohort that a JSON value names, or null. */
+export function referenceOf(value: unknown): number | null {
+  const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
+  return /^[0-9]{1,15}$/.test(text) ? Number(text) : null
+}
+
+/** The numbers of the flags that conditions depend on, each once. */
+export function flagReferences(filters: JsonObject): readonly number[] {
+  return references(filters, 'flag', 'key')
+}
+
+/** The numbers of the cohorts in conditions, each once. */
+export function cohortReferences(filters: JsonObject): readonly number[] {
+  return references(filters, 'cohort', 'value')
+}
+
+/**
+ * The same filters with each property filter of the conditions replaced by what `change` answers. The very
+ * same object when `change` always answers what it was given.
+ */
+export function withProperties(
+  filters: JsonObject,
+  change: (property: JsonObject) => JsonObject,
+): JsonObject {
+  const groups = filters['groups']
+  if (!Array.isArray(groups)) return filters
+  let isChanged = false
+  const changedGroups = groups.map((condition: unknown) => {
+    if (!isObject(condition) || !Array.isArray(condition['properties'])) return condition
+    const before: readonly unknown[] = condition['properties']
+    const properties = before.map((item) => (isObject(item) ? change(item) : item))
+    if (properties.every((item, index) => item === before[index])) return condition
+    isChanged = true
+    return { ...condition, properties }
+  })
+  return isChanged ? { ...filters, groups: changedGroups } : filters
+}
+
+function references(
+  filters: JsonObject,
+  type: 'flag' | 'cohort',
+  member: 'key' | 'value',
+): readonly number[] {
+  const ids = new Set<number>()
+  for (const property of propertiesOf(filters)) {
+    if (property['type'] !== type) continue
+    const id = referenceOf(property[member])
+    if (id !== null) ids.add(id)
+  }
+  return [...ids]
+}

@@ -1,0 +1,39 @@
+/**
+ * Holdouts: a share of persons who are kept out of all experiments. Source: docs/COMPATIBILITY.md, "Flag
+ * decisions".
+ */
+import { isObject, objectsOf } from './flag-references.ts'
+import type { JsonObject } from './types.ts'
+
+/** A holdout of a flag. */
+export interface Holdout {
+  /** 0..100. */
+  readonly percentage: number
+  /** What the flag evaluates to for those who are held out. */
+  readonly variant: string
+}
+
+/** The holdout in the filters of a flag, in its present or its older form; null when there is none. */
+export function readHoldout(filters: JsonObject): Holdout | null {
+  const { holdout } = filters
+  if (isObject(holdout)) {
+    const { id, exclusion_percentage: percentage } = holdout
+    const isNamed = typeof id === 'number' || typeof id === 'string'
+    if (!isNamed || typeof percentage !== 'number') return null
+    return { percentage: clamp(percentage), variant: `holdout-${id}` }
+  }
+  const [group] = objectsOf(filters['holdout_groups'])
+  if (group === undefined || typeof group['variant'] !== 'string') return null
+  const { properties, rollout_percentage: percentage } = group
+  const hasProperties = Array.isArray(properties) && properties.length > 0
+  if (hasProperties || (percentage ?? null) === null) {
+    return hasProperties ? null : { percentage: 100, variant: group['variant'] }
+  }
+  return typeof percentage === 'number'
+    ? { percentage: clamp(percentage), variant: group['variant'] }
+    : null
+}
+
+function clamp(percentage: number): number {
+  return Math.min(100, Math.max(0, percentage))
+}

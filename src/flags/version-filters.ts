@@ -1,0 +1,149 @@
+/**
+ * Versions in flag filters: semantic versions with missing parts filled in, their order, and the ranges
+ * of the tilde, caret and wildcard operators. Source: docs/COMPATIBILITY.md, "Flag decisions".
+ */
+import { textOf } from './property-text.ts'
+
+/** Characters of a version; a longer text is none. */
+const VERSION_UNITS_MAX = 256
+/** Parts of a version are below this. */
+const PART_END = 2n ** 64n
+const CORE = /^(\d+)\.(\d+)\.(\d+)$/
+const LABELS =
+  /^(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?$/
+const WILDCARDS = /^(?:(\d+)\.)?(?:(\d+)\.)?(?:\*\.)*\*$/
+
+/** A semantic version. */
+export interface Version {
+  readonly parts: readonly [bigint, bigint, bigint]
+  /** Identifiers; empty for a release. */
+  readonly preRelease: readonly string[]
+  readonly build: readonly string[]
+}
+
+/** Whether a version lies in a range. */
+export type VersionRange = (version: Version) => boolean
+
+/** The version that a value stands for, or null when it is none. */
+export function versionOf(value: unknown): Version | null {
+  const { core, labels } = splitVersion(value)
+  const parts = partsOf(core.length < 3 ? [...core, '0', '0'].slice(0, 3) : core)
+  const match = LABELS.exec(labels)
+  if (parts === null || match === null) return null
+  const preRelease = match[1]?.split('.') ?? []
+  if (preRelease.some((identifier) => /^0\d+$/.test(identifier))) return null
+  return { parts, preRelease, build: match[2]?.split('.') ?? [] }
+}
+
+/** Below 0 when `left` comes first, 0 when both are equal, build metadata included. */
+export function compareVersions(left: Version, right: Version): number {
+  return compareReleases(left, right) || compareIdentifiers(left.build, right.build)
+}
+
+/** `~`: the same first two parts, not below. Null when the value is no version. */
+export function tildeRange(value: unknown): VersionRange | null {
+  const least = versionOf(value)
+  return least === null ? null : rangeFrom(least, 2)
+}
+
+/** `^`: up to the next change of the first part that is not zero. Null when the value is no version. */
+export function caretRange(value: unknown): VersionRange | null {
+  const least = versionOf(value)
+  if (least === null) return null
+  const leading = least.parts.findIndex((part) => part > 0n)
+  return rangeFrom(least, leading === -1 ? 3 : leading + 1)
+}
+
+/**
+ * Stars in the last places stand for any number; a version without a star is meant as with `^`, where
+ * parts that are not written do not count. Null when the value is neither.
+ */
+export function wildcardRange(value: unknown): VersionRange | null {
+  const { core, labels } = splitVersion(value)
+  const match = WILDCARDS.exec(core.join('.'))
+  if (match !== null) {
+    if (labels !== '' || core.length > 3) return null
+    const written = partsOf([match[1] ?? '0', match[2] ?? '0', '0'])
+    if (written === null) return null
+    const least = { parts: written, preRelease: [], build: [] }
+    return rangeFrom(least, core.filter((part) => part !== '*').length)
+  }
+  const least = versionOf(value)
+  if (least === null) return null
+  const leading = least.parts.findIndex((part) => part > 0n)
+  return rangeFrom(least, leading === -1 ? core.length : leading + 1)
+}
+
+/** The version and those above it that share its first `fixed` parts. */
+function rangeFrom(least: Version, fixed: number): VersionRange {
+  return (version) => {
+    for (let index = 0; index < fixed; index++) {
+      if (version.parts[index] !== least.parts[index]) return false
+    }
+    // A pre-release counts only beside a pre-release of the same release.
+    if (version.preRelease.length > 0) {
+      if (least.preRelease.length === 0) return false
+      if (version.parts.some((part, index) => part !== least.parts[index])) return false
+    }
+    return compareReleases(version, least) >= 0
+  }
+}
+
+/** The parts before the first `-` or `+` without leading zeros, and the rest. */
+function splitVersion(value: unknown): {
+  readonly core: readonly string[]
+  readonly labels: string
+} {
+  const text = textOf(value).replace(/^v/, '').trim()
+  if (text.length > VERSION_UNITS_MAX) return { core: [], labels: '-' }
+  const end = text.search(/[-+]/)
+  const core = end === -1 ? text : text.slice(0, end)
+  return {
+    core: core.split('.').map((part) => part.replace(/^0+(?=\d+$)/, '')),
+    labels: end === -1 ? '' : text.slice(end),
+  }
+}
+
+function partsOf(core: readonly string[]): Version['parts'] | null {
+  const match = CORE.exec(core.join('.'))
+  if (match === null) return null
+  const [major, minor, patch] = [
+    BigInt(match[1] ?? 0),
+    BigInt(match[2] ?? 0),
+    BigInt(match[3] ?? 0),
+  ]
+  return major < PART_END && minor < PART_END && patch < PART_END ? [major, minor, patch] : null
+}
+
+/** Build metadata aside. */
+function compareReleases(left: Version, right: Version): number {
+  for (const [index, part] of left.parts.entries()) {
+    const other = right.parts[index] ?? 0n
+    if (part !== other) return part < other ? -1 : 1
+  }
+  // A release comes after its pre-releases.
+  if (left.preRelease.length === 0 || right.preRelease.length === 0) {
+    return right.preRelease.length - left.preRelease.length
+  }
+  return compareIdentifiers(left.preRelease, right.preRelease)
+}
+
+/** Numbers by value and before names, names by character; of equal beginnings the shorter one first. */
+function compareIdentifiers(left: readonly string[], right: readonly string[]): number {
+  for (const [index, identifier] of left.entries()) {
+    const other = right[index]
+    if (other === undefined) return 1
+    const order = compareIdentifier(identifier, other)
+    if (order !== 0) return order
+  }
+  return left.length - right.length
+}
+
+function compareIdentifier(left: string, right: string): number {
+  const isNumber = /^\d+$/.test(left)
+  if (isNumber !== /^\d+$/.test(right)) return isNumber ? -1 : 1
+  if (isNumber && BigInt(left) !== BigInt(right)) return BigInt(left) < BigInt(right) ? -1 : 1
+  // Of two forms of one number, which only build metadata may have, the longer one comes later.
+  if (isNumber) return left.length - right.length
+  return left === right ? 0 : left < right ? -1 : 1
+}

@@ -1,0 +1,127 @@
+/** The routes of actions. Source: docs/COMPATIBILITY.md, "Actions". */
+import { ServiceError } from '../../base/errors.ts'
+import { type ActionQueries, type ActionStep, actionSteps } from '../../query/actions.ts'
+import { isSelector } from '../../query/element-filter.ts'
+import { type ActionFields, readActionFields } from '../../wire/action.ts'
+import { withWireTimes } from '../../wire/person.ts'
+import { invalid, pageUrls, RequestParameters, required } from '../parameters.ts'
+import type { Answer } from '../respond.ts'
+import type { ApiHandler, ApiRequest, Route } from '../router.ts'
+import { answerOne, answerRows, type Format, formatOf } from './formats.ts'
+import {
+  type Access,
+  change,
+  type DoneResult,
+  openAccess,
+  type PersonRoutesOptions,
+} from './person-access.ts'
+
+const ACTIONS_PATH = '/api/projects/:project_id/actions/'
+const ACTION_PATH = `${ACTIONS_PATH}:action_id/`
+
+/** What these routes work with. */
+export interface ActionRoutesOptions extends PersonRoutesOptions {
+  readonly actions: ActionQueries
+}
+
+type ActionHandler = (access: Access, actions: ActionQueries) => Promise<Answer>
+
+/** The routes under `/api/projects/:project_id/actions/`. */
+export function actionRoutes(options: ActionRoutesOptions): readonly Route[] {
+  const route = (method: Route['method'], path: string, handle: ActionHandler): Route => {
+    const scope = method === 'GET' ? 'action:read' : 'action:write'
+    const handler: ApiHandler = (request) =>
+      handle(openAccess(request, options, scope), options.actions)
+    return { method, path, handler }
+  }
+  return [
+    route('GET', ACTIONS_PATH, listActions),
+    route('POST', ACTIONS_PATH, createAction),
+    route('GET', ACTION_PATH, getAction),
+    route('PATCH', ACTION_PATH, patchAction),
+    route('PUT', ACTION_PATH, patchAction),
+    route('DELETE', ACTION_PATH, deleteAction),
+  ]
+}
+
+async function listActions(access: Access, actions: ActionQueries): Promise<Answer> {
+  const { request, projectId, base } = access
+  const parameters = new RequestParameters(request)
+  const format = formatOf(request, parameters)
+  const { limit, offset } = parameters.page()
+  const page = await actions.listActions(projectId, limit, offset)
+  const results = page.results.map(withWireTimes)
+  const { next, previous } = pageUrls(request, base, parameters, results.length)
+  return answerRows(format, { count: page.count, next, previous, results }, results)
+}
+
+async function getAction({ request, projectId }: Access, actions: ActionQueries): Promise<Answer> {
+  const id = actionInPath(request)
+  const format = formatOf(request, new RequestParameters(request))
+  const action = await actions.getAction(projectId, id)
+  if (action === null) throw unknownAction()
+  return answerOne(format, withWireTimes(action))
+}
+
+async function createAction(access: Access): Promise<Answer> {
+  const { fields, format } = readRequest(access.request)
+  const { name = '', description = '', tags = [], steps = [] } = fields
+  if (name === '') throw required('name')
+  checkSteps(steps)
+  const action = { name, description, tags, steps }
+  return answer(format, await change(access, { kind: 'create_action', action }), 201)
+}
+
+async function patchAction(access: Access): Promise<Answer> {
+  const id = actionInPath(access.request)
+  const { fields, format } = readRequest(access.request)
+  if (fields.name === '') throw invalid('name', 'must not be empty')
+  checkSteps(fields.steps ?? [])
+  return answer(format, await change(access, { kind: 'update_action', id, changes: fields }), 200)
+}
+
+async function deleteAction(access: Access): Promise<Answer> {
+  const id = actionInPath(access.request)
+  await change(access, { kind: 'update_action', id, changes: { deleted: true } })
+  return { status: 204, contentType: '', body: '' }
+}
+
+function readRequest(request: ApiRequest): {
+  readonly fields: ActionFields
+  readonly format: Format
+} {
+  const parameters = new RequestParameters(request)
+  const format = formatOf(request, parameters)
+  const fields = readActionFields((name) =>
+    name === 'steps' || name === 'tags' ? parameters.json(name) : parameters.value(name),
+  )
+  return { fields, format }
+}
+
+/** Refuses what would never match, because nobody would notice. */
+function checkSteps(steps: readonly ActionStep[]): void {
+  for (const { selector } of steps) {
+    if (selector !== null && !isSelector(selector)) {
+      throw invalid(
+        'steps',
+        'have a selector that cannot be read: use tags, classes, ids, [name="value"], :nth-child(n), spaces and >',
+      )
+    }
+  }
+  actionSteps(steps)
+}
+
+function answer(format: Format, result: DoneResult, status: number): Promise<Answer> {
+  if (result.action === undefined) throw new TypeError('the change answered no action')
+  return answerOne(format, withWireTimes(result.action), status)
+}
+
+function actionInPath(request: ApiRequest): number {
+  const text = request.parameter('action_id')
+  if (!/^[0-9]{1,15}$/.test(text)) throw unknownAction()
+  return Number(text)
+}
+
+function unknownAction(): ServiceError {
+  return new ServiceError('not_found', 'the project has no such action')
+}

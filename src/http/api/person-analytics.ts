@@ -1,0 +1,166 @@
+/**
+ * The analytic routes of persons: who is behind a point of a chart. Parameters become a question for the
+ * threads for analytics, its answer one of the forms that charts know. Source: docs/COMPATIBILITY.md,
+ * "Analytic person routes", "Funnels and correlation" and "Paths".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { AnalyticAnswer, AnalyticQueries, AnalyticQuestion } from '../../query/analytics.ts'
+import {
+  lifecycleMessage,
+  type RowPage,
+  readLifecycleParameters,
+  readRetentionParameters,
+  readStickinessParameters,
+  readTrendsParameters,
+} from '../../wire/analytics.ts'
+import {
+  isCorrelationRequest,
+  readCorrelationParameters,
+  readFunnelParameters,
+} from '../../wire/funnel.ts'
+import { readPathParameters } from '../../wire/path.ts'
+import { RequestParameters, urlWith } from '../parameters.ts'
+import type { Answer } from '../respond.ts'
+import { type ApiHandler, json, type Route } from '../router.ts'
+import { answerRows, type Format, formatOf } from './formats.ts'
+import { type Access, openAccess, type PersonRoutesOptions } from './person-access.ts'
+
+const PERSONS_PATH = '/api/projects/:project_id/persons/'
+
+/** What these routes work with. */
+export interface AnalyticRoutesOptions extends PersonRoutesOptions {
+  readonly analytics: AnalyticQueries
+}
+
+/** Makes the question of a route out of its parameters. */
+type ReadQuestion = (parameters: RequestParameters) => AnalyticQuestion
+
+/** The analytic routes under `/api/projects/:project_id/persons/`. */
+export function personAnalyticRoutes(options: AnalyticRoutesOptions): readonly Route[] {
+  const route = (method: Route['method'], name: string, read: ReadQuestion): Route => {
+    const handler: ApiHandler = (request) =>
+      answerQuestion(openAccess(request, options, 'person:read'), options.analytics, read)
+    return { method, path: `${PERSONS_PATH}${name}/`, handler }
+  }
+  return [
+    route('GET', 'trends', readTrends),
+    route('GET', 'lifecycle', readLifecycle),
+    route('GET', 'retention', readRetention),
+    route('GET', 'stickiness', readStickiness),
+    route('GET', 'funnel', readFunnel),
+    route('POST', 'funnel', readFunnel),
+    route('GET', 'funnel/correlation', readCorrelation),
+    route('POST', 'funnel/correlation', readCorrelation),
+    route('GET', 'path', readPath),
+    route('POST', 'path', readPath),
+  ]
+}
+
+function readTrends(parameters: RequestParameters): AnalyticQuestion {
+  return { kind: 'trends', parameters: readTrendsParameters(parameters) }
+}
+
+function readLifecycle(parameters: RequestParameters): AnalyticQuestion {
+  return { kind: 'lifecycle', parameters: readLifecycleParameters(parameters) }
+}
+
+function readRetention(parameters: RequestParameters): AnalyticQuestion {
+  return { kind: 'retention', parameters: readRetentionParameters(parameters) }
+}
+
+function readStickiness(parameters: RequestParameters): AnalyticQuestion {
+  return { kind: 'stickiness', parameters: readStickinessParameters(parameters) }
+}
+
+/** Charts send questions about correlation to the route of funnels, too. */
+function readFunnel(parameters: RequestParameters): AnalyticQuestion {
+  if (isCorrelationRequest(parameters)) return readCorrelation(parameters)
+  return { kind: 'funnel', parameters: readFunnelParameters(parameters) }
+}
+
+function readCorrelation(parameters: RequestParameters): AnalyticQuestion {
+  return { kind: 'correlation', parameters: readCorrelationParameters(parameters) }
+}
+
+function readPath(parameters: RequestParameters): AnalyticQuestion {
+  return { kind: 'path', parameters: readPathParameters(parameters) }
+}
+
+async function answerQuestion(
+  access: Access,
+  analytics: AnalyticQueries,
+  read: ReadQuestion,
+): Promise<Answer> {
+  const { request, options, projectId } = access
+  const parameters = new RequestParameters(request)
+  const format = formatOf(request, parameters)
+  let question: AnalyticQuestion
+  try {
+    question = read(parameters)
+  } catch (error) {
+    return missingParameter(error)
+  }
+  const project = options.directory.projectById(projectId)
+  const nowMs = options.clock.now()
+  const query = {
+    projectId,
+    nowMs,
+    timezone: project?.timezone ?? 'UTC',
+    testAccountFilters: project?.testAccountFilters ?? [],
+    question,
+  }
+  const answer = await analytics.analyse(query, (cancel) => request.onLeave(cancel))
+  return answerPage(access, parameters, format, question, answer)
+}
+
+/** A lifecycle without its parameters is answered in a form of its own. Throws any other error. */
+function missingParameter(error: unknown): Answer {
+  const message = error instanceof ServiceError ? lifecycleMessage(error) : null
+  if (message === null || !(error instanceof ServiceError)) throw error
+  return json({ ...error.toBody(), message }, error.status)
+}
+
+function answerPage(
+  access: Access,
+  parameters: RequestParameters,
+  format: Format,
+  question: AnalyticQuestion,
+  answer: AnalyticAnswer,
+): Promise<Answer> {
+  const { people, appearances, missingPersons } = answer
+  const { next, initial } = pageLinks(access, parameters, question, answer.isFull)
+  if (question.kind === 'retention') {
+    const result = people.map((person, index) => {
+      return { person, appearances: appearances?.[index] ?? [] }
+    })
+    return answerRows(format, { result, next, missing_persons: missingPersons }, result)
+  }
+  const results = [{ people, count: people.length }]
+  if (question.kind === 'lifecycle' || question.kind === 'stickiness') {
+    return answerRows(format, { results, next }, people)
+  }
+  const body = {
+    results,
+    next,
+    initial,
+    missing_persons: missingPersons,
+    is_cached: false,
+    last_refresh: new Date(access.options.clock.now()).toISOString(),
+  }
+  return answerRows(format, body, people)
+}
+
+/** The same request at another place; what a body says about pages is repeated in the link. */
+function pageLinks(
+  { request, base }: Access,
+  parameters: RequestParameters,
+  question: AnalyticQuestion,
+  isFull: boolean,
+): { readonly next: string | null; readonly initial: string } {
+  const prefix = question.kind === 'correlation' ? 'funnel_correlation_person_' : ''
+  const { limit, offset }: RowPage = question.parameters.page
+  const size = parameters.isInBody(`${prefix}limit`) ? { [`${prefix}limit`]: limit } : {}
+  const link = (start: number): string =>
+    urlWith(request, base, { ...size, [`${prefix}offset`]: start })
+  return { next: isFull ? link(offset + limit) : null, initial: link(0) }
+}

@@ -1,0 +1,277 @@
+/**
+ * The description of the organization, its users, projects and keys. docs/COMPATIBILITY.md, "Organization,
+ * users, keys, projects".
+ */
+import {
+  about,
+  BODY_ERRORS,
+  BOOLEAN,
+  choice,
+  JSON_OBJECT,
+  list,
+  type Members,
+  nullable,
+  object,
+  openObject,
+  operation,
+  PRIVATE_ERRORS,
+  pageOf,
+  pageParameters,
+  type Resource,
+  ref,
+  TEXT,
+  TIME,
+  UUID,
+  WHOLE,
+} from './types.ts'
+
+const ORGANIZATION = '/api/organizations/:org_id/'
+const MEMBERS = `${ORGANIZATION}members/` as const
+const DEFAULTS = `${ORGANIZATION}resource_access/` as const
+const PROJECTS = '/api/projects/'
+const PROJECT = `${PROJECTS}:project_id/` as const
+const SECRETS = `${PROJECT}secret_keys/` as const
+const KEYS = '/api/personal_api_keys/'
+const READ = { scope: 'organization:read' } as const
+const WRITE = { scope: 'organization:write', errors: BODY_ERRORS } as const
+const READ_PROJECT = { scope: 'project:read' } as const
+const WRITE_PROJECT = { scope: 'project:write', errors: BODY_ERRORS } as const
+const READ_KEYS = { scope: 'personal_api_key:read' } as const
+const WRITE_KEYS = { scope: 'personal_api_key:write', errors: BODY_ERRORS } as const
+const PAGE = pageParameters(1000)
+const LEVEL = about(choice(1, 8, 15), '1 member, 8 administrator, 15 owner.')
+
+/** What a role or the organization lets people do with flags. */
+export const FLAG_LEVEL = about(choice(21, 37), '21 view, 37 edit.')
+
+const PROJECT_FIELDS: Members = {
+  timezone: about(TEXT, 'Such as Europe/Berlin.'),
+  anonymize_ips: BOOLEAN,
+  test_account_filters: list(JSON_OBJECT),
+}
+const KEY_FIELDS: Members = {
+  scoped_teams: about(nullable(list(WHOLE)), 'Numbers of projects; null is all.'),
+  expires_at: nullable(TIME),
+}
+const KEY_MEMBERS: Members = {
+  id: WHOLE,
+  label: TEXT,
+  value: about(nullable(TEXT), 'The key itself, when it is made or rolled; else null.'),
+  mask_value: TEXT,
+  created_at: TIME,
+  last_rolled_at: nullable(TIME),
+}
+const USER_MEMBERS: Members = {
+  id: WHOLE,
+  uuid: UUID,
+  distinct_id: TEXT,
+  first_name: TEXT,
+  email: TEXT,
+  is_email_verified: BOOLEAN,
+}
+
+/** The organization and what belongs to it. */
+export const ORGANIZATION_COMPONENTS: Members = {
+  Organization: object({
+    id: UUID,
+    name: TEXT,
+    created_at: TIME,
+    membership_level: LEVEL,
+    projects: list(object({ id: WHOLE, name: TEXT })),
+  }),
+  UserSummary: object(USER_MEMBERS),
+  User: object({
+    ...USER_MEMBERS,
+    team: nullable(ref('Project')),
+    organization: ref('Organization'),
+    organizations: list(ref('Organization')),
+  }),
+  Member: object({
+    id: about(UUID, 'The uuid of the user.'),
+    user: ref('UserSummary'),
+    level: LEVEL,
+    joined_at: TIME,
+    updated_at: TIME,
+  }),
+  MemberPage: pageOf('Member'),
+  ResourceAccess: object({
+    id: WHOLE,
+    resource: choice('feature flags'),
+    access_level: FLAG_LEVEL,
+    created_at: TIME,
+    updated_at: TIME,
+    created_by: nullable(ref('UserSummary')),
+  }),
+  ResourceAccessPage: pageOf('ResourceAccess'),
+  Project: object({
+    id: WHOLE,
+    uuid: UUID,
+    organization: UUID,
+    name: TEXT,
+    api_token: about(TEXT, 'The key with which clients send events.'),
+    ...PROJECT_FIELDS,
+    is_demo: BOOLEAN,
+    effective_membership_level: LEVEL,
+    created_at: TIME,
+  }),
+  ProjectPage: pageOf('Project'),
+  ProjectDraft: openObject({ name: TEXT }, PROJECT_FIELDS),
+  ProjectChanges: openObject({}, { name: TEXT, ...PROJECT_FIELDS }),
+  SecretKey: object({ ...KEY_MEMBERS, project_id: WHOLE }),
+  SecretKeyPage: pageOf('SecretKey'),
+  PersonalKey: object({ ...KEY_MEMBERS, user_id: WHOLE, scopes: list(TEXT), ...KEY_FIELDS }),
+  PersonalKeyPage: pageOf('PersonalKey'),
+  PersonalKeyDraft: openObject({ label: TEXT, scopes: list(TEXT) }, KEY_FIELDS),
+  PersonalKeyChanges: openObject({}, { label: TEXT, scopes: list(TEXT), ...KEY_FIELDS }),
+}
+
+/** The organization, its members and its default for flags. */
+export const ORGANIZATION_RESOURCE: Resource = {
+  name: 'Organization',
+  sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
+  doors: ['personalKey'],
+  errors: PRIVATE_ERRORS,
+  segments: { id: [WHOLE, 'Number of the setting: 1.'] },
+  operations: [
+    operation(`GET ${ORGANIZATION}`, 'getOrganization', 'Shows the organization.', {
+      ...READ,
+      answer: ref('Organization'),
+    }),
+    operation(`GET ${MEMBERS}`, 'listMembers', 'Lists the members.', {
+      ...READ,
+      query: PAGE,
+      answer: ref('MemberPage'),
+    }),
+    operation(`GET ${MEMBERS}:user_uuid/`, 'getMember', 'Shows a member.', {
+      ...READ,
+      answer: ref('Member'),
+    }),
+    operation(`PATCH ${MEMBERS}:user_uuid/`, 'patchMember', 'Changes the level of a member.', {
+      ...WRITE,
+      body: openObject({}, { level: LEVEL }),
+      answer: ref('Member'),
+    }),
+    operation(`DELETE ${MEMBERS}:user_uuid/`, 'deleteMember', 'Removes a member.', {
+      scope: 'organization:write',
+      status: 204,
+    }),
+    operation(`GET ${DEFAULTS}`, 'listResourceAccess', 'Lists the defaults.', {
+      ...READ,
+      query: PAGE,
+      answer: ref('ResourceAccessPage'),
+    }),
+    operation(`POST ${DEFAULTS}`, 'createResourceAccess', 'Sets the default for flags.', {
+      ...WRITE,
+      body: openObject({ resource: choice('feature flags'), access_level: FLAG_LEVEL }),
+      answer: ref('ResourceAccess'),
+      status: 201,
+    }),
+    operation(`GET ${DEFAULTS}:id/`, 'getResourceAccess', 'Shows the default for flags.', {
+      ...READ,
+      answer: ref('ResourceAccess'),
+    }),
+    operation(`PATCH ${DEFAULTS}:id/`, 'patchResourceAccess', 'Changes the default for flags.', {
+      ...WRITE,
+      body: openObject({ access_level: FLAG_LEVEL }),
+      answer: ref('ResourceAccess'),
+    }),
+    operation(`DELETE ${DEFAULTS}:id/`, 'deleteResourceAccess', 'Removes the default for flags.', {
+      scope: 'organization:write',
+      status: 204,
+    }),
+  ],
+}
+
+/** Projects and their secret keys. */
+export const PROJECT_RESOURCE: Resource = {
+  name: 'Projects',
+  sentence: 'Projects, their settings, and their secret keys, which read the flags of one project.',
+  doors: ['personalKey'],
+  errors: PRIVATE_ERRORS,
+  segments: { id: [WHOLE, 'Number of the key.'] },
+  operations: [
+    operation(`GET ${PROJECTS}`, 'listProjects', 'Lists the projects that the key may use.', {
+      ...READ_PROJECT,
+      query: PAGE,
+      answer: ref('ProjectPage'),
+    }),
+    operation(`POST ${PROJECTS}`, 'createProject', 'Makes a project.', {
+      ...WRITE_PROJECT,
+      body: ref('ProjectDraft'),
+      answer: ref('Project'),
+      status: 201,
+    }),
+    operation(`GET ${PROJECT}`, 'getProject', 'Shows a project.', {
+      ...READ_PROJECT,
+      answer: ref('Project'),
+    }),
+    operation(`PATCH ${PROJECT}`, 'patchProject', 'Changes a project.', {
+      ...WRITE_PROJECT,
+      body: ref('ProjectChanges'),
+      answer: ref('Project'),
+    }),
+    operation(`GET ${SECRETS}`, 'listSecretKeys', 'Lists the secret keys.', {
+      ...READ_PROJECT,
+      query: PAGE,
+      answer: ref('SecretKeyPage'),
+    }),
+    operation(`POST ${SECRETS}`, 'createSecretKey', 'Makes a secret key.', {
+      ...WRITE_PROJECT,
+      body: openObject({}, { label: TEXT }),
+      isBodyOptional: true,
+      answer: ref('SecretKey'),
+      status: 201,
+    }),
+    operation(`DELETE ${SECRETS}:id/`, 'deleteSecretKey', 'Revokes a secret key.', {
+      scope: 'project:write',
+      status: 204,
+    }),
+    operation(`POST ${SECRETS}:id/roll/`, 'rollSecretKey', 'Gives a secret key a new text.', {
+      ...WRITE_PROJECT,
+      answer: ref('SecretKey'),
+    }),
+  ],
+}
+
+/** The caller and the caller's personal keys. */
+export const USER_RESOURCE: Resource = {
+  name: 'User and personal keys',
+  sentence: 'The user whose key it is, and the other keys of that user.',
+  doors: ['personalKey'],
+  errors: PRIVATE_ERRORS,
+  segments: { id: [WHOLE, 'Number of the key.'] },
+  operations: [
+    operation('GET /api/users/:user_id/', 'getUser', 'Shows the caller.', {
+      scope: 'user:read',
+      answer: ref('User'),
+    }),
+    operation(`GET ${KEYS}`, 'listPersonalKeys', 'Lists the keys of the caller.', {
+      ...READ_KEYS,
+      query: PAGE,
+      answer: ref('PersonalKeyPage'),
+    }),
+    operation(`POST ${KEYS}`, 'createPersonalKey', 'Makes a key that may do no more than this.', {
+      ...WRITE_KEYS,
+      body: ref('PersonalKeyDraft'),
+      answer: ref('PersonalKey'),
+      status: 201,
+    }),
+    operation(`GET ${KEYS}:id/`, 'getPersonalKey', 'Shows a key.', {
+      ...READ_KEYS,
+      answer: ref('PersonalKey'),
+    }),
+    operation(`PATCH ${KEYS}:id/`, 'patchPersonalKey', 'Changes a key.', {
+      ...WRITE_KEYS,
+      body: ref('PersonalKeyChanges'),
+      answer: ref('PersonalKey'),
+    }),
+    operation(`DELETE ${KEYS}:id/`, 'deletePersonalKey', 'Revokes a key.', {
+      scope: 'personal_api_key:write',
+      status: 204,
+    }),
+    operation(`POST ${KEYS}:id/roll/`, 'rollPersonalKey', 'Gives a key a new text.', {
+      ...WRITE_KEYS,
+      answer: ref('PersonalKey'),
+    }),
+  ],
+}

@@ -1,0 +1,231 @@
+/**
+ * Filters on the chain of elements that an autocapture event carries: tag names, texts, links and CSS
+ * selectors, of any element of the chain. Source: docs/COMPATIBILITY.md, "Actions".
+ */
+import { type NegatableFilter, propertyTest } from './property-filter.ts'
+
+/** What element filters can ask for. */
+const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
+
+/** Whether a chain passes; '' stands for an event without elements. */
+export type ElementTest = (chain: string) => boolean
+
+/** Elements of a chain that are looked at, from the clicked one outwards. */
+const ELEMENTS_MAX = 200
+/** Characters of a selector. A longer one matches nothing. */
+const SELECTOR_UNITS_MAX = 1000
+const ATTRIBUTES_START = /^[\w-]*="/
+
+/** One element of a chain. */
+interface ChainElement {
+  readonly tagName: string
+  readonly classes: readonly string[]
+  readonly attributes: ReadonlyMap<string, string>
+}
+
+/** One part of a selector: what one element must be. */
+interface SelectorPart {
+  readonly tagName: string | null
+  readonly classes: readonly string[]
+  readonly attributes: readonly (readonly [name: string, value: string | null])[]
+  /** It is the parent of the next part, and not just some ancestor. */
+  readonly isParent: boolean
+}
+
+/**
+ * The test of a filter of type `element`; null when it cannot be built. A negative operator passes when no
+ * element of the chain fits. A selector that cannot be read fits nothing.
+ */
+export function elementTest(filter: NegatableFilter): ElementTest | null {
+  const { operator = 'exact', negation = false, key, value } = filter
+  if (!ELEMENT_KEYS.includes(key)) return null
+  const isNegative = (operator.startsWith('is_not') || operator.startsWith('not_')) !== negation
+  const test = propertyTest(isNegative ? { ...filter, negation: !negation } : filter)
+  if (test === null) return null
+  const fits = key === 'selector' ? selectorsTest(value) : textsTest(key, test)
+  return (chain) => fits(parsedChain(chain)) !== isNegative
+}
+
+/** Whether a text is a selector that can be read. */
+export function isSelector(text: string): boolean {
+  return parseSelector(text) !== null
+}
+
+type ChainTest = (elements: readonly ChainElement[]) => boolean
+
+function textsTest(key: string, test: (value: unknown) => boolean): ChainTest {
+  return (elements) =>
+    elements.some((element) => {
+      const value = key === 'tag_name' ? element.tagName : element.attributes.get(key)
+      return value !== undefined && test(value)
+    })
+}
+
+function selectorsTest(value: unknown): ChainTest {
+  const texts: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const selectors = texts.flatMap((text) =>
+    typeof text === 'string' ? (parseSelector(text) ?? []) : [],
+  )
+  return (elements) => selectors.some((parts) => isSelected(elements, parts))
+}
+
+/** Some element, not only the clicked one, is what the last part says, and its ancestors the others. */
+function isSelected(elements: readonly ChainElement[], parts: readonly SelectorPart[]): boolean {
+  const failed = new Set<number>()
+  // Whether elements from `start` outwards fit parts from `part` down to 0; chains go outwards.
+  const fits = (part: number, start: number, isNext: boolean): boolean => {
+    const wanted = parts[part]
+    if (wanted === undefined) return true
+    const place = part * (ELEMENTS_MAX + 1) + start
+    if (!isNext && failed.has(place)) return false
+    const end = isNext ? Math.min(start + 1, elements.length) : elements.length
+    for (let index = start; index < end; index++) {
+      const element = elements[index]
+      if (element === undefined || !isPart(element, wanted)) continue
+      if (fits(part - 1, index + 1, parts[part - 1]?.isParent === true)) return true
+    }
+    if (!isNext) failed.add(place)
+    return false
+  }
+  return fits(parts.length - 1, 0, false)
+}
+
+function isPart(element: ChainElement, part: SelectorPart): boolean {
+  if (part.tagName !== null && part.tagName !== element.tagName) return false
+  if (!part.classes.every((name) => element.classes.includes(name))) return false
+  return part.attributes.every(([name, value]) => {
+    const own = element.attributes.get(name) ?? element.attributes.get(`attr__${name}`)
+    return own !== undefined && (value === null || own === value)
+  })
+}
+
+/** The alternatives of a selector, each from the outermost part inwards; null when it cannot be read. */
+function parseSelector(text: string): readonly (readonly SelectorPart[])[] | null {
+  if (text.trim() === '' || text.length > SELECTOR_UNITS_MAX) return null
+  const reader = new SelectorReader(text.trim())
+  return reader.read()
+}
+
+const SIMPLE =
+  /\*|([\w-]+)|\.((?:\\.|[^\s.#:[\]>,\\])+)|#((?:\\.|[^\s.#:[\]>,\\])+)|\[\s*([\w:@.-]+)\s*(?:=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\]"']*)))?\s*\]|:(nth-child|nth-of-type)\(\s*(\d+)\s*\)/y
+const COMBINATOR = /\s*([>,])\s*|\s+/y
+
+class SelectorReader {
+  readonly #text: string
+  #offset = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  read(): readonly (readonly SelectorPart[])[] | null {
+    const alternatives: SelectorPart[][] = []
+    let parts: SelectorPart[] = []
+    while (this.#offset < this.#text.length) {
+      const part = this.#part()
+      if (part === null) return null
+      const combinator = this.#match(COMBINATOR)
+      const isEnd = this.#offset >= this.#text.length
+      if (combinator === null && !isEnd) return null
+      if (isEnd && combinator !== null) return null
+      parts.push({ ...part, isParent: combinator?.[1] === '>' })
+      if (combinator?.[1] === ',' || isEnd) {
+        alternatives.push(parts)
+        parts = []
+      }
+    }
+    return alternatives
+  }
+
+  #part(): Omit<SelectorPart, 'isParent'> | null {
+    let tagName: string | null = null
+    const classes: string[] = []
+    const attributes: (readonly [string, string | null])[] = []
+    const start = this.#offset
+    for (let match = this.#match(SIMPLE); match !== null; match = this.#match(SIMPLE)) {
+      const [whole, name, className, id, attribute, double, single, bare, position, number] = match
+      const isFirst = this.#offset - whole.length === start
+      if (name !== undefined || whole === '*') {
+        if (!isFirst) return null
+        tagName = name?.toLowerCase() ?? null
+      } else if (className !== undefined) classes.push(unescaped(className))
+      else if (id !== undefined) attributes.push(['attr_id', unescaped(id)])
+      else if (position !== undefined) attributes.push([position, String(Number(number))])
+      else if (attribute !== undefined) {
+        const value = double ?? single ?? bare
+        const key = attribute === 'id' ? 'attr_id' : attribute
+        attributes.push([key, value === undefined ? null : unescaped(value.trim())])
+      }
+    }
+    return this.#offset === start ? null : { tagName, classes, attributes }
+  }
+
+  #match(pattern: RegExp): RegExpExecArray | null {
+    pattern.lastIndex = this.#offset
+    const match = pattern.exec(this.#text)
+    if (match !== null) this.#offset = pattern.lastIndex
+    return match
+  }
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\(.)/g, '$1')
+}
+
+let lastChain = ''
+let lastElements: readonly ChainElement[] = []
+
+/** Several filters look at the same chain one after the other. */
+function parsedChain(chain: string): readonly ChainElement[] {
+  if (chain !== lastChain) {
+    lastElements = parseChain(chain)
+    lastChain = chain
+  }
+  return lastElements
+}
+
+/** Elements as ingestion writes them: `tag.class.class:name="value"name="value";tag...`. */
+function parseChain(chain: string): readonly ChainElement[] {
+  const elements: ChainElement[] = []
+  let offset = 0
+  while (offset < chain.length && elements.length < ELEMENTS_MAX) {
+    const headEnd = endOfHead(chain, offset)
+    const [tagName = '', ...classes] = chain.slice(offset, headEnd).split('.')
+    const attributes = new Map<string, string>()
+    offset = headEnd + (chain[headEnd] === ':' ? 1 : 0)
+    while (offset < chain.length && chain[offset] !== ';') {
+      const nameEnd = chain.indexOf('="', offset)
+      if (nameEnd < 0) break
+      const end = endOfValue(chain, nameEnd + 2)
+      const value = chain.slice(nameEnd + 2, end).replaceAll('\\"', '"')
+      attributes.set(chain.slice(offset, nameEnd), value)
+      offset = end + 1
+    }
+    elements.push({ tagName, classes, attributes })
+    const next = chain.indexOf(';', offset)
+    offset = next < 0 ? chain.length : next + 1
+  }
+  return elements
+}
+
+/** Where tag and classes end. Names of classes may hold colons themselves. */
+function endOfHead(chain: string, start: number): number {
+  const first = chain.indexOf('="', start)
+  const semicolon = chain.indexOf(';', start)
+  if (first < 0 || (semicolon >= 0 && semicolon < first)) {
+    const end = semicolon < 0 ? chain.length : semicolon
+    return chain[end - 1] === ':' ? end - 1 : end
+  }
+  for (let colon = chain.indexOf(':', start); colon >= 0 && colon < first; ) {
+    if (ATTRIBUTES_START.test(chain.slice(colon + 1, first + 2))) return colon
+    colon = chain.indexOf(':', colon + 1)
+  }
+  const last = chain.lastIndexOf(':', first)
+  return last < start ? start : last
+}
+
+function endOfValue(chain: string, start: number): number {
+  let end = chain.indexOf('"', start)
+  while (end > 0 && chain[end - 1] === '\\') end = chain.indexOf('"', end + 1)
+  return end < 0 ? chain.length : end
+}

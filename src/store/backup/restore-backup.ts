@@ -1,0 +1,184 @@
+/**
+ * Turns a backup into a data directory. The environments are built beside their places and moved there
+ * when all of them are on the disk. A mark (data-dir.ts, `RESTORE_MARK`) stands while they are moved:
+ * a directory that was left in between is refused until the restore is repeated.
+ */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { OperatorError } from '../../base/errors.ts'
+import {
+  ENVIRONMENT_NAMES,
+  type EnvironmentName,
+  flush,
+  markFormat,
+  RESTORE_MARK,
+  writeDurably,
+} from '../data-dir.ts'
+import { lockDataDir } from '../data-dir-lock.ts'
+import { freeDiskBytes } from '../disk-guard.ts'
+import { Environment } from '../environment.ts'
+import { DamagedChunkError, readChunk } from './chunks.ts'
+import {
+  allTables,
+  backupNames,
+  chunkPath,
+  type Manifest,
+  manifestTotals,
+  readManifest,
+  type TableBackup,
+} from './manifest.ts'
+
+/** Folder in which the environments are built. */
+const NURSERY = '.restored'
+/** What LMDB needs beside the bytes of the entries. */
+const DISK_FACTOR = 1.5
+/** Chunks that one transaction writes. */
+const CHUNKS_PER_TRANSACTION = 16
+
+/** Which backup, and where to. */
+export interface RestoreOptions {
+  readonly folder: string
+  /** Null: the newest. */
+  readonly name: string | null
+  readonly dataDir: string
+  /** Replace a store that is there. */
+  readonly isForced: boolean
+  /** Called after each chunk with the bytes written so far and the bytes in all. */
+  readonly onProgress: (bytes: number, totalBytes: number) => void
+}
+
+/** What was restored. */
+export interface RestoreResult {
+  readonly name: string
+  readonly createdAt: string
+  readonly entries: number
+  readonly bytes: number
+}
+
+/**
+ * Restores one backup. Throws `OperatorError`: when there is a store and it is not forced, when the
+ * directory is in use, when a chunk is missing or damaged (exit code 78). Then nothing was replaced.
+ */
+export async function restoreBackup(options: RestoreOptions): Promise<RestoreResult> {
+  const folder = resolve(options.folder)
+  const name = options.name ?? backupNames(folder).at(-1)
+  if (name === undefined) throw new OperatorError(`there is no backup in ${folder}`)
+  const manifest = readManifest(folder, name)
+  requireChunks(folder, manifest)
+  const totals = manifestTotals(manifest)
+  const path = resolve(options.dataDir)
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+  const release = await lockDataDir(path)
+  try {
+    requirePlace(path, options.isForced)
+    await requireSpace(path, totals.bytes)
+    const nursery = join(path, NURSERY)
+    rmSync(nursery, { recursive: true, force: true })
+    let bytes = 0
+    for (const environment of ENVIRONMENT_NAMES) {
+      await build(nursery, environment, folder, manifest, (chunkBytes) => {
+        bytes += chunkBytes
+        options.onProgress(bytes, totals.bytes)
+      })
+    }
+    moveIntoPlace(path, nursery)
+    return { name, createdAt: manifest.createdAt, ...totals }
+  } catch (cause) {
+    if (!(cause instanceof DamagedChunkError)) throw cause
+    throw new OperatorError(`${cause.message}; use another backup`, { exitCode: 78, cause })
+  } finally {
+    rmSync(join(path, NURSERY), { recursive: true, force: true })
+    release()
+  }
+}
+
+/** Every chunk must be there before anything is written. */
+function requireChunks(folder: string, manifest: Manifest): void {
+  for (const { chunks } of allTables(manifest)) {
+    const missing = chunks.find((chunk) => !existsSync(chunkPath(folder, chunk)))
+    if (missing === undefined) continue
+    throw new OperatorError(`${chunkPath(folder, missing)} is missing: use another backup`, {
+      exitCode: 78,
+    })
+  }
+}
+
+function requirePlace(path: string, isForced: boolean): void {
+  if (isForced || existsSync(join(path, RESTORE_MARK))) return
+  const taken = ENVIRONMENT_NAMES.find((name) => existsSync(join(path, name)))
+  if (taken === undefined) return
+  throw new OperatorError(
+    `there is a store in ${path}: choose another --data-dir, or replace it with --force`,
+  )
+}
+
+async function requireSpace(path: string, bytes: number): Promise<void> {
+  const needed = bytes * DISK_FACTOR
+  const free = await freeDiskBytes(path)
+  if (free >= needed) return
+  const mib = (value: number): string => `${Math.ceil(value / 1024 ** 2)} MiB`
+  throw new OperatorError(
+    `restoring needs ${mib(needed)} in ${path}, ${mib(free)} are free: make room`,
+  )
+}
+
+async function build(
+  nursery: string,
+  name: EnvironmentName,
+  folder: string,
+  manifest: Manifest,
+  onChunk: (bytes: number) => void,
+): Promise<void> {
+  const tables = manifest.environments[name]
+  const environment = new Environment({
+    dataDir: nursery,
+    name,
+    tables: tables.map((table) => table.name),
+  })
+  try {
+    for (const table of tables) fill(environment, table, folder, onChunk)
+  } finally {
+    await environment.close()
+  }
+  rmSync(join(nursery, name, 'lock.mdb'), { force: true })
+  flush(join(nursery, name))
+}
+
+function fill(
+  environment: Environment,
+  table: TableBackup,
+  folder: string,
+  onChunk: (bytes: number) => void,
+): void {
+  const target = environment.table(table.name)
+  let entries = 0
+  for (let first = 0; first < table.chunks.length; first += CHUNKS_PER_TRANSACTION) {
+    environment.write(() => {
+      for (const chunk of table.chunks.slice(first, first + CHUNKS_PER_TRANSACTION)) {
+        const bytes = readFileSync(chunkPath(folder, chunk))
+        for (const { key, value } of readChunk(chunk, bytes)) {
+          void target.put(key, value)
+          entries++
+        }
+        onChunk(bytes.length)
+      }
+    })
+  }
+  if (entries === table.entries) return
+  throw new DamagedChunkError(
+    `table ${table.name} of the backup has ${entries} entries instead of ${table.entries}`,
+  )
+}
+
+/** Replaces what is there. Between the first and the last step the mark makes every start refuse. */
+function moveIntoPlace(path: string, nursery: string): void {
+  writeDurably(join(path, RESTORE_MARK), 'a restore was interrupted\n')
+  for (const name of ENVIRONMENT_NAMES) {
+    rmSync(join(path, name), { recursive: true, force: true })
+    renameSync(join(nursery, name), join(path, name))
+  }
+  flush(path)
+  markFormat(path)
+  rmSync(join(path, RESTORE_MARK))
+  flush(path)
+}

@@ -1,0 +1,220 @@
+/**
+ * The decoded columns of segments that scans use again and again: times, distinct_ids, names, and the
+ * properties that were asked for. Bounded by bytes. What a running scan has used is not given up for what
+ * it uses next: a project that is larger than the cache then finds part of itself there every time, and
+ * not nothing.
+ */
+import { type NameRows, rowsByName } from './event-scan-names.ts'
+import { pairKey } from './keys.ts'
+import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from './segment-format.ts'
+import { type DenseColumn, propertyColumn, specialColumn } from './segment-properties.ts'
+import { type SegmentTables, SegmentView } from './segment-view.ts'
+
+/** Decoded columns that all threads for analytics hold together. */
+export const SCAN_CACHE_BYTES_MAX = 160 * 1024 ** 2
+
+/** What a value costs besides its characters: an estimate. */
+const VALUE_BYTES = 24
+/** What a segment costs besides its columns: an estimate. */
+const SEGMENT_BYTES = 1024
+const OFFSET_END = 2 ** 32
+
+/** Gives the text of a distinct_id of the segment's project. */
+export type TextOf = (distinctId: number) => string
+
+/** The times of a segment: `base + offsets[row]`; `offsets` are whole milliseconds or any float64. */
+export interface SegmentTimes {
+  readonly base: number
+  readonly offsets: Uint32Array | Float64Array
+}
+
+/** A segment with what was decoded of it. All getters throw `DamagedRecordError`. */
+export class ScanSegment {
+  /** Names of events with their numbers of events. */
+  readonly nameCounts: readonly (readonly [name: string, count: number])[]
+  /** An estimate of the memory that it takes. */
+  bytes: number
+  /** The number of the scan that used it last. */
+  lastScan = 0
+  readonly #tables: SegmentTables
+  readonly #sealed: Buffer
+  readonly #columns = new Map<string, DenseColumn>()
+  #summary: SegmentSummary
+  #times: SegmentTimes | null = null
+  #distinctIds: Uint32Array | null = null
+  #nameRows: NameRows | null = null
+  /** Only during a scan: it keeps what it unpacks. */
+  #view: SegmentView | null
+
+  /** `sealed`: the header. */
+  constructor(tables: SegmentTables, summary: SegmentSummary, sealed: Buffer) {
+    this.#tables = tables
+    this.#summary = summary
+    this.#sealed = sealed
+    this.#view = new SegmentView(tables, pairKey(summary.projectId, summary.firstSequence), sealed)
+    this.nameCounts = this.#view.directory.names
+    this.bytes = SEGMENT_BYTES + sealed.length + this.nameCounts.length * VALUE_BYTES
+  }
+
+  get summary(): SegmentSummary {
+    return this.#summary
+  }
+
+  /** Whether it is the segment with this summary. The summaries of a project are new after a merge. */
+  isCurrent(summary: SegmentSummary): boolean {
+    if (this.#summary === summary) return true
+    const stored = this.#tables.headers.get(pairKey(summary.projectId, summary.firstSequence))
+    if (stored?.equals(this.#sealed) !== true) return false
+    this.#summary = summary
+    return true
+  }
+
+  get times(): SegmentTimes {
+    if (this.#times === null) {
+      this.#times = compactTimes(this.#open().timestamps, this.summary.firstTimestampMs)
+      this.bytes += this.#times.offsets.byteLength
+    }
+    return this.#times
+  }
+
+  /** D of each row; 0 for deleted rows. */
+  get distinctIds(): Uint32Array {
+    if (this.#distinctIds === null) {
+      this.#distinctIds = this.#open().distinctIds
+      this.bytes += this.#distinctIds.byteLength
+    }
+    return this.#distinctIds
+  }
+
+  get nameRows(): NameRows {
+    if (this.#nameRows === null) {
+      const known = this.#columns.get('name')
+      this.#nameRows = rowsByName(known ?? specialColumn(this.#open(), ROLE_NAME))
+      this.bytes += this.#nameRows.rows.byteLength + this.#nameRows.values.length * VALUE_BYTES
+    }
+    return this.#nameRows
+  }
+
+  get names(): DenseColumn {
+    return this.#column('name', (view) => specialColumn(view, ROLE_NAME))
+  }
+
+  /** Chains of elements. */
+  get elements(): DenseColumn {
+    return this.#column('elements', (view) => specialColumn(view, ROLE_ELEMENTS))
+  }
+
+  property(key: string, textOf: TextOf): DenseColumn {
+    return this.#column(`property ${key}`, (view) => propertyColumn(view, key, textOf))
+  }
+
+  /** Gives up what only decoding needs. */
+  close(): void {
+    this.#view = null
+  }
+
+  #column(name: string, decode: (view: SegmentView) => DenseColumn): DenseColumn {
+    let column = this.#columns.get(name)
+    if (column === undefined) {
+      column = decode(this.#open())
+      this.#columns.set(name, column)
+      this.bytes += columnBytes(column)
+    }
+    return column
+  }
+
+  #open(): SegmentView {
+    const { projectId, firstSequence } = this.summary
+    this.#view ??= new SegmentView(this.#tables, pairKey(projectId, firstSequence), this.#sealed)
+    return this.#view
+  }
+}
+
+/** Keeps segments for the scans of one thread. */
+export class ScanCache {
+  readonly #tables: SegmentTables
+  readonly #bytesMax: number
+  readonly #segments = new Map<string, ScanSegment>()
+  #bytes = 0
+  #scan = 0
+
+  constructor(tables: SegmentTables, bytesMax: number) {
+    this.#tables = tables
+    this.#bytesMax = bytesMax
+  }
+
+  /** An estimate of the memory that all segments take. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Call it before the first segment of each scan. */
+  beginScan(): void {
+    this.#scan++
+  }
+
+  /**
+   * Runs `use` on a segment; null when there is no such segment. Throws what `use` throws, and
+   * `DamagedRecordError`.
+   */
+  use<T>(summary: SegmentSummary, use: (segment: ScanSegment) => T): T | null {
+    const name = `${summary.projectId} ${summary.firstSequence}`
+    const segment = this.#take(name, summary)
+    if (segment === null) return null
+    try {
+      return use(segment)
+    } finally {
+      segment.close()
+      this.#keep(name, segment)
+    }
+  }
+
+  #take(name: string, summary: SegmentSummary): ScanSegment | null {
+    const known = this.#segments.get(name)
+    if (known !== undefined) {
+      this.#segments.delete(name)
+      this.#bytes -= known.bytes
+      if (known.isCurrent(summary)) return known
+    }
+    const key = pairKey(summary.projectId, summary.firstSequence)
+    const sealed = this.#tables.headers.get(key)
+    return sealed === undefined ? null : new ScanSegment(this.#tables, summary, sealed)
+  }
+
+  /** Makes room by giving up what earlier scans have used, the oldest first. */
+  #keep(name: string, segment: ScanSegment): void {
+    for (const [oldName, old] of this.#segments) {
+      if (this.#bytes + segment.bytes <= this.#bytesMax || old.lastScan === this.#scan) break
+      this.#segments.delete(oldName)
+      this.#bytes -= old.bytes
+    }
+    if (this.#bytes + segment.bytes > this.#bytesMax) return
+    segment.lastScan = this.#scan
+    this.#segments.set(name, segment)
+    this.#bytes += segment.bytes
+  }
+}
+
+/** Half the memory where all times are whole milliseconds within 49 days. */
+function compactTimes(timestamps: Float64Array, base: number): SegmentTimes {
+  const offsets = new Uint32Array(timestamps.length)
+  for (let row = 0; row < timestamps.length; row++) {
+    const offset = (timestamps[row] ?? 0) - base
+    if (!(offset >= 0 && offset < OFFSET_END) || !Number.isInteger(offset)) {
+      return { base: 0, offsets: timestamps }
+    }
+    offsets[row] = offset
+  }
+  return { base, offsets }
+}
+
+function columnBytes({ ids, values }: DenseColumn): number {
+  let bytes = ids.byteLength
+  for (const value of values) bytes += VALUE_BYTES + sizeOf(value)
+  return bytes
+}
+
+function sizeOf(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  return typeof value === 'object' && value !== null ? JSON.stringify(value).length * 4 : 0
+}

@@ -1,0 +1,191 @@
+/**
+ * The rows that a scan finds: typed arrays that grow, and their order. Rows are added in order of
+ * arrival; mostly that is nearly the order of time.
+ */
+
+const ROWS_START = 16_384
+/** Results whose memory is kept for the next query, and rows of each: some 100 MB at most. */
+const KEPT_MAX = 2
+const KEPT_ROWS_MAX = 2_097_152
+/** Rows that may stand between a row and its place, on average, for sorting by insertion. */
+const SHIFTS_A_ROW = 8
+const MICROSECONDS = 1000
+const DIGIT_BITS = 11
+const DIGITS = 2 ** DIGIT_BITS
+
+/** Rows of a result, column by column. Its memory serves one scan after the other. */
+export class ScanRows {
+  count = 0
+  timesMs = new Float64Array(ROWS_START)
+  persons = new Uint32Array(ROWS_START)
+  sequences = new Uint32Array(ROWS_START)
+  masks = new Uint32Array(ROWS_START)
+  /** One for each value that is read. */
+  readonly values: Uint32Array<ArrayBuffer>[] = []
+  /** Where sorting puts a column before the two change places. */
+  #scratch = new Uint32Array(0)
+
+  /** Forgets all rows. */
+  reset(valueCount: number): void {
+    this.count = 0
+    while (this.values.length < valueCount) this.values.push(new Uint32Array(this.capacity))
+    this.values.length = valueCount
+  }
+
+  /** Rows that there is memory for. */
+  get capacity(): number {
+    return this.masks.length
+  }
+
+  /** Makes room for so many further rows. */
+  reserve(added: number): void {
+    const needed = this.count + added
+    if (needed <= this.capacity) return
+    const length = Math.max(needed, this.capacity * 2)
+    this.timesMs = grown(this.timesMs, new Float64Array(length), this.count)
+    this.persons = grown(this.persons, new Uint32Array(length), this.count)
+    this.sequences = grown(this.sequences, new Uint32Array(length), this.count)
+    this.masks = grown(this.masks, new Uint32Array(length), this.count)
+    for (const [index, ids] of this.values.entries()) {
+      this.values[index] = grown(ids, new Uint32Array(length), this.count)
+    }
+  }
+
+  /** Orders the rows by time, equal times as they were added. Linear, and free when nothing is to do. */
+  sort(): void {
+    const order = timeOrder(this.timesMs, this.count)
+    if (order === null) return
+    this.timesMs = gathered(this.timesMs, new Float64Array(this.capacity), order)
+    this.persons = this.#gathered(this.persons, order)
+    this.sequences = this.#gathered(this.sequences, order)
+    this.masks = this.#gathered(this.masks, order)
+    for (const [index, ids] of this.values.entries()) {
+      this.values[index] = this.#gathered(ids, order)
+    }
+  }
+
+  #gathered(column: Uint32Array<ArrayBuffer>, order: Uint32Array): Uint32Array<ArrayBuffer> {
+    const isFitting = this.#scratch.length === this.capacity
+    const target = isFitting ? this.#scratch : new Uint32Array(this.capacity)
+    this.#scratch = column
+    return gathered(column, target, order)
+  }
+}
+
+/** Lends memory for rows to the scans of a query, and again to those of the next. */
+export class RowPool {
+  #spare: ScanRows[] = []
+  #lent: ScanRows[] = []
+
+  /** Empty rows, until `takeBack`. */
+  lend(valueCount: number): ScanRows {
+    const rows = this.#spare.pop() ?? new ScanRows()
+    rows.reset(valueCount)
+    this.#lent.push(rows)
+    return rows
+  }
+
+  /** Nobody looks at lent rows any more. Keeps the memory of some that are not too large. */
+  takeBack(): void {
+    const usable = [...this.#spare, ...this.#lent].filter(
+      ({ capacity }) => capacity <= KEPT_ROWS_MAX,
+    )
+    this.#spare = usable.slice(0, KEPT_MAX)
+    this.#lent = []
+  }
+}
+
+type NumberArray = Uint32Array | Float64Array
+
+function grown<T extends NumberArray>(from: T, to: T, count: number): T {
+  to.set(from.subarray(0, count))
+  return to
+}
+
+function gathered<T extends NumberArray>(from: T, to: T, order: Uint32Array): T {
+  for (let index = 0; index < order.length; index++) to[index] = from[order[index] ?? 0] ?? 0
+  return to
+}
+
+/** Positions in the order of their times, equal ones ascending; null when they are in order already. */
+export function timeOrder(timesMs: Float64Array, count: number): Uint32Array | null {
+  let isOrdered = true
+  for (let index = 1; index < count && isOrdered; index++) {
+    isOrdered = (timesMs[index] ?? 0) >= (timesMs[index - 1] ?? 0)
+  }
+  if (isOrdered) return null
+  const nearly = ascending(count)
+  return insertionSort(timesMs, nearly, count * SHIFTS_A_ROW)
+    ? nearly
+    : radixSort(timesMs, ascending(count))
+}
+
+function ascending(count: number): Uint32Array {
+  const numbers = new Uint32Array(count)
+  for (let index = 0; index < count; index++) numbers[index] = index
+  return numbers
+}
+
+/** Sorts what is nearly in order; false when it takes too long, and then the order is no order. */
+function insertionSort(timesMs: Float64Array, order: Uint32Array, shiftsMax: number): boolean {
+  let shifts = shiftsMax
+  for (let index = 1; index < order.length; index++) {
+    const row = order[index] ?? 0
+    const time = timesMs[row] ?? 0
+    let place = index
+    while (place > 0 && (timesMs[order[place - 1] ?? 0] ?? 0) > time) {
+      order[place] = order[place - 1] ?? 0
+      place--
+      if (--shifts < 0) return false
+    }
+    order[place] = row
+  }
+  return true
+}
+
+/** Sorts by whole microseconds, or milliseconds where all are whole, a few bits at a time. */
+function radixSort(timesMs: Float64Array, order: Uint32Array): Uint32Array {
+  let first = Number.POSITIVE_INFINITY
+  let last = Number.NEGATIVE_INFINITY
+  let units = 1
+  for (let index = 0; index < order.length; index++) {
+    const time = timesMs[index] ?? 0
+    if (time < first) first = time
+    if (time > last) last = time
+    if (units === 1 && !Number.isInteger(time)) units = MICROSECONDS
+  }
+  first = Math.floor(first)
+  const span = Math.floor((last - first) * units)
+  let from: Uint32Array = order
+  let to: Uint32Array = new Uint32Array(order.length)
+  const starts = new Uint32Array(DIGITS)
+  for (let scale = 1; scale <= span; scale *= DIGITS) {
+    starts.fill(0)
+    for (let index = 0; index < from.length; index++) {
+      const digit = digitOf(((timesMs[from[index] ?? 0] ?? 0) - first) * units, scale)
+      starts[digit] = (starts[digit] ?? 0) + 1
+    }
+    let start = 0
+    for (let digit = 0; digit < DIGITS; digit++) {
+      const size = starts[digit] ?? 0
+      starts[digit] = start
+      start += size
+    }
+    for (let index = 0; index < from.length; index++) {
+      const row = from[index] ?? 0
+      const digit = digitOf(((timesMs[row] ?? 0) - first) * units, scale)
+      const place = starts[digit] ?? 0
+      starts[digit] = place + 1
+      to[place] = row
+    }
+    const swap = from
+    from = to
+    to = swap
+  }
+  if (units !== 1) insertionSort(timesMs, from, Number.POSITIVE_INFINITY)
+  return from
+}
+
+function digitOf(distance: number, scale: number): number {
+  return Math.floor(distance / scale) % DIGITS
+}

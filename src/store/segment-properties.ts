@@ -1,0 +1,84 @@
+/**
+ * Columns of a segment in the form that tests and scans use: one small number for each row, and each
+ * different value once, so that a value is tested once however many rows have it.
+ */
+import { MODE_MIRROR, ROLE_REST } from './segment-format.ts'
+import type { ColumnView, SegmentView } from './segment-view.ts'
+
+/** A column with a number for every row. */
+export interface DenseColumn {
+  /** For each row the position of its value; 0 where it has none. */
+  readonly ids: Uint16Array
+  /** Each different value once; position 0 is always `undefined`. */
+  readonly values: readonly unknown[]
+}
+
+/**
+ * A property of all rows, wherever its values are stored. `textOf` gives the text of a distinct_id, which
+ * some columns hold. Throws `DamagedRecordError`.
+ */
+export function propertyColumn(
+  view: SegmentView,
+  key: string,
+  textOf: (distinctId: number) => string,
+): DenseColumn {
+  const { rows } = view.summary
+  const ids = new Uint16Array(rows)
+  const values: unknown[] = [undefined]
+  const entry = view.property(key)
+  if (entry !== undefined) {
+    const column = view.column(entry)
+    if (entry.mode === MODE_MIRROR) addMirror(view, column, textOf, ids, values)
+    else addColumn(column, ids, values)
+  }
+  const rest = view.special(ROLE_REST)
+  if (rest !== undefined) addShared(view.column(rest), key, ids, values)
+  return { ids, values }
+}
+
+/** A column that is no property: names or elements. Throws `DamagedRecordError`. */
+export function specialColumn(view: SegmentView, role: number): DenseColumn {
+  const ids = new Uint16Array(view.summary.rows)
+  const values: unknown[] = [undefined]
+  const entry = view.special(role)
+  if (entry !== undefined) addColumn(view.column(entry), ids, values)
+  return { ids, values }
+}
+
+function addColumn(column: ColumnView, ids: Uint16Array, values: unknown[]): void {
+  const { present, ids: places } = column
+  for (const value of column.values) values.push(value)
+  for (let index = 0; index < present.length; index++) {
+    ids[present[index] ?? 0] = (places[index] ?? 0) + 1
+  }
+}
+
+/** The value of a row is its distinct_id. */
+function addMirror(
+  view: SegmentView,
+  column: ColumnView,
+  textOf: (distinctId: number) => string,
+  ids: Uint16Array,
+  values: unknown[],
+): void {
+  const known = new Map<number, number>()
+  for (const row of column.present) {
+    const distinctId = view.distinctIds[row] ?? 0
+    let id = known.get(distinctId)
+    if (id === undefined) {
+      id = values.push(textOf(distinctId)) - 1
+      known.set(distinctId, id)
+    }
+    ids[row] = id
+  }
+}
+
+/** Values that stand among others in the column of shared properties. */
+function addShared(column: ColumnView, key: string, ids: Uint16Array, values: unknown[]): void {
+  const { present, ids: places } = column
+  for (const [index, row] of present.entries()) {
+    // The column of shared properties holds objects only.
+    const properties = column.values[places[index] ?? 0] as Readonly<Record<string, unknown>>
+    if (Object.hasOwn(properties, key)) ids[row] = values.push(properties[key]) - 1
+  }
+}

@@ -1,0 +1,198 @@
+/**
+ * Checks a whole store, in use or not: the pages of each data file, then the checksum of every record,
+ * then what must hold between records. LMDB is only asked to read a file whose pages were found in order,
+ * because it follows whatever pointers it finds. Nothing is written.
+ */
+import { join } from 'node:path'
+import { readBlock } from '../../ingest/log-block.ts'
+import { DamagedRecordError, unseal } from '../codec.ts'
+import { ENVIRONMENT_NAMES, type EnvironmentName, FIRST_TABLES, requireStore } from '../data-dir.ts'
+import { Environment, type PinnedEnvironment } from '../environment.ts'
+import { EventsCheck } from './events-check.ts'
+import { LmdbFault, newestState, walkLmdbFile } from './lmdb-walk.ts'
+import { PersonsCheck } from './persons-check.ts'
+
+/** After this many findings the rest of a file is not looked at. */
+const FINDINGS_MAX = 20
+/** Entries between two looks at the event loop. */
+const ENTRIES_PER_TURN = 4096
+const PIN_ATTEMPTS_MAX = 100
+/** The table of the log, which is made with the first block. */
+const LOG_TABLE = 'blocks'
+/** Its values have a checksum for each entry instead of one for all. */
+const CHANGES_TABLE = 'person_changes'
+
+/** One thing that is wrong. */
+export interface VerifyFinding {
+  /** The data file, absolute. */
+  readonly file: string
+  /** The record or the place in the file. */
+  readonly where: string
+  readonly what: string
+}
+
+/** The outcome of a check; `findings` is empty for a sound store. */
+export interface VerifyReport {
+  readonly findings: readonly VerifyFinding[]
+  readonly entries: number
+  readonly bytes: number
+  readonly pages: number
+}
+
+/**
+ * Checks the store in a data directory. Throws `OperatorError` when there is none, or when a file is so
+ * damaged that not even its beginning makes sense. Cost: reads everything twice, about 1 s for each
+ * 500 MB.
+ */
+export async function verifyStore(
+  dataDir: string,
+  onProgress: (bytes: number) => void,
+): Promise<VerifyReport> {
+  const path = ENVIRONMENT_NAMES.map((name) => requireStore(dataDir, name))[0] ?? dataDir
+  const verification = new Verification(path, onProgress)
+  for (const name of ENVIRONMENT_NAMES) await verification.checkEnvironment(name)
+  return verification.report()
+}
+
+class Verification {
+  readonly #dataDir: string
+  readonly #onProgress: (bytes: number) => void
+  readonly #findings: VerifyFinding[] = []
+  #entries = 0
+  #bytes = 0
+  #pages = 0
+
+  constructor(dataDir: string, onProgress: (bytes: number) => void) {
+    this.#dataDir = dataDir
+    this.#onProgress = onProgress
+  }
+
+  report(): VerifyReport {
+    return {
+      findings: this.#findings,
+      entries: this.#entries,
+      bytes: this.#bytes,
+      pages: this.#pages,
+    }
+  }
+
+  async checkEnvironment(name: EnvironmentName): Promise<void> {
+    const file = join(this.#dataDir, name, 'data.mdb')
+    const environment = new Environment({
+      dataDir: this.#dataDir,
+      name,
+      tables: [],
+      isReadOnly: true,
+    })
+    try {
+      if (!this.#walk(environment, file)) return
+      const tables = this.#knownTables(name, file, environment.openAll())
+      const pin = environment.pin()
+      try {
+        await this.#checkRecords(tables, pin, name, file)
+      } finally {
+        pin.release()
+      }
+    } finally {
+      await environment.close()
+    }
+  }
+
+  /** Holds the newest state and walks its pages; whether they are in order. */
+  #walk(environment: Environment, file: string): boolean {
+    for (let attempt = 0; attempt < PIN_ATTEMPTS_MAX; attempt++) {
+      const state = newestState(file)
+      environment.refresh()
+      const pin = environment.pin()
+      // A commit in between: the state that was pinned may be another.
+      if (newestState(file).transaction !== state.transaction) {
+        pin.release()
+        continue
+      }
+      try {
+        this.#pages += walkLmdbFile(file, state).pages
+        return true
+      } catch (cause) {
+        if (!(cause instanceof LmdbFault)) throw cause
+        this.#find(file, 'pages', cause.message)
+        return false
+      } finally {
+        pin.release()
+      }
+    }
+    this.#find(file, 'pages', 'the store changes too often to be checked: try again')
+    return false
+  }
+
+  /** The tables that this program reads; others are findings. */
+  #knownTables(name: EnvironmentName, file: string, tables: readonly string[]): readonly string[] {
+    const known = [...FIRST_TABLES[name], LOG_TABLE]
+    for (const table of tables) {
+      if (!known.includes(table)) this.#find(file, `table ${table}`, 'has no known name')
+    }
+    return tables.filter((table) => known.includes(table))
+  }
+
+  async #checkRecords(
+    tables: readonly string[],
+    pin: PinnedEnvironment,
+    name: EnvironmentName,
+    file: string,
+  ): Promise<void> {
+    const events = new EventsCheck((where, what) => this.#find(file, where, what))
+    const persons = new PersonsCheck((where, what) => this.#find(file, where, what))
+    let nextBlock: bigint | null = null
+    for (const table of tables) {
+      let entries = 0
+      for (const { key, value } of pin.entries(table)) {
+        this.#entries++
+        this.#bytes += key.length + value.length
+        if (++entries % ENTRIES_PER_TURN === 0) await this.#breathe()
+        if (this.#findings.length >= FINDINGS_MAX) return
+        try {
+          if (name === 'log') {
+            nextBlock = this.#checkBlock(file, key, value, nextBlock)
+          } else if (table === CHANGES_TABLE) {
+            persons.takeChanges(key, value)
+          } else {
+            const bytes = unseal(table, key, value)
+            if (name !== 'events') continue
+            events.take(table, key, bytes)
+            persons.take(table, key, bytes)
+          }
+        } catch (cause) {
+          this.#findRecord(file, table, key, cause)
+        }
+      }
+    }
+    if (name !== 'events') return
+    events.finish()
+    persons.finish()
+  }
+
+  /** A block of the log: its own checksum, and its place in the sequence. Answers the next sequence. */
+  #checkBlock(file: string, key: Buffer, value: Buffer, expected: bigint | null): bigint {
+    readBlock(value)
+    const sequence = key.readBigUInt64BE()
+    if (expected !== null && sequence !== expected) {
+      this.#find(file, `blocks, ${sequence}`, `block ${expected} is missing before it`)
+    }
+    return sequence + 1n
+  }
+
+  #findRecord(file: string, table: string, key: Buffer, cause: unknown): void {
+    const where = `table ${table}, key ${key.toString('hex')}`
+    const isDamage = cause instanceof DamagedRecordError
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    this.#find(file, where, isDamage ? 'the checksum does not fit' : `cannot be read: ${reason}`)
+  }
+
+  #find(file: string, where: string, what: string): void {
+    this.#findings.push({ file, where, what })
+  }
+
+  async #breathe(): Promise<void> {
+    this.#onProgress(this.#bytes)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}

@@ -1,0 +1,33 @@
+/** Users as clients see them. Source: interface description, section 2.2. */
+
+/** What the API tells of a user. */
+export interface UserFacts {
+  readonly id: number
+  readonly uuid: string
+  readonly distinctId: string
+  readonly firstName: string
+  readonly email: string
+}
+
+/** A user inside another object, as its `created_by`. */
+export interface UserSummary {
+  readonly id: number
+  readonly uuid: string
+  readonly distinct_id: string
+  readonly first_name: string
+  readonly email: string
+  readonly is_email_verified: boolean
+}
+
+/** The summary of a user. Addresses are entered by the operator, who vouches for them. */
+export function userSummary(user: UserFacts): UserSummary {
+  const { id, uuid, distinctId, firstName, email } = user
+  return {
+    id,
+    uuid,
+    distinct_id: distinctId,
+    first_name: firstName,
+    email,
+    is_email_verified: true,
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * Everything about flags that lives in the main thread, put together: the flags and definitions of all
+ * projects, what is stored about persons, and the decisions made of both.
+ */
+import type { Clock } from '../base/clock.ts'
+import { ServiceError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { DecisionSourceReader } from '../store/decision-sources.ts'
+import { FlagDirectory } from '../store/flag-store.ts'
+import { DecisionService } from './decisions.ts'
+import { FlagSnapshots, type ProjectSource } from './flag-snapshots.ts'
+import type { GroupCommit } from './group-commit.ts'
+import { OverrideLog } from './override-log.ts'
+
+/** A damaged record is met by every request that needs it, and logged this often at most. */
+const REPORT_MS_MIN = 60_000
+
+/** What the flag service works with. */
+export interface FlagServiceOptions {
+  readonly dataDir: string
+  readonly clock: Clock
+  readonly log: Logger
+  readonly projects: ProjectSource
+  readonly groupCommit: Pick<GroupCommit, 'add'>
+  /** Why nothing can be written now, or null. */
+  readonly refusal: () => ServiceError | null
+  /** Told how long a decision took, and whether some flag could not be decided. */
+  readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
+}
+
+/** Flags in the main thread. Close it before the thread ends. */
+export class FlagService {
+  readonly directory: FlagDirectory
+  readonly snapshots: FlagSnapshots
+  readonly decisions: DecisionService
+  readonly #options: FlagServiceOptions
+  readonly #stored: DecisionSourceReader
+  #reportedAtMs = Number.NEGATIVE_INFINITY
+
+  /** Opens the stores in `dataDir` and compiles all flags. Throws `DamagedRecordError`. */
+  constructor(options: FlagServiceOptions) {
+    const { dataDir, clock, groupCommit, refusal } = options
+    const onDamage = (error: unknown): void => this.#report(error)
+    this.#options = options
+    this.directory = new FlagDirectory(dataDir)
+    this.#stored = new DecisionSourceReader(dataDir)
+    this.snapshots = new FlagSnapshots({
+      flags: this.directory,
+      projects: options.projects,
+      definitions: this.#stored,
+      onDamage,
+    })
+    this.decisions = new DecisionService({
+      snapshots: this.snapshots,
+      stored: this.#stored,
+      overrides: new OverrideLog({ groupCommit, clock, refusal }),
+      clock,
+      onDecision: options.onDecision,
+      onDamage,
+    })
+  }
+
+  /** Processing has committed; `changedDefinitions` are the projects whose cohorts or group types changed. */
+  processed(changedDefinitions: readonly number[]): void {
+    this.snapshots.definitionsChanged(changedDefinitions)
+  }
+
+  async close(): Promise<void> {
+    await this.#stored.close()
+    await this.directory.close()
+  }
+
+  #report(error: unknown): void {
+    // A refusal to write is the daemon's own and known to it.
+    if (error instanceof ServiceError) return
+    const { clock, log } = this.#options
+    if (clock.monotonic() - this.#reportedAtMs < REPORT_MS_MIN) return
+    this.#reportedAtMs = clock.monotonic()
+    log.error({ err: error }, 'a stored record that decisions need cannot be read')
+  }
+}

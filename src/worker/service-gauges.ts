@@ -1,0 +1,38 @@
+/** Fills, before `/metrics` is read, what is cheaper to look up than to keep. */
+import type { ServiceMetrics } from '../base/metrics.ts'
+import { ENVIRONMENT_NAMES, storeBytes } from '../store/data-dir.ts'
+import type { DiskGuard } from '../store/disk-guard.ts'
+import type { BusyTime } from './busy-time.ts'
+import type { ProcessingLoop } from './processing-loop.ts'
+
+/** Where the figures come from. */
+export interface GaugeSources {
+  readonly dataDir: string
+  readonly diskReserveBytes: number
+  readonly backlogBytesMax: number
+  readonly loop: Pick<ProcessingLoop, 'backlogEvents' | 'backlogBytes' | 'oldestAgeMs'>
+  readonly disk: Pick<DiskGuard, 'freeBytes'>
+  /** By the name of the threads. */
+  readonly busy: Readonly<Record<string, BusyTime>>
+  readonly flags: { readonly version: number }
+  readonly isReady: () => boolean
+}
+
+/** Sets the gauges to what the sources say now. */
+export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): void {
+  metrics.serviceReady.value = sources.isReady() ? 1 : 0
+  metrics.ingestQueueDepth.value = sources.loop.backlogEvents
+  metrics.ingestBacklogBytes.value = sources.loop.backlogBytes
+  metrics.ingestBacklogBytesMax.value = sources.backlogBytesMax
+  metrics.ingestOldestUnprocessedSeconds.value = sources.loop.oldestAgeMs / 1000
+  metrics.diskFreeBytes.value = sources.disk.freeBytes
+  metrics.diskReserveBytes.value = sources.diskReserveBytes
+  metrics.flagSnapshotVersion.value = sources.flags.version
+  for (const name of ENVIRONMENT_NAMES) {
+    metrics.storeMapUsedBytes.with(name).value = storeBytes(sources.dataDir, name)
+  }
+  for (const [name, busy] of Object.entries(sources.busy)) {
+    metrics.workerBusySeconds.with(name).value = busy.seconds
+    metrics.workerThreads.with(name).value = busy.threads
+  }
+}

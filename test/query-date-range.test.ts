@@ -1,0 +1,53 @@
+/** Ranges of dates around the hours that a clock shows twice. */
+import t from 'tap'
+import { dateRange, type RangeRequest } from '../src/query/date-range.ts'
+
+const BERLIN: RangeRequest = {
+  dateFrom: null,
+  dateTo: null,
+  interval: 'hour',
+  timezone: 'Europe/Berlin',
+  // The second 02:30 of that night.
+  nowMs: Date.parse('2024-10-27T01:30:00Z'),
+  firstEventMs: null,
+}
+
+function texts(changes: Partial<RangeRequest>): readonly string[] {
+  const rules = { isWidened: true, isRounded: false }
+  const { fromMs, toMs } = dateRange({ ...BERLIN, ...changes }, rules)
+  return [fromMs, toMs].map((timeMs) => new Date(timeMs).toISOString())
+}
+
+t.test('so many hours ago are hours that passed', async (t) => {
+  t.strictSame(texts({ dateFrom: '-1h', dateTo: '-0h' }), [
+    '2024-10-27T00:00:00.000Z',
+    '2024-10-27T01:59:59.999Z',
+  ])
+  const nowMs = Date.parse('2024-10-27T22:40:00Z')
+  t.equal(texts({ nowMs, dateFrom: '-21h' })[0], '2024-10-27T01:00:00.000Z')
+})
+
+t.test('the current hour is the one of the two that it is', async (t) => {
+  t.equal(texts({})[1], '2024-10-27T01:59:59.999Z')
+  const nowMs = Date.parse('2024-10-27T00:30:00Z')
+  t.equal(texts({ nowMs })[1], '2024-10-27T00:59:59.999Z')
+})
+
+t.test('a time with an offset is that moment', async (t) => {
+  t.strictSame(texts({ dateFrom: '2024-10-27T02:15:00+01:00', dateTo: '2024-10-27T01:45:00Z' }), [
+    '2024-10-27T01:15:00.000Z',
+    '2024-10-27T01:45:00.000Z',
+  ])
+})
+
+t.test(
+  'ends that are written alike are one hour, also at a midnight that comes twice',
+  async (t) => {
+    const nowMs = Date.parse('2024-11-03T18:00:00Z')
+    const date = { dateFrom: '2024-11-03', dateTo: '2024-11-03' }
+    t.strictSame(texts({ ...date, timezone: 'America/Havana', nowMs }), [
+      '2024-11-03T04:00:00.000Z',
+      '2024-11-03T05:00:00.000Z',
+    ])
+  },
+)
