@@ -15,7 +15,7 @@ import { sightOfCase, worldOfCase } from './fixtures/reference-cases.ts'
 import type { ReferenceWorld } from './fixtures/reference-filters.ts'
 import { HOUR_MS } from './fixtures/reference-time.ts'
 
-const HISTORIES = Number(process.env['ANALYTICS_HISTORIES'] ?? 100)
+const HISTORIES = Number(process.env['ANALYTICS_HISTORIES'] ?? 60)
 const SEED = Number(process.env['ANALYTICS_SEED'] ?? 1)
 const QUERIES = 40
 const FAULTS = 3
@@ -103,6 +103,7 @@ function askAll(t: Test, seeds: readonly number[], tallies: Map<ReferenceRoute, 
 }
 
 t.test('random questions are answered as a slow evaluator does', async (t) => {
+  t.setTimeout(60_000 + HISTORIES * 2000)
   const tallies = new Map<ReferenceRoute, Tally>()
   for (let first = 0; first < HISTORIES; first += TOGETHER) {
     const count = Math.min(TOGETHER, HISTORIES - first)

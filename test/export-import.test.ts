@@ -15,7 +15,7 @@ import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from './fi
 import { readEvents, untilStored } from './fixtures/event-pages.ts'
 import { closeConnections, postJson } from './fixtures/exact-client.ts'
 
-const EVENTS = 2500
+const EVENTS = 1200
 
 t.teardown(closeConnections)
 t.setTimeout(180_000)

@@ -90,7 +90,7 @@ t.test('random histories lead to the same persons from the start of the log', as
   const dir = t.testdir({ first: {}, one: {}, three: {}, all: {} })
   const log = new PersonLog(t, `${dir}/first`)
   const histories = fc.sample(fc.array(step, { minLength: 20, maxLength: 40 }), {
-    numRuns: 30,
+    numRuns: 15,
     seed: 42,
   })
   for (const [index, steps] of histories.entries()) {
@@ -115,7 +115,7 @@ t.test('a process that is killed again and again ends with the same persons', as
   const dir = t.testdir({ first: {}, killed: {} })
   const log = new PersonLog(t, `${dir}/first`)
   const histories = fc.sample(fc.array(step, { minLength: 40, maxLength: 40 }), {
-    numRuns: 25,
+    numRuns: 12,
     seed: 7,
   })
   for (const [index, steps] of histories.entries()) fill(log, steps, index + 1)

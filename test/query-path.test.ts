@@ -421,6 +421,6 @@ t.test('the persons are those of the plain definition', async () => {
       )
       if (found !== wanted.join(' ')) throw new Error(`${found} is not ${wanted.join(' ')}`)
     }),
-    { numRuns: 3000 },
+    { numRuns: 1000 },
   )
 })

@@ -13,7 +13,7 @@ import { seededRandom } from './fixtures/event-ledger.ts'
 import { untilVisible } from './fixtures/event-pages.ts'
 import { closeConnections, postJson } from './fixtures/exact-client.ts'
 
-const FLIPS = 400
+const FLIPS = 150
 const EVENTS = 300
 const MARKER = '01890a5d-ac96-774b-bcce-b302099a8057'
 
