@@ -1,6 +1,7 @@
 /** Ranges of dates around the hours that a clock shows twice. */
 import t from 'tap'
 import { dateRange, type RangeRequest } from '../src/query/date-range.ts'
+import { periodStart, shiftedPeriodStart } from '../src/query/periods.ts'
 
 const BERLIN: RangeRequest = {
   dateFrom: null,
@@ -49,5 +50,22 @@ t.test(
       '2024-11-03T04:00:00.000Z',
       '2024-11-03T05:00:00.000Z',
     ])
+  },
+)
+
+t.test(
+  'an hour in which a clock is moved by half of one is followed by the next full hour',
+  async (t) => {
+    const rules = {
+      interval: 'hour',
+      timezone: 'Australia/Lord_Howe',
+      weekStart: 'sunday',
+    } as const
+    // At 02:00 the clock was put to 02:30.
+    const startMs = periodStart(Date.parse('2024-10-05T15:45:00Z'), rules)
+    t.equal(new Date(startMs).toISOString(), '2024-10-05T14:30:00.000Z')
+    const nextMs = shiftedPeriodStart(startMs, 1, rules)
+    t.equal(new Date(nextMs).toISOString(), '2024-10-05T16:00:00.000Z')
+    t.equal(shiftedPeriodStart(nextMs, -1, rules), startMs)
   },
 )

@@ -8,6 +8,7 @@ import {
   addMonths,
   endMomentOf,
   endOfDay,
+  hourStart,
   momentOf,
   startOfDay,
   utcOf,
@@ -132,12 +133,6 @@ function endOf(request: RangeRequest, fromMs: number, { isWidened }: RangeRules)
   const isTimeKept = given.kind === 'absolute' && isHourlyText(dateTo, interval)
   if (!isTimeKept) return dayEnd(given.wall)
   return given.isZoned ? given.momentMs : endMomentOf(given.wall, timezone)
-}
-
-/** The full hour; a clock that was changed within it does not matter. */
-function hourStart(timeMs: number, timezone: string): number {
-  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
-  return timeMs - (minute * 60 + second) * 1000 - millisecond
 }
 
 interface ReadDate {

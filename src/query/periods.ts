@@ -8,9 +8,11 @@ import type { Interval } from './date-range.ts'
 import {
   addDays,
   addMonths,
+  CLOCK_STEP_MS,
+  hourStart,
+  isFullHour,
   momentOf,
   startOfDay,
-  startOfHour,
   utcOf,
   type Wall,
   wallOf,
@@ -20,8 +22,6 @@ import {
 const PERIODS_MAX = 200_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** Clocks are put forward and back by multiples of this. */
-const CLOCK_STEP_MS = 15 * 60_000
 
 /** What a period is. */
 export interface PeriodRules {
@@ -43,7 +43,10 @@ export function shiftedPeriodStart(startMs: number, count: number, rules: Period
   if (interval === 'hour') {
     let timeMs = startMs
     for (let step = 0; step < Math.abs(count); step++) {
+      const beforeMs = timeMs
       timeMs = hourStart(count < 0 ? timeMs - 1 : timeMs + HOUR_MS, timezone)
+      // An hour in which a clock is moved by a part of one may be longer.
+      if (timeMs === beforeMs) timeMs = hourStart(timeMs + 2 * HOUR_MS, timezone)
     }
     return timeMs
   }
@@ -134,24 +137,6 @@ function collectHours(fromMs: number, toMs: number, timezone: string, starts: nu
     }
     dayMs = nextDayMs
   }
-}
-
-/** A clock that is put back shows some hours twice, and they are two hours. */
-function hourStart(timeMs: number, timezone: string): number {
-  const wall = wallOf(timeMs, timezone)
-  const startMs = timeMs - (utcOf(wall) - utcOf(startOfHour(wall)))
-  if (isFullHour(startMs, timezone)) return startMs
-  // Clocks were moved by a part of an hour in between.
-  const lastStepMs = Math.floor(timeMs / CLOCK_STEP_MS) * CLOCK_STEP_MS
-  for (let stepMs = lastStepMs; stepMs > timeMs - 2 * HOUR_MS; stepMs -= CLOCK_STEP_MS) {
-    if (isFullHour(stepMs, timezone)) return stepMs
-  }
-  return startMs
-}
-
-function isFullHour(timeMs: number, timezone: string): boolean {
-  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
-  return minute === 0 && second === 0 && millisecond === 0
 }
 
 function add(startMs: number, starts: number[]): void {

@@ -6,7 +6,10 @@
 /** Wall clock time: year, month from 1, day, hour, minute, second, millisecond. */
 export type Wall = readonly [number, number, number, number, number, number, number]
 
-const DAY_MS = 86_400_000
+/** Clocks are put forward and back by multiples of this. */
+export const CLOCK_STEP_MS = 15 * 60_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const formatters = new Map<string, Intl.DateTimeFormat>()
 
 /** Midnight of the day. */
@@ -17,11 +20,6 @@ export function startOfDay([year, month, day]: Wall): Wall {
 /** Last millisecond of the day. */
 export function endOfDay([year, month, day]: Wall): Wall {
   return [year, month, day, 23, 59, 59, 999]
-}
-
-/** The full hour. */
-export function startOfHour([year, month, day, hour]: Wall): Wall {
-  return [year, month, day, hour, 0, 0, 0]
 }
 
 /** So many days later by the clock; negative: earlier. */
@@ -97,6 +95,25 @@ export function endMomentOf(wall: Wall, timezone: string): number {
   return wall[6] === 999
     ? momentOf(wallOfUtc(utcOf(wall) + 1), timezone) - 1
     : momentOf(wall, timezone)
+}
+
+/** The full hour before a moment. A clock that is put back shows some hours twice, and they are two hours. */
+export function hourStart(timeMs: number, timezone: string): number {
+  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
+  const startMs = timeMs - (minute * 60 + second) * 1000 - millisecond
+  if (isFullHour(startMs, timezone)) return startMs
+  // Clocks were moved by a part of an hour in between.
+  const lastStepMs = Math.floor(timeMs / CLOCK_STEP_MS) * CLOCK_STEP_MS
+  for (let stepMs = lastStepMs; stepMs > timeMs - 2 * HOUR_MS; stepMs -= CLOCK_STEP_MS) {
+    if (isFullHour(stepMs, timezone)) return stepMs
+  }
+  return startMs
+}
+
+/** Whether clocks show a full hour. */
+export function isFullHour(timeMs: number, timezone: string): boolean {
+  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
+  return minute === 0 && second === 0 && millisecond === 0
 }
 
 function formatterOf(timezone: string): Intl.DateTimeFormat {
