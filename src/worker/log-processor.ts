@@ -92,7 +92,11 @@ export class LogProcessor {
       this.#log.refresh()
       last = this.#log.extent()?.last ?? this.#position
     }
-    const isIdle = this.#position >= last && !this.#store.maintain(deadline - performance.now())
+    const changedDefinitions = this.#takeChangedDefinitions()
+    // Somebody waits for what was done; merging can wait for the next call.
+    const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
+    const isIdle =
+      !isAwaited && this.#position >= last && !this.#store.maintain(deadline - performance.now())
     return {
       processed: this.#position,
       last,
@@ -100,7 +104,7 @@ export class LogProcessor {
       fates: this.#takeFates(),
       commitMs,
       commands: this.#outcomes,
-      changedDefinitions: this.#takeChangedDefinitions(),
+      changedDefinitions,
       isIdle,
     }
   }
