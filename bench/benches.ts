@@ -12,8 +12,12 @@ import { INGEST_SINGLE } from './ingest-single.ts'
 import { INGEST_SUSTAINED } from './ingest-sustained.ts'
 import { LARGE_BODIES } from './large-bodies.ts'
 import { LARGE_MEMORY } from './large-memory.ts'
+import { LIFECYCLE } from './lifecycle.ts'
+import { OPERATE } from './operate.ts'
+import { PEERS } from './peers.ts'
 import { PERSONS } from './persons.ts'
 import { RESTART } from './restart.ts'
+import { SOAK } from './soak.ts'
 
 export const BENCHES: readonly Bench[] = [
   BASELINES,
@@ -30,4 +34,8 @@ export const BENCHES: readonly Bench[] = [
   RESTART,
   PERSONS,
   CRASH,
+  OPERATE,
+  LIFECYCLE,
+  PEERS,
+  SOAK,
 ]

@@ -37,6 +37,8 @@ export interface EventRequestOptions {
   readonly firstUser?: number
   /** See `EventGeneratorOptions`. */
   readonly draw?: number
+  /** Batches say when they were sent, so that the server takes its events for new ones. Default true. */
+  readonly isSentNow?: boolean
 }
 
 /** POST requests with given bodies, each sent in turn. */
@@ -97,6 +99,7 @@ export function eventRequests(
     const body = isSingle
       ? generator.capture(projectKey)
       : generator.batch(projectKey, eventsPerRequest)
+    if (options.isSentNow === false) body['sent_at'] = undefined
     templates.push(eventRequest(host, isSingle ? '/capture/' : '/batch/', JSON.stringify(body)))
   }
   for (let index = 0; templates.length < count; index++) {

@@ -31,6 +31,7 @@ const TRAITS = 24
 const TRAIT_VALUES = 4
 const VARIANTS = ['control', 'test'] as const
 const HALF = 50
+const FRESH_BODIES = 30_000
 const ALL = 100
 
 /** The distinct_id of a person. */
@@ -159,6 +160,14 @@ export function decisionBody(projectKey: string, person: number, flagKeys?: stri
     group_properties: {},
     geoip_disable: true,
     ...(flagKeys === undefined ? {} : { flag_keys_to_evaluate: flagKeys }),
+  })
+}
+
+/** The same question in so many bodies that none is asked twice while the server remembers it. */
+export function freshBodies(projectKey: string, persons: number): string[] {
+  return Array.from({ length: FRESH_BODIES }, (_, index) => {
+    const body = decisionBody(projectKey, index % persons)
+    return `${body.slice(0, -1)},"sent_at":"${index}"}`
   })
 }
 

@@ -1,7 +1,8 @@
 /**
  * Question: what does a decision cost, against a server that does nothing and against Unleash?
  * Workload: persons of 30 stored properties, 64 connections, closed loop, keep-alive; 10, 50 and 500 flags,
- * half of them with a property condition, the way SDKs of today ask (`/flags/?v=2`).
+ * half of them with a property condition, the way SDKs of today ask (`/flags/?v=2`): the same persons again
+ * and again, and once with requests of which none is like another.
  * Baselines: (a) a bare uWebSockets.js server that collects the same bodies and answers a constant; Unleash
  * on PostgreSQL with 50 flags of the same meaning. All in the same run, interleaved.
  * What would change our mind about deciding on the main thread: under 0.55 of (a)'s rate for 10 flags, or a
@@ -19,7 +20,7 @@ import {
   sendPersons,
 } from './decide-setup.ts'
 import { measureUnderLoad } from './decide-under-load.ts'
-import { benchFlags, decisionBody, unleashBody } from './decide-workload.ts'
+import { benchFlags, decisionBody, freshBodies, unleashBody } from './decide-workload.ts'
 import { type Bench, type BenchContext, expectOnlyOk, interleaved } from './harness.ts'
 import { closedLoop, type LoadReport, runLoad } from './load.ts'
 import { median } from './samples.ts'
@@ -95,6 +96,7 @@ async function measureCost(
     ours('usual', usual),
     ours('many', many),
     ours('old', usual, OLD_DECISION_PATH),
+    { ...ours('fresh', usual), bodies: freshBodies(usual.apiKey, knownPersons) },
     { ...ours('rare', usual), bodies: bodies(usual, rarePersons) },
   ]
   if (typeof unleash !== 'string') {
@@ -165,6 +167,11 @@ function reportCost(context: BenchContext, reports: Reports): void {
     figure: `${USUAL} flags, ${OLD_DECISION_PATH}: CPU per request, against (a)`,
     ...{ value: cpu('old'), unit, baseline: cpu('bare') },
     note: 'the shorter answer that earlier SDKs ask for',
+  })
+  context.report({
+    figure: `${USUAL} flags, no request like one before: CPU per request, against (a)`,
+    ...{ value: cpu('fresh'), unit, baseline: cpu('bare') },
+    note: 'all others ask again what was answered a moment ago, as pages do',
   })
   context.report({
     figure: `${USUAL} flags, persons who are not in memory: CPU per request, against (a)`,

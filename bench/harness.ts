@@ -15,9 +15,18 @@ import { startRole } from './roles.ts'
 /** One question, one file. */
 export interface Bench {
   readonly name: string
-  readonly group: 'baselines' | 'ingest' | 'persons' | 'flags' | 'analytics'
+  readonly group:
+    | 'baselines'
+    | 'ingest'
+    | 'persons'
+    | 'flags'
+    | 'analytics'
+    | 'operations'
+    | 'peers'
   readonly question: string
   readonly workload: string
+  /** Takes so long that it only runs when it is named. */
+  readonly isOnlyByName?: boolean
   /** False: runs before the daemon is built. */
   readonly needsDaemon: boolean
   /** States figures; throws when the answer would be worthless: lost events, unexpected refusals. */
@@ -41,6 +50,8 @@ export interface ContextOptions {
   readonly persons: number | null
   /** Replaces the number of interleaved rounds; null: the bench's own. */
   readonly rounds: number | null
+  /** Replaces the length of benches that last a given time; null: their own. */
+  readonly minutes: number | null
 }
 
 /** Distinct events that are drawn for a run when the bench does not say otherwise. */
@@ -76,6 +87,10 @@ export class BenchContext {
 
   persons(quick: number, full: number): number {
     return this.#options.persons ?? this.size(quick, full)
+  }
+
+  minutes(quick: number, full: number): number {
+    return this.#options.minutes ?? this.size(quick, full)
   }
 
   rounds(full: number, quick = 1): number {

@@ -1,5 +1,5 @@
 /** What Linux knows about a process: CPU time and memory, read from /proc. */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 
 /** Clock ticks a second of /proc/PID/stat; 100 on every Linux that Node runs on. */
 const TICKS_PER_SECOND = 100
@@ -41,5 +41,40 @@ export function parseMemory(status: string): Memory {
     fileBytes: read('RssFile'),
     totalBytes: read('VmRSS'),
     peakBytes: read('VmHWM'),
+  }
+}
+
+/**
+ * CPU time of a process and all below it, in seconds: what ended children took is in the figures of those
+ * who waited for them. Reads /proc once.
+ */
+export function treeCpuSeconds(pid: number): number {
+  const stats = new Map<number, readonly number[]>()
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const numbers = statNumbers(Number(name))
+    if (numbers !== null) stats.set(Number(name), numbers)
+  }
+  const family = new Set([pid])
+  for (let size = 0; size !== family.size; ) {
+    size = family.size
+    for (const [child, [parent = 0]] of stats) if (family.has(parent)) family.add(child)
+  }
+  let ticks = 0
+  for (const member of family) {
+    const [, own = 0, ownSystem = 0, children = 0, childrenSystem = 0] = stats.get(member) ?? []
+    ticks += own + ownSystem + children + childrenSystem
+  }
+  return ticks / TICKS_PER_SECOND
+}
+
+/** Parent, and ticks: own user and system, ended children's user and system; null for a process that is gone. */
+function statNumbers(pid: number): readonly number[] | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return [1, 11, 12, 13, 14].map((index) => Number(fields[index]))
+  } catch {
+    return null
   }
 }

@@ -5,7 +5,14 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-export const ROLES = ['load', 'bare-server', 'parse-server', 'parse-loop'] as const
+export const ROLES = [
+  'load',
+  'bare-server',
+  'parse-server',
+  'parse-loop',
+  'peer-load',
+  'fastify-server',
+] as const
 export type RoleName = (typeof ROLES)[number]
 
 const STOP_MS_MAX = 2000

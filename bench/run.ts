@@ -1,6 +1,6 @@
 /**
  * Runs benches: `npm run bench -- [NAME or group ...] [--quick] [--write] [--events N] [--persons N] [--rounds N]
- * [--seed N] [--list]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
+ * [--minutes N] [--seed N] [--list]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
  * could not answer its question (lost events included), 0 otherwise, missed targets included.
  */
 import { parseArgs } from 'node:util'
@@ -18,6 +18,7 @@ interface RunOptions {
   readonly events: number | null
   readonly persons: number | null
   readonly rounds: number | null
+  readonly minutes: number | null
   readonly command: string
 }
 
@@ -38,6 +39,10 @@ async function serveRole(name: string): Promise<void> {
       return (await import('./baselines/server.ts')).serveBaseline(true)
     case 'parse-loop':
       return (await import('./baselines/parse-loop.ts')).serveParseLoop()
+    case 'peer-load':
+      return (await import('./peer-load-process.ts')).servePeerLoad()
+    case 'fastify-server':
+      return (await import('./baselines/fastify-server.ts')).serveFastify()
     default:
       throw new Error(`no helper process is called ${name}`)
   }
@@ -54,10 +59,11 @@ async function main(args: string[]): Promise<number> {
       events: { type: 'string' },
       persons: { type: 'string' },
       rounds: { type: 'string' },
+      minutes: { type: 'string' },
       seed: { type: 'string', default: '1' },
     },
   })
-  const benches = select(positionals)
+  const benches = values.list && positionals.length === 0 ? BENCHES : select(positionals)
   if (values.list) {
     for (const bench of benches) console.log(`${bench.name.padEnd(18)} ${bench.question}`)
     return 0
@@ -69,6 +75,7 @@ async function main(args: string[]): Promise<number> {
     events: values.events === undefined ? null : Number(values.events),
     persons: values.persons === undefined ? null : Number(values.persons),
     rounds: values.rounds === undefined ? null : Number(values.rounds),
+    minutes: values.minutes === undefined ? null : Number(values.minutes),
     command: ['npm run bench --', ...args].join(' '),
   }
   // So that what hangs on the event 'exit' is done: daemons ended, folders removed.
@@ -87,15 +94,17 @@ async function main(args: string[]): Promise<number> {
   return failures === 0 ? 0 : 1
 }
 
-/** Benches by name or group, in the order of the table; all for no words. */
+/** Benches by name or group, in the order of the table; for no words all but those of half an hour. */
 function select(names: readonly string[]): readonly Bench[] {
   for (const name of names) {
     if (!BENCHES.some((bench) => bench.name === name || bench.group === name)) {
       throw new Error(`no bench or group is called ${name}; --list shows them`)
     }
   }
-  if (names.length === 0) return BENCHES
-  return BENCHES.filter((bench) => names.includes(bench.name) || names.includes(bench.group))
+  return BENCHES.filter(({ name, group, isOnlyByName = false }) => {
+    if (names.includes(name)) return true
+    return !isOnlyByName && (names.length === 0 || names.includes(group))
+  })
 }
 
 /** Null when the bench could not answer its question; stderr says why. */
@@ -109,8 +118,9 @@ async function runBench(
     console.error(`${bench.name}: dist/main.js is missing; run npm run build first`)
     return null
   }
-  const { isQuick, seed, events, persons, rounds } = options
-  const context = new BenchContext({ bench: bench.name, isQuick, seed, events, persons, rounds })
+  const { isQuick, seed, events, persons, rounds, minutes } = options
+  const sizes = { events, persons, rounds, minutes }
+  const context = new BenchContext({ bench: bench.name, isQuick, seed, ...sizes })
   const startedAtMs = performance.now()
   let isAnswered = false
   try {

@@ -6,28 +6,24 @@ import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
 import { ServiceError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import { type Counter, EventLoopLag, ServiceMetrics } from './base/metrics.ts'
-import { openFilesMax } from './base/open-files.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
 import type { Settings } from './config/settings.ts'
-import type { Flag } from './flags/types.ts'
-import { eventRoutes } from './http/api/events.ts'
-import { type FlagRoutesOptions, presentFlag } from './http/api/flag-access.ts'
-import { flagRoutes } from './http/api/flags.ts'
-import { organizationApiRoutes } from './http/api/organization-api.ts'
-import { personApiRoutes } from './http/api/person-api.ts'
-import type { KeyUser } from './http/auth.ts'
+import { privateRoutes } from './http/api/private-api.ts'
 import { BodyBudget } from './http/body.ts'
+import { createFront } from './http/front.ts'
 import { healthRoutes } from './http/health.ts'
 import { CAPTURE_PATHS, CaptureHandler } from './http/public/capture.ts'
 import { definitionRoutes } from './http/public/definitions.ts'
 import { registerFlagRoutes } from './http/public/flag-routes.ts'
+import type { RateLimits } from './http/rate-limits.ts'
 import type { Route } from './http/router.ts'
 import { schemaRoutes } from './http/schema/schema-routes.ts'
-import { HttpServer } from './http/server.ts'
+import type { HttpServer } from './http/server.ts'
 import { TrustedProxies } from './http/url.ts'
 import { DataDir } from './store/data-dir.ts'
 import { DiskGuard } from './store/disk-guard.ts'
+import { requireLocalFileSystem } from './store/file-system.ts'
 import { ProjectDirectory } from './store/project-store.ts'
 import { AnalyticThreads } from './worker/analytic-threads.ts'
 import { FlagService } from './worker/flag-service.ts'
@@ -36,6 +32,7 @@ import { MeteredQueries } from './worker/metered-queries.ts'
 import { LoggedPersonCommands } from './worker/person-commands.ts'
 import { WorkerPool } from './worker/pool.ts'
 import { ProcessingLoop } from './worker/processing-loop.ts'
+import { RetentionSchedule } from './worker/retention-schedule.ts'
 import { collectGauges } from './worker/service-gauges.ts'
 import type { AppendResult, ProcessResult } from './worker/tasks.ts'
 
@@ -47,15 +44,13 @@ const DATA_DIR_CHECK_MS = 5000
 /** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
+/** Listening waits that long for the processing of what an earlier run left. */
+const CATCH_UP_MS_MAX = 3000
 /** After a failed write the answers get this long to leave before the process ends. */
 const FAILURE_GRACE_MS = 250
 const RETRY_AFTER_SECONDS = 5
 /** A commit that takes longer than this will not come back: the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
-
-/** Open files that are not for clients: stores, threads, logs, commands' pipes. */
-const RESERVED_FILES = 128
-const CONNECTIONS_MIN = 32
 
 /** What the outside may know of a running daemon. */
 export interface Daemon {
@@ -74,6 +69,8 @@ export interface DaemonOptions {
   readonly log?: Logger
   /** Called with the port when the daemon listens, before it says that it is ready. */
   readonly onListening?: (port: number) => void
+  /** How often retention is carried out, milliseconds. */
+  readonly retentionMs?: number
 }
 
 /**
@@ -88,11 +85,12 @@ export async function startDaemon(
   const log = options.log ?? createLogger({ level: settings.logLevel, format: settings.logFormat })
   const serviceManager = createServiceManager({ environment: process.env, log })
   serviceManager.status('opening the data directory')
+  if (!settings.isNetworkDiskAllowed) requireLocalFileSystem(settings.dataDir)
   const dataDir = await DataDir.open(settings.dataDir)
   for (const note of dataDir.notes) log.warn(note)
-  const { onListening = () => {} } = options
+  const { onListening = () => {}, retentionMs } = options
   const running = new RunningDaemon({
-    ...{ settings, clock, log, serviceManager, dataDir, onListening },
+    ...{ settings, clock, log, serviceManager, dataDir, onListening, retentionMs },
   })
   try {
     await running.start()
@@ -110,6 +108,7 @@ interface Parts {
   readonly serviceManager: ServiceManager
   readonly dataDir: DataDir
   readonly onListening: (port: number) => void
+  readonly retentionMs: number | undefined
 }
 
 class RunningDaemon implements Daemon {
@@ -125,7 +124,9 @@ class RunningDaemon implements Daemon {
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
   readonly #commands: LoggedPersonCommands
+  readonly #retention: RetentionSchedule
   readonly #flags: FlagService
+  readonly #limits: RateLimits
   readonly #server: HttpServer
   readonly #timers: NodeJS.Timeout[] = []
   readonly #accepted = new Map<number, Counter>()
@@ -179,6 +180,11 @@ class RunningDaemon implements Daemon {
       refusal: () => this.#refusal(),
       onLogged: () => this.#loop.hurry(),
     })
+    this.#retention = new RetentionSchedule(
+      { queries: this.#pool, commands: this.#commands, clock },
+      log,
+      parts.retentionMs,
+    )
     this.#flags = new FlagService({
       dataDir: settings.dataDir,
       clock,
@@ -187,14 +193,16 @@ class RunningDaemon implements Daemon {
       groupCommit: this.#groupCommit,
       refusal: () => this.#refusal(),
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
+      onRepeat: () => this.#metrics.decidedBefore(),
     })
-    this.#server = new HttpServer({
-      log,
-      clock,
+    const front = createFront({
+      ...parts,
       metrics: this.#metrics,
       budget: this.#budget,
-      connectionsMax: Math.max(CONNECTIONS_MIN, openFilesMax() - RESERVED_FILES),
+      pool: this.#pool,
     })
+    this.#limits = front.limits
+    this.#server = front.server
   }
 
   get url(): string {
@@ -212,9 +220,12 @@ class RunningDaemon implements Daemon {
     await this.#disk.refresh()
     // Opens the log before anybody waits for it.
     await this.#pool.append({ kind: 'append', blocks: [], trimThrough: 0 }, [])
-    this.#parts.onListening(await this.#server.listen(settings.host, settings.port))
     this.#loop.start()
+    // Who gets an answer finds what was accepted before.
+    await this.#loop.caughtUp(CATCH_UP_MS_MAX)
+    this.#parts.onListening(await this.#server.listen(settings.host, settings.port))
     this.#lag.start()
+    this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => this.#checkDataDir())
@@ -233,6 +244,7 @@ class RunningDaemon implements Daemon {
   async #stop(): Promise<void> {
     const { serviceManager, log, dataDir } = this.#parts
     this.#isStopping = true
+    this.#retention.stop()
     serviceManager.stopping()
     serviceManager.status('stopping')
     const cutOffCount = await this.#server.close(ANSWER_MS_MAX)
@@ -261,14 +273,16 @@ class RunningDaemon implements Daemon {
       clock,
       pool: this.#pool,
       groupCommit: this.#groupCommit,
-      directory: this.#directory,
+      directory: this.#limits.directory(this.#directory, true),
       budget: this.#budget,
       bodyBytesMax: settings.bodyBytesMax,
       decodedBytesMax: settings.bodyBytesMax,
       isForwardedForTrusted: settings.isForwardedForTrusted,
       isGetCaptureEnabled: settings.isGetCaptureEnabled,
       refusal: () => this.#refusal(),
+      admit: (projectId) => this.#limits.project(projectId, true),
       onAccepted: (projectId, eventCount) => {
+        this.#limits.events(projectId, eventCount)
         this.#acceptedCounter(projectId).value += eventCount
       },
     })
@@ -278,7 +292,7 @@ class RunningDaemon implements Daemon {
     })
     registerFlagRoutes(this.#server, {
       clock,
-      directory: this.#directory,
+      directory: this.#limits.directory(this.#directory, false),
       budget: this.#budget,
       flags: this.#flags,
     })
@@ -286,52 +300,27 @@ class RunningDaemon implements Daemon {
       ...definitionRoutes({ clock, directory: this.#directory, snapshots: this.#flags.snapshots }),
       ...schemaRoutes(),
       ...healthRoutes({ readiness: () => this.#readiness() }, this.#metrics.page),
-      ...eventRoutes({
-        directory: this.#directory,
-        queries: this.#pool,
-        publicUrl: settings.publicUrl,
-        trustedProxies: new TrustedProxies(settings.trustedProxies),
-      }),
-      ...this.#flagAndOrganizationRoutes(),
-      ...personApiRoutes({
-        directory: this.#directory,
-        queries: this.#pool,
-        actions: this.#pool,
-        analytics: new MeteredQueries(this.#analytics, this.#metrics, clock),
-        commands: this.#commands,
-        clock,
-        publicUrl: settings.publicUrl,
-        trustedProxies: new TrustedProxies(settings.trustedProxies),
-      }),
+      ...this.#privateRoutes(),
     ])
   }
 
-  #flagAndOrganizationRoutes(): readonly Route[] {
+  #privateRoutes(): readonly Route[] {
     const { settings, clock } = this.#parts
-    const options: FlagRoutesOptions = {
+    const pool = this.#pool
+    return privateRoutes({
+      ...{ queries: pool, actions: pool, erasures: pool, threads: pool, store: pool },
       directory: this.#directory,
+      commands: this.#commands,
+      letters: this.#commands,
+      analytics: new MeteredQueries(this.#analytics, this.#metrics, clock),
       flags: this.#flags.directory,
-      threads: this.#pool,
       decisions: this.#flags.decisions,
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#refusalOfChanges(),
       clock,
       publicUrl: settings.publicUrl,
       trustedProxies: new TrustedProxies(settings.trustedProxies),
-    }
-    const flagBody = (flag: Flag, user: KeyUser): object => {
-      const editor = this.#directory.flagEditor(user)
-      return presentFlag({ options, editor, nowMs: clock.now() }, flag)
-    }
-    return [
-      ...flagRoutes(options),
-      ...organizationApiRoutes({
-        ...options,
-        directory: this.#directory,
-        store: this.#pool,
-        flagBody,
-      }),
-    ]
+    })
   }
 
   /** Why no event can be accepted now. Asked for every request, before its body is read. */
@@ -371,6 +360,7 @@ class RunningDaemon implements Daemon {
   #readiness(): { isReady: boolean; reasons: readonly string[] } {
     const reasons: string[] = []
     if (this.#isStopping) reasons.push('The daemon is stopping.')
+    if (!this.#loop.isCaughtUp) reasons.push('Events accepted before the start are processed.')
     const reason = this.#reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
     return { isReady: reasons.length === 0, reasons }
@@ -398,6 +388,8 @@ class RunningDaemon implements Daemon {
     if (result.eventCount > 0) {
       this.#metrics.storeCommitSeconds.with('events').observe(result.commitMs / 1000)
     }
+    this.#metrics.keptDeadLetters(result.deadLetters)
+    this.#metrics.storeFreeBytes.with('events').value = result.freeBytes ?? 0
     this.#groupCommit.trim(result.processed)
     this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result.commands)

@@ -3,6 +3,7 @@ import t from 'tap'
 import type { ActionStep } from '../src/query/actions.ts'
 import type { AnalyticQuery } from '../src/query/analytics.ts'
 import { AnalyticThreads } from '../src/worker/analytic-threads.ts'
+import { answerRows } from './fixtures/analytic-answers.ts'
 import { PersonLog, threadSettings } from './fixtures/person-log.ts'
 
 const START_MS = Date.UTC(2024, 0, 10)
@@ -69,20 +70,16 @@ t.test('questions are answered one after the other, and no more than a number wa
   })
   const ask = () => threads.analyse(QUERY, () => undefined)
   const answer = await ask()
-  t.match(answer, {
-    people: [
-      {
-        type: 'person',
-        name: 'a@x.example',
-        distinct_ids: ['a'],
-        created_at: '2024-01-10T00:00:00Z',
-        value_at_data_point: null,
-      },
-    ],
-    appearances: null,
-    isFull: false,
-    missingPersons: 0,
-  })
+  t.match(answer, { count: 1, isFull: false, missingPersons: 0 })
+  t.match(answerRows(answer), [
+    {
+      type: 'person',
+      name: 'a@x.example',
+      distinct_ids: ['a'],
+      created_at: '2024-01-10T00:00:00Z',
+      value_at_data_point: null,
+    },
+  ])
 
   const cancelled = threads.analyse(QUERY, (cancel) => cancel())
   await t.rejects(cancelled, { code: 'query_timeout' }, 'nobody waits')

@@ -3,12 +3,12 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
-import type { AnalyticQuery, PersonActorView } from '../src/query/analytics.ts'
-import { NOW_MS, parseCsv, startPersons, uuidOf } from './fixtures/persons-port.ts'
+import type { AnalyticAnswer, AnalyticQuery } from '../src/query/analytics.ts'
+import { listedAnswer, NOW_MS, parseCsv, startPersons, uuidOf } from './fixtures/persons-port.ts'
 
 const BASE = 'https://t.example/api/projects/1/persons'
 
-function actor(id: number, value: number | null = null): PersonActorView {
+function actor(id: number, value: number | null = null) {
   return {
     type: 'person',
     id: uuidOf(id),
@@ -23,7 +23,11 @@ function actor(id: number, value: number | null = null): PersonActorView {
   }
 }
 
-const FULL = { people: [actor(1, 2)], appearances: null, isFull: true, missingPersons: 1 }
+const FULL: AnalyticAnswer = {
+  ...listedAnswer([actor(1, 2)]),
+  isFull: true,
+  missingPersons: 1,
+}
 const SERIES = encodeURIComponent(JSON.stringify([{ id: 'a', order: 0 }]))
 
 /** A request of each route that can be answered. */
@@ -93,12 +97,26 @@ t.test('lifecycle and stickiness have a smaller one, retention its own', async (
     const next = `${BASE}/${name}/?${QUERIES[name]}&offset=100`
     t.strictSame(body, { results: [{ people: [actor(1, 2)], count: 1 }], next })
   }
-  store.answer = { ...FULL, appearances: [[1, 0, 1]], isFull: false }
+  const came = { person: actor(1, 2), appearances: [1, 0, 1] }
+  store.answer = { ...listedAnswer([came]), missingPersons: 1 }
   t.strictSame((await ask('1/persons/retention')).body, {
     result: [{ person: actor(1, 2), appearances: [1, 0, 1] }],
     next: null,
     missing_persons: 1,
   })
+})
+
+t.test('totals are said to who asks for them', async (t) => {
+  const { store, ask } = await startPersons(t)
+  store.answer = { ...FULL, total: 12, totals: [12, 3] }
+  for (const name of names) {
+    const path = `1/persons/${name}/?${QUERIES[name]}&include_total=`
+    const { body } = await ask(`${path}true`)
+    t.match(body, { total: 12 }, name)
+    t.equal(Object.hasOwn(body as object, 'totals'), name === 'retention')
+    const plain = await ask(`${path}false`)
+    t.notOk(Object.hasOwn(plain.body as object, 'total'), name)
+  }
 })
 
 t.test('a body goes before the query, and its limit is repeated in links', async (t) => {
@@ -115,16 +133,16 @@ t.test('a body goes before the query, and its limit is repeated in links', async
 
 t.test('tables have a line for each person', async (t) => {
   const { store, ask } = await startPersons(t)
-  store.answer = { ...FULL, people: [actor(1, 2), actor(2)] }
+  store.answer = listedAnswer([actor(1, 2), actor(2)])
   const table = parseCsv((await ask(`1/persons/trends/?${QUERIES.trends}&format=csv`)).text)
   t.equal(table.length, 3)
   t.strictSame(table[0]?.slice(0, 4), ['created_at', 'distinct_ids.0', 'distinct_ids.1', 'id'])
-  store.answer = { ...FULL, appearances: [[1, 0]] }
+  store.answer = listedAnswer([{ person: actor(1, 2), appearances: [1, 0] }])
   const csv = await ask('1/persons/retention/', { headers: { Accept: 'text/csv' } })
   const [header = [], row = []] = parseCsv(csv.text)
   t.equal(row[header.indexOf('appearances.1')], '0')
   t.equal(row[header.indexOf('person.name')], 'p1')
-  store.answer = { ...FULL, people: [] }
+  store.answer = listedAnswer([])
   t.equal((await ask(`1/persons/trends/?${QUERIES.trends}&format=csv`)).text, '')
   t.match(await ask(`1/persons/trends/?${QUERIES.trends}&format=xml`), { status: 404 })
 })

@@ -124,6 +124,8 @@ t.test('no key makes another that may do more than itself', async (t) => {
   }
   t.match(await daemon.ask('POST', `${KEYS}${wide.id}/roll/`, undefined, narrow), denied)
   t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { scopes: ['*'] }, narrow), denied)
+  const less = { scopes: ['feature_flag:read'], scoped_teams: [1] }
+  t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, less, narrow), denied, 'nor takes rights')
   t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { label: 'w' }, narrow), { status: 200 })
   t.match(
     await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { expires_at: fine.expires_at }),

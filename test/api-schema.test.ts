@@ -327,6 +327,11 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
   await write('updatePersonProperty', { key: 'team', value: 1 })
   await write('deletePersonProperty', { $unset: 'team' })
   await write('patchPerson', { properties: { level: 2 } })
+  await write('createErasure', { event: 'nothing of this name' })
+  await write('createErasure', { event: 'signed_up', dry_run: true })
+  await write('putEventRetention', { days: 30, dry_run: true })
+  await write('putEventRetention', { events: [{ event: 'nothing of this name', days: 30 }] })
+  await write('runEventRetention', { dry_run: true })
   await write('postFunnelPersons', { events: [{ id: 'signed_up' }], funnel_step: 1 })
   return made
 }

@@ -66,6 +66,12 @@ t.test('without any source every setting has its default', async (t) => {
     trustedProxies: ['127.0.0.0/8', '::1/128'],
     isForwardedForTrusted: true,
     isGetCaptureEnabled: true,
+    isNetworkDiskAllowed: false,
+    connectionsMax: 0,
+    addressConnectionsPerSecondMax: 0,
+    addressRequestsPerSecondMax: 0,
+    projectRequestsPerSecondMax: 0,
+    projectEventsPerSecondMax: 0,
     bootstrapProjectKey: null,
     bootstrapPersonalKey: null,
   })

@@ -95,7 +95,9 @@ t.test('the first opening creates a whole store that only its owner can read', a
   t.equal(dir.path, path)
   t.strictSame(dir.notes, [])
   t.equal(statSync(path).mode & 0o777, 0o700)
-  t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', 'log'])
+  const owner = readlinkSync(join(path, 'lock'))
+  t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', owner, 'log'])
+  t.equal(statSync(join(path, 'lock')).size, 0, 'programs that follow links find a file')
   t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 2\n')
   for (const name of ENVIRONMENT_NAMES) {
     t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
@@ -134,7 +136,7 @@ async function lockElsewhere(path: string): Promise<ChildProcess> {
   const script = `
     const fs = require('node:fs')
     const fields = fs.readFileSync('/proc/self/stat', 'latin1').split(') ').pop().split(' ')
-    fs.symlinkSync(process.pid + '.' + fields[19], process.argv[1])
+    fs.symlinkSync('lock.' + process.pid + '.' + fields[19], process.argv[1])
     process.stdout.write('locked')
     setInterval(() => {}, 1000)`
   const child = spawn(process.execPath, ['-e', script, join(path, 'lock')], {
@@ -161,24 +163,27 @@ t.test('a lock left behind, reused, garbage or half taken over is replaced', asy
   await reopen(path)
   const lock = join(path, 'lock')
   const leftovers = [
-    () => symlinkSync('999999999.5', lock),
+    () => {
+      symlinkSync('lock.999999999.5', lock)
+      writeFileSync(join(path, 'lock.999999999.5'), '')
+    },
     // Our own pid, but another start time: the number was used again.
-    () => symlinkSync(`${process.pid}.1`, lock),
+    () => symlinkSync(`lock.${process.pid}.1`, lock),
     () => symlinkSync('nonsense', lock),
     () => writeFileSync(lock, 'garbage'),
     () => writeFileSync(lock, ''),
     () => {
-      symlinkSync('999999999.5', lock)
-      symlinkSync('999999998.5', join(path, 'lock.claim'))
+      symlinkSync('lock.999999999.5', lock)
+      symlinkSync('lock.999999998.5', join(path, 'lock.claim'))
     },
   ]
   for (const leave of leftovers) {
     rmSync(lock, { force: true })
     leave()
     const dir = await DataDir.open(path)
-    t.match(readlinkSync(lock), new RegExp(`^${process.pid}\\.`))
+    t.match(readlinkSync(lock), new RegExp(`^lock\\.${process.pid}\\.`))
     dir.release()
-    t.notOk(existsSync(join(path, 'lock.claim')))
+    t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'log'])
   }
 })
 
@@ -186,7 +191,7 @@ t.test('of several processes that find a lock left behind, one gets it', async (
   const path = t.testdir()
   await reopen(path)
   for (let round = 0; round < 5; round++) {
-    symlinkSync('999999999.5', join(path, 'lock'))
+    symlinkSync('lock.999999999.5', join(path, 'lock'))
     const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => DataDir.open(path)))
     const winners = outcomes.filter(({ status }) => status === 'fulfilled')
     t.equal(winners.length, 1)

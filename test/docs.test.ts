@@ -142,9 +142,9 @@ t.test('the documents tell the rules of ingestion in sections that the code cite
   const end = lines.indexOf('## Private routes')
   t.ok(start > 0 && end > start)
   const titles = headings(lines.slice(start, end).join('\n'))
-  // Two headings only hold others; dead letters have no rule of the protocol.
+  // Two headings only hold others.
   const uncited = titles.filter((title) => !cited.has(title))
-  t.strictSame(uncited, ['Keys of ingestion', 'Events', 'Dead letters'])
+  t.strictSame(uncited, ['Keys of ingestion', 'Events'])
 })
 
 t.test('links lead to headings that exist', async (t) => {

@@ -145,6 +145,11 @@ const FILTER_ROWS: readonly (readonly [string, JsonObject, string | null])[] = [
     { groups: EVERYONE, multivariate: { variants: [{ rollout_percentage: 100 }] } },
     'invalid_input',
   ],
+  [
+    'variant __proto__',
+    { groups: EVERYONE, multivariate: { variants: [{ key: '__proto__', rollout_percentage: 100 }] } },
+    'invalid_input',
+  ],
   ['multivariate no object', { groups: EVERYONE, multivariate: [] }, 'invalid_input'],
   ['multivariate null', { groups: EVERYONE, multivariate: null }, null],
   [

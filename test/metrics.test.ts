@@ -83,6 +83,7 @@ t.test('the page of the service is well-formed and has the promised names', asyn
   metrics.ingestEvents.with('1', 'accepted').value += 10
   metrics.storeCommitSeconds.with('log').observe(0.001)
   metrics.storeMapUsedBytes.with('log').value = 4096
+  metrics.storeFreeBytes.with('events').value = 4096
   const text = metrics.page.render()
   t.same(problemsOf(text), [])
   for (const name of [
@@ -93,6 +94,7 @@ t.test('the page of the service is well-formed and has the promised names', asyn
     'ingest_queue_depth',
     'ingest_oldest_unprocessed_age_seconds',
     'store_commit_duration_seconds',
+    'store_free_bytes',
     'store_map_used_bytes',
     'disk_free_bytes',
     'event_loop_lag_seconds',

@@ -20,6 +20,8 @@ const INSTALL_MS_MAX = 300_000
 /** A running server. */
 export interface ClickHouse {
   readonly pid: number
+  /** Of its HTTP interface, on loopback. */
+  readonly port: number
   /** Its own words, for the notes. */
   readonly version: string
   /**
@@ -50,7 +52,7 @@ export async function startClickHouse(folder: string, threads: number): Promise<
   }
   for (const startMs = performance.now(); ; ) {
     try {
-      return { pid, version: (await query('SELECT version()')).trim(), query, stop }
+      return { pid, port, version: (await query('SELECT version()')).trim(), query, stop }
     } catch (cause) {
       const isLate = performance.now() - startMs > START_MS_MAX
       if (isLate || child.exitCode !== null) {

@@ -43,6 +43,7 @@ export const ERROR_CODES = {
   unsupported_media_type: { status: 415, type: 'invalid_request' },
   throttled: { status: 429, type: 'throttled_error' },
   error: { status: 500, type: 'server_error' },
+  data_corrupted: { status: 500, type: 'server_error' },
   server_error: { status: 503, type: 'server_error' },
   query_too_large: { status: 400, type: 'validation_error' },
   query_timeout: { status: 504, type: 'server_error' },

@@ -23,5 +23,9 @@ export const PAGE_EVENTS_DEFAULT = 100
 export const FRONT_BODY_BYTES_MAX = 128 * 1024
 /** Bytes of the body of a flag request, as sent and decoded; it is read on the front. More: 413. */
 export const FLAG_BODY_BYTES_MAX = 256 * 1024
+/** Bytes of the body of a flag request whose decision is remembered. Larger ones are decided each time. */
+export const DECISION_BYTES_MAX = 4096
+/** Bytes, about, of all decisions that are remembered. Beyond: the oldest are forgotten. */
+export const KNOWN_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 /** Bytes of request line and headers (read by uWebSockets.js from UWS_HTTP_MAX_HEADERS_SIZE). Beyond: 431. */
 export const HEADER_BYTES_MAX = 65_536

@@ -186,8 +186,20 @@ export class ServiceMetrics {
   readonly httpConnections = this.page
     .gauges('http_connections', 'Open client connections.', [])
     .with()
+  readonly httpConnectionsRefused = this.page
+    .counters('http_connections_refused_total', 'Connections closed because of too many.', [])
+    .with()
   readonly httpBodyBytesInFlight = this.page
     .gauges('http_body_bytes_in_flight', 'Bytes reserved for bodies of open requests.', [])
+    .with()
+  /** Label `limit` (`address_connections`, `address_requests`, `project_requests`, `project_events`). */
+  readonly httpRateLimited = this.page.counters(
+    'http_rate_limited_total',
+    'Requests refused with 429 and connections closed, by the limit that was reached.',
+    ['limit'],
+  )
+  readonly auditFailures = this.page
+    .counters('audit_failures_total', 'Entries of the audit log that could not be stored.', [])
     .with()
   /** Labels `project` (its number), `fate` (`accepted`, `stored`, or a drop reason). */
   readonly ingestEvents = this.page.counters(
@@ -195,6 +207,19 @@ export class ServiceMetrics {
     'Events by what became of them.',
     ['project', 'fate'],
   )
+  readonly deadLetters = this.page
+    .gauges('dead_letters', 'Events and blocks that could not be processed and are kept.', [])
+    .with()
+  readonly deadLetterBytes = this.page
+    .gauges('dead_letter_bytes', 'Bytes of the dead letters that are kept.', [])
+    .with()
+  readonly deadLettersForgotten = this.page
+    .counters(
+      'dead_letters_forgotten_total',
+      'Dead letters given up because too many were kept.',
+      [],
+    )
+    .with()
   readonly ingestBatchBytes = this.page
     .histograms('ingest_batch_bytes', 'Bytes of one block written to the log.', [], BATCH_BYTES)
     .with()
@@ -221,6 +246,11 @@ export class ServiceMetrics {
     'Bytes of the memory map that hold data.',
     ['store'],
   )
+  readonly storeFreeBytes = this.page.gauges(
+    'store_free_bytes',
+    'Bytes of the data file that hold nothing: what is written takes them first.',
+    ['store'],
+  )
   readonly diskFreeBytes = this.page
     .gauges('disk_free_bytes', 'Free bytes of the file system of the data directory.', [])
     .with()
@@ -236,12 +266,13 @@ export class ServiceMetrics {
   readonly serviceReady = this.page
     .gauges('service_ready', '1 while events are accepted, else 0; as /_readyz.', [])
     .with()
-  /** Label `outcome`: `ok`, or `partial` when some flag could not be decided. */
+  /** Label `outcome`: `ok`, `repeated` when known from before, `partial` when some flag could not be decided. */
   readonly flagDecisions = this.page.counters(
     'flag_decisions_total',
     'Requests for flags that were decided.',
     ['outcome'],
   )
+  readonly #decisionsRepeated = this.flagDecisions.with('repeated')
   readonly flagDecisionSeconds = this.page
     .histograms(
       'flag_decision_duration_seconds',
@@ -282,6 +313,22 @@ export class ServiceMetrics {
       .gauges('build_info', 'Always 1; the labels say what runs.', ['version', 'node_version'])
       .with(options.version, process.versions.node).value = 1
     this.#addProcess(options.clock)
+  }
+
+  /** Counts a decision that was known from before. */
+  decidedBefore(): void {
+    this.#decisionsRepeated.value++
+  }
+
+  /** Takes over what the processing thread has counted. */
+  keptDeadLetters(counts: {
+    readonly count: number
+    readonly bytes: number
+    readonly forgotten: number
+  }): void {
+    this.deadLetters.value = counts.count
+    this.deadLetterBytes.value = counts.bytes
+    this.deadLettersForgotten.value += counts.forgotten
   }
 
   /** Counts a decision; `hasErrors` when some flag could not be decided. */

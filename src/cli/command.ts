@@ -23,6 +23,8 @@ export interface CommandIo {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly machine: Machine
   readonly clock: Clock
+  /** Characters in a line of the terminal that data is written to; absent without one. */
+  readonly terminalColumns?: number
   /** Standard error is a terminal: progress is drawn over itself. */
   readonly isErrorTerminal?: boolean
   /** Calls `listener` on every SIGINT or SIGTERM until the returned function is called. */
@@ -59,6 +61,8 @@ export interface Command {
 
 /** What a command is run with. */
 export interface CommandInput {
+  /** Of the command: `project set`. */
+  readonly name: string
   readonly io: CommandIo
   readonly operands: readonly string[]
   readonly options: ReadonlyMap<string, string>

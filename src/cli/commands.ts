@@ -1,11 +1,14 @@
 /** The one table of commands: it feeds dispatch and help. */
 
+import { AUDIT_LIST } from './audit.ts'
 import { BACKUP, BACKUP_LIST, RESTORE } from './backup.ts'
 import { BENCH } from './bench.ts'
 import type { Command } from './command.ts'
 import { completionCommand } from './completion.ts'
 import { CONFIG_CHECK, CONFIG_PRINT } from './config.ts'
+import { DEAD_LETTER_DROP, DEAD_LETTER_LIST, DEAD_LETTER_REPLAY } from './dead-letter.ts'
 import { DOCTOR } from './doctor.ts'
+import { ERASURE_CREATE, ERASURE_LIST, ERASURE_SHOW } from './erasure.ts'
 import { EVENT_LIST, EVENT_SHOW, EVENT_TAIL } from './event.ts'
 import { EVENT_WHY } from './event-why.ts'
 import { EXPORT } from './export.ts'
@@ -15,8 +18,18 @@ import { IMPORT } from './import.ts'
 import { INIT } from './init.ts'
 import { KEY_CREATE, KEY_LIST, KEY_REVOKE, KEY_ROTATE } from './key.ts'
 import { manCommand } from './man.ts'
+import { MIGRATE } from './migrate.ts'
 import { PERSON_DELETE, PERSON_LIST, PERSON_MERGE, PERSON_SHOW, PERSON_SPLIT } from './person.ts'
 import { PROJECT_CREATE, PROJECT_LIST, PROJECT_SET, PROJECT_SHOW } from './project.ts'
+import {
+  QUERY_FUNNEL,
+  QUERY_LIFECYCLE,
+  QUERY_PATHS,
+  QUERY_RETENTION,
+  QUERY_STICKINESS,
+  QUERY_TRENDS,
+} from './query.ts'
+import { RETENTION_CLEAR, RETENTION_RUN, RETENTION_SET, RETENTION_SHOW } from './retention.ts'
 import {
   ROLE_ADD,
   ROLE_CREATE,
@@ -54,6 +67,7 @@ export const COMMANDS: readonly Command[] = [
   ROLE_ADD,
   ROLE_REMOVE,
   ROLE_DEFAULT,
+  AUDIT_LIST,
   FLAG_LIST,
   FLAG_SHOW,
   FLAG_CREATE,
@@ -64,17 +78,34 @@ export const COMMANDS: readonly Command[] = [
   EVENT_SHOW,
   EVENT_TAIL,
   EVENT_WHY,
+  DEAD_LETTER_LIST,
+  DEAD_LETTER_REPLAY,
+  DEAD_LETTER_DROP,
   PERSON_LIST,
   PERSON_SHOW,
   PERSON_MERGE,
   PERSON_SPLIT,
   PERSON_DELETE,
+  QUERY_TRENDS,
+  QUERY_FUNNEL,
+  QUERY_LIFECYCLE,
+  QUERY_RETENTION,
+  QUERY_STICKINESS,
+  QUERY_PATHS,
+  ERASURE_CREATE,
+  ERASURE_LIST,
+  ERASURE_SHOW,
+  RETENTION_SHOW,
+  RETENTION_SET,
+  RETENTION_CLEAR,
+  RETENTION_RUN,
   EXPORT,
   IMPORT,
   BACKUP,
   BACKUP_LIST,
   RESTORE,
   VERIFY,
+  MIGRATE,
   DOCTOR,
   BENCH,
   CONFIG_PRINT,

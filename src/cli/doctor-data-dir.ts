@@ -116,7 +116,7 @@ export function judgeFileSystem(type: string): Finding {
   if (NETWORK_TYPES.has(plain)) {
     return problem(
       check,
-      `${type} is a network file system, on which LMDB loses data: move the data directory to a local disk`,
+      `${type} is a network file system, on which LMDB loses data, so the daemon does not start: move the data directory to a local disk`,
     )
   }
   if (MEMORY_TYPES.has(plain)) {
@@ -125,7 +125,7 @@ export function judgeFileSystem(type: string): Finding {
   if (SHARED_TYPES.has(plain) || type.startsWith('fuse')) {
     return warning(
       check,
-      `${type} may lack working memory maps or locks: use a local disk unless you have tested it`,
+      `${type} may lack working memory maps or locks, and the daemon may start only with --allow-network-disk: use a local disk unless you have tested it`,
     )
   }
   if (plain === 'overlay') {

@@ -13,9 +13,10 @@ import { requireStore } from '../store/data-dir.ts'
 import { DecisionSourceReader } from '../store/decision-sources.ts'
 import { requireFreeDisk } from '../store/disk-guard.ts'
 import { type FlagChangeContext, FlagStore } from '../store/flag-store.ts'
-import { ProjectStore } from '../store/project-store.ts'
+import { OrganizationStore } from '../store/organization-store.ts'
 import { idOption, listOption } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
+import { commandEntry } from './command-audit.ts'
 import { PROJECT_OPTION } from './event.ts'
 import { describeExplanation } from './flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from './output.ts'
@@ -173,14 +174,14 @@ async function withFlags(
   requireStore(dataDir, 'events')
   if (isWriting) await requireFreeDisk(path)
   const projectId = idOption(input, 'project', 1)
-  const projects = new ProjectStore(path, input.io.clock)
+  const organization = new OrganizationStore(path, input.io.clock)
   const store = new FlagStore(path)
   const sources = new DecisionSourceReader(path)
   try {
-    const project = projects.project(projectId)
+    const project = organization.projects.project(projectId)
     if (project === null) throw new OperatorError(`there is no project ${projectId}`)
     const cohorts = sources.cohorts(projectId)
-    return action({
+    const exitCode = action({
       store,
       sources,
       projectId,
@@ -193,10 +194,12 @@ async function withFlags(
       },
       wanted: () => wantedFlag(store, projectId, input.operands[0] ?? ''),
     })
+    if (isWriting) organization.audit.append([commandEntry(input, projectId)])
+    return exitCode
   } finally {
     await store.close()
     await sources.close()
-    await projects.close()
+    await organization.close()
   }
 }
 
@@ -259,11 +262,11 @@ function storedSources(
   { distinctId }: DecisionRequest,
 ): DecisionSources {
   return {
-    personProperties: () => sources.personProperties(projectId, distinctId),
+    personProperties: () => sources.person(projectId, distinctId).properties,
     groupProperties: (typeIndex, key) => sources.groupProperties(projectId, typeIndex, key),
     isInStaticCohort: (cohortId) => sources.isInStaticCohort(projectId, distinctId, cohortId),
     continuityOverrides: () => {
-      const number = sources.personNumber(projectId, distinctId)
+      const { number } = sources.person(projectId, distinctId)
       return number === 0 ? new Map() : sources.overrides(projectId, number)
     },
   }

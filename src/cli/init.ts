@@ -11,7 +11,7 @@ export const INIT: Command = {
   sentence: 'Create the data directory with project 1 and its keys, and print them.',
   operands: [],
   options: [],
-  settings: ['dataDir', 'host', 'port', 'publicUrl'],
+  settings: ['dataDir', 'host', 'port', 'publicUrl', 'isNetworkDiskAllowed'],
   async run({ io, settings }) {
     const resolved = settings()
     const { dataDir } = resolved

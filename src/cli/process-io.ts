@@ -26,6 +26,7 @@ export function createProcessIo(): CommandIo {
     environment: process.env,
     machine: { coreCount: availableParallelism(), isTerminal: process.stdout.isTTY === true },
     clock: SYSTEM_CLOCK,
+    ...(process.stdout.isTTY === true ? { terminalColumns: process.stdout.columns } : {}),
     isErrorTerminal: process.stderr.isTTY === true,
     onStopSignal(listener) {
       isDaemon = true

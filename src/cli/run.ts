@@ -75,7 +75,8 @@ async function runCommand(
     return OK
   }
   const { operands, options } = parsed
-  return command.run({ io, operands, options, settings: () => resolveSettings(parsed, io) })
+  const settings = () => resolveSettings(parsed, io)
+  return command.run({ name: command.name, io, operands, options, settings })
 }
 
 function report(error: unknown, command: Command | undefined, io: CommandIo): number {

@@ -3,9 +3,11 @@ import { requireStore } from '../store/data-dir.ts'
 import { requireFreeDisk } from '../store/disk-guard.ts'
 import { OrganizationStore } from '../store/organization-store.ts'
 import type { CommandInput } from './command.ts'
+import { commandEntry } from './command-audit.ts'
 
 /**
- * Runs `action` with the store and closes it. `isWriting`: only if the disk has room. Throws
+ * Runs `action` with the store and closes it. `isWriting`: only if the disk has room, and with an entry in
+ * the audit log when it is done. Throws
  * `OperatorError` for a store that cannot be opened, and what `action` throws.
  */
 export async function withOrganizationStore<T>(
@@ -17,7 +19,9 @@ export async function withOrganizationStore<T>(
   if (isWriting) await requireFreeDisk(path)
   const store = new OrganizationStore(path, input.io.clock)
   try {
-    return action(store)
+    const result = action(store)
+    if (isWriting) store.audit.append([commandEntry(input, null)])
+    return result
   } finally {
     await store.close()
   }

@@ -3,7 +3,7 @@ import type { ProjectStore } from '../store/project-store.ts'
 import type { CommandInput } from './command.ts'
 import { withOrganizationStore } from './with-organization-store.ts'
 
-/** Runs `action` with the store and closes it. `isWriting`: only if the disk has room. */
+/** Runs `action` with the store and closes it; as `withOrganizationStore`. */
 export async function withProjectStore<T>(
   input: CommandInput,
   isWriting: boolean,

@@ -34,6 +34,7 @@ export interface SettingValues {
   /** 0: no limit. */
   readonly eventPropertiesBytesMax: number
   readonly diskReserveBytes: number
+  readonly isNetworkDiskAllowed: boolean
   readonly workerThreads: number
   readonly queryMsMax: number
   readonly durability: Durability
@@ -44,6 +45,13 @@ export interface SettingValues {
   readonly trustedProxies: readonly string[]
   readonly isForwardedForTrusted: boolean
   readonly isGetCaptureEnabled: boolean
+  /** 0: as many as the process may open files. */
+  readonly connectionsMax: number
+  /** 0: no limit; so are those below. */
+  readonly addressConnectionsPerSecondMax: number
+  readonly addressRequestsPerSecondMax: number
+  readonly projectRequestsPerSecondMax: number
+  readonly projectEventsPerSecondMax: number
   readonly bootstrapProjectKey: string | null
   readonly bootstrapPersonalKey: string | null
 }
@@ -85,6 +93,7 @@ const KIB = 1024
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 const TIB = 1024 ** 4
+const RATE_MAX = 100_000_000
 
 const SAME = { isSecret: false, isReloadable: false } as const
 const KEY = optional(text(KEY_ALLOWED, (value) => KEY_PATTERN.test(value)))
@@ -165,6 +174,16 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       default: () => 256 * MIB,
       sentence: 'Free disk space below which nothing more is accepted: 503 with Retry-After.',
     },
+    isNetworkDiskAllowed: {
+      ...SAME,
+      flag: 'allow-network-disk',
+      variable: 'TENREC_ALLOW_NETWORK_DISK',
+      fileKey: 'allow_network_disk',
+      kind: boolean(),
+      default: () => false,
+      sentence:
+        'Starts although the data directory is on NFS, SMB, FUSE or another network file system, where data may be lost.',
+    },
     workerThreads: {
       ...SAME,
       flag: 'workers',
@@ -235,7 +254,8 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       fileKey: 'trusted_proxies',
       kind: list('IP addresses or ranges such as 10.0.0.0/8, separated by commas', isAddressRange),
       default: () => ['127.0.0.0/8', '::1/128'],
-      sentence: 'Proxies whose `X-Forwarded-Proto` and `X-Forwarded-Host` are believed.',
+      sentence:
+        'Proxies whose `X-Forwarded-Proto` and `X-Forwarded-Host` are believed, and `X-Forwarded-For` for limits and the audit log.',
     },
     isForwardedForTrusted: {
       ...SAME,
@@ -255,6 +275,54 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       kind: boolean(),
       default: () => true,
       sentence: 'Accepts events in the query string of GET requests (the pixel).',
+    },
+    connectionsMax: {
+      ...SAME,
+      flag: 'connections-limit',
+      variable: 'TENREC_CONNECTIONS_LIMIT',
+      fileKey: 'connections_limit',
+      kind: integer(0, 1_000_000),
+      default: () => 0,
+      sentence:
+        'Open connections of clients; a further one is closed at once. 0 is the limit of open files less 128.',
+    },
+    addressConnectionsPerSecondMax: {
+      ...SAME,
+      flag: 'address-connections-per-second',
+      variable: 'TENREC_ADDRESS_CONNECTIONS_PER_SECOND',
+      fileKey: 'address_connections_per_second',
+      kind: integer(0, RATE_MAX),
+      default: () => 0,
+      sentence:
+        'New connections a second from one address that is no trusted proxy; beyond: closed. 0 is no limit.',
+    },
+    addressRequestsPerSecondMax: {
+      ...SAME,
+      flag: 'address-requests-per-second',
+      variable: 'TENREC_ADDRESS_REQUESTS_PER_SECOND',
+      fileKey: 'address_requests_per_second',
+      kind: integer(0, RATE_MAX),
+      default: () => 0,
+      sentence:
+        'Requests a second from one address (IPv6: one /64 network); beyond: 429. 0 is no limit.',
+    },
+    projectRequestsPerSecondMax: {
+      ...SAME,
+      flag: 'project-requests-per-second',
+      variable: 'TENREC_PROJECT_REQUESTS_PER_SECOND',
+      fileKey: 'project_requests_per_second',
+      kind: integer(0, RATE_MAX),
+      default: () => 0,
+      sentence: 'Requests a second for one project, whatever they ask; beyond: 429. 0 is no limit.',
+    },
+    projectEventsPerSecondMax: {
+      ...SAME,
+      flag: 'project-events-per-second',
+      variable: 'TENREC_PROJECT_EVENTS_PER_SECOND',
+      fileKey: 'project_events_per_second',
+      kind: integer(0, RATE_MAX),
+      default: () => 0,
+      sentence: 'Events a second for one project, on average; beyond: 429. 0 is no limit.',
     },
     bootstrapProjectKey: {
       flag: null,

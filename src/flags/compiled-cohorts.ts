@@ -5,7 +5,7 @@
 import { cohortTest, type EvaluationTest, personTest } from './compiled-filters.ts'
 import type { CohortTest } from './evaluation.ts'
 import { cohortReferences, isObject, referenceOf } from './flag-references.ts'
-import type { FlagCohort, FlagSet, JsonObject } from './types.ts'
+import type { Flag, FlagCohort, FlagSet, JsonObject } from './types.ts'
 
 /** Levels of groups in a tree of filters. */
 const TREE_DEPTH_MAX = 2
@@ -19,15 +19,17 @@ export interface CompiledCohort {
 
 /**
  * The cohorts that flags of a set refer to, also through other cohorts. Those of `previous` whose record
- * is the same object are taken over. Linear in the size of the cohorts.
+ * is the same object are taken over; `referencesOf` answers what `cohortsOfFlag` does. Linear in the flags
+ * and in the size of the cohorts.
  */
 export function compileCohorts(
   set: FlagSet,
   previous: ReadonlyMap<number, CompiledCohort> | null,
+  referencesOf: (flag: Flag) => readonly number[],
 ): ReadonlyMap<number, CompiledCohort> {
   const compiled = new Map<number, CompiledCohort>()
   if (set.cohorts.size === 0) return compiled
-  const waiting = set.flags.filter(({ active }) => active).flatMap(cohortsOfFlag)
+  const waiting = set.flags.filter(({ active }) => active).flatMap(referencesOf)
   for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) {
     const cohort = set.cohorts.get(id)
     if (cohort === undefined || compiled.has(id)) continue
@@ -39,7 +41,8 @@ export function compileCohorts(
   return compiled
 }
 
-function cohortsOfFlag({ filters }: { readonly filters: JsonObject }): readonly number[] {
+/** The cohorts that the conditions of a flag refer to, each once. */
+export function cohortsOfFlag({ filters }: { readonly filters: JsonObject }): readonly number[] {
   if (!isObject(filters)) return []
   if (Object.hasOwn(filters, 'groups')) return cohortReferences(filters)
   return cohortReferences({ groups: [filters] })

@@ -35,7 +35,7 @@ export function decide(
     decisions.push(decision)
     if (decision.isFailed || (hasDependencies && broken.get(id) === 'circle')) hasErrors = true
   }
-  return { decisions, hasErrors }
+  return { decisions, hasErrors, isTimeBound: evaluation.isTimeBound }
 }
 
 /** What one flag evaluates to, given those that it depends on. Never throws for what is stored. */
@@ -69,15 +69,20 @@ function decideInOrder(compiled: CompiledFlags, part: Participants, evaluation: 
 
 /** The active flags that a request asks for and may see. */
 function participants(compiled: CompiledFlags, request: DecisionRequest): Participants {
-  const wanted = request.flagKeys === null ? null : requested(compiled, request.flagKeys)
   const isRestricted =
     (compiled.hasContexts && request.evaluationContexts.length > 0) ||
     (compiled.hasRuntimes && request.evaluationRuntime !== 'all') ||
     request.isSurveyFlagsOnly
-  if (wanted === null && !isRestricted) return { flags: compiled.active, has: () => true }
-  const has = (flag: CompiledFlag): boolean =>
-    (wanted === null || wanted.has(flag)) && isVisible(flag.flag, request)
-  return { flags: compiled.active.filter(has), has }
+  if (request.flagKeys === null) {
+    if (!isRestricted) return { flags: compiled.active, has: () => true }
+    const isSeen = (flag: CompiledFlag): boolean => isVisible(flag.flag, request)
+    return { flags: compiled.active.filter(isSeen), has: isSeen }
+  }
+  // Few of many: what is not asked for is not looked at.
+  const wanted = requested(compiled, request.flagKeys)
+  const has = (flag: CompiledFlag): boolean => wanted.has(flag) && isVisible(flag.flag, request)
+  const flags = [...wanted].filter(has).sort((one, other) => one.flag.id - other.flag.id)
+  return { flags, has }
 }
 
 /** The flags with these keys and those that they depend on. */

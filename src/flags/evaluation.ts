@@ -35,7 +35,8 @@ type Looked<T> = { readonly value: T } | EvaluationFailure
 /** Everything that flags ask for while a request is answered. */
 export class Evaluation implements TestMoment {
   readonly request: DecisionRequest
-  readonly nowMs: number
+  /** Something has asked for the time. */
+  isTimeBound = false
   readonly patternBudget = new PatternBudget()
   /** What was decided so far, by flag id, as far as other flags depend on it. */
   readonly decided = new Map<number, FlagDecision>()
@@ -52,9 +53,14 @@ export class Evaluation implements TestMoment {
 
   constructor(request: DecisionRequest, sources: DecisionSources, rules: EvaluationRules) {
     this.request = request
-    this.nowMs = request.nowMs
     this.#sources = sources
     this.#rules = rules
+  }
+
+  /** The time of the request. */
+  get nowMs(): number {
+    this.isTimeBound = true
+    return this.request.nowMs
   }
 
   /**

@@ -2,6 +2,8 @@
  * Flags as the private API shows them. Source: interface description, section 2.3;
  * docs/COMPATIBILITY.md, "Feature flag fields".
  */
+
+import { timeText } from '../wire/time.ts'
 import type { UserSummary } from '../wire/user.ts'
 import {
   conditionsOf,
@@ -41,7 +43,7 @@ export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
     filters: withCohortNames(flag.filters, context.cohortName),
     created_by: createdBy,
     version: flag.version,
-    updated_at: wireTime(flag.updatedAtMs),
+    updated_at: timeText(flag.updatedAtMs),
     last_modified_by: lastModifiedBy,
     is_simple_flag: simple !== null,
     rollout_percentage: simple?.['rollout_percentage'] ?? null,
@@ -63,7 +65,7 @@ export function writableFields(flag: Flag): JsonObject {
     filters: flag.filters,
     deleted: flag.deleted,
     active: flag.active,
-    created_at: wireTime(flag.createdAtMs),
+    created_at: timeText(flag.createdAtMs),
     ensure_experience_continuity: flag.ensureExperienceContinuity,
     rollback_conditions: flag.rollbackConditions,
     performed_rollback: flag.performedRollback,
@@ -104,12 +106,6 @@ export function statusOf(flag: Flag, nowMs: number): FlagStatus {
   if (flag.deleted) return 'DELETED'
   if (!flag.active) return 'INACTIVE'
   return nowMs - flag.createdAtMs > STALE_MS && isOnForEveryone(flag) ? 'STALE' : 'ACTIVE'
-}
-
-/** A time in ISO 8601 with `Z` and microseconds, without them when they are zero. */
-export function wireTime(timeMs: number): string {
-  const text = new Date(timeMs).toISOString()
-  return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : `${text.slice(0, -1)}000Z`
 }
 
 /** The condition of a flag that consists of a percentage of persons and nothing else; else null. */

@@ -242,10 +242,12 @@ function momentTest(
 ): FlagPropertyTest {
   const fixedMs = isRelativeDate(wanted) ? null : filterMoment(wanted, 0, timezone)
   if (fixedMs === null && !isRelativeDate(wanted)) return NEVER
-  return (value, { nowMs }) => {
-    const timeMs = propertyMoment(value, nowMs, timezone)
-    const limitMs = fixedMs ?? filterMoment(wanted, nowMs, timezone)
-    return timeMs !== null && limitMs !== null && holds(timeMs, limitMs)
+  return (value, moment) => {
+    // Whoever asks for the time makes the decision one of this moment.
+    const timeMs = propertyMoment(value, isRelativeDate(value) ? moment.nowMs : 0, timezone)
+    if (timeMs === null) return false
+    const limitMs = fixedMs ?? filterMoment(wanted, moment.nowMs, timezone)
+    return limitMs !== null && holds(timeMs, limitMs)
   }
 }
 

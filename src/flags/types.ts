@@ -139,4 +139,6 @@ export interface Decisions {
   readonly decisions: readonly FlagDecision[]
   /** A flag failed, or flags depend on each other in a circle. */
   readonly hasErrors: boolean
+  /** The time of the request took part: the same request may be answered differently later. */
+  readonly isTimeBound: boolean
 }

@@ -27,6 +27,8 @@ export interface KeyGrant {
   /** Such as `event:read`; `*` stands for all, and `x:write` includes `x:read`. */
   readonly scopes: readonly string[]
   readonly projectIds: readonly number[] | 'all'
+  /** Number of the key. */
+  readonly keyId?: number
   /** Whose key it is. */
   readonly userId?: number
   readonly user?: KeyUser
@@ -67,12 +69,13 @@ export function authorise(request: ApiRequest, directory: KeyDirectory, scope: S
   return authoriseAs(authenticate(request, directory), request, directory, scope)
 }
 
-/** The same for a key that `authenticate` has answered already. */
+/** The same for a key that `authenticate` has answered already; `segment` names the project as in a path. */
 export function authoriseAs(
   grant: KeyGrant,
   request: ApiRequest,
   directory: KeyDirectory,
   scope: Scope,
+  segment = request.parameter('project_id'),
 ): Project {
   const token = request.query.get('token')
   const tokenProject = token === null ? null : projectOfToken(token, directory)
@@ -80,36 +83,43 @@ export function authoriseAs(
     const detail = `the personal API key lacks the scope ${scope}`
     throw new ServiceError('permission_denied', detail)
   }
-  const id = tokenProject?.id ?? projectIdOf(request.parameter('project_id'), grant)
+  const id = tokenProject?.id ?? projectIdOf(segment, grant)
   if (id !== null && grant.projectIds !== 'all' && !grant.projectIds.includes(id)) {
     throw new ServiceError('permission_denied', 'the personal API key may not use this project')
   }
   const project = tokenProject ?? (id === null ? null : directory.projectById(id))
   if (project === null) throw unknownProject()
+  request.useProject(project.id)
   return project
 }
 
 /**
  * The same for routes that servers poll, which may send the secret key of the project instead of a
- * personal key. It reads what the route reads and nothing else; 403 `permission_denied` elsewhere.
+ * personal key. It reads what the route reads and nothing else; 403 `permission_denied` elsewhere. Routes
+ * without `project_id` in their path give the `segment`.
  */
 export function authoriseServer(
   request: ApiRequest,
   directory: ServerKeyDirectory,
   scope: Scope,
+  segment = request.parameter('project_id'),
 ): Project {
   const key = findKey(request)
   const isPossible = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX
   const project = isPossible ? directory.projectBySecretKey(key) : null
-  if (project === null) return authorise(request, directory, scope)
+  if (project === null) {
+    return authoriseAs(authenticate(request, directory), request, directory, scope, segment)
+  }
   const token = request.query.get('token')
-  const segment = request.parameter('project_id')
   const named =
     token === null
       ? projectIdOf(segment, { scopes: [], projectIds: [project.id] })
       : projectOfToken(token, directory).id
   if (named === null) throw unknownProject()
-  if (named === project.id) return project
+  if (named === project.id) {
+    request.useProject(project.id)
+    return project
+  }
   throw new ServiceError('permission_denied', 'the secret key is that of another project')
 }
 
@@ -150,6 +160,7 @@ export function authenticate<Grant extends KeyGrant>(
     const detail = 'the personal API key is not valid; create one or check that it is complete'
     throw new ServiceError('authentication_failed', detail)
   }
+  request.caller = { keyId: grant.keyId ?? null, userId: grant.userId ?? null }
   return grant
 }
 

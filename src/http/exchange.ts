@@ -10,6 +10,7 @@
 import type { HttpResponse } from 'uWebSockets.js'
 import type { Counter, Histogram, MetricFamily } from '../base/metrics.ts'
 import type { RequestHead } from './framing.ts'
+import type { RateLimits } from './rate-limits.ts'
 import { formatAddress } from './url.ts'
 
 /** What is counted about one route. */
@@ -17,10 +18,18 @@ export class RouteMetrics {
   /** The path pattern. */
   readonly route: string
   readonly seconds: Histogram
+  /** Requests count for the limit of addresses. */
+  readonly isLimited: boolean
   readonly #requests: MetricFamily<Counter>
   readonly #byStatus = new Map<number, Counter>()
 
-  constructor(route: string, requests: MetricFamily<Counter>, seconds: Histogram) {
+  constructor(
+    route: string,
+    requests: MetricFamily<Counter>,
+    seconds: Histogram,
+    isLimited: boolean,
+  ) {
+    this.isLimited = isLimited
     this.route = route
     this.#requests = requests
     this.seconds = seconds
@@ -43,6 +52,8 @@ export interface ExchangeOwner {
   readonly isDraining: boolean
   /** Milliseconds without progress after which a reader of a large answer is cut off. */
   readonly readerStallMs: number
+  /** Null: there are none. */
+  readonly limits: RateLimits | null
   /** Called once for each exchange. `status` is 0 when the client left before the answer. */
   exchangeFinished(exchange: Exchange, status: number): void
   /** Logs an unexpected error and returns the id under which it can be found. */

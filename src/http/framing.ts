@@ -103,7 +103,10 @@ function takeHeader(name: string, value: string): void {
       else if (name.startsWith('sec-fetch-')) HEAD.isFromPage = true
       return
     case 15:
-      if (name === 'x-forwarded-for' && HEAD.forwardedFor === '') HEAD.forwardedFor = value
+      // Several of them mean the same as one: the last entry is what the last proxy saw.
+      if (name === 'x-forwarded-for') {
+        HEAD.forwardedFor = HEAD.forwardedFor === '' ? value : `${HEAD.forwardedFor},${value}`
+      }
       return
     case 16:
       if (name === 'content-encoding') HEAD.contentEncoding = value

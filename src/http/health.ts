@@ -35,7 +35,7 @@ export function healthRoutes(source: HealthSource, metrics: MetricPage): readonl
 
 function readable(path: string, handler: ApiHandler): readonly Route[] {
   return [
-    { method: 'GET', path, handler },
-    { method: 'HEAD', path, handler },
+    { method: 'GET', path, handler, isUnlimited: true },
+    { method: 'HEAD', path, handler, isUnlimited: true },
   ]
 }

@@ -57,6 +57,7 @@ export interface Answer {
 }
 
 let accepted: Exchange | null = null
+let reusedBody: Uint8Array | null = null
 
 /** `{"status":1}` with 200: everything in the request is safe. The hot path of ingestion. */
 export function sendAccepted(exchange: Exchange): void {
@@ -74,6 +75,29 @@ function writeAccepted(): void {
   response.writeHeader('Content-Type', JSON_TYPE)
   if (origin !== '') writeCors(accepted)
   response.end(ACCEPTED, owner.isDraining)
+}
+
+/**
+ * JSON with 200 from memory that is written again as soon as this returns; what does not leave at once is
+ * copied. The hot path of decisions.
+ */
+export function sendReused(exchange: Exchange, body: Uint8Array): void {
+  if (exchange.isOpen && body.length <= DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
+    accepted = exchange
+    reusedBody = body
+    exchange.response.cork(writeReused)
+    exchange.finish(200)
+    return
+  }
+  send(exchange, { status: 200, contentType: JSON_TYPE, body, isBodyReused: true })
+}
+
+function writeReused(): void {
+  if (accepted === null || reusedBody === null) return
+  const { response, origin, owner } = accepted
+  response.writeHeader('Content-Type', JSON_TYPE)
+  if (origin !== '') writeCors(accepted)
+  response.end(reusedBody, owner.isDraining)
 }
 
 /** A JSON value. Costs the time to serialise it. */
@@ -126,8 +150,7 @@ export function send(exchange: Exchange, answer: Answer): void {
   }
   const body = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body
   if (body.length > DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
-    const kept = answer.isBodyReused === true ? Buffer.from(body) : body
-    new LargeAnswer(exchange, answer, kept).start()
+    new LargeAnswer(exchange, answer, body).start()
     return
   }
   const { response } = exchange
@@ -189,7 +212,7 @@ function writeCors(exchange: Exchange): void {
 class LargeAnswer {
   readonly #exchange: Exchange
   readonly #answer: Answer
-  readonly #body: Uint8Array
+  #body: Uint8Array
   #headBytes = 0
   #stallTimer: NodeJS.Timeout | undefined
 
@@ -208,6 +231,7 @@ class LargeAnswer {
       writeHead(this.#exchange, this.#answer)
       this.#headBytes = response.getWriteOffset()
       if (this.#write(0)) return
+      if (this.#answer.isBodyReused === true) this.#body = Buffer.from(this.#body)
       this.#watch()
       response.onWritable((offset) => this.#resume(offset))
     })

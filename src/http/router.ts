@@ -18,6 +18,10 @@ export interface Route {
   readonly handler: ApiHandler
   /** The handler only tells what to do instead: the header Allow does not name the method. */
   readonly isRefusal?: true
+  /** It changes nothing, although its method could: no entry in the audit log. */
+  readonly isRead?: true
+  /** For those who watch the process: no limit of rates. */
+  readonly isUnlimited?: true
 }
 
 /** Answers a request. Thrown `ServiceError`s become their bodies, anything else 500. */
@@ -34,13 +38,15 @@ export interface PathRoutes {
   readonly handlers: ReadonlyMap<string, ApiHandler>
   /** Value of the header Allow. */
   readonly allow: string
+  readonly isUnlimited: boolean
 }
 
 /** Gathers a table of routes by path. Two handlers for one method and path are a programming error. */
 export function groupByPath(routes: readonly Route[]): readonly PathRoutes[] {
   const byPath = new Map<string, Map<string, ApiHandler>>()
   const refused = new Set<string>()
-  for (const { method, path, handler, isRefusal } of routes) {
+  const unlimited = new Set<string>()
+  for (const { method, path, handler, isRefusal, isUnlimited } of routes) {
     if (!path.startsWith('/') || !path.endsWith('/')) {
       throw new TypeError(`the route ${path} lacks a slash at its start or end`)
     }
@@ -49,11 +55,13 @@ export function groupByPath(routes: readonly Route[]): readonly PathRoutes[] {
     handlers.set(method, handler)
     byPath.set(path, handlers)
     if (isRefusal === true) refused.add(`${method} ${path}`)
+    if (isUnlimited === true) unlimited.add(path)
   }
   return [...byPath].map(([path, handlers]) => ({
     path,
     handlers,
     allow: [...handlers.keys()].filter((method) => !refused.has(`${method} ${path}`)).join(', '),
+    isUnlimited: unlimited.has(path),
   }))
 }
 
@@ -63,6 +71,12 @@ export function parameterNames(path: string): readonly string[] {
     .split('/')
     .filter((segment) => segment.startsWith(':'))
     .map((segment) => segment.slice(1))
+}
+
+/** Whose key opened a private route. */
+export interface Caller {
+  readonly userId: number | null
+  readonly keyId: number | null
 }
 
 /** A private request, complete with its body. Client text everywhere: nothing in it is validated. */
@@ -79,10 +93,15 @@ export class ApiRequest implements AddressedRequest {
   readonly host: string
   readonly forwardedHost: string
   readonly forwardedProto: string
+  /** `X-Forwarded-For`, several joined by commas. */
+  readonly forwardedFor: string
+  /** Null until a personal key was found to be valid. */
+  caller: Caller | null = null
   /** Empty until the body has arrived, which is before the handler runs. */
   body: Uint8Array = new Uint8Array(0)
   readonly #exchange: Exchange
   readonly #parameters = new Map<string, string>()
+  #projectId: number | null = null
   #query: URLSearchParams | null = null
   #json: { readonly value: unknown } | null = null
 
@@ -105,6 +124,7 @@ export class ApiRequest implements AddressedRequest {
     this.host = head.host
     this.forwardedHost = head.forwardedHost
     this.forwardedProto = head.forwardedProto
+    this.forwardedFor = head.forwardedFor
     for (const [index, name] of names.entries()) {
       this.#parameters.set(name, decodeSegment(request.getParameter(index) ?? ''))
     }
@@ -115,6 +135,23 @@ export class ApiRequest implements AddressedRequest {
     const value = this.#parameters.get(name)
     if (value === undefined) throw new TypeError(`the route has no parameter ${name}`)
     return value
+  }
+
+  /** Names and percent-decoded texts of the parameters of the path, in order. */
+  get parameters(): Iterable<readonly [name: string, text: string]> {
+    return this.#parameters
+  }
+
+  /** The project that the request is about, once that is known and allowed. */
+  get projectId(): number | null {
+    return this.#projectId
+  }
+
+  /** Notes the project, and counts the request for it. Throws 429 `throttled` when there were too many. */
+  useProject(projectId: number): void {
+    if (this.#projectId === projectId) return
+    this.#projectId = projectId
+    this.#exchange.owner.limits?.project(projectId, false)
   }
 
   /** The decoded query parameters; parsed at first use. */

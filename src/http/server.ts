@@ -24,9 +24,12 @@ import type { Clock } from '../base/clock.ts'
 import { OperatorError, ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import { type AuditOptions, audited, isAudited } from './audit.ts'
 import { type BodyBudget, collectBody } from './body.ts'
+import { addressBehind } from './client-address.ts'
 import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
 import { checkFraming, type RequestHead } from './framing.ts'
+import type { RateLimits } from './rate-limits.ts'
 import { send, sendError, sendMethodNotAllowed } from './respond.ts'
 import {
   type ApiHandler,
@@ -36,6 +39,7 @@ import {
   parameterNames,
   type Route,
 } from './router.ts'
+import { formatAddress, TrustedProxies } from './url.ts'
 
 /** Bytes of a body on a private route. More: 413. */
 const API_BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -69,6 +73,12 @@ export interface HttpServerOptions {
   readonly connectionsMax?: number
   /** Milliseconds without progress after which a reader of a large answer is cut off; 30,000. */
   readonly readerStallMs?: number
+  /** Where changes are noted; without it they are not. */
+  readonly audit?: AuditOptions
+  /** Of requests in a second; none without it. */
+  readonly limits?: RateLimits
+  /** Proxies that may say whom a request comes from; none without it. */
+  readonly trustedProxies?: TrustedProxies
 }
 
 /** One listening server. Register all routes, then `listen`. */
@@ -78,6 +88,9 @@ export class HttpServer {
   readonly #log: HttpServerOptions['log']
   readonly #metrics: ServiceMetrics
   readonly #budget: BodyBudget
+  readonly #audit: AuditOptions | null
+  readonly #limits: RateLimits | null
+  readonly #trustedProxies: TrustedProxies
   readonly #owner: ExchangeOwner
   #listenSocket: us_listen_socket | null = null
   #port = 0
@@ -93,6 +106,9 @@ export class HttpServer {
     this.#log = options.log
     this.#metrics = options.metrics
     this.#budget = options.budget
+    this.#audit = options.audit ?? null
+    this.#limits = options.limits ?? null
+    this.#trustedProxies = options.trustedProxies ?? new TrustedProxies([])
     this.#owner = this.#createOwner(options.readerStallMs ?? READER_STALL_MS)
     this.#limitConnections(options.connectionsMax ?? Infinity)
     const unknown = this.#routeMetrics(UNKNOWN_ROUTE)
@@ -130,10 +146,17 @@ export class HttpServer {
     }
   }
 
-  /** Registers private routes. Call once for all of them that share a path. */
+  /**
+   * Registers private routes. Call once for all of them that share a path. What those of them do that may
+   * change something is noted in the audit log.
+   */
   routes(table: readonly Route[]): void {
-    for (const pathRoutes of groupByPath(table)) {
-      const metrics = this.#routeMetrics(pathRoutes.path)
+    const audit = this.#audit
+    const noted = table.map((route) =>
+      audit !== null && isAudited(route) ? { ...route, handler: audited(route, audit) } : route,
+    )
+    for (const pathRoutes of groupByPath(noted)) {
+      const metrics = this.#routeMetrics(pathRoutes.path, !pathRoutes.isUnlimited)
       const names = parameterNames(pathRoutes.path)
       const enter = (response: HttpResponse, request: HttpRequest): void => {
         this.#enter(response, request, metrics, false, (exchange, head) => {
@@ -193,6 +216,7 @@ export class HttpServer {
         return server.#isDraining
       },
       readerStallMs,
+      limits: this.#limits,
       exchangeFinished: (exchange, status) => {
         server.#finish(exchange, status)
       },
@@ -201,17 +225,27 @@ export class HttpServer {
   }
 
   #limitConnections(connectionsMax: number): void {
-    const gauge = this.#metrics.httpConnections
+    const { httpConnections: gauge, httpConnectionsRefused: refused } = this.#metrics
+    const limits = this.#limits
+    const proxies = this.#trustedProxies
     // biome-ignore lint/suspicious/useIterableCallbackReturn: this is no array.
     this.#app.filter((response, change) => {
       gauge.value += change
-      if (change > 0 && gauge.value > connectionsMax) response.close()
+      if (change <= 0) return
+      if (gauge.value > connectionsMax) {
+        refused.value++
+        response.close()
+      } else if (limits?.hasConnectionLimit === true) {
+        const address = formatAddress(new Uint8Array(response.getRemoteAddress()))
+        if (!proxies.has(address) && !limits.connection(address)) response.close()
+      }
     })
   }
 
-  #routeMetrics(route: string): RouteMetrics {
+  #routeMetrics(route: string, isLimited = true): RouteMetrics {
     const { httpRequests, httpRequestSeconds } = this.#metrics
-    return new RouteMetrics(route, httpRequests, httpRequestSeconds.with(route))
+    const hasLimit = isLimited && this.#limits?.hasAddressLimit === true
+    return new RouteMetrics(route, httpRequests, httpRequestSeconds.with(route), hasLimit)
   }
 
   /** Every request comes through here. */
@@ -242,6 +276,7 @@ export class HttpServer {
       refuseFraming(exchange, head.fault)
       return
     }
+    if (route.isLimited && this.#isTooOften(exchange, head)) return
     try {
       const result = handle(exchange, head)
       if (result instanceof Promise) {
@@ -252,6 +287,17 @@ export class HttpServer {
     } catch (error) {
       sendError(exchange, error)
     }
+  }
+
+  /** Counts a request for its address, and answers it when there were too many. */
+  #isTooOften(exchange: Exchange, head: RequestHead): boolean {
+    const { peerAddress } = exchange
+    const address = addressBehind(peerAddress, head.forwardedFor, this.#trustedProxies)
+    const refusal = this.#limits?.address(address) ?? null
+    if (refusal === null) return false
+    const hasBody = head.contentLength !== null || head.isChunked
+    sendError(exchange, refusal, hasBody ? 'drain' : 'keep')
+    return true
   }
 
   #dispatch(

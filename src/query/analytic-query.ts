@@ -48,10 +48,12 @@ export interface ActorPage {
   readonly actors: readonly (PersonActor | GroupActor)[]
   /** It has as many rows as were asked for, so that another page may follow. */
   readonly isFull: boolean
+  /** Actors of all pages. */
+  readonly total: number
 }
 
 /** Nobody, and no further page. */
-export const NO_ACTORS: ActorPage = { actors: [], isFull: false }
+export const NO_ACTORS: ActorPage = { actors: [], isFull: false, total: 0 }
 
 /** The interval of a request. Throws 400 `invalid_input` with `interval` as `attr`. */
 export function intervalOf(parameters: AnalyticParameters): Interval {

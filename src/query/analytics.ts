@@ -36,41 +36,18 @@ export interface AnalyticQuery extends Omit<AnalyticContext, 'actions'> {
   readonly question: AnalyticQuestion
 }
 
-/** A person of an answer. */
-export interface PersonActorView {
-  readonly type: 'person'
-  /** The uuid. */
-  readonly id: string
-  readonly uuid: string
-  readonly created_at: string
-  readonly properties: Readonly<Record<string, unknown>>
-  readonly is_identified: boolean
-  readonly name: string
-  /** The oldest links first, 1000 at most. */
-  readonly distinct_ids: readonly string[]
-  readonly matched_recordings: readonly never[]
-  readonly value_at_data_point: number | null
-}
-
-/** A group of an answer. */
-export interface GroupActorView {
-  readonly type: 'group'
-  /** The key. */
-  readonly id: string
-  readonly group_key: string
-  readonly group_type_index: number
-  /** Null when nothing was ever said about the group. */
-  readonly created_at: string | null
-  readonly properties: Readonly<Record<string, unknown>>
-  readonly matched_recordings: readonly never[]
-  readonly value_at_data_point: number | null
-}
-
 /** One page of an answer. */
 export interface AnalyticAnswer {
-  readonly people: readonly (PersonActorView | GroupActorView)[]
-  /** For each of `people`; null for all but retention. */
-  readonly appearances: readonly (readonly number[])[] | null
+  /**
+   * A JSON list in UTF-8, in memory of its own: persons and groups as the API shows them, for retention
+   * objects of `person` and `appearances`.
+   */
+  readonly rows: Uint8Array<ArrayBuffer>
+  readonly count: number
+  /** Actors of all pages, those included that do not exist any more. */
+  readonly total: number
+  /** How many of them appear in each period; null for all but retention. */
+  readonly totals: readonly number[] | null
   /** Another page may follow. */
   readonly isFull: boolean
   /** Actors of the page that do not exist any more. */
@@ -90,6 +67,8 @@ export interface AnalyticQueries {
 export interface AnalyticPage extends ActorPage {
   /** For each actor; null for all but retention. */
   readonly appearances: readonly (readonly number[])[] | null
+  /** As in `AnalyticAnswer`. */
+  readonly totals: readonly number[] | null
 }
 
 /** Answers a question. Throws 400 for what cannot be asked, and as `EventScanner.scan`. */
@@ -99,13 +78,15 @@ export function runQuestion(
   scanner: EventScanner,
 ): AnalyticPage {
   if (question.kind !== 'retention') {
-    return { ...actorsOf(question, context, scanner), appearances: null }
+    return { ...actorsOf(question, context, scanner), appearances: null, totals: null }
   }
-  const { rows, isFull } = retentionRows(question.parameters, context, scanner)
+  const { rows, isFull, total, totals } = retentionRows(question.parameters, context, scanner)
   return {
     actors: rows.map(({ person }) => ({ kind: 'person', person, value: null })),
     appearances: rows.map(({ appearances }) => appearances),
     isFull,
+    total,
+    totals,
   }
 }
 

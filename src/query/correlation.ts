@@ -5,7 +5,12 @@
 import { ServiceError } from '../base/errors.ts'
 import type { CorrelationParameters } from '../wire/funnel.ts'
 import type { ActorPage, AnalyticContext } from './analytic-query.ts'
-import type { EventColumns, EventScanner, ValueRequest } from './event-columns.ts'
+import {
+  type EventColumns,
+  type EventScanner,
+  listedPersons,
+  type ValueRequest,
+} from './event-columns.ts'
 import { allOf, readEventFilters } from './filter-tree.ts'
 import { type FunnelResults, pageOfResults, runFunnel } from './funnel.ts'
 import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
@@ -13,6 +18,8 @@ import type { FilterGroup } from './persons.ts'
 import { propertyText } from './property-filter.ts'
 import { readEntity, type Series } from './series.ts'
 
+/** Events between two looks at the limits of a query. */
+const CHECK_EVERY = 65_536
 const TYPES = ['events', 'event_with_properties', 'properties']
 
 /**
@@ -97,11 +104,11 @@ function actorsWithEvent(
     filter: null,
     series: [entity.match],
     values,
-    persons: groupTypeIndex === null ? new Set(results.actors) : null,
+    persons: groupTypeIndex === null ? listedPersons(results.actors) : null,
     nowMs,
     order: 'any',
   })
-  const isMarked = marksOf(columns, stepNames, results, plan)
+  const isMarked = marksOf(columns, stepNames, results, plan, scanner)
   return results.actors.filter((_actor, index) => isMarked[index] === 1)
 }
 
@@ -110,6 +117,7 @@ function marksOf(
   stepNames: ReadonlySet<string>,
   results: FunnelResults,
   { rules }: FunnelPlan,
+  limits: Pick<EventScanner, 'checkLimits'>,
 ): Uint8Array {
   const { stepCount, windowEnd } = rules
   const isMarked = new Uint8Array(results.actors.length)
@@ -118,6 +126,7 @@ function marksOf(
   const indexOfActor = indexOfActors(results, groups?.values ?? null)
   const keys = groups === undefined ? columns.persons : groups.ids
   for (let row = 0; row < columns.count; row++) {
+    if (row % CHECK_EVERY === 0) limits.checkLimits()
     const index = indexOfActor.get(keys[row] ?? 0)
     if (index === undefined || isMarked[index] === 1) continue
     if (isStepName[names?.ids[row] ?? 0] === true) continue

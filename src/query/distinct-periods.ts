@@ -1,38 +1,61 @@
 /** In how many different periods each person has events: one bit for each person and period. */
-import type { EventColumns } from './event-columns.ts'
+import type { EventColumns, EventScanner } from './event-columns.ts'
 import type { Periods } from './periods.ts'
 
 /** 32-bit words of bits at a time (64 MiB); when they do not suffice, persons take turns. */
 const WORDS_MAX = 1 << 24
+/** Rows between two looks at the limits of a query. */
+const CHECK_EVERY = 65_536
+
+/** Different pairs of a person and a period with events. */
+export interface PeriodCounts {
+  /** Periods of each P. */
+  readonly byPerson: Uint32Array
+  /** Persons of each period. */
+  readonly byPeriod: Uint32Array
+}
 
 /**
- * For each P the number of different periods with events; events outside of all periods count for
+ * In how many periods each person has events, and how many persons each period; events outside of all periods count for
  * nothing. `largest` is the largest P of the columns. Cost: the events, once for each turn.
  */
 export function distinctPeriodCounts(
   { count, persons, timesMs }: EventColumns,
   periods: Periods,
   largest: number,
-): Uint32Array {
-  const counts = new Uint32Array(largest + 1)
+  limits: Pick<EventScanner, 'checkLimits'>,
+): PeriodCounts {
+  const byPerson = new Uint32Array(largest + 1)
+  const byPeriod = new Uint32Array(periods.count)
   const wordsEach = Math.max(1, Math.ceil(periods.count / 32))
   const personsEach = Math.max(1, Math.min(largest + 1, Math.floor(WORDS_MAX / wordsEach)))
   const bits = new Uint32Array(personsEach * wordsEach)
   for (let first = 0; first <= largest; first += personsEach) {
     if (first > 0) bits.fill(0)
+    // Neighbours mostly lie in the same period.
+    let period = -1
+    let startMs = 0
+    let endMs = 0
     for (let row = 0; row < count; row++) {
+      if (row % CHECK_EVERY === 0) limits.checkLimits()
+      const timeMs = timesMs[row] ?? 0
+      if (timeMs < startMs || timeMs >= endMs) {
+        period = periods.indexOf(timeMs)
+        startMs = period < 0 ? 0 : periods.startMs(period)
+        endMs = period < 0 ? 0 : periods.startMs(period + 1)
+      }
+      if (period < 0) continue
       const person = persons[row] ?? 0
       const place = person - first
       if (place < 0 || place >= personsEach) continue
-      const period = periods.indexOf(timesMs[row] ?? 0)
-      if (period < 0) continue
       const word = place * wordsEach + (period >>> 5)
       const before = bits[word] ?? 0
       const after = (before | (1 << (period & 31))) >>> 0
       if (before === after) continue
       bits[word] = after
-      counts[person] = (counts[person] ?? 0) + 1
+      byPerson[person] = (byPerson[person] ?? 0) + 1
+      byPeriod[period] = (byPeriod[period] ?? 0) + 1
     }
   }
-  return counts
+  return { byPerson, byPeriod }
 }

@@ -49,14 +49,42 @@ export interface EventScanRequest {
   readonly series: readonly SeriesMatch[]
   readonly values: readonly ValueRequest[]
   /** Only events of these persons (P); null: all. */
-  readonly persons: ReadonlySet<number> | null
+  readonly persons: PersonSet | null
   /** Milliseconds since 1970; for filters on relative dates. */
   readonly nowMs: number
   /**
-   * `any`: the events may come in any order and `sequences` may be empty, which spares sorting. Absent
-   * means `time`.
+   * `unsorted`: the events may come in any order. `any`: so they may, and `sequences` may be empty.
+   * Both spare sorting. Absent means `time`.
    */
-  readonly order?: 'time' | 'any'
+  readonly order?: 'time' | 'unsorted' | 'any'
+  /** `timesMs` and `seriesMasks` may be empty, too. */
+  readonly isPersonsOnly?: boolean
+}
+
+/** Some persons. */
+export interface PersonSet {
+  has(person: number): boolean
+  /** For each P whether it is one of them; a P beyond the end is not. */
+  readonly marks: Uint8Array
+}
+
+/** The persons whose entry in a list by P is 1. */
+export function markedPersons(marks: Uint8Array): PersonSet {
+  return { has: (person) => marks[person] === 1, marks }
+}
+
+/** The persons of a list of P. */
+export function listedPersons(persons: Iterable<number>): PersonSet {
+  let marks = new Uint8Array(1024)
+  for (const person of persons) {
+    if (person >= marks.length) {
+      const larger = new Uint8Array(Math.max(person + 1, marks.length * 2))
+      larger.set(marks)
+      marks = larger
+    }
+    marks[person] = 1
+  }
+  return markedPersons(marks)
 }
 
 /** Values of a column: each different one once. */
@@ -97,6 +125,14 @@ export interface EventScanner {
    * open. Asked for every person who may be on a page, so it has to be cheap; it never changes for a P.
    */
   uuidPrefix(projectId: number, person: number): number
-  /** `created_at` of P in milliseconds. Asked for many persons, so it has to be cheap. */
-  personCreatedMs(projectId: number, person: number): number
+  /**
+   * The persons (P, in any order) whose `created_at` is `fromMs` or later, but before `untilMs`;
+   * milliseconds. Cost: linear in their number.
+   */
+  createdWithin(projectId: number, fromMs: number, untilMs: number): Uint32Array
+  /**
+   * Throws as `scan` when the time is over or nobody waits. Cheap enough for every few thousand rows:
+   * whatever runs for long besides scans asks it.
+   */
+  checkLimits(): void
 }

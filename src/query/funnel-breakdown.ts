@@ -171,7 +171,7 @@ function splitByValue(
       labelKeys[row] = (folded[id] ?? 0) + 1
     }
   }
-  const byLabel = rowsByActor(labelKeys, columns.count)
+  const byLabel = rowsByActor(labelKeys, columns.count, actors.rows)
   const { keys, starts, rows } = rowsByActor(keyOfRow, columns.count, byLabel.rows)
   const partKeys: number[] = []
   const partStarts: number[] = []

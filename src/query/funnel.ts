@@ -5,8 +5,8 @@
 
 import type { RowPage } from '../wire/analytics.ts'
 import type { FunnelParameters } from '../wire/funnel.ts'
-import { pageOfPersons } from './actor-page.ts'
-import { gatherRows, rowsByActor } from './actor-rows.ts'
+import { largestPerson, pageOfPersons } from './actor-page.ts'
+import { gatherRows, orderRows, rowsByActor } from './actor-rows.ts'
 import type { ActorPage, AnalyticContext } from './analytic-query.ts'
 import { breakdownValues } from './breakdown.ts'
 import type { EventColumns, EventScanner, ValueColumn, ValueRequest } from './event-columns.ts'
@@ -14,6 +14,9 @@ import { AttemptFinder } from './funnel-attempts.ts'
 import { type SplitRows, splitByBreakdown } from './funnel-breakdown.ts'
 import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
 import { propertyText } from './property-filter.ts'
+
+/** Actors between two looks at the limits of a query. */
+const CHECK_EVERY = 1024
 
 /** Wanted actors of a funnel with their best attempts; all lists are parallel. */
 export interface FunnelResults {
@@ -57,6 +60,7 @@ export function pageOfResults(
       return { kind: 'group', typeIndex: groupTypeIndex ?? 0, key, value: null }
     }),
     isFull: shown.length >= page.limit,
+    total: keys.length,
   }
 }
 
@@ -75,7 +79,7 @@ export function runFunnel(
   const groupValues: readonly ValueRequest[] = isByGroup
     ? [{ kind: 'group_key', typeIndex: groupTypeIndex }]
     : []
-  if (isNobodyWanted) return collect(plan, NO_ROWS, null, isByGroup ? [] : null)
+  if (isNobodyWanted) return collect(plan, NO_ROWS, null, isByGroup ? [] : null, scanner)
   const columns = scanner.scan({
     projectId,
     fromMs: range.fromMs,
@@ -88,12 +92,46 @@ export function runFunnel(
     ],
     persons: null,
     nowMs,
+    order: 'unsorted',
   })
   const groups = isByGroup ? columns.values[0] : undefined
   const keys = groups === undefined ? columns.persons : groupIds(groups)
-  const actors = rowsByActor(keys, columns.count)
+  const isHopeless = hopelessKeys(plan, keys, columns)
+  const actors = rowsByActor(keys, columns.count, null, (key) => isHopeless[key] === 1)
+  orderRows(actors, columns, scanner)
   const split = plan.breakdown === null ? actors : splitRows(plan, columns, actors)
-  return collect(plan, split, columns, groups?.values ?? null)
+  return collect(plan, split, columns, groups?.values ?? null, scanner)
+}
+
+/** For each key 1 when its events, whatever their order, cannot get as far as is wanted. */
+function hopelessKeys(
+  { rules: { order, stepCount }, isWanted }: FunnelPlan,
+  keys: Uint32Array,
+  { count, seriesMasks }: EventColumns,
+): Uint8Array {
+  const done = new Uint32Array(largestPerson(keys, count) + 1)
+  for (let row = 0; row < count; row++) {
+    const key = keys[row] ?? 0
+    done[key] = (done[key] ?? 0) | (seriesMasks[row] ?? 0)
+  }
+  const needed = isWanted.indexOf(true)
+  const isHopeless = new Uint8Array(done.length)
+  const neededMask = 2 ** Math.max(needed, 0) - 1
+  for (let key = 0; key < done.length; key++) {
+    const mask = done[key] ?? 0
+    const isEnough =
+      order === 'unordered'
+        ? bitCount(mask & (2 ** stepCount - 1)) >= needed
+        : (mask & neededMask) === neededMask
+    isHopeless[key] = isEnough ? 0 : 1
+  }
+  return isHopeless
+}
+
+function bitCount(mask: number): number {
+  let count = 0
+  for (let left = mask; left !== 0; left &= left - 1) count++
+  return count
 }
 
 const NO_ROWS: SplitRows = {
@@ -122,6 +160,7 @@ function collect(
   { keys, starts, rows }: SplitRows,
   columns: EventColumns | null,
   groupKeys: readonly unknown[] | null,
+  limits: Pick<EventScanner, 'checkLimits'>,
 ): FunnelResults {
   const gathered =
     columns === null
@@ -134,6 +173,7 @@ function collect(
   const stepTimesMs = new Float64Array(keys.length * stepCount)
   let count = 0
   for (let part = 0; part < keys.length; part++) {
+    if (part % CHECK_EVERY === 0) limits.checkLimits()
     const best = finder.best(starts[part] ?? 0, starts[part + 1] ?? 0)
     if (isWanted[best] !== true) continue
     const key = keys[part] ?? 0

@@ -4,7 +4,7 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import type { LifecycleParameters } from '../wire/analytics.ts'
-import { largestPerson, markedPersons, pageOfPersons } from './actor-page.ts'
+import { largestPerson, pageOfMarkedPersons } from './actor-page.ts'
 import {
   type ActorPage,
   type AnalyticContext,
@@ -14,14 +14,18 @@ import {
   rangeRequest,
 } from './analytic-query.ts'
 import { dateRange, momentOfText } from './date-range.ts'
-import type { EventColumns, EventScanner } from './event-columns.ts'
+import {
+  type EventColumns,
+  type EventScanner,
+  markedPersons,
+  type PersonSet,
+} from './event-columns.ts'
 import { type PeriodRules, periodStart, shiftedPeriodStart } from './periods.ts'
 import { readSeries } from './series.ts'
 
 /** When a person had events, seen from the period that is asked for. */
-const EARLIER = 1
-const BEFORE = 2
-const WITHIN = 4
+const BEFORE = 1
+const WITHIN = 2
 
 /** The period that is asked for and what is looked at for it; times in milliseconds. */
 interface Stretch {
@@ -52,28 +56,26 @@ export function lifecycleActors(
   const filter = globalFilter(parameters, context)
   const stretch = stretchOf(parameters, context, scanner)
   const { projectId, nowMs } = context
-  const { lifecycleType } = parameters
-  const needsHistory = lifecycleType === 'new' || lifecycleType === 'resurrecting'
-  const fromMs = needsHistory ? stretch.fromMs : Math.max(stretch.fromMs, stretch.beforeMs)
+  const fromMs = Math.max(stretch.fromMs, stretch.beforeMs)
   const toMs = Math.min(stretch.toMs, stretch.endMs - 1)
   if (stretch.fromMs > stretch.toMs || fromMs > toMs) return NO_ACTORS
-  const columns = scanner.scan({
-    projectId,
-    fromMs,
-    toMs,
-    filter,
-    series: [series.match],
-    values: [],
-    persons: null,
-    nowMs,
-    order: 'any',
-  })
-  const marks = activity(columns, stretch)
-  keepStatus(marks, lifecycleType, (person) => {
-    const createdMs = scanner.personCreatedMs(projectId, person)
-    return createdMs >= stretch.startMs && createdMs < stretch.endMs
-  })
-  return pageOfPersons(markedPersons(marks), parameters.page, projectId, scanner)
+  const request = { projectId, filter, series: [series.match], values: [], nowMs }
+  const scan = (fromMs: number, toMs: number, persons: PersonSet | null): EventColumns =>
+    scanner.scan({ ...request, fromMs, toMs, persons, order: 'any' })
+  const marks = activity(scan(fromMs, toMs, null), stretch)
+  const status = parameters.lifecycleType
+  if (status === 'new' || status === 'resurrecting') {
+    const created = createdWithin(marks, stretch, projectId, scanner)
+    // Of few persons, created lately: their older events decide, and hardly any segment can have some.
+    if (created.includes(1) && stretch.fromMs < fromMs) {
+      const { count, persons, timesMs } = scan(stretch.fromMs, fromMs, markedPersons(created))
+      for (let row = 0; row < count; row++) {
+        if ((timesMs[row] ?? 0) < fromMs) created[persons[row] ?? 0] = 0
+      }
+    }
+    keepNew(marks, created, status === 'new')
+  } else keepStatus(marks, status)
+  return pageOfMarkedPersons(marks, parameters.page, projectId, scanner)
 }
 
 /** From one period before the range to the end of its last one; empty when the range is. */
@@ -99,41 +101,43 @@ function stretchOf(
   }
 }
 
-function activity(columns: EventColumns, { beforeMs, startMs }: Stretch): Uint8Array {
+/** For each P when it had events: `BEFORE`, `WITHIN`, or both. */
+function activity(columns: EventColumns, { startMs }: Stretch): Uint8Array {
   const { count, persons, timesMs } = columns
   const marks = new Uint8Array(largestPerson(persons, count) + 1)
   for (let row = 0; row < count; row++) {
-    const timeMs = timesMs[row] ?? 0
     const person = persons[row] ?? 0
-    const mark = timeMs >= startMs ? WITHIN : timeMs >= beforeMs ? BEFORE : EARLIER
-    marks[person] = (marks[person] ?? 0) | mark
+    marks[person] = (marks[person] ?? 0) | ((timesMs[row] ?? 0) >= startMs ? WITHIN : BEFORE)
   }
   return marks
 }
 
-/** Takes away the marks of everybody who has another status. */
-function keepStatus(
+/** For each P 1 when it was active in the period and not before it, and was created in it. */
+function createdWithin(
   marks: Uint8Array,
-  status: string,
-  isCreatedWithin: (person: number) => boolean,
-): void {
+  { startMs, endMs }: Stretch,
+  projectId: number,
+  scanner: EventScanner,
+): Uint8Array {
+  const created = new Uint8Array(marks.length)
+  for (const person of scanner.createdWithin(projectId, startMs, endMs)) {
+    if (marks[person] === WITHIN) created[person] = 1
+  }
+  return created
+}
+
+/** Of those who were active in the period and not before it the new ones, or all others. */
+function keepNew(marks: Uint8Array, isNew: Uint8Array, isNewWanted: boolean): void {
+  const wanted = isNewWanted ? 1 : 0
   for (let person = 0; person < marks.length; person++) {
-    const mark = marks[person] ?? 0
-    if (mark !== 0 && !hasStatus(mark, person, status, isCreatedWithin)) marks[person] = 0
+    if (marks[person] !== WITHIN || isNew[person] !== wanted) marks[person] = 0
   }
 }
 
-function hasStatus(
-  mark: number,
-  person: number,
-  status: string,
-  isCreatedWithin: (person: number) => boolean,
-): boolean {
-  const isWithin = (mark & WITHIN) !== 0
-  const isBefore = (mark & BEFORE) !== 0
-  if (status === 'dormant') return isBefore && !isWithin
-  if (status === 'returning') return isBefore && isWithin
-  if (status === 'new') return mark === WITHIN && isCreatedWithin(person)
-  if (status !== 'resurrecting' || !isWithin || isBefore) return false
-  return mark !== WITHIN || !isCreatedWithin(person)
+/** Takes away the marks of everybody who has another status. */
+function keepStatus(marks: Uint8Array, status: string): void {
+  const wanted = status === 'dormant' ? BEFORE : status === 'returning' ? BEFORE | WITHIN : -1
+  for (let person = 0; person < marks.length; person++) {
+    if (marks[person] !== wanted) marks[person] = 0
+  }
 }

@@ -5,14 +5,19 @@
 import { ServiceError } from '../base/errors.ts'
 import type { PathParameters } from '../wire/path.ts'
 import { pageOfPersons } from './actor-page.ts'
-import { rowsByActor } from './actor-rows.ts'
+import { orderRows, rowsByActor } from './actor-rows.ts'
 import {
   type ActorPage,
   type AnalyticContext,
   analyticRange,
   globalFilter,
 } from './analytic-query.ts'
-import type { EventColumns, EventScanner, SeriesMatch } from './event-columns.ts'
+import {
+  type EventColumns,
+  type EventScanner,
+  listedPersons,
+  type SeriesMatch,
+} from './event-columns.ts'
 import { funnelSpans, type PathSpan } from './path-funnel.ts'
 import {
   compileCleaning,
@@ -26,6 +31,8 @@ import {
 import { PathFinder } from './path-sessions.ts'
 
 const CUSTOM_EVENTS = 'custom_event'
+/** Persons between two looks at the limits of a query. */
+const CHECK_EVERY = 1024
 const STEP_LIMIT_DEFAULT = 5
 /** Items of a path. More: 400 `invalid_input`. */
 const STEP_LIMIT_MAX = 1000
@@ -53,25 +60,31 @@ export function pathActors(
     filter,
     series: [choice.series],
     values: ITEM_VALUES,
-    persons: spans === null ? null : new Set(spans.keys()),
+    persons: spans === null ? null : listedPersons(spans.keys()),
     nowMs,
+    order: 'unsorted',
   })
   const items = table.itemsOf(columns)
   if (spans !== null) removeOutside(items, columns, spans)
   const finder = new PathFinder({ ...parameters, stepLimit }, parameters, table)
-  const persons = personsWithPath(finder, items, columns)
+  const persons = personsWithPath(finder, items, columns, scanner)
   return pageOfPersons(persons, parameters.page, projectId, scanner)
 }
 
 function personsWithPath(
   finder: PathFinder,
   items: Int32Array,
-  { count, persons, timesMs }: EventColumns,
+  columns: EventColumns,
+  limits: Pick<EventScanner, 'checkLimits'>,
 ): Uint32Array {
-  const { keys, starts, rows } = rowsByActor(persons, count)
+  const { persons, timesMs } = columns
+  const actors = rowsByActor(persons, columns.count)
+  orderRows(actors, columns, limits)
+  const { keys, starts, rows } = actors
   const found = new Uint32Array(keys.length)
   let next = 0
   for (let index = 0; index < keys.length; index++) {
+    if (index % CHECK_EVERY === 0) limits.checkLimits()
     const start = starts[index] ?? 0
     const end = starts[index + 1] ?? 0
     if (finder.hasPath(rows, start, end, items, timesMs)) found[next++] = keys[index] ?? 0

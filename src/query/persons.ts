@@ -3,6 +3,8 @@
  * the store implements the questions, the processing thread the changes.
  */
 import type { ActionDraft, ActionView } from './actions.ts'
+import type { DeadLetterOutcome } from './dead-letters.ts'
+import type { ErasureCommand, ErasureReceipt } from './erasure.ts'
 import type { PropertyFilter } from './events.ts'
 
 /** A person as the API shows it. Interface description, section 2.6. */
@@ -216,6 +218,7 @@ export type PersonCommand =
       readonly id: number
       readonly changes: Partial<ActionDraft> & { readonly deleted?: boolean }
     }
+  | ErasureCommand
   /** A decision with an anonymous id: see store/flag-overrides.ts. */
   | {
       readonly kind: 'set_flag_overrides'
@@ -244,6 +247,8 @@ export type CommandResult =
       readonly group?: GroupView
       readonly cohort?: CohortView
       readonly action?: ActionView
+      readonly erasure?: ErasureReceipt
+      readonly letters?: DeadLetterOutcome
     }
   | { readonly kind: 'not_found' }
   /** `main_distinct_id` is none of the person's. */

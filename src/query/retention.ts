@@ -4,11 +4,16 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import type { RetentionParameters, RowPage } from '../wire/analytics.ts'
-import { largestPerson, markedPersons, pageOfCandidates } from './actor-page.ts'
+import { largestPerson, pageOfMarked } from './actor-page.ts'
 import { type AnalyticContext, globalFilter } from './analytic-query.ts'
 import { type Interval, momentOfText } from './date-range.ts'
 import { distinctPeriodCounts } from './distinct-periods.ts'
-import type { EventColumns, EventScanner } from './event-columns.ts'
+import {
+  type EventColumns,
+  type EventScanner,
+  markedPersons,
+  type PersonSet,
+} from './event-columns.ts'
 import { type PeriodRules, Periods, periodStart } from './periods.ts'
 import type { FilterGroup } from './persons.ts'
 import { eventSeries, readEntity, readSeries, type Series } from './series.ts'
@@ -39,6 +44,10 @@ export interface RetentionRow {
 export interface RetentionPage {
   readonly rows: readonly RetentionRow[]
   readonly isFull: boolean
+  /** Persons of all pages. */
+  readonly total: number
+  /** How many of them appear in each period. */
+  readonly totals: readonly number[]
 }
 
 /** The cohort that is asked for. */
@@ -137,7 +146,7 @@ function reach(lastMs: number, total: number, interval: Interval, timezone: stri
   return { startMs: momentOf(moved(end, -total), timezone), endMs: momentOf(end, timezone) }
 }
 
-/** Everyone in the cohort is marked, by P. */
+/** For each P 1 when it is in the cohort. */
 function cohortMarks(
   plan: CohortPlan,
   context: AnalyticContext,
@@ -147,7 +156,8 @@ function cohortMarks(
   const firstMs = plan.isFirstTime ? scanner.firstEventMs(context.projectId) : null
   const toMs = Math.min(plan.periods.startMs(1), plan.endMs) - 1
   const fromMs = Math.min(firstMs ?? startMs, startMs)
-  const { count, persons, timesMs } = scan(plan, plan.target, fromMs, toMs, context, scanner)
+  const spanMs = [fromMs, toMs] as const
+  const { count, persons, timesMs } = scan(plan, plan.target, spanMs, null, context, scanner)
   const marks = new Uint8Array(largestPerson(persons, count) + 1)
   for (let row = 0; row < count; row++) {
     const person = persons[row] ?? 0
@@ -155,7 +165,7 @@ function cohortMarks(
   }
   // Who was there earlier is not there for the first time.
   for (let person = 0; person < marks.length; person++) {
-    if (marks[person] !== WITHIN) marks[person] = 0
+    marks[person] = marks[person] === WITHIN ? 1 : 0
   }
   return marks
 }
@@ -168,16 +178,17 @@ function returnsOf(
   scanner: EventScanner,
 ): EventColumns | null {
   const fromMs = plan.periods.startMs(1)
-  const isAnybody = marks.includes(WITHIN)
+  const isAnybody = marks.includes(1)
   if (!isAnybody || fromMs >= plan.endMs) return null
-  return scan(plan, plan.returning, fromMs, plan.endMs - 1, context, scanner)
+  const spanMs = [fromMs, plan.endMs - 1] as const
+  return scan(plan, plan.returning, spanMs, markedPersons(marks), context, scanner)
 }
 
 function scan(
   { filter }: CohortPlan,
   series: Series,
-  fromMs: number,
-  toMs: number,
+  [fromMs, toMs]: readonly [fromMs: number, toMs: number],
+  persons: PersonSet | null,
   { projectId, nowMs }: AnalyticContext,
   scanner: EventScanner,
 ): EventColumns {
@@ -188,7 +199,7 @@ function scan(
     filter,
     series: [series.match],
     values: [],
-    persons: null,
+    persons,
     nowMs,
     order: 'any',
   })
@@ -202,19 +213,23 @@ function pageOfRows(
   projectId: number,
   scanner: EventScanner,
 ): RetentionPage {
-  const persons = markedPersons(marks)
   const largest = returns === null ? 0 : largestPerson(returns.persons, returns.count)
-  const counts = returns === null ? null : distinctPeriodCounts(returns, plan.periods, largest)
-  const scores = new Float64Array(persons.length)
-  for (let row = 0; row < scores.length; row++) scores[row] = counts?.[persons[row] ?? 0] ?? 0
-  const { positions, isFull } = pageOfCandidates({ persons, scores }, page, projectId, scanner)
-  const rows = positions.map((position) => {
+  const totals = new Array<number>(plan.shown).fill(0)
+  const counts = new Uint32Array(Math.max(marks.length, largest + 1))
+  if (returns !== null) {
+    const found = distinctPeriodCounts(returns, plan.periods, largest, scanner)
+    counts.set(found.byPerson)
+    for (let period = 1; period < plan.shown; period++) totals[period] = found.byPeriod[period] ?? 0
+  }
+  const { persons, isFull, total } = pageOfMarked(marks, counts, page, projectId, scanner)
+  const rows = persons.map((person) => {
     const appearances = new Array<number>(plan.shown).fill(0)
     appearances[0] = 1
-    return { person: persons[position] ?? 0, appearances }
+    return { person, appearances }
   })
   if (returns !== null) fill(rows, returns, plan.periods, largest)
-  return { rows, isFull }
+  totals[0] = total
+  return { rows, isFull, total, totals }
 }
 
 function fill(

@@ -3,7 +3,7 @@
  * docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import type { StickinessParameters } from '../wire/analytics.ts'
-import { largestPerson, markedPersons, pageOfPersons } from './actor-page.ts'
+import { largestPerson, pageOfMarkedPersons } from './actor-page.ts'
 import {
   type ActorPage,
   type AnalyticContext,
@@ -53,11 +53,11 @@ export function stickinessActors(
     weekStart: 'sunday',
   })
   const largest = largestPerson(columns.persons, columns.count)
-  const counts = distinctPeriodCounts(columns, periods, largest)
+  const { byPerson: counts } = distinctPeriodCounts(columns, periods, largest, scanner)
   const marks = new Uint8Array(counts.length)
   for (let person = 0; person <= largest; person++)
     marks[person] = counts[person] === wanted ? 1 : 0
-  return pageOfPersons(markedPersons(marks), parameters.page, context.projectId, scanner)
+  return pageOfMarkedPersons(marks, parameters.page, context.projectId, scanner)
 }
 
 /** A range may be far longer than there are events. */

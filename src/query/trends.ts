@@ -3,7 +3,7 @@
  * that the chart computes of the events of each. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import type { TrendsParameters } from '../wire/analytics.ts'
-import { largestPerson, markedPersons, pageOfCandidates } from './actor-page.ts'
+import { largestPerson, pageOfMarked } from './actor-page.ts'
 import {
   type ActorPage,
   type AnalyticContext,
@@ -49,6 +49,7 @@ export function trendsActors(
     persons: null,
     nowMs: context.nowMs,
     order: 'any',
+    isPersonsOnly: true,
   })
   if (series.math !== 'unique_group')
     return personPage(columns, series, parameters, context, scanner)
@@ -69,23 +70,17 @@ function personPage(
   scanner: EventScanner,
 ): ActorPage {
   const counts = countsByPerson(columns)
-  const persons = markedPersons(counts)
   const [values] = columns.values
   const results =
     values !== undefined && PROPERTY_MATH.includes(math)
       ? aggregatesByPerson(columns, values, math, counts.length)
       : counts
-  const scores = new Float64Array(persons.length)
-  for (let row = 0; row < scores.length; row++)
-    scores[row] = results[persons[row] ?? 0] ?? Number.NaN
-  const { projectId } = context
-  const page = pageOfCandidates({ persons, scores }, parameters.page, projectId, scanner)
-  const actors = page.positions.map((position) => {
-    const value = scores[position] ?? Number.NaN
-    const person = persons[position] ?? 0
+  const page = pageOfMarked(counts, results, parameters.page, context.projectId, scanner)
+  const actors = page.persons.map((person) => {
+    const value = results[person] ?? Number.NaN
     return { kind: 'person' as const, person, value: Number.isFinite(value) ? value : null }
   })
-  return { actors, isFull: page.isFull }
+  return { actors, isFull: page.isFull, total: page.total }
 }
 
 function countsByPerson({ count, persons }: EventColumns): Uint32Array {
@@ -104,11 +99,12 @@ function groupPage(
 ): ActorPage {
   const [keys] = columns.values
   const groups = keys === undefined ? [] : countsByKey(keys, columns.count)
+  const total = groups.length
   const actors = groups
     .sort((a, b) => b.count - a.count || (a.key < b.key ? -1 : 1))
     .slice(offset, offset + limit)
     .map(({ key, count }) => ({ kind: 'group' as const, typeIndex, key, value: count }))
-  return { actors, isFull: actors.length >= limit }
+  return { actors, isFull: actors.length >= limit, total }
 }
 
 /** Events without a key belong to no group. */

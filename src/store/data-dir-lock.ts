@@ -1,26 +1,28 @@
 /**
  * Exclusive ownership of a data directory by one process. The lock is a symbolic link whose target
- * names the owner, `<pid>.<start time>`: it is created with its content in one step, and needs no
+ * names the owner, `lock.<pid>.<start time>`: it is created with its content in one step, and needs no
  * space on a full disk. An owner that is gone is noticed by its pid together with its start time, so
- * neither kill -9 nor a reused pid keeps the directory locked.
+ * neither kill -9 nor a reused pid keeps the directory locked. An empty file of that name stands
+ * beside it, so that programs that follow links (copies, backups of files) do not stumble.
  */
-import { lstatSync, readFileSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { lstatSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError } from '../base/errors.ts'
 
 const LOCK_NAME = 'lock'
 /** Held for an instant by the process that removes the lock of an owner that is gone. */
 const CLAIM_NAME = 'lock.claim'
+const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/
 const ATTEMPTS_MAX = 40
 const ATTEMPT_PAUSE_MS = 20
 
 /** Locks a directory until the returned function is called. Throws `OperatorError` within 2 s. */
 export async function lockDataDir(dataDir: string): Promise<() => void> {
   const path = join(dataDir, LOCK_NAME)
-  const own = `${process.pid}.${startTimeOf(process.pid) ?? 0}`
+  const own = `lock.${process.pid}.${startTimeOf(process.pid) ?? 0}`
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    if (tryLink(own, path)) return () => release(own, path)
+    if (tryLink(own, path)) return owned(own, path)
     const found = readOwner(path)
     const pid = found === null ? null : livingPid(found)
     if (pid !== null) {
@@ -28,7 +30,7 @@ export async function lockDataDir(dataDir: string): Promise<() => void> {
         `${dataDir} is in use by the process ${pid}: stop it first, or choose another data directory`,
       )
     }
-    if (takeOver(own, path, found, join(dataDir, CLAIM_NAME))) return () => release(own, path)
+    if (takeOver(own, path, found, join(dataDir, CLAIM_NAME))) return owned(own, path)
     await sleep(ATTEMPT_PAUSE_MS)
   }
   throw new OperatorError(`${path} cannot be taken: remove it if no tenrec process is running`)
@@ -53,14 +55,28 @@ function takeOver(own: string, path: string, stale: string | null, claimPath: st
   try {
     if (readOwner(path) !== stale) return false
     rmSync(path, { force: true })
+    if (stale !== null && OWNER_PATTERN.test(stale)) {
+      rmSync(join(dirname(path), stale), { force: true })
+    }
     return tryLink(own, path)
   } finally {
     rmSync(claimPath, { force: true })
   }
 }
 
-function release(own: string, path: string): void {
-  if (readOwner(path) === own) rmSync(path, { force: true })
+/** The lock is ours: gives the link something to point at, and answers what gives it up. */
+function owned(own: string, path: string): () => void {
+  const target = join(dirname(path), own)
+  try {
+    writeFileSync(target, '', { mode: 0o600 })
+  } catch {
+    // The link alone is the lock.
+  }
+  return () => {
+    if (readOwner(path) !== own) return
+    rmSync(path, { force: true })
+    rmSync(target, { force: true })
+  }
 }
 
 function tryLink(target: string, path: string): boolean {
@@ -87,7 +103,7 @@ function readOwner(path: string): string | null {
 
 /** The pid of an owner that still runs, or null. */
 function livingPid(owner: string): number | null {
-  const match = /^(\d{1,10})\.(\d{1,20})$/.exec(owner)
+  const match = OWNER_PATTERN.exec(owner)
   if (match === null) return null
   const pid = Number(match[1])
   const startTime = startTimeOf(pid)

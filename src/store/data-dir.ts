@@ -154,34 +154,41 @@ function checkFormat(path: string): boolean {
   if (existsSync(join(path, RESTORE_MARK))) {
     throw refusal(`a restore into ${path} was interrupted: repeat 'tenrec restore'`)
   }
+  const version = readFormat(path)
+  if (version === null) return false
+  if (version === FORMAT_VERSION) return true
+  const wayOut =
+    version > FORMAT_VERSION
+      ? 'use a newer program'
+      : `'tenrec migrate --dry-run' says what can be done`
+  throw refusal(
+    `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: ${wayOut}`,
+  )
+}
+
+/**
+ * The format that a directory is marked with; null without a mark. Throws `OperatorError`: exit code 1
+ * when the mark cannot be read, 78 when it is damaged.
+ */
+export function readFormat(path: string): number | null {
   const file = join(path, FORMAT_NAME)
   let content: string
   try {
     content = readFileSync(file, 'utf8')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
     throw new OperatorError(`${file} cannot be read: ${String(error)}`, { cause: error })
   }
   const version = /^tenrec (\d{1,9})\n$/.exec(content)?.[1]
-  if (version === undefined) {
-    throw refusal(`${file} is damaged: it must be the line 'tenrec ${FORMAT_VERSION}'`)
-  }
-  if (Number(version) > FORMAT_VERSION) {
-    throw refusal(
-      `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: use a newer program`,
-    )
-  }
-  if (Number(version) < FORMAT_VERSION) {
-    throw refusal(
-      `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: run 'tenrec export' of ` +
-        `the version that wrote it, then 'tenrec import' into a new data directory`,
-    )
-  }
-  return true
+  if (version !== undefined) return Number(version)
+  throw refusal(`${file} is damaged: it must be the line 'tenrec ${FORMAT_VERSION}'`)
 }
 
-/** Checks one environment and mends what can be mended. Answers what there is to tell. */
-function checkEnvironment(
+/**
+ * Checks one environment and mends what can be mended. Answers what there is to tell. Throws
+ * `OperatorError` when it is damaged, or missing although there `isStore`.
+ */
+export function checkEnvironment(
   path: string,
   name: EnvironmentName,
   isStore: boolean,
@@ -245,9 +252,9 @@ async function createStore(path: string): Promise<void> {
   markFormat(path)
 }
 
-/** Marks a directory as a whole store of the format of this program. */
-export function markFormat(path: string): void {
-  writeDurably(join(path, FORMAT_NAME), `tenrec ${FORMAT_VERSION}\n`)
+/** Marks a directory as a whole store of a format, by default of the one of this program. */
+export function markFormat(path: string, version = FORMAT_VERSION): void {
+  writeDurably(join(path, FORMAT_NAME), `tenrec ${version}\n`)
 }
 
 /**

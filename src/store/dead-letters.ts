@@ -1,9 +1,10 @@
 /**
- * Events that could not be processed, kept as they arrived so that an operator can look at them and send
- * them again. They were acknowledged: none is ever dropped by itself.
+ * Events that could not be processed, kept as they arrived so that an operator can look at them and have
+ * them processed again. They were acknowledged: only beyond the limits are the oldest given up.
  *
  * Table `dead_letters`: letter u32 (from 1, ascending) -> `head length u32 little-endian, head as
- * MessagePack [project, step, reason, time in milliseconds], raw bytes`.
+ * MessagePack [project, step, reason, time in milliseconds, origin], raw bytes`. Letters of old versions
+ * have no origin.
  */
 import { pack, seal, unpack, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
@@ -11,6 +12,31 @@ import { numberInKey, numberKey } from './keys.ts'
 
 const TABLE = 'dead_letters'
 const REASON_UNITS_MAX = 1000
+/** Letters that are kept; the oldest make room, and the metrics tell so. */
+const LETTERS_MAX = 100_000
+/** Bytes of letters that are kept together; the newest is kept whatever its size. */
+const LETTERS_BYTES_MAX = 256 * 1024 * 1024
+
+/** What else the log knew about an event. */
+export interface DeadLetterOrigin {
+  /** RECORD_* bits of the record. */
+  readonly flags: number
+  readonly arrivedAtMs: number
+  /** NaN when the client gave no send time. */
+  readonly sentAtMs: number
+  /** '' where the project stores no addresses. */
+  readonly address: string
+  /** 16 bytes; null when the client gave none. */
+  readonly uuid: Uint8Array | null
+}
+
+/** How many letters there are. */
+export interface DeadLetterCounts {
+  readonly count: number
+  readonly bytes: number
+  /** Given up for the limits since the last call. */
+  readonly forgotten: number
+}
 
 /** An event, or a whole block, that could not be processed. */
 export interface DeadLetter {
@@ -22,29 +48,62 @@ export interface DeadLetter {
   readonly reason: string
   /** What was accepted. */
   readonly raw: Uint8Array
+  readonly origin?: DeadLetterOrigin
 }
 
 /** A dead letter as it was stored. */
-export interface StoredDeadLetter extends DeadLetter {
+export interface StoredDeadLetter extends Omit<DeadLetter, 'origin'> {
   readonly number: number
   readonly storedAtMs: number
+  /** Null for blocks, commands, and letters of old versions. */
+  readonly origin: DeadLetterOrigin | null
 }
 
-type Head = readonly [projectId: number, step: string, reason: string, storedAtMs: number]
+type Head = readonly [
+  projectId: number,
+  step: string,
+  reason: string,
+  storedAtMs: number,
+  origin?: readonly [
+    flags: number,
+    arrivedAtMs: number,
+    sentAtMs: number | null,
+    address: string,
+    uuid: Uint8Array | null,
+  ],
+]
 
-/** Writes dead letters. For the one writing thread. */
+/** Reads and writes dead letters. For the one writing thread. */
 export class DeadLetters {
   readonly #table: Table
+  readonly #lettersMax: number
+  readonly #bytesMax: number
   #pending: StoredDeadLetter[] = []
-  #last: number | null = null
+  #removed: number[] = []
+  /** Bytes of each letter that is stored, oldest first; null until it is needed. */
+  #sizes: Map<number, number> | null = null
+  #bytes = 0
+  #last = 0
+  #forgotten = 0
+  /** Letters that were ever noted by this object. */
+  added = 0
 
-  constructor(table: Table) {
+  constructor(table: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
     this.#table = table
+    this.#lettersMax = lettersMax
+    this.#bytesMax = bytesMax
+  }
+
+  /** Number of the newest letter, 0 when there is none. */
+  get newest(): number {
+    this.#load()
+    return this.#last
   }
 
   /** Notes a copy of a letter; it is stored by the next `store`. */
   add(letter: DeadLetter, nowMs: number): void {
-    this.#last ??= lastLetter(this.#table)
+    this.#load()
+    this.added++
     this.#pending.push({
       projectId: letter.projectId,
       step: letter.step,
@@ -52,26 +111,92 @@ export class DeadLetters {
       raw: Buffer.from(letter.raw),
       number: ++this.#last,
       storedAtMs: nowMs,
+      origin: letter.origin === undefined ? null : copyOf(letter.origin),
     })
+  }
+
+  /** Letters that are stored, behind `after` up to `through`. Throws `DamagedRecordError`. */
+  *some(after: number, through: number, limit: number): Generator<StoredDeadLetter> {
+    let count = 0
+    for (const letter of readDeadLetters(this.#table, after)) {
+      if (letter.number > through || count++ === limit) return
+      yield letter
+    }
+  }
+
+  /** Notes that a letter is not needed any more; it is removed by the next `store`. */
+  remove(number: number): void {
+    this.#load()
+    this.#removed.push(number)
   }
 
   /** Stores what was noted. Only in a write transaction. */
   store(): void {
+    if (this.#pending.length === 0 && this.#removed.length === 0) return
+    const sizes = this.#load()
     for (const letter of this.#pending) {
       const key = numberKey(letter.number)
-      const head: Head = [letter.projectId, letter.step, letter.reason, letter.storedAtMs]
-      const packed = pack(head)
+      const packed = pack(headOf(letter))
       const length = Buffer.allocUnsafe(4)
       length.writeUInt32LE(packed.length)
-      void this.#table.put(key, seal(key, length, packed, letter.raw))
+      const value = seal(key, length, packed, letter.raw)
+      void this.#table.put(key, value)
+      sizes.set(letter.number, value.length)
+      this.#bytes += value.length
     }
+    for (const number of this.#removed) this.#forget(sizes, number)
     this.#pending = []
+    this.#removed = []
+    for (const number of sizes.keys()) {
+      const isTooMuch = sizes.size > this.#lettersMax || this.#bytes > this.#bytesMax
+      if (!isTooMuch || sizes.size === 1) break
+      this.#forget(sizes, number)
+      this.#forgotten++
+    }
+  }
+
+  /** What is stored now. Cost: reads all letters, once. */
+  takeCounts(): DeadLetterCounts {
+    const { size } = this.#load()
+    const counts = { count: size, bytes: this.#bytes, forgotten: this.#forgotten }
+    this.#forgotten = 0
+    return counts
+  }
+
+  #forget(sizes: Map<number, number>, number: number): void {
+    this.#bytes -= sizes.get(number) ?? 0
+    sizes.delete(number)
+    void this.#table.remove(numberKey(number))
+  }
+
+  #load(): Map<number, number> {
+    if (this.#sizes !== null) return this.#sizes
+    const sizes = new Map<number, number>()
+    for (const { key, value } of this.#table.getRange()) {
+      this.#last = numberInKey(key, 0)
+      sizes.set(this.#last, value.length)
+      this.#bytes += value.length
+    }
+    this.#sizes = sizes
+    return sizes
   }
 }
 
-function lastLetter(table: Table): number {
-  for (const key of table.getKeys({ reverse: true, limit: 1 })) return numberInKey(key, 0)
-  return 0
+function copyOf(origin: DeadLetterOrigin): DeadLetterOrigin {
+  return { ...origin, uuid: origin.uuid === null ? null : Buffer.from(origin.uuid) }
+}
+
+function headOf({ projectId, step, reason, storedAtMs, origin }: StoredDeadLetter): Head {
+  if (origin === null) return [projectId, step, reason, storedAtMs]
+  const { flags, arrivedAtMs, sentAtMs, address, uuid } = origin
+  const sentAt = Number.isNaN(sentAtMs) ? null : sentAtMs
+  return [projectId, step, reason, storedAtMs, [flags, arrivedAtMs, sentAt, address, uuid]]
+}
+
+function originOf(packed: Head[4]): DeadLetterOrigin | null {
+  if (packed === undefined) return null
+  const [flags, arrivedAtMs, sentAtMs, address, uuid] = packed
+  return { flags, arrivedAtMs, sentAtMs: sentAtMs ?? Number.NaN, address, uuid }
 }
 
 /** Number of dead letters. */
@@ -86,7 +211,7 @@ export function* readDeadLetters(table: Table, after = 0): Generator<StoredDeadL
     const rawStart = 4 + bytes.readUInt32LE()
     // Written by `store`; the checksum says that it is unchanged.
     const head = unpack(bytes.subarray(4, rawStart)) as Head
-    const [projectId, step, reason, storedAtMs] = head
+    const [projectId, step, reason, storedAtMs, origin] = head
     const number = numberInKey(key, 0)
     yield {
       number,
@@ -95,6 +220,7 @@ export function* readDeadLetters(table: Table, after = 0): Generator<StoredDeadL
       reason,
       storedAtMs,
       raw: Buffer.from(bytes.subarray(rawStart)),
+      origin: originOf(origin),
     }
   }
 }

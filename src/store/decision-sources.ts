@@ -25,14 +25,18 @@ const SNAPSHOT_MS_MAX = 2
 const CACHED_PERSONS_MAX = 2000
 const CACHED_BYTES_MAX = 4 * 1024 * 1024
 
-/** A person as decisions need it. */
-interface KnownPerson {
-  /** The position of processing at which it was read. */
-  position: number
+/** The owner of a distinct_id as decisions need it. */
+export interface StoredPerson {
   /** 0: the distinct_id belongs to nobody. */
   readonly number: number
+  /** Another one whenever something about the person has changed; -1: there is none. */
   readonly version: number
   readonly properties: JsonObject | null
+}
+
+interface KnownPerson extends StoredPerson {
+  /** The position of processing at which it was read. */
+  position: number
 }
 
 const NO_FILTERS: JsonObject = Object.freeze({})
@@ -77,14 +81,14 @@ export class DecisionSourceReader {
     if (performance.now() - this.#refreshedAtMs > SNAPSHOT_MS_MAX) this.refresh()
   }
 
-  /** P of the person who owns a distinct_id, or 0. Throws `DamagedRecordError`. */
-  personNumber(projectId: number, distinctId: string): number {
-    return this.#person(projectId, distinctId).number
+  /** How far processing was at the last `freshen`: everything read since then is as of there. */
+  get position(): number {
+    return this.#position
   }
 
-  /** Properties of the person who owns a distinct_id, or null. Throws `DamagedRecordError`. */
-  personProperties(projectId: number, distinctId: string): JsonObject | null {
-    return this.#person(projectId, distinctId).properties
+  /** The person who owns a distinct_id. Throws `DamagedRecordError`. */
+  person(projectId: number, distinctId: string): StoredPerson {
+    return this.#person(projectId, distinctId)
   }
 
   /** Properties of a group, or null. Throws `DamagedRecordError`. */

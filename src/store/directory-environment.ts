@@ -5,6 +5,7 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import { ServiceError } from '../base/errors.ts'
+import { AUDIT_TABLES, type AuditTable } from './audit-log.ts'
 import { Environment, type Table } from './environment.ts'
 import {
   decodeOrganization,
@@ -21,8 +22,12 @@ const VERSION = 'version'
 const DIRECTORY_VERSION = 'directory'
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
 
-/** Tables of users, projects, keys and roles. */
-export const DIRECTORY_TABLES: readonly string[] = [...PROJECT_TABLES, ...ROLE_TABLES]
+/** Tables of users, projects, keys, roles and the audit log. */
+export const DIRECTORY_TABLES: readonly string[] = [
+  ...PROJECT_TABLES,
+  ...ROLE_TABLES,
+  ...AUDIT_TABLES,
+]
 
 /** An open environment; close it before the thread ends. */
 export class DirectoryEnvironment {
@@ -48,7 +53,7 @@ export class DirectoryEnvironment {
     return readNumber(this.table('state'), DIRECTORY_VERSION)
   }
 
-  table(name: ProjectTable | RoleTable): Table {
+  table(name: ProjectTable | RoleTable | AuditTable): Table {
     return this.#environment.table(name)
   }
 
@@ -77,6 +82,16 @@ export class DirectoryEnvironment {
    * throws, and 503 after a write that failed.
    */
   change<T>(action: () => T): T {
+    return this.record(() => {
+      const result = action()
+      this.#raise(VERSION)
+      this.#raise(DIRECTORY_VERSION)
+      return result
+    })
+  }
+
+  /** The same for what nobody decides by: the versions stay as they are. */
+  record<T>(action: () => T): T {
     if (this.#hasFailed) {
       throw new ServiceError('server_error', 'The store has failed and must be restarted.')
     }
@@ -84,8 +99,6 @@ export class DirectoryEnvironment {
     try {
       return this.#environment.write(() => {
         const result = action()
-        this.#raise(VERSION)
-        this.#raise(DIRECTORY_VERSION)
         isComplete = true
         return result
       })

@@ -17,6 +17,7 @@ export type Table = Database<Buffer, Buffer>
 const MAP_BYTES = 256 * 1024 ** 3
 const TABLES_MAX = 64
 const READERS_MAX = 254
+const META_PAGES = 2
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
 
 /** Which environment, and how it is opened. */
@@ -104,6 +105,19 @@ export class Environment {
     this.#root.resetReadTxn()
   }
 
+  /**
+   * Bytes of pages of the data file that no open table uses: what is written takes them first. As of the
+   * last `refresh` or write; some 20 us a table.
+   */
+  freeBytes(): number {
+    const root = statisticsOf(this.#root)
+    let used = META_PAGES + pagesOf(root) + pagesOf(root.free)
+    for (const table of this.#tables.values()) {
+      if (table !== undefined) used += pagesOf(statisticsOf(table))
+    }
+    return Math.max(0, root.lastPageNumber + 1 - used) * root.pageSize
+  }
+
   /** Clears the slots of readers whose process is gone; returns how many there were. */
   clearDeadReaders(): number {
     return this.#root.readerCheck()
@@ -127,6 +141,28 @@ export class Environment {
     }
     return names
   }
+}
+
+interface TreePages {
+  readonly treeBranchPageCount: number
+  readonly treeLeafPageCount: number
+  readonly overflowPages: number
+}
+
+/** What lmdb-js says about a tree and the file that it is in; its types leave it out. */
+interface TreeStatistics extends TreePages {
+  readonly pageSize: number
+  readonly lastPageNumber: number
+  /** The list of free pages. */
+  readonly free: TreePages
+}
+
+function statisticsOf(table: { getStats(): object }): TreeStatistics {
+  return table.getStats() as TreeStatistics
+}
+
+function pagesOf(tree: TreePages): number {
+  return tree.treeBranchPageCount + tree.treeLeafPageCount + tree.overflowPages
 }
 
 /** One key with its value; valid until the next one is asked for. */

@@ -9,10 +9,12 @@ import type { JsonObject } from '../ingest/types.ts'
 import type { EventScanner } from '../query/event-columns.ts'
 import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
 import type { TimelinePoint, TimelineQuery } from '../query/persons.ts'
+import { ActorTexts } from './actor-views.ts'
 import { DamagedRecordError } from './codec.ts'
 import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from './dead-letters.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { Environment, type Table } from './environment.ts'
+import { ErasureReader } from './erasure-reader.ts'
 import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
 import { loadAllCounters, loadCounters } from './event-projects.ts'
 import { type ScanLimits, ScanStore } from './event-scan.ts'
@@ -79,6 +81,9 @@ export interface EventStatistics {
 export interface AnalyticReads {
   readonly scanner: EventScanner
   readonly persons: PersonReader
+  readonly actors: ActorTexts
+  /** Log position of the snapshot. */
+  readonly position: number
   readonly scans: Pick<ScanStore, 'cachedBytes'>
 }
 
@@ -93,7 +98,9 @@ export class EventReader {
   readonly #onDamage: ((error: DamagedRecordError) => void) | null
   readonly #runs = new Map<number, UuidRun>()
   readonly #scanCacheBytesMax: number
+  #erasures: ErasureReader | null = null
   #scans: ScanStore | null = null
+  #actors: ActorTexts | null = null
 
   constructor(options: EventReaderOptions) {
     this.#environment = new Environment({
@@ -183,7 +190,14 @@ export class EventReader {
       cacheBytesMax: this.#scanCacheBytesMax,
       guarded: (read) => this.#guarded(read),
     })
-    return { scanner: this.#scans.scanner(limits), persons: this.#persons, scans: this.#scans }
+    this.#actors ??= new ActorTexts(this.#persons)
+    return {
+      scanner: this.#scans.scanner(limits),
+      persons: this.#persons,
+      actors: this.#actors,
+      position: readNumber(this.#table('state'), 'position') ?? 0,
+      scans: this.#scans,
+    }
   }
 
   /** The points of a timeline; null when there is no such person. Cost: person-timeline.ts. */
@@ -226,6 +240,19 @@ export class EventReader {
       textOf: (id) => loadDistinctText(tables, query.projectId, id),
       refresh: () => this.#refresh(),
     })
+  }
+
+  /** Receipts, rules and estimates of erasures as of now. Valid until the next call of any method. */
+  erasures(): ErasureReader {
+    this.#refresh()
+    this.#erasures ??= new ErasureReader({
+      table: (name) => this.#table(name),
+      catalogue: this.#catalogue,
+      segments: this.#cache,
+      persons: this.#persons,
+      guarded: (read) => this.#guarded(read),
+    })
+    return this.#erasures
   }
 
   /** The newest warnings of a project, newest first. Throws `DamagedRecordError`. */

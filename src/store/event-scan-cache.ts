@@ -4,7 +4,7 @@
  * it uses next: a project that is larger than the cache then finds part of itself there every time, and
  * not nothing.
  */
-import { type NameRows, rowsByName } from './event-scan-names.ts'
+import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
 import { pairKey } from './keys.ts'
 import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from './segment-format.ts'
 import { type DenseColumn, propertyColumn, specialColumn } from './segment-properties.ts'
@@ -22,16 +22,19 @@ const OFFSET_END = 2 ** 32
 /** Gives the text of a distinct_id of the segment's project. */
 export type TextOf = (distinctId: number) => string
 
-/** The times of a segment: `base + offsets[row]`; `offsets` are whole milliseconds or any float64. */
+/** The times of a segment: `base + offsets[place]`; `offsets` are whole milliseconds or any float64. */
 export interface SegmentTimes {
   readonly base: number
   readonly offsets: Uint32Array | Float64Array
 }
 
-/** A segment with what was decoded of it. All getters throw `DamagedRecordError`. */
+/**
+ * A segment with what was decoded of it; columns are in the order of names (event-scan-names.ts). All
+ * getters throw `DamagedRecordError`.
+ */
 export class ScanSegment {
-  /** Names of events with their numbers of events. */
-  readonly nameCounts: readonly (readonly [name: string, count: number])[]
+  /** Names that events of it have. */
+  readonly eventNames: ReadonlySet<string>
   /** An estimate of the memory that it takes. */
   bytes: number
   /** The number of the scan that used it last. */
@@ -42,6 +45,7 @@ export class ScanSegment {
   #summary: SegmentSummary
   #times: SegmentTimes | null = null
   #distinctIds: Uint32Array | null = null
+  #lastDistinctId = 0
   #nameRows: NameRows | null = null
   /** Only during a scan: it keeps what it unpacks. */
   #view: SegmentView | null
@@ -52,8 +56,9 @@ export class ScanSegment {
     this.#summary = summary
     this.#sealed = sealed
     this.#view = new SegmentView(tables, pairKey(summary.projectId, summary.firstSequence), sealed)
-    this.nameCounts = this.#view.directory.names
-    this.bytes = SEGMENT_BYTES + sealed.length + this.nameCounts.length * VALUE_BYTES
+    const counts = this.#view.directory.names
+    this.eventNames = new Set(counts.flatMap(([name, count]) => (count > 0 ? [name] : [])))
+    this.bytes = SEGMENT_BYTES + sealed.length + counts.length * VALUE_BYTES
   }
 
   get summary(): SegmentSummary {
@@ -71,41 +76,53 @@ export class ScanSegment {
 
   get times(): SegmentTimes {
     if (this.#times === null) {
-      this.#times = compactTimes(this.#open().timestamps, this.summary.firstTimestampMs)
+      this.#times = compactTimes(
+        inNameOrder(this.#open().timestamps, this.nameRows),
+        this.summary.firstTimestampMs,
+      )
       this.bytes += this.#times.offsets.byteLength
     }
     return this.#times
   }
 
-  /** D of each row; 0 for deleted rows. */
+  /** D of each place; 0 for deleted rows. */
   get distinctIds(): Uint32Array {
     if (this.#distinctIds === null) {
-      this.#distinctIds = this.#open().distinctIds
+      this.#distinctIds = inNameOrder(this.#open().distinctIds, this.nameRows)
+      for (const distinctId of this.#distinctIds) {
+        if (distinctId > this.#lastDistinctId) this.#lastDistinctId = distinctId
+      }
       this.bytes += this.#distinctIds.byteLength
     }
     return this.#distinctIds
   }
 
+  /** The largest D of the segment. */
+  get lastDistinctId(): number {
+    return this.distinctIds.length === 0 ? 0 : this.#lastDistinctId
+  }
+
   get nameRows(): NameRows {
     if (this.#nameRows === null) {
-      const known = this.#columns.get('name')
-      this.#nameRows = rowsByName(known ?? specialColumn(this.#open(), ROLE_NAME))
+      this.#nameRows = rowsByName(specialColumn(this.#open(), ROLE_NAME))
       this.bytes += this.#nameRows.rows.byteLength + this.#nameRows.values.length * VALUE_BYTES
     }
     return this.#nameRows
   }
 
   get names(): DenseColumn {
-    return this.#column('name', (view) => specialColumn(view, ROLE_NAME))
+    return this.#column('name', () => nameColumn(this.nameRows))
   }
 
   /** Chains of elements. */
   get elements(): DenseColumn {
-    return this.#column('elements', (view) => specialColumn(view, ROLE_ELEMENTS))
+    return this.#column('elements', () => this.#inOrder(specialColumn(this.#open(), ROLE_ELEMENTS)))
   }
 
   property(key: string, textOf: TextOf): DenseColumn {
-    return this.#column(`property ${key}`, (view) => propertyColumn(view, key, textOf))
+    return this.#column(`property ${key}`, () =>
+      this.#inOrder(propertyColumn(this.#open(), key, textOf)),
+    )
   }
 
   /** Gives up what only decoding needs. */
@@ -113,10 +130,14 @@ export class ScanSegment {
     this.#view = null
   }
 
-  #column(name: string, decode: (view: SegmentView) => DenseColumn): DenseColumn {
+  #inOrder({ ids, values }: DenseColumn): DenseColumn {
+    return { ids: inNameOrder(ids, this.nameRows), values }
+  }
+
+  #column(name: string, decode: () => DenseColumn): DenseColumn {
     let column = this.#columns.get(name)
     if (column === undefined) {
-      column = decode(this.#open())
+      column = decode()
       this.#columns.set(name, column)
       this.bytes += columnBytes(column)
     }

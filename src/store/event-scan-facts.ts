@@ -1,7 +1,7 @@
 /**
- * What scans know about persons, groups and distinct_ids beyond the segments. Owners, uuids and creation
- * times are asked for so often that they are kept as arrays: owners and creation times until something is
- * processed, uuids for as long as the thread lives, because a person never changes its uuid.
+ * What scans know about persons, groups and distinct_ids beyond the segments. Owners and uuids are asked
+ * for so often that they are kept as arrays: owners until something is processed, uuids for as long as
+ * the thread lives, because a person never changes its uuid.
  */
 import { parseUuid } from '../base/ids.ts'
 import { type PersonCandidate, personTest } from '../query/person-filter.ts'
@@ -12,12 +12,12 @@ import { loadCounters } from './event-projects.ts'
 import type { ScanFacts } from './event-scan-filter.ts'
 import { readNumber } from './event-state.ts'
 import { loadGroup } from './group-store.ts'
-import { numberInKey, pairKey } from './keys.ts'
+import { pairKey } from './keys.ts'
 import { loadOwnerTable, type OwnerTable } from './person-owners.ts'
 import {
   candidateOf,
+  createdStart,
   loadPerson,
-  loadPersonCounters,
   numberOfValue,
   parseProperties,
 } from './person-records.ts'
@@ -28,8 +28,14 @@ const SINGLE_LOOKUPS_MAX = 2000
 /** Persons whose records stay at hand during a scan. */
 const CANDIDATES_MAX = 4096
 const PREFIX_BYTES = 6
-const CREATED_BYTES = 2 ** 53
 const UUID_AT = 12
+
+/** Ranges of time whose new persons stay at hand. */
+const CREATED_RANGES_MAX = 16
+/** Reads between two looks at the limits of the query; some microseconds each. */
+const READS_BETWEEN_CHECKS = 128
+
+type LimitCheck = () => void
 
 /** The tables that facts are read from. */
 export interface FactTables extends PersonTables {
@@ -50,9 +56,10 @@ export class ProjectFacts implements ScanFacts {
   readonly #texts = new Map<number, string>()
   readonly #candidates = new Map<number, PersonCandidate | null>()
   #owners: OwnerTable | null = null
-  /** Milliseconds for each P; NaN where it is not known yet. */
-  #created: Float64Array | null = null
+  readonly #createdWithin = new Map<string, Uint32Array>()
+  #limits: LimitCheck = () => undefined
   #singleLookups = 0
+  #reads = 0
 
   constructor(tables: FactTables, projectId: number, position: number, uuids: UuidPrefixes) {
     this.projectId = projectId
@@ -72,6 +79,7 @@ export class ProjectFacts implements ScanFacts {
   textOf = (distinctId: number): string => {
     let text = this.#texts.get(distinctId)
     if (text === undefined) {
+      this.#noteRead()
       const tables = { ids: this.#tables.distinctIds, texts: this.#tables.distinctTexts }
       text = loadDistinctText(tables, this.projectId, distinctId)
       if (this.#texts.size >= CANDIDATES_MAX) this.#texts.clear()
@@ -92,6 +100,7 @@ export class ProjectFacts implements ScanFacts {
     this.#candidate(person)?.property(key)
 
   groupProperty: ScanFacts['groupProperty'] = (typeIndex, groupKey, key) => {
+    this.#noteRead()
     const record = loadGroup(this.#tables.groups, this.projectId, typeIndex, groupKey)
     if (record === null) return undefined
     const properties = parseProperties(record.json)
@@ -106,45 +115,59 @@ export class ProjectFacts implements ScanFacts {
     return this.#uuids.get(person) ?? 0
   }
 
-  /** When P was created, milliseconds; NaN for nobody. */
-  createdMs(person: number): number {
-    const known = this.#created?.[person]
-    if (known !== undefined && !Number.isNaN(known)) return known
-    this.#look(person)
-    return this.#created?.[person] ?? Number.NaN
+  /** The P that were created at a time or later, but before another; milliseconds. */
+  createdWithin(fromMs: number, untilMs: number): Uint32Array {
+    const name = `${fromMs} ${untilMs}`
+    const known = this.#createdWithin.get(name)
+    if (known !== undefined) return known
+    const found: number[] = []
+    const start = createdStart(this.projectId, untilMs - 1)
+    const end = createdStart(this.projectId, fromMs - 1)
+    for (const { key, value } of this.#tables.created.getRange({ start, end })) {
+      found.push(numberOfValue('person_created', key, value))
+      this.#noteRead()
+    }
+    if (this.#createdWithin.size >= CREATED_RANGES_MAX) this.#createdWithin.clear()
+    const persons = Uint32Array.from(found)
+    this.#createdWithin.set(name, persons)
+    return persons
+  }
+
+  /** What throws when the query at hand has to end. */
+  limitBy(check: LimitCheck): void {
+    this.#limits = check
+  }
+
+  checkLimits = (): void => this.#limits()
+
+  #noteRead(): void {
+    if (++this.#reads % READS_BETWEEN_CHECKS === 0) this.#limits()
   }
 
   /** Reads one person, or, when many were asked for, everybody. */
   #look(person: number): void {
-    this.#created ??= this.#newCreated()
     if (this.#singleLookups++ === SINGLE_LOOKUPS_MAX) this.#lookAtAll()
     if (this.#singleLookups > SINGLE_LOOKUPS_MAX) return
     const record = loadPerson(this.#tables, this.projectId, person)
     if (record === null) return
-    this.#created[person] = record.createdAtMs
     const bytes = parseUuid(record.uuid)
     if (bytes !== null) this.#uuids.set(person, prefixOf(bytes, 0))
   }
 
   #lookAtAll(): void {
-    const created = this.#created ?? this.#newCreated()
     const { projectId } = this
     const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
     for (const { key, value } of this.#tables.created.getRange(range)) {
       const person = numberOfValue('person_created', key, value)
-      created[person] = CREATED_BYTES - (numberInKey(key, 4) * 2 ** 32 + numberInKey(key, 8))
       this.#uuids.set(person, INVERTED_END - prefixOf(key, UUID_AT))
+      this.#noteRead()
     }
-  }
-
-  #newCreated(): Float64Array {
-    const { lastPerson } = loadPersonCounters(this.#tables.projects, this.projectId)
-    return new Float64Array(lastPerson + 1).fill(Number.NaN)
   }
 
   #candidate(person: number): PersonCandidate | null {
     const known = this.#candidates.get(person)
     if (known !== undefined) return known
+    this.#noteRead()
     const record = loadPerson(this.#tables, this.projectId, person)
     const candidate = record === null ? null : candidateOf(record)
     if (this.#candidates.size >= CANDIDATES_MAX) this.#candidates.clear()

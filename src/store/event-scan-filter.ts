@@ -22,12 +22,14 @@ export interface ScanFacts {
   readonly personProperty: (person: number, key: string) => unknown
   /** A property of a group now; undefined when it, or the group, is missing. */
   readonly groupProperty: (typeIndex: number, groupKey: string, key: string) => unknown
+  /** Throws when the query has to end; asked now and then by what tests many values. */
+  readonly checkLimits: () => void
 }
 
-/** Rows of a segment that are looked at: the first `count` of `rows`, with the P that own them. */
+/** Rows of a segment that are looked at: the first `count` of `places`, with the P that own them. */
 export interface Candidates {
   segment: ScanSegment
-  readonly rows: Uint16Array
+  readonly places: Uint16Array
   readonly owners: Uint32Array
   /** Bit i: it belongs to series i. */
   readonly masks: Uint32Array
@@ -40,8 +42,12 @@ export interface RowFilter {
   readonly needsOwners: boolean
   /** Writes 1 into `marks` for each candidate that passes, else 0. */
   mark(candidates: Candidates, marks: Uint8Array): void
+  /** Drops the candidates that do not pass, before owners are known; absent where marks are as quick. */
+  readonly keep?: (candidates: Candidates) => void
 }
 
+/** A pattern may take long for each value. */
+const TESTS_BETWEEN_CHECKS = 64
 /** The verdict on a value that was not tested yet. */
 const UNKNOWN = 0
 const REFUSED = 1
@@ -51,7 +57,7 @@ const PASSED = 2
 export function newCandidates(segment: ScanSegment): Candidates {
   return {
     segment,
-    rows: new Uint16Array(SEGMENT_ROWS_MAX),
+    places: new Uint16Array(SEGMENT_ROWS_MAX),
     owners: new Uint32Array(SEGMENT_ROWS_MAX),
     masks: new Uint32Array(SEGMENT_ROWS_MAX),
     count: 0,
@@ -60,11 +66,11 @@ export function newCandidates(segment: ScanSegment): Candidates {
 
 /** Keeps the candidates that are marked. */
 export function keepMarked(candidates: Candidates, marks: Uint8Array): void {
-  const { rows, owners, masks, count } = candidates
+  const { places, owners, masks, count } = candidates
   let kept = 0
   for (let index = 0; index < count; index++) {
     // Written in any case: nobody can foretell the marks, and a wrong guess costs more.
-    rows[kept] = rows[index] ?? 0
+    places[kept] = places[index] ?? 0
     masks[kept] = masks[index] ?? 0
     owners[kept] = owners[index] ?? 0
     kept += marks[index] ?? 0
@@ -103,14 +109,15 @@ export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | 
 
 /** The filter of a test on an event property. */
 export function propertyRowFilter(key: string, test: PropertyTest, facts: ScanFacts): RowFilter {
-  return new ValueFilter((segment) => segment.property(key, facts.textOf), test)
+  return new ValueFilter((segment) => segment.property(key, facts.textOf), test, facts.checkLimits)
 }
 
 /** The filter of an event name. */
-export function nameFilter(name: string): RowFilter {
+export function nameFilter(name: string, facts: ScanFacts): RowFilter {
   return new ValueFilter(
     (segment) => segment.names,
     (value) => value === name,
+    facts.checkLimits,
   )
 }
 
@@ -136,6 +143,7 @@ function compileLeaf(filter: PropertyFilter, facts: ScanFacts): RowFilter | null
     return new ValueFilter(
       (segment) => segment.elements,
       (value) => test(typeof value === 'string' ? value : ''),
+      facts.checkLimits,
     )
   }
   const test = propertyTest(filter)
@@ -145,6 +153,7 @@ function compileLeaf(filter: PropertyFilter, facts: ScanFacts): RowFilter | null
     return new ValueFilter(
       (segment) => groupColumn(segment, typeIndex, facts),
       groupTest(filter.key, typeIndex, test, facts),
+      facts.checkLimits,
     )
   }
   if ((filter.type ?? 'event') !== 'event') return null
@@ -174,24 +183,61 @@ class ValueFilter implements RowFilter {
   readonly needsOwners = false
   readonly #columnOf: (segment: ScanSegment) => DenseColumn
   readonly #test: PropertyTest
+  readonly #checkLimits: () => void
+  #tests = 0
 
-  constructor(columnOf: (segment: ScanSegment) => DenseColumn, test: PropertyTest) {
+  constructor(
+    columnOf: (segment: ScanSegment) => DenseColumn,
+    test: PropertyTest,
+    checkLimits: () => void,
+  ) {
     this.#columnOf = columnOf
     this.#test = test
+    this.#checkLimits = checkLimits
   }
 
-  mark({ segment, rows, count }: Candidates, marks: Uint8Array): void {
+  mark({ segment, places, count }: Candidates, marks: Uint8Array): void {
     const { ids, values } = this.#columnOf(segment)
-    const verdicts = new Uint8Array(values.length)
+    const isPassed = this.#passing(values, ids, places, count)
     for (let index = 0; index < count; index++) {
-      const id = ids[rows[index] ?? 0] ?? 0
-      let verdict = verdicts[id]
-      if (verdict === UNKNOWN) {
-        verdict = this.#test(values[id]) ? PASSED : REFUSED
-        verdicts[id] = verdict
-      }
-      marks[index] = verdict === PASSED ? 1 : 0
+      marks[index] = isPassed[ids[places[index] ?? 0] ?? 0] ?? 0
     }
+  }
+
+  keep = (candidates: Candidates): void => {
+    const { segment, places, masks, count } = candidates
+    const { ids, values } = this.#columnOf(segment)
+    const isPassed = this.#passing(values, ids, places, count)
+    let kept = 0
+    for (let index = 0; index < count; index++) {
+      const place = places[index] ?? 0
+      // Written in any case, as in `keepMarked`.
+      places[kept] = place
+      masks[kept] = masks[index] ?? 0
+      kept += isPassed[ids[place] ?? 0] ?? 0
+    }
+    candidates.count = kept
+  }
+
+  /** For each value 1 when it passes; values that no candidate has may be left out. */
+  #passing(
+    values: readonly unknown[],
+    ids: Uint16Array,
+    places: Uint16Array,
+    count: number,
+  ): Uint8Array {
+    const isPassed = new Uint8Array(values.length)
+    if (values.length > count) {
+      const wanted = new Set<number>()
+      for (let index = 0; index < count; index++) wanted.add(ids[places[index] ?? 0] ?? 0)
+      for (const id of wanted) isPassed[id] = this.#verdict(values[id])
+    } else for (const [id, value] of values.entries()) isPassed[id] = this.#verdict(value)
+    return isPassed
+  }
+
+  #verdict(value: unknown): 0 | 1 {
+    if (++this.#tests % TESTS_BETWEEN_CHECKS === 0) this.#checkLimits()
+    return this.#test(value) ? 1 : 0
   }
 }
 
@@ -243,10 +289,10 @@ class DistinctIdFilter implements RowFilter {
     this.#verdicts = new Verdicts(test)
   }
 
-  mark({ segment, rows, count }: Candidates, marks: Uint8Array): void {
+  mark({ segment, places, count }: Candidates, marks: Uint8Array): void {
     const { distinctIds } = segment
     for (let index = 0; index < count; index++) {
-      const distinctId = distinctIds[rows[index] ?? 0] ?? 0
+      const distinctId = distinctIds[places[index] ?? 0] ?? 0
       marks[index] = this.#verdicts.isPassed(distinctId) ? 1 : 0
     }
   }
@@ -255,6 +301,7 @@ class DistinctIdFilter implements RowFilter {
 /** All filters, or one of them, in their order; each sees only candidates that are undecided. */
 class TreeFilter implements RowFilter {
   readonly needsOwners: boolean
+  readonly keep?: (candidates: Candidates) => void
   readonly #decidedBy: 0 | 1
   readonly #filters: readonly RowFilter[]
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
@@ -264,6 +311,12 @@ class TreeFilter implements RowFilter {
     this.needsOwners = filters.some((filter) => filter.needsOwners)
     this.#decidedBy = isAll ? 0 : 1
     this.#filters = filters
+    const quick = filters.flatMap(({ keep }) => keep ?? [])
+    if (isAll && quick.length === filters.length) {
+      this.keep = (candidates) => {
+        for (const keep of quick) keep(candidates)
+      }
+    }
   }
 
   mark(candidates: Candidates, marks: Uint8Array): void {
@@ -280,14 +333,14 @@ class TreeFilter implements RowFilter {
     }
   }
 
-  #undecided({ segment, rows, owners, count }: Candidates, marks: Uint8Array): Candidates {
+  #undecided({ segment, places, owners, count }: Candidates, marks: Uint8Array): Candidates {
     this.#open ??= newCandidates(segment)
     const open = this.#open
     open.segment = segment
     let kept = 0
     for (let index = 0; index < count; index++) {
       if (marks[index] === this.#decidedBy) continue
-      open.rows[kept] = rows[index] ?? 0
+      open.places[kept] = places[index] ?? 0
       open.owners[kept++] = owners[index] ?? 0
     }
     open.count = kept

@@ -16,8 +16,8 @@ import {
   type RowFilter,
   type ScanFacts,
 } from './event-scan-filter.ts'
+import type { NameRows } from './event-scan-names.ts'
 import { SEGMENT_ROWS_MAX } from './segment-builder.ts'
-import type { DenseColumn } from './segment-properties.ts'
 
 interface CompiledSeries {
   readonly bit: number
@@ -39,19 +39,25 @@ export class ScanSeries {
   }
 
   /** Whether the segment may hold events of one of the series, judged by names alone. */
-  mayMatch(segment: ScanSegment): boolean {
-    return this.#series.some(
-      ({ names }) =>
-        names === null || segment.nameCounts.some(([name, count]) => count > 0 && names.has(name)),
-    )
+  mayMatch({ eventNames }: ScanSegment): boolean {
+    return this.#series.some(({ names }) => {
+      if (names === null) return true
+      for (const name of names) if (eventNames.has(name)) return true
+      return false
+    })
   }
 
-  /** For each name of a column the series that an event with it may belong to. */
-  masksOf({ values }: Pick<DenseColumn, 'values'>): Uint32Array {
+  /** For each name of a segment the series that an event with it may belong to. */
+  masksOf({ values, ids }: NameRows): Uint32Array {
     const masks = new Uint32Array(values.length)
-    for (const [id, name] of values.entries()) {
-      for (const { bit, names } of this.#series) {
-        if (names === null || names.has(String(name))) masks[id] = (masks[id] ?? 0) | bit
+    for (const { bit, names } of this.#series) {
+      if (names === null) {
+        for (let id = 0; id < masks.length; id++) masks[id] = (masks[id] ?? 0) | bit
+      } else {
+        for (const name of names) {
+          const id = ids.get(name)
+          if (id !== undefined) masks[id] = (masks[id] ?? 0) | bit
+        }
       }
     }
     return masks
@@ -76,14 +82,14 @@ export class ScanSeries {
     return this.#series.some(({ filter }) => filter !== null)
   }
 
-  #partOf({ segment, rows, owners, masks, count }: Candidates, bit: number) {
+  #partOf({ segment, places, owners, masks, count }: Candidates, bit: number) {
     this.#part ??= newCandidates(segment)
     const part = this.#part
     part.segment = segment
     let kept = 0
     for (let index = 0; index < count; index++) {
       if (((masks[index] ?? 0) & bit) === 0) continue
-      part.rows[kept] = rows[index] ?? 0
+      part.places[kept] = places[index] ?? 0
       part.owners[kept++] = owners[index] ?? 0
     }
     part.count = kept
@@ -116,7 +122,7 @@ function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): Compi
 /** Null when every event passes. `isAlone`: the name of the step is looked at already. */
 function compileStep(step: ActionStepMatch, isAlone: boolean, facts: ScanFacts): RowFilter | null {
   const filters: RowFilter[] = []
-  if (step.name !== null && !isAlone) filters.push(nameFilter(step.name))
+  if (step.name !== null && !isAlone) filters.push(nameFilter(step.name, facts))
   const url = urlFilter(step, facts)
   if (url !== null) filters.push(url)
   const own = step.filter === null ? null : compileFilter(step.filter, facts)

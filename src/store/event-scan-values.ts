@@ -86,12 +86,12 @@ class ColumnReader implements ValueReader {
     return this.#dictionary.values
   }
 
-  read({ segment, rows, count }: Candidates, target: Uint32Array, start: number): void {
+  read({ segment, places, count }: Candidates, target: Uint32Array, start: number): void {
     const { ids, values } = this.#columnOf(segment)
     // Number of each value plus one; 0 where it has none yet.
     const numbers = new Uint32Array(values.length)
     for (let index = 0; index < count; index++) {
-      const id = ids[rows[index] ?? 0] ?? 0
+      const id = ids[places[index] ?? 0] ?? 0
       let number = numbers[id] ?? 0
       if (number === 0) {
         number = this.#dictionary.idOf(this.#readValue(values[id])) + 1

@@ -19,6 +19,7 @@ import {
 import { NamePicker } from './event-scan-names.ts'
 import { RowPool, type ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
+import { addStretch, type Stretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import { OWNER_HAS_SINCE, PERSON_NUMBER_MAX } from './person-owners.ts'
 import { loadPerson } from './person-records.ts'
@@ -103,7 +104,7 @@ class SegmentScanner implements EventScanner {
     segments.beginScan()
     for (const summary of this.#options.catalogue.summaries(request.projectId)) {
       if (!scan.mayMatch(summary)) continue
-      this.#checkLimits()
+      this.checkLimits()
       this.#options.guarded(() => segments.use(summary, (segment) => scan.add(segment)))
     }
     return scan.finish()
@@ -125,16 +126,19 @@ class SegmentScanner implements EventScanner {
     return this.#factsOf(projectId).uuidPrefix(person)
   }
 
-  personCreatedMs(projectId: number, person: number): number {
-    return this.#factsOf(projectId).createdMs(person)
+  createdWithin(projectId: number, fromMs: number, untilMs: number): Uint32Array {
+    return this.#factsOf(projectId).createdWithin(fromMs, untilMs)
   }
 
   #factsOf(projectId: number): ProjectFacts {
-    if (this.#known?.projectId !== projectId) this.#known = this.#caches.facts.facts(projectId)
+    if (this.#known?.projectId !== projectId) {
+      this.#known = this.#caches.facts.facts(projectId)
+      this.#known.limitBy(() => this.checkLimits())
+    }
     return this.#known
   }
 
-  #checkLimits(): void {
+  checkLimits(): void {
     const { deadlineMs, isCancelled } = this.#limits
     if (isCancelled()) throw new ServiceError('query_timeout', 'nobody waits for the answer')
     if (performance.now() > deadlineMs) {
@@ -150,7 +154,9 @@ class Scan {
   readonly #request: EventScanRequest
   readonly #facts: ProjectFacts
   readonly #rowsMax: number
+  /** Rows have to come in order of time. */
   readonly #isOrdered: boolean
+  readonly #hasSequences: boolean
   readonly #series: ScanSeries
   readonly #filter: RowFilter | null
   readonly #readers: readonly ValueReader[]
@@ -159,19 +165,23 @@ class Scan {
   readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
   /** 1 for each P that is asked for; null: everybody. */
   readonly #wanted: Uint8Array | null
+  /** The smallest D of somebody who is asked for. */
+  readonly #firstDistinctId: number
   #candidates: Candidates | null = null
 
   constructor(request: EventScanRequest, facts: ProjectFacts, rows: ScanRows, rowsMax: number) {
     this.#request = request
     this.#facts = facts
     this.#rowsMax = rowsMax
-    this.#isOrdered = request.order !== 'any'
+    this.#isOrdered = request.order === undefined || request.order === 'time'
+    this.#hasSequences = request.order !== 'any'
     this.#series = new ScanSeries(request.series, facts)
     this.#filter = request.filter === null ? null : compileFilter(request.filter, facts)
     this.#readers = request.values.map((value) => valueReader(value, facts))
     this.#rows = rows
     this.#picker = new NamePicker(this.#isOrdered)
-    this.#wanted = request.persons === null ? null : wantedPersons(request.persons)
+    this.#wanted = request.persons?.marks ?? null
+    this.#firstDistinctId = firstDistinctId(facts.owners.words, this.#wanted)
   }
 
   mayMatch({ firstTimestampMs, lastTimestampMs }: SegmentSummary): boolean {
@@ -181,49 +191,91 @@ class Scan {
   /** Adds the rows of a segment; when it throws, none of them. */
   add(segment: ScanSegment): void {
     if (!this.#series.mayMatch(segment)) return
-    this.#candidates ??= newCandidates(segment)
-    const candidates = this.#candidates
-    candidates.segment = segment
-    this.#pick(segment, candidates)
-    const filter = this.#filter
-    if (filter?.needsOwners === false) this.#keepPassing(candidates, filter)
-    this.#keepOwned(segment, candidates)
-    if (filter?.needsOwners === true) this.#keepPassing(candidates, filter)
-    if (candidates.count > 0 && this.#series.haveFilters) this.#restrict(candidates)
-    if (candidates.count > 0) this.#append(segment, candidates)
+    // A D is as old as its first event: older segments have none of it.
+    if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
+    const nameMasks = this.#series.masksOf(segment.nameRows)
+    const isPlain = this.#filter === null && this.#readers.length === 0 && !this.#isOrdered
+    if (isPlain && !this.#series.haveFilters) this.#addPlainly(segment, nameMasks)
+    else this.#addCandidates(segment, nameMasks)
+    if (this.#rows.count > this.#rowsMax) throw tooManyRows(this.#rowsMax)
   }
 
   finish(): EventColumns {
     const rows = this.#rows
     if (this.#isOrdered) rows.sort()
     const { count } = rows
+    const full = this.#request.isPersonsOnly === true ? 0 : count
     return {
       count,
-      timesMs: rows.timesMs.subarray(0, count),
+      timesMs: rows.timesMs.subarray(0, full),
       persons: rows.persons.subarray(0, count),
-      sequences: rows.sequences.subarray(0, this.#isOrdered ? count : 0),
-      seriesMasks: rows.masks.subarray(0, count),
+      sequences: rows.sequences.subarray(0, this.#hasSequences ? count : 0),
+      seriesMasks: rows.masks.subarray(0, full),
       values: this.#readers.map((reader, index) =>
         valueColumn(rows.values[index] ?? new Uint32Array(0), count, reader),
       ),
     }
   }
 
+  /** Names and time alone decide: one pass over the rows of each name. */
+  #addPlainly(segment: ScanSegment, nameMasks: Uint32Array): void {
+    const { starts } = segment.nameRows
+    const stretch = this.#stretchOf(segment)
+    for (let id = 0; id < nameMasks.length; id++) {
+      const mask = nameMasks[id] ?? 0
+      if (mask === 0) continue
+      const start = this.#rows.count
+      stretch.start = starts[id] ?? 0
+      stretch.end = starts[id + 1] ?? 0
+      addStretch(stretch, this.#rows)
+      if (this.#request.isPersonsOnly === true) continue
+      this.#rows.masks.fill(mask, start, this.#rows.count)
+    }
+  }
+
+  #stretchOf(segment: ScanSegment): Stretch {
+    const { fromMs, toMs, isPersonsOnly } = this.#request
+    const { firstTimestampMs, lastTimestampMs, firstSequence, rows } = segment.summary
+    const isWithin = firstTimestampMs >= fromMs && lastTimestampMs <= toMs
+    this.#rows.reserve(rows)
+    return {
+      ...{ start: 0, end: 0, firstSequence, owners: this.#facts.owners, wanted: this.#wanted },
+      ...{ fromMs, toMs, distinctIds: segment.distinctIds, rows: segment.nameRows.rows },
+      times: isWithin && isPersonsOnly === true ? null : segment.times,
+      isWithin,
+      hasSequences: this.#hasSequences,
+    }
+  }
+
+  #addCandidates(segment: ScanSegment, nameMasks: Uint32Array): void {
+    this.#candidates ??= newCandidates(segment)
+    const candidates = this.#candidates
+    candidates.segment = segment
+    this.#pick(segment, nameMasks, candidates)
+    const filter = this.#filter
+    if (filter?.keep !== undefined) filter.keep(candidates)
+    else if (filter?.needsOwners === false) this.#keepPassing(candidates, filter)
+    this.#keepOwned(segment, candidates)
+    if (filter?.needsOwners === true) this.#keepPassing(candidates, filter)
+    if (candidates.count > 0 && this.#series.haveFilters) this.#restrict(candidates)
+    if (candidates.count > 0) this.#append(segment, candidates)
+  }
+
   /** Candidates by name and time, with the series that they belong to by name. */
-  #pick(segment: ScanSegment, candidates: Candidates): void {
+  #pick(segment: ScanSegment, nameMasks: Uint32Array, candidates: Candidates): void {
     const { nameRows, summary } = segment
-    const { rows, masks } = candidates
-    const picked = this.#picker.pick(nameRows, this.#series.masksOf(nameRows), candidates)
+    const { places, masks } = candidates
+    const picked = this.#picker.pick(nameRows, nameMasks, candidates)
     candidates.count = picked
     const { fromMs, toMs } = this.#request
     if (summary.firstTimestampMs >= fromMs && summary.lastTimestampMs <= toMs) return
     const { base, offsets } = segment.times
     let count = 0
     for (let index = 0; index < picked; index++) {
-      const row = rows[index] ?? 0
-      const time = base + (offsets[row] ?? 0)
+      const place = places[index] ?? 0
+      const time = base + (offsets[place] ?? 0)
       if (time < fromMs || time > toMs) continue
-      rows[count] = row
+      places[count] = place
       masks[count++] = masks[index] ?? 0
     }
     candidates.count = count
@@ -237,25 +289,22 @@ class Scan {
 
   /** Drops candidates that belong to nobody, or to nobody who is asked for. */
   #keepOwned(segment: ScanSegment, candidates: Candidates): void {
-    const { firstSequence } = segment.summary
-    const { distinctIds } = segment
+    const { distinctIds, nameRows, summary } = segment
     const { words, since } = this.#facts.owners
     const wanted = this.#wanted
-    const { rows, owners, masks } = candidates
+    const { places, owners, masks } = candidates
     let count = 0
     for (let index = 0; index < candidates.count; index++) {
-      const row = rows[index] ?? 0
-      const distinctId = distinctIds[row] ?? 0
+      const place = places[index] ?? 0
+      const distinctId = distinctIds[place] ?? 0
       // Deleted rows have no distinct_id, and so no owner.
       let owner = words[distinctId] ?? 0
-      if (owner === 0) continue
       if (owner >= OWNER_HAS_SINCE) {
-        if (firstSequence + row <= (since.get(distinctId) ?? 0)) continue
-        owner &= PERSON_NUMBER_MAX
-        if (owner === 0) continue
+        const sequence = summary.firstSequence + (nameRows.rows[place] ?? 0)
+        owner = sequence <= (since.get(distinctId) ?? 0) ? 0 : owner & PERSON_NUMBER_MAX
       }
-      if (wanted !== null && wanted[owner] !== 1) continue
-      rows[count] = row
+      if (owner === 0 || (wanted !== null && wanted[owner] !== 1)) continue
+      places[count] = place
       masks[count] = masks[index] ?? 0
       owners[count++] = owner
     }
@@ -274,10 +323,7 @@ class Scan {
 
   #append(segment: ScanSegment, candidates: Candidates): void {
     const target = this.#rows
-    const { rows, owners, masks, count } = candidates
-    if (target.count + count > this.#rowsMax) throw tooManyRows(this.#rowsMax)
-    const { base, offsets } = segment.times
-    const { firstSequence } = segment.summary
+    const { places, owners, masks, count } = candidates
     target.reserve(count)
     const start = target.count
     for (const [index, reader] of this.#readers.entries()) {
@@ -285,24 +331,30 @@ class Scan {
       if (ids !== undefined) reader.read(candidates, ids, start)
     }
     target.persons.set(owners.subarray(0, count), start)
+    target.count = start + count
+    if (this.#request.isPersonsOnly === true) return
+    const { base, offsets } = segment.times
     target.masks.set(masks.subarray(0, count), start)
     const { timesMs, sequences } = target
     for (let index = 0; index < count; index++) {
-      timesMs[start + index] = base + (offsets[rows[index] ?? 0] ?? 0)
+      timesMs[start + index] = base + (offsets[places[index] ?? 0] ?? 0)
     }
-    for (let index = 0; index < count && this.#isOrdered; index++) {
-      sequences[start + index] = firstSequence + (rows[index] ?? 0)
+    if (!this.#hasSequences) return
+    const { firstSequence } = segment.summary
+    const { rows } = segment.nameRows
+    for (let index = 0; index < count; index++) {
+      sequences[start + index] = firstSequence + (rows[places[index] ?? 0] ?? 0)
     }
-    target.count = start + count
   }
 }
 
-function wantedPersons(persons: ReadonlySet<number>): Uint8Array {
-  let last = 0
-  for (const person of persons) if (person > last) last = person
-  const wanted = new Uint8Array(Math.min(last, PERSON_NUMBER_MAX) + 1)
-  for (const person of persons) wanted[person] = 1
-  return wanted
+/** The smallest D that belongs to somebody of a list by P; 0 when there is no list. */
+function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
+  if (wanted === null) return 0
+  for (let distinctId = 0; distinctId < owners.length; distinctId++) {
+    if (wanted[(owners[distinctId] ?? 0) & PERSON_NUMBER_MAX] === 1) return distinctId
+  }
+  return Number.POSITIVE_INFINITY
 }
 
 function tooManyRows(rowsMax: number): ServiceError {

@@ -88,7 +88,7 @@ export class EventStoreWriter {
   readonly #index: UuidIndex
   readonly #persons: PersonStore
   readonly #warnings: WarningLog
-  readonly #deadLetters: DeadLetters
+  readonly deadLetters: DeadLetters
   readonly #fingerprint: UuidFingerprint
   readonly #encoder = new SegmentEncoder()
   readonly #compactor: SegmentCompactor
@@ -137,7 +137,7 @@ export class EventStoreWriter {
     )
     this.#index = new UuidIndex({ runs: table('uuid_runs'), chunks: table('uuid_chunks') }, options)
     this.#warnings = new WarningLog(table('warnings'), options.warningLinesMax)
-    this.#deadLetters = new DeadLetters(table('dead_letters'))
+    this.deadLetters = new DeadLetters(table('dead_letters'))
     this.#fingerprint = new UuidFingerprint(openSeed(this.#environment, this.#state))
     this.#position = readNumber(this.#state, 'position') ?? 0
     for (const [projectId, counters] of loadAllCounters(this.#projectsTable)) {
@@ -282,7 +282,7 @@ export class EventStoreWriter {
 
   /** Notes a dead letter for the next commit; `raw` is copied. */
   addDeadLetter(letter: DeadLetter): void {
-    this.#deadLetters.add(letter, this.#clock.now())
+    this.deadLetters.add(letter, this.#clock.now())
   }
 
   /** Stores everything gathered, and the position behind it, in one transaction. Throws what LMDB throws. */
@@ -317,7 +317,7 @@ export class EventStoreWriter {
         storeCounters(this.#projectsTable, projectId, counters)
       }
       this.#warnings.store()
-      this.#deadLetters.store()
+      this.deadLetters.store()
       storeNumber(this.#state, 'position', position)
     })
     this.#position = position
@@ -342,6 +342,11 @@ export class EventStoreWriter {
     }
     if (this.#index.hasWork) this.#maintainIndex(deadline - this.#clock.monotonic())
     return this.#deletion.hasWork || this.#compactor.hasWork || this.#index.hasWork
+  }
+
+  /** As `Environment.freeBytes`. */
+  freeBytes(): number {
+    return this.#environment.freeBytes()
   }
 
   /** Closes the environment; what was not committed is forgotten. */

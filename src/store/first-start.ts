@@ -9,6 +9,7 @@ import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import type { Settings } from '../config/settings.ts'
 import { isJsonObject } from '../ingest/fields.ts'
 import { DataDir, publishDraft, writeDraft, writeDurably } from './data-dir.ts'
+import { requireLocalFileSystem } from './file-system.ts'
 import { generatePersonalKey, generateProjectKey } from './key-store.ts'
 import { type FirstKeys, ProjectStore } from './project-store.ts'
 
@@ -25,13 +26,14 @@ export interface FirstStart extends FirstKeys {
 
 /**
  * Creates the data directory and what belongs into it. Null when that was done before; a start that
- * was cut short is completed. Throws `OperatorError` when the directory is in use or damaged, and
+ * was cut short is completed. Throws `OperatorError` when the directory is in use, damaged or on a network file system, and
  * `ServiceError` for preset keys that are no keys.
  */
 export async function initialise(
   settings: Settings,
   clock: Clock = SYSTEM_CLOCK,
 ): Promise<FirstStart | null> {
+  if (!settings.isNetworkDiskAllowed) requireLocalFileSystem(settings.dataDir)
   const dataDir = await DataDir.open(settings.dataDir)
   try {
     const store = new ProjectStore(dataDir.path, clock)

@@ -8,11 +8,14 @@ import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-reco
 import { NUMBER_MAX, numberInKey, pairKey } from './keys.ts'
 import { getRecord, recordsWithin } from './project-records.ts'
 
+/** Flags that may change at once for lists to be changed; with more, they are made anew. */
+const CHANGES_MAX = 128
+
 /** Flags of one project as of the last refresh. */
 export class ProjectFlags {
   readonly #all: Map<number, StoredFlag>
   #live: readonly Flag[] | null = null
-  #byKey: ReadonlyMap<string, Flag> | null = null
+  #byKey: Map<string, Flag> | null = null
   #filtersUnits: number | null = null
 
   constructor(all: Map<number, StoredFlag>) {
@@ -59,16 +62,55 @@ export class ProjectFlags {
     return [...this.#all.values()].filter(({ flag }) => flag.deleted && flag.key === key)
   }
 
-  /** Replaces some flags, or removes those that are null. Lists that were handed out stay as they are. */
+  /**
+   * Replaces some flags, or removes those that are null. Lists that were handed out stay as they are. Cost:
+   * a copy of the list, and each change.
+   */
   apply(changes: ReadonlyMap<number, StoredFlag | null>): void {
+    if (changes.size > CHANGES_MAX) {
+      this.#live = null
+      this.#byKey = null
+      this.#filtersUnits = null
+    }
+    const live = this.#live?.slice() ?? null
+    const before = [...changes.keys()].map((id) => this.#all.get(id))
     for (const [id, stored] of changes) {
       if (stored === null) this.#all.delete(id)
       else this.#all.set(id, stored)
     }
-    this.#live = null
-    this.#byKey = null
-    this.#filtersUnits = null
+    for (const stored of before) if (stored !== undefined) this.#forget(stored, live)
+    for (const stored of changes.values()) if (stored !== null) this.#learn(stored, live)
+    this.#live = live
   }
+
+  /** Takes a flag out of what was made of all of them. */
+  #forget({ flag, filtersUnits }: StoredFlag, live: Flag[] | null): void {
+    if (this.#filtersUnits !== null) this.#filtersUnits -= filtersUnits
+    if (flag.deleted) return
+    this.#byKey?.delete(flag.key)
+    if (live === null) return
+    const place = placeOf(live, flag.id)
+    if (live[place]?.id === flag.id) live.splice(place, 1)
+  }
+
+  #learn({ flag, filtersUnits }: StoredFlag, live: Flag[] | null): void {
+    if (this.#filtersUnits !== null) this.#filtersUnits += filtersUnits
+    if (flag.deleted) return
+    this.#byKey?.set(flag.key, flag)
+    live?.splice(placeOf(live, flag.id), 0, flag)
+  }
+}
+
+/** The place of the first flag whose id is not lower. */
+function placeOf(flags: readonly Flag[], id: number): number {
+  let low = 0
+  let high = flags.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((flags[middle]?.id ?? 0) < id) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 const NO_FLAGS = new ProjectFlags(new Map())

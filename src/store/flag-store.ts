@@ -5,11 +5,11 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
-import { wireTime } from '../flags/flag-body.ts'
 import { changeFlag, draftFlag, type FlagDraft } from '../flags/flag-changes.ts'
 import { changesBetween } from '../flags/flag-diff.ts'
 import type { FlagWorld } from '../flags/flag-world.ts'
 import type { Flag, FlagCohort, JsonObject } from '../flags/types.ts'
+import { timeText } from '../wire/time.ts'
 import { Environment, type Table } from './environment.ts'
 import {
   type FlagActivity,
@@ -345,7 +345,7 @@ function entryOf(
     flagId: flag.id,
     key: flag.key,
     changes,
-    createdAt: wireTime(nowMs),
+    createdAt: timeText(nowMs),
   }
 }
 

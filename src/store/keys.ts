@@ -34,6 +34,7 @@
  * | activity        | project u32, entry u32                   | JSON (activity-log.ts)                |
  * | activity_items  | project u32, P u32, entry u32            | nothing (activity-log.ts)             |
  * | deletion_jobs   | project u32, job u32                     | JSON (deletion-jobs.ts)               |
+ * | retention_rules | project u32                              | JSON (retention-store.ts)             |
  * | actions         | project u32, action u32                  | JSON (action-store.ts)                |
  * | flag_overrides  | project u32, P u32                       | JSON (flag-overrides.ts)              |
  *
@@ -76,6 +77,7 @@ export const EVENTS_TABLES = [
   'activity',
   'activity_items',
   'deletion_jobs',
+  'retention_rules',
   'flag_overrides',
   'actions',
 ] as const

@@ -153,10 +153,13 @@ export class PersonReader {
     return record === null ? null : this.#view(projectId, record, true)
   }
 
-  /** A living person as analytic answers show it, with its first ids; or null. */
-  actor(projectId: number, number: number): PersonView | null {
-    const record = loadPerson(this.#tables, projectId, number)
-    if (record === null) return null
+  /** What is stored of a living person, or null. */
+  actorRecord(projectId: number, number: number): PersonRecord | null {
+    return loadPerson(this.#tables, projectId, number)
+  }
+
+  /** A living person as analytic answers show it, with its first ids. */
+  actor(projectId: number, record: PersonRecord): PersonView {
     const distinctIds = this.#idTexts(projectId, record, SUMMARY_IDS_MAX)
     return personView({ ...record, properties: propertiesOfRecord(record), distinctIds }, false)
   }

@@ -36,6 +36,7 @@ export function personTables(environment: Environment): PersonTables {
     activity: table('activity'),
     activityItems: table('activity_items'),
     jobs: table('deletion_jobs'),
+    retention: table('retention_rules'),
     overrides: table('flag_overrides'),
   }
 }

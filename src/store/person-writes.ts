@@ -48,6 +48,7 @@ export interface PersonTables {
   readonly activity: Table
   readonly activityItems: Table
   readonly jobs: Table
+  readonly retention: Table
   readonly overrides: Table
 }
 

@@ -37,6 +37,7 @@ import {
   PersonWrites,
   storedIds,
 } from './person-writes.ts'
+import { ProjectRetention } from './retention-store.ts'
 
 /** Persons of one project. For the one writing thread. */
 export class ProjectPersons implements PersonWorld {
@@ -46,6 +47,7 @@ export class ProjectPersons implements PersonWorld {
   readonly cohorts: ProjectCohorts
   readonly actions: ProjectActions
   readonly overrides: ProjectOverrides
+  readonly retention: ProjectRetention
   readonly #tables: PersonTables
   readonly #distinctIds: DistinctIds
   readonly #lastDistinctId: () => number
@@ -83,6 +85,7 @@ export class ProjectPersons implements PersonWorld {
     this.cohorts = new ProjectCohorts(projectId, tables)
     this.actions = new ProjectActions(projectId, tables.actions)
     this.overrides = new ProjectOverrides(projectId, tables.overrides)
+    this.retention = new ProjectRetention(projectId, tables.retention)
     this.#groups = new ProjectGroups(projectId, tables.groups)
   }
 
@@ -261,10 +264,16 @@ export class ProjectPersons implements PersonWorld {
     this.#separations.push([++this.counters.separations, separation])
   }
 
-  /** Adds a job that deletes events. */
-  addJob(job: DeletionJob): void {
+  /** Adds a job that erases events; its number. */
+  addJob(job: DeletionJob): number {
     this.#areCountersChanged = true
     this.#jobs.push({ projectId: this.projectId, number: ++this.counters.jobs, job })
+    return this.counters.jobs
+  }
+
+  /** D of a text, or 0 when the project has never seen it. */
+  distinctIdOf(text: string): number {
+    return this.#find(text)
   }
 
   /** Jobs added since the last call; ask after the commit. */
@@ -295,6 +304,7 @@ export class ProjectPersons implements PersonWorld {
     this.cohorts.store()
     this.actions.store()
     this.overrides.store()
+    this.retention.store()
     for (const [number, person, view] of this.#activity) {
       storeActivity(tables, projectId, number, person, view)
     }

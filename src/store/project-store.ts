@@ -53,6 +53,8 @@ export interface FirstKeys {
 
 /** What a personal key opens, and for whom. */
 export interface PersonalKeyGrant extends PersonalKeyAccess {
+  /** Number of the key. */
+  readonly keyId: number
   readonly userId: number
   /** Active. */
   readonly user: User
@@ -296,7 +298,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     if (expiresAtMs !== null && expiresAtMs <= this.#clock.now()) return null
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
-    return { userId, user, scopes, projectIds, projects: projectIds, expiresAtMs }
+    return { keyId: key.id, userId, user, scopes, projectIds, projects: projectIds, expiresAtMs }
   }
 
   personalKey(key: string): PersonalKeyAccess | null {

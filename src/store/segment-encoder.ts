@@ -134,7 +134,9 @@ export class SegmentEncoder {
     const uuidTails = this.#part(this.#isSplit ? this.#raw : this.#text, (writer) => {
       writeUuidTails(writer, builder.uuids, rows)
     })
-    if (this.#isSplit) this.#close(this.#raw)
+    // Random bytes do not compress; what is left of erased events does.
+    const hasErased = builder.distinctIds.subarray(0, rows).includes(0)
+    if (this.#isSplit) this.#close(this.#raw, hasErased)
     const arrivals = this.#part(index, (writer) => writeNumbers(writer, builder.arrivals, rows))
     const modes = this.#writeModes(index, builder)
     if (this.#isSplit) this.#close(index)
@@ -205,13 +207,10 @@ export class SegmentEncoder {
     return [area.group, offset, bytes]
   }
 
-  #close(area: Area): void {
+  #close(area: Area, isCompressed = area.isCompressed): void {
     if (area.group < 0) return
     const key = groupKey(this.#projectId, this.#firstSequence, area.group)
-    const [head, content] = encodeGroup(
-      area.writer.view(),
-      area.isCompressed ? this.#quality : null,
-    )
+    const [head, content] = encodeGroup(area.writer.view(), isCompressed ? this.#quality : null)
     this.#groups[area.group] = { key, value: seal(key, head, content) }
     area.group = -1
     area.writer.clear()

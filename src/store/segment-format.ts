@@ -13,7 +13,7 @@
  *
  * Fixed columns: timestamps and arrivals (numbers), distinct_id numbers (`base varint`, then as many
  * byte planes as the largest difference needs), modes (u8: person mode, +4 historical; absent when all
- * are 0), UUIDs (bytes 0-8 as nine planes; bytes 9-15 row by row, never compressed).
+ * are 0), UUIDs (bytes 0-8 as nine planes; bytes 9-15 row by row, compressed only beside erased rows).
  */
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { pack, unpack } from './codec.ts'

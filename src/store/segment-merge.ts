@@ -113,7 +113,8 @@ export function appendSegment(
   const { timestamps, arrivals, distinctIds, names } = view
   const uuid = new Uint8Array(16)
   const nameIds = names.values.map((name) => builder.names.idOf(String(name)))
-  const { firstTimestampMs, firstArrivalMs } = view.summary
+  const { firstArrivalMs } = view.summary
+  const firstTimestampMs = deleted === null ? 0 : firstKept(view, deleted)
   const noUuid = new Uint8Array(16)
   for (let row = 0; row < rows; row++) {
     if (deleted?.[row] === 1) {
@@ -133,6 +134,15 @@ export function appendSegment(
     builder.setName(target, nameIds[names.ids[row] ?? 0] ?? 0)
   }
   appendColumns(builder, view, first, deleted)
+}
+
+/** The earliest timestamp of what stays, so that the header tells nothing about what is erased. */
+function firstKept({ timestamps, summary }: SegmentView, deleted: Uint8Array): number {
+  let first = Number.POSITIVE_INFINITY
+  for (let row = 0; row < timestamps.length; row++) {
+    if (deleted[row] !== 1) first = Math.min(first, timestamps[row] ?? first)
+  }
+  return first === Number.POSITIVE_INFINITY ? summary.firstTimestampMs : first
 }
 
 type Spilled = Map<number, Record<string, unknown>>

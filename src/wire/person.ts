@@ -2,6 +2,7 @@
  * Persons and their activity as clients see them: which members, and how times are written. Source:
  * docs/COMPATIBILITY.md, "Persons".
  */
+import { exactTimeText } from './time.ts'
 
 /** A person of the API. Interface description, section 2.6. */
 export interface PersonBody {
@@ -16,14 +17,7 @@ export interface PersonBody {
 /** The body of a person: these six members, whatever else is known of it. */
 export function personBody(person: PersonBody): PersonBody {
   const { id, name, distinct_ids, properties, created_at, uuid } = person
-  return { id, name, distinct_ids, properties, created_at: wireTime(created_at), uuid }
-}
-
-/** A time in ISO 8601 with `Z` and microseconds, without them when they are zero. */
-function wireTime(text: string): string {
-  return text.replace(/\.(\d{1,6})\d*Z$/, (_, digits: string) =>
-    /^0+$/.test(digits) ? 'Z' : `.${digits.padEnd(6, '0')}Z`,
-  )
+  return { id, name, distinct_ids, properties, created_at: exactTimeText(created_at), uuid }
 }
 
 /** The same object with its `created_at` and `timestamp` written that way. */
@@ -31,7 +25,7 @@ export function withWireTimes<T extends object>(value: T): T {
   const changed: Record<string, unknown> = {}
   for (const [name, member] of Object.entries(value)) {
     const isTime = name === 'created_at' || name === 'timestamp' || name === 'last_calculation'
-    if (isTime && typeof member === 'string') changed[name] = wireTime(member)
+    if (isTime && typeof member === 'string') changed[name] = exactTimeText(member)
   }
   return { ...value, ...changed }
 }

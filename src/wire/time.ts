@@ -6,6 +6,13 @@ export function timeText(timeMs: number): string {
   return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : `${text.slice(0, -1)}000Z`
 }
 
+/** The same for a time in ISO 8601 with `Z`, of whatever precision. */
+export function exactTimeText(text: string): string {
+  return text.replace(/\.(\d{1,6})\d*Z$/, (_, digits: string) =>
+    /^0+$/.test(digits) ? 'Z' : `.${digits.padEnd(6, '0')}Z`,
+  )
+}
+
 /** The text of a time, or null for none. */
 export function optionalTimeText(timeMs: number | null): string | null {
   return timeMs === null ? null : timeText(timeMs)

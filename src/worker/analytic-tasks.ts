@@ -4,7 +4,6 @@
  */
 import { actionSteps } from '../query/actions.ts'
 import { type AnalyticAnswer, type AnalyticQuery, runQuestion } from '../query/analytics.ts'
-import { answerOf } from '../store/actor-views.ts'
 import type { EventReader } from '../store/event-reader.ts'
 
 /** Threads for analytics: answer a question. */
@@ -31,7 +30,7 @@ export function runAnalytics(
 ): AnalyticAnswer {
   const { question, ...facts } = query
   const { projectId } = facts
-  const { scanner, persons } = reader.analytics({
+  const { scanner, persons, actors, position } = reader.analytics({
     deadlineMs: performance.now() + queryMsMax,
     isCancelled: () => Atomics.load(cancelled, 0) !== 0,
   })
@@ -42,5 +41,5 @@ export function runAnalytics(
       return action === null ? null : actionSteps(action.steps)
     },
   }
-  return answerOf(runQuestion(question, context, scanner), projectId, persons)
+  return actors.answerOf(runQuestion(question, context, scanner), projectId, position)
 }

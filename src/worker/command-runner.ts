@@ -21,12 +21,14 @@ import type {
   PersonView,
 } from '../query/persons.ts'
 import { type CohortRecord, cohortView } from '../store/cohort-store.ts'
+import { newJob } from '../store/deletion-jobs.ts'
 import type { EventStoreWriter } from '../store/event-store.ts'
 import { groupViewOf } from '../store/group-store.ts'
 import { isoTime, personView } from '../store/person-views.ts'
 import type { ProjectPersons } from '../store/project-persons.ts'
 import { runActionCommand } from './action-commands.ts'
 import type { LoggedCommand } from './command-text.ts'
+import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
 
 /** What one command works with. */
 interface Step {
@@ -77,6 +79,13 @@ export class CommandRunner {
       case 'create_action':
       case 'update_action':
         return runActionCommand(step, command)
+      case 'erase_events':
+      case 'set_retention':
+      case 'run_retention':
+        return runErasureCommand(
+          { persons, actor, atMs, lastSequence: this.#store.lastSequence(projectId) },
+          command,
+        )
       case 'set_flag_overrides':
         return setFlagOverrides(step, command)
     }
@@ -119,15 +128,12 @@ export class CommandRunner {
     persons.deletePerson(person, sequence, atMs)
     note(step, person, 'deleted', null, person.uuid)
     if (command.deletesEvents) {
-      persons.addJob({
-        uuid: person.uuid,
-        requestedBy: actor.email,
-        requestedAt: isoTime(atMs),
-        doneAt: null,
-        ids: spans,
-        progress: 0,
-        deletedRows: 0,
-      })
+      const order = orderForPerson(
+        { persons, actor, atMs, lastSequence: sequence },
+        person.uuid,
+        spans,
+      )
+      persons.addJob(newJob(order))
     }
     return { kind: 'done' }
   }

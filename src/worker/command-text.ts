@@ -1,4 +1,5 @@
 /** Commands as the log holds them: JSON that both ends know. */
+import type { DeadLetterCommand } from '../query/dead-letters.ts'
 import type { Actor, PersonCommand } from '../query/persons.ts'
 
 /** A command as the log holds it. */
@@ -9,13 +10,28 @@ export interface LoggedCommand {
   readonly at: number
 }
 
+/** A command about dead letters, which belongs to no project. */
+export interface LoggedDeadLetterCommand extends Omit<LoggedCommand, 'command'> {
+  readonly command: DeadLetterCommand
+}
+
 /** The text of a command in the log. */
-export function commandText(logged: LoggedCommand): string {
+export function commandText(
+  logged: Omit<LoggedCommand, 'command'> & { readonly command: PersonCommand | DeadLetterCommand },
+): string {
   return JSON.stringify(logged)
 }
 
 /** The reverse of `commandText`. */
-export function readCommand(bytes: Buffer): LoggedCommand {
+export function readCommand(bytes: Buffer): LoggedCommand | LoggedDeadLetterCommand {
   // The log holds what `commandText` has written: its checksum says so.
-  return JSON.parse(bytes.toString('utf8')) as LoggedCommand
+  return JSON.parse(bytes.toString('utf8')) as LoggedCommand | LoggedDeadLetterCommand
+}
+
+/** Whether a command is about dead letters. */
+export function isAboutDeadLetters(
+  logged: LoggedCommand | LoggedDeadLetterCommand,
+): logged is LoggedDeadLetterCommand {
+  const { kind } = logged.command
+  return kind === 'replay_dead_letters' || kind === 'drop_dead_letters'
 }

@@ -26,6 +26,8 @@ export interface FlagServiceOptions {
   readonly refusal: () => ServiceError | null
   /** Told how long a decision took, and whether some flag could not be decided. */
   readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
+  /** Told of each decision that was known from before. */
+  readonly onRepeat: () => void
 }
 
 /** Flags in the main thread. Close it before the thread ends. */
@@ -56,6 +58,7 @@ export class FlagService {
       overrides: new OverrideLog({ groupCommit, clock, refusal }),
       clock,
       onDecision: options.onDecision,
+      onRepeat: options.onRepeat,
       onDamage,
     })
   }

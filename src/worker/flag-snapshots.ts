@@ -39,6 +39,8 @@ export interface FlagSnapshotOptions {
 
 /** The flags of one project at one moment. A new object after every change. */
 export interface FlagSnapshot {
+  /** No other snapshot of this process has the same. */
+  readonly serial: number
   readonly set: FlagSet
   readonly compiled: CompiledFlags
   /** Keys of the active flags with experience continuity. */
@@ -130,11 +132,14 @@ export class FlagSnapshots {
   }
 }
 
+let lastSerial = 0
+
 function snapshotOf(set: FlagSet, previous: CompiledFlags | undefined): FlagSnapshot {
   const compiled = compileFlags(set, previous)
   const continuityKeys: string[] = []
   for (const { flag } of compiled.active) {
     if (flag.ensureExperienceContinuity === true) continuityKeys.push(flag.key)
   }
-  return { set, compiled, continuityKeys, hasActiveFlags: compiled.active.length > 0 }
+  const hasActiveFlags = compiled.active.length > 0
+  return { serial: ++lastSerial, set, compiled, continuityKeys, hasActiveFlags }
 }

@@ -24,10 +24,12 @@ import { applyEvent, type PersonWarning } from '../persons/apply-event.ts'
 import { setGroupProperties } from '../persons/group-rules.ts'
 import type { PersonContext } from '../persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../persons/property-updates.ts'
+import type { DeadLetterOrigin } from '../store/dead-letters.ts'
 import { LogReader } from '../store/event-log.ts'
 import { EventStoreWriter } from '../store/event-store.ts'
 import { CommandRunner } from './command-runner.ts'
-import { readCommand } from './command-text.ts'
+import { isAboutDeadLetters, readCommand } from './command-text.ts'
+import { runDeadLetterCommand } from './dead-letter-commands.ts'
 import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from './tasks.ts'
 
 /**
@@ -105,6 +107,8 @@ export class LogProcessor {
       commitMs,
       commands: this.#outcomes,
       changedDefinitions,
+      deadLetters: this.#store.deadLetters.takeCounts(),
+      freeBytes: this.#store.freeBytes(),
       isIdle,
     }
   }
@@ -171,6 +175,7 @@ export class LogProcessor {
           step: 'process',
           reason: reasonOf(cause),
           raw: record.bytes.subarray(start, start + eventBytes(record, index)),
+          origin: originOf(record, index),
         })
       }
     }
@@ -232,6 +237,13 @@ export class LogProcessor {
     const uuid = formatUuid(record.bytes, uuidOffset)
     try {
       const command = readCommand(bytes)
+      if (isAboutDeadLetters(command)) {
+        const letters = runDeadLetterCommand(this.#store.deadLetters, command.command, (held) =>
+          this.#addRecord(held),
+        )
+        this.#outcomes.push({ uuid, result: { kind: 'done', letters } })
+        return
+      }
       const uuidBytes = record.bytes.subarray(uuidOffset, uuidOffset + 16)
       const result = this.#commands.run(record.projectId, command, uuidBytes)
       this.#outcomes.push({ uuid, result })
@@ -270,6 +282,20 @@ export class LogProcessor {
 /** The JSON object at `start`. The log holds nothing else: it was proved when the event was accepted. */
 function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
   return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
+}
+
+/** What a dead letter needs to be processed as if it had just been read. */
+function originOf(record: LogRecord, index: number): DeadLetterOrigin {
+  const { flags, arrivedAtMs, sentAtMs, address } = record
+  const uuidOffset = eventUuidOffset(record, index)
+  const hasUuid = hasClientUuid(record, index)
+  return {
+    flags,
+    arrivedAtMs,
+    sentAtMs,
+    address: (flags & RECORD_IP_ANONYMIZED) === 0 ? address : '',
+    uuid: hasUuid ? record.bytes.subarray(uuidOffset, uuidOffset + 16) : null,
+  }
 }
 
 function countDrop(fates: Fates, reason: DropReason): void {

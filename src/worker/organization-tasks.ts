@@ -4,6 +4,7 @@
  * a change waits for the disk.
  */
 import type { FlagAccessLevel } from '../flags/flag-permissions.ts'
+import type { AuditEntry, StoredAuditEntry } from '../store/audit-log.ts'
 import type { KeyChanges, KeyRequest, NewKey, SecretKeyRequest } from '../store/key-store.ts'
 import { OrganizationStore } from '../store/organization-store.ts'
 import type {
@@ -64,6 +65,8 @@ export interface OrganizationOperations {
   createSecretKey: { request: SecretKeyRequest; result: NewKey<SecretKeyView> }
   rollSecretKey: { request: number; result: NewKey<SecretKeyView> }
   revokeSecretKey: { request: number; result: undefined }
+  recordAudit: { request: readonly AuditEntry[]; result: undefined }
+  listAudit: { request: PageRequest; result: Page<StoredAuditEntry> }
 }
 
 /** One of the operations. */
@@ -137,6 +140,8 @@ const HANDLERS: Handlers = {
   createSecretKey: ({ projects }, request) => newKey(projects.keys.createSecret(request)),
   rollSecretKey: ({ projects }, id) => newKey(projects.keys.rollSecret(id)),
   revokeSecretKey: ({ projects }, id) => nothing(projects.keys.revokeSecret(id)),
+  recordAudit: ({ audit }, entries) => nothing(audit.append(entries)),
+  listAudit: ({ audit }, page) => audit.list(page),
 }
 
 /** The thread's side: carries operations out on the store of a data directory, opened at the first. */

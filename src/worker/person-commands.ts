@@ -6,6 +6,11 @@ import type { Clock } from '../base/clock.ts'
 import { ServiceError } from '../base/errors.ts'
 import { formatUuid, writeUuidV7 } from '../base/ids.ts'
 import { ParsedEvents, RECORD_COMMAND } from '../ingest/log-block.ts'
+import type {
+  DeadLetterCommand,
+  DeadLetterCommands,
+  DeadLetterOutcome,
+} from '../query/dead-letters.ts'
 import type { Actor, CommandResult, PersonCommand, PersonCommands } from '../query/persons.ts'
 import { commandText } from './command-text.ts'
 import type { GroupCommit } from './group-commit.ts'
@@ -16,6 +21,8 @@ const WAITING_MAX = 1000
 /** A command that takes longer is answered with 503; it may still be carried out. */
 const WAIT_MS_MAX = 30_000
 const RETRY_AFTER_SECONDS = 2
+/** In records that belong to no project. */
+const NO_PROJECT = 0
 
 /** What commands work with. */
 export interface PersonCommandOptions {
@@ -34,7 +41,7 @@ interface Waiting {
 }
 
 /** Sends commands to the log. */
-export class LoggedPersonCommands implements PersonCommands {
+export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands {
   readonly #options: PersonCommandOptions
   readonly #waiting = new Map<string, Waiting>()
 
@@ -42,7 +49,17 @@ export class LoggedPersonCommands implements PersonCommands {
     this.#options = options
   }
 
-  run(projectId: number, actor: Actor, command: PersonCommand): Promise<CommandResult> {
+  async deadLetters(actor: Actor, command: DeadLetterCommand): Promise<DeadLetterOutcome> {
+    const result = await this.run(NO_PROJECT, actor, command)
+    if (result.kind === 'done' && result.letters !== undefined) return result.letters
+    throw new TypeError('the command answered nothing about dead letters')
+  }
+
+  run(
+    projectId: number,
+    actor: Actor,
+    command: PersonCommand | DeadLetterCommand,
+  ): Promise<CommandResult> {
     const { groupCommit, clock, refusal, onLogged } = this.#options
     const refused = refusal()
     if (refused !== null) return Promise.reject(refused)

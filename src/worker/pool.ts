@@ -10,6 +10,16 @@ import { Piscina } from 'piscina'
 import { ServiceError } from '../base/errors.ts'
 import type { ActionQueries, ActionView } from '../query/actions.ts'
 import type {
+  ErasureCriteria,
+  ErasureEstimate,
+  ErasurePage,
+  ErasureQueries,
+  ErasureReceipt,
+  RetentionPlan,
+  RetentionRules,
+  RetentionView,
+} from '../query/erasure.ts'
+import type {
   EventListQuery,
   EventPage,
   EventQueries,
@@ -29,6 +39,7 @@ import type {
   TimelineQuery,
   ValueCount,
 } from '../query/persons.ts'
+import type { AuditEntry } from '../store/audit-log.ts'
 import { BusyTime } from './busy-time.ts'
 import type {
   OrganizationOperation,
@@ -66,7 +77,9 @@ export interface PoolOptions {
 }
 
 /** The threads of the daemon. */
-export class WorkerPool implements EventQueries, PersonQueries, ActionQueries, OrganizationPort {
+export class WorkerPool
+  implements EventQueries, PersonQueries, ActionQueries, ErasureQueries, OrganizationPort
+{
   readonly #writer: Piscina
   readonly #processor: Piscina
   readonly #workers: Piscina
@@ -219,6 +232,11 @@ export class WorkerPool implements EventQueries, PersonQueries, ActionQueries, O
     return (await this.#read(task)) as OrganizationResult<Name>
   }
 
+  /** Stores entries of the audit log durably; not refused when many wait, for they tell of what is done. */
+  async recordAudit(entries: readonly AuditEntry[]): Promise<void> {
+    await run(this.#workers, { kind: 'organization', name: 'recordAudit', request: entries })
+  }
+
   /** Changes a flag durably and answers its number; refusals reject with `ServiceError`. */
   changeFlag(task: Omit<FlagCommandTask, 'kind'>): Promise<TaskResults['changeFlag']> {
     return this.#read({ kind: 'changeFlag', ...task })
@@ -242,6 +260,34 @@ export class WorkerPool implements EventQueries, PersonQueries, ActionQueries, O
 
   getAction(projectId: number, id: number): Promise<ActionView | null> {
     return this.#read({ kind: 'getAction', values: [projectId, id] })
+  }
+
+  listErasures(projectId: number, limit: number, offset: number): Promise<ErasurePage> {
+    return this.#read({ kind: 'listErasures', values: [projectId, limit, offset] })
+  }
+
+  getErasure(projectId: number, id: number): Promise<ErasureReceipt | null> {
+    return this.#read({ kind: 'getErasure', values: [projectId, id] })
+  }
+
+  estimateErasure(projectId: number, criteria: ErasureCriteria): Promise<ErasureEstimate | null> {
+    return this.#read({ kind: 'estimateErasure', values: [projectId, criteria] })
+  }
+
+  getRetention(projectId: number): Promise<RetentionView> {
+    return this.#read({ kind: 'getRetention', values: [projectId] })
+  }
+
+  planRetention(
+    projectId: number,
+    rules: RetentionRules | null,
+    nowMs: number,
+  ): Promise<RetentionPlan> {
+    return this.#read({ kind: 'planRetention', values: [projectId, rules, nowMs] })
+  }
+
+  retainedProjects(): Promise<readonly number[]> {
+    return this.#read({ kind: 'retainedProjects', values: [] })
   }
 
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */

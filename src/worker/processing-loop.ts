@@ -13,6 +13,8 @@ const TASK_BUDGET_MS = 500
 const GATHER_MS = 200
 /** A backlog of that many events is worked on without a pause. */
 const GATHER_EVENTS_MAX = 16_384
+/** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
+const CATCH_UP_MS_MAX = 30_000
 /** Commits that arrive within this time are kept as one entry. */
 const ENTRY_SPAN_MS = 20
 
@@ -46,6 +48,11 @@ export class ProcessingLoop {
   #isHurried = false
   #timer: NodeJS.Timeout | undefined
   #idleCallbacks: (() => void)[] = []
+  /** What the log held at the start is processed; undefined until the first result says what it held. */
+  #isCaughtUp: boolean | undefined
+  #startedAtMs = 0
+  #lastAtStart = 0
+  #catchUpCallbacks: (() => void)[] = []
 
   constructor(options: ProcessingLoopOptions) {
     this.#options = options
@@ -69,7 +76,26 @@ export class ProcessingLoop {
 
   /** Begins with what an earlier run has left in the log. */
   start(): void {
+    this.#startedAtMs = this.#options.clock.monotonic()
     this.#schedule(0)
+  }
+
+  /** Whether reads show all that was accepted before the start; true in any case after half a minute. */
+  get isCaughtUp(): boolean {
+    if (this.#isCaughtUp === true) return true
+    return this.#options.clock.monotonic() - this.#startedAtMs > CATCH_UP_MS_MAX
+  }
+
+  /** Resolves when what the log held at the start is processed, or after `timeoutMs`. */
+  async caughtUp(timeoutMs: number): Promise<void> {
+    if (this.#isCaughtUp === true) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs)
+      this.#catchUpCallbacks.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
   }
 
   /** A commit is durable: `last` is the sequence of its last block. */
@@ -132,10 +158,12 @@ export class ProcessingLoop {
     } catch (cause) {
       this.#isRunning = false
       this.#isStopped = true
+      for (const callback of this.#catchUpCallbacks.splice(0)) callback()
       this.#options.onFailure(cause)
       return
     }
     this.#isRunning = false
+    this.#noteCatchUp(result)
     this.#hasUnknown = result.processed < result.last
     this.#forget(result.processed)
     this.#options.onResult(result)
@@ -147,6 +175,14 @@ export class ProcessingLoop {
     }
     for (const callback of this.#idleCallbacks.splice(0)) callback()
     if (!result.isIdle) this.#schedule(GATHER_MS)
+  }
+
+  #noteCatchUp({ processed, last }: ProcessResult): void {
+    if (this.#isCaughtUp === true) return
+    if (this.#isCaughtUp === undefined) this.#lastAtStart = last
+    this.#isCaughtUp = processed >= this.#lastAtStart
+    if (!this.#isCaughtUp) return
+    for (const callback of this.#catchUpCallbacks.splice(0)) callback()
   }
 
   #forget(processed: number): void {

@@ -8,8 +8,10 @@ import type { CaptureRequest } from '../ingest/accept.ts'
 import type { DropReason } from '../ingest/types.ts'
 import type { ActionQueries } from '../query/actions.ts'
 import type { AnalyticAnswer } from '../query/analytics.ts'
+import type { ErasureQueries } from '../query/erasure.ts'
 import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
 import type { Actor, CommandResult, PersonQueries } from '../query/persons.ts'
+import type { DeadLetterCounts } from '../store/dead-letters.ts'
 import type { FlagActivityPage } from '../store/flag-activity.ts'
 import type { AnalyticSettings, AnalyticTask } from './analytic-tasks.ts'
 import type { BlastRadius } from './blast-radius.ts'
@@ -88,6 +90,9 @@ export interface ProcessResult {
   readonly commands: readonly CommandOutcome[]
   /** Projects whose cohorts or group types were changed, durably: flags refer to them. */
   readonly changedDefinitions: readonly number[]
+  readonly deadLetters: DeadLetterCounts
+  /** Bytes of the data file of environment `events` that hold nothing now. */
+  readonly freeBytes?: number
   /** There was nothing left to do, background merging included. */
   readonly isIdle: boolean
 }
@@ -123,7 +128,7 @@ export type PersonReadTask = {
   }
 }[keyof StoreQueries]
 
-type StoreQueries = PersonQueries & ActionQueries
+type StoreQueries = PersonQueries & ActionQueries & ErasureQueries
 
 type PersonResults = {
   [Method in keyof StoreQueries]: Awaited<ReturnType<StoreQueries[Method]>>

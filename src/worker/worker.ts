@@ -10,11 +10,13 @@ import { acceptCapture } from '../ingest/accept.ts'
 import { LogBlockWriter } from '../ingest/log-block.ts'
 import { Scanner } from '../ingest/scanner/scanner.ts'
 import type { AnalyticAnswer } from '../query/analytics.ts'
+import { DamagedRecordError } from '../store/codec.ts'
 import { LogAppender } from '../store/event-log.ts'
 import { EventReader } from '../store/event-reader.ts'
 import { readProcessedPosition } from '../store/event-state.ts'
 import { ProjectDirectory } from '../store/project-store.ts'
 import { type AnalyticTask, runAnalytics } from './analytic-tasks.ts'
+import { type ErasureReadTask, readErasures } from './erasure-tasks.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { LogProcessor } from './log-processor.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
@@ -29,6 +31,9 @@ import type {
   TaskResults,
   ThreadSettings,
 } from './tasks.ts'
+
+const DAMAGED =
+  "a stored record that this needs is damaged; 'tenrec verify' names it, restore it from a backup"
 
 // pool.ts gives every thread these.
 const settings = workerData as ThreadSettings
@@ -48,13 +53,19 @@ export default async function runTask(task: Task): Promise<unknown> {
     return moved(task, { result: await dispatch(task) })
   } catch (error) {
     if (error instanceof ServiceError) return { refusal: error.toBody() }
-    throw error
+    // Those who write must stop; a read is refused, and others go on.
+    const isWriting = task.kind === 'append' || task.kind === 'process'
+    if (isWriting || !(error instanceof DamagedRecordError)) throw error
+    reportDamage(error)
+    return { refusal: new ServiceError('data_corrupted', DAMAGED).toBody() }
   }
 }
 
 /** Lets the memory in an answer change hands instead of being copied. */
 function moved(task: Task, answer: TaskAnswer<keyof TaskResults>): unknown {
-  const buffers = task.kind === 'append' || task.kind === 'check' ? buffersOf(answer) : []
+  const { kind } = task
+  const isMoved = kind === 'append' || kind === 'check' || kind === 'analytics'
+  const buffers = isMoved ? buffersOf(answer) : []
   if (buffers.length === 0) return answer
   return move({ [transferableSymbol]: buffers, [valueSymbol]: answer })
 }
@@ -63,6 +74,7 @@ function buffersOf(answer: TaskAnswer<keyof TaskResults>): readonly ArrayBuffer[
   const result = 'result' in answer ? answer.result : undefined
   if (result === undefined || result === null) return []
   if ('buffers' in result) return result.buffers
+  if ('missingPersons' in result) return [result.rows.buffer]
   return 'block' in result ? [result.block.buffer] : []
 }
 
@@ -108,10 +120,19 @@ function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[T
     case 'personValues':
     case 'propertiesTimeline':
       return readPersons(task)
+    case 'listErasures':
+    case 'getErasure':
+    case 'estimateErasure':
+    case 'getRetention':
+    case 'planRetention':
+    case 'retainedProjects':
+      return readErasures(task, openReader().erasures())
   }
 }
 
-function readPersons(task: PersonReadTask): TaskResults[PersonReadTask['kind']] {
+function readPersons(
+  task: Exclude<PersonReadTask, ErasureReadTask>,
+): TaskResults[PersonReadTask['kind']] {
   const reader = openReader()
   if (task.kind === 'propertiesTimeline') return reader.propertiesTimeline(...task.values)
   const persons = reader.persons()

@@ -1,5 +1,6 @@
 /** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
 import { ServiceError } from '../../base/errors.ts'
+import { patternFault } from '../../flags/pattern-limits.ts'
 import { cleanText } from '../../ingest/json-text.ts'
 import {
   cohortIdOf,
@@ -164,7 +165,10 @@ function readTable(body: Uint8Array): readonly string[] {
 
 function readTree(fields: CohortFields): FilterGroup {
   if (fields.filters === undefined || fields.filters === null) throw required('filters')
-  return readCohortFilters(fields.filters)
+  const tree = readCohortFilters(fields.filters)
+  const fault = patternFault(filtersOf(tree))
+  if (fault !== null) throw invalid('filters', fault)
+  return tree
 }
 
 function requireNoFilters({ filters }: CohortFields): void {

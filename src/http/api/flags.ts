@@ -52,7 +52,7 @@ export function flagRoutes(options: FlagRoutesOptions): readonly Route[] {
     ),
     route('GET', `${FLAGS_PATH}evaluation_reasons/`, READ, evaluationReasons),
     route('GET', `${FLAGS_PATH}my_flags/`, READ, myFlags),
-    route('POST', `${FLAGS_PATH}user_blast_radius/`, READ, countReached),
+    { ...route('POST', `${FLAGS_PATH}user_blast_radius/`, READ, countReached), isRead: true },
     served(options, `${FLAGS_PATH}local_evaluation/`, localEvaluation),
     route('GET', FLAG_PATH, READ, (access) => json(presentFlag(access, flagInPath(access)))),
     route('PATCH', FLAG_PATH, WRITE, (access) => updateFlag(access, false)),

@@ -1,5 +1,6 @@
 /**
- * The routes of the calling user's personal keys. No key makes another that may do more than itself.
+ * The routes of the calling user's personal keys. No key makes another that may do more than itself, nor
+ * changes the rights of one that does.
  * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../base/errors.ts'
@@ -91,6 +92,8 @@ async function patchKey(access: OrganizationAccess): Promise<Answer> {
     throw new ServiceError('invalid_input', detail, { attr: 'expires_at' })
   }
   if (changes.scopes !== undefined || changes.projectIds !== undefined) {
+    // Nor may a weak key take rights away from a stronger one.
+    requireContained(grant, before)
     requireContained(grant, { ...before, ...changes })
   }
   const key = await change(access, 'changeKey', { id: before.id, changes })

@@ -12,6 +12,7 @@ import {
   readRetentionParameters,
   readStickinessParameters,
   readTrendsParameters,
+  readTruth,
 } from '../../wire/analytics.ts'
 import {
   isCorrelationRequest,
@@ -40,7 +41,7 @@ export function personAnalyticRoutes(options: AnalyticRoutesOptions): readonly R
   const route = (method: Route['method'], name: string, read: ReadQuestion): Route => {
     const handler: ApiHandler = (request) =>
       answerQuestion(openAccess(request, options, 'person:read'), options.analytics, read)
-    return { method, path: `${PERSONS_PATH}${name}/`, handler }
+    return { method, path: `${PERSONS_PATH}${name}/`, handler, isRead: true }
   }
   return [
     route('GET', 'trends', readTrends),
@@ -120,34 +121,48 @@ function missingParameter(error: unknown): Answer {
   return json({ ...error.toBody(), message }, error.status)
 }
 
-function answerPage(
+async function answerPage(
   access: Access,
   parameters: RequestParameters,
   format: Format,
   question: AnalyticQuestion,
   answer: AnalyticAnswer,
 ): Promise<Answer> {
-  const { people, appearances, missingPersons } = answer
+  const { rows, count, missingPersons } = answer
+  if (format === 'csv') return answerRows(format, null, listedRows(rows))
   const { next, initial } = pageLinks(access, parameters, question, answer.isFull)
+  const isTotalWanted = readTruth(parameters, 'include_total')
+  const total = isTotalWanted ? { total: answer.total } : {}
   if (question.kind === 'retention') {
-    const result = people.map((person, index) => {
-      return { person, appearances: appearances?.[index] ?? [] }
-    })
-    return answerRows(format, { result, next, missing_persons: missingPersons }, result)
+    const totals = isTotalWanted ? { ...total, totals: answer.totals } : {}
+    return around('{"result":', rows, { next, missing_persons: missingPersons, ...totals })
   }
-  const results = [{ people, count: people.length }]
   if (question.kind === 'lifecycle' || question.kind === 'stickiness') {
-    return answerRows(format, { results, next }, people)
+    return around('{"results":[{"people":', rows, { count }, { next, ...total })
   }
-  const body = {
-    results,
+  const page = {
     next,
     initial,
     missing_persons: missingPersons,
     is_cached: false,
     last_refresh: new Date(access.options.clock.now()).toISOString(),
+    ...total,
   }
-  return answerRows(format, body, people)
+  return around('{"results":[{"people":', rows, { count }, page)
+}
+
+/** A body around finished rows: `inner` ends the object that they are in and a list around it. */
+function around(opening: string, rows: Uint8Array, inner: object, outer?: object): Answer {
+  const members = JSON.stringify(inner).slice(1)
+  const closing = outer === undefined ? members : `${members}],${JSON.stringify(outer).slice(1)}`
+  const body = Buffer.concat([Buffer.from(opening), rows, Buffer.from(`,${closing}`)])
+  return { status: 200, contentType: 'application/json', body }
+}
+
+/** The rows as objects, for tables. */
+function listedRows(rows: Uint8Array): readonly object[] {
+  // A thread for analytics wrote it: a list of objects.
+  return JSON.parse(new TextDecoder().decode(rows)) as readonly object[]
 }
 
 /** The same request at another place; what a body says about pages is repeated in the link. */

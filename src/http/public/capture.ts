@@ -59,6 +59,8 @@ export interface CaptureOptions {
   readonly isGetCaptureEnabled: boolean
   /** Why nothing can be accepted at the moment, or null. */
   readonly refusal: () => ServiceError | null
+  /** Counts a request that was checked by a thread; throws its refusal. */
+  readonly admit?: (projectId: number) => void
   /** Events were handed to the group commit. */
   readonly onAccepted: (projectId: number, eventCount: number) => void
 }
@@ -170,7 +172,10 @@ export class CaptureHandler {
       .then((result) => {
         if (result.kind === 'refused') {
           waiting.acknowledge(ServiceError.fromBody(result.error))
-        } else if (result.eventCount === 0) {
+          return
+        }
+        this.#options.admit?.(result.projectId)
+        if (result.eventCount === 0) {
           waiting.acknowledge(null)
         } else {
           this.#options.groupCommit.addBlock(result.block, result.eventCount, waiting)

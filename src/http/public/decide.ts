@@ -7,28 +7,28 @@ import type { HttpRequest } from 'uWebSockets.js'
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { FLAG_BODY_BYTES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.ts'
+import type { Decisions } from '../../flags/types.ts'
 import { isEmptyValue } from '../../ingest/fields.ts'
 import type { Project, ProjectDirectory } from '../../ingest/project-directory.ts'
 import type { DecisionService } from '../../worker/decisions.ts'
 import { type BodyBudget, collectBody } from '../body.ts'
 import type { Exchange } from '../exchange.ts'
 import type { RequestHead } from '../framing.ts'
-import { send, sendEmpty, sendJson, sendMethodNotAllowed } from '../respond.ts'
-import { type AnswerShape, answerBytes, NO_DECISIONS } from './flag-answers.ts'
-import { type FlagQuery, isTrue } from './flag-query.ts'
+import { sendEmpty, sendJson, sendMethodNotAllowed, sendReused } from '../respond.ts'
+import { answerBytes, NO_DECISIONS } from './flag-answers.ts'
 import {
   decisionRequestOf,
   type FlagRequestHead,
   keepHead,
   readFlagRequest,
 } from './flag-request.ts'
+import type { KnownDecisions } from './known-decisions.ts'
 
 /** The paths; the handler gets their index. */
 export const DECISION_PATHS = ['/decide', '/flags'] as const
 
 const DECIDE_INDEX = 0
 const ALLOW = 'GET, HEAD, POST, OPTIONS'
-const DECIMAL_INTEGER = /^[+-]?\d{1,15}$/
 
 /** What decisions over HTTP work with. */
 export interface DecideOptions {
@@ -36,6 +36,7 @@ export interface DecideOptions {
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
   readonly decisions: DecisionService
+  readonly known: KnownDecisions
 }
 
 /** Answers a request of DECISION_PATHS. `head` is read before this returns. */
@@ -54,14 +55,14 @@ export function handleDecision(
         bytesMax: FLAG_BODY_BYTES_MAX,
         budget: options.budget,
         onBody: (body) => {
-          answer(exchange, decisionBytes(options, kept, body, isDecide))
+          sendReused(exchange, decisionBytes(options, kept, body, isDecide))
         },
       })
       return
     }
     case 'GET':
     case 'HEAD':
-      answer(
+      sendReused(
         exchange,
         answerBytes({
           shape: isDecide ? 'decideEmpty' : 'flags2',
@@ -80,35 +81,54 @@ export function handleDecision(
   }
 }
 
-/** `body` is in memory that is used again: `send` copies what does not leave at once. */
-function answer(exchange: Exchange, body: Uint8Array): void {
-  send(exchange, { status: 200, contentType: 'application/json', body, isBodyReused: true })
-}
-
-/** The answer to a body. The order of the checks is part of the wire: body, key, project, distinct_id. */
+/** The answer to a body. */
 function decisionBytes(
-  { clock, directory, decisions }: DecideOptions,
+  options: DecideOptions,
   head: FlagRequestHead,
   body: Uint8Array,
   isDecide: boolean,
 ): Uint8Array {
-  const request = readFlagRequest(head, body, isDecide)
-  const project = resolveFlagProject(request.key, request.projectId, directory)
-  const nowMs = clock.now()
+  const { clock, known } = options
   const { query } = head
-  const shape = isDecide ? decideShape(query.version) : flagsShape(query.version)
-  const hasConfig = isDecide || isConfigWanted(query)
-  if (request.areFlagsDisabled) {
-    return answerBytes({ shape, decisions: NO_DECISIONS, nowMs, hasConfig })
-  }
+  const nowMs = clock.now()
+  const name = known.nameOf(head, body)
+  const before = name === null ? null : known.find(head, name)
+  return answerBytes({
+    shape: isDecide ? query.decideShape : query.flagsShape,
+    hasConfig: isDecide || query.isConfigWanted,
+    decisions: before ?? decideAnew(options, { head, body, isDecide, nowMs, name }),
+    nowMs,
+  })
+}
+
+interface DecisionCall {
+  readonly head: FlagRequestHead
+  readonly body: Uint8Array
+  readonly isDecide: boolean
+  readonly nowMs: number
+  /** Under which the decision may be kept, or null. */
+  readonly name: string | null
+}
+
+/** The order of the checks is part of the wire: body, key, project, distinct_id. */
+function decideAnew(options: DecideOptions, call: DecisionCall): Decisions {
+  const { directory, decisions, known } = options
+  const { head, body, nowMs, name } = call
+  const request = readFlagRequest(head, body, call.isDecide)
+  const project = resolveFlagProject(request.key, request.projectId, directory)
+  if (request.areFlagsDisabled) return NO_DECISIONS
   const { distinctId } = request
   if (distinctId === null) {
     const detail = 'distinct_id is missing; send the id of the user as a text or a number'
     throw new ServiceError('missing_distinct_id', detail)
   }
   const asked = decisionRequestOf(request, head, distinctId, nowMs)
-  const decided = decisions.decide(project.id, asked)
-  return answerBytes({ shape, decisions: decided, nowMs, hasConfig })
+  const { decided, basis } = decisions.decideRepeatably(project.id, asked)
+  // With a personal key, somebody may take the right to ask away.
+  if (name !== null && basis !== null && request.key === project.apiKey) {
+    known.keep(name, { head, apiKey: project.apiKey, decided, basis })
+  }
+  return decided
 }
 
 /**
@@ -146,25 +166,4 @@ export function resolveFlagProject(
     throw new ServiceError('invalid_project', detail, { attr: 'project_id' })
   }
   return project
-}
-
-/** A version that is no integer means 2: an SDK once sent its own version number. */
-function decideShape(version: string | null): AnswerShape {
-  const text = version?.trim() ?? ''
-  if (text === '') return 'decide1'
-  if (!DECIMAL_INTEGER.test(text)) return 'decide2'
-  const number = Number(text)
-  if (number <= 1) return 'decide1'
-  if (number === 2) return 'decide2'
-  return number === 3 ? 'decide3' : 'decide4'
-}
-
-function flagsShape(version: string | null): AnswerShape {
-  const text = version?.trim() ?? ''
-  if (text === '') return 'flags2'
-  return DECIMAL_INTEGER.test(text) && Number(text) >= 2 ? 'flags2' : 'flags1'
-}
-
-function isConfigWanted({ version, config }: FlagQuery): boolean {
-  return config === null ? version === null : isTrue(config)
 }

@@ -5,23 +5,22 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import { type FlagDefinitions, flagDefinitions, isSameEtag } from '../../flags/definitions.ts'
 import { flagBody } from '../../flags/flag-body.ts'
 import type { Project } from '../../ingest/project-directory.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../worker/flag-snapshots.ts'
-import { authenticate, hasScope, type KeyDirectory } from '../auth.ts'
+import { authoriseServer, type ServerKeyDirectory } from '../auth.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiRequest, json, type Route } from '../router.ts'
 
 const SCOPE = 'feature_flag:read'
-/** Of a personal key that names no project. */
-const CURRENT_PROJECT_ID = 1
+/** These paths name no project: the key does, or `token`. */
+const CURRENT_PROJECT = '@current'
 
 /** What definitions work with. */
 export interface DefinitionOptions {
   readonly clock: Clock
-  readonly directory: KeyDirectory & { projectBySecretKey(text: string): Project | null }
+  readonly directory: ServerKeyDirectory
   readonly snapshots: Pick<FlagSnapshots, 'of'>
 }
 
@@ -38,12 +37,12 @@ export function definitionRoutes(options: DefinitionOptions): readonly Route[] {
   const definitions =
     (hasCohortsAlways: boolean) =>
     (request: ApiRequest): Answer => {
-      const project = authoriseDefinitions(request, options.directory)
+      const project = authoriseServer(request, options.directory, SCOPE, CURRENT_PROJECT)
       const hasCohorts = hasCohortsAlways || areCohortsWanted(request)
       return definitionsAnswer(snapshotOf(options, project), request, hasCohorts)
     }
   const list = (request: ApiRequest): Answer => {
-    const project = authoriseDefinitions(request, options.directory)
+    const project = authoriseServer(request, options.directory, SCOPE, CURRENT_PROJECT)
     return legacyList(snapshotOf(options, project), options.clock.now())
   }
   return [
@@ -87,41 +86,6 @@ export function areCohortsWanted(request: Pick<ApiRequest, 'query'>): boolean {
   return value !== null && value !== 'false' && value !== '0'
 }
 
-/** A secret key of the project, or a personal key that may read its flags; `token` names the project. */
-function authoriseDefinitions(
-  request: ApiRequest,
-  directory: DefinitionOptions['directory'],
-): Project {
-  const bearer = /^Bearer\s+(\S+)\s*$/.exec(request.authorization)?.[1]
-  const isPossible = bearer !== undefined && bearer.length <= KEY_CHARACTERS_MAX
-  const secret = isPossible ? directory.projectBySecretKey(bearer) : null
-  const grant = secret === null ? authenticate(request, directory) : null
-  const token = request.query.get('token')
-  const named = token === null ? null : projectOfToken(token, directory)
-  if (secret !== null) {
-    if (named !== null && named.id !== secret.id)
-      throw denied('the secret key is of another project')
-    return secret
-  }
-  if (grant === null || !hasScope(grant.scopes, SCOPE)) {
-    throw denied(`the personal API key lacks the scope ${SCOPE}`)
-  }
-  const { projectIds } = grant
-  const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)
-  const current = isOpen ? CURRENT_PROJECT_ID : Math.min(...projectIds)
-  const project = named ?? directory.projectById(current)
-  if (project === null || (projectIds !== 'all' && !projectIds.includes(project.id))) {
-    throw denied('the personal API key may not use this project')
-  }
-  return project
-}
-
-function projectOfToken(token: string, directory: KeyDirectory): Project {
-  const project = token.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(token)
-  if (project !== null) return project
-  throw new ServiceError('authentication_failed', 'token is not the API key of a project')
-}
-
 /** All in one page, because the clients read only the first. */
 function legacyList({ set }: FlagSnapshot, nowMs: number): Answer {
   const context = {
@@ -140,8 +104,4 @@ function snapshotOf({ snapshots }: DefinitionOptions, project: Project): FlagSna
   if (snapshot === null)
     throw new ServiceError('not_found', 'the project has just been made; try again')
   return snapshot
-}
-
-function denied(detail: string): ServiceError {
-  return new ServiceError('permission_denied', detail)
 }

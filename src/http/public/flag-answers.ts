@@ -41,10 +41,16 @@ interface OutcomeBytes {
 const outcomes = new WeakMap<FlagDecision, OutcomeBytes>()
 
 /** No flags, for answers without any. */
-export const NO_DECISIONS: Decisions = Object.freeze({ decisions: [], hasErrors: false })
+export const NO_DECISIONS: Decisions = Object.freeze({
+  decisions: [],
+  hasErrors: false,
+  isTimeBound: false,
+})
 
 const MEMORY_BYTES = 64 * 1024
 const COMMA = 0x2c
+const OPENING = Buffer.from('{')
+const CONFIG_OPENING = Buffer.from(`{${BASE_CONFIG_MEMBERS},`)
 /** What an answer has beside its flags and the configuration, generously. */
 const FRAME_BYTES = 1024
 
@@ -58,9 +64,9 @@ let length = 0
  */
 export function answerBytes({ shape, decisions, nowMs, hasConfig }: AnswerParts): Buffer {
   length = 0
-  putText(hasConfig ? `{${BASE_CONFIG_MEMBERS},` : '{')
+  putBytes(hasConfig ? CONFIG_OPENING : OPENING)
   putMembers(shape, decisions)
-  putText(`,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`)
+  putAscii(`,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`)
   return memory.subarray(0, length)
 }
 
@@ -71,27 +77,27 @@ function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): vo
       putText(`"featureFlags":[${keysOn(decisions)}]`)
       break
     case 'decide2':
-      putText('"featureFlags":{')
+      putAscii('"featureFlags":{')
       putValues(decisions, true)
-      putText('}')
+      putAscii('}')
       break
     case 'decide3':
     case 'flags1':
-      putText('"featureFlags":{')
+      putAscii('"featureFlags":{')
       putValues(decisions, false)
-      putText('},"featureFlagPayloads":{')
+      putAscii('},"featureFlagPayloads":{')
       putPayloads(decisions)
       // SDKs read the first name; the API description has the second.
-      putText(`},${error},"errorComputingFlags":${hasErrors}`)
+      putAscii(`},${error},"errorComputingFlags":${hasErrors}`)
       break
     case 'decide4':
     case 'flags2':
-      putText('"flags":{')
+      putAscii('"flags":{')
       putDetails(decisions)
-      putText(`},${error}`)
+      putAscii(`},${error}`)
       break
     case 'decideEmpty':
-      putText(`"featureFlags":{},"flags":{},${error}`)
+      putAscii(`"featureFlags":{},"flags":{},${error}`)
       break
   }
 }
@@ -120,10 +126,22 @@ function putPayloads(decisions: readonly FlagDecision[]): void {
 
 /** Behind the first member of the object that began at `start` comes a comma. */
 function putMember(bytes: Uint8Array, start: number): void {
-  ensure(bytes.length + 1)
   if (length > start) memory[length++] = COMMA
+  putBytes(bytes)
+}
+
+function putBytes(bytes: Uint8Array): void {
+  // Leaves room for the comma of the next member.
+  ensure(bytes.length + 1)
   memory.set(bytes, length)
   length += bytes.length
+}
+
+/** A short text of ASCII characters: for those a loop is faster than a call of the library. */
+function putAscii(text: string): void {
+  ensure(text.length)
+  for (let index = 0; index < text.length; index++) memory[length + index] = text.charCodeAt(index)
+  length += text.length
 }
 
 function putText(text: string): void {

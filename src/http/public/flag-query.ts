@@ -1,15 +1,18 @@
 /** The query of a flag request. Most requests repeat one of a few texts, so each is read once. */
 
+import type { AnswerShape } from './flag-answers.ts'
+
 /** Texts that are remembered, and their length. */
 const KNOWN_QUERIES_MAX = 200
 const KNOWN_UNITS_MAX = 200
 
 /** What the query says; '' and null where it says nothing. */
 export interface FlagQuery {
-  /** `v` as it stands there. */
-  readonly version: string | null
-  /** `config`. */
-  readonly config: string | null
+  /** What `v` means on `/decide/`, and on `/flags/`. */
+  readonly decideShape: AnswerShape
+  readonly flagsShape: AnswerShape
+  /** Answers of `/flags/` have the configuration. */
+  readonly isConfigWanted: boolean
   readonly token: string | null
   readonly apiKey: string | null
   readonly projectId: string | null
@@ -18,6 +21,8 @@ export interface FlagQuery {
   readonly isSurveyFlagsOnly: boolean
 }
 
+const DECIMAL_INTEGER = /^[+-]?\d{1,15}$/
+
 const known = new Map<string, FlagQuery>()
 
 /** Reads a query, the text behind `?`. Unknown parameters are ignored. */
@@ -25,9 +30,12 @@ export function readFlagQuery(text: string): FlagQuery {
   const before = known.get(text)
   if (before !== undefined) return before
   const parameters = new URLSearchParams(text)
+  const version = parameters.get('v')
+  const config = parameters.get('config')
   const query: FlagQuery = {
-    version: parameters.get('v'),
-    config: parameters.get('config'),
+    decideShape: decideShape(version),
+    flagsShape: flagsShape(version),
+    isConfigWanted: config === null ? version === null : isTrue(config),
     token: parameters.get('token'),
     apiKey: parameters.get('api_key'),
     projectId: parameters.get('project_id'),
@@ -42,7 +50,7 @@ export function readFlagQuery(text: string): FlagQuery {
 }
 
 /** A parameter that is switched on. */
-export function isTrue(value: string | null): boolean {
+function isTrue(value: string | null): boolean {
   return value === 'true' || value === 'True' || value === '1'
 }
 
@@ -62,4 +70,21 @@ function compressionOf(name: string): FlagQuery['compression'] {
     default:
       return 'unknown'
   }
+}
+
+/** A version that is no integer means 2: an SDK once sent its own version number. */
+function decideShape(version: string | null): AnswerShape {
+  const text = version?.trim() ?? ''
+  if (text === '') return 'decide1'
+  if (!DECIMAL_INTEGER.test(text)) return 'decide2'
+  const number = Number(text)
+  if (number <= 1) return 'decide1'
+  if (number === 2) return 'decide2'
+  return number === 3 ? 'decide3' : 'decide4'
+}
+
+function flagsShape(version: string | null): AnswerShape {
+  const text = version?.trim() ?? ''
+  if (text === '') return 'flags2'
+  return DECIMAL_INTEGER.test(text) && Number(text) >= 2 ? 'flags2' : 'flags1'
 }

@@ -20,6 +20,11 @@ const DISTINCT_ID_BYTES_MAX = 200
 /** Entries of lists of keys and contexts. Further ones: ignored. */
 const LIST_ENTRIES_MAX = 10_000
 
+/** Queries whose heads are remembered, how many of each, and how long their texts may be. */
+const KNOWN_HEADS_MAX = 200
+const HEADS_OF_QUERY_MAX = 16
+const KNOWN_UNITS_MAX = 200
+
 const DECODE_LIMITS = { decodedBytesMax: FLAG_BODY_BYTES_MAX }
 const NO_PROPERTIES: JsonObject = Object.freeze({})
 const NO_NAMES: readonly string[] = Object.freeze([])
@@ -45,14 +50,32 @@ export interface FlagRequest {
   readonly body: JsonObject
 }
 
-/** Copies what is needed of the head; `queryText` is the text behind `?`. */
+/** Heads by query, one for each combination of the rest. Nearly all requests repeat one of a few. */
+const knownHeads = new Map<string, FlagRequestHead[]>()
+
+/** What is needed of the head; `queryText` is the text behind `?`. Equal heads are the same object mostly. */
 export function keepHead(head: RequestHead, queryText: string): FlagRequestHead {
-  return {
-    contentType: head.contentType,
-    contentEncoding: head.contentEncoding,
-    query: readFlagQuery(queryText),
-    guessedRuntime: guessRuntime(head),
+  const { contentType, contentEncoding } = head
+  const guessedRuntime = guessRuntime(head)
+  let heads = knownHeads.get(queryText)
+  if (heads === undefined) {
+    heads = []
+    if (knownHeads.size >= KNOWN_HEADS_MAX) knownHeads.clear()
+    if (queryText.length <= KNOWN_UNITS_MAX) knownHeads.set(queryText, heads)
   }
+  for (const known of heads) {
+    if (
+      known.guessedRuntime === guessedRuntime &&
+      known.contentType === contentType &&
+      known.contentEncoding === contentEncoding
+    ) {
+      return known
+    }
+  }
+  const made = { contentType, contentEncoding, query: readFlagQuery(queryText), guessedRuntime }
+  const isShort = contentType.length + contentEncoding.length <= KNOWN_UNITS_MAX
+  if (isShort && heads.length < HEADS_OF_QUERY_MAX) heads.push(made)
+  return made
 }
 
 /**

@@ -8,6 +8,7 @@ import type { FlagService } from '../../worker/flag-service.ts'
 import type { BodyBudget } from '../body.ts'
 import type { HttpServer } from '../server.ts'
 import { DECISION_PATHS, handleDecision } from './decide.ts'
+import { KnownDecisions } from './known-decisions.ts'
 import { handleOfrep, OFREP_PATHS } from './ofrep.ts'
 import { CONFIG_PATHS, EMPTY_LISTS, handleEmptyList, handleRemoteConfig } from './remote-config.ts'
 
@@ -23,7 +24,8 @@ export interface FlagRouteOptions {
 export function registerFlagRoutes(server: HttpServer, options: FlagRouteOptions): void {
   const { clock, directory, budget, flags } = options
   const { decisions, snapshots } = flags
-  const parts = { clock, directory, budget, decisions }
+  const known = new KnownDecisions(directory, decisions)
+  const parts = { clock, directory, budget, decisions, known }
   const hasActiveFlags = (id: number): boolean => snapshots.of(id)?.hasActiveFlags === true
   const lists = Object.values(EMPTY_LISTS)
   server.raw(DECISION_PATHS, (exchange, request, head, pathIndex) => {

@@ -77,20 +77,26 @@ export const ANALYTIC_COMPONENTS: Members = {
     ...ACTOR_MEMBERS,
   }),
   People: object({ people: list(ref('Actor')), count: WHOLE }),
-  ActorPage: object({ results: list(ref('People')), next: nullable(TEXT) }),
-  ChartActorPage: object({
-    results: list(ref('People')),
-    next: nullable(TEXT),
-    initial: about(TEXT, 'Address of the first page.'),
-    missing_persons: about(WHOLE, 'People of the page who do not exist any more.'),
-    is_cached: BOOLEAN,
-    last_refresh: TIME,
-  }),
-  RetentionPage: object({
-    result: list(object({ person: ref('Actor'), appearances: list(WHOLE) })),
-    next: nullable(TEXT),
-    missing_persons: WHOLE,
-  }),
+  ActorPage: object({ results: list(ref('People')), next: nullable(TEXT) }, { total: WHOLE }),
+  ChartActorPage: object(
+    {
+      results: list(ref('People')),
+      next: nullable(TEXT),
+      initial: about(TEXT, 'Address of the first page.'),
+      missing_persons: about(WHOLE, 'People of the page who do not exist any more.'),
+      is_cached: BOOLEAN,
+      last_refresh: TIME,
+    },
+    { total: about(WHOLE, 'People of all pages, with include_total.') },
+  ),
+  RetentionPage: object(
+    {
+      result: list(object({ person: ref('Actor'), appearances: list(WHOLE) })),
+      next: nullable(TEXT),
+      missing_persons: WHOLE,
+    },
+    { total: WHOLE, totals: about(list(WHOLE), 'How many of them appear in each period.') },
+  ),
 }
 
 const SERIES = jsonText('events', list(ref('Series')), 'The series that are events.')
@@ -100,6 +106,7 @@ const SHARED: readonly Parameter[] = [
   jsonText('properties', ref('Filters'), 'Tests for all series.'),
   ...RANGE_PARAMETERS,
   optional('filter_test_accounts', BOOLEAN, 'Adds the filters of the project.'),
+  optional('include_total', BOOLEAN, 'Says how many people there are on all pages.'),
   optional('search', TEXT, 'Part of an e-mail address, name or distinct_id.'),
 ]
 const PAGE = pageParameters(10_000)

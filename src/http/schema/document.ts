@@ -12,6 +12,7 @@ import {
   OFREP_RESOURCE,
   REMOTE_CONFIG_RESOURCE,
 } from './decisions.ts'
+import { ERASURE_COMPONENTS, ERASURE_RESOURCE } from './erasures.ts'
 import { EVENT_COMPONENTS, EVENT_RESOURCE } from './events.ts'
 import { FLAG_COMPONENTS, FLAG_RESOURCE } from './flags.ts'
 import { DESCRIPTION_RESOURCE, HEALTH_RESOURCE } from './health.ts'
@@ -50,6 +51,7 @@ const RESOURCES: readonly Resource[] = [
   EVENT_RESOURCE,
   PERSON_RESOURCE,
   ANALYTIC_RESOURCE,
+  ERASURE_RESOURCE,
   ACTION_RESOURCE,
   COHORT_RESOURCE,
   GROUP_RESOURCE,
@@ -75,6 +77,7 @@ const COMPONENTS: Members = {
   ...EVENT_COMPONENTS,
   ...PERSON_COMPONENTS,
   ...ANALYTIC_COMPONENTS,
+  ...ERASURE_COMPONENTS,
   ...SET_COMPONENTS,
   ...FLAG_COMPONENTS,
   ...ROLE_COMPONENTS,
@@ -130,6 +133,7 @@ const STATUS_MEANINGS: Readonly<Record<number, string>> = {
   409: 'Somebody else has changed the same meanwhile.',
   413: 'The body is too large.',
   415: 'The body has a media type that is not taken.',
+  429: 'Too much was asked for; Retry-After says when to try again.',
   500: 'A fault of the server.',
   503: 'It cannot be done now; Retry-After says when to try again.',
   504: 'The query took too long.',

@@ -27,6 +27,7 @@ import {
 
 const ORGANIZATION = '/api/organizations/:org_id/'
 const MEMBERS = `${ORGANIZATION}members/` as const
+const LETTERS = `${ORGANIZATION}dead_letters/` as const
 const DEFAULTS = `${ORGANIZATION}resource_access/` as const
 const PROJECTS = '/api/projects/'
 const PROJECT = `${PROJECTS}:project_id/` as const
@@ -103,6 +104,36 @@ export const ORGANIZATION_COMPONENTS: Members = {
     created_by: nullable(ref('UserSummary')),
   }),
   ResourceAccessPage: pageOf('ResourceAccess'),
+  AuditEntry: object({
+    id: WHOLE,
+    created_at: TIME,
+    source: choice('api', 'command_line'),
+    user: about(nullable(ref('UserSummary')), 'Whose key it was; null on the command line.'),
+    personal_api_key_id: nullable(WHOLE),
+    account: about(nullable(TEXT), 'Account of the machine, on the command line.'),
+    address: about(nullable(TEXT), 'Address of the client.'),
+    project_id: nullable(WHOLE),
+    method: nullable(TEXT),
+    route: about(TEXT, 'Pattern of the path, or the command.'),
+    object_id: about(nullable(TEXT), 'What was changed or made.'),
+    status: about(nullable(WHOLE), 'Status of the answer; null on the command line.'),
+  }),
+  AuditEntryPage: pageOf('AuditEntry'),
+  DeadLetterRange: openObject(
+    {},
+    {
+      after: about(WHOLE, 'Only letters with a higher number.'),
+      through: about(WHOLE, 'Only letters up to this number.'),
+    },
+  ),
+  DeadLetterOutcome: object({
+    done: about(WHOLE, 'Letters that are gone.'),
+    failed: about(WHOLE, 'Letters that could not be processed this time either.'),
+    skipped: about(WHOLE, 'Commands, which are not replayed.'),
+    last: about(WHOLE, 'The last letter that was looked at: `after` of the next request.'),
+    newest: about(WHOLE, 'The newest letter at the beginning; what failed again is newer.'),
+    has_more: BOOLEAN,
+  }),
   Project: object({
     id: WHOLE,
     uuid: UUID,
@@ -154,6 +185,23 @@ export const ORGANIZATION_RESOURCE: Resource = {
     operation(`DELETE ${MEMBERS}:user_uuid/`, 'deleteMember', 'Removes a member.', {
       scope: 'organization:write',
       status: 204,
+    }),
+    operation(`POST ${LETTERS}replay/`, 'replayDeadLetters', 'Processes dead letters again.', {
+      ...WRITE,
+      body: ref('DeadLetterRange'),
+      isBodyOptional: true,
+      answer: ref('DeadLetterOutcome'),
+    }),
+    operation(`POST ${LETTERS}drop/`, 'dropDeadLetters', 'Gives dead letters up.', {
+      ...WRITE,
+      body: ref('DeadLetterRange'),
+      isBodyOptional: true,
+      answer: ref('DeadLetterOutcome'),
+    }),
+    operation(`GET ${ORGANIZATION}audit_log/`, 'listAuditEntries', 'Lists who changed what.', {
+      ...READ,
+      query: PAGE,
+      answer: ref('AuditEntryPage'),
     }),
     operation(`GET ${DEFAULTS}`, 'listResourceAccess', 'Lists the defaults.', {
       ...READ,

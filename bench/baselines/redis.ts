@@ -1,0 +1,38 @@
+/** Baseline: a stream of Redis, written and flushed before each answer (`appendfsync always`). */
+import type { BenchContext } from '../harness.ts'
+import { findProgram, freePort, runProgram, startServer, tell } from './programs.ts'
+
+/** A running Redis. */
+export interface Redis {
+  readonly port: number
+  readonly pid: number
+  readonly version: string
+  /** Entries of the stream. */
+  count(): Promise<number>
+  clear(): Promise<void>
+}
+
+/** Starts Redis with its files in the bench's folder. Ends with the bench. */
+export async function startRedis(context: BenchContext): Promise<Redis> {
+  const program = findProgram('redis-server', 'redis-server')
+  const folder = context.newFolder()
+  const port = await freePort()
+  const words = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '']
+  const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
+  // Rewriting the file in between would only cost it time.
+  const plain = ['--auto-aof-rewrite-percentage', '0', '--daemonize', 'no']
+  const ask = (command: string): Promise<string> =>
+    tell(port, `${command}\r\n`, (answer) => answer.endsWith('\r\n'))
+  const command = [program, ...words, ...durable, ...plain] as const
+  const child = await startServer(context, [...command], folder, () => ask('PING'))
+  const said = await runProgram(program, ['--version'], { cwd: folder }, 10_000)
+  return {
+    port,
+    pid: child.pid ?? 0,
+    version: `Redis ${/v=(\S+)/.exec(said)?.[1] ?? ''}, appendfsync always`,
+    count: async () => Number((await ask('XLEN events')).slice(1)),
+    async clear() {
+      await ask('FLUSHALL')
+    },
+  }
+}

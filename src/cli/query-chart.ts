@@ -1,0 +1,55 @@
+/** Small charts of characters for tables on a terminal. */
+import type { CommandIo } from './command.ts'
+import { printRows, type Row } from './output.ts'
+
+const COLUMNS_DEFAULT = 80
+const BAR_COLUMNS_MIN = 10
+const BAR_COLUMNS_MAX = 50
+/** An eighth of a column, two eighths, and so on. */
+const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
+const HEIGHTS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const
+
+/** A bar of `columns` characters for the largest number, shorter in proportion for another. */
+export function bar(value: number, largest: number, columns: number): string {
+  if (!(value > 0) || !(largest > 0)) return ''
+  // Something is told from nothing.
+  const eighths = Math.max(1, Math.round((Math.min(value, largest) / largest) * columns * 8))
+  return '█'.repeat(eighths >> 3) + (EIGHTHS[eighths & 7] ?? '')
+}
+
+/** A character for each share from 0 to 1. */
+export function heights(shares: readonly number[]): string {
+  const last = HEIGHTS.length - 1
+  const step = (share: number): number => Math.min(last, Math.max(0, Math.round(share * last)))
+  return shares.map((share) => HEIGHTS[step(share)] ?? '').join('')
+}
+
+/** Prints rows; people at a terminal see bars for one of the columns besides. */
+export function printBars(
+  io: CommandIo,
+  rows: readonly Row[],
+  column: string,
+  isJson: boolean,
+): void {
+  if (isJson || !io.machine.isTerminal) {
+    printRows(io, rows, isJson)
+    return
+  }
+  const numbers = rows.map((row) => Number(row[column] ?? 0))
+  const largest = Math.max(0, ...numbers)
+  const columns = barColumns(rows, io.terminalColumns ?? COLUMNS_DEFAULT)
+  const charted = rows.map((row, index) => {
+    return { ...row, chart: bar(numbers[index] ?? 0, largest, columns) }
+  })
+  printRows(io, charted, false)
+}
+
+/** What the other columns leave. */
+function barColumns(rows: readonly Row[], terminalColumns: number): number {
+  const names = Object.keys(rows[0] ?? {})
+  const widths = names.map((name) =>
+    Math.max(name.length, ...rows.map((row) => String(row[name] ?? '').length)),
+  )
+  const left = terminalColumns - widths.reduce((sum, width) => sum + width + 2, 0)
+  return Math.min(BAR_COLUMNS_MAX, Math.max(BAR_COLUMNS_MIN, left))
+}

@@ -1,0 +1,36 @@
+/** A map that is never changed, and of which the next version costs little when few entries differ. */
+
+/** Entries that differ from the common map; with more, a map of its own is made. */
+const CHANGES_MAX = 128
+
+/** Values by key, at one moment. */
+export class FlagLookup<Key, Value> {
+  readonly #common: ReadonlyMap<Key, Value>
+  readonly #changes: ReadonlyMap<Key, Value | null>
+
+  constructor(
+    common: ReadonlyMap<Key, Value>,
+    changes: ReadonlyMap<Key, Value | null> = new Map<Key, Value | null>(),
+  ) {
+    this.#common = common
+    this.#changes = changes
+  }
+
+  /** The value of a key, or undefined. */
+  get(key: Key): Value | undefined {
+    const changed = this.#changes.size === 0 ? undefined : this.#changes.get(key)
+    return changed === undefined ? this.#common.get(key) : (changed ?? undefined)
+  }
+
+  /** The same with other values for some keys; null: none. Now and then linear in all entries. */
+  with(changes: ReadonlyMap<Key, Value | null>): FlagLookup<Key, Value> {
+    const all = new Map([...this.#changes, ...changes])
+    if (all.size <= CHANGES_MAX) return new FlagLookup(this.#common, all)
+    const common = new Map(this.#common)
+    for (const [key, value] of all) {
+      if (value === null) common.delete(key)
+      else common.set(key, value)
+    }
+    return new FlagLookup(common)
+  }
+}
