@@ -147,7 +147,10 @@ const FILTER_ROWS: readonly (readonly [string, JsonObject, string | null])[] = [
   ],
   [
     'variant __proto__',
-    { groups: EVERYONE, multivariate: { variants: [{ key: '__proto__', rollout_percentage: 100 }] } },
+    {
+      groups: EVERYONE,
+      multivariate: { variants: [{ key: '__proto__', rollout_percentage: 100 }] },
+    },
     'invalid_input',
   ],
   ['multivariate no object', { groups: EVERYONE, multivariate: [] }, 'invalid_input'],
