@@ -51,6 +51,8 @@ const FAILURE_GRACE_MS = 250
 const RETRY_AFTER_SECONDS = 5
 /** A commit that takes longer than this will not come back: the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
+/** What waits in the log counts as this part of what is not written at all: it grows less. */
+const LOGGED_PART = 0.25
 
 /** What the outside may know of a running daemon. */
 export interface Daemon {
@@ -351,7 +353,8 @@ class RunningDaemon implements Daemon {
     if (this.#loop.backlogBytes > settings.backlogBytesMax) {
       return 'Too many events wait to be processed.'
     }
-    if (this.#disk.isBelowReserve(pendingBytes + this.#budget.bytesInFlight)) {
+    const backlogBytes = this.#loop.backlogBytes * LOGGED_PART
+    if (this.#disk.isBelowReserve(pendingBytes + this.#budget.bytesInFlight + backlogBytes)) {
       return 'The disk is nearly full.'
     }
     return null

@@ -22,6 +22,8 @@ import { Progress } from './progress.ts'
 /** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
 const LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
 const NEWLINE = 0x0a
+/** Few enough that their texts are forgotten before they are moved in memory. */
+const LINES_PER_WRITE = 64
 
 /** `tenrec export`. */
 export const EXPORT: Command = {
@@ -82,8 +84,14 @@ async function exportTo(
 ): Promise<number> {
   let count = 0
   for (const events of exported(input, reader, afterId)) {
-    if (events.length > 0) await target.write(events.map(exportLine).join(''))
-    count += events.length
+    let lines: string[] = []
+    for (const event of events) {
+      count++
+      if (lines.push(exportLine(event)) < LINES_PER_WRITE) continue
+      await target.write(lines.join(''))
+      lines = []
+    }
+    if (lines.length > 0) await target.write(lines.join(''))
   }
   return reportCount(input.io, count)
 }
@@ -97,8 +105,10 @@ function exportParquet(input: CommandInput, path: string | undefined): Promise<n
     let count = 0
     const events = function* (): Generator<ExportedEvent> {
       for (const segment of exported(input, reader, 0)) {
-        count += segment.length
-        yield* segment
+        for (const event of segment) {
+          count++
+          yield event
+        }
       }
     }
     await writeParquet(path, events())
@@ -111,7 +121,7 @@ function* exported(
   input: CommandInput,
   reader: EventReader,
   afterId: number,
-): Generator<readonly ExportedEvent[]> {
+): Generator<Iterable<ExportedEvent>> {
   const { options } = input
   const projectId = idOption(input, 'project', 1)
   const event = options.get('event')
