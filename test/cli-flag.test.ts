@@ -1,11 +1,9 @@
 /** `tenrec flag ...` on a data directory: what it changes, what it refuses, and how it explains. */
 import t from 'tap'
-import { SYSTEM_CLOCK } from '../src/base/clock.ts'
-import type { CommandIo } from '../src/cli/command.ts'
-import { runCommandLine } from '../src/cli/run.ts'
 import { DataDir } from '../src/store/data-dir.ts'
 import { FlagStore } from '../src/store/flag-store.ts'
 import { ProjectStore } from '../src/store/project-store.ts'
+import { runCommand as run } from './fixtures/command-line.ts'
 
 type Tap = { testdir(): string }
 
@@ -21,29 +19,6 @@ async function store(t: Tap): Promise<{
   await projects.close()
   dir.release()
   return { path, run: (...words) => run(...words, '--data-dir', path) }
-}
-
-async function run(
-  ...words: readonly string[]
-): Promise<{ exitCode: number; out: string; err: string }> {
-  let out = ''
-  let err = ''
-  const io: CommandIo = {
-    out: (text) => {
-      out += text
-    },
-    err: (text) => {
-      err += text
-    },
-    environment: {},
-    machine: { coreCount: 2, isTerminal: false },
-    clock: SYSTEM_CLOCK,
-    onStopSignal: () => () => undefined,
-    onHangup: () => () => undefined,
-    exitNow: () => undefined,
-  }
-  const exitCode = await runCommandLine(words, io)
-  return { exitCode, out, err }
 }
 
 function jsonLines(out: string): readonly Record<string, unknown>[] {

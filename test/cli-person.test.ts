@@ -4,41 +4,12 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../src/base/ids.ts'
-import type { CommandIo } from '../src/cli/command.ts'
-import { runCommandLine } from '../src/cli/run.ts'
 import { LogBlockWriter, ParsedEvents } from '../src/ingest/log-block.ts'
 import { LogAppender } from '../src/store/event-log.ts'
+import { type Outcome, runCommand as run } from './fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from './fixtures/daemon.ts'
 import { send } from './fixtures/exact-client.ts'
 import { eventInput, openWriter, uuidOf } from './fixtures/stored-events.ts'
-
-interface Outcome {
-  readonly exitCode: number
-  readonly out: string
-  readonly err: string
-}
-
-/** Runs one command line in this process. */
-async function run(...words: readonly string[]): Promise<Outcome> {
-  let out = ''
-  let err = ''
-  const io: CommandIo = {
-    out: (text) => {
-      out += text
-    },
-    err: (text) => {
-      err += text
-    },
-    environment: {},
-    machine: { coreCount: 2, isTerminal: false },
-    clock: { now: () => Date.now(), monotonic: () => performance.now() },
-    onStopSignal: () => () => undefined,
-    onHangup: () => () => undefined,
-    exitNow: () => undefined,
-  }
-  const exitCode = await runCommandLine(words, io)
-  return { exitCode, out, err }
-}
 
 function rows(outcome: Outcome): readonly Record<string, unknown>[] {
   const lines = outcome.out.split('\n').filter((line) => line !== '')

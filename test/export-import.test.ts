@@ -7,10 +7,8 @@ import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import t from 'tap'
-import { SYSTEM_CLOCK } from '../src/base/clock.ts'
-import type { CommandIo } from '../src/cli/command.ts'
-import { runCommandLine } from '../src/cli/run.ts'
 import { readImportLine } from '../src/ingest/import-line.ts'
+import { runCommand as run } from './fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from './fixtures/daemon.ts'
 import { readEvents, untilStored } from './fixtures/event-pages.ts'
 import { closeConnections, postJson } from './fixtures/exact-client.ts'
@@ -19,29 +17,6 @@ const EVENTS = 1200
 
 t.teardown(closeConnections)
 t.setTimeout(180_000)
-
-async function run(
-  ...words: readonly string[]
-): Promise<{ exitCode: number; out: string; err: string }> {
-  let out = ''
-  let err = ''
-  const io: CommandIo = {
-    out: (text) => {
-      out += text
-    },
-    err: (text) => {
-      err += text
-    },
-    environment: {},
-    machine: { coreCount: 2, isTerminal: false },
-    clock: SYSTEM_CLOCK,
-    onStopSignal: () => () => undefined,
-    onHangup: () => () => undefined,
-    exitNow: () => undefined,
-  }
-  const exitCode = await runCommandLine(words, io)
-  return { exitCode, out, err }
-}
 
 /** Runs the built program; throws unless it ends with 0. */
 async function runBuilt(...words: readonly string[]): Promise<void> {
