@@ -10,6 +10,7 @@ import {
   list,
   type Members,
   mapOf,
+  NOTHING,
   NUMBER,
   nullable,
   object,
@@ -31,7 +32,6 @@ import {
 
 const FLAGS = '/api/projects/:project_id/feature_flags/'
 const FLAG = `${FLAGS}:id/` as const
-const NOTHING: { readonly type: 'null' } = { type: 'null' }
 const NAMES = list(TEXT)
 const RUNTIME = choice('all', 'client', 'server')
 const BUCKETING = nullable(choice('distinct_id', 'device_id'))

@@ -9,6 +9,7 @@ import {
   jsonText,
   list,
   type Members,
+  NOTHING,
   nullable,
   object,
   openObject,
@@ -29,7 +30,6 @@ import {
 
 const PERSONS = '/api/projects/:project_id/persons/'
 const PERSON = `${PERSONS}:id/` as const
-const NOTHING: { readonly type: 'null' } = { type: 'null' }
 
 const PERSON_MEMBERS: Members = {
   id: WHOLE,

@@ -15,6 +15,8 @@ export const ANY: Schema = {}
 export const TEXT: Schema = { type: 'string' }
 /** A whole number. */
 export const WHOLE: Schema = { type: 'integer' }
+/** Null. */
+export const NOTHING: { readonly type: 'null' } = { type: 'null' }
 /** Any number. */
 export const NUMBER: Schema = { type: 'number' }
 /** True or false. */
