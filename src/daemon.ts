@@ -10,9 +10,9 @@ import { createServiceManager, type ServiceManager } from './base/service-manage
 import { VERSION } from './base/version.ts'
 import type { Settings } from './config/settings.ts'
 import { privateRoutes } from './http/api/private-api.ts'
-import { BodyBudget } from './http/body.ts'
+import { BodyBudget, bodyBudgetBytes } from './http/body.ts'
 import { createFront } from './http/front.ts'
-import { healthRoutes } from './http/health.ts'
+import { healthRoutes, type Readiness } from './http/health.ts'
 import { CAPTURE_PATHS, CaptureHandler } from './http/public/capture.ts'
 import { definitionRoutes } from './http/public/definitions.ts'
 import { registerFlagRoutes } from './http/public/flag-routes.ts'
@@ -35,6 +35,7 @@ import { ProcessingLoop } from './worker/processing-loop.ts'
 import { RetentionSchedule } from './worker/retention-schedule.ts'
 import { collectGauges } from './worker/service-gauges.ts'
 import type { AppendResult, ProcessResult } from './worker/tasks.ts'
+import type { ThreadDeath } from './worker/thread-group.ts'
 
 /** How often changes of projects and keys made by other processes are looked for. */
 const DIRECTORY_REFRESH_MS = 200
@@ -147,7 +148,7 @@ class RunningDaemon implements Daemon {
     this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir)
-    const { workerThreads, queryMsMax } = settings
+    const { workerThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
     const threads = {
       dataDir: settings.dataDir,
       isFlushDeferred: settings.durability === 'commit',
@@ -156,10 +157,11 @@ class RunningDaemon implements Daemon {
       logLevel: settings.logLevel,
       logFormat: settings.logFormat,
     }
-    this.#pool = new WorkerPool({ workerThreads, threads })
-    this.#analytics = new AnalyticThreads({ workerThreads, threads, queryMsMax })
+    const group = { workerThreads, threads, onDeath: (death: ThreadDeath) => this.#died(death) }
+    this.#pool = new WorkerPool(group)
+    this.#analytics = new AnalyticThreads({ ...group, queryMsMax, cacheBytesMax })
     this.#budget = new BodyBudget({
-      bytesMax: settings.inFlightBytesMax,
+      bytesMax: bodyBudgetBytes(settings.inFlightBytesMax, settings.bodyBytesMax),
       clock,
       gauge: this.#metrics.httpBodyBytesInFlight,
     })
@@ -179,7 +181,7 @@ class RunningDaemon implements Daemon {
     this.#commands = new LoggedPersonCommands({
       groupCommit: this.#groupCommit,
       clock,
-      refusal: () => this.#refusal(),
+      refusal: (isErasing) => this.#refusal(isErasing),
       onLogged: () => this.#loop.hurry(),
     })
     this.#retention = new RetentionSchedule(
@@ -230,7 +232,10 @@ class RunningDaemon implements Daemon {
     this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
-    this.#every(DATA_DIR_CHECK_MS, () => this.#checkDataDir())
+    this.#every(DATA_DIR_CHECK_MS, () => {
+      if (this.#parts.dataDir.isInPlace()) return
+      this.#fail('the data directory was moved or removed', undefined)
+    })
     this.#metrics.page.onCollect(() => this.#collect())
     serviceManager.startWatchdog(() => this.#isAlive())
     serviceManager.status(`serving on ${this.url}`)
@@ -326,12 +331,11 @@ class RunningDaemon implements Daemon {
   }
 
   /** Why no event can be accepted now. Asked for every request, before its body is read. */
-  #refusal(): ServiceError | null {
-    const reason = this.#reasonAgainstWriting()
+  #refusal(isErasing = false): ServiceError | null {
+    const reason = this.#reasonAgainstWriting(isErasing)
     if (reason === null) return null
-    return new ServiceError('server_error', `${reason} Send the events again later.`, {
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
-    })
+    const detail = `${reason} Send the events again later.`
+    return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
   }
 
   /** Why no flag can be changed now: events that wait are no reason. */
@@ -339,12 +343,11 @@ class RunningDaemon implements Daemon {
     const isFull = this.#disk.isBelowReserve(0)
     if (this.#failure === undefined && !isFull) return null
     const reason = isFull ? 'The disk is nearly full.' : 'The store is about to be restarted.'
-    return new ServiceError('server_error', `${reason} Try again later.`, {
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
-    })
+    const detail = `${reason} Try again later.`
+    return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
   }
 
-  #reasonAgainstWriting(): string | null {
+  #reasonAgainstWriting(isErasing = false): string | null {
     const { settings } = this.#parts
     if (this.#failure !== undefined) return 'The store has failed and is about to be restarted.'
     if (!this.#groupCommit.isHealthy) return 'The disk does not answer.'
@@ -354,19 +357,21 @@ class RunningDaemon implements Daemon {
       return 'Too many events wait to be processed.'
     }
     const backlogBytes = this.#loop.backlogBytes * LOGGED_PART
-    if (this.#disk.isBelowReserve(pendingBytes + this.#budget.bytesInFlight + backlogBytes)) {
+    const bytes = pendingBytes + this.#budget.bytesInFlight + backlogBytes
+    if (isErasing ? this.#disk.isBelowFloor(bytes) : this.#disk.isBelowReserve(bytes)) {
       return 'The disk is nearly full.'
     }
     return null
   }
 
-  #readiness(): { isReady: boolean; reasons: readonly string[] } {
+  #readiness(): Readiness {
     const reasons: string[] = []
     if (this.#isStopping) reasons.push('The daemon is stopping.')
     if (!this.#loop.isCaughtUp) reasons.push('Events accepted before the start are processed.')
+    const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
     const reason = this.#reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
-    return { isReady: reasons.length === 0, reasons }
+    return { isReady: reasons.length === 0, isServing, reasons }
   }
 
   #isAlive(): boolean {
@@ -410,17 +415,17 @@ class RunningDaemon implements Daemon {
   }
 
   #acceptedCounter(projectId: number): Counter {
-    let counter = this.#accepted.get(projectId)
-    if (counter === undefined) {
-      counter = this.#metrics.ingestEvents.with(String(projectId), 'accepted')
-      this.#accepted.set(projectId, counter)
-    }
+    const known = this.#accepted.get(projectId)
+    if (known !== undefined) return known
+    const counter = this.#metrics.ingestEvents.with(String(projectId), 'accepted')
+    this.#accepted.set(projectId, counter)
     return counter
   }
 
-  #checkDataDir(): void {
-    if (this.#parts.dataDir.isInPlace()) return
-    this.#fail('the data directory was moved or removed', undefined)
+  #died({ threads, cause, isReplaced }: ThreadDeath): void {
+    this.#metrics.workerThreadDeaths.with(threads).value++
+    if (!isReplaced) this.#fail('a thread ended and cannot be replaced', cause)
+    else this.#parts.log.error({ err: cause, threads }, 'a thread ended and is replaced')
   }
 
   /**

@@ -7,7 +7,9 @@ declare namespace WebAssembly {
     readonly exports: Record<string, unknown>
     constructor(module: Module)
   }
-  interface Memory {
+  class Memory {
     readonly buffer: ArrayBuffer
+    constructor(pages: { readonly initial: number })
+    grow(pages: number): number
   }
 }

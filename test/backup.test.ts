@@ -193,7 +193,7 @@ t.test(
     writeFileSync(chunk, bytes)
     const damaged = await refusal(restoreTo(join(root, 'new'), folder))
     t.equal(damaged.exitCode, 78)
-    t.match(damaged.message, /chunk [0-9a-f]{64} is damaged/)
+    t.ok(damaged.message.includes(`${chunk} is damaged`), 'the file is named')
     t.notOk(existsSync(join(root, 'new', 'format')), 'no store was made')
   },
 )

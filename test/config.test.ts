@@ -59,6 +59,7 @@ t.test('without any source every setting has its default', async (t) => {
     diskReserveBytes: 268_435_456,
     workerThreads: 3,
     queryMsMax: 30_000,
+    queryCacheBytes: 167_772_160,
     durability: 'fsync',
     logLevel: 'info',
     logFormat: 'json',

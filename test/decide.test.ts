@@ -137,6 +137,7 @@ t.test(
     t.equal(await shape('?v=3'), 'details alone')
     t.equal(await shape('?v=2&config=true'), 'details with configuration')
     t.equal(await shape('?v=2&config=false'), 'details alone')
+    t.equal(await shape('?config=1'), 'details alone')
     t.equal(await shape('?v=1'), 'values alone')
     t.equal(await shape('?v=x'), 'values alone')
     t.equal(await shape('?v=1&config=true'), 'values with configuration')

@@ -9,7 +9,7 @@ import {
 import type { PropertyFilter } from '../src/query/events.ts'
 import type { FilterGroup } from '../src/query/persons.ts'
 import { EventReader } from '../src/store/event-reader.ts'
-import { timeOrder } from '../src/store/event-scan-rows.ts'
+import { RowPool, timeOrder } from '../src/store/event-scan-rows.ts'
 import { MemoryScanner } from './fixtures/memory-scanner.ts'
 import { PersonLog, type SentEvent } from './fixtures/person-log.ts'
 import { randomNumbers } from './fixtures/stored-events.ts'
@@ -262,6 +262,35 @@ t.test(
     log.process()
     await t.test('a deletion with its events', async (t) => compare(t, log.reader))
     await t.test('a small cache after it all', async (t) => compare(t, narrow))
+  },
+)
+
+t.test('what merges have replaced is not kept in memory', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  let most = 0
+  for (let commit = 0; commit < 40; commit++) {
+    log.send(1, randomEvents(20, commit))
+    log.process()
+    const { scanner, scans } = log.reader.analytics(NO_LIMITS)
+    scanner.scan(BASE)
+    const [stored] = log.reader.statistics().projects
+    t.equal(scans.cachedSegments, stored?.segments, `after commit ${commit}`)
+    most = Math.max(most, scans.cachedSegments)
+  }
+  t.ok(most > 1 && most < 40, 'there were several segments, and merges')
+})
+
+t.test(
+  'the memory of a result is kept for the next query as far as the limit allows',
+  async (t) => {
+    const kept = new RowPool(400_000)
+    const small = kept.lend(0)
+    const large = kept.lend(1)
+    large.reserve(20_000)
+    t.ok(small.bytes < 400_000 && large.bytes > 400_000)
+    kept.takeBack()
+    t.equal(kept.lend(0), small)
+    t.not(kept.lend(0), large)
   },
 )
 

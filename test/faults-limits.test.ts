@@ -1,4 +1,5 @@
 /** Limits that are reached: new events get 503 with Retry-After, everything else goes on, and it ends by itself. */
+import { statfsSync } from 'node:fs'
 import t from 'tap'
 import { PERSONAL_KEY, startDecisions } from './fixtures/decision-daemon.ts'
 import { type Answer, closeConnections, jsonOf, postJson, send } from './fixtures/exact-client.ts'
@@ -50,4 +51,16 @@ t.test('a disk without room refuses events, and answers what needs none', async 
   t.equal((await send(`${url}/api/projects/1/events/`, { headers: HEADERS })).status, 200)
   const decision = { token: 'phc_project_1', distinct_id: 'a' }
   t.equal((await postJson(`${url}/flags/?v=2`, decision)).status, 200)
+})
+
+t.test('a disk below its reserve still takes erasures, while a part of it is left', async (t) => {
+  const { bavail, bsize } = statfsSync('.')
+  const reserve = String(bavail * bsize * 2)
+  const daemon = await startDecisions(t, 1, { 'disk-reserve': reserve })
+  t.equal((await batch(daemon.url, 1)).status, 503)
+  const cohort = { name: 'A', is_static: true }
+  t.equal((await daemon.api('POST', 'cohorts/', 1, cohort)).status, 503, 'nothing else')
+  t.equal((await daemon.api('POST', 'erasures/', 1, { event: 'odd' })).status, 202)
+  const receipt = async (): Promise<unknown> => (await daemon.api('GET', 'erasures/1/')).body
+  t.ok(await eventually(async () => JSON.stringify(await receipt()).includes('"status":"done"')))
 })

@@ -217,6 +217,18 @@ t.test('a person keeps its own identifier when it absorbs another one', async (t
   t.equal(await half({ distinct_id: 'second' }), false, 'both ids are one person now')
   await world.capture([merge('third', 'first')], 4)
   t.equal(await half({ distinct_id: 'third' }), false, 'and its identifier goes on with it')
+
+  await world.capture(
+    [off, on].map((id) => ({ event: 'seen', distinct_id: id })),
+    4,
+  )
+  await half({ distinct_id: off, $anon_distinct_id: off })
+  await world.capture([merge(on, off)], 4)
+  t.equal(
+    await half({ distinct_id: on }),
+    false,
+    'kept as well where both ids of a request are one',
+  )
 })
 
 t.test('when nothing can be written, continuity fails and the rest is answered', async (t) => {

@@ -4,8 +4,9 @@ import { healthRoutes } from '../src/http/health.ts'
 import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
 
 const reasons: string[] = []
+let isServing = false
 const { port } = await startServer(t, (server, _budget, metrics) => {
-  const source = { readiness: () => ({ isReady: reasons.length === 0, reasons }) }
+  const source = { readiness: () => ({ isReady: reasons.length === 0, isServing, reasons }) }
   server.routes(healthRoutes(source, metrics.page))
 })
 
@@ -28,6 +29,16 @@ t.test('not ready: alive, but 503 with the reasons', async (t) => {
     t.same(received.statuses, [503])
     t.same(jsonOf(received), { status: 'unavailable', reasons: ['the disk is full'] })
   }
+})
+
+t.test('only events are refused: health is degraded, for decisions and reads go on', async (t) => {
+  reasons.push('the disk is full')
+  isServing = true
+  t.teardown(() => reasons.pop())
+  t.same((await ask('/_readyz')).statuses, [503])
+  const received = await ask('/_health')
+  t.same(received.statuses, [200])
+  t.same(jsonOf(received), { status: 'degraded', reasons: ['the disk is full'] })
 })
 
 t.test('metrics are Prometheus text', async (t) => {

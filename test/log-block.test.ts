@@ -117,6 +117,15 @@ const ONE: Request = {
   ],
 }
 
+t.test('neighbours with other senders keep their addresses', async (t) => {
+  const addresses = ['192.0.2.10', '192.0.2.10', '192.0.2.11', '', '', '192.0.2.1', '2001:db8::1']
+  const records = readBlock(blockOf(addresses.map((address) => ({ ...ONE, address }))))
+  t.same(
+    records.map(({ address }) => address),
+    addresses,
+  )
+})
+
 t.test('an event without a uuid gets one of version 7 with the time of arrival', async (t) => {
   const [record] = readBlock(blockOf([ONE]))
   if (record === undefined) throw new Error('the block is empty')

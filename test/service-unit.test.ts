@@ -1,4 +1,7 @@
-/** The files of systemd/: the unit keeps its promises, the example names every setting. */
+/**
+ * The files of systemd/: the unit keeps its promises, the example names every setting; and the way of
+ * docs/OPERATIONS.md is the one that .ci/try-systemd goes.
+ */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../src/config/settings-table.ts'
@@ -91,4 +94,41 @@ t.test('the keys for the first start are found where the settings look', async (
   const expected = names.map(({ fileKey }) => fileKey.replaceAll('_', '-'))
   const loaded = (readUnit().get('LoadCredential') ?? []).map((value) => value.split(':')[0])
   t.strictSame(loaded, expected)
+})
+
+/** The parts of docs/OPERATIONS.md that are looked up; what comes before them is the way. */
+const FIRST_REFERENCE = 'Exit codes'
+
+/** `[heading, language, number below the heading]` of every block of the way that can be run. */
+function readWay(): readonly string[] {
+  const blocks: string[] = []
+  const counts = new Map<string, number>()
+  let heading = ''
+  let isInside = false
+  for (const line of readFileSync('docs/OPERATIONS.md', 'utf8').split('\n')) {
+    if (line.startsWith('## ')) heading = line.slice(3)
+    if (heading === FIRST_REFERENCE) break
+    if (line.startsWith('```') && !isInside && line !== '```text' && line !== '```json') {
+      const key = `${heading} ${line.slice(3)}`
+      counts.set(key, (counts.get(key) ?? 0) + 1)
+      blocks.push(`${key} ${counts.get(key)}`)
+    }
+    if (line.startsWith('```')) isInside = !isInside
+  }
+  return blocks
+}
+
+t.test('the trial of the way runs each of its blocks', async (t) => {
+  const script = readFileSync('.ci/try-systemd', 'utf8')
+  const named = new Set<string>()
+  for (const [, heading = '', number = '1'] of script.matchAll(
+    /^ *way '?([^'\n]+?)'?(?: (\d))?$/gm,
+  )) {
+    named.add(`${heading} sh ${number}`)
+  }
+  const BLOCK = /block (?:'([^']+)'|([A-Z]\w*)) ([a-z]+)(?: (\d))?[ ;]/g
+  for (const [, quoted = '', plain = '', language = '', number = '1'] of script.matchAll(BLOCK)) {
+    named.add(`${quoted}${plain} ${language} ${number}`)
+  }
+  t.strictSame([...named].sort(), [...readWay()].sort())
 })

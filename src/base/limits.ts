@@ -27,5 +27,7 @@ export const FLAG_BODY_BYTES_MAX = 256 * 1024
 export const DECISION_BYTES_MAX = 4096
 /** Bytes, about, of all decisions that are remembered. Beyond: the oldest are forgotten. */
 export const KNOWN_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
+/** Bytes, about, of the decoded columns that analytic queries keep when no setting says otherwise. Beyond: the oldest are given up. */
+export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
 /** Bytes of request line and headers (read by uWebSockets.js from UWS_HTTP_MAX_HEADERS_SIZE). Beyond: 431. */
 export const HEADER_BYTES_MAX = 65_536

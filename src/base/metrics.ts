@@ -304,6 +304,12 @@ export class ServiceMetrics {
   )
   /** Label `threads`. */
   readonly workerThreads = this.page.gauges('worker_threads', 'Threads of a kind.', ['threads'])
+  /** Label `threads`. */
+  readonly workerThreadDeaths = this.page.counters(
+    'worker_thread_deaths_total',
+    'Threads of a kind that ended unexpectedly; another took their place, or the process ended.',
+    ['threads'],
+  )
   readonly eventLoopLagSeconds = this.page
     .gauges('event_loop_lag_seconds', 'Worst delay of a timer in the last 15 to 30 seconds.', [])
     .with()

@@ -4,7 +4,10 @@ import { createBackup } from '../store/backup/create-backup.ts'
 import { backupNames, manifestTotals, readManifest } from '../store/backup/manifest.ts'
 import { restoreBackup } from '../store/backup/restore-backup.ts'
 import { parseId } from './arguments.ts'
+import { lowerPriority } from './background-priority.ts'
 import { type Command, JSON_OPTION } from './command.ts'
+import { noteInStore } from './command-audit.ts'
+import { stepText } from './migrate.ts'
 import { printRecord, printRows } from './output.ts'
 import { Progress } from './progress.ts'
 import { verifyAndReport } from './verify.ts'
@@ -29,6 +32,7 @@ export const BACKUP: Command = {
     const keepText = options.get('keep')
     const keep = keepText === undefined ? null : parseId('--keep', keepText)
     const startedAtMs = io.clock.monotonic()
+    lowerPriority()
     const progress = new Progress(io, 'backup', 'bytes')
     try {
       const result = await createBackup({
@@ -108,12 +112,18 @@ export const RESTORE: Command = {
         dataDir,
         isForced: options.has('force'),
         onProgress: (bytes, total) => progress.update(bytes, total),
+        onStep: (step) => {
+          progress.finish()
+          io.err(stepText(step))
+        },
       })
       progress.finish()
+      await noteInStore(input, dataDir, result.name)
       const row = {
         name: result.name,
         created_at: result.createdAt,
         data_dir: resolve(dataDir),
+        format: result.format,
         entries: result.entries,
         bytes: result.bytes,
       }

@@ -3,7 +3,9 @@
  * comes through here after it has written; changes that go through a daemon are noted there.
  */
 import { userInfo } from 'node:os'
+import { resolve } from 'node:path'
 import type { AuditEntry } from '../store/audit-log.ts'
+import { OrganizationStore } from '../store/organization-store.ts'
 import type { CommandInput } from './command.ts'
 
 const OBJECT_ID_CHARACTERS_MAX = 200
@@ -23,6 +25,20 @@ export function commandEntry(input: CommandInput, projectId: number | null): Aud
     route: `tenrec ${input.name}`,
     objectId: operand?.slice(0, OBJECT_ID_CHARACTERS_MAX) ?? null,
     status: 0,
+  }
+}
+
+/** Leaves the entry of a command that has made or changed a whole store, which must be of the current format. */
+export async function noteInStore(
+  input: CommandInput,
+  dataDir: string,
+  objectId: string | null,
+): Promise<void> {
+  const store = new OrganizationStore(resolve(dataDir), input.io.clock)
+  try {
+    store.audit.append([{ ...commandEntry(input, null), objectId }])
+  } finally {
+    await store.close()
   }
 }
 

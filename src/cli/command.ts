@@ -16,6 +16,8 @@ import { didYouMean } from '../config/suggestion.ts'
 export interface CommandIo {
   /** Writes data. */
   out(text: string): void
+  /** Writes data; the bytes are copied before it returns. */
+  outBytes?(bytes: Uint8Array): void
   /** Resolves when what was written has left far enough that more may come. */
   drained?(): Promise<void>
   /** Writes progress and complaints. */

@@ -1,29 +1,21 @@
 /** `tenrec export`: events as lines of JSON, from the data directory with or without a running daemon. */
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readSync,
-  writeSync,
-} from 'node:fs'
+import { existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { isJsonObject } from '../ingest/fields.ts'
-import { type ExportedEvent, exportLine } from '../store/event-export.ts'
+import type { ExportedSegment } from '../store/event-export.ts'
 import type { EventReader } from '../store/event-reader.ts'
+import type { ExportedEvent } from '../store/export-lines.ts'
+import { JsonBytes } from '../store/json-bytes.ts'
 import { idOption, timeOption } from './arguments.ts'
 import type { Command, CommandInput, CommandIo } from './command.ts'
 import { PROJECT_OPTION, withEvents } from './event.ts'
+import { CHUNK_BYTES, LineFile, type LineTarget, standardOutput } from './line-file.ts'
 import { writeParquet } from './parquet-file.ts'
 import { Progress } from './progress.ts'
 
 /** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
 const LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
 const NEWLINE = 0x0a
-/** Few enough that their texts are forgotten before they are moved in memory. */
-const LINES_PER_WRITE = 64
 
 /** `tenrec export`. */
 export const EXPORT: Command = {
@@ -58,22 +50,15 @@ export const EXPORT: Command = {
     if (format === 'parquet') return exportParquet(input, path)
     if (path === undefined) {
       if (input.options.has('resume')) throw new UsageError('--resume needs --output')
-      return withEvents(input, (reader) => exportTo(input, reader, streamOf(input.io), 0))
+      return withEvents(input, (reader) => exportTo(input, reader, standardOutput(input.io), 0))
     }
     const target = openTarget(path, input.options.has('resume'))
     try {
       return await withEvents(input, (reader) => exportTo(input, reader, target, target.lastId))
     } finally {
-      fsyncSync(target.descriptor)
-      closeSync(target.descriptor)
+      await target.close()
     }
   },
-}
-
-/** Where lines go. */
-interface LineTarget {
-  /** Takes whole lines; resolves when more may come. */
-  write(text: string): Promise<void>
 }
 
 async function exportTo(
@@ -83,16 +68,15 @@ async function exportTo(
   afterId: number,
 ): Promise<number> {
   let count = 0
-  for (const events of exported(input, reader, afterId)) {
-    let lines: string[] = []
-    for (const event of events) {
-      count++
-      if (lines.push(exportLine(event)) < LINES_PER_WRITE) continue
-      await target.write(lines.join(''))
-      lines = []
+  let chunk = new JsonBytes(CHUNK_BYTES + CHUNK_BYTES / 4)
+  for (const segment of exported(input, reader, afterId)) {
+    count += segment.count
+    for (let place = 0; place < segment.count; place++) {
+      segment.writeLine(place, chunk)
+      if (chunk.length >= CHUNK_BYTES) chunk = await target.write(chunk)
     }
-    if (lines.length > 0) await target.write(lines.join(''))
   }
+  await target.write(chunk)
   return reportCount(input.io, count)
 }
 
@@ -105,7 +89,7 @@ function exportParquet(input: CommandInput, path: string | undefined): Promise<n
     let count = 0
     const events = function* (): Generator<ExportedEvent> {
       for (const segment of exported(input, reader, 0)) {
-        for (const event of segment) {
+        for (const event of segment.events) {
           count++
           yield event
         }
@@ -121,7 +105,7 @@ function* exported(
   input: CommandInput,
   reader: EventReader,
   afterId: number,
-): Generator<Iterable<ExportedEvent>> {
+): Generator<ExportedSegment> {
   const { options } = input
   const projectId = idOption(input, 'project', 1)
   const event = options.get('event')
@@ -139,9 +123,9 @@ function* exported(
       ...(afterMs === undefined ? {} : { afterMs }),
       ...(beforeMs === undefined ? {} : { beforeMs }),
     })
-    for (const { events, lastId } of segments) {
-      yield events
-      progress.update(lastId - afterId, (project?.rows ?? lastId) - afterId)
+    for (const segment of segments) {
+      yield segment
+      progress.update(segment.lastId - afterId, (project?.rows ?? segment.lastId) - afterId)
     }
   } finally {
     progress.finish()
@@ -158,42 +142,14 @@ function refuseExisting(path: string): void {
   throw new OperatorError(`${path} exists: remove it, choose another file, or add --resume`)
 }
 
-function streamOf(io: CommandIo): LineTarget {
-  return {
-    async write(text) {
-      io.out(text)
-      await io.drained?.()
-    },
-  }
-}
-
-interface FileTarget extends LineTarget {
-  readonly descriptor: number
-  /** Id of the last event that is in the file; 0 for a new one. */
-  readonly lastId: number
-}
-
 /** Opens the file. Without `isResumed` it must not exist. A line that was cut is removed. */
-function openTarget(path: string, isResumed: boolean): FileTarget {
+function openTarget(path: string, isResumed: boolean): LineFile {
   if (!isResumed) refuseExisting(path)
   const descriptor = openSync(path, isResumed && existsSync(path) ? 'r+' : 'w', 0o600)
   const { size } = fstatSync(descriptor)
   const { end, lastId } = lastLine(descriptor, size, path)
   if (end < size) ftruncateSync(descriptor, end)
-  let position = end
-  return {
-    descriptor,
-    lastId,
-    write(text) {
-      const bytes = Buffer.from(text, 'utf8')
-      let written = 0
-      while (written < bytes.length) {
-        written += writeSync(descriptor, bytes, written, bytes.length - written, position + written)
-      }
-      position += written
-      return Promise.resolve()
-    },
-  }
+  return new LineFile(descriptor, end, lastId)
 }
 
 /** Where the last whole line of a file ends, and the id in it. */

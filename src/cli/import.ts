@@ -2,33 +2,25 @@
  * `tenrec import`: sends events from files to a running daemon. Every event has a uuid, so an import may
  * be repeated: what is stored already is recognised. How far a file came is noted beside it.
  */
-import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs'
-import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { createGunzip } from 'node:zlib'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { OperatorError } from '../base/errors.ts'
-import { isJsonObject } from '../ingest/fields.ts'
-import { readImportLine } from '../ingest/import-line.ts'
-import type { JsonObject } from '../ingest/types.ts'
+import { Scanner } from '../ingest/scanner/scanner.ts'
 import { writeDurably } from '../store/data-dir.ts'
 import { readCredentials } from '../store/first-start.ts'
 import { idOption } from './arguments.ts'
 import type { Command, CommandInput } from './command.ts'
 import { PROJECT_OPTION } from './event.ts'
-import { printable } from './output.ts'
+import { type FaultListener, ImportBatch } from './import-batch.ts'
+import { BodySender } from './import-sender.ts'
+import { lineBlocks } from './line-blocks.ts'
 import { Progress } from './progress.ts'
 import { withProjectStore } from './with-project-store.ts'
 
-const BATCH_EVENTS = 1000
-/** A batch is sent before its text is longer than this. */
-const BATCH_UNITS = 4_000_000
-/** One at a time: the order of events decides about persons. */
-const REQUESTS_MAX = 1
-const ATTEMPTS_MAX = 60
-const RETRY_MS_DEFAULT = 1000
-const ANSWER_MS_MAX = 120_000
 const FAULTS_SHOWN_MAX = 10
 const NOTE_SUFFIX = '.imported'
+/** A note waits for the disk, so not every body gets one: what comes twice is recognised. */
+const NOTE_MS = 1000
+const NEWLINE = 0x0a
 
 /** `tenrec import`. */
 export const IMPORT: Command = {
@@ -98,154 +90,101 @@ async function importFile(
   const { io, options } = input
   const skip = options.has('resume') ? linesDone(path) : 0
   const progress = new Progress(io, 'import', 'bytes')
-  const sender = new BatchSender(target, (lines) => noteLines(path, lines))
   const totalBytes = path.endsWith('.gz') ? null : statSync(path).size
-  let lineNumber = 0
   let bytes = 0
   let faults = 0
+  const importer = new Importer(target, path, (lineNumber, fault) => {
+    if (++faults <= FAULTS_SHOWN_MAX) io.err(`${path}:${lineNumber}: left out: ${fault}\n`)
+  })
   try {
-    for await (const line of linesOf(path)) {
-      lineNumber++
-      bytes += Buffer.byteLength(line) + 1
-      if (lineNumber <= skip) continue
-      const read = readImportLine(line, lineNumber)
-      for (const fault of read.faults) {
-        if (++faults <= FAULTS_SHOWN_MAX) io.err(`${path}:${lineNumber}: left out: ${fault}\n`)
-      }
-      for (const event of read.events) sender.take(event)
-      await sender.lineDone(lineNumber)
+    for await (const block of lineBlocks(path)) {
+      await importer.takeBlock(block, skip)
+      bytes += block.length
       progress.update(bytes, totalBytes)
     }
-    await sender.finish()
+    await importer.finish()
   } finally {
+    importer.close()
     progress.finish()
   }
   const left = faults === 0 ? '' : `, ${faults} left out`
-  io.err(`${path}: ${sender.eventCount.toLocaleString('en')} events sent${left}\n`)
-  return { events: sender.eventCount, faults }
+  io.err(`${path}: ${importer.eventCount.toLocaleString('en')} events sent${left}\n`)
+  return { events: importer.eventCount, faults }
 }
 
-function linesOf(path: string): AsyncIterable<string> {
-  const file = createReadStream(path, { highWaterMark: 1024 * 1024 })
-  const isPacked = path.endsWith('.gz')
-  const gunzip = createGunzip()
-  if (isPacked) file.on('error', (error) => gunzip.destroy(error))
-  const input = isPacked ? file.pipe(gunzip) : file
-  return createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })
-}
-
-/** Gathers events to batches and sends some at a time. */
-class BatchSender {
+/** Brings the lines of one file to the daemon: one body is filled while the one before is on its way. */
+class Importer {
   eventCount = 0
-  readonly #target: Target
-  readonly #noteLines: (lines: number) => void
-  #batch: string[] = []
-  #units = 0
-  /** Batches on their way in order, each with the last line that it completes. */
-  readonly #pending: { readonly line: number; isDone: boolean }[] = []
-  readonly #requests = new Set<Promise<void>>()
-  #failure: Error | null = null
+  readonly #path: string
+  readonly #sender: BodySender
+  readonly #scanner = new Scanner()
+  #filling: ImportBatch
+  #spare: ImportBatch
+  #sending: Promise<void> = Promise.resolve()
+  #lineNumber = 0
+  #acceptedLine = 0
+  #notedLine = 0
+  #notedAtMs = performance.now()
 
-  constructor(target: Target, noteLines: (lines: number) => void) {
-    this.#target = target
-    this.#noteLines = noteLines
-  }
-
-  take(event: JsonObject): void {
-    const text = JSON.stringify(event)
-    this.#batch.push(text)
-    this.#units += text.length
-    this.eventCount++
-  }
-
-  /** All events of the lines up to this one were taken. Waits while too many batches are on their way. */
-  async lineDone(line: number): Promise<void> {
-    if (this.#batch.length < BATCH_EVENTS && this.#units < BATCH_UNITS) return
-    this.#sendBatch(line)
-    while (this.#requests.size >= REQUESTS_MAX) await Promise.race(this.#requests)
-    if (this.#failure !== null) throw this.#failure
-  }
-
-  /** Sends the rest and waits for all answers. Throws `OperatorError` when the daemon refuses. */
-  async finish(): Promise<void> {
-    if (this.#batch.length > 0) this.#sendBatch(Number.MAX_SAFE_INTEGER)
-    await Promise.all(this.#requests)
-    if (this.#failure !== null) throw this.#failure
-  }
-
-  #sendBatch(line: number): void {
-    const { projectKey } = this.#target
+  constructor({ url, projectKey }: Target, path: string, onFault: FaultListener) {
     const head = `{"api_key":${JSON.stringify(projectKey)},"historical_migration":true,"batch":[`
-    const body = `${head}${this.#batch.join(',')}]}`
-    this.#batch = []
-    this.#units = 0
-    const entry = { line, isDone: false }
-    this.#pending.push(entry)
-    const request = post(this.#target.url, body)
-      .then(() => {
-        entry.isDone = true
-        this.#noteProgress()
-      })
-      .catch((error: unknown) => {
-        this.#failure ??= error instanceof Error ? error : new Error(String(error))
-      })
-      .finally(() => this.#requests.delete(request))
-    this.#requests.add(request)
+    this.#path = path
+    this.#sender = new BodySender(url)
+    this.#filling = new ImportBatch(head, onFault)
+    this.#spare = new ImportBatch(head, onFault)
   }
 
-  /** Only lines before the first batch without an answer are done for good. */
-  #noteProgress(): void {
-    let done = 0
-    for (let first = this.#pending[0]; first?.isDone === true; first = this.#pending[0]) {
-      if (first.line < Number.MAX_SAFE_INTEGER) done = first.line
-      this.#pending.shift()
-    }
-    if (done > 0) this.#noteLines(done)
-  }
-}
-
-/** Sends a batch until it is accepted; waits while the daemon is busy or restarts. */
-async function post(url: string, body: string): Promise<void> {
-  let reason = 'it does not answer'
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    let retryMs = RETRY_MS_DEFAULT
-    try {
-      const response = await fetch(url, {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json' },
-        body,
-        redirect: 'error',
-        signal: AbortSignal.timeout(ANSWER_MS_MAX),
-      })
-      const text = await response.text()
-      if (response.status === 200) return
-      if (response.status !== 503) {
-        throw new OperatorError(`${url} answered ${response.status}: ${printable(detailOf(text))}`)
+  /** Takes whole lines but the first `skip` of the file. Rejects with `OperatorError` when a body was refused. */
+  async takeBlock(block: Buffer, skip: number): Promise<void> {
+    for (let start = 0; start < block.length; ) {
+      const newline = block.indexOf(NEWLINE, start)
+      const end = newline < 0 ? block.length : newline
+      if (++this.#lineNumber > skip) {
+        this.#filling.takeLine(block, start, end, this.#lineNumber)
+        this.#filling.lastLine = this.#lineNumber
+        if (this.#filling.isFull) await this.#send()
       }
-      reason = detailOf(text)
-      const seconds = Number(response.headers.get('retry-after'))
-      if (seconds > 0) retryMs = seconds * 1000
-    } catch (error) {
-      if (error instanceof OperatorError) throw error
+      start = end + 1
     }
-    await sleep(retryMs)
   }
-  throw new OperatorError(`${url} took no events for a long time: ${printable(reason)}`)
-}
 
-function detailOf(text: string): string {
-  try {
-    const body: unknown = JSON.parse(text)
-    const detail = isJsonObject(body) ? body['detail'] : undefined
-    if (typeof detail === 'string') return detail
-  } catch {
-    // The answer is not one of ours; its text says what there is to say.
+  /** Sends the rest and waits for the answer. */
+  async finish(): Promise<void> {
+    this.#filling.lastLine = this.#lineNumber
+    await this.#send()
+    await this.#sending
   }
-  return text.slice(0, 200)
-}
 
-function noteLines(path: string, lines: number): void {
-  writeDurably(path + NOTE_SUFFIX, `${lines}\n`)
+  /** Notes how far the file came. */
+  close(): void {
+    this.#note()
+    this.#sender.close()
+  }
+
+  async #send(): Promise<void> {
+    const batch = this.#filling
+    const body = batch.prove(this.#scanner)
+    await this.#sending
+    if (performance.now() - this.#notedAtMs > NOTE_MS) this.#note()
+    const { count, lastLine } = batch
+    this.#filling = this.#spare
+    this.#filling.clear()
+    this.#spare = batch
+    this.#sending = (count === 0 ? Promise.resolve() : this.#sender.send(body)).then(() => {
+      this.eventCount += count
+      this.#acceptedLine = lastLine
+    })
+    // Whoever sends or finishes next is told.
+    this.#sending.catch(() => undefined)
+  }
+
+  #note(): void {
+    if (this.#acceptedLine > this.#notedLine) {
+      writeDurably(this.#path + NOTE_SUFFIX, `${this.#acceptedLine}\n`)
+    }
+    this.#notedLine = this.#acceptedLine
+    this.#notedAtMs = performance.now()
+  }
 }
 
 function linesDone(path: string): number {

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { lockOwner } from '../store/data-dir-lock.ts'
 import { initialise } from '../store/first-start.ts'
 import type { Command } from './command.ts'
+import { noteInStore } from './command-audit.ts'
 import { firstStartMessage } from './first-start-message.ts'
 
 /** `tenrec init`. */
@@ -12,8 +13,9 @@ export const INIT: Command = {
   operands: [],
   options: [],
   settings: ['dataDir', 'host', 'port', 'publicUrl', 'isNetworkDiskAllowed'],
-  async run({ io, settings }) {
-    const resolved = settings()
+  async run(input) {
+    const { io } = input
+    const resolved = input.settings()
     const { dataDir } = resolved
     const pid = existsSync(dataDir) ? lockOwner(dataDir) : null
     if (pid !== null) {
@@ -21,8 +23,12 @@ export const INIT: Command = {
       return 0
     }
     const first = await initialise(resolved, io.clock)
-    if (first === null) io.err(`${dataDir} is set up already; nothing was changed\n`)
-    else io.out(firstStartMessage(first))
+    if (first === null) {
+      io.err(`${dataDir} is set up already; nothing was changed\n`)
+      return 0
+    }
+    await noteInStore(input, dataDir, null)
+    io.out(firstStartMessage(first))
     return 0
   },
 }

@@ -19,6 +19,7 @@ export function createProcessIo(): CommandIo {
   })
   return {
     out: (text) => void process.stdout.write(text),
+    outBytes: (bytes) => void process.stdout.write(new Uint8Array(bytes)),
     async drained() {
       if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
     },

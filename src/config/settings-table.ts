@@ -3,6 +3,7 @@
  * command `config`, and docs/CONFIGURATION.md (a test compares the two). A new setting is a line in
  * `SettingValues`, a row in `SETTINGS` and a row in the document.
  */
+import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from '../base/log.ts'
 import {
   boolean,
@@ -37,6 +38,7 @@ export interface SettingValues {
   readonly isNetworkDiskAllowed: boolean
   readonly workerThreads: number
   readonly queryMsMax: number
+  readonly queryCacheBytes: number
   readonly durability: Durability
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
@@ -203,6 +205,16 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       kind: integer(100, 3_600_000),
       default: () => 30_000,
       sentence: 'Milliseconds that an analytic query may take; beyond: 504.',
+    },
+    queryCacheBytes: {
+      ...SAME,
+      flag: 'query-cache',
+      variable: 'TENREC_QUERY_CACHE',
+      fileKey: 'query_cache',
+      kind: bytes(MIB, 64 * GIB),
+      default: () => SCAN_CACHE_BYTES_DEFAULT,
+      sentence:
+        'Memory for what analytic queries have decoded, some 16 bytes an event; beyond: the oldest is decoded again.',
     },
     durability: {
       ...SAME,

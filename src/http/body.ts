@@ -31,6 +31,19 @@ export interface UploadPace {
   readonly bytesPerSecondMin: number
 }
 
+/** A body costs several times its size while it is checked, and stores and threads need their share. */
+const MEMORY_PART = 1 / 8
+
+/**
+ * Bytes for bodies: as configured, or less when the control group of the process has less memory than that
+ * needs (no less than `bodyBytesMax`, or one body would never fit). All in bytes.
+ */
+export function bodyBudgetBytes(configuredBytes: number, bodyBytesMax: number): number {
+  // 0 or undefined without a limit, by the version of Node; then no limit is known here.
+  const memoryBytes = process.constrainedMemory() || Number.POSITIVE_INFINITY
+  return Math.min(configuredBytes, Math.max(bodyBytesMax, Math.floor(memoryBytes * MEMORY_PART)))
+}
+
 const DEFAULT_PACE: UploadPace = { graceMs: 10_000, bytesPerSecondMin: 100 * 1024 }
 const SWEEP_MS_MAX = 1000
 

@@ -6,25 +6,42 @@ import type { MetricPage } from '../base/metrics.ts'
 import type { Answer } from './respond.ts'
 import { type ApiHandler, json, type Route } from './router.ts'
 
+/** How well a daemon serves. */
+export interface Readiness {
+  /** Events are accepted. */
+  readonly isReady: boolean
+  /** At least reads and decisions are answered, and what is refused will mend by itself. */
+  readonly isServing: boolean
+  /** Sentences for the operator; none when it is ready. */
+  readonly reasons: readonly string[]
+}
+
 /** What the daemon knows about itself. Asked on every request: keep it cheap. */
 export interface HealthSource {
-  /** Whether events are accepted now; each reason is a sentence for the operator. */
-  readiness(): { readonly isReady: boolean; readonly reasons: readonly string[] }
+  readiness(): Readiness
 }
 
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** `/_livez`, `/_readyz`, `/_health` (the same as readiness) and `/metrics`, for GET and HEAD. */
+/**
+ * `/_livez`, `/_readyz`, `/_health` (200 also while reads and decisions are all that is served) and
+ * `/metrics`, for GET and HEAD.
+ */
 export function healthRoutes(source: HealthSource, metrics: MetricPage): readonly Route[] {
   const readiness = (): Answer => {
     const { isReady, reasons } = source.readiness()
     return json({ status: isReady ? 'ok' : 'unavailable', reasons }, isReady ? 200 : 503)
   }
+  const health = (): Answer => {
+    const { isReady, isServing, reasons } = source.readiness()
+    if (isReady || !isServing) return readiness()
+    return json({ status: 'degraded', reasons })
+  }
   return [
     // That this runs at all is the answer: the event loop turns.
     ...readable('/_livez/', () => json({ status: 'ok', reasons: [] })),
     ...readable('/_readyz/', readiness),
-    ...readable('/_health/', readiness),
+    ...readable('/_health/', health),
     ...readable('/metrics/', () => ({
       status: 200,
       contentType: METRICS_TYPE,

@@ -20,7 +20,7 @@
  */
 import { crc32 } from 'node:zlib'
 import { writeUuidV7 } from '../base/ids.ts'
-import { HAS_CLIENT_UUID, TABLE_ENTRY_BYTES } from './scanner/scanner.ts'
+import { HAS_CLIENT_UUID, isText, TABLE_ENTRY_BYTES } from './scanner/scanner.ts'
 
 const MAGIC = 0x314c4e54
 const BLOCK_HEADER_BYTES = 16
@@ -107,7 +107,7 @@ export class LogBlockWriter {
     bytes.writeUInt16LE(0, start + 42)
     events.copyTable(bytes, tableStart)
     nameEvents(bytes, tableStart, addressStart, header.arrivedAtMs)
-    bytes.write(header.address, addressStart, 'latin1')
+    writeAddress(bytes, addressStart, header.address)
     events.copyBody(bytes, bodyOffset, bodyStart, events.eventsEnd)
     this.#length = end
     this.#recordCount++
@@ -166,30 +166,37 @@ export function readBlock(block: Buffer): readonly LogRecord[] {
     throw new RangeError('the log block does not match its checksum')
   }
   const records: LogRecord[] = []
+  // Numbers of a Buffer are read byte by byte, those of a view at once.
+  const view = new DataView(block.buffer, block.byteOffset, block.length)
   let position = BLOCK_HEADER_BYTES
+  // Neighbours often come from one sender: comparing is cheaper than making another text.
+  let address = ''
   while (position < block.length) {
-    const recordBytes = block.readUInt32LE(position)
-    const eventCount = block.readUInt32LE(position + 12)
+    const recordBytes = view.getUint32(position, true)
+    const eventCount = view.getUint32(position + 12, true)
     const tableStart = position + RECORD_HEADER_BYTES
     const addressStart = tableStart + eventCount * TABLE_ENTRY_BYTES
-    const bodyOffset = addressStart + block.readUInt16LE(position + 40)
-    const bodyBytes = block.readUInt32LE(position + 36)
+    const bodyOffset = addressStart + view.getUint16(position + 40, true)
+    const bodyBytes = view.getUint32(position + 36, true)
     if (
       bodyOffset + bodyBytes !== position + recordBytes ||
       position + recordBytes > block.length
     ) {
       throw new RangeError('the lengths in the log block do not fit')
     }
+    if (!isText(block, addressStart, bodyOffset - addressStart, address)) {
+      address = block.toString('latin1', addressStart, bodyOffset)
+    }
     records.push({
-      projectId: block.readUInt32LE(position + 4),
-      flags: block.readUInt32LE(position + 8),
+      projectId: view.getUint32(position + 4, true),
+      flags: view.getUint32(position + 8, true),
       eventCount,
-      arrivedAtMs: block.readDoubleLE(position + 16),
-      sentAtMs: block.readDoubleLE(position + 24),
-      address: block.toString('latin1', addressStart, bodyOffset),
+      arrivedAtMs: view.getFloat64(position + 16, true),
+      sentAtMs: view.getFloat64(position + 24, true),
+      address,
       bytes: block,
       tableStart,
-      bodyShift: bodyOffset - block.readUInt32LE(position + 32),
+      bodyShift: bodyOffset - view.getUint32(position + 32, true),
     })
     position += recordBytes
   }
@@ -253,6 +260,13 @@ export class ParsedEvents implements RecordEvents {
 
   copyBody(target: Buffer, targetStart: number, start: number, end: number): void {
     this.#body.copy(target, targetStart, start, end)
+  }
+}
+
+/** Byte by byte, as Latin-1: a call out of JavaScript costs more than an address has characters. */
+function writeAddress(bytes: Buffer, start: number, address: string): void {
+  for (let index = 0; index < address.length; index++) {
+    bytes[start + index] = address.charCodeAt(index)
   }
 }
 

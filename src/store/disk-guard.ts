@@ -7,6 +7,8 @@ import { OperatorError } from '../base/errors.ts'
 
 /** What bytes in flight can become on the disk: the log, the segments, and pages beside them. */
 const WRITE_FACTOR = 4
+/** Erasing stops below this part of the reserve. */
+const FLOOR_DIVISOR = 4
 /** What a command wants to be free before it writes its few pages. */
 const COMMAND_BYTES = 16 * 1024 ** 2
 
@@ -51,6 +53,15 @@ export class DiskGuard {
     } catch {
       this.#freeBytes = 0
     }
+  }
+
+  /**
+   * Whether too little space is left even to erase. Erasing writes little, and gives pages back for what
+   * comes next: it goes on when everything else has stopped, down to a part of the reserve.
+   */
+  isBelowFloor(bytesInFlight: number): boolean {
+    const floorBytes = this.#reserveBytes / FLOOR_DIVISOR
+    return this.#freeBytes < Math.max(floorBytes, bytesInFlight * WRITE_FACTOR)
   }
 
   /** Whether too little space is left to accept more, with `bytesInFlight` accepted and not yet written. */

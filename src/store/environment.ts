@@ -8,6 +8,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
+import { SYSTEM_CLOCK } from '../base/clock.ts'
 import { OperatorError } from '../base/errors.ts'
 
 /** A table: bytes to bytes, ordered by key. */
@@ -18,7 +19,27 @@ const MAP_BYTES = 256 * 1024 ** 3
 const TABLES_MAX = 64
 const READERS_MAX = 254
 const META_PAGES = 2
+/** How often those who write look for readers whose process has ended. */
+const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
+
+/** How many write transactions are open: of threads that share it, and how many there ever were. */
+let openWrites: Int32Array | undefined
+let writeDepth = 0
+
+/**
+ * From now on the write transactions of this thread are counted in `counter`: in the first element while
+ * they are open, in the second for good. A thread that ends within one leaves it open, and the
+ * environment locked.
+ */
+export function countWrites(counter: Int32Array): void {
+  openWrites = counter
+}
+
+/** Whether this thread is within a write transaction. */
+export function isWithinWrite(): boolean {
+  return writeDepth > 0
+}
 
 /** Which environment, and how it is opened. */
 export interface EnvironmentOptions {
@@ -37,6 +58,7 @@ export class Environment {
   readonly #root: RootDatabase<Buffer, Buffer>
   /** Undefined: it does not exist, and this end may not make it. */
   readonly #tables = new Map<string, Table | undefined>()
+  #nextCheckMs = 0
 
   constructor(options: EnvironmentOptions) {
     const path = join(options.dataDir, options.name)
@@ -61,7 +83,7 @@ export class Environment {
     // New tables are made in one transaction: a flush for each of them would take seconds on slow disks.
     const isComplete = options.isReadOnly === true || this.#hasAll(options.tables)
     if (isComplete) openTables()
-    else this.#root.transactionSync(openTables)
+    else this.write(openTables)
   }
 
   /** Opens every table that is there, whoever made it, and answers their names. */
@@ -93,11 +115,28 @@ export class Environment {
 
   /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what LMDB throws. */
   write<T>(action: () => T): T {
-    const result = this.#root.transactionSync(action)
-    // LMDB would take a promise for an asynchronous transaction and commit nothing.
-    if (result instanceof Promise)
-      throw new TypeError('a write transaction may not be asynchronous')
-    return result
+    const now = SYSTEM_CLOCK.monotonic()
+    // Whoever reads keeps pages from being used again, also when it is gone; that harms those who write.
+    if (now >= this.#nextCheckMs) {
+      this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
+      this.clearDeadReaders()
+    }
+    writeDepth++
+    if (openWrites !== undefined) {
+      Atomics.add(openWrites, 0, 1)
+      Atomics.add(openWrites, 1, 1)
+    }
+    try {
+      const result = this.#root.transactionSync(action)
+      // LMDB would take a promise for an asynchronous transaction and commit nothing.
+      if (result instanceof Promise)
+        throw new TypeError('a write transaction may not be asynchronous')
+      return result
+    } finally {
+      // Not reached by a thread that ends within the transaction.
+      writeDepth--
+      if (openWrites !== undefined) Atomics.sub(openWrites, 0, 1)
+    }
   }
 
   /** Lets reads of this thread see what others have committed since the last read. */
@@ -118,7 +157,10 @@ export class Environment {
     return Math.max(0, root.lastPageNumber + 1 - used) * root.pageSize
   }
 
-  /** Clears the slots of readers whose process is gone; returns how many there were. */
+  /**
+   * Clears the slots of readers whose process is gone; returns how many there were. The first write does
+   * it, and later ones from time to time. Threads that end give their slots up themselves.
+   */
   clearDeadReaders(): number {
     return this.#root.readerCheck()
   }

@@ -12,9 +12,9 @@ import {
   type RetentionView,
   rulesAt,
 } from '../query/erasure.ts'
-import { loadJob, loadJobs, type OpenJob, receiptOf } from './deletion-jobs.ts'
 import { type DistinctIdTables, loadDistinctId } from './distinct-ids.ts'
 import type { Table } from './environment.ts'
+import { loadJob, loadJobs, type OpenJob, receiptOf } from './erasure-jobs.ts'
 import {
   countLive,
   countRows,

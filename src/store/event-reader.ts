@@ -3,7 +3,9 @@
  * have one. Every method runs on one snapshot of environment `events` and blocks its thread, so it
  * belongs into a thread of the pool or a command.
  */
+
 import { parseUuid } from '../base/ids.ts'
+import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 import { expandProperties } from '../ingest/person-properties.ts'
 import type { JsonObject } from '../ingest/types.ts'
 import type { EventScanner } from '../query/event-columns.ts'
@@ -16,9 +18,8 @@ import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { Environment, type Table } from './environment.ts'
 import { ErasureReader } from './erasure-reader.ts'
 import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
-import { loadAllCounters, loadCounters } from './event-projects.ts'
+import { loadAllCounters } from './event-projects.ts'
 import { type ScanLimits, ScanStore } from './event-scan.ts'
-import { SCAN_CACHE_BYTES_MAX } from './event-scan-cache.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
 import { readNumber } from './event-state.ts'
 import { EventViews } from './event-views.ts'
@@ -29,14 +30,9 @@ import { personTables } from './person-store.ts'
 import { timelinePoints } from './person-timeline.ts'
 import { SegmentCache } from './segment-cache.ts'
 import { SegmentCatalogue } from './segment-catalogue.ts'
-import { SegmentTables, type SegmentView } from './segment-view.ts'
-import { UuidFingerprint } from './uuid-fingerprint.ts'
-import { findHighInRun } from './uuid-index.ts'
-import { loadRun, loadRunNumbers, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
+import { SegmentTables } from './segment-view.ts'
+import { UuidLookup } from './uuid-lookup.ts'
 import { listWarningLines } from './warning-log.ts'
-
-/** Events with one uuid that `getEvent` looks at in each run. */
-const SAME_UUID_MAX = 1000
 
 /** How to open the reader. */
 export interface EventReaderOptions {
@@ -54,7 +50,7 @@ export interface EventReaderOptions {
    * `DamagedRecordError`.
    */
   readonly onDamage?: (error: DamagedRecordError) => void
-  /** Bytes of decoded columns that scans keep. Default `SCAN_CACHE_BYTES_MAX`. */
+  /** Bytes of decoded columns that scans keep. Default `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly scanCacheBytesMax?: number
 }
 
@@ -84,7 +80,7 @@ export interface AnalyticReads {
   readonly actors: ActorTexts
   /** Log position of the snapshot. */
   readonly position: number
-  readonly scans: Pick<ScanStore, 'cachedBytes'>
+  readonly scans: Pick<ScanStore, 'cachedBytes' | 'cachedSegments'>
 }
 
 /** Reads stored events. Close it before its thread ends. */
@@ -96,7 +92,7 @@ export class EventReader {
   readonly #views: EventViews
   readonly #persons: PersonReader
   readonly #onDamage: ((error: DamagedRecordError) => void) | null
-  readonly #runs = new Map<number, UuidRun>()
+  readonly #uuids: UuidLookup
   readonly #scanCacheBytesMax: number
   #erasures: ErasureReader | null = null
   #scans: ScanStore | null = null
@@ -119,13 +115,21 @@ export class EventReader {
       this.#table('projects'),
       options.onDamage,
     )
+    this.#uuids = new UuidLookup({
+      tables: { runs: this.#table('uuid_runs'), chunks: this.#table('uuid_chunks') },
+      projects: this.#table('projects'),
+      state: this.#table('state'),
+      segments: this.#segments,
+      catalogue: this.#catalogue,
+      cache: this.#cache,
+    })
     this.#persons = new PersonReader({
       ...personTables(this.#environment),
       distinctIds: this.#table('distinct_ids'),
       distinctTexts: this.#table('distinct_texts'),
     })
     this.#onDamage = options.onDamage ?? null
-    this.#scanCacheBytesMax = options.scanCacheBytesMax ?? SCAN_CACHE_BYTES_MAX
+    this.#scanCacheBytesMax = options.scanCacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT
     this.#views = new EventViews({
       textOf: (projectId, distinctId) =>
         loadDistinctText(this.#distinctIdTables(), projectId, distinctId),
@@ -154,12 +158,7 @@ export class EventReader {
     const uuid = parseUuid(uuidText)
     if (uuid === null) return null
     this.#refresh()
-    const counters = loadCounters(this.#table('projects'), projectId)
-    const seed = readNumber(this.#table('state'), 'seed')
-    if (counters === null || seed === null) return null
-    const newest =
-      this.#findUnindexed(projectId, uuid, counters.indexedRows) ??
-      this.#findIndexed(projectId, uuid, seed, counters.indexedRows)
+    const newest = this.#uuids.newest(projectId, uuid)
     // Deleted events belong to no distinct_id.
     if (newest === null || newest.view.distinctIds[newest.row] === 0) return null
     return this.#views.viewOf(newest.view, newest.row)
@@ -270,7 +269,7 @@ export class EventReader {
   /** Figures for metrics and commands. Cost: one record for each project and run. */
   statistics(): EventStatistics {
     this.#refresh()
-    const runs = this.#loadRuns()
+    const runs = this.#uuids.runs()
     return {
       projects: [...loadAllCounters(this.#table('projects'))].map(([projectId, counters]) => ({
         projectId,
@@ -367,60 +366,6 @@ export class EventReader {
     }
   }
 
-  /** Among the events behind the runs of the index: newest first. */
-  #findUnindexed(projectId: number, uuid: Uint8Array, indexedRows: number): FoundRow | null {
-    const summaries = this.#catalogue.summaries(projectId)
-    for (const { firstSequence, rows } of summaries.toReversed()) {
-      if (firstSequence + rows - 1 <= indexedRows) return null
-      const view = this.#cache.open(projectId, firstSequence)
-      const row = view?.findUuid(uuid) ?? -1
-      if (view !== null && row >= 0) return { view, row }
-    }
-    return null
-  }
-
-  #findIndexed(
-    projectId: number,
-    uuid: Uint8Array,
-    seed: number,
-    indexedRows: number,
-  ): FoundRow | null {
-    const fingerprint = new UuidFingerprint(seed)
-    // Only the low half depends on distinct_id and name, and it is not looked at.
-    fingerprint.compute(projectId, uuid, 0, 0, 0)
-    const sequences: number[] = []
-    for (const run of this.#loadRuns()) {
-      const found: number[] = []
-      const cursor = new RunCursor(this.#uuidTables(), run)
-      findHighInRun(cursor, fingerprint.high >>> 0, SAME_UUID_MAX, found)
-      sequences.push(...found)
-    }
-    sequences.sort((a, b) => b - a)
-    for (const sequence of sequences) {
-      if (sequence > indexedRows) continue
-      const view = this.#segments.segmentOf(projectId, sequence)
-      if (view === null) continue
-      const row = sequence - view.summary.firstSequence
-      if (view.findUuid(uuid, row, row) === row) return { view, row }
-    }
-    return null
-  }
-
-  /** Directories of the runs; those that are known already are not read again. */
-  #loadRuns(): readonly UuidRun[] {
-    const tables = this.#uuidTables()
-    const numbers = loadRunNumbers(tables)
-    for (const number of this.#runs.keys()) if (!numbers.includes(number)) this.#runs.delete(number)
-    const runs: UuidRun[] = []
-    for (const number of numbers) {
-      const run = this.#runs.get(number) ?? loadRun(tables, number)
-      if (run === null) continue
-      this.#runs.set(number, run)
-      runs.push(run)
-    }
-    return runs
-  }
-
   #refresh(): void {
     this.#environment.refresh()
     this.#persons.refresh()
@@ -433,15 +378,6 @@ export class EventReader {
   #distinctIdTables(): { readonly ids: Table; readonly texts: Table } {
     return { ids: this.#table('distinct_ids'), texts: this.#table('distinct_texts') }
   }
-
-  #uuidTables(): UuidTables {
-    return { runs: this.#table('uuid_runs'), chunks: this.#table('uuid_chunks') }
-  }
-}
-
-interface FoundRow {
-  readonly view: SegmentView
-  readonly row: number
 }
 
 function cursorOf(event: FoundEvent): { readonly timestampMs: number; readonly id: number } {

@@ -4,9 +4,8 @@
  */
 
 const ROWS_START = 16_384
-/** Results whose memory is kept for the next query, and rows of each: some 100 MB at most. */
+/** Results whose memory is kept for the next query. */
 const KEPT_MAX = 2
-const KEPT_ROWS_MAX = 2_097_152
 /** Rows that may stand between a row and its place, on average, for sorting by insertion. */
 const SHIFTS_A_ROW = 8
 const MICROSECONDS = 1000
@@ -35,6 +34,12 @@ export class ScanRows {
   /** Rows that there is memory for. */
   get capacity(): number {
     return this.masks.length
+  }
+
+  /** Memory of all columns. */
+  get bytes(): number {
+    const columns = [this.timesMs, this.persons, this.sequences, this.masks, this.#scratch]
+    return [...columns, ...this.values].reduce((sum, { byteLength }) => sum + byteLength, 0)
   }
 
   /** Makes room for so many further rows. */
@@ -74,8 +79,14 @@ export class ScanRows {
 
 /** Lends memory for rows to the scans of a query, and again to those of the next. */
 export class RowPool {
+  readonly #keptBytesMax: number
   #spare: ScanRows[] = []
   #lent: ScanRows[] = []
+
+  /** `keptBytesMax`: the memory of a larger result is not kept for the next query; two are kept. */
+  constructor(keptBytesMax: number) {
+    this.#keptBytesMax = keptBytesMax
+  }
 
   /** Empty rows, until `takeBack`. */
   lend(valueCount: number): ScanRows {
@@ -88,7 +99,7 @@ export class RowPool {
   /** Nobody looks at lent rows any more. Keeps the memory of some that are not too large. */
   takeBack(): void {
     const usable = [...this.#spare, ...this.#lent].filter(
-      ({ capacity }) => capacity <= KEPT_ROWS_MAX,
+      ({ bytes }) => bytes <= this.#keptBytesMax,
     )
     this.#spare = usable.slice(0, KEPT_MAX)
     this.#lent = []

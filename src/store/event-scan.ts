@@ -31,6 +31,9 @@ import type { SegmentTables } from './segment-view.ts'
 /** Rows that one scan may find. More: 400 `query_too_large`. A row takes 20 bytes and 4 for each value. */
 export const SCAN_ROWS_MAX = 20_000_000
 
+/** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
+const ROWS_SHARE = 4
+
 /** What bounds one query. */
 export interface ScanLimits {
   /** By the clock of `performance.now()`. Later: 504 `query_timeout`. */
@@ -56,17 +59,23 @@ export class ScanStore {
   readonly #options: ScanStoreOptions
   readonly #cache: ScanCache
   readonly #facts: FactCache
-  readonly #rows = new RowPool()
+  readonly #rows: RowPool
 
   constructor(options: ScanStoreOptions) {
     this.#options = options
     this.#cache = new ScanCache(options.segments, options.cacheBytesMax)
+    this.#rows = new RowPool(options.cacheBytesMax / ROWS_SHARE)
     this.#facts = new FactCache(options.tables)
   }
 
   /** Bytes of decoded columns that are kept: an estimate. */
   get cachedBytes(): number {
     return this.#cache.bytes
+  }
+
+  /** How many segments these columns are of. */
+  get cachedSegments(): number {
+    return this.#cache.segmentCount
   }
 
   /** A scanner for one query. What scanners of earlier queries have found is not valid any more. */
@@ -101,8 +110,9 @@ class SegmentScanner implements EventScanner {
     const { segments, rows } = this.#caches
     const target = rows.lend(request.values.length)
     const scan = new Scan(request, facts, target, this.#limits.rowsMax ?? SCAN_ROWS_MAX)
-    segments.beginScan()
-    for (const summary of this.#options.catalogue.summaries(request.projectId)) {
+    const summaries = this.#options.catalogue.summaries(request.projectId)
+    segments.beginScan(request.projectId, summaries)
+    for (const summary of summaries) {
       if (!scan.mayMatch(summary)) continue
       this.checkLimits()
       this.#options.guarded(() => segments.use(summary, (segment) => scan.add(segment)))

@@ -10,9 +10,10 @@ import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import type { IngestionWarning, NormalisedEvent, PersonMode } from '../ingest/types.ts'
 import { DamagedRecordError } from './codec.ts'
 import { type DeadLetter, DeadLetters } from './dead-letters.ts'
-import { EventDeletion } from './deletion-jobs.ts'
 import { DistinctIds } from './distinct-ids.ts'
+import { DuplicateCheck } from './duplicate-check.ts'
 import { Environment, type Table } from './environment.ts'
+import { EventErasure } from './event-erasure.ts'
 import { loadAllCounters, storeCounters } from './event-projects.ts'
 import { openSeed, readNumber, storeNumber } from './event-state.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX } from './keys.ts'
@@ -22,21 +23,19 @@ import type { ProjectPersons } from './project-persons.ts'
 import { modeByte, SEGMENT_ROWS_TARGET } from './segment-builder.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 import { SegmentEncoder } from './segment-encoder.ts'
-import { SegmentTables, type SegmentView } from './segment-view.ts'
+import { SegmentTables } from './segment-view.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from './uuid-index.ts'
 import { indexRows } from './uuid-tail.ts'
 import { WarningLog } from './warning-log.ts'
 
-/** Segments that the check for duplicates keeps decoded. */
-const VIEWS_MAX = 8
 /** Projects whose builder keeps its memory between commits. */
 const BUILDERS_MAX = 8
 /** Runs of the uuid index at which a commit merges a slice even though there is no idle time. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20
-/** How long one `maintain` deletes events: what arrives meanwhile waits. */
-const DELETION_BUDGET_MS = 100
+/** How long one `maintain` erases events: what arrives meanwhile waits. */
+const ERASURE_BUDGET_MS = 100
 
 /** How to open the store. The sizes are for tests. */
 export interface EventStoreOptions extends UuidIndexOptions {
@@ -101,8 +100,8 @@ export class EventStoreWriter {
   /** Projects that got events since the last commit. */
   readonly #touched = new Set<OpenProject>()
   readonly #found: number[] = []
-  #views: SegmentView[] = []
-  readonly #deletion: EventDeletion
+  readonly #duplicates: DuplicateCheck
+  readonly #erasure: EventErasure
   #current: OpenProject | null = null
   /** What `admit` has found out for `append`. */
   #admittedId = 0
@@ -128,6 +127,7 @@ export class EventStoreWriter {
       headers: table('segment_headers'),
       groups: table('segment_groups'),
     })
+    this.#duplicates = new DuplicateCheck(this.#segments)
     const distinctIdTables = { ids: table('distinct_ids'), texts: table('distinct_texts') }
     this.#distinctIds = new DistinctIds(distinctIdTables, options.distinctIdCacheMax)
     this.#persons = new PersonStore(
@@ -152,7 +152,7 @@ export class EventStoreWriter {
       rowsTarget: this.#rowsTarget,
       onDamage,
     })
-    this.#deletion = new EventDeletion({
+    this.#erasure = new EventErasure({
       environment: this.#environment,
       segments: this.#segments,
       projects: this.#projectsTable,
@@ -205,8 +205,12 @@ export class EventStoreWriter {
     const { high, low } = fingerprint
     if (input.hasClientUuid && !isNewDistinctId) {
       const found = this.#found
+      found.length = 0
       this.#index.find(high, low, found)
-      if (found.length > 0 && this.#hasSame(project, input, distinctId)) return false
+      if (found.length > 0) {
+        const row = { uuidBytes, uuidOffset, name: event.name, distinctId }
+        if (this.#duplicates.isAmong(found, project, row)) return false
+      }
     }
     this.#admittedId = distinctId
     this.#admittedName = nameId
@@ -327,21 +331,21 @@ export class EventStoreWriter {
   }
 
   /**
-   * Deletes events of deleted persons, and merges segments and runs, for about `budgetMs` (one step takes up to 50 ms); true when there is more
-   * to do. Call it when nothing waits; readers are not disturbed. Not while events are gathered.
+   * Erases events that are to be erased, and merges segments and runs, for about `budgetMs` (one step takes
+   * up to 50 ms); true when there is more to do. Call it when nothing waits; readers are not disturbed. Not while events are gathered.
    */
   maintain(budgetMs: number): boolean {
     if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
     const deadline = this.#clock.monotonic() + budgetMs
-    const deletionEnd = this.#clock.monotonic() + Math.min(budgetMs, DELETION_BUDGET_MS)
-    while (this.#deletion.hasWork && this.#clock.monotonic() < deletionEnd) {
-      if (this.#deletion.step()) this.#views = []
+    const erasureEnd = this.#clock.monotonic() + Math.min(budgetMs, ERASURE_BUDGET_MS)
+    while (this.#erasure.hasWork && this.#clock.monotonic() < erasureEnd) {
+      if (this.#erasure.step()) this.#duplicates.forget()
     }
     while (this.#compactor.hasWork && this.#clock.monotonic() < deadline) {
-      if (this.#compactor.step()) this.#views = []
+      if (this.#compactor.step()) this.#duplicates.forget()
     }
     if (this.#index.hasWork) this.#maintainIndex(deadline - this.#clock.monotonic())
-    return this.#deletion.hasWork || this.#compactor.hasWork || this.#index.hasWork
+    return this.#erasure.hasWork || this.#compactor.hasWork || this.#index.hasWork
   }
 
   /** As `Environment.freeBytes`. */
@@ -381,46 +385,9 @@ export class EventStoreWriter {
     return project
   }
 
-  /** Whether one of `#found` is the same event; empties `#found`. */
-  #hasSame(project: OpenProject, input: EventIdentity, distinctId: number): boolean {
-    const found = this.#found
-    let hasSame = false
-    for (const sequence of found) {
-      // Sequences of other projects with the same fingerprint may not exist in this one.
-      if (sequence > project.rows) continue
-      hasSame ||= this.#isSame(project, sequence, input, distinctId)
-    }
-    found.length = 0
-    return hasSame
-  }
-
-  #isSame(
-    project: OpenProject,
-    sequence: number,
-    { event, uuidBytes, uuidOffset }: EventIdentity,
-    distinctId: number,
-  ): boolean {
-    const row = { uuidBytes, uuidOffset, name: event.name, distinctId }
-    const pending = project.isPendingRow(sequence, row)
-    if (pending !== null) return pending
-    const view = this.#viewOf(project.projectId, sequence)
-    return view?.isRow(sequence - view.summary.firstSequence, row) ?? false
-  }
-
-  /** The stored segment of an event; those used last stay decoded. */
-  #viewOf(projectId: number, sequence: number): SegmentView | null {
-    const known = this.#views.find((view) => view.holds(projectId, sequence))
-    if (known !== undefined) return known
-    const view = this.#segments.segmentOf(projectId, sequence)
-    if (view === null) return null
-    this.#views.push(view)
-    if (this.#views.length > VIEWS_MAX) this.#views.shift()
-    return view
-  }
-
   #settle(): void {
     this.#distinctIds.settle()
-    this.#deletion.add(this.#persons.settle(this.changedDefinitions))
+    this.#erasure.add(this.#persons.settle(this.changedDefinitions))
     const projects = [...this.#touched]
     for (const project of projects.slice(0, -BUILDERS_MAX)) project.releaseBuilder()
     this.#touched.clear()

@@ -33,7 +33,7 @@
  * | cohort_members  | project u32, cohort u32, P u32           | nothing (cohort-store.ts)             |
  * | activity        | project u32, entry u32                   | JSON (activity-log.ts)                |
  * | activity_items  | project u32, P u32, entry u32            | nothing (activity-log.ts)             |
- * | deletion_jobs   | project u32, job u32                     | JSON (deletion-jobs.ts)               |
+ * | deletion_jobs   | project u32, job u32                     | JSON (erasure-jobs.ts)                |
  * | retention_rules | project u32                              | JSON (retention-store.ts)             |
  * | actions         | project u32, action u32                  | JSON (action-store.ts)                |
  * | flag_overrides  | project u32, P u32                       | JSON (flag-overrides.ts)              |

@@ -64,13 +64,25 @@ export function planMigration(
       { exitCode: 78 },
     )
   }
+  return { path, format, steps: stepsFrom(format, path, migrations) }
+}
+
+/**
+ * The steps from an older format to the current one, in order. `what` is named when there is no way: it
+ * throws `OperatorError` then, exit code 78.
+ */
+export function stepsFrom(
+  format: number,
+  what: string,
+  migrations: readonly Migration[],
+): readonly Migration[] {
   const steps: Migration[] = []
   for (let from = format; from < FORMAT_VERSION; from++) {
     const step = migrations.find((candidate) => candidate.from === from)
-    if (step === undefined) throw noWay(path, format, from)
+    if (step === undefined) throw noWay(what, format, from)
     steps.push(step)
   }
-  return { path, format, steps }
+  return steps
 }
 
 /**
@@ -97,9 +109,9 @@ export async function runMigration(
   }
 }
 
-function noWay(path: string, format: number, from: number): OperatorError {
+function noWay(what: string, format: number, from: number): OperatorError {
   return new OperatorError(
-    `${path} has the format ${format}, and nothing turns format ${from} into ${from + 1}. With the ` +
+    `${what} has the format ${format}, and nothing turns format ${from} into ${from + 1}. With the ` +
       `program that wrote it: 'tenrec export' for each project. With this one: 'tenrec init' and ` +
       `'tenrec project create' with a new data directory and the same keys, then 'tenrec import'. ` +
       'Events and their persons move; flags, users, splits and deletions do not',

@@ -3,9 +3,9 @@
  * and the position in the log.
  */
 
-import type { OpenJob } from './deletion-jobs.ts'
 import type { DistinctIds } from './distinct-ids.ts'
 import type { Environment } from './environment.ts'
+import type { OpenJob } from './erasure-jobs.ts'
 import type { PersonTables } from './person-writes.ts'
 import { ProjectPersons } from './project-persons.ts'
 

@@ -39,6 +39,14 @@ const SCALES = [1, 10, 100, 1000] as const
 const DIFFERENCE_MAX = 2 ** 51
 const SCRATCH = new ByteWriter()
 
+const QUOTE = 0x22
+const COMMA = 0x2c
+const ARRAY_START = 0x5b
+const BACKSLASH = 0x5c
+const ARRAY_END = 0x5d
+const OBJECT_START = 0x7b
+const OBJECT_END = 0x7d
+
 /** Writes the presence of a column; `ids` is 0 where a row has no value. Returns the kind. */
 export function writePresence(
   writer: ByteWriter,
@@ -346,6 +354,34 @@ export function decodeValues(
     values[index] = encoding === VALUES_HEX ? text : hyphenated(text)
   }
   return values
+}
+
+/**
+ * Where each of `count` values begins in the JSON text of their array, and behind the last where the
+ * next would, so that value `i` ends one byte before place `i + 1`. Throws RangeError when there are not
+ * so many. The text is that of JSON.stringify: without spaces.
+ */
+export function jsonPlaces(bytes: Uint8Array, count: number): Uint32Array {
+  const places = new Uint32Array(count + 1)
+  let found = 0
+  let depth = 0
+  if (count > 0) places[found++] = 1
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index] ?? 0
+    if (byte === QUOTE) {
+      index++
+      for (let inner = bytes[index]; inner !== QUOTE && index < bytes.length; ) {
+        index += inner === BACKSLASH ? 2 : 1
+        inner = bytes[index]
+      }
+    } else if (byte === COMMA) {
+      if (depth === 1) places[found++] = index + 1
+    } else if (byte === ARRAY_START || byte === OBJECT_START) depth++
+    else if (byte === ARRAY_END || byte === OBJECT_END) depth--
+  }
+  if (found !== count || depth !== 0) throw new RangeError('values that are not as many as said')
+  places[count] = bytes.length
+  return places
 }
 
 function hyphenated(digits: string): string {

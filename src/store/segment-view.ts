@@ -27,25 +27,42 @@ import {
   decodeValues,
   findRow,
   idBytes,
+  jsonPlaces,
   readIds,
   readNumbers,
   readPresence,
   VALUES_HEX,
+  VALUES_JSON,
+  VALUES_NUMBERS,
   VALUES_UUID,
 } from './segment-values.ts'
 
 const HEADERS = 'segment_headers'
 const GROUPS = 'segment_groups'
 
-/** A decoded column: for each row that has a value its number and the position of its value. */
-export interface ColumnView {
-  readonly entry: ColumnEntry
+/** Which rows have a value in a column, and which one. */
+export interface ColumnIndex {
   /** Numbers of the rows that have a value, ascending. */
   readonly present: Uint16Array
-  /** Position in `values` for each of `present`. */
+  /** Position among the values for each of `present`. */
   readonly ids: Uint16Array
+}
+
+/** A decoded column: for each row that has a value its number and the position of its value. */
+export interface ColumnView extends ColumnIndex {
+  readonly entry: ColumnEntry
   /** Empty for a mirror: the value of a row is then its distinct_id. */
   readonly values: readonly unknown[]
+}
+
+/** The values of a column as they are stored, to be copied. Valid as long as the view. */
+export interface StoredValues {
+  /** JSON texts, or the bytes of digits, one behind the other. */
+  readonly bytes: Buffer
+  /** Of JSON texts: where each begins in `bytes`, and behind the last; between two is a comma. Else null. */
+  readonly places: Uint32Array | null
+  /** Of numbers: the values. Else null. */
+  readonly numbers: Float64Array | null
 }
 
 /** What tells a duplicate: uuid (16 bytes at an offset), name and distinct_id number. */
@@ -232,6 +249,26 @@ export class SegmentView {
     return view
   }
 
+  /** Which rows have a value in a column. Decodes no value, and keeps nothing. */
+  indexOf(entry: ColumnEntry): ColumnIndex {
+    return this.#guard(() => this.#readIndex(entry))
+  }
+
+  /** The values of a column that is no mirror, without making objects of them. Keeps nothing. */
+  storedValues(entry: ColumnEntry): StoredValues {
+    return this.#guard(() => {
+      const bytes = this.#slice(entry.values)
+      const { encoding, valueCount } = entry
+      const isJson = encoding === VALUES_JSON
+      const isNumbers = encoding === VALUES_NUMBERS
+      return {
+        bytes,
+        places: isJson ? jsonPlaces(bytes, valueCount) : null,
+        numbers: isNumbers ? readNumbers(new ByteReader(bytes, 0), bytes, valueCount) : null,
+      }
+    })
+  }
+
   /** Where a row is among the rows that have a value in a column, or -1. Decodes no column. */
   placeOf(entry: ColumnEntry, row: number): number {
     const { index, presence, count } = entry
@@ -315,15 +352,22 @@ export class SegmentView {
   }
 
   #readColumn(entry: ColumnEntry): ColumnView {
+    const { present, ids } = this.#readIndex(entry)
+    const values = entry.mode === MODE_MIRROR ? [] : this.#valuesOf(entry)
+    return { entry, present, ids, values }
+  }
+
+  #readIndex(entry: ColumnEntry): ColumnIndex {
     const { count, presence, valueCount, mode } = entry
     const index = entry.index[2] === 0 ? Buffer.alloc(0) : this.#group(entry.index[0])
     const reader = new ByteReader(index, entry.index[1])
     const present = readPresence(reader, index, presence, this.summary.rows, count)
-    if (mode === MODE_MIRROR) return { entry, present, ids: new Uint16Array(count), values: [] }
-    let ids: Uint16Array
-    if (mode === MODE_DICTIONARY) ids = readIds(index, reader.offset, count, valueCount)
-    else ids = Uint16Array.from({ length: count }, (_, position) => position)
-    return { entry, present, ids, values: this.#valuesOf(entry) }
+    if (mode === MODE_DICTIONARY) {
+      return { present, ids: readIds(index, reader.offset, count, valueCount) }
+    }
+    const ids = new Uint16Array(count)
+    if (mode !== MODE_MIRROR) for (let place = 0; place < count; place++) ids[place] = place
+    return { present, ids }
   }
 
   #valuesOf(entry: ColumnEntry): readonly unknown[] {

@@ -3,13 +3,12 @@
  * They run at a lower priority than whatever answers at once, and start with the first question. Every
  * thread keeps decoded columns of its own, which share one budget.
  */
-import { Piscina } from 'piscina'
 import { ServiceError } from '../base/errors.ts'
+import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 import type { AnalyticAnswer, AnalyticQueries, AnalyticQuery } from '../query/analytics.ts'
-import { SCAN_CACHE_BYTES_MAX } from '../store/event-scan-cache.ts'
 import { BusyTime } from './busy-time.ts'
-import { run } from './pool.ts'
 import type { ThreadSettings } from './tasks.ts'
+import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Questions that may wait for a thread; a further one is refused with 503. */
 const QUEUE_MAX = 32
@@ -24,34 +23,34 @@ export interface AnalyticThreadsOptions {
   readonly workerThreads: number
   /** Time that one question may take on its thread; it does not count while it waits for one. */
   readonly queryMsMax: number
+  /** Bytes of decoded columns that all threads keep together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
+  readonly cacheBytesMax?: number
+  /** A thread has ended unexpectedly. */
+  readonly onDeath?: (death: ThreadDeath) => void
 }
 
 /** The threads for analytics. */
 export class AnalyticThreads implements AnalyticQueries {
   /** How long the threads have worked. */
   readonly busy: BusyTime
-  readonly #threads: Piscina
+  readonly #threads: ThreadGroup
   readonly #questionsMax: number
   /** For each question that is open what tells its thread that nobody waits. */
   readonly #questions = new Set<Int32Array>()
 
-  constructor({ threads, workerThreads, queryMsMax }: AnalyticThreadsOptions) {
+  constructor(options: AnalyticThreadsOptions) {
+    const { threads, workerThreads, queryMsMax, onDeath = () => {} } = options
     const threadCount = Math.max(1, Math.floor(workerThreads / 2))
-    const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
-    const cacheBytesMax = Math.floor(SCAN_CACHE_BYTES_MAX / threadCount)
-    const workerData: ThreadSettings = { ...threads, analytics: { queryMsMax, cacheBytesMax } }
+    const cacheBytesMax = Math.floor(
+      (options.cacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT) / threadCount,
+    )
+    const settings: ThreadSettings = { ...threads, analytics: { queryMsMax, cacheBytesMax } }
     this.#questionsMax = threadCount + QUEUE_MAX
     this.busy = new BusyTime(threadCount)
-    this.#threads = new Piscina({
-      filename: new URL(`./worker${extension}`, import.meta.url).href,
-      workerData,
-      minThreads: 0,
-      maxThreads: threadCount,
-      concurrentTasksPerWorker: 1,
-      idleTimeout: Number.POSITIVE_INFINITY,
-      atomics: 'async',
-      recordTiming: false,
-      niceIncrement: NICENESS,
+    this.#threads = new ThreadGroup({
+      kind: 'analytics',
+      ...{ settings, onDeath, threadsMin: 0, threadsMax: threadCount },
+      pool: { atomics: 'async', niceIncrement: NICENESS },
     })
   }
 
@@ -68,7 +67,7 @@ export class AnalyticThreads implements AnalyticQueries {
     onCancel(() => cancel(cancelled))
     this.#questions.add(cancelled)
     try {
-      const work = run(this.#threads, { kind: 'analytics', query, cancelled })
+      const work = this.#threads.ask({ kind: 'analytics', query, cancelled })
       return await this.busy.during(work)
     } finally {
       this.#questions.delete(cancelled)
@@ -78,9 +77,7 @@ export class AnalyticThreads implements AnalyticQueries {
   /** Gives up what is still asked, lets every thread close its stores, and ends the threads. */
   async close(): Promise<void> {
     for (const question of this.#questions) cancel(question)
-    const { threads } = this.#threads
-    await Promise.all(threads.map(() => run(this.#threads, { kind: 'close' })))
-    await this.#threads.destroy()
+    await this.#threads.close()
   }
 }
 

@@ -21,7 +21,7 @@ import type {
   PersonView,
 } from '../query/persons.ts'
 import { type CohortRecord, cohortView } from '../store/cohort-store.ts'
-import { newJob } from '../store/deletion-jobs.ts'
+import { newJob } from '../store/erasure-jobs.ts'
 import type { EventStoreWriter } from '../store/event-store.ts'
 import { groupViewOf } from '../store/group-store.ts'
 import { isoTime, personView } from '../store/person-views.ts'

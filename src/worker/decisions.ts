@@ -220,12 +220,14 @@ class RequestSources implements DecisionSources {
     const { distinctId, anonDistinctId } = this.#request
     return this.#read((stored, projectId) => {
       const own = overridesOf(stored, projectId, distinctId)
-      if (anonDistinctId === null || anonDistinctId === distinctId) return own
-      const known = new Map([...overridesOf(stored, projectId, anonDistinctId), ...own])
+      if (anonDistinctId === null) return own
+      const isSame = anonDistinctId === distinctId
+      const other = isSame ? NO_OVERRIDES : overridesOf(stored, projectId, anonDistinctId)
+      const known = new Map([...other, ...own])
       const flagKeys = this.#snapshot.continuityKeys.filter((key) => !known.has(key))
       if (flagKeys.length > 0) {
         this.#hasWritten = true
-        const distinctIds = [distinctId, anonDistinctId]
+        const distinctIds = isSame ? [distinctId] : [distinctId, anonDistinctId]
         this.#options.overrides.add(projectId, {
           distinctIds,
           flagKeys,

@@ -4,7 +4,7 @@
  */
 import type { ErasureCommand, ErasureCriteria } from '../query/erasure.ts'
 import type { Actor, CommandResult } from '../query/persons.ts'
-import { type JobOrder, newJob, receiptOf } from '../store/deletion-jobs.ts'
+import { type JobOrder, newJob, receiptOf } from '../store/erasure-jobs.ts'
 import type { ErasureSpan } from '../store/erasure-match.ts'
 import { isoTime } from '../store/person-views.ts'
 import type { ProjectPersons } from '../store/project-persons.ts'

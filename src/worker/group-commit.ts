@@ -10,6 +10,7 @@ import type { Logger } from '../base/log.ts'
 import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../ingest/log-block.ts'
 import type { WorkerPool } from './pool.ts'
 import type { AppendResult, BlockBuffer } from './tasks.ts'
+import { ThreadEndedError } from './thread-group.ts'
 
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
@@ -198,9 +199,15 @@ export class GroupCommit {
       if (!isAnswered) for (const target of targets) target.acknowledge(null)
       this.#options.onCommit(result, bytes, eventCount)
     } catch (cause) {
-      this.#isFailed = true
       this.#isCommitting = false
       this.#committingBytes = 0
+      if (cause instanceof ThreadEndedError && !cause.wasWriting) {
+        // The log is as whole as before, and there is another thread for the next commit.
+        if (!isAnswered) for (const target of targets) target.acknowledge(notStored(cause))
+        if (this.#waiting.length > 0) this.#schedule()
+        return
+      }
+      this.#isFailed = true
       const late = this.#waiting
       this.#waiting = []
       this.#waitingBytes = 0

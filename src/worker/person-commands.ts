@@ -21,6 +21,13 @@ const WAITING_MAX = 1000
 /** A command that takes longer is answered with 503; it may still be carried out. */
 const WAIT_MS_MAX = 30_000
 const RETRY_AFTER_SECONDS = 2
+/** Commands that give space back: they go on for a while when the disk is nearly full. */
+const ERASING: ReadonlySet<string> = new Set([
+  'delete_person',
+  'drop_dead_letters',
+  'erase_events',
+  'run_retention',
+])
 /** In records that belong to no project. */
 const NO_PROJECT = 0
 
@@ -28,8 +35,8 @@ const NO_PROJECT = 0
 export interface PersonCommandOptions {
   readonly groupCommit: Pick<GroupCommit, 'add'>
   readonly clock: Clock
-  /** Why nothing can be written now, or null. */
-  readonly refusal: () => ServiceError | null
+  /** Why nothing can be written now, or null; `isErasing`: what gives space back. */
+  readonly refusal: (isErasing: boolean) => ServiceError | null
   /** A command is durable in the log: the processing thread shall not wait for more. */
   readonly onLogged: () => void
 }
@@ -61,7 +68,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     command: PersonCommand | DeadLetterCommand,
   ): Promise<CommandResult> {
     const { groupCommit, clock, refusal, onLogged } = this.#options
-    const refused = refusal()
+    const refused = refusal(ERASING.has(command.kind))
     if (refused !== null) return Promise.reject(refused)
     if (this.#waiting.size >= WAITING_MAX) {
       return Promise.reject(unavailable('Too many changes wait to be made; try again shortly.'))

@@ -1,12 +1,11 @@
 /**
- * The only door to Piscina. Three kinds of threads, because their work must not wait for each other:
- * one that appends to the log (an acknowledgement waits for it), one that processes the log (at low
+ * The threads of the daemon but those for analytics. Three kinds, because their work must not wait for each
+ * other: one that appends to the log (an acknowledgement waits for it), one that processes the log (at low
  * priority: on a busy machine accepting comes first), and `workerThreads` for large bodies and reads.
  *
  * No task is ever aborted and no thread is ever terminated while it may hold LMDB: a terminated thread
  * stops all writers of the process. They are closed by a task.
  */
-import { Piscina } from 'piscina'
 import { ServiceError } from '../base/errors.ts'
 import type { ActionQueries, ActionView } from '../query/actions.ts'
 import type {
@@ -53,10 +52,10 @@ import type {
   FlagActivityTask,
   FlagCommandTask,
   Task,
-  TaskAnswer,
   TaskResults,
   ThreadSettings,
 } from './tasks.ts'
+import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */
 const QUEUE_TASKS_MAX = 256
@@ -74,51 +73,45 @@ export interface PoolOptions {
   readonly threads: ThreadSettings
   /** Threads for large bodies and reads, at least 1. */
   readonly workerThreads: number
+  /** A thread has ended unexpectedly. */
+  readonly onDeath: (death: ThreadDeath) => void
 }
 
 /** The threads of the daemon. */
 export class WorkerPool
   implements EventQueries, PersonQueries, ActionQueries, ErasureQueries, OrganizationPort
 {
-  readonly #writer: Piscina
-  readonly #processor: Piscina
-  readonly #workers: Piscina
+  readonly #writer: ThreadGroup
+  readonly #processor: ThreadGroup
+  readonly #workers: ThreadGroup
   /** How long the threads of each kind have worked. */
   readonly busy: { readonly [Name in 'writer' | 'processor' | 'readers']: BusyTime }
 
   constructor(options: PoolOptions) {
-    // The sources run as .ts under a loader, and as .js from the build.
-    const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
-    const common = {
-      filename: new URL(`./worker${extension}`, import.meta.url).href,
-      workerData: options.threads,
-      concurrentTasksPerWorker: 1,
-      idleTimeout: Number.POSITIVE_INFINITY,
-      recordTiming: false,
-    }
+    const { threads: settings, onDeath, workerThreads } = options
     // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
     // LMDB works on behind the task and needs the thread's event loop.
-    const atomics = options.threads.isFlushDeferred ? 'async' : 'sync'
+    const atomics = settings.isFlushDeferred ? 'async' : 'sync'
     this.busy = {
       writer: new BusyTime(1),
       processor: new BusyTime(1),
-      readers: new BusyTime(options.workerThreads),
+      readers: new BusyTime(workerThreads),
     }
-    this.#writer = new Piscina({ ...common, minThreads: 1, maxThreads: 1, atomics })
-    this.#processor = new Piscina({
-      ...common,
-      minThreads: 1,
-      maxThreads: 1,
-      atomics: 'async',
-      niceIncrement: PROCESSING_NICENESS,
-      resourceLimits: { maxYoungGenerationSizeMb: PROCESSING_YOUNG_MIB },
+    const one = { settings, onDeath, threadsMin: 1, threadsMax: 1 }
+    this.#writer = new ThreadGroup({ ...one, kind: 'writer', pool: { atomics } })
+    this.#processor = new ThreadGroup({
+      ...one,
+      kind: 'processor',
+      pool: {
+        atomics: 'async',
+        niceIncrement: PROCESSING_NICENESS,
+        resourceLimits: { maxYoungGenerationSizeMb: PROCESSING_YOUNG_MIB },
+      },
     })
-    this.#workers = new Piscina({
-      ...common,
-      minThreads: options.workerThreads,
-      maxThreads: options.workerThreads,
-      maxQueue: QUEUE_TASKS_MAX,
-      atomics: 'async',
+    this.#workers = new ThreadGroup({
+      ...{ settings, onDeath, threadsMin: workerThreads, threadsMax: workerThreads },
+      kind: 'readers',
+      pool: { maxQueue: QUEUE_TASKS_MAX, atomics: 'async' },
     })
   }
 
@@ -132,12 +125,12 @@ export class WorkerPool
     task: Extract<Task, { kind: 'append' }>,
     transferList: readonly ArrayBuffer[],
   ): Promise<TaskResults['append']> {
-    return this.busy.writer.during(run(this.#writer, task, transferList))
+    return this.busy.writer.during(this.#writer.run(task, transferList))
   }
 
   /** Runs a task on the thread that processes the log. */
   process(task: Extract<Task, { kind: 'process' }>): Promise<TaskResults['process']> {
-    return this.busy.processor.during(run(this.#processor, task))
+    return this.busy.processor.during(this.#processor.run(task))
   }
 
   /** Checks a large body. Refusals of the body come back as a result. */
@@ -234,7 +227,7 @@ export class WorkerPool
 
   /** Stores entries of the audit log durably; not refused when many wait, for they tell of what is done. */
   async recordAudit(entries: readonly AuditEntry[]): Promise<void> {
-    await run(this.#workers, { kind: 'organization', name: 'recordAudit', request: entries })
+    await this.#workers.ask({ kind: 'organization', name: 'recordAudit', request: entries })
   }
 
   /** Changes a flag durably and answers its number; refusals reject with `ServiceError`. */
@@ -292,9 +285,7 @@ export class WorkerPool
 
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
-    const pools = [this.#writer, this.#processor, this.#workers]
-    await Promise.all(pools.flatMap((pool) => pool.threads.map(() => run(pool, { kind: 'close' }))))
-    await Promise.all(pools.map((pool) => pool.destroy()))
+    await Promise.all([this.#writer, this.#processor, this.#workers].map((group) => group.close()))
   }
 
   #read<Kind extends Exclude<Task['kind'], 'append' | 'process' | 'close'>>(
@@ -312,19 +303,6 @@ export class WorkerPool
         ),
       )
     }
-    return this.busy.readers.during(run(this.#workers, task, transferList))
+    return this.busy.readers.during(this.#workers.ask(task, transferList))
   }
-}
-
-/** Runs a task on a thread of a pool. Rejects with the `ServiceError` that it was refused with. */
-export async function run<Kind extends keyof TaskResults>(
-  pool: Piscina,
-  task: Extract<Task, { kind: Kind }>,
-  transferList: readonly ArrayBuffer[] = [],
-): Promise<TaskResults[Kind]> {
-  const answer: unknown = await pool.run(task, { transferList: [...transferList] })
-  // The answer is what the handler of this kind in worker.ts returned.
-  const typed = answer as TaskAnswer<Kind>
-  if ('refusal' in typed) throw ServiceError.fromBody(typed.refusal)
-  return typed.result
 }

@@ -6,6 +6,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { WorkerPool } from './pool.ts'
 import type { ProcessResult } from './tasks.ts'
+import { ThreadEndedError } from './thread-group.ts'
 
 /** How long one task may work before the front hears of its progress. */
 const TASK_BUDGET_MS = 500
@@ -15,6 +16,11 @@ const GATHER_MS = 200
 const GATHER_EVENTS_MAX = 16_384
 /** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
 const CATCH_UP_MS_MAX = 30_000
+/**
+ * Threads that may end one after the other without a result in between. One that goes on from the stored
+ * position costs nothing; when none gets anywhere, a new process might.
+ */
+const DEATHS_MAX = 3
 /** Commits that arrive within this time are kept as one entry. */
 const ENTRY_SPAN_MS = 20
 
@@ -51,6 +57,8 @@ export class ProcessingLoop {
   /** What the log held at the start is processed; undefined until the first result says what it held. */
   #isCaughtUp: boolean | undefined
   #startedAtMs = 0
+  /** Threads that have ended since the last result. */
+  #deaths = 0
   #lastAtStart = 0
   #catchUpCallbacks: (() => void)[] = []
 
@@ -157,12 +165,17 @@ export class ProcessingLoop {
       result = await this.#options.pool.process({ kind: 'process', budgetMs: TASK_BUDGET_MS })
     } catch (cause) {
       this.#isRunning = false
+      if (cause instanceof ThreadEndedError && !cause.wasWriting && ++this.#deaths < DEATHS_MAX) {
+        this.#schedule(0)
+        return
+      }
       this.#isStopped = true
       for (const callback of this.#catchUpCallbacks.splice(0)) callback()
       this.#options.onFailure(cause)
       return
     }
     this.#isRunning = false
+    this.#deaths = 0
     this.#noteCatchUp(result)
     this.#hasUnknown = result.processed < result.last
     this.#forget(result.processed)

@@ -32,6 +32,8 @@ export interface ThreadSettings {
   readonly logFormat: LogFormat
   /** Threads for analytics only. */
   readonly analytics?: AnalyticSettings
+  /** Shared by the threads of a group: how many write transactions they have open. */
+  readonly openWrites?: Int32Array
 }
 
 /** Memory that holds a finished block in its first `bytes` bytes. */

@@ -11,6 +11,7 @@ import { LogBlockWriter } from '../ingest/log-block.ts'
 import { Scanner } from '../ingest/scanner/scanner.ts'
 import type { AnalyticAnswer } from '../query/analytics.ts'
 import { DamagedRecordError } from '../store/codec.ts'
+import { countWrites, isWithinWrite } from '../store/environment.ts'
 import { LogAppender } from '../store/event-log.ts'
 import { EventReader } from '../store/event-reader.ts'
 import { readProcessedPosition } from '../store/event-state.ts'
@@ -38,6 +39,8 @@ const DAMAGED =
 // pool.ts gives every thread these.
 const settings = workerData as ThreadSettings
 const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
+if (settings.openWrites !== undefined) countWrites(settings.openWrites)
+process.on('exit', endWithProcess)
 
 let appender: LogAppender | undefined
 let processor: LogProcessor | undefined
@@ -162,6 +165,16 @@ function readPersons(
     case 'cohortsOfPerson':
       return persons.cohortsOfPerson(...task.values)
   }
+}
+
+/**
+ * A thread that exits within a write transaction would wait for itself when its store is closed, and all
+ * later writes for it. So the process ends with it; what was not committed was not answered.
+ */
+function endWithProcess(): void {
+  if (!isWithinWrite()) return
+  log.fatal('a thread ended within a write transaction; the process ends with it')
+  process.kill(process.pid, 'SIGKILL')
 }
 
 /** What is damaged is left out of answers and said in the log: it cannot be mended here. */

@@ -35,7 +35,7 @@ export function readFlagQuery(text: string): FlagQuery {
   const query: FlagQuery = {
     decideShape: decideShape(version),
     flagsShape: flagsShape(version),
-    isConfigWanted: config === null ? version === null : isTrue(config),
+    isConfigWanted: config === null ? version === null : config === 'true',
     token: parameters.get('token'),
     apiKey: parameters.get('api_key'),
     projectId: parameters.get('project_id'),

@@ -1,7 +1,10 @@
 /** The description of the routes for those who watch the process, and of the description itself. */
 import { choice, list, object, operation, type Resource, type Schema, TEXT } from './types.ts'
 
-const HEALTH: Schema = object({ status: choice('ok', 'unavailable'), reasons: list(TEXT) })
+const HEALTH: Schema = object({
+  status: choice('ok', 'degraded', 'unavailable'),
+  reasons: list(TEXT),
+})
 const UNAVAILABLE = { 503: ['Events are not accepted; the reasons say why.', HEALTH] } as const
 
 const WATCHED = [
@@ -12,7 +15,12 @@ const WATCHED = [
     'Whether events are accepted.',
     { answer: HEALTH, otherAnswers: UNAVAILABLE },
   ],
-  ['/_health/', 'Health', 'The same as readiness.', { answer: HEALTH, otherAnswers: UNAVAILABLE }],
+  [
+    '/_health/',
+    'Health',
+    'Whether anything is served: degraded while events are refused, and reads and decisions go on.',
+    { answer: HEALTH, otherAnswers: UNAVAILABLE },
+  ],
   [
     '/metrics/',
     'Metrics',

@@ -14,6 +14,9 @@ export const TABLE_ENTRY_BYTES = 24
 /** Set in the length word of an entry whose event came with a uuid of the client. */
 export const HAS_CLIENT_UUID = 0x80000000
 
+/** Copies up to this size are cheaper one byte at a time than through a view of the source. */
+const LOOP_BYTES_MAX = 64
+
 const RESULT_OFFSET = 1024
 const RESULT_WORDS = 16
 // Indexes of the result words; the same list stands in assembly.ts.
@@ -39,6 +42,8 @@ export class Scanner {
   #words: Uint32Array
   #inputOffset = 0
   #inputBytesMax = 0
+  /** The key that was asked for last, which nearly all requests repeat: comparing is cheaper than making text. */
+  #key = ''
 
   constructor() {
     const instance = new WebAssembly.Instance(compiled())
@@ -72,7 +77,11 @@ export class Scanner {
   /** The project or personal key of the root. */
   get key(): string {
     const start = this.#inputOffset + this.#word(KEY_START)
-    return this.#bytes.toString('latin1', start, start + this.#word(KEY_LENGTH))
+    const length = this.#word(KEY_LENGTH)
+    if (!isText(this.#bytes, start, length, this.#key)) {
+      this.#key = this.#bytes.toString('latin1', start, start + length)
+    }
+    return this.#key
   }
 
   /** `sent_at` of the root as it was sent; undefined when absent or null. */
@@ -104,7 +113,15 @@ export class Scanner {
   /** Copies the event table (TABLE_ENTRY_BYTES an event, offsets from the start of the body). */
   copyTable(target: Buffer, targetStart: number): void {
     const start = this.#word(TABLE)
-    this.#bytes.copy(target, targetStart, start, start + this.eventCount * TABLE_ENTRY_BYTES)
+    const length = this.eventCount * TABLE_ENTRY_BYTES
+    if (length > LOOP_BYTES_MAX) {
+      this.#bytes.copy(target, targetStart, start, start + length)
+      return
+    }
+    const bytes = this.#bytes
+    for (let index = 0; index < length; index++) {
+      target[targetStart + index] = bytes[start + index] ?? 0
+    }
   }
 
   /** Copies the body from `start` to `end`. */
@@ -120,6 +137,15 @@ export class Scanner {
     this.#bytes = Buffer.from(this.#exports.memory.buffer)
     this.#words = new Uint32Array(this.#exports.memory.buffer, RESULT_OFFSET, RESULT_WORDS)
   }
+}
+
+/** Whether `length` bytes from `start` are `text` in Latin-1. */
+export function isText(bytes: Uint8Array, start: number, length: number, text: string): boolean {
+  if (text.length !== length) return false
+  for (let index = 0; index < length; index++) {
+    if (bytes[start + index] !== text.charCodeAt(index)) return false
+  }
+  return true
 }
 
 let compiledModule: WebAssembly.Module | undefined

@@ -7,9 +7,10 @@
  * A chunk is `key bytes u16, value bytes u32 (little-endian), key, value` for each entry, one behind the
  * other.
  */
-import { createHash } from 'node:crypto'
+import { createHash, webcrypto } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Entry } from '../environment.ts'
+import type { ChunkMemory } from './chunk-memory.ts'
 
 const ENTRY_HEAD_BYTES = 6
 /** No chunk ends before this size, unless the table does. */
@@ -20,11 +21,11 @@ const CHUNK_BYTES_SPREAD = 1024 * 1024
 const CHUNK_BYTES_MAX = 8 * 1024 * 1024
 const HASH_SPACE = 2 ** 32
 
-/** A finished chunk. */
+/** A chunk that has no name yet. */
 export interface Chunk {
-  /** SHA-256 of `bytes`, hexadecimal digits. */
-  readonly name: string
-  readonly bytes: Buffer
+  /** Holds it from the first byte on. */
+  readonly memory: ChunkMemory
+  readonly length: number
   readonly entries: number
 }
 
@@ -33,38 +34,60 @@ export class DamagedChunkError extends Error {
   override readonly name = 'DamagedChunkError'
 }
 
-/** Cuts entries into chunks. Cost: one copy and one hash of all bytes. */
-export function* cutChunks(entries: Iterable<Entry>): Generator<Chunk> {
-  let memory = Buffer.allocUnsafeSlow(CHUNK_BYTES_MIN + CHUNK_BYTES_SPREAD)
+/** Goes through the entries of a table in the order of their keys. */
+export interface EntryCursor {
+  readonly keyBytes: number
+  readonly valueBytes: number
+  /** Goes to the next entry, at first to the first one; false behind the last. */
+  next(): boolean
+  /** Copies the key, and the value behind it. */
+  copyTo(target: Buffer, offset: number): void
+}
+
+/**
+ * Cuts entries into chunks. `takeMemory` is asked for each of them. Cost: one copy of all bytes. Throws
+ * what the cursor throws.
+ */
+export function* cutChunks(entries: EntryCursor, takeMemory: () => ChunkMemory): Generator<Chunk> {
+  let memory: ChunkMemory | null = null
+  let bytes: Buffer = Buffer.alloc(0)
   let length = 0
   let count = 0
-  for (const { key, value } of entries) {
-    const entryBytes = ENTRY_HEAD_BYTES + key.length + value.length
-    if (length + entryBytes > memory.length) {
-      const larger = Buffer.allocUnsafeSlow((length + entryBytes) * 2)
-      larger.set(memory.subarray(0, length))
-      memory = larger
+  while (entries.next()) {
+    if (memory === null) {
+      memory = takeMemory()
+      bytes = memory.bytes
     }
-    memory.writeUInt16LE(key.length, length)
-    memory.writeUInt32LE(value.length, length + 2)
-    memory.set(key, length + ENTRY_HEAD_BYTES)
-    memory.set(value, length + ENTRY_HEAD_BYTES + key.length)
+    const { keyBytes, valueBytes } = entries
+    const entryBytes = ENTRY_HEAD_BYTES + keyBytes + valueBytes
+    if (length + entryBytes > bytes.length) bytes = memory.grow(length + entryBytes)
+    bytes.writeUInt16LE(keyBytes, length)
+    bytes.writeUInt32LE(valueBytes, length + 2)
+    const keyStart = length + ENTRY_HEAD_BYTES
+    entries.copyTo(bytes, keyStart)
     length += entryBytes
     count++
-    if (isBorder(key, entryBytes, length)) {
-      yield finishChunk(memory.subarray(0, length), count)
-      memory = Buffer.allocUnsafeSlow(CHUNK_BYTES_MIN + CHUNK_BYTES_SPREAD)
+    if (length < CHUNK_BYTES_MIN) continue
+    if (isBorder(bytes.subarray(keyStart, keyStart + keyBytes), entryBytes, length)) {
+      yield { memory, length, entries: count }
+      memory = null
       length = 0
       count = 0
     }
   }
-  if (count > 0) yield finishChunk(memory.subarray(0, length), count)
+  if (memory !== null) yield { memory, length, entries: count }
 }
 
-/** The entries of a chunk, as views of its bytes. Throws `DamagedChunkError`. */
-export function* readChunk(name: string, bytes: Buffer): Generator<Entry> {
+/** The name of a chunk. It is found out in a thread of the pool of Node, meanwhile more can be read. */
+export async function nameChunk({ memory, length }: Chunk): Promise<string> {
+  const digest = await webcrypto.subtle.digest('SHA-256', memory.bytes.subarray(0, length))
+  return Buffer.from(digest).toString('hex')
+}
+
+/** The entries of a chunk, as views of its bytes. Throws `DamagedChunkError`, which names the file. */
+export function* readChunk(name: string, path: string, bytes: Buffer): Generator<Entry> {
   if (hashOf(bytes) !== name) {
-    throw new DamagedChunkError(`the chunk ${name} is damaged: its checksum does not fit`)
+    throw new DamagedChunkError(`${path} is damaged: its checksum does not fit`)
   }
   let offset = 0
   while (offset < bytes.length) {
@@ -72,7 +95,7 @@ export function* readChunk(name: string, bytes: Buffer): Generator<Entry> {
     const valueStart = keyStart + (keyStart <= bytes.length ? bytes.readUInt16LE(offset) : 0)
     const end = valueStart + (keyStart <= bytes.length ? bytes.readUInt32LE(offset + 2) : 0)
     if (keyStart > bytes.length || end > bytes.length) {
-      throw new DamagedChunkError(`the chunk ${name} ends in the middle of an entry`)
+      throw new DamagedChunkError(`${path} is damaged: it ends in the middle of an entry`)
     }
     yield { key: bytes.subarray(keyStart, valueStart), value: bytes.subarray(valueStart, end) }
     offset = end
@@ -81,13 +104,8 @@ export function* readChunk(name: string, bytes: Buffer): Generator<Entry> {
 
 /** The chance of a border grows with the bytes of the entry, so that chunks are alike in size. */
 function isBorder(key: Buffer, entryBytes: number, chunkBytes: number): boolean {
-  if (chunkBytes < CHUNK_BYTES_MIN) return false
   if (chunkBytes >= CHUNK_BYTES_MAX) return true
   return crc32(key) < Math.min(1, entryBytes / CHUNK_BYTES_SPREAD) * HASH_SPACE
-}
-
-function finishChunk(bytes: Buffer, entries: number): Chunk {
-  return { name: hashOf(bytes), bytes, entries }
 }
 
 function hashOf(bytes: Buffer): string {

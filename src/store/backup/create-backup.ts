@@ -3,9 +3,16 @@
  * before the first is read, the log first: an event that was acknowledged before is in the log or
  * already processed, and one that is in both is skipped on restoring by its position.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { open, rename } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from 'node:fs'
+import { join, resolve } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
 import {
@@ -17,9 +24,11 @@ import {
   writeDurably,
 } from '../data-dir.ts'
 import { lockDataDir } from '../data-dir-lock.ts'
-import { freeDiskBytes } from '../disk-guard.ts'
-import { Environment, type PinnedEnvironment } from '../environment.ts'
-import { type Chunk, cutChunks } from './chunks.ts'
+import { Environment } from '../environment.ts'
+import { LmdbFault } from '../verify/lmdb-walk.ts'
+import { type PinnedState, pinNewest } from '../verify/pin-newest.ts'
+import { ChunkWriter, chunkNames } from './chunk-writer.ts'
+import { cutChunks } from './chunks.ts'
 import {
   allTables,
   BACKUP_VERSION,
@@ -31,13 +40,10 @@ import {
   readManifest,
   type TableBackup,
 } from './manifest.ts'
+import { listTables, TableCursor } from './table-cursor.ts'
 
+const DATA_NAME = 'data.mdb'
 const MARK = `tenrec-backup ${BACKUP_VERSION}\n`
-const DRAFT_SUFFIX = '.new'
-/** Chunks that are being written while the next is read. */
-const WRITES_MAX = 4
-/** The target keeps at least this much free. */
-const FREE_BYTES_MIN = 64 * 1024 ** 2
 
 /** What to back up, and where to. */
 export interface BackupOptions {
@@ -70,8 +76,8 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
   const folder = resolve(options.folder)
   openFolder(folder, dataDir)
   const release = await lockDataDir(folder)
+  const writer = new ChunkWriter(folder)
   try {
-    const writer = new ChunkWriter(folder)
     const environments = await readEnvironments(dataDir, writer, options.onProgress)
     await writer.finish()
     const manifest: Manifest = {
@@ -87,6 +93,7 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
     const { bytes, entries, chunks, newBytes, newChunks } = writer
     return { name, bytes, entries, chunks, newBytes, newChunks, removed }
   } finally {
+    await writer.close()
     release()
   }
 }
@@ -121,29 +128,63 @@ async function readEnvironments(
   const opened = ENVIRONMENT_NAMES.map(
     (name) => new Environment({ dataDir, name, tables: [], isReadOnly: true }),
   )
-  const names = opened.map((environment) => environment.openAll())
-  const pins = opened.map((environment) => environment.pin())
+  const pins: PinnedState[] = []
   const tables: Partial<Record<EnvironmentName, readonly TableBackup[]>> = {}
   try {
+    const files = ENVIRONMENT_NAMES.map((name) => join(dataDir, name, DATA_NAME))
+    for (const [index, environment] of opened.entries()) {
+      pins.push(pinFile(environment, files[index] ?? ''))
+    }
     for (const [index, name] of ENVIRONMENT_NAMES.entries()) {
-      const pin = pins[index]
-      if (pin === undefined) continue
-      const backups: TableBackup[] = []
-      for (const table of names[index] ?? []) {
-        backups.push(await readTable(pin, table, writer, onProgress))
-      }
-      tables[name] = backups
+      const pinned = pins[index]
+      if (pinned === undefined) continue
+      tables[name] = await readFileOf(files[index] ?? '', pinned, writer, onProgress)
     }
   } finally {
-    for (const pin of pins) pin.release()
+    for (const { pin } of pins) pin.release()
     for (const environment of opened) await environment.close()
   }
   const { log = [], events = [], flags = [] } = tables
   return { log, events, flags }
 }
 
+function pinFile(environment: Environment, file: string): PinnedState {
+  const pinned = pinNewest(environment, file)
+  if (pinned !== null) return pinned
+  throw new OperatorError(`${file} changes too often to be read: try again`)
+}
+
+async function readFileOf(
+  file: string,
+  { state }: PinnedState,
+  writer: ChunkWriter,
+  onProgress: (bytes: number) => void,
+): Promise<readonly TableBackup[]> {
+  const descriptor = openSync(file, 'r')
+  try {
+    const backups: TableBackup[] = []
+    for (const { name, tree } of listTables(descriptor, state)) {
+      const cursor = new TableCursor(descriptor, state, tree)
+      const backup = await readTable(cursor, name, writer, onProgress)
+      if (backup.entries !== tree.entries) {
+        throw new LmdbFault(`table ${name} has ${backup.entries} entries of ${tree.entries}`)
+      }
+      backups.push(backup)
+    }
+    return backups
+  } catch (cause) {
+    if (!(cause instanceof LmdbFault)) throw cause
+    throw new OperatorError(
+      `${file} is damaged (${cause.message}): see 'tenrec verify'; restore it from an earlier backup`,
+      { exitCode: 78, cause },
+    )
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
 async function readTable(
-  pin: PinnedEnvironment,
+  cursor: TableCursor,
   name: string,
   writer: ChunkWriter,
   onProgress: (bytes: number) => void,
@@ -151,90 +192,16 @@ async function readTable(
   const chunks: string[] = []
   let entries = 0
   let bytes = 0
-  for (const chunk of cutChunks(pin.entries(name))) {
-    await writer.add(chunk)
-    chunks.push(chunk.name)
+  for (const chunk of cutChunks(cursor, writer.takeMemory)) {
+    const place = chunks.push('') - 1
     entries += chunk.entries
-    bytes += chunk.bytes.length
+    bytes += chunk.length
+    await writer.add(chunk, (chunkName) => {
+      chunks[place] = chunkName
+    })
     onProgress(writer.bytes)
   }
   return { name, entries, bytes, chunks }
-}
-
-/** Puts chunks into a folder, some at a time, each once. */
-class ChunkWriter {
-  bytes = 0
-  entries = 0
-  chunks = 0
-  newBytes = 0
-  newChunks = 0
-  readonly #folder: string
-  readonly #known: Set<string>
-  readonly #touched = new Set<string>()
-  readonly #writes = new Set<Promise<void>>()
-  #failure: Error | null = null
-
-  constructor(folder: string) {
-    this.#folder = folder
-    this.#known = new Set(chunkNames(folder))
-  }
-
-  /** Takes a chunk; waits while too many are being written. Throws what the file system throws. */
-  async add(chunk: Chunk): Promise<void> {
-    this.chunks++
-    this.bytes += chunk.bytes.length
-    this.entries += chunk.entries
-    if (this.#known.has(chunk.name)) return
-    this.#known.add(chunk.name)
-    this.newChunks++
-    this.newBytes += chunk.bytes.length
-    const write = this.#write(chunk)
-      .catch((error: unknown) => {
-        this.#failure ??= error instanceof Error ? error : new Error(String(error))
-      })
-      .finally(() => this.#writes.delete(write))
-    this.#writes.add(write)
-    while (this.#writes.size >= WRITES_MAX) await Promise.race(this.#writes)
-    this.#throwFailure()
-  }
-
-  /** Waits until every chunk and every name is on the disk. */
-  async finish(): Promise<void> {
-    await Promise.all(this.#writes)
-    this.#throwFailure()
-    for (const path of this.#touched) flush(path)
-    flush(join(this.#folder, 'chunks'))
-  }
-
-  async #write(chunk: Chunk): Promise<void> {
-    const freeBytes = await freeDiskBytes(this.#folder)
-    if (freeBytes < FREE_BYTES_MIN + chunk.bytes.length) {
-      throw new OperatorError(`the disk of ${this.#folder} is nearly full: make room and repeat`)
-    }
-    const path = chunkPath(this.#folder, chunk.name)
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    const file = await open(path + DRAFT_SUFFIX, 'w', 0o600)
-    try {
-      await file.writeFile(chunk.bytes)
-      await file.datasync()
-    } finally {
-      await file.close()
-    }
-    await rename(path + DRAFT_SUFFIX, path)
-    this.#touched.add(dirname(path))
-  }
-
-  #throwFailure(): void {
-    if (this.#failure !== null) throw this.#failure
-  }
-}
-
-function chunkNames(folder: string): readonly string[] {
-  const root = join(folder, 'chunks')
-  return readdirSync(root).flatMap((part) => {
-    const path = join(root, part)
-    return readdirSync(path).filter((name) => name.length === 64)
-  })
 }
 
 /** The time as a name; with a number behind it when there is one of that second. */

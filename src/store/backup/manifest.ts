@@ -69,7 +69,10 @@ export function backupNames(folder: string): readonly string[] {
     .sort()
 }
 
-/** Reads a manifest. Throws `OperatorError`, exit code 78 when it is damaged or from a newer program. */
+/**
+ * Reads a manifest, of the current store format or an older one. Throws `OperatorError`, exit code 78 when
+ * it is damaged or from a newer program.
+ */
 export function readManifest(folder: string, name: string): Manifest {
   const path = manifestPath(folder, name)
   if (!NAME_PATTERN.test(name) || !existsSync(path)) {
@@ -89,13 +92,6 @@ export function readManifest(folder: string, name: string): Manifest {
     throw new OperatorError(
       `${path} was made by a newer program (backup format ${version}, store format ${storeFormat}; ` +
         `this one knows ${BACKUP_VERSION} and ${FORMAT_VERSION}): use that program`,
-      { exitCode: 78 },
-    )
-  }
-  if (storeFormat < FORMAT_VERSION) {
-    throw new OperatorError(
-      `${path} has the store format ${storeFormat}, this program knows ${FORMAT_VERSION}: restore it ` +
-        'with the version that made it',
       { exitCode: 78 },
     )
   }

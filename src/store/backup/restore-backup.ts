@@ -1,7 +1,8 @@
 /**
  * Turns a backup into a data directory. The environments are built beside their places and moved there
  * when all of them are on the disk. A mark (data-dir.ts, `RESTORE_MARK`) stands while they are moved:
- * a directory that was left in between is refused until the restore is repeated.
+ * a directory that was left in between is refused until the restore is repeated. A backup of an older
+ * format is put into its place as it is, and then migrated: cut short, `tenrec migrate` goes on with it.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -17,12 +18,20 @@ import {
 import { lockDataDir } from '../data-dir-lock.ts'
 import { freeDiskBytes } from '../disk-guard.ts'
 import { Environment } from '../environment.ts'
+import {
+  MIGRATIONS,
+  type Migration,
+  planMigration,
+  runMigration,
+  stepsFrom,
+} from '../migrations.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import {
   allTables,
   backupNames,
   chunkPath,
   type Manifest,
+  manifestPath,
   manifestTotals,
   readManifest,
   type TableBackup,
@@ -45,28 +54,50 @@ export interface RestoreOptions {
   readonly isForced: boolean
   /** Called after each chunk with the bytes written so far and the bytes in all. */
   readonly onProgress: (bytes: number, totalBytes: number) => void
+  /** Called before each step that a backup of an older format needs. */
+  readonly onStep?: (step: Migration) => void
+  /** Default: those that `tenrec migrate` takes. */
+  readonly migrations?: readonly Migration[]
 }
 
 /** What was restored. */
 export interface RestoreResult {
   readonly name: string
   readonly createdAt: string
+  /** Format of the backup; the store has the current one. */
+  readonly format: number
   readonly entries: number
   readonly bytes: number
 }
 
 /**
- * Restores one backup. Throws `OperatorError`: when there is a store and it is not forced, when the
- * directory is in use, when a chunk is missing or damaged (exit code 78). Then nothing was replaced.
+ * Restores one backup, and migrates it when it has an older format. Throws `OperatorError`: when there is
+ * a store and it is not forced, when the directory is in use, when no steps lead from its format to the
+ * current one, when a chunk is missing or damaged (exit code 78). Then nothing was replaced.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<RestoreResult> {
   const folder = resolve(options.folder)
   const name = options.name ?? backupNames(folder).at(-1)
   if (name === undefined) throw new OperatorError(`there is no backup in ${folder}`)
   const manifest = readManifest(folder, name)
+  const { migrations = MIGRATIONS, onStep = () => undefined } = options
+  const format = manifest.storeFormat
+  const origin = `${manifestPath(folder, name)} (made by ${manifest.program})`
+  const steps = stepsFrom(format, origin, migrations)
   requireChunks(folder, manifest)
-  const totals = manifestTotals(manifest)
   const path = resolve(options.dataDir)
+  await restoreInto(path, folder, manifest, options)
+  if (steps.length > 0) await runMigration(planMigration(path, migrations), onStep)
+  return { name, createdAt: manifest.createdAt, format, ...manifestTotals(manifest) }
+}
+
+async function restoreInto(
+  path: string,
+  folder: string,
+  manifest: Manifest,
+  options: RestoreOptions,
+): Promise<void> {
+  const totals = manifestTotals(manifest)
   mkdirSync(path, { recursive: true, mode: 0o700 })
   const release = await lockDataDir(path)
   try {
@@ -81,8 +112,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<RestoreRes
         options.onProgress(bytes, totals.bytes)
       })
     }
-    moveIntoPlace(path, nursery)
-    return { name, createdAt: manifest.createdAt, ...totals }
+    moveIntoPlace(path, nursery, manifest.storeFormat)
   } catch (cause) {
     if (!(cause instanceof DamagedChunkError)) throw cause
     throw new OperatorError(`${cause.message}; use another backup`, { exitCode: 78, cause })
@@ -155,8 +185,9 @@ function fill(
   for (let first = 0; first < table.chunks.length; first += CHUNKS_PER_TRANSACTION) {
     environment.write(() => {
       for (const chunk of table.chunks.slice(first, first + CHUNKS_PER_TRANSACTION)) {
-        const bytes = readFileSync(chunkPath(folder, chunk))
-        for (const { key, value } of readChunk(chunk, bytes)) {
+        const path = chunkPath(folder, chunk)
+        const bytes = readFileSync(path)
+        for (const { key, value } of readChunk(chunk, path, bytes)) {
           void target.put(key, value)
           entries++
         }
@@ -171,14 +202,14 @@ function fill(
 }
 
 /** Replaces what is there. Between the first and the last step the mark makes every start refuse. */
-function moveIntoPlace(path: string, nursery: string): void {
+function moveIntoPlace(path: string, nursery: string, format: number): void {
   writeDurably(join(path, RESTORE_MARK), 'a restore was interrupted\n')
   for (const name of ENVIRONMENT_NAMES) {
     rmSync(join(path, name), { recursive: true, force: true })
     renameSync(join(nursery, name), join(path, name))
   }
   flush(path)
-  markFormat(path)
+  markFormat(path, format)
   rmSync(join(path, RESTORE_MARK))
   flush(path)
 }

@@ -45,6 +45,26 @@ export interface LmdbExtent {
   readonly freePages: number
 }
 
+/**
+ * What is wrong with the numbers of the last two transactions, or null. A commit takes the next number and
+ * writes the first meta page when it is even, the second when it is odd; a bit that turned over in one of
+ * them would make the state before the last pass for the newest. Throws what the file system throws.
+ */
+export function transactionFault(path: string): string | null {
+  const descriptor = openSync(path, 'r')
+  try {
+    const pageBytes = readExactly(descriptor, 0, META_BYTES).readUInt32LE(PAGE_BYTES_OFFSET)
+    const both = readExactly(descriptor, 0, pageBytes + META_BYTES)
+    const even = both.readBigUInt64LE(TRANSACTION_OFFSET)
+    const odd = both.readBigUInt64LE(pageBytes + TRANSACTION_OFFSET)
+    const isNew = even === 0n && odd === 0n
+    if (isNew || (even % 2n === 0n && (odd - even === 1n || even - odd === 1n))) return null
+    return `its meta pages are of the transactions ${even} and ${odd}, which do not follow each other`
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
 /** The newest state of a file that `inspectLmdbFile` found sound. Throws what the file system throws. */
 export function newestState(path: string): LmdbState {
   const descriptor = openSync(path, 'r')
@@ -74,7 +94,8 @@ export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
   }
 }
 
-interface TreeRecord {
+/** What a file says about one of its trees. */
+export interface TreeRecord {
   readonly depth: number
   readonly branchPages: number
   readonly leafPages: number
@@ -317,11 +338,18 @@ function compareNumbers(a: Buffer, b: Buffer): number {
   return difference < 0n ? -1 : Number(difference > 0n)
 }
 
-function nodeOffset(page: Buffer, index: number): number {
+/** Where a node of a page begins. */
+export function nodeOffset(page: Buffer, index: number): number {
   return page.readUInt16LE(HEADER_BYTES + index * 2) + HEADER_BYTES
 }
 
-function treeRecord(bytes: Buffer, offset: number): TreeRecord {
+/** The record of the tree of all tables. */
+export function mainTree({ meta }: LmdbState): TreeRecord {
+  return treeRecord(meta, MAIN_TREE_OFFSET)
+}
+
+/** Reads the record of a tree; it has 48 bytes. */
+export function treeRecord(bytes: Buffer, offset: number): TreeRecord {
   const number = (at: number): number => Number(bytes.readBigUInt64LE(offset + at))
   return {
     depth: bytes.readUInt16LE(offset + 6),

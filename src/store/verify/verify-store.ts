@@ -9,14 +9,14 @@ import { DamagedRecordError, unseal } from '../codec.ts'
 import { ENVIRONMENT_NAMES, type EnvironmentName, FIRST_TABLES, requireStore } from '../data-dir.ts'
 import { Environment, type PinnedEnvironment } from '../environment.ts'
 import { EventsCheck } from './events-check.ts'
-import { LmdbFault, newestState, walkLmdbFile } from './lmdb-walk.ts'
+import { LmdbFault, transactionFault, walkLmdbFile } from './lmdb-walk.ts'
 import { PersonsCheck } from './persons-check.ts'
+import { pinNewest } from './pin-newest.ts'
 
 /** After this many findings the rest of a file is not looked at. */
 const FINDINGS_MAX = 20
 /** Entries between two looks at the event loop. */
 const ENTRIES_PER_TURN = 4096
-const PIN_ATTEMPTS_MAX = 100
 /** The table of the log, which is made with the first block. */
 const LOG_TABLE = 'blocks'
 /** Its values have a checksum for each entry instead of one for all. */
@@ -78,6 +78,12 @@ class Verification {
 
   async checkEnvironment(name: EnvironmentName): Promise<void> {
     const file = join(this.#dataDir, name, 'data.mdb')
+    // A daemon may commit between two reads: what looks wrong must look wrong again.
+    const fault = transactionFault(file) && transactionFault(file) && transactionFault(file)
+    if (fault !== null) {
+      this.#find(file, 'meta pages', fault)
+      return
+    }
     const environment = new Environment({
       dataDir: this.#dataDir,
       name,
@@ -100,28 +106,21 @@ class Verification {
 
   /** Holds the newest state and walks its pages; whether they are in order. */
   #walk(environment: Environment, file: string): boolean {
-    for (let attempt = 0; attempt < PIN_ATTEMPTS_MAX; attempt++) {
-      const state = newestState(file)
-      environment.refresh()
-      const pin = environment.pin()
-      // A commit in between: the state that was pinned may be another.
-      if (newestState(file).transaction !== state.transaction) {
-        pin.release()
-        continue
-      }
-      try {
-        this.#pages += walkLmdbFile(file, state).pages
-        return true
-      } catch (cause) {
-        if (!(cause instanceof LmdbFault)) throw cause
-        this.#find(file, 'pages', cause.message)
-        return false
-      } finally {
-        pin.release()
-      }
+    const pinned = pinNewest(environment, file)
+    if (pinned === null) {
+      this.#find(file, 'pages', 'the store changes too often to be checked: try again')
+      return false
     }
-    this.#find(file, 'pages', 'the store changes too often to be checked: try again')
-    return false
+    try {
+      this.#pages += walkLmdbFile(file, pinned.state).pages
+      return true
+    } catch (cause) {
+      if (!(cause instanceof LmdbFault)) throw cause
+      this.#find(file, 'pages', cause.message)
+      return false
+    } finally {
+      pinned.pin.release()
+    }
   }
 
   /** The tables that this program reads; others are findings. */

@@ -1,0 +1,94 @@
+/**
+ * Recognises a line of our own export by its bytes, so that an import passes it on without parsing it.
+ * It only ever says yes to what the export writes, and says nothing about what is between the braces of
+ * the properties: whoever sends the result has to prove it well-formed (ingest/scanner).
+ */
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OBJECT_END = 0x7d
+const ZERO = 0x30
+const NINE = 0x39
+const UTC = 0x5a
+const UUID_CHARACTERS = 36
+const CHAIN_KEY = Buffer.from('"$elements_chain"')
+
+const ID = Buffer.from('{"id":')
+const UUID = Buffer.from(',"uuid":"')
+const EVENT = Buffer.from(',"event":"')
+const DISTINCT_ID = Buffer.from(',"distinct_id":"')
+const TIMESTAMP = Buffer.from(',"timestamp":"')
+const CREATED_AT = Buffer.from(',"created_at":"')
+const PERSON_MODE = Buffer.from(',"person_mode":"')
+const ELEMENTS = Buffer.from(',"elements_chain":"')
+const PROPERTIES = Buffer.from(',"properties":{')
+
+/** The parts of a line that make an event for `/batch/`, as offsets in its bytes. */
+export interface OwnLine {
+  /** From the quote in front of `uuid` to behind the timestamp. */
+  headStart: number
+  headEnd: number
+  /** The text of the elements with its quotes; both 0: none. */
+  chainStart: number
+  chainEnd: number
+  /** From the comma in front of `properties` to the end of the line. */
+  tailStart: number
+}
+
+/**
+ * Whether bytes `start` to `end` (without the newline) are an exported event, and where its parts lie:
+ * that goes into `found`. Cost: a few hundred bytes are looked at, unless there are elements.
+ */
+export function findOwnLine(bytes: Buffer, start: number, end: number, found: OwnLine): boolean {
+  if (bytes[end - 1] !== OBJECT_END || bytes[end - 2] !== OBJECT_END) return false
+  let at = behind(bytes, start, ID)
+  while (isDigit(bytes[at])) at++
+  const idEnd = at
+  at = behind(bytes, at, UUID)
+  if (at < 0 || idEnd <= start + ID.length) return false
+  found.headStart = idEnd + 1
+  const uuidEnd = behindText(bytes, at, end)
+  if (uuidEnd !== at + UUID_CHARACTERS + 1) return false
+  at = behindText(bytes, behind(bytes, uuidEnd, EVENT), end)
+  at = behindText(bytes, behind(bytes, at, DISTINCT_ID), end)
+  at = behindText(bytes, behind(bytes, at, TIMESTAMP), end)
+  // Other programs leave the zone out.
+  if (at < 0 || bytes[at - 2] !== UTC) return false
+  found.headEnd = at
+  at = behindText(bytes, behind(bytes, at, CREATED_AT), end)
+  at = behindText(bytes, behind(bytes, at, PERSON_MODE), end)
+  const chain = behind(bytes, at, ELEMENTS)
+  found.chainStart = 0
+  found.chainEnd = 0
+  if (chain >= 0) {
+    at = behindText(bytes, chain, end)
+    found.chainStart = chain - 1
+    found.chainEnd = at
+  }
+  found.tailStart = at
+  const tail = behind(bytes, at, PROPERTIES)
+  if (tail < 0 || tail > end - 2) return false
+  // The property would be the one that counts.
+  return chain < 0 || !bytes.subarray(tail, end).includes(CHAIN_KEY)
+}
+
+/** Where `expected` ends when it stands at `at`, else -1. */
+function behind(bytes: Uint8Array, at: number, expected: Uint8Array): number {
+  if (at < 0) return -1
+  for (let index = 0; index < expected.length; index++) {
+    if (bytes[at + index] !== expected[index]) return -1
+  }
+  return at + expected.length
+}
+
+/** Behind the closing quote of a text that is not empty and whose first character is at `at`, else -1. */
+function behindText(bytes: Uint8Array, at: number, end: number): number {
+  if (at < 0 || bytes[at] === QUOTE) return -1
+  let index = at
+  while (index < end && bytes[index] !== QUOTE) index += bytes[index] === BACKSLASH ? 2 : 1
+  return index < end ? index + 1 : -1
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= ZERO && byte <= NINE
+}
