@@ -1,6 +1,6 @@
 /** Export and import: what goes out comes in again unchanged, once, however often it is repeated. */
 import { execFile } from 'node:child_process'
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -120,6 +120,9 @@ t.test('an export can be narrowed, and resumed behind the last whole line', asyn
   t.equal(readFileSync(file, 'utf8'), all)
   appendFileSync(file, 'something else\n')
   t.match((await run('export', ...data, '--output', file, '--resume')).err, /cannot be resumed/)
+  writeFileSync(file, 'of somebody else')
+  t.match((await run('export', ...data, '--output', file, '--resume')).err, /cannot be resumed/)
+  t.equal(readFileSync(file, 'utf8'), 'of somebody else')
 })
 
 t.test('an export as Parquet holds the same events', async (t) => {
@@ -201,5 +204,12 @@ t.test('an import tells what it left out, and refuses what it cannot do', async 
   const wrong = await run('import', file, ...target, '--project-key', 'phc_unknown')
   t.equal(wrong.exitCode, 1)
   t.match(wrong.err, /answered 401/)
+  t.notOk(existsSync(`${file}.imported`), 'how far an earlier one came says nothing any more')
+  const [whole, cut] = ['{"event":"c","distinct_id":"d"}\n', '{"event":"f","dist']
+  writeFileSync(file, whole + cut)
+  t.match((await run('import', file, ...target)).err, /:2: left out/)
+  writeFileSync(file, `${whole}${cut}inct_id":"d"}\n`)
+  const resumed = await run('import', file, '--resume', ...target)
+  t.match(resumed.err, /1 events sent/, 'a line that was cut is not done')
   await daemon.stop()
 })

@@ -22,6 +22,7 @@ import {
 import { LogAppender, LogReader } from '../src/store/event-log.ts'
 import { type AcknowledgeTarget, GroupCommit } from '../src/worker/group-commit.ts'
 import type { AppendResult, AppendTask, BlockBuffer } from '../src/worker/tasks.ts'
+import { ThreadEndedError } from '../src/worker/thread-group.ts'
 
 const DEADLINE_MS = 10_000
 const SEED = 20_261_121
@@ -284,6 +285,27 @@ t.test('a failed commit answers 503 to all who wait, and to all who come later',
   t.equal(log.tasks.length, 1, 'the log is not written again')
   t.equal(commits.isHealthy, false)
   t.equal(commits.pendingBytes, 0)
+})
+
+t.test('a thread that ends is a failed commit, and the next one is made', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, failures, add } = setUp(log.append)
+  add('a')
+  await nextTurn()
+  const drained = commits.drained()
+  await log.fail(new ThreadEndedError(false, new Error('no memory left')))
+  await drained
+  t.strictSame(
+    answers.given.map(({ error }) => error?.status),
+    [503],
+  )
+  add('b')
+  await nextTurn()
+  await log.succeed()
+  await commits.drained()
+  t.strictSame(answers.given.at(-1), { name: 'b', error: null })
+  t.strictSame(failures, [])
+  t.ok(commits.isHealthy)
 })
 
 t.test('an error that is thrown at once is a failed commit like any other', async (t) => {

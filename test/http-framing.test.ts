@@ -43,6 +43,7 @@ t.test('a request with one meaning is answered, however it is cut into packets',
       '1\r\nb\r\n',
       '0\r\n\r\n',
     ],
+    'a trailer': [`${POST}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-Sum: 1\r\n\r\n`],
     'odd header names': [`${POST}__proto__: x\r\nconstructor: y\r\nContent-Length: 2\r\n\r\nab`],
   }
   for (const [name, parts] of Object.entries(accepted)) {
@@ -78,6 +79,11 @@ t.test('ambiguous framing is refused with 400 and the connection closed', async 
     'something that ends in chunked': 'Transfer-Encoding: xchunked',
     'a list of encodings': 'Transfer-Encoding: gzip, chunked',
     'chunked twice': 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked',
+    'a length on a folded line': 'X-A: b\r\n Content-Length: 2',
+    'a line feed within a value': 'X-A: b\nContent-Length: 2',
+    'a zero byte in a value': 'X-A: b\0c\r\nContent-Length: 2',
+    'a zero byte in a name': 'X\0A: b\r\nContent-Length: 2',
+    'a blank before the colon': 'Content-Length : 2',
     'two hosts': 'Host: b.example',
     'two authorizations': 'Authorization: Bearer a\r\nAuthorization: Bearer b',
   }

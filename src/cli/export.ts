@@ -16,6 +16,8 @@ import { Progress } from './progress.ts'
 /** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
 const LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
 const NEWLINE = 0x0a
+/** How each line begins. */
+const LINE_HEAD = '{"id":'
 
 /** `tenrec export`. */
 export const EXPORT: Command = {
@@ -162,7 +164,9 @@ function lastLine(
   const tail = Buffer.allocUnsafe(size - start)
   readSync(descriptor, tail, 0, tail.length, start)
   const end = tail.lastIndexOf(NEWLINE) + 1
-  if (end === 0) return { end: 0, lastId: 0 }
+  // Without a whole line, only what can be the beginning of one is removed.
+  const isBegun = start === 0 && LINE_HEAD.startsWith(tail.toString('latin1', 0, LINE_HEAD.length))
+  if (end === 0 && isBegun) return { end: 0, lastId: 0 }
   const lineStart = end >= 2 ? tail.lastIndexOf(NEWLINE, end - 2) + 1 : 0
   const line: unknown = parse(tail.toString('utf8', lineStart, end))
   const id = isJsonObject(line) ? line['id'] : undefined

@@ -2,7 +2,7 @@
  * `tenrec import`: sends events from files to a running daemon. Every event has a uuid, so an import may
  * be repeated: what is stored already is recognised. How far a file came is noted beside it.
  */
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { OperatorError } from '../base/errors.ts'
 import { Scanner } from '../ingest/scanner/scanner.ts'
 import { writeDurably } from '../store/data-dir.ts'
@@ -88,7 +88,10 @@ async function importFile(
 ): Promise<ImportResult> {
   if (!existsSync(path)) throw new OperatorError(`${path} does not exist`)
   const { io, options } = input
-  const skip = options.has('resume') ? linesDone(path) : 0
+  const isResumed = options.has('resume')
+  const skip = isResumed ? linesDone(path) : 0
+  // What an earlier import noted may be of another daemon.
+  if (!isResumed) rmSync(path + NOTE_SUFFIX, { force: true })
   const progress = new Progress(io, 'import', 'bytes')
   const totalBytes = path.endsWith('.gz') ? null : statSync(path).size
   let bytes = 0
@@ -122,6 +125,8 @@ class Importer {
   #spare: ImportBatch
   #sending: Promise<void> = Promise.resolve()
   #lineNumber = 0
+  /** Lines up to this one end with a newline: what follows may be the beginning of one. */
+  #wholeLine = 0
   #acceptedLine = 0
   #notedLine = 0
   #notedAtMs = performance.now()
@@ -139,9 +144,11 @@ class Importer {
     for (let start = 0; start < block.length; ) {
       const newline = block.indexOf(NEWLINE, start)
       const end = newline < 0 ? block.length : newline
-      if (++this.#lineNumber > skip) {
+      this.#lineNumber++
+      if (newline >= 0) this.#wholeLine = this.#lineNumber
+      if (this.#lineNumber > skip) {
         this.#filling.takeLine(block, start, end, this.#lineNumber)
-        this.#filling.lastLine = this.#lineNumber
+        this.#filling.lastLine = this.#wholeLine
         if (this.#filling.isFull) await this.#send()
       }
       start = end + 1
@@ -150,7 +157,7 @@ class Importer {
 
   /** Sends the rest and waits for the answer. */
   async finish(): Promise<void> {
-    this.#filling.lastLine = this.#lineNumber
+    this.#filling.lastLine = this.#wholeLine
     await this.#send()
     await this.#sending
   }

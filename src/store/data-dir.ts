@@ -28,7 +28,7 @@ import { requireFreeDisk } from './disk-guard.ts'
 import { Environment } from './environment.ts'
 import { FLAG_TABLES } from './flag-records.ts'
 import { EVENTS_TABLES } from './keys.ts'
-import { inspectLmdbFile, restoreSecondMeta } from './lmdb-file.ts'
+import { inspectLmdbFile, type LmdbFinding, restoreSecondMeta } from './lmdb-file.ts'
 
 /** The format that this program reads and writes. */
 export const FORMAT_VERSION = 2
@@ -84,6 +84,7 @@ export class DataDir {
       const notes: string[] = []
       for (const name of ENVIRONMENT_NAMES) notes.push(...checkEnvironment(path, name, isStore))
       if (!isStore) await createStore(path)
+      for (const name of ENVIRONMENT_NAMES) requireWritable(join(path, name, DATA_NAME))
       return new DataDir(path, notes, release)
     } catch (error) {
       release()
@@ -194,10 +195,9 @@ export function checkEnvironment(
   isStore: boolean,
 ): readonly string[] {
   const file = join(path, name, DATA_NAME)
-  checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
-  if (!requireDataFile(file, isStore)) return []
-  const finding = inspectLmdbFile(file)
-  switch (finding.kind) {
+  const finding = inspectEnvironment(path, name, isStore)
+  switch (finding?.kind) {
+    case undefined:
     case 'sound':
       return []
     case 'sound_with_note':
@@ -207,6 +207,31 @@ export function checkEnvironment(
       return [`${file}: ${finding.what}`]
     case 'damaged':
       throw damage(file, finding.what)
+  }
+}
+
+/** What a look at the data file finds; null when there is none and need not be. */
+function inspectEnvironment(
+  path: string,
+  name: EnvironmentName,
+  isStore: boolean,
+): LmdbFinding | null {
+  const file = join(path, name, DATA_NAME)
+  try {
+    checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
+    return requireDataFile(file, isStore) ? inspectLmdbFile(file) : null
+  } catch (error) {
+    if (error instanceof OperatorError) throw error
+    throw new OperatorError(`${file} cannot be read: ${String(error)}`, { cause: error })
+  }
+}
+
+/** LMDB would say only that something may not be done, and not with which file. */
+function requireWritable(file: string): void {
+  try {
+    closeSync(openSync(file, 'r+'))
+  } catch (error) {
+    throw new OperatorError(`${file} cannot be written: ${String(error)}`, { cause: error })
   }
 }
 

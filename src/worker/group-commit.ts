@@ -205,6 +205,7 @@ export class GroupCommit {
         // The log is as whole as before, and there is another thread for the next commit.
         if (!isAnswered) for (const target of targets) target.acknowledge(notStored(cause))
         if (this.#waiting.length > 0) this.#schedule()
+        this.#tellIdle()
         return
       }
       this.#isFailed = true

@@ -73,8 +73,11 @@ export class LogProcessor {
     this.#position = this.#store.readPosition()
   }
 
-  /** Processes what the log holds, for about `budgetMs`; merges segments when there is time left. */
-  run(budgetMs: number): ProcessResult {
+  /**
+   * Processes what the log holds, for about `budgetMs`; erases events and merges segments when there is
+   * time left and the disk is not short.
+   */
+  run(budgetMs: number, isDiskShort = false): ProcessResult {
     const deadline = performance.now() + budgetMs
     let eventCount = 0
     let commitMs = 0
@@ -97,8 +100,8 @@ export class LogProcessor {
     const changedDefinitions = this.#takeChangedDefinitions()
     // Somebody waits for what was done; merging can wait for the next call.
     const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
-    const isIdle =
-      !isAwaited && this.#position >= last && !this.#store.maintain(deadline - performance.now())
+    const mayMaintain = !isAwaited && !isDiskShort && this.#position >= last
+    const isIdle = mayMaintain && !this.#store.maintain(deadline - performance.now())
     return {
       processed: this.#position,
       last,

@@ -28,6 +28,8 @@ const ENTRY_SPAN_MS = 20
 export interface ProcessingLoopOptions {
   readonly pool: Pick<WorkerPool, 'process'>
   readonly clock: Clock
+  /** Whether what is stored must not be written anew for now. */
+  readonly isDiskShort: () => boolean
   readonly onResult: (result: ProcessResult) => void
   /** The processing thread failed in a way that no single event explains. */
   readonly onFailure: (cause: unknown) => void
@@ -162,7 +164,9 @@ export class ProcessingLoop {
     this.#isHurried = false
     let result: ProcessResult
     try {
-      result = await this.#options.pool.process({ kind: 'process', budgetMs: TASK_BUDGET_MS })
+      const isDiskShort = this.#options.isDiskShort()
+      const task = { kind: 'process', budgetMs: TASK_BUDGET_MS, isDiskShort } as const
+      result = await this.#options.pool.process(task)
     } catch (cause) {
       this.#isRunning = false
       if (cause instanceof ThreadEndedError && !cause.wasWriting && ++this.#deaths < DEATHS_MAX) {

@@ -63,6 +63,8 @@ export interface AppendResult {
 export interface ProcessTask {
   readonly kind: 'process'
   readonly budgetMs: number
+  /** There is no room to write anew what is stored: erasing and merging wait. */
+  readonly isDiskShort: boolean
 }
 
 /** Events of one project by what became of them. */

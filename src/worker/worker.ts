@@ -87,7 +87,7 @@ function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[T
       return append(task)
     case 'process':
       processor ??= new LogProcessor(settings, reportDamage)
-      return processor.run(task.budgetMs)
+      return processor.run(task.budgetMs, task.isDiskShort)
     case 'check':
       return check(task)
     case 'listEvents':

@@ -17,6 +17,7 @@ import type { EntryCursor } from './chunks.ts'
 const HEADER_BYTES = 24
 const NODE_HEADER_BYTES = 8
 const PAGE_BYTES_OFFSET = 48
+const LAST_PAGE_OFFSET = 144
 const NO_PAGE = 0xffff_ffff_ffff_ffffn
 const BRANCH_FLAG = 0x01
 const LEAF_FLAG = 0x02
@@ -61,6 +62,8 @@ export class TableCursor implements EntryCursor {
   valueBytes = 0
   readonly #descriptor: number
   readonly #pageBytes: number
+  /** Where the last page of the state ends. */
+  readonly #fileBytes: number
   readonly #branches: Branch[] = []
   readonly #leaves: Buffer
   #around: Buffer | null = null
@@ -76,6 +79,7 @@ export class TableCursor implements EntryCursor {
   constructor(descriptor: number, { meta }: LmdbState, tree: TreeRecord) {
     this.#descriptor = descriptor
     this.#pageBytes = meta.readUInt32LE(PAGE_BYTES_OFFSET)
+    this.#fileBytes = (Number(meta.readBigUInt64LE(LAST_PAGE_OFFSET)) + 1) * this.#pageBytes
     this.#leaves = Buffer.allocUnsafeSlow(this.#pageBytes * LEAVES_PER_READ)
     if (tree.root === NO_PAGE) return
     if (tree.depth < 1 || tree.depth > DEPTH_MAX) throw new LmdbFault('a tree has no such depth')
@@ -100,7 +104,8 @@ export class TableCursor implements EntryCursor {
     this.valueBytes = leaves.readUInt16LE(node) + leaves.readUInt16LE(node + 2) * 2 ** 16
     const isBig = (leaves.readUInt16LE(node + 4) & NODE_BIG) !== 0
     const end = this.#keyStart + this.keyBytes + (isBig ? 24 : this.valueBytes)
-    if (end > pageEnd) throw this.#damagedLeaf()
+    // Memory is taken for the value before it is read.
+    if (end > pageEnd || this.valueBytes > this.#fileBytes) throw this.#damagedLeaf()
     return true
   }
 
@@ -191,6 +196,11 @@ export class TableCursor implements EntryCursor {
   }
 
   #read(target: Buffer, offset: number, length: number, position: number): void {
+    if (position + length > this.#fileBytes) {
+      throw new LmdbFault(
+        `page ${Math.floor(position / this.#pageBytes)} is named, but does not exist`,
+      )
+    }
     const startedAtMs = performance.now()
     if (readSync(this.#descriptor, target, offset, length, position) !== length) {
       throw new LmdbFault(`the file ends before byte ${position + length}`)

@@ -19,8 +19,8 @@ export function pinNewest(environment: Environment, file: string): PinnedState |
     const state = newestState(file)
     environment.refresh()
     const pin = environment.pin()
-    // A commit in between: the state that was pinned may be another.
-    if (newestState(file).transaction === state.transaction) return { state, pin }
+    // A commit in between: the state that was pinned may be another, or the page was read half written.
+    if (newestState(file).meta.equals(state.meta)) return { state, pin }
     pin.release()
   }
   return null
