@@ -25,6 +25,8 @@ export interface DaemonOptions {
   readonly dataDir: string
   /** Further arguments of `tenrec serve`. */
   readonly args?: readonly string[]
+  /** Further variables of its environment. */
+  readonly environment?: Readonly<Record<string, string>>
   /** Start through `npm start`, as an operator of a checkout does. */
   readonly isNpmStart?: boolean
 }
@@ -114,6 +116,7 @@ function spawnDaemon(options: DaemonOptions): ChildProcess {
       ...process.env,
       TENREC_BOOTSTRAP_PROJECT_KEY: PROJECT_KEY,
       TENREC_BOOTSTRAP_PERSONAL_KEY: PERSONAL_KEY,
+      ...options.environment,
     },
   })
 }

@@ -7,11 +7,14 @@
  * not rise by more than noise explains. Map: bytes of files for each stored event.
  * What would change our mind: anything that rises, a lost event, an unexpected answer.
  */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Daemon } from './daemon.ts'
 import { createProject, DECISION_PATH, OLD_DECISION_PATH, sendPersons } from './decide-setup.ts'
 import { decisionBody } from './decide-workload.ts'
 import { type Bench, type BenchContext, expectOnlyOk, sleep } from './harness.ts'
 import { type LoadOptions, type LoadReport, openLoop, runLoad } from './load.ts'
+import { repositoryFolder } from './machine.ts'
 import { SoakClient } from './soak-client.ts'
 import { growthOf, type Reading, readDaemon } from './soak-readings.ts'
 
@@ -21,7 +24,8 @@ export const SOAK: Bench = {
   question: 'Does the daemon stay the same while it works for half an hour on everything at once?',
   workload:
     '30 minutes unless --minutes says otherwise: 200 captures, 20 batches of 100, 100 decisions a ' +
-    'second, and a client that asks every route and changes a bit of everything; readings after a third count',
+    'second, and a client that asks every route and changes a bit of everything; readings after a third count; ' +
+    'memory settings of the systemd unit',
   isOnlyByName: true,
   needsDaemon: true,
   run: measure,
@@ -42,9 +46,18 @@ const PERSONS = 1000
 /** Of the mean: what a line may rise by besides its noise. */
 const RISE_MAX = 0.05
 
+/** How the C library keeps memory when the unit of systemd starts the daemon. */
+function memorySettings(): Readonly<Record<string, string>> {
+  const unit = readFileSync(join(repositoryFolder(), 'systemd', 'tenrec.service'), 'utf8')
+  const settings = [...unit.matchAll(/\b(MALLOC_\w+)=(\d+)/g)]
+  if (settings.length === 0) throw new Error('the unit says nothing of memory')
+  return Object.fromEntries(settings.map(([, name = '', value = '']) => [name, value]))
+}
+
 async function measure(context: BenchContext): Promise<void> {
   const dataDir = context.newFolder()
-  const daemon = await context.startDaemon({ dataDir, args: ['--query-cache', QUERY_CACHE] })
+  const args = ['--query-cache', QUERY_CACHE]
+  const daemon = await context.startDaemon({ dataDir, args, environment: memorySettings() })
   const project = await createProject(daemon, FLAGS)
   const client = new SoakClient(daemon)
   const before = (await sendPersons(daemon, project, PERSONS)) + (await client.prepare())

@@ -60,6 +60,23 @@ function isJournal(): boolean {
   }
 }
 
+/** Control characters, which steer a terminal or begin a line that nobody wrote. */
+const CONTROLS = /[\p{Cc}\u2028\u2029]/gu
+
+function visible(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
+
+/** A line of pino in which texts hold no control characters; only a stack keeps its lines. */
+function printable(line: string): string {
+  const shown: unknown = JSON.parse(line, (key, value: unknown) => {
+    if (typeof value !== 'string') return value
+    if (key !== 'stack') return value.replace(CONTROLS, visible)
+    return value.replace(CONTROLS, (found) => (found === '\n' ? found : visible(found)))
+  })
+  return `${JSON.stringify(shown)}\n`
+}
+
 /**
  * Creates the logger of a process: JSON lines on stdout, or readable lines on a terminal. A line that
  * cannot be written (a full disk, a reader of the pipe that left) is lost and nothing else.
@@ -68,7 +85,8 @@ export function createLogger(options: { level: LogLevel; format: LogFormat }): L
   const base = { level: options.level, base: null }
   if (options.format === 'pretty') {
     const colorize = process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === ''
-    return pino(base, pretty({ colorize, sync: true, ignore: 'pid,hostname' }))
+    const stream = pretty({ colorize, sync: true, ignore: 'pid,hostname' })
+    return pino(base, { write: (line) => void stream.write(printable(line)) })
   }
   const destination = pino.destination({ dest: 1, sync: true })
   destination.on('error', () => {})

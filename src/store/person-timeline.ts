@@ -35,15 +35,17 @@ interface Visit {
 }
 
 /**
- * The points of a timeline. Cost: one column of every segment, twice, and the person's events with all
- * their properties.
+ * The points of a timeline. Cost: one column of every segment, and the person's events with all their
+ * properties, twice.
  */
 export function timelinePoints(
   query: TimelineQuery,
   sources: TimelineSources,
 ): readonly TimelinePoint[] {
   const visits: Visit[] = []
-  replay(query, sources, (sequence, timestampMs, properties) => {
+  const { involved, separations } = involvedIds(sources.ids.keys(), sources.separationsOf)
+  const story = { involved, separations, rows: rowsOf(involved, sources) }
+  replay(query, sources, story, (sequence, timestampMs, properties) => {
     const texts = query.crucialKeys.map((key) => propertyText(properties.get(key)))
     visits.push({ sequence, timestampMs, state: JSON.stringify(texts) })
   })
@@ -56,7 +58,7 @@ export function timelinePoints(
   }
   const wanted = new Set(openings.map(({ visit }) => visit.sequence))
   const snapshots = new Map<number, Readonly<Record<string, unknown>>>()
-  replay(query, sources, (sequence, _timestampMs, properties) => {
+  replay(query, sources, story, (sequence, _timestampMs, properties) => {
     if (wanted.has(sequence)) snapshots.set(sequence, properties.toObject())
   })
   return openings.map(({ visit, count }) => ({
@@ -64,6 +66,36 @@ export function timelinePoints(
     properties: snapshots.get(visit.sequence) ?? {},
     relevant_event_count: count,
   }))
+}
+
+/** What a person is told from. */
+interface Story {
+  readonly involved: ReadonlySet<number>
+  readonly separations: readonly Separation[]
+  readonly rows: readonly SegmentRows[]
+}
+
+/** Rows of a segment in their order. */
+interface SegmentRows {
+  readonly firstSequence: number
+  readonly rows: readonly number[]
+}
+
+/** The events of some D. */
+function rowsOf(
+  wanted: ReadonlySet<number>,
+  { summaries, open }: TimelineSources,
+): readonly SegmentRows[] {
+  const found: SegmentRows[] = []
+  for (const { firstSequence } of summaries) {
+    const distinctIds = open(firstSequence)?.distinctIds ?? []
+    const rows: number[] = []
+    for (let row = 0; row < distinctIds.length; row++) {
+      if (wanted.has(distinctIds[row] ?? 0)) rows.push(row)
+    }
+    if (rows.length > 0) found.push({ firstSequence, rows })
+  }
+  return found
 }
 
 /** What `visit` may read of a person. */
@@ -77,10 +109,10 @@ const EMPTY: Snapshot = { get: () => undefined, toObject: () => ({}) }
 /** Visits the events that the query asks for in order of arrival, with the properties after each. */
 function replay(
   query: TimelineQuery,
-  { ids, summaries, open, textOf, separationsOf }: TimelineSources,
+  { ids, open, textOf }: TimelineSources,
+  { involved, separations, rows: segments }: Story,
   visit: (sequence: number, timestampMs: number, properties: Snapshot) => void,
 ): void {
-  const { involved, separations } = involvedIds(ids.keys(), separationsOf)
   const persons = new ReplayedPersons()
   const texts = new Map([...involved].map((id) => [id, textOf(id)]))
   const textsOf = (distinctIds: readonly number[]): readonly string[] =>
@@ -97,13 +129,11 @@ function replay(
     }
   }
   const names = new Set(query.eventNames)
-  for (const { firstSequence } of summaries) {
+  for (const { firstSequence, rows } of segments) {
     const view = open(firstSequence)
     if (view === null) continue
-    const { distinctIds } = view
-    for (let row = 0; row < distinctIds.length; row++) {
-      const distinctId = distinctIds[row] ?? 0
-      if (!involved.has(distinctId)) continue
+    for (const row of rows) {
+      const distinctId = view.distinctIds[row] ?? 0
       const sequence = firstSequence + row
       separateUntil(sequence)
       const event = eventOf(view, row, texts.get(distinctId) ?? '')
