@@ -177,6 +177,10 @@ t.test(
     t.match((await refusal(backupOf(data, join(data, 'inside')))).message, /data directory/)
     const { name } = await backupOf(data, folder)
     const manifestFile = join(folder, 'backups', `${name}.json`)
+    writeFileSync(join(root, `${name}.json`), readFileSync(manifestFile))
+    const elsewhere = { folder, name: `../../${name}`, dataDir: join(root, 'new') }
+    const outside = restoreBackup({ ...elsewhere, isForced: false, onProgress: nothing })
+    t.match((await refusal(outside)).message, /there is no backup "\.\.\/\.\.\//)
     const manifest = readManifest(folder, name)
     const good = readFileSync(manifestFile)
     writeFileSync(manifestFile, encodeManifest({ ...manifest, version: 99 }))

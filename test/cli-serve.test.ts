@@ -16,6 +16,24 @@ async function failureOf(start: Promise<unknown>): Promise<string> {
   throw new Error('the daemon started')
 }
 
+/** Answers to requests with right and wrong keys at every place, and the metrics afterwards. */
+async function pagesAfterKeys(url: string): Promise<string> {
+  const pages: string[] = []
+  const ask = async (path: string, init: RequestInit = {}): Promise<void> => {
+    const response = await fetch(url + path, init)
+    pages.push(await response.text())
+  }
+  for (const key of [PERSONAL_KEY, PROJECT_KEY, 'phx_of_nobody']) {
+    await ask(`/api/projects/1/events/?personal_api_key=${key}&limit=wrong`)
+    await ask('/api/projects/2/events/', { headers: { Authorization: `Bearer ${key}` } })
+    await ask('/api/projects/1/events/x/', { headers: { Authorization: `Basic ${key}` } })
+    await ask('/capture/', { method: 'POST', body: `{"api_key":"${key}","event":7` })
+    await ask(`/array/${key}x/config`)
+  }
+  await ask('/metrics')
+  return pages.join('\n')
+}
+
 t.test('the first start hands over keys and the address at which it listens', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const daemon = await spawnDaemon({ dataDir })
@@ -31,9 +49,15 @@ t.test('the first start hands over keys and the address at which it listens', as
   })
   t.match(daemon.lastLines(), `curl ${daemon.url}/capture/`)
   t.match(daemon.lastLines(), 'restart to apply changes')
-  const again = await spawnDaemon({ dataDir })
+  const again = await spawnDaemon({ dataDir, args: ['--log-level', 'trace'] })
+  const shown = await pagesAfterKeys(again.url)
+  const title = readFileSync(`/proc/${again.pid}/cmdline`, 'utf8')
   await again.stop()
-  t.notMatch(again.lastLines(), PERSONAL_KEY, 'keys are shown once')
+  for (const text of [again.lastLines(), shown, title]) {
+    t.notMatch(text, PERSONAL_KEY, 'keys are shown once')
+    t.notMatch(text, PROJECT_KEY)
+    t.notMatch(text, 'phx_of_nobody')
+  }
 })
 
 t.test('a second daemon is refused within 2 s and names the first, which goes on', async (t) => {

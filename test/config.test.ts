@@ -56,7 +56,7 @@ t.test('without any source every setting has its default', async (t) => {
     inFlightBytesMax: 268_435_456,
     backlogBytesMax: 4_294_967_296,
     eventPropertiesBytesMax: 1_048_576,
-    diskReserveBytes: 268_435_456,
+    diskReserveBytes: null,
     workerThreads: 3,
     queryMsMax: 30_000,
     queryCacheBytes: 167_772_160,

@@ -24,7 +24,12 @@ import t from 'tap'
 import { OperatorError } from '../src/base/errors.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/data-dir.ts'
 import { lockOwner } from '../src/store/data-dir-lock.ts'
-import { DiskGuard, freeDiskBytes } from '../src/store/disk-guard.ts'
+import {
+  DISK_RESERVE_BYTES,
+  DiskGuard,
+  freeDiskBytes,
+  reserveBytesOf,
+} from '../src/store/disk-guard.ts'
 import { Environment } from '../src/store/environment.ts'
 import { inspectLmdbFile } from '../src/store/lmdb-file.ts'
 
@@ -387,4 +392,12 @@ t.test('free space decides whether more is accepted', async (t) => {
   const lost = new DiskGuard(join(path, 'none'), 1)
   await lost.refresh()
   t.ok(lost.isBelowReserve(0), 'a folder that is gone has no space')
+})
+
+t.test('the reserve is as set, else 256 MiB or an eighth of a smaller disk', async (t) => {
+  const mib = 1024 ** 2
+  t.equal(reserveBytesOf(1, 100 * mib), 1)
+  t.equal(reserveBytesOf(null, 96 * mib), 12 * mib)
+  t.equal(reserveBytesOf(null, 2048 * mib), DISK_RESERVE_BYTES)
+  t.equal(reserveBytesOf(null, 1e6 * mib), 256 * mib)
 })

@@ -3,6 +3,7 @@
  * exactly what the code has, and commands, settings and versions that a document names are real. That
  * linked files exist is checked in tidy.test.ts; here it is their headings.
  */
+
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
@@ -25,6 +26,7 @@ import { expandProperties } from '../src/ingest/person-properties.ts'
 import { DROP_REASONS, PERSON_MODES, WARNING_TYPES } from '../src/ingest/types.ts'
 import { personUuid } from '../src/persons/person-uuid.ts'
 import { propertyTest } from '../src/query/property-filter.ts'
+import { DISK_RESERVE_BYTES } from '../src/store/disk-guard.ts'
 import { SCAN_ROWS_MAX } from '../src/store/event-scan.ts'
 import { decodeEventCursor, parseEventFilters } from '../src/wire/event-list.ts'
 
@@ -202,7 +204,7 @@ t.test('the limits are those of the code', async (t) => {
     ['decoded body, bytes', bytesOf('bodyBytesMax')],
     ['all bodies that are being received, bytes', bytesOf('inFlightBytesMax')],
     ['accepted events that wait to be processed, bytes', bytesOf('backlogBytesMax')],
-    ['free disk space, bytes', SETTINGS.diskReserveBytes.default(MACHINE)],
+    ['free disk space, bytes', DISK_RESERVE_BYTES],
     ['properties of an event, bytes of JSON', SETTINGS.eventPropertiesBytesMax.default(MACHINE)],
     ['nesting of JSON, containers', JSON_DEPTH_MAX],
     ['event name, UTF-16 units', EVENT_NAME_UNITS_MAX],

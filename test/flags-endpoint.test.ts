@@ -342,7 +342,12 @@ t.test('remote configuration says whether there are flags, and where the SDK is 
   t.strictSame(JSON.parse(JSON.stringify(page._POSTHOG_REMOTE_CONFIG)), {
     [world.key(7)]: { config: await config(7), siteApps: [] },
   })
-  for (const path of ['/array/phc_none/config', '/array/phc_none/config.js', '/static/array.js']) {
+  for (const path of [
+    ...['/array/phc_none/config', '/array/phc_none/config.js', '/static/array.js'],
+    // A token is looked up and never part of a path of files.
+    ...['/array/..%2f..%2fpackage.json%00/config', '/array/%252e%252e/config.js'],
+    ...['/array/..%5c..%5cformat/config.js', '/static/..%2f..%2fpackage.json'],
+  ]) {
     t.equal((await world.ask(path)).status, 404, path)
   }
   t.equal((await world.ask(`/array/${world.key()}/array.js`)).status, 404)

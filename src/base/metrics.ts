@@ -161,6 +161,8 @@ const COMMIT_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 const DECISION_SECONDS = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.005, 0.05]
 const QUERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const BATCH_BYTES = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 20_971_520]
+/** Kinds of threads, as labels. */
+const THREADS = ['writer', 'processor', 'readers', 'analytics']
 
 /** Every metric of the service, under its public name. docs/OPERATIONS.md, "Metrics". */
 export class ServiceMetrics {
@@ -318,6 +320,8 @@ export class ServiceMetrics {
     this.page
       .gauges('build_info', 'Always 1; the labels say what runs.', ['version', 'node_version'])
       .with(options.version, process.versions.node).value = 1
+    // A counter that appears with its first death would hide it from `increase`.
+    for (const threads of THREADS) this.workerThreadDeaths.with(threads)
     this.#addProcess(options.clock)
   }
 

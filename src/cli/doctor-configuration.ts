@@ -31,7 +31,7 @@ function adviceOnStorage(settings: Settings): readonly string[] {
         'that is meant',
     )
   }
-  if (settings.diskReserveBytes < RESERVE_BYTES_FEW) {
+  if (settings.diskReserveBytes !== null && settings.diskReserveBytes < RESERVE_BYTES_FEW) {
     advice.push('disk_reserve is below 128 MiB: raise it, a full disk is hard to get out of')
   }
   if (FLEETING.test(resolve(settings.dataDir))) {

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import type { Settings } from '../config/settings.ts'
 import { ENVIRONMENT_NAMES, requireStore, storeBytes } from '../store/data-dir.ts'
 import { lockOwner } from '../store/data-dir-lock.ts'
-import { freeDiskBytes } from '../store/disk-guard.ts'
+import { diskSpace, reserveBytesOf } from '../store/disk-guard.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 /** Free space below this many times the reserve is worth a word. */
@@ -81,25 +81,25 @@ function checkOwnership(path: string): readonly Finding[] {
 /** Room on the disk, against the reserve and against what is stored. */
 export async function checkFreeSpace(settings: Settings): Promise<readonly Finding[]> {
   const path = resolve(settings.dataDir)
-  const freeBytes = await freeDiskBytes(path)
+  const { freeBytes, sizeBytes } = await diskSpace(path)
   const bytes = ENVIRONMENT_NAMES.reduce((sum, name) => sum + storeBytes(path, name), 0)
-  const { diskReserveBytes, backlogBytesMax } = settings
+  const reserveBytes = reserveBytesOf(settings.diskReserveBytes, sizeBytes)
   const free = `${bytesText(freeBytes)} are free, the store has ${bytesText(bytes)}`
-  if (freeBytes < diskReserveBytes) {
-    const message = `${free}: that is below the reserve of ${bytesText(diskReserveBytes)}, so events are refused with 503; make room`
+  if (freeBytes < reserveBytes) {
+    const message = `${free}: that is below the reserve of ${bytesText(reserveBytes)}, so events are refused with 503; make room`
     return [problem('free_space', message)]
   }
-  if (freeBytes < diskReserveBytes * RESERVES_FEW) {
+  if (freeBytes < reserveBytes * RESERVES_FEW) {
     return [warning('free_space', `${free}: make room before the reserve is reached`)]
   }
   if (freeBytes < bytes / 10) {
     return [warning('free_space', `${free}: less than a tenth of the store is left to grow`)]
   }
-  if (freeBytes < backlogBytesMax) {
+  if (freeBytes < settings.backlogBytesMax) {
     const message = `${free}: less than backlog_limit, so a long backlog would fill the disk; lower it`
     return [warning('free_space', message)]
   }
-  return [fine('free_space', `${free}; the reserve is ${bytesText(diskReserveBytes)}`)]
+  return [fine('free_space', `${free}; the reserve is ${bytesText(reserveBytes)}`)]
 }
 
 /** Whether the file system can hold memory maps and locks. */

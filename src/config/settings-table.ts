@@ -34,7 +34,8 @@ export interface SettingValues {
   readonly backlogBytesMax: number
   /** 0: no limit. */
   readonly eventPropertiesBytesMax: number
-  readonly diskReserveBytes: number
+  /** Null: as much as `reserveBytesOf` in store/disk-guard.ts says of the disk. */
+  readonly diskReserveBytes: number | null
   readonly isNetworkDiskAllowed: boolean
   readonly workerThreads: number
   readonly queryMsMax: number
@@ -172,8 +173,9 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       flag: 'disk-reserve',
       variable: 'TENREC_DISK_RESERVE',
       fileKey: 'disk_reserve',
-      kind: bytes(MIB, 16 * TIB),
-      default: () => 256 * MIB,
+      kind: optional(bytes(MIB, 16 * TIB)),
+      default: () => null,
+      defaultText: '256MiB, on a disk below 2 GiB an eighth of it',
       sentence: 'Free disk space below which nothing more is accepted: 503 with Retry-After.',
     },
     isNetworkDiskAllowed: {

@@ -74,9 +74,9 @@ export function text(allowed: string, accepts: (value: string) => boolean): Valu
   }
 }
 
-/** A text, or null when nothing is set; null is written as nothing. */
-export function optional(kind: ValueKind<string>): ValueKind<string | null> {
-  return { ...kind, format: (value) => value ?? '' }
+/** A value, or null when nothing is set; null is written as nothing. */
+export function optional<T>(kind: ValueKind<T>): ValueKind<T | null> {
+  return { ...kind, format: (value) => (value === null ? '' : kind.format(value)) }
 }
 
 /** A whole number. */

@@ -7,15 +7,34 @@ import { OperatorError } from '../base/errors.ts'
 
 /** What bytes in flight can become on the disk: the log, the segments, and pages beside them. */
 const WRITE_FACTOR = 4
+/** The reserve if none is set, and the part of a small disk that it is at most. */
+export const DISK_RESERVE_BYTES = 256 * 1024 ** 2
+const RESERVE_DIVISOR = 8
 /** Erasing stops below this part of the reserve. */
 const FLOOR_DIVISOR = 4
 /** What a command wants to be free before it writes its few pages. */
 const COMMAND_BYTES = 16 * 1024 ** 2
 
-/** Bytes that this process could still write to the file system of a folder. Throws what `statfs` throws. */
+/** A file system: bytes that this process could still write, and all that it can hold. */
+export interface DiskSpace {
+  readonly freeBytes: number
+  readonly sizeBytes: number
+}
+
+/** The space of the file system of a folder. Throws what `statfs` throws. */
+export async function diskSpace(path: string): Promise<DiskSpace> {
+  const { bavail, blocks, bsize } = await statfs(path)
+  return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize }
+}
+
+/** The free bytes of the file system of a folder. Throws what `statfs` throws. */
 export async function freeDiskBytes(path: string): Promise<number> {
-  const { bavail, bsize } = await statfs(path)
-  return bavail * bsize
+  return (await diskSpace(path)).freeBytes
+}
+
+/** The reserve that is set, or what suits a disk of that size, in bytes. */
+export function reserveBytesOf(configuredBytes: number | null, sizeBytes: number): number {
+  return configuredBytes ?? Math.min(DISK_RESERVE_BYTES, sizeBytes / RESERVE_DIVISOR)
 }
 
 /** Refuses a command that is about to write to a disk that is nearly full. Throws `OperatorError`. */
@@ -32,13 +51,20 @@ export async function requireFreeDisk(path: string): Promise<void> {
 /** Knows how much space was free a moment ago. */
 export class DiskGuard {
   readonly #path: string
-  readonly #reserveBytes: number
+  readonly #configuredBytes: number | null
   #freeBytes = 0
+  #reserveBytes: number
 
-  /** Call `refresh` before the first question: until then everything is refused. */
-  constructor(path: string, reserveBytes: number) {
+  /** Call `refresh` before the first question: until then everything is refused. Null: see `reserveBytesOf`. */
+  constructor(path: string, configuredBytes: number | null) {
     this.#path = path
-    this.#reserveBytes = reserveBytes
+    this.#configuredBytes = configuredBytes
+    this.#reserveBytes = configuredBytes ?? DISK_RESERVE_BYTES
+  }
+
+  /** Below this many free bytes nothing more is accepted. */
+  get reserveBytes(): number {
+    return this.#reserveBytes
   }
 
   /** Bytes that were free at the last `refresh`; 0 when that could not be found out. */
@@ -49,7 +75,9 @@ export class DiskGuard {
   /** Asks the file system. Never throws: a folder that cannot be asked about has no space. */
   async refresh(): Promise<void> {
     try {
-      this.#freeBytes = await freeDiskBytes(this.#path)
+      const { freeBytes, sizeBytes } = await diskSpace(this.#path)
+      this.#freeBytes = freeBytes
+      this.#reserveBytes = reserveBytesOf(this.#configuredBytes, sizeBytes)
     } catch {
       this.#freeBytes = 0
     }

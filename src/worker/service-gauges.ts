@@ -8,10 +8,9 @@ import type { ProcessingLoop } from './processing-loop.ts'
 /** Where the figures come from. */
 export interface GaugeSources {
   readonly dataDir: string
-  readonly diskReserveBytes: number
   readonly backlogBytesMax: number
   readonly loop: Pick<ProcessingLoop, 'backlogEvents' | 'backlogBytes' | 'oldestAgeMs'>
-  readonly disk: Pick<DiskGuard, 'freeBytes'>
+  readonly disk: Pick<DiskGuard, 'freeBytes' | 'reserveBytes'>
   /** By the name of the threads. */
   readonly busy: Readonly<Record<string, BusyTime>>
   readonly flags: { readonly version: number }
@@ -26,7 +25,7 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   metrics.ingestBacklogBytesMax.value = sources.backlogBytesMax
   metrics.ingestOldestUnprocessedSeconds.value = sources.loop.oldestAgeMs / 1000
   metrics.diskFreeBytes.value = sources.disk.freeBytes
-  metrics.diskReserveBytes.value = sources.diskReserveBytes
+  metrics.diskReserveBytes.value = sources.disk.reserveBytes
   metrics.flagSnapshotVersion.value = sources.flags.version
   for (const name of ENVIRONMENT_NAMES) {
     metrics.storeMapUsedBytes.with(name).value = storeBytes(sources.dataDir, name)
