@@ -168,7 +168,7 @@ class RunningDaemon implements Daemon {
     this.#loop = new ProcessingLoop({
       pool: this.#pool,
       clock,
-      isDiskShort: () => this.#disk.isBelowFloor(0),
+      disk: this.#disk,
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })

@@ -336,3 +336,17 @@ t.test('the settings that the documents name exist', async (t) => {
   }
   t.strictSame(offences, [])
 })
+
+t.test('the tests that are said to inject faults exist', async (t) => {
+  const [, text = ''] = textOf('docs/ARCHITECTURE.md').split('\n## Faults that tests inject\n')
+  const rows = (text.split('\n## ')[0] ?? '')
+    .split('\n')
+    .filter((line) => /^\| (?!Fault)/.test(line))
+  t.ok(rows.length >= 40)
+  for (const row of rows) {
+    const [fault = '', , proofs = ''] = row.split('|').slice(1)
+    const paths = codes(proofs).map((name) => (name.includes('/') ? name : `test/${name}`))
+    t.ok(paths.length > 0, fault)
+    for (const path of paths) t.ok(existsSync(path), path)
+  }
+})

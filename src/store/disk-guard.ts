@@ -12,6 +12,8 @@ export const DISK_RESERVE_BYTES = 256 * 1024 ** 2
 const RESERVE_DIVISOR = 8
 /** Erasing stops below this part of the reserve. */
 const FLOOR_DIVISOR = 4
+/** With less than this not even one commit of processing is sure to end well. */
+const EXHAUSTED_BYTES = 8 * 1024 ** 2
 /** What a command wants to be free before it writes its few pages. */
 const COMMAND_BYTES = 16 * 1024 ** 2
 
@@ -83,12 +85,17 @@ export class DiskGuard {
     }
   }
 
+  /** Whether too little space is left to write anything: what was accepted waits in the log. */
+  get isExhausted(): boolean {
+    return this.#freeBytes < EXHAUSTED_BYTES
+  }
+
   /**
    * Whether too little space is left even to erase. Erasing writes little, and gives pages back for what
    * comes next: it goes on when everything else has stopped, down to a part of the reserve.
    */
   isBelowFloor(bytesInFlight: number): boolean {
-    const floorBytes = this.#reserveBytes / FLOOR_DIVISOR
+    const floorBytes = Math.max(this.#reserveBytes / FLOOR_DIVISOR, EXHAUSTED_BYTES)
     return this.#freeBytes < Math.max(floorBytes, bytesInFlight * WRITE_FACTOR)
   }
 

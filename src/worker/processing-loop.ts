@@ -4,6 +4,7 @@
  * several requests instead of one for each.
  */
 import type { Clock } from '../base/clock.ts'
+import type { DiskGuard } from '../store/disk-guard.ts'
 import type { WorkerPool } from './pool.ts'
 import type { ProcessResult } from './tasks.ts'
 import { ThreadEndedError } from './thread-group.ts'
@@ -21,6 +22,8 @@ const CATCH_UP_MS_MAX = 30_000
  * position costs nothing; when none gets anywhere, a new process might.
  */
 const DEATHS_MAX = 3
+/** Pause of processing while the disk is exhausted. */
+const EXHAUSTED_MS = 250
 /** Commits that arrive within this time are kept as one entry. */
 const ENTRY_SPAN_MS = 20
 
@@ -28,8 +31,8 @@ const ENTRY_SPAN_MS = 20
 export interface ProcessingLoopOptions {
   readonly pool: Pick<WorkerPool, 'process'>
   readonly clock: Clock
-  /** Whether what is stored must not be written anew for now. */
-  readonly isDiskShort: () => boolean
+  /** How much may be written: everything, nothing that is stored already, or nothing at all. */
+  readonly disk: Pick<DiskGuard, 'isBelowFloor' | 'isExhausted'>
   readonly onResult: (result: ProcessResult) => void
   /** The processing thread failed in a way that no single event explains. */
   readonly onFailure: (cause: unknown) => void
@@ -51,6 +54,8 @@ export class ProcessingLoop {
   #backlogEvents = 0
   #processed = 0
   #isRunning = false
+  /** The disk is exhausted: the log keeps what is not processed. */
+  #isPaused = false
   #isStopped = false
   #hasUnknown = true
   #isHurried = false
@@ -90,9 +95,12 @@ export class ProcessingLoop {
     this.#schedule(0)
   }
 
-  /** Whether reads show all that was accepted before the start; true in any case after half a minute. */
+  /**
+   * Whether reads show all that was accepted before the start; true in any case after half a minute, and
+   * while the disk is exhausted, as waiting would not help.
+   */
   get isCaughtUp(): boolean {
-    if (this.#isCaughtUp === true) return true
+    if (this.#isCaughtUp === true || this.#isPaused) return true
     return this.#options.clock.monotonic() - this.#startedAtMs > CATCH_UP_MS_MAX
   }
 
@@ -159,12 +167,25 @@ export class ProcessingLoop {
     }, delayMs)
   }
 
+  /** Lets those go on who wait for progress: there will be none for a while. */
+  #pause(): void {
+    for (const callback of this.#catchUpCallbacks.splice(0)) callback()
+    for (const callback of this.#idleCallbacks.splice(0)) callback()
+    this.#schedule(EXHAUSTED_MS)
+  }
+
   async #run(): Promise<void> {
+    const { disk } = this.#options
+    this.#isPaused = disk.isExhausted
+    if (this.#isPaused) {
+      this.#pause()
+      return
+    }
     this.#isRunning = true
     this.#isHurried = false
     let result: ProcessResult
     try {
-      const isDiskShort = this.#options.isDiskShort()
+      const isDiskShort = disk.isBelowFloor(0)
       const task = { kind: 'process', budgetMs: TASK_BUDGET_MS, isDiskShort } as const
       result = await this.#options.pool.process(task)
     } catch (cause) {
