@@ -34,7 +34,7 @@ import { WorkerPool } from './worker/pool.ts'
 import { ProcessingLoop } from './worker/processing-loop.ts'
 import { RetentionSchedule } from './worker/retention-schedule.ts'
 import { collectGauges } from './worker/service-gauges.ts'
-import type { AppendResult, ProcessResult } from './worker/tasks.ts'
+import { type AppendResult, type ProcessResult, threadSettings } from './worker/tasks.ts'
 import type { ThreadDeath } from './worker/thread-group.ts'
 
 /** How often changes of projects and keys made by other processes are looked for. */
@@ -149,14 +149,7 @@ class RunningDaemon implements Daemon {
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir)
     const { workerThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
-    const threads = {
-      dataDir: settings.dataDir,
-      isFlushDeferred: settings.durability === 'commit',
-      decodedBytesMax: settings.bodyBytesMax,
-      propertiesBytesMax: settings.eventPropertiesBytesMax,
-      logLevel: settings.logLevel,
-      logFormat: settings.logFormat,
-    }
+    const threads = threadSettings(settings)
     const group = { workerThreads, threads, onDeath: (death: ThreadDeath) => this.#died(death) }
     this.#pool = new WorkerPool(group)
     this.#analytics = new AnalyticThreads({ ...group, queryMsMax, cacheBytesMax })

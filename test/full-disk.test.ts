@@ -1,7 +1,8 @@
 /**
  * A disk that fills up under load: what cannot be taken any more is refused with a clear 503, nothing that
  * was acknowledged is lost, decisions and reads go on, and events are taken again once there is space,
- * without a restart. It needs a small file system of its own, which only root may mount.
+ * without a restart. A start on a full disk goes as well. It needs a small file system of its own, which
+ * only root may mount.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
@@ -12,6 +13,7 @@ import { verifyStore } from '../src/store/verify/verify-store.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from './fixtures/daemon.ts'
 import { readEvents, untilVisible } from './fixtures/event-pages.ts'
 import { type Answer, closeConnections, jsonOf, postJson } from './fixtures/exact-client.ts'
+import { eventually } from './fixtures/timed-command.ts'
 
 const DISK_MIB = 128
 const BALLAST_MIB = 48
@@ -121,7 +123,26 @@ async function fillAndRecover(t: Test, disk: string): Promise<void> {
   } finally {
     await daemon.kill()
   }
+  await startOnFullDisk(t, dataDir, ballast)
   t.same((await verifyStore(dataDir, () => undefined)).findings, [], 'the store is sound')
+}
+
+async function startOnFullDisk(t: Test, dataDir: string, ballast: string): Promise<void> {
+  const rest = freeMib(dataDir) * MIB
+  writeFileSync(ballast, Buffer.alloc(rest, 1))
+  t.ok(freeMib(dataDir) < 1, 'nothing is free')
+  const daemon = await spawnDaemon({ dataDir })
+  try {
+    const traffic = new Traffic(daemon)
+    t.equal((await decide(daemon, 1)).status, 200, 'decisions are made')
+    t.notOk(await traffic.send(newEvents()), 'events are refused')
+    rmSync(ballast)
+    t.ok(await eventually(() => traffic.send(newEvents())), 'and taken once there is space')
+    t.same(traffic.others, [])
+    t.same(await daemon.stop(), { code: 0, signal: null })
+  } finally {
+    await daemon.kill()
+  }
 }
 
 async function fill(t: Test, daemon: SpawnedDaemon, disk: string, ballast: string): Promise<void> {

@@ -4,6 +4,7 @@
  */
 import type { ErrorBody } from '../base/errors.ts'
 import type { LogFormat, LogLevel } from '../base/log.ts'
+import type { Settings } from '../config/settings.ts'
 import type { CaptureRequest } from '../ingest/accept.ts'
 import type { DropReason } from '../ingest/types.ts'
 import type { ActionQueries } from '../query/actions.ts'
@@ -34,6 +35,18 @@ export interface ThreadSettings {
   readonly analytics?: AnalyticSettings
   /** Shared by the threads of a group: how many write transactions they have open. */
   readonly openWrites?: Int32Array
+}
+
+/** What the settings of the daemon say to its threads. */
+export function threadSettings(settings: Settings): ThreadSettings {
+  return {
+    dataDir: settings.dataDir,
+    isFlushDeferred: settings.durability === 'commit',
+    decodedBytesMax: settings.bodyBytesMax,
+    propertiesBytesMax: settings.eventPropertiesBytesMax,
+    logLevel: settings.logLevel,
+    logFormat: settings.logFormat,
+  }
 }
 
 /** Memory that holds a finished block in its first `bytes` bytes. */
