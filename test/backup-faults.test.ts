@@ -9,6 +9,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
@@ -186,6 +187,34 @@ t.test('a restore names the damaged file, and ends with 78', async (t) => {
   t.equal(whole.exitCode, 3, 'the values of this test are no records')
   t.match(whole.out, /"is_sound":false/)
 })
+
+t.test(
+  'a check of the folder finds each damaged file, which the next backup writes anew',
+  async (t) => {
+    const store = join(t.testdir(), 'store')
+    await largeStore(store)
+    const folder = join(t.testdirName, 'backups')
+    const { name } = await backupOf(store, folder)
+    const sound = await runCommand('backup', 'verify', folder, '--json')
+    t.match(JSON.parse(sound.out), { is_sound: true, backups: 1, findings: [] })
+    t.equal(sound.exitCode, 0)
+    const tables = readManifest(folder, name).environments.events
+    const [first = '', second = ''] = tables.find((table) => table.name === TABLE)?.chunks ?? []
+    const bytes = readFileSync(chunkPath(folder, first))
+    bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1
+    writeFileSync(chunkPath(folder, first), bytes)
+    rmSync(chunkPath(folder, second))
+    const damaged = await runCommand('backup', 'verify', folder)
+    t.equal(damaged.exitCode, 3)
+    for (const chunk of [first, second]) t.match(damaged.out, chunkPath(folder, chunk))
+    rmSync(chunkPath(folder, first))
+    await backupOf(store, folder)
+    t.equal((await runCommand('backup', 'verify', folder)).exitCode, 0)
+    writeFileSync(manifestPath(folder, name), 'no manifest')
+    t.equal((await runCommand('backup', 'verify', folder)).exitCode, 3)
+    t.equal((await runCommand('backup', 'verify', t.testdirName)).exitCode, 1)
+  },
+)
 
 t.test('a store with a damaged page is not taken for a sound one', async (t) => {
   const root = t.testdir({})

@@ -1,5 +1,6 @@
-/** `tenrec backup`, `tenrec backup list` and `tenrec restore`. */
+/** `tenrec backup`, `tenrec backup list`, `tenrec backup verify` and `tenrec restore`. */
 import { resolve } from 'node:path'
+import { checkBackups } from '../store/backup/check-backups.ts'
 import { createBackup } from '../store/backup/create-backup.ts'
 import { backupNames, manifestTotals, readManifest } from '../store/backup/manifest.ts'
 import { restoreBackup } from '../store/backup/restore-backup.ts'
@@ -8,9 +9,9 @@ import { lowerPriority } from './background-priority.ts'
 import { type Command, JSON_OPTION } from './command.ts'
 import { noteInStore } from './command-audit.ts'
 import { stepText } from './migrate.ts'
-import { printRecord, printRows } from './output.ts'
+import { printable, printRecord, printRows } from './output.ts'
 import { Progress } from './progress.ts'
-import { verifyAndReport } from './verify.ts'
+import { PROBLEMS_FOUND, verifyAndReport } from './verify.ts'
 
 /** `tenrec backup`. */
 export const BACKUP: Command = {
@@ -78,6 +79,34 @@ export const BACKUP_LIST: Command = {
     })
     printRows(io, rows, options.has('json'))
     return 0
+  },
+}
+
+/** `tenrec backup verify`. */
+export const BACKUP_VERIFY: Command = {
+  name: 'backup verify',
+  sentence: 'Read all backups in a folder and compare them with their checksums.',
+  operands: ['FOLDER'],
+  options: [JSON_OPTION],
+  settings: [],
+  async run({ io, operands, options }) {
+    lowerPriority()
+    const progress = new Progress(io, 'backup verify', 'bytes')
+    try {
+      const check = await checkBackups(operands[0] ?? '', (bytes) => progress.update(bytes, null))
+      progress.finish()
+      const { findings, ...row } = check
+      const isSound = findings.length === 0
+      if (options.has('json'))
+        io.out(`${JSON.stringify({ is_sound: isSound, ...row, findings })}\n`)
+      else {
+        for (const finding of findings) io.out(`${printable(finding)}\n`)
+        printRecord(io, { ...row, findings: findings.length }, false)
+      }
+      return isSound ? 0 : PROBLEMS_FOUND
+    } finally {
+      progress.finish()
+    }
   },
 }
 

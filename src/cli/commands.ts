@@ -1,7 +1,7 @@
 /** The one table of commands: it feeds dispatch and help. */
 
 import { AUDIT_LIST } from './audit.ts'
-import { BACKUP, BACKUP_LIST, RESTORE } from './backup.ts'
+import { BACKUP, BACKUP_LIST, BACKUP_VERIFY, RESTORE } from './backup.ts'
 import { BENCH } from './bench.ts'
 import type { Command } from './command.ts'
 import { completionCommand } from './completion.ts'
@@ -103,6 +103,7 @@ export const COMMANDS: readonly Command[] = [
   IMPORT,
   BACKUP,
   BACKUP_LIST,
+  BACKUP_VERIFY,
   RESTORE,
   VERIFY,
   MIGRATE,

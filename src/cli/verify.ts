@@ -4,7 +4,8 @@ import { type Command, type CommandIo, JSON_OPTION } from './command.ts'
 import { printable } from './output.ts'
 import { Progress } from './progress.ts'
 
-const PROBLEMS_FOUND = 3
+/** The exit code for what is damaged. Source: docs/OPERATIONS.md, "Exit codes". */
+export const PROBLEMS_FOUND = 3
 
 /** `tenrec verify`. */
 export const VERIFY: Command = {
