@@ -1,15 +1,22 @@
 /**
  * Looks at a data file before LMDB maps it. LMDB trusts what it maps: a cut or overwritten file kills
  * the process with SIGSEGV or SIGBUS, and an empty one is taken for a new store. So the two meta pages,
- * the length and the roots of the trees are checked here first, in plain reads.
- *
- * Layout (little-endian, 64 bit): a page begins with 24 bytes of header: page number u64 at 0, flags u16
- * at 18, end of the node table u16 at 20. Pages 0 and 1 are the meta pages; behind the header: magic u32
- * at 24, version u32 at 28, page size u32 at 48, root of the free list u64 at 88, root of the main tree
- * u64 at 136, last page u64 at 144, transaction u64 at 152. The higher transaction is the newest state;
- * each commit writes the older of the two pages.
+ * the length and the roots of the trees are checked here first, in plain reads. Layout: lmdb-layout.ts.
  */
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
+import {
+  BRANCH_FLAG,
+  LAST_PAGE_OFFSET,
+  LEAF_FLAG,
+  META_BYTES,
+  META_FLAG,
+  NO_PAGE,
+  NODE_BIG,
+  NODE_HEADER_BYTES,
+  NODE_TREE,
+  PAGE_BYTES_OFFSET,
+  PAGE_HEADER_BYTES,
+} from './lmdb-layout.ts'
 
 /** What a look at a data file found. */
 export type LmdbFinding =
@@ -30,20 +37,11 @@ interface Meta {
 
 const MAGIC = 0xbeefc0de
 const VERSION = 2
-const HEADER_BYTES = 24
-const META_BYTES = 192
 const PAGE_BYTES_LEAST = 512
 const PAGE_BYTES_MOST = 65_536
 const PAGE_NUMBER_MAX = 2 ** 40
-const NO_PAGE = 0xffff_ffff_ffff_ffffn
 
-const BRANCH_FLAG = 0x01
-const LEAF_FLAG = 0x02
-const META_FLAG = 0x08
 const FIXED_SIZE_FLAG = 0x20
-const NODE_BIG = 0x01
-const NODE_TREE = 0x02
-const NODE_HEADER_BYTES = 8
 /** Where the root stands in the record of a named tree. */
 const TREE_ROOT_OFFSET = 40
 
@@ -105,7 +103,7 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
   for (const root of meta.roots) {
     if (root > meta.lastPage) return 'its newest meta page names a page that it does not have'
     if (root >= pageCount) return cut
-    const header = readAt(descriptor, root * meta.pageBytes, HEADER_BYTES)
+    const header = readAt(descriptor, root * meta.pageBytes, PAGE_HEADER_BYTES)
     const isTree = (header.readUInt16LE(18) & (BRANCH_FLAG | LEAF_FLAG)) !== 0
     if (header.readBigUInt64LE(0) !== BigInt(root) || !isTree) {
       return `page ${root}, the root of a tree, was overwritten`
@@ -119,9 +117,9 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
 /** The content of a meta page, or null when it is none or makes no sense. */
 function readMeta(page: Buffer): Meta | null {
   if (page.length < META_BYTES) return null
-  const pageBytes = page.readUInt32LE(48)
+  const pageBytes = page.readUInt32LE(PAGE_BYTES_OFFSET)
   const isPowerOfTwo = (pageBytes & (pageBytes - 1)) === 0
-  const lastPage = page.readBigUInt64LE(144)
+  const lastPage = page.readBigUInt64LE(LAST_PAGE_OFFSET)
   if (
     (page.readUInt16LE(18) & META_FLAG) === 0 ||
     page.readUInt32LE(24) !== MAGIC ||
@@ -174,7 +172,7 @@ function linkedPages(page: Buffer): { trees: readonly number[]; lastValuePage: n
   if (!isBranch && (flags & LEAF_FLAG) === 0) throw new RangeError('not a page of a tree')
   const nodeCount = page.readUInt16LE(20) >> 1
   for (let index = 0; index < nodeCount; index++) {
-    const node = page.readUInt16LE(HEADER_BYTES + index * 2) + HEADER_BYTES
+    const node = page.readUInt16LE(PAGE_HEADER_BYTES + index * 2) + PAGE_HEADER_BYTES
     if (isBranch) {
       trees.push(page.readUInt32LE(node) + page.readUInt16LE(node + 4) * 2 ** 32)
       continue

@@ -1,9 +1,22 @@
 /**
  * Reads the tables of a pinned state by plain reads of the data file, page by page, and copies each entry
  * once, from the page to where it is wanted: asked of LMDB, an entry costs three copies and four objects.
- * A damaged page ends it with its number instead of ending the process. Layout: lmdb-file.ts.
+ * A damaged page ends it with its number instead of ending the process. Layout: lmdb-layout.ts.
  */
 import { readSync } from 'node:fs'
+import {
+  BRANCH_FLAG,
+  LAST_PAGE_OFFSET,
+  LEAF_FLAG,
+  NO_PAGE,
+  NODE_BIG,
+  NODE_HEADER_BYTES,
+  NODE_TREE,
+  OVERFLOW_FLAG,
+  PAGE_BYTES_OFFSET,
+  PAGE_HEADER_BYTES,
+  TREE_DEPTH_MAX,
+} from '../lmdb-layout.ts'
 import {
   LmdbFault,
   type LmdbState,
@@ -14,17 +27,6 @@ import {
 } from '../verify/lmdb-walk.ts'
 import type { EntryCursor } from './chunks.ts'
 
-const HEADER_BYTES = 24
-const NODE_HEADER_BYTES = 8
-const PAGE_BYTES_OFFSET = 48
-const LAST_PAGE_OFFSET = 144
-const NO_PAGE = 0xffff_ffff_ffff_ffffn
-const BRANCH_FLAG = 0x01
-const LEAF_FLAG = 0x02
-const OVERFLOW_FLAG = 0x04
-const NODE_BIG = 0x01
-const NODE_TREE = 0x02
-const DEPTH_MAX = 32
 /** Leaf pages that lie side by side are read together. */
 const LEAVES_PER_READ = 16
 /** A read that takes longer came from the disk: then what lies around it is fetched, too. */
@@ -82,7 +84,8 @@ export class TableCursor implements EntryCursor {
     this.#fileBytes = (Number(meta.readBigUInt64LE(LAST_PAGE_OFFSET)) + 1) * this.#pageBytes
     this.#leaves = Buffer.allocUnsafeSlow(this.#pageBytes * LEAVES_PER_READ)
     if (tree.root === NO_PAGE) return
-    if (tree.depth < 1 || tree.depth > DEPTH_MAX) throw new LmdbFault('a tree has no such depth')
+    if (tree.depth < 1 || tree.depth > TREE_DEPTH_MAX)
+      throw new LmdbFault('a tree has no such depth')
     for (let level = 1; level < tree.depth; level++) {
       this.#branches.push({ page: Buffer.allocUnsafeSlow(this.#pageBytes), index: 0, count: 0 })
     }
@@ -94,7 +97,7 @@ export class TableCursor implements EntryCursor {
     while (this.#index >= this.#count) if (!this.#nextLeaf()) return false
     const leaves = this.#leaves
     const pageEnd = this.#leaf + this.#pageBytes
-    const offset = this.#leaf + HEADER_BYTES
+    const offset = this.#leaf + PAGE_HEADER_BYTES
     const node = offset + leaves.readUInt16LE(offset + this.#index * 2)
     this.#index++
     if (node + NODE_HEADER_BYTES > pageEnd) throw this.#damagedLeaf()
@@ -124,13 +127,13 @@ export class TableCursor implements EntryCursor {
     }
     if (!isBig) return
     const first = Number(leaves.readBigUInt64LE(start + this.keyBytes))
-    const head = Buffer.allocUnsafe(HEADER_BYTES)
-    this.#read(head, 0, HEADER_BYTES, first * this.#pageBytes)
+    const head = Buffer.allocUnsafe(PAGE_HEADER_BYTES)
+    this.#read(head, 0, PAGE_HEADER_BYTES, first * this.#pageBytes)
     const isOverflow = (head.readUInt16LE(18) & OVERFLOW_FLAG) !== 0
     if (Number(head.readBigUInt64LE(0)) !== first || !isOverflow) {
       throw new LmdbFault(`page ${first}, a large value, was overwritten`)
     }
-    const position = first * this.#pageBytes + HEADER_BYTES
+    const position = first * this.#pageBytes + PAGE_HEADER_BYTES
     this.#read(target, offset + this.keyBytes, this.valueBytes, position)
   }
 
@@ -227,7 +230,7 @@ function countNodes(
   const flags = pages.readUInt16LE(offset + 18) & (BRANCH_FLAG | LEAF_FLAG | OVERFLOW_FLAG)
   const lower = pages.readUInt16LE(offset + 20)
   const isPage = Number(pages.readBigUInt64LE(offset)) === number && flags === kind
-  if (!isPage || lower % 2 !== 0 || HEADER_BYTES + lower > pageBytes || lower === 0) {
+  if (!isPage || lower % 2 !== 0 || PAGE_HEADER_BYTES + lower > pageBytes || lower === 0) {
     throw new LmdbFault(`page ${number} was overwritten: it is not what its tree needs there`)
   }
   return lower / 2

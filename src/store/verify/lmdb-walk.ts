@@ -4,28 +4,29 @@
  * only, keep its keys in order and within what its parent promises, and the trees must have as many pages
  * and entries as they say. Pages that are free must not be in use.
  *
- * Layout: lmdb-file.ts. The record of a tree, in a meta page or as the value of a named tree: flags u16 at
- * 4, depth u16 at 6, branch, leaf and overflow pages u64 at 8, 16, 24, entries u64 at 32, root u64 at 40.
+ * Layout: lmdb-layout.ts.
  */
 import { closeSync, openSync, readSync } from 'node:fs'
+import {
+  BRANCH_FLAG,
+  LAST_PAGE_OFFSET,
+  LEAF_FLAG,
+  META_BYTES,
+  NO_PAGE,
+  NODE_BIG,
+  NODE_HEADER_BYTES,
+  NODE_TREE,
+  OVERFLOW_FLAG,
+  PAGE_BYTES_OFFSET,
+  PAGE_HEADER_BYTES,
+  TREE_DEPTH_MAX,
+} from '../lmdb-layout.ts'
 
-const HEADER_BYTES = 24
-const META_BYTES = 192
 const FREE_TREE_OFFSET = 48
 const MAIN_TREE_OFFSET = 96
-const LAST_PAGE_OFFSET = 144
 const TRANSACTION_OFFSET = 152
-const NO_PAGE = 0xffff_ffff_ffff_ffffn
-const BRANCH_FLAG = 0x01
-const LEAF_FLAG = 0x02
-const OVERFLOW_FLAG = 0x04
-const NODE_BIG = 0x01
-const NODE_TREE = 0x02
-const NODE_HEADER_BYTES = 8
 const BIG_REFERENCE_BYTES = 24
 const TREE_RECORD_BYTES = 48
-const DEPTH_MAX = 32
-const PAGE_BYTES_OFFSET = 48
 
 /** The newest state of a data file. */
 export interface LmdbState {
@@ -153,7 +154,7 @@ class Walk {
   ): void {
     if (tree.root === NO_PAGE) return
     const count: TreeCount = { branchPages: 0, leafPages: 0, overflowPages: 0, entries: 0 }
-    if (tree.depth < 1 || tree.depth > DEPTH_MAX) {
+    if (tree.depth < 1 || tree.depth > TREE_DEPTH_MAX) {
       throw new LmdbFault(`the tree '${name}' cannot have the depth ${tree.depth}`)
     }
     this.#walkPage(Number(tree.root), tree.depth, null, null, count, onLeaf)
@@ -213,7 +214,7 @@ class Walk {
 
   /** The keys of a page; every node lies inside it. */
   #keys(page: Buffer, number: number, isLeaf: boolean): readonly Buffer[] {
-    const space = this.#pageBytes - HEADER_BYTES
+    const space = this.#pageBytes - PAGE_HEADER_BYTES
     const lower = page.readUInt16LE(20)
     const upper = page.readUInt16LE(22)
     if (lower % 2 !== 0 || lower > upper || upper > space) {
@@ -223,7 +224,7 @@ class Walk {
     for (let index = 0; index < lower / 2; index++) {
       const node = nodeOffset(page, index)
       const keyStart = node + NODE_HEADER_BYTES
-      const isInside = node >= HEADER_BYTES + upper && keyStart <= this.#pageBytes
+      const isInside = node >= PAGE_HEADER_BYTES + upper && keyStart <= this.#pageBytes
       const keyEnd = isInside ? keyStart + page.readUInt16LE(node + 6) : Number.POSITIVE_INFINITY
       if (keyEnd > this.#pageBytes) throw new LmdbFault(`page ${number} has a damaged node`)
       keys.push(page.subarray(keyStart, keyEnd))
@@ -270,17 +271,17 @@ class Walk {
   ): Buffer | null {
     const isPlausible =
       pages >= 1 &&
-      HEADER_BYTES + bytes <= pages * this.#pageBytes &&
+      PAGE_HEADER_BYTES + bytes <= pages * this.#pageBytes &&
       first + pages - 1 <= this.#lastPage
     if (!isPlausible) throw new LmdbFault(`page ${parent} names a large value that cannot be`)
     for (let page = first; page < first + pages; page++) this.#meet(page)
-    const head = readExactly(this.#descriptor, first * this.#pageBytes, HEADER_BYTES)
+    const head = readExactly(this.#descriptor, first * this.#pageBytes, PAGE_HEADER_BYTES)
     const isOverflow = (head.readUInt16LE(18) & OVERFLOW_FLAG) !== 0
     if (Number(head.readBigUInt64LE(0)) !== first || !isOverflow) {
       throw new LmdbFault(`page ${first}, a large value, was overwritten`)
     }
     if (!isWanted) return null
-    return readExactly(this.#descriptor, first * this.#pageBytes + HEADER_BYTES, bytes)
+    return readExactly(this.#descriptor, first * this.#pageBytes + PAGE_HEADER_BYTES, bytes)
   }
 
   /**
@@ -340,7 +341,7 @@ function compareNumbers(a: Buffer, b: Buffer): number {
 
 /** Where a node of a page begins. */
 export function nodeOffset(page: Buffer, index: number): number {
-  return page.readUInt16LE(HEADER_BYTES + index * 2) + HEADER_BYTES
+  return page.readUInt16LE(PAGE_HEADER_BYTES + index * 2) + PAGE_HEADER_BYTES
 }
 
 /** The record of the tree of all tables. */
