@@ -31,6 +31,7 @@ import { Environment } from '../src/store/environment.ts'
 import type { Migration } from '../src/store/migrations.ts'
 import { ProjectStore } from '../src/store/project-store.ts'
 import { linesOf, runCommand } from './fixtures/command-line.ts'
+import { refusal } from './fixtures/refusal.ts'
 
 const MIB = 1024 ** 2
 const VALUES = 12
@@ -83,16 +84,6 @@ function backupOf(dataDir: string, folder: string, keep: number | null = null) {
 
 function restoreTo(dataDir: string, folder: string, name: string | null = null) {
   return restoreBackup({ folder, name, dataDir, isForced: false, onProgress: nothing })
-}
-
-async function refusal(action: Promise<unknown>): Promise<OperatorError> {
-  try {
-    await action
-  } catch (error) {
-    if (error instanceof OperatorError) return error
-    throw error
-  }
-  throw new Error('it was not refused')
 }
 
 function filesIn(folder: string): readonly string[] {

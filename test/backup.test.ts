@@ -5,7 +5,6 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { OperatorError } from '../src/base/errors.ts'
 import { createBackup } from '../src/store/backup/create-backup.ts'
 import { backupNames, encodeManifest, readManifest } from '../src/store/backup/manifest.ts'
 import { restoreBackup } from '../src/store/backup/restore-backup.ts'
@@ -16,6 +15,7 @@ import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from './fixtures/daemon.ts'
 import { EventLedger, seededRandom } from './fixtures/event-ledger.ts'
 import { readEvents, untilVisible } from './fixtures/event-pages.ts'
 import { closeConnections, postJson } from './fixtures/exact-client.ts'
+import { refusal } from './fixtures/refusal.ts'
 
 const CLIENTS = 4
 const NOW_MS = Date.UTC(2026, 0, 31, 12)
@@ -44,16 +44,6 @@ function backupOf(dataDir: string, folder: string, keep: number | null = null) {
 
 function restoreTo(dataDir: string, folder: string, isForced = false) {
   return restoreBackup({ folder, name: null, dataDir, isForced, onProgress: nothing })
-}
-
-async function refusal(action: Promise<unknown>): Promise<OperatorError> {
-  try {
-    await action
-  } catch (error) {
-    if (error instanceof OperatorError) return error
-    throw error
-  }
-  throw new Error('it was not refused')
 }
 
 t.test('a backup under load restores every event acknowledged before it, each once', async (t) => {

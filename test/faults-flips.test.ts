@@ -6,15 +6,14 @@
  * FLIP_DENSITY=8 looks at eight times as many places; from 701 on at every single byte (half an hour).
  */
 import { spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { closeSync, cpSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { ENVIRONMENT_NAMES } from '../src/store/data-dir.ts'
-import { Environment } from '../src/store/environment.ts'
 import { verifyStore } from '../src/store/verify/verify-store.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from './fixtures/daemon.ts'
+import { environmentDigest } from './fixtures/environment-digest.ts'
 import { untilStored } from './fixtures/event-pages.ts'
 import { closeConnections, postJson } from './fixtures/exact-client.ts'
 
@@ -77,21 +76,6 @@ function places(bytes: number): readonly number[] {
   return [...chosen].filter((position) => position < bytes)
 }
 
-/** A hash of everything that can be read from an environment. */
-async function digest(dataDir: string, name: string): Promise<string> {
-  const environment = new Environment({ dataDir, name, tables: [], isReadOnly: true })
-  const hash = createHash('sha256')
-  const tables = environment.openAll()
-  const pin = environment.pin()
-  for (const table of tables) {
-    hash.update(table)
-    for (const { key, value } of pin.entries(table)) hash.update(key).update(value)
-  }
-  pin.release()
-  await environment.close()
-  return hash.digest('hex')
-}
-
 /** What a check of the store says that is not all is well, or null. */
 async function complaint(dataDir: string): Promise<string | null> {
   try {
@@ -105,7 +89,7 @@ async function complaint(dataDir: string): Promise<string | null> {
 for (const name of ENVIRONMENT_NAMES) {
   t.test(`a flipped bit of ${name} is found by verify, or changes nothing`, async (t) => {
     const file = fileOf(store, name)
-    const original = await digest(store, name)
+    const original = await environmentDigest(store, name)
     const counts = { found: 0, harmless: 0 }
     const missed: string[] = []
     const unnamed: string[] = []
@@ -113,7 +97,7 @@ for (const name of ENVIRONMENT_NAMES) {
       flip(file, position)
       const said = await complaint(store)
       if (said !== null) counts.found++
-      else if ((await digest(store, name)) === original) counts.harmless++
+      else if ((await environmentDigest(store, name)) === original) counts.harmless++
       else missed.push(`byte ${position}`)
       if (said?.includes(file) === false) unnamed.push(`byte ${position}: ${said}`)
       flip(file, position)

@@ -1,5 +1,4 @@
 /** `verify`: finds what is damaged and names it, or the damage changes nothing that can be read. */
-import { createHash } from 'node:crypto'
 import { closeSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -9,6 +8,7 @@ import { inspectLmdbFile } from '../src/store/lmdb-file.ts'
 import { newestState, walkLmdbFile } from '../src/store/verify/lmdb-walk.ts'
 import { verifyStore } from '../src/store/verify/verify-store.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from './fixtures/daemon.ts'
+import { environmentDigest } from './fixtures/environment-digest.ts'
 import { seededRandom } from './fixtures/event-ledger.ts'
 import { untilVisible } from './fixtures/event-pages.ts'
 import { closeConnections, postJson } from './fixtures/exact-client.ts'
@@ -42,21 +42,6 @@ async function filledStore(dataDir: string): Promise<void> {
   await daemon.stop()
 }
 
-/** A hash of everything that can be read from an environment. */
-async function digest(dataDir: string, name: string): Promise<string> {
-  const environment = new Environment({ dataDir, name, tables: [], isReadOnly: true })
-  const hash = createHash('sha256')
-  const tables = environment.openAll()
-  const pin = environment.pin()
-  for (const table of tables) {
-    hash.update(table)
-    for (const { key, value } of pin.entries(table)) hash.update(key).update(value)
-  }
-  pin.release()
-  await environment.close()
-  return hash.digest('hex')
-}
-
 function flipBit(file: string, position: number, bit: number): void {
   const descriptor = openSync(file, 'r+')
   const byte = Buffer.alloc(1)
@@ -75,7 +60,7 @@ t.test('a sound store is found sound, and a flipped bit is found or harmless', a
   const random = seededRandom(Number(process.env['VERIFY_SEED'] ?? 11))
   for (const name of ENVIRONMENT_NAMES) {
     const file = join(path, name, 'data.mdb')
-    const original = await digest(path, name)
+    const original = await environmentDigest(path, name)
     const bytes = statSync(file).size
     let found = 0
     let harmless = 0
@@ -85,12 +70,12 @@ t.test('a sound store is found sound, and a flipped bit is found or harmless', a
       const bit = Math.floor(random() * 8)
       flipBit(file, position, bit)
       if (await isFound(path)) found++
-      else if ((await digest(path, name)) === original) harmless++
+      else if ((await environmentDigest(path, name)) === original) harmless++
       else missed.push(`bit ${bit} of byte ${position}`)
       flipBit(file, position, bit)
     }
     t.same(missed, [], `${name}: ${found} found, ${harmless} harmless`)
-    t.equal(await digest(path, name), original)
+    t.equal(await environmentDigest(path, name), original)
   }
 })
 
