@@ -4,8 +4,11 @@
  * hashes, not times (a fresh clone has equal times everywhere), and cost about 30 ms when nothing is
  * to do. All output goes to stderr, so that the output of the command behind it stays clean.
  *
- * node .ci/prepare.mjs            install and build if needed
+ * The build translates and does not check types, which takes longer: that is a part of `npm test`.
+ *
+ * node .ci/prepare.mjs            install what serving needs and build, if needed
  * node .ci/prepare.mjs bench      the same, and the benchmarks
+ * node .ci/prepare.mjs test       the same as the first, and install what tests need
  * node .ci/prepare.mjs rebuild    install if needed, build in any case
  */
 import { spawnSync } from 'node:child_process'
@@ -13,9 +16,7 @@ import { createHash } from 'node:crypto'
 import {
   chmodSync,
   copyFileSync,
-  existsSync,
   lstatSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -49,17 +50,22 @@ function readOrNull(path) {
   }
 }
 
-/** Runs a program with its output on stderr; true if it succeeded. */
-function run(command, args) {
-  const child = spawnSync(command, args, { stdio: ['ignore', 2, 2] })
+/** Runs a program; true if it succeeded. `output` is where its stdout goes. */
+function run(command, args, output) {
+  const child = spawnSync(command, args, { stdio: ['ignore', output, 2] })
   if (child.signal !== null) process.kill(process.pid, child.signal)
   return child.status === 0
 }
 
-/** npm is a script of the running Node when npm started us, and on the path otherwise. */
+/**
+ * npm is a script of the running Node when npm started us, and on the path otherwise. Its errors are
+ * on stderr; what it says on stdout is how many packages it added.
+ */
 function runNpm(args) {
   const script = process.env.npm_execpath
-  return script?.endsWith('.js') ? run(process.execPath, [script, ...args]) : run('npm', args)
+  const isScript = script?.endsWith('.js')
+  const [command, ...first] = isScript ? [process.execPath, script] : ['npm']
+  return run(command, [...first, ...args], 'ignore')
 }
 
 function checkNode() {
@@ -86,8 +92,8 @@ function isInstalledByHand() {
   if (recorded === null) return false
   const wanted = JSON.parse(readFileSync('package-lock.json', 'utf8')).packages
   const present = new Map(Object.entries(JSON.parse(recorded).packages))
-  for (const [path, { version, integrity, optional }] of Object.entries(wanted)) {
-    if (path === '') continue
+  for (const [path, { version, integrity, optional, link }] of Object.entries(wanted)) {
+    if (!path.startsWith('node_modules/') || link) continue
     const found = present.get(path)
     if (found === undefined && optional) continue
     if (found?.version !== version || found?.integrity !== integrity) return false
@@ -95,23 +101,34 @@ function isInstalledByHand() {
   return true
 }
 
-function install() {
+/**
+ * Installs the packages of the root, and with `needsTests` those of the workspace `test`, too. The
+ * stamp says for which lock file that was done, and how much of it: who had all gets all again.
+ */
+function install({ needsTests }) {
   const hash = installHash()
-  const stamp = readOrNull(INSTALL_STAMP)
-  if (stamp === hash) return
-  if (stamp === null && isInstalledByHand()) {
-    writeFileSync(INSTALL_STAMP, hash)
+  const [done, extent] = readOrNull(INSTALL_STAMP)?.split(' ') ?? []
+  if (done === hash && (extent === 'all' || !needsTests)) return
+  if (done === undefined && isInstalledByHand()) {
+    writeFileSync(INSTALL_STAMP, `${hash} all`)
     return
   }
   // npm would empty the folder behind the link, which others may be using.
   if (lstatSync('node_modules', { throwIfNoEntry: false })?.isSymbolicLink()) {
     fail('node_modules is a symbolic link and does not fit package-lock.json: remove the link.')
   }
-  say('installing the packages of package-lock.json')
+  // What is there already stays as it is: a daemon may run with it.
+  const isAdded = done === hash
+  say(`installing the packages of package-lock.json${isAdded ? ' that tests need' : ''}`)
+  const isAll = needsTests || extent === 'all'
+  const command = isAdded ? ['install', '--no-save'] : ['ci']
+  if (!isAll) command.push('--workspaces=false')
   // The build needs the development packages, whatever NODE_ENV says.
   const options = ['--include=dev', '--no-audit', '--no-fund', '--loglevel=error']
-  if (!runNpm(['ci', ...options])) fail('npm ci failed, see above. Is the registry reachable?')
-  writeFileSync(INSTALL_STAMP, hash)
+  if (!runNpm([...command, ...options])) {
+    fail(`npm ${command[0]} failed, see above. Is the registry reachable?`)
+  }
+  writeFileSync(INSTALL_STAMP, `${hash} ${isAll ? 'all' : 'serving'}`)
 }
 
 /** Hash of the names and contents of all files in `folders`, and of what else decides a build. */
@@ -119,9 +136,7 @@ function sourceHash(folders) {
   const paths = ['package.json', 'package-lock.json', 'tsconfig.json', '.ci/prepare.mjs']
   for (const folder of folders) {
     for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
-      if (entry.isFile() && !entry.name.endsWith('.wasm')) {
-        paths.push(join(entry.parentPath ?? entry.path, entry.name))
-      }
+      if (entry.isFile()) paths.push(join(entry.parentPath ?? entry.path, entry.name))
     }
   }
   const hash = createHash('sha256')
@@ -132,20 +147,21 @@ function sourceHash(folders) {
   return hash.digest('hex')
 }
 
-function compile(project) {
-  const compiler = 'node_modules/typescript/bin/tsc'
-  if (!run(process.execPath, [compiler, '-p', project])) fail(`${project} does not compile.`)
+/** Translates the sources of a project into the folder `target`, whose part for `src` is `program`. */
+function compile(project, target, program) {
+  // A file whose source was deleted must not stay behind.
+  rmSync(target, { recursive: true, force: true })
+  const compiler = ['node_modules/typescript/bin/tsc', '-p', project, '--noCheck']
+  if (!run(process.execPath, compiler, 2)) fail(`${project} does not compile.`)
+  copyFileSync(join('src', SCANNER), join(program, SCANNER))
 }
 
 function build({ force }) {
   const hash = sourceHash(['src'])
   if (!force && readOrNull(BUILD_STAMP) === hash) return
   say('building')
-  // A file whose source was deleted must not stay behind.
-  rmSync('dist', { recursive: true, force: true })
-  compile('src')
-  if (!runNpm(['run', '--silent', 'build:scanner'])) fail('the scanner does not compile.')
-  if (existsSync('dist/main.js')) chmodSync('dist/main.js', 0o755)
+  compile('src', 'dist', 'dist')
+  chmodSync('dist/main.js', 0o755)
   writeFileSync(BUILD_STAMP, hash)
 }
 
@@ -153,18 +169,12 @@ function buildBench() {
   const hash = sourceHash(['src', 'bench'])
   if (readOrNull(BENCH_STAMP) === hash) return
   say('building the benchmarks')
-  rmSync('.bench', { recursive: true, force: true })
-  compile('bench')
-  if (existsSync(join('dist', SCANNER))) {
-    const target = join('.bench/src', SCANNER)
-    mkdirSync(dirname(target), { recursive: true })
-    copyFileSync(join('dist', SCANNER), target)
-  }
+  compile('bench', '.bench', '.bench/src')
   writeFileSync(BENCH_STAMP, hash)
 }
 
 const task = process.argv[2]
 checkNode()
-install()
+install({ needsTests: task === 'test' })
 build({ force: task === 'rebuild' })
 if (task === 'bench') buildBench()

@@ -1,7 +1,8 @@
 /**
  * Runs benches: `npm run bench -- [NAME or group ...] [--quick] [--write] [--events N] [--persons N] [--rounds N]
- * [--minutes N] [--seed N] [--list]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
- * could not answer its question (lost events included), 0 otherwise, missed targets included.
+ * [--minutes N] [--seed N]`. Prints one JSON line per figure, then a table. Exit code 1 when a bench
+ * could not answer its question (lost events included), 0 otherwise, missed targets included. `--list`
+ * is answered by .ci/list-benches.mjs, without a build.
  */
 import { parseArgs } from 'node:util'
 import { BENCHES } from './benches.ts'
@@ -55,7 +56,6 @@ async function main(args: string[]): Promise<number> {
     options: {
       quick: { type: 'boolean', default: false },
       write: { type: 'boolean', default: false },
-      list: { type: 'boolean', default: false },
       events: { type: 'string' },
       persons: { type: 'string' },
       rounds: { type: 'string' },
@@ -63,11 +63,7 @@ async function main(args: string[]): Promise<number> {
       seed: { type: 'string', default: '1' },
     },
   })
-  const benches = values.list && positionals.length === 0 ? BENCHES : select(positionals)
-  if (values.list) {
-    for (const bench of benches) console.log(`${bench.name.padEnd(18)} ${bench.question}`)
-    return 0
-  }
+  const benches = select(positionals)
   const options: RunOptions = {
     isQuick: values.quick,
     isWriting: values.write && !values.quick,

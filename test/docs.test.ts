@@ -275,7 +275,7 @@ t.test('the examples agree with each other and with the code', async (t) => {
 })
 
 t.test('the tested SDKs are the installed ones', async (t) => {
-  const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
+  const manifest = JSON.parse(readFileSync('test/package.json', 'utf8')) as {
     devDependencies: Record<string, string>
   }
   const installed = Object.entries(manifest.devDependencies)

@@ -3,6 +3,9 @@
  * and its events must be the very events of the body. Whatever is odd must be left to the other path.
  */
 import { isUtf8 } from 'node:buffer'
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import { parseUuid } from '../src/base/ids.ts'
@@ -35,6 +38,16 @@ const EVENT = {
   distinct_id: 'u',
   properties: { a: [1, 'x', null, true, { b: -1.5e3 }] },
 }
+
+t.test('the compiled scanner is that of its source', async (t) => {
+  const folder = 'src/ingest/scanner'
+  const file = join(t.testdir(), 'scanner.wasm')
+  const words = [join('node_modules', 'assemblyscript', 'bin', 'asc.js'), `${folder}/assembly.ts`]
+  const options = ['--config', `${folder}/asconfig.json`, '--outFile', file]
+  execFileSync(process.execPath, [...words, ...options], { env: { ...process.env, NODE_OPTIONS: '' } })
+  const isSame = readFileSync(file).equals(readFileSync(`${folder}/scanner.wasm`))
+  t.ok(isSame, 'otherwise: npm run build:scanner')
+})
 
 t.test('a batch is cut into its events, with key, send time and uuids', async (t) => {
   const uuid = '0190a6a1-2B3c-7d4e-8f50-0123456789AB'

@@ -6,8 +6,7 @@
  *
  * One instance serves one thread. What a scan found is valid until the next scan.
  */
-import { existsSync, readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { readFileSync } from 'node:fs'
 
 /** Bytes of one entry of the event table. */
 export const TABLE_ENTRY_BYTES = 24
@@ -152,14 +151,7 @@ let compiledModule: WebAssembly.Module | undefined
 
 function compiled(): WebAssembly.Module {
   if (compiledModule === undefined) {
-    // Beside the compiled code; in the build's folder when the sources are run as they are.
-    const places = ['./', '../../../dist/ingest/scanner/', '../../../../dist/ingest/scanner/']
-    const files = places.map((place) => new URL(`${place}scanner.wasm`, import.meta.url))
-    const file = files.find((candidate) => existsSync(candidate))
-    if (file === undefined) {
-      throw new Error('scanner.wasm is missing: run `npm run build:scanner`')
-    }
-    compiledModule = new WebAssembly.Module(readFileSync(fileURLToPath(file)))
+    compiledModule = new WebAssembly.Module(readFileSync(new URL('scanner.wasm', import.meta.url)))
   }
   return compiledModule
 }
