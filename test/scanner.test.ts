@@ -44,7 +44,9 @@ t.test('the compiled scanner is that of its source', async (t) => {
   const file = join(t.testdir(), 'scanner.wasm')
   const words = [join('node_modules', 'assemblyscript', 'bin', 'asc.js'), `${folder}/assembly.ts`]
   const options = ['--config', `${folder}/asconfig.json`, '--outFile', file]
-  execFileSync(process.execPath, [...words, ...options], { env: { ...process.env, NODE_OPTIONS: '' } })
+  execFileSync(process.execPath, [...words, ...options], {
+    env: { ...process.env, NODE_OPTIONS: '' },
+  })
   const isSame = readFileSync(file).equals(readFileSync(`${folder}/scanner.wasm`))
   t.ok(isSame, 'otherwise: npm run build:scanner')
 })

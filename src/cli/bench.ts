@@ -27,10 +27,14 @@ const FIRST_REQUESTS_PER_SECOND = 200
 /** A step that missed the target is worth another look only when the next good rate is so much lower. */
 const RATE_RESOLUTION = 1.1
 
+/** The exit code when no rate kept the target. */
+const TARGET_MISSED = 3
+
 /** `tenrec bench`. */
 export const BENCH: Command = {
   name: 'bench',
-  sentence: 'Send events to a running daemon and measure; they are stored like any others.',
+  sentence:
+    'Send events to a running daemon and measure; they are stored. Exit code 3: the target was missed.',
   operands: [],
   options: [
     {
@@ -227,8 +231,9 @@ function report(input: CommandInput, plan: Plan, steps: readonly MeasuredStep[])
     ...(isJson ? { statuses: Object.fromEntries(step.failures), saturated: step.saturated } : {}),
   }))
   printRows(io, rows, isJson)
-  if (isJson) return 0
   const good = steps.filter((step) => step.isWithinTarget).sort((a, b) => b.rate - a.rate)[0]
+  const exitCode = good === undefined ? TARGET_MISSED : 0
+  if (isJson) return exitCode
   const bad = steps.filter((step) => !step.isWithinTarget).sort((a, b) => a.rate - b.rate)[0]
   const target = `p99 within ${plan.targetMs} ms`
   if (good === undefined) io.out(`\nno rate of this run kept ${target}\n`)
@@ -236,7 +241,7 @@ function report(input: CommandInput, plan: Plan, steps: readonly MeasuredStep[])
   const told = bad ?? good
   for (const reason of told?.saturated ?? []) io.out(`at its limit: ${reason}\n`)
   if (told?.saturated.length === 0) io.out('at its limit: nothing that could be seen\n')
-  return 0
+  return exitCode
 }
 
 function rounded(value: number): number {

@@ -200,7 +200,7 @@ function checkPresence(
   const wanted = isOpen ? command.operands.length - 1 : command.operands.length
   const missing = command.operands[operands.length]
   if (operands.length < wanted && missing !== undefined)
-    throw new UsageError(`${missing} is missing`)
+    throw new UsageError(`${missing} is missing: ${usageOf(command)}`)
   const extra = operands[wanted]
   if (!isOpen && extra !== undefined) {
     throw new UsageError(`${JSON.stringify(extra)} is too much: ${usageOf(command)}`)

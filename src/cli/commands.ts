@@ -24,11 +24,11 @@ import { PROJECT_CREATE, PROJECT_LIST, PROJECT_SET, PROJECT_SHOW } from './proje
 import {
   QUERY_FUNNEL,
   QUERY_LIFECYCLE,
-  QUERY_PATHS,
   QUERY_RETENTION,
   QUERY_STICKINESS,
   QUERY_TRENDS,
 } from './query.ts'
+import { QUERY_PATHS } from './query-paths.ts'
 import { RETENTION_CLEAR, RETENTION_RUN, RETENTION_SET, RETENTION_SHOW } from './retention.ts'
 import {
   ROLE_ADD,

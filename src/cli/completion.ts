@@ -14,7 +14,7 @@ export function completionCommand(commands: () => readonly Command[]): Command {
   return {
     name: 'completion',
     sentence: 'Print a script with which a shell (bash, zsh or fish) completes commands.',
-    operands: ['SHELL'],
+    operands: [SHELLS.join('|')],
     options: [],
     settings: [],
     async run({ io, operands: [name = ''] }) {

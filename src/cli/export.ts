@@ -1,5 +1,6 @@
 /** `tenrec export`: events as lines of JSON, from the data directory with or without a running daemon. */
-import { existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { isJsonObject } from '../ingest/fields.ts'
 import type { ExportedSegment } from '../store/event-export.ts'
@@ -18,6 +19,14 @@ const LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
 const NEWLINE = 0x0a
 /** How each line begins. */
 const LINE_HEAD = '{"id":'
+
+/** Why a file cannot be opened, by the code of the system. */
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not write there',
+  ENOSPC: 'the disk is full',
+  ENOTDIR: 'a part of the path is no folder',
+  EROFS: 'the file system can only be read',
+}
 
 /** `tenrec export`. */
 export const EXPORT: Command = {
@@ -52,14 +61,20 @@ export const EXPORT: Command = {
     if (format === 'parquet') return exportParquet(input, path)
     if (path === undefined) {
       if (input.options.has('resume')) throw new UsageError('--resume needs --output')
-      return withEvents(input, (reader) => exportTo(input, reader, standardOutput(input.io), 0))
+      return withEvents(input, (reader) =>
+        exportTo(input, reader, standardOutput(input.io), wantedEvents(input)),
+      )
     }
-    const target = openTarget(path, input.options.has('resume'))
-    try {
-      return await withEvents(input, (reader) => exportTo(input, reader, target, target.lastId))
-    } finally {
-      await target.close()
-    }
+    // The file is made once nothing else can be wrong.
+    return withEvents(input, async (reader) => {
+      const wanted = wantedEvents(input)
+      const target = openTarget(path, input.options.has('resume'))
+      try {
+        return await exportTo(input, reader, target, { ...wanted, afterId: target.lastId })
+      } finally {
+        await target.close()
+      }
+    })
   },
 }
 
@@ -67,11 +82,11 @@ async function exportTo(
   input: CommandInput,
   reader: EventReader,
   target: LineTarget,
-  afterId: number,
+  wanted: WantedEvents,
 ): Promise<number> {
   let count = 0
   let chunk = new JsonBytes(CHUNK_BYTES + CHUNK_BYTES / 4)
-  for (const segment of exported(input, reader, afterId)) {
+  for (const segment of exported(input, reader, wanted)) {
     count += segment.count
     for (let place = 0; place < segment.count; place++) {
       segment.writeLine(place, chunk)
@@ -86,11 +101,13 @@ function exportParquet(input: CommandInput, path: string | undefined): Promise<n
   if (path === undefined || input.options.has('resume')) {
     throw new UsageError('--format parquet needs --output, and cannot be resumed')
   }
-  refuseExisting(path)
   return withEvents(input, async (reader) => {
+    const wanted = wantedEvents(input)
+    refuseExisting(path)
+    closeSync(openFile(path, 'wx'))
     let count = 0
     const events = function* (): Generator<ExportedEvent> {
-      for (const segment of exported(input, reader, 0)) {
+      for (const segment of exported(input, reader, wanted)) {
         for (const event of segment.events) {
           count++
           yield event
@@ -102,30 +119,36 @@ function exportParquet(input: CommandInput, path: string | undefined): Promise<n
   })
 }
 
-/** The wanted events, segment by segment, with the progress shown. */
-function* exported(
-  input: CommandInput,
-  reader: EventReader,
-  afterId: number,
-): Generator<ExportedSegment> {
+type WantedEvents = Parameters<EventReader['exportEvents']>[0]
+
+/** What the options ask for, from the first event on. Throws `UsageError`. */
+function wantedEvents(input: CommandInput): WantedEvents {
   const { options } = input
-  const projectId = idOption(input, 'project', 1)
   const event = options.get('event')
   const distinctIdText = options.get('distinct-id')
   const afterMs = timeOption(input, 'after')
   const beforeMs = timeOption(input, 'before')
+  return {
+    projectId: idOption(input, 'project', 1),
+    afterId: 0,
+    ...(event === undefined ? {} : { event }),
+    ...(distinctIdText === undefined ? {} : { distinctIdText }),
+    ...(afterMs === undefined ? {} : { afterMs }),
+    ...(beforeMs === undefined ? {} : { beforeMs }),
+  }
+}
+
+/** The wanted events, segment by segment, with the progress shown. */
+function* exported(
+  input: CommandInput,
+  reader: EventReader,
+  wanted: WantedEvents,
+): Generator<ExportedSegment> {
+  const { projectId, afterId } = wanted
   const project = reader.statistics().projects.find((figures) => figures.projectId === projectId)
   const progress = new Progress(input.io, 'export', 'events')
   try {
-    const segments = reader.exportEvents({
-      projectId,
-      afterId,
-      ...(event === undefined ? {} : { event }),
-      ...(distinctIdText === undefined ? {} : { distinctIdText }),
-      ...(afterMs === undefined ? {} : { afterMs }),
-      ...(beforeMs === undefined ? {} : { beforeMs }),
-    })
-    for (const segment of segments) {
+    for (const segment of reader.exportEvents(wanted)) {
       yield segment
       progress.update(segment.lastId - afterId, (project?.rows ?? segment.lastId) - afterId)
     }
@@ -147,11 +170,24 @@ function refuseExisting(path: string): void {
 /** Opens the file. Without `isResumed` it must not exist. A line that was cut is removed. */
 function openTarget(path: string, isResumed: boolean): LineFile {
   if (!isResumed) refuseExisting(path)
-  const descriptor = openSync(path, isResumed && existsSync(path) ? 'r+' : 'w', 0o600)
+  const descriptor = openFile(path, isResumed && existsSync(path) ? 'r+' : 'wx')
   const { size } = fstatSync(descriptor)
   const { end, lastId } = lastLine(descriptor, size, path)
   if (end < size) ftruncateSync(descriptor, end)
   return new LineFile(descriptor, end, lastId)
+}
+
+/** Opens a file for writing. Throws `OperatorError` that says what is in the way. */
+function openFile(path: string, flags: 'r+' | 'wx'): number {
+  try {
+    return openSync(path, flags, 0o600)
+  } catch (cause) {
+    const folder = dirname(resolve(path))
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+    const known = Object.hasOwn(REASONS, code) ? REASONS[code] : code
+    const reason = existsSync(folder) ? known : `there is no folder ${folder}`
+    throw new OperatorError(`--output: ${path} cannot be written: ${reason}`, { cause })
+  }
 }
 
 /** Where the last whole line of a file ends, and the id in it. */

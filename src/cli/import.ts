@@ -3,7 +3,7 @@
  * be repeated: what is stored already is recognised. How far a file came is noted beside it.
  */
 import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { OperatorError } from '../base/errors.ts'
+import { OperatorError, UsageError } from '../base/errors.ts'
 import { Scanner } from '../ingest/scanner/scanner.ts'
 import { writeDurably } from '../store/data-dir.ts'
 import { readCredentials } from '../store/first-start.ts'
@@ -47,6 +47,7 @@ export const IMPORT: Command = {
   ],
   settings: ['dataDir'],
   async run(input) {
+    for (const path of input.operands) refuseParquet(path)
     const target = await findTarget(input)
     let failures = 0
     for (const path of input.operands) {
@@ -55,6 +56,14 @@ export const IMPORT: Command = {
     }
     return failures === 0 ? 0 : 3
   },
+}
+
+/** What `tenrec export --format parquet` writes, and other programs, too. */
+function refuseParquet(path: string): void {
+  if (!/\.parquet$/i.test(path)) return
+  throw new UsageError(
+    `${path}: Parquet files are not read; import takes lines of JSON, plain or as .gz, such as 'tenrec export' writes`,
+  )
 }
 
 interface Target {

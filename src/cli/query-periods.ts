@@ -54,6 +54,11 @@ export function queryRange({ options, io }: CommandInput, isMonday = false): Que
   return { interval, from: isoDate(fromMs), to: isoDate(toMs), starts }
 }
 
+/** The range as the routes take it. */
+export function datesOf({ from, to }: QueryRange): Readonly<Record<string, string>> {
+  return { date_from: from, date_to: to }
+}
+
 function intervalOf(text: string): QueryInterval {
   const interval = INTERVALS.find((candidate) => candidate === text)
   if (interval === undefined) throw new UsageError('--interval must be day, week or month')

@@ -8,7 +8,7 @@ import type { Command, CommandInput } from './command.ts'
 import { printRows } from './output.ts'
 import { heights, printBars } from './query-chart.ts'
 import { QUESTION_OPTIONS, QueryClient, type QuestionParameters, seriesOf } from './query-client.ts'
-import { PERIOD_OPTIONS, type QueryRange, queryRange } from './query-periods.ts'
+import { datesOf, PERIOD_OPTIONS, type QueryRange, queryRange } from './query-periods.ts'
 
 const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
 const PERIOD_NAMES = { day: 'Day', week: 'Week', month: 'Month' } as const
@@ -26,15 +26,14 @@ export const QUERY_TRENDS: Command = {
     const client = new QueryClient(input)
     const target = targetOf(input, range)
     if (input.options.has('persons')) {
-      await client.printPersons('trends', { ...target, ...datesOf(range) })
-      return 0
+      return client.printPersons('trends', { ...target, ...datesOf(range) })
     }
     const rows = await inOrder(range.starts, async (start) => {
       const day = { ...target, date_from: start, date_to: start }
       return { [range.interval]: start, persons: await client.total('trends', day) }
     })
     printBars(input.io, rows, 'persons', input.options.has('json'))
-    return 0
+    return client.finish()
   },
 }
 
@@ -63,8 +62,7 @@ export const QUERY_FUNNEL: Command = {
     if (input.options.has('persons')) {
       const step = input.options.get('step') ?? String(operands.length)
       if (!/^-?\d{1,2}$/.test(step)) throw new UsageError('--step must be the number of a step')
-      await client.printPersons('funnel', { ...parameters, funnel_step: step })
-      return 0
+      return client.printPersons('funnel', { ...parameters, funnel_step: step })
     }
     let first: number | null = null
     const rows = await inOrder([...operands.keys()], async (index) => {
@@ -78,7 +76,7 @@ export const QUERY_FUNNEL: Command = {
       }
     })
     printBars(input.io, rows, 'persons', isJson)
-    return 0
+    return client.finish(rows.filter(({ persons }) => persons === 0).map(({ event }) => event))
   },
 }
 
@@ -107,8 +105,7 @@ export const QUERY_LIFECYCLE: Command = {
       return { ...shared, target_date: start, lifecycle_type: status }
     }
     if (input.options.has('persons')) {
-      await client.printPersons('lifecycle', asked(range.starts.at(-1) ?? '', statusOf(input)))
-      return 0
+      return client.printPersons('lifecycle', asked(range.starts.at(-1) ?? '', statusOf(input)))
     }
     const rows = await inOrder(range.starts, async (start) => {
       const counts = await inOrder(STATUSES, async (status) => {
@@ -117,7 +114,7 @@ export const QUERY_LIFECYCLE: Command = {
       return { [interval]: start, ...Object.fromEntries(counts) }
     })
     printBars(input.io, rows, 'returning', input.options.has('json'))
-    return 0
+    return client.finish()
   },
 }
 
@@ -145,8 +142,7 @@ export const QUERY_RETENTION: Command = {
     if (input.options.has('persons')) {
       const cohort = idOption(input, 'cohort', 1)
       if (cohort > range.starts.length) throw new UsageError('there is no such --cohort')
-      await client.printPersons('retention', { ...parameters, selected_interval: cohort - 1 })
-      return 0
+      return client.printPersons('retention', { ...parameters, selected_interval: cohort - 1 })
     }
     const isJson = input.options.has('json')
     const isChart = input.io.machine.isTerminal && !isJson
@@ -162,7 +158,7 @@ export const QUERY_RETENTION: Command = {
     })
     const shown = isJson ? rows : rows.map((row) => ({ ...row, returned: row.returned.join(' ') }))
     printRows(input.io, shown, isJson)
-    return 0
+    return client.finish()
   },
 }
 
@@ -183,64 +179,15 @@ export const QUERY_STICKINESS: Command = {
     const target = { ...targetOf(input, range), ...datesOf(range) }
     if (input.options.has('persons')) {
       const stickiness_days = idOption(input, 'periods', 1)
-      await client.printPersons('stickiness', { ...target, stickiness_days })
-      return 0
+      return client.printPersons('stickiness', { ...target, stickiness_days })
     }
     const rows = await inOrder([...range.starts.keys()], async (index) => {
       const asked = { ...target, stickiness_days: index + 1 }
       return { periods: index + 1, persons: await client.total('stickiness', asked) }
     })
     printBars(input.io, rows, 'persons', input.options.has('json'))
-    return 0
+    return client.finish()
   },
-}
-
-/** `tenrec query paths`. */
-export const QUERY_PATHS: Command = {
-  name: 'query paths',
-  sentence: 'List the persons whose sessions go from one page, screen or event to another.',
-  operands: [],
-  options: [
-    ...PERIOD_OPTIONS,
-    { name: 'start', placeholder: 'ITEM', sentence: 'Where they come from, such as /pricing.' },
-    { name: 'end', placeholder: 'ITEM', sentence: 'Where they go next.' },
-    { name: 'last', placeholder: 'ITEM', sentence: 'Where their session ends, instead.' },
-    {
-      name: 'position',
-      placeholder: 'N',
-      sentence: 'Place of --start or --last in the session; without it 1.',
-    },
-    {
-      name: 'types',
-      placeholder: 'TYPES',
-      sentence: 'Kinds of events, with commas: $pageview, $screen, custom_event.',
-    },
-    ...QUESTION_OPTIONS.filter(({ name }) => name !== 'persons'),
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    const { options } = input
-    const position = idOption(input, 'position', 1)
-    const types = options.get('types')?.split(',')
-    const keys = [
-      ['path_start_key', options.get('start'), position],
-      ['path_end_key', options.get('end'), position + 1],
-      ['path_dropoff_key', options.get('last'), position],
-    ] as const
-    const given = keys.flatMap(([name, item, place]) =>
-      item === undefined ? [] : [[name, `${place}_${item}`] as const],
-    )
-    await new QueryClient(input).printPersons('path', {
-      ...datesOf(queryRange(input)),
-      ...(types === undefined ? {} : { include_event_types: types }),
-      ...Object.fromEntries(given),
-    })
-    return 0
-  },
-}
-
-function datesOf({ from, to }: QueryRange): QuestionParameters {
-  return { date_from: from, date_to: to }
 }
 
 function targetOf({ operands: [event = ''] }: CommandInput, { interval }: QueryRange) {

@@ -21,7 +21,7 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
     return USAGE
   }
   if (first === '--help' || first === '-h') return runCommandLine(['help'], io)
-  if (first === '--version') return runCommandLine(['version'], io)
+  if (first === '--version' || first === '-v') return runCommandLine(['version'], io)
   // Options without a command are those of the daemon.
   if (first.startsWith('-')) return runCommandLine(['serve', ...words], io)
   let command: Command | undefined
