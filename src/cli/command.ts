@@ -22,6 +22,8 @@ export interface CommandIo {
   drained?(): Promise<void>
   /** Writes progress and complaints. */
   err(text: string): void
+  /** Asks the person at the terminal and answers the line, '' when there is none; absent without a terminal. */
+  ask?(question: string): Promise<string>
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly machine: Machine
   readonly clock: Clock

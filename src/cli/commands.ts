@@ -19,7 +19,8 @@ import { INIT } from './init.ts'
 import { KEY_CREATE, KEY_LIST, KEY_REVOKE, KEY_ROTATE } from './key.ts'
 import { manCommand } from './man.ts'
 import { MIGRATE } from './migrate.ts'
-import { PERSON_DELETE, PERSON_LIST, PERSON_MERGE, PERSON_SHOW, PERSON_SPLIT } from './person.ts'
+import { PERSON_DELETE, PERSON_LIST, PERSON_SHOW, PERSON_SPLIT } from './person.ts'
+import { PERSON_MERGE } from './person-merge.ts'
 import { PROJECT_CREATE, PROJECT_LIST, PROJECT_SET, PROJECT_SHOW } from './project.ts'
 import {
   QUERY_FUNNEL,
@@ -40,6 +41,7 @@ import {
   ROLE_SET,
 } from './role.ts'
 import { SERVE } from './serve.ts'
+import { STATUS } from './status.ts'
 import { USER_CREATE, USER_DEACTIVATE, USER_LIST, USER_SET } from './user.ts'
 import { VERIFY } from './verify.ts'
 import { VERSION_COMMAND } from './version.ts'
@@ -47,6 +49,7 @@ import { VERSION_COMMAND } from './version.ts'
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   SERVE,
+  STATUS,
   INIT,
   PROJECT_CREATE,
   PROJECT_LIST,

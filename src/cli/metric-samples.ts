@@ -20,11 +20,29 @@ export class MetricSamples {
     return this.#values.get(series) ?? null
   }
 
+  /** The sum of the samples of a family whose labels match all `labels`, such as `fate="accepted"`; 0 for none. */
+  sum(family: string, ...labels: readonly string[]): number {
+    let sum = 0
+    for (const [series, value] of this.#values) if (isOf(series, family, labels)) sum += value
+    return sum
+  }
+
+  /** A label of the first sample of a family; null when there is none. */
+  label(family: string, name: string): string | null {
+    const series = [...this.#values.keys()].find((text) => isOf(text, family, []))
+    return series?.split(`${name}="`)[1]?.split('"')[0] ?? null
+  }
+
   /** How much a counter grew since an earlier reading; null when it is not there. */
   since(earlier: MetricSamples, series: string): number | null {
     const now = this.get(series)
     return now === null ? null : now - (earlier.get(series) ?? 0)
   }
+}
+
+function isOf(series: string, family: string, labels: readonly string[]): boolean {
+  if (series !== family && !series.startsWith(`${family}{`)) return false
+  return labels.every((label) => series.includes(label))
 }
 
 /** Reads `/metrics`; null when it is not open to us. Throws `OperatorError` without an answer. */

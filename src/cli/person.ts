@@ -3,7 +3,7 @@
  * from another daemon with --base-url. Changes go to the running daemon, which puts them in order with
  * the events.
  */
-import { OperatorError, UsageError } from '../base/errors.ts'
+import { UsageError } from '../base/errors.ts'
 import { formatUuid, parseUuid } from '../base/ids.ts'
 import { isJsonObject } from '../ingest/fields.ts'
 import type { PersonReference } from '../query/persons.ts'
@@ -78,23 +78,6 @@ export const PERSON_SHOW: Command = {
   },
 }
 
-/** `tenrec person merge`. */
-export const PERSON_MERGE: Command = {
-  name: 'person merge',
-  sentence: 'Merge the person FROM into the person INTO, whose properties win.',
-  operands: ['INTO', 'FROM'],
-  options: [PROJECT_OPTION, ...DAEMON_OPTIONS, JSON_OPTION],
-  settings: ['dataDir'],
-  async run(input) {
-    const [into = '', from = ''] = input.operands
-    return changePerson(input, into, async (client, path) => {
-      const other = await findByHttp(client, projectPath(input), from)
-      if (other === null) throw new OperatorError('there is no person FROM')
-      return client.ask('POST', `${path}merge/`, { ids: [other['uuid']] })
-    })
-  },
-}
-
 /** `tenrec person split`. */
 export const PERSON_SPLIT: Command = {
   name: 'person split',
@@ -162,7 +145,8 @@ async function changePerson(
   return 0
 }
 
-function projectPath(input: CommandInput): string {
+/** The path of the routes of the project. Throws `UsageError`. */
+export function projectPath(input: CommandInput): string {
   return `/api/projects/${idOption(input, 'project', 1)}/`
 }
 
@@ -211,7 +195,12 @@ async function findPerson(input: CommandInput, name: string): Promise<Row | null
   return person ?? null
 }
 
-async function findByHttp(client: DaemonClient, path: string, name: string): Promise<Row | null> {
+/** The person whom a number, uuid or distinct_id names, asked of a daemon; null when there is none. */
+export async function findByHttp(
+  client: DaemonClient,
+  path: string,
+  name: string,
+): Promise<Row | null> {
   const reference = referenceOf(name)
   if (reference !== null) {
     const found = await client.find(`${path}persons/${reference}/`)
@@ -248,7 +237,8 @@ function shortRow(person: Row): Row {
   return { id, uuid, name, created_at, distinct_ids }
 }
 
-function printPerson(input: CommandInput, person: Row): void {
+/** Prints a person as the options say. */
+export function printPerson(input: CommandInput, person: Row): void {
   const isJson = input.options.has('json')
   input.io.out(`${isJson ? JSON.stringify(person) : printableJson(person)}\n`)
 }

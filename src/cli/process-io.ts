@@ -1,6 +1,7 @@
 /** The real process behind `CommandIo`. */
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
+import { createInterface } from 'node:readline/promises'
 import { SYSTEM_CLOCK } from '../base/clock.ts'
 import type { CommandIo } from './command.ts'
 
@@ -24,6 +25,7 @@ export function createProcessIo(): CommandIo {
       if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
     },
     err: (text) => void process.stderr.write(text),
+    ...(process.stdin.isTTY === true && process.stderr.isTTY === true ? { ask } : {}),
     environment: process.env,
     machine: { coreCount: availableParallelism(), isTerminal: process.stdout.isTTY === true },
     clock: SYSTEM_CLOCK,
@@ -38,6 +40,18 @@ export function createProcessIo(): CommandIo {
       if (how === 'kill') process.kill(process.pid, 'SIGKILL')
       else process.exit(how)
     },
+  }
+}
+
+/** The question goes to stderr, so that the output stays clean. */
+async function ask(question: string): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    // Also ends when the input does, or is interrupted.
+    const ended = once(lines, 'close').then(() => '')
+    return await Promise.race([lines.question(question), ended])
+  } finally {
+    lines.close()
   }
 }
 
