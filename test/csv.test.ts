@@ -1,4 +1,5 @@
 /** Tables: what spreadsheets and parsers read back, and what must never be run as a formula. */
+import fc from 'fast-check'
 import t from 'tap'
 import { csvCell, firstCsvCells, toCsv } from '../src/http/csv.ts'
 import { parseCsv } from './fixtures/persons-port.ts'
@@ -61,10 +62,49 @@ t.test('a text that looks like a formula gets an apostrophe, a number does not',
   for (const text of guarded) {
     t.strictSame(parseCsv(await toCsv([{ [text]: text }])), [[`'${text}`], [`'${text}`]])
   }
-  for (const text of ['-1', '+4930', '-1.5e-7', '-.5', '1', 'a=1', "'=1", ' =1']) {
+  for (const text of ['-1', '+4930', '-1.5e-7', '-.5', '1', 'a=1', "'=1", ' -5', '  +4930', ' ']) {
     t.equal(csvCell(text), text)
   }
   t.equal(await toCsv([{ n: -5, x: -1e300 }]), 'n,x\r\n-5,-1e+300\r\n')
+})
+
+/** What some program skips in front of a formula: blanks of all scripts, invisible and control characters. */
+const SKIPPED =
+  ' \u00a0\u1680\u2003\u2028\u202f\u205f\u3000\ufeff\u200b\u200d\u2060\u00ad\u180e\u2800\u3164\u0000\u0001\u000b\u000c\u0085\u202e\ue000'
+
+t.test('blanks, invisible characters and wide signs hide no formula', async (t) => {
+  for (const text of [
+    '\n=1',
+    '\nx',
+    '\r\n=1',
+    ' =1',
+    '＝1+1',
+    '＋cmd',
+    '－cmd',
+    '＠SUM',
+    ' ＝1',
+    '－5',
+  ]) {
+    t.strictSame(parseCsv(await toCsv([{ [text]: text }])), [[`'${text}`], [`'${text}`]])
+  }
+  const skipped = fc.string({ unit: fc.constantFrom(...SKIPPED, '\t', '\n', '\r'), maxLength: 8 })
+  const sign = fc.constantFrom(...'=+-@＝＋－＠')
+  const holds = fc.property(skipped, sign, fc.string(), (blanks, start, rest) => {
+    const text = blanks + start + rest
+    const [cell] = parseCsv(`${csvCell(text)}\r\n`)[0] ?? []
+    const isNumber = /^ *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)
+    return cell === (isNumber ? text : `'${text}`)
+  })
+  t.doesNotThrow(() => fc.assert(holds))
+})
+
+t.test('a text without a sign in front stays as it is behind any blanks', async (t) => {
+  const skipped = fc.string({ unit: fc.constantFrom(...SKIPPED), maxLength: 8 })
+  const rest = fc.stringMatching(/^[a-z0-9'"]/)
+  const holds = fc.property(skipped, rest, (blanks, text) => {
+    return parseCsv(`${csvCell(blanks + text)}\r\n`)[0]?.[0] === blanks + text
+  })
+  t.doesNotThrow(() => fc.assert(holds))
 })
 
 t.test('names of own members only are columns', async (t) => {

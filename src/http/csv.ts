@@ -13,7 +13,9 @@ const CELLS_MAX = 5_000_000
 /** Rows after which others get their turn on the thread. */
 const ROWS_A_TURN = 200
 const NEEDS_QUOTES = /[",\r\n]/
-const FORMULA_START = /^[=+\-@\t\r]/
+/** Blanks in front count as nothing for some programs, and full-width or small signs as the plain ones. */
+const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
+const BLANKS_AT_START = /^ +/
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
 
 /**
@@ -44,10 +46,11 @@ export async function toCsv(rows: readonly object[]): Promise<string> {
 
 /**
  * One cell. A text that a spreadsheet would take for a formula gets an apostrophe in front, because
- * properties come from anybody on the internet; numbers stay as they are.
+ * properties and their names come from anybody on the internet; numbers stay as they are.
  */
 export function csvCell(text: string): string {
-  const guarded = FORMULA_START.test(text) && !NUMBER.test(text) ? `'${text}` : text
+  const isFormula = FORMULA_START.test(text) && !NUMBER.test(text.replace(BLANKS_AT_START, ''))
+  const guarded = isFormula ? `'${text}` : text
   return NEEDS_QUOTES.test(guarded) ? `"${guarded.replaceAll('"', '""')}"` : guarded
 }
 
