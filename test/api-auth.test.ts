@@ -1,7 +1,8 @@
 /** Personal keys, scopes and projects on private routes, over HTTP. */
 import t from 'tap'
-import { authorise, hasScope, type KeyDirectory, type KeyGrant } from '../src/http/auth.ts'
+import { authorise, type KeyDirectory, type KeyGrant } from '../src/http/auth.ts'
 import { json } from '../src/http/router.ts'
+import { hasScope } from '../src/wire/scopes.ts'
 import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
 
 const project = (id: number) => ({ id, apiKey: `phc_${id}`, isIpAnonymized: false })

@@ -1,5 +1,6 @@
 /** Personal keys and secret keys over HTTP: made, rolled, revoked, and what they never open. */
 import t from 'tap'
+import type { KeyRequest } from '../src/store/key-store.ts'
 import { PERSONAL_KEY } from './fixtures/decision-daemon.ts'
 import { resultsOf, startOrganization, textOf } from './fixtures/organization-daemon.ts'
 
@@ -127,10 +128,109 @@ t.test('no key makes another that may do more than itself', async (t) => {
   const less = { scopes: ['feature_flag:read'], scoped_teams: [1] }
   t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, less, narrow), denied, 'nor takes rights')
   t.match(await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { label: 'w' }, narrow), { status: 200 })
+  const { status, body } = await daemon.ask('DELETE', `${KEYS}${wide.id}/`, undefined, narrow)
+  t.match({ status, body }, denied, 'nor revokes it')
+  t.match(body['detail'], /cannot revoke a key that has scopes which it lacks itself \(\*\)/)
+  t.match(await daemon.ask('GET', `${KEYS}${wide.id}/`), { status: 200 })
   t.match(
     await daemon.ask('PATCH', `${KEYS}${wide.id}/`, { expires_at: fine.expires_at }),
     error(400, 'invalid_input', 'expires_at'),
   )
+})
+
+t.test('a key revokes and rolls those that may do no more, and itself', async (t) => {
+  const soonMs = Date.now() + 3_600_000
+  const scopes = ['personal_api_key:write', 'feature_flag:write', 'event:read']
+  const asking = { scopes, projectIds: [1, 2], expiresAtMs: soonMs }
+  const own = daemon.store.projects.keys.create(asking)
+  const stronger: readonly KeyRequest[] = [
+    { ...asking, scopes: ['*'] },
+    { ...asking, scopes: [...scopes, 'event:write'] },
+    { ...asking, projectIds: 'all' },
+    { ...asking, projectIds: [1, 2, 3] },
+    { ...asking, expiresAtMs: soonMs + 1 },
+    { scopes, projectIds: [1, 2] },
+  ]
+  const equal: readonly KeyRequest[] = [
+    asking,
+    { ...asking, scopes: ['feature_flag:read', 'event:read', 'event:read'], projectIds: [2] },
+    { ...asking, expiresAtMs: soonMs - 1 },
+  ]
+  daemon.store.projects.createProject({ name: 'third' })
+  const idsOf = (requests: readonly KeyRequest[]) =>
+    requests.map((request) => daemon.store.projects.keys.create(request).key.id)
+  const [strong, weak] = [idsOf(stronger), idsOf(equal)]
+  await daemon.settled()
+  const ask = (method: string, path: string, body?: object) =>
+    daemon.ask(method, `${KEYS}${path}`, body, own.text)
+  for (const [index, id] of strong.entries()) {
+    const of = JSON.stringify(stronger[index])
+    for (const [method, path] of [
+      ['DELETE', `${id}/`],
+      ['POST', `${id}/roll/`],
+    ] as const) {
+      t.match(await ask(method, path), error(403, 'permission_denied'), `${method} ${of}`)
+    }
+    t.match(await ask('PATCH', `${id}/`, { scopes: ['event:read'] }), { status: 403 }, of)
+    t.match(await ask('GET', `${id}/`), { status: 200 }, 'it is in force and shown')
+  }
+  for (const id of weak) {
+    t.equal((await ask('POST', `${id}/roll/`)).status, 200)
+    t.equal((await ask('DELETE', `${id}/`)).status, 204)
+  }
+  t.equal((await ask('DELETE', `${own.key.id}/`)).status, 204, 'itself')
+  t.match(await ask('GET', ''), error(401, 'authentication_failed'))
+})
+
+t.test('who hands out a secret key may read flag definitions for good', async (t) => {
+  const secrets = 'projects/1/secret_keys/'
+  const made = await daemon.ask('POST', secrets, { label: 'x' })
+  const path = `${secrets}${String(made.body['id'])}/`
+  const project = { scopes: ['project:write'] }
+  const both = { scopes: ['project:write', 'feature_flag:read'] }
+  const lacking = [daemon.keyOf(project), daemon.keyOf({ ...both, expiresAtMs: Date.now() + 1e6 })]
+  const enough = daemon.keyOf(both)
+  await daemon.settled()
+  for (const key of lacking) {
+    for (const target of [secrets, `${path}roll/`]) {
+      t.match(await daemon.ask('POST', target, {}, key), error(403, 'permission_denied'))
+    }
+  }
+  t.equal((await daemon.ask('POST', `${path}roll/`, undefined, enough)).status, 200)
+  t.equal((await daemon.ask('DELETE', path, undefined, lacking[0])).status, 204)
+  const again = await daemon.ask('POST', secrets, {}, enough)
+  t.equal(again.status, 201)
+  await daemon.ask('DELETE', `${secrets}${String(again.body['id'])}/`)
+})
+
+t.test('a personal key sends events when it may write them', async (t) => {
+  const rows: readonly (readonly [KeyRequest, number, string | null])[] = [
+    [{}, 200, null],
+    [{ scopes: ['event:write'], projectIds: [2] }, 200, null],
+    [{ scopes: ['event:read', 'person:write', 'project:write'] }, 401, 'invalid_personal_api_key'],
+    [{ scopes: ['personal_api_key:write'] }, 401, 'invalid_personal_api_key'],
+    [{ scopes: ['event:write'], projectIds: [1] }, 400, 'invalid_project'],
+  ]
+  const keys = rows.map(([request]) => daemon.keyOf(request))
+  await daemon.settled()
+  const event = { event: 'sent with a personal key', distinct_id: 'd' }
+  for (const [index, [request, status, code]] of rows.entries()) {
+    const key = keys[index] ?? ''
+    const shapes: readonly (readonly [string, object])[] = [
+      ['/capture/', { api_key: key, project_id: 2, ...event }],
+      ['/batch/', { api_key: key, project_id: 2, batch: [event] }],
+      ['/batch/?project_id=2', { api_key: key, batch: [{ ...event, pad: 'x'.repeat(200_000) }] }],
+      ['/s/', { api_key: key, project_id: 2, ...event }],
+    ]
+    for (const [path, json] of shapes) {
+      const answer = await daemon.decisions.ask(path, { json })
+      t.match(
+        answer,
+        { status, body: code === null ? { status: 1 } : { code } },
+        `${path} ${JSON.stringify(request)}`,
+      )
+    }
+  }
 })
 
 t.test('a secret key of a project reads flag definitions and nothing else', async (t) => {

@@ -252,7 +252,6 @@ t.test('each route needs its scope', async (t) => {
     ['GET', 'projects/1', 'project:read'],
     ['PATCH', 'projects/1', 'project:write'],
     ['GET', 'projects/1/secret_keys', 'project:read'],
-    ['POST', 'projects/1/secret_keys', 'project:write'],
     ['POST', 'projects/1/secret_keys/99/roll', 'project:write'],
     ['DELETE', 'projects/1/secret_keys/99', 'project:write'],
     ['GET', KEYS, 'personal_api_key:read'],

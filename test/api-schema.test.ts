@@ -6,6 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
 import { buildDocument } from '../src/http/schema/document.ts'
 import { renderPage } from '../src/http/schema/page.ts'
+import { CAPTURE_SCOPE, SCOPES } from '../src/wire/scopes.ts'
 import { send } from './fixtures/exact-client.ts'
 import {
   type OrganizationDaemon,
@@ -119,6 +120,13 @@ t.test('the document is sound OpenAPI 3.1', async (t) => {
     [],
     'nothing is described that no operation has',
   )
+})
+
+t.test('the scopes that are known are those that something needs', async (t) => {
+  const needed = OPERATIONS.flatMap(({ operation }) =>
+    operation.security.flatMap(({ personalKey }) => (personalKey ?? []) as readonly string[]),
+  )
+  t.strictSame([...new Set([...needed, CAPTURE_SCOPE])].sort(), [...SCOPES].sort())
 })
 
 t.test('every schema is valid JSON Schema', async (t) => {

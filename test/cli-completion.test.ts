@@ -85,8 +85,9 @@ t.test('bash completes values and leaves files to itself', async (t) => {
     ['tenrec', 'serve', '--get'],
     ['tenrec', 'serve', '--no-get'],
     ['tenrec', 'backup', 'li'],
+    ['tenrec', 'key', 'create', '--scopes', 'ev'],
   ])
-  t.strictSame(offered.slice(0, 10), [
+  t.strictSame(offered.slice(0, 11), [
     ['fsync', 'commit'],
     ['fsync'],
     [],
@@ -97,6 +98,7 @@ t.test('bash completes values and leaves files to itself', async (t) => {
     ['--get-capture'],
     ['--no-get-capture'],
     ['list'],
+    ['event:read', 'event:write'],
   ])
 })
 

@@ -6,7 +6,7 @@ import { readQuery } from '../src/ingest/decode.ts'
 import { checkEvents, type Envelope, parseEnvelope } from '../src/ingest/envelope.ts'
 import { cleanText, parseJsonText } from '../src/ingest/json-text.ts'
 import { findKey, findProjectId, type KeySources, resolveProject } from '../src/ingest/key.ts'
-import type { ProjectDirectory } from '../src/ingest/project-directory.ts'
+import type { PersonalKeyAccess, ProjectDirectory } from '../src/ingest/project-directory.ts'
 
 const LONE_SURROGATE_OR_NUL = /[\0\ud800-\udfff]/u
 const NO_FORM = {
@@ -215,12 +215,21 @@ t.test('fields that may be anything, and every form of a uuid', async (t) => {
   t.equal(checkEvents(envelopeOf(odd)).length, 1)
 })
 
+const PERSONAL_KEYS = new Map<
+  string,
+  Partial<PersonalKeyAccess> & Pick<PersonalKeyAccess, 'projects'>
+>([
+  ['phx_all', { projects: 'all' }],
+  ['phx_one', { projects: [1, 9] }],
+  ['phx_sends', { projects: [1], scopes: ['person:read', 'event:write'] }],
+  ['phx_reads', { projects: [1], scopes: ['event:read', 'project:write'] }],
+])
 const directory: ProjectDirectory = {
   projectByKey: (key) => (key === 'phc_1' ? { id: 1, apiKey: key, isIpAnonymized: false } : null),
   projectById: (id) => (id <= 2 ? { id, apiKey: `phc_${id}`, isIpAnonymized: false } : null),
   personalKey: (key) => {
-    if (key === 'phx_all') return { projects: 'all' }
-    return key === 'phx_one' ? { projects: [1, 9] } : null
+    const access = PERSONAL_KEYS.get(key)
+    return access === undefined ? null : { scopes: ['*'], ...access }
   },
 }
 
@@ -295,4 +304,10 @@ t.test('what a key opens', async (t) => {
   t.equal(resolve('nope', 1), 'invalid_personal_api_key')
   t.equal(resolve('phx_one', 2), 'invalid_project project_id')
   t.equal(resolve('phx_one', 9), 'invalid_project project_id', 'a project that is gone')
+  t.equal(resolveProject('phx_sends', 1, directory).id, 1)
+  const { code, detail } = refusalOf(() => resolveProject('phx_reads', 1, directory))
+  t.equal(code, 'invalid_personal_api_key')
+  t.match(detail, /lacks the scope event:write/)
+  t.equal(resolve('phx_reads'), 'invalid_project project_id', 'a project is asked for first')
+  t.equal(resolve('phx_reads', 2), 'invalid_personal_api_key', 'tells nothing about projects')
 })

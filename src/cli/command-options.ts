@@ -12,7 +12,7 @@ export interface TypedOption {
   /** Stands for the value; null for an option without one. */
   readonly placeholder: string | null
   readonly sentence: string
-  /** The only values that are allowed; empty when there are too many. */
+  /** Values that are offered; empty when there are too many. */
   readonly choices: readonly string[]
 }
 
@@ -27,10 +27,10 @@ const HELP: TypedOption = {
 /** The options of a command that are no settings. */
 export function ownOptions(command: Command): readonly TypedOption[] {
   const config = command.settings.length > 0 ? [CONFIG_OPTION] : []
-  const own = [...command.options, ...config].map(({ name, placeholder, sentence }) => ({
-    ...{ flag: `--${name}`, placeholder, sentence },
-    choices: [],
-  }))
+  const own = [...command.options, ...config].map((option): TypedOption => {
+    const { name, placeholder, sentence, choices = [] } = option
+    return { flag: `--${name}`, placeholder, sentence, choices }
+  })
   return [...own, HELP]
 }
 

@@ -47,6 +47,8 @@ export interface OptionDefinition {
   readonly placeholder: string | null
   readonly sentence: string
   readonly isRequired?: boolean
+  /** Values that completion offers. */
+  readonly choices?: readonly string[]
 }
 
 /** One command: feeds dispatch and help. */

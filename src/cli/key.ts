@@ -6,6 +6,7 @@ import { UsageError } from '../base/errors.ts'
 import { parseDuration } from '../config/value-kinds.ts'
 import type { KeyRequest } from '../store/key-store.ts'
 import type { PersonalKey, SecretKey } from '../store/project-records.ts'
+import { SCOPES } from '../wire/scopes.ts'
 import { listOption, parseId } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
 import { isoTime, printRecord, printRows } from './output.ts'
@@ -34,6 +35,7 @@ export const KEY_CREATE: Command = {
       name: 'scopes',
       placeholder: 'SCOPE,...',
       sentence: 'Such as event:read,feature_flag:write; otherwise all.',
+      choices: SCOPES,
     },
     { name: 'user', placeholder: 'USER', sentence: 'Whose key; otherwise the first owner.' },
     {

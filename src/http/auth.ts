@@ -9,6 +9,7 @@
 import { ServiceError } from '../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../base/limits.ts'
 import type { Project } from '../ingest/project-directory.ts'
+import { hasScope, type Scope } from '../wire/scopes.ts'
 import type { ApiRequest } from './router.ts'
 
 /** Whose key it is; active. */
@@ -50,9 +51,6 @@ export interface ServerKeyDirectory extends KeyDirectory {
   /** The project whose secret key this is; null for an unknown or revoked one. */
   projectBySecretKey(text: string): Project | null
 }
-
-/** What a private route may be asked for: the thing, and whether it is changed. */
-export type Scope = `${string}:read` | `${string}:write`
 
 /** The project of the first start. */
 const CURRENT_PROJECT_ID = 1
@@ -133,12 +131,6 @@ export function currentProjectId({ projectIds }: KeyGrant): number {
 export function userOf({ user }: KeyGrant): KeyUser {
   if (user !== undefined) return user
   throw new ServiceError('authentication_failed', 'the personal API key belongs to no active user')
-}
-
-/** Whether a list of scopes includes the one that is needed. */
-export function hasScope(scopes: readonly string[], needed: Scope): boolean {
-  if (scopes.includes('*') || scopes.includes(needed)) return true
-  return needed.endsWith(':read') && scopes.includes(`${needed.slice(0, -5)}:write`)
 }
 
 /**

@@ -4,6 +4,7 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../base/limits.ts'
+import { CAPTURE_SCOPE, hasScope } from '../wire/scopes.ts'
 import type { FormFields, QueryFields, RawPayload } from './decode.ts'
 import type { Envelope } from './envelope.ts'
 import { isEmptyValue, isJsonObject } from './fields.ts'
@@ -78,6 +79,7 @@ export function resolveProject(
   const id = integerOf(projectId)
   if (id === null) throw invalidProject("'project_id' must be an integer.")
   if (access === null) throw invalidPersonalKey()
+  if (!hasScope(access.scopes, CAPTURE_SCOPE)) throw powerlessKey()
   const reached = directory.projectById(id)
   const isReachable = access.projects === 'all' || access.projects.includes(id)
   if (reached === null || !isReachable) {
@@ -128,6 +130,13 @@ function invalidPersonalKey(): ServiceError {
   return new ServiceError(
     'invalid_personal_api_key',
     'The personal key is not valid. Events are sent with the project key.',
+  )
+}
+
+function powerlessKey(): ServiceError {
+  return new ServiceError(
+    'invalid_personal_api_key',
+    `The personal key lacks the scope ${CAPTURE_SCOPE}. Send events with the project key.`,
   )
 }
 

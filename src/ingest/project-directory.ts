@@ -9,8 +9,10 @@ export interface Project {
   readonly isIpAnonymized: boolean
 }
 
-/** What a personal key may reach. */
+/** What a personal key may reach, and what for. */
 export interface PersonalKeyAccess {
+  /** See wire/scopes.ts. */
+  readonly scopes: readonly string[]
   readonly projects: readonly number[] | 'all'
 }
 

@@ -6,8 +6,9 @@ import type {
   RetentionPlan,
   RetentionView,
 } from '../../query/erasure.ts'
+import type { Scope } from '../../wire/scopes.ts'
 import { runRetention } from '../../worker/retention-schedule.ts'
-import { authenticate, type Scope, userOf } from '../auth.ts'
+import { authenticate, userOf } from '../auth.ts'
 import { pageUrls, RequestParameters } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import { json, type Route } from '../router.ts'

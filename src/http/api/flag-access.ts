@@ -7,6 +7,7 @@ import type { Flag, JsonObject } from '../../flags/types.ts'
 import type { Project } from '../../ingest/project-directory.ts'
 import type { Actor } from '../../query/persons.ts'
 import type { FlagDirectory } from '../../store/flag-store.ts'
+import type { Scope } from '../../wire/scopes.ts'
 import { type UserFacts, userSummary } from '../../wire/user.ts'
 import type { DecisionService } from '../../worker/decisions.ts'
 import type { WorkerPool } from '../../worker/pool.ts'
@@ -14,7 +15,6 @@ import {
   authenticate,
   authoriseAs,
   type KeyUser,
-  type Scope,
   type ServerKeyDirectory,
   userOf,
 } from '../auth.ts'

@@ -4,8 +4,8 @@
  * section 4.1; docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
+import type { Scope } from '../../wire/scopes.ts'
 import type { FlagCommand } from '../../worker/tasks.ts'
-import type { Scope } from '../auth.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiHandler, type ApiRequest, json, type Route } from '../router.ts'
 import {

@@ -1,33 +1,29 @@
 /**
  * The routes of the calling user's personal keys. No key makes another that may do more than itself, nor
- * changes the rights of one that does.
+ * replaces, revokes or changes the rights of one that does.
  * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { missingField } from '../../wire/body-fields.ts'
 import { personalKeyBody, readKeyFields } from '../../wire/organization.ts'
+import type { Scope } from '../../wire/scopes.ts'
 import type { PersonalKeyView } from '../../worker/organization-tasks.ts'
-import { hasScope, type Scope } from '../auth.ts'
 import type { Answer } from '../respond.ts'
 import { json, type Route } from '../router.ts'
 import {
   ask,
   change,
-  denied,
-  type FullGrant,
   fieldsOf,
   listAnswer,
   numberInPath,
   type OrganizationAccess,
   type OrganizationRoutesOptions,
   openUserAccess,
+  requireContained,
 } from './organization-access.ts'
 
 const KEYS_PATH = '/api/personal_api_keys/'
 const KEY_PATH = `${KEYS_PATH}:id/`
-
-/** What a key may do. */
-type Rights = Pick<PersonalKeyView, 'scopes' | 'projectIds' | 'expiresAtMs'>
 
 /** The routes under `/api/personal_api_keys/`. */
 export function keyRoutes(options: OrganizationRoutesOptions): readonly Route[] {
@@ -68,7 +64,7 @@ async function createKey(access: OrganizationAccess): Promise<Answer> {
   if (label === undefined) throw missingField('label')
   if (scopes === undefined) throw missingField('scopes')
   const { projectIds = 'all', expiresAtMs = null } = fields
-  requireContained(grant, { scopes, projectIds, expiresAtMs })
+  requireContained(grant, { scopes, projectIds, expiresAtMs }, 'make a key')
   const { text, key } = await change(access, 'createKey', {
     userId: user.id,
     label,
@@ -93,23 +89,25 @@ async function patchKey(access: OrganizationAccess): Promise<Answer> {
   }
   if (changes.scopes !== undefined || changes.projectIds !== undefined) {
     // Nor may a weak key take rights away from a stronger one.
-    requireContained(grant, before)
-    requireContained(grant, { ...before, ...changes })
+    requireContained(grant, before, 'change the rights of a key')
+    requireContained(grant, { ...before, ...changes }, 'give a key rights')
   }
   const key = await change(access, 'changeKey', { id: before.id, changes })
   return json(personalKeyBody(key, null))
 }
 
 async function revokeKey(access: OrganizationAccess): Promise<Answer> {
-  const { id } = await keyInPath(access)
-  await change(access, 'revokeKey', id)
+  const before = await keyInPath(access)
+  // A weak key that leaks must not lock its user out.
+  requireContained(access.grant, before, 'revoke a key')
+  await change(access, 'revokeKey', before.id)
   return { status: 204, contentType: '', body: '' }
 }
 
 async function rollKey(access: OrganizationAccess): Promise<Answer> {
   const before = await keyInPath(access)
   // Whoever gets the new text has the rights of the key.
-  requireContained(access.grant, before)
+  requireContained(access.grant, before, 'replace a key')
   const { text, key } = await change(access, 'rollKey', before.id)
   return json(personalKeyBody(key, text))
 }
@@ -124,27 +122,4 @@ async function keyInPath(access: OrganizationAccess): Promise<PersonalKeyView> {
   const key = (await ownKeys(access)).find((candidate) => candidate.id === id)
   if (key !== undefined) return key
   throw new ServiceError('not_found', 'you have no such personal API key')
-}
-
-/** Refuses rights that the calling key does not have itself. */
-function requireContained(grant: FullGrant, rights: Rights): void {
-  const lacking = rights.scopes.find((scope) => !isContained(grant.scopes, scope))
-  if (lacking !== undefined) {
-    throw denied('the personal API key cannot give scopes that it lacks itself')
-  }
-  const { projectIds } = grant
-  const isWithin =
-    projectIds === 'all' ||
-    (rights.projectIds !== 'all' && rights.projectIds.every((id) => projectIds.includes(id)))
-  if (!isWithin)
-    throw denied('the personal API key cannot open projects that it may not use itself')
-  const { expiresAtMs } = grant
-  const isShorter =
-    expiresAtMs === null || (rights.expiresAtMs !== null && rights.expiresAtMs <= expiresAtMs)
-  if (!isShorter) throw denied('a key that expires cannot make one that expires later')
-}
-
-function isContained(scopes: readonly string[], scope: string): boolean {
-  if (scopes.includes('*') || scopes.includes(scope)) return true
-  return scope.endsWith(':read') && hasScope(scopes, `${scope.slice(0, -5)}:read`)
 }

@@ -5,21 +5,14 @@ import { type FlagEditor, isAdministrator } from '../../flags/flag-permissions.t
 import type { Flag } from '../../flags/types.ts'
 import type { Organization, Project, User } from '../../store/project-records.ts'
 import type { ReadField } from '../../wire/body-fields.ts'
+import { hasScope, type Scope } from '../../wire/scopes.ts'
 import type {
   OrganizationOperation,
   OrganizationPort,
   OrganizationRequest,
   OrganizationResult,
 } from '../../worker/organization-tasks.ts'
-import {
-  authenticate,
-  hasScope,
-  type KeyDirectory,
-  type KeyGrant,
-  type KeyUser,
-  type Scope,
-  userOf,
-} from '../auth.ts'
+import { authenticate, type KeyDirectory, type KeyGrant, type KeyUser, userOf } from '../auth.ts'
 import { RequestParameters } from '../parameters.ts'
 import { type ApiRequest, json } from '../router.ts'
 import { baseUrl, type TrustedProxies } from '../url.ts'
@@ -110,6 +103,35 @@ export function openOrganizationAccess(
 export function requireUnlimited({ grant }: OrganizationAccess): void {
   if (grant.projectIds === 'all') return
   throw denied('the personal API key is limited to projects and may not see the organization')
+}
+
+/** What a key may do. */
+export interface KeyRights {
+  readonly scopes: readonly string[]
+  readonly projectIds: readonly number[] | 'all'
+  /** Null: never. */
+  readonly expiresAtMs: number | null
+}
+
+/**
+ * Throws 403 `permission_denied` for rights that the calling key does not have itself: a scope, a project,
+ * a later expiry. `what` says what it wants to do with a key of such rights.
+ */
+export function requireContained(grant: FullGrant, rights: KeyRights, what: string): void {
+  const refuse = (lack: string): never => {
+    const detail = `the personal API key cannot ${what} that ${lack}: use a key with these rights`
+    throw denied(detail)
+  }
+  const lacking = rights.scopes.filter((scope) => !hasScope(grant.scopes, scope))
+  if (lacking.length > 0) refuse(`has scopes which it lacks itself (${lacking.join(', ')})`)
+  const { projectIds, expiresAtMs } = grant
+  const isWithin =
+    projectIds === 'all' ||
+    (rights.projectIds !== 'all' && rights.projectIds.every((id) => projectIds.includes(id)))
+  if (!isWithin) refuse('opens projects which it may not use itself')
+  const isShorter =
+    expiresAtMs === null || (rights.expiresAtMs !== null && rights.expiresAtMs <= expiresAtMs)
+  if (!isShorter) refuse('lasts longer than itself')
 }
 
 /** Refuses everybody below administrators. */

@@ -10,7 +10,8 @@ import type {
   PersonQueries,
   PersonReference,
 } from '../../query/persons.ts'
-import { authenticate, authoriseAs, type KeyDirectory, type Scope } from '../auth.ts'
+import type { Scope } from '../../wire/scopes.ts'
+import { authenticate, authoriseAs, type KeyDirectory } from '../auth.ts'
 import { invalid, personReference, RequestParameters } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiRequest, json } from '../router.ts'

@@ -10,8 +10,9 @@ import {
   readProjectFields,
   secretKeyBody,
 } from '../../wire/organization.ts'
+import type { Scope } from '../../wire/scopes.ts'
 import type { SecretKeyView } from '../../worker/organization-tasks.ts'
-import { authoriseAs, type Scope } from '../auth.ts'
+import { authoriseAs } from '../auth.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiRequest, json, type Route } from '../router.ts'
 import {
@@ -25,6 +26,7 @@ import {
   openUserAccess,
   organizationOf,
   requireAdministrator,
+  requireContained,
   requireUnlimited,
 } from './organization-access.ts'
 import { visibleProjects } from './users.ts'
@@ -33,6 +35,9 @@ const PROJECTS_PATH = '/api/projects/'
 const PROJECT_PATH = `${PROJECTS_PATH}:project_id/`
 const SECRETS_PATH = `${PROJECT_PATH}secret_keys/`
 const SECRET_PATH = `${SECRETS_PATH}:id/`
+
+/** What a secret key opens is what a personal key with this scope does. */
+const SECRET_KEY_SCOPE: Scope = 'feature_flag:read'
 
 interface ProjectAccess extends OrganizationAccess {
   readonly projectId: number
@@ -119,19 +124,28 @@ async function listSecrets(access: ProjectAccess): Promise<Answer> {
 async function createSecret(access: ProjectAccess): Promise<Answer> {
   const label = readKeyLabel(fieldsOf(access.request))
   const { projectId } = access
+  requireSecretRights(access)
   const request = label === undefined ? { projectId } : { projectId, label }
   const { text, key } = await change(access, 'createSecretKey', request)
   return json(secretKeyBody(key, text), 201)
 }
 
 async function rollSecret(access: ProjectAccess): Promise<Answer> {
-  const { text, key } = await change(access, 'rollSecretKey', await secretInPath(access))
+  const id = await secretInPath(access)
+  requireSecretRights(access)
+  const { text, key } = await change(access, 'rollSecretKey', id)
   return json(secretKeyBody(key, text))
 }
 
 async function revokeSecret(access: ProjectAccess): Promise<Answer> {
   await change(access, 'revokeSecretKey', await secretInPath(access))
   return { status: 204, contentType: '', body: '' }
+}
+
+/** Whoever gets the text of a secret key reads flag definitions with it, for good. */
+function requireSecretRights({ grant, projectId }: ProjectAccess): void {
+  const rights = { scopes: [SECRET_KEY_SCOPE], projectIds: [projectId], expiresAtMs: null }
+  requireContained(grant, rights, 'hand out a secret key')
 }
 
 async function secretInPath(access: ProjectAccess): Promise<number> {

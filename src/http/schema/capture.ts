@@ -1,5 +1,6 @@
 /** The description of the ingestion endpoints. docs/COMPATIBILITY.md, "Ingestion endpoints". */
 import { captureEventShape } from '../../wire/capture.ts'
+import { CAPTURE_SCOPE } from '../../wire/scopes.ts'
 import { CAPTURE_PATHS } from '../public/capture.ts'
 import { published } from './published.ts'
 import {
@@ -31,7 +32,11 @@ const SHARED = [
   optional('sent_at', TEXT, 'When the client sent the request, by its own clock.'),
   optional('_', TEXT, 'The same in milliseconds since 1970.'),
   optional('beacon', choice('1'), 'The page is being closed: the answer is 204.'),
-  optional('project_id', TEXT, 'The project, for a personal key in place of a project key.'),
+  optional(
+    'project_id',
+    TEXT,
+    `The project, for a personal key (scope ${CAPTURE_SCOPE}) in place of a project key.`,
+  ),
 ]
 const ACCEPTED = object({ status: choice(1) }, { quota_limited: list(TEXT) })
 const EVENT_MEMBERS: Members = {
@@ -55,7 +60,10 @@ export const CAPTURE_COMPONENTS: Members = {
       ...KEY_MEMBERS,
       sent_at: about(TEXT, 'When the client sent the request, by its own clock.'),
       historical_migration: about(BOOLEAN, 'The events are old ones from another place.'),
-      project_id: about(TEXT_OR_NUMBER, 'The project, for a personal key as api_key.'),
+      project_id: about(
+        TEXT_OR_NUMBER,
+        `The project, for a personal key (scope ${CAPTURE_SCOPE}) as api_key.`,
+      ),
     },
   ),
   CaptureBody: {

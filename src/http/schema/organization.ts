@@ -2,6 +2,7 @@
  * The description of the organization, its users, projects and keys. docs/COMPATIBILITY.md, "Organization,
  * users, keys, projects".
  */
+import { SCOPES } from '../../wire/scopes.ts'
 import {
   about,
   BODY_ERRORS,
@@ -50,6 +51,7 @@ const PROJECT_FIELDS: Members = {
   anonymize_ips: BOOLEAN,
   test_account_filters: list(JSON_OBJECT),
 }
+const SCOPE_LIST = about(list(TEXT), `* for all, or some of ${SCOPES.join(', ')}.`)
 const KEY_FIELDS: Members = {
   scoped_teams: about(nullable(list(WHOLE)), 'Numbers of projects; null is all.'),
   expires_at: nullable(TIME),
@@ -152,8 +154,8 @@ export const ORGANIZATION_COMPONENTS: Members = {
   SecretKeyPage: pageOf('SecretKey'),
   PersonalKey: object({ ...KEY_MEMBERS, user_id: WHOLE, scopes: list(TEXT), ...KEY_FIELDS }),
   PersonalKeyPage: pageOf('PersonalKey'),
-  PersonalKeyDraft: openObject({ label: TEXT, scopes: list(TEXT) }, KEY_FIELDS),
-  PersonalKeyChanges: openObject({}, { label: TEXT, scopes: list(TEXT), ...KEY_FIELDS }),
+  PersonalKeyDraft: openObject({ label: TEXT, scopes: SCOPE_LIST }, KEY_FIELDS),
+  PersonalKeyChanges: openObject({}, { label: TEXT, scopes: SCOPE_LIST, ...KEY_FIELDS }),
 }
 
 /** The organization, its members and its default for flags. */
@@ -313,13 +315,23 @@ export const USER_RESOURCE: Resource = {
       body: ref('PersonalKeyChanges'),
       answer: ref('PersonalKey'),
     }),
-    operation(`DELETE ${KEYS}:id/`, 'deletePersonalKey', 'Revokes a key.', {
-      scope: 'personal_api_key:write',
-      status: 204,
-    }),
-    operation(`POST ${KEYS}:id/roll/`, 'rollPersonalKey', 'Gives a key a new text.', {
-      ...WRITE_KEYS,
-      answer: ref('PersonalKey'),
-    }),
+    operation(
+      `DELETE ${KEYS}:id/`,
+      'deletePersonalKey',
+      'Revokes a key that may do no more than this.',
+      {
+        scope: 'personal_api_key:write',
+        status: 204,
+      },
+    ),
+    operation(
+      `POST ${KEYS}:id/roll/`,
+      'rollPersonalKey',
+      'Gives a key that may do no more than this a new text.',
+      {
+        ...WRITE_KEYS,
+        answer: ref('PersonalKey'),
+      },
+    ),
   ],
 }

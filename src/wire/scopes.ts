@@ -1,0 +1,40 @@
+/**
+ * What personal keys may be allowed to do. Source: docs/COMPATIBILITY.md, "Authentication of private
+ * routes".
+ */
+
+/** A thing, and whether it is changed. */
+export type Scope = `${string}:read` | `${string}:write`
+
+/** The scopes that something needs. Keys may name others, which open nothing. */
+export const SCOPES: readonly Scope[] = [
+  'action:read',
+  'action:write',
+  'activity_log:read',
+  'cohort:read',
+  'cohort:write',
+  'event:read',
+  'event:write',
+  'feature_flag:read',
+  'feature_flag:write',
+  'group:read',
+  'group:write',
+  'organization:read',
+  'organization:write',
+  'person:read',
+  'person:write',
+  'personal_api_key:read',
+  'personal_api_key:write',
+  'project:read',
+  'project:write',
+  'user:read',
+]
+
+/** What a personal key needs to send events in the place of a project key. */
+export const CAPTURE_SCOPE: Scope = 'event:write'
+
+/** Whether a list of scopes includes the one that is needed: `*` has all, and `x:write` has `x:read`. */
+export function hasScope(scopes: readonly string[], needed: string): boolean {
+  if (scopes.includes('*') || scopes.includes(needed)) return true
+  return needed.endsWith(':read') && scopes.includes(`${needed.slice(0, -5)}:write`)
+}
