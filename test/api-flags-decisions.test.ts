@@ -1,4 +1,5 @@
 /** What flags are for somebody, over HTTP: reasons, own flags, definitions, payloads, and reach. */
+import { PostHog } from 'posthog-node'
 import t from 'tap'
 import type { JsonObject } from '../src/flags/types.ts'
 import { OrganizationStore } from '../src/store/organization-store.ts'
@@ -211,7 +212,7 @@ t.test('remote configuration, by number or key, with a personal or a secret key'
   for (const name of [id, 'remote']) {
     const answer = await api('GET', `${FLAGS}${name}/remote_config`)
     t.equal(answer.status, 200)
-    t.strictSame(answer.body, { a: [1, 'x'] })
+    t.equal(answer.body, '{"a":[1,"x"]}', 'its JSON as a text')
   }
   t.equal((await api('GET', `${FLAGS}bare/remote_config/`)).body, null)
   const missing = ['plain', 'unknown', '999999']
@@ -224,7 +225,7 @@ t.test('remote configuration, by number or key, with a personal or a secret key'
     daemon.ask(`/api/projects/${project}/${FLAGS}${path}`, {
       headers: { Authorization: `Bearer ${secret}` },
     })
-  t.strictSame((await ask('2', 'remote/remote_config/')).body, { a: [1, 'x'] })
+  t.equal((await ask('2', 'remote/remote_config/')).body, '{"a":[1,"x"]}')
   t.strictSame((await ask('@current', `remote/remote_config?token=${daemon.key(2)}`)).status, 200)
   t.equal((await ask('2', 'local_evaluation/')).status, 200)
   t.match(await ask('3', 'local_evaluation/'), { status: 403 }, 'of another project')
@@ -233,6 +234,32 @@ t.test('remote configuration, by number or key, with a personal or a secret key'
     status: 401,
     body: { code: 'authentication_failed' },
   })
+})
+
+t.test('posthog-node reads the payload that was stored, of any type', async (t) => {
+  const api = apiOf(3)
+  const client = new PostHog(daemon.key(3), { host: daemon.url, personalApiKey: PERSONAL_KEY })
+  t.teardown(() => client.shutdown())
+  // The JSON text of the flag, the bytes of the answer, and what comes out of the SDK. posthog-python
+  // hands its caller what the answer holds as JSON, which is the text.
+  for (const [index, [text, bytes, value]] of [
+    ['"42"', String.raw`"\"42\""`, '42'],
+    ['42', '"42"', 42],
+    ['{"a":1}', String.raw`"{\"a\":1}"`, { a: 1 }],
+    ['true', '"true"', true],
+    ['null', '"null"', null],
+    ['"größe \u2028"', JSON.stringify('"größe \u2028"'), 'größe \u2028'],
+  ].entries()) {
+    const key = `config-${index}`
+    const filters = { groups: EVERYONE, payloads: { true: text } }
+    await create(api, key, { is_remote_configuration: true, filters })
+    const answer = await send(`${daemon.url}/api/projects/3/${FLAGS}${key}/remote_config`, {
+      headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
+    })
+    t.equal(answer.body.toString(), bytes)
+    t.match(answer.headers, { 'content-type': 'application/json' })
+    t.strictSame(await client.getRemoteConfigPayload(key), value)
+  }
 })
 
 t.test('whom a condition would reach', async (t) => {

@@ -64,7 +64,11 @@ export function localEvaluation(request: ApiRequest, options: FlagRoutesOptions)
   return definitionsAnswer(snapshot, request, areCohortsWanted(request))
 }
 
-/** The payload of a flag with remote configuration, by its number or key. */
+/**
+ * The payload of a flag with remote configuration, by its number or key: the stored JSON text as a JSON
+ * string, which SDKs parse once more. A client that did not would confuse the text "42" with the number.
+ * Source: PostHog posthog/api/feature_flag.py `remote_config`, posthog-node `getRemoteConfigPayload`.
+ */
 export function remoteConfig(request: ApiRequest, options: FlagRoutesOptions): Answer {
   const { id: projectId } = authoriseServer(request, options.directory, SCOPE)
   const text = request.parameter('id')
@@ -74,9 +78,7 @@ export function remoteConfig(request: ApiRequest, options: FlagRoutesOptions): A
   if (flag === null || flag.deleted || !flag.isRemoteConfiguration) return emptyAnswer(404)
   const { payloads } = flag.filters
   const payload = isObject(payloads) && Object.hasOwn(payloads, 'true') ? payloads['true'] : null
-  // Payloads are stored as JSON text.
-  const body = typeof payload === 'string' ? payload : 'null'
-  return { status: 200, contentType: 'application/json', body }
+  return json(typeof payload === 'string' ? payload : null)
 }
 
 function decideFor(access: FlagAccess, distinctId: string): Decisions {

@@ -288,7 +288,7 @@ export const FLAG_RESOURCE: Resource = {
     operation(`GET ${FLAG}remote_config/`, 'getFlagRemoteConfig', 'The payload of a flag.', {
       ...READ,
       doors: ['personalKey', 'secretKey'],
-      answer: about(ANY, 'Whatever JSON the payload is.'),
+      answer: about(nullable(TEXT), 'The payload as JSON text: parse it once more.'),
       emptyAnswers: { 404: NO_BODY_404 },
     }),
   ],
