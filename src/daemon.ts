@@ -24,6 +24,7 @@ import { TrustedProxies } from './http/url.ts'
 import { DataDir } from './store/data-dir.ts'
 import { DiskGuard } from './store/disk-guard.ts'
 import { requireLocalFileSystem } from './store/file-system.ts'
+import { DEFAULT_BROWSER_CAPTURE } from './store/project-records.ts'
 import { ProjectDirectory } from './store/project-store.ts'
 import { AnalyticThreads } from './worker/analytic-threads.ts'
 import { FlagService } from './worker/flag-service.ts'
@@ -296,6 +297,7 @@ class RunningDaemon implements Daemon {
       directory: this.#limits.directory(this.#directory, false),
       budget: this.#budget,
       flags: this.#flags,
+      browserCapture: (id) => this.#directory.projectById(id) ?? DEFAULT_BROWSER_CAPTURE,
     })
     this.#server.routes([
       ...definitionRoutes({ clock, directory: this.#directory, snapshots: this.#flags.snapshots }),

@@ -182,7 +182,14 @@ t.test('projects are listed, made and set', async (t) => {
   )
   t.match(await daemon.ask('GET', 'projects/9/'), error(404, 'not_found'))
   const filters = [{ key: 'email', value: '@x.example', operator: 'not_icontains', type: 'person' }]
-  const settings = { timezone: 'Europe/Berlin', anonymize_ips: true, test_account_filters: filters }
+  const settings = {
+    timezone: 'Europe/Berlin',
+    anonymize_ips: true,
+    autocapture_opt_out: false,
+    autocapture_exceptions_opt_in: true,
+    autocapture_web_vitals_opt_in: false,
+    test_account_filters: filters,
+  }
   const made = await daemon.ask('POST', 'projects', { name: ' Shop ', ...settings }, admin.key)
   t.equal(made.status, 201)
   t.match(made.body, {
@@ -213,6 +220,7 @@ t.test('projects are listed, made and set', async (t) => {
     [{ timezone: 5 }, 'invalid_input', 'timezone'],
     [{ anonymize_ips: 'yes' }, 'invalid_input', 'anonymize_ips'],
     [{ anonymize_ips: null }, 'null', 'anonymize_ips'],
+    [{ autocapture_opt_out: 1 }, 'invalid_input', 'autocapture_opt_out'],
     [{ test_account_filters: {} }, 'not_a_list', 'test_account_filters'],
     [{ test_account_filters: ['x'] }, 'invalid_input', 'test_account_filters'],
     [{ test_account_filters: Array(101).fill({}) }, 'invalid_input', 'test_account_filters'],

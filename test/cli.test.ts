@@ -301,7 +301,10 @@ t.test('projects are created, listed, changed and shown', async (t) => {
   const set = await run(
     ...['project', 'set', '2', '--project-key', 'phc_shop', '--anonymize-ips', 'false'],
     ...['--timezone', 'Europe/Berlin', '--test-account-filters', filters, ...dir],
+    ...['--autocapture-exceptions-opt-in', 'true'],
   )
+  t.match(set.out, /^autocapture_exceptions_opt_in +true$/m)
+  t.match(set.out, /^autocapture_opt_out +false$/m)
   t.match(set.out, /^api_key +phc_shop$/m)
   t.match(set.out, /^anonymize_ips +false$/m)
   t.match(set.out, /^name +Shop$/m)

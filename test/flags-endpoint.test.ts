@@ -333,6 +333,7 @@ t.test('remote configuration says whether there are flags, and where the SDK is 
   t.match(await config(7), { hasFeatureFlags: false }, 'an inactive flag is none')
   await world.putFlags([{ key: 'a', ...(flag === undefined ? {} : { id: flag.id }) }], 7)
   t.match(await config(7), { hasFeatureFlags: true })
+  t.notOk('surveys' in (await config(7)), 'posthog-js loads surveys.js if it is there at all')
   const script = await send(`${world.url}/array/${world.key(7)}/config.js`)
   t.equal(script.status, 200)
   t.match(script.headers['content-type'], /^application\/javascript/)

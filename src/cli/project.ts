@@ -27,6 +27,21 @@ const CHANGE_OPTIONS: readonly OptionDefinition[] = [
     placeholder: 'BOOLEAN',
     sentence: 'Whether no address of a sender is stored: true or false.',
   },
+  {
+    name: 'autocapture-opt-out',
+    placeholder: 'BOOLEAN',
+    sentence: 'Whether browsers capture no clicks, changes and submits.',
+  },
+  {
+    name: 'autocapture-exceptions-opt-in',
+    placeholder: 'BOOLEAN',
+    sentence: 'Whether browsers capture exceptions.',
+  },
+  {
+    name: 'autocapture-web-vitals-opt-in',
+    placeholder: 'BOOLEAN',
+    sentence: 'Whether browsers capture web vitals.',
+  },
   { name: 'timezone', placeholder: 'ZONE', sentence: 'Such as Europe/Berlin; the default is UTC.' },
   {
     name: 'test-account-filters',
@@ -118,22 +133,30 @@ export const PROJECT_SHOW: Command = {
 function readChanges({ options }: CommandInput): ProjectChanges {
   const name = options.get('name')
   const apiKey = options.get('project-key')
-  const anonymize = options.get('anonymize-ips')
+  const isIpAnonymized = readBoolean(options, 'anonymize-ips')
+  const isAutocaptureOff = readBoolean(options, 'autocapture-opt-out')
+  const areExceptionsCaptured = readBoolean(options, 'autocapture-exceptions-opt-in')
+  const areWebVitalsCaptured = readBoolean(options, 'autocapture-web-vitals-opt-in')
   const timezone = options.get('timezone')
   const filters = options.get('test-account-filters')
   return {
     ...(name === undefined ? {} : { name }),
     ...(apiKey === undefined ? {} : { apiKey }),
-    ...(anonymize === undefined ? {} : { isIpAnonymized: parseBoolean(anonymize) }),
+    ...(isIpAnonymized === undefined ? {} : { isIpAnonymized }),
+    ...(isAutocaptureOff === undefined ? {} : { isAutocaptureOff }),
+    ...(areExceptionsCaptured === undefined ? {} : { areExceptionsCaptured }),
+    ...(areWebVitalsCaptured === undefined ? {} : { areWebVitalsCaptured }),
     ...(timezone === undefined ? {} : { timezone }),
     ...(filters === undefined ? {} : { testAccountFilters: parseFilters(filters) }),
   }
 }
 
-function parseBoolean(text: string): boolean {
+function readBoolean(options: CommandInput['options'], name: string): boolean | undefined {
+  const text = options.get(name)
+  if (text === undefined) return undefined
   const kind = boolean()
   const value = kind.parse(text)
-  if (value === undefined) throw new UsageError(`--anonymize-ips: allowed are ${kind.allowed}`)
+  if (value === undefined) throw new UsageError(`--${name}: allowed are ${kind.allowed}`)
   return value
 }
 
@@ -154,6 +177,9 @@ function describeProject(project: Project): Row {
     name: project.name,
     api_key: project.apiKey,
     anonymize_ips: project.isIpAnonymized,
+    autocapture_opt_out: project.isAutocaptureOff,
+    autocapture_exceptions_opt_in: project.areExceptionsCaptured,
+    autocapture_web_vitals_opt_in: project.areWebVitalsCaptured,
     timezone: project.timezone,
     test_account_filters: project.testAccountFilters,
     created_at: isoTime(project.createdAtMs),

@@ -74,6 +74,7 @@ function writeAccepted(): void {
   const { response, origin, owner } = accepted
   response.writeHeader('Content-Type', JSON_TYPE)
   if (origin !== '') writeCors(accepted)
+  else if (isCacheable(accepted.method)) response.writeHeader('Vary', 'Origin')
   response.end(ACCEPTED, owner.isDraining)
 }
 
@@ -82,7 +83,7 @@ function writeAccepted(): void {
  * copied. The hot path of decisions.
  */
 export function sendReused(exchange: Exchange, body: Uint8Array): void {
-  if (exchange.isOpen && body.length <= DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
+  if (exchange.isOpen && body.length <= DIRECT_BYTES_MAX && exchange.method === 'POST') {
     accepted = exchange
     reusedBody = body
     exchange.response.cork(writeReused)
@@ -187,10 +188,18 @@ function writeHead(exchange: Exchange, answer: Answer): void {
     response.writeStatus(STATUS_LINES.get(answer.status) ?? String(answer.status))
   }
   if (answer.contentType !== '') response.writeHeader('Content-Type', answer.contentType)
-  if (!exchange.isPublic) response.writeHeader('X-Content-Type-Options', 'nosniff')
+  response.writeHeader('X-Content-Type-Options', 'nosniff')
   if (isDrained(answer)) response.writeHeader('Connection', 'close')
   if (exchange.origin !== '') writeCors(exchange)
+  else if (exchange.isPublic && isCacheable(exchange.method)) {
+    // A cache must not hand an answer without CORS headers to a page that asks later.
+    response.writeHeader('Vary', 'Origin')
+  }
   for (const [name, value] of answer.headers ?? []) response.writeHeader(name, value)
+}
+
+function isCacheable(method: string): boolean {
+  return method === 'GET' || method === 'HEAD'
 }
 
 function writeCors(exchange: Exchange): void {

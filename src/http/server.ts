@@ -30,7 +30,7 @@ import { addressBehind } from './client-address.ts'
 import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
 import { checkFraming, type RequestHead } from './framing.ts'
 import type { RateLimits } from './rate-limits.ts'
-import { send, sendError, sendMethodNotAllowed } from './respond.ts'
+import { send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'
 import {
   type ApiHandler,
   ApiRequest,
@@ -113,10 +113,8 @@ export class HttpServer {
     this.#limitConnections(options.connectionsMax ?? Infinity)
     const unknown = this.#routeMetrics(UNKNOWN_ROUTE)
     this.#app.any('/*', (response, request) => {
-      this.#enter(response, request, unknown, false, (exchange) => {
-        const detail = 'there is nothing under this path; compare it with the API description'
-        sendError(exchange, new ServiceError('not_found', detail))
-      })
+      const isPublic = !isPrivatePath(request.getUrl())
+      this.#enter(response, request, unknown, isPublic, refuseUnknown)
     })
   }
 
@@ -365,6 +363,21 @@ function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): v
   } catch (error) {
     fail(error)
   }
+}
+
+/** Where browsers have no business: not even the 404 for an unknown path is shown to other origins. */
+function isPrivatePath(path: string): boolean {
+  return path === '/api' || path.startsWith('/api/')
+}
+
+function refuseUnknown(exchange: Exchange): void {
+  // The page that asks for leave is to see the 404 that follows, instead of a failure that it repeats.
+  if (exchange.method === 'OPTIONS' && exchange.origin !== '') {
+    sendEmpty(exchange, 204)
+    return
+  }
+  const detail = 'there is nothing under this path; compare it with the API description'
+  sendError(exchange, new ServiceError('not_found', detail))
 }
 
 /**

@@ -67,8 +67,23 @@ export interface User {
   readonly createdAtMs: number
 }
 
+/** What browsers capture by themselves, unless the page itself tells the SDK otherwise. */
+export interface BrowserCapture {
+  /** Clicks, changes and submits are not captured. */
+  readonly isAutocaptureOff: boolean
+  readonly areExceptionsCaptured: boolean
+  readonly areWebVitalsCaptured: boolean
+}
+
+/** What a new project says. */
+export const DEFAULT_BROWSER_CAPTURE: BrowserCapture = {
+  isAutocaptureOff: false,
+  areExceptionsCaptured: false,
+  areWebVitalsCaptured: false,
+}
+
 /** A project and its settings. */
-export interface Project extends IngestProject {
+export interface Project extends IngestProject, BrowserCapture {
   readonly name: string
   /** Name of the IANA time zone database. */
   readonly timezone: string
@@ -149,7 +164,8 @@ export function decodeProject(record: Record<string, unknown>): Project {
     Project,
     'testAccountFilters'
   > & { testAccountFiltersJson: string }
-  return { ...rest, testAccountFilters: JSON.parse(testAccountFiltersJson) as JsonObject[] }
+  // Projects of before there was such a setting have its default.
+  return { ...DEFAULT_BROWSER_CAPTURE, ...rest, testAccountFilters: JSON.parse(testAccountFiltersJson) as JsonObject[] }
 }
 
 /** A personal key from its record. */

@@ -19,6 +19,8 @@ import { checkKeyText, generateProjectKey, hashKey, KeyStore } from './key-store
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from './keys.ts'
 import {
   allRecords,
+  type BrowserCapture,
+  DEFAULT_BROWSER_CAPTURE,
   decodePersonalKey,
   decodeProject,
   decodeSecretKey,
@@ -35,7 +37,7 @@ import {
 import { decodeRole, decodeRoleAccess } from './role-records.ts'
 
 /** What can be changed of a project; what is left out stays, or gets its default. */
-export interface ProjectChanges {
+export interface ProjectChanges extends Partial<BrowserCapture> {
   readonly name?: string
   /** Default: generated. */
   readonly apiKey?: string
@@ -172,6 +174,11 @@ export class ProjectStore {
       name: request.name,
       apiKey: request.apiKey ?? generateProjectKey(),
       isIpAnonymized: request.isIpAnonymized ?? false,
+      isAutocaptureOff: request.isAutocaptureOff ?? DEFAULT_BROWSER_CAPTURE.isAutocaptureOff,
+      areExceptionsCaptured:
+        request.areExceptionsCaptured ?? DEFAULT_BROWSER_CAPTURE.areExceptionsCaptured,
+      areWebVitalsCaptured:
+        request.areWebVitalsCaptured ?? DEFAULT_BROWSER_CAPTURE.areWebVitalsCaptured,
       timezone: request.timezone ?? 'UTC',
       testAccountFilters: request.testAccountFilters ?? [],
       createdAtMs: this.#environment.clock.now(),

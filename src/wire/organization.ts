@@ -106,6 +106,9 @@ export interface ProjectFacts {
   readonly name: string
   readonly apiKey: string
   readonly isIpAnonymized: boolean
+  readonly isAutocaptureOff: boolean
+  readonly areExceptionsCaptured: boolean
+  readonly areWebVitalsCaptured: boolean
   readonly timezone: string
   readonly testAccountFilters: readonly object[]
   readonly createdAtMs: number
@@ -121,6 +124,9 @@ export function projectBody(project: ProjectFacts, organizationId: string, level
     api_token: project.apiKey,
     timezone: project.timezone,
     anonymize_ips: project.isIpAnonymized,
+    autocapture_opt_out: project.isAutocaptureOff,
+    autocapture_exceptions_opt_in: project.areExceptionsCaptured,
+    autocapture_web_vitals_opt_in: project.areWebVitalsCaptured,
     test_account_filters: project.testAccountFilters,
     is_demo: false,
     effective_membership_level: level,
@@ -133,6 +139,9 @@ export interface ProjectFields {
   readonly name?: string
   readonly timezone?: string
   readonly isIpAnonymized?: boolean
+  readonly isAutocaptureOff?: boolean
+  readonly areExceptionsCaptured?: boolean
+  readonly areWebVitalsCaptured?: boolean
   readonly testAccountFilters?: readonly Readonly<Record<string, unknown>>[]
 }
 
@@ -142,11 +151,17 @@ export function readProjectFields(read: ReadField, isNameRequired: boolean): Pro
   if (name === undefined && isNameRequired) throw missingField('name')
   const timezone = readTextField(read, 'timezone', NAME_CHARACTERS_MAX)
   const isIpAnonymized = readBooleanField(read, 'anonymize_ips')
+  const isAutocaptureOff = readBooleanField(read, 'autocapture_opt_out')
+  const areExceptionsCaptured = readBooleanField(read, 'autocapture_exceptions_opt_in')
+  const areWebVitalsCaptured = readBooleanField(read, 'autocapture_web_vitals_opt_in')
   const filters = readListField(read, 'test_account_filters')
   return {
     ...(name === undefined ? {} : { name }),
     ...(timezone === undefined ? {} : { timezone }),
     ...(isIpAnonymized === undefined ? {} : { isIpAnonymized }),
+    ...(isAutocaptureOff === undefined ? {} : { isAutocaptureOff }),
+    ...(areExceptionsCaptured === undefined ? {} : { areExceptionsCaptured }),
+    ...(areWebVitalsCaptured === undefined ? {} : { areWebVitalsCaptured }),
     ...(filters === undefined ? {} : { testAccountFilters: filters.map(readFilter) }),
   }
 }

@@ -23,11 +23,14 @@ import {
   readFlagRequest,
 } from './flag-request.ts'
 import type { KnownDecisions } from './known-decisions.ts'
+import { type BrowserCaptureOf, decisionOpening } from './remote-config.ts'
 
 /** The paths; the handler gets their index. */
 export const DECISION_PATHS = ['/decide', '/flags'] as const
 
 const DECIDE_INDEX = 0
+/** A GET names no project: it gets the defaults. */
+const NO_PROJECT = 0
 const ALLOW = 'GET, HEAD, POST, OPTIONS'
 
 /** What decisions over HTTP work with. */
@@ -37,6 +40,7 @@ export interface DecideOptions {
   readonly budget: BodyBudget
   readonly decisions: DecisionService
   readonly known: KnownDecisions
+  readonly browserCapture: BrowserCaptureOf
 }
 
 /** Answers a request of DECISION_PATHS. `head` is read before this returns. */
@@ -68,7 +72,7 @@ export function handleDecision(
           shape: isDecide ? 'decideEmpty' : 'flags2',
           decisions: NO_DECISIONS,
           nowMs: options.clock.now(),
-          hasConfig: true,
+          opening: decisionOpening(options.browserCapture(NO_PROJECT)),
         }),
       )
       return
@@ -93,12 +97,23 @@ function decisionBytes(
   const nowMs = clock.now()
   const name = known.nameOf(head, body)
   const before = name === null ? null : known.find(head, name)
+  const decision =
+    before === null
+      ? decideAnew(options, { head, body, isDecide, nowMs, name })
+      : { projectId: before.basis.projectId, decided: before.decided }
+  const hasConfig = isDecide || query.isConfigWanted
   return answerBytes({
     shape: isDecide ? query.decideShape : query.flagsShape,
-    hasConfig: isDecide || query.isConfigWanted,
-    decisions: before ?? decideAnew(options, { head, body, isDecide, nowMs, name }),
+    opening: hasConfig ? decisionOpening(options.browserCapture(decision.projectId)) : null,
+    decisions: decision.decided,
     nowMs,
   })
+}
+
+/** What was decided, and for which project. */
+interface ProjectDecisions {
+  readonly projectId: number
+  readonly decided: Decisions
 }
 
 interface DecisionCall {
@@ -111,12 +126,12 @@ interface DecisionCall {
 }
 
 /** The order of the checks is part of the wire: body, key, project, distinct_id. */
-function decideAnew(options: DecideOptions, call: DecisionCall): Decisions {
+function decideAnew(options: DecideOptions, call: DecisionCall): ProjectDecisions {
   const { directory, decisions, known } = options
   const { head, body, nowMs, name } = call
   const request = readFlagRequest(head, body, call.isDecide)
   const project = resolveFlagProject(request.key, request.projectId, directory)
-  if (request.areFlagsDisabled) return NO_DECISIONS
+  if (request.areFlagsDisabled) return { projectId: project.id, decided: NO_DECISIONS }
   const { distinctId } = request
   if (distinctId === null) {
     const detail = 'distinct_id is missing; send the id of the user as a text or a number'
@@ -128,7 +143,7 @@ function decideAnew(options: DecideOptions, call: DecisionCall): Decisions {
   if (name !== null && basis !== null && request.key === project.apiKey) {
     known.keep(name, { head, apiKey: project.apiKey, decided, basis })
   }
-  return decided
+  return { projectId: project.id, decided }
 }
 
 /**

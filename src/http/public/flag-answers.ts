@@ -5,7 +5,6 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { Decisions, FlagDecision } from '../../flags/types.ts'
-import { BASE_CONFIG_MEMBERS } from './remote-config.ts'
 
 /** The shapes: `/decide/` of four versions, `/flags/` of two. */
 export type AnswerShape =
@@ -23,8 +22,8 @@ export interface AnswerParts {
   readonly shape: AnswerShape
   readonly decisions: Decisions
   readonly nowMs: number
-  /** Whether the configuration is part of it. */
-  readonly hasConfig: boolean
+  /** What it begins with: the configuration (see `decisionOpening`), or null for none. */
+  readonly opening: Uint8Array | null
 }
 
 /** One outcome of one flag, in UTF-8. */
@@ -50,7 +49,6 @@ export const NO_DECISIONS: Decisions = Object.freeze({
 const MEMORY_BYTES = 64 * 1024
 const COMMA = 0x2c
 const OPENING = Buffer.from('{')
-const CONFIG_OPENING = Buffer.from(`{${BASE_CONFIG_MEMBERS},`)
 /** What an answer has beside its flags and the configuration, generously. */
 const FRAME_BYTES = 1024
 
@@ -62,9 +60,9 @@ let length = 0
  * The bytes of an answer, in memory that the next call uses again. Linear in the number of flags: each of
  * them is copied from the bytes of its outcome.
  */
-export function answerBytes({ shape, decisions, nowMs, hasConfig }: AnswerParts): Buffer {
+export function answerBytes({ shape, decisions, nowMs, opening }: AnswerParts): Buffer {
   length = 0
-  putBytes(hasConfig ? CONFIG_OPENING : OPENING)
+  putBytes(opening ?? OPENING)
   putMembers(shape, decisions)
   putAscii(`,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`)
   return memory.subarray(0, length)

@@ -51,17 +51,17 @@ export class KnownDecisions {
   }
 
   /** What was decided about the same request, if it still holds; else null. */
-  find(head: FlagRequestHead, name: string): Decisions | null {
+  find(head: FlagRequestHead, name: string): KnownDecision | null {
     let known = this.#young.get(name)
     if (known === undefined) {
       known = this.#old.get(name)
       if (known === undefined) return null
       this.keep(name, known)
     }
-    const { apiKey, basis, decided } = known
+    const { apiKey, basis } = known
     if (known.head !== head) return null
     if (this.#directory.projectByKey(apiKey)?.id !== basis.projectId) return null
-    return this.#decisions.isStillTrue(basis) ? decided : null
+    return this.#decisions.isStillTrue(basis) ? known : null
   }
 
   /** Keeps a decision; the oldest go when all together take KNOWN_DECISIONS_BYTES_MAX. */

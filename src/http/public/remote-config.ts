@@ -3,11 +3,15 @@
  * and alone under `/array/<key>/`. Also the lists of products that are not offered, which SDKs ask for
  * all the same. Source: docs/COMPATIBILITY.md, "Remote configuration".
  */
+import { createHash } from 'node:crypto'
 import type { HttpRequest } from 'uWebSockets.js'
 import { ServiceError } from '../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
+import { isSameEtag } from '../../flags/definitions.ts'
 import type { Project, ProjectDirectory } from '../../ingest/project-directory.ts'
+import type { BrowserCapture } from '../../store/project-records.ts'
 import type { Exchange } from '../exchange.ts'
+import type { RequestHead } from '../framing.ts'
 import {
   type Header,
   send,
@@ -18,31 +22,59 @@ import {
 } from '../respond.ts'
 
 /**
- * The configuration of every project. `autocapture_opt_out` must be there: without it current browser
- * SDKs keep autocapture off for new visitors.
+ * The configuration of a project. `autocapture_opt_out` must be there: without it current browser SDKs
+ * keep autocapture off for new visitors.
  */
-const BASE_CONFIG = {
-  config: { enable_collect_everything: true },
-  toolbarParams: {},
-  // The name of toolbarParams in older SDKs.
-  editorParams: {},
-  isAuthenticated: false,
-  supportedCompression: ['gzip', 'gzip-js', 'lz64'],
-  sessionRecording: false,
-  captureDeadClicks: false,
-  capturePerformance: false,
-  autocapture_opt_out: false,
-  autocaptureExceptions: false,
-  elementsChainAsString: true,
-  surveys: false,
-  heatmaps: false,
-  flagsPersistenceDefault: false,
-  defaultIdentifiedOnly: true,
-  siteApps: [],
+function configOf(capture: BrowserCapture): object {
+  return {
+    config: { enable_collect_everything: true },
+    toolbarParams: {},
+    // The name of toolbarParams in older SDKs.
+    editorParams: {},
+    isAuthenticated: false,
+    supportedCompression: ['gzip', 'gzip-js', 'lz64'],
+    sessionRecording: false,
+    captureDeadClicks: false,
+    capturePerformance: capture.areWebVitalsCaptured
+      ? { network_timing: false, web_vitals: true, web_vitals_allowed_metrics: null }
+      : false,
+    autocapture_opt_out: capture.isAutocaptureOff,
+    autocaptureExceptions: capture.areExceptionsCaptured,
+    elementsChainAsString: true,
+    heatmaps: false,
+    flagsPersistenceDefault: false,
+    defaultIdentifiedOnly: true,
+    siteApps: [],
+  }
 }
 
-/** The members of the configuration as JSON, without braces. */
-export const BASE_CONFIG_MEMBERS = JSON.stringify(BASE_CONFIG).slice(1, -1)
+/** By `indexOf`: with three switches there are eight configurations. */
+const DECISION_OPENINGS = Array.from({ length: 8 }, (_, index) => {
+  // Old SDKs look for `surveys` here; current ones do not read it here.
+  const members = JSON.stringify({ ...configOf(captureOf(index)), surveys: false }).slice(1, -1)
+  return Buffer.from(`{${members},`)
+})
+
+function captureOf(index: number): BrowserCapture {
+  return {
+    isAutocaptureOff: (index & 1) !== 0,
+    areExceptionsCaptured: (index & 2) !== 0,
+    areWebVitalsCaptured: (index & 4) !== 0,
+  }
+}
+
+function indexOf(capture: BrowserCapture): number {
+  return (
+    (capture.isAutocaptureOff ? 1 : 0) |
+    (capture.areExceptionsCaptured ? 2 : 0) |
+    (capture.areWebVitalsCaptured ? 4 : 0)
+  )
+}
+
+/** The beginning of an answer with decisions that also has the configuration, as far as the comma behind it. */
+export function decisionOpening(capture: BrowserCapture): Uint8Array {
+  return DECISION_OPENINGS[indexOf(capture)] ?? Buffer.from('{')
+}
 
 /** Paths of `/array/`; the handler gets their index. */
 export const CONFIG_PATHS = ['/array/:token/config', '/array/:token/config.js'] as const
@@ -55,7 +87,11 @@ export const EMPTY_LISTS: Readonly<Record<string, object>> = {
   '/api/product_tours': { product_tours: [] },
 }
 
-const CACHE_HEADER: Header = ['Cache-Control', 'public, max-age=300']
+const KEPT: Header = ['Cache-Control', 'public, max-age=300']
+/** While there are no flags, browsers ask each time: the first flag is to be seen by the next page. */
+const ASKED_AGAIN: Header = ['Cache-Control', 'public, no-cache']
+const ETAG_CHARACTERS = 16
+const SCRIPT_INDEX = 1
 const READ_METHODS = 'GET, HEAD, OPTIONS'
 
 /** What remote configuration works with. */
@@ -63,13 +99,18 @@ export interface RemoteConfigOptions {
   readonly directory: ProjectDirectory
   /** Whether a project has an active flag: browsers that are told no do not ask for flags. */
   readonly hasActiveFlags: (projectId: number) => boolean
+  readonly browserCapture: BrowserCaptureOf
 }
+
+/** What browsers capture by themselves for a project; the defaults for an unknown one. */
+export type BrowserCaptureOf = (projectId: number) => BrowserCapture
 
 /** Answers a request of CONFIG_PATHS. `pathIndex` 1 is the script. */
 export function handleRemoteConfig(
   options: RemoteConfigOptions,
   exchange: Exchange,
   request: HttpRequest,
+  head: RequestHead,
   pathIndex: number,
 ): void {
   if (isAnsweredByMethod(exchange)) return
@@ -79,17 +120,23 @@ export function handleRemoteConfig(
     sendError(exchange, new ServiceError('not_found', detail))
     return
   }
+  const hasFeatureFlags = options.hasActiveFlags(project.id)
+  // Without the key `surveys`: posthog-js loads its surveys when it is there, whatever it says.
   const config = JSON.stringify({
-    ...BASE_CONFIG,
+    ...configOf(options.browserCapture(project.id)),
     token: project.apiKey,
-    hasFeatureFlags: options.hasActiveFlags(project.id),
+    hasFeatureFlags,
   })
-  send(exchange, {
-    status: 200,
-    contentType: pathIndex === 1 ? 'application/javascript; charset=utf-8' : 'application/json',
-    body: pathIndex === 1 ? scriptOf(project.apiKey, config) : config,
-    headers: [CACHE_HEADER],
-  })
+  const isScript = pathIndex === SCRIPT_INDEX
+  const body = isScript ? scriptOf(project.apiKey, config) : config
+  const etag = `"${createHash('sha256').update(body).digest('hex').slice(0, ETAG_CHARACTERS)}"`
+  const headers: readonly Header[] = [hasFeatureFlags ? KEPT : ASKED_AGAIN, ['ETag', etag]]
+  if (head.ifNoneMatch !== '' && isSameEtag(head.ifNoneMatch, etag)) {
+    send(exchange, { status: 304, contentType: '', body: '', headers })
+    return
+  }
+  const contentType = isScript ? 'application/javascript; charset=utf-8' : 'application/json'
+  send(exchange, { status: 200, contentType, body, headers })
 }
 
 /** Answers a request of EMPTY_LISTS; `list` is its entry. */

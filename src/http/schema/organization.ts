@@ -49,6 +49,9 @@ export const FLAG_LEVEL = about(choice(21, 37), '21 view, 37 edit.')
 const PROJECT_FIELDS: Members = {
   timezone: about(TEXT, 'Such as Europe/Berlin.'),
   anonymize_ips: BOOLEAN,
+  autocapture_opt_out: about(BOOLEAN, 'Browsers capture no clicks, changes and submits.'),
+  autocapture_exceptions_opt_in: about(BOOLEAN, 'Browsers capture exceptions.'),
+  autocapture_web_vitals_opt_in: about(BOOLEAN, 'Browsers capture web vitals.'),
   test_account_filters: list(JSON_OBJECT),
 }
 const SCOPE_LIST = about(list(TEXT), `* for all, or some of ${SCOPES.join(', ')}.`)
