@@ -41,6 +41,7 @@ import {
   ROLE_SET,
 } from './role.ts'
 import { SERVE } from './serve.ts'
+import { SNIPPET_INSTALL, SNIPPET_SHOW } from './snippet.ts'
 import { STATUS } from './status.ts'
 import { USER_CREATE, USER_DEACTIVATE, USER_LIST, USER_SET } from './user.ts'
 import { VERIFY } from './verify.ts'
@@ -55,6 +56,8 @@ export const COMMANDS: readonly Command[] = [
   PROJECT_LIST,
   PROJECT_SET,
   PROJECT_SHOW,
+  SNIPPET_SHOW,
+  SNIPPET_INSTALL,
   KEY_CREATE,
   KEY_LIST,
   KEY_ROTATE,

@@ -12,14 +12,8 @@ import type { Project, ProjectDirectory } from '../../ingest/project-directory.t
 import type { BrowserCapture } from '../../store/project-records.ts'
 import type { Exchange } from '../exchange.ts'
 import type { RequestHead } from '../framing.ts'
-import {
-  type Header,
-  send,
-  sendEmpty,
-  sendError,
-  sendJson,
-  sendMethodNotAllowed,
-} from '../respond.ts'
+import { type Header, send, sendError, sendJson } from '../respond.ts'
+import { isAnsweredByMethod } from './read-methods.ts'
 
 /**
  * The configuration of a project. `autocapture_opt_out` must be there: without it current browser SDKs
@@ -92,7 +86,6 @@ const KEPT: Header = ['Cache-Control', 'public, max-age=300']
 const ASKED_AGAIN: Header = ['Cache-Control', 'public, no-cache']
 const ETAG_CHARACTERS = 16
 const SCRIPT_INDEX = 1
-const READ_METHODS = 'GET, HEAD, OPTIONS'
 
 /** What remote configuration works with. */
 export interface RemoteConfigOptions {
@@ -142,15 +135,6 @@ export function handleRemoteConfig(
 /** Answers a request of EMPTY_LISTS; `list` is its entry. */
 export function handleEmptyList(exchange: Exchange, list: object): void {
   if (!isAnsweredByMethod(exchange)) sendJson(exchange, 200, list)
-}
-
-/** Answers what is no GET or HEAD; true when it was one of those. */
-function isAnsweredByMethod(exchange: Exchange): boolean {
-  const { method } = exchange
-  if (method === 'GET' || method === 'HEAD') return false
-  if (method === 'OPTIONS') sendEmpty(exchange, 204)
-  else sendMethodNotAllowed(exchange, READ_METHODS)
-  return true
 }
 
 function findProject(directory: ProjectDirectory, token: string): Project | null {
