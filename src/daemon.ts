@@ -45,6 +45,8 @@ const DIRECTORY_REFRESH_MS = 200
 /** How often free space and the data directory itself are looked at. */
 const DISK_CHECK_MS = 250
 const DATA_DIR_CHECK_MS = 5000
+/** How often processing looks whether flags have changed, when no event makes it (store-agreement.ts). */
+const FLAGS_LOOK_MS = 5000
 /** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
@@ -228,6 +230,7 @@ class RunningDaemon implements Daemon {
     this.#lag.start()
     this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
+    this.#every(FLAGS_LOOK_MS, () => this.#loop.hurry())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => {
       if (this.#parts.dataDir.isInPlace()) return

@@ -88,6 +88,13 @@ function overwrite(file: string, position: number, bytes: Uint8Array): void {
   closeSync(descriptor)
 }
 
+/** Changes the number of the last page in the newest meta page. */
+function setLastPage(file: string, lastPage: number): void {
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigUInt64LE(BigInt(lastPage))
+  overwrite(file, newestMeta(file) * PAGE + 144, bytes)
+}
+
 /** Which of the two meta pages has the newest state. */
 function newestMeta(file: string): 0 | 1 {
   const bytes = readFileSync(file)
@@ -268,6 +275,17 @@ const DAMAGES: Readonly<Record<string, (file: string) => void>> = {
   'a zeroed first meta page': (file) => overwrite(file, 0, Buffer.alloc(PAGE)),
   'two zeroed meta pages': (file) => overwrite(file, 0, Buffer.alloc(2 * PAGE)),
   'garbage in the second meta page': (file) => overwrite(file, PAGE, Buffer.alloc(PAGE, 0x5a)),
+  'a zeroed second meta page': (file) => overwrite(file, PAGE, Buffer.alloc(PAGE)),
+  'a newest meta page with the number of an old transaction': (file) => {
+    overwrite(file, newestMeta(file) * PAGE + 152, Buffer.alloc(8))
+  },
+  'a last page far behind the end of the file': (file) => setLastPage(file, 2 ** 27),
+  'a last page just behind the end of the file': (file) => {
+    setLastPage(file, statSync(file).size / PAGE)
+  },
+  'a last page before pages in use, and before that of the other meta page': (file) => {
+    setLastPage(file, 2)
+  },
   'a page size of zero': (file) => overwrite(file, 48, Buffer.alloc(4)),
   'an overwritten root page': (file) => {
     const meta = newestMeta(file) * PAGE
@@ -297,36 +315,64 @@ for (const [what, damage] of Object.entries(DAMAGES)) {
   })
 }
 
-t.test('a lost second meta page is made again, and the store goes on', async (t) => {
-  for (const commits of [0, 1]) {
-    const { path, file } = await filledStore(t)
-    if (newestMeta(file) !== commits) {
-      const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
-      environment.write(() => {
-        environment.table('numbers').putSync(Buffer.from('key 0'), Buffer.from('again'))
-      })
-      await environment.close()
+for (const name of ENVIRONMENT_NAMES) {
+  t.test(`${name} with a lost meta page is refused, whichever it is`, async (t) => {
+    for (const page of [0, 1]) {
+      const { path } = await filledStore(t)
+      const file = join(path, name, 'data.mdb')
+      overwrite(file, page * PAGE, Buffer.alloc(PAGE))
+      const before = readFileSync(file)
+      const error = await refusal(path)
+      t.equal(error.exitCode, 78)
+      t.match(error.message, `${file} is damaged (its ${page === 0 ? 'first' : 'second'} meta page`)
+      t.match(error.message, /the last commit may .* restore the data directory from a backup/)
+      t.equal((await refusalOf(() => requireStore(path, name))).exitCode, 78)
+      t.ok(readFileSync(file).equals(before), 'nothing was changed')
+      rmSync(path, { recursive: true })
     }
-    t.equal(newestMeta(file), commits)
-    overwrite(file, PAGE, Buffer.alloc(PAGE))
-    t.match(await refusalOf(() => requireStore(path, 'events')), {
-      exitCode: 78,
-      message: /start the daemon once/,
-    })
-    t.match(await reopen(path), [/second meta page was empty/])
-    t.strictSame(inspectLmdbFile(file), { kind: 'sound' })
-    t.equal(await recordCount(path), 200)
-    t.strictSame(await reopen(path), [], 'nothing is left to mend')
-    rmSync(path, { recursive: true })
+  })
+}
+
+t.test('a last page before pages of the last commit is refused', async (t) => {
+  const { path, file } = await filledStore(t)
+  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
+  environment.write(() => {
+    for (let index = 0; index < 20; index++) {
+      environment.table('numbers').putSync(Buffer.from(`grown ${index}`), Buffer.alloc(60 * PAGE))
+    }
+  })
+  await environment.close()
+  const lastPages = [0, 1].map((page) => readFileSync(file).readUInt32LE(page * PAGE + 144))
+  const [least = 0, most = 0] = lastPages.sort((a, b) => a - b)
+  t.ok(most - least > 20)
+  for (const lastPage of [least, most - 1]) {
+    setLastPage(file, lastPage)
+    t.match(await refusal(path), { exitCode: 78, message: /later ones are in use/ })
   }
+  setLastPage(file, most)
+  t.strictSame(await reopen(path), [])
 })
 
-t.test('a file that lacks only pages that nothing uses is opened with a note', async (t) => {
+t.test('pages behind the last one, of a commit that was cut short, do no harm', async (t) => {
   const { path, file } = await filledStore(t)
-  const position = newestMeta(file) * PAGE + 144
-  const last = Buffer.alloc(8)
-  last.writeBigUInt64LE(readFileSync(file).readBigUInt64LE(position) + 3n)
-  overwrite(file, position, last)
+  const size = statSync(file).size
+  truncateSync(file, size + 5 * PAGE)
+  overwrite(file, size, Buffer.alloc(5 * PAGE, 0x5a))
+  t.strictSame(await reopen(path), [])
+  t.equal(await recordCount(path), 200)
+})
+
+t.test('a file that lacks only pages that were given back is opened with a note', async (t) => {
+  const { path, file } = await filledStore(t)
+  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
+  const table = environment.table('numbers')
+  environment.write(() => {
+    table.putSync(Buffer.from('passing'), Buffer.alloc(2000 * PAGE))
+    table.removeSync(Buffer.from('passing'))
+  })
+  await environment.close()
+  const lastPage = readFileSync(file).readUInt32LE(newestMeta(file) * PAGE + 144)
+  t.ok(statSync(file).size < (lastPage + 1) * PAGE, 'they were never written')
   t.match(await reopen(path), [/nothing in use was there/])
   t.equal(await recordCount(path), 200)
 })

@@ -7,7 +7,7 @@ import { UsageError } from '../base/errors.ts'
 import { parseUuid } from '../base/ids.ts'
 import { PAGE_EVENTS_MAX } from '../base/limits.ts'
 import type { EventListQuery, EventView } from '../query/events.ts'
-import { requireStore } from '../store/data-dir.ts'
+import { requireEnvironment } from '../store/data-dir.ts'
 import { EventReader } from '../store/event-reader.ts'
 import { idOption, timeOption } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
@@ -158,7 +158,7 @@ export async function withEvents<T>(
   input: CommandInput,
   action: (reader: EventReader) => T | Promise<T>,
 ): Promise<T> {
-  const dataDir = requireStore(input.settings().dataDir, 'events')
+  const dataDir = requireEnvironment(input.settings().dataDir, 'events')
   const reader = new EventReader({
     dataDir,
     isReadOnly: true,

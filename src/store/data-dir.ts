@@ -28,7 +28,8 @@ import { requireFreeDisk } from './disk-guard.ts'
 import { Environment } from './environment.ts'
 import { FLAG_TABLES } from './flag-records.ts'
 import { EVENTS_TABLES } from './keys.ts'
-import { inspectLmdbFile, type LmdbFinding, restoreSecondMeta } from './lmdb-file.ts'
+import { inspectLmdbFile, type LmdbFinding } from './lmdb-file.ts'
+import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this program reads and writes. */
 export const FORMAT_VERSION = 2
@@ -83,7 +84,8 @@ export class DataDir {
       const isStore = checkFormat(path)
       const notes: string[] = []
       for (const name of ENVIRONMENT_NAMES) notes.push(...checkEnvironment(path, name, isStore))
-      if (!isStore) await createStore(path)
+      if (isStore) requireAgreement(path)
+      else await createStore(path)
       for (const name of ENVIRONMENT_NAMES) requireWritable(join(path, name, DATA_NAME))
       return new DataDir(path, notes, release)
     } catch (error) {
@@ -110,30 +112,69 @@ export class DataDir {
 }
 
 /**
- * Checks that there is a store which this program understands, and that one of its environments may be
- * opened, without locking it: for commands that work beside a running daemon. Answers the absolute
- * path. Throws `OperatorError`, exit code 1 or 78.
+ * Checks that there is a store which this program understands, that one of its environments may be opened,
+ * and that all of them belong together, without locking it: for commands that work beside a running daemon.
+ * Answers the absolute path. Throws `OperatorError`, exit code 1 or 78.
  */
 export function requireStore(dataDir: string, name: EnvironmentName): string {
-  const path = resolve(dataDir)
-  if (!existsSync(path) || !checkFormat(path)) {
-    throw new OperatorError(
-      `there is no store in ${path}: create one with 'tenrec init', or name another with --data-dir`,
-    )
-  }
-  const file = join(path, name, DATA_NAME)
-  requireDataFile(file, true)
-  checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
-  // A daemon may be writing: what looks wrong must look wrong again.
-  let finding = inspectLmdbFile(file)
-  for (let attempt = 0; finding.kind === 'damaged' && attempt < 2; attempt++) {
-    finding = inspectLmdbFile(file)
-  }
-  if (finding.kind === 'damaged') throw damage(file, finding.what)
-  if (finding.kind === 'second_meta_lost') {
-    throw refusal(`${file} needs mending (${finding.what}): start the daemon once`)
+  const path = requireEnvironment(dataDir, name)
+  // Where another file is missing or damaged, those who open it say so.
+  if (ENVIRONMENT_NAMES.every((each) => each === name || isSound(path, each))) {
+    requireAgreement(path)
   }
   return path
+}
+
+function isSound(path: string, name: EnvironmentName): boolean {
+  try {
+    return findDamage(path, name) === null
+  } catch (error) {
+    if (error instanceof OperatorError) return false
+    throw error
+  }
+}
+
+/** The same without a look at the others: for commands that get out what is left of a store. */
+export function requireEnvironment(dataDir: string, name: EnvironmentName): string {
+  const path = requireFormat(dataDir)
+  const what = findDamage(path, name)
+  if (what !== null) throw damage(join(path, name, DATA_NAME), what)
+  return path
+}
+
+/** Checks that there is a store which this program understands, and answers its absolute path. */
+export function requireFormat(dataDir: string): string {
+  const path = resolve(dataDir)
+  if (existsSync(path) && checkFormat(path)) return path
+  throw new OperatorError(
+    `there is no store in ${path}: create one with 'tenrec init', or name another with --data-dir`,
+  )
+}
+
+/**
+ * What is wrong with the data file of an environment of a store that may be in use, or null. Throws
+ * `OperatorError` when it is missing or cannot be read.
+ */
+export function findDamage(path: string, name: EnvironmentName): string | null {
+  // A daemon may be writing: what looks wrong must look wrong again.
+  let finding = inspectEnvironment(path, name, true)
+  for (let attempt = 0; finding?.kind === 'damaged' && attempt < 2; attempt++) {
+    finding = inspectEnvironment(path, name, true)
+  }
+  return finding?.kind === 'damaged' ? finding.what : null
+}
+
+/**
+ * Refuses a store of which one environment is older than the others: what was acknowledged is missing.
+ * `path` is absolute. Throws `OperatorError`, exit code 78.
+ */
+export function requireAgreement(path: string): void {
+  const found = findDisagreement(path)
+  if (found === null) return
+  throw refusal(
+    `${found.file} does not fit the rest of the store (${found.what}): restore the whole data directory ` +
+      'from a backup; nothing was changed',
+  )
 }
 
 /** Bytes of the data file of an environment; 0 when it cannot be asked. */
@@ -186,8 +227,8 @@ export function readFormat(path: string): number | null {
 }
 
 /**
- * Checks one environment and mends what can be mended. Answers what there is to tell. Throws
- * `OperatorError` when it is damaged, or missing although there `isStore`.
+ * Checks one environment. Answers what there is to tell. Throws `OperatorError` when it is damaged, or
+ * missing although there `isStore`.
  */
 export function checkEnvironment(
   path: string,
@@ -201,9 +242,6 @@ export function checkEnvironment(
     case 'sound':
       return []
     case 'sound_with_note':
-      return [`${file}: ${finding.what}`]
-    case 'second_meta_lost':
-      restoreSecondMeta(file)
       return [`${file}: ${finding.what}`]
     case 'damaged':
       throw damage(file, finding.what)

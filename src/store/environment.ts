@@ -103,6 +103,12 @@ export class Environment {
     return new PinnedEnvironment(this.#tables, this.#root.useReadTransaction())
   }
 
+  /** A table that was opened, or undefined when it does not exist and this end may not make it. */
+  find(name: string): Table | undefined {
+    return this.#tables.get(name)
+  }
+
+  /** The same for a table that is needed. Throws `OperatorError` when it does not exist. */
   table(name: string): Table {
     const table = this.#tables.get(name)
     if (table !== undefined) return table

@@ -1,25 +1,61 @@
-/** Numbers about the whole environment `events`: table `state`. */
+/**
+ * Numbers about the whole environment `events`, table `state`:
+ *
+ * | name            | meaning                                                                       |
+ * |-----------------|-------------------------------------------------------------------------------|
+ * | `position`      | the last sequence of the log whose events are stored                          |
+ * | `seed`          | of the fingerprints (uuid-fingerprint.ts)                                     |
+ * | `log_through`   | the last sequence that was processed and that the log had on the disk by then |
+ * | `flags_version` | the largest version of environment `flags` that processing has seen           |
+ *
+ * The last two bear witness of the other environments, which never fall behind them (store-agreement.ts).
+ * A store that an earlier version wrote last lacks them.
+ */
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
 import { seal, unseal } from './codec.ts'
 import { Environment, type Table } from './environment.ts'
-import { EVENTS_ENVIRONMENT, stateKey } from './keys.ts'
+import { EVENTS_ENVIRONMENT, type StateNumber, stateKey } from './keys.ts'
 
 const STATE = 'state'
 
 /** A number of table `state`, or null. Throws `DamagedRecordError`. */
-export function readNumber(table: Table, name: 'position' | 'seed'): number | null {
+export function readNumber(table: Table, name: StateNumber): number | null {
   const key = stateKey(name)
   const value = table.get(key)
   return value === undefined ? null : unseal(STATE, key, value).readDoubleLE()
 }
 
 /** Stores a number of table `state`. Only in a write transaction. */
-export function storeNumber(table: Table, name: 'position' | 'seed', number: number): void {
+export function storeNumber(table: Table, name: StateNumber, number: number): void {
   const key = stateKey(name)
   const bytes = Buffer.allocUnsafe(8)
   bytes.writeDoubleLE(number)
   void table.put(key, seal(key, bytes))
+}
+
+/** What environment `events` has seen of the two others. */
+export interface Witness {
+  readonly logThrough: number
+  readonly flagsVersion: number
+}
+
+/** Reads what was seen; zeros when nothing was. Throws `DamagedRecordError`. */
+export function readWitness(table: Table): Witness {
+  return {
+    logThrough: readNumber(table, 'log_through') ?? 0,
+    flagsVersion: readNumber(table, 'flags_version') ?? 0,
+  }
+}
+
+/** Stores what has grown since `last`, and answers what is stored now. Only in a write transaction. */
+export function storeWitness(table: Table, last: Witness, seen: Witness): Witness {
+  if (seen.logThrough > last.logThrough) storeNumber(table, 'log_through', seen.logThrough)
+  if (seen.flagsVersion > last.flagsVersion) storeNumber(table, 'flags_version', seen.flagsVersion)
+  return {
+    logThrough: Math.max(last.logThrough, seen.logThrough),
+    flagsVersion: Math.max(last.flagsVersion, seen.flagsVersion),
+  }
 }
 
 /** The folder of the environment in a data directory. */

@@ -15,7 +15,14 @@ import { DuplicateCheck } from './duplicate-check.ts'
 import { Environment, type Table } from './environment.ts'
 import { EventErasure } from './event-erasure.ts'
 import { loadAllCounters, storeCounters } from './event-projects.ts'
-import { openSeed, readNumber, storeNumber } from './event-state.ts'
+import {
+  openSeed,
+  readNumber,
+  readWitness,
+  storeNumber,
+  storeWitness,
+  type Witness,
+} from './event-state.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX } from './keys.ts'
 import { OpenProject } from './open-project.ts'
 import { PersonStore, personTables } from './person-store.ts'
@@ -109,6 +116,7 @@ export class EventStoreWriter {
   #admittedHigh = 0
   #admittedLow = 0
   #position: number
+  #witness: Witness
 
   /** Opens or creates the environment. Throws `DamagedRecordError`; about 0.2 s for 10 million events. */
   constructor(options: EventStoreOptions) {
@@ -140,6 +148,7 @@ export class EventStoreWriter {
     this.deadLetters = new DeadLetters(table('dead_letters'))
     this.#fingerprint = new UuidFingerprint(openSeed(this.#environment, this.#state))
     this.#position = readNumber(this.#state, 'position') ?? 0
+    this.#witness = readWitness(this.#state)
     for (const [projectId, counters] of loadAllCounters(this.#projectsTable)) {
       this.#projects.set(projectId, new OpenProject(projectId, counters, this.#distinctIds))
     }
@@ -289,8 +298,11 @@ export class EventStoreWriter {
     this.deadLetters.add(letter, this.#clock.now())
   }
 
-  /** Stores everything gathered, and the position behind it, in one transaction. Throws what LMDB throws. */
-  commit(position: number): CommitStats {
+  /**
+   * Stores everything gathered, the position behind it, and what was seen of the other environments, in
+   * one transaction. Throws what LMDB throws.
+   */
+  commit(position: number, seen?: Witness): CommitStats {
     const stats = { rows: 0, segments: 0, bytes: 0 }
     for (const project of this.#touched) {
       if (project.builder.rows > 0) project.encode(this.#encoder)
@@ -323,11 +335,21 @@ export class EventStoreWriter {
       this.#warnings.store()
       this.deadLetters.store()
       storeNumber(this.#state, 'position', position)
+      if (seen !== undefined) this.#witness = storeWitness(this.#state, this.#witness, seen)
     })
     this.#position = position
     this.#settle()
     if (this.#index.runCount > RUNS_URGENT) this.#maintainIndex(URGENT_BUDGET_MS)
     return stats
+  }
+
+  /** Stores what was seen of the other environments, unless it is known. For when nothing is committed. */
+  note(seen: Witness): void {
+    const { logThrough, flagsVersion } = this.#witness
+    if (seen.logThrough <= logThrough && seen.flagsVersion <= flagsVersion) return
+    this.#environment.write(() => {
+      this.#witness = storeWitness(this.#state, this.#witness, seen)
+    })
   }
 
   /**

@@ -5,7 +5,7 @@
  *
  * | table           | key                                      | value (layout at the owner)           |
  * |-----------------|------------------------------------------|---------------------------------------|
- * | state           | text `position`, `seed`                  | event-store.ts                        |
+ * | state           | text, one of `STATE_NUMBERS`             | event-state.ts                        |
  * | projects        | project u32                              | counters (event-projects.ts)          |
  * | segment_headers | project u32, first S u32                 | header (segment-format.ts)            |
  * | segment_groups  | project u32, first S u32, group u16      | group of columns (segment-format.ts)  |
@@ -135,8 +135,13 @@ export function chunkKey(run: number, kind: number, chunk: number): Buffer {
   return key
 }
 
+/** What table `state` holds. */
+export const STATE_NUMBERS = ['position', 'seed', 'log_through', 'flags_version'] as const
+/** One of `STATE_NUMBERS`. */
+export type StateNumber = (typeof STATE_NUMBERS)[number]
+
 /** A key of table `state`. */
-export function stateKey(name: 'position' | 'seed'): Buffer {
+export function stateKey(name: StateNumber): Buffer {
   return Buffer.from(name, 'latin1')
 }
 

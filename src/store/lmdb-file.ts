@@ -1,11 +1,16 @@
 /**
  * Looks at a data file before LMDB maps it. LMDB trusts what it maps: a cut or overwritten file kills
- * the process with SIGSEGV or SIGBUS, and an empty one is taken for a new store. So the two meta pages,
- * the length and the roots of the trees are checked here first, in plain reads. Layout: lmdb-layout.ts.
+ * the process with SIGSEGV or SIGBUS, an empty one is taken for a new store, behind a damaged meta page
+ * the state before the last passes for the newest, and a wrong last page is where it writes next. So the
+ * two meta pages, the length and the roots of the trees are checked here first, in plain reads.
+ *
+ * No crash leaves a meta page damaged: a commit writes 120 bytes within one sector of one of them, and a
+ * new file gets its name when both are on the disk (data-dir.ts). Layout: lmdb-layout.ts.
  */
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import {
   BRANCH_FLAG,
+  freeRuns,
   LAST_PAGE_OFFSET,
   LEAF_FLAG,
   META_BYTES,
@@ -23,16 +28,18 @@ export type LmdbFinding =
   | { readonly kind: 'sound' }
   /** LMDB may open it, but it is not as it was left; `what` is for the operator. */
   | { readonly kind: 'sound_with_note'; readonly what: string }
-  /** The second meta page is all zero: `restoreSecondMeta` before LMDB opens it. */
-  | { readonly kind: 'second_meta_lost'; readonly what: string }
   /** LMDB must not open it. */
   | { readonly kind: 'damaged'; readonly what: string }
 
 interface Meta {
   readonly pageBytes: number
-  readonly roots: readonly number[]
+  /** Of the free list, and of the tree of all tables; null for an empty one. */
+  readonly freeRoot: number | null
+  readonly mainRoot: number | null
   readonly lastPage: number
   readonly transaction: bigint
+  /** Its transaction was visible before it was on the disk. */
+  readonly isFlushDeferred: boolean
 }
 
 const MAGIC = 0xbeefc0de
@@ -41,9 +48,17 @@ const PAGE_BYTES_LEAST = 512
 const PAGE_BYTES_MOST = 65_536
 const PAGE_NUMBER_MAX = 2 ** 40
 
+/** Where a meta page has its flags, and the one of `isFlushDeferred`. */
+const META_FLAGS_OFFSET = 52
+const FLUSH_DEFERRED_FLAG = 0x1000
+/** Where a page has the transaction that wrote it. */
+const PAGE_TRANSACTION_OFFSET = 8
+
 const FIXED_SIZE_FLAG = 0x20
 /** Where the root stands in the record of a named tree. */
 const TREE_ROOT_OFFSET = 40
+
+const LAST_COMMIT = ', and the last commit may have been in it'
 
 /** Inspects a data file. Throws what the file system throws. Cost: a few reads, unless the file is short. */
 export function inspectLmdbFile(path: string): LmdbFinding {
@@ -55,39 +70,25 @@ export function inspectLmdbFile(path: string): LmdbFinding {
   }
 }
 
-/** Makes the second meta page a copy of the first, as in a store that was just created. */
-export function restoreSecondMeta(path: string): void {
-  const descriptor = openSync(path, 'r+')
-  try {
-    const first = readMeta(readAt(descriptor, 0, META_BYTES))
-    if (first === null) throw new TypeError('the first meta page is not valid')
-    const page = readAt(descriptor, 0, first.pageBytes)
-    page.writeBigUInt64LE(1n, 0)
-    writeSync(descriptor, page, 0, page.length, first.pageBytes)
-    fsyncSync(descriptor)
-  } finally {
-    closeSync(descriptor)
-  }
-}
-
 function inspect(descriptor: number, fileBytes: number): LmdbFinding {
   if (fileBytes === 0) return damaged('it is empty')
   const first = readMeta(readAt(descriptor, 0, META_BYTES))
-  if (first === null) return damaged('its first meta page is not valid')
+  if (first === null) return damaged(`its first meta page is not valid${LAST_COMMIT}`)
   if (fileBytes < 2 * first.pageBytes) {
     return damaged(`it is cut to ${fileBytes} bytes, before its second meta page`)
   }
-  const secondPage = readAt(descriptor, first.pageBytes, first.pageBytes)
-  const second = readMeta(secondPage)
-  const isSecondLost = second === null && secondPage.every((byte) => byte === 0)
-  if (second === null && !isSecondLost) return damaged('its second meta page is not valid')
-  const newest = second !== null && second.transaction > first.transaction ? second : first
-  const fault = findFault(descriptor, newest, fileBytes)
-  if (fault !== null) return damaged(fault)
-  if (isSecondLost) {
-    const what = 'its second meta page was empty; the state of the first one is used'
-    return { kind: 'second_meta_lost', what }
+  // Both in one read, so that a commit meanwhile does not look like damage.
+  const both = readAt(descriptor, 0, first.pageBytes + META_BYTES)
+  const even = readMeta(both)
+  const odd = readMeta(both.subarray(first.pageBytes))
+  if (even === null || odd === null) {
+    return damaged(`its second meta page is not valid${LAST_COMMIT}`)
   }
+  const fault = findMetaFault(even, odd)
+  if (fault !== null) return damaged(fault)
+  const newest = odd.transaction > even.transaction ? odd : even
+  const what = findFault(descriptor, newest, fileBytes)
+  if (what !== null) return damaged(what)
   if (fileBytes >= (newest.lastPage + 1) * newest.pageBytes) return { kind: 'sound' }
   return { kind: 'sound_with_note', what: 'its end is missing, but nothing in use was there' }
 }
@@ -96,11 +97,29 @@ function damaged(what: string): LmdbFinding {
   return { kind: 'damaged', what }
 }
 
+/**
+ * What does not fit between the meta pages, or null. A commit takes the next number and writes the first
+ * page when it is even, the second when it is odd, and a file never gets shorter. Where flushes are
+ * deferred, a power cut may leave one page and not the one before.
+ */
+function findMetaFault(even: Meta, odd: Meta): string | null {
+  if (odd.pageBytes !== even.pageBytes) return 'its meta pages name different sizes of a page'
+  const step = odd.transaction - even.transaction
+  const isNew = even.transaction === 0n && odd.transaction === 0n
+  const isInOrder = even.transaction % 2n === 0n && (step === 1n || step === -1n)
+  if (!isNew && !isInOrder && !even.isFlushDeferred && !odd.isFlushDeferred) {
+    return `its meta pages are of the transactions ${even.transaction} and ${odd.transaction}, which do not follow each other`
+  }
+  const [older, newer] = step > 0n ? [even, odd] : [odd, even]
+  if (newer.lastPage >= older.lastPage) return null
+  return `its newest meta page names ${newer.lastPage} as the last page, the one before ${older.lastPage}`
+}
+
 /** What is wrong with the state that a meta page describes, or null. */
 function findFault(descriptor: number, meta: Meta, fileBytes: number): string | null {
   const pageCount = Math.floor(fileBytes / meta.pageBytes)
   const cut = `it is cut: ${fileBytes} of ${(meta.lastPage + 1) * meta.pageBytes} bytes are there`
-  for (const root of meta.roots) {
+  for (const root of rootsOf(meta)) {
     if (root > meta.lastPage) return 'its newest meta page names a page that it does not have'
     if (root >= pageCount) return cut
     const header = readAt(descriptor, root * meta.pageBytes, PAGE_HEADER_BYTES)
@@ -109,9 +128,29 @@ function findFault(descriptor: number, meta: Meta, fileBytes: number): string | 
       return `page ${root}, the root of a tree, was overwritten`
     }
   }
-  if (pageCount > meta.lastPage) return null
-  // A file may lack pages at its end that were given back before they were ever written.
-  return reachesBeyond(descriptor, meta, pageCount) ? cut : null
+  if (pageCount === meta.lastPage + 1) return null
+  try {
+    if (pageCount > meta.lastPage) {
+      // A commit that was cut short leaves pages behind the last one. Those of the newest are not among them.
+      return leadsTo(descriptor, meta, meta.lastPage + 1, pageCount, meta.transaction)
+        ? `its newest meta page names ${meta.lastPage} as the last page, and later ones are in use`
+        : null
+    }
+    // A file may lack pages at its end that were given back before they were ever written.
+    if (leadsTo(descriptor, meta, pageCount, pageCount, null)) return cut
+    const missing = meta.lastPage + 1 - pageCount
+    const isFree = countFree(descriptor, meta, pageCount) === missing
+    return isFree
+      ? null
+      : `its newest meta page names ${meta.lastPage} as the last page, and there are ${pageCount} pages`
+  } catch (error) {
+    if (error instanceof RangeError) return 'a page of a tree was overwritten'
+    throw error
+  }
+}
+
+function rootsOf({ freeRoot, mainRoot }: Meta): readonly number[] {
+  return [freeRoot, mainRoot].filter((root) => root !== null)
 }
 
 /** The content of a meta page, or null when it is none or makes no sense. */
@@ -132,33 +171,80 @@ function readMeta(page: Buffer): Meta | null {
   ) {
     return null
   }
-  const roots = [page.readBigUInt64LE(88), page.readBigUInt64LE(136)]
   return {
     pageBytes,
-    roots: roots.filter((root) => root !== NO_PAGE).map(Number),
+    freeRoot: pageNumber(page.readBigUInt64LE(88)),
+    mainRoot: pageNumber(page.readBigUInt64LE(136)),
+    isFlushDeferred: (page.readUInt16LE(META_FLAGS_OFFSET) & FLUSH_DEFERRED_FLAG) !== 0,
     lastPage: Number(lastPage),
     transaction: page.readBigUInt64LE(152),
   }
 }
 
-/** Whether a tree leads to a page from `pageCount` on. Cost: reads every tree page of the file. */
-function reachesBeyond(descriptor: number, meta: Meta, pageCount: number): boolean {
-  const pending = [...meta.roots]
+function pageNumber(number: bigint): number | null {
+  return number === NO_PAGE ? null : Number(number)
+}
+
+/**
+ * Whether a tree leads to a page from `from` on, in a file of `pageCount` pages. Throws `RangeError` for
+ * what is no tree. `transaction`: only pages that it wrote are looked at, and they lead to all that it
+ * added; cost: what it changed. Null: reads every tree page.
+ */
+function leadsTo(
+  descriptor: number,
+  meta: Meta,
+  from: number,
+  pageCount: number,
+  transaction: bigint | null,
+): boolean {
+  const pending = [...rootsOf(meta)]
   for (let visited = 0; visited <= pageCount; visited++) {
     const number = pending.pop()
     if (number === undefined) return false
-    if (number >= pageCount) return true
+    if (number >= from) return true
     const page = readAt(descriptor, number * meta.pageBytes, meta.pageBytes)
-    try {
-      const { trees, lastValuePage } = linkedPages(page)
-      if (lastValuePage >= pageCount) return true
-      pending.push(...trees)
-    } catch (error) {
-      if (error instanceof RangeError) return true
-      throw error
+    const isWanted =
+      transaction === null || page.readBigUInt64LE(PAGE_TRANSACTION_OFFSET) === transaction
+    if (!isWanted) continue
+    const { trees, lastValuePage } = linkedPages(page)
+    if (lastValuePage >= from) return true
+    for (const tree of trees) pending.push(tree)
+  }
+  throw new RangeError('the pages go round in a circle')
+}
+
+/** How many pages from `from` on the free list has. Throws `RangeError` for what is no list. */
+function countFree(descriptor: number, meta: Meta, from: number): number {
+  let count = 0
+  const pending = meta.freeRoot === null ? [] : [meta.freeRoot]
+  for (let number = pending.pop(); number !== undefined; number = pending.pop()) {
+    const page = readAt(descriptor, number * meta.pageBytes, meta.pageBytes)
+    pending.push(...linkedPages(page).trees)
+    for (const list of leafValues(descriptor, meta, page)) {
+      for (const [first, pages] of freeRuns(list)) {
+        count += Math.max(0, first + pages - Math.max(first, from))
+      }
     }
   }
-  return true
+  return count
+}
+
+/** The values of a leaf page, wherever they lie; none for another page. */
+function* leafValues(descriptor: number, meta: Meta, page: Buffer): Generator<Buffer> {
+  if ((page.readUInt16LE(18) & LEAF_FLAG) === 0) return
+  const nodeCount = page.readUInt16LE(20) >> 1
+  for (let index = 0; index < nodeCount; index++) {
+    const node = page.readUInt16LE(PAGE_HEADER_BYTES + index * 2) + PAGE_HEADER_BYTES
+    const bytes = page.readUInt16LE(node) + page.readUInt16LE(node + 2) * 2 ** 16
+    const start = node + NODE_HEADER_BYTES + page.readUInt16LE(node + 6)
+    const isBig = (page.readUInt16LE(node + 4) & NODE_BIG) !== 0
+    if (!isBig) {
+      yield page.subarray(start, start + bytes)
+      continue
+    }
+    const position = Number(page.readBigUInt64LE(start)) * meta.pageBytes + PAGE_HEADER_BYTES
+    yield readAt(descriptor, position, bytes)
+  }
 }
 
 /** What a tree page names: further tree pages, and the last of all pages of large values (or 0). */

@@ -25,8 +25,10 @@ import { setGroupProperties } from '../persons/group-rules.ts'
 import type { PersonContext } from '../persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../persons/property-updates.ts'
 import type { DeadLetterOrigin } from '../store/dead-letters.ts'
-import { LogReader } from '../store/event-log.ts'
+import { type LogExtent, LogReader } from '../store/event-log.ts'
+import type { Witness } from '../store/event-state.ts'
 import { EventStoreWriter } from '../store/event-store.ts'
+import { FlagsVersion } from '../store/flags-version.ts'
 import { CommandRunner } from './command-runner.ts'
 import { isAboutDeadLetters, readCommand } from './command-text.ts'
 import { runDeadLetterCommand } from './dead-letter-commands.ts'
@@ -40,6 +42,8 @@ const COMMIT_EVENTS = 49_152
 /** How many times as many events one transaction gathers at most, unless a single block holds more. */
 const COMMIT_EXCESS = 4 / 3
 
+const NO_EXTENT: LogExtent = { first: 0, last: 0 }
+
 interface Fates {
   stored: number
   readonly drops: Partial<Record<DropReason, number>>
@@ -52,6 +56,13 @@ export class LogProcessor {
   readonly #propertiesBytesMax: number
   readonly #commitEvents: number
   readonly #commands: CommandRunner
+  readonly #flags: FlagsVersion
+  readonly #isFlushDeferred: boolean
+  /** What the log held when it was opened. */
+  readonly #extentAtStart: LogExtent | null
+  /** A commit of this run was seen: with it everything before is on the disk, whoever wrote it. */
+  #isLogFlushed = false
+  #isDiskShort = false
   #position: number
   #outcomes: CommandOutcome[] = []
   #fates = new Map<number, Fates>()
@@ -70,7 +81,10 @@ export class LogProcessor {
     this.#log = new LogReader(settings)
     this.#propertiesBytesMax = settings.propertiesBytesMax
     this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
+    this.#flags = new FlagsVersion(settings.dataDir)
     this.#position = this.#store.readPosition()
+    this.#isFlushDeferred = settings.isFlushDeferred
+    this.#extentAtStart = this.#log.extent()
   }
 
   /**
@@ -79,28 +93,28 @@ export class LogProcessor {
    */
   run(budgetMs: number, isDiskShort = false): ProcessResult {
     const deadline = performance.now() + budgetMs
+    this.#isDiskShort = isDiskShort
     let eventCount = 0
     let commitMs = 0
     this.#fates = new Map()
     this.#outcomes = []
-    this.#log.refresh()
-    let last = this.#log.extent()?.last ?? this.#position
+    let last = this.#lastBlock()
     while (this.#position < last && performance.now() < deadline) {
       let sequence = this.#position
       let gathered = 0
       while (sequence < last && !this.#isEnough(gathered)) gathered += this.#addBlock(++sequence)
       const startedAt = performance.now()
-      this.#store.commit(sequence)
+      this.#store.commit(sequence, this.#seen(sequence))
       commitMs += performance.now() - startedAt
       this.#position = sequence
       eventCount += gathered
-      this.#log.refresh()
-      last = this.#log.extent()?.last ?? this.#position
+      last = this.#lastBlock()
     }
     const changedDefinitions = this.#takeChangedDefinitions()
     // Somebody waits for what was done; merging can wait for the next call.
     const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
     const mayMaintain = !isAwaited && !isDiskShort && this.#position >= last
+    if (mayMaintain) this.#store.note(this.#seen(this.#position))
     const isIdle = mayMaintain && !this.#store.maintain(deadline - performance.now())
     return {
       processed: this.#position,
@@ -116,9 +130,30 @@ export class LogProcessor {
     }
   }
 
+  /** Notes what changed last in environment `flags`, and closes. */
   async close(): Promise<void> {
+    if (!this.#isDiskShort) this.#store.note(this.#seen(this.#position))
     await this.#store.close()
     await this.#log.close()
+    await this.#flags.close()
+  }
+
+  /** The newest block of the log. */
+  #lastBlock(): number {
+    this.#log.refresh()
+    const extent = this.#log.extent()
+    const { first, last } = extent ?? NO_EXTENT
+    const { first: firstAtStart, last: lastAtStart } = this.#extentAtStart ?? NO_EXTENT
+    if (first !== firstAtStart || last !== lastAtStart) this.#isLogFlushed = !this.#isFlushDeferred
+    return extent?.last ?? this.#position
+  }
+
+  /** What the other environments have while everything up to `sequence` is stored. */
+  #seen(sequence: number): Witness {
+    return {
+      logThrough: this.#isLogFlushed ? sequence : 0,
+      flagsVersion: this.#flags.readIfSound(),
+    }
   }
 
   /** Whether to commit now. What ends in a segment that is full enough need not be merged later. */

@@ -1,7 +1,8 @@
 /**
  * Makes a backup of a data directory, while a daemon uses it or not. All three environments are pinned
  * before the first is read, the log first: an event that was acknowledged before is in the log or
- * already processed, and one that is in both is skipped on restoring by its position.
+ * already processed, and one that is in both is skipped on restoring by its position. The events may be
+ * ahead of the log by what was processed in between; a restore lets the log know (store-agreement.ts).
  */
 import {
   closeSync,
@@ -20,7 +21,8 @@ import {
   type EnvironmentName,
   FORMAT_VERSION,
   flush,
-  requireStore,
+  requireAgreement,
+  requireEnvironment,
   writeDurably,
 } from '../data-dir.ts'
 import { lockDataDir } from '../data-dir-lock.ts'
@@ -72,13 +74,15 @@ export interface BackupResult {
 
 /** Makes one backup. Throws `OperatorError`. Cost: reads every byte of the store once. */
 export async function createBackup(options: BackupOptions): Promise<BackupResult> {
-  const dataDir = ENVIRONMENT_NAMES.map((name) => requireStore(options.dataDir, name))[0] ?? ''
+  const [dataDir = ''] = ENVIRONMENT_NAMES.map((name) => requireEnvironment(options.dataDir, name))
   const folder = resolve(options.folder)
   openFolder(folder, dataDir)
   const release = await lockDataDir(folder)
   const writer = new ChunkWriter(folder)
   try {
     const environments = await readEnvironments(dataDir, writer, options.onProgress)
+    // Before it may take the place of an earlier one; now LMDB may read the files, as all pages were in order.
+    requireAgreement(dataDir)
     await writer.finish()
     const manifest: Manifest = {
       version: BACKUP_VERSION,

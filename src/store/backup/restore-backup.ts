@@ -25,6 +25,7 @@ import {
   runMigration,
   stepsFrom,
 } from '../migrations.ts'
+import { alignLog } from '../store-agreement.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import {
   allTables,
@@ -112,6 +113,8 @@ async function restoreInto(
         options.onProgress(bytes, totals.bytes)
       })
     }
+    await alignLog(nursery)
+    for (const environment of ENVIRONMENT_NAMES) settle(join(nursery, environment))
     moveIntoPlace(path, nursery, manifest.storeFormat)
   } catch (cause) {
     if (!(cause instanceof DamagedChunkError)) throw cause
@@ -170,8 +173,12 @@ async function build(
   } finally {
     await environment.close()
   }
-  rmSync(join(nursery, name, 'lock.mdb'), { force: true })
-  flush(join(nursery, name))
+}
+
+/** Leaves the data file of an environment alone in its folder, on the disk. */
+function settle(folder: string): void {
+  rmSync(join(folder, 'lock.mdb'), { force: true })
+  flush(folder)
 }
 
 function fill(

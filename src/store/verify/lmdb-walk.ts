@@ -9,6 +9,7 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 import {
   BRANCH_FLAG,
+  freeRuns,
   LAST_PAGE_OFFSET,
   LEAF_FLAG,
   META_BYTES,
@@ -44,26 +45,6 @@ export interface LmdbExtent {
   readonly pages: number
   readonly pageBytes: number
   readonly freePages: number
-}
-
-/**
- * What is wrong with the numbers of the last two transactions, or null. A commit takes the next number and
- * writes the first meta page when it is even, the second when it is odd; a bit that turned over in one of
- * them would make the state before the last pass for the newest. Throws what the file system throws.
- */
-export function transactionFault(path: string): string | null {
-  const descriptor = openSync(path, 'r')
-  try {
-    const pageBytes = readExactly(descriptor, 0, META_BYTES).readUInt32LE(PAGE_BYTES_OFFSET)
-    const both = readExactly(descriptor, 0, pageBytes + META_BYTES)
-    const even = both.readBigUInt64LE(TRANSACTION_OFFSET)
-    const odd = both.readBigUInt64LE(pageBytes + TRANSACTION_OFFSET)
-    const isNew = even === 0n && odd === 0n
-    if (isNew || (even % 2n === 0n && (odd - even === 1n || even - odd === 1n))) return null
-    return `its meta pages are of the transactions ${even} and ${odd}, which do not follow each other`
-  } finally {
-    closeSync(descriptor)
-  }
 }
 
 /** The newest state of a file that `inspectLmdbFile` found sound. Throws what the file system throws. */
@@ -119,6 +100,8 @@ class Walk {
   readonly #lastPage: number
   /** One bit for each page that was met. */
   readonly #met: Uint8Array
+  /** Pages that were met, the two meta pages included. */
+  #metCount = 2
   #freePages = 0
   #compare: (a: Buffer, b: Buffer) => number = Buffer.compare
 
@@ -144,6 +127,12 @@ class Walk {
     })
     for (const list of freeLists) this.#checkFree(list)
     const pages = this.#lastPage + 1
+    const lost = pages - this.#metCount
+    if (lost > 0) {
+      throw new LmdbFault(
+        `its newest meta page says that it has ${pages} pages, and ${lost} of them are neither in use nor free`,
+      )
+    }
     return { pages, pageBytes: this.#pageBytes, freePages: this.#freePages }
   }
 
@@ -284,30 +273,23 @@ class Walk {
     return readExactly(this.#descriptor, first * this.#pageBytes + PAGE_HEADER_BYTES, bytes)
   }
 
-  /**
-   * A record of the free list: how many words follow, then the words. A positive one is a page, a
-   * negative one the length of a run whose first page is the next word, 0 is room for more.
-   */
   #checkFree(list: Buffer): void {
-    const length = list.length >= 8 ? Number(list.readBigUInt64LE(0)) : -1
-    if (length < 0 || (length + 1) * 8 > list.length) {
-      throw new LmdbFault('a record of the free list has a wrong length')
+    try {
+      for (const [first, pages] of freeRuns(list)) this.#meetFree(first, pages)
+    } catch (cause) {
+      throw cause instanceof RangeError ? new LmdbFault(cause.message) : cause
     }
-    for (let index = 1; index <= length; index++) {
-      const word = Number(list.readBigInt64LE(index * 8))
-      if (word === 0) continue
-      if (word < 0 && index === length) throw new LmdbFault('the free list ends within a run')
-      const first = word > 0 ? word : Number(list.readBigInt64LE(++index * 8))
-      const pages = word > 0 ? 1 : -word
-      if (first < 2 || first + pages - 1 > this.#lastPage) {
-        throw new LmdbFault(`the free list names page ${first}, which does not exist`)
-      }
-      for (let page = first; page < first + pages; page++) {
-        if (this.#isMet(page)) throw new LmdbFault(`page ${page} is in use and free at once`)
-        this.#meet(page)
-      }
-      this.#freePages += pages
+  }
+
+  #meetFree(first: number, pages: number): void {
+    if (first < 2 || first + pages - 1 > this.#lastPage) {
+      throw new LmdbFault(`the free list names page ${first}, which does not exist`)
     }
+    for (let page = first; page < first + pages; page++) {
+      if (this.#isMet(page)) throw new LmdbFault(`page ${page} is in use and free at once`)
+      this.#meet(page)
+    }
+    this.#freePages += pages
   }
 
   #page(number: number): Buffer {
@@ -328,6 +310,7 @@ class Walk {
       throw new LmdbFault(`page ${number} is named, but does not exist`)
     }
     if (this.#isMet(number)) throw new LmdbFault(`page ${number} is in use twice`)
+    this.#metCount++
     this.#met[number >>> 3] = (this.#met[number >>> 3] ?? 0) | (1 << (number & 7))
   }
 }

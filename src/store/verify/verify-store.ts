@@ -6,10 +6,18 @@
 import { join } from 'node:path'
 import { readBlock } from '../../ingest/log-block.ts'
 import { DamagedRecordError, unseal } from '../codec.ts'
-import { ENVIRONMENT_NAMES, type EnvironmentName, FIRST_TABLES, requireStore } from '../data-dir.ts'
+import {
+  ENVIRONMENT_NAMES,
+  type EnvironmentName,
+  FIRST_TABLES,
+  findDamage,
+  requireFormat,
+} from '../data-dir.ts'
 import { Environment, type PinnedEnvironment } from '../environment.ts'
+import { LOG_TABLES } from '../event-log.ts'
+import { findDisagreement } from '../store-agreement.ts'
 import { EventsCheck } from './events-check.ts'
-import { LmdbFault, transactionFault, walkLmdbFile } from './lmdb-walk.ts'
+import { LmdbFault, walkLmdbFile } from './lmdb-walk.ts'
 import { PersonsCheck } from './persons-check.ts'
 import { pinNewest } from './pin-newest.ts'
 
@@ -17,8 +25,8 @@ import { pinNewest } from './pin-newest.ts'
 const FINDINGS_MAX = 20
 /** Entries between two looks at the event loop. */
 const ENTRIES_PER_TURN = 4096
-/** The table of the log, which is made with the first block. */
-const LOG_TABLE = 'blocks'
+/** The table of the log whose values are blocks. */
+const BLOCKS_TABLE = 'blocks'
 /** Its values have a checksum for each entry instead of one for all. */
 const CHANGES_TABLE = 'person_changes'
 
@@ -40,17 +48,17 @@ export interface VerifyReport {
 }
 
 /**
- * Checks the store in a data directory. Throws `OperatorError` when there is none, or when a file is so
- * damaged that not even its beginning makes sense. Cost: reads everything twice, about 1 s for each
+ * Checks the store in a data directory. Throws `OperatorError` when there is none, or when a file is
+ * missing. Cost: reads everything twice, about 1 s for each
  * 500 MB.
  */
 export async function verifyStore(
   dataDir: string,
   onProgress: (bytes: number) => void,
 ): Promise<VerifyReport> {
-  const path = ENVIRONMENT_NAMES.map((name) => requireStore(dataDir, name))[0] ?? dataDir
-  const verification = new Verification(path, onProgress)
+  const verification = new Verification(requireFormat(dataDir), onProgress)
   for (const name of ENVIRONMENT_NAMES) await verification.checkEnvironment(name)
+  verification.checkAgreement()
   return verification.report()
 }
 
@@ -61,6 +69,8 @@ class Verification {
   #entries = 0
   #bytes = 0
   #pages = 0
+  /** Some file is not fit to be read by LMDB. */
+  #hasBrokenFile = false
 
   constructor(dataDir: string, onProgress: (bytes: number) => void) {
     this.#dataDir = dataDir
@@ -78,10 +88,10 @@ class Verification {
 
   async checkEnvironment(name: EnvironmentName): Promise<void> {
     const file = join(this.#dataDir, name, 'data.mdb')
-    // A daemon may commit between two reads: what looks wrong must look wrong again.
-    const fault = transactionFault(file) && transactionFault(file) && transactionFault(file)
-    if (fault !== null) {
-      this.#find(file, 'meta pages', fault)
+    const damage = findDamage(this.#dataDir, name)
+    if (damage !== null) {
+      this.#hasBrokenFile = true
+      this.#find(file, 'file', `is damaged: ${damage}`)
       return
     }
     const environment = new Environment({
@@ -91,7 +101,10 @@ class Verification {
       isReadOnly: true,
     })
     try {
-      if (!this.#walk(environment, file)) return
+      if (!this.#walk(environment, file)) {
+        this.#hasBrokenFile = true
+        return
+      }
       const tables = this.#knownTables(name, file, environment.openAll())
       const pin = environment.pin()
       try {
@@ -102,6 +115,13 @@ class Verification {
     } finally {
       await environment.close()
     }
+  }
+
+  /** Whether the environments belong together; only for files that LMDB may read. */
+  checkAgreement(): void {
+    if (this.#hasBrokenFile) return
+    const found = findDisagreement(this.#dataDir)
+    if (found !== null) this.#find(found.file, 'store', found.what)
   }
 
   /** Holds the newest state and walks its pages; whether they are in order. */
@@ -125,7 +145,7 @@ class Verification {
 
   /** The tables that this program reads; others are findings. */
   #knownTables(name: EnvironmentName, file: string, tables: readonly string[]): readonly string[] {
-    const known = [...FIRST_TABLES[name], LOG_TABLE]
+    const known = [...FIRST_TABLES[name], ...(name === 'log' ? LOG_TABLES : [])]
     for (const table of tables) {
       if (!known.includes(table)) this.#find(file, `table ${table}`, 'has no known name')
     }
@@ -140,7 +160,6 @@ class Verification {
   ): Promise<void> {
     const events = new EventsCheck((where, what) => this.#find(file, where, what))
     const persons = new PersonsCheck((where, what) => this.#find(file, where, what))
-    let nextBlock: bigint | null = null
     for (const table of tables) {
       let entries = 0
       for (const { key, value } of pin.entries(table)) {
@@ -149,8 +168,8 @@ class Verification {
         if (++entries % ENTRIES_PER_TURN === 0) await this.#breathe()
         if (this.#findings.length >= FINDINGS_MAX) return
         try {
-          if (name === 'log') {
-            nextBlock = this.#checkBlock(file, key, value, nextBlock)
+          if (table === BLOCKS_TABLE) {
+            readBlock(value)
           } else if (table === CHANGES_TABLE) {
             persons.takeChanges(key, value)
           } else {
@@ -167,16 +186,6 @@ class Verification {
     if (name !== 'events') return
     events.finish()
     persons.finish()
-  }
-
-  /** A block of the log: its own checksum, and its place in the sequence. Answers the next sequence. */
-  #checkBlock(file: string, key: Buffer, value: Buffer, expected: bigint | null): bigint {
-    readBlock(value)
-    const sequence = key.readBigUInt64BE()
-    if (expected !== null && sequence !== expected) {
-      this.#find(file, `blocks, ${sequence}`, `block ${expected} is missing before it`)
-    }
-    return sequence + 1n
   }
 
   #findRecord(file: string, table: string, key: Buffer, cause: unknown): void {
