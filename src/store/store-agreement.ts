@@ -63,13 +63,13 @@ export function judgeClaims({ log, witness, flagsVersion }: StoreClaims): {
     const { first, last } = log.missing
     return {
       environment: EVENTS_ENVIRONMENT,
-      what: `it is older than the log: it has the events of the blocks up to ${log.processed}, and the log no longer has the blocks from ${first} to ${last}`,
+      what: `it is older than the log: it has the events of blocks up to ${log.processed}, and the log no longer has the blocks from ${first} to ${last}`,
     }
   }
   if (witness.logThrough > log.last) {
     return {
       environment: LOG_ENVIRONMENT,
-      what: `it is older than the events: it ends with block ${log.last}, and those up to ${witness.logThrough} were in it; the blocks from ${log.last + 1} on are missing, also those that came after`,
+      what: `it is older than the events: it ends with block ${log.last}, and the events of blocks up to ${witness.logThrough} are stored; what was accepted behind block ${witness.logThrough} is missing`,
     }
   }
   if (witness.flagsVersion > flagsVersion) {
