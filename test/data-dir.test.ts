@@ -292,6 +292,10 @@ const DAMAGES: Readonly<Record<string, (file: string) => void>> = {
     const root = Number(readFileSync(file).readBigUInt64LE(meta + 136))
     overwrite(file, root * PAGE, Buffer.alloc(PAGE))
   },
+  'a damaged node of the list of free pages': (file) => {
+    const root = Number(readFileSync(file).readBigUInt64LE(newestMeta(file) * PAGE + 88))
+    overwrite(file, root * PAGE + 25, Buffer.of(0x7f))
+  },
   'a root behind the last page': (file) => {
     const root = Buffer.alloc(8)
     root.writeBigUInt64LE(2n ** 33n)

@@ -1,5 +1,13 @@
 /** `verify`: finds what is damaged and names it, or the damage changes nothing that can be read. */
-import { closeSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  openSync,
+  readFileSync,
+  readSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { DataDir, ENVIRONMENT_NAMES } from '../src/store/data-dir.ts'
@@ -7,6 +15,7 @@ import { Environment } from '../src/store/environment.ts'
 import { inspectLmdbFile } from '../src/store/lmdb-file.ts'
 import { newestState, walkLmdbFile } from '../src/store/verify/lmdb-walk.ts'
 import { verifyStore } from '../src/store/verify/verify-store.ts'
+import { runCommand } from './fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from './fixtures/daemon.ts'
 import { environmentDigest } from './fixtures/environment-digest.ts'
 import { seededRandom } from './fixtures/event-ledger.ts'
@@ -114,6 +123,46 @@ t.test('records that are sound each, but do not fit together, are found', async 
   const { findings } = await verifyStore(path, () => undefined)
   t.match(findings, [{ where: /segment/, what: /lacks 1 of its groups/ }])
 })
+
+t.test('a wrong last page is found by file, and nothing makes the file larger', async (t) => {
+  const path = t.testdir()
+  await filledStore(path)
+  for (const name of ENVIRONMENT_NAMES) {
+    const file = join(path, name, 'data.mdb')
+    const original = readFileSync(file)
+    const newest = original.readBigUInt64LE(4096 + 152) > original.readBigUInt64LE(152) ? 4096 : 0
+    const pages = original.length / 4096
+    for (const lastPage of [2 ** 27, pages + 100, pages, 2]) {
+      const wrong = Buffer.from(original)
+      wrong.writeBigUInt64LE(BigInt(lastPage), newest + 144)
+      writeFileSync(file, wrong)
+      const { exitCode, out } = await runCommand('verify', '--data-dir', path)
+      t.equal(exitCode, 3)
+      t.ok(out.startsWith(`${file}: file: is damaged: `), `${lastPage}: ${out}`)
+      const served = await runCommand('serve', '--data-dir', path, '--port', '0')
+      t.equal(served.exitCode, 78)
+      t.match(served.err, file)
+      t.ok(readFileSync(file).equals(wrong), 'nothing was changed')
+    }
+    writeFileSync(file, original)
+  }
+})
+
+t.test(
+  'a last page behind those in use or free is found where the file is long enough',
+  async (t) => {
+    const path = t.testdir()
+    await filledStore(path)
+    const file = join(path, 'events', 'data.mdb')
+    const bytes = readFileSync(file)
+    const newest = bytes.readBigUInt64LE(4096 + 152) > bytes.readBigUInt64LE(152) ? 4096 : 0
+    const lastPage = bytes.readBigUInt64LE(newest + 144)
+    bytes.writeBigUInt64LE(lastPage + 3n, newest + 144)
+    writeFileSync(file, Buffer.concat([bytes, Buffer.alloc(4 * 4096)]))
+    const { findings } = await verifyStore(path, () => undefined)
+    t.match(findings, [{ file, where: 'pages', what: /3 of them are neither in use nor free/ }])
+  },
+)
 
 t.test('persons that do not fit together are found', async (t) => {
   const damages: readonly (readonly [string, RegExp])[] = [

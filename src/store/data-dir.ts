@@ -30,6 +30,7 @@ import { FLAG_TABLES } from './flag-records.ts'
 import { EVENTS_TABLES } from './keys.ts'
 import { inspectLmdbFile, type LmdbFinding } from './lmdb-file.ts'
 import { findDisagreement } from './store-agreement.ts'
+import { freeListFault } from './verify/lmdb-walk.ts'
 
 /** The format that this program reads and writes. */
 export const FORMAT_VERSION = 2
@@ -84,9 +85,9 @@ export class DataDir {
       const isStore = checkFormat(path)
       const notes: string[] = []
       for (const name of ENVIRONMENT_NAMES) notes.push(...checkEnvironment(path, name, isStore))
-      if (isStore) requireAgreement(path)
-      else await createStore(path)
+      if (!isStore) await createStore(path)
       for (const name of ENVIRONMENT_NAMES) requireWritable(join(path, name, DATA_NAME))
+      if (isStore) requireAgreement(path)
       return new DataDir(path, notes, release)
     } catch (error) {
       release()
@@ -237,6 +238,10 @@ export function checkEnvironment(
 ): readonly string[] {
   const file = join(path, name, DATA_NAME)
   const finding = inspectEnvironment(path, name, isStore)
+  const isReadable = finding !== null && finding.kind !== 'damaged'
+  // A command may write: what looks wrong must look wrong again.
+  const fault = isReadable && freeListFault(file) && freeListFault(file)
+  if (typeof fault === 'string') throw damage(file, fault)
   switch (finding?.kind) {
     case undefined:
     case 'sound':
