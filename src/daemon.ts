@@ -71,8 +71,10 @@ export interface Daemon {
   readonly failed: Promise<unknown>
 }
 
-/** What a test may put in place of the machine's own. */
+/** What is there already, and what a test may put in place of the machine's own. */
 export interface DaemonOptions {
+  /** Opened before, so that nobody else has it in between; the daemon releases it. */
+  readonly dataDir?: DataDir
   readonly clock?: Clock
   readonly log?: Logger
   /** Called with the port when the daemon listens, before it says that it is ready. */
@@ -94,7 +96,7 @@ export async function startDaemon(
   const serviceManager = createServiceManager({ environment: process.env, log })
   serviceManager.status('opening the data directory')
   if (!settings.isNetworkDiskAllowed) requireLocalFileSystem(settings.dataDir)
-  const dataDir = await DataDir.open(settings.dataDir)
+  const dataDir = options.dataDir ?? (await DataDir.open(settings.dataDir))
   for (const note of dataDir.notes) log.warn(note)
   const { onListening = () => {}, retentionMs } = options
   const running = new RunningDaemon({

@@ -3,10 +3,10 @@
  * comes through here after it has written; changes that go through a daemon are noted there.
  */
 import { userInfo } from 'node:os'
-import { resolve } from 'node:path'
 import type { AuditEntry } from '../store/audit-log.ts'
 import { OrganizationStore } from '../store/organization-store.ts'
 import type { CommandInput } from './command.ts'
+import { withStore } from './with-store.ts'
 
 const OBJECT_ID_CHARACTERS_MAX = 200
 
@@ -34,12 +34,14 @@ export async function noteInStore(
   dataDir: string,
   objectId: string | null,
 ): Promise<void> {
-  const store = new OrganizationStore(resolve(dataDir), input.io.clock)
-  try {
-    store.audit.append([{ ...commandEntry(input, null), objectId }])
-  } finally {
-    await store.close()
-  }
+  await withStore(dataDir, ['flags'], true, async (path) => {
+    const store = new OrganizationStore(path, input.io.clock)
+    try {
+      store.audit.append([{ ...commandEntry(input, null), objectId }])
+    } finally {
+      await store.close()
+    }
+  })
 }
 
 /** A service account may have a number only. */

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Settings } from '../config/settings.ts'
 import { ENVIRONMENT_NAMES, requireStore, storeBytes } from '../store/data-dir.ts'
-import { lockOwner } from '../store/data-dir-lock.ts'
+import { lockHolder } from '../store/data-dir-lock.ts'
 import { diskSpace, reserveBytesOf } from '../store/disk-guard.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
@@ -16,7 +16,8 @@ const NETWORK_TYPES: ReadonlySet<string> = new Set([
 const MEMORY_TYPES: ReadonlySet<string> = new Set(['tmpfs', 'ramfs'])
 const SHARED_TYPES: ReadonlySet<string> = new Set(['ocfs2', 'gfs2', 'virtiofs', 'vboxsf'])
 
-/** Format, lock and owner. `pid` is the process that has the directory open, or null. */
+/** Format, lock and owner. `pid` is the process that has the directory open, or null; a process of another
+ * pid namespace has none. Throws `OperatorError`. */
 export function checkStoreFolder(dataDir: string): {
   readonly findings: readonly Finding[]
   readonly pid: number | null
@@ -31,14 +32,18 @@ export function checkStoreFolder(dataDir: string): {
     const message = `${path} is no directory: name another with --data-dir`
     return { findings: [problem('data_directory', message)], pid: null, isStore: false }
   }
-  const pid = lockOwner(path)
+  const holder = lockHolder(path)
   const owner =
-    pid === null
+    holder === null
       ? fine('lock', 'no daemon has the data directory open')
-      : fine('lock', `the process ${pid} has the data directory open`)
+      : fine('lock', `${holder.description} has the data directory open`)
   const format = checkHeaders(path)
   const isStore = format.every(({ verdict }) => verdict === 'ok')
-  return { findings: [...format, ...checkOwnership(path), owner], pid, isStore }
+  return {
+    findings: [...format, ...checkOwnership(path), owner],
+    pid: holder?.pid ?? null,
+    isStore,
+  }
 }
 
 /** The format, and the headers of every data file. */

@@ -9,7 +9,6 @@ import { explainFlag } from '../flags/explain.ts'
 import { statusOf } from '../flags/flag-body.ts'
 import { isObject } from '../flags/flag-references.ts'
 import type { DecisionRequest, DecisionSources, Flag, JsonObject } from '../flags/types.ts'
-import { requireStore } from '../store/data-dir.ts'
 import { DecisionSourceReader } from '../store/decision-sources.ts'
 import { requireFreeDisk } from '../store/disk-guard.ts'
 import { type FlagChangeContext, FlagStore } from '../store/flag-store.ts'
@@ -20,6 +19,7 @@ import { commandEntry } from './command-audit.ts'
 import { PROJECT_OPTION } from './event.ts'
 import { describeExplanation } from './flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from './output.ts'
+import { withStore } from './with-store.ts'
 
 /** Whom the activity log names: nobody asked through the API. */
 const SYSTEM = { userId: 0, firstName: 'System', email: '' } as const
@@ -170,9 +170,18 @@ async function withFlags(
   action: (flags: OpenFlags) => number,
 ): Promise<number> {
   const { dataDir } = input.settings()
-  const path = requireStore(dataDir, 'flags')
-  requireStore(dataDir, 'events')
-  if (isWriting) await requireFreeDisk(path)
+  return withStore(dataDir, ['flags', 'events'], isWriting, async (path) => {
+    if (isWriting) await requireFreeDisk(path)
+    return withOpenFlags(input, isWriting, path, action)
+  })
+}
+
+async function withOpenFlags(
+  input: CommandInput,
+  isWriting: boolean,
+  path: string,
+  action: (flags: OpenFlags) => number,
+): Promise<number> {
   const projectId = idOption(input, 'project', 1)
   const organization = new OrganizationStore(path, input.io.clock)
   const store = new FlagStore(path)

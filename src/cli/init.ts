@@ -1,6 +1,6 @@
 /** `tenrec init`: creates and fills a data directory without serving it. */
 import { existsSync } from 'node:fs'
-import { lockOwner } from '../store/data-dir-lock.ts'
+import { lockHolder } from '../store/data-dir-lock.ts'
 import { initialise } from '../store/first-start.ts'
 import type { Command } from './command.ts'
 import { noteInStore } from './command-audit.ts'
@@ -17,9 +17,9 @@ export const INIT: Command = {
     const { io } = input
     const resolved = input.settings()
     const { dataDir } = resolved
-    const pid = existsSync(dataDir) ? lockOwner(dataDir) : null
-    if (pid !== null) {
-      io.err(`${dataDir} is set up already and in use by the process ${pid}\n`)
+    const holder = existsSync(dataDir) ? lockHolder(dataDir) : null
+    if (holder?.purpose === 'daemon') {
+      io.err(`${dataDir} is set up already and in use by ${holder.description}\n`)
       return 0
     }
     const first = await initialise(resolved, io.clock)

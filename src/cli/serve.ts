@@ -1,6 +1,6 @@
 /** `tenrec serve`: the daemon, from the first start to the last signal. */
 import { SETTING_NAMES } from '../config/settings-table.ts'
-import { baseUrlOf, correctBaseUrl, initialise } from '../store/first-start.ts'
+import { baseUrlOf, correctBaseUrl, openFilled } from '../store/first-start.ts'
 import type { Command, CommandIo } from './command.ts'
 import { firstStartMessage } from './first-start-message.ts'
 
@@ -14,10 +14,12 @@ export const SERVE: Command = {
   async run({ io, settings }) {
     const resolved = settings()
     const stop = watchSignals(io)
-    let first = await initialise(resolved, io.clock)
+    const filled = await openFilled(resolved, io.clock)
+    let { first } = filled
     // Loaded late, so that no other command loads the HTTP server.
     const { startDaemon } = await import('../daemon.ts')
     const daemon = await startDaemon(resolved, {
+      dataDir: filled.dataDir,
       onListening(port) {
         if (first !== null) first = correctBaseUrl(first, baseUrlOf(resolved, port))
       },

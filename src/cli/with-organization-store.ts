@@ -1,9 +1,9 @@
 /** Opens the store of users, roles, projects and keys for one command, beside a running daemon or without one. */
-import { requireStore } from '../store/data-dir.ts'
 import { requireFreeDisk } from '../store/disk-guard.ts'
 import { OrganizationStore } from '../store/organization-store.ts'
 import type { CommandInput } from './command.ts'
 import { commandEntry } from './command-audit.ts'
+import { withStore } from './with-store.ts'
 
 /**
  * Runs `action` with the store and closes it. `isWriting`: only if the disk has room, and with an entry in
@@ -15,14 +15,15 @@ export async function withOrganizationStore<T>(
   isWriting: boolean,
   action: (store: OrganizationStore) => T,
 ): Promise<T> {
-  const path = requireStore(input.settings().dataDir, 'flags')
-  if (isWriting) await requireFreeDisk(path)
-  const store = new OrganizationStore(path, input.io.clock)
-  try {
-    const result = action(store)
-    if (isWriting) store.audit.append([commandEntry(input, null)])
-    return result
-  } finally {
-    await store.close()
-  }
+  return withStore(input.settings().dataDir, ['flags'], isWriting, async (path) => {
+    if (isWriting) await requireFreeDisk(path)
+    const store = new OrganizationStore(path, input.io.clock)
+    try {
+      const result = action(store)
+      if (isWriting) store.audit.append([commandEntry(input, null)])
+      return result
+    } finally {
+      await store.close()
+    }
+  })
 }

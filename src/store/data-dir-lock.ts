@@ -1,80 +1,191 @@
 /**
- * Exclusive ownership of a data directory by one process. The lock is a symbolic link whose target
- * names the owner, `lock.<pid>.<start time>`: it is created with its content in one step, and needs no
- * space on a full disk. An owner that is gone is noticed by its pid together with its start time, so
- * neither kill -9 nor a reused pid keeps the directory locked. An empty file of that name stands
- * beside it, so that programs that follow links (copies, backups of files) do not stumble.
+ * Exclusive ownership of a data directory by one process: a kernel lock on the directory itself
+ * (kernel-lock.ts). It holds across pid and mount namespaces, ends with the process, and no file that
+ * somebody removes belongs to it.
+ *
+ * Beside it lies a note, which tells others who that is and decides nothing against them: a symbolic link
+ * `lock` to `lock.PID.START` with the details in it. The link alone was the lock of older versions, so
+ * they find it, and one of theirs that names a living process is respected.
  */
 import { lstatSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { SYSTEM_CLOCK } from '../base/clock.ts'
 import { OperatorError } from '../base/errors.ts'
+import { isJsonObject } from '../ingest/fields.ts'
+import { KernelLock } from './kernel-lock.ts'
+import { ownPidNamespace, ownStartTime, startTimeOf } from './pid-namespace.ts'
 
-const LOCK_NAME = 'lock'
-/** Held for an instant by the process that removes the lock of an owner that is gone. */
-const CLAIM_NAME = 'lock.claim'
-const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/
-const ATTEMPTS_MAX = 40
-const ATTEMPT_PAUSE_MS = 20
+const PURPOSES = ['daemon', 'command', 'restore', 'migrate', 'backup'] as const
+/** What a directory is locked for. Others may work beside a `daemon`, and wait for a `command`. */
+export type LockPurpose = (typeof PURPOSES)[number]
 
-/** Locks a directory until the returned function is called. Throws `OperatorError` within 2 s. */
-export async function lockDataDir(dataDir: string): Promise<() => void> {
-  const path = join(dataDir, LOCK_NAME)
-  const own = `lock.${process.pid}.${startTimeOf(process.pid) ?? 0}`
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    if (tryLink(own, path)) return owned(own, path)
-    const found = readOwner(path)
-    const pid = found === null ? null : livingPid(found)
-    if (pid !== null) {
-      throw new OperatorError(
-        `${dataDir} is in use by the process ${pid}: stop it first, or choose another data directory`,
-      )
-    }
-    if (takeOver(own, path, found, join(dataDir, CLAIM_NAME))) return owned(own, path)
-    await sleep(ATTEMPT_PAUSE_MS)
-  }
-  throw new OperatorError(`${path} cannot be taken: remove it if no tenrec process is running`)
+/** The process that has a directory, as far as it can be told. */
+export interface LockHolder {
+  /** In our own pid namespace; null when it lives in another one, or nothing is known of it. */
+  readonly pid: number | null
+  /** Null for a process of an older version, or when nothing is known. */
+  readonly purpose: LockPurpose | null
+  /** For a sentence, such as `the process 17`. */
+  readonly description: string
 }
 
-/** The pid of the process that holds the lock, or null. */
-export function lockOwner(dataDir: string): number | null {
-  const owner = readOwner(join(dataDir, LOCK_NAME))
-  return owner === null ? null : livingPid(owner)
+interface Note {
+  readonly pid: number
+  readonly startTime: string
+  /** What only newer versions say. */
+  readonly details: { readonly [key: string]: unknown } | null
+}
+
+/** Somebody has the lock and left no note, or it was removed. */
+const UNKNOWN_HOLDER: LockHolder = {
+  pid: null,
+  purpose: null,
+  description:
+    "a process that cannot be named, because its file 'lock' is gone ('fuser -v' on the directory finds it)",
+}
+const LOCK_NAME = 'lock'
+const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/
+/** A command holds the lock for an instant, and so does somebody who looks whether it is free. */
+const ATTEMPTS_MAX = 60
+const ATTEMPT_PAUSE_MS = 20
+/** Who holds the lock and leaves no note for so long is not about to write one. */
+const SILENT_ATTEMPTS_MAX = 10
+
+/** Locks a directory until the returned function is called. Throws `OperatorError` within 2 s. */
+export async function lockDataDir(dataDir: string, purpose: LockPurpose): Promise<() => void> {
+  const outcome = await take(dataDir, purpose)
+  if (typeof outcome === 'function') return outcome
+  throw new OperatorError(
+    `${dataDir} is in use by ${outcome.description}: stop it first, or choose another data directory`,
+  )
 }
 
 /**
- * Replaces the lock `stale` of an owner that is gone. Between looking and replacing another process
- * may have done the same, so one process at a time looks again and replaces. False: look again.
+ * For a command that changes a store beside a running daemon or without one: without one it has the
+ * directory to itself until the returned function is called. Throws `OperatorError` when another
+ * process than a daemon of this pid namespace has it.
  */
-function takeOver(own: string, path: string, stale: string | null, claimPath: string): boolean {
-  if (!tryLink(own, claimPath)) {
-    const claimant = readOwner(claimPath)
-    if (claimant === null || livingPid(claimant) === null) rmSync(claimPath, { force: true })
-    return false
-  }
+export async function lockForCommand(dataDir: string): Promise<() => void> {
+  const outcome = await take(dataDir, 'command')
+  if (typeof outcome === 'function') return outcome
+  const { pid, purpose, description } = outcome
+  if (pid !== null && (purpose === 'daemon' || purpose === null)) return () => {}
+  const wayOut =
+    purpose === 'daemon' ? 'run the command where it runs, inside its container' : 'stop it first'
+  throw new OperatorError(`${dataDir} is in use by ${description}: ${wayOut}`)
+}
+
+/** The process that has the directory, or null. Throws `OperatorError` when that cannot be found out. */
+export function lockHolder(dataDir: string): LockHolder | null {
+  const lock = new KernelLock(dataDir)
   try {
-    if (readOwner(path) !== stale) return false
-    rmSync(path, { force: true })
-    if (stale !== null && OWNER_PATTERN.test(stale)) {
-      rmSync(join(dirname(path), stale), { force: true })
-    }
-    return tryLink(own, path)
+    return lock.tryTake('shared') ? olderHolder(dataDir) : describeHolder(dataDir)
   } finally {
-    rmSync(claimPath, { force: true })
+    lock.release()
   }
 }
 
-/** The lock is ours: gives the link something to point at, and answers what gives it up. */
-function owned(own: string, path: string): () => void {
-  const target = join(dirname(path), own)
-  try {
-    writeFileSync(target, '', { mode: 0o600 })
-  } catch {
-    // The link alone is the lock.
+/** Takes the lock, or answers who has it, after waiting for those who have it for a moment only. */
+async function take(dataDir: string, purpose: LockPurpose): Promise<(() => void) | LockHolder> {
+  let holder: LockHolder | null = null
+  let silentAttempts = 0
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    const outcome = tryOnce(dataDir, purpose)
+    if (typeof outcome === 'function') return outcome
+    holder = outcome ?? holder
+    if (outcome === UNKNOWN_HOLDER) silentAttempts++
+    const isBrief = outcome === null || outcome === UNKNOWN_HOLDER || outcome.purpose === 'command'
+    if (holder !== null && (!isBrief || silentAttempts >= SILENT_ATTEMPTS_MAX)) return holder
+    await sleep(ATTEMPT_PAUSE_MS)
   }
+  if (holder !== null) return holder
+  throw new OperatorError(`${dataDir} cannot be locked: it or its file 'lock' changes all the time`)
+}
+
+/** The lock, or who has it; null: try again. */
+function tryOnce(dataDir: string, purpose: LockPurpose): (() => void) | LockHolder | null {
+  const lock = new KernelLock(dataDir)
+  let isKept = false
+  try {
+    if (!lock.tryTake('exclusive')) return describeHolder(dataDir)
+    // The directory may have been replaced since it was opened.
+    if (!lock.isInPlace) return null
+    const older = olderHolder(dataDir)
+    if (older !== null) return older
+    const removeNote = leaveNote(dataDir, purpose)
+    if (removeNote === null) return null
+    isKept = true
+    return () => {
+      removeNote()
+      lock.release()
+    }
+  } finally {
+    if (!isKept) lock.release()
+  }
+}
+
+/** Somebody holds the kernel lock: who, as far as the note tells. */
+function describeHolder(dataDir: string): LockHolder {
+  const note = readNote(dataDir)
+  if (note === null) return UNKNOWN_HOLDER
+  const { pid, details } = note
+  const purpose = PURPOSES.find((known) => known === details?.['purpose']) ?? null
+  const namespace = details?.['pid_namespace']
+  if (details === null || namespace === ownPidNamespace()) {
+    if (!isAlive(note)) return UNKNOWN_HOLDER
+    return { pid, purpose, description: `the process ${pid}` }
+  }
+  const said = (key: string): string => {
+    const value = details[key]
+    return typeof value === 'string' && /^[\w.:-]{1,255}$/.test(value) ? value : 'unknown'
+  }
+  const description =
+    `a process of another pid namespace, such as a container's (process ${pid} there, ` +
+    `on host ${said('host')}, since ${said('since')})`
+  return { pid: null, purpose, description }
+}
+
+/** A living process of an older version, which takes no kernel lock. */
+function olderHolder(dataDir: string): LockHolder | null {
+  const note = readNote(dataDir)
+  if (note === null || note.details !== null || !isAlive(note)) return null
+  if (note.pid === process.pid && note.startTime === ownStartTime()) return null
+  return { pid: note.pid, purpose: null, description: `the process ${note.pid}` }
+}
+
+function isAlive({ pid, startTime }: Note): boolean {
+  return startTimeOf(pid) === startTime
+}
+
+/**
+ * Says who we are, in the place of whoever was here before; answers what removes it, or null when
+ * a process of an older version was quicker. The kernel lock is ours.
+ */
+function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
+  const path = join(dataDir, LOCK_NAME)
+  const name = `lock.${process.pid}.${ownStartTime() ?? 0}`
+  const target = join(dataDir, name)
+  const stale = readTarget(path)
+  rmSync(path, { force: true })
+  if (stale !== null && OWNER_PATTERN.test(stale)) {
+    rmSync(join(dirname(path), stale), { force: true })
+  }
+  const details = {
+    purpose,
+    host: hostname(),
+    pid_namespace: ownPidNamespace(),
+    since: new Date(SYSTEM_CLOCK.now()).toISOString(),
+  }
+  try {
+    writeFileSync(target, `${JSON.stringify(details)}\n`, { mode: 0o600 })
+  } catch {
+    // The disk is full: the link, which needs no space, names the process.
+  }
+  if (!tryLink(name, path)) return null
   return () => {
-    if (readOwner(path) !== own) return
-    rmSync(path, { force: true })
+    if (readTarget(path) === name) rmSync(path, { force: true })
     rmSync(target, { force: true })
   }
 }
@@ -89,8 +200,23 @@ function tryLink(target: string, path: string): boolean {
   }
 }
 
-/** The owner that a lock names; null when it is missing or is no link of ours. */
-function readOwner(path: string): string | null {
+/** What the link and the file behind it say; null when there is no link of ours. */
+function readNote(dataDir: string): Note | null {
+  const target = readTarget(join(dataDir, LOCK_NAME))
+  const match = target === null ? null : OWNER_PATTERN.exec(target)
+  if (target === null || match === null) return null
+  let details: unknown
+  try {
+    details = JSON.parse(readFileSync(join(dataDir, target), 'utf8'))
+  } catch {
+    details = null
+  }
+  const [, pid = '', startTime = ''] = match
+  return { pid: Number(pid), startTime, details: isJsonObject(details) ? details : null }
+}
+
+/** Where the link points to; null when it is missing or is no link. */
+function readTarget(path: string): string | null {
   try {
     return readlinkSync(path)
   } catch (error) {
@@ -99,33 +225,6 @@ function readOwner(path: string): string | null {
     if (!lstatSync(path).isDirectory()) return null
     throw new OperatorError(`${path} is a directory: remove it, it is not a part of the store`)
   }
-}
-
-/** The pid of an owner that still runs, or null. */
-function livingPid(owner: string): number | null {
-  const match = OWNER_PATTERN.exec(owner)
-  if (match === null) return null
-  const pid = Number(match[1])
-  const startTime = startTimeOf(pid)
-  if (startTime === null) return null
-  return startTime === match[2] ? pid : null
-}
-
-/**
- * When a process started, in ticks since the machine did; null when there is no such process, when it
- * is a zombie, or when it belongs to another user and is hidden from us.
- */
-function startTimeOf(pid: number): string | null {
-  let stat: string
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-  } catch {
-    return null
-  }
-  // The second field is the program's name in parentheses and may hold anything.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  const [state = ''] = fields
-  return state === 'Z' || state === 'X' ? null : (fields[19] ?? null)
 }
 
 function hasCode(error: unknown, code: string): boolean {

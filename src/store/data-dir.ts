@@ -1,7 +1,7 @@
 /**
  * The data directory as a whole. In it: a folder for each environment, the file `format` (which format
- * the store has; written last, so that where it stands, a whole store stands), the lock, and
- * `credentials.json` of the first start (first-start.ts).
+ * the store has; written last, so that where it stands, a whole store stands), the note of who has it open
+ * (data-dir-lock.ts), and `credentials.json` of the first start (first-start.ts).
  *
  * What is refused here never gets better by trying again: damaged or missing data files and a newer
  * format end with exit code 78 and one line that tells what to do.
@@ -26,6 +26,7 @@ import { lockDataDir } from './data-dir-lock.ts'
 import { DIRECTORY_TABLES } from './directory-environment.ts'
 import { requireFreeDisk } from './disk-guard.ts'
 import { Environment } from './environment.ts'
+import { joinEnvironment } from './environment-lock.ts'
 import { FLAG_TABLES } from './flag-records.ts'
 import { EVENTS_TABLES } from './keys.ts'
 import { inspectLmdbFile, type LmdbFinding } from './lmdb-file.ts'
@@ -48,6 +49,10 @@ export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> 
 
 /** Stands in a data directory while a restore moves environments into it; such a directory is refused. */
 export const RESTORE_MARK = 'restoring'
+/** Folder in which a restore builds environments: there from its first step to its last. */
+export const RESTORE_NURSERY = '.restored'
+/** Stands in a data directory from before its first environment is there until `format` is. */
+export const CREATION_MARK = 'creating'
 
 const FORMAT_NAME = 'format'
 const DATA_NAME = 'data.mdb'
@@ -80,13 +85,17 @@ export class DataDir {
   static async open(dataDir: string): Promise<DataDir> {
     const path = resolve(dataDir)
     createFolder(path)
-    const release = await lockDataDir(path)
+    const release = await lockDataDir(path, 'daemon')
     try {
       const isStore = checkFormat(path)
       const notes: string[] = []
       for (const name of ENVIRONMENT_NAMES) notes.push(...checkEnvironment(path, name, isStore))
       if (!isStore) await createStore(path)
-      for (const name of ENVIRONMENT_NAMES) requireWritable(join(path, name, DATA_NAME))
+      endCreation(path)
+      for (const name of ENVIRONMENT_NAMES) {
+        requireWritable(join(path, name, DATA_NAME))
+        joinEnvironment(path, name)
+      }
       if (isStore) requireAgreement(path)
       return new DataDir(path, notes, release)
     } catch (error) {
@@ -114,13 +123,14 @@ export class DataDir {
 
 /**
  * Checks that there is a store which this program understands, that one of its environments may be opened,
- * and that all of them belong together, without locking it: for commands that work beside a running daemon.
- * Answers the absolute path. Throws `OperatorError`, exit code 1 or 78.
+ * and that all of them belong together, and registers the process for it (environment-lock.ts): for commands
+ * that work beside a running daemon. Answers the absolute path. Throws `OperatorError`, exit code 1 or 78.
  */
 export function requireStore(dataDir: string, name: EnvironmentName): string {
   const path = requireEnvironment(dataDir, name)
   // Where another file is missing or damaged, those who open it say so.
   if (ENVIRONMENT_NAMES.every((each) => each === name || isSound(path, each))) {
+    for (const each of ENVIRONMENT_NAMES) joinEnvironment(path, each)
     requireAgreement(path)
   }
   return path
@@ -140,6 +150,7 @@ export function requireEnvironment(dataDir: string, name: EnvironmentName): stri
   const path = requireFormat(dataDir)
   const what = findDamage(path, name)
   if (what !== null) throw damage(join(path, name, DATA_NAME), what)
+  joinEnvironment(path, name)
   return path
 }
 
@@ -194,10 +205,7 @@ function createFolder(path: string): void {
 
 /** Whether the directory is marked as a store; throws when it is one of another format. */
 function checkFormat(path: string): boolean {
-  if (existsSync(join(path, RESTORE_MARK))) {
-    throw refusal(`a restore into ${path} was interrupted: repeat 'tenrec restore'`)
-  }
-  const version = readFormat(path)
+  const version = requireComplete(path)
   if (version === null) return false
   if (version === FORMAT_VERSION) return true
   const wayOut =
@@ -206,6 +214,27 @@ function checkFormat(path: string): boolean {
       : `'tenrec migrate --dry-run' says what can be done`
   throw refusal(
     `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: ${wayOut}`,
+  )
+}
+
+/**
+ * The format of a directory that may be used, or null when there is no store in it. Throws
+ * `OperatorError`, exit code 78, when a restore into it was cut short, or its mark is lost or damaged.
+ */
+export function requireComplete(path: string): number | null {
+  const again = `a restore into ${path} was interrupted, or still runs: repeat 'tenrec restore'`
+  if (existsSync(join(path, RESTORE_MARK))) throw refusal(again)
+  const nursery = join(path, RESTORE_NURSERY)
+  if (existsSync(nursery)) {
+    throw refusal(`${again}; or, to go on with what was there before it, remove ${nursery}`)
+  }
+  const version = readFormat(path)
+  if (version !== null || existsSync(join(path, CREATION_MARK))) return version
+  const name = ENVIRONMENT_NAMES.find((known) => existsSync(join(path, known, DATA_NAME)))
+  if (name === undefined) return null
+  throw refusal(
+    `${join(path, FORMAT_NAME)} is missing, but not ${join(path, name, DATA_NAME)}: restore a backup; ` +
+      `or, if nothing else was removed, put it back: one line 'tenrec ${FORMAT_VERSION}' for this version`,
   )
 }
 
@@ -297,13 +326,15 @@ function checkLmdbLock(file: string): void {
 
 /**
  * Creates the environments that are missing, then the mark. Each is made elsewhere and moved to its
- * place when it is on the disk: a power cut leaves whole environments or none.
+ * place when it is on the disk: a power cut leaves whole environments or none. Another mark tells that
+ * nothing was ever stored in those that are there.
  */
 async function createStore(path: string): Promise<void> {
   await requireFreeDisk(path)
   for (const entry of readdirSync(path)) {
     if (entry.startsWith(NURSERY_PREFIX)) rmSync(join(path, entry), { recursive: true })
   }
+  writeDurably(join(path, CREATION_MARK), 'nothing is stored yet\n')
   const nursery = join(path, `${NURSERY_PREFIX}${process.pid}`)
   for (const name of ENVIRONMENT_NAMES) {
     if (existsSync(join(path, name, DATA_NAME))) continue
@@ -318,6 +349,14 @@ async function createStore(path: string): Promise<void> {
   rmSync(nursery, { recursive: true, force: true })
   flush(path)
   markFormat(path)
+}
+
+/** What lacks its format from now on has lost it. */
+function endCreation(path: string): void {
+  const mark = join(path, CREATION_MARK)
+  if (!existsSync(mark)) return
+  rmSync(mark)
+  flush(path)
 }
 
 /** Marks a directory as a whole store of a format, by default of the one of this program. */

@@ -24,27 +24,45 @@ export interface FirstStart extends FirstKeys {
   readonly credentialsPath: string
 }
 
+/** A data directory that has what a daemon needs, and is locked until it is released. */
+export interface FilledDataDir {
+  readonly dataDir: DataDir
+  /** Null when it was filled before. */
+  readonly first: FirstStart | null
+}
+
 /**
- * Creates the data directory and what belongs into it. Null when that was done before; a start that
- * was cut short is completed. Throws `OperatorError` when the directory is in use, damaged or on a network file system, and
+ * Opens the data directory, and creates it and what belongs into it; a start that was cut short is
+ * completed. Throws `OperatorError` when the directory is in use, damaged or on a network file system, and
  * `ServiceError` for preset keys that are no keys.
  */
-export async function initialise(
+export async function openFilled(
   settings: Settings,
   clock: Clock = SYSTEM_CLOCK,
-): Promise<FirstStart | null> {
+): Promise<FilledDataDir> {
   if (!settings.isNetworkDiskAllowed) requireLocalFileSystem(settings.dataDir)
   const dataDir = await DataDir.open(settings.dataDir)
   try {
     const store = new ProjectStore(dataDir.path, clock)
     try {
-      return fill(store, dataDir.path, settings)
+      return { dataDir, first: fill(store, dataDir.path, settings) }
     } finally {
       await store.close()
     }
-  } finally {
+  } catch (error) {
     dataDir.release()
+    throw error
   }
+}
+
+/** As `openFilled`, and releases it. Null when it was filled before. */
+export async function initialise(
+  settings: Settings,
+  clock: Clock = SYSTEM_CLOCK,
+): Promise<FirstStart | null> {
+  const { dataDir, first } = await openFilled(settings, clock)
+  dataDir.release()
+  return first
 }
 
 /** Writes the address at which the daemon really listens, once it is known. Answers what is now true. */

@@ -10,9 +10,10 @@ import {
   ENVIRONMENT_NAMES,
   FORMAT_VERSION,
   markFormat,
-  readFormat,
+  requireComplete,
 } from './data-dir.ts'
 import { lockDataDir } from './data-dir-lock.ts'
+import { joinEnvironment } from './environment-lock.ts'
 
 /** Turns a store of one format into one of the next. */
 export interface Migration {
@@ -45,14 +46,14 @@ export const MIGRATIONS: readonly Migration[] = []
 
 /**
  * Says which steps a store needs, and reads nothing but its format. Throws `OperatorError`: exit code 1
- * without a store, 78 when the format is newer, or when no steps lead from it to the current one.
+ * without a store, 78 when it is incomplete or the format is newer, or when no steps lead from it to the current one.
  */
 export function planMigration(
   dataDir: string,
   migrations: readonly Migration[] = MIGRATIONS,
 ): MigrationPlan {
   const path = resolve(dataDir)
-  const format = existsSync(path) ? readFormat(path) : null
+  const format = existsSync(path) ? requireComplete(path) : null
   if (format === null) {
     throw new OperatorError(`there is no store in ${path}: name another with --data-dir`)
   }
@@ -93,12 +94,15 @@ export async function runMigration(
   plan: MigrationPlan,
   onStep: (step: Migration) => void,
 ): Promise<void> {
-  const release = await lockDataDir(plan.path)
+  const release = await lockDataDir(plan.path, 'migrate')
   try {
-    if (readFormat(plan.path) !== plan.format) {
+    if (requireComplete(plan.path) !== plan.format) {
       throw new OperatorError(`another process has changed ${plan.path}: begin again`)
     }
-    for (const name of ENVIRONMENT_NAMES) checkEnvironment(plan.path, name, true)
+    for (const name of ENVIRONMENT_NAMES) {
+      checkEnvironment(plan.path, name, true)
+      joinEnvironment(plan.path, name)
+    }
     for (const step of plan.steps) {
       onStep(step)
       await step.run(plan.path)

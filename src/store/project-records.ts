@@ -165,7 +165,11 @@ export function decodeProject(record: Record<string, unknown>): Project {
     'testAccountFilters'
   > & { testAccountFiltersJson: string }
   // Projects of before there was such a setting have its default.
-  return { ...DEFAULT_BROWSER_CAPTURE, ...rest, testAccountFilters: JSON.parse(testAccountFiltersJson) as JsonObject[] }
+  return {
+    ...DEFAULT_BROWSER_CAPTURE,
+    ...rest,
+    testAccountFilters: JSON.parse(testAccountFiltersJson) as JsonObject[],
+  }
 }
 
 /** A personal key from its record. */

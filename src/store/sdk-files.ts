@@ -150,11 +150,7 @@ async function openRelease(folder: string): Promise<SdkRelease | null> {
 }
 
 /** What is made once and kept, unless it fails. */
-function kept<T>(
-  memory: Map<string, Promise<T>>,
-  key: string,
-  make: () => Promise<T>,
-): Promise<T> {
+function kept<T>(memory: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
   let value = memory.get(key)
   if (value === undefined) {
     value = make()

@@ -77,7 +77,7 @@ export async function createBackup(options: BackupOptions): Promise<BackupResult
   const [dataDir = ''] = ENVIRONMENT_NAMES.map((name) => requireEnvironment(options.dataDir, name))
   const folder = resolve(options.folder)
   openFolder(folder, dataDir)
-  const release = await lockDataDir(folder)
+  const release = await lockDataDir(folder, 'backup')
   const writer = new ChunkWriter(folder)
   try {
     const environments = await readEnvironments(dataDir, writer, options.onProgress)

@@ -1,18 +1,21 @@
 /**
  * Turns a backup into a data directory. The environments are built beside their places and moved there
- * when all of them are on the disk. A mark (data-dir.ts, `RESTORE_MARK`) stands while they are moved:
- * a directory that was left in between is refused until the restore is repeated. A backup of an older
+ * when all of them are on the disk. The folder in which they are built stands from the first step to the
+ * last, and a mark while they are moved (data-dir.ts, `RESTORE_NURSERY` and `RESTORE_MARK`): a directory
+ * that was left in between is refused until the restore is repeated. A backup of an older
  * format is put into its place as it is, and then migrated: cut short, `tenrec migrate` goes on with it.
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
 import {
+  CREATION_MARK,
   ENVIRONMENT_NAMES,
   type EnvironmentName,
   flush,
   markFormat,
   RESTORE_MARK,
+  RESTORE_NURSERY,
   writeDurably,
 } from '../data-dir.ts'
 import { lockDataDir } from '../data-dir-lock.ts'
@@ -38,8 +41,6 @@ import {
   type TableBackup,
 } from './manifest.ts'
 
-/** Folder in which the environments are built. */
-const NURSERY = '.restored'
 /** What LMDB needs beside the bytes of the entries. */
 const DISK_FACTOR = 1.5
 /** Chunks that one transaction writes. */
@@ -98,14 +99,34 @@ async function restoreInto(
   manifest: Manifest,
   options: RestoreOptions,
 ): Promise<void> {
-  const totals = manifestTotals(manifest)
   mkdirSync(path, { recursive: true, mode: 0o700 })
-  const release = await lockDataDir(path)
+  const release = await lockDataDir(path, 'restore')
   try {
     requirePlace(path, options.isForced)
+    await refill(path, folder, manifest, options)
+  } catch (cause) {
+    if (!(cause instanceof DamagedChunkError)) throw cause
+    throw new OperatorError(`${cause.message}; use another backup`, { exitCode: 78, cause })
+  } finally {
+    release()
+  }
+}
+
+/** Builds the environments and moves them. If that fails, the directory is as usable as it was. */
+async function refill(
+  path: string,
+  folder: string,
+  manifest: Manifest,
+  options: RestoreOptions,
+): Promise<void> {
+  const totals = manifestTotals(manifest)
+  const nursery = join(path, RESTORE_NURSERY)
+  const wasInterrupted = existsSync(nursery)
+  mkdirSync(nursery, { recursive: true, mode: 0o700 })
+  flush(path)
+  try {
+    empty(nursery)
     await requireSpace(path, totals.bytes)
-    const nursery = join(path, NURSERY)
-    rmSync(nursery, { recursive: true, force: true })
     let bytes = 0
     for (const environment of ENVIRONMENT_NAMES) {
       await build(nursery, environment, folder, manifest, (chunkBytes) => {
@@ -116,13 +137,15 @@ async function restoreInto(
     await alignLog(nursery)
     for (const environment of ENVIRONMENT_NAMES) settle(join(nursery, environment))
     moveIntoPlace(path, nursery, manifest.storeFormat)
-  } catch (cause) {
-    if (!(cause instanceof DamagedChunkError)) throw cause
-    throw new OperatorError(`${cause.message}; use another backup`, { exitCode: 78, cause })
-  } finally {
-    rmSync(join(path, NURSERY), { recursive: true, force: true })
-    release()
+  } catch (error) {
+    if (wasInterrupted && existsSync(nursery)) empty(nursery)
+    else rmSync(nursery, { recursive: true, force: true })
+    throw error
   }
+}
+
+function empty(folder: string): void {
+  for (const entry of readdirSync(folder)) rmSync(join(folder, entry), { recursive: true })
 }
 
 /** Every chunk must be there before anything is written. */
@@ -217,6 +240,9 @@ function moveIntoPlace(path: string, nursery: string, format: number): void {
   }
   flush(path)
   markFormat(path, format)
+  rmSync(join(path, CREATION_MARK), { force: true })
+  rmSync(nursery, { recursive: true })
+  flush(path)
   rmSync(join(path, RESTORE_MARK))
   flush(path)
 }

@@ -14,6 +14,7 @@ import {
   requireFormat,
 } from '../data-dir.ts'
 import { Environment, type PinnedEnvironment } from '../environment.ts'
+import { joinEnvironment } from '../environment-lock.ts'
 import { LOG_TABLES } from '../event-log.ts'
 import { findDisagreement } from '../store-agreement.ts'
 import { EventsCheck } from './events-check.ts'
@@ -94,6 +95,7 @@ class Verification {
       this.#find(file, 'file', `is damaged: ${damage}`)
       return
     }
+    joinEnvironment(this.#dataDir, name)
     const environment = new Environment({
       dataDir: this.#dataDir,
       name,
