@@ -1,10 +1,7 @@
-/** The data directory: creation, lock, format, and what is refused before LMDB opens a file. */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+/** The data directory: creation, format, and what is refused before LMDB opens a file. */
 import {
   closeSync,
   existsSync,
-  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -13,7 +10,6 @@ import {
   renameSync,
   rmSync,
   statSync,
-  symlinkSync,
   truncateSync,
   unlinkSync,
   writeFileSync,
@@ -23,7 +19,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { OperatorError } from '../src/base/errors.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/data-dir.ts'
-import { lockOwner } from '../src/store/data-dir-lock.ts'
+import { lockHolder } from '../src/store/data-dir-lock.ts'
 import {
   DISK_RESERVE_BYTES,
   DiskGuard,
@@ -32,6 +28,8 @@ import {
 } from '../src/store/disk-guard.ts'
 import { Environment } from '../src/store/environment.ts'
 import { inspectLmdbFile } from '../src/store/lmdb-file.ts'
+import { planMigration } from '../src/store/migrations.ts'
+import { statesOf } from './fixtures/file-steps.ts'
 
 const PAGE = 4096
 
@@ -95,6 +93,10 @@ function setLastPage(file: string, lastPage: number): void {
   overwrite(file, newestMeta(file) * PAGE + 144, bytes)
 }
 
+function hasFormat(path: string): boolean {
+  return existsSync(join(path, 'format'))
+}
+
 /** Which of the two meta pages has the newest state. */
 function newestMeta(file: string): 0 | 1 {
   const bytes = readFileSync(file)
@@ -109,7 +111,7 @@ t.test('the first opening creates a whole store that only its owner can read', a
   t.equal(statSync(path).mode & 0o777, 0o700)
   const owner = readlinkSync(join(path, 'lock'))
   t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', owner, 'log'])
-  t.equal(statSync(join(path, 'lock')).size, 0, 'programs that follow links find a file')
+  t.ok(statSync(join(path, 'lock')).isFile(), 'programs that follow links find a file')
   t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 2\n')
   for (const name of ENVIRONMENT_NAMES) {
     t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
@@ -123,101 +125,53 @@ t.test('a creation that was cut short is completed, and keeps what is there', as
   const { path } = await filledStore(t)
   unlinkSync(join(path, 'format'))
   rmSync(join(path, 'log'), { recursive: true })
+  writeFileSync(join(path, 'creating'), '')
   mkdirSync(join(path, '.new-1', 'log'), { recursive: true })
   writeFileSync(join(path, '.new-1', 'log', 'data.mdb'), '')
   t.strictSame(await reopen(path), [])
   t.equal(await recordCount(path), 200)
   t.notOk(existsSync(join(path, '.new-1')))
+  t.notOk(existsSync(join(path, 'creating')))
   t.ok(existsSync(join(path, 'log', 'data.mdb')))
   t.ok(existsSync(join(path, 'format')))
 })
 
-t.test('a second owner is refused at once with the pid of the first', async (t) => {
-  const path = t.testdir()
-  const dir = await DataDir.open(path)
-  t.equal(lockOwner(path), process.pid)
-  const error = await refusal(path)
-  t.equal(error.exitCode, 1)
-  t.match(error.message, `in use by the process ${process.pid}`)
-  dir.release()
-  t.equal(lockOwner(path), null)
-})
-
-/** A process that locks a directory and waits. */
-async function lockElsewhere(path: string): Promise<ChildProcess> {
-  const script = `
-    const fs = require('node:fs')
-    const fields = fs.readFileSync('/proc/self/stat', 'latin1').split(') ').pop().split(' ')
-    fs.symlinkSync('lock.' + process.pid + '.' + fields[19], process.argv[1])
-    process.stdout.write('locked')
-    setInterval(() => {}, 1000)`
-  const child = spawn(process.execPath, ['-e', script, join(path, 'lock')], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  if (child.stdout !== null) await once(child.stdout, 'data')
-  return child
-}
-
-t.test('the lock of another process holds while it lives, not after kill -9', async (t) => {
-  const path = t.testdir()
-  await reopen(path)
-  const child = await lockElsewhere(path)
-  t.match((await refusal(path)).message, `process ${child.pid}`)
-  const ended = once(child, 'exit')
-  child.kill('SIGKILL')
-  await ended
-  t.ok(lstatSync(join(path, 'lock')).isSymbolicLink(), 'the lock was left behind')
-  t.strictSame(await reopen(path), [])
-})
-
-t.test('a lock left behind, reused, garbage or half taken over is replaced', async (t) => {
-  const path = t.testdir()
-  await reopen(path)
-  const lock = join(path, 'lock')
-  const leftovers = [
-    () => {
-      symlinkSync('lock.999999999.5', lock)
-      writeFileSync(join(path, 'lock.999999999.5'), '')
-    },
-    // Our own pid, but another start time: the number was used again.
-    () => symlinkSync(`lock.${process.pid}.1`, lock),
-    () => symlinkSync('nonsense', lock),
-    () => writeFileSync(lock, 'garbage'),
-    () => writeFileSync(lock, ''),
-    () => {
-      symlinkSync('lock.999999999.5', lock)
-      symlinkSync('lock.999999998.5', join(path, 'lock.claim'))
-    },
-  ]
-  for (const leave of leftovers) {
-    rmSync(lock, { force: true })
-    leave()
+t.test('a creation that is killed at any step is completed by the next start', async (t) => {
+  const root = t.testdir({})
+  const path = join(root, 'data')
+  const states = await statesOf(path, async () => {
     const dir = await DataDir.open(path)
-    t.match(readlinkSync(lock), new RegExp(`^lock\\.${process.pid}\\.`))
     dir.release()
-    t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'log'])
+  })
+  t.ok(states.some((state) => existsSync(join(state, 'events')) && !hasFormat(state)))
+  for (const state of states) {
+    t.strictSame(await reopen(state), [])
+    for (const name of ENVIRONMENT_NAMES) t.equal(requireStore(state, name), state)
+    t.strictSame(readdirSync(state).sort(), ['events', 'flags', 'format', 'log'])
   }
 })
 
-t.test('of several processes that find a lock left behind, one gets it', async (t) => {
-  const path = t.testdir()
-  await reopen(path)
-  for (let round = 0; round < 5; round++) {
-    symlinkSync('lock.999999999.5', join(path, 'lock'))
-    const outcomes = await Promise.allSettled(Array.from({ length: 5 }, () => DataDir.open(path)))
-    const winners = outcomes.filter(({ status }) => status === 'fulfilled')
-    t.equal(winners.length, 1)
-    for (const outcome of outcomes) if (outcome.status === 'fulfilled') outcome.value.release()
+t.test('a store whose format was removed is refused, and not made anew', async (t) => {
+  for (const lost of [[], ['log'], ['events', 'flags']]) {
+    const { path } = await filledStore(t)
+    unlinkSync(join(path, 'format'))
+    for (const name of lost) rmSync(join(path, name), { recursive: true })
+    const before = readdirSync(path).sort()
+    for (const error of [
+      await refusal(path),
+      await refusalOf(() => requireStore(path, 'events')),
+      await refusalOf(() => planMigration(path)),
+    ]) {
+      t.equal(error.exitCode, 78)
+      t.match(error.message, `${join(path, 'format')} is missing`)
+      t.match(error.message, /restore a backup/)
+    }
+    t.strictSame(readdirSync(path).sort(), before, 'nothing was changed')
+    writeFileSync(join(path, 'format'), 'tenrec 2\n')
+    if (lost.length === 0) t.strictSame(await reopen(path), [], 'it can be put back')
+    else t.equal((await refusal(path)).exitCode, 78, 'what else is missing is not made anew')
+    rmSync(path, { recursive: true })
   }
-})
-
-t.test('a lock that is not ours any more is not removed', async (t) => {
-  const path = t.testdir()
-  const dir = await DataDir.open(path)
-  unlinkSync(join(path, 'lock'))
-  symlinkSync('1.1', join(path, 'lock'))
-  dir.release()
-  t.equal(readlinkSync(join(path, 'lock')), '1.1')
 })
 
 t.test('a folder in the place of a lock is an error with exit code 1', async (t) => {
@@ -314,7 +268,7 @@ for (const [what, damage] of Object.entries(DAMAGES)) {
     t.match(error.message, /restore the data directory from a backup/)
     t.notMatch(error.message, '\n')
     t.equal((await refusalOf(() => requireStore(path, 'events'))).exitCode, 78)
-    t.equal(lockOwner(path), null, 'the lock is given up')
+    t.equal(lockHolder(path), null, 'the lock is given up')
     if (before !== null) t.ok(readFileSync(file).equals(before), 'nothing was changed')
   })
 }

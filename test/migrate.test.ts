@@ -113,7 +113,7 @@ t.test('a store that is open, or whose files are damaged, is left alone', async 
   const path = await storeOf(t, 0)
   const runs: string[] = []
   const plan = planMigration(path, steps(runs))
-  const release = await lockDataDir(path)
+  const release = await lockDataDir(path, 'daemon')
   await t.rejects(
     runMigration(plan, () => {}),
     /in use by the process/,

@@ -47,13 +47,14 @@ const UNKNOWN_HOLDER: LockHolder = {
 }
 const LOCK_NAME = 'lock'
 const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/
-/** A command holds the lock for an instant, and so does somebody who looks whether it is free. */
-const ATTEMPTS_MAX = 60
+/** A command holds the lock for a moment: how long others wait for that, and commands for each other. */
+const WAIT_MS_MAX = 1500
+const COMMAND_WAIT_MS_MAX = 10_000
+/** Who holds the lock and leaves no note for so long neither looks whether it is free nor is about to write one. */
+const SILENCE_MS_MAX = 500
 const ATTEMPT_PAUSE_MS = 20
-/** Who holds the lock and leaves no note for so long is not about to write one. */
-const SILENT_ATTEMPTS_MAX = 10
 
-/** Locks a directory until the returned function is called. Throws `OperatorError` within 2 s. */
+/** Locks a directory until the returned function is called. Throws `OperatorError`, within 2 s. */
 export async function lockDataDir(dataDir: string, purpose: LockPurpose): Promise<() => void> {
   const outcome = await take(dataDir, purpose)
   if (typeof outcome === 'function') return outcome
@@ -65,7 +66,7 @@ export async function lockDataDir(dataDir: string, purpose: LockPurpose): Promis
 /**
  * For a command that changes a store beside a running daemon or without one: without one it has the
  * directory to itself until the returned function is called. Throws `OperatorError` when another
- * process than a daemon of this pid namespace has it.
+ * process than a daemon of this pid namespace has it, after 10 s when that is a command.
  */
 export async function lockForCommand(dataDir: string): Promise<() => void> {
   const outcome = await take(dataDir, 'command')
@@ -89,19 +90,26 @@ export function lockHolder(dataDir: string): LockHolder | null {
 
 /** Takes the lock, or answers who has it, after waiting for those who have it for a moment only. */
 async function take(dataDir: string, purpose: LockPurpose): Promise<(() => void) | LockHolder> {
-  let holder: LockHolder | null = null
-  let silentAttempts = 0
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+  const startedAtMs = SYSTEM_CLOCK.monotonic()
+  for (;;) {
     const outcome = tryOnce(dataDir, purpose)
     if (typeof outcome === 'function') return outcome
-    holder = outcome ?? holder
-    if (outcome === UNKNOWN_HOLDER) silentAttempts++
-    const isBrief = outcome === null || outcome === UNKNOWN_HOLDER || outcome.purpose === 'command'
-    if (holder !== null && (!isBrief || silentAttempts >= SILENT_ATTEMPTS_MAX)) return holder
+    const elapsedMs = SYSTEM_CLOCK.monotonic() - startedAtMs
+    if (outcome === null && elapsedMs > WAIT_MS_MAX) {
+      throw new OperatorError(
+        `${dataDir} or the file 'lock' in it is replaced all the time: see who does`,
+      )
+    }
+    if (outcome !== null && elapsedMs >= patienceMs(outcome, purpose)) return outcome
     await sleep(ATTEMPT_PAUSE_MS)
   }
-  if (holder !== null) return holder
-  throw new OperatorError(`${dataDir} cannot be locked: it or its file 'lock' changes all the time`)
+}
+
+/** How long to wait for somebody who has the lock. */
+function patienceMs(holder: LockHolder, purpose: LockPurpose): number {
+  if (holder === UNKNOWN_HOLDER) return SILENCE_MS_MAX
+  if (holder.purpose !== 'command') return 0
+  return purpose === 'command' ? COMMAND_WAIT_MS_MAX : WAIT_MS_MAX
 }
 
 /** The lock, or who has it; null: try again. */

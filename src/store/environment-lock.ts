@@ -24,7 +24,7 @@ import { ownPidNamespace } from './pid-namespace.ts'
 const USERS_NAME = 'namespace'
 const LMDB_LOCK_NAME = 'lock.mdb'
 /** Others who come at the same moment are in the way for an instant. */
-const ATTEMPTS_MAX = 25
+const ATTEMPTS_MAX = 75
 const ATTEMPT_PAUSE_MS = 20
 
 /** By identity of the folder: a process stands in line once, and until it ends. */
@@ -33,7 +33,7 @@ const joined = new Map<string, KernelLock>()
 /**
  * Registers this process as one that has the environment open, until it ends. Call it before LMDB opens
  * what others may open. Throws `OperatorError` when those who have it open live in another pid namespace,
- * or have another `lock.mdb`. About 5 ms, half a second before it throws.
+ * or have another `lock.mdb`. About 5 ms, and 2 s before it throws.
  */
 export function joinEnvironment(dataDir: string, name: string): void {
   const folder = join(dataDir, name)

@@ -60,7 +60,7 @@ export class KernelLock {
     for (const { name, words } of PROGRAMS) {
       const { error, status, stderr } = spawnSync(name, words(mode), {
         stdio: ['ignore', 'ignore', 'pipe', this.#descriptor],
-        env: { PATH: `${process.env['PATH'] ?? ''}:${USUAL_PATH}`, LC_ALL: 'C' },
+        env: { PATH: process.env['PATH'] ?? USUAL_PATH, LC_ALL: 'C' },
         timeout: SPAWN_MS_MAX,
         encoding: 'utf8',
       })
