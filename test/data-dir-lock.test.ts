@@ -32,6 +32,8 @@ import { refusal } from './fixtures/refusal.ts'
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url))
 const NAMESPACE = ['unshare', '--pid', '--fork', '--kill-child=SIGKILL', '--mount-proc'] as const
 const HAS_NAMESPACES = spawnSync(NAMESPACE[0], [...NAMESPACE.slice(1), 'true']).status === 0
+/** A daemon that starts where none may is ended. */
+const COMMAND_MS_MAX = 30_000
 
 t.setTimeout(120_000)
 
@@ -57,6 +59,8 @@ async function run(words: readonly string[], isElsewhere = false): Promise<Endin
   const child = spawn(program, rest, {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { PATH: process.env['PATH'] },
+    timeout: COMMAND_MS_MAX,
+    killSignal: 'SIGKILL',
   })
   let err = ''
   child.stderr.on('data', (bytes) => {
