@@ -9,7 +9,7 @@ import { OperatorError, UsageError } from '../base/errors.ts'
 import { isJsonObject } from '../ingest/fields.ts'
 import { backupNames, readManifest } from '../store/backup/manifest.ts'
 import { ENVIRONMENT_NAMES, storeBytes } from '../store/data-dir.ts'
-import { lockOwner } from '../store/data-dir-lock.ts'
+import { lockHolder } from '../store/data-dir-lock.ts'
 import { baseUrlOf, readCredentials } from '../store/first-start.ts'
 import { type Command, type CommandInput, JSON_OPTION } from './command.ts'
 import { bytesText } from './doctor-finding.ts'
@@ -92,7 +92,7 @@ interface Folder {
 function lookAt(path: string): Folder {
   try {
     accessSync(path, constants.R_OK | constants.X_OK)
-    return { path, isReadable: true, pid: lockOwner(path) }
+    return { path, isReadable: true, pid: lockHolder(path)?.pid ?? null }
   } catch (error) {
     const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
     return { path, isReadable: isMissing, pid: null }
