@@ -3,7 +3,6 @@
  * nor as the old one, until it is repeated.
  */
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -138,7 +137,7 @@ t.test('a restore killed while it writes keeps a daemon and commands away', asyn
     await restoreBackup({ folder, name: null, dataDir, isForced: true, onProgress })`
   const words = ['--import', './.ci/loader.mjs', '--input-type=module', '--eval', script]
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'inherit'] })
-  const [, signal] = await once(child, 'exit')
+  const signal = await new Promise((resolve) => child.once('exit', (_, name) => resolve(name)))
   t.equal(signal, 'SIGKILL')
   const started = await spawnDaemon({ dataDir: data }).catch((error: unknown) => String(error))
   t.match(started, /it ended with 78\n/)

@@ -43,7 +43,7 @@ const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
   purpose: null,
   description:
-    "a process that cannot be named, because its file 'lock' is gone ('fuser -v' on the directory finds it)",
+    "a process that cannot be named: its file 'lock' is gone or of another ('fuser -v' on the directory finds it)",
 }
 const LOCK_NAME = 'lock'
 const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/

@@ -23,8 +23,9 @@ import { ownPidNamespace } from './pid-namespace.ts'
 
 const USERS_NAME = 'namespace'
 const LMDB_LOCK_NAME = 'lock.mdb'
-/** Others who come at the same moment are in the way for an instant. */
+/** Others who come at the same moment are in the way for an instant, commands until they end, a daemon stays. */
 const ATTEMPTS_MAX = 75
+const ATTEMPTS_BESIDE_DAEMON_MAX = 10
 const ATTEMPT_PAUSE_MS = 20
 
 /** By identity of the folder: a process stands in line once, and until it ends. */
@@ -33,7 +34,7 @@ const joined = new Map<string, KernelLock>()
 /**
  * Registers this process as one that has the environment open, until it ends. Call it before LMDB opens
  * what others may open. Throws `OperatorError` when those who have it open live in another pid namespace,
- * or have another `lock.mdb`. About 5 ms, and 2 s before it throws.
+ * or have another `lock.mdb`. About 5 ms, and up to 2 s before it throws.
  */
 export function joinEnvironment(dataDir: string, name: string): void {
   const folder = join(dataDir, name)
@@ -46,6 +47,9 @@ export function joinEnvironment(dataDir: string, name: string): void {
     }
     lock.release()
     if (isKnown) return
+    const mayEnd =
+      attempt !== ATTEMPTS_BESIDE_DAEMON_MAX || lockHolder(dataDir)?.purpose !== 'daemon'
+    if (!mayEnd) break
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ATTEMPT_PAUSE_MS)
   }
   throw refusal(dataDir, folder)
@@ -111,11 +115,16 @@ function refusal(dataDir: string, folder: string): OperatorError {
   const who = holder === null ? 'another process' : holder.description
   if (readNamespace(folder) === ownPidNamespace()) {
     return new OperatorError(
-      `${join(folder, LMDB_LOCK_NAME)} was removed while ${who} had ${folder} open: stop that one first`,
+      `${join(folder, LMDB_LOCK_NAME)} was removed while ${who} had it open: stop that one first`,
+    )
+  }
+  if (ownPidNamespace() === null) {
+    return new OperatorError(
+      `${dataDir} is in use, and without /proc it cannot be told by whom: mount /proc, or stop the daemon first`,
     )
   }
   return new OperatorError(
-    `${folder} is in use by ${holder?.pid === null ? who : 'a process of another pid namespace'}: ` +
+    `${dataDir} is in use by ${holder?.pid === null ? who : 'a process of another pid namespace'}: ` +
       "run the command where that one runs, inside its container, because LMDB's lock ends there",
   )
 }
