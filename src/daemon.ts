@@ -29,6 +29,7 @@ import { DEFAULT_BROWSER_CAPTURE } from './store/project-records.ts'
 import { ProjectDirectory } from './store/project-store.ts'
 import { SdkFiles, sdkFolders } from './store/sdk-files.ts'
 import { AnalyticThreads } from './worker/analytic-threads.ts'
+import { DamageCount, DamageReports } from './worker/damage-reports.ts'
 import { FlagService } from './worker/flag-service.ts'
 import { GroupCommit } from './worker/group-commit.ts'
 import { MeteredQueries } from './worker/metered-queries.ts'
@@ -57,6 +58,9 @@ const FAILURE_GRACE_MS = 250
 const RETRY_AFTER_SECONDS = 5
 /** A commit that takes longer than this will not come back: the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
+/** Said by `/_health` from the first damaged record that something met on. */
+const DAMAGED =
+  "Stored records are damaged, and what needs them is refused: 'tenrec verify' lists them, restore the store from a backup."
 /** What waits in the log counts as this part of what is not written at all: it grows less. */
 const LOGGED_PART = 0.25
 
@@ -139,6 +143,7 @@ class RunningDaemon implements Daemon {
   readonly #limits: RateLimits
   readonly #server: HttpServer
   readonly #timers: NodeJS.Timeout[] = []
+  readonly #damage = new DamageCount()
   readonly #accepted = new Map<number, Counter>()
   #isStopping = false
   #stopped: Promise<void> | undefined
@@ -156,7 +161,7 @@ class RunningDaemon implements Daemon {
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir)
     const { workerThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
-    const threads = threadSettings(settings)
+    const threads = { ...threadSettings(settings), damageCount: this.#damage.shared }
     const group = { workerThreads, threads, onDeath: (death: ThreadDeath) => this.#died(death) }
     this.#pool = new WorkerPool(group)
     this.#analytics = new AnalyticThreads({ ...group, queryMsMax, cacheBytesMax })
@@ -193,7 +198,7 @@ class RunningDaemon implements Daemon {
     this.#flags = new FlagService({
       dataDir: settings.dataDir,
       clock,
-      log,
+      damage: new DamageReports(this.#damage, log, clock),
       projects: this.#directory,
       groupCommit: this.#groupCommit,
       refusal: () => this.#refusal(),
@@ -376,7 +381,8 @@ class RunningDaemon implements Daemon {
     const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
     const reason = this.#reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
-    return { isReady: reasons.length === 0, isServing, reasons }
+    const troubles = this.#damage.value === 0 ? [] : [DAMAGED]
+    return { isReady: reasons.length === 0, isServing, reasons, troubles }
   }
 
   #isAlive(): boolean {
@@ -415,6 +421,7 @@ class RunningDaemon implements Daemon {
       disk: this.#disk,
       busy: { ...this.#pool.busy, analytics: this.#analytics.busy },
       flags: this.#flags.directory,
+      damage: this.#damage,
       isReady: () => this.#readiness().isReady,
     })
   }

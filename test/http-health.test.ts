@@ -4,9 +4,11 @@ import { healthRoutes } from '../src/http/health.ts'
 import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
 
 const reasons: string[] = []
+const troubles: string[] = []
 let isServing = false
 const { port } = await startServer(t, (server, _budget, metrics) => {
-  const source = { readiness: () => ({ isReady: reasons.length === 0, isServing, reasons }) }
+  const readiness = () => ({ isReady: reasons.length === 0, isServing, reasons, troubles })
+  const source = { readiness }
   server.routes(healthRoutes(source, metrics.page))
 })
 
@@ -39,6 +41,17 @@ t.test('only events are refused: health is degraded, for decisions and reads go 
   const received = await ask('/_health')
   t.same(received.statuses, [200])
   t.same(jsonOf(received), { status: 'degraded', reasons: ['the disk is full'] })
+})
+
+t.test('something is damaged: events are accepted, and health is degraded', async (t) => {
+  troubles.push('records are damaged')
+  isServing = true
+  t.teardown(() => troubles.pop())
+  const ready = await ask('/_readyz')
+  t.same([ready.statuses, jsonOf(ready)], [[200], { status: 'ok', reasons: [] }])
+  const received = await ask('/_health')
+  t.same(received.statuses, [200])
+  t.same(jsonOf(received), { status: 'degraded', reasons: ['records are damaged'] })
 })
 
 t.test('metrics are Prometheus text', async (t) => {

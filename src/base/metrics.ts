@@ -253,6 +253,9 @@ export class ServiceMetrics {
     'Bytes of the data file that hold nothing: what is written takes them first.',
     ['store'],
   )
+  readonly storeDamage = this.page
+    .counters('store_damage_total', 'Times that something met a damaged record of the store.', [])
+    .with()
   readonly diskFreeBytes = this.page
     .gauges('disk_free_bytes', 'Free bytes of the file system of the data directory.', [])
     .with()

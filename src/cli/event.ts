@@ -153,17 +153,13 @@ function readFilters(input: CommandInput): Filters {
   }
 }
 
-/** Opens the events for one command, beside a running daemon or without one. */
+/** Opens the events for one command, beside a running daemon or without one. What meets damage ends with exit code 78. */
 export async function withEvents<T>(
   input: CommandInput,
   action: (reader: EventReader) => T | Promise<T>,
 ): Promise<T> {
   const dataDir = requireEnvironment(input.settings().dataDir, 'events')
-  const reader = new EventReader({
-    dataDir,
-    isReadOnly: true,
-    onDamage: (error) => input.io.err(`tenrec: left out: ${error.message}\n`),
-  })
+  const reader = new EventReader({ dataDir, isReadOnly: true })
   try {
     return await action(reader)
   } finally {

@@ -12,8 +12,10 @@ export interface Readiness {
   readonly isReady: boolean
   /** At least reads and decisions are answered, and what is refused will mend by itself. */
   readonly isServing: boolean
-  /** Sentences for the operator; none when it is ready. */
+  /** Sentences for the operator why events are refused; none when it is ready. */
   readonly reasons: readonly string[]
+  /** Sentences about what else is wrong: events are accepted all the same. */
+  readonly troubles: readonly string[]
 }
 
 /** What the daemon knows about itself. Asked on every request: keep it cheap. */
@@ -24,8 +26,8 @@ export interface HealthSource {
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /**
- * `/_livez`, `/_readyz`, `/_health` (200 also while reads and decisions are all that is served) and
- * `/metrics`, for GET and HEAD.
+ * `/_livez`, `/_readyz` (whether events are accepted), `/_health` (200 also while reads and decisions are
+ * all that is served, or something is damaged) and `/metrics`, for GET and HEAD.
  */
 export function healthRoutes(source: HealthSource, metrics: MetricPage): readonly Route[] {
   const readiness = (): Answer => {
@@ -33,9 +35,9 @@ export function healthRoutes(source: HealthSource, metrics: MetricPage): readonl
     return json({ status: isReady ? 'ok' : 'unavailable', reasons }, isReady ? 200 : 503)
   }
   const health = (): Answer => {
-    const { isReady, isServing, reasons } = source.readiness()
-    if (isReady || !isServing) return readiness()
-    return json({ status: 'degraded', reasons })
+    const { isReady, isServing, reasons, troubles } = source.readiness()
+    if (!isServing || (isReady && troubles.length === 0)) return readiness()
+    return json({ status: 'degraded', reasons: [...reasons, ...troubles] })
   }
   return [
     // That this runs at all is the answer: the event loop turns.

@@ -76,6 +76,8 @@ export interface RetentionPlan extends ErasureEstimate {
   readonly arrivedThroughMs: number | null
   /** An erasure by retention is still at work, so that some of these events are on their way out. */
   readonly isRunning: boolean
+  /** False: segments are damaged, and what goes of them is not counted. */
+  readonly isComplete: boolean
 }
 
 /** Rules, and how large the project is. */
@@ -93,7 +95,8 @@ export interface ErasureReceipt {
   /** Number within the project, from 1, never reused. */
   readonly id: number
   readonly origin: ErasureOrigin
-  readonly status: 'running' | 'done'
+  /** Incomplete: it is over, but damaged segments may still hold such events. */
+  readonly status: 'running' | 'done' | 'incomplete'
   /** E-mail address of the user; null for the daemon itself. */
   readonly requested_by: string | null
   readonly requested_at: string

@@ -36,15 +36,14 @@ export class DuplicateCheck {
 
   #isStored(projectId: number, sequence: number, row: RowIdentity): boolean {
     const view = this.#viewOf(projectId, sequence)
-    return view?.isRow(sequence - view.summary.firstSequence, row) ?? false
+    return view.isRow(sequence - view.summary.firstSequence, row)
   }
 
   /** The stored segment of an event; those used last stay decoded. */
-  #viewOf(projectId: number, sequence: number): SegmentView | null {
+  #viewOf(projectId: number, sequence: number): SegmentView {
     const known = this.#views.find((view) => view.holds(projectId, sequence))
     if (known !== undefined) return known
     const view = this.#segments.segmentOf(projectId, sequence)
-    if (view === null) return null
     this.#views.push(view)
     if (this.#views.length > VIEWS_MAX) this.#views.shift()
     return view

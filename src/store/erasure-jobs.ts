@@ -75,7 +75,7 @@ export function receiptOf(number: number, job: DeletionJob): ErasureReceipt {
   return {
     id: number,
     origin: job.origin,
-    status: job.doneAt === null ? 'running' : 'done',
+    status: statusOf(job),
     requested_by: job.requestedBy === '' ? null : job.requestedBy,
     requested_at: job.requestedAt,
     finished_at: job.doneAt,
@@ -97,6 +97,11 @@ export function receiptOf(number: number, job: DeletionJob): ErasureReceipt {
     bytes_released: job.releasedBytes,
     segments_unreadable: job.damagedSegments,
   }
+}
+
+function statusOf({ doneAt, damagedSegments }: DeletionJob): ErasureReceipt['status'] {
+  if (doneAt === null) return 'running'
+  return damagedSegments > 0 ? 'incomplete' : 'done'
 }
 
 function timeText(timeMs: number | null): string | null {

@@ -12,6 +12,7 @@ import {
   type RetentionView,
   rulesAt,
 } from '../query/erasure.ts'
+import { attempt, type DamageListener, refuseDamage } from './codec.ts'
 import { type DistinctIdTables, loadDistinctId } from './distinct-ids.ts'
 import type { Table } from './environment.ts'
 import { loadJob, loadJobs, type OpenJob, receiptOf } from './erasure-jobs.ts'
@@ -29,17 +30,17 @@ import type { EVENTS_TABLES } from './keys.ts'
 import type { PersonReader } from './person-reader.ts'
 import { loadRetention, retainedProjects } from './retention-store.ts'
 import type { SegmentCache } from './segment-cache.ts'
-import type { SegmentCatalogue } from './segment-catalogue.ts'
-import type { SegmentView } from './segment-view.ts'
+import type { SegmentSummary } from './segment-format.ts'
+import type { SegmentTables, SegmentView } from './segment-view.ts'
 
 /** What the reading works on, all in one snapshot. */
 export interface ErasureReaderOptions {
   readonly table: (name: (typeof EVENTS_TABLES)[number]) => Table
-  readonly catalogue: Pick<SegmentCatalogue, 'summaries'>
+  readonly tables: Pick<SegmentTables, 'summaries'>
   readonly segments: Pick<SegmentCache, 'open'>
   readonly persons: Pick<PersonReader, 'idsOfUuid'>
-  /** Runs a read; null when it met damage that shall be passed over. */
-  readonly guarded: <T>(read: () => T) => T | null
+  /** Told of damage that a plan of retention passes over; without it the plan throws. */
+  readonly onDamage: DamageListener | undefined
 }
 
 interface Share {
@@ -92,7 +93,7 @@ export class ErasureReader {
     const rules = [{ event, afterMs, beforeMs }]
     const match = erasureMatch({ ids, rules, oldestThrough: 0, through })
     const total = { events: 0, bytes: 0 }
-    for (const { events, bytes } of this.#shares(projectId, match).values()) {
+    for (const { events, bytes } of this.#shares(projectId, match, refuseDamage).values()) {
       total.events += events
       total.bytes += bytes
     }
@@ -108,14 +109,23 @@ export class ErasureReader {
     return retainedProjects(this.#table('retention_rules'))
   }
 
-  /** What would go by `given` rules, or by those of the project. */
+  /**
+   * What would go by `given` rules, or by those of the project. Retention goes on beside damage, so a plan
+   * does, too, and says that it is not complete.
+   */
   plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
     const { bytesMax, ...ages } = given ?? loadRetention(this.#table('retention_rules'), projectId)
     const counters = loadCounters(this.#table('projects'), projectId)
     const rules = rulesAt({ bytesMax, ...ages }, nowMs)
     const through = counters?.rows ?? 0
     const match = erasureMatch({ ids: null, rules, oldestThrough: 0, through })
-    const shares = this.#shares(projectId, match)
+    let isComplete = true
+    const onDamage: DamageListener = (error) => {
+      isComplete = false
+      if (this.#options.onDamage === undefined) throw error
+      this.#options.onDamage(error)
+    }
+    const shares = this.#shares(projectId, match, onDamage)
     let events = 0
     let bytes = 0
     for (const share of shares.values()) {
@@ -125,7 +135,7 @@ export class ErasureReader {
     const left = (counters?.bytes ?? 0) - bytes
     const isTooLarge = bytesMax !== null && left > bytesMax
     const excess = isTooLarge ? left - bytesMax * SIZE_TARGET : 0
-    const oldest = this.#oldest(projectId, excess, match)
+    const oldest = this.#oldest(projectId, excess, match, onDamage)
     return {
       rules,
       oldestThrough: oldest.through,
@@ -133,6 +143,7 @@ export class ErasureReader {
       events: events + oldest.events,
       bytes: bytes + oldest.bytes,
       isRunning: this.#isRetentionRunning(projectId),
+      isComplete,
     }
   }
 
@@ -144,36 +155,50 @@ export class ErasureReader {
   }
 
   /** The oldest events that have to go so that `excess` bytes are released beside what goes anyway. */
-  #oldest(projectId: number, excess: number, match: ErasureMatch): Oldest {
-    const { catalogue, segments, guarded } = this.#options
+  #oldest(
+    projectId: number,
+    excess: number,
+    match: ErasureMatch,
+    onDamage: DamageListener,
+  ): Oldest {
+    const { segments } = this.#options
     const oldest: Oldest = { events: 0, bytes: 0, through: 0, arrivedMs: null }
     let left = excess
-    for (const { firstSequence } of catalogue.summaries(projectId)) {
+    for (const { firstSequence } of this.#summaries(projectId, onDamage)) {
       if (left <= 0) break
-      guarded(() => {
+      attempt(() => {
         const view = segments.open(projectId, firstSequence)
-        if (view !== null) left -= takeOldest(oldest, view, matchedRows(match, view), left)
-      })
+        left -= takeOldest(oldest, view, matchedRows(match, view), left)
+      }, onDamage)
     }
     return oldest
   }
 
   /** What goes of each segment, by its first S. */
-  #shares(projectId: number, match: ErasureMatch): ReadonlyMap<number, Share> {
-    const { catalogue, segments, guarded } = this.#options
+  #shares(
+    projectId: number,
+    match: ErasureMatch,
+    onDamage: DamageListener,
+  ): ReadonlyMap<number, Share> {
+    const { segments } = this.#options
     const shares = new Map<number, Share>()
-    for (const summary of catalogue.summaries(projectId)) {
+    for (const summary of this.#summaries(projectId, onDamage)) {
       if (!mayMatch(match, summary)) continue
-      const share = guarded(() => {
+      const share = attempt(() => {
         const view = segments.open(projectId, summary.firstSequence)
-        const rows = view === null ? null : matchedRows(match, view)
-        if (view === null || rows === null) return null
+        const rows = matchedRows(match, view)
+        if (rows === null) return null
         const events = countRows(rows)
         return { events, bytes: Math.round((view.storedBytes * events) / countLive(view)) }
-      })
+      }, onDamage)
       if (share !== null) shares.set(summary.firstSequence, share)
     }
     return shares
+  }
+
+  #summaries(projectId: number, onDamage: DamageListener): Iterable<SegmentSummary> {
+    const rows = loadCounters(this.#table('projects'), projectId)?.rows ?? 0
+    return this.#options.tables.summaries(projectId, 1, rows, onDamage)
   }
 
   /** Null: everybody's events; undefined: there is no such person. */

@@ -3,7 +3,7 @@
  * the rows that it means; after each segment its progress is stored with the rewritten segment in one
  * transaction.
  */
-import { DamagedRecordError } from './codec.ts'
+import { DamagedRecordError, type DamageListener } from './codec.ts'
 import type { Environment, Table } from './environment.ts'
 import { type DeletionJob, loadOpenJobs, type OpenJob, storeJob } from './erasure-jobs.ts'
 import {
@@ -32,7 +32,7 @@ export interface EventErasureOptions {
   readonly projectOf: (projectId: number) => OpenProject
   /** Milliseconds since 1970. */
   readonly now: () => number
-  readonly onDamage: (error: DamagedRecordError) => void
+  readonly onDamage: DamageListener
 }
 
 /** A job on its way through the segments. */
@@ -91,7 +91,8 @@ export class EventErasure {
     const { segments } = this.#options
     const first = segments.firstSequenceOf(projectId, progress + 1)
     const damaged = (error: DamagedRecordError): void => this.#skip(job, error)
-    for (const summary of segments.summaries(projectId, first, damaged)) {
+    const { rows } = this.#options.projectOf(projectId).counters
+    for (const summary of segments.summaries(projectId, first, rows, damaged)) {
       if (summary.firstSequence > match.through) return null
       if (summary.firstSequence + summary.rows - 1 <= progress) continue
       if (mayMatch(match, summary)) return summary
@@ -103,8 +104,8 @@ export class EventErasure {
     const { environment, segments, projects, encoder, projectOf, jobs } = this.#options
     const { projectId, number } = job
     const view = segments.segmentAt(projectId, firstSequence)
-    const deleted = view === null ? null : matchedRows(job.match, view)
-    if (view === null || deleted === null) return false
+    const deleted = matchedRows(job.match, view)
+    if (deleted === null) return false
     const count = countRows(deleted)
     // What was erased before has nothing to keep either.
     for (const [row, id] of view.distinctIds.entries()) if (id === 0) deleted[row] = 1

@@ -39,6 +39,8 @@ export interface ExportedSegment {
 export interface ExportSource {
   readonly segments: SegmentTables
   readonly textOf: (distinctId: number) => string
+  /** S of the newest event of the project; 0: there is none. */
+  readonly lastSequence: () => number
   /** Lets the next segment be read as it is then. */
   refresh(): void
 }
@@ -56,8 +58,8 @@ export function* exportSegments(
   const distinctTexts = new DistinctTexts(source.textOf)
   for (;;) {
     source.refresh()
+    if (next > source.lastSequence()) return
     const view = source.segments.segmentOf(query.projectId, next)
-    if (view === null) return
     const { firstSequence, rows } = view.summary
     const lastId = firstSequence + rows - 1
     const wanted = wantedRows(view, query, next - firstSequence)

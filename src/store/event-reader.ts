@@ -12,13 +12,13 @@ import type { EventScanner } from '../query/event-columns.ts'
 import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
 import type { TimelinePoint, TimelineQuery } from '../query/persons.ts'
 import { ActorTexts } from './actor-views.ts'
-import { DamagedRecordError } from './codec.ts'
+import type { DamageListener } from './codec.ts'
 import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from './dead-letters.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { Environment, type Table } from './environment.ts'
 import { ErasureReader } from './erasure-reader.ts'
 import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
-import { loadAllCounters } from './event-projects.ts'
+import { loadAllCounters, loadCounters } from './event-projects.ts'
 import { type ScanLimits, ScanStore } from './event-scan.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
 import { readNumber } from './event-state.ts'
@@ -45,11 +45,8 @@ export interface EventReaderOptions {
     eventName: string,
     isPersonless: boolean,
   ) => Readonly<JsonObject>
-  /**
-   * Told of damaged segments that a list leaves out. Without it a list that meets one throws
-   * `DamagedRecordError`.
-   */
-  readonly onDamage?: (error: DamagedRecordError) => void
+  /** Told of damage that a plan of retention passes over; without it the plan throws. */
+  readonly onDamage?: DamageListener
   /** Bytes of decoded columns that scans keep. Default `SCAN_CACHE_BYTES_DEFAULT`. */
   readonly scanCacheBytesMax?: number
 }
@@ -83,7 +80,10 @@ export interface AnalyticReads {
   readonly scans: Pick<ScanStore, 'cachedBytes' | 'cachedSegments'>
 }
 
-/** Reads stored events. Close it before its thread ends. */
+/**
+ * Reads stored events. Close it before its thread ends. Every method throws `DamagedRecordError` when it
+ * meets a damaged record: an answer is whole, or there is none.
+ */
 export class EventReader {
   readonly #environment: Environment
   readonly #segments: SegmentTables
@@ -91,8 +91,8 @@ export class EventReader {
   readonly #cache: SegmentCache
   readonly #views: EventViews
   readonly #persons: PersonReader
-  readonly #onDamage: ((error: DamagedRecordError) => void) | null
   readonly #uuids: UuidLookup
+  readonly #onDamage: DamageListener | undefined
   readonly #scanCacheBytesMax: number
   #erasures: ErasureReader | null = null
   #scans: ScanStore | null = null
@@ -110,11 +110,7 @@ export class EventReader {
       groups: this.#table('segment_groups'),
     })
     this.#cache = new SegmentCache(this.#segments)
-    this.#catalogue = new SegmentCatalogue(
-      this.#segments,
-      this.#table('projects'),
-      options.onDamage,
-    )
+    this.#catalogue = new SegmentCatalogue(this.#segments, this.#table('projects'))
     this.#uuids = new UuidLookup({
       tables: { runs: this.#table('uuid_runs'), chunks: this.#table('uuid_chunks') },
       projects: this.#table('projects'),
@@ -128,7 +124,7 @@ export class EventReader {
       distinctIds: this.#table('distinct_ids'),
       distinctTexts: this.#table('distinct_texts'),
     })
-    this.#onDamage = options.onDamage ?? null
+    this.#onDamage = options.onDamage
     this.#scanCacheBytesMax = options.scanCacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT
     this.#views = new EventViews({
       textOf: (projectId, distinctId) =>
@@ -187,7 +183,6 @@ export class EventReader {
       segments: this.#segments,
       catalogue: this.#catalogue,
       cacheBytesMax: this.#scanCacheBytesMax,
-      guarded: (read) => this.#guarded(read),
     })
     this.#actors ??= new ActorTexts(this.#persons)
     return {
@@ -237,6 +232,7 @@ export class EventReader {
     yield* exportSegments(distinctId === undefined ? rest : { ...rest, distinctId }, {
       segments: this.#segments,
       textOf: (id) => loadDistinctText(tables, query.projectId, id),
+      lastSequence: () => loadCounters(this.#table('projects'), query.projectId)?.rows ?? 0,
       refresh: () => this.#refresh(),
     })
   }
@@ -246,10 +242,10 @@ export class EventReader {
     this.#refresh()
     this.#erasures ??= new ErasureReader({
       table: (name) => this.#table(name),
-      catalogue: this.#catalogue,
+      tables: this.#segments,
       segments: this.#cache,
       persons: this.#persons,
-      guarded: (read) => this.#guarded(read),
+      onDamage: this.#onDamage,
     })
     return this.#erasures
   }
@@ -295,12 +291,8 @@ export class EventReader {
     const views = new Map<FoundEvent, EventView>()
     const bySegment = page.toSorted((a, b) => a.firstSequence - b.firstSequence)
     for (const event of bySegment) {
-      const view = this.#guarded(() => {
-        const segment = this.#cache.open(projectId, event.firstSequence)
-        if (segment === null) return null
-        return this.#views.viewOf(segment, event.sequence - event.firstSequence)
-      })
-      if (view !== null) views.set(event, view)
+      const segment = this.#cache.open(projectId, event.firstSequence)
+      views.set(event, this.#views.viewOf(segment, event.sequence - event.firstSequence))
     }
     return page.flatMap((event) => views.get(event) ?? [])
   }
@@ -323,7 +315,6 @@ export class EventReader {
       textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
       summaries: this.#catalogue.summaries(projectId),
       open: (firstSequence) => this.#cache.open(projectId, firstSequence),
-      guarded: (read) => this.#guarded(read),
     })
   }
 
@@ -351,18 +342,6 @@ export class EventReader {
         known.set(id, isOfId)
       }
       return isOfId && this.#persons.ownerOf(projectId, id, sequence) === 0
-    }
-  }
-
-  /** The result of `read`, or null when it met damage that somebody is told of. */
-  #guarded<T>(read: () => T): T | null {
-    if (this.#onDamage === null) return read()
-    try {
-      return read()
-    } catch (cause) {
-      if (!(cause instanceof DamagedRecordError)) throw cause
-      this.#onDamage(cause)
-      return null
     }
   }
 

@@ -191,13 +191,11 @@ export class ScanCache {
   }
 
   /**
-   * Runs `use` on a segment; null when there is no such segment. Throws what `use` throws, and
-   * `DamagedRecordError`.
+   * Runs `use` on a segment. Throws what `use` throws, and `DamagedRecordError`.
    */
-  use<T>(summary: SegmentSummary, use: (segment: ScanSegment) => T): T | null {
+  use<T>(summary: SegmentSummary, use: (segment: ScanSegment) => T): T {
     const name = `${summary.projectId} ${summary.firstSequence}`
     const segment = this.#take(name, summary)
-    if (segment === null) return null
     try {
       return use(segment)
     } finally {
@@ -206,16 +204,15 @@ export class ScanCache {
     }
   }
 
-  #take(name: string, summary: SegmentSummary): ScanSegment | null {
+  #take(name: string, summary: SegmentSummary): ScanSegment {
     const known = this.#segments.get(name)
     if (known !== undefined) {
       this.#segments.delete(name)
       this.#bytes -= known.bytes
       if (known.isCurrent(summary)) return known
     }
-    const key = pairKey(summary.projectId, summary.firstSequence)
-    const sealed = this.#tables.headers.get(key)
-    return sealed === undefined ? null : new ScanSegment(this.#tables, summary, sealed)
+    const sealed = this.#tables.headerAt(summary.projectId, summary.firstSequence)
+    return new ScanSegment(this.#tables, summary, sealed)
   }
 
   /** Makes room by giving up what earlier scans have used, the oldest first. */

@@ -50,8 +50,6 @@ export interface ScanStoreOptions {
   readonly segments: SegmentTables
   readonly catalogue: SegmentCatalogue
   readonly cacheBytesMax: number
-  /** Runs a read; null when it met damage that somebody is told of. */
-  readonly guarded: <T>(read: () => T) => T | null
 }
 
 /** What the scans of one thread keep between queries. */
@@ -115,7 +113,7 @@ class SegmentScanner implements EventScanner {
     for (const summary of summaries) {
       if (!scan.mayMatch(summary)) continue
       this.checkLimits()
-      this.#options.guarded(() => segments.use(summary, (segment) => scan.add(segment)))
+      segments.use(summary, (segment) => scan.add(segment))
     }
     return scan.finish()
   }

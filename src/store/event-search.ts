@@ -27,9 +27,7 @@ export interface EventSearchOptions {
   readonly textOf: (distinctId: number) => string
   /** All segments of the project. */
   readonly summaries: readonly SegmentSummary[]
-  readonly open: (firstSequence: number) => SegmentView | null
-  /** Runs a read; null when it met damage that shall be passed over. */
-  readonly guarded: <T>(read: () => T) => T | null
+  readonly open: (firstSequence: number) => SegmentView
 }
 
 /** An event that was found. */
@@ -64,7 +62,7 @@ export class EventSearch {
     this.#limit = options.query.limit + 1
   }
 
-  /** Up to one event more than the page has, in order. */
+  /** Up to one event more than the page has, in order. Throws `DamagedRecordError`. */
   run(): readonly FoundEvent[] {
     const candidates = this.#options.summaries
       .filter((summary) => this.#mayMatch(summary))
@@ -72,7 +70,7 @@ export class EventSearch {
     for (const summary of candidates) {
       const worst = this.#worst()
       if (worst !== null && summary.lastTimestampMs < worst.timestampMs) break
-      this.#options.guarded(() => this.#searchSegment(summary))
+      this.#searchSegment(summary)
     }
     return this.#found
   }
@@ -92,7 +90,6 @@ export class EventSearch {
   #searchSegment(summary: SegmentSummary): void {
     const { query, open, distinctId } = this.#options
     const view = open(summary.firstSequence)
-    if (view === null) return
     const { event } = query
     if (event !== undefined) {
       const hasName = view.directory.names.some(([name, count]) => name === event && count > 0)

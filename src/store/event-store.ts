@@ -8,7 +8,7 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import type { IngestionWarning, NormalisedEvent, PersonMode } from '../ingest/types.ts'
-import { DamagedRecordError } from './codec.ts'
+import { attempt, type DamageListener } from './codec.ts'
 import { type DeadLetter, DeadLetters } from './dead-letters.ts'
 import { DistinctIds } from './distinct-ids.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
@@ -55,7 +55,7 @@ export interface EventStoreOptions extends UuidIndexOptions {
   readonly personCacheMax?: number
   readonly warningLinesMax?: number
   /** Told of damaged records that are left alone: of merging, and of opening the store. */
-  readonly onDamage?: (error: DamagedRecordError) => void
+  readonly onDamage?: DamageListener
 }
 
 /** What tells an event from its duplicates. */
@@ -143,7 +143,9 @@ export class EventStoreWriter {
       this.#distinctIds,
       options.personCacheMax,
     )
-    this.#index = new UuidIndex({ runs: table('uuid_runs'), chunks: table('uuid_chunks') }, options)
+    const onDamage = options.onDamage ?? (() => undefined)
+    const uuidTables = { runs: table('uuid_runs'), chunks: table('uuid_chunks') }
+    this.#index = new UuidIndex(uuidTables, { ...options, onDamage })
     this.#warnings = new WarningLog(table('warnings'), options.warningLinesMax)
     this.deadLetters = new DeadLetters(table('dead_letters'))
     this.#fingerprint = new UuidFingerprint(openSeed(this.#environment, this.#state))
@@ -152,7 +154,6 @@ export class EventStoreWriter {
     for (const [projectId, counters] of loadAllCounters(this.#projectsTable)) {
       this.#projects.set(projectId, new OpenProject(projectId, counters, this.#distinctIds))
     }
-    const onDamage = options.onDamage ?? (() => undefined)
     this.#compactor = new SegmentCompactor({
       environment: this.#environment,
       tables: this.#segments,
@@ -417,21 +418,19 @@ export class EventStoreWriter {
   }
 
   /** Enters the events behind the last run into the table of the index. */
-  #indexTail(project: OpenProject, onDamage: (error: DamagedRecordError) => void): void {
+  #indexTail(project: OpenProject, onDamage: DamageListener): void {
     const { projectId, counters } = project
     if (counters.indexedRows >= counters.rows) return
     this.#unindexed.add(project)
     const next = counters.indexedRows + 1
     const start = this.#segments.firstSequenceOf(projectId, next)
-    for (const { firstSequence } of this.#segments.summaries(projectId, start, onDamage)) {
-      try {
+    const segments = this.#segments.summaries(projectId, start, counters.rows, onDamage)
+    for (const { firstSequence } of segments) {
+      const firstRow = Math.max(0, next - firstSequence)
+      attempt(() => {
         const view = this.#segments.segmentAt(projectId, firstSequence)
-        if (view !== null)
-          indexRows(this.#index, this.#fingerprint, view, Math.max(0, next - firstSequence))
-      } catch (cause) {
-        if (!(cause instanceof DamagedRecordError)) throw cause
-        onDamage(cause)
-      }
+        indexRows(this.#index, this.#fingerprint, view, firstRow)
+      }, onDamage)
     }
   }
 }

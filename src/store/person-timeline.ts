@@ -21,7 +21,7 @@ export interface TimelineSources {
   readonly ids: ReadonlyMap<number, number>
   /** All segments of the project in order of S. */
   readonly summaries: readonly SegmentSummary[]
-  readonly open: (firstSequence: number) => SegmentView | null
+  readonly open: (firstSequence: number) => SegmentView
   readonly textOf: (distinctId: number) => string
   /** The separations that a D took part in, by number. */
   readonly separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>
@@ -88,7 +88,7 @@ function rowsOf(
 ): readonly SegmentRows[] {
   const found: SegmentRows[] = []
   for (const { firstSequence } of summaries) {
-    const distinctIds = open(firstSequence)?.distinctIds ?? []
+    const { distinctIds } = open(firstSequence)
     const rows: number[] = []
     for (let row = 0; row < distinctIds.length; row++) {
       if (wanted.has(distinctIds[row] ?? 0)) rows.push(row)

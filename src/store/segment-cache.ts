@@ -14,11 +14,10 @@ export class SegmentCache {
     this.#tables = tables
   }
 
-  /** The segment that begins at `firstSequence`, or null. Throws `DamagedRecordError`. */
-  open(projectId: number, firstSequence: number): SegmentView | null {
+  /** The segment that begins at `firstSequence`, as its summary said. Throws `DamagedRecordError`. */
+  open(projectId: number, firstSequence: number): SegmentView {
     const key = pairKey(projectId, firstSequence)
-    const header = this.#tables.headers.get(key)
-    if (header === undefined) return null
+    const header = this.#tables.headerAt(projectId, firstSequence)
     const name = `${projectId} ${firstSequence}`
     let view = this.#views.get(name)
     this.#views.delete(name)

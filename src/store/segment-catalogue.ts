@@ -5,7 +5,7 @@
 import type { Table } from './environment.ts'
 import { loadCounters } from './event-projects.ts'
 import type { SegmentSummary } from './segment-format.ts'
-import type { DamageListener, SegmentTables } from './segment-view.ts'
+import type { SegmentTables } from './segment-view.ts'
 
 /** Projects whose summaries are kept. */
 const PROJECTS_MAX = 32
@@ -19,17 +19,18 @@ interface ProjectSummaries {
 export class SegmentCatalogue {
   readonly #tables: SegmentTables
   readonly #projects: Table
-  readonly #onDamage: DamageListener | undefined
   readonly #known = new Map<number, ProjectSummaries>()
 
-  /** `projects`: the table with the counters of projects. `onDamage`: as in `SegmentTables`. */
-  constructor(tables: SegmentTables, projects: Table, onDamage?: DamageListener) {
+  /** `projects`: the table with the counters of projects. */
+  constructor(tables: SegmentTables, projects: Table) {
     this.#tables = tables
     this.#projects = projects
-    this.#onDamage = onDamage
   }
 
-  /** All summaries of a project in order of S, as of the reader's snapshot. */
+  /**
+   * All summaries of a project in order of S, as of the reader's snapshot. Throws `DamagedRecordError` when
+   * one cannot be read or is not there: nobody knows what it would say.
+   */
   summaries(projectId: number): readonly SegmentSummary[] {
     const counters = loadCounters(this.#projects, projectId)
     if (counters === null) return []
@@ -41,7 +42,8 @@ export class SegmentCatalogue {
     const last = known.summaries.at(-1)
     const covered = last === undefined ? 0 : last.firstSequence + last.rows - 1
     if (covered < counters.rows) {
-      for (const summary of this.#tables.summaries(projectId, covered + 1, this.#onDamage)) {
+      const { rows } = counters
+      for (const summary of this.#tables.summaries(projectId, covered + 1, rows)) {
         known.summaries.push(summary)
       }
     }

@@ -3,7 +3,7 @@
  * own: readers see the segments before or the one after. A damaged segment is reported once and left
  * as it is.
  */
-import { DamagedRecordError } from './codec.ts'
+import { DamagedRecordError, type DamageListener } from './codec.ts'
 import type { Environment, Table } from './environment.ts'
 import { storeCounters } from './event-projects.ts'
 import { groupKey, pairKey } from './keys.ts'
@@ -25,7 +25,7 @@ export interface CompactorOptions {
   readonly projects: Table
   readonly encoder: SegmentEncoder
   readonly rowsTarget: number
-  readonly onDamage: (error: DamagedRecordError) => void
+  readonly onDamage: DamageListener
 }
 
 interface ProjectSegments {
@@ -72,7 +72,8 @@ export class SegmentCompactor {
       this.#lists.set(project, list)
     }
     const { tables, onDamage } = this.#options
-    const added = tables.summaries(project.projectId, list.rows + 1, onDamage)
+    const { projectId, counters } = project
+    const added = tables.summaries(projectId, list.rows + 1, counters.rows, onDamage)
     for (const { firstSequence, rows } of added) {
       const gapStart = list.rows + 1
       // Segments on both sides of a damaged one are no neighbours.
@@ -93,7 +94,6 @@ export class SegmentCompactor {
       const { firstSequence } = list.segments[index] ?? { firstSequence: 0 }
       try {
         const view = tables.segmentAt(project.projectId, firstSequence)
-        if (view === null) throw new Error(`segment ${firstSequence} is not where it was`)
         appendSegment(builder, view)
         sources.push(view)
       } catch (cause) {

@@ -5,7 +5,7 @@
  */
 import { formatUuid } from '../base/ids.ts'
 import { ByteReader } from './byte-writer.ts'
-import { DamagedRecordError, unseal } from './codec.ts'
+import { attempt, DamagedRecordError, type DamageListener, refuseDamage, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { groupKey, numberInKey, pairKey } from './keys.ts'
 import {
@@ -73,9 +73,6 @@ export interface RowIdentity {
   readonly distinctId: number
 }
 
-/** Told of a record that is damaged and left out. */
-export type DamageListener = (error: DamagedRecordError) => void
-
 /** The two tables that hold segments. */
 export class SegmentTables {
   readonly headers: Table
@@ -87,19 +84,29 @@ export class SegmentTables {
   }
 
   /**
-   * Summaries of the project's segments that begin at `from` or later, in order of S. Damaged ones are
-   * left out and reported to `onDamage`; without it they throw `DamagedRecordError`.
+   * Summaries of the project's segments that hold S `from`, where one begins, to `through`, in order.
+   * Damaged and missing ones are left out and reported to `onDamage`; without it they throw
+   * `DamagedRecordError`.
    */
-  *summaries(projectId: number, from = 0, onDamage?: DamageListener): Generator<SegmentSummary> {
+  *summaries(
+    projectId: number,
+    from: number,
+    through: number,
+    onDamage: DamageListener = refuseDamage,
+  ): Generator<SegmentSummary> {
     const range = { start: pairKey(projectId, from), end: pairKey(projectId + 1, 0) }
+    /** Where the next segment begins; null behind one that does not say. */
+    let next: number | null = from
     for (const { key, value } of this.headers.getRange(range)) {
-      try {
-        yield readSummary(key, value)
-      } catch (cause) {
-        if (onDamage === undefined || !(cause instanceof DamagedRecordError)) throw cause
-        onDamage(cause)
-      }
+      const summary = attempt(() => readSummary(key, value), onDamage)
+      if (summary !== null) {
+        const { firstSequence, rows } = summary
+        if (next !== null && firstSequence !== next) onDamage(missing(projectId, next))
+        yield summary
+        next = firstSequence + rows
+      } else next = null
     }
+    if (next !== null && next <= through) onDamage(missing(projectId, next))
   }
 
   /** The first S of the segment that holds S, judged by keys alone; S itself when there is none. */
@@ -114,24 +121,36 @@ export class SegmentTables {
     return sequence
   }
 
-  /** The segment that holds S, or null. */
-  segmentOf(projectId: number, sequence: number): SegmentView | null {
+  /** The segment that holds S, which is one of the project's. Throws `DamagedRecordError`. */
+  segmentOf(projectId: number, sequence: number): SegmentView {
     const start = pairKey(projectId, sequence)
     const range = { start, end: pairKey(projectId, 0), reverse: true, limit: 1 }
     for (const { key, value } of this.headers.getRange(range)) {
       const view = new SegmentView(this, key, value)
-      const isInside = sequence < view.summary.firstSequence + view.summary.rows
-      return isInside ? view : null
+      if (sequence < view.summary.firstSequence + view.summary.rows) return view
     }
-    return null
+    throw missing(projectId, sequence)
   }
 
-  /** The segment that begins at `firstSequence`, or null. */
-  segmentAt(projectId: number, firstSequence: number): SegmentView | null {
-    const key = pairKey(projectId, firstSequence)
-    const value = this.headers.get(key)
-    return value === undefined ? null : new SegmentView(this, key, value)
+  /** The segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
+  segmentAt(projectId: number, firstSequence: number): SegmentView {
+    return new SegmentView(
+      this,
+      pairKey(projectId, firstSequence),
+      this.headerAt(projectId, firstSequence),
+    )
   }
+
+  /** The header of the segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
+  headerAt(projectId: number, firstSequence: number): Buffer {
+    const header = this.headers.get(pairKey(projectId, firstSequence))
+    if (header === undefined) throw missing(projectId, firstSequence)
+    return header
+  }
+}
+
+function missing(projectId: number, sequence: number): DamagedRecordError {
+  return new DamagedRecordError(HEADERS, pairKey(projectId, sequence), 'the value is missing')
 }
 
 function readSummary(key: Uint8Array, sealed: Buffer): SegmentSummary {

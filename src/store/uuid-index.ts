@@ -7,8 +7,9 @@
  * An answer is a candidate: the caller reads the event and compares. After a crash the table is built
  * again from the events behind the last run, and a merge that was not finished begins anew.
  */
+import { attempt, type DamageListener, refuseDamage } from './codec.ts'
 import { numberKey } from './keys.ts'
-import type { UuidFilter } from './uuid-filter.ts'
+import { UuidFilter } from './uuid-filter.ts'
 import {
   loadChunkRuns,
   loadFilter,
@@ -28,11 +29,13 @@ const SLICE_ENTRIES = 8192
 /** Chunks that one step removes. */
 const REMOVED_CHUNKS_MAX = 512
 
-/** Sizes, for tests. */
+/** Sizes, for tests, and whom to tell of damage. */
 export interface UuidIndexOptions {
   /** Entries of the table in memory that make it a run. */
   readonly tableEntriesMax?: number
   readonly runsPerMerge?: number
+  /** Told of damaged runs, which stay as they are. Without it damage throws `DamagedRecordError`. */
+  readonly onDamage?: DamageListener
 }
 
 interface LoadedRun {
@@ -43,8 +46,8 @@ interface LoadedRun {
 
 interface Merge {
   readonly sources: readonly LoadedRun[]
-  /** The sources that have entries left; each stands on its next one. */
-  readonly cursors: RunCursor[]
+  /** The sources that have entries left, each on its next one; null before the first is read. */
+  cursors: RunCursor[] | null
   readonly writer: RunWriter
   readonly level: number
 }
@@ -57,6 +60,9 @@ export class UuidIndex {
   readonly #runsPerMerge: number
   #runs: LoadedRun[]
   #merge: Merge | null = null
+  /** Runs that merge with no others, because one of them is damaged. */
+  readonly #unmergeable = new Set<LoadedRun>()
+  readonly #onDamage: DamageListener
   /** Runs that are not published (any more) and still have chunks. */
   #leftovers: number[]
   #nextRun: number
@@ -66,7 +72,11 @@ export class UuidIndex {
     this.#tables = tables
     this.#tableEntriesMax = options.tableEntriesMax ?? TABLE_ENTRIES_MAX
     this.#runsPerMerge = options.runsPerMerge ?? RUNS_PER_MERGE
-    this.#runs = loadRuns(tables).map((run) => this.#load(run, loadFilter(tables, run)))
+    this.#onDamage = options.onDamage ?? refuseDamage
+    this.#runs = loadRuns(tables).map((run) => {
+      const filter = attempt(() => loadFilter(tables, run), this.#onDamage)
+      return this.#load(run, filter ?? makeFilter(tables, run))
+    })
     const numbers = new Set(this.#runs.map(({ run }) => run.number))
     const stored = loadChunkRuns(tables)
     this.#leftovers = stored.filter((number) => !numbers.has(number))
@@ -124,11 +134,28 @@ export class UuidIndex {
     this.#merge ??= this.#beginMerge()
     const merge = this.#merge
     if (merge === null) return
+    const isRead = attempt(() => this.#readSlices(merge, isOver), this.#onDamage)
+    if (isRead === null) this.#abandon(merge)
+    else if (isRead) this.#publish(merge)
+  }
+
+  /** Whether all entries of a merge were read before time was over. Throws `DamagedRecordError`. */
+  #readSlices(merge: Merge, isOver: () => boolean): boolean {
+    merge.cursors ??= merge.sources
+      .map(({ run }) => new RunCursor(this.#tables, run))
+      .filter((cursor) => cursor.next())
     while (merge.cursors.length > 0) {
-      mergeSlice(merge, SLICE_ENTRIES)
-      if (isOver()) return
+      mergeSlice(merge.cursors, merge.writer, SLICE_ENTRIES)
+      if (isOver()) return merge.cursors.length === 0
     }
-    this.#publish(merge)
+    return true
+  }
+
+  /** The runs stay as they are: they are still searched, and what is damaged is told when it is met. */
+  #abandon({ sources, writer }: Merge): void {
+    for (const source of sources) this.#unmergeable.add(source)
+    this.#leftovers.push(writer.number)
+    this.#merge = null
   }
 
   #load(run: UuidRun, filter: UuidFilter): LoadedRun {
@@ -137,9 +164,10 @@ export class UuidIndex {
 
   /** The oldest runs of the lowest level that has enough of them. */
   #mergeable(): readonly LoadedRun[] | null {
-    const levels = [...new Set(this.#runs.map(({ run }) => run.level))].sort((a, b) => a - b)
+    const sound = this.#runs.filter((run) => !this.#unmergeable.has(run))
+    const levels = [...new Set(sound.map(({ run }) => run.level))].sort((a, b) => a - b)
     for (const level of levels) {
-      const runs = this.#runs.filter(({ run }) => run.level === level)
+      const runs = sound.filter(({ run }) => run.level === level)
       if (runs.length >= this.#runsPerMerge) return runs.slice(0, this.#runsPerMerge)
     }
     return null
@@ -149,10 +177,9 @@ export class UuidIndex {
     const sources = this.#mergeable()
     if (sources === null) return null
     const entries = sources.reduce((sum, { run }) => sum + run.entries, 0)
-    const cursors = sources.map(({ run }) => new RunCursor(this.#tables, run))
     return {
       sources,
-      cursors: cursors.filter((cursor) => cursor.next()),
+      cursors: null,
       writer: new RunWriter(this.#tables, this.#nextRun++, entries),
       level: (sources[0]?.run.level ?? 0) + 1,
     }
@@ -171,9 +198,16 @@ export class UuidIndex {
   }
 }
 
+/** The filter of a run, made of its entries. Throws `DamagedRecordError`. */
+function makeFilter(tables: UuidTables, run: UuidRun): UuidFilter {
+  const filter = UuidFilter.forEntries(run.entries)
+  const cursor = new RunCursor(tables, run)
+  while (cursor.next()) filter.add(cursor.high | 0, cursor.low | 0)
+  return filter
+}
+
 /** Moves up to `limit` entries of a merge, smallest first. */
-function mergeSlice(merge: Merge, limit: number): void {
-  const { cursors, writer } = merge
+function mergeSlice(cursors: RunCursor[], writer: RunWriter, limit: number): void {
   for (let moved = 0; moved < limit; moved++) {
     let least = cursors[0]
     if (least === undefined) return

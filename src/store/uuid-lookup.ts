@@ -75,8 +75,8 @@ export class UuidLookup {
     for (const { firstSequence, rows } of catalogue.summaries(projectId).toReversed()) {
       if (firstSequence + rows - 1 <= indexedRows) return null
       const view = cache.open(projectId, firstSequence)
-      const row = view?.findUuid(uuid) ?? -1
-      if (view !== null && row >= 0) return { view, row }
+      const row = view.findUuid(uuid)
+      if (row >= 0) return { view, row }
     }
     return null
   }
@@ -101,7 +101,6 @@ export class UuidLookup {
     for (const sequence of sequences) {
       if (sequence > indexedRows) continue
       const view = this.#options.segments.segmentOf(projectId, sequence)
-      if (view === null) continue
       const row = sequence - view.summary.firstSequence
       if (view.findUuid(uuid, row, row) === row) return { view, row }
     }

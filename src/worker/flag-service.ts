@@ -4,22 +4,19 @@
  */
 import type { Clock } from '../base/clock.ts'
 import { ServiceError } from '../base/errors.ts'
-import type { Logger } from '../base/log.ts'
 import { DecisionSourceReader } from '../store/decision-sources.ts'
 import { FlagDirectory } from '../store/flag-store.ts'
+import type { DamageReports } from './damage-reports.ts'
 import { DecisionService } from './decisions.ts'
 import { FlagSnapshots, type ProjectSource } from './flag-snapshots.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { OverrideLog } from './override-log.ts'
 
-/** A damaged record is met by every request that needs it, and logged this often at most. */
-const REPORT_MS_MIN = 60_000
-
 /** What the flag service works with. */
 export interface FlagServiceOptions {
   readonly dataDir: string
   readonly clock: Clock
-  readonly log: Logger
+  readonly damage: Pick<DamageReports, 'report'>
   readonly projects: ProjectSource
   readonly groupCommit: Pick<GroupCommit, 'add'>
   /** Why nothing can be written now, or null. */
@@ -35,15 +32,15 @@ export class FlagService {
   readonly directory: FlagDirectory
   readonly snapshots: FlagSnapshots
   readonly decisions: DecisionService
-  readonly #options: FlagServiceOptions
   readonly #stored: DecisionSourceReader
-  #reportedAtMs = Number.NEGATIVE_INFINITY
 
   /** Opens the stores in `dataDir` and compiles all flags. Throws `DamagedRecordError`. */
   constructor(options: FlagServiceOptions) {
     const { dataDir, clock, groupCommit, refusal } = options
-    const onDamage = (error: unknown): void => this.#report(error)
-    this.#options = options
+    const onDamage = (error: unknown): void => {
+      // A refusal to write is the daemon's own and known to it.
+      if (!(error instanceof ServiceError)) options.damage.report(error)
+    }
     this.directory = new FlagDirectory(dataDir)
     this.#stored = new DecisionSourceReader(dataDir)
     this.snapshots = new FlagSnapshots({
@@ -71,14 +68,5 @@ export class FlagService {
   async close(): Promise<void> {
     await this.#stored.close()
     await this.directory.close()
-  }
-
-  #report(error: unknown): void {
-    // A refusal to write is the daemon's own and known to it.
-    if (error instanceof ServiceError) return
-    const { clock, log } = this.#options
-    if (clock.monotonic() - this.#reportedAtMs < REPORT_MS_MIN) return
-    this.#reportedAtMs = clock.monotonic()
-    log.error({ err: error }, 'a stored record that decisions need cannot be read')
   }
 }

@@ -24,6 +24,7 @@ import { applyEvent, type PersonWarning } from '../persons/apply-event.ts'
 import { setGroupProperties } from '../persons/group-rules.ts'
 import type { PersonContext } from '../persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../persons/property-updates.ts'
+import { DamagedRecordError, type DamageListener } from '../store/codec.ts'
 import type { DeadLetterOrigin } from '../store/dead-letters.ts'
 import { type LogExtent, LogReader } from '../store/event-log.ts'
 import type { Witness } from '../store/event-state.ts'
@@ -63,6 +64,7 @@ export class LogProcessor {
   /** A commit of this run was seen: with it everything before is on the disk, whoever wrote it. */
   #isLogFlushed = false
   #isDiskShort = false
+  readonly #onDamage: DamageListener
   #position: number
   #outcomes: CommandOutcome[] = []
   #fates = new Map<number, Fates>()
@@ -73,10 +75,11 @@ export class LogProcessor {
    */
   constructor(
     settings: ThreadSettings,
-    onDamage: (error: Error) => void,
+    onDamage: DamageListener,
     commitEvents: number = COMMIT_EVENTS,
   ) {
     this.#commitEvents = commitEvents
+    this.#onDamage = onDamage
     this.#store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage })
     this.#log = new LogReader(settings)
     this.#propertiesBytesMax = settings.propertiesBytesMax
@@ -206,6 +209,7 @@ export class LogProcessor {
       try {
         this.#addEvent(record, index, context, personContext, fates)
       } catch (cause) {
+        if (cause instanceof DamagedRecordError) this.#onDamage(cause)
         const start = eventStart(record, index)
         countDrop(fates, 'dead_letter')
         this.#store.addDeadLetter({
@@ -286,6 +290,7 @@ export class LogProcessor {
       const result = this.#commands.run(record.projectId, command, uuidBytes)
       this.#outcomes.push({ uuid, result })
     } catch (cause) {
+      if (cause instanceof DamagedRecordError) this.#onDamage(cause)
       const reason = reasonOf(cause)
       this.#store.addDeadLetter({
         projectId: record.projectId,

@@ -14,6 +14,7 @@ export interface GaugeSources {
   /** By the name of the threads. */
   readonly busy: Readonly<Record<string, BusyTime>>
   readonly flags: { readonly version: number }
+  readonly damage: { readonly value: number }
   readonly isReady: () => boolean
 }
 
@@ -26,6 +27,7 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   metrics.ingestOldestUnprocessedSeconds.value = sources.loop.oldestAgeMs / 1000
   metrics.diskFreeBytes.value = sources.disk.freeBytes
   metrics.diskReserveBytes.value = sources.disk.reserveBytes
+  metrics.storeDamage.value = sources.damage.value
   metrics.flagSnapshotVersion.value = sources.flags.version
   for (const name of ENVIRONMENT_NAMES) {
     metrics.storeMapUsedBytes.with(name).value = storeBytes(sources.dataDir, name)

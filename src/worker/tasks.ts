@@ -35,6 +35,8 @@ export interface ThreadSettings {
   readonly analytics?: AnalyticSettings
   /** Shared by the threads of a group: how many write transactions they have open. */
   readonly openWrites?: Int32Array
+  /** Shared by all threads: how often damage was met (damage-reports.ts). */
+  readonly damageCount?: Int32Array
 }
 
 /** What the settings of the daemon say to its threads. */

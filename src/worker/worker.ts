@@ -17,6 +17,7 @@ import { EventReader } from '../store/event-reader.ts'
 import { readProcessedPosition } from '../store/event-state.ts'
 import { ProjectDirectory } from '../store/project-store.ts'
 import { type AnalyticTask, runAnalytics } from './analytic-tasks.ts'
+import { DamageCount, DamageReports } from './damage-reports.ts'
 import { type ErasureReadTask, readErasures } from './erasure-tasks.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { LogProcessor } from './log-processor.ts'
@@ -33,12 +34,10 @@ import type {
   ThreadSettings,
 } from './tasks.ts'
 
-const DAMAGED =
-  "a stored record that this needs is damaged; 'tenrec verify' names it, restore it from a backup"
-
 // pool.ts gives every thread these.
 const settings = workerData as ThreadSettings
 const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
+const damage = new DamageReports(new DamageCount(settings.damageCount), log)
 if (settings.openWrites !== undefined) countWrites(settings.openWrites)
 process.on('exit', endWithProcess)
 
@@ -59,8 +58,8 @@ export default async function runTask(task: Task): Promise<unknown> {
     // Those who write must stop; a read is refused, and others go on.
     const isWriting = task.kind === 'append' || task.kind === 'process'
     if (isWriting || !(error instanceof DamagedRecordError)) throw error
-    reportDamage(error)
-    return { refusal: new ServiceError('data_corrupted', DAMAGED).toBody() }
+    damage.report(error)
+    return { refusal: refusalOf(error).toBody() }
   }
 }
 
@@ -86,7 +85,7 @@ function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[T
     case 'append':
       return append(task)
     case 'process':
-      processor ??= new LogProcessor(settings, reportDamage)
+      processor ??= new LogProcessor(settings, (error) => damage.report(error))
       return processor.run(task.budgetMs, task.isDiskShort)
     case 'check':
       return check(task)
@@ -177,9 +176,10 @@ function endWithProcess(): void {
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** What is damaged is left out of answers and said in the log: it cannot be mended here. */
-function reportDamage(error: Error): void {
-  log.error({ err: error }, 'a stored record is damaged; restore it from a backup')
+/** An answer that lacks what cannot be read would be taken for the whole. */
+function refusalOf({ place }: DamagedRecordError): ServiceError {
+  const detail = `a stored record that this needs is damaged (${place}): 'tenrec verify' lists all that is, restore the store from a backup`
+  return new ServiceError('data_corrupted', detail)
 }
 
 function append(task: AppendTask): AppendResult {
@@ -231,7 +231,7 @@ function analyse(task: AnalyticTask): AnalyticAnswer {
 function openReader(): EventReader {
   reader ??= new EventReader({
     dataDir: settings.dataDir,
-    onDamage: reportDamage,
+    onDamage: (error) => damage.report(error),
     scanCacheBytesMax: settings.analytics?.cacheBytesMax ?? 0,
   })
   return reader

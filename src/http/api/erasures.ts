@@ -30,6 +30,9 @@ const RETENTION_PATH = `${PROJECT_PATH}retention/`
 const RUNNING_MAX = 100
 const RETRY_AFTER_SECONDS = 60
 
+const UNKNOWN_PLAN =
+  "segments of events are damaged, so what retention would erase of them is not known; retention leaves them alone. 'tenrec verify' lists them, restore the store from a backup"
+
 /** What these routes work with. */
 export interface ErasureRoutesOptions extends PersonRoutesOptions {
   readonly erasures: ErasureQueries
@@ -136,7 +139,10 @@ function retentionBody({ rules, bytes }: RetentionView): object {
   return { days: rules.days, bytes_max: rules.bytesMax, events: rules.events, bytes }
 }
 
-function planBody({ rules, arrivedThroughMs, events, bytes, isRunning }: RetentionPlan): object {
+/** Throws 500 `data_corrupted` when nobody can say what would go. */
+function planBody(plan: RetentionPlan): object {
+  const { rules, arrivedThroughMs, events, bytes, isRunning } = plan
+  if (!plan.isComplete) throw new ServiceError('data_corrupted', UNKNOWN_PLAN)
   return {
     dry_run: true,
     events,

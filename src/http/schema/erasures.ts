@@ -31,7 +31,7 @@ export const ERASURE_COMPONENTS: Members = {
   Erasure: object({
     id: WHOLE,
     origin: choice('person', 'request', 'retention'),
-    status: choice('running', 'done'),
+    status: choice('running', 'done', 'incomplete'),
     requested_by: about(nullable(TEXT), 'E-mail address; null for the daemon itself.'),
     requested_at: TIME,
     finished_at: nullable(TIME),
