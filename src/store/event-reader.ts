@@ -116,7 +116,6 @@ export class EventReader {
       projects: this.#table('projects'),
       state: this.#table('state'),
       segments: this.#segments,
-      catalogue: this.#catalogue,
       cache: this.#cache,
     })
     this.#persons = new PersonReader({

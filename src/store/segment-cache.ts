@@ -1,6 +1,6 @@
 /** The segments that a reader used last, with the columns that were decoded: the next page mostly needs them. */
 import { pairKey } from './keys.ts'
-import { type SegmentTables, SegmentView } from './segment-view.ts'
+import { missingSegment, type SegmentTables, SegmentView } from './segment-view.ts'
 
 /** A decoded segment takes some megabytes. */
 const VIEWS_MAX = 8
@@ -12,6 +12,13 @@ export class SegmentCache {
 
   constructor(tables: SegmentTables) {
     this.#tables = tables
+  }
+
+  /** The segment that holds S, which is one of the project's. Throws `DamagedRecordError`. */
+  holding(projectId: number, sequence: number): SegmentView {
+    const view = this.open(projectId, this.#tables.firstSequenceOf(projectId, sequence))
+    if (!view.holds(projectId, sequence)) throw missingSegment(projectId, sequence)
+    return view
   }
 
   /** The segment that begins at `firstSequence`, as its summary said. Throws `DamagedRecordError`. */

@@ -101,12 +101,12 @@ export class SegmentTables {
       const summary = attempt(() => readSummary(key, value), onDamage)
       if (summary !== null) {
         const { firstSequence, rows } = summary
-        if (next !== null && firstSequence !== next) onDamage(missing(projectId, next))
+        if (next !== null && firstSequence !== next) onDamage(missingSegment(projectId, next))
         yield summary
         next = firstSequence + rows
       } else next = null
     }
-    if (next !== null && next <= through) onDamage(missing(projectId, next))
+    if (next !== null && next <= through) onDamage(missingSegment(projectId, next))
   }
 
   /** The first S of the segment that holds S, judged by keys alone; S itself when there is none. */
@@ -129,7 +129,7 @@ export class SegmentTables {
       const view = new SegmentView(this, key, value)
       if (sequence < view.summary.firstSequence + view.summary.rows) return view
     }
-    throw missing(projectId, sequence)
+    throw missingSegment(projectId, sequence)
   }
 
   /** The segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
@@ -144,12 +144,13 @@ export class SegmentTables {
   /** The header of the segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
   headerAt(projectId: number, firstSequence: number): Buffer {
     const header = this.headers.get(pairKey(projectId, firstSequence))
-    if (header === undefined) throw missing(projectId, firstSequence)
+    if (header === undefined) throw missingSegment(projectId, firstSequence)
     return header
   }
 }
 
-function missing(projectId: number, sequence: number): DamagedRecordError {
+/** What is thrown when no segment holds an S of a project. */
+export function missingSegment(projectId: number, sequence: number): DamagedRecordError {
   return new DamagedRecordError(HEADERS, pairKey(projectId, sequence), 'the value is missing')
 }
 

@@ -4,10 +4,9 @@
  */
 
 import type { Table } from './environment.ts'
-import { loadCounters } from './event-projects.ts'
+import { loadCounters, type ProjectCounters } from './event-projects.ts'
 import { readNumber } from './event-state.ts'
 import type { SegmentCache } from './segment-cache.ts'
-import type { SegmentCatalogue } from './segment-catalogue.ts'
 import type { SegmentTables, SegmentView } from './segment-view.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { findHighInRun } from './uuid-index.ts'
@@ -24,7 +23,6 @@ export interface UuidLookupOptions {
   /** Table `state`. */
   readonly state: Table
   readonly segments: SegmentTables
-  readonly catalogue: SegmentCatalogue
   readonly cache: SegmentCache
 }
 
@@ -49,7 +47,7 @@ export class UuidLookup {
     const seed = readNumber(this.#options.state, 'seed')
     if (counters === null || seed === null) return null
     return (
-      this.#findUnindexed(projectId, uuid, counters.indexedRows) ??
+      this.#findUnindexed(projectId, uuid, counters) ??
       this.#findIndexed(projectId, uuid, seed, counters.indexedRows)
     )
   }
@@ -70,13 +68,16 @@ export class UuidLookup {
   }
 
   /** Among the events behind the runs of the index: newest first. */
-  #findUnindexed(projectId: number, uuid: Uint8Array, indexedRows: number): FoundRow | null {
-    const { catalogue, cache } = this.#options
-    for (const { firstSequence, rows } of catalogue.summaries(projectId).toReversed()) {
-      if (firstSequence + rows - 1 <= indexedRows) return null
-      const view = cache.open(projectId, firstSequence)
+  #findUnindexed(
+    projectId: number,
+    uuid: Uint8Array,
+    { rows, indexedRows }: ProjectCounters,
+  ): FoundRow | null {
+    for (let sequence = rows; sequence > indexedRows; ) {
+      const view = this.#options.cache.holding(projectId, sequence)
       const row = view.findUuid(uuid)
       if (row >= 0) return { view, row }
+      sequence = view.summary.firstSequence - 1
     }
     return null
   }
