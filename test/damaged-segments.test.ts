@@ -14,7 +14,7 @@ import { closeConnections } from './fixtures/exact-client.ts'
 t.teardown(closeConnections)
 t.setTimeout(120_000)
 
-const FLAGS = { 'public-url': 'http://tenrec.test' }
+const FLAGS = { 'public-url': 'http://tenrec.test', 'log-level': 'fatal' }
 const BATCHES = 3
 const DAY_MS = 86_400_000
 const START_MS = Date.parse('2026-03-01T00:00:00Z')
@@ -193,5 +193,22 @@ for (const [what, action] of Object.entries(DAMAGES)) {
     await daemon.ask('/batch/', { json: { api_key: daemon.key(), batch } })
     await daemon.until(async () => (await metric(daemon, 'ingest_queue_depth')) === 0)
     t.equal((await daemon.api('GET', `events/${late}/`)).status, 200, 'what arrives is stored')
+
+    await daemon.api('PUT', 'retention/', 1, { days: 1 })
+    const orders = [
+      ['erasures/', { event: 'paid' }],
+      ['retention/run/', {}],
+    ] as const
+    for (const [path, order] of orders) {
+      const { status, body } = await daemon.api('POST', path, 1, order)
+      t.equal(status, 202, path)
+      let receipt: Readonly<Record<string, unknown>> = {}
+      await daemon.until(async () => {
+        receipt = (await daemon.api('GET', `erasures/${String(body['id'])}/`)).body
+        return receipt['status'] !== 'running'
+      })
+      t.match(receipt, { status: 'incomplete', segments_unreadable: 1 }, 'it says what it left')
+      t.ok(Number(receipt['events_removed']) >= 4, 'and erases the rest')
+    }
   })
 }

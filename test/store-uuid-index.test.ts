@@ -1,12 +1,22 @@
 /** The uuid index: what was added is found, through flushes, merges and reopening. */
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { formatUuid } from '../src/base/ids.ts'
+import type { DamagedRecordError } from '../src/store/codec.ts'
 import { Environment } from '../src/store/environment.ts'
+import { EventStoreWriter } from '../src/store/event-store.ts'
+import { EVENTS_ENVIRONMENT } from '../src/store/keys.ts'
 import { UuidFilter } from '../src/store/uuid-filter.ts'
 import { UuidFingerprint } from '../src/store/uuid-fingerprint.ts'
 import { findHighInRun, UuidIndex } from '../src/store/uuid-index.ts'
 import { loadChunkRuns, loadRuns, RunCursor } from '../src/store/uuid-run.ts'
 import { UuidTable } from '../src/store/uuid-table.ts'
-import { randomNumbers, uuidOf } from './fixtures/stored-events.ts'
+import {
+  eventInput,
+  openReader,
+  openWriter,
+  randomNumbers,
+  uuidOf,
+} from './fixtures/stored-events.ts'
 
 /** Random fingerprints, as signed halves. */
 function fingerprints(count: number, seed: number): readonly (readonly [number, number])[] {
@@ -143,4 +153,78 @@ t.test('entries are found in runs of all levels, after merges and after reopenin
   const [run] = runs
   if (run !== undefined) findHighInRun(new RunCursor(tables, run), 5, 10, few)
   t.equal(few.length, 10)
+})
+
+/** Changes one byte in the middle of records of a table; answers how many. */
+async function damage(dataDir: string, table: string, isMeant: (key: Buffer) => boolean) {
+  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: [table] })
+  const records = environment.table(table)
+  const keys = [...records.getKeys({})].map((key) => Buffer.from(key)).filter(isMeant)
+  environment.write(() => {
+    for (const key of keys) {
+      const value = Buffer.from(records.get(key) ?? [])
+      const middle = value.length >> 1
+      value[middle] = (value[middle] ?? 0) ^ 1
+      records.putSync(key, value)
+    }
+  })
+  await environment.close()
+  return keys.length
+}
+
+/** A store whose events are all in runs of the index, four of them. */
+async function storeWithRuns(t: Test): Promise<string> {
+  const dataDir = t.testdir()
+  const writer = new EventStoreWriter({ dataDir, tableEntriesMax: 50 })
+  for (let number = 0; number < 200; number++) {
+    writer.add(eventInput({ uuid: uuidOf(number) }))
+    if (number % 50 === 49) writer.commit(number)
+  }
+  await writer.close()
+  return dataDir
+}
+
+const KIND_ENTRIES = 0
+const KIND_FILTER = 1
+
+t.test('a damaged index lets no duplicate in, and no event through unseen', async (t) => {
+  const dataDir = await storeWithRuns(t)
+  t.ok((await damage(dataDir, 'uuid_chunks', (key) => key[4] === KIND_ENTRIES)) > 0)
+  const writer = openWriter(t, dataDir, { runsPerMerge: 100 })
+  t.throws(() => writer.add(eventInput({ uuid: uuidOf(7) })), {
+    name: 'DamagedRecordError',
+    table: 'uuid_chunks',
+  })
+  t.equal(writer.lastSequence(1), 200)
+  const reader = openReader(t, dataDir)
+  t.throws(() => reader.getEvent(1, formatUuid(uuidOf(7), 0)), {
+    name: 'DamagedRecordError',
+    table: 'uuid_chunks',
+  })
+})
+
+t.test('a damaged filter of the index is made anew of its entries', async (t) => {
+  const dataDir = await storeWithRuns(t)
+  t.ok((await damage(dataDir, 'uuid_chunks', (key) => key[4] === KIND_FILTER)) > 0)
+  const reported: DamagedRecordError[] = []
+  const writer = openWriter(t, dataDir, { onDamage: (error) => reported.push(error) })
+  t.equal(reported.length, 4)
+  for (let number = 0; number < 200; number++) {
+    t.equal(writer.add(eventInput({ uuid: uuidOf(number) })), false, 'a duplicate')
+  }
+  t.equal(writer.add(eventInput({ uuid: uuidOf(1000) })), true)
+})
+
+t.test('runs of which one is damaged stay as they are, and others are merged', async (t) => {
+  const dataDir = await storeWithRuns(t)
+  const isFirst = (key: Buffer): boolean => key.readUInt32BE() === 1 && key[4] === KIND_ENTRIES
+  t.equal(await damage(dataDir, 'uuid_chunks', isFirst), 1)
+  const reported: DamagedRecordError[] = []
+  const onDamage = (error: DamagedRecordError): void => void reported.push(error)
+  const writer = openWriter(t, dataDir, { runsPerMerge: 2, tableEntriesMax: 50, onDamage })
+  for (let round = 0; round < 20; round++) writer.maintain(20)
+  t.equal(writer.maintain(20), false, 'merging comes to an end')
+  t.equal(reported.length, 1)
+  t.equal(openReader(t, dataDir).statistics().uuidRunEntries, 200)
+  t.equal(writer.add(eventInput({ uuid: uuidOf(199) })), false)
 })
