@@ -325,7 +325,14 @@ class RunningDaemon implements Daemon {
     const { settings, clock } = this.#parts
     const pool = this.#pool
     return privateRoutes({
-      ...{ queries: pool, actions: pool, erasures: pool, threads: pool, store: pool },
+      ...{
+        queries: pool,
+        dropped: pool,
+        actions: pool,
+        erasures: pool,
+        threads: pool,
+        store: pool,
+      },
       directory: this.#directory,
       commands: this.#commands,
       letters: this.#commands,

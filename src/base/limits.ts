@@ -19,6 +19,8 @@ export const GROUP_TYPES_MAX = 5
 export const PAGE_EVENTS_MAX = 1000
 /** Events of one page when the request names no limit. */
 export const PAGE_EVENTS_DEFAULT = 100
+/** How long events that were not stored are kept, and counted by the hour. */
+export const DROPPED_DAYS_MAX = 7
 /** Decoded bytes up to which a body is checked on the front; larger ones are checked in the pool. */
 export const FRONT_BODY_BYTES_MAX = 128 * 1024
 /** Bytes of the body of a flag request, as sent and decoded; it is read on the front. More: 413. */

@@ -10,6 +10,7 @@ import { DEAD_LETTER_DROP, DEAD_LETTER_LIST, DEAD_LETTER_REPLAY } from './dead-l
 import { DOCTOR } from './doctor.ts'
 import { ERASURE_CREATE, ERASURE_LIST, ERASURE_SHOW } from './erasure.ts'
 import { EVENT_LIST, EVENT_SHOW, EVENT_TAIL } from './event.ts'
+import { EVENT_DROPPED } from './event-dropped.ts'
 import { EVENT_WHY } from './event-why.ts'
 import { EXPORT } from './export.ts'
 import { FLAG_CREATE, FLAG_DELETE, FLAG_EXPLAIN, FLAG_LIST, FLAG_SET, FLAG_SHOW } from './flag.ts'
@@ -84,6 +85,7 @@ export const COMMANDS: readonly Command[] = [
   EVENT_SHOW,
   EVENT_TAIL,
   EVENT_WHY,
+  EVENT_DROPPED,
   DEAD_LETTER_LIST,
   DEAD_LETTER_REPLAY,
   DEAD_LETTER_DROP,

@@ -1,6 +1,6 @@
 /**
  * `tenrec event why`: what became of an accepted event, from all that the data directory still knows of
- * it: the events, the log, the dead letters and the warnings.
+ * it: the events, the log, the dead letters, the dropped events and the warnings.
  */
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { formatUuid, parseUuid } from '../base/ids.ts'
@@ -13,6 +13,7 @@ import type { EventReader } from '../store/event-reader.ts'
 import { idOption } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION } from './command.ts'
 import { PROJECT_OPTION, withEvents } from './event.ts'
+import { keptAfterMs } from './event-dropped.ts'
 import { printRecord, type Row } from './output.ts'
 
 /** More than a project keeps. */
@@ -70,7 +71,11 @@ function fateIn(
   if (sequence !== null && sequence > reader.statistics().position) {
     return { fate: 'waiting', because: 'it is in the log and not processed yet', block: sequence }
   }
-  return deadLetterIn(reader, projectId, uuid) ?? skippedBy(warnings, sequence !== null)
+  return (
+    deadLetterIn(reader, projectId, uuid) ??
+    droppedIn(reader, projectId, text) ??
+    skippedBy(warnings, sequence !== null)
+  )
 }
 
 /** The number of the newest block of the log that holds the event; null when none does. */
@@ -131,6 +136,14 @@ function deadLetterIn(reader: EventReader, projectId: number, uuid: Uint8Array):
   return null
 }
 
+function droppedIn(reader: EventReader, projectId: number, uuid: string): Row | null {
+  const dropped = reader.findDropped(projectId, uuid, keptAfterMs())
+  if (dropped === null) return null
+  const { reason, timestamp, event, distinct_id, bytes, data } = dropped
+  const known = { event, distinct_id, bytes, data }
+  return { fate: 'skipped', because: reason, dropped_at: timestamp, ...known }
+}
+
 function skippedBy(warnings: readonly WarningView[], isInLog: boolean): Row {
   for (const { type, timestamp } of warnings) {
     const reason = DROPPING_WARNINGS.get(type)
@@ -143,6 +156,6 @@ function skippedBy(warnings: readonly WarningView[], isInLog: boolean): Row {
     return { fate: 'skipped', because }
   }
   const because =
-    'no trace: it was never accepted by this project, was skipped without a warning, or was deleted'
+    'no trace: it was never accepted by this project, was skipped longer ago than is remembered, or was deleted'
   return { fate: 'unknown', because }
 }

@@ -1,11 +1,24 @@
 /** Typed reading of the query parameters of private routes, and links to the next page of a list. */
 import { ServiceError } from '../base/errors.ts'
+import { parseTimestamp } from '../ingest/timestamp.ts'
 import type { ApiRequest } from './router.ts'
 
 /** A parameter that is there and not empty, or null. The first of several counts. */
 export function textParameter(request: ApiRequest, name: string): string | null {
   const text = request.query.get(name)
   return text === null || text === '' ? null : text
+}
+
+/** A parameter that is a time, milliseconds since 1970, or null. Throws 400 `invalid_input` for anything else. */
+export function timeParameter(request: ApiRequest, name: string): number | null {
+  const text = textParameter(request, name)
+  if (text === null) return null
+  const ms = parseTimestamp(text)
+  if (ms === null) {
+    const detail = `${name} must be a time such as 2024-05-01T12:00:00Z (write + as %2B)`
+    throw new ServiceError('invalid_input', detail, { attr: name })
+  }
+  return ms
 }
 
 /**

@@ -8,11 +8,11 @@ import { elementsChain } from './elements-chain.ts'
 import { cutUnits, eventDistinctId, eventName, isEmptyValue, isJsonObject } from './fields.ts'
 import { eventTime, NO_WARNINGS, sharedIsoText } from './time.ts'
 import type {
-  DropReason,
   EventContext,
   EventOutcome,
   IngestionWarning,
   JsonObject,
+  LossReason,
   WarningType,
 } from './types.ts'
 
@@ -189,6 +189,6 @@ function warning(type: WarningType, details: JsonObject): IngestionWarning {
   return { type, details }
 }
 
-function drop(reason: DropReason, cause?: IngestionWarning): EventOutcome {
+function drop(reason: LossReason, cause?: IngestionWarning): EventOutcome {
   return { kind: 'drop', reason, warnings: cause === undefined ? NO_WARNINGS : [cause] }
 }

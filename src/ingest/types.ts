@@ -17,6 +17,18 @@ export const DROP_REASONS = [
 /** One of `DROP_REASONS`. */
 export type DropReason = (typeof DROP_REASONS)[number]
 
+/** Reasons for which nothing of the event is stored anywhere but among the dropped ones. */
+export const LOSS_REASONS = [
+  'no_event_name',
+  'no_distinct_id',
+  'ignored_event',
+  'client_ingestion_warning',
+  'personless_person_event',
+  'properties_too_large',
+] as const satisfies readonly DropReason[]
+/** One of `LOSS_REASONS`. */
+export type LossReason = (typeof LOSS_REASONS)[number]
+
 /** What an operator is warned of. Source: docs/COMPATIBILITY.md, "Ingestion warnings". */
 export const WARNING_TYPES = [
   'cannot_merge_already_identified',
@@ -87,6 +99,6 @@ export type EventOutcome =
     }
   | {
       readonly kind: 'drop'
-      readonly reason: DropReason
+      readonly reason: LossReason
       readonly warnings: readonly IngestionWarning[]
     }

@@ -1,4 +1,5 @@
 /** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
+import type { DropReason } from '../ingest/types.ts'
 
 /** One stored event as a reader sees it. Source: docs/COMPATIBILITY.md, "Stored events". */
 export interface EventView {
@@ -76,9 +77,63 @@ export interface WarningView {
   readonly count: number
 }
 
+/** An event that was accepted and is not stored. Source: docs/COMPATIBILITY.md, "Dropped events". */
+export interface DroppedEventView {
+  readonly uuid: string
+  /** Arrival: ISO 8601, UTC, milliseconds. */
+  readonly timestamp: string
+  readonly reason: DropReason
+  /** Its name and distinct_id; null when it has none. */
+  readonly event: string | null
+  readonly distinct_id: string | null
+  /** The beginning of its JSON as it was accepted. */
+  readonly data: string
+  /** Bytes of its whole JSON. */
+  readonly bytes: number
+}
+
+/** A page of dropped events, newest arrival first. */
+export interface DroppedEventsQuery {
+  readonly projectId: number
+  readonly reason?: string
+  /** Only later arrivals, milliseconds. */
+  readonly afterMs: number
+  /** Only earlier arrivals, milliseconds. */
+  readonly beforeMs?: number
+  readonly limit: number
+  readonly cursor?: DroppedEventCursor
+}
+
+/** The last event of a page: its block of the log, and its place there. */
+export interface DroppedEventCursor {
+  readonly block: number
+  readonly place: number
+}
+
+/** One page of dropped events. */
+export interface DroppedEventPage {
+  readonly results: readonly DroppedEventView[]
+  readonly nextCursor: DroppedEventCursor | null
+}
+
+/** How many events of a project were not stored for a reason in an hour. */
+export interface DroppedCount {
+  /** Begin of the hour of arrival: ISO 8601, UTC. */
+  readonly hour: string
+  readonly reason: DropReason
+  readonly count: number
+}
+
 /** Reads that the front hands to the pool. */
 export interface EventQueries {
   listEvents(query: EventListQuery): Promise<EventPage>
   getEvent(projectId: number, uuid: string): Promise<EventView | null>
   listWarnings(projectId: number, limit: number): Promise<readonly WarningView[]>
+}
+
+/** The same, about events that are not stored. */
+export interface DroppedQueries {
+  listDropped(query: DroppedEventsQuery): Promise<DroppedEventPage>
+  /** Hours that end behind `afterMs`, newest first, each reason with its own line. */
+  countDropped(projectId: number, afterMs: number): Promise<readonly DroppedCount[]>
 }

@@ -9,6 +9,7 @@
 import { pack, seal, unpack, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { numberInKey, numberKey } from './keys.ts'
+import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dead_letters'
 const REASON_UNITS_MAX = 1000
@@ -76,13 +77,11 @@ type Head = readonly [
 /** Reads and writes dead letters. For the one writing thread. */
 export class DeadLetters {
   readonly #table: Table
-  readonly #lettersMax: number
-  readonly #bytesMax: number
   #pending: StoredDeadLetter[] = []
   #removed: number[] = []
-  /** Bytes of each letter that is stored, oldest first; null until it is needed. */
-  #sizes: Map<number, number> | null = null
-  #bytes = 0
+  /** The letters that are stored. */
+  readonly #ring: RecordRing<number>
+  #isLoaded = false
   #last = 0
   #forgotten = 0
   /** Letters that were ever noted by this object. */
@@ -90,8 +89,7 @@ export class DeadLetters {
 
   constructor(table: Table, lettersMax = LETTERS_MAX, bytesMax = LETTERS_BYTES_MAX) {
     this.#table = table
-    this.#lettersMax = lettersMax
-    this.#bytesMax = bytesMax
+    this.#ring = new RecordRing(lettersMax, bytesMax)
   }
 
   /** Number of the newest letter, 0 when there is none. */
@@ -133,7 +131,7 @@ export class DeadLetters {
   /** Stores what was noted. Only in a write transaction. */
   store(): void {
     if (this.#pending.length === 0 && this.#removed.length === 0) return
-    const sizes = this.#load()
+    const ring = this.#load()
     for (const letter of this.#pending) {
       const key = numberKey(letter.number)
       const packed = pack(headOf(letter))
@@ -141,44 +139,38 @@ export class DeadLetters {
       length.writeUInt32LE(packed.length)
       const value = seal(key, length, packed, letter.raw)
       void this.#table.put(key, value)
-      sizes.set(letter.number, value.length)
-      this.#bytes += value.length
+      ring.add(letter.number, value.length)
     }
-    for (const number of this.#removed) this.#forget(sizes, number)
+    for (const number of this.#removed) this.#forget(number)
     this.#pending = []
     this.#removed = []
-    for (const number of sizes.keys()) {
-      const isTooMuch = sizes.size > this.#lettersMax || this.#bytes > this.#bytesMax
-      if (!isTooMuch || sizes.size === 1) break
-      this.#forget(sizes, number)
+    for (let oldest = ring.excess(); oldest !== undefined; oldest = ring.excess()) {
+      this.#forget(oldest)
       this.#forgotten++
     }
   }
 
   /** What is stored now. Cost: reads all letters, once. */
   takeCounts(): DeadLetterCounts {
-    const { size } = this.#load()
-    const counts = { count: size, bytes: this.#bytes, forgotten: this.#forgotten }
+    const { count, bytes } = this.#load()
+    const counts = { count, bytes, forgotten: this.#forgotten }
     this.#forgotten = 0
     return counts
   }
 
-  #forget(sizes: Map<number, number>, number: number): void {
-    this.#bytes -= sizes.get(number) ?? 0
-    sizes.delete(number)
+  #forget(number: number): void {
+    this.#ring.delete(number)
     void this.#table.remove(numberKey(number))
   }
 
-  #load(): Map<number, number> {
-    if (this.#sizes !== null) return this.#sizes
-    const sizes = new Map<number, number>()
+  #load(): RecordRing<number> {
+    if (this.#isLoaded) return this.#ring
+    this.#isLoaded = true
     for (const { key, value } of this.#table.getRange()) {
       this.#last = numberInKey(key, 0)
-      sizes.set(this.#last, value.length)
-      this.#bytes += value.length
+      this.#ring.add(this.#last, value.length)
     }
-    this.#sizes = sizes
-    return sizes
+    return this.#ring
   }
 }
 

@@ -48,6 +48,11 @@ export function erasureMatch({ ids, rules, oldestThrough, through }: ErasureTarg
   }
 }
 
+/** Whether the rules mean an event of that name and moment, whoever sent it. */
+export function meansMoment(match: ErasureMatch, name: string, timestampMs: number): boolean {
+  return includes(ruleOf(match, name), timestampMs)
+}
+
 /** The rows of a segment that are meant, marked with 1; null when there are none. */
 export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array | null {
   const { summary } = view

@@ -9,12 +9,23 @@ import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 import { expandProperties } from '../ingest/person-properties.ts'
 import type { JsonObject } from '../ingest/types.ts'
 import type { EventScanner } from '../query/event-columns.ts'
-import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
+import type {
+  DroppedCount,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  DroppedEventView,
+  EventListQuery,
+  EventPage,
+  EventView,
+  WarningView,
+} from '../query/events.ts'
 import type { TimelinePoint, TimelineQuery } from '../query/persons.ts'
 import { ActorTexts } from './actor-views.ts'
 import type { DamageListener } from './codec.ts'
 import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from './dead-letters.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
+import { countDropped } from './dropped-counts.ts'
+import { findDropped, listDropped } from './dropped-events.ts'
 import { Environment, type Table } from './environment.ts'
 import { ErasureReader } from './erasure-reader.ts'
 import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
@@ -253,6 +264,25 @@ export class EventReader {
   listWarnings(projectId: number, limit: number): readonly WarningView[] {
     this.#refresh()
     return listWarningLines(this.#table('warnings'), projectId, limit)
+  }
+
+  /** A page of events that were not stored. Cost: those of the project. */
+  listDropped(query: DroppedEventsQuery): DroppedEventPage {
+    this.#refresh()
+    return listDropped(this.#table('dropped_events'), query)
+  }
+
+  /** How many events were not stored, by hour and reason. */
+  countDropped(projectId: number, afterMs: number): readonly DroppedCount[] {
+    this.#refresh()
+    return countDropped(this.#table('dropped_counts'), projectId, afterMs)
+  }
+
+  /** An event that was not stored, or null; also in a store that an older version has left. */
+  findDropped(projectId: number, uuid: string, afterMs: number): DroppedEventView | null {
+    this.#refresh()
+    if (this.#environment.find('dropped_events') === undefined) return null
+    return findDropped(this.#table('dropped_events'), projectId, uuid, afterMs)
   }
 
   /** Dead letters behind number `after`, oldest first. */

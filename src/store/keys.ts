@@ -15,6 +15,8 @@
  * | uuid_chunks     | run u32, kind u8, chunk u32              | entries or filter (uuid-run.ts) |
  * | warnings        | project u32, line u32                    | warning (warning-log.ts)              |
  * | dead_letters    | letter u32                               | dead letter (dead-letters.ts)         |
+ * | dropped_events  | project u32, block u48, place u32        | dropped event (dropped-events.ts)     |
+ * | dropped_counts  | project u32, hour u32                    | counts (dropped-counts.ts)            |
  * | person_projects | project u32                              | counters (person-records.ts)          |
  * | persons         | project u32, P u32                       | person (person-records.ts)            |
  * | person_changes  | project u32, block u32                   | changes (person-changes.ts)           |
@@ -58,6 +60,8 @@ export const EVENTS_TABLES = [
   'uuid_chunks',
   'warnings',
   'dead_letters',
+  'dropped_events',
+  'dropped_counts',
   'person_projects',
   'persons',
   'person_changes',
@@ -123,6 +127,15 @@ export function distinctIdKey(projectId: number, text: string): Buffer {
   const key = Buffer.allocUnsafe(4 + Buffer.byteLength(text))
   key.writeUInt32BE(projectId)
   key.write(text, 4, 'utf8')
+  return key
+}
+
+/** A key of table `dropped_events`: the block of the log that held the event, and its place there. */
+export function droppedKey(projectId: number, block: number, place: number): Buffer {
+  const key = Buffer.allocUnsafe(14)
+  key.writeUInt32BE(projectId)
+  key.writeUIntBE(block, 4, 6)
+  key.writeUInt32BE(place, 10)
   return key
 }
 

@@ -271,6 +271,11 @@ export class ProjectPersons implements PersonWorld {
     return this.counters.jobs
   }
 
+  /** Jobs that are not stored yet, oldest first. */
+  get newJobs(): readonly OpenJob[] {
+    return this.#jobs
+  }
+
   /** D of a text, or 0 when the project has never seen it. */
   distinctIdOf(text: string): number {
     return this.#find(text)

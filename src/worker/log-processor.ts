@@ -6,6 +6,7 @@
  * An event that cannot be processed goes to the dead letters and never stops the stream.
  */
 import { formatUuid } from '../base/ids.ts'
+import { eventDistinctId, eventName, isJsonObject } from '../ingest/fields.ts'
 import {
   eventBytes,
   eventStart,
@@ -19,7 +20,13 @@ import {
   readBlock,
 } from '../ingest/log-block.ts'
 import { normaliseEvent } from '../ingest/normalise.ts'
-import type { DropReason, EventContext, IngestionWarning, JsonObject } from '../ingest/types.ts'
+import type {
+  DropReason,
+  EventContext,
+  IngestionWarning,
+  JsonObject,
+  LossReason,
+} from '../ingest/types.ts'
 import { applyEvent, type PersonWarning } from '../persons/apply-event.ts'
 import { setGroupProperties } from '../persons/group-rules.ts'
 import type { PersonContext } from '../persons/person-world.ts'
@@ -67,6 +74,9 @@ export class LogProcessor {
   readonly #onDamage: DamageListener
   #position: number
   #outcomes: CommandOutcome[] = []
+  /** The block that is processed, and the place of the next event of it that is dropped. */
+  #block = 0
+  #place = 0
   #fates = new Map<number, Fates>()
 
   /**
@@ -167,6 +177,8 @@ export class LogProcessor {
 
   /** Returns the number of events that the block held. */
   #addBlock(sequence: number): number {
+    this.#block = sequence
+    this.#place = 0
     const block = this.#log.block(sequence)
     // A sequence without a block was trimmed after it had been processed, or never written.
     if (block === undefined) return 0
@@ -211,7 +223,7 @@ export class LogProcessor {
       } catch (cause) {
         if (cause instanceof DamagedRecordError) this.#onDamage(cause)
         const start = eventStart(record, index)
-        countDrop(fates, 'dead_letter')
+        this.#countDrop(record, fates, 'dead_letter')
         this.#store.addDeadLetter({
           projectId: record.projectId,
           step: 'process',
@@ -232,10 +244,12 @@ export class LogProcessor {
   ): void {
     const start = eventStart(record, index)
     const length = eventBytes(record, index)
-    const outcome = normaliseEvent(parseEvent(record.bytes, start, length), context, length)
+    const given = parseEvent(record.bytes, start, length)
+    const outcome = normaliseEvent(given, context, length)
     if (outcome.warnings.length > 0) this.#warn(record, index, outcome.warnings)
     if (outcome.kind === 'drop') {
-      countDrop(fates, outcome.reason)
+      this.#drop(record, index, given, outcome.reason)
+      this.#countDrop(record, fates, outcome.reason)
       return
     }
     const { event } = outcome
@@ -248,7 +262,7 @@ export class LogProcessor {
     }
     // A duplicate must not touch persons, so it is found out first.
     if (!this.#store.admit(identity)) {
-      countDrop(fates, 'duplicate')
+      this.#countDrop(record, fates, 'duplicate')
       return
     }
     const world = this.#store.admittedPersons(event, record.projectId)
@@ -257,6 +271,29 @@ export class LogProcessor {
     if (applied.groupKeys.length > 0) setGroupProperties(event.properties, applied.groupKeys)
     this.#store.append(identity, record.arrivedAtMs, applied.personMode, context.isHistorical)
     fates.stored++
+  }
+
+  /** Keeps the beginning of an event that is not stored, as it was accepted. */
+  #drop(record: LogRecord, index: number, given: JsonObject, reason: LossReason): void {
+    const start = eventStart(record, index)
+    const uuidOffset = eventUuidOffset(record, index)
+    const properties = given['properties']
+    this.#store.addDropped({
+      projectId: record.projectId,
+      block: this.#block,
+      place: this.#place++,
+      arrivedAtMs: record.arrivedAtMs,
+      reason,
+      uuid: record.bytes.subarray(uuidOffset, uuidOffset + 16),
+      event: eventName(given),
+      distinctId: eventDistinctId(given, isJsonObject(properties) ? properties : {}),
+      json: record.bytes.subarray(start, start + eventBytes(record, index)),
+    })
+  }
+
+  #countDrop(record: LogRecord, fates: Fates, reason: DropReason): void {
+    fates.drops[reason] = (fates.drops[reason] ?? 0) + 1
+    this.#store.countDropped(record.projectId, record.arrivedAtMs, reason)
   }
 
   #warn(
@@ -288,6 +325,7 @@ export class LogProcessor {
       }
       const uuidBytes = record.bytes.subarray(uuidOffset, uuidOffset + 16)
       const result = this.#commands.run(record.projectId, command, uuidBytes)
+      this.#store.eraseDropped(record.projectId)
       this.#outcomes.push({ uuid, result })
     } catch (cause) {
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)
@@ -339,10 +377,6 @@ function originOf(record: LogRecord, index: number): DeadLetterOrigin {
     address: (flags & RECORD_IP_ANONYMIZED) === 0 ? address : '',
     uuid: hasUuid ? record.bytes.subarray(uuidOffset, uuidOffset + 16) : null,
   }
-}
-
-function countDrop(fates: Fates, reason: DropReason): void {
-  fates.drops[reason] = (fates.drops[reason] ?? 0) + 1
 }
 
 function reasonOf(cause: unknown): string {

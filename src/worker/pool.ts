@@ -19,6 +19,10 @@ import type {
   RetentionView,
 } from '../query/erasure.ts'
 import type {
+  DroppedCount,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  DroppedQueries,
   EventListQuery,
   EventPage,
   EventQueries,
@@ -79,7 +83,13 @@ export interface PoolOptions {
 
 /** The threads of the daemon. */
 export class WorkerPool
-  implements EventQueries, PersonQueries, ActionQueries, ErasureQueries, OrganizationPort
+  implements
+    EventQueries,
+    DroppedQueries,
+    PersonQueries,
+    ActionQueries,
+    ErasureQueries,
+    OrganizationPort
 {
   readonly #writer: ThreadGroup
   readonly #processor: ThreadGroup
@@ -151,6 +161,14 @@ export class WorkerPool
 
   listWarnings(projectId: number, limit: number): Promise<readonly WarningView[]> {
     return this.#read({ kind: 'listWarnings', projectId, limit })
+  }
+
+  listDropped(query: DroppedEventsQuery): Promise<DroppedEventPage> {
+    return this.#read({ kind: 'listDropped', query })
+  }
+
+  countDropped(projectId: number, afterMs: number): Promise<readonly DroppedCount[]> {
+    return this.#read({ kind: 'countDropped', projectId, afterMs })
   }
 
   listPersons(query: PersonListQuery): Promise<PersonPage> {

@@ -10,7 +10,15 @@ import type { DropReason } from '../ingest/types.ts'
 import type { ActionQueries } from '../query/actions.ts'
 import type { AnalyticAnswer } from '../query/analytics.ts'
 import type { ErasureQueries } from '../query/erasure.ts'
-import type { EventListQuery, EventPage, EventView, WarningView } from '../query/events.ts'
+import type {
+  DroppedCount,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  EventListQuery,
+  EventPage,
+  EventView,
+  WarningView,
+} from '../query/events.ts'
 import type { Actor, CommandResult, PersonQueries } from '../query/persons.ts'
 import type { DeadLetterCounts } from '../store/dead-letters.ts'
 import type { FlagActivityPage } from '../store/flag-activity.ts'
@@ -138,6 +146,8 @@ export type ReadTask =
   | { readonly kind: 'listEvents'; readonly query: EventListQuery }
   | { readonly kind: 'getEvent'; readonly projectId: number; readonly uuid: string }
   | { readonly kind: 'listWarnings'; readonly projectId: number; readonly limit: number }
+  | { readonly kind: 'listDropped'; readonly query: DroppedEventsQuery }
+  | { readonly kind: 'countDropped'; readonly projectId: number; readonly afterMs: number }
 
 /** Any thread: a question about persons; each kind is named like its method. */
 export type PersonReadTask = {
@@ -225,6 +235,8 @@ export interface TaskResults extends PersonResults {
   listEvents: EventPage
   getEvent: EventView | null
   listWarnings: readonly WarningView[]
+  listDropped: DroppedEventPage
+  countDropped: readonly DroppedCount[]
   analytics: AnalyticAnswer
   changeFlag: ChangedFlag
   flagActivity: FlagActivityPage | null

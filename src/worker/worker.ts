@@ -95,6 +95,10 @@ function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[T
       return openReader().getEvent(task.projectId, task.uuid)
     case 'listWarnings':
       return openReader().listWarnings(task.projectId, task.limit)
+    case 'listDropped':
+      return openReader().listDropped(task.query)
+    case 'countDropped':
+      return openReader().countDropped(task.projectId, task.afterMs)
     case 'analytics':
       return analyse(task)
     case 'changeFlag':

@@ -8,11 +8,10 @@
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
-import { parseTimestamp } from '../../ingest/timestamp.ts'
 import type { EventListQuery, EventQueries } from '../../query/events.ts'
 import { decodeEventCursor, encodeEventCursor, parseEventFilters } from '../../wire/event-list.ts'
 import { authorise, type KeyDirectory } from '../auth.ts'
-import { limitParameter, textParameter, urlWithParameter } from '../query-string.ts'
+import { limitParameter, textParameter, timeParameter, urlWithParameter } from '../query-string.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiRequest, json, type Route } from '../router.ts'
 import { baseUrl, type TrustedProxies } from '../url.ts'
@@ -98,17 +97,6 @@ function parseListQuery(request: ApiRequest, projectId: number): EventListQuery 
     ...(properties === null ? {} : { properties: parseEventFilters(properties) }),
     ...(cursor === null ? {} : { cursor: decodeEventCursor(cursor) }),
   }
-}
-
-function timeParameter(request: ApiRequest, name: string): number | null {
-  const text = textParameter(request, name)
-  if (text === null) return null
-  const ms = parseTimestamp(text)
-  if (ms === null) {
-    const detail = `${name} must be a time such as 2024-05-01T12:00:00Z (write + as %2B)`
-    throw new ServiceError('invalid_input', detail, { attr: name })
-  }
-  return ms
 }
 
 function personParameter(request: ApiRequest): string | null {

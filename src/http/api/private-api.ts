@@ -3,6 +3,7 @@ import type { Flag } from '../../flags/types.ts'
 import type { KeyUser } from '../auth.ts'
 import type { Route } from '../router.ts'
 import type { DeadLetterRoutesOptions } from './dead-letters.ts'
+import { type DroppedRoutesOptions, droppedRoutes } from './dropped-events.ts'
 import { type ErasureRoutesOptions, erasureRoutes } from './erasures.ts'
 import { type EventRoutesOptions, eventRoutes } from './events.ts'
 import { type FlagRoutesOptions, presentFlag } from './flag-access.ts'
@@ -12,6 +13,7 @@ import { type PersonApiOptions, personApiRoutes } from './person-api.ts'
 
 /** What all of them work with. */
 export type PrivateApiOptions = EventRoutesOptions &
+  DroppedRoutesOptions &
   FlagRoutesOptions &
   Omit<DeadLetterRoutesOptions, 'flagBody'> &
   PersonApiOptions &
@@ -25,6 +27,7 @@ export function privateRoutes(options: PrivateApiOptions): readonly Route[] {
   }
   return [
     ...eventRoutes(options),
+    ...droppedRoutes(options),
     ...flagRoutes(options),
     ...organizationApiRoutes({ ...options, flagBody }),
     ...personApiRoutes(options),

@@ -1,8 +1,9 @@
-/** The description of reading events and ingestion warnings. docs/COMPATIBILITY.md, "Reading events". */
-import { PERSON_MODES } from '../../ingest/types.ts'
+/** The description of reading events, ingestion warnings and dropped events. docs/COMPATIBILITY.md, "Reading events". */
+import { DROP_REASONS, LOSS_REASONS, PERSON_MODES } from '../../ingest/types.ts'
 import { eventFiltersShape } from '../../wire/event-list.ts'
 import { published } from './published.ts'
 import {
+  about,
   BOOLEAN,
   choice,
   JSON_OBJECT,
@@ -23,6 +24,7 @@ import {
 } from './types.ts'
 
 const PATH = '/api/projects/:project_id/events/'
+const DROPPED_PATH = '/api/projects/:project_id/dropped_events/'
 const LIMIT = optional('limit', WHOLE, 'Rows of a page: 100 when absent, 1000 at most.')
 
 /** Stored events and warnings. */
@@ -51,6 +53,20 @@ export const EVENT_COMPONENTS: Members = {
     created_at: TIME,
   }),
   EventFilters: published(eventFiltersShape.schema),
+  DroppedEvent: object({
+    uuid: UUID,
+    timestamp: about(TIME, 'Its arrival.'),
+    reason: choice(...LOSS_REASONS),
+    event: nullable(TEXT),
+    distinct_id: nullable(TEXT),
+    data: about(TEXT, 'The first 1024 bytes of its JSON.'),
+    bytes: about(WHOLE, 'The length of its JSON.'),
+  }),
+  DroppedCount: object({
+    hour: about(TIME, 'The begin of the hour of arrival.'),
+    reason: choice(...DROP_REASONS),
+    count: WHOLE,
+  }),
   IngestionWarning: object({ type: TEXT, timestamp: TIME, details: JSON_OBJECT, count: WHOLE }),
 }
 
@@ -88,6 +104,28 @@ export const EVENT_RESOURCE: Resource = {
         query: [LIMIT],
         answer: object({ next: { type: 'null' }, results: list(ref('IngestionWarning')) }),
       },
+    ),
+    operation(
+      `GET ${DROPPED_PATH}`,
+      'listDroppedEvents',
+      'Lists events that were accepted and are not stored, the newest first.',
+      {
+        scope: 'event:read',
+        query: [
+          optional('reason', choice(...LOSS_REASONS), 'Only those that were dropped for it.'),
+          optional('after', TEXT, 'Only later arrivals.'),
+          optional('before', TEXT, 'Only earlier arrivals.'),
+          LIMIT,
+          optional('cursor', TEXT, 'Where to go on; it comes in next.'),
+        ],
+        answer: object({ next: nullable(TEXT), results: list(ref('DroppedEvent')) }),
+      },
+    ),
+    operation(
+      `GET ${DROPPED_PATH}counts/`,
+      'countDroppedEvents',
+      'Counts accepted events that are not stored, by hour and reason.',
+      { scope: 'event:read', answer: object({ results: list(ref('DroppedCount')) }) },
     ),
   ],
 }
