@@ -5,11 +5,15 @@ export class RecordRing<Key> {
   readonly #entriesMax: number
   readonly #bytesMax: number
   readonly #sizes = new Map<Key, number>()
+  /** Goes through the keys: beginning anew each time would pass all that were deleted. */
+  #iterator: MapIterator<Key>
+  #oldest: Key | undefined
   #bytes = 0
 
   constructor(entriesMax: number, bytesMax: number) {
     this.#entriesMax = entriesMax
     this.#bytesMax = bytesMax
+    this.#iterator = this.#sizes.keys()
   }
 
   get count(): number {
@@ -31,6 +35,7 @@ export class RecordRing<Key> {
   delete(key: Key): void {
     this.#bytes -= this.#sizes.get(key) ?? 0
     this.#sizes.delete(key)
+    if (key === this.#oldest) this.#oldest = undefined
   }
 
   /** The records, oldest first. */
@@ -42,7 +47,13 @@ export class RecordRing<Key> {
   excess(): Key | undefined {
     const isTooMuch = this.#sizes.size > this.#entriesMax || this.#bytes > this.#bytesMax
     if (!isTooMuch || this.#sizes.size === 1) return undefined
-    for (const key of this.#sizes.keys()) return key
-    return undefined
+    if (this.#oldest !== undefined) return this.#oldest
+    let next = this.#iterator.next()
+    if (next.done === true) {
+      this.#iterator = this.#sizes.keys()
+      next = this.#iterator.next()
+    }
+    this.#oldest = next.value
+    return this.#oldest
   }
 }
