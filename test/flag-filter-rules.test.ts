@@ -221,7 +221,16 @@ const FILTER_ROWS: readonly (readonly [string, JsonObject, string | null])[] = [
   ['gt with a text', on(person({ operator: 'gt', value: '5' })), null],
   ['in on a person property', on(person({ operator: 'in' })), 'invalid_operator'],
   ['not_in on a person property', on(person({ operator: 'not_in' })), 'invalid_operator'],
-  ['an operator that nobody knows', on(person({ operator: 'resembles' })), null],
+  ['an operator that nobody knows', on(person({ operator: 'resembles' })), 'invalid_operator'],
+  ['the operator of flags', on(person({ operator: 'flag_evaluates_to' })), 'invalid_operator'],
+  [
+    'an operator of properties on a cohort',
+    on({ key: 'id', type: 'cohort', value: 1, operator: 'exact' }),
+    'invalid_operator',
+  ],
+  ['no operator', on(person({ operator: null })), null],
+  ['a pattern that is none', on(person({ operator: 'regex', value: '(' })), 'invalid_value'],
+  ['an empty pattern', on(person({ operator: 'regex', value: '' })), null],
   ['payloads no object', { groups: EVERYONE, payloads: [] }, 'invalid_input'],
   ['payload no JSON', { groups: EVERYONE, payloads: { true: '{a' } }, 'invalid_input'],
   [

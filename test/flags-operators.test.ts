@@ -4,6 +4,8 @@ import t from 'tap'
 import { PatternBudget } from '../src/base/pattern.ts'
 import { EvaluationFailure } from '../src/flags/evaluation-failure.ts'
 import { flagPropertyTest } from '../src/flags/property-operators.ts'
+import { propertyTest } from '../src/query/property-filter.ts'
+import { FLAG_OPERATORS, LIST_OPERATORS } from '../src/wire/filter-operators.ts'
 
 interface VectorFile {
   readonly vectors: readonly {
@@ -53,6 +55,15 @@ t.test('the vectors hold; what cannot be compared does not match', async (t) => 
     t.equal(got, expected === true, name)
   }
   t.ok(file.vectors.length > 280)
+})
+
+t.test('the operators that may be saved are those that can be decided', async (t) => {
+  const decidable = file.vectors.filter(({ expected }) => expected === true)
+  const operators = new Set(decidable.map(({ operator }) => operator ?? 'exact'))
+  t.strictSame([...operators].sort(), [...FLAG_OPERATORS].sort())
+  for (const operator of LIST_OPERATORS) {
+    t.ok(propertyTest({ key: 'a', value: '1', type: 'person', operator }), operator)
+  }
 })
 
 type Case = readonly [operator: unknown, wanted: unknown, property: unknown, is: boolean]

@@ -66,9 +66,8 @@ t.test('a list leaves out what is not about persons or cannot be built', async (
     { key: 5, value: 1 },
     { key: 'a' },
     { key: 'a', value: null },
-    { key: 'a', value: 1, operator: 'like' },
-    { key: 'a', value: 1, operator: 7 },
     { key: 'a', value: 1, type: 9 },
+    { key: 'a', value: 1, type: 'event', operator: 'like' },
     { type: 'cohort', key: 'id' },
   ]
   for (const filter of ignored) t.equal(readListFilters([filter]), null, JSON.stringify(filter))
@@ -87,6 +86,9 @@ t.test('what is no tree is refused', async (t) => {
     { type: 'AND', values: [filter, { type: 'OR', values: [filter] }] },
     nested(6),
     Array(101).fill(filter),
+    [filter, { ...filter, operator: 'like' }],
+    [{ ...filter, operator: 7 }],
+    [{ type: 'cohort', key: 'id', value: 1, operator: 'like' }],
   ]) {
     t.throws(() => readListFilters(tree), { code: 'invalid_input', attr: 'properties' })
   }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { globalFilter } from '../src/query/analytic-query.ts'
 import type { ActionStepMatch } from '../src/query/event-columns.ts'
-import { readEventFilters } from '../src/query/filter-tree.ts'
+import { readEventFilters, readStoredFilters } from '../src/query/filter-tree.ts'
 import { eventSeries, readEntity, readSeries, targetSeries } from '../src/query/series.ts'
 import { trendsActors } from '../src/query/trends.ts'
 import { readAnalyticParameters, readTrendsParameters, readTruth } from '../src/wire/analytics.ts'
@@ -182,8 +182,7 @@ t.test('filters on events', async (t) => {
     { value: 1 },
     { key: 'a' },
     { key: 'a', value: null },
-    { key: 'a', value: 1, operator: 'like' },
-    { key: 'a', value: 1, type: 'moon' },
+    { key: 'a', value: 1, type: 'moon', operator: 'like' },
     { key: 'a', value: 1, type: 'behavioral' },
     { key: 'a', value: 1, type: 'group' },
     { key: 'style', value: 1, type: 'element' },
@@ -206,11 +205,18 @@ t.test('filters on events', async (t) => {
     [{ key: '$session_duration', type: 'session', value: 1, operator: 'gt' }],
     [{ key: 'selector', type: 'element', value: 'a', operator: 'icontains' }],
     [{ key: 'tag_name', type: 'element', operator: 'is_set' }],
+    [{ key: 'a', value: 1, operator: 'like' }],
+    { type: 'OR', values: [{ key: 'a', type: 'group', value: 1, operator: 5 }] },
   ]
   for (const tree of refused) {
     const asked = () => readEventFilters(tree, 'properties')
     t.throws(asked, { code: 'invalid_input', attr: 'properties' }, JSON.stringify(tree))
   }
+  const stored = [
+    { key: 'a', value: 1, operator: 'like' },
+    { key: 'b', value: 1 },
+  ]
+  t.match(readStoredFilters(stored, 'steps'), { values: [{ key: 'b' }] })
 })
 
 t.test('what holds for every event', async (t) => {

@@ -4,8 +4,9 @@
  * and no back reference. Patterns, programs, texts and the memory of an engine are limited, and what one
  * request may spend on patterns together is limited by a `PatternBudget`.
  */
-import { RE2JSException, RE2Set } from 're2js'
+import { RE2JSException, RE2JSSyntaxException, RE2Set } from 're2js'
 import { withUnicodeClasses } from './pattern-dialect.ts'
+import { refusalReason } from './pattern-refusals.ts'
 
 /** UTF-16 units of a pattern. A longer one counts as invalid. */
 export const PATTERN_UNITS_MAX = 500
@@ -89,14 +90,32 @@ export class Pattern {
 const ESCAPES_AND_CLASSES = /\\[\s\S]|\[(?:\\[\s\S]|[^\]\\])*\]/g
 const COUNTED_REPEAT = /\{(\d{1,6})(?:,(\d{0,6}))?\}/g
 
-const cache = new Map<string, Pattern | null>()
+/** A text says why there is no pattern. */
+const cache = new Map<string, Pattern | string>()
+const TOO_LARGE = `is too large: it compiles to more than ${PROGRAM_SIZE_MAX} steps`
 
 /**
  * The compiled form of a pattern, or null when it is invalid or too large. Cost: up to 0.1 s for the
  * worst pattern of the allowed length, microseconds for one that is remembered.
  */
 export function compilePattern(source: string, dialect: PatternDialect): Pattern | null {
-  if (source.length > PATTERN_UNITS_MAX) return null
+  const compiled = compiledOrReason(source, dialect)
+  return typeof compiled === 'string' ? null : compiled
+}
+
+/**
+ * Why a pattern can never be found, to be read behind "has a pattern that"; null for one that can. Cost: that
+ * of `compilePattern`.
+ */
+export function patternRefusal(source: string, dialect: PatternDialect): string | null {
+  const compiled = compiledOrReason(source, dialect)
+  return typeof compiled === 'string' ? compiled : null
+}
+
+function compiledOrReason(source: string, dialect: PatternDialect): Pattern | string {
+  if (source.length > PATTERN_UNITS_MAX) {
+    return `has ${source.length} characters: ${PATTERN_UNITS_MAX} are allowed`
+  }
   const key = dialect + source
   const known = cache.get(key)
   if (known !== undefined) return known
@@ -107,17 +126,21 @@ export function compilePattern(source: string, dialect: PatternDialect): Pattern
   return pattern
 }
 
-function compileAnew(source: string | null): Pattern | null {
-  if (source === null || repeatsOf(source) > PROGRAM_SIZE_MAX) return null
+function compileAnew(source: string | null): Pattern | string {
+  if (source === null) return 'has \\Q or \\C: write each character with a backslash instead'
+  if (repeatsOf(source) > PROGRAM_SIZE_MAX) return TOO_LARGE
   const engine = new RE2Set(RE2Set.UNANCHORED, 0, ENGINE_BYTES_MAX)
   try {
     engine.add(source)
     engine.compile()
   } catch (error) {
-    if (error instanceof RE2JSException) return null
+    if (error instanceof RE2JSSyntaxException) {
+      return refusalReason(error.getDescription(), error.getPattern(), source)
+    }
+    if (error instanceof RE2JSException) return TOO_LARGE
     throw error
   }
-  return engine.prog.numInst() > PROGRAM_SIZE_MAX ? null : new Pattern(engine)
+  return engine.prog.numInst() > PROGRAM_SIZE_MAX ? TOO_LARGE : new Pattern(engine)
 }
 
 /**

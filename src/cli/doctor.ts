@@ -11,6 +11,7 @@ import { checkSettings } from './doctor-configuration.ts'
 import { checkDaemon } from './doctor-daemon.ts'
 import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data-dir.ts'
 import { judgeDisk, measureDisk } from './doctor-disk-speed.ts'
+import { checkFilters } from './doctor-filters.ts'
 import { type Finding, fine, guarded, problem } from './doctor-finding.ts'
 import { checkClock, checkLimits, checkMemory, checkNode } from './doctor-machine.ts'
 import { checkStored } from './doctor-stored.ts'
@@ -95,7 +96,10 @@ async function examineDataDir(
     ({ check, verdict }) => check !== 'free_space' || verdict !== 'problem',
   )
   if (hasRoom) await add('disk_speed', () => [judgeDisk(measureDisk(resolve(dataDir), io.clock))])
-  if (isStore) await add('stored', () => checkStored(dataDir, pid !== null))
+  if (isStore) {
+    await add('stored', () => checkStored(dataDir, pid !== null))
+    await add('stored_filters', () => checkFilters(dataDir))
+  }
   return pid
 }
 

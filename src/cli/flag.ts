@@ -6,7 +6,7 @@ import { OperatorError, UsageError } from '../base/errors.ts'
 import { boolean } from '../config/value-kinds.ts'
 import { compileFlags } from '../flags/compile.ts'
 import { explainFlag } from '../flags/explain.ts'
-import { statusOf } from '../flags/flag-body.ts'
+import { statusDetails, statusOf } from '../flags/flag-body.ts'
 import { isObject } from '../flags/flag-references.ts'
 import type { DecisionRequest, DecisionSources, Flag, JsonObject } from '../flags/types.ts'
 import { DecisionSourceReader } from '../store/decision-sources.ts'
@@ -284,6 +284,7 @@ function storedSources(
 function print(input: CommandInput, flag: Flag): number {
   const row = {
     ...summaryOf(flag, input.io.clock.now()),
+    status_details: statusDetails(flag),
     filters: flag.filters,
     created_at: isoTime(flag.createdAtMs),
     updated_at: isoTime(flag.updatedAtMs),

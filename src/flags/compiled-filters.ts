@@ -2,6 +2,7 @@
  * Property filters of conditions and cohorts, compiled: a stored filter becomes a test of a decision that
  * is under way. A filter that is malformed never matches. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
+import { DEPENDENCY_OPERATOR } from '../wire/filter-operators.ts'
 import type { Evaluation } from './evaluation.ts'
 import { isObject, referenceOf } from './flag-references.ts'
 import { standInFor } from './initial-properties.ts'
@@ -96,7 +97,7 @@ export function cohortTest(filter: JsonObject): EvaluationTest {
 function dependencyTest(filter: JsonObject): EvaluationTest {
   const id = referenceOf(filter['key'])
   const wanted = filter['value']
-  if (id === null || filter['operator'] !== 'flag_evaluates_to') return NEVER_PASSES
+  if (id === null || filter['operator'] !== DEPENDENCY_OPERATOR) return NEVER_PASSES
   if (typeof wanted === 'string') {
     return (evaluation) => {
       const decision = evaluation.decided.get(id)

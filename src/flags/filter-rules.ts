@@ -3,11 +3,13 @@
  * `filters` as `attr`. Source: docs/COMPATIBILITY.md, "Feature flag filters".
  */
 import { type ErrorCode, ServiceError } from '../base/errors.ts'
+import { COHORT_OPERATORS, DATE_OPERATORS, PATTERN_OPERATORS } from '../wire/filter-operators.ts'
 import { filterMoment } from './date-filters.ts'
+import { faultText, flagFaults, newFault } from './filter-faults.ts'
 import { checkDependencies } from './flag-dependencies.ts'
 import { conditionsOf, isObject, objectsOf, propertiesOf, referenceOf } from './flag-references.ts'
 import type { FlagWorld } from './flag-world.ts'
-import { patternFault } from './pattern-limits.ts'
+import { patternLimitFault } from './pattern-limits.ts'
 import type { FlagCohort, JsonObject } from './types.ts'
 
 /** Bytes of the JSON of one flag's filters. More: 400 `invalid_input`. */
@@ -17,12 +19,11 @@ const LISTED_VALUES_MAX = 1000
 const GROUP_TYPE_INDEX_MAX = 4
 const COHORTS_VISITED_MAX = 1000
 
-const DATE_OPERATORS: readonly unknown[] = ['is_date_before', 'is_date_after', 'is_date_exact']
 const TEXT_OPERATORS: readonly unknown[] = [
-  ...['regex', 'not_regex', 'icontains', 'not_icontains'],
+  ...PATTERN_OPERATORS,
+  ...['icontains', 'not_icontains'],
   ...['gt', 'gte', 'lt', 'lte'],
 ]
-const COHORT_OPERATORS: readonly unknown[] = ['in', 'not_in']
 
 /**
  * Checks filters that have `groups`, for the flag with number `ownId` (null: a new one), and answers them
@@ -40,7 +41,9 @@ export function checkFilters(
   checkVariants(filters)
   for (const property of propertiesOf(filters)) checkProperty(property, world)
   checkPatternCount(filters)
-  return withStoredPayloads(withoutCohortNames(filters))
+  const stored = withStoredPayloads(withoutCohortNames(filters))
+  checkFaults(stored, ownId, world)
+  return stored
 }
 
 /** Throws 400 unless the JSON of some filters is at most `FILTERS_BYTES_MAX` long. */
@@ -200,15 +203,28 @@ function checkProperty(property: JsonObject, world: FlagWorld): void {
     const what = `need a text as value for ${where} with the operator ${String(operator)}`
     throw fault('invalid_value', what)
   }
-  if (COHORT_OPERATORS.includes(operator)) {
+  if (typeof operator === 'string' && COHORT_OPERATORS.includes(operator)) {
     throw fault('invalid_operator', `use ${String(operator)} for ${where}, which is no cohort`)
   }
 }
 
 function checkPatternCount(filters: JsonObject): void {
   const enrollment = propertiesOf({ groups: filters['super_groups'] })
-  const fault = patternFault([...propertiesOf(filters), ...enrollment])
+  const fault = patternLimitFault([...propertiesOf(filters), ...enrollment])
   if (fault !== null) throw invalid(fault)
+}
+
+/**
+ * What can never match is refused, unless the flag has the very same filter already: who sends back what was
+ * read, to switch the flag off, must not be stopped by it.
+ */
+function checkFaults(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
+  const before = ownId === null ? null : world.flagById(ownId)
+  const found = newFault(flagFaults(filters), () =>
+    before === null ? [] : flagFaults(before.filters),
+  )
+  if (found === null) return
+  throw new ServiceError(found.code, `filters: ${faultText(found)}`, { attr: 'filters' })
 }
 
 function checkCohort(value: unknown, world: FlagWorld): void {

@@ -5,6 +5,7 @@
 
 import { timeText } from '../wire/time.ts'
 import type { UserSummary } from '../wire/user.ts'
+import { flagFaults } from './filter-faults.ts'
 import {
   conditionsOf,
   isObject,
@@ -15,6 +16,8 @@ import {
 import type { Flag, JsonObject } from './types.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
+/** Filters that can never match which are shown of a flag. */
+const FAULTS_MAX = 20
 /** A flag that is on for everyone for longer is stale. */
 const STALE_MS = 30 * DAY_MS
 
@@ -29,7 +32,15 @@ export interface FlagBodyContext {
   readonly canEdit: boolean
   /** The name of a cohort that is not deleted, or null. */
   readonly cohortName: (id: number) => string | null
+  /** Whether `status_details` are wanted: they may cost more than all the rest. */
+  readonly hasDetails: boolean
   readonly nowMs: number
+}
+
+/** A filter that can never match: where it is, and why, to be read behind that. */
+export interface StatusDetail {
+  readonly path: string
+  readonly reason: string
 }
 
 /** The JSON of a flag. Interface description, section 2.3. Shares `filters` with the flag where it can. */
@@ -54,7 +65,15 @@ export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
     user_access_level: canEdit ? 'editor' : 'viewer',
     usage_dashboard: flag.usageDashboard,
     status: statusOf(flag, context.nowMs),
+    ...(context.hasDetails ? { status_details: statusDetails(flag) } : {}),
   }
+}
+
+/** What of a flag can never match, `FAULTS_MAX` entries at most. Cost: see `flagFaults`. */
+export function statusDetails({ filters }: Flag): readonly StatusDetail[] {
+  return flagFaults(filters)
+    .slice(0, FAULTS_MAX)
+    .map(({ path, reason }) => ({ path: `filters.${path}`, reason }))
 }
 
 /** The fields that clients write, as they are shown; `filters` without names of cohorts. */

@@ -3,6 +3,7 @@
  * filters".
  */
 import { ServiceError } from '../base/errors.ts'
+import { DEPENDENCY_OPERATOR } from '../wire/filter-operators.ts'
 import { flagReferences, propertiesOf, referenceOf } from './flag-references.ts'
 import type { FlagWorld } from './flag-world.ts'
 import type { Flag, JsonObject } from './types.ts'
@@ -22,7 +23,7 @@ export function checkDependencies(
   const targets = new Set<number>()
   for (const { type, key, operator } of propertiesOf(filters)) {
     if (type !== 'flag') continue
-    if (operator !== 'flag_evaluates_to') {
+    if (operator !== DEPENDENCY_OPERATOR) {
       throw invalid('refer to a flag with another operator than flag_evaluates_to')
     }
     const id = referenceOf(key)

@@ -1,16 +1,16 @@
 /**
- * How many regular expressions a flag or a cohort may have: the main thread compiles them when it is
- * published. Source: docs/COMPATIBILITY.md, "Feature flag filters" and "Cohorts".
+ * How many regular expressions a flag, a cohort or an action may have: the main thread compiles them when
+ * it is saved or published. Source: docs/COMPATIBILITY.md, "Feature flag filters", "Cohorts" and "Actions".
  */
+import { PATTERN_OPERATORS } from '../wire/filter-operators.ts'
 
-/** Regular expressions of one flag or cohort. More: 400 `invalid_input`. */
+/** Regular expressions of one flag, cohort or action. More: 400 `invalid_input`. */
 const PATTERNS_MAX = 200
 /** UTF-16 units of all of them together. More: 400 `invalid_input`. */
 const PATTERN_UNITS_SUM_MAX = 5000
-const PATTERN_OPERATORS: readonly unknown[] = ['regex', 'not_regex']
 
 /** What is wrong with the regular expressions among some property filters, in words; null: nothing. */
-export function patternFault(
+export function patternLimitFault(
   filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
 ): string | null {
   let count = 0

@@ -4,7 +4,7 @@
  */
 import type { ActionStepMatch } from './event-columns.ts'
 import type { PropertyFilter } from './events.ts'
-import { allOf, readEventFilters } from './filter-tree.ts'
+import { allOf, readStoredFilters } from './filter-tree.ts'
 import type { FilterGroup } from './persons.ts'
 
 /** How a text of a step is compared. */
@@ -64,7 +64,7 @@ export function actionSteps(steps: readonly ActionStep[]): readonly ActionStepMa
     name: step.event,
     url: step.url,
     urlMatching: step.url_matching,
-    filter: allOf([elementFilters(step), readEventFilters(step.properties, 'steps')]),
+    filter: allOf([elementFilters(step), readStoredFilters(step.properties, 'steps')]),
   }))
 }
 

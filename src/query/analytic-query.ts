@@ -13,7 +13,7 @@ import {
   type RangeRules,
 } from './date-range.ts'
 import type { EventScanner } from './event-columns.ts'
-import { allOf, readEventFilters } from './filter-tree.ts'
+import { allOf, readEventFilters, readStoredFilters } from './filter-tree.ts'
 import type { FilterGroup } from './persons.ts'
 import type { ActionLookup } from './series.ts'
 
@@ -97,7 +97,7 @@ export function globalFilter(
 ): FilterGroup | null {
   return allOf([
     readEventFilters(properties, 'properties'),
-    isWithoutTestAccounts ? readEventFilters(testAccountFilters, 'test_account_filters') : null,
+    isWithoutTestAccounts ? readStoredFilters(testAccountFilters, 'test_account_filters') : null,
     search === null ? null : searchFilter(search),
   ])
 }

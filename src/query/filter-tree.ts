@@ -4,9 +4,11 @@
  * "Analytic person routes".
  *
  * Lists of persons and analytic queries leave out what cannot be used, a cohort refuses it: what a list
- * shows can be seen, a cohort that forgot a condition would go on unnoticed.
+ * shows can be seen, a cohort that forgot a condition would go on unnoticed. Nobody means an operator that
+ * does not exist: requests with one are refused, what was stored with one is read without it.
  */
 import { ServiceError } from '../base/errors.ts'
+import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from '../wire/filter-operators.ts'
 import type { PropertyFilter } from './events.ts'
 import type { FilterGroup } from './persons.ts'
 import { type NegatableFilter, propertyTest } from './property-filter.ts'
@@ -18,6 +20,11 @@ const LIST_DEPTH_MAX = 5
 /** A cohort has groups of groups of filters and nothing deeper. */
 const COHORT_DEPTH_MAX = 2
 const COHORT_TYPES: readonly unknown[] = ['cohort', 'static-cohort', 'precalculated-cohort']
+/** What requests may ask of a cohort; equal and unequal count as within and without. */
+const COHORT_LIST_OPERATORS = [...COHORT_OPERATORS, 'exact', 'is_not']
+
+/** What filters of analytic queries can be about, besides cohorts. */
+const EVENT_TYPES: readonly unknown[] = ['event', 'person', 'group', 'element']
 
 /** What a filter on the element of an autocaptured event can name. */
 const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
@@ -53,7 +60,7 @@ export function isGroup(value: FilterGroup | PropertyFilter): value is FilterGro
 /**
  * The filters of a list of persons. Filters on anything but persons and cohorts, and filters that cannot
  * be built, are left out; null when nothing is left. Throws 400 `invalid_input` with `properties` as
- * `attr` for what is no tree at all.
+ * `attr` for what is no tree at all, and for unknown operators.
  */
 export function readListFilters(value: unknown): FilterGroup | null {
   const reader = new TreeReader(LIST_DEPTH_MAX, 'properties', 'person', takeForList)
@@ -74,11 +81,43 @@ export function readCohortFilters(value: unknown): FilterGroup {
 /**
  * The filters of an analytic query, about events when they do not say what else. Filters that cannot be
  * built are left out; null when nothing is left. Throws 400 `invalid_input` with `attr` for what is no
- * tree, for filters on sessions, and for parts of elements that only have an exact form.
+ * tree, for filters on sessions, for parts of elements that only have an exact form, and for unknown
+ * operators.
  */
 export function readEventFilters(value: unknown, attr: string): FilterGroup | null {
   const reader = new TreeReader(LIST_DEPTH_MAX, attr, 'event', takeForEvents)
   return reader.read(value)
+}
+
+/** The same for filters that are stored: those with an unknown operator are left out. */
+export function readStoredFilters(value: unknown, attr: string): FilterGroup | null {
+  const reader = new TreeReader(LIST_DEPTH_MAX, attr, 'event', takeForStored)
+  return reader.read(value)
+}
+
+/** A filter as it stands in a tree, and the way to it. */
+export interface FilterPlace {
+  /** Such as `values[0].values[2]`, or `[2]` in a list. */
+  readonly path: string
+  readonly raw: Readonly<Record<string, unknown>>
+}
+
+/** All filters of what `readStoredFilters` or `readCohortFilters` has read, from left to right. */
+export function filterPlaces(tree: unknown): readonly FilterPlace[] {
+  const places: FilterPlace[] = []
+  const take: TakeFilter = (raw, _type, path) => {
+    places.push({ path, raw })
+    return null
+  }
+  const reader = new TreeReader(LIST_DEPTH_MAX, 'filters', 'event', take)
+  reader.read(tree)
+  return places
+}
+
+/** The operators that requests may use on filters of a type; null for a type that is left out. */
+export function operatorsInRequests(type: unknown): readonly string[] | null {
+  if (isCohortFilterType(type)) return COHORT_LIST_OPERATORS
+  return EVENT_TYPES.includes(type) ? LIST_OPERATORS : null
 }
 
 /** All trees at once; null when there is none. */
@@ -93,6 +132,7 @@ export function allOf(trees: readonly (FilterGroup | null)[]): FilterGroup | nul
 type TakeFilter = (
   raw: Readonly<Record<string, unknown>>,
   defaultType: string,
+  path: string,
 ) => PropertyFilter | string | null
 
 class TreeReader {
@@ -112,23 +152,31 @@ class TreeReader {
 
   read(value: unknown): FilterGroup | null {
     if (value === null || value === undefined || value === '') return null
-    if (Array.isArray(value)) return this.#group('AND', value, 1)
+    if (Array.isArray(value)) return this.#group('AND', value, 1, '')
     if (!isObject(value)) throw invalid(this.#attr, 'must be a list or a tree of filters')
-    if (Array.isArray(value['values'])) return this.#tree(value, 1)
+    if (Array.isArray(value['values'])) return this.#tree(value, 1, '')
     if (Object.hasOwn(value, 'values')) throw invalid(this.#attr, 'needs a list as values')
-    if (Object.hasOwn(value, 'key')) return this.#group('AND', [value], 1)
-    return this.#group('AND', Object.entries(value).map(filterOfOldForm), 1)
+    if (Object.hasOwn(value, 'key')) return this.#group('AND', [value], 1, '')
+    return this.#group('AND', Object.entries(value).map(filterOfOldForm), 1, '')
   }
 
-  #tree(raw: Readonly<Record<string, unknown>>, depth: number): FilterGroup | null {
+  /** `path` leads to the group. */
+  #tree(raw: Readonly<Record<string, unknown>>, depth: number, path: string): FilterGroup | null {
     const type = raw['type'] ?? 'AND'
     if (type !== 'AND' && type !== 'OR') {
       throw invalid(this.#attr, 'knows groups of the type AND and OR only')
     }
-    return this.#group(type, raw['values'] as readonly unknown[], depth)
+    const list = path === '' ? 'values' : `${path}.values`
+    return this.#group(type, raw['values'] as readonly unknown[], depth, list)
   }
 
-  #group(type: 'AND' | 'OR', items: readonly unknown[], depth: number): FilterGroup | null {
+  /** `path` leads to the list. */
+  #group(
+    type: 'AND' | 'OR',
+    items: readonly unknown[],
+    depth: number,
+    path: string,
+  ): FilterGroup | null {
     if (depth > this.#depthMax) {
       throw invalid(this.#attr, `may hold groups within groups ${this.#depthMax} deep at most`)
     }
@@ -140,20 +188,23 @@ class TreeReader {
       )
     }
     const values: (FilterGroup | PropertyFilter)[] = []
-    for (const item of items) {
+    for (const [index, item] of items.entries()) {
       if (!isObject(item)) throw invalid(this.#attr, 'may hold filters only, each an object')
-      const taken = groups.length > 0 ? this.#tree(item, depth + 1) : this.#filter(item)
+      const place = `${path}[${index}]`
+      const taken =
+        groups.length > 0 ? this.#tree(item, depth + 1, place) : this.#filter(item, place)
       if (taken !== null) values.push(taken)
     }
     return values.length === 0 ? null : { type, values }
   }
 
-  #filter(raw: Readonly<Record<string, unknown>>): PropertyFilter | null {
+  #filter(raw: Readonly<Record<string, unknown>>, path: string): PropertyFilter | null {
     if (++this.#count > FILTERS_MAX) {
       throw invalid(this.#attr, `may hold ${FILTERS_MAX} filters at most`)
     }
-    const taken = this.#take(raw, this.#defaultType)
-    if (typeof taken === 'string') throw invalid(this.#attr, taken)
+    const taken = this.#take(raw, this.#defaultType, path)
+    if (typeof taken === 'string')
+      throw invalid(`${this.#attr}: ${placeText(path, raw)}`, taken, this.#attr)
     return taken
   }
 }
@@ -161,13 +212,23 @@ class TreeReader {
 function takeForList(
   raw: Readonly<Record<string, unknown>>,
   defaultType: string,
-): PropertyFilter | null {
+): PropertyFilter | string | null {
+  const type = raw['type'] ?? defaultType
+  if (type !== 'person' && !isCohortFilterType(type)) return null
+  const refusal = operatorFault(raw, type)
+  if (refusal !== null) return refusal
   const filter = filterOf(raw, defaultType)
-  const isOfPerson = filter?.type === 'person' || isCohortFilterType(filter?.type)
-  return isOfPerson && filter !== null && isBuildable(filter) ? filter : null
+  return filter !== null && isBuildable(filter) ? filter : null
 }
 
 function takeForEvents(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | string | null {
+  return operatorFault(raw, raw['type'] ?? defaultType) ?? takeForStored(raw, defaultType)
+}
+
+function takeForStored(
   raw: Readonly<Record<string, unknown>>,
   defaultType: string,
 ): PropertyFilter | string | null {
@@ -194,14 +255,29 @@ function takeForCohort(
   raw: Readonly<Record<string, unknown>>,
   defaultType: string,
 ): PropertyFilter | string {
+  const refusal = operatorRefusal(raw['operator'], LIST_OPERATORS)
   const filter = filterOf(raw, defaultType)
-  if (filter === null) return 'needs a text as key in every filter'
+  if (filter === null) return refusal ?? 'needs a text as key in every filter'
   if (raw['type'] === 'behavioral') return 'cannot use what people did: use properties of persons'
   if (filter.type !== 'person' && !isCohortFilterType(filter.type)) {
     return 'may hold filters of the types person and cohort only'
   }
-  if (isBuildable(filter)) return filter
-  return 'has a filter without a value, or with an operator that is not known'
+  // Those of filters on cohorts are checked when a cohort is saved: stored ones may have any.
+  if (refusal !== null && filter.type === 'person') return refusal
+  return isBuildable(filter) ? filter : 'needs a value'
+}
+
+function operatorFault(
+  { operator }: Readonly<Record<string, unknown>>,
+  type: unknown,
+): string | null {
+  const known = operatorsInRequests(type)
+  return known === null ? null : operatorRefusal(operator, known)
+}
+
+/** The path to a filter, and its key. */
+function placeText(path: string, { key }: Readonly<Record<string, unknown>>): string {
+  return typeof key === 'string' ? `${path} (${JSON.stringify(key)})` : path
 }
 
 /** The parts of a filter that have a meaning; null without a key. */
@@ -250,6 +326,6 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function invalid(attr: string, what: string): ServiceError {
-  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
+function invalid(where: string, what: string, attr = where): ServiceError {
+  return new ServiceError('invalid_input', `${where} ${what}`, { attr })
 }

@@ -3,27 +3,9 @@
  * cursor. docs/COMPATIBILITY.md, "Reading events".
  */
 import { ServiceError } from '../base/errors.ts'
+import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from './filter-operators.ts'
 import { compileShape } from './validator.ts'
 
-/** Operators of a property filter. docs/COMPATIBILITY.md, "Property filters". */
-const FILTER_OPERATORS = [
-  'exact',
-  'is_not',
-  'icontains',
-  'not_icontains',
-  'regex',
-  'not_regex',
-  'is_set',
-  'is_not_set',
-  'gt',
-  'gte',
-  'lt',
-  'lte',
-  'is_date_before',
-  'is_date_after',
-  'is_date_exact',
-] as const
-const OPERATORS_WITHOUT_VALUE: readonly (string | undefined)[] = ['is_set', 'is_not_set']
 /** Filters of one request. More: 400 `invalid_input`. */
 const FILTERS_MAX = 100
 const SCALARS = ['string', 'number', 'boolean', 'null']
@@ -32,7 +14,7 @@ const SCALARS = ['string', 'number', 'boolean', 'null']
 export interface EventFilterParameter {
   readonly key: string
   readonly value?: unknown
-  readonly operator?: (typeof FILTER_OPERATORS)[number]
+  readonly operator?: (typeof LIST_OPERATORS)[number]
   readonly type?: 'event' | 'person'
   /** Swaps the operator with its opposite. */
   readonly negation?: boolean
@@ -48,7 +30,7 @@ export const eventFiltersShape = compileShape<readonly EventFilterParameter[]>({
     properties: {
       key: { type: 'string', minLength: 1 },
       value: { type: [...SCALARS, 'array'], items: { type: SCALARS } },
-      operator: { type: 'string', enum: FILTER_OPERATORS },
+      operator: { type: 'string', enum: LIST_OPERATORS },
       type: { type: 'string', enum: ['event', 'person'] },
       negation: { type: 'boolean' },
     },

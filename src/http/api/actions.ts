@@ -1,7 +1,10 @@
 /** The routes of actions. Source: docs/COMPATIBILITY.md, "Actions". */
 import { ServiceError } from '../../base/errors.ts'
+import { type FilterFault, faultText, newFault } from '../../flags/filter-faults.ts'
+import { patternLimitFault } from '../../flags/pattern-limits.ts'
 import { type ActionQueries, type ActionStep, actionSteps } from '../../query/actions.ts'
 import { isSelector } from '../../query/element-filter.ts'
+import { actionFaults, actionFilters } from '../../query/saved-filters.ts'
 import { type ActionFields, readActionFields } from '../../wire/action.ts'
 import { withWireTimes } from '../../wire/person.ts'
 import { invalid, pageUrls, RequestParameters, required } from '../parameters.ts'
@@ -67,16 +70,22 @@ async function createAction(access: Access): Promise<Answer> {
   const { fields, format } = readRequest(access.request)
   const { name = '', description = '', tags = [], steps = [] } = fields
   if (name === '') throw required('name')
-  checkSteps(steps)
+  requireNoFault(newFault(checkSteps(steps), () => []))
   const action = { name, description, tags, steps }
   return answer(format, await change(access, { kind: 'create_action', action }), 201)
 }
 
-async function patchAction(access: Access): Promise<Answer> {
+async function patchAction(access: Access, actions: ActionQueries): Promise<Answer> {
   const id = actionInPath(access.request)
   const { fields, format } = readRequest(access.request)
   if (fields.name === '') throw invalid('name', 'must not be empty')
-  checkSteps(fields.steps ?? [])
+  const faults = checkSteps(fields.steps ?? [])
+  if (faults.length > 0) {
+    // What can never match may stay, so that the rest of the action can be changed.
+    const before = await actions.getAction(access.projectId, id)
+    if (before === null) throw unknownAction()
+    requireNoFault(newFault(faults, () => actionFaults(before.steps)))
+  }
   return answer(format, await change(access, { kind: 'update_action', id, changes: fields }), 200)
 }
 
@@ -98,8 +107,8 @@ function readRequest(request: ApiRequest): {
   return { fields, format }
 }
 
-/** Refuses what would never match, because nobody would notice. */
-function checkSteps(steps: readonly ActionStep[]): void {
+/** Refuses steps that cannot be read, and too many patterns; answers what can never match. */
+function checkSteps(steps: readonly ActionStep[]): readonly FilterFault[] {
   for (const { selector } of steps) {
     if (selector !== null && !isSelector(selector)) {
       throw invalid(
@@ -109,6 +118,13 @@ function checkSteps(steps: readonly ActionStep[]): void {
     }
   }
   actionSteps(steps)
+  const limit = patternLimitFault(actionFilters(steps).map(({ filter }) => filter))
+  if (limit !== null) throw invalid('steps', limit)
+  return actionFaults(steps)
+}
+
+function requireNoFault(fault: FilterFault | null): void {
+  if (fault !== null) throw new ServiceError('invalid_input', faultText(fault), { attr: 'steps' })
 }
 
 function answer(format: Format, result: DoneResult, status: number): Promise<Answer> {

@@ -1,6 +1,7 @@
 /** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
 import { ServiceError } from '../../base/errors.ts'
-import { patternFault } from '../../flags/pattern-limits.ts'
+import { faultText, newFault } from '../../flags/filter-faults.ts'
+import { patternLimitFault } from '../../flags/pattern-limits.ts'
 import { cleanText } from '../../ingest/json-text.ts'
 import {
   cohortIdOf,
@@ -9,6 +10,7 @@ import {
   readCohortFilters,
 } from '../../query/filter-tree.ts'
 import type { CohortDraft, CohortView, FilterGroup } from '../../query/persons.ts'
+import { cohortFaults } from '../../query/saved-filters.ts'
 import { type CohortFields, checkMemberCount, readCohortFields } from '../../wire/cohort.ts'
 import { withWireTimes } from '../../wire/person.ts'
 import { firstCsvCells } from '../csv.ts'
@@ -81,7 +83,7 @@ async function createCohort(access: Access): Promise<Answer> {
   if (name === '') throw required('name')
   if (isStatic) requireNoFilters(fields)
   else requireNoMembers(fields)
-  const filters = isStatic ? null : readTree(fields)
+  const filters = isStatic ? null : readTree(fields, null)
   if (filters !== null) await checkReferences(access, filters, null)
   const cohort = { name, description, isStatic, filters, personUuids, distinctIds }
   return answer(await change(access, { kind: 'create_cohort', cohort }), 201)
@@ -119,7 +121,7 @@ function readChanges(fields: CohortFields, before: CohortView): CohortChanges {
     ...(name === undefined ? {} : { name }),
     ...(description === undefined ? {} : { description }),
     ...(deleted === undefined ? {} : { deleted }),
-    ...(hasTree ? { filters: readTree(fields) } : {}),
+    ...(hasTree ? { filters: readTree(fields, before) } : {}),
     ...(personUuids.length === 0 ? {} : { personUuids }),
     ...(distinctIds.length === 0 ? {} : { distinctIds }),
   }
@@ -163,12 +165,17 @@ function readTable(body: Uint8Array): readonly string[] {
   return distinctIds
 }
 
-function readTree(fields: CohortFields): FilterGroup {
+/** What can never match is refused, unless the cohort `before` has the very same filter. */
+function readTree(fields: CohortFields, before: CohortView | null): FilterGroup {
   if (fields.filters === undefined || fields.filters === null) throw required('filters')
   const tree = readCohortFilters(fields.filters)
-  const fault = patternFault(filtersOf(tree))
-  if (fault !== null) throw invalid('filters', fault)
-  return tree
+  const limit = patternLimitFault(filtersOf(tree))
+  if (limit !== null) throw invalid('filters', limit)
+  const fault = newFault(cohortFaults(fields.filters), () =>
+    cohortFaults(before?.filters['properties']),
+  )
+  if (fault === null) return tree
+  throw new ServiceError('invalid_input', `filters: ${faultText(fault)}`, { attr: 'filters' })
 }
 
 function requireNoFilters({ filters }: CohortFields): void {

@@ -111,10 +111,14 @@ export function requireWritable({ options }: FlagAccess): void {
   if (refusal !== null) throw refusal
 }
 
-/** The JSON of a flag for the one who asks; roles embed it, too. Interface description, section 2.3. */
+/**
+ * The JSON of a flag for the one who asks; roles embed it, too. Interface description, section 2.3. Pages
+ * of many flags go without details, which compile every pattern.
+ */
 export function presentFlag(
   { options, editor, nowMs }: Pick<FlagAccess, 'options' | 'editor' | 'nowMs'>,
   flag: Flag,
+  hasDetails = true,
 ): JsonObject {
   const cohorts = options.decisions.snapshot(flag.projectId)?.set.cohorts
   return flagBody(flag, {
@@ -122,6 +126,7 @@ export function presentFlag(
     lastModifiedBy: summaryOf(options, flag.lastModifiedById),
     canEdit: canEditFlag(editor, flag),
     cohortName: (id) => cohorts?.get(id)?.name ?? null,
+    hasDetails,
     nowMs,
   })
 }

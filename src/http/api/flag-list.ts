@@ -27,7 +27,7 @@ export function listFlags(access: FlagAccess): Answer {
     count: found.length,
     next: isLast ? null : pageUrl(access, limit, offset + limit),
     previous: offset === 0 ? null : pageUrl(access, limit, Math.max(0, offset - limit)),
-    results: page.map((flag) => presentFlag(access, flag)),
+    results: page.map((flag) => presentFlag(access, flag, false)),
   })
 }
 

@@ -23,7 +23,7 @@ export type PrivateApiOptions = EventRoutesOptions &
 export function privateRoutes(options: PrivateApiOptions): readonly Route[] {
   const flagBody = (flag: Flag, user: KeyUser): object => {
     const editor = options.directory.flagEditor(user)
-    return presentFlag({ options, editor, nowMs: options.clock.now() }, flag)
+    return presentFlag({ options, editor, nowMs: options.clock.now() }, flag, false)
   }
   return [
     ...eventRoutes(options),

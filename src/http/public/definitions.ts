@@ -93,6 +93,7 @@ function legacyList({ set }: FlagSnapshot, nowMs: number): Answer {
     lastModifiedBy: null,
     canEdit: false,
     cohortName: (id: number) => set.cohorts.get(id)?.name ?? null,
+    hasDetails: false,
     nowMs,
   }
   const results = set.flags.map((flag) => flagBody(flag, context))
