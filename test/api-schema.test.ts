@@ -186,6 +186,7 @@ t.test('the document is served with a tag and without a key, and as a page', asy
   const again = await ask('/api/schema', { 'If-None-Match': etag })
   t.equal(again.status, 304)
   t.equal(again.body.length, 0)
+  t.strictSame((await ask('/openapi.json')).body, first.body, 'where tools look for it')
   const page = await ask('/api/docs/')
   t.equal(page.headers['content-type'], 'text/html; charset=utf-8')
   t.match(page.headers['content-security-policy'], /default-src 'none'/)

@@ -77,6 +77,21 @@ t.test('latency counts from the time at which a request was due', async (t) => {
   t.match(saturated(step, { before: null, after: null }).join('; '), /connections/)
 })
 
+t.test('a run that misses its target is a check that found a problem', async (t) => {
+  const server = createServer((request, response) => {
+    request.resume()
+    const isCapture = request.method === 'POST'
+    setTimeout(() => response.writeHead(200).end('{}'), isCapture ? 60 : 0)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const base = ['bench', '--base-url', `http://127.0.0.1:${port}`, '--project-key', 'k', '--json']
+  const words = [...base, '--rate', '10', '--seconds', '1', '--connections', '4']
+  t.equal((await runTimed([...words, '--p99-ms', '20'])).exitCode, 3)
+  t.equal((await runTimed([...words, '--p99-ms', '9000'])).exitCode, 0)
+})
+
 t.test('rates double while the target holds, then close in on the limit', async (t) => {
   const good = (rate: number) => ({ rate, isWithinTarget: true })
   const bad = (rate: number) => ({ rate, isWithinTarget: false })

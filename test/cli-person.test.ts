@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { formatUuid } from '../src/base/ids.ts'
 import { LogBlockWriter, ParsedEvents } from '../src/ingest/log-block.ts'
 import { LogAppender } from '../src/store/event-log.ts'
-import { type Outcome, runCommand as run } from './fixtures/command-line.ts'
+import { type Outcome, runCommand as run, runAnswering } from './fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from './fixtures/daemon.ts'
 import { send } from './fixtures/exact-client.ts'
 import { eventInput, openWriter, uuidOf } from './fixtures/stored-events.ts'
@@ -64,11 +64,29 @@ t.test('persons are listed, shown, merged, split and deleted', async (t) => {
   t.match(table.out, /^id +uuid +name +created_at +distinct_ids$/m)
   t.match((await run('person', 'show', 'ann', ...beside)).out, /^ {2}"name": "ann@x.example",$/m)
 
-  const merged = await run('person', 'merge', 'ann', 'bob', '--json', ...beside)
-  t.match(merged, { exitCode: 0, err: '' })
+  const unasked = await run('person', 'merge', 'ann', 'bob', ...beside)
+  t.match(unasked, { exitCode: 2, out: '', err: /cannot be undone.*--dry-run.*--yes/ })
+  const dry = await run('person', 'merge', 'ann', 'bob', '--dry-run', '--json', ...beside)
+  t.match(dry, { exitCode: 0, err: /nothing was changed/ })
+  const both = rows(await run('person', 'list', '--json', ...beside))
+  t.equal(both.length, 3, 'nobody was merged')
+  for (const [answer, exitCode] of [
+    ['', 1],
+    ['no', 1],
+  ] as const) {
+    const asked = await runAnswering(answer, 'person', 'merge', 'ann', 'bob', ...beside)
+    t.match(asked, { exitCode, out: '', err: /nothing was changed/ })
+    t.match(asked.err, /ann@x\.example .*: 1 properties, 1 ids: ann\ntakes over\n *bob .*: bob\n/)
+  }
+  t.equal(rows(await run('person', 'list', '--json', ...beside)).length, 3)
+  const merged = await runAnswering('y', 'person', 'merge', 'ann', 'bob', '--json', ...beside)
+  t.match(merged, { exitCode: 0 })
+  t.strictSame(rows(dry), rows(merged), 'a dry run shows what comes of it')
   t.match(rows(merged), [{ name: 'ann@x.example', distinct_ids: ['ann', 'bob'] }])
-  t.match(await run('person', 'merge', 'ann', 'bob', ...beside), { exitCode: 1, err: /itself/ })
-  t.match(await run('person', 'merge', 'ann', 'nobody', ...beside), { exitCode: 1, err: /FROM/ })
+  const again = await run('person', 'merge', 'ann', 'bob', '--yes', ...beside)
+  t.match(again, { exitCode: 1, err: /itself/ })
+  const alone = await run('person', 'merge', 'ann', 'nobody', '--yes', ...beside)
+  t.match(alone, { exitCode: 1, err: /FROM: nobody/ })
   const wrong = await run('person', 'split', 'ann', '--keep', 'z', ...beside)
   t.match(wrong, { exitCode: 1, err: /answered 400: main_distinct_id/ })
   const split = await run('person', 'split', 'ann', '--keep', 'bob', '--json', ...beside)

@@ -45,6 +45,9 @@ const DONE: readonly (readonly [who: string, day: number, event: string, url?: s
   ['cy', 8, 'view', '/'],
   ['cy', 9, 'buy'],
   ['cy', 9, 'view', '/'],
+  ['dee', 20, '$pageview', 'https://shop.example/'],
+  ['dee', 20, '$pageview', 'https://shop.example/pricing?ref=mail'],
+  ['dee', 20, '$pageview', 'https://shop.example/docs/#top'],
 ]
 
 t.test('numbers of charts and the persons behind them', async (t) => {
@@ -146,6 +149,59 @@ t.test('numbers of charts and the persons behind them', async (t) => {
     ])
     t.match(await lines('paths', '--last', '/pricing', ...types), [{ name: 'bob' }])
     t.match(await lines('paths', '--end', '/docs', '--position', '1', ...types), [{ name: 'ann' }])
+  })
+
+  await t.test(
+    'a page is its path wherever in a session it comes, or its whole address',
+    async (t) => {
+      const [day, types] = [
+        ['--from', '2024-01-20', '--to', '2024-01-20'],
+        ['--types', '$pageview'],
+      ]
+      const found = async (...words: readonly string[]) => {
+        const asked = ['query', 'paths', ...words, ...types, ...day, '--json', ...remote]
+        return linesOf(await runCommand(...asked)).map(({ name }) => name)
+      }
+      for (const words of [
+        ['--start', '/pricing'],
+        ['--start', '/pricing/', '--end', '/docs'],
+        ['--start', '/', '--end', 'https://shop.example/pricing?ref=other'],
+        ['--start', 'https://shop.example/pricing?ref=mail'],
+        ['--start', 'https://shop.example'],
+        ['--start', '/', '--position', '1'],
+        ['--end', '/docs'],
+        ['--last', '/docs'],
+      ]) {
+        t.strictSame(await found(...words), ['dee'], words.join(' '))
+      }
+      for (const words of [
+        ['--start', '/docs'],
+        ['--start', '/', '--end', '/docs'],
+        ['--start', '/pricing', '--position', '1'],
+        ['--start', 'https://shop.example/pricing'],
+        ['--end', '/nowhere'],
+        ['--last', '/pricing'],
+      ]) {
+        t.strictSame(await found(...words), [], words.join(' '))
+      }
+      const { exitCode, err } = await query('paths', '--last', '/a', '--end', '/b')
+      t.match([exitCode, err], [2, /--last excludes/])
+    },
+  )
+
+  await t.test('an event that was never seen is named, with the closest one', async (t) => {
+    const { exitCode, out, err } = await query('trends', 'veiw')
+    t.match([exitCode, out], [0, /2024-01-10 +0\n$/])
+    t.equal(err, 'tenrec: no event "veiw" was ever seen; did you mean view?\n')
+    t.equal((await query('retention', 'veiw', '--returning', 'view')).err, err)
+    t.match((await query('stickiness', 'veiw', '--persons')).err, err)
+    const others =
+      /no event "xyzzy plugh" was ever seen; the newest ones are \$pageview, view, buy\n/
+    t.match((await query('lifecycle', 'xyzzy plugh')).err, others)
+    const funnel = await query('funnel', 'view', 'buyy')
+    t.equal(funnel.err, 'tenrec: no event "buyy" was ever seen; did you mean buy?\n')
+    const quiet = ['--from', '2024-01-02', '--to', '2024-01-02', ...remote]
+    t.equal((await runCommand('query', 'trends', 'view', ...quiet)).err, '', 'a quiet day')
   })
 
   await t.test('a terminal shows charts', async (t) => {

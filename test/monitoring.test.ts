@@ -107,3 +107,18 @@ t.test(
     await t.rejects(busy.during(Promise.reject(new Error('failed'))), /failed/)
   },
 )
+
+t.test('every alert leads to what to do about it', async (t) => {
+  const rules = readFileSync(ALERTS, 'utf8')
+    .split(/^ +- alert: /m)
+    .slice(1)
+  const headings = [...readFileSync('docs/OPERATIONS.md', 'utf8').matchAll(/^#+ (\w+)$/gm)]
+  const anchors = new Set(headings.map(([, title = '']) => title.toLowerCase()))
+  t.ok(rules.length > 10)
+  for (const rule of rules) {
+    const name = rule.split('\n')[0] ?? ''
+    const [, anchor = ''] = /^ +runbook_url: docs\/OPERATIONS\.md#(\S+)$/m.exec(rule) ?? []
+    t.equal(anchor, name.toLowerCase())
+    t.ok(anchors.has(anchor), `${name} has a section of its own`)
+  }
+})

@@ -2,7 +2,9 @@
  * The files of systemd/: the unit keeps its promises, the example names every setting; and the way of
  * docs/OPERATIONS.md is the one that .ci/try-systemd goes.
  */
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../src/config/settings-table.ts'
 
@@ -94,6 +96,48 @@ t.test('the keys for the first start are found where the settings look', async (
   const expected = names.map(({ fileKey }) => fileKey.replaceAll('_', '-'))
   const loaded = (readUnit().get('LoadCredential') ?? []).map((value) => value.split(':')[0])
   t.strictSame(loaded, expected)
+})
+
+t.test('the command of the Debian package has the settings of the service', async (t) => {
+  const folder = t.testdir({
+    'tenrec.env': [
+      '# TENREC_HOST=no',
+      'TENREC_DATA_DIR=/srv/old',
+      'TENREC_DATA_DIR="/srv/a b"  ',
+      "TENREC_PUBLIC_URL='http://x/?$HOME'",
+      'TENREC_PORT=81',
+      'TENREC_$(touch bad)=1',
+      'LANG=C',
+    ].join('\n'),
+  })
+  const script = readFileSync('.ci/debian-tenrec', 'utf8')
+    .replace('/etc/tenrec/tenrec.env', '$FILE')
+    .replace(/^exec node .*$/m, 'env; echo "words: $*"')
+  const run = (
+    file: string,
+    own: Readonly<Record<string, string>>,
+    ...words: readonly string[]
+  ) => {
+    const env = { PATH: process.env['PATH'] ?? '', FILE: join(folder, file), ...own }
+    const out = execFileSync('sh', ['-c', script, 'tenrec', ...words], { cwd: folder, env })
+    const lines = out.toString().split('\n')
+    return lines.filter((line) => /^(TENREC_|LANG=|words)/.test(line)).sort()
+  }
+  t.strictSame(run('tenrec.env', { TENREC_PORT: '82' }, 'event', 'list'), [
+    'TENREC_DATA_DIR=/srv/a b',
+    'TENREC_PORT=82',
+    'TENREC_PUBLIC_URL=http://x/?$HOME',
+    'words: event list',
+  ])
+  t.strictSame(readdirSync(folder), ['tenrec.env'], 'nothing in the file is run')
+  const usual = readUnit()
+    .get('Environment')
+    ?.find((line) => line.startsWith('TENREC_DATA_DIR='))
+  t.strictSame(run('none', {}), [usual, 'words: '], 'the directory of the unit')
+  t.strictSame(run('none', {}, 'serve', '--config', 'x'), ['words: serve --config x'])
+  t.strictSame(run('none', { TENREC_CONFIG: 'x' }), ['TENREC_CONFIG=x', 'words: '])
+  const built = readFileSync('.ci/build-deb', 'utf8')
+  t.match(built, 'install -m 0755 .ci/debian-tenrec "$root/usr/bin/tenrec"')
 })
 
 /** The parts of docs/OPERATIONS.md that are looked up; what comes before them is the way. */

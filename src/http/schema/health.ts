@@ -60,6 +60,10 @@ export const DESCRIPTION_RESOURCE: Resource = {
       emptyAnswers: { 304: 'The tag in If-None-Match is that of the description.' },
       errors: [404],
     }),
+    operation('GET /openapi.json/', 'getOpenapi', 'The same as /api/schema/.', {
+      answer: { type: 'object', additionalProperties: true },
+      emptyAnswers: { 304: 'The tag in If-None-Match is that of the description.' },
+    }),
     operation('GET /api/docs/', 'getDocs', 'Describes every route as a page for people.', {
       answerType: 'text/html',
       emptyAnswers: { 304: 'The tag in If-None-Match is that of the page.' },

@@ -24,7 +24,7 @@ const PAGE_HEADERS: readonly Header[] = [
   ['X-Content-Type-Options', 'nosniff'],
 ]
 
-/** The routes `/api/schema/` and `/api/docs/`. */
+/** The routes `/api/schema/`, `/openapi.json`, where tools look for it, and `/api/docs/`. */
 export function schemaRoutes(): readonly Route[] {
   let document: KeptAnswer | undefined
   let page: KeptAnswer | undefined
@@ -47,6 +47,7 @@ export function schemaRoutes(): readonly Route[] {
         throw new ServiceError('not_found', 'there is no such format; use format=json or html')
       },
     },
+    { method: 'GET', path: '/openapi.json/', handler: answerDocument },
     { method: 'GET', path: '/api/docs/', handler: answerPage },
   ]
 }
