@@ -301,6 +301,12 @@ t.test('the first page shows what the first start prints', async (t) => {
     credentialsPath: '/srv/tenrec/data/credentials.json',
   })
   t.ok(textOf('README.md').includes(message.trimEnd()), message)
+  const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    version: string
+    scripts: { start: string }
+  }
+  const begun = `> tenrec@${manifest.version} start\n> ${manifest.scripts.start}\n\n`
+  t.ok(textOf('README.md').includes(begun), begun)
 })
 
 t.test('the npm commands in the documents exist', async (t) => {
