@@ -16,7 +16,6 @@ import { healthRoutes, type Readiness } from './http/health.ts'
 import { CAPTURE_PATHS, CaptureHandler } from './http/public/capture.ts'
 import { definitionRoutes } from './http/public/definitions.ts'
 import { registerFlagRoutes } from './http/public/flag-routes.ts'
-import { registerSdkRoutes } from './http/public/sdk-routes.ts'
 import type { RateLimits } from './http/rate-limits.ts'
 import type { Route } from './http/router.ts'
 import { schemaRoutes } from './http/schema/schema-routes.ts'
@@ -25,9 +24,7 @@ import { TrustedProxies } from './http/url.ts'
 import { DataDir } from './store/data-dir.ts'
 import { DiskGuard } from './store/disk-guard.ts'
 import { requireLocalFileSystem } from './store/file-system.ts'
-import { DEFAULT_BROWSER_CAPTURE } from './store/project-records.ts'
 import { ProjectDirectory } from './store/project-store.ts'
-import { SdkFiles, sdkFolders } from './store/sdk-files.ts'
 import { AnalyticThreads } from './worker/analytic-threads.ts'
 import { DamageCount, DamageReports } from './worker/damage-reports.ts'
 import { FlagService } from './worker/flag-service.ts'
@@ -309,10 +306,9 @@ class RunningDaemon implements Daemon {
       directory: this.#limits.directory(this.#directory, false),
       budget: this.#budget,
       flags: this.#flags,
-      browserCapture: (id) => this.#directory.projectById(id) ?? DEFAULT_BROWSER_CAPTURE,
+      projects: this.#directory,
+      settings,
     })
-    const files = new SdkFiles(sdkFolders(settings.dataDir))
-    registerSdkRoutes(this.#server, { clock, directory: this.#directory, files })
     this.#server.routes([
       ...definitionRoutes({ clock, directory: this.#directory, snapshots: this.#flags.snapshots }),
       ...schemaRoutes(),

@@ -100,6 +100,10 @@ function dropByName(name: string, distinctId: string, properties: JsonObject): E
     case '$create_alias':
     case '$merge_dangerously':
     case '$groupidentify': {
+      if (properties['$cookieless_mode'] === true && name !== '$groupidentify') {
+        const details = { event: name, distinct_id: distinctId }
+        return drop('cookieless_person_event', warning('cookieless_unsupported_event', details))
+      }
       if (properties['$process_person_profile'] !== false) return null
       const type = 'invalid_event_when_process_person_profile_is_false'
       const details = { event: name, distinct_id: distinctId }

@@ -10,6 +10,8 @@ export const DROP_REASONS = [
   'ignored_event',
   'client_ingestion_warning',
   'personless_person_event',
+  'cookieless_person_event',
+  'cookieless_incomplete',
   'duplicate',
   'properties_too_large',
   'dead_letter',
@@ -24,6 +26,8 @@ export const LOSS_REASONS = [
   'ignored_event',
   'client_ingestion_warning',
   'personless_person_event',
+  'cookieless_person_event',
+  'cookieless_incomplete',
   'properties_too_large',
 ] as const satisfies readonly DropReason[]
 /** One of `LOSS_REASONS`. */
@@ -37,6 +41,10 @@ export const WARNING_TYPES = [
   'event_timestamp_in_future',
   'invalid_process_person_profile',
   'invalid_event_when_process_person_profile_is_false',
+  'cookieless_unsupported_event',
+  'cookieless_missing_user_agent',
+  'cookieless_missing_ip',
+  'cookieless_missing_host',
   'message_size_too_large',
   'person_properties_size_violation',
   'client_ingestion_warning',

@@ -5,7 +5,9 @@
  *
  * An event that cannot be processed goes to the dead letters and never stops the stream.
  */
+import { SYSTEM_CLOCK } from '../base/clock.ts'
 import { formatUuid } from '../base/ids.ts'
+import { isCookieless, withVisitor } from '../ingest/cookieless.ts'
 import { eventDistinctId, eventName, isJsonObject } from '../ingest/fields.ts'
 import {
   eventBytes,
@@ -23,6 +25,7 @@ import { normaliseEvent } from '../ingest/normalise.ts'
 import type {
   DropReason,
   EventContext,
+  EventOutcome,
   IngestionWarning,
   JsonObject,
   LossReason,
@@ -32,6 +35,7 @@ import { setGroupProperties } from '../persons/group-rules.ts'
 import type { PersonContext } from '../persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../persons/property-updates.ts'
 import { DamagedRecordError, type DamageListener } from '../store/codec.ts'
+import { DailySalts } from '../store/daily-salts.ts'
 import type { DeadLetterOrigin } from '../store/dead-letters.ts'
 import { type LogExtent, LogReader } from '../store/event-log.ts'
 import type { Witness } from '../store/event-state.ts'
@@ -72,6 +76,7 @@ export class LogProcessor {
   #isLogFlushed = false
   #isDiskShort = false
   readonly #onDamage: DamageListener
+  readonly #salts: DailySalts
   #position: number
   #outcomes: CommandOutcome[] = []
   /** The block that is processed, and the place of the next event of it that is dropped. */
@@ -95,6 +100,7 @@ export class LogProcessor {
     this.#propertiesBytesMax = settings.propertiesBytesMax
     this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
     this.#flags = new FlagsVersion(settings.dataDir)
+    this.#salts = new DailySalts(settings.dataDir)
     this.#position = this.#store.readPosition()
     this.#isFlushDeferred = settings.isFlushDeferred
     this.#extentAtStart = this.#log.extent()
@@ -124,6 +130,8 @@ export class LogProcessor {
       last = this.#lastBlock()
     }
     const changedDefinitions = this.#takeChangedDefinitions()
+    // Only now: what still waited to be processed may have needed them.
+    if (this.#position >= last) this.#salts.forget(SYSTEM_CLOCK.now())
     // Somebody waits for what was done; merging can wait for the next call.
     const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
     const mayMaintain = !isAwaited && !isDiskShort && this.#position >= last
@@ -245,17 +253,16 @@ export class LogProcessor {
     const start = eventStart(record, index)
     const length = eventBytes(record, index)
     const given = parseEvent(record.bytes, start, length)
-    const outcome = normaliseEvent(given, context, length)
+    const outcome = this.#identify(normaliseEvent(given, context, length), record)
     if (outcome.warnings.length > 0) this.#warn(record, index, outcome.warnings)
     if (outcome.kind === 'drop') {
       this.#drop(record, index, given, outcome.reason)
       this.#countDrop(record, fates, outcome.reason)
       return
     }
-    const { event } = outcome
     const identity = {
       projectId: record.projectId,
-      event,
+      event: outcome.event,
       uuidBytes: record.bytes,
       uuidOffset: eventUuidOffset(record, index),
       hasClientUuid: hasClientUuid(record, index),
@@ -265,10 +272,12 @@ export class LogProcessor {
       this.#countDrop(record, fates, 'duplicate')
       return
     }
-    const world = this.#store.admittedPersons(event, record.projectId)
-    const applied = applyEvent(event, length, world, personContext)
+    const world = this.#store.admittedPersons(outcome.event, record.projectId)
+    const applied = applyEvent(outcome.event, length, world, personContext)
     if (applied.warnings.length > 0) this.#warn(record, index, applied.warnings)
-    if (applied.groupKeys.length > 0) setGroupProperties(event.properties, applied.groupKeys)
+    if (applied.groupKeys.length > 0) {
+      setGroupProperties(outcome.event.properties, applied.groupKeys)
+    }
     this.#store.append(identity, record.arrivedAtMs, applied.personMode, context.isHistorical)
     fates.stored++
   }
@@ -294,6 +303,14 @@ export class LogProcessor {
   #countDrop(record: LogRecord, fates: Fates, reason: DropReason): void {
     fates.drops[reason] = (fates.drops[reason] ?? 0) + 1
     this.#store.countDropped(record.projectId, record.arrivedAtMs, reason)
+  }
+
+  /** Gives the event of a visitor without cookies the id of that visitor. */
+  #identify(outcome: EventOutcome, { projectId, address, arrivedAtMs }: LogRecord): EventOutcome {
+    if (outcome.kind === 'drop' || !isCookieless(outcome.event)) return outcome
+    const saltOf = (day: string): Uint8Array => this.#salts.saltOf(day)
+    const visitor = withVisitor(outcome.event, { projectId, address, arrivedAtMs, saltOf })
+    return { ...visitor, warnings: [...outcome.warnings, ...visitor.warnings] }
   }
 
   #warn(

@@ -15,6 +15,7 @@ import { type BodyBudget, collectBody } from '../body.ts'
 import type { Exchange } from '../exchange.ts'
 import type { RequestHead } from '../framing.ts'
 import { sendEmpty, sendJson, sendMethodNotAllowed, sendReused } from '../respond.ts'
+import type { CookielessVisitors, Sender } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './flag-answers.ts'
 import {
   decisionRequestOf,
@@ -41,6 +42,7 @@ export interface DecideOptions {
   readonly decisions: DecisionService
   readonly known: KnownDecisions
   readonly browserCapture: BrowserCaptureOf
+  readonly visitors: CookielessVisitors
 }
 
 /** Answers a request of DECISION_PATHS. `head` is read before this returns. */
@@ -55,11 +57,12 @@ export function handleDecision(
   switch (exchange.method) {
     case 'POST': {
       const kept = keepHead(head, request.getQuery() ?? '')
+      const sender = options.visitors.senderOf(exchange, head)
       collectBody(exchange, head.contentLength, {
         bytesMax: FLAG_BODY_BYTES_MAX,
         budget: options.budget,
         onBody: (body) => {
-          sendReused(exchange, decisionBytes(options, kept, body, isDecide))
+          sendReused(exchange, decisionBytes(options, { head: kept, sender, body, isDecide }))
         },
       })
       return
@@ -88,18 +91,17 @@ export function handleDecision(
 /** The answer to a body. */
 function decisionBytes(
   options: DecideOptions,
-  head: FlagRequestHead,
-  body: Uint8Array,
-  isDecide: boolean,
+  call: Omit<DecisionCall, 'nowMs' | 'name'>,
 ): Uint8Array {
   const { clock, known } = options
+  const { head, body, isDecide } = call
   const { query } = head
   const nowMs = clock.now()
   const name = known.nameOf(head, body)
   const before = name === null ? null : known.find(head, name)
   const decision =
     before === null
-      ? decideAnew(options, { head, body, isDecide, nowMs, name })
+      ? decideAnew(options, { ...call, nowMs, name })
       : { projectId: before.basis.projectId, decided: before.decided }
   const hasConfig = isDecide || query.isConfigWanted
   return answerBytes({
@@ -118,6 +120,7 @@ interface ProjectDecisions {
 
 interface DecisionCall {
   readonly head: FlagRequestHead
+  readonly sender: Sender
   readonly body: Uint8Array
   readonly isDecide: boolean
   readonly nowMs: number
@@ -137,10 +140,14 @@ function decideAnew(options: DecideOptions, call: DecisionCall): ProjectDecision
     const detail = 'distinct_id is missing; send the id of the user as a text or a number'
     throw new ServiceError('missing_distinct_id', detail)
   }
-  const asked = decisionRequestOf(request, head, distinctId, nowMs)
+  const who = { projectId: project.id, body: request.body, nowMs }
+  const visitor = options.visitors.distinctIdOf(distinctId, call.sender, who)
+  const asked = decisionRequestOf(request, head, visitor, nowMs)
   const { decided, basis } = decisions.decideRepeatably(project.id, asked)
+  // Equal bytes of visitors without cookies mean somebody else each time.
+  const isRepeatable = name !== null && visitor === distinctId
   // With a personal key, somebody may take the right to ask away.
-  if (name !== null && basis !== null && request.key === project.apiKey) {
+  if (isRepeatable && basis !== null && request.key === project.apiKey) {
     known.keep(name, { head, apiKey: project.apiKey, decided, basis })
   }
   return { projectId: project.id, decided }

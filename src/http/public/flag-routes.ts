@@ -1,12 +1,18 @@
 /**
- * The public routes around flags: decisions, remote configuration, OpenFeature, and the products that
- * SDKs ask for and that are not there.
+ * The public routes around flags: decisions, remote configuration, OpenFeature, the files of the browser
+ * SDK, and the products that SDKs ask for and that are not there.
  */
 import type { Clock } from '../../base/clock.ts'
+import type { Settings } from '../../config/settings.ts'
 import type { ProjectDirectory } from '../../ingest/project-directory.ts'
+import { DailySalts } from '../../store/daily-salts.ts'
+import { DEFAULT_BROWSER_CAPTURE } from '../../store/project-records.ts'
+import type { ProjectDirectory as Projects } from '../../store/project-store.ts'
+import { SdkFiles, sdkFolders } from '../../store/sdk-files.ts'
 import type { FlagService } from '../../worker/flag-service.ts'
 import type { BodyBudget } from '../body.ts'
 import type { HttpServer } from '../server.ts'
+import { CookielessVisitors } from './cookieless-visitors.ts'
 import { DECISION_PATHS, handleDecision } from './decide.ts'
 import { KnownDecisions } from './known-decisions.ts'
 import { handleOfrep, OFREP_PATHS } from './ofrep.ts'
@@ -17,6 +23,7 @@ import {
   handleEmptyList,
   handleRemoteConfig,
 } from './remote-config.ts'
+import { registerSdkRoutes } from './sdk-routes.ts'
 
 /** What the public routes of flags work with. */
 export interface FlagRouteOptions {
@@ -24,15 +31,19 @@ export interface FlagRouteOptions {
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
   readonly flags: Pick<FlagService, 'decisions' | 'snapshots'>
-  readonly browserCapture: BrowserCaptureOf
+  readonly projects: Pick<Projects, 'projectById' | 'projectByKey'>
+  readonly settings: Pick<Settings, 'dataDir' | 'isForwardedForTrusted'>
 }
 
 /** Registers the public routes of flags; those for servers are in definitions.ts. */
 export function registerFlagRoutes(server: HttpServer, options: FlagRouteOptions): void {
-  const { clock, directory, budget, flags, browserCapture } = options
+  const { clock, directory, budget, flags, projects, settings } = options
   const { decisions, snapshots } = flags
   const known = new KnownDecisions(directory, decisions)
-  const parts = { clock, directory, budget, decisions, known, browserCapture }
+  const browserCapture: BrowserCaptureOf = (id) =>
+    projects.projectById(id) ?? DEFAULT_BROWSER_CAPTURE
+  const visitors = new CookielessVisitors(new DailySalts(settings.dataDir), settings)
+  const parts = { clock, directory, budget, decisions, known, browserCapture, visitors }
   const hasActiveFlags = (id: number): boolean => snapshots.of(id)?.hasActiveFlags === true
   const configParts = { directory, hasActiveFlags, browserCapture }
   const lists = Object.values(EMPTY_LISTS)
@@ -48,4 +59,6 @@ export function registerFlagRoutes(server: HttpServer, options: FlagRouteOptions
   server.raw(Object.keys(EMPTY_LISTS), (exchange, _request, _head, pathIndex) => {
     handleEmptyList(exchange, lists[pathIndex] ?? {})
   })
+  const files = new SdkFiles(sdkFolders(settings.dataDir))
+  registerSdkRoutes(server, { clock, directory: projects, files })
 }
