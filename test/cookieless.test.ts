@@ -59,7 +59,10 @@ t.test('what makes a visitor, and what does not', async (t) => {
   const id = idOf(visit())
   t.match(id, /^cookieless_[A-Za-z0-9+/]{22}$/)
   for (const [same, outcome] of [
-    ['another page', visit({ $current_url: 'https://shop.example/cart', $timezone: 'Europe/Rome' })],
+    [
+      'another page',
+      visit({ $current_url: 'https://shop.example/cart', $timezone: 'Europe/Rome' }),
+    ],
     ['hosts in capitals', visit({ $host: 'Shop.Example' })],
     ['the address in the event', visit({ $ip: '203.0.113.7' }, { address: '10.0.0.1' })],
     ['later that day', visit({}, { timestampMs: ARRIVED_MS - 11 * 3_600_000 })],
@@ -89,7 +92,10 @@ t.test('nothing of what the id is made of stays in the event', async (t) => {
   ])
   t.equal(kept['distinct_id'], distinctId)
   t.equal(kept['$device_id'], distinctId.replace('cookieless_', 'cookielessd_'))
-  t.match(kept['$session_id'], /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  t.match(
+    kept['$session_id'],
+    /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+  )
 })
 
 t.test('the day of an event', async (t) => {
@@ -114,36 +120,39 @@ t.test('the day of an event', async (t) => {
   t.notOk(isDayOpen('2026-05-10', at(14, 12)))
 })
 
-t.test('without an address, a browser or a host there is no visitor, and a warning says so', async (t) => {
-  for (const [property, type] of [
-    ['$raw_user_agent', 'cookieless_missing_user_agent'],
-    ['$host', 'cookieless_missing_host'],
-  ] as const) {
-    const outcome = visit({ [property]: undefined })
-    t.match(outcome, { kind: 'drop', reason: 'cookieless_incomplete', warnings: [{ type }] })
-  }
-  t.match(visit({}, { address: '' }), {
-    reason: 'cookieless_incomplete',
-    warnings: [{ type: 'cookieless_missing_ip', details: { missingProperty: '$ip' } }],
-  })
-  const context = {
-    arrivedAtMs: ARRIVED_MS,
-    sentAtMs: null,
-    isSentAtInvalid: false,
-    ip: '',
-    isIpAnonymized: false,
-    isHistorical: false,
-    propertiesBytesMax: 0,
-  }
-  for (const event of ['$identify', '$create_alias', '$merge_dangerously']) {
-    const given = { event, distinct_id: 'ann', properties: { ...VISIT } }
-    t.match(normaliseEvent(given, context, 100), {
-      kind: 'drop',
-      reason: 'cookieless_person_event',
-      warnings: [{ type: 'cookieless_unsupported_event' }],
+t.test(
+  'without an address, a browser or a host there is no visitor, and a warning says so',
+  async (t) => {
+    for (const [property, type] of [
+      ['$raw_user_agent', 'cookieless_missing_user_agent'],
+      ['$host', 'cookieless_missing_host'],
+    ] as const) {
+      const outcome = visit({ [property]: undefined })
+      t.match(outcome, { kind: 'drop', reason: 'cookieless_incomplete', warnings: [{ type }] })
+    }
+    t.match(visit({}, { address: '' }), {
+      reason: 'cookieless_incomplete',
+      warnings: [{ type: 'cookieless_missing_ip', details: { missingProperty: '$ip' } }],
     })
-  }
-})
+    const context = {
+      arrivedAtMs: ARRIVED_MS,
+      sentAtMs: null,
+      isSentAtInvalid: false,
+      ip: '',
+      isIpAnonymized: false,
+      isHistorical: false,
+      propertiesBytesMax: 0,
+    }
+    for (const event of ['$identify', '$create_alias', '$merge_dangerously']) {
+      const given = { event, distinct_id: 'ann', properties: { ...VISIT } }
+      t.match(normaliseEvent(given, context, 100), {
+        kind: 'drop',
+        reason: 'cookieless_person_event',
+        warnings: [{ type: 'cookieless_unsupported_event' }],
+      })
+    }
+  },
+)
 
 t.test('the secret of a day is the same for everybody until its day is over', async (t) => {
   const dataDir = t.testdir()
@@ -223,7 +232,11 @@ t.test('on every path, after a crash, in an anonymised project, and for flags', 
   t.match(first, /^cookieless_/)
   t.not(first, other)
   for (const event of events) {
-    t.match(event, { person: null, person_mode: 'propertyless', properties: { $host: 'shop.example' } })
+    t.match(event, {
+      person: null,
+      person_mode: 'propertyless',
+      properties: { $host: 'shop.example' },
+    })
     t.notMatch(JSON.stringify(event), /203\.0\.113|Firefox|\$posthog_cookieless/)
   }
 
@@ -239,7 +252,11 @@ t.test('on every path, after a crash, in an anonymised project, and for flags', 
         ...{ 'X-Forwarded-For': address, 'User-Agent': AGENT },
         ...{ Origin: 'https://shop.example', 'Content-Type': 'text/plain' },
       },
-      body: JSON.stringify({ token: PROJECT_KEY, distinct_id: distinctId, timezone: 'Europe/Berlin' }),
+      body: JSON.stringify({
+        token: PROJECT_KEY,
+        distinct_id: distinctId,
+        timezone: 'Europe/Berlin',
+      }),
     })
     return (jsonOf(answer) as { featureFlags: object }).featureFlags
   }

@@ -60,40 +60,43 @@ t.test('every answer of a public route has them if the request has an Origin', a
   t.notMatch((await ask('/no', '')).text, /www-authenticate/i, 'that is for private routes')
 })
 
-t.test('a page sees why it is refused: unknown paths and methods, but not of private routes', async (t) => {
-  const { port } = await startServer(t, (server) => {
-    server.raw(['/ok'], (exchange) => {
-      if (exchange.method === 'GET') sendEmpty(exchange, 204)
-      else sendMethodNotAllowed(exchange, 'GET')
+t.test(
+  'a page sees why it is refused: unknown paths and methods, but not of private routes',
+  async (t) => {
+    const { port } = await startServer(t, (server) => {
+      server.raw(['/ok'], (exchange) => {
+        if (exchange.method === 'GET') sendEmpty(exchange, 204)
+        else sendMethodNotAllowed(exchange, 'GET')
+      })
+      server.routes([{ method: 'GET', path: '/api/private/', handler: () => json(1) }])
     })
-    server.routes([{ method: 'GET', path: '/api/private/', handler: () => json(1) }])
-  })
-  const ask = (line: string, headers = 'Origin: https://shop.example\r\n') =>
-    talk(port, `${line} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`, { answers: 1 })
-  for (const [line, status] of [
-    ['PUT /ok', 405],
-    ['HEAD /ok', 405],
-    ['GET /nope', 404],
-    ['HEAD /static/nope.js', 404],
-    ['POST /i/v1/logs', 404],
-    ['GET /apiary', 404],
-    ['OPTIONS /i/v1/logs', 204],
-  ] as const) {
-    const { statuses, text } = await ask(line)
-    t.strictSame(statuses, [status], line)
-    t.match(text, /access-control-allow-origin: https:\/\/shop\.example\r\n/i, line)
-    t.match(text, /vary: origin\r\n/i, line)
-  }
-  for (const line of [
-    ...['PUT /api/private', 'OPTIONS /api/private', 'GET /api', 'GET /api/', 'GET /api/nope/'],
-    ...['POST /api/projects/1/nope', 'OPTIONS /api/nope'],
-  ]) {
-    const { statuses, text } = await ask(line)
-    t.match(statuses, [/40[45]/], line)
-    t.notMatch(text, /access-control|vary/i, line)
-  }
-  t.strictSame((await ask('OPTIONS /nope', '')).statuses, [404], 'not without an Origin')
-})
+    const ask = (line: string, headers = 'Origin: https://shop.example\r\n') =>
+      talk(port, `${line} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`, { answers: 1 })
+    for (const [line, status] of [
+      ['PUT /ok', 405],
+      ['HEAD /ok', 405],
+      ['GET /nope', 404],
+      ['HEAD /static/nope.js', 404],
+      ['POST /i/v1/logs', 404],
+      ['GET /apiary', 404],
+      ['OPTIONS /i/v1/logs', 204],
+    ] as const) {
+      const { statuses, text } = await ask(line)
+      t.strictSame(statuses, [status], line)
+      t.match(text, /access-control-allow-origin: https:\/\/shop\.example\r\n/i, line)
+      t.match(text, /vary: origin\r\n/i, line)
+    }
+    for (const line of [
+      ...['PUT /api/private', 'OPTIONS /api/private', 'GET /api', 'GET /api/', 'GET /api/nope/'],
+      ...['POST /api/projects/1/nope', 'OPTIONS /api/nope'],
+    ]) {
+      const { statuses, text } = await ask(line)
+      t.match(statuses, [/40[45]/], line)
+      t.notMatch(text, /access-control|vary/i, line)
+    }
+    t.strictSame((await ask('OPTIONS /nope', '')).statuses, [404], 'not without an Origin')
+  },
+)
 
 t.test('a cache keeps answers to GET for each origin, also one that knew none', async (t) => {
   const { port } = await startServer(t, (server) => {

@@ -30,26 +30,33 @@ t.test('a first flag is seen at once by a browser that was there before', async 
   }
 })
 
-t.test('a project says what browsers capture, in remote configuration and to old SDKs', async (t) => {
-  const config = async () => (await world.ask(`/array/${world.key(3)}/config`)).body
-  const old = async () => (await world.decide('/decide/?v=3', { distinct_id: 'u' }, 3)).body
-  const off = { autocapture_opt_out: false, autocaptureExceptions: false, capturePerformance: false }
-  t.match(await config(), off)
-  t.match(await old(), { ...off, surveys: false })
-  const store = new ProjectStore(world.dataDir)
-  t.teardown(() => store.close())
-  const set = { isAutocaptureOff: true, areExceptionsCaptured: true, areWebVitalsCaptured: true }
-  store.setProject(3, set)
-  await world.settled()
-  const on = {
-    autocapture_opt_out: true,
-    autocaptureExceptions: true,
-    capturePerformance: { web_vitals: true, network_timing: false },
-  }
-  t.match(await config(), on)
-  t.match(await old(), on)
-  t.match(await old(), on, 'also of a request that is known')
-  store.setProject(3, { areWebVitalsCaptured: false })
-  await world.settled()
-  t.match(await old(), { ...on, capturePerformance: false })
-})
+t.test(
+  'a project says what browsers capture, in remote configuration and to old SDKs',
+  async (t) => {
+    const config = async () => (await world.ask(`/array/${world.key(3)}/config`)).body
+    const old = async () => (await world.decide('/decide/?v=3', { distinct_id: 'u' }, 3)).body
+    const off = {
+      autocapture_opt_out: false,
+      autocaptureExceptions: false,
+      capturePerformance: false,
+    }
+    t.match(await config(), off)
+    t.match(await old(), { ...off, surveys: false })
+    const store = new ProjectStore(world.dataDir)
+    t.teardown(() => store.close())
+    const set = { isAutocaptureOff: true, areExceptionsCaptured: true, areWebVitalsCaptured: true }
+    store.setProject(3, set)
+    await world.settled()
+    const on = {
+      autocapture_opt_out: true,
+      autocaptureExceptions: true,
+      capturePerformance: { web_vitals: true, network_timing: false },
+    }
+    t.match(await config(), on)
+    t.match(await old(), on)
+    t.match(await old(), on, 'also of a request that is known')
+    store.setProject(3, { areWebVitalsCaptured: false })
+    await world.settled()
+    t.match(await old(), { ...on, capturePerformance: false })
+  },
+)

@@ -83,7 +83,11 @@ t.test('nothing else of the machine, of the package or of another version', asyn
   for (const path of [
     ...['/static/toolbar.js', '/static/array.js.map', '/static/main.js', '/static/package.json'],
     ...['/static/1.0.0/array.js', '/static/2/array.js', '/static/__proto__', '/static/constructor'],
-    ...['/static/..%2fpackage.json', '/static/..%2f..%2f..%2fpackage.json', '/static/%2e%2e/LICENSE'],
+    ...[
+      '/static/..%2fpackage.json',
+      '/static/..%2f..%2f..%2fpackage.json',
+      '/static/%2e%2e/LICENSE',
+    ],
     ...['/static/1/..%2fpackage.json', '/static/dist/array.js', '/static/a/b/array.js', '/static/'],
     ...['/array/phc_unknown/array.js', `/array/${'x'.repeat(70)}/array.js`],
   ]) {

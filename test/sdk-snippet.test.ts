@@ -2,6 +2,7 @@
  * posthog-js with its default options in a real Chromium, in every way that a page can have it: from the
  * npm package, with PostHog's `<script>` and with its loader, the files coming from the built daemon. The
  * browser has nothing to say about any of it, and a first flag is there when the page is loaded again.
+ * What the project switches on is captured, and visitors without cookies are told apart.
  *
  * Chromium is not a package of npm. Where there is none the tests are skipped and say so; with
  * TENREC_CHROMIUM set, a missing browser is a failure.
@@ -31,7 +32,8 @@ const ARGUMENTS = [
   // The SDK takes a browser that says that it is steered by a program for a robot, and sends nothing.
   '--disable-blink-features=AutomationControlled',
 ]
-const USER_AGENT = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.0.0 Safari/537.36'
+const USER_AGENT =
+  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.0.0 Safari/537.36'
 const MODULE = readFileSync(fileURLToPath(import.meta.resolve('posthog-js/dist/module.mjs')))
 
 /** How a page gets the SDK: what stands in its head. */
@@ -61,6 +63,12 @@ const STUB = `
     list._i.push([key, options, name ?? 'posthog'])
   }`
 
+const LOADER: Way = {
+  name: 'the loader',
+  head: (host, key, options) =>
+    `<script src="${host}/static/loader.js" data-project-token="${key}" data-api-host="${host}" data-config='${options}'></script>`,
+}
+
 const WAYS: readonly Way[] = [
   {
     name: 'the npm package',
@@ -77,11 +85,7 @@ const WAYS: readonly Way[] = [
       posthog.capture('called early')
     </script>`,
   },
-  {
-    name: 'the loader',
-    head: (host, key, options) =>
-      `<script src="${host}/static/loader.js" data-project-token="${key}" data-api-host="${host}" data-config='${options}'></script>`,
-  },
+  LOADER,
 ]
 
 t.teardown(closeConnections)
@@ -126,8 +130,13 @@ class Visitor {
     })
   }
 
-  static async come(browser: Browser, site: string, host: string): Promise<Visitor> {
-    const context = await browser.newContext({ userAgent: USER_AGENT })
+  static async come(
+    browser: Browser,
+    site: string,
+    host: string,
+    userAgent = USER_AGENT,
+  ): Promise<Visitor> {
+    const context = await browser.newContext({ userAgent })
     const visitor = new Visitor(context, await context.newPage(), host)
     await visitor.page.goto(site)
     return visitor
@@ -174,7 +183,10 @@ async function visit(t: Test, browser: Browser, daemon: SpawnedDaemon, way: Way)
   const [pageview] = await untilStored(source, 1, 'event=$pageview')
   t.match(pageview?.properties, { $current_url: site, $lib: 'web', $lib_version: '1.449.2' })
   if (way.name === "PostHog's snippet") await untilStored(source, 1, 'event=called%20early')
-  t.notOk(visitor.answers.some((answer) => answer.startsWith('/flags/')), 'there are no flags')
+  t.notOk(
+    visitor.answers.some((answer) => answer.startsWith('/flags/')),
+    'there are no flags',
+  )
   const filters = { groups: [{ properties: [], rollout_percentage: 100 }] }
   await ask('POST', `${source.projectId}/feature_flags/`, { key: 'first', filters })
   await visitor.page.reload()
@@ -184,7 +196,10 @@ async function visit(t: Test, browser: Browser, daemon: SpawnedDaemon, way: Way)
   t.match(click, { properties: { $event_type: 'click' }, elements_chain: /^button.*text="Buy"/ })
   t.strictSame(visitor.said, [], 'the browser has nothing to say')
   t.notOk(visitor.answers.some((answer) => /surveys|recorder|autocapture/.test(answer)))
-  t.strictSame(visitor.answers.filter((answer) => !/ (200|304)$/.test(answer)), [])
+  t.strictSame(
+    visitor.answers.filter((answer) => !/ (200|304)$/.test(answer)),
+    [],
+  )
 }
 
 /** What the project switches on is loaded and captured. */
@@ -196,8 +211,7 @@ async function throwSomething(t: Test, browser: Browser, daemon: SpawnedDaemon):
     autocapture_web_vitals_opt_in: true,
   }
   await ask('PATCH', `${source.projectId}/`, settings)
-  const way = WAYS.find(({ name }) => name === 'the loader') ?? WAYS[0]
-  const site = await startSite(t, way?.head(daemon.url, key, '{}') ?? '')
+  const site = await startSite(t, LOADER.head(daemon.url, key, '{}'))
   const visitor = await Visitor.come(browser, site, daemon.url)
   t.teardown(() => visitor.go())
   const file = (name: string) => `/static/1.449.2/${name}.js 200`
@@ -210,11 +224,43 @@ async function throwSomething(t: Test, browser: Browser, daemon: SpawnedDaemon):
     })
   })
   const [exception] = await untilStored(source, 1, 'event=$exception')
-  t.match(exception?.properties, { $exception_list: [{ type: 'RangeError', value: 'out of stock' }] })
+  t.match(exception?.properties, {
+    $exception_list: [{ type: 'RangeError', value: 'out of stock' }],
+  })
   const vitals = await untilStored(source, 1, 'event=$web_vitals')
   t.match(Object.keys(vitals[0]?.properties ?? {}).join(), /\$web_vitals_(FCP|LCP|INP|CLS)_value/)
   t.strictSame(await untilStored(source, 0, 'event=$autocapture'), [], 'clicks are switched off')
   t.match(visitor.said.join('\n'), /^RangeError: out of stock$/, 'and nothing else')
+}
+
+/** Two visitors without cookies; one of them loads the page again. */
+async function visitWithoutCookies(
+  t: Test,
+  browser: Browser,
+  daemon: SpawnedDaemon,
+): Promise<void> {
+  const { source, key } = await makeProject(daemon, 'without cookies')
+  const options = '{"cookieless_mode":"always"}'
+  const site = await startSite(t, LOADER.head(daemon.url, key, options))
+  const first = await Visitor.come(browser, site, daemon.url)
+  t.teardown(() => first.go())
+  await untilStored(source, 1, 'event=$pageview')
+  await first.page.reload()
+  await untilStored(source, 2, 'event=$pageview')
+  const second = await Visitor.come(browser, site, daemon.url, `${USER_AGENT} Second/1.0`)
+  t.teardown(() => second.go())
+  const pageviews = await untilStored(source, 3, 'event=$pageview')
+  const [one, again, other] = pageviews.map(({ distinct_id: id }) => id)
+  t.match(one, /^cookieless_/)
+  t.equal(again, one, 'the same visitor')
+  t.match(other, /^cookieless_/)
+  t.not(other, one, 'somebody else')
+  for (const { properties, person_mode: mode } of pageviews) {
+    t.equal(mode, 'propertyless')
+    t.match(properties, { $cookieless_mode: true, $session_id: /-7/, $host: new URL(site).host })
+    t.notOk('$ip' in properties || '$raw_user_agent' in properties)
+  }
+  t.strictSame([...first.said, ...second.said], [])
 }
 
 t.test('posthog-js in Chromium with its default options', async (t) => {
@@ -232,4 +278,5 @@ t.test('posthog-js in Chromium with its default options', async (t) => {
   await t.test('exceptions and web vitals as the project says', (t) =>
     throwSomething(t, browser, daemon),
   )
+  await t.test('without cookies', (t) => visitWithoutCookies(t, browser, daemon))
 })

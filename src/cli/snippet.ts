@@ -71,9 +71,7 @@ export const SNIPPET_SHOW: Command = {
   name: 'snippet show',
   sentence: 'Print what to put into the <head> of a page.',
   operands: [],
-  options: [
-    { name: 'project', placeholder: 'ID', sentence: 'The project; 1 without it.' },
-  ],
+  options: [{ name: 'project', placeholder: 'ID', sentence: 'The project; 1 without it.' }],
   settings: ['dataDir', 'host', 'port', 'publicUrl'],
   async run(input) {
     const settings = input.settings()

@@ -107,7 +107,13 @@ export function isDayOpen(day: string, nowMs: number): boolean {
 
 function visitorHash(salt: Uint8Array, traits: VisitorTraits): Buffer {
   const { projectId, address, host, userAgent, extra } = traits
-  const text = JSON.stringify([projectId, address, host, userAgent, extra.slice(0, EXTRA_UNITS_MAX)])
+  const text = JSON.stringify([
+    projectId,
+    address,
+    host,
+    userAgent,
+    extra.slice(0, EXTRA_UNITS_MAX),
+  ])
   return createHmac('sha256', salt).update(text).digest().subarray(0, HASH_BYTES)
 }
 

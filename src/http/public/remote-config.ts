@@ -3,8 +3,9 @@
  * and alone under `/array/<key>/`. Also the lists of products that are not offered, which SDKs ask for
  * all the same. Source: docs/COMPATIBILITY.md, "Remote configuration".
  */
-import { createHash } from 'node:crypto'
+
 import type { HttpRequest } from 'uWebSockets.js'
+import { createHash } from 'node:crypto'
 import { ServiceError } from '../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import { isSameEtag } from '../../flags/definitions.ts'

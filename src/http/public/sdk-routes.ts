@@ -9,7 +9,12 @@ import { ServiceError } from '../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import { isSameEtag } from '../../flags/definitions.ts'
 import type { ProjectDirectory } from '../../ingest/project-directory.ts'
-import { SDK_LICENCE, type SdkEncoding, type SdkFiles, type SdkRelease } from '../../store/sdk-files.ts'
+import {
+  SDK_LICENCE,
+  type SdkEncoding,
+  type SdkFiles,
+  type SdkRelease,
+} from '../../store/sdk-files.ts'
 import type { Exchange } from '../exchange.ts'
 import type { RequestHead } from '../framing.ts'
 import { type Header, send, sendError } from '../respond.ts'
@@ -108,7 +113,9 @@ async function sendFile(
 
 /** Pages may name the major version alone. */
 function isVersionOf(release: SdkRelease, version: string | null): boolean {
-  return version === null || version === release.version || version === release.version.split('.')[0]
+  return (
+    version === null || version === release.version || version === release.version.split('.')[0]
+  )
 }
 
 /** The best encoding that a client takes; what it refuses with `q=0` it does not. */

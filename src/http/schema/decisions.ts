@@ -159,32 +159,49 @@ function readable(
   path: `/${string}`,
   name: string,
   sentence: string,
-  rest: Pick<Operation, 'answer' | 'answerType' | 'errors'>,
+  rest: Pick<Operation, 'answer' | 'answerType' | 'emptyAnswers' | 'errors'>,
 ): readonly Operation[] {
-  const { errors = [] } = rest
+  const { errors = [], emptyAnswers = {} } = rest
   return [
     operation(`GET ${path}`, `get${name}`, sentence, rest),
-    operation(`HEAD ${path}`, `head${name}`, 'The headers of GET.', { errors }),
+    operation(`HEAD ${path}`, `head${name}`, 'The headers of GET.', { errors, emptyAnswers }),
     operation(`OPTIONS ${path}`, `options${name}`, 'Answers a browser that asks first.', {
       status: 204,
     }),
   ]
 }
 
-/** What browsers are told besides flags. docs/COMPATIBILITY.md, "Remote configuration". */
+const UNCHANGED = { 304: 'The tag in If-None-Match is that of the answer.' } as const
+const SDK_FILE = {
+  answerType: 'application/javascript',
+  emptyAnswers: UNCHANGED,
+  errors: [404],
+} as const
+
+/** What browsers are told besides flags, and the SDK itself. docs/COMPATIBILITY.md, "Remote configuration". */
 export const REMOTE_CONFIG_RESOURCE: Resource = {
   name: 'Remote configuration',
-  sentence: 'What browsers are told besides flags, and lists of products that are not offered.',
+  sentence:
+    'What browsers are told besides flags, their SDK, and lists of products that are not offered.',
   doors: ['none'],
   errors: [500],
-  segments: { token: [TEXT, 'Key of the project.'] },
+  segments: {
+    token: [TEXT, 'Key of the project.'],
+    version: [TEXT, 'Of posthog-js, such as 1.449.2 or 1.'],
+    name: [TEXT, 'Such as array.js.'],
+  },
   operations: [
+    ...readable('/static/:name', 'SdkFile', 'A file of posthog-js.', SDK_FILE),
+    ...readable('/static/:version/:name', 'SdkFileOfVersion', 'The same of a version.', SDK_FILE),
+    ...readable('/array/:token/array.js', 'SdkOfProject', 'array.js for a project.', SDK_FILE),
     ...readable('/array/:token/config', 'RemoteConfig', 'The configuration as JSON.', {
       answer: ref('RemoteConfig'),
+      emptyAnswers: UNCHANGED,
       errors: [404],
     }),
     ...readable('/array/:token/config.js', 'RemoteConfigScript', 'The same as a script.', {
       answerType: 'application/javascript',
+      emptyAnswers: UNCHANGED,
       errors: [404],
     }),
     ...Object.entries(EMPTY_LISTS).flatMap(([path, answer]) =>
@@ -220,7 +237,7 @@ export const OFREP_RESOURCE: Resource = {
     operation(`POST ${OFREP}`, 'evaluateFlags', 'Decides all flags.', {
       body: ref('OfrepRequest'),
       answer: object({ flags: list(ref('OfrepEvaluation')), metadata: JSON_OBJECT }),
-      emptyAnswers: { 304: 'The tag in If-None-Match is that of the answer.' },
+      emptyAnswers: UNCHANGED,
       otherAnswers: FAULTS,
       errors: [413],
     }),
