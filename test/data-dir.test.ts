@@ -1,9 +1,7 @@
 /** The data directory: creation, format, and what is refused before LMDB opens a file. */
 import {
-  closeSync,
   existsSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -13,7 +11,6 @@ import {
   truncateSync,
   unlinkSync,
   writeFileSync,
-  writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -26,39 +23,17 @@ import {
   freeDiskBytes,
   reserveBytesOf,
 } from '../src/store/disk-guard.ts'
-import { Environment } from '../src/store/environment.ts'
 import { inspectLmdbFile } from '../src/store/lmdb-file.ts'
 import { planMigration } from '../src/store/migrations.ts'
+import {
+  filledStore,
+  newestMeta,
+  overwrite,
+  PAGE,
+  recordCount,
+  setLastPage,
+} from './fixtures/data-file.ts'
 import { statesOf } from './fixtures/file-steps.ts'
-
-const PAGE = 4096
-
-type Tap = { testdir(): string }
-
-/** A store with a few hundred records in `events`, closed. Returns its path and that data file. */
-async function filledStore(t: Tap): Promise<{ path: string; file: string }> {
-  const path = t.testdir()
-  const dir = await DataDir.open(path)
-  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
-  const table = environment.table('numbers')
-  for (let round = 0; round < 3; round++) {
-    environment.write(() => {
-      for (let index = 0; index < 200; index++) {
-        table.putSync(Buffer.from(`key ${index}`), Buffer.alloc(index * 30, round))
-      }
-    })
-  }
-  await environment.close()
-  dir.release()
-  return { path, file: join(path, 'events', 'data.mdb') }
-}
-
-async function recordCount(path: string): Promise<number> {
-  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
-  const count = [...environment.table('numbers').getRange({})].length
-  await environment.close()
-  return count
-}
 
 async function reopen(path: string): Promise<readonly string[]> {
   const dir = await DataDir.open(path)
@@ -80,27 +55,8 @@ async function refusalOf(action: () => unknown): Promise<OperatorError> {
   throw new Error('nothing was refused')
 }
 
-function overwrite(file: string, position: number, bytes: Uint8Array): void {
-  const descriptor = openSync(file, 'r+')
-  writeSync(descriptor, bytes, 0, bytes.length, position)
-  closeSync(descriptor)
-}
-
-/** Changes the number of the last page in the newest meta page. */
-function setLastPage(file: string, lastPage: number): void {
-  const bytes = Buffer.alloc(8)
-  bytes.writeBigUInt64LE(BigInt(lastPage))
-  overwrite(file, newestMeta(file) * PAGE + 144, bytes)
-}
-
 function hasFormat(path: string): boolean {
   return existsSync(join(path, 'format'))
-}
-
-/** Which of the two meta pages has the newest state. */
-function newestMeta(file: string): 0 | 1 {
-  const bytes = readFileSync(file)
-  return bytes.readBigUInt64LE(PAGE + 152) > bytes.readBigUInt64LE(152) ? 1 : 0
 }
 
 t.test('the first opening creates a whole store that only its owner can read', async (t) => {
@@ -246,10 +202,6 @@ const DAMAGES: Readonly<Record<string, (file: string) => void>> = {
     const root = Number(readFileSync(file).readBigUInt64LE(meta + 136))
     overwrite(file, root * PAGE, Buffer.alloc(PAGE))
   },
-  'a damaged node of the list of free pages': (file) => {
-    const root = Number(readFileSync(file).readBigUInt64LE(newestMeta(file) * PAGE + 88))
-    overwrite(file, root * PAGE + 25, Buffer.of(0x7f))
-  },
   'a root behind the last page': (file) => {
     const root = Buffer.alloc(8)
     root.writeBigUInt64LE(2n ** 33n)
@@ -272,68 +224,6 @@ for (const [what, damage] of Object.entries(DAMAGES)) {
     if (before !== null) t.ok(readFileSync(file).equals(before), 'nothing was changed')
   })
 }
-
-for (const name of ENVIRONMENT_NAMES) {
-  t.test(`${name} with a lost meta page is refused, whichever it is`, async (t) => {
-    for (const page of [0, 1]) {
-      const { path } = await filledStore(t)
-      const file = join(path, name, 'data.mdb')
-      overwrite(file, page * PAGE, Buffer.alloc(PAGE))
-      const before = readFileSync(file)
-      const error = await refusal(path)
-      t.equal(error.exitCode, 78)
-      t.match(error.message, `${file} is damaged (its ${page === 0 ? 'first' : 'second'} meta page`)
-      t.match(error.message, /the last commit may .* restore the data directory from a backup/)
-      t.equal((await refusalOf(() => requireStore(path, name))).exitCode, 78)
-      t.ok(readFileSync(file).equals(before), 'nothing was changed')
-      rmSync(path, { recursive: true })
-    }
-  })
-}
-
-t.test('a last page before pages of the last commit is refused', async (t) => {
-  const { path, file } = await filledStore(t)
-  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
-  environment.write(() => {
-    for (let index = 0; index < 20; index++) {
-      environment.table('numbers').putSync(Buffer.from(`grown ${index}`), Buffer.alloc(60 * PAGE))
-    }
-  })
-  await environment.close()
-  const lastPages = [0, 1].map((page) => readFileSync(file).readUInt32LE(page * PAGE + 144))
-  const [least = 0, most = 0] = lastPages.sort((a, b) => a - b)
-  t.ok(most - least > 20)
-  for (const lastPage of [least, most - 1]) {
-    setLastPage(file, lastPage)
-    t.match(await refusal(path), { exitCode: 78, message: /later ones are in use/ })
-  }
-  setLastPage(file, most)
-  t.strictSame(await reopen(path), [])
-})
-
-t.test('pages behind the last one, of a commit that was cut short, do no harm', async (t) => {
-  const { path, file } = await filledStore(t)
-  const size = statSync(file).size
-  truncateSync(file, size + 5 * PAGE)
-  overwrite(file, size, Buffer.alloc(5 * PAGE, 0x5a))
-  t.strictSame(await reopen(path), [])
-  t.equal(await recordCount(path), 200)
-})
-
-t.test('a file that lacks only pages that were given back is opened with a note', async (t) => {
-  const { path, file } = await filledStore(t)
-  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
-  const table = environment.table('numbers')
-  environment.write(() => {
-    table.putSync(Buffer.from('passing'), Buffer.alloc(2000 * PAGE))
-    table.removeSync(Buffer.from('passing'))
-  })
-  await environment.close()
-  const lastPage = readFileSync(file).readUInt32LE(newestMeta(file) * PAGE + 144)
-  t.ok(statSync(file).size < (lastPage + 1) * PAGE, 'they were never written')
-  t.match(await reopen(path), [/nothing in use was there/])
-  t.equal(await recordCount(path), 200)
-})
 
 t.test('a store without its marker is still checked', async (t) => {
   const { path, file } = await filledStore(t)
