@@ -8,7 +8,7 @@
 import { createHmac } from 'node:crypto'
 import { formatUuid } from '../base/ids.ts'
 import { NO_WARNINGS } from './time.ts'
-import type { DropReason, EventOutcome, NormalisedEvent, WarningType } from './types.ts'
+import type { EventOutcome, NormalisedEvent, WarningType } from './types.ts'
 
 /** What the SDK sends as distinct_id of every visitor. */
 export const COOKIELESS_ID = '$posthog_cookieless'
@@ -24,7 +24,7 @@ const EXTRA_UNITS_MAX = 100
 const HASH_BYTES = 16
 /** Names of zones come from clients; beyond that number all that is known of them is forgotten. */
 const ZONES_MAX = 1000
-const MISSING: DropReason = 'cookieless_incomplete'
+const MISSING = 'cookieless_incomplete'
 
 /** What a hash is made of besides the salt. */
 export interface VisitorTraits {
