@@ -55,9 +55,6 @@ const FAILURE_GRACE_MS = 250
 const RETRY_AFTER_SECONDS = 5
 /** A commit that takes longer than this will not come back: the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
-/** Said by `/_health` from the first damaged record that something met on. */
-const DAMAGED =
-  "Stored records are damaged, and what needs them is refused: 'tenrec verify' lists them, restore the store from a backup."
 /** What waits in the log counts as this part of what is not written at all: it grows less. */
 const LOGGED_PART = 0.25
 
@@ -384,7 +381,7 @@ class RunningDaemon implements Daemon {
     const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
     const reason = this.#reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
-    const troubles = this.#damage.value === 0 ? [] : [DAMAGED]
+    const { troubles } = this.#damage
     return { isReady: reasons.length === 0, isServing, reasons, troubles }
   }
 
@@ -420,11 +417,9 @@ class RunningDaemon implements Daemon {
   #collect(): void {
     collectGauges(this.#metrics, {
       ...this.#parts.settings,
-      loop: this.#loop,
-      disk: this.#disk,
+      ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
       busy: { ...this.#pool.busy, analytics: this.#analytics.busy },
       flags: this.#flags.directory,
-      damage: this.#damage,
       isReady: () => this.#readiness().isReady,
     })
   }

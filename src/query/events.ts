@@ -1,5 +1,4 @@
 /** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
-import type { DropReason } from '../ingest/types.ts'
 
 /** One stored event as a reader sees it. Source: docs/COMPATIBILITY.md, "Stored events". */
 export interface EventView {
@@ -82,7 +81,8 @@ export interface DroppedEventView {
   readonly uuid: string
   /** Arrival: ISO 8601, UTC, milliseconds. */
   readonly timestamp: string
-  readonly reason: DropReason
+  /** One of `LOSS_REASONS`. */
+  readonly reason: string
   /** Its name and distinct_id; null when it has none. */
   readonly event: string | null
   readonly distinct_id: string | null
@@ -120,7 +120,8 @@ export interface DroppedEventPage {
 export interface DroppedCount {
   /** Begin of the hour of arrival: ISO 8601, UTC. */
   readonly hour: string
-  readonly reason: DropReason
+  /** One of `DROP_REASONS`. */
+  readonly reason: string
   readonly count: number
 }
 

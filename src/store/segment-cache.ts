@@ -1,6 +1,7 @@
 /** The segments that a reader used last, with the columns that were decoded: the next page mostly needs them. */
 import { pairKey } from './keys.ts'
-import { missingSegment, type SegmentTables, SegmentView } from './segment-view.ts'
+import { missingSegment } from './segment-summaries.ts'
+import { type SegmentTables, SegmentView } from './segment-view.ts'
 
 /** A decoded segment takes some megabytes. */
 const VIEWS_MAX = 8

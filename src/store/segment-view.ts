@@ -5,7 +5,7 @@
  */
 import { formatUuid } from '../base/ids.ts'
 import { ByteReader } from './byte-writer.ts'
-import { attempt, DamagedRecordError, type DamageListener, refuseDamage, unseal } from './codec.ts'
+import { DamagedRecordError, type DamageListener, refuseDamage, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { groupKey, numberInKey, pairKey } from './keys.ts'
 import {
@@ -23,6 +23,7 @@ import {
   UUID_HEAD_BYTES,
   UUID_TAIL_BYTES,
 } from './segment-format.ts'
+import { damagedSegment, missingSegment, readSummaries } from './segment-summaries.ts'
 import {
   decodeValues,
   findRow,
@@ -94,19 +95,7 @@ export class SegmentTables {
     through: number,
     onDamage: DamageListener = refuseDamage,
   ): Generator<SegmentSummary> {
-    const range = { start: pairKey(projectId, from), end: pairKey(projectId + 1, 0) }
-    /** Where the next segment begins; null behind one that does not say. */
-    let next: number | null = from
-    for (const { key, value } of this.headers.getRange(range)) {
-      const summary = attempt(() => readSummary(key, value), onDamage)
-      if (summary !== null) {
-        const { firstSequence, rows } = summary
-        if (next !== null && firstSequence !== next) onDamage(missingSegment(projectId, next))
-        yield summary
-        next = firstSequence + rows
-      } else next = null
-    }
-    if (next !== null && next <= through) onDamage(missingSegment(projectId, next))
+    yield* readSummaries(this.headers, projectId, from, through, onDamage)
   }
 
   /** The first S of the segment that holds S, judged by keys alone; S itself when there is none. */
@@ -147,28 +136,6 @@ export class SegmentTables {
     if (header === undefined) throw missingSegment(projectId, firstSequence)
     return header
   }
-}
-
-/** What is thrown when no segment holds an S of a project. */
-export function missingSegment(projectId: number, sequence: number): DamagedRecordError {
-  return new DamagedRecordError(HEADERS, pairKey(projectId, sequence), 'the value is missing')
-}
-
-function readSummary(key: Uint8Array, sealed: Buffer): SegmentSummary {
-  const header = unseal(HEADERS, key, sealed)
-  try {
-    return decodeSummary(numberInKey(key, 0), numberInKey(key, 4), header)
-  } catch (cause) {
-    throw damaged(HEADERS, key, cause)
-  }
-}
-
-function damaged(table: string, key: Uint8Array, cause: unknown): DamagedRecordError {
-  return new DamagedRecordError(
-    table,
-    key,
-    cause instanceof Error ? cause.message : 'cannot be read',
-  )
 }
 
 /** One stored segment. Every column is decoded when it is first asked for, and kept. */
@@ -446,7 +413,7 @@ export class SegmentView {
       try {
         content = decodeGroup(stored)
       } catch (cause) {
-        throw damaged(GROUPS, key, cause)
+        throw damagedSegment(GROUPS, key, cause)
       }
       this.#groups.set(group, content)
     }
@@ -458,7 +425,7 @@ export class SegmentView {
       return read()
     } catch (cause) {
       if (cause instanceof DamagedRecordError) throw cause
-      throw damaged(HEADERS, this.#headerKey, cause)
+      throw damagedSegment(HEADERS, this.#headerKey, cause)
     }
   }
 }

@@ -11,6 +11,9 @@ const LOG_MS_MIN = 60_000
 /** Records whose last line in the log is remembered. */
 const RECORDS_MAX = 1000
 
+const DAMAGED =
+  "Stored records are damaged, and what needs them is refused: 'tenrec verify' lists them, restore the store from a backup."
+
 /** How often damage was met since the start of the process, shared by all threads. */
 export class DamageCount {
   readonly shared: Int32Array
@@ -23,6 +26,11 @@ export class DamageCount {
   get value(): number {
     // It wraps around after 4,294,967,295.
     return Atomics.load(this.shared, 0) >>> 0
+  }
+
+  /** What health says of it: a sentence, or nothing. It stays until the process ends. */
+  get troubles(): readonly string[] {
+    return this.value === 0 ? [] : [DAMAGED]
   }
 
   add(): void {
