@@ -418,6 +418,7 @@ class RunningDaemon implements Daemon {
     collectGauges(this.#metrics, {
       ...this.#parts.settings,
       ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
+      checksWaiting: this.#pool.checksWaiting,
       busy: { ...this.#pool.busy, analytics: this.#analytics.busy },
       flags: this.#flags.directory,
       isReady: () => this.#readiness().isReady,

@@ -27,6 +27,7 @@ function refusalOf(action: () => unknown): { code: string; attr: string | null; 
   }
   return { code: 'none', attr: null, detail: '' }
 }
+const checked = (envelope: Envelope): readonly object[] => [...checkEvents(envelope)]
 const codeOf = (action: () => unknown): string => refusalOf(action).code
 
 t.test('clean JSON means what JSON.parse says', async () => {
@@ -152,23 +153,23 @@ t.test('the shapes of a body', async (t) => {
     isBatch: false,
     isHistorical: false,
   })
-  t.same(checkEvents(envelopeOf('{"batch":[]}')), [])
+  t.same(checked(envelopeOf('{"batch":[]}')), [])
   for (const batch of ['null', '{}', '"x"', '1']) {
     t.equal(
-      codeOf(() => checkEvents(envelopeOf(`{"batch":${batch}}`))),
+      codeOf(() => checked(envelopeOf(`{"batch":${batch}}`))),
       'invalid_payload',
     )
   }
 })
 
 t.test('engage names every event, and leaves what is refused refused', async (t) => {
-  t.match(checkEvents(envelopeOf('{"$token":"k","event":"x"}', true)), [{ event: '$identify' }])
-  t.match(checkEvents(envelopeOf('[{"a":1},{"event":"b"}]', true)), [
+  t.match(checked(envelopeOf('{"$token":"k","event":"x"}', true)), [{ event: '$identify' }])
+  t.match(checked(envelopeOf('[{"a":1},{"event":"b"}]', true)), [
     { a: 1, event: '$identify' },
     { event: '$identify' },
   ])
   t.equal(
-    codeOf(() => checkEvents(envelopeOf('[{"a":1},{}]', true))),
+    codeOf(() => checked(envelopeOf('[{"a":1},{}]', true))),
     'invalid_payload',
   )
 })
@@ -187,14 +188,11 @@ t.test('one bad element refuses all and is named', async (t) => {
     ['{"uuid":{}}', /^Event 1 .*'uuid' must be a UUID/],
   ]
   for (const [text, detail] of bad) {
-    const refusal = refusalOf(() => checkEvents(envelopeOf(`[${good},${text},${good}]`)))
+    const refusal = refusalOf(() => checked(envelopeOf(`[${good},${text},${good}]`)))
     t.match(refusal, { code: 'invalid_payload', attr: null, detail }, text)
   }
-  t.match(
-    refusalOf(() => checkEvents(envelopeOf('{"uuid":"secret"}'))).detail,
-    /^The event: 'uuid'/,
-  )
-  t.notMatch(refusalOf(() => checkEvents(envelopeOf('{"uuid":"secret"}'))).detail, /secret/)
+  t.match(refusalOf(() => checked(envelopeOf('{"uuid":"secret"}'))).detail, /^The event: 'uuid'/)
+  t.notMatch(refusalOf(() => checked(envelopeOf('{"uuid":"secret"}'))).detail, /secret/)
 })
 
 t.test('fields that may be anything, and every form of a uuid', async (t) => {
@@ -210,9 +208,9 @@ t.test('fields that may be anything, and every form of a uuid', async (t) => {
       '"urn:uuid:550e8400-e29b-41d4-a716-446655440000"',
     ],
   ]
-  for (const uuid of uuids) t.equal(checkEvents(envelopeOf(`[{"uuid":${uuid}}]`)).length, 1, uuid)
+  for (const uuid of uuids) t.equal(checked(envelopeOf(`[{"uuid":${uuid}}]`)).length, 1, uuid)
   const odd = '{"event":[],"distinct_id":{},"timestamp":{},"$set":1,"$unset":"x","properties":null}'
-  t.equal(checkEvents(envelopeOf(odd)).length, 1)
+  t.equal(checked(envelopeOf(odd)).length, 1)
 })
 
 const PERSONAL_KEYS = new Map<

@@ -97,9 +97,12 @@ export class ServiceError extends Error {
     }
   }
 
-  /** Rebuilds an error that crossed a thread boundary as its body. */
-  static fromBody(body: ErrorBody): ServiceError {
-    return new ServiceError(body.code, body.detail, body.attr === null ? {} : { attr: body.attr })
+  /** Rebuilds an error that crossed a thread boundary as its body, with what the body does not say. */
+  static fromBody(body: ErrorBody, retryAfterSeconds: number | null = null): ServiceError {
+    return new ServiceError(body.code, body.detail, {
+      ...(body.attr === null ? {} : { attr: body.attr }),
+      ...(retryAfterSeconds === null ? {} : { retryAfterSeconds }),
+    })
   }
 }
 

@@ -5,6 +5,24 @@
 
 /** Nesting of containers in a JSON body, the root counting as 1. Deeper: 400 `invalid_payload`. */
 export const JSON_DEPTH_MAX = 128
+/**
+ * Elements of one request. Above what 20 MiB of the smallest events that are stored hold (1,165,084 of
+ * `{"distinct_id":1}` on /engage). More: 413 `request_too_large`. Stands in ingest/scanner/assembly.ts, too.
+ */
+export const BODY_EVENTS_MAX = 1_200_000
+/**
+ * Values (members and elements at any depth) of one event: as many as are turned into objects at a time.
+ * An event within the limit of properties has half as many at most. More: 413 `request_too_large`.
+ */
+export const EVENT_VALUES_MAX = 1_200_000
+/** Values in the JSON body of a private route, which is parsed on the main thread. More: 413. */
+export const API_BODY_VALUES_MAX = 110_000
+/** Objects and lists among them, which take the most time. More: 413. */
+export const API_BODY_CONTAINERS_MAX = 20_000
+/** Values in a body that is parsed to find the personal key in it. More: 413. */
+export const API_KEY_BODY_VALUES_MAX = 20_000
+/** Values in the body of a flag request, which is parsed on the main thread. More: 413. */
+export const FLAG_BODY_VALUES_MAX = 20_000
 /** UTF-16 units of an event name. Longer: cut. */
 export const EVENT_NAME_UNITS_MAX = 200
 /** Code points of a distinct_id. Longer: cut. */
@@ -23,6 +41,8 @@ export const PAGE_EVENTS_DEFAULT = 100
 export const DROPPED_DAYS_MAX = 7
 /** Decoded bytes up to which a body is checked on the front; larger ones are checked in the pool. */
 export const FRONT_BODY_BYTES_MAX = 128 * 1024
+/** Bytes of lz64, or of JSON that must be parsed, up to which a body is checked on the front. */
+export const FRONT_SLOW_BYTES_MAX = 32 * 1024
 /** Bytes of the body of a flag request, as sent and decoded; it is read on the front. More: 413. */
 export const FLAG_BODY_BYTES_MAX = 256 * 1024
 /** Bytes of the body of a flag request whose decision is remembered. Larger ones are decided each time. */

@@ -162,7 +162,7 @@ const DECISION_SECONDS = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0
 const QUERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const BATCH_BYTES = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 20_971_520]
 /** Kinds of threads, as labels. */
-const THREADS = ['writer', 'processor', 'readers', 'analytics']
+const THREADS = ['writer', 'processor', 'readers', 'checkers', 'analytics']
 
 /** Every metric of the service, under its public name. docs/OPERATIONS.md, "Metrics". */
 export class ServiceMetrics {
@@ -225,6 +225,12 @@ export class ServiceMetrics {
   readonly ingestBatchBytes = this.page
     .histograms('ingest_batch_bytes', 'Bytes of one block written to the log.', [], BATCH_BYTES)
     .with()
+  /** Label `lane` (`express`, `bulk`, `slow`). */
+  readonly ingestChecksWaiting = this.page.gauges(
+    'ingest_checks_waiting',
+    'Uploads that wait for a thread to check them.',
+    ['lane'],
+  )
   readonly ingestQueueDepth = this.page
     .gauges('ingest_queue_depth', 'Accepted events that are not processed yet.', [])
     .with()
@@ -301,7 +307,7 @@ export class ServiceMetrics {
     ['kind'],
     QUERY_SECONDS,
   )
-  /** Label `threads` (`writer`, `processor`, `readers`, `analytics`). */
+  /** Label `threads` (`writer`, `processor`, `readers`, `checkers`, `analytics`). */
   readonly workerBusySeconds = this.page.counters(
     'worker_busy_seconds_total',
     'Time in which threads of a kind worked, all together.',

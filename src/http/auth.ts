@@ -7,7 +7,8 @@
  * such a project or not.
  */
 import { ServiceError } from '../base/errors.ts'
-import { KEY_CHARACTERS_MAX } from '../base/limits.ts'
+import { API_KEY_BODY_VALUES_MAX, KEY_CHARACTERS_MAX } from '../base/limits.ts'
+import { refuseManyValues } from '../ingest/json-text.ts'
 import type { Project } from '../ingest/project-directory.ts'
 import { hasScope, type Scope } from '../wire/scopes.ts'
 import type { ApiRequest } from './router.ts'
@@ -170,9 +171,14 @@ function findKey(request: ApiRequest): unknown {
   return inQuery === '' ? null : inQuery
 }
 
-/** The field `personal_api_key` of a JSON body. A body that is no JSON has none; its fault comes later. */
+/**
+ * The field `personal_api_key` of a JSON body. A body that is no JSON has none; its fault comes later.
+ * Throws 413 `request_too_large` for one with very many values.
+ */
 function bodyField(request: ApiRequest): unknown {
   let body: unknown
+  // Whoever has a key can show it in the header: strangers must not make us parse a lot.
+  if (!request.isTable) refuseManyValues(request.body, API_KEY_BODY_VALUES_MAX)
   try {
     body = request.json()
   } catch {

@@ -268,10 +268,7 @@ class BodyUpload implements Upload {
     const { budget } = this.#options
     const moreBytes = bytes - this.#reservedBytes
     if (!budget.tryReserve(moreBytes)) {
-      const detail = 'the server is receiving as much as it can hold; send the request again later'
-      this.#refuse(
-        new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS }),
-      )
+      this.#refuse(bodiesFull())
       return false
     }
     this.#reservedBytes = bytes
@@ -294,6 +291,12 @@ class BodyUpload implements Upload {
     giveBack(this.#spare)
     this.#spare = null
   }
+}
+
+/** The refusal of a body for which the budget has no room. */
+export function bodiesFull(): ServiceError {
+  const detail = 'the server is receiving as much as it can hold; send the request again later'
+  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
 function giveBack(spare: Uint8Array | null): void {

@@ -160,6 +160,11 @@ export class ApiRequest implements AddressedRequest {
     return this.#query
   }
 
+  /** The body is declared as a table, or as some other text: it is not read as JSON. */
+  get isTable(): boolean {
+    return this.contentType.trimStart().toLowerCase().startsWith('text/')
+  }
+
   get peerAddress(): string {
     return this.#exchange.peerAddress
   }

@@ -23,7 +23,9 @@ import {
 import type { Clock } from '../base/clock.ts'
 import { OperatorError, ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
+import { API_BODY_CONTAINERS_MAX, API_BODY_VALUES_MAX } from '../base/limits.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import { refuseManyValues } from '../ingest/json-text.ts'
 import { type AuditOptions, audited, isAudited } from './audit.ts'
 import { type BodyBudget, collectBody } from './body.ts'
 import { addressBehind } from './client-address.ts'
@@ -319,6 +321,10 @@ export class HttpServer {
       bytesMax: API_BODY_BYTES_MAX,
       budget: this.#budget,
       onBody: (body, isTransient) => {
+        // Tables are read without making an object of each line.
+        if (!apiRequest.isTable) {
+          refuseManyValues(body, API_BODY_VALUES_MAX, API_BODY_CONTAINERS_MAX)
+        }
         apiRequest.body = isTransient ? body.slice() : body
         answer(exchange, handler, apiRequest)
       },

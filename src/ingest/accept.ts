@@ -5,9 +5,11 @@
  * Source: docs/COMPATIBILITY.md, "Order of checks".
  */
 import { parseUuid } from '../base/ids.ts'
-import { type DecodedPayload, decodePayload } from './decode.ts'
-import { checkEvents, type Envelope, parseEnvelope } from './envelope.ts'
-import { findKey, findProjectId, resolveProject } from './key.ts'
+import { EVENT_VALUES_MAX } from '../base/limits.ts'
+import { outlineOf } from './body-outline.ts'
+import { type DecodedPayload, decodePayload, SlowBodyError } from './decode.ts'
+import { checkEvents, type Envelope, outlinedEnvelope, parseEnvelope } from './envelope.ts'
+import { findKey, findProjectId, proveKey, resolveProject } from './key.ts'
 import {
   ParsedEvents,
   RECORD_HISTORICAL,
@@ -44,7 +46,14 @@ export interface AcceptTools {
   readonly directory: ProjectDirectory
   /** Bytes that a body may decode to. */
   readonly decodedBytesMax: number
+  /** Bytes of lz64, and of JSON whose events have to be parsed. Beyond: `SlowBodyError`. */
+  readonly slowBytesMax: number
+  /** Called now and then while a large body is parsed; what it throws ends that. */
+  readonly checkTime?: () => void
 }
+
+/** Bytes of JSON from which on a body is parsed event by event, behind a look at its outline and its key. */
+const OUTLINE_BYTES_MIN = 64 * 1024
 
 /** What was accepted. */
 export interface Accepted {
@@ -68,7 +77,12 @@ export function acceptCapture(
   sink: RecordSink,
 ): Accepted {
   const payload = decodePayload(request, tools)
-  if (request.kind === 'capture' && tools.scanner.scan(payload.json)) {
+  const { json } = payload
+  if (request.kind === 'capture' && tools.scanner.scan(json)) {
+    // A text has more bytes than values. Events that are too wide for the other path must not pass here.
+    const isWide =
+      json.length > EVENT_VALUES_MAX && tools.scanner.longestEventBytes > EVENT_VALUES_MAX
+    if (isWide) outlineOf(json)
     return acceptRegular(request, tools, payload, sink)
   }
   return acceptParsed(request, tools, payload, sink)
@@ -95,28 +109,38 @@ function acceptRegular(
 /** Everything else: JSON.parse and the schemas decide. */
 function acceptParsed(
   request: CaptureRequest,
-  { directory }: AcceptTools,
+  { directory, slowBytesMax, checkTime }: AcceptTools,
   payload: DecodedPayload,
   sink: RecordSink,
 ): Accepted {
-  const envelope = parseEnvelope(payload.json, { isEngage: request.kind === 'engage' })
-  const sources = { method: request.method, query: payload.query, form: payload.form, envelope }
+  const { json, query, form } = payload
+  const options = { isEngage: request.kind === 'engage', checkTime }
+  const outline = json.length < OUTLINE_BYTES_MIN ? null : outlineOf(json)
+  const isTooSlow = json.length > slowBytesMax
+  if (outline === null && isTooSlow) throw new SlowBodyError()
+  const envelope =
+    outline === null ? parseEnvelope(json, options) : outlinedEnvelope(outline, options)
+  const sources = { method: request.method, query, form, envelope }
+  const proved = outline === null ? null : proveKey(sources, json, directory)
+  if (request.kind === 'session_recording' && proved !== null) {
+    return { projectId: proved.id, eventCount: 0 }
+  }
+  if (isTooSlow) throw new SlowBodyError()
   const project = resolveProject(findKey(sources), findProjectId(sources), directory)
   if (request.kind === 'session_recording') return { projectId: project.id, eventCount: 0 }
-  const events = parsedEvents(envelope)
+  const events = parsedEvents(envelope, json.length)
   write(request, project, envelope.sentAt, envelope.isHistorical, payload, events, sink)
   return { projectId: project.id, eventCount: events.eventCount }
 }
 
-function parsedEvents(envelope: Envelope): ParsedEvents {
-  const texts: string[] = []
-  const uuids: (Uint8Array | null)[] = []
+function parsedEvents(envelope: Envelope, bytesExpected: number): ParsedEvents {
+  const events = new ParsedEvents([], [], bytesExpected)
   for (const event of checkEvents(envelope)) {
     const uuid = event['uuid']
-    texts.push(JSON.stringify(event))
-    uuids.push(typeof uuid === 'string' && uuid !== '' ? parseUuid(uuid) : null)
+    const bytes = typeof uuid === 'string' && uuid !== '' ? parseUuid(uuid) : null
+    events.add(JSON.stringify(event), bytes)
   }
-  return new ParsedEvents(texts, uuids)
+  return events
 }
 
 function write(

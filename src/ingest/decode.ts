@@ -23,6 +23,16 @@ export interface RawPayload {
 export interface DecodeLimits {
   /** Bytes that gzip or lz64 may decode to. Beyond: `request_too_large`. */
   readonly decodedBytesMax: number
+  /** Bytes of lz64, which takes many times longer than gzip. Beyond: `SlowBodyError`. None without it. */
+  readonly slowBytesMax?: number
+}
+
+/** A body takes longer to check than whoever checks it has time for; somebody else may have it. */
+export class SlowBodyError extends ServiceError {
+  constructor() {
+    const detail = 'The body takes too long to check. Send fewer events in one request.'
+    super('request_too_large', detail)
+  }
 }
 
 /** Fields of a form body that ingestion reads, apart from `data`. Absent ones are undefined. */
@@ -173,6 +183,8 @@ function decodeLayers(
     return toJsonBytes(gunzip(compressed, limits), null, limits)
   }
   if (hint === 'lz64') {
+    if (payload.length > (limits.slowBytesMax ?? Number.POSITIVE_INFINITY))
+      throw new SlowBodyError()
     const text = replaceByte(trimSpace(payload), SPACE, PLUS).toString('latin1')
     return toJsonBytes(Buffer.from(decodeLz64(text, limits.decodedBytesMax)), null, limits)
   }
@@ -243,10 +255,7 @@ export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array
     return gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE') {
-      throw new ServiceError(
-        'request_too_large',
-        'The decompressed body is too large. Send fewer events in one request.',
-      )
+      throw tooLarge()
     }
     throw invalid('The body begins like gzip but is damaged or incomplete.')
   }
@@ -339,6 +348,13 @@ function withoutByteOrderMark(text: Uint8Array): Uint8Array {
 
 function noData(): ServiceError {
   return new ServiceError('no_data', 'The request holds no events. Send them as JSON in the body.')
+}
+
+function tooLarge(): ServiceError {
+  return new ServiceError(
+    'request_too_large',
+    'The decompressed body is too large. Send fewer events in one request.',
+  )
 }
 
 function invalid(detail: string): ServiceError {

@@ -5,7 +5,9 @@
  * Source: docs/COMPATIBILITY.md, "Shapes of a body" and "Requests that are refused".
  */
 import { ServiceError } from '../base/errors.ts'
+import { EVENT_VALUES_MAX } from '../base/limits.ts'
 import { captureEventShape } from '../wire/capture.ts'
+import type { BodyOutline } from './body-outline.ts'
 import { isEmptyValue, isJsonObject } from './fields.ts'
 import { parseJsonText } from './json-text.ts'
 import type { JsonObject } from './types.ts'
@@ -14,14 +16,22 @@ import type { JsonObject } from './types.ts'
 export interface EnvelopeOptions {
   /** `/engage`: every event is named `$identify`, whatever it says. */
   readonly isEngage: boolean
+  /** Called now and then while an outlined body is parsed; it may throw, and then nobody goes on. */
+  readonly checkTime?: (() => void) | undefined
 }
+
+/** Elements of an outlined body between two calls of `checkTime`. */
+const ELEMENTS_BETWEEN_LOOKS = 256
 
 /** A request body after parsing; nothing in it was checked against a schema yet. */
 export interface Envelope {
   /** The root object; null when the root is an array. */
   readonly root: JsonObject | null
-  /** The elements, clean and in order. A single event is the root itself. */
-  readonly events: readonly unknown[]
+  /**
+   * The elements, clean and in order. A single event is the root itself. Those of an outlined body are
+   * parsed each time that they are asked for, and throw then if they are no JSON.
+   */
+  readonly events: Iterable<unknown>
   /** The events are the elements of an array or of `batch`, so that each may carry a key of its own. */
   readonly isBatch: boolean
   /** `batch` is there but no array; `events` is empty then and `checkEvents` refuses. */
@@ -40,7 +50,7 @@ export interface Envelope {
  * unchanged. Linear. Source: docs/COMPATIBILITY.md, "JSON" and "Shapes of a body".
  */
 export function parseEnvelope(json: Uint8Array, options: EnvelopeOptions): Envelope {
-  const value = parseJsonText(json)
+  const value = parseJsonText(json, EVENT_VALUES_MAX)
   if (isEmptyValue(value)) {
     throw new ServiceError('no_data', 'The request holds no events. Send them as JSON in the body.')
   }
@@ -80,20 +90,39 @@ export function parseEnvelope(json: Uint8Array, options: EnvelopeOptions): Envel
 }
 
 /**
- * The events of an envelope if all of them have the structure of an event, to be stored as they are.
- * ServiceError `invalid_payload` that names the first element and field at fault otherwise.
- * Source: docs/COMPATIBILITY.md, "Requests that are refused".
+ * The same for a body whose outline is known: its root is parsed now, each element when it is asked for,
+ * so that no more than one of them is in memory.
  */
-export function checkEvents(envelope: Envelope): readonly JsonObject[] {
+export function outlinedEnvelope(outline: BodyOutline, options: EnvelopeOptions): Envelope {
+  const envelope = parseEnvelope(outline.root, options)
+  if (!outline.hasElements) return envelope
+  return { ...envelope, events: { [Symbol.iterator]: () => elementsOf(outline, options) } }
+}
+
+function* elementsOf(outline: BodyOutline, options: EnvelopeOptions): Generator<unknown> {
+  for (let index = 0; index < outline.elementCount; index++) {
+    if (index % ELEMENTS_BETWEEN_LOOKS === 0) options.checkTime?.()
+    const event = parseJsonText(outline.element(index))
+    if (options.isEngage) nameIdentify([event])
+    if (index >= outline.elementsFrom) yield event
+  }
+}
+
+/**
+ * The events of an envelope, one by one, as long as each of them has the structure of an event, to be
+ * stored as they are. Throws ServiceError `invalid_payload` that names the first element and field at
+ * fault. Source: docs/COMPATIBILITY.md, "Requests that are refused".
+ */
+export function* checkEvents(envelope: Envelope): Generator<JsonObject> {
   if (envelope.isBatchMalformed) {
     throw new ServiceError('invalid_payload', "'batch' must be an array of events.")
   }
-  const checked: JsonObject[] = []
+  let index = 0
   for (const event of envelope.events) {
-    if (!captureEventShape.matches(event)) throw refusal(event, checked.length, envelope.isBatch)
-    checked.push(event)
+    if (!captureEventShape.matches(event)) throw refusal(event, index, envelope.isBatch)
+    yield event
+    index++
   }
-  return checked
 }
 
 function refusal(event: unknown, index: number, isBatch: boolean): ServiceError {

@@ -11,6 +11,9 @@ import type { JsonObject } from './types.ts'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const OPEN_OBJECT = 0x7b
+const OPEN_ARRAY = 0x5b
 const UNSTORABLE = /[\0\ud800-\udfff]/u
 const UNSTORABLE_EACH = /[\0\ud800-\udfff]/gu
 /** Digits before the decimal point from which on a number may be infinite. */
@@ -25,15 +28,41 @@ const LONG_INTEGER_ID =
 /**
  * The value of a JSON text in valid UTF-8. Undefined for a text of white space only. Bare `NaN`,
  * `Infinity` and `-Infinity`, which Python clients emit, are read as null when the text is no JSON
- * otherwise. ServiceError `invalid_payload` for anything that is not JSON or nested too deeply. Linear.
+ * otherwise. ServiceError `invalid_payload` for anything that is not JSON or nested too deeply,
+ * `request_too_large` for more than `valuesMax` values at all depths, before any is made. Linear.
  */
-export function parseJsonText(json: Uint8Array): unknown {
+export function parseJsonText(json: Uint8Array, valuesMax = Number.POSITIVE_INFINITY): unknown {
   const bytes = asBuffer(json)
-  const needsCleaning = inspect(bytes)
+  const needsCleaning = inspect(bytes, valuesMax)
   const text = bytes.toString('utf8')
   if (text.trim() === '') return undefined
   const value = parseLeniently(quoteLongIds(text))
   return needsCleaning ? cleanValue(value) : value
+}
+
+/**
+ * Refuses a JSON text with more than `valuesMax` values at all depths, or more than `containersMax`
+ * objects and lists, before anything is made of it: ServiceError `request_too_large`. Whether it is JSON
+ * is not looked at. Linear.
+ */
+export function refuseManyValues(
+  json: Uint8Array,
+  valuesMax: number,
+  containersMax = valuesMax,
+): void {
+  // No text has more values than bytes.
+  if (json.length <= containersMax) return
+  let commas = 0
+  let containers = 0
+  for (let position = 0; position < json.length; position++) {
+    const byte = json[position]
+    if (byte === QUOTE) position = stringEnd(json, position + 1)
+    else if (byte === COMMA) commas++
+    else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) containers++
+    else continue
+    if (containers > containersMax) throw tooManyValues(containersMax, 'objects and lists')
+    if (commas + containers > valuesMax) throw tooManyValues(valuesMax)
+  }
 }
 
 /**
@@ -77,9 +106,10 @@ function withCleanKeys(object: JsonObject): JsonObject {
  * One look at the bytes: refuses nesting beyond JSON_DEPTH_MAX, so that nothing later can exhaust the
  * stack, and answers whether the parsed value may hold something that has to be cleaned.
  */
-function inspect(bytes: Buffer): boolean {
+function inspect(bytes: Buffer, valuesMax: number): boolean {
   let needsCleaning = bytes.includes('__proto__')
   let depth = 0
+  let values = 0
   let digits = 0
   let position = 0
   while (position < bytes.length) {
@@ -97,16 +127,18 @@ function inspect(bytes: Buffer): boolean {
       position = end + 1
       continue
     }
-    if (byte === 0x7b || byte === 0x5b) {
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       if (++depth > JSON_DEPTH_MAX) throw tooDeep()
+      values++
     } else if (byte === 0x7d || byte === 0x5d) depth--
+    else if (byte === COMMA && ++values > valuesMax) throw tooManyValues(valuesMax)
     position++
   }
   return needsCleaning
 }
 
-/** Position of the quote that ends a string, or the end of the text. */
-function stringEnd(bytes: Buffer, start: number): number {
+/** Position of the quote that ends a string whose first character is at `start`, or the end of the text. */
+export function stringEnd(bytes: Uint8Array, start: number): number {
   let position = start
   while (position < bytes.length) {
     const byte = bytes[position]
@@ -191,13 +223,23 @@ function quoteLongIds(text: string): string {
   )
 }
 
-function tooDeep(): ServiceError {
+/** The refusal of a text that is nested too deeply. */
+export function tooDeep(): ServiceError {
   return new ServiceError(
     'invalid_payload',
     `The JSON is nested too deeply. At most ${JSON_DEPTH_MAX} levels are accepted.`,
   )
 }
 
-function notJson(): ServiceError {
+/** The refusal of a text that is no JSON. */
+export function notJson(): ServiceError {
   return new ServiceError('invalid_payload', 'The body is not valid JSON.')
+}
+
+/** The refusal of a text with more values than are made objects of. */
+export function tooManyValues(valuesMax: number, what = 'values'): ServiceError {
+  return new ServiceError(
+    'request_too_large',
+    `The JSON has more than ${valuesMax} ${what} in one piece. Send fewer of them in one request.`,
+  )
 }

@@ -8,10 +8,15 @@ import { CAPTURE_SCOPE, hasScope } from '../wire/scopes.ts'
 import type { FormFields, QueryFields, RawPayload } from './decode.ts'
 import type { Envelope } from './envelope.ts'
 import { isEmptyValue, isJsonObject } from './fields.ts'
+import { asBuffer } from './form.ts'
 import type { Project, ProjectDirectory } from './project-directory.ts'
 import type { JsonObject } from './types.ts'
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
+/** One of these stands in every body whose JSON has a key: its names, or an escape that may hide them. */
+const KEY_TRACES = ['token', 'api_key', '\\u']
+/** Events without a key that are looked at for one before the body has to wait for those that are proved. */
+const PROOF_EVENTS_MAX = 1000
 const DECIMAL_INTEGER = /^-?\d{1,15}$/
 
 /** The parts of a request that can carry a key or a project id. */
@@ -28,21 +33,32 @@ export interface KeySources {
  * disagree. Source: docs/COMPATIBILITY.md, "Finding the key".
  */
 export function findKey(sources: KeySources): unknown {
-  const { query, form, envelope } = sources
-  if (sources.method === 'GET') {
-    const key = query.token || query.apiKey
-    if (key) return key
+  const key = namedKey(sources) ?? (sources.envelope.isBatch ? commonKey(sources) : undefined)
+  if (key !== undefined) return key
+  throw missingKey()
+}
+
+/**
+ * Whether the key of a large request opens a project, found out without looking at more of its events
+ * than the first that has a key: the others must have the same. Throws as `findKey` and `resolveProject`
+ * when it opens none or nothing in `json`, the whole body, can be a key. Null: undecided, because none of
+ * the first PROOF_EVENTS_MAX events has one.
+ */
+export function proveKey(
+  sources: KeySources,
+  json: Uint8Array,
+  directory: ProjectDirectory,
+): Project | null {
+  const named = namedKey(sources)
+  if (named !== undefined) return resolveProject(named, findProjectId(sources), directory)
+  if (!KEY_TRACES.some((trace) => asBuffer(json).includes(trace))) throw missingKey()
+  let looks = 0
+  for (const event of sources.envelope.events) {
+    const key = isJsonObject(event) ? keyOf(event) : undefined
+    if (key !== undefined) return resolveProject(key, findProjectId(sources), directory)
+    if (++looks === PROOF_EVENTS_MAX) return null
   }
-  const formKey = form.apiKey || form.token
-  if (formKey) return formKey
-  const rootKey = envelope.root === null ? undefined : keyOf(envelope.root)
-  if (rootKey !== undefined) return rootKey
-  const elementKey = envelope.isBatch ? commonKey(envelope.events) : undefined
-  if (elementKey !== undefined) return elementKey
-  throw new ServiceError(
-    'missing_api_key',
-    "The request has no project key. Send it as 'api_key' beside the events.",
-  )
+  throw missingKey()
 }
 
 /**
@@ -88,6 +104,14 @@ export function resolveProject(
   return reached
 }
 
+/** The key that stands outside of the elements; undefined when there is none. */
+function namedKey({ method, query, form, envelope }: KeySources): unknown {
+  const ofQuery = method === 'GET' ? query.token || query.apiKey : undefined
+  const named = ofQuery || form.apiKey || form.token
+  if (named) return named
+  return envelope.root === null ? undefined : keyOf(envelope.root)
+}
+
 /** The key of one object: the first of its four places that is not empty. */
 function keyOf(object: JsonObject): unknown {
   if (!isEmptyValue(object['$token'])) return object['$token']
@@ -98,9 +122,9 @@ function keyOf(object: JsonObject): unknown {
   return properties['token']
 }
 
-function commonKey(events: readonly unknown[]): unknown {
+function commonKey({ envelope }: KeySources): unknown {
   let common: unknown
-  for (const event of events) {
+  for (const event of envelope.events) {
     const key = isJsonObject(event) ? keyOf(event) : undefined
     if (key === undefined) continue
     if (common !== undefined && key !== common) {
@@ -117,6 +141,13 @@ function commonKey(events: readonly unknown[]): unknown {
 function integerOf(value: unknown): number | null {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : null
   return typeof value === 'string' && DECIMAL_INTEGER.test(value) ? Number(value) : null
+}
+
+function missingKey(): ServiceError {
+  return new ServiceError(
+    'missing_api_key',
+    "The request has no project key. Send it as 'api_key' beside the events.",
+  )
 }
 
 function invalidKey(): ServiceError {

@@ -227,40 +227,57 @@ export function hasClientUuid(record: LogRecord, index: number): boolean {
 /** Events that were parsed: written again as JSON, one behind the other, with a table like a scanner's. */
 export class ParsedEvents implements RecordEvents {
   readonly eventsStart = 0
-  readonly #body: Buffer
-  readonly #table: Buffer
+  eventCount = 0
+  #body: Buffer
+  #bodyBytes = 0
+  #table: Buffer
 
   /** `texts`: the JSON of each event; `uuids`: the 16 bytes of each client uuid, or null. */
-  constructor(texts: readonly string[], uuids: readonly (Uint8Array | null)[]) {
-    this.#body = Buffer.from(texts.join(''))
-    this.#table = Buffer.alloc(texts.length * TABLE_ENTRY_BYTES)
-    let offset = 0
-    for (const [index, text] of texts.entries()) {
-      const entry = index * TABLE_ENTRY_BYTES
-      const length = Buffer.byteLength(text)
-      const uuid = uuids[index] ?? null
-      this.#table.writeUInt32LE(offset, entry)
-      this.#table.writeUInt32LE(uuid === null ? length : length + HAS_CLIENT_UUID, entry + 4)
-      if (uuid !== null) this.#table.set(uuid, entry + 8)
-      offset += length
-    }
+  constructor(
+    texts: readonly string[] = [],
+    uuids: readonly (Uint8Array | null)[] = [],
+    bytesExpected = 1024,
+  ) {
+    this.#body = Buffer.allocUnsafe(bytesExpected)
+    this.#table = Buffer.allocUnsafe(Math.max(1, texts.length) * TABLE_ENTRY_BYTES)
+    for (const [index, text] of texts.entries()) this.add(text, uuids[index] ?? null)
   }
 
-  get eventCount(): number {
-    return this.#table.length / TABLE_ENTRY_BYTES
+  /** Adds an event: its JSON, and the 16 bytes of its client uuid or null. */
+  add(text: string, uuid: Uint8Array | null): void {
+    const length = Buffer.byteLength(text)
+    const start = this.#bodyBytes
+    const entry = this.eventCount * TABLE_ENTRY_BYTES
+    this.#body = withRoom(this.#body, start, length)
+    this.#table = withRoom(this.#table, entry, TABLE_ENTRY_BYTES)
+    this.#body.write(text, start)
+    this.#table.writeUInt32LE(start, entry)
+    this.#table.writeUInt32LE(uuid === null ? length : length + HAS_CLIENT_UUID, entry + 4)
+    if (uuid === null) this.#table.fill(0, entry + 8, entry + TABLE_ENTRY_BYTES)
+    else this.#table.set(uuid, entry + 8)
+    this.#bodyBytes += length
+    this.eventCount++
   }
 
   get eventsEnd(): number {
-    return this.#body.length
+    return this.#bodyBytes
   }
 
   copyTable(target: Buffer, targetStart: number): void {
-    this.#table.copy(target, targetStart)
+    this.#table.copy(target, targetStart, 0, this.eventCount * TABLE_ENTRY_BYTES)
   }
 
   copyBody(target: Buffer, targetStart: number, start: number, end: number): void {
     this.#body.copy(target, targetStart, start, end)
   }
+}
+
+/** Memory with the first `used` bytes of another and room for `more`: the same one if there is. */
+function withRoom(buffer: Buffer, used: number, more: number): Buffer {
+  if (used + more <= buffer.length) return buffer
+  const larger = Buffer.allocUnsafe(Math.max(used + more, 2 * buffer.length))
+  buffer.copy(larger, 0, 0, used)
+  return larger
 }
 
 /** Byte by byte, as Latin-1: a call out of JavaScript costs more than an address has characters. */

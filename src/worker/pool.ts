@@ -1,12 +1,14 @@
 /**
- * The threads of the daemon but those for analytics. Three kinds, because their work must not wait for each
+ * The threads of the daemon but those for analytics. Four kinds, because their work must not wait for each
  * other: one that appends to the log (an acknowledgement waits for it), one that processes the log (at low
- * priority: on a busy machine accepting comes first), and `workerThreads` for large bodies and reads.
+ * priority: on a busy machine accepting comes first), `workerThreads` for reads, and those that check
+ * uploads in the order of `check-queue.ts` (at a somewhat lower priority: whoever sends a lot may wait).
  *
  * No task is ever aborted and no thread is ever terminated while it may hold LMDB: a terminated thread
  * stops all writers of the process. They are closed by a task.
  */
 import { ServiceError } from '../base/errors.ts'
+import type { CaptureRequest } from '../ingest/accept.ts'
 import type { ActionQueries, ActionView } from '../query/actions.ts'
 import type {
   ErasureCriteria,
@@ -44,6 +46,13 @@ import type {
 } from '../query/persons.ts'
 import type { AuditEntry } from '../store/audit-log.ts'
 import { BusyTime } from './busy-time.ts'
+import {
+  type CheckLane,
+  CheckQueue,
+  type CheckVerdict,
+  type CheckWaiter,
+  threadsOf,
+} from './check-queue.ts'
 import type {
   OrganizationOperation,
   OrganizationPort,
@@ -63,6 +72,8 @@ import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */
 const QUEUE_TASKS_MAX = 256
+/** Added to the niceness of the threads that check uploads. */
+const CHECKING_NICENESS = 5
 /** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
 const PROCESSING_NICENESS = 15
 /**
@@ -75,7 +86,7 @@ const RETRY_AFTER_SECONDS = 2
 /** How many threads there are, and what they are told. */
 export interface PoolOptions {
   readonly threads: ThreadSettings
-  /** Threads for large bodies and reads, at least 1. */
+  /** Threads for reads, at least 1; half as many for each lane of large bodies. */
   readonly workerThreads: number
   /** A thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
@@ -94,18 +105,23 @@ export class WorkerPool
   readonly #writer: ThreadGroup
   readonly #processor: ThreadGroup
   readonly #workers: ThreadGroup
+  readonly #checkers: ThreadGroup
+  readonly #checks: CheckQueue
   /** How long the threads of each kind have worked. */
-  readonly busy: { readonly [Name in 'writer' | 'processor' | 'readers']: BusyTime }
+  readonly busy: { readonly [Name in 'writer' | 'processor' | 'readers' | 'checkers']: BusyTime }
 
   constructor(options: PoolOptions) {
     const { threads: settings, onDeath, workerThreads } = options
     // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
     // LMDB works on behind the task and needs the thread's event loop.
+    const laneThreads = Math.max(1, Math.floor(workerThreads / 2))
+    const checkerThreads = threadsOf(laneThreads)
     const atomics = settings.isFlushDeferred ? 'async' : 'sync'
     this.busy = {
       writer: new BusyTime(1),
       processor: new BusyTime(1),
       readers: new BusyTime(workerThreads),
+      checkers: new BusyTime(checkerThreads),
     }
     const one = { settings, onDeath, threadsMin: 1, threadsMax: 1 }
     this.#writer = new ThreadGroup({ ...one, kind: 'writer', pool: { atomics } })
@@ -123,6 +139,26 @@ export class WorkerPool
       kind: 'readers',
       pool: { maxQueue: QUEUE_TASKS_MAX, atomics: 'async' },
     })
+    this.#checkers = new ThreadGroup({
+      ...{ settings, onDeath, threadsMin: 1, threadsMax: checkerThreads },
+      kind: 'checkers',
+      pool: { atomics: 'async', niceIncrement: CHECKING_NICENESS },
+    })
+    this.#checks = new CheckQueue({
+      laneThreads,
+      run: (task, transferList) =>
+        this.busy.checkers.during(this.#checkers.ask(task, transferList)),
+    })
+  }
+
+  /** Uploads that wait for a thread, by lane. */
+  get checksWaiting(): Readonly<Record<CheckLane, number>> {
+    const checks = this.#checks
+    return {
+      express: checks.waitingIn('express'),
+      bulk: checks.waitingIn('bulk'),
+      slow: checks.waitingIn('slow'),
+    }
   }
 
   /** Tasks that wait for a thread or run on one of the reading threads. */
@@ -143,12 +179,12 @@ export class WorkerPool
     return this.busy.processor.during(this.#processor.run(task))
   }
 
-  /** Checks a large body. Refusals of the body come back as a result. */
-  check(
-    task: Extract<Task, { kind: 'check' }>,
-    transferList: readonly ArrayBuffer[],
-  ): Promise<TaskResults['check']> {
-    return this.#read(task, transferList)
+  /**
+   * Checks an upload that is too much for the front. Its body must be the only view of its memory, which
+   * changes hands. Refusals of the body come back as a result; too many waiting reject with 503.
+   */
+  check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
+    return this.#checks.check(request, waiter)
   }
 
   listEvents(query: EventListQuery): Promise<EventPage> {
@@ -303,12 +339,13 @@ export class WorkerPool
 
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
-    await Promise.all([this.#writer, this.#processor, this.#workers].map((group) => group.close()))
+    await Promise.all(
+      [this.#writer, this.#processor, this.#workers, this.#checkers].map((group) => group.close()),
+    )
   }
 
-  #read<Kind extends Exclude<Task['kind'], 'append' | 'process' | 'close'>>(
+  #read<Kind extends Exclude<Task['kind'], 'append' | 'process' | 'check' | 'close'>>(
     task: Extract<Task, { kind: Kind }>,
-    transferList: readonly ArrayBuffer[] = [],
   ): Promise<TaskResults[Kind]> {
     if (this.#workers.queueSize >= QUEUE_TASKS_MAX) {
       return Promise.reject(
@@ -321,6 +358,6 @@ export class WorkerPool
         ),
       )
     }
-    return this.busy.readers.during(this.#workers.ask(task, transferList))
+    return this.busy.readers.during(this.#workers.ask(task))
   }
 }

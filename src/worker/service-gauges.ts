@@ -13,6 +13,8 @@ export interface GaugeSources {
   readonly disk: Pick<DiskGuard, 'freeBytes' | 'reserveBytes'>
   /** By the name of the threads. */
   readonly busy: Readonly<Record<string, BusyTime>>
+  /** Uploads that wait to be checked, by lane. */
+  readonly checksWaiting: Readonly<Record<string, number>>
   readonly flags: { readonly version: number }
   readonly damage: { readonly value: number }
   readonly isReady: () => boolean
@@ -29,6 +31,9 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   metrics.diskReserveBytes.value = sources.disk.reserveBytes
   metrics.storeDamage.value = sources.damage.value
   metrics.flagSnapshotVersion.value = sources.flags.version
+  for (const [lane, count] of Object.entries(sources.checksWaiting)) {
+    metrics.ingestChecksWaiting.with(lane).value = count
+  }
   for (const name of ENVIRONMENT_NAMES) {
     metrics.storeMapUsedBytes.with(name).value = storeBytes(sources.dataDir, name)
   }

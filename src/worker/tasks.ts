@@ -24,6 +24,7 @@ import type { DeadLetterCounts } from '../store/dead-letters.ts'
 import type { FlagActivityPage } from '../store/flag-activity.ts'
 import type { AnalyticSettings, AnalyticTask } from './analytic-tasks.ts'
 import type { BlastRadius } from './blast-radius.ts'
+import type { CheckLane } from './check-queue.ts'
 import type {
   OrganizationOperation,
   OrganizationResult,
@@ -124,9 +125,10 @@ export interface ProcessResult {
   readonly isIdle: boolean
 }
 
-/** Any thread: check a body that is too large for the front. */
+/** A thread for checks: check a body that is too much for the front. */
 export interface CheckTask {
   readonly kind: 'check'
+  readonly lane: CheckLane
   /** The request; its body is a view of a transferred buffer. */
   readonly request: CaptureRequest
 }
@@ -139,7 +141,13 @@ export type CheckResult =
       readonly projectId: number
       readonly eventCount: number
     }
-  | { readonly kind: 'refused'; readonly error: ErrorBody }
+  | {
+      readonly kind: 'refused'
+      readonly error: ErrorBody
+      readonly retryAfterSeconds: number | null
+    }
+  /** It is more work than the lane is for; the body comes back. */
+  | { readonly kind: 'deferred'; readonly body: Uint8Array }
 
 /** Any thread: read stored events. */
 export type ReadTask =

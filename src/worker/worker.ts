@@ -7,6 +7,7 @@ import { move, transferableSymbol, valueSymbol } from 'piscina'
 import { ServiceError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import { acceptCapture } from '../ingest/accept.ts'
+import { SlowBodyError } from '../ingest/decode.ts'
 import { LogBlockWriter } from '../ingest/log-block.ts'
 import { Scanner } from '../ingest/scanner/scanner.ts'
 import type { AnalyticAnswer } from '../query/analytics.ts'
@@ -17,6 +18,7 @@ import { EventReader } from '../store/event-reader.ts'
 import { readProcessedPosition } from '../store/event-state.ts'
 import { ProjectDirectory } from '../store/project-store.ts'
 import { type AnalyticTask, runAnalytics } from './analytic-tasks.ts'
+import { CHECK_MS_MAX, LANE_LIMITS } from './check-queue.ts'
 import { DamageCount, DamageReports } from './damage-reports.ts'
 import { type ErasureReadTask, readErasures } from './erasure-tasks.ts'
 import { FlagTasks } from './flag-tasks.ts'
@@ -77,6 +79,8 @@ function buffersOf(answer: TaskAnswer<keyof TaskResults>): readonly ArrayBuffer[
   if (result === undefined || result === null) return []
   if ('buffers' in result) return result.buffers
   if ('missingPersons' in result) return [result.rows.buffer]
+  // A body that comes back is the only view of its memory.
+  if ('body' in result) return [result.body.buffer as ArrayBuffer]
   return 'block' in result ? [result.block.buffer] : []
 }
 
@@ -201,18 +205,22 @@ function append(task: AppendTask): AppendResult {
   }
 }
 
-function check(task: CheckTask): CheckResult {
+function check({ lane, request }: CheckTask): CheckResult {
   directory ??= new ProjectDirectory(settings.dataDir)
   scanner ??= new Scanner()
   directory.refreshIfChanged()
+  const { decodedBytesMax, slowBytesMax } = LANE_LIMITS[lane]
+  const tools = {
+    scanner,
+    directory,
+    slowBytesMax,
+    decodedBytesMax: Math.min(decodedBytesMax, settings.decodedBytesMax),
+    checkTime: timeLimit(CHECK_MS_MAX),
+  }
   // The events are a copy of what the body holds, plus a table.
-  const block = new LogBlockWriter(Buffer.allocUnsafeSlow(task.request.body.length + 65_536))
+  const block = new LogBlockWriter(Buffer.allocUnsafeSlow(request.body.length + 65_536))
   try {
-    const { projectId, eventCount } = acceptCapture(
-      task.request,
-      { scanner, directory, decodedBytesMax: settings.decodedBytesMax },
-      block,
-    )
+    const { projectId, eventCount } = acceptCapture(request, tools, block)
     const bytes = block.finish()
     // The writer allocated this memory, so it is an ArrayBuffer of its own.
     return {
@@ -222,8 +230,23 @@ function check(task: CheckTask): CheckResult {
       eventCount,
     }
   } catch (error) {
-    if (error instanceof ServiceError) return { kind: 'refused', error: error.toBody() }
-    throw error
+    if (!(error instanceof ServiceError)) throw error
+    const isTooLargeHere = lane === 'express' && error.code === 'request_too_large'
+    if (error instanceof SlowBodyError || isTooLargeHere) {
+      return { kind: 'deferred', body: request.body }
+    }
+    const { retryAfterSeconds } = error
+    return { kind: 'refused', error: error.toBody(), retryAfterSeconds }
+  }
+}
+
+/** Throws ServiceError `server_error` when it is called later than in `milliseconds`. */
+function timeLimit(milliseconds: number): () => void {
+  const endMs = performance.now() + milliseconds
+  return () => {
+    if (performance.now() < endMs) return
+    const detail = 'the upload could not be checked in time; send fewer events in one request'
+    throw new ServiceError('server_error', detail, { retryAfterSeconds: 5 })
   }
 }
 

@@ -7,7 +7,7 @@
 import type { HttpRequest } from 'uWebSockets.js'
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { FRONT_BODY_BYTES_MAX } from '../../base/limits.ts'
+import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX } from '../../base/limits.ts'
 import {
   type AcceptTools,
   acceptCapture,
@@ -21,7 +21,7 @@ import type { ProjectDirectory } from '../../ingest/project-directory.ts'
 import { Scanner } from '../../ingest/scanner/scanner.ts'
 import type { AcknowledgeTarget, GroupCommit } from '../../worker/group-commit.ts'
 import type { WorkerPool } from '../../worker/pool.ts'
-import { type BodyBudget, collectBody } from '../body.ts'
+import { type BodyBudget, bodiesFull, collectBody } from '../body.ts'
 import type { Exchange } from '../exchange.ts'
 import type { RequestHead } from '../framing.ts'
 import { sendAccepted, sendEmpty, sendError, sendJson, sendMethodNotAllowed } from '../respond.ts'
@@ -42,13 +42,15 @@ const NO_GET = 'POST, OPTIONS'
 const ACCEPTED = { status: 1 }
 /** posthog-js pauses recordings for a minute when it reads this: nothing of them is stored. */
 const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
+/** Bytes on their way to the disk from which on large bodies wait: small ones share their next flush. */
+const COMMIT_BYTES_MAX = 64 * 1024 * 1024
 const NO_BODY = new Uint8Array(0)
 
 /** What the ingestion endpoints work with. */
 export interface CaptureOptions {
   readonly clock: Clock
   readonly pool: Pick<WorkerPool, 'check'>
-  readonly groupCommit: Pick<GroupCommit, 'add' | 'addBlock'>
+  readonly groupCommit: Pick<GroupCommit, 'add' | 'addBlock' | 'pendingBytes'>
   readonly directory: ProjectDirectory
   readonly budget: BodyBudget
   /** Bytes of a body on the wire. Beyond: 413. */
@@ -79,6 +81,7 @@ export class CaptureHandler {
       scanner: new Scanner(),
       directory: options.directory,
       decodedBytesMax: Math.min(FRONT_BODY_BYTES_MAX, options.decodedBytesMax),
+      slowBytesMax: FRONT_SLOW_BYTES_MAX,
     }
     this.#sink = {
       add: (header, events) => {
@@ -107,7 +110,7 @@ export class CaptureHandler {
     }
     const draft = this.#draft(exchange, request, head, kind)
     if (draft.method === 'GET') {
-      this.#take(exchange, draft, NO_BODY, false)
+      this.#take(exchange, draft, NO_BODY, true)
       return
     }
     collectBody(exchange, head.contentLength, {
@@ -165,13 +168,23 @@ export class CaptureHandler {
   }
 
   #checkInPool(exchange: Exchange, request: CaptureRequest, isTransient: boolean): void {
+    const { budget, groupCommit, pool } = this.#options
+    if (isTransient) {
+      // A body that came in one piece has nothing reserved yet, and may now wait.
+      if (!budget.tryReserve(request.body.length)) throw bodiesFull()
+      exchange.hold(budget, request.body.length)
+    }
     const body = isTransient ? new Uint8Array(request.body) : request.body
     const waiting = new Waiting(exchange, request)
-    this.#options.pool
-      .check({ kind: 'check', request: { ...request, body } }, [body.buffer as ArrayBuffer])
+    const waiter = {
+      isWanted: () => exchange.isOpen,
+      hasRoom: () => groupCommit.pendingBytes < COMMIT_BYTES_MAX,
+    }
+    pool
+      .check({ ...request, body }, waiter)
       .then((result) => {
         if (result.kind === 'refused') {
-          waiting.acknowledge(ServiceError.fromBody(result.error))
+          waiting.acknowledge(ServiceError.fromBody(result.error, result.retryAfterSeconds))
           return
         }
         this.#options.admit?.(result.projectId)

@@ -5,7 +5,11 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { ServiceError } from '../../base/errors.ts'
-import { DISTINCT_ID_POINTS_MAX, FLAG_BODY_BYTES_MAX } from '../../base/limits.ts'
+import {
+  DISTINCT_ID_POINTS_MAX,
+  FLAG_BODY_BYTES_MAX,
+  FLAG_BODY_VALUES_MAX,
+} from '../../base/limits.ts'
 import type { DecisionRequest, EvaluationRuntime, JsonObject } from '../../flags/types.ts'
 import { decodePayload, gunzip, isForm, isGzip } from '../../ingest/decode.ts'
 import { isEmptyValue, isJsonObject } from '../../ingest/fields.ts'
@@ -154,11 +158,12 @@ function parseBody(head: FlagRequestHead, bytes: Uint8Array): unknown {
   if (bytes.length === 0) return undefined
   const isPlain = compression === '' && head.contentEncoding === '' && bytes[0] === 0x7b
   try {
-    return parseJsonText(isPlain ? asUtf8(bytes) : unwrap(head, bytes))
+    return parseJsonText(isPlain ? asUtf8(bytes) : unwrap(head, bytes), FLAG_BODY_VALUES_MAX)
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     if (error.code === 'request_too_large') {
-      const detail = `the decoded body has more than ${FLAG_BODY_BYTES_MAX} bytes; send fewer properties`
+      const limits = `${FLAG_BODY_BYTES_MAX} bytes when decoded or ${FLAG_BODY_VALUES_MAX} values`
+      const detail = `the body has more than ${limits}; send fewer properties`
       throw new ServiceError('request_too_large', detail)
     }
     throw malformed('the body cannot be decoded; send a JSON object, plain or compressed by gzip')

@@ -8,9 +8,10 @@ import type { HttpRequest } from 'uWebSockets.js'
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { FLAG_BODY_BYTES_MAX } from '../../base/limits.ts'
+import { FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../base/limits.ts'
 import { isSameEtag } from '../../flags/definitions.ts'
 import type { DecisionRequest, EvaluationRuntime } from '../../flags/types.ts'
+import { refuseManyValues } from '../../ingest/json-text.ts'
 import type { Project, ProjectDirectory } from '../../ingest/project-directory.ts'
 import type { DecisionService } from '../../worker/decisions.ts'
 import { type BodyBudget, collectBody } from '../body.ts'
@@ -110,6 +111,7 @@ function evaluate(
   call: OfrepCall,
   body: Uint8Array,
 ): void {
+  refuseManyValues(body, FLAG_BODY_VALUES_MAX)
   const context = readContext(body)
   if (context.kind === 'fault') {
     const { errorCode, errorDetails } = context

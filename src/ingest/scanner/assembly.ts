@@ -19,6 +19,8 @@ const INPUT: usize = 65536
 const PADDING: usize = 64
 const ENTRY_BYTES: usize = 24
 const DEPTH_MAX: i32 = 128
+/** As BODY_EVENTS_MAX in base/limits.ts: the table grows no further, and the other path refuses. */
+const EVENTS_MAX: usize = 1200000
 const INTEGER_DIGITS_MAX: usize = 15
 const EXPONENT_DIGITS_MAX: usize = 2
 const HAS_UUID: u32 = 0x80000000
@@ -341,6 +343,7 @@ function scanBatch(p: usize): usize {
       p = skipSpace(p + 1)
     }
     p++
+    if (entry - table >= EVENTS_MAX * ENTRY_BYTES) return 0
     writeEntry(start, p)
     p = skipSpace(p)
     const c = load<u8>(p)

@@ -109,6 +109,17 @@ export class Scanner {
     return this.#bytes.readUInt32LE(entry) + (this.#bytes.readUInt32LE(entry + 4) & 0x7fffffff)
   }
 
+  /** Bytes of the longest event, 0 without events. Linear in the number of events. */
+  get longestEventBytes(): number {
+    const start = this.#word(TABLE)
+    const end = start + this.eventCount * TABLE_ENTRY_BYTES
+    let longest = 0
+    for (let entry = start; entry < end; entry += TABLE_ENTRY_BYTES) {
+      longest = Math.max(longest, this.#bytes.readUInt32LE(entry + 4) & 0x7fffffff)
+    }
+    return longest
+  }
+
   /** Copies the event table (TABLE_ENTRY_BYTES an event, offsets from the start of the body). */
   copyTable(target: Buffer, targetStart: number): void {
     const start = this.#word(TABLE)
