@@ -48,6 +48,8 @@ export interface AcceptTools {
   readonly decodedBytesMax: number
   /** Bytes of lz64, and of JSON whose events have to be parsed. Beyond: `SlowBodyError`. */
   readonly slowBytesMax: number
+  /** Bytes of JSON whose outline and key are looked at before that. Beyond: `SlowBodyError`. */
+  readonly outlinedBytesMax: number
   /** Called now and then while a large body is parsed; what it throws ends that. */
   readonly checkTime?: () => void
 }
@@ -109,11 +111,12 @@ function acceptRegular(
 /** Everything else: JSON.parse and the schemas decide. */
 function acceptParsed(
   request: CaptureRequest,
-  { directory, slowBytesMax, checkTime }: AcceptTools,
+  { directory, slowBytesMax, outlinedBytesMax, checkTime }: AcceptTools,
   payload: DecodedPayload,
   sink: RecordSink,
 ): Accepted {
   const { json, query, form } = payload
+  if (json.length > outlinedBytesMax) throw new SlowBodyError()
   const options = { isEngage: request.kind === 'engage', checkTime }
   const outline = json.length < OUTLINE_BYTES_MIN ? null : outlineOf(json)
   const isTooSlow = json.length > slowBytesMax

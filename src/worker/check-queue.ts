@@ -24,6 +24,7 @@ export type CheckLane = (typeof CHECK_LANES)[number]
 export interface LaneLimits {
   readonly decodedBytesMax: number
   readonly slowBytesMax: number
+  readonly outlinedBytesMax: number
 }
 
 const KIBIBYTE = 1024
@@ -32,9 +33,13 @@ const NO_LIMIT = Number.POSITIVE_INFINITY
 
 /** The limits of each lane. */
 export const LANE_LIMITS: Readonly<Record<CheckLane, LaneLimits>> = {
-  express: { decodedBytesMax: MEBIBYTE, slowBytesMax: 128 * KIBIBYTE },
-  bulk: { decodedBytesMax: NO_LIMIT, slowBytesMax: MEBIBYTE },
-  slow: { decodedBytesMax: NO_LIMIT, slowBytesMax: NO_LIMIT },
+  express: {
+    decodedBytesMax: MEBIBYTE,
+    slowBytesMax: 128 * KIBIBYTE,
+    outlinedBytesMax: 128 * KIBIBYTE,
+  },
+  bulk: { decodedBytesMax: NO_LIMIT, slowBytesMax: MEBIBYTE, outlinedBytesMax: NO_LIMIT },
+  slow: { decodedBytesMax: NO_LIMIT, slowBytesMax: NO_LIMIT, outlinedBytesMax: NO_LIMIT },
 }
 
 /** Milliseconds for parsing one body in the slow lane. More: 503, because the machine is too busy. */

@@ -209,12 +209,12 @@ function check({ lane, request }: CheckTask): CheckResult {
   directory ??= new ProjectDirectory(settings.dataDir)
   scanner ??= new Scanner()
   directory.refreshIfChanged()
-  const { decodedBytesMax, slowBytesMax } = LANE_LIMITS[lane]
+  const limits = LANE_LIMITS[lane]
   const tools = {
+    ...limits,
     scanner,
     directory,
-    slowBytesMax,
-    decodedBytesMax: Math.min(decodedBytesMax, settings.decodedBytesMax),
+    decodedBytesMax: Math.min(limits.decodedBytesMax, settings.decodedBytesMax),
     checkTime: timeLimit(CHECK_MS_MAX),
   }
   // The events are a copy of what the body holds, plus a table.

@@ -82,6 +82,7 @@ export class CaptureHandler {
       directory: options.directory,
       decodedBytesMax: Math.min(FRONT_BODY_BYTES_MAX, options.decodedBytesMax),
       slowBytesMax: FRONT_SLOW_BYTES_MAX,
+      outlinedBytesMax: FRONT_SLOW_BYTES_MAX,
     }
     this.#sink = {
       add: (header, events) => {
