@@ -1,8 +1,11 @@
 /** Requests on the wire: what has one meaning is answered, everything else is refused or closed. */
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { connect } from 'node:net'
 import t from 'tap'
 import { collectBody } from '../src/http/body.ts'
 import { sendAccepted } from '../src/http/respond.ts'
-import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
+import { collect, jsonOf, pause, startServer, talk } from './fixtures/http-client.ts'
 
 const bodies: string[] = []
 const { port } = await startServer(t, (server, budget) => {
@@ -132,13 +135,80 @@ t.test('lines of headers that are none are never answered or executed', async (t
   t.same(bodies, [])
 })
 
-t.test('a trailer ends the connection, and nothing in it or behind it is executed', async (t) => {
-  const chunked = `${POST}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-Sum: 1\r\n\r\n`
-  for (const behind of ['', HIDDEN]) {
-    bodies.length = 0
-    const received = await talk(port, chunked + behind)
-    t.same([received.isClosed, bodies], [true, ['ab']])
+const CHUNKED = `${POST}Transfer-Encoding: chunked\r\n\r\n`
+
+t.test('a request in chunks is answered, and its connection ends with the answer', async (t) => {
+  const requests: Record<string, readonly string[]> = {
+    'a capture': [`${CHUNKED}2\r\nab\r\n0\r\n\r\n`],
+    'chunk by chunk': [CHUNKED, '1\r\na\r\n', '1\r\nb\r\n', '0\r\n\r\n'],
+    'a long body': [`${CHUNKED}300\r\n${'x'.repeat(0x300)}\r\n0\r\n\r\n`],
+    'no such path': [CHUNKED.replace('/capture/', '/nothing'), '2\r\nab\r\n0\r\n\r\n'],
   }
+  for (const [name, parts] of Object.entries(requests)) {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    const answered = collect(socket)
+    socket.once('data', () => socket.write(HIDDEN))
+    for (const part of parts) {
+      socket.write(part)
+      await pause(2)
+    }
+    const received = await answered
+    t.same(received.statuses, [name === 'no such path' ? 404 : 200], name)
+    t.match(received.text, /^connection: close\r$/im, `${name}: says so`)
+    t.ok(received.isClosed, `${name}: closed`)
+  }
+  t.same(bodies, ['ab', 'ab', 'x'.repeat(0x300)], 'a request that came later was not read')
+})
+
+t.test('clients that send in chunks go on on another connection', async (t) => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const sent = Array.from({ length: 5 }, (_, index) => `chunk ${index}`)
+  for (const text of sent) {
+    const url = `http://127.0.0.1:${port}/capture/`
+    const call = request(url, { method: 'POST', agent })
+    call.write(text.slice(0, 3))
+    call.end(text.slice(3))
+    const [answer] = (await once(call, 'response')) as [IncomingMessage]
+    t.equal(answer.statusCode, 200)
+    await once(answer.resume(), 'end')
+  }
+  t.same(bodies, sent)
+})
+
+t.test(
+  'what stands behind a request in chunks is never carried out, nor is that request',
+  async (t) => {
+    const endings: Record<string, string> = {
+      'another request': `0\r\n\r\n${HIDDEN}`,
+      'another request in chunks': `0\r\n\r\n${CHUNKED}6\r\nhidden\r\n0\r\n\r\n`,
+      // Legal, but the library takes it for a request of another version of HTTP.
+      'a trailer': '0\r\nX-Sum: 1\r\n\r\n',
+      'a trailer and another request': `0\r\nX-Sum: 1\r\n\r\n${HIDDEN}`,
+      'a request in the place of a trailer': `0\r\n${HIDDEN}`,
+    }
+    for (const [name, ending] of Object.entries(endings)) {
+      const received = await talk(port, `${CHUNKED}2\r\nab\r\n${ending}`)
+      t.ok(received.isClosed, `${name}: closed`)
+      t.notOk(received.statuses.includes(200), `${name}: not acknowledged`)
+    }
+    t.same(bodies, [])
+  },
+)
+
+t.test('chunks that the library reads in its own way hide nothing', async (t) => {
+  const odd: Record<string, string> = {
+    'an extension, taken for a part of the length': `1;\r\na\r\n0\r\n\r\n${HIDDEN}`,
+    'no line end behind a chunk': `2\r\nab0\r\n\r\n${HIDDEN}`,
+    'junk behind the end': `2\r\nab\r\n0\r\n\r\njunk\r\n\r\n${HIDDEN}`,
+  }
+  const asking = Object.entries(odd).map(([, chunks]) =>
+    talk(port, [CHUNKED + chunks, HIDDEN], { waitMs: 500 }),
+  )
+  for (const received of await Promise.all(asking)) {
+    t.ok(received.statuses.filter((status) => status === 200).length <= 1)
+  }
+  t.notOk(bodies.includes('hidden'), 'the request behind them was not carried out')
 })
 
 t.test('Host must be a name or address', async (t) => {

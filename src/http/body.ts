@@ -179,7 +179,9 @@ export function collectBody(
     if (!exchange.isOpen) return
     if (upload === null) {
       if (isLast) {
-        deliver(exchange, options.onBody, new Uint8Array(chunk), true)
+        if (exchange.endsConnection)
+          deliverLater(exchange, options.onBody, new Uint8Array(chunk.slice(0)))
+        else deliver(exchange, options.onBody, new Uint8Array(chunk), true)
         return
       }
       upload = new BodyUpload(exchange, declaredBytes, options)
@@ -235,6 +237,10 @@ class BodyUpload implements Upload {
     const spare = this.#spare
     this.#spare = null
     this.#end()
+    if (this.#exchange.endsConnection) {
+      deliverLater(this.#exchange, this.#options.onBody, body)
+      return
+    }
     deliver(this.#exchange, this.#options.onBody, body, spare !== null)
     giveBack(spare)
   }
@@ -313,6 +319,18 @@ function tooLarge(bytesMax: number): ServiceError {
     'request_too_large',
     `the body is larger than ${bytesMax} bytes; split it into several requests`,
   )
+}
+
+/**
+ * Delivers a body that came in chunks when everything that was received with it has been parsed: if that
+ * is no proper end (a trailer, another request, junk), the library has closed the connection by then,
+ * and nothing of the request is carried out. `body` is kept.
+ */
+function deliverLater(exchange: Exchange, onBody: BodyOptions['onBody'], body: Uint8Array): void {
+  setImmediate(() => {
+    if (exchange.isOpen) deliver(exchange, onBody, body, false)
+    else exchange.finish(0)
+  })
 }
 
 function deliver(

@@ -86,6 +86,13 @@ export class Exchange {
   readonly method: string
   readonly isPublic: boolean
   readonly startedAtMs: number
+  /**
+   * The body comes in chunks, whose ends the library does not read strictly enough to trust what follows:
+   * the connection ends with the answer, and what stands behind the request is never carried out.
+   */
+  readonly endsConnection: boolean
+  /** The answer is given, but not yet written; see `send`. */
+  isAnswerDelayed = false
   /** The Origin of a request to a public route, or ''. */
   origin = ''
   /** Its Access-Control-Request-Headers, or ''. */
@@ -104,6 +111,7 @@ export class Exchange {
     this.method = options.method
     this.isPublic = options.isPublic
     this.startedAtMs = options.startedAtMs
+    this.endsConnection = head.isChunked
     if (options.isPublic) {
       this.origin = head.origin
       this.requestedHeaders = head.accessControlRequestHeaders

@@ -61,6 +61,10 @@ let reusedBody: Uint8Array | null = null
 
 /** `{"status":1}` with 200: everything in the request is safe. The hot path of ingestion. */
 export function sendAccepted(exchange: Exchange): void {
+  if (exchange.endsConnection) {
+    send(exchange, { status: 200, contentType: JSON_TYPE, body: ACCEPTED })
+    return
+  }
   if (exchange.isOpen) {
     accepted = exchange
     exchange.response.cork(writeAccepted)
@@ -83,7 +87,8 @@ function writeAccepted(): void {
  * copied. The hot path of decisions.
  */
 export function sendReused(exchange: Exchange, body: Uint8Array): void {
-  if (exchange.isOpen && body.length <= DIRECT_BYTES_MAX && exchange.method === 'POST') {
+  const isDirect = body.length <= DIRECT_BYTES_MAX && exchange.method === 'POST'
+  if (exchange.isOpen && isDirect && !exchange.endsConnection) {
     accepted = exchange
     reusedBody = body
     exchange.response.cork(writeReused)
@@ -143,8 +148,23 @@ export function sendMethodNotAllowed(exchange: Exchange, allow: string): void {
   send(exchange, { status: 405, contentType: JSON_TYPE, body, headers: [['Allow', allow]] })
 }
 
-/** Writes any answer. */
+/**
+ * Writes any answer. One that ends its connection is written when everything that was received with the
+ * request has been parsed: as long as no answer is out, the library closes the connection at a second
+ * request instead of handing it to us.
+ */
 export function send(exchange: Exchange, answer: Answer): void {
+  if (!exchange.endsConnection || !exchange.isOpen) {
+    write(exchange, answer)
+    return
+  }
+  if (exchange.isAnswerDelayed) return
+  exchange.isAnswerDelayed = true
+  const body = answer.isBodyReused === true ? Buffer.from(answer.body) : answer.body
+  setImmediate(() => write(exchange, { ...answer, body, closing: 'cut' }))
+}
+
+function write(exchange: Exchange, answer: Answer): void {
   if (!exchange.isOpen) {
     exchange.finish(answer.status)
     return
@@ -161,7 +181,8 @@ export function send(exchange: Exchange, answer: Answer): void {
       // With an argument, endWithoutBody takes the answer for unfinished and the next request on the
       // connection for an offence.
       if (answer.status !== 204) response.writeHeader('Content-Length', String(body.length))
-      response.endWithoutBody()
+      else if (exchange.endsConnection) response.endWithoutBody(0, true)
+      if (answer.status !== 204 || !exchange.endsConnection) response.endWithoutBody()
       return
     }
     const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
@@ -238,6 +259,8 @@ class LargeAnswer {
     }
     response.cork(() => {
       writeHead(this.#exchange, this.#answer)
+      // The library cannot close behind an answer of this kind: the client is asked to.
+      if (this.#exchange.endsConnection) response.writeHeader('Connection', 'close')
       this.#headBytes = response.getWriteOffset()
       if (this.#write(0)) return
       if (this.#answer.isBodyReused === true) this.#body = Buffer.from(this.#body)

@@ -36,6 +36,9 @@ import type {
   ThreadSettings,
 } from './tasks.ts'
 
+/** Bytes of the memory of a scanner that is kept for the next body. */
+const SCANNER_BYTES_KEPT = 16 * 1024 * 1024
+
 // pool.ts gives every thread these.
 const settings = workerData as ThreadSettings
 const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
@@ -237,7 +240,14 @@ function check({ lane, request }: CheckTask): CheckResult {
     }
     const { retryAfterSeconds } = error
     return { kind: 'refused', error: error.toBody(), retryAfterSeconds }
+  } finally {
+    forgetLargeScanner()
   }
+}
+
+/** A scanner keeps the memory of the largest body it has seen, and each thread has one. */
+function forgetLargeScanner(): void {
+  if (scanner !== undefined && scanner.memoryBytes > SCANNER_BYTES_KEPT) scanner = undefined
 }
 
 /** Throws ServiceError `server_error` when it is called later than in `milliseconds`. */

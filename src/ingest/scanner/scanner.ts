@@ -69,6 +69,11 @@ export class Scanner {
     return isRegular
   }
 
+  /** Bytes of its memory, which never shrinks. */
+  get memoryBytes(): number {
+    return this.#bytes.length
+  }
+
   get eventCount(): number {
     return this.#word(EVENTS)
   }
