@@ -7,8 +7,8 @@
  * The build translates and does not check types, which takes longer: that is a part of `npm test`.
  *
  * node .ci/prepare.mjs            install what serving needs and build, if needed
- * node .ci/prepare.mjs bench      the same, and the benchmarks
- * node .ci/prepare.mjs test       the same as the first, and install what tests need
+ * node .ci/prepare.mjs test       the same, and install what tests and benches need
+ * node .ci/prepare.mjs bench      all of that, and build the benchmarks
  * node .ci/prepare.mjs rebuild    install if needed, build in any case
  */
 import { spawnSync } from 'node:child_process'
@@ -119,7 +119,9 @@ function install({ needsTests }) {
   }
   // What is there already stays as it is: a daemon may run with it.
   const isAdded = done === hash
-  say(`installing the packages of package-lock.json${isAdded ? ' that tests need' : ''}`)
+  say(
+    `installing the packages of package-lock.json${isAdded ? ' that tests and benches need' : ''}`,
+  )
   const isAll = needsTests || extent === 'all'
   const command = isAdded ? ['install', '--no-save'] : ['ci']
   if (!isAll) command.push('--workspaces=false')
@@ -175,6 +177,7 @@ function buildBench() {
 
 const task = process.argv[2]
 checkNode()
-install({ needsTests: task === 'test' })
+// Some benches check what they measure with parts of the tests.
+install({ needsTests: task === 'test' || task === 'bench' })
 build({ force: task === 'rebuild' })
 if (task === 'bench') buildBench()

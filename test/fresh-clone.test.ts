@@ -60,11 +60,13 @@ t.test(
       'package-lock.json',
       'tsconfig.json',
       'src/tsconfig.json',
+      'bench/tsconfig.json',
       '.ci/prepare.mjs',
     ]) {
       cpSync(path, join(folder, path))
     }
     cpSync('src/ingest/scanner', join(folder, 'src/ingest/scanner'), { recursive: true })
+    writeFileSync(join(folder, 'bench/run.ts'), 'export {}\n')
     writeFileSync(join(folder, 'src/main.ts'), 'export const answer: number = 42\n')
     // A script, whatever the package is.
     writeFileSync(join(folder, 'npm/npm.js'), NPM)
@@ -88,10 +90,11 @@ t.test(
     t.strictSame(asked(), ['ci --workspaces=false'])
     t.equal(
       prepare('test'),
-      'tenrec: installing the packages of package-lock.json that tests need\n',
+      'tenrec: installing the packages of package-lock.json that tests and benches need\n',
       'what a daemon may run with stays',
     )
-    t.equal(prepare('test') + prepare(), '')
+    t.equal(prepare('bench'), 'tenrec: building the benchmarks\n')
+    t.equal(prepare('test') + prepare('bench') + prepare(), '')
     t.strictSame(asked(), ['ci --workspaces=false', 'install --no-save'])
     writeFileSync(join(folder, 'package-lock.json'), '{}')
     prepare()
