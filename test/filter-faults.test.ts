@@ -108,7 +108,8 @@ t.test('patterns that can match are stored', async (t) => {
   ]
   const filters = { groups: patterns.map((value) => ({ properties: [person('regex', value)] })) }
   const made = await api('POST', FLAGS, { key: 'good', filters })
-  t.match(made, { status: 201, body: { filters, status_details: [] } })
+  t.match(made, { status: 201, body: { filters } })
+  t.notOk('status_details' in made.body)
   const listed = { key: 'id', type: 'cohort', value: 1, operator: 'is_not' }
   t.match(await api('POST', FLAGS, { key: 'c', filters: third(listed) }), { status: 400 })
 })
@@ -148,7 +149,7 @@ t.test('what was stored is decided, read, named and switched off', async (t) => 
     t.match(await api('PATCH', path, { filters }), refused, 'another one is refused')
   }
   const mended = { groups: [{ properties: [person('exact')] }] }
-  t.match(await api('PATCH', path, { filters: mended }), { body: { status_details: [] } })
+  t.notOk('status_details' in (await api('PATCH', path, { filters: mended })).body)
 })
 
 t.test('the reach of a condition is asked by the rules by which it is saved', async (t) => {

@@ -284,7 +284,7 @@ function storedSources(
 function print(input: CommandInput, flag: Flag): number {
   const row = {
     ...summaryOf(flag, input.io.clock.now()),
-    status_details: statusDetails(flag),
+    ...statusDetails(flag),
     filters: flag.filters,
     created_at: isoTime(flag.createdAtMs),
     updated_at: isoTime(flag.updatedAtMs),

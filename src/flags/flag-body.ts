@@ -65,15 +65,19 @@ export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
     user_access_level: canEdit ? 'editor' : 'viewer',
     usage_dashboard: flag.usageDashboard,
     status: statusOf(flag, context.nowMs),
-    ...(context.hasDetails ? { status_details: statusDetails(flag) } : {}),
+    ...(context.hasDetails ? statusDetails(flag) : {}),
   }
 }
 
-/** What of a flag can never match, `FAULTS_MAX` entries at most. Cost: see `flagFaults`. */
-export function statusDetails({ filters }: Flag): readonly StatusDetail[] {
-  return flagFaults(filters)
+/**
+ * `status_details`: what of a flag can never match, `FAULTS_MAX` entries at most; no member at all when there
+ * is nothing, as clients know flags. Cost: see `flagFaults`.
+ */
+export function statusDetails({ filters }: Flag): { readonly status_details?: StatusDetail[] } {
+  const details = flagFaults(filters)
     .slice(0, FAULTS_MAX)
     .map(({ path, reason }) => ({ path: `filters.${path}`, reason }))
+  return details.length === 0 ? {} : { status_details: details }
 }
 
 /** The fields that clients write, as they are shown; `filters` without names of cohorts. */

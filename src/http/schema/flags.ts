@@ -87,7 +87,7 @@ export const FLAG_COMPONENTS: Members = {
     {
       status_details: about(
         list(object({ path: TEXT, reason: TEXT })),
-        'Filters that can never match; of single flags only.',
+        'Filters that can never match, if there are any; not in lists.',
       ),
     },
   ),
