@@ -11,7 +11,7 @@ import {
   operatorRefusal,
   PATTERN_OPERATORS,
 } from '../wire/filter-operators.ts'
-import { isObject } from './flag-references.ts'
+import { isObject, propertiesOf } from './flag-references.ts'
 import { textOf } from './property-text.ts'
 import type { JsonObject } from './types.ts'
 
@@ -47,6 +47,23 @@ export function flagFaults(filters: JsonObject): readonly FilterFault[] {
   if (!Object.hasOwn(filters, 'groups')) faults.push(...conditionFaults(filters, ''))
   knownFaults.set(filters, faults)
   return faults
+}
+
+/** The patterns that `flagFaults` is going to compile; none when it has been asked before. */
+export function uncheckedPatterns(filters: JsonObject): readonly string[] {
+  if (knownFaults.has(filters)) return []
+  const lists = CONDITION_LISTS.flatMap((list) => propertiesOf({ groups: filters[list] }))
+  return patternsOf(lists)
+}
+
+/** The patterns of filters, from left to right. */
+export function patternsOf(
+  filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
+): readonly string[] {
+  return filters
+    .filter(({ operator }) => PATTERN_OPERATORS.includes(operator))
+    .flatMap(({ value }): readonly unknown[] => (Array.isArray(value) ? value : [value]))
+    .filter((pattern) => typeof pattern === 'string')
 }
 
 /** The first fault whose filter is not among those of `before`; null when there is none. */

@@ -15,8 +15,9 @@ interface PlacedFilter {
 }
 
 /** Cohorts are asked for in lists, and by flags, whose patterns are read in another dialect. */
-const COHORT_DIALECTS: readonly PatternDialect[] = ['ascii', 'unicode']
-const ACTION_DIALECTS: readonly PatternDialect[] = ['ascii']
+export const COHORT_DIALECTS: readonly PatternDialect[] = ['ascii', 'unicode']
+/** Actions are asked for in analytic questions. */
+export const ACTION_DIALECTS: readonly PatternDialect[] = ['ascii']
 /** Members of a step that may be patterns, and the members that say so. */
 const STEP_PATTERNS = [
   ['url', 'url_matching'],

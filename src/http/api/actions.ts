@@ -1,16 +1,17 @@
 /** The routes of actions. Source: docs/COMPATIBILITY.md, "Actions". */
 import { ServiceError } from '../../base/errors.ts'
-import { type FilterFault, faultText, newFault } from '../../flags/filter-faults.ts'
+import { type FilterFault, faultText, newFault, patternsOf } from '../../flags/filter-faults.ts'
 import { patternLimitFault } from '../../flags/pattern-limits.ts'
 import { type ActionQueries, type ActionStep, actionSteps } from '../../query/actions.ts'
 import { isSelector } from '../../query/element-filter.ts'
-import { actionFaults, actionFilters } from '../../query/saved-filters.ts'
+import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../query/saved-filters.ts'
 import { type ActionFields, readActionFields } from '../../wire/action.ts'
 import { withWireTimes } from '../../wire/person.ts'
 import { invalid, pageUrls, RequestParameters, required } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../router.ts'
 import { answerOne, answerRows, type Format, formatOf } from './formats.ts'
+import { compileInTurns } from './pattern-turns.ts'
 import {
   type Access,
   change,
@@ -70,7 +71,7 @@ async function createAction(access: Access): Promise<Answer> {
   const { fields, format } = readRequest(access.request)
   const { name = '', description = '', tags = [], steps = [] } = fields
   if (name === '') throw required('name')
-  requireNoFault(newFault(checkSteps(steps), () => []))
+  requireNoFault(newFault(await checkSteps(steps), () => []))
   const action = { name, description, tags, steps }
   return answer(format, await change(access, { kind: 'create_action', action }), 201)
 }
@@ -79,7 +80,7 @@ async function patchAction(access: Access, actions: ActionQueries): Promise<Answ
   const id = actionInPath(access.request)
   const { fields, format } = readRequest(access.request)
   if (fields.name === '') throw invalid('name', 'must not be empty')
-  const faults = checkSteps(fields.steps ?? [])
+  const faults = await checkSteps(fields.steps ?? [])
   if (faults.length > 0) {
     // What can never match may stay, so that the rest of the action can be changed.
     const before = await actions.getAction(access.projectId, id)
@@ -108,7 +109,7 @@ function readRequest(request: ApiRequest): {
 }
 
 /** Refuses steps that cannot be read, and too many patterns; answers what can never match. */
-function checkSteps(steps: readonly ActionStep[]): readonly FilterFault[] {
+async function checkSteps(steps: readonly ActionStep[]): Promise<readonly FilterFault[]> {
   for (const { selector } of steps) {
     if (selector !== null && !isSelector(selector)) {
       throw invalid(
@@ -118,8 +119,10 @@ function checkSteps(steps: readonly ActionStep[]): readonly FilterFault[] {
     }
   }
   actionSteps(steps)
-  const limit = patternLimitFault(actionFilters(steps).map(({ filter }) => filter))
+  const filters = actionFilters(steps).map(({ filter }) => filter)
+  const limit = patternLimitFault(filters)
   if (limit !== null) throw invalid('steps', limit)
+  await compileInTurns(patternsOf(filters), ACTION_DIALECTS)
   return actionFaults(steps)
 }
 

@@ -1,6 +1,6 @@
 /** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
 import { ServiceError } from '../../base/errors.ts'
-import { faultText, newFault } from '../../flags/filter-faults.ts'
+import { faultText, newFault, patternsOf } from '../../flags/filter-faults.ts'
 import { patternLimitFault } from '../../flags/pattern-limits.ts'
 import { cleanText } from '../../ingest/json-text.ts'
 import {
@@ -10,7 +10,7 @@ import {
   readCohortFilters,
 } from '../../query/filter-tree.ts'
 import type { CohortDraft, CohortView, FilterGroup } from '../../query/persons.ts'
-import { cohortFaults } from '../../query/saved-filters.ts'
+import { COHORT_DIALECTS, cohortFaults } from '../../query/saved-filters.ts'
 import { type CohortFields, checkMemberCount, readCohortFields } from '../../wire/cohort.ts'
 import { withWireTimes } from '../../wire/person.ts'
 import { firstCsvCells } from '../csv.ts'
@@ -18,6 +18,7 @@ import { invalid, PAGE_ROWS_MAX, pageUrls, RequestParameters, required } from '.
 import type { Answer } from '../respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../router.ts'
 import { answerOne, answerRows, formatOf } from './formats.ts'
+import { compileInTurns } from './pattern-turns.ts'
 import {
   type Access,
   change,
@@ -83,7 +84,7 @@ async function createCohort(access: Access): Promise<Answer> {
   if (name === '') throw required('name')
   if (isStatic) requireNoFilters(fields)
   else requireNoMembers(fields)
-  const filters = isStatic ? null : readTree(fields, null)
+  const filters = isStatic ? null : await readTree(fields, null)
   if (filters !== null) await checkReferences(access, filters, null)
   const cohort = { name, description, isStatic, filters, personUuids, distinctIds }
   return answer(await change(access, { kind: 'create_cohort', cohort }), 201)
@@ -95,7 +96,7 @@ async function patchCohort(access: Access): Promise<Answer> {
   const before = (await knownCohorts(access)).get(id)
   if (before === undefined) throw unknownCohort()
   const { fields, answer } = readRequest(request, before.is_static)
-  const changes = readChanges(fields, before)
+  const changes = await readChanges(fields, before)
   if (changes.filters) await checkReferences(access, changes.filters, id)
   return answer(await change(access, { kind: 'update_cohort', id, changes }), 200)
 }
@@ -108,7 +109,7 @@ async function knownCohorts({ options, projectId }: Access): Promise<Map<number,
 
 type CohortChanges = Partial<CohortDraft> & { readonly deleted?: boolean }
 
-function readChanges(fields: CohortFields, before: CohortView): CohortChanges {
+async function readChanges(fields: CohortFields, before: CohortView): Promise<CohortChanges> {
   const { name, description, deleted, isStatic, personUuids, distinctIds } = fields
   if (isStatic !== undefined && isStatic !== before.is_static) {
     throw invalid('is_static', 'cannot change: create another cohort')
@@ -121,7 +122,7 @@ function readChanges(fields: CohortFields, before: CohortView): CohortChanges {
     ...(name === undefined ? {} : { name }),
     ...(description === undefined ? {} : { description }),
     ...(deleted === undefined ? {} : { deleted }),
-    ...(hasTree ? { filters: readTree(fields, before) } : {}),
+    ...(hasTree ? { filters: await readTree(fields, before) } : {}),
     ...(personUuids.length === 0 ? {} : { personUuids }),
     ...(distinctIds.length === 0 ? {} : { distinctIds }),
   }
@@ -166,11 +167,13 @@ function readTable(body: Uint8Array): readonly string[] {
 }
 
 /** What can never match is refused, unless the cohort `before` has the very same filter. */
-function readTree(fields: CohortFields, before: CohortView | null): FilterGroup {
+async function readTree(fields: CohortFields, before: CohortView | null): Promise<FilterGroup> {
   if (fields.filters === undefined || fields.filters === null) throw required('filters')
   const tree = readCohortFilters(fields.filters)
-  const limit = patternLimitFault(filtersOf(tree))
+  const filters = filtersOf(tree)
+  const limit = patternLimitFault(filters)
   if (limit !== null) throw invalid('filters', limit)
+  await compileInTurns(patternsOf(filters), COHORT_DIALECTS)
   const fault = newFault(cohortFaults(fields.filters), () =>
     cohortFaults(before?.filters['properties']),
   )

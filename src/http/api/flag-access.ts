@@ -118,7 +118,7 @@ export function requireWritable({ options }: FlagAccess): void {
 export function presentFlag(
   { options, editor, nowMs }: Pick<FlagAccess, 'options' | 'editor' | 'nowMs'>,
   flag: Flag,
-  hasDetails = true,
+  hasDetails: boolean,
 ): JsonObject {
   const cohorts = options.decisions.snapshot(flag.projectId)?.set.cohorts
   return flagBody(flag, {

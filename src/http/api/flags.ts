@@ -4,6 +4,8 @@
  * section 4.1; docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
+import { uncheckedPatterns } from '../../flags/filter-faults.ts'
+import type { Flag } from '../../flags/types.ts'
 import type { Scope } from '../../wire/scopes.ts'
 import type { FlagCommand } from '../../worker/tasks.ts'
 import type { Answer } from '../respond.ts'
@@ -23,6 +25,7 @@ import {
 } from './flag-access.ts'
 import { evaluationReasons, localEvaluation, myFlags, remoteConfig } from './flag-decisions.ts'
 import { listFlags, queryUrl } from './flag-list.ts'
+import { compileInTurns } from './pattern-turns.ts'
 
 const FLAGS_PATH = '/api/projects/:project_id/feature_flags/'
 const FLAG_PATH = `${FLAGS_PATH}:id/`
@@ -54,7 +57,7 @@ export function flagRoutes(options: FlagRoutesOptions): readonly Route[] {
     route('GET', `${FLAGS_PATH}my_flags/`, READ, myFlags),
     { ...route('POST', `${FLAGS_PATH}user_blast_radius/`, READ, countReached), isRead: true },
     served(options, `${FLAGS_PATH}local_evaluation/`, localEvaluation),
-    route('GET', FLAG_PATH, READ, (access) => json(presentFlag(access, flagInPath(access)))),
+    route('GET', FLAG_PATH, READ, getFlag),
     route('PATCH', FLAG_PATH, WRITE, (access) => updateFlag(access, false)),
     route('PUT', FLAG_PATH, WRITE, (access) => updateFlag(access, true)),
     { ...route('DELETE', FLAG_PATH, WRITE, refuseDeletion), isRefusal: true },
@@ -76,6 +79,16 @@ function served(
 /** Flags are never removed; the answer has no body. */
 function refuseDeletion(): Answer {
   return { ...emptyAnswer(405), headers: [['Allow', 'GET, PATCH, PUT']] }
+}
+
+async function getFlag(access: FlagAccess): Promise<Answer> {
+  return json(await presentWhole(access, flagInPath(access)))
+}
+
+/** The flag with what of it can never match. */
+async function presentWhole(access: FlagAccess, flag: Flag): Promise<unknown> {
+  await compileInTurns(uncheckedPatterns(flag.filters), ['unicode'])
+  return presentFlag(access, flag, true)
 }
 
 async function createFlag(access: FlagAccess): Promise<Answer> {
@@ -107,7 +120,7 @@ async function change(access: FlagAccess, command: FlagCommand): Promise<unknown
   const flag = options.flags.flagById(projectId, id)
   // Somebody else may have removed it for good in the meantime.
   if (flag === null) throw unknownFlag()
-  return presentFlag(access, flag)
+  return presentWhole(access, flag)
 }
 
 async function countReached(access: FlagAccess): Promise<Answer> {
