@@ -38,8 +38,6 @@ interface Meta {
   readonly mainRoot: number | null
   readonly lastPage: number
   readonly transaction: bigint
-  /** Its transaction was visible before it was on the disk. */
-  readonly isFlushDeferred: boolean
 }
 
 const MAGIC = 0xbeefc0de
@@ -48,9 +46,6 @@ const PAGE_BYTES_LEAST = 512
 const PAGE_BYTES_MOST = 65_536
 const PAGE_NUMBER_MAX = 2 ** 40
 
-/** Where a meta page has its flags, and the one of `isFlushDeferred`. */
-const META_FLAGS_OFFSET = 52
-const FLUSH_DEFERRED_FLAG = 0x1000
 /** Where a page has the transaction that wrote it. */
 const PAGE_TRANSACTION_OFFSET = 8
 
@@ -99,15 +94,14 @@ function damaged(what: string): LmdbFinding {
 
 /**
  * What does not fit between the meta pages, or null. A commit takes the next number and writes the first
- * page when it is even, the second when it is odd, and a file never gets shorter. Where flushes are
- * deferred, a power cut may leave one page and not the one before.
+ * page when it is even, the second when it is odd, and a file never gets shorter.
  */
 function findMetaFault(even: Meta, odd: Meta): string | null {
   if (odd.pageBytes !== even.pageBytes) return 'its meta pages name different sizes of a page'
   const step = odd.transaction - even.transaction
   const isNew = even.transaction === 0n && odd.transaction === 0n
   const isInOrder = even.transaction % 2n === 0n && (step === 1n || step === -1n)
-  if (!isNew && !isInOrder && !even.isFlushDeferred && !odd.isFlushDeferred) {
+  if (!isNew && !isInOrder) {
     return `its meta pages are of the transactions ${even.transaction} and ${odd.transaction}, which do not follow each other`
   }
   const [older, newer] = step > 0n ? [even, odd] : [odd, even]
@@ -175,7 +169,6 @@ function readMeta(page: Buffer): Meta | null {
     pageBytes,
     freeRoot: pageNumber(page.readBigUInt64LE(88)),
     mainRoot: pageNumber(page.readBigUInt64LE(136)),
-    isFlushDeferred: (page.readUInt16LE(META_FLAGS_OFFSET) & FLUSH_DEFERRED_FLAG) !== 0,
     lastPage: Number(lastPage),
     transaction: page.readBigUInt64LE(152),
   }
@@ -217,8 +210,9 @@ function leadsTo(
 function countFree(descriptor: number, meta: Meta, from: number): number {
   let count = 0
   const pending = meta.freeRoot === null ? [] : [meta.freeRoot]
-  for (let number = pending.pop(); number !== undefined; number = pending.pop()) {
-    const page = readAt(descriptor, number * meta.pageBytes, meta.pageBytes)
+  for (let visited = 0; pending.length > 0; visited++) {
+    if (visited > from) throw new RangeError('the pages go round in a circle')
+    const page = readAt(descriptor, (pending.pop() ?? 0) * meta.pageBytes, meta.pageBytes)
     pending.push(...linkedPages(page).trees)
     for (const list of leafValues(descriptor, meta, page)) {
       for (const [first, pages] of freeRuns(list)) {
