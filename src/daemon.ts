@@ -420,6 +420,7 @@ class RunningDaemon implements Daemon {
       ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
       checksWaiting: this.#pool.checksWaiting,
       busy: { ...this.#pool.busy, analytics: this.#analytics.busy },
+      queues: { ...this.#pool.queueDepths, analytics: this.#analytics.queueDepth },
       flags: this.#flags.directory,
       isReady: () => this.#readiness().isReady,
     })

@@ -53,3 +53,17 @@ export const KNOWN_DECISIONS_BYTES_MAX = 16 * 1024 * 1024
 export const SCAN_CACHE_BYTES_DEFAULT = 160 * 1024 * 1024
 /** Bytes of request line and headers (read by uWebSockets.js from UWS_HTTP_MAX_HEADERS_SIZE). Beyond: 431. */
 export const HEADER_BYTES_MAX = 65_536
+/** Bytes of the rows of one page, about: a page ends there, with `next`, but not before its first row. */
+export const PAGE_BYTES_MAX = 8 * 1024 * 1024
+/** Rows of a page up to which the threads for short reads try it. More: the threads for long reads make it. */
+export const SHORT_PAGE_ROWS_MAX = 100
+/** Bytes of the rows of a page that the threads for short reads make. More: as above. */
+export const SHORT_PAGE_BYTES_MAX = 256 * 1024
+/** Milliseconds that a page may take on a thread for short reads. More: as above. */
+export const SHORT_PAGE_MS_MAX = 50
+/** Bytes of a table that is made as a whole. More: 400 `invalid_input`. */
+export const TABLE_BYTES_MAX = 16 * 1024 * 1024
+/** Distinct ids of a person in lists and within events. Further ones: left out, and all are counted. */
+export const DISTINCT_IDS_LISTED_MAX = 100
+/** Distinct ids of a person that is shown alone or within an analytic answer. Further ones: as above. */
+export const DISTINCT_IDS_SHOWN_MAX = 1000

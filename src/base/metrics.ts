@@ -162,7 +162,7 @@ const DECISION_SECONDS = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0
 const QUERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const BATCH_BYTES = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 20_971_520]
 /** Kinds of threads, as labels. */
-const THREADS = ['writer', 'processor', 'readers', 'checkers', 'analytics']
+const THREADS = ['writer', 'processor', 'checkers', 'readers', 'long_readers', 'analytics']
 
 /** Every metric of the service, under its public name. docs/OPERATIONS.md, "Metrics". */
 export class ServiceMetrics {
@@ -194,6 +194,15 @@ export class ServiceMetrics {
   readonly httpBodyBytesInFlight = this.page
     .gauges('http_body_bytes_in_flight', 'Bytes reserved for bodies of open requests.', [])
     .with()
+  readonly httpAnswerBytesWaiting = this.page
+    .gauges('http_answer_bytes_waiting', 'Bytes of large answers that wait for their readers.', [])
+    .with()
+  /** Label `reason` (`stalled`, `slow`, `room`). */
+  readonly httpReadersCut = this.page.counters(
+    'http_readers_cut_total',
+    'Connections closed because the client did not read a large answer, by reason.',
+    ['reason'],
+  )
   /** Label `limit` (`address_connections`, `address_requests`, `project_requests`, `project_events`). */
   readonly httpRateLimited = this.page.counters(
     'http_rate_limited_total',
@@ -307,10 +316,16 @@ export class ServiceMetrics {
     ['kind'],
     QUERY_SECONDS,
   )
-  /** Label `threads` (`writer`, `processor`, `readers`, `checkers`, `analytics`). */
+  /** Label `threads` (`writer`, `processor`, `checkers`, `readers`, `long_readers`, `analytics`). */
   readonly workerBusySeconds = this.page.counters(
     'worker_busy_seconds_total',
     'Time in which threads of a kind worked, all together.',
+    ['threads'],
+  )
+  /** Label `threads`. */
+  readonly workerQueueDepth = this.page.gauges(
+    'worker_queue_depth',
+    'Tasks that wait for a thread of a kind.',
     ['threads'],
   )
   /** Label `threads`. */

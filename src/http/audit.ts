@@ -83,7 +83,8 @@ function objectInPath(request: ApiRequest): string | null {
 
 /** The id of what was made, as the answer tells it. */
 function createdId({ status, body }: Answer): string | null {
-  if (status !== CREATED || body.length > CREATED_BYTES_MAX) return null
+  const isWhole = typeof body === 'string' || body instanceof Uint8Array
+  if (status !== CREATED || !isWhole || body.length > CREATED_BYTES_MAX) return null
   const made: unknown = JSON.parse(typeof body === 'string' ? body : Buffer.from(body).toString())
   if (typeof made !== 'object' || made === null || !Object.hasOwn(made, 'id')) return null
   const { id } = made as { readonly id: unknown }

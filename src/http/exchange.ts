@@ -12,6 +12,7 @@ import type { Counter, Histogram, MetricFamily } from '../base/metrics.ts'
 import type { RequestHead } from './framing.ts'
 import type { RateLimits } from './rate-limits.ts'
 import { formatAddress } from './url.ts'
+import type { WaitingAnswers } from './waiting-answers.ts'
 
 /** What is counted about one route. */
 export class RouteMetrics {
@@ -50,8 +51,8 @@ export class RouteMetrics {
 export interface ExchangeOwner {
   /** The server is closing: answers ask the client to close the connection. */
   readonly isDraining: boolean
-  /** Milliseconds without progress after which a reader of a large answer is cut off. */
-  readonly readerStallMs: number
+  /** Large answers that wait for their readers. */
+  readonly waiting: WaitingAnswers
   /** Null: there are none. */
   readonly limits: RateLimits | null
   /** Called once for each exchange. `status` is 0 when the client left before the answer. */

@@ -119,31 +119,37 @@ export function personReference(text: string): PersonReference | null {
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 
-/** The absolute URL of the same request with some parameters replaced or added. */
+/** The absolute URL of the same request with some parameters replaced or added, or left out when null. */
 export function urlWith(
   request: ApiRequest,
   base: string,
-  changes: Readonly<Record<string, string | number>>,
+  changes: Readonly<Record<string, string | number | null>>,
 ): string {
   const parameters = new URLSearchParams(request.queryText)
   // A link must not carry the key on.
   parameters.delete('personal_api_key')
-  for (const [name, value] of Object.entries(changes)) parameters.set(name, String(value))
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) parameters.delete(name)
+    else parameters.set(name, String(value))
+  }
   return `${base}${request.path}?${parameters.toString()}`
 }
 
-/** The URLs around a page: `next` when the page is full, `previous` when a whole page lies before it. */
+/**
+ * The URLs around a page: `next` when the page is full or ended at its limit of bytes, behind its last row;
+ * `previous` when a whole page lies before it.
+ */
 export function pageUrls(
   request: ApiRequest,
   base: string,
   parameters: RequestParameters,
-  rowCount: number,
+  { rowCount, isCut }: { readonly rowCount: number; readonly isCut: boolean },
 ): { readonly next: string | null; readonly previous: string | null } {
   const { limit, offset } = parameters.page()
   const size = parameters.isInBody('limit') ? { limit } : {}
   const url = (start: number): string => urlWith(request, base, { ...size, offset: start })
   return {
-    next: rowCount >= limit ? url(offset + limit) : null,
+    next: isCut || rowCount >= limit ? url(offset + rowCount) : null,
     previous: offset >= limit ? url(offset - limit) : null,
   }
 }

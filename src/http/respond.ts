@@ -4,8 +4,10 @@
  * A second answer to the same exchange is ignored.
  */
 import { ServiceError } from '../base/errors.ts'
+import type { TextPieces } from '../query/pages.ts'
 import { corsHeaders } from './cors.ts'
 import type { Exchange } from './exchange.ts'
+import { LargeAnswer, StreamedAnswer } from './large-answer.ts'
 
 /** Name and value. */
 export type Header = readonly [string, string]
@@ -43,13 +45,19 @@ const JSON_TYPE = 'application/json'
 const ACCEPTED = Buffer.from('{"status":1}')
 /** Answers up to this size go out in one call; larger ones follow the pace of the reader. */
 const DIRECT_BYTES_MAX = 64 * 1024
+/** What an answer that is made while it is read holds at a time, about. */
+const PIECE_BYTES = 256 * 1024
+const RETRY_AFTER_SECONDS = 2
+
+/** A text or bytes, in one part or several, or what is made while it is read. */
+export type AnswerBody = string | Uint8Array | readonly Uint8Array[] | TextPieces
 
 /** An answer before it is written. */
 export interface Answer {
   readonly status: number
   /** '' for an answer without a body. */
   readonly contentType: string
-  readonly body: string | Uint8Array
+  readonly body: AnswerBody
   /** The memory of the body is written again as soon as `send` returns. */
   readonly isBodyReused?: true
   readonly headers?: readonly Header[]
@@ -131,6 +139,10 @@ export function sendEmpty(
  * an id that leads to the log. Source: docs/COMPATIBILITY.md, "Errors".
  */
 export function sendError(exchange: Exchange, error: unknown, closing: Closing = 'keep'): void {
+  send(exchange, refusalOf(exchange, error, closing))
+}
+
+function refusalOf(exchange: Exchange, error: unknown, closing: Closing): Answer {
   const refusal = error instanceof ServiceError ? error : unexpected(exchange, error)
   const headers: Header[] = []
   if (refusal.status === 401 && !exchange.isPublic) headers.push(['WWW-Authenticate', 'Bearer'])
@@ -138,7 +150,7 @@ export function sendError(exchange: Exchange, error: unknown, closing: Closing =
     headers.push(['Retry-After', String(refusal.retryAfterSeconds)])
   }
   const body = JSON.stringify(refusal.toBody())
-  send(exchange, { status: refusal.status, contentType: JSON_TYPE, body, headers, closing })
+  return { status: refusal.status, contentType: JSON_TYPE, body, headers, closing }
 }
 
 /** Refuses a method with 405 and the header Allow; `allow` is its value. */
@@ -160,7 +172,8 @@ export function send(exchange: Exchange, answer: Answer): void {
   }
   if (exchange.isAnswerDelayed) return
   exchange.isAnswerDelayed = true
-  const body = answer.isBodyReused === true ? Buffer.from(answer.body) : answer.body
+  const isReused = answer.isBodyReused === true && answer.body instanceof Uint8Array
+  const body = isReused ? Buffer.from(answer.body) : answer.body
   setImmediate(() => write(exchange, { ...answer, body, closing: 'cut' }))
 }
 
@@ -169,11 +182,17 @@ function write(exchange: Exchange, answer: Answer): void {
     exchange.finish(answer.status)
     return
   }
-  const body = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body
-  if (body.length > DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
-    new LargeAnswer(exchange, answer, body).start()
+  const parts = partsOf(answer.body)
+  if (parts === null) {
+    sendPieces(exchange, answer)
     return
   }
+  const bytes = parts.reduce((sum, part) => sum + part.length, 0)
+  if (bytes > DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
+    sendLarge(exchange, answer, parts, bytes)
+    return
+  }
+  const body = parts.length === 1 ? (parts[0] ?? '') : Buffer.concat(parts)
   const { response } = exchange
   response.cork(() => {
     writeHead(exchange, answer)
@@ -189,6 +208,43 @@ function write(exchange: Exchange, answer: Answer): void {
     response.end(body, isCut)
   })
   exchange.finish(answer.status)
+}
+
+/** Null for a body that is made while it is read. */
+function partsOf(body: AnswerBody): readonly Uint8Array[] | null {
+  if (typeof body === 'string') return [Buffer.from(body)]
+  if (body instanceof Uint8Array) return [body]
+  return 'next' in body ? null : body
+}
+
+function sendLarge(
+  exchange: Exchange,
+  answer: Answer,
+  parts: readonly Uint8Array[],
+  bytes: number,
+): void {
+  if (!exchange.owner.waiting.hasRoom(bytes)) {
+    write(exchange, refusalOf(exchange, tooManyWait(), answer.closing ?? 'keep'))
+    return
+  }
+  const kept = answer.isBodyReused === true ? parts.map((part) => Buffer.from(part)) : parts
+  new LargeAnswer(exchange, answer.status, kept).start(() => writeLongHead(exchange, answer))
+}
+
+function sendPieces(exchange: Exchange, answer: Answer): void {
+  const { body, status } = answer
+  if (typeof body !== 'object' || !('next' in body)) return
+  if (!exchange.owner.waiting.hasRoom(PIECE_BYTES)) {
+    body.cancel()
+    write(exchange, refusalOf(exchange, tooManyWait(), answer.closing ?? 'keep'))
+    return
+  }
+  new StreamedAnswer(exchange, status, body).start(() => writeLongHead(exchange, answer))
+}
+
+function tooManyWait(): ServiceError {
+  const detail = 'Too many large answers wait for their readers; try again shortly.'
+  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
 function isDrained(answer: Answer): boolean {
@@ -219,6 +275,12 @@ function writeHead(exchange: Exchange, answer: Answer): void {
   for (const [name, value] of answer.headers ?? []) response.writeHeader(name, value)
 }
 
+/** The library cannot close behind an answer that is written in steps: the client is asked to. */
+function writeLongHead(exchange: Exchange, answer: Answer): void {
+  writeHead(exchange, answer)
+  if (exchange.endsConnection) exchange.response.writeHeader('Connection', 'close')
+}
+
 function isCacheable(method: string): boolean {
   return method === 'GET' || method === 'HEAD'
 }
@@ -231,67 +293,5 @@ function writeCors(exchange: Exchange): void {
     isPreflight,
   )) {
     exchange.response.writeHeader(name, value)
-  }
-}
-
-/**
- * An answer that does not fit into the socket's buffer. uWebSockets.js would copy the rest and keep it
- * for as long as the client likes; here it stays in the one buffer, and a client that reads nothing
- * for a while is cut off.
- */
-class LargeAnswer {
-  readonly #exchange: Exchange
-  readonly #answer: Answer
-  #body: Uint8Array
-  #headBytes = 0
-  #stallTimer: NodeJS.Timeout | undefined
-
-  constructor(exchange: Exchange, answer: Answer, body: Uint8Array) {
-    this.#exchange = exchange
-    this.#answer = answer
-    this.#body = body
-  }
-
-  start(): void {
-    const { response } = this.#exchange
-    this.#exchange.onAbort = () => {
-      this.#finish()
-    }
-    response.cork(() => {
-      writeHead(this.#exchange, this.#answer)
-      // The library cannot close behind an answer of this kind: the client is asked to.
-      if (this.#exchange.endsConnection) response.writeHeader('Connection', 'close')
-      this.#headBytes = response.getWriteOffset()
-      if (this.#write(0)) return
-      if (this.#answer.isBodyReused === true) this.#body = Buffer.from(this.#body)
-      this.#watch()
-      response.onWritable((offset) => this.#resume(offset))
-    })
-  }
-
-  /** Called when the client has read something. False asks to be called again. */
-  #resume(offset: number): boolean {
-    clearTimeout(this.#stallTimer)
-    if (this.#write(offset - this.#headBytes)) return true
-    this.#watch()
-    return false
-  }
-
-  /** Writes from a position of the body on; true when everything is out. */
-  #write(start: number): boolean {
-    const [, isDone] = this.#exchange.response.tryEnd(this.#body.subarray(start), this.#body.length)
-    if (isDone) this.#finish()
-    return isDone
-  }
-
-  #watch(): void {
-    this.#stallTimer = setTimeout(() => {
-      if (this.#exchange.isOpen) this.#exchange.response.close()
-    }, this.#exchange.owner.readerStallMs)
-  }
-
-  #finish(): void {
-    clearTimeout(this.#stallTimer)
-    this.#exchange.finish(this.#answer.status)
   }
 }

@@ -42,6 +42,7 @@ import {
   type Route,
 } from './router.ts'
 import { formatAddress, TrustedProxies } from './url.ts'
+import { WaitingAnswers } from './waiting-answers.ts'
 
 /** Bytes of a body on a private route. More: 413. */
 const API_BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -75,6 +76,10 @@ export interface HttpServerOptions {
   readonly connectionsMax?: number
   /** Milliseconds without progress after which a reader of a large answer is cut off; 30,000. */
   readonly readerStallMs?: number
+  /** Bytes a second that such a reader has to take over the whole answer; see http/waiting-answers.ts. */
+  readonly readerBytesPerSecondMin?: number
+  /** Bytes that answers hold that wait for their readers; see there. */
+  readonly waitingBytesMax?: number
   /** Where changes are noted; without it they are not. */
   readonly audit?: AuditOptions
   /** Of requests in a second; none without it. */
@@ -111,7 +116,7 @@ export class HttpServer {
     this.#audit = options.audit ?? null
     this.#limits = options.limits ?? null
     this.#trustedProxies = options.trustedProxies ?? new TrustedProxies([])
-    this.#owner = this.#createOwner(options.readerStallMs ?? READER_STALL_MS)
+    this.#owner = this.#createOwner(options)
     this.#limitConnections(options.connectionsMax ?? Infinity)
     const unknown = this.#routeMetrics(UNKNOWN_ROUTE)
     this.#app.any('/*', (response, request) => {
@@ -208,14 +213,19 @@ export class HttpServer {
     return cutOffCount
   }
 
-  #createOwner(readerStallMs: number): ExchangeOwner {
+  #createOwner(options: HttpServerOptions): ExchangeOwner {
     // One object for all exchanges; a getter, because the answer changes while they are open.
     const server = this
     return {
       get isDraining() {
         return server.#isDraining
       },
-      readerStallMs,
+      waiting: new WaitingAnswers({
+        metrics: this.#metrics,
+        stallMs: options.readerStallMs ?? READER_STALL_MS,
+        bytesMax: options.waitingBytesMax,
+        bytesPerSecondMin: options.readerBytesPerSecondMin,
+      }),
       limits: this.#limits,
       exchangeFinished: (exchange, status) => {
         server.#finish(exchange, status)

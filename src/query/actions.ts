@@ -5,6 +5,7 @@
 import type { ActionStepMatch } from './event-columns.ts'
 import type { PropertyFilter } from './events.ts'
 import { allOf, readStoredFilters } from './filter-tree.ts'
+import type { CountedRows, PageWish, RowFormat, RowText } from './pages.ts'
 import type { FilterGroup } from './persons.ts'
 
 /** How a text of a step is compared. */
@@ -52,8 +53,9 @@ export interface ActionQueries {
     projectId: number,
     limit: number,
     offset: number,
-  ): Promise<{ readonly count: number; readonly results: readonly ActionView[] }>
-  getAction(projectId: number, id: number): Promise<ActionView | null>
+    wish: PageWish,
+  ): Promise<CountedRows>
+  getAction(projectId: number, id: number, format: RowFormat): Promise<RowText | null>
 }
 
 const OPERATORS = { contains: 'icontains', exact: 'exact', regex: 'regex' } as const

@@ -16,6 +16,7 @@ import { correlationActors } from './correlation.ts'
 import type { EventScanner } from './event-columns.ts'
 import { funnelActors } from './funnel.ts'
 import { lifecycleActors } from './lifecycle.ts'
+import type { RowFormat } from './pages.ts'
 import { pathActors } from './path.ts'
 import { retentionRows } from './retention.ts'
 import { stickinessActors } from './stickiness.ts'
@@ -34,12 +35,14 @@ export type AnalyticQuestion =
 /** A question about a project. */
 export interface AnalyticQuery extends Omit<AnalyticContext, 'actions'> {
   readonly question: AnalyticQuestion
+  /** How the rows are written. */
+  readonly format: RowFormat
 }
 
 /** One page of an answer. */
 export interface AnalyticAnswer {
   /**
-   * A JSON list in UTF-8, in memory of its own: persons and groups as the API shows them, for retention
+   * A JSON list or a table in UTF-8, in memory of its own: persons and groups as the API shows them, for retention
    * objects of `person` and `appearances`.
    */
   readonly rows: Uint8Array<ArrayBuffer>
@@ -50,6 +53,8 @@ export interface AnalyticAnswer {
   readonly totals: readonly number[] | null
   /** Another page may follow. */
   readonly isFull: boolean
+  /** Places of the page that this answer has: fewer than asked for when it ended at its limit of bytes. */
+  readonly placeCount: number
   /** Actors of the page that do not exist any more. */
   readonly missingPersons: number
 }

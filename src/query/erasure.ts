@@ -3,6 +3,7 @@
  * the moments that follow from rules; the store finds the events. Source: docs/COMPATIBILITY.md,
  * "Erasure and retention".
  */
+import type { CountedRows, PageWish } from './pages.ts'
 
 const DAY_MS = 86_400_000
 
@@ -128,7 +129,14 @@ export interface ErasurePage {
 
 /** Reads that the front hands to the pool. Estimates look into every segment that may matter. */
 export interface ErasureQueries {
-  listErasures(projectId: number, limit: number, offset: number): Promise<ErasurePage>
+  listErasures(
+    projectId: number,
+    limit: number,
+    offset: number,
+    wish: PageWish,
+  ): Promise<CountedRows>
+  /** Erasures that are not done. */
+  runningErasures(projectId: number): Promise<number>
   getErasure(projectId: number, id: number): Promise<ErasureReceipt | null>
   /** Null when there is no such person. */
   estimateErasure(projectId: number, criteria: ErasureCriteria): Promise<ErasureEstimate | null>

@@ -1,4 +1,5 @@
 /** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
+import type { PageWish, RowsText, RowText } from './pages.ts'
 
 /** One stored event as a reader sees it. Source: docs/COMPATIBILITY.md, "Stored events". */
 export interface EventView {
@@ -21,7 +22,10 @@ export interface EventView {
 /** The person who owns an event at the time of reading. */
 export interface PersonSummary {
   readonly uuid: string
+  /** The first ones. */
   readonly distinct_ids: readonly string[]
+  /** How many there are, when not all are shown. */
+  readonly distinct_ids_count?: number
   readonly properties: Readonly<Record<string, unknown>>
   readonly is_identified: boolean
   readonly created_at: string
@@ -64,6 +68,11 @@ export interface EventCursor {
 /** One page of a list of events. */
 export interface EventPage {
   readonly results: readonly EventView[]
+  readonly nextCursor: EventCursor | null
+}
+
+/** One page of a list of events as JSON. */
+export interface EventRows extends RowsText {
   readonly nextCursor: EventCursor | null
 }
 
@@ -127,9 +136,10 @@ export interface DroppedCount {
 
 /** Reads that the front hands to the pool. */
 export interface EventQueries {
-  listEvents(query: EventListQuery): Promise<EventPage>
-  getEvent(projectId: number, uuid: string): Promise<EventView | null>
-  listWarnings(projectId: number, limit: number): Promise<readonly WarningView[]>
+  listEvents(query: EventListQuery, wish: PageWish): Promise<EventRows>
+  getEvent(projectId: number, uuid: string): Promise<RowText | null>
+  /** At most 1000, of some kilobytes at most. */
+  listWarnings(projectId: number, limit: number): Promise<RowsText>
 }
 
 /** The same, about events that are not stored. */

@@ -6,6 +6,7 @@ import type { ActionDraft, ActionView } from './actions.ts'
 import type { DeadLetterOutcome } from './dead-letters.ts'
 import type { ErasureCommand, ErasureReceipt } from './erasure.ts'
 import type { PropertyFilter } from './events.ts'
+import type { CountedRows, PageWish, RowFormat, RowsText, RowText, TextPieces } from './pages.ts'
 
 /** A person as the API shows it. Interface description, section 2.6. */
 export interface PersonView {
@@ -14,6 +15,8 @@ export interface PersonView {
   readonly name: string
   /** Oldest link first in lists; a single person: non-anonymous ids first. */
   readonly distinct_ids: readonly string[]
+  /** How many there are, when not all are shown. */
+  readonly distinct_ids_count?: number
   readonly properties: Readonly<Record<string, unknown>>
   readonly created_at: string
   readonly uuid: string
@@ -123,24 +126,52 @@ export interface CohortView {
   readonly is_static: boolean
 }
 
-/** Reads that the front hands to the pool. Each uses one read transaction. */
+/** Points of a timeline. */
+export interface TimelineRows extends RowsText {
+  /** Time of the first one; null when there is none. */
+  readonly firstTimestamp: string | null
+}
+
+/** Groups in the order of their keys. */
+export interface GroupRows extends RowsText {
+  readonly nextCursor: string | null
+}
+
+/** Reads that the front hands to the pool. Each uses one read transaction, a table one for each piece. */
 export interface PersonQueries {
-  listPersons(query: PersonListQuery): Promise<PersonPage>
-  getPerson(projectId: number, person: PersonReference): Promise<PersonView | null>
+  /** JSON: a table is made by `personTable`. */
+  listPersons(query: PersonListQuery, wish: PageWish): Promise<CountedRows>
+  /**
+   * The persons of a list as a table: as a whole when it is small, else made while it is read. Rejects with
+   * 400 when it has too many cells.
+   */
+  personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
+  /** With the ids from place `firstId` on. */
+  getPerson(
+    projectId: number,
+    person: PersonReference,
+    format: RowFormat,
+    firstId: number,
+  ): Promise<RowText | null>
+  /** Who it is; null when there is no such person. */
+  findPerson(projectId: number, person: PersonReference): Promise<{ readonly uuid: string } | null>
+  /** Rows of `ValueCount`. */
   personValues(
     projectId: number,
     key: string,
     contains: string | null,
-  ): Promise<readonly ValueCount[]>
-  /** `person` null: of the whole project. `page` counts from 1. Null when there is no such person. */
+    wish: PageWish,
+  ): Promise<RowsText>
+  /** Rows of `ActivityView`. `person` null: of the whole project. Null when there is no such person. */
   personActivity(
     projectId: number,
     person: PersonReference | null,
-    page: number,
+    offset: number,
     limit: number,
-  ): Promise<ActivityPage | null>
-  /** Null when there is no such person. */
-  propertiesTimeline(query: TimelineQuery): Promise<readonly TimelinePoint[] | null>
+    wish: PageWish,
+  ): Promise<CountedRows | null>
+  /** Rows of `TimelinePoint`. Null when there is no such person. */
+  propertiesTimeline(query: TimelineQuery, wish: PageWish): Promise<TimelineRows | null>
   groupTypes(
     projectId: number,
   ): Promise<readonly { group_type: string; group_type_index: number }[]>
@@ -150,19 +181,30 @@ export interface PersonQueries {
     search: string | null,
     limit: number,
     cursor: string | null,
-  ): Promise<{ readonly results: readonly GroupView[]; readonly nextCursor: string | null }>
-  findGroup(projectId: number, typeIndex: number, key: string): Promise<GroupView | null>
+    wish: PageWish,
+  ): Promise<GroupRows>
+  findGroup(
+    projectId: number,
+    typeIndex: number,
+    key: string,
+    format: RowFormat,
+  ): Promise<RowText | null>
+  /** Rows of `CohortView`. */
   listCohorts(
     projectId: number,
     limit: number,
     offset: number,
-  ): Promise<{
-    readonly count: number
-    readonly results: readonly CohortView[]
-  }>
-  getCohort(projectId: number, id: number): Promise<CohortView | null>
+    wish: PageWish,
+  ): Promise<CountedRows>
+  /** All cohorts that are not deleted, without counts of members. */
+  knownCohorts(projectId: number): Promise<readonly CohortView[]>
+  getCohort(projectId: number, id: number, wish: PageWish): Promise<RowText | null>
   /** Cohorts, not deleted, that the person belongs to; null when there is no such person. */
-  cohortsOfPerson(projectId: number, person: PersonReference): Promise<readonly CohortView[] | null>
+  cohortsOfPerson(
+    projectId: number,
+    person: PersonReference,
+    wish: PageWish,
+  ): Promise<RowsText | null>
 }
 
 /** Who asks for a change. */

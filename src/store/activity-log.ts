@@ -2,7 +2,7 @@
  * What people did with persons through the API. Table `activity`: project, entry number -> JSON of
  * `ActivityView`, sealed. Table `activity_items`: project, P, entry number -> nothing, sealed.
  */
-import type { ActivityPage, ActivityView } from '../query/persons.ts'
+import type { ActivityView } from '../query/persons.ts'
 import { seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'
@@ -30,35 +30,43 @@ export function storeActivity(
   void tables.activityItems.put(itemKey, emptyValue(itemKey))
 }
 
-/** A page of activity, newest first; of one person, or of the project (`person` null). */
+/** A stretch of the log. */
+export interface ActivityEntries {
+  /** All that there are. */
+  readonly totalCount: number
+  /** Each is read when its turn comes: an entry may hold large values. */
+  readonly entries: Iterable<ActivityView>
+}
+
+/** Activity, newest first; of one person, or of the project (`person` null). */
 export function listActivity(
   tables: ActivityTables,
   projectId: number,
   person: number | null,
-  page: number,
+  offset: number,
   limit: number,
-): ActivityPage {
-  const offset = (page - 1) * limit
-  const results: ActivityView[] = []
+): ActivityEntries {
   if (person === null) {
     const range = { start: pairKey(projectId, NUMBER_MAX), end: pairKey(projectId, 0) }
     const options = { ...range, reverse: true, offset, limit }
-    for (const { key, value } of tables.activity.getRange(options)) {
-      results.push(decodeActivity(key, value))
-    }
+    const keys = [...tables.activity.getKeys(options)].map((key) => Buffer.from(key))
     const totalCount = countKeys(tables.activity, pairKey(projectId, 0), pairKey(projectId + 1, 0))
-    return { totalCount, results }
+    return { totalCount, entries: entriesOf(tables.activity, keys) }
   }
   const first = tripleKey(projectId, person, 0)
   const last = tripleKey(projectId, person, NUMBER_MAX)
   const options = { start: last, end: first, reverse: true, offset, limit }
-  for (const itemKey of tables.activityItems.getKeys(options)) {
-    const key = pairKey(projectId, numberInKey(itemKey, 8))
-    const value = tables.activity.get(key)
-    if (value !== undefined) results.push(decodeActivity(key, value))
-  }
+  const itemKeys = [...tables.activityItems.getKeys(options)]
+  const keys = itemKeys.map((itemKey) => pairKey(projectId, numberInKey(itemKey, 8)))
   const totalCount = countKeys(tables.activityItems, first, tripleKey(projectId, person + 1, 0))
-  return { totalCount, results }
+  return { totalCount, entries: entriesOf(tables.activity, keys) }
+}
+
+function* entriesOf(table: Table, keys: readonly Buffer[]): Generator<ActivityView> {
+  for (const key of keys) {
+    const value = table.get(key)
+    if (value !== undefined) yield decodeActivity(key, value)
+  }
 }
 
 function countKeys(table: Table, start: Buffer, end: Buffer): number {

@@ -3,11 +3,15 @@
  * finished JSON, because an answer is copied between threads and written by the main thread, which is
  * quicker with bytes. The text of a person is kept and used again while nothing of the person changed.
  */
+import { DISTINCT_IDS_SHOWN_MAX } from '../base/limits.ts'
 import type { GroupActor, PersonActor } from '../query/analytic-query.ts'
 import type { AnalyticAnswer, AnalyticPage } from '../query/analytics.ts'
+import type { RowFormat } from '../query/pages.ts'
 import { withWireTimes } from '../wire/person.ts'
+import { RowsWriter } from '../wire/rows-writer.ts'
 import type { PersonReader } from './person-reader.ts'
 import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
+import { countOfIds } from './person-views.ts'
 
 /** Persons whose texts are kept; some megabytes. */
 const TEXTS_MAX = 4096
@@ -36,28 +40,39 @@ export class ActorTexts {
    * Looks up everybody on a page; who does not exist any more is left out and counted. `position` is that
    * of the log at the snapshot. Cost: some 20 us for a person whose text is not known.
    */
-  answerOf(page: AnalyticPage, projectId: number, position: number): AnalyticAnswer {
-    const texts: string[] = []
+  answerOf(
+    page: AnalyticPage,
+    projectId: number,
+    position: number,
+    format: RowFormat,
+  ): AnalyticAnswer {
+    const writer = new RowsWriter(format)
+    let placeCount = 0
     for (const [index, actor] of page.actors.entries()) {
       const text =
         actor.kind === 'person'
           ? this.#personText(actor, projectId, position)
           : this.#groupText(actor, projectId)
-      if (text === null) continue
       const appearances = page.appearances?.[index]
-      texts.push(
-        appearances === undefined
-          ? text
-          : `{"person":${text},"appearances":[${appearances.join(',')}]}`,
-      )
+      const isAdded =
+        text === null ||
+        writer.addText(
+          appearances === undefined
+            ? text
+            : `{"person":${text},"appearances":[${appearances.join(',')}]}`,
+        )
+      if (!isAdded) break
+      placeCount++
     }
+    const { rows, rowCount: count, isCut } = writer.finish()
     return {
-      rows: bytesOf(`[${texts.join(',')}]`),
-      count: texts.length,
+      rows,
+      count,
       total: page.total,
       totals: page.totals,
-      isFull: page.isFull,
-      missingPersons: page.actors.length - texts.length,
+      isFull: page.isFull || isCut,
+      placeCount,
+      missingPersons: placeCount - count,
     }
   }
 
@@ -92,6 +107,7 @@ export class ActorTexts {
         is_identified: view.is_identified,
         name: view.name,
         distinct_ids: view.distinct_ids,
+        ...countOfIds(record.idCount, DISTINCT_IDS_SHOWN_MAX),
         matched_recordings: [],
       }),
     )
@@ -138,11 +154,4 @@ function isSamePerson(a: PersonRecord, b: PersonRecord): boolean {
     a.json === b.json &&
     a.changesJson === b.changesJson
   )
-}
-
-/** In memory that may change hands. */
-function bytesOf(text: string): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(Buffer.byteLength(text))
-  new TextEncoder().encodeInto(text, bytes)
-  return bytes
 }

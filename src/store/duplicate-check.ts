@@ -3,7 +3,8 @@
  * different events can be the same.
  */
 import type { OpenProject } from './open-project.ts'
-import type { RowIdentity, SegmentTables, SegmentView } from './segment-view.ts'
+import type { RowIdentity } from './segment-column.ts'
+import type { SegmentTables, SegmentView } from './segment-view.ts'
 
 /** Segments that stay decoded. */
 const VIEWS_MAX = 8

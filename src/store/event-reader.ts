@@ -16,10 +16,12 @@ import type {
   DroppedEventView,
   EventListQuery,
   EventPage,
+  EventRows,
   EventView,
   WarningView,
 } from '../query/events.ts'
 import type { TimelinePoint, TimelineQuery } from '../query/persons.ts'
+import type { RowsWriter } from '../wire/rows-writer.ts'
 import { ActorTexts } from './actor-views.ts'
 import type { DamageListener } from './codec.ts'
 import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from './dead-letters.ts'
@@ -41,6 +43,7 @@ import { personTables } from './person-store.ts'
 import { timelinePoints } from './person-timeline.ts'
 import { SegmentCache } from './segment-cache.ts'
 import { SegmentCatalogue } from './segment-catalogue.ts'
+import { largestGroupBytes } from './segment-column.ts'
 import { SegmentTables } from './segment-view.ts'
 import { UuidLookup } from './uuid-lookup.ts'
 import { listWarningLines } from './warning-log.ts'
@@ -80,6 +83,9 @@ export interface EventStatistics {
   readonly deadLetters: number
   readonly position: number
 }
+
+/** Asked before a segment is read that has groups of so many bytes, decoded; throws to give up. */
+type ReadCheck = (groupBytes?: number) => void
 
 /** What analytic queries work with, on one snapshot. */
 export interface AnalyticReads {
@@ -153,10 +159,38 @@ export class EventReader {
     const search = this.#search(query)
     const found = search === null ? [] : search.run()
     const page = found.slice(0, query.limit)
-    const results = this.#viewsOf(query.projectId, page)
+    const views = this.#viewsOf(query.projectId, page)
+    const results = page.flatMap((event) => views.get(event) ?? [])
     const last = page.at(-1)
     const hasMore = found.length > query.limit && last !== undefined
     return { results, nextCursor: hasMore ? cursorOf(last) : null }
+  }
+
+  /**
+   * The same page as text, ended by a limit of bytes, too. `check` is asked before each segment and row,
+   * and throws to give up. Cost: as `listEvents`, but no more rows are decoded than the page has.
+   */
+  eventRows(query: EventListQuery, writer: RowsWriter, check: ReadCheck): EventRows {
+    this.#refresh()
+    const found = this.#search(query, check)?.run() ?? []
+    const page = found.slice(0, query.limit)
+    let start = 0
+    // The page is made in stretches, each about as long as there is room, in order of segments within.
+    for (let rows = 1; start < page.length; ) {
+      const stretch = page.slice(start, start + rows)
+      const views = this.#viewsOf(query.projectId, stretch, check)
+      for (const event of stretch) {
+        const view = views.get(event)
+        if (view !== undefined && !writer.add(view)) {
+          return { ...writer.finish(), nextCursor: cursorOf(page[start - 1] ?? event) }
+        }
+        start++
+      }
+      rows = Math.max(1, Math.floor(writer.room / Math.max(1, writer.bytes / start)))
+    }
+    const last = page.at(-1)
+    const hasMore = found.length > query.limit && last !== undefined
+    return { ...writer.finish(), nextCursor: hasMore ? cursorOf(last) : null }
   }
 
   /** The newest event with a uuid (any common form), or null. Throws `DamagedRecordError`. */
@@ -315,19 +349,24 @@ export class EventReader {
     return this.#environment.close()
   }
 
-  /** The events of a page; segment by segment, so that few are decoded at a time. */
-  #viewsOf(projectId: number, page: readonly FoundEvent[]): readonly EventView[] {
+  /** Events of a page; segment by segment, so that few are decoded at a time. */
+  #viewsOf(
+    projectId: number,
+    page: readonly FoundEvent[],
+    check: ReadCheck = () => {},
+  ): ReadonlyMap<FoundEvent, EventView> {
     const views = new Map<FoundEvent, EventView>()
     const bySegment = page.toSorted((a, b) => a.firstSequence - b.firstSequence)
     for (const event of bySegment) {
       const segment = this.#cache.open(projectId, event.firstSequence)
+      check(largestGroupBytes(segment.directory))
       views.set(event, this.#views.viewOf(segment, event.sequence - event.firstSequence))
     }
-    return page.flatMap((event) => views.get(event) ?? [])
+    return views
   }
 
   /** Null when no event can match. */
-  #search(query: EventListQuery): EventSearch | null {
+  #search(query: EventListQuery, check: ReadCheck = () => {}): EventSearch | null {
     const { projectId, distinctId, personId } = query
     let wantedDistinctId: number | null = null
     if (distinctId !== undefined) {
@@ -343,7 +382,11 @@ export class EventReader {
         this.#persons.summaryOf(projectId, id, sequence)?.properties ?? {},
       textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
       summaries: this.#catalogue.summaries(projectId),
-      open: (firstSequence) => this.#cache.open(projectId, firstSequence),
+      open: (firstSequence) => {
+        const segment = this.#cache.open(projectId, firstSequence)
+        check(largestGroupBytes(segment.directory))
+        return segment
+      },
     })
   }
 

@@ -4,6 +4,7 @@
  * are never parsed.
  */
 import type { JsonBytes } from './json-bytes.ts'
+import type { ColumnIndex, StoredValues } from './segment-column.ts'
 import {
   type ColumnEntry,
   MODE_MIRROR,
@@ -12,7 +13,7 @@ import {
   ROLE_REST,
 } from './segment-format.ts'
 import { VALUES_UUID } from './segment-values.ts'
-import type { ColumnIndex, SegmentView, StoredValues } from './segment-view.ts'
+import type { SegmentView } from './segment-view.ts'
 
 /** Stands in front of the elements of an event, behind which comes a comma. */
 export const ELEMENTS_HEAD = '"elements_chain":'

@@ -4,7 +4,7 @@
  */
 import type { FlagChange } from '../flags/flag-diff.ts'
 import { seal, unseal } from './codec.ts'
-import type { Environment } from './environment.ts'
+import type { Environment, Table } from './environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'
 import { emptyValue } from './person-records.ts'
 
@@ -31,11 +31,11 @@ export interface FlagActivity {
   readonly createdAt: string
 }
 
-/** A page of the log, newest first. */
-export interface FlagActivityPage {
+/** A stretch of the log, newest first. */
+export interface FlagActivityEntries {
   readonly totalCount: number
-  /** JSON of each entry. */
-  readonly entries: readonly string[]
+  /** JSON of each entry, read when its turn comes. */
+  readonly entries: Iterable<string>
 }
 
 /** Stores one entry under a number that was never used. Only in a write transaction. */
@@ -51,25 +51,21 @@ export function storeFlagActivity(
   environment.table(ITEMS).putSync(itemKey, emptyValue(itemKey))
 }
 
-/** A page of the log of a project, or of one flag. `page` counts from 1. Throws `DamagedRecordError`. */
+/** The log of a project, or of one flag, behind its newest `offset` entries. Throws `DamagedRecordError`. */
 export function listFlagActivity(
   environment: Environment,
   projectId: number,
   flagId: number | null,
-  page: number,
+  offset: number,
   limit: number,
-): FlagActivityPage {
+): FlagActivityEntries {
   const table = environment.table(ACTIVITY)
-  const options = { reverse: true, offset: (page - 1) * limit, limit }
-  const read = (key: Buffer): string => {
-    const value = table.get(key)
-    return value === undefined ? '' : unseal(ACTIVITY, key, value).toString('utf8')
-  }
+  const options = { reverse: true, offset, limit }
   if (flagId === null) {
     const range = { start: pairKey(projectId, NUMBER_MAX), end: pairKey(projectId, 0) }
     const keys = [...table.getKeys({ ...range, ...options })].map((key) => Buffer.from(key))
     const bounds = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
-    return { totalCount: table.getKeysCount(bounds), entries: keys.map(read) }
+    return { totalCount: table.getKeysCount(bounds), entries: entriesOf(table, keys) }
   }
   const items = environment.table(ITEMS)
   const first = tripleKey(projectId, flagId, 0)
@@ -78,7 +74,14 @@ export function listFlagActivity(
     pairKey(projectId, numberInKey(key, 8)),
   )
   const bounds = { start: first, end: tripleKey(projectId, flagId + 1, 0) }
-  return { totalCount: items.getKeysCount(bounds), entries: keys.map(read) }
+  return { totalCount: items.getKeysCount(bounds), entries: entriesOf(table, keys) }
+}
+
+function* entriesOf(table: Table, keys: readonly Buffer[]): Generator<string> {
+  for (const key of keys) {
+    const value = table.get(key)
+    if (value !== undefined) yield unseal(ACTIVITY, key, value).toString('utf8')
+  }
 }
 
 function jsonOf({ id, activity, actor, flagId, key, changes, createdAt }: FlagActivity): string {

@@ -13,7 +13,7 @@ import { timeText } from '../wire/time.ts'
 import { Environment, type Table } from './environment.ts'
 import {
   type FlagActivity,
-  type FlagActivityPage,
+  type FlagActivityEntries,
   type FlagActor,
   listFlagActivity,
   storeFlagActivity,
@@ -150,13 +150,13 @@ export class FlagStore {
   activity(
     projectId: number,
     flagId: number | null,
-    page: number,
+    offset: number,
     limit: number,
-  ): FlagActivityPage | null {
+  ): FlagActivityEntries | null {
     this.#environment.refresh()
     this.#cache.refresh()
     if (flagId !== null && this.#cache.project(projectId).stored(flagId) === null) return null
-    return listFlagActivity(this.#environment, projectId, flagId, page, limit)
+    return listFlagActivity(this.#environment, projectId, flagId, offset, limit)
   }
 
   /** The flags of a project as of now, from memory where nothing changed. */

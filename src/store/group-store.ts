@@ -103,20 +103,38 @@ export function listGroups(
   limit: number,
   cursor: string | null,
 ): { readonly results: readonly GroupView[]; readonly nextCursor: string | null } {
-  const start = groupTableKey(projectId, typeIndex, cursor ?? '')
-  const end = groupTableKey(projectId, typeIndex + 1, '')
-  const wanted = search?.toLowerCase() ?? null
-  const found: GroupRecord[] = []
-  for (const { key, value } of table.getRange({ start, end })) {
-    const record = decodeGroup(key, value)
-    if (record.key === cursor) continue
-    if (wanted !== null && !isFound(record, wanted)) continue
-    found.push(record)
+  const found: GroupView[] = []
+  for (const group of groupsAfter(table, projectId, typeIndex, search, cursor)) {
+    found.push(group)
     if (found.length > limit) break
   }
   const page = found.slice(0, limit)
-  const nextCursor = found.length > limit ? (page.at(-1)?.key ?? null) : null
-  return { results: page.map((record) => viewOf(typeIndex, record)), nextCursor }
+  const nextCursor = found.length > limit ? (page.at(-1)?.group_key ?? null) : null
+  return { results: page, nextCursor }
+}
+
+/**
+ * The groups of one type whose key or properties contain `search`, from behind the key `cursor` on. `check`
+ * is asked for every group that is looked at, and throws to give up.
+ */
+export function* groupsAfter(
+  table: Table,
+  projectId: number,
+  typeIndex: number,
+  search: string | null,
+  cursor: string | null,
+  check: () => void = () => {},
+): Generator<GroupView> {
+  const start = groupTableKey(projectId, typeIndex, cursor ?? '')
+  const end = groupTableKey(projectId, typeIndex + 1, '')
+  const wanted = search?.toLowerCase() ?? null
+  for (const { key, value } of table.getRange({ start, end })) {
+    check()
+    const record = decodeGroup(key, value)
+    if (record.key === cursor) continue
+    if (wanted !== null && !isFound(record, wanted)) continue
+    yield viewOf(typeIndex, record)
+  }
 }
 
 /** All groups of one type in the order of their keys. Throws `DamagedRecordError`. */

@@ -2,9 +2,9 @@
 import type { DistinctIds } from './distinct-ids.ts'
 import { emptyCounters, type ProjectCounters } from './event-projects.ts'
 import { SegmentBuilder } from './segment-builder.ts'
+import type { RowIdentity } from './segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from './segment-encoder.ts'
 import { QUALITY_FAST } from './segment-format.ts'
-import type { RowIdentity } from './segment-view.ts'
 
 /** An encoded segment that waits for the commit, and what the check for duplicates needs of it. */
 interface PendingSegment {

@@ -2,10 +2,12 @@
  * The reading end of persons: who owns an event, single persons, lists, values. Every method reads the
  * snapshot that its environment is at; `EventReader` moves it on.
  */
+import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../base/limits.ts'
 import { personUuid } from '../persons/person-uuid.ts'
 import type { ActionView } from '../query/actions.ts'
 import type { PersonSummary } from '../query/events.ts'
-import { cohortTest, type PersonTest, personTest } from '../query/person-filter.ts'
+import { cohortTest } from '../query/person-filter.ts'
+import { isAnonymousId } from '../query/person-name.ts'
 import type {
   ActivityPage,
   CohortView,
@@ -18,27 +20,22 @@ import type {
 } from '../query/persons.ts'
 import { valueText } from '../query/value-text.ts'
 import { findAction, listActions } from './action-store.ts'
-import { listActivity } from './activity-log.ts'
+import { type ActivityEntries, listActivity } from './activity-log.ts'
 import {
   type CohortRecord,
   cohortLookup,
   cohortView,
   loadCohort,
   loadCohorts,
-  memberNumbers,
 } from './cohort-store.ts'
-import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
+import { loadDistinctText } from './distinct-ids.ts'
 import type { Table } from './environment.ts'
-import { findGroup, listGroups } from './group-store.ts'
+import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import { numberInKey, pairKey, tripleKey } from './keys.ts'
-import { searchEmails } from './person-email-chunks.ts'
-import { loadOwner, loadOwnerNow, loadSince } from './person-owners.ts'
+import { loadOwner, loadSince } from './person-owners.ts'
 import {
   candidateOf,
-  createdStart,
-  emailStart,
   INLINE_IDS_MAX,
-  isEmailCut,
   loadPerson,
   loadPersonCounters,
   loadUuid,
@@ -46,16 +43,15 @@ import {
   type PersonRecord,
   propertiesOfRecord,
 } from './person-records.ts'
-import { isoTime, personView } from './person-views.ts'
+import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
+import { countOfIds, isoTime, personView } from './person-views.ts'
 import type { PersonTables } from './person-writes.ts'
 
-/** Ids of a person that an event or an analytic answer shows. */
-const SUMMARY_IDS_MAX = 1000
-/** Persons are left out of lists when they were made later than this after now. */
-const FUTURE_MS = 24 * 60 * 60 * 1000
 /** Persons that `personValues` looks at, newest numbers first. */
 const VALUES_PERSONS_MAX = 100_000
 const VALUES_MAX = 20
+/** UTF-16 units of a value that `personValues` counts; longer ones are left out. */
+const VALUE_UNITS_MAX = 500
 /** Views kept during one page of events. */
 const SUMMARIES_MAX = 1000
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
@@ -96,7 +92,8 @@ export class PersonReader {
     if (record === null) return null
     const summary: PersonSummary = {
       uuid: record.uuid,
-      distinct_ids: this.#idTexts(projectId, record, SUMMARY_IDS_MAX),
+      distinct_ids: this.#idTexts(projectId, record, DISTINCT_IDS_LISTED_MAX),
+      ...countOfIds(record.idCount, DISTINCT_IDS_LISTED_MAX),
       properties: propertiesOfRecord(record),
       is_identified: record.isIdentified,
       created_at: isoTime(record.createdAtMs),
@@ -130,27 +127,39 @@ export class PersonReader {
     return known === null ? null : loadPerson(this.#tables, projectId, known.number)
   }
 
-  /** D of all ids of a person in the order of their links. */
+  /** D of ids of a person in the order of their links: all, or `idsMax` from place `first` on. */
   ids(
     projectId: number,
     record: PersonRecord,
     idsMax = Number.POSITIVE_INFINITY,
+    first = 0,
   ): readonly number[] {
     const { idCount, firstIds, number } = record
-    if (idCount <= INLINE_IDS_MAX) return firstIds
-    const ids = [...firstIds]
-    const start = tripleKey(projectId, number, INLINE_IDS_MAX)
-    const end = tripleKey(projectId, number, Math.min(idCount, idsMax))
+    const last = Math.min(idCount, first + idsMax)
+    const ids = firstIds.slice(first, last)
+    if (last <= INLINE_IDS_MAX) return ids
+    const start = tripleKey(projectId, number, Math.max(first, INLINE_IDS_MAX))
+    const end = tripleKey(projectId, number, last)
     for (const { key, value } of this.#tables.ids.getRange({ start, end })) {
       ids.push(numberOfValue('person_ids', key, value))
     }
     return ids
   }
 
-  /** A person as the API shows it, or null. */
-  person(projectId: number, person: PersonReference): PersonView | null {
+  /** A person as the API shows it alone, or null; with the ids from place `firstId` on. */
+  person(projectId: number, person: PersonReference, firstId = 0): PersonView | null {
     const record = this.record(projectId, person)
-    return record === null ? null : this.#view(projectId, record, true)
+    if (record === null) return null
+    const view = this.#view(projectId, record, true, DISTINCT_IDS_SHOWN_MAX)
+    if (firstId === 0) return view
+    const ids = this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX, firstId)
+    return { ...view, distinct_ids: ids, distinct_ids_count: record.idCount }
+  }
+
+  /** A living person as lists show it, or null. */
+  listed(projectId: number, number: number): PersonView | null {
+    const record = loadPerson(this.#tables, projectId, number)
+    return record === null ? null : this.#view(projectId, record, false, DISTINCT_IDS_LISTED_MAX)
   }
 
   /** What is stored of a living person, or null. */
@@ -160,43 +169,30 @@ export class PersonReader {
 
   /** A living person as analytic answers show it, with its first ids. */
   actor(projectId: number, record: PersonRecord): PersonView {
-    const distinctIds = this.#idTexts(projectId, record, SUMMARY_IDS_MAX)
-    return personView({ ...record, properties: propertiesOfRecord(record), distinctIds }, false)
+    return this.#view(projectId, record, false, DISTINCT_IDS_SHOWN_MAX)
   }
 
-  /** A page of persons: a few reads, a scan of all e-mails for `search`, of all persons for properties. */
+  /** Numbers of the persons of a page; `check` as in `PersonSearch`. Cost: that of `PersonSearch.find`. */
+  find(query: PersonListQuery, check?: () => void): FoundPersons {
+    return new PersonSearch(this.#tables, this, check).find(query)
+  }
+
+  /** A page of persons. Cost: that of `find`, and some reads for each. */
   list(query: PersonListQuery): PersonPage {
-    const { projectId, offset, limit, nowMs } = query
-    const isPlain = query.properties === undefined && query.cohortId === undefined
-    const candidates = this.#candidates(query)
-    const start = createdStart(projectId, nowMs + FUTURE_MS)
-    const end = pairKey(projectId + 1, 0)
-    const { created } = this.#tables
-    if (candidates === null && isPlain) {
-      const futureRange = { start: pairKey(projectId, 0), end: start }
-      const future = created.getKeysCount(futureRange)
-      const count = loadPersonCounters(this.#tables.projects, projectId).persons - future
-      const range = created.getRange({ start, end, offset, limit })
-      const records = this.#records(projectId, range)
-      return { count, results: [...records].map((record) => this.#view(projectId, record, false)) }
+    const { count, numbers } = this.find(query)
+    return {
+      count,
+      results: numbers.flatMap((number) => this.listed(query.projectId, number) ?? []),
     }
-    const tests = this.#tests(query)
-    const source =
-      candidates === null
-        ? this.#records(projectId, created.getRange({ start, end }))
-        : this.#sorted(projectId, candidates, nowMs + FUTURE_MS)
-    let count = 0
-    const page: PersonRecord[] = []
-    for (const record of source) {
-      if (!passes(record, tests)) continue
-      if (count >= offset && page.length < limit) page.push(record)
-      count++
-    }
-    return { count, results: page.map((record) => this.#view(projectId, record, false)) }
   }
 
   /** How often values of a property occur among the newest persons: the 20 most frequent texts. */
-  values(projectId: number, key: string, contains: string | null): readonly ValueCount[] {
+  values(
+    projectId: number,
+    key: string,
+    contains: string | null,
+    check: () => void = () => {},
+  ): readonly ValueCount[] {
     const counts = new Map<string, number>()
     const name = JSON.stringify(key)
     const wanted = contains?.toLowerCase() ?? null
@@ -204,12 +200,14 @@ export class PersonReader {
     const end = pairKey(projectId, 0)
     const range = { start, end, reverse: true, limit: VALUES_PERSONS_MAX }
     for (const { key: personKey } of this.#tables.persons.getRange(range)) {
+      check()
       const record = loadPerson(this.#tables, projectId, numberInKey(personKey, 4))
       // Most persons without the property are told apart before their JSON is parsed.
       if (record === null || !mayHave(record, name)) continue
       const properties = propertiesOfRecord(record)
       const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
-      if (text === '' || (wanted !== null && !text.toLowerCase().includes(wanted))) continue
+      if (text === '' || text.length > VALUE_UNITS_MAX) continue
+      if (wanted !== null && !text.toLowerCase().includes(wanted)) continue
       counts.set(text, (counts.get(text) ?? 0) + 1)
     }
     return [...counts]
@@ -225,10 +223,21 @@ export class PersonReader {
     page: number,
     limit: number,
   ): ActivityPage | null {
-    if (person === null) return listActivity(this.#tables, projectId, null, page, limit)
+    const found = this.activityFrom(projectId, person, (page - 1) * limit, limit)
+    return found === null ? null : { totalCount: found.totalCount, results: [...found.entries] }
+  }
+
+  /** Activity behind the newest `offset` entries, read as it is gone through; null: no such person. */
+  activityFrom(
+    projectId: number,
+    person: PersonReference | null,
+    offset: number,
+    limit: number,
+  ): ActivityEntries | null {
+    if (person === null) return listActivity(this.#tables, projectId, null, offset, limit)
     const record = this.record(projectId, person)
     if (record === null) return null
-    return listActivity(this.#tables, projectId, record.number, page, limit)
+    return listActivity(this.#tables, projectId, record.number, offset, limit)
   }
 
   /** The group types of a project in the order of their index. */
@@ -248,6 +257,17 @@ export class PersonReader {
     return listGroups(this.#tables.groups, projectId, typeIndex, search, limit, cursor)
   }
 
+  /** The groups of one type behind a key, read as they are gone through; see `groupsAfter`. */
+  groupsAfter(
+    projectId: number,
+    typeIndex: number,
+    search: string | null,
+    cursor: string | null,
+    check: () => void,
+  ): Generator<GroupView> {
+    return groupsAfter(this.#tables.groups, projectId, typeIndex, search, cursor, check)
+  }
+
   /** A group, or null. */
   group(projectId: number, typeIndex: number, key: string): GroupView | null {
     return findGroup(this.#tables.groups, projectId, typeIndex, key)
@@ -265,9 +285,9 @@ export class PersonReader {
   }
 
   /** A cohort that is not deleted, with the number of its members; or null. */
-  cohort(projectId: number, id: number): CohortView | null {
+  cohort(projectId: number, id: number, check: () => void = () => {}): CohortView | null {
     const cohort = this.#cohort(projectId, id)
-    return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort))
+    return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort, check))
   }
 
   /** A page of actions, in order of creation. */
@@ -299,138 +319,42 @@ export class PersonReader {
     return personUuid(projectId, loadDistinctText(this.#distinctTables(), projectId, distinctId))
   }
 
-  /** P of the persons that a query with an index names; null when it names none. */
-  #candidates(query: PersonListQuery): ReadonlySet<number> | null {
-    const { projectId, distinctId, email, search } = query
-    let found: ReadonlySet<number> | null = null
-    const restrict = (numbers: Iterable<number>): void => {
-      const before = found
-      const all = new Set(numbers)
-      found = before === null ? all : new Set([...all].filter((number) => before.has(number)))
-    }
-    if (distinctId !== undefined) restrict(this.#byDistinctId(projectId, distinctId))
-    if (email !== undefined) restrict(this.#byEmail(projectId, email))
-    if (search !== undefined && search !== '') restrict(this.#bySearch(projectId, search))
-    const cohort = query.cohortId === undefined ? null : this.#cohort(projectId, query.cohortId)
-    if (cohort?.isStatic === true) {
-      restrict(memberNumbers(this.#tables.members, projectId, cohort.id))
-    }
-    return found
-  }
-
-  #byDistinctId(projectId: number, text: string): readonly number[] {
-    const id = loadDistinctId(this.#distinctTables(), projectId, text)
-    const number = id === 0 ? 0 : loadOwnerNow(this.#tables, projectId, id)
-    return number === 0 ? [] : [number]
-  }
-
-  #byEmail(projectId: number, email: string): readonly number[] {
-    if (email === '') return []
-    const start = emailStart(projectId, email)
-    const end = Buffer.concat([start, Buffer.alloc(5, 0xff)])
-    const numbers: number[] = []
-    for (const key of this.#tables.emails.getKeys({ start, end })) {
-      // Longer addresses that begin with this one lie between.
-      if (key.length !== start.length + 4) continue
-      const number = numberInKey(key, key.length - 4)
-      if (!isEmailCut(key.length) || this.#emailOf(projectId, number) === email) {
-        numbers.push(number)
-      }
-    }
-    return numbers
-  }
-
-  #bySearch(projectId: number, search: string): readonly number[] {
-    const numbers = [...this.#byDistinctId(projectId, search)]
-    const record = this.record(projectId, search)
-    if (record !== null) numbers.push(record.number)
-    const wanted = search.toLowerCase()
-    const { found, unsure } = searchEmails(this.#tables.emailChunks, projectId, wanted)
-    for (const number of found) numbers.push(number)
-    for (const number of unsure) {
-      if (this.#emailOf(projectId, number)?.toLowerCase().includes(wanted) === true) {
-        numbers.push(number)
-      }
-    }
-    return numbers
-  }
-
-  #emailOf(projectId: number, number: number): string | null {
-    const record = loadPerson(this.#tables, projectId, number)
-    const email = record === null ? null : propertiesOfRecord(record)['email']
-    return typeof email === 'string' ? email : null
-  }
-
-  /** The persons of entries of the index by creation. */
-  *#records(
-    projectId: number,
-    entries: Iterable<{ readonly key: Uint8Array; readonly value: Buffer }>,
-  ): Generator<PersonRecord> {
-    for (const { key, value } of entries) {
-      const number = numberOfValue('person_created', key, value)
-      const record = loadPerson(this.#tables, projectId, number)
-      if (record !== null) yield record
-    }
-  }
-
-  /** Some persons in the order of lists; those of the far future are left out. */
-  #sorted(
-    projectId: number,
-    numbers: ReadonlySet<number>,
-    createdAtMax: number,
-  ): readonly PersonRecord[] {
-    const records: PersonRecord[] = []
-    for (const number of numbers) {
-      const record = loadPerson(this.#tables, projectId, number)
-      if (record !== null && record.createdAtMs <= createdAtMax) records.push(record)
-    }
-    return records.sort((a, b) => b.createdAtMs - a.createdAtMs || (a.uuid < b.uuid ? 1 : -1))
-  }
-
-  #tests({ projectId, properties, cohortId }: PersonListQuery): readonly PersonTest[] {
-    const tests: PersonTest[] = []
-    const lookup = cohortLookup(this.#tables, projectId)
-    if (properties !== undefined) tests.push(personTest(properties, lookup))
-    if (cohortId !== undefined) tests.push(cohortTest(cohortId, lookup))
-    return tests
-  }
-
   #cohort(projectId: number, id: number): CohortRecord | null {
     const cohort = loadCohort(this.#tables.cohorts, projectId, id)
     return cohort === null || cohort.isDeleted ? null : cohort
   }
 
-  #memberCount(projectId: number, cohort: CohortRecord): number {
+  #memberCount(projectId: number, cohort: CohortRecord, check: () => void): number {
     if (cohort.isStatic) return cohort.count
     const test = cohortTest(cohort.id, cohortLookup(this.#tables, projectId))
     const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
     let count = 0
     for (const key of this.#tables.persons.getKeys(range)) {
+      check()
       const record = loadPerson(this.#tables, projectId, numberInKey(key, 4))
-      if (record !== null && passes(record, [test])) count++
+      if (record !== null && passesAll(record, [test])) count++
     }
     return count
   }
 
-  #view(projectId: number, record: PersonRecord, isSingle: boolean): PersonView {
-    const distinctIds = this.#idTexts(projectId, record)
+  #view(projectId: number, record: PersonRecord, isSingle: boolean, idsMax: number): PersonView {
+    let distinctIds = this.#idTexts(projectId, record, idsMax)
+    // The name is the same wherever a person is shown.
+    const isUnnamed = record.idCount > idsMax && distinctIds.every(isAnonymousId)
+    if (isUnnamed) distinctIds = this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX)
     const properties = propertiesOfRecord(record)
-    return personView({ ...record, properties, distinctIds }, isSingle)
+    return personView({ ...record, properties, distinctIds }, isSingle, idsMax)
   }
 
-  #idTexts(projectId: number, record: PersonRecord, idsMax?: number): readonly string[] {
+  #idTexts(projectId: number, record: PersonRecord, idsMax: number, first = 0): readonly string[] {
     const tables = this.#distinctTables()
-    return this.ids(projectId, record, idsMax).map((id) => loadDistinctText(tables, projectId, id))
+    const ids = this.ids(projectId, record, idsMax, first)
+    return ids.map((id) => loadDistinctText(tables, projectId, id))
   }
 
   #distinctTables(): { readonly ids: Table; readonly texts: Table } {
     return { ids: this.#tables.distinctIds, texts: this.#tables.distinctTexts }
   }
-}
-
-function passes(record: PersonRecord, tests: readonly PersonTest[]): boolean {
-  const candidate = candidateOf(record)
-  return tests.every((test) => test(candidate))
 }
 
 /** Whether a person may have a property with that name, given as JSON. */

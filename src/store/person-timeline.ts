@@ -3,6 +3,8 @@
  * after each event follows from its events, so they are told again (person-replay.ts) instead of being
  * stored with every event. Source: interface description, section 4.3.
  */
+import { ServiceError } from '../base/errors.ts'
+import { PAGE_BYTES_MAX } from '../base/limits.ts'
 import type { NormalisedEvent } from '../ingest/types.ts'
 import { applyEvent } from '../persons/apply-event.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../persons/property-updates.ts'
@@ -36,7 +38,7 @@ interface Visit {
 
 /**
  * The points of a timeline. Cost: one column of every segment, and the person's events with all their
- * properties, twice.
+ * properties, twice. Throws `timelineTooLarge`.
  */
 export function timelinePoints(
   query: TimelineQuery,
@@ -58,14 +60,25 @@ export function timelinePoints(
   }
   const wanted = new Set(openings.map(({ visit }) => visit.sequence))
   const snapshots = new Map<number, Readonly<Record<string, unknown>>>()
+  let bytes = 0
   replay(query, sources, story, (sequence, _timestampMs, properties) => {
-    if (wanted.has(sequence)) snapshots.set(sequence, properties.toObject())
+    if (!wanted.has(sequence)) return
+    const snapshot = properties.toObject()
+    bytes += Buffer.byteLength(JSON.stringify(snapshot))
+    if (bytes > PAGE_BYTES_MAX) throw timelineTooLarge()
+    snapshots.set(sequence, snapshot)
   })
   return openings.map(({ visit, count }) => ({
     timestamp: new Date(visit.timestampMs).toISOString(),
     properties: snapshots.get(visit.sequence) ?? {},
     relevant_event_count: count,
   }))
+}
+
+/** 400 `query_too_large` for points of more than `PAGE_BYTES_MAX`. */
+export function timelineTooLarge(): ServiceError {
+  const detail = `the points would have more than ${PAGE_BYTES_MAX} bytes; ask for a shorter range`
+  return new ServiceError('query_too_large', detail)
 }
 
 /** What a person is told from. */

@@ -3,8 +3,10 @@ import { pairKey } from './keys.ts'
 import { missingSegment } from './segment-summaries.ts'
 import { type SegmentTables, SegmentView } from './segment-view.ts'
 
-/** A decoded segment takes some megabytes. */
+/** A decoded segment takes some megabytes, but those of very large events much more. */
 const VIEWS_MAX = 8
+/** Bytes that all of them hold, about; the one that is used last stays, whatever it holds. */
+const VIEWS_BYTES_MAX = 64 * 1024 * 1024
 
 /** Opens segments, or gives those that are open and have not changed. */
 export class SegmentCache {
@@ -32,10 +34,18 @@ export class SegmentCache {
     // A merge replaces a segment under its key; an equal header means equal groups.
     if (view?.hasHeader(header) !== true) view = new SegmentView(this.#tables, key, header)
     this.#views.set(name, view)
-    for (const oldest of this.#views.keys()) {
-      if (this.#views.size <= VIEWS_MAX) break
+    this.#trim()
+    return view
+  }
+
+  #trim(): void {
+    let bytes = 0
+    for (const view of this.#views.values()) bytes += view.heldBytes
+    for (const [oldest, view] of this.#views) {
+      const { size } = this.#views
+      if (size === 1 || (size <= VIEWS_MAX && bytes <= VIEWS_BYTES_MAX)) break
+      bytes -= view.heldBytes
       this.#views.delete(oldest)
     }
-    return view
   }
 }

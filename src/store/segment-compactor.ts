@@ -9,6 +9,7 @@ import { storeCounters } from './event-projects.ts'
 import { groupKey, pairKey } from './keys.ts'
 import type { OpenProject } from './open-project.ts'
 import { SegmentBuilder } from './segment-builder.ts'
+import { valueBytes } from './segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from './segment-encoder.ts'
 import { QUALITY_SMALL } from './segment-format.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
@@ -16,6 +17,11 @@ import type { SegmentTables, SegmentView } from './segment-view.ts'
 
 /** Stands for a segment that takes part in no merge. */
 const UNMERGEABLE_ROWS = 2 ** 31
+/**
+ * Bytes of decoded values that a merge gathers: whoever reads one event of a segment decodes a column of
+ * it. A segment with half as many takes part in no merge.
+ */
+const MERGE_BYTES_MAX = 32 * 1024 * 1024
 
 /** What merging works with. */
 export interface CompactorOptions {
@@ -90,10 +96,19 @@ export class SegmentCompactor {
     const { environment, tables, encoder, projects, onDamage } = this.#options
     const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))
     const sources: SegmentView[] = []
+    let bytes = 0
     for (let index = plan.start; index < plan.end; index++) {
       const { firstSequence } = list.segments[index] ?? { firstSequence: 0 }
       try {
         const view = tables.segmentAt(project.projectId, firstSequence)
+        if (view === null) throw new Error(`segment ${firstSequence} is not where it was`)
+        const ownBytes = valueBytes(view.directory)
+        if (ownBytes > MERGE_BYTES_MAX / 2) {
+          list.segments[index] = { firstSequence, rows: UNMERGEABLE_ROWS }
+          return false
+        }
+        if (bytes + ownBytes > MERGE_BYTES_MAX) break
+        bytes += ownBytes
         appendSegment(builder, view)
         sources.push(view)
       } catch (cause) {
@@ -106,8 +121,9 @@ export class SegmentCompactor {
     const first = sources[0]?.summary.firstSequence ?? 0
     const merged = encoder.encode(project.projectId, first, builder, QUALITY_SMALL)
     environment.write(() => replaceSegments(tables, projects, project, sources, merged))
-    const size = { firstSequence: first, rows: merged.rows }
-    list.segments.splice(plan.start, plan.end - plan.start, size)
+    const isLarge = bytes > MERGE_BYTES_MAX / 2
+    const size = { firstSequence: first, rows: isLarge ? UNMERGEABLE_ROWS : merged.rows }
+    list.segments.splice(plan.start, sources.length, size)
     return true
   }
 }

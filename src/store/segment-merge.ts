@@ -11,8 +11,9 @@ import {
   SEGMENT_ROWS_TARGET,
   type SegmentBuilder,
 } from './segment-builder.ts'
+import type { ColumnView } from './segment-column.ts'
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from './segment-format.ts'
-import type { ColumnView, SegmentView } from './segment-view.ts'
+import type { SegmentView } from './segment-view.ts'
 
 const TIER_FACTOR = 16
 /** Segments that make a merge worth its work, unless fewer nearly fill one. */

@@ -8,6 +8,7 @@ import { ByteReader } from './byte-writer.ts'
 import { DamagedRecordError, type DamageListener, refuseDamage, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { groupKey, numberInKey, pairKey } from './keys.ts'
+import type { ColumnIndex, ColumnView, RowIdentity, StoredValues } from './segment-column.ts'
 import {
   type ColumnEntry,
   type Directory,
@@ -41,38 +42,8 @@ import {
 const HEADERS = 'segment_headers'
 const GROUPS = 'segment_groups'
 
-/** Which rows have a value in a column, and which one. */
-export interface ColumnIndex {
-  /** Numbers of the rows that have a value, ascending. */
-  readonly present: Uint16Array
-  /** Position among the values for each of `present`. */
-  readonly ids: Uint16Array
-}
-
-/** A decoded column: for each row that has a value its number and the position of its value. */
-export interface ColumnView extends ColumnIndex {
-  readonly entry: ColumnEntry
-  /** Empty for a mirror: the value of a row is then its distinct_id. */
-  readonly values: readonly unknown[]
-}
-
-/** The values of a column as they are stored, to be copied. Valid as long as the view. */
-export interface StoredValues {
-  /** JSON texts, or the bytes of digits, one behind the other. */
-  readonly bytes: Buffer
-  /** Of JSON texts: where each begins in `bytes`, and behind the last; between two is a comma. Else null. */
-  readonly places: Uint32Array | null
-  /** Of numbers: the values. Else null. */
-  readonly numbers: Float64Array | null
-}
-
-/** What tells a duplicate: uuid (16 bytes at an offset), name and distinct_id number. */
-export interface RowIdentity {
-  readonly uuidBytes: Uint8Array
-  readonly uuidOffset: number
-  readonly name: string
-  readonly distinctId: number
-}
+/** Of a column with more bytes of JSON the values that are asked for are parsed, and no others. */
+const LARGE_VALUES_BYTES = 1024 * 1024
 
 /** The two tables that hold segments. */
 export class SegmentTables {
@@ -150,6 +121,9 @@ export class SegmentView {
   readonly #groups = new Map<number, Buffer>()
   readonly #columns = new Map<ColumnEntry, ColumnView>()
   readonly #values = new Map<ColumnEntry, readonly unknown[]>()
+  /** Where each value of a large column begins. */
+  readonly #places = new Map<ColumnEntry, Uint32Array>()
+  #heldBytes = 0
   #directory: Directory | null = null
   #timestamps: Float64Array | null = null
   #arrivals: Float64Array | null = null
@@ -167,6 +141,11 @@ export class SegmentView {
       decodeSummary(numberInKey(key, 0), numberInKey(key, 4), this.#header),
     )
     this.storedBytes = this.summary.groupBytes + sealed.length
+  }
+
+  /** Memory that decoded groups and values take, about. */
+  get heldBytes(): number {
+    return this.#heldBytes
   }
 
   /** Whether `sealed` is the header of this segment. */
@@ -276,6 +255,9 @@ export class SegmentView {
       if (planes === 2) position += (content[low + count] ?? 0) * 256
     }
     const { encoding, width, values } = entry
+    if (encoding === VALUES_JSON && values[2] > LARGE_VALUES_BYTES) {
+      return this.#largeValue(entry, position)
+    }
     const isDigits = encoding === VALUES_HEX || encoding === VALUES_UUID
     if (!isDigits || this.#values.has(entry)) return this.#valuesOf(entry)[position]
     // Digits have a fixed width: one value is read without the others.
@@ -338,6 +320,22 @@ export class SegmentView {
     return -1
   }
 
+  /** One value of a column that would take much memory as a whole. */
+  #largeValue(entry: ColumnEntry, position: number): unknown {
+    const known = this.#values.get(entry)
+    if (known !== undefined) return known[position]
+    return this.#guard(() => {
+      const bytes = this.#slice(entry.values)
+      let places = this.#places.get(entry)
+      if (places === undefined) {
+        places = jsonPlaces(bytes, entry.valueCount)
+        this.#places.set(entry, places)
+      }
+      const end = (places[position + 1] ?? 0) - 1
+      return JSON.parse(bytes.toString('utf8', places[position], end)) as unknown
+    })
+  }
+
   #readColumn(entry: ColumnEntry): ColumnView {
     const { present, ids } = this.#readIndex(entry)
     const values = entry.mode === MODE_MIRROR ? [] : this.#valuesOf(entry)
@@ -373,6 +371,7 @@ export class SegmentView {
       ),
     )
     this.#values.set(entry, values)
+    this.#heldBytes += bytes
     return values
   }
 
@@ -416,6 +415,7 @@ export class SegmentView {
         throw damagedSegment(GROUPS, key, cause)
       }
       this.#groups.set(group, content)
+      this.#heldBytes += content.length
     }
     return content
   }

@@ -9,15 +9,25 @@ export interface PersonBody {
   readonly id: number
   readonly name: string
   readonly distinct_ids: readonly string[]
+  /** How many there are, when not all are shown. */
+  readonly distinct_ids_count?: number
   readonly properties: Readonly<Record<string, unknown>>
   readonly created_at: string
   readonly uuid: string
 }
 
-/** The body of a person: these six members, whatever else is known of it. */
+/** The body of a person: these members, whatever else is known of it. */
 export function personBody(person: PersonBody): PersonBody {
-  const { id, name, distinct_ids, properties, created_at, uuid } = person
-  return { id, name, distinct_ids, properties, created_at: exactTimeText(created_at), uuid }
+  const { id, name, distinct_ids, distinct_ids_count, properties, created_at, uuid } = person
+  return {
+    id,
+    name,
+    distinct_ids,
+    ...(distinct_ids_count === undefined ? {} : { distinct_ids_count }),
+    properties,
+    created_at: exactTimeText(created_at),
+    uuid,
+  }
 }
 
 /** The same object with its `created_at` and `timestamp` written that way. */

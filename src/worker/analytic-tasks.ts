@@ -28,7 +28,7 @@ export function runAnalytics(
   { query, cancelled }: AnalyticTask,
   { queryMsMax }: AnalyticSettings,
 ): AnalyticAnswer {
-  const { question, ...facts } = query
+  const { question, format, ...facts } = query
   const { projectId } = facts
   const { scanner, persons, actors, position } = reader.analytics({
     deadlineMs: performance.now() + queryMsMax,
@@ -41,5 +41,5 @@ export function runAnalytics(
       return action === null ? null : actionSteps(action.steps)
     },
   }
-  return actors.answerOf(runQuestion(question, context, scanner), projectId, position)
+  return actors.answerOf(runQuestion(question, context, scanner), projectId, position, format)
 }

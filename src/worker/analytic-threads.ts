@@ -54,6 +54,11 @@ export class AnalyticThreads implements AnalyticQueries {
     })
   }
 
+  /** Questions that wait for a thread. */
+  get queueDepth(): number {
+    return this.#threads.queueSize
+  }
+
   async analyse(
     query: AnalyticQuery,
     onCancel: (cancel: () => void) => void,

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { formatUuid } from '../base/ids.ts'
+import { DISTINCT_IDS_SHOWN_MAX } from '../base/limits.ts'
 import type { JsonObject, NormalisedEvent } from '../ingest/types.ts'
 import { applyEvent } from '../persons/apply-event.ts'
 import { identifyGroup } from '../persons/group-rules.ts'
@@ -24,7 +25,7 @@ import { type CohortRecord, cohortView } from '../store/cohort-store.ts'
 import { newJob } from '../store/erasure-jobs.ts'
 import type { EventStoreWriter } from '../store/event-store.ts'
 import { groupViewOf } from '../store/group-store.ts'
-import { isoTime, personView } from '../store/person-views.ts'
+import { countOfIds, isoTime, personView } from '../store/person-views.ts'
 import type { ProjectPersons } from '../store/project-persons.ts'
 import { runActionCommand } from './action-commands.ts'
 import type { LoggedCommand } from './command-text.ts'
@@ -165,7 +166,11 @@ export class CommandRunner {
       persons.addSeparation({ kind: 'split', sequence, atMs, ids, keptId, keepsProperties })
     }
     const change = { type: 'Person', action: 'split', field: null, before: null }
-    const changes = [{ ...change, after: { distinct_ids: texts } }]
+    const after = {
+      distinct_ids: texts.slice(0, DISTINCT_IDS_SHOWN_MAX),
+      ...countOfIds(texts.length, DISTINCT_IDS_SHOWN_MAX),
+    }
+    const changes = [{ ...change, after }]
     note(step, person, 'split_person', changes, person.uuid)
     return done(step, person)
   }
@@ -243,9 +248,11 @@ function done(step: Step, person: PersonState): CommandResult {
 }
 
 function viewOf({ persons }: Step, person: PersonState): PersonView {
-  const distinctIds = persons.idsOf(person).map((id) => persons.textOf(id))
+  const ids = persons.idsOf(person)
+  const distinctIds = ids.slice(0, DISTINCT_IDS_SHOWN_MAX).map((id) => persons.textOf(id))
   const properties = person.properties.toObject()
-  return personView({ ...person, number: person.number, properties, distinctIds }, true)
+  const facts = { ...person, number: person.number, properties, distinctIds, idCount: ids.length }
+  return personView(facts, true, DISTINCT_IDS_SHOWN_MAX)
 }
 
 function note(

@@ -1,10 +1,6 @@
 /** The questions about erasures and retention, as the reading threads answer them. */
-import type { ErasureQueries } from '../query/erasure.ts'
 import type { ErasureReader } from '../store/erasure-reader.ts'
-import type { PersonReadTask, TaskResults } from './tasks.ts'
-
-/** A question about erasures. */
-export type ErasureReadTask = Extract<PersonReadTask, { readonly kind: keyof ErasureQueries }>
+import type { ErasureReadTask, TaskResults } from './tasks.ts'
 
 /** Answers one question; blocks its thread. */
 export function readErasures(
@@ -12,8 +8,6 @@ export function readErasures(
   reader: ErasureReader,
 ): TaskResults[ErasureReadTask['kind']] {
   switch (task.kind) {
-    case 'listErasures':
-      return reader.list(...task.values)
     case 'getErasure':
       return reader.receipt(...task.values)
     case 'estimateErasure':
@@ -22,6 +16,8 @@ export function readErasures(
       return reader.retention(...task.values)
     case 'planRetention':
       return reader.plan(...task.values)
+    case 'runningErasures':
+      return reader.list(...task.values, 0, 0).runningCount
     case 'retainedProjects':
       return reader.retainedProjects()
   }

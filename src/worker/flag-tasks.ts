@@ -8,11 +8,11 @@ import { isObject } from '../flags/flag-references.ts'
 import type { Flag, JsonObject } from '../flags/types.ts'
 import { parseJsonText } from '../ingest/json-text.ts'
 import { DecisionSourceReader } from '../store/decision-sources.ts'
-import type { FlagActivityPage } from '../store/flag-activity.ts'
+import type { FlagActivityEntries } from '../store/flag-activity.ts'
 import { FlagStore } from '../store/flag-store.ts'
 import { PersonScan } from '../store/person-scan.ts'
 import { type BlastRadius, countReached } from './blast-radius.ts'
-import type { BlastRadiusTask, ChangedFlag, FlagActivityTask, FlagCommandTask } from './tasks.ts'
+import type { BlastRadiusTask, ChangedFlag, FlagCommandTask } from './tasks.ts'
 
 /** The stores of one thread that flags need, opened at first use. */
 export class FlagTasks {
@@ -42,9 +42,14 @@ export class FlagTasks {
     }
   }
 
-  /** A page of activity; null when there is no such flag. */
-  activity({ projectId, flagId, page, limit }: FlagActivityTask): FlagActivityPage | null {
-    return this.#openStore().activity(projectId, flagId, page, limit)
+  /** The log behind its newest `offset` entries; `flagId` null: of all flags. Null: there is no such flag. */
+  activity(
+    projectId: number,
+    flagId: number | null,
+    offset: number,
+    limit: number,
+  ): FlagActivityEntries | null {
+    return this.#openStore().activity(projectId, flagId, offset, limit)
   }
 
   /** Counts whom the condition of a body would reach. Throws 400, and 503 when it takes too long. */

@@ -8,12 +8,12 @@
  * stops all writers of the process. They are closed by a task.
  */
 import { ServiceError } from '../base/errors.ts'
+import { SHORT_PAGE_ROWS_MAX } from '../base/limits.ts'
 import type { CaptureRequest } from '../ingest/accept.ts'
-import type { ActionQueries, ActionView } from '../query/actions.ts'
+import type { ActionQueries } from '../query/actions.ts'
 import type {
   ErasureCriteria,
   ErasureEstimate,
-  ErasurePage,
   ErasureQueries,
   ErasureReceipt,
   RetentionPlan,
@@ -26,23 +26,24 @@ import type {
   DroppedEventsQuery,
   DroppedQueries,
   EventListQuery,
-  EventPage,
   EventQueries,
-  EventView,
-  WarningView,
+  EventRows,
 } from '../query/events.ts'
 import type {
-  ActivityPage,
+  CountedRows,
+  PageWish,
+  RowFormat,
+  RowsText,
+  RowText,
+  TextPieces,
+} from '../query/pages.ts'
+import type {
   CohortView,
-  GroupView,
   PersonListQuery,
-  PersonPage,
   PersonQueries,
   PersonReference,
-  PersonView,
-  TimelinePoint,
   TimelineQuery,
-  ValueCount,
+  TimelineRows,
 } from '../query/persons.ts'
 import type { AuditEntry } from '../store/audit-log.ts'
 import { BusyTime } from './busy-time.ts'
@@ -53,6 +54,7 @@ import {
   type CheckWaiter,
   threadsOf,
 } from './check-queue.ts'
+import { LongReads } from './long-reads.ts'
 import type {
   OrganizationOperation,
   OrganizationPort,
@@ -60,9 +62,10 @@ import type {
   OrganizationResult,
   OrganizationTask,
 } from './organization-tasks.ts'
+import type { PageName, PageQuestions, PageTask } from './page-tasks.ts'
+import { openTable } from './person-table.ts'
 import type {
   BlastRadiusTask,
-  FlagActivityTask,
   FlagCommandTask,
   Task,
   TaskResults,
@@ -82,6 +85,8 @@ const PROCESSING_NICENESS = 15
  */
 const PROCESSING_YOUNG_MIB = 192
 const RETRY_AFTER_SECONDS = 2
+/** Stands for the rows of a long read that has none: it waits for those that ask for less. */
+const LONG_WEIGHT = 1000
 
 /** How many threads there are, and what they are told. */
 export interface PoolOptions {
@@ -91,6 +96,8 @@ export interface PoolOptions {
   /** A thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
 }
+
+type PageAnswer<Name extends PageName> = { readonly page: PageQuestions[Name]['result'] } | null
 
 /** The threads of the daemon. */
 export class WorkerPool
@@ -107,8 +114,11 @@ export class WorkerPool
   readonly #workers: ThreadGroup
   readonly #checkers: ThreadGroup
   readonly #checks: CheckQueue
+  readonly #longReads: LongReads
   /** How long the threads of each kind have worked. */
-  readonly busy: { readonly [Name in 'writer' | 'processor' | 'readers' | 'checkers']: BusyTime }
+  readonly busy: {
+    readonly [Name in 'writer' | 'processor' | 'checkers' | 'readers' | 'long_readers']: BusyTime
+  }
 
   constructor(options: PoolOptions) {
     const { threads: settings, onDeath, workerThreads } = options
@@ -117,7 +127,9 @@ export class WorkerPool
     const laneThreads = Math.max(1, Math.floor(workerThreads / 2))
     const checkerThreads = threadsOf(laneThreads)
     const atomics = settings.isFlushDeferred ? 'async' : 'sync'
+    this.#longReads = new LongReads(options)
     this.busy = {
+      long_readers: this.#longReads.busy,
       writer: new BusyTime(1),
       processor: new BusyTime(1),
       readers: new BusyTime(workerThreads),
@@ -161,9 +173,15 @@ export class WorkerPool
     }
   }
 
-  /** Tasks that wait for a thread or run on one of the reading threads. */
-  get queueDepth(): number {
-    return this.#workers.queueSize
+  /** Tasks that wait for a thread, by the name of the threads. */
+  get queueDepths(): Readonly<Record<keyof WorkerPool['busy'], number>> {
+    return {
+      writer: this.#writer.queueSize,
+      processor: this.#processor.queueSize,
+      checkers: Object.values(this.checksWaiting).reduce((sum, waiting) => sum + waiting),
+      readers: this.#workers.queueSize,
+      long_readers: this.#longReads.queueDepth,
+    }
   }
 
   /** Runs a task on the thread that appends to the log. */
@@ -187,53 +205,67 @@ export class WorkerPool
     return this.#checks.check(request, waiter)
   }
 
-  listEvents(query: EventListQuery): Promise<EventPage> {
-    return this.#read({ kind: 'listEvents', query })
+  listEvents(query: EventListQuery, wish: PageWish): Promise<EventRows> {
+    return this.#page('listEvents', [query], wish, query.limit)
   }
 
-  getEvent(projectId: number, uuid: string): Promise<EventView | null> {
-    return this.#read({ kind: 'getEvent', projectId, uuid })
+  getEvent(projectId: number, uuid: string): Promise<RowText | null> {
+    return this.#read({ kind: 'getEvent', values: [projectId, uuid] })
   }
 
-  listWarnings(projectId: number, limit: number): Promise<readonly WarningView[]> {
-    return this.#read({ kind: 'listWarnings', projectId, limit })
+  async listWarnings(projectId: number, limit: number): Promise<RowsText> {
+    const wish: PageWish = { format: 'json', onLeave: () => {} }
+    return await this.#page('listWarnings', [projectId, limit], wish, limit)
   }
 
   listDropped(query: DroppedEventsQuery): Promise<DroppedEventPage> {
-    return this.#read({ kind: 'listDropped', query })
+    return this.#read({ kind: 'listDropped', values: [query] })
   }
 
   countDropped(projectId: number, afterMs: number): Promise<readonly DroppedCount[]> {
-    return this.#read({ kind: 'countDropped', projectId, afterMs })
+    return this.#read({ kind: 'countDropped', values: [projectId, afterMs] })
   }
 
-  listPersons(query: PersonListQuery): Promise<PersonPage> {
-    return this.#read({ kind: 'listPersons', values: [query] })
+  listPersons(query: PersonListQuery, wish: PageWish): Promise<CountedRows> {
+    return this.#page('listPersons', [query], wish, query.limit)
   }
 
-  getPerson(projectId: number, person: PersonReference): Promise<PersonView | null> {
-    return this.#read({ kind: 'getPerson', values: [projectId, person] })
+  personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces> {
+    return openTable(query, this.#longReads, onLeave)
+  }
+
+  getPerson(...values: Parameters<PersonQueries['getPerson']>): Promise<RowText | null> {
+    return this.#read({ kind: 'getPerson', values })
+  }
+
+  findPerson(
+    projectId: number,
+    person: PersonReference,
+  ): Promise<{ readonly uuid: string } | null> {
+    return this.#read({ kind: 'findPerson', values: [projectId, person] })
   }
 
   personValues(
     projectId: number,
     key: string,
     contains: string | null,
-  ): Promise<readonly ValueCount[]> {
-    return this.#read({ kind: 'personValues', values: [projectId, key, contains] })
+    wish: PageWish,
+  ): Promise<RowsText> {
+    return this.#page('personValues', [projectId, key, contains], wish, 1)
   }
 
   personActivity(
     projectId: number,
     person: PersonReference | null,
-    page: number,
+    offset: number,
     limit: number,
-  ): Promise<ActivityPage | null> {
-    return this.#read({ kind: 'personActivity', values: [projectId, person, page, limit] })
+    wish: PageWish,
+  ): Promise<CountedRows | null> {
+    return this.#page('personActivity', [projectId, person, offset, limit], wish, limit)
   }
 
-  propertiesTimeline(query: TimelineQuery): Promise<readonly TimelinePoint[] | null> {
-    return this.#read({ kind: 'propertiesTimeline', values: [query] })
+  propertiesTimeline(query: TimelineQuery, wish: PageWish): Promise<TimelineRows | null> {
+    return this.#page('propertiesTimeline', [query], wish, LONG_WEIGHT)
   }
 
   groupTypes(
@@ -243,30 +275,40 @@ export class WorkerPool
   }
 
   listGroups(
-    ...values: Parameters<PersonQueries['listGroups']>
+    ...[projectId, typeIndex, search, limit, cursor, wish]: Parameters<PersonQueries['listGroups']>
   ): ReturnType<PersonQueries['listGroups']> {
-    return this.#read({ kind: 'listGroups', values })
+    const values = [projectId, typeIndex, search, limit, cursor] as const
+    return this.#page('listGroups', [...values], wish, limit)
   }
 
-  findGroup(projectId: number, typeIndex: number, key: string): Promise<GroupView | null> {
-    return this.#read({ kind: 'findGroup', values: [projectId, typeIndex, key] })
+  findGroup(...values: Parameters<PersonQueries['findGroup']>): Promise<RowText | null> {
+    return this.#read({ kind: 'findGroup', values })
   }
 
   listCohorts(
-    ...values: Parameters<PersonQueries['listCohorts']>
-  ): ReturnType<PersonQueries['listCohorts']> {
-    return this.#read({ kind: 'listCohorts', values })
+    projectId: number,
+    limit: number,
+    offset: number,
+    wish: PageWish,
+  ): Promise<CountedRows> {
+    return this.#page('listCohorts', [projectId, limit, offset], wish, limit)
   }
 
-  getCohort(projectId: number, id: number): Promise<CohortView | null> {
-    return this.#read({ kind: 'getCohort', values: [projectId, id] })
+  knownCohorts(projectId: number): Promise<readonly CohortView[]> {
+    return this.#read({ kind: 'knownCohorts', values: [projectId] })
+  }
+
+  async getCohort(projectId: number, id: number, wish: PageWish): Promise<RowText | null> {
+    const found = await this.#page('getCohort', [projectId, id], wish, 1)
+    return found?.row ?? null
   }
 
   cohortsOfPerson(
     projectId: number,
     person: PersonReference,
-  ): Promise<readonly CohortView[] | null> {
-    return this.#read({ kind: 'cohortsOfPerson', values: [projectId, person] })
+    wish: PageWish,
+  ): Promise<RowsText | null> {
+    return this.#page('cohortsOfPerson', [projectId, person], wish, 1)
   }
 
   /** Asks or changes something about the organization; refusals reject with `ServiceError`. */
@@ -289,28 +331,46 @@ export class WorkerPool
     return this.#read({ kind: 'changeFlag', ...task })
   }
 
-  /** A page of the log of flags; null when there is no such flag. */
-  flagActivity(task: Omit<FlagActivityTask, 'kind'>): Promise<TaskResults['flagActivity']> {
-    return this.#read({ kind: 'flagActivity', ...task })
+  /** The log of a flag, or of all (`flagId` null); null when there is no such flag. */
+  flagActivity(
+    projectId: number,
+    flagId: number | null,
+    offset: number,
+    limit: number,
+    wish: PageWish,
+  ): Promise<CountedRows | null> {
+    return this.#page('flagActivity', [projectId, flagId, offset, limit], wish, limit)
   }
 
   /** Counts whom the condition in a body would reach. */
   blastRadius(task: Omit<BlastRadiusTask, 'kind'>): Promise<TaskResults['blastRadius']> {
-    return this.#read({ kind: 'blastRadius', ...task })
+    return this.#long({ kind: 'blastRadius', ...task })
   }
 
   listActions(
-    ...values: Parameters<ActionQueries['listActions']>
-  ): ReturnType<ActionQueries['listActions']> {
-    return this.#read({ kind: 'listActions', values })
+    projectId: number,
+    limit: number,
+    offset: number,
+    wish: PageWish,
+  ): Promise<CountedRows> {
+    return this.#page('listActions', [projectId, limit, offset], wish, limit)
   }
 
-  getAction(projectId: number, id: number): Promise<ActionView | null> {
-    return this.#read({ kind: 'getAction', values: [projectId, id] })
+  getAction(projectId: number, id: number, format: RowFormat): Promise<RowText | null> {
+    return this.#read({ kind: 'getAction', values: [projectId, id, format] })
   }
 
-  listErasures(projectId: number, limit: number, offset: number): Promise<ErasurePage> {
-    return this.#read({ kind: 'listErasures', values: [projectId, limit, offset] })
+  listErasures(
+    projectId: number,
+    limit: number,
+    offset: number,
+    wish: PageWish,
+  ): Promise<CountedRows> {
+    return this.#page('listErasures', [projectId, limit, offset], wish, limit)
+  }
+
+  runningErasures(projectId: number): Promise<number> {
+    return this.#read({ kind: 'runningErasures', values: [projectId] })
   }
 
   getErasure(projectId: number, id: number): Promise<ErasureReceipt | null> {
@@ -318,7 +378,7 @@ export class WorkerPool
   }
 
   estimateErasure(projectId: number, criteria: ErasureCriteria): Promise<ErasureEstimate | null> {
-    return this.#read({ kind: 'estimateErasure', values: [projectId, criteria] })
+    return this.#long({ kind: 'estimateErasure', values: [projectId, criteria] })
   }
 
   getRetention(projectId: number): Promise<RetentionView> {
@@ -330,7 +390,7 @@ export class WorkerPool
     rules: RetentionRules | null,
     nowMs: number,
   ): Promise<RetentionPlan> {
-    return this.#read({ kind: 'planRetention', values: [projectId, rules, nowMs] })
+    return this.#long({ kind: 'planRetention', values: [projectId, rules, nowMs] })
   }
 
   retainedProjects(): Promise<readonly number[]> {
@@ -339,8 +399,35 @@ export class WorkerPool
 
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
-    await Promise.all(
-      [this.#writer, this.#processor, this.#workers, this.#checkers].map((group) => group.close()),
+    const groups = [this.#writer, this.#processor, this.#checkers, this.#workers, this.#longReads]
+    await Promise.all(groups.map((group) => group.close()))
+  }
+
+  /** A page: a short read when it asks for few rows and turns out to be one, else a long one. */
+  async #page<Name extends PageName>(
+    kind: Name,
+    values: PageQuestions[Name]['values'],
+    { format, onLeave }: PageWish,
+    weight: number,
+  ): Promise<PageQuestions[Name]['result']> {
+    const task = (cancelled: Int32Array | null) =>
+      ({ kind, values, format, cancelled }) as unknown as Extract<Task, { kind: Name }> & PageTask
+    if (format === 'json' && weight <= SHORT_PAGE_ROWS_MAX) {
+      const answer = (await this.#read<PageName>(task(null))) as PageAnswer<Name>
+      if (answer !== null) return answer.page
+    }
+    const answer = (await this.#longReads.run<PageName>(task, weight, onLeave)) as PageAnswer<Name>
+    if (answer === null) throw new TypeError('a long read was taken for a short one')
+    return answer.page
+  }
+
+  #long<Kind extends 'blastRadius' | 'estimateErasure' | 'planRetention'>(
+    task: Extract<Task, { kind: Kind }>,
+  ): Promise<TaskResults[Kind]> {
+    return this.#longReads.run<Kind>(
+      () => task,
+      LONG_WEIGHT,
+      () => {},
     )
   }
 

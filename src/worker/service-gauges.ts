@@ -15,6 +15,8 @@ export interface GaugeSources {
   readonly busy: Readonly<Record<string, BusyTime>>
   /** Uploads that wait to be checked, by lane. */
   readonly checksWaiting: Readonly<Record<string, number>>
+  /** Tasks that wait, by the same name. */
+  readonly queues: Readonly<Record<string, number>>
   readonly flags: { readonly version: number }
   readonly damage: { readonly value: number }
   readonly isReady: () => boolean
@@ -40,5 +42,8 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   for (const [name, busy] of Object.entries(sources.busy)) {
     metrics.workerBusySeconds.with(name).value = busy.seconds
     metrics.workerThreads.with(name).value = busy.threads
+  }
+  for (const [name, depth] of Object.entries(sources.queues)) {
+    metrics.workerQueueDepth.with(name).value = depth
   }
 }

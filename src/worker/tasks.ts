@@ -7,21 +7,12 @@ import type { LogFormat, LogLevel } from '../base/log.ts'
 import type { Settings } from '../config/settings.ts'
 import type { CaptureRequest } from '../ingest/accept.ts'
 import type { DropReason } from '../ingest/types.ts'
-import type { ActionQueries } from '../query/actions.ts'
 import type { AnalyticAnswer } from '../query/analytics.ts'
 import type { ErasureQueries } from '../query/erasure.ts'
-import type {
-  DroppedCount,
-  DroppedEventPage,
-  DroppedEventsQuery,
-  EventListQuery,
-  EventPage,
-  EventView,
-  WarningView,
-} from '../query/events.ts'
-import type { Actor, CommandResult, PersonQueries } from '../query/persons.ts'
+import type { DroppedCount, DroppedEventPage, DroppedEventsQuery } from '../query/events.ts'
+import type { RowFormat, RowText } from '../query/pages.ts'
+import type { Actor, CohortView, CommandResult, PersonReference } from '../query/persons.ts'
 import type { DeadLetterCounts } from '../store/dead-letters.ts'
-import type { FlagActivityPage } from '../store/flag-activity.ts'
 import type { AnalyticSettings, AnalyticTask } from './analytic-tasks.ts'
 import type { BlastRadius } from './blast-radius.ts'
 import type { CheckLane } from './check-queue.ts'
@@ -30,6 +21,8 @@ import type {
   OrganizationResult,
   OrganizationTask,
 } from './organization-tasks.ts'
+import type { PageResults, PageTask } from './page-tasks.ts'
+import type { TableResult, TableTask } from './table-tasks.ts'
 
 /** What every thread is told when it starts. */
 export interface ThreadSettings {
@@ -149,26 +142,48 @@ export type CheckResult =
   /** It is more work than the lane is for; the body comes back. */
   | { readonly kind: 'deferred'; readonly body: Uint8Array }
 
-/** Any thread: read stored events. */
-export type ReadTask =
-  | { readonly kind: 'listEvents'; readonly query: EventListQuery }
-  | { readonly kind: 'getEvent'; readonly projectId: number; readonly uuid: string }
-  | { readonly kind: 'listWarnings'; readonly projectId: number; readonly limit: number }
-  | { readonly kind: 'listDropped'; readonly query: DroppedEventsQuery }
-  | { readonly kind: 'countDropped'; readonly projectId: number; readonly afterMs: number }
+/** Readers: what is shown alone; the last value says how it is written. */
+export type RowTask = {
+  [Name in keyof RowQuestions]: { readonly kind: Name; readonly values: RowQuestions[Name] }
+}[keyof RowQuestions]
 
-/** Any thread: a question about persons; each kind is named like its method. */
-export type PersonReadTask = {
-  [Method in keyof StoreQueries]: {
+/** Name of what is shown alone -> what it takes. */
+export interface RowQuestions {
+  getEvent: [projectId: number, uuid: string]
+  getPerson: [projectId: number, person: PersonReference, format: RowFormat, firstId: number]
+  findGroup: [projectId: number, typeIndex: number, key: string, format: RowFormat]
+  getAction: [projectId: number, id: number, format: RowFormat]
+}
+
+/** Readers: small facts as objects. */
+export type FactTask =
+  | {
+      readonly kind: 'findPerson'
+      readonly values: readonly [projectId: number, person: PersonReference]
+    }
+  | { readonly kind: 'groupTypes'; readonly values: readonly [projectId: number] }
+  | { readonly kind: 'knownCohorts'; readonly values: readonly [projectId: number] }
+
+/** Readers: events that were dropped, a thousand at most of a kilobyte each. */
+export type DroppedTask =
+  | { readonly kind: 'listDropped'; readonly values: readonly [query: DroppedEventsQuery] }
+  | {
+      readonly kind: 'countDropped'
+      readonly values: readonly [projectId: number, afterMs: number]
+    }
+
+/** Readers: a question about erasures; each kind is named like its method. */
+export type ErasureReadTask = {
+  [Method in ErasureReads]: {
     readonly kind: Method
-    readonly values: Readonly<Parameters<StoreQueries[Method]>>
+    readonly values: Readonly<Parameters<ErasureQueries[Method]>>
   }
-}[keyof StoreQueries]
+}[ErasureReads]
 
-type StoreQueries = PersonQueries & ActionQueries & ErasureQueries
+type ErasureReads = Exclude<keyof ErasureQueries, 'listErasures'>
 
-type PersonResults = {
-  [Method in keyof StoreQueries]: Awaited<ReturnType<StoreQueries[Method]>>
+type ErasureResults = {
+  [Method in ErasureReads]: Awaited<ReturnType<ErasureQueries[Method]>>
 }
 
 /** A change of a flag; bodies are JSON as it was sent. */
@@ -196,17 +211,6 @@ export interface FlagCommandTask {
   readonly command: FlagCommand
 }
 
-/** Any thread: a page of the log of flags; null when there is no such flag. */
-export interface FlagActivityTask {
-  readonly kind: 'flagActivity'
-  readonly projectId: number
-  /** Null: of all flags of the project. */
-  readonly flagId: number | null
-  /** From 1. */
-  readonly page: number
-  readonly limit: number
-}
-
 /** Any thread: count whom the condition in a body would reach. */
 export interface BlastRadiusTask {
   readonly kind: 'blastRadius'
@@ -226,28 +230,35 @@ export type Task =
   | AppendTask
   | ProcessTask
   | CheckTask
-  | ReadTask
-  | PersonReadTask
+  | PageTask
+  | TableTask
+  | RowTask
+  | FactTask
+  | DroppedTask
+  | ErasureReadTask
   | AnalyticTask
   | CloseTask
   | FlagCommandTask
-  | FlagActivityTask
   | OrganizationTask
   | BlastRadiusTask
 
 /** The result of each kind of task. */
-export interface TaskResults extends PersonResults {
+export interface TaskResults extends PageResults, ErasureResults {
   append: AppendResult
   process: ProcessResult
   check: CheckResult
-  listEvents: EventPage
-  getEvent: EventView | null
-  listWarnings: readonly WarningView[]
   listDropped: DroppedEventPage
   countDropped: readonly DroppedCount[]
+  personTable: TableResult
+  getEvent: RowText | null
+  getPerson: RowText | null
+  findGroup: RowText | null
+  getAction: RowText | null
+  findPerson: { readonly uuid: string } | null
+  groupTypes: readonly { readonly group_type: string; readonly group_type_index: number }[]
+  knownCohorts: readonly CohortView[]
   analytics: AnalyticAnswer
   changeFlag: ChangedFlag
-  flagActivity: FlagActivityPage | null
   organization: OrganizationResult<OrganizationOperation>
   blastRadius: BlastRadius
   close: undefined

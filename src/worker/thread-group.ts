@@ -12,7 +12,13 @@ import { ServiceError } from '../base/errors.ts'
 import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
 
 /** What a group is made of, by the name that logs and metrics give it. */
-export type ThreadKind = 'writer' | 'processor' | 'readers' | 'checkers' | 'analytics'
+export type ThreadKind =
+  | 'writer'
+  | 'processor'
+  | 'checkers'
+  | 'readers'
+  | 'long_readers'
+  | 'analytics'
 
 const RETRY_AFTER_SECONDS = 2
 /** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */

@@ -17,21 +17,25 @@ import { LogAppender } from '../store/event-log.ts'
 import { EventReader } from '../store/event-reader.ts'
 import { readProcessedPosition } from '../store/event-state.ts'
 import { ProjectDirectory } from '../store/project-store.ts'
+import { personBody, withWireTimes } from '../wire/person.ts'
+import { rowText } from '../wire/rows-writer.ts'
 import { type AnalyticTask, runAnalytics } from './analytic-tasks.ts'
 import { CHECK_MS_MAX, LANE_LIMITS } from './check-queue.ts'
 import { DamageCount, DamageReports } from './damage-reports.ts'
-import { type ErasureReadTask, readErasures } from './erasure-tasks.ts'
+import { readErasures } from './erasure-tasks.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { LogProcessor } from './log-processor.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
+import { makePage, PAGE_NAMES, type PageName, type PageResults, pageBuffers } from './page-tasks.ts'
+import { makeTablePiece, type TableResult, tableBuffers } from './table-tasks.ts'
 import type {
   AppendResult,
   AppendTask,
   CheckResult,
   CheckTask,
-  PersonReadTask,
+  FactTask,
+  RowTask,
   Task,
-  TaskAnswer,
   TaskResults,
   ThreadSettings,
 } from './tasks.ts'
@@ -69,22 +73,31 @@ export default async function runTask(task: Task): Promise<unknown> {
 }
 
 /** Lets the memory in an answer change hands instead of being copied. */
-function moved(task: Task, answer: TaskAnswer<keyof TaskResults>): unknown {
-  const { kind } = task
-  const isMoved = kind === 'append' || kind === 'check' || kind === 'analytics'
-  const buffers = isMoved ? buffersOf(answer) : []
+function moved(task: Task, answer: { readonly result: unknown }): unknown {
+  const buffers = buffersOf(task, answer.result)
   if (buffers.length === 0) return answer
   return move({ [transferableSymbol]: buffers, [valueSymbol]: answer })
 }
 
-function buffersOf(answer: TaskAnswer<keyof TaskResults>): readonly ArrayBuffer[] {
-  const result = 'result' in answer ? answer.result : undefined
-  if (result === undefined || result === null) return []
-  if ('buffers' in result) return result.buffers
-  if ('missingPersons' in result) return [result.rows.buffer]
-  // A body that comes back is the only view of its memory.
-  if ('body' in result) return [result.body.buffer as ArrayBuffer]
-  return 'block' in result ? [result.block.buffer] : []
+function buffersOf({ kind }: Task, result: unknown): readonly ArrayBuffer[] {
+  // Each is what the handler of its kind returned.
+  if (PAGE_NAMES.has(kind)) return pageBuffers(result as PageResults[PageName])
+  switch (kind) {
+    case 'append':
+      return (result as AppendResult).buffers
+    case 'check': {
+      const checked = result as CheckResult
+      // A body that comes back is the only view of its memory.
+      if (checked.kind === 'deferred') return [checked.body.buffer as ArrayBuffer]
+      return checked.kind === 'accepted' ? [checked.block.buffer] : []
+    }
+    case 'analytics':
+      return [(result as AnalyticAnswer).rows.buffer]
+    case 'personTable':
+      return tableBuffers(result as TableResult)
+    default:
+      return result instanceof Uint8Array ? [result.buffer as ArrayBuffer] : []
+  }
 }
 
 function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[Task['kind']]> {
@@ -96,22 +109,14 @@ function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[T
       return processor.run(task.budgetMs, task.isDiskShort)
     case 'check':
       return check(task)
-    case 'listEvents':
-      return openReader().listEvents(task.query)
-    case 'getEvent':
-      return openReader().getEvent(task.projectId, task.uuid)
-    case 'listWarnings':
-      return openReader().listWarnings(task.projectId, task.limit)
     case 'listDropped':
-      return openReader().listDropped(task.query)
+      return openReader().listDropped(...task.values)
     case 'countDropped':
-      return openReader().countDropped(task.projectId, task.afterMs)
+      return openReader().countDropped(...task.values)
     case 'analytics':
       return analyse(task)
     case 'changeFlag':
       return openFlagTasks().change(task)
-    case 'flagActivity':
-      return openFlagTasks().activity(task)
     case 'organization':
       organization ??= new OrganizationWorker(settings.dataDir)
       return organization.run(task)
@@ -119,61 +124,59 @@ function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[T
       return openFlagTasks().blastRadius(task)
     case 'close':
       return close()
-    case 'cohortsOfPerson':
+    case 'personTable':
+      return makeTablePiece(task, openReader())
+    case 'getEvent': {
+      const event = openReader().getEvent(...task.values)
+      return event && rowText('json', event)
+    }
     case 'findGroup':
+    case 'findPerson':
     case 'getAction':
-    case 'getCohort':
     case 'getPerson':
     case 'groupTypes':
-    case 'listActions':
-    case 'listCohorts':
-    case 'listGroups':
-    case 'listPersons':
-    case 'personActivity':
-    case 'personValues':
-    case 'propertiesTimeline':
+    case 'knownCohorts':
       return readPersons(task)
-    case 'listErasures':
+    case 'runningErasures':
     case 'getErasure':
     case 'estimateErasure':
     case 'getRetention':
     case 'planRetention':
     case 'retainedProjects':
       return readErasures(task, openReader().erasures())
+    default:
+      return makePage(task, { reader: openReader, flags: openFlagTasks })
   }
 }
 
 function readPersons(
-  task: Exclude<PersonReadTask, ErasureReadTask>,
-): TaskResults[PersonReadTask['kind']] {
-  const reader = openReader()
-  if (task.kind === 'propertiesTimeline') return reader.propertiesTimeline(...task.values)
-  const persons = reader.persons()
+  task: FactTask | Exclude<RowTask, { readonly kind: 'getEvent' }>,
+): TaskResults[typeof task.kind] {
+  const persons = openReader().persons()
   switch (task.kind) {
-    case 'listPersons':
-      return persons.list(...task.values)
-    case 'getPerson':
-      return persons.person(...task.values)
-    case 'personValues':
-      return persons.values(...task.values)
-    case 'personActivity':
-      return persons.activity(...task.values)
+    case 'getPerson': {
+      const [projectId, reference, format, firstId] = task.values
+      const person = persons.person(projectId, reference, firstId)
+      return person && rowText(format, personBody(person))
+    }
+    case 'findGroup': {
+      const [projectId, typeIndex, key, format] = task.values
+      const group = persons.group(projectId, typeIndex, key)
+      return group && rowText(format, withWireTimes(group))
+    }
+    case 'getAction': {
+      const [projectId, id, format] = task.values
+      const action = persons.action(projectId, id)
+      return action && rowText(format, withWireTimes(action))
+    }
+    case 'findPerson': {
+      const record = persons.record(...task.values)
+      return record && { uuid: record.uuid }
+    }
     case 'groupTypes':
       return persons.groupTypes(...task.values)
-    case 'listGroups':
-      return persons.groups(...task.values)
-    case 'findGroup':
-      return persons.group(...task.values)
-    case 'listCohorts':
-      return persons.cohorts(...task.values)
-    case 'listActions':
-      return persons.actions(...task.values)
-    case 'getAction':
-      return persons.action(...task.values)
-    case 'getCohort':
-      return persons.cohort(...task.values)
-    case 'cohortsOfPerson':
-      return persons.cohortsOfPerson(...task.values)
+    case 'knownCohorts':
+      return persons.cohorts(...task.values, Number.MAX_SAFE_INTEGER, 0).results
   }
 }
 

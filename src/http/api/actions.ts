@@ -2,15 +2,21 @@
 import { ServiceError } from '../../base/errors.ts'
 import { type FilterFault, faultText, newFault, patternsOf } from '../../flags/filter-faults.ts'
 import { patternLimitFault } from '../../flags/pattern-limits.ts'
-import { type ActionQueries, type ActionStep, actionSteps } from '../../query/actions.ts'
+import {
+  type ActionQueries,
+  type ActionStep,
+  type ActionView,
+  actionSteps,
+} from '../../query/actions.ts'
 import { isSelector } from '../../query/element-filter.ts'
+import type { RowFormat } from '../../query/pages.ts'
 import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../query/saved-filters.ts'
 import { type ActionFields, readActionFields } from '../../wire/action.ts'
 import { withWireTimes } from '../../wire/person.ts'
 import { invalid, pageUrls, RequestParameters, required } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../router.ts'
-import { answerOne, answerRows, type Format, formatOf } from './formats.ts'
+import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
   type Access,
@@ -53,18 +59,18 @@ async function listActions(access: Access, actions: ActionQueries): Promise<Answ
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   const { limit, offset } = parameters.page()
-  const page = await actions.listActions(projectId, limit, offset)
-  const results = page.results.map(withWireTimes)
-  const { next, previous } = pageUrls(request, base, parameters, results.length)
-  return answerRows(format, { count: page.count, next, previous, results }, results)
+  const wish = wishOf(request, format)
+  const page = await actions.listActions(projectId, limit, offset, wish)
+  const urls = pageUrls(request, base, parameters, page)
+  return answerRows(format, page, 'results', { count: page.count, ...urls })
 }
 
 async function getAction({ request, projectId }: Access, actions: ActionQueries): Promise<Answer> {
   const id = actionInPath(request)
   const format = formatOf(request, new RequestParameters(request))
-  const action = await actions.getAction(projectId, id)
+  const action = await actions.getAction(projectId, id, format)
   if (action === null) throw unknownAction()
-  return answerOne(format, withWireTimes(action))
+  return answerRow(format, action)
 }
 
 async function createAction(access: Access): Promise<Answer> {
@@ -83,9 +89,10 @@ async function patchAction(access: Access, actions: ActionQueries): Promise<Answ
   const faults = await checkSteps(fields.steps ?? [])
   if (faults.length > 0) {
     // What can never match may stay, so that the rest of the action can be changed.
-    const before = await actions.getAction(access.projectId, id)
+    const before = await actions.getAction(access.projectId, id, 'json')
     if (before === null) throw unknownAction()
-    requireNoFault(newFault(faults, () => actionFaults(before.steps)))
+    const { steps } = JSON.parse(Buffer.from(before).toString()) as Pick<ActionView, 'steps'>
+    requireNoFault(newFault(faults, () => actionFaults(steps)))
   }
   return answer(format, await change(access, { kind: 'update_action', id, changes: fields }), 200)
 }
@@ -98,7 +105,7 @@ async function deleteAction(access: Access): Promise<Answer> {
 
 function readRequest(request: ApiRequest): {
   readonly fields: ActionFields
-  readonly format: Format
+  readonly format: RowFormat
 } {
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
@@ -130,7 +137,7 @@ function requireNoFault(fault: FilterFault | null): void {
   if (fault !== null) throw new ServiceError('invalid_input', faultText(fault), { attr: 'steps' })
 }
 
-function answer(format: Format, result: DoneResult, status: number): Promise<Answer> {
+function answer(format: RowFormat, result: DoneResult, status: number): Answer {
   if (result.action === undefined) throw new TypeError('the change answered no action')
   return answerOne(format, withWireTimes(result.action), status)
 }

@@ -12,12 +12,12 @@ import {
 import type { CohortDraft, CohortView, FilterGroup } from '../../query/persons.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../query/saved-filters.ts'
 import { type CohortFields, checkMemberCount, readCohortFields } from '../../wire/cohort.ts'
+import { firstCsvCells } from '../../wire/csv.ts'
 import { withWireTimes } from '../../wire/person.ts'
-import { firstCsvCells } from '../csv.ts'
-import { invalid, PAGE_ROWS_MAX, pageUrls, RequestParameters, required } from '../parameters.ts'
+import { invalid, pageUrls, RequestParameters, required } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../router.ts'
-import { answerOne, answerRows, formatOf } from './formats.ts'
+import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
   type Access,
@@ -63,19 +63,19 @@ async function listCohorts({ request, options, projectId, base }: Access): Promi
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   const { limit, offset } = parameters.page()
-  const page = await options.queries.listCohorts(projectId, limit, offset)
-  const results = page.results.map(withWireTimes)
-  const { next, previous } = pageUrls(request, base, parameters, results.length)
-  return answerRows(format, { count: page.count, next, previous, results }, results)
+  const wish = wishOf(request, format)
+  const page = await options.queries.listCohorts(projectId, limit, offset, wish)
+  const urls = pageUrls(request, base, parameters, page)
+  return answerRows(format, page, 'results', { count: page.count, ...urls })
 }
 
 async function getCohort(access: Access): Promise<Answer> {
   const { request, options, projectId } = access
   const id = cohortInPath(request)
   const format = formatOf(request, new RequestParameters(request))
-  const cohort = await options.queries.getCohort(projectId, id)
+  const cohort = await options.queries.getCohort(projectId, id, wishOf(request, format))
   if (cohort === null) throw unknownCohort()
-  return answerOne(format, withWireTimes(cohort))
+  return answerRow(format, cohort)
 }
 
 async function createCohort(access: Access): Promise<Answer> {
@@ -103,8 +103,8 @@ async function patchCohort(access: Access): Promise<Answer> {
 
 /** Definitions without member counts, which would cost a look at every person. */
 async function knownCohorts({ options, projectId }: Access): Promise<Map<number, CohortView>> {
-  const { results } = await options.queries.listCohorts(projectId, PAGE_ROWS_MAX, 0)
-  return new Map(results.map((cohort) => [cohort.id, cohort]))
+  const cohorts = await options.queries.knownCohorts(projectId)
+  return new Map(cohorts.map((cohort) => [cohort.id, cohort]))
 }
 
 type CohortChanges = Partial<CohortDraft> & { readonly deleted?: boolean }
@@ -130,7 +130,7 @@ async function readChanges(fields: CohortFields, before: CohortView): Promise<Co
 
 interface CohortRequest {
   readonly fields: CohortFields
-  readonly answer: (result: DoneResult, status: number) => Promise<Answer>
+  readonly answer: (result: DoneResult, status: number) => Answer
 }
 
 /** JSON, or a table of distinct ids for a static cohort whose other fields stand in the query. */

@@ -13,6 +13,7 @@ import { pageUrls, RequestParameters } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import { json, type Route } from '../router.ts'
 import { readDryRun, readErasureRequest, readRetentionRequest } from './erasure-fields.ts'
+import { answerRows, wishOf } from './formats.ts'
 import { requireAdministrator } from './organization-access.ts'
 import {
   type Access,
@@ -70,8 +71,10 @@ async function listErasures(
 ): Promise<Answer> {
   const parameters = new RequestParameters(request)
   const { limit, offset } = parameters.page()
-  const { count, results } = await erasures.listErasures(projectId, limit, offset)
-  return json({ count, ...pageUrls(request, base, parameters, results.length), results })
+  const wish = wishOf(request, 'json')
+  const page = await erasures.listErasures(projectId, limit, offset, wish)
+  const urls = pageUrls(request, base, parameters, page)
+  return answerRows('json', page, 'results', { count: page.count, ...urls })
 }
 
 async function getErasure(
@@ -92,7 +95,7 @@ async function createErasure(access: Access, erasures: ErasureQueries): Promise<
     if (estimate === null) throw unknownPerson()
     return json({ dry_run: true, ...estimate })
   }
-  const { runningCount } = await erasures.listErasures(access.projectId, 0, 0)
+  const runningCount = await erasures.runningErasures(access.projectId)
   if (runningCount >= RUNNING_MAX) {
     const detail = `${RUNNING_MAX} erasures of the project are at work; wait until one is done`
     throw new ServiceError('throttled', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })

@@ -13,8 +13,9 @@ import { decodeEventCursor, encodeEventCursor, parseEventFilters } from '../../w
 import { authorise, type KeyDirectory } from '../auth.ts'
 import { limitParameter, textParameter, timeParameter, urlWithParameter } from '../query-string.ts'
 import type { Answer } from '../respond.ts'
-import { type ApiRequest, json, type Route } from '../router.ts'
+import type { ApiRequest, Route } from '../router.ts'
 import { baseUrl, type TrustedProxies } from '../url.ts'
+import { answerRow, answerRows, wishOf } from './formats.ts'
 
 const PAGE = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }
 const SCOPE = 'event:read'
@@ -51,12 +52,12 @@ async function listEvents(request: ApiRequest, options: EventRoutesOptions): Pro
   const query = parseListQuery(request, project.id)
   // Before the wait: the address of the peer is lost when the client leaves.
   const base = baseUrl(request, options)
-  const page = await options.queries.listEvents(query)
+  const page = await options.queries.listEvents(query, wishOf(request, 'json'))
   const next =
     page.nextCursor === null
       ? null
       : urlWithParameter(request, base, 'cursor', encodeEventCursor(page.nextCursor))
-  return json({ next, results: page.results })
+  return answerRows('json', page, 'results', { next })
 }
 
 async function getEvent(request: ApiRequest, options: EventRoutesOptions): Promise<Answer> {
@@ -67,14 +68,14 @@ async function getEvent(request: ApiRequest, options: EventRoutesOptions): Promi
   if (event === null) {
     throw new ServiceError('not_found', 'the project has no event with this uuid')
   }
-  return json(event)
+  return answerRow('json', event)
 }
 
 async function listWarnings(request: ApiRequest, options: EventRoutesOptions): Promise<Answer> {
   const project = authorise(request, options.directory, SCOPE)
   const limit = limitParameter(request, PAGE)
-  const results = await options.queries.listWarnings(project.id, limit)
-  return json({ next: null, results })
+  const page = await options.queries.listWarnings(project.id, limit)
+  return answerRows('json', page, 'results', { next: null })
 }
 
 /** Throws 400 `invalid_input` with the parameter as `attr`. Empty parameters count as absent. */

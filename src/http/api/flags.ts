@@ -25,6 +25,8 @@ import {
 } from './flag-access.ts'
 import { evaluationReasons, localEvaluation, myFlags, remoteConfig } from './flag-decisions.ts'
 import { listFlags, queryUrl } from './flag-list.ts'
+import { wishOf } from './formats.ts'
+import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import { compileInTurns } from './pattern-turns.ts'
 
 const FLAGS_PATH = '/api/projects/:project_id/feature_flags/'
@@ -139,17 +141,18 @@ async function listActivity(access: FlagAccess, flagId: number | null): Promise<
   const { request, options, projectId, base } = access
   const limit = Math.min(positive(request, 'limit', ENTRIES_DEFAULT), ENTRIES_MAX)
   const page = Math.min(positive(request, 'page', 1), PAGES_MAX)
-  const found = await options.threads.flagActivity({ projectId, flagId, page, limit })
+  const skip = skipParameter(request, limit)
+  const offset = (page - 1) * limit + skip
+  const wish = wishOf(request, 'json')
+  const found = await options.threads.flagActivity(projectId, flagId, offset, limit - skip, wish)
   if (found === null) return emptyAnswer(404)
-  const { totalCount, entries } = found
-  const url = (number: number): string =>
-    queryUrl(request, base, { page: String(number), limit: String(limit) })
-  const next = page * limit < totalCount ? url(page + 1) : null
-  const previous = page > 1 ? url(page - 1) : null
-  const rest = JSON.stringify({ next, previous, total_count: totalCount }).slice(1)
-  // The entries are JSON already.
-  const body = `{"results":[${entries.join(',')}],${rest}`
-  return { status: 200, contentType: 'application/json', body }
+  const url = (place: LogPlace): string =>
+    queryUrl(request, base, {
+      page: String(place.page),
+      limit: String(limit),
+      skip: place.skip === 0 ? null : String(place.skip),
+    })
+  return answerLog('json', found, { page, limit, skip }, url)
 }
 
 function positive(request: ApiRequest, name: string, whenAbsent: number): number {

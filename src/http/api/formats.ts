@@ -3,39 +3,70 @@
  * docs/COMPATIBILITY.md, "CSV".
  */
 import { ServiceError } from '../../base/errors.ts'
-import { CSV_TYPE, toCsv } from '../csv.ts'
+import type { PageWish, RowFormat, RowsText, RowText } from '../../query/pages.ts'
+import { CSV_TYPE, toCsv } from '../../wire/csv.ts'
 import type { RequestParameters } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiRequest, json } from '../router.ts'
-
-/** How an answer is written. */
-export type Format = 'json' | 'csv'
 
 /**
  * The format that a request asks for: the parameter, else the header Accept, else JSON. Throws 404
  * `not_found` for any other.
  */
-export function formatOf(request: ApiRequest, parameters: RequestParameters): Format {
+export function formatOf(request: ApiRequest, parameters: RequestParameters): RowFormat {
   const text = parameters.text('format')
   if (text === null) return acceptsCsvFirst(request.accept) ? 'csv' : 'json'
   if (text === 'json' || text === 'csv') return text
   throw new ServiceError('not_found', 'there is no such format; use format=json or format=csv')
 }
 
-/** One object: as it is, or as a header and one line. */
-export function answerOne(format: Format, value: object, status = 200): Promise<Answer> {
-  return answerRows(format, value, [value], status)
+/** How a page is wanted: in this format, and only as long as the client is there. */
+export function wishOf(request: ApiRequest, format: RowFormat): PageWish {
+  return { format, onLeave: (cancel) => request.onLeave(cancel) }
 }
 
-/** A list: `body` as JSON, or `rows` as a table. */
-export async function answerRows(
-  format: Format,
-  body: unknown,
-  rows: readonly object[],
-  status = 200,
-): Promise<Answer> {
-  if (format === 'json') return json(body, status)
-  return { status, contentType: CSV_TYPE, body: await toCsv(rows) }
+/** One small object that is here: as it is, or as a header and one line. */
+export function answerOne(format: RowFormat, value: object, status = 200): Answer {
+  if (format === 'json') return json(value, status)
+  return { status, contentType: CSV_TYPE, body: toCsv([value]) }
+}
+
+/** A row that a thread wrote. */
+export function answerRow(format: RowFormat, row: RowText): Answer {
+  return { status: 200, contentType: typeOf(format), body: row }
+}
+
+/**
+ * Rows that a thread wrote: as a table alone, as JSON under the name `member` between the members of two
+ * objects. Copies no row.
+ */
+export function answerRows(
+  format: RowFormat,
+  { rows }: Pick<RowsText, 'rows'>,
+  member: string,
+  before: object,
+  behind: object = {},
+): Answer {
+  if (format === 'csv') return answerRow(format, rows)
+  const opening = `${membersOf(before, '{', ',')}${JSON.stringify(member)}:`
+  const body = [Buffer.from(opening), rows, Buffer.from(membersOf(behind, ',', '}'))]
+  return { status: 200, contentType: typeOf(format), body }
+}
+
+/** A bare list that a thread wrote. */
+export function answerList(format: RowFormat, { rows }: RowsText): Answer {
+  return answerRow(format, rows)
+}
+
+/** The members of an object as JSON between two signs. */
+function membersOf(value: object, opening: string, closing: string): string {
+  const members = JSON.stringify(value).slice(1, -1)
+  if (members !== '') return opening + members + closing
+  return opening === '{' ? opening : closing
+}
+
+function typeOf(format: RowFormat): string {
+  return format === 'json' ? 'application/json' : CSV_TYPE
 }
 
 /** Tables are asked for by name: a browser that accepts anything gets JSON. */

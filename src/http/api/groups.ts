@@ -7,10 +7,11 @@ import {
   readGroupTypeIndex,
 } from '../../wire/group.ts'
 import { withWireTimes } from '../../wire/person.ts'
+import { rowsText } from '../../wire/rows-writer.ts'
 import { invalid, RequestParameters, required, urlWith } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { Route } from '../router.ts'
-import { answerOne, answerRows, formatOf } from './formats.ts'
+import { answerList, answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { type Access, change, openAccess, type PersonRoutesOptions } from './person-access.ts'
 
 const PROJECT_PATH = '/api/projects/:project_id/'
@@ -39,7 +40,7 @@ export function groupRoutes(options: PersonRoutesOptions): readonly Route[] {
 async function listTypes({ request, options, projectId }: Access): Promise<Answer> {
   const format = formatOf(request, new RequestParameters(request))
   const types = (await options.queries.groupTypes(projectId)).map(groupTypeBody)
-  return answerRows(format, types, types)
+  return answerList(format, rowsText(format, types))
 }
 
 async function listGroups({ request, options, projectId, base }: Access): Promise<Answer> {
@@ -55,12 +56,12 @@ async function listGroups({ request, options, projectId, base }: Access): Promis
     search,
     limit === 0 ? GROUPS_DEFAULT : Math.min(limit, GROUPS_MAX),
     cursor === null ? null : decodeGroupCursor(cursor),
+    wishOf(request, format),
   )
   const { nextCursor } = page
   const next =
     nextCursor === null ? null : urlWith(request, base, { cursor: encodeGroupCursor(nextCursor) })
-  const results = page.results.map(withWireTimes)
-  return answerRows(format, { next, previous: null, results }, results)
+  return answerRows(format, page, 'results', { next, previous: null })
 }
 
 async function findGroup({ request, options, projectId }: Access): Promise<Answer> {
@@ -68,9 +69,9 @@ async function findGroup({ request, options, projectId }: Access): Promise<Answe
   const format = formatOf(request, parameters)
   const typeIndex = readGroupTypeIndex(parameters.text('group_type_index'))
   const key = parameters.requiredText('group_key')
-  const group = await options.queries.findGroup(projectId, typeIndex, key)
+  const group = await options.queries.findGroup(projectId, typeIndex, key, format)
   if (group === null) throw new ServiceError('not_found', 'the project has no such group')
-  return answerOne(format, withWireTimes(group))
+  return answerRow(format, group)
 }
 
 async function updateProperty(access: Access): Promise<Answer> {

@@ -92,7 +92,7 @@ export async function readForPerson<T>(
     return read(new RequestParameters(access.request))
   } catch (error) {
     const { options, projectId } = access
-    if ((await options.queries.getPerson(projectId, person)) === null) throw unknownPerson()
+    if ((await options.queries.findPerson(projectId, person)) === null) throw unknownPerson()
     throw error
   }
 }

@@ -9,13 +9,14 @@ import {
   parseInterval,
   type RangeRequest,
 } from '../../query/date-range.ts'
-import type { PersonReference, TimelinePoint } from '../../query/persons.ts'
-import { withWireTimes } from '../../wire/person.ts'
+import type { RowFormat } from '../../query/pages.ts'
+import type { PersonReference, TimelineRows } from '../../query/persons.ts'
 import { readTimelineSeries, timelineKeys } from '../../wire/timeline.ts'
 import { invalid, RequestParameters, urlWith } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { Route } from '../router.ts'
-import { answerRows, type Format, formatOf } from './formats.ts'
+import { answerRows, formatOf, wishOf } from './formats.ts'
+import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import {
   type Access,
   openAccess,
@@ -67,17 +68,19 @@ async function listActivity(access: Access, person: PersonReference | null): Pro
     person === null
       ? read(new RequestParameters(request))
       : await readForPerson(access, person, read)
-  const found = await options.queries.personActivity(projectId, person, page, limit)
+  const skip = skipParameter(request, limit)
+  const offset = (page - 1) * limit + skip
+  const wish = wishOf(request, format)
+  const { queries } = options
+  const found = await queries.personActivity(projectId, person, offset, limit - skip, wish)
   if (found === null) throw unknownPerson()
-  const results = found.results.map(withWireTimes)
-  const url = (number: number): string => urlWith(request, base, { page: number, limit })
-  const body = {
-    results,
-    next: page * limit < found.totalCount ? url(page + 1) : null,
-    previous: page > 1 ? url(page - 1) : null,
-    total_count: found.totalCount,
-  }
-  return answerRows(format, body, results)
+  const url = (place: LogPlace): string =>
+    urlWith(request, base, {
+      page: place.page,
+      limit,
+      skip: place.skip === 0 ? null : place.skip,
+    })
+  return answerLog(format, found, { page, limit, skip }, url)
 }
 
 function entriesOf(parameters: RequestParameters): number {
@@ -92,7 +95,7 @@ function pageOf(parameters: RequestParameters): number {
 }
 
 interface TimelineRequest {
-  readonly format: Format
+  readonly format: RowFormat
   readonly eventNames: readonly string[]
   readonly crucialKeys: readonly string[]
   readonly range: RangeRequest
@@ -107,33 +110,33 @@ async function showTimeline(access: Access): Promise<Answer> {
   const { format, eventNames, crucialKeys } = asked
   const isWhole = asked.range.dateFrom === 'all'
   const sought = dateRange(asked.range)
-  const points = await options.queries.propertiesTimeline({
-    projectId,
-    person,
-    eventNames,
-    crucialKeys,
-    fromMs: isWhole ? BEGINNING_MS : sought.fromMs,
-    toMs: sought.toMs,
-  })
+  const points = await options.queries.propertiesTimeline(
+    {
+      projectId,
+      person,
+      eventNames,
+      crucialKeys,
+      fromMs: isWhole ? BEGINNING_MS : sought.fromMs,
+      toMs: sought.toMs,
+    },
+    wishOf(access.request, format),
+  )
   if (points === null) throw unknownPerson()
   const range = isWhole ? wholeRange(asked.range, points) : sought
   const { timezone } = asked.range
-  const shown = points.map(withWireTimes)
-  const body = {
-    points: shown,
+  const behind = {
     crucial_property_keys: crucialKeys,
     effective_date_from: isoInZone(range.fromMs, timezone),
     effective_date_to: isoInZone(range.toMs, timezone),
   }
-  return answerRows(format, body, shown)
+  return answerRows(format, points, 'points', {}, behind)
 }
 
 /** `all` begins with the first event that counts. */
-function wholeRange(asked: RangeRequest, points: readonly TimelinePoint[]): DateRange {
-  const first = points[0]
+function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): DateRange {
   return dateRange({
     ...asked,
-    firstEventMs: first === undefined ? null : Date.parse(first.timestamp),
+    firstEventMs: firstTimestamp === null ? null : Date.parse(firstTimestamp),
   })
 }
 

@@ -5,6 +5,7 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { AnalyticAnswer, AnalyticQueries, AnalyticQuestion } from '../../query/analytics.ts'
+import type { RowFormat } from '../../query/pages.ts'
 import {
   lifecycleMessage,
   type RowPage,
@@ -23,7 +24,7 @@ import { readPathParameters } from '../../wire/path.ts'
 import { RequestParameters, urlWith } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiHandler, json, type Route } from '../router.ts'
-import { answerRows, type Format, formatOf } from './formats.ts'
+import { answerRow, answerRows, formatOf } from './formats.ts'
 import { type Access, openAccess, type PersonRoutesOptions } from './person-access.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
@@ -109,6 +110,7 @@ async function answerQuestion(
     timezone: project?.timezone ?? 'UTC',
     testAccountFilters: project?.testAccountFilters ?? [],
     question,
+    format,
   }
   const answer = await analytics.analyse(query, (cancel) => request.onLeave(cancel))
   return answerPage(access, parameters, format, question, answer)
@@ -121,21 +123,22 @@ function missingParameter(error: unknown): Answer {
   return json({ ...error.toBody(), message }, error.status)
 }
 
-async function answerPage(
+function answerPage(
   access: Access,
   parameters: RequestParameters,
-  format: Format,
+  format: RowFormat,
   question: AnalyticQuestion,
   answer: AnalyticAnswer,
-): Promise<Answer> {
+): Answer {
   const { rows, count, missingPersons } = answer
-  if (format === 'csv') return answerRows(format, null, listedRows(rows))
-  const { next, initial } = pageLinks(access, parameters, question, answer.isFull)
+  if (format === 'csv') return answerRow(format, rows)
+  const { next, initial } = pageLinks(access, parameters, question, answer)
   const isTotalWanted = readTruth(parameters, 'include_total')
   const total = isTotalWanted ? { total: answer.total } : {}
   if (question.kind === 'retention') {
     const totals = isTotalWanted ? { ...total, totals: answer.totals } : {}
-    return around('{"result":', rows, { next, missing_persons: missingPersons, ...totals })
+    const behind = { next, missing_persons: missingPersons, ...totals }
+    return answerRows(format, answer, 'result', {}, behind)
   }
   if (question.kind === 'lifecycle' || question.kind === 'stickiness') {
     return around('{"results":[{"people":', rows, { count }, { next, ...total })
@@ -151,18 +154,12 @@ async function answerPage(
   return around('{"results":[{"people":', rows, { count }, page)
 }
 
-/** A body around finished rows: `inner` ends the object that they are in and a list around it. */
-function around(opening: string, rows: Uint8Array, inner: object, outer?: object): Answer {
+/** A body around finished rows: `inner` ends the object that they are in, `outer` that around its list. */
+function around(opening: string, rows: Uint8Array, inner: object, outer: object): Answer {
   const members = JSON.stringify(inner).slice(1)
-  const closing = outer === undefined ? members : `${members}],${JSON.stringify(outer).slice(1)}`
-  const body = Buffer.concat([Buffer.from(opening), rows, Buffer.from(`,${closing}`)])
+  const closing = `${members}],${JSON.stringify(outer).slice(1)}`
+  const body = [Buffer.from(opening), rows, Buffer.from(`,${closing}`)]
   return { status: 200, contentType: 'application/json', body }
-}
-
-/** The rows as objects, for tables. */
-function listedRows(rows: Uint8Array): readonly object[] {
-  // A thread for analytics wrote it: a list of objects.
-  return JSON.parse(new TextDecoder().decode(rows)) as readonly object[]
 }
 
 /** The same request at another place; what a body says about pages is repeated in the link. */
@@ -170,12 +167,12 @@ function pageLinks(
   { request, base }: Access,
   parameters: RequestParameters,
   question: AnalyticQuestion,
-  isFull: boolean,
+  { isFull, placeCount }: AnalyticAnswer,
 ): { readonly next: string | null; readonly initial: string } {
   const prefix = question.kind === 'correlation' ? 'funnel_correlation_person_' : ''
   const { limit, offset }: RowPage = question.parameters.page
   const size = parameters.isInBody(`${prefix}limit`) ? { [`${prefix}limit`]: limit } : {}
   const link = (start: number): string =>
     urlWith(request, base, { ...size, [`${prefix}offset`]: start })
-  return { next: isFull ? link(offset + limit) : null, initial: link(0) }
+  return { next: isFull ? link(offset + placeCount) : null, initial: link(0) }
 }

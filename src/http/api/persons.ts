@@ -4,9 +4,10 @@
  * persons" and "Person properties".
  */
 import { readListFilters } from '../../query/filter-tree.ts'
-import { chosenIdsFirst } from '../../query/person-name.ts'
-import type { PersonListQuery, PersonReference, PersonView } from '../../query/persons.ts'
-import { type PersonBody, personBody, withWireTimes } from '../../wire/person.ts'
+import type { PersonListQuery, PersonReference } from '../../query/persons.ts'
+import { CSV_TYPE } from '../../wire/csv.ts'
+import { type PersonBody, personBody } from '../../wire/person.ts'
+import { rowsText } from '../../wire/rows-writer.ts'
 import {
   invalid,
   PAGE_ROWS_MAX,
@@ -17,7 +18,7 @@ import {
 } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiHandler, Route } from '../router.ts'
-import { answerOne, answerRows, formatOf } from './formats.ts'
+import { answerList, answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import {
   type Access,
   change,
@@ -74,14 +75,16 @@ async function listPersons(access: Access): Promise<Answer> {
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   const page = parameters.page()
-  const query: PersonListQuery = {
-    ...readListQuery(access, parameters),
-    ...(format === 'csv' ? { limit: PAGE_ROWS_MAX, offset: 0 } : page),
+  const wanted = readListQuery(access, parameters)
+  const wish = wishOf(request, format)
+  if (format === 'csv') {
+    const query: PersonListQuery = { ...wanted, limit: PAGE_ROWS_MAX, offset: 0 }
+    const body = await options.queries.personTable(query, wish.onLeave)
+    return { status: 200, contentType: CSV_TYPE, body }
   }
-  const { count, results } = await options.queries.listPersons(query)
-  const rows = results.map(personBody)
-  const { next, previous } = pageUrls(request, base, parameters, rows.length)
-  return answerRows(format, { count, next, previous, results: rows }, rows)
+  const found = await options.queries.listPersons({ ...wanted, ...page }, wish)
+  const urls = pageUrls(request, base, parameters, found)
+  return answerRows(format, found, 'results', { count: found.count, ...urls })
 }
 
 function readListQuery(
@@ -106,12 +109,14 @@ function readListQuery(
 
 async function getPerson(access: Access): Promise<Answer> {
   const person = personInPath(access)
-  const format = await readForPerson(access, person, (parameters) =>
-    formatOf(access.request, parameters),
-  )
-  const view = await access.options.queries.getPerson(access.projectId, person)
-  if (view === null) throw unknownPerson()
-  return answerOne(format, detailBody(view))
+  const { format, firstId } = await readForPerson(access, person, (parameters) => ({
+    format: formatOf(access.request, parameters),
+    firstId: parameters.wholeNumber('distinct_ids_offset') ?? 0,
+  }))
+  const { options, projectId } = access
+  const row = await options.queries.getPerson(projectId, person, format, firstId)
+  if (row === null) throw unknownPerson()
+  return answerRow(format, row)
 }
 
 async function patchPerson(access: Access): Promise<Answer> {
@@ -195,17 +200,20 @@ async function mergePersons(access: Access): Promise<Answer> {
     if (uuid === target.uuid) throw invalid('ids', 'must not name the person itself')
     if (!others.includes(uuid)) others.push(uuid)
   }
-  let result: DoneResult = { kind: 'done', person: target }
+  let result: DoneResult = { kind: 'done' }
   for (const from of others) {
     result = await change(access, { kind: 'merge_persons', into: target.uuid, from })
   }
   return answerOne(format, { ...bodyOf(result), success: true }, 201)
 }
 
-async function findPerson(access: Access, person: PersonReference): Promise<PersonView> {
-  const view = await access.options.queries.getPerson(access.projectId, person)
-  if (view === null) throw unknownPerson()
-  return view
+async function findPerson(
+  access: Access,
+  person: PersonReference,
+): Promise<{ readonly uuid: string }> {
+  const found = await access.options.queries.findPerson(access.projectId, person)
+  if (found === null) throw unknownPerson()
+  return found
 }
 
 function readMergedIds(parameters: RequestParameters): readonly PersonReference[] {
@@ -228,8 +236,9 @@ async function listValues(access: Access): Promise<Answer> {
   const format = formatOf(request, parameters)
   const key = parameters.text('key')
   const contains = parameters.text('value')
-  const values = key === null ? [] : await options.queries.personValues(projectId, key, contains)
-  return answerRows(format, values, values)
+  if (key === null) return answerList(format, rowsText(format, []))
+  const wish = wishOf(request, format)
+  return answerList(format, await options.queries.personValues(projectId, key, contains, wish))
 }
 
 async function listCohorts(access: Access): Promise<Answer> {
@@ -238,20 +247,15 @@ async function listCohorts(access: Access): Promise<Answer> {
   const format = formatOf(request, parameters)
   const person = personReference(parameters.requiredText('person_id'))
   if (person === null) throw invalid('person_id', 'must be the number or uuid of a person')
-  const cohorts = await options.queries.cohortsOfPerson(projectId, person)
+  const wish = wishOf(request, format)
+  const cohorts = await options.queries.cohortsOfPerson(projectId, person, wish)
   if (cohorts === null) throw unknownPerson()
-  const results = cohorts.map(withWireTimes)
-  return answerRows(format, { results }, results)
+  return answerRows(format, cohorts, 'results', {})
 }
 
 function bodyOf(result: DoneResult): PersonBody {
   if (result.person === undefined) throw new TypeError('the change answered no person')
-  return detailBody(result.person)
-}
-
-/** A single person shows first the ids that somebody chose. */
-function detailBody(person: PersonView): PersonBody {
-  return { ...personBody(person), distinct_ids: chosenIdsFirst(person.distinct_ids) }
+  return personBody(result.person)
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
