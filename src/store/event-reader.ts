@@ -84,6 +84,12 @@ export interface EventStatistics {
   readonly position: number
 }
 
+/**
+ * Events of a page that are decoded before the first of them is written: some tens of megabytes at most, if
+ * they are large and those before were not.
+ */
+const STRETCH_ROWS_MAX = 32
+
 /** Asked before a segment is read that has groups of so many bytes, decoded; throws to give up. */
 type ReadCheck = (groupBytes?: number) => void
 
@@ -186,7 +192,8 @@ export class EventReader {
         }
         start++
       }
-      rows = Math.max(1, Math.floor(writer.room / Math.max(1, writer.bytes / start)))
+      const fitting = Math.floor(writer.room / Math.max(1, writer.bytes / start))
+      rows = Math.max(1, Math.min(fitting, STRETCH_ROWS_MAX))
     }
     const last = page.at(-1)
     const hasMore = found.length > query.limit && last !== undefined

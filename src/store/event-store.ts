@@ -29,7 +29,7 @@ import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX } from './keys.ts'
 import { OpenProject } from './open-project.ts'
 import { PersonStore, personTables } from './person-store.ts'
 import type { ProjectPersons } from './project-persons.ts'
-import { modeByte, SEGMENT_ROWS_TARGET } from './segment-builder.ts'
+import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from './segment-builder.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 import { SegmentEncoder } from './segment-encoder.ts'
 import { SegmentTables } from './segment-view.ts'
@@ -239,13 +239,15 @@ export class EventStoreWriter {
 
   /**
    * The second half of `add`, for the event that was admitted last. Throws, and then has added nothing.
-   * The fields come one by one: an object made for each event by copying another costs microseconds.
+   * The fields come one by one: an object made for each event by copying another costs microseconds. `bytes`:
+   * those of the event's JSON, which fill a segment as rows do.
    */
   append(
     input: EventIdentity,
     createdAtMs: number,
     personMode: PersonMode,
     isHistorical: boolean,
+    bytes = 0,
   ): void {
     const { event, uuidBytes, uuidOffset } = input
     const project = this.#project(input.projectId)
@@ -268,7 +270,9 @@ export class EventStoreWriter {
     builder.setName(row, this.#admittedName)
     project.rows++
     this.#index.add(this.#admittedHigh, this.#admittedLow, project.rows)
-    if (builder.rows >= this.#rowsTarget) project.encode(this.#encoder)
+    builder.bytes += bytes
+    const isFull = builder.rows >= this.#rowsTarget || builder.bytes >= SEGMENT_BYTES_TARGET
+    if (isFull) project.encode(this.#encoder)
   }
 
   /** Whether a commit now would leave no segment behind that waits for a merge. Cost: the projects. */

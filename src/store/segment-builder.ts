@@ -9,6 +9,11 @@ import { ColumnBuilder } from './column-builder.ts'
 export const SEGMENT_ROWS_TARGET = 8192
 /** Rows that a segment has at most: ids of rows are 16 bits wide. */
 export const SEGMENT_ROWS_MAX = 16_384
+/**
+ * Bytes of properties after which a segment is full, whatever its rows: whoever reads one event of it
+ * decodes a column of it.
+ */
+export const SEGMENT_BYTES_TARGET = 32 * 1024 * 1024
 /** Properties of a segment that get a column of their own; further ones share one. */
 const COLUMNS_MAX = 500
 /** UTF-8 bytes of a property name that gets a column of its own. */
@@ -35,6 +40,8 @@ export function isHistoricalMode(byte: number): boolean {
 /** Collects rows and holds them by column. */
 export class SegmentBuilder {
   rows = 0
+  /** Bytes of JSON of the events, as far as `EventStoreWriter.append` was told. */
+  bytes = 0
   timestamps = new Float64Array(CAPACITY_FIRST)
   arrivals = new Float64Array(CAPACITY_FIRST)
   distinctIds = new Uint32Array(CAPACITY_FIRST)
@@ -164,6 +171,7 @@ export class SegmentBuilder {
     }
     if (isCrowded) this.#order = []
     this.rows = 0
+    this.bytes = 0
   }
 
   #columnAt(position: number, key: string): ColumnBuilder | null {

@@ -8,7 +8,7 @@ import type { Environment, Table } from './environment.ts'
 import { storeCounters } from './event-projects.ts'
 import { groupKey, pairKey } from './keys.ts'
 import type { OpenProject } from './open-project.ts'
-import { SegmentBuilder } from './segment-builder.ts'
+import { SEGMENT_BYTES_TARGET, SegmentBuilder } from './segment-builder.ts'
 import { valueBytes } from './segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from './segment-encoder.ts'
 import { QUALITY_SMALL } from './segment-format.ts'
@@ -17,11 +17,6 @@ import type { SegmentTables, SegmentView } from './segment-view.ts'
 
 /** Stands for a segment that takes part in no merge. */
 const UNMERGEABLE_ROWS = 2 ** 31
-/**
- * Bytes of decoded values that a merge gathers: whoever reads one event of a segment decodes a column of
- * it. A segment with half as many takes part in no merge.
- */
-const MERGE_BYTES_MAX = 32 * 1024 * 1024
 
 /** What merging works with. */
 export interface CompactorOptions {
@@ -103,11 +98,12 @@ export class SegmentCompactor {
         const view = tables.segmentAt(project.projectId, firstSequence)
         if (view === null) throw new Error(`segment ${firstSequence} is not where it was`)
         const ownBytes = valueBytes(view.directory)
-        if (ownBytes > MERGE_BYTES_MAX / 2) {
+        // Half of a full segment is as good as full.
+        if (ownBytes > SEGMENT_BYTES_TARGET / 2) {
           list.segments[index] = { firstSequence, rows: UNMERGEABLE_ROWS }
           return false
         }
-        if (bytes + ownBytes > MERGE_BYTES_MAX) break
+        if (bytes + ownBytes > SEGMENT_BYTES_TARGET) break
         bytes += ownBytes
         appendSegment(builder, view)
         sources.push(view)
@@ -118,10 +114,11 @@ export class SegmentCompactor {
         return false
       }
     }
+    builder.bytes = bytes
     const first = sources[0]?.summary.firstSequence ?? 0
     const merged = encoder.encode(project.projectId, first, builder, QUALITY_SMALL)
     environment.write(() => replaceSegments(tables, projects, project, sources, merged))
-    const isLarge = bytes > MERGE_BYTES_MAX / 2
+    const isLarge = bytes > SEGMENT_BYTES_TARGET / 2
     const size = { firstSequence: first, rows: isLarge ? UNMERGEABLE_ROWS : merged.rows }
     list.segments.splice(plan.start, sources.length, size)
     return true

@@ -40,6 +40,8 @@ import {
 const GROUP_BYTES = 64 * 1024
 /** Segments of fewer rows are stored in one group: a record costs more than it saves. */
 const SPLIT_ROWS_MIN = 256
+/** Or more bytes: of few but large events the times are read without them. */
+const SPLIT_BYTES_MIN = 1024 * 1024
 
 /** A record that is ready to be stored. */
 export interface SealedRecord {
@@ -95,7 +97,7 @@ export class SegmentEncoder {
     this.#quality = quality
     this.#projectId = projectId
     this.#firstSequence = firstSequence
-    this.#isSplit = rows >= SPLIT_ROWS_MIN
+    this.#isSplit = rows >= SPLIT_ROWS_MIN || builder.bytes >= SPLIT_BYTES_MIN
     const directory = this.#writeColumns(builder)
     for (const area of [this.#index, this.#text, this.#raw]) this.#close(area)
     const groups = this.#groups

@@ -23,10 +23,11 @@ const FIXED_BYTES = 44
 const METHOD_RAW = 0
 const METHOD_BROTLI = 1
 const GROUP_HEAD_BYTES = 5
+const CHUNK_BYTES_MIN = 16 * 1024
 /** Groups below this size are stored as they are. */
 const COMPRESSED_BYTES_MIN = 96
-/** A group of any size that we write is far below this; more is damage. */
-const GROUP_BYTES_MAX = 256 * 1024 ** 2
+/** What Node can decompress at once; a group that we write is far below this. */
+const GROUP_BYTES_MAX = 2 ** 32 - 1
 
 /** Bytes of a UUID that are stored as planes; the rest is random in all common versions. */
 export const UUID_HEAD_BYTES = 9
@@ -244,5 +245,7 @@ export function decodeGroup(stored: Buffer): Buffer {
   if (method !== METHOD_BROTLI || bytes > GROUP_BYTES_MAX) {
     throw new RangeError('a group in an unknown form')
   }
-  return brotliDecompressSync(content, { maxOutputLength: bytes })
+  // One piece: by default a large output is put together from thousands.
+  const chunkSize = Math.max(CHUNK_BYTES_MIN, bytes)
+  return brotliDecompressSync(content, { maxOutputLength: bytes, chunkSize })
 }

@@ -53,6 +53,8 @@ import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from
 const COMMIT_EVENTS = 49_152
 /** How many times as many events one transaction gathers at most, unless a single block holds more. */
 const COMMIT_EXCESS = 4 / 3
+/** Bytes of blocks after which a stretch is committed, however few events they hold. */
+const COMMIT_BYTES = 64 * 1024 * 1024
 
 const NO_EXTENT: LogExtent = { first: 0, last: 0 }
 
@@ -67,6 +69,8 @@ export class LogProcessor {
   readonly #store: EventStoreWriter
   readonly #propertiesBytesMax: number
   readonly #commitEvents: number
+  /** Of the stretch that is gathered. */
+  #gatheredBytes = 0
   readonly #commands: CommandRunner
   readonly #flags: FlagsVersion
   readonly #isFlushDeferred: boolean
@@ -121,6 +125,7 @@ export class LogProcessor {
     while (this.#position < last && performance.now() < deadline) {
       let sequence = this.#position
       let gathered = 0
+      this.#gatheredBytes = 0
       while (sequence < last && !this.#isEnough(gathered)) gathered += this.#addBlock(++sequence)
       const startedAt = performance.now()
       this.#store.commit(sequence, this.#seen(sequence))
@@ -179,6 +184,7 @@ export class LogProcessor {
 
   /** Whether to commit now. What ends in a segment that is full enough need not be merged later. */
   #isEnough(gathered: number): boolean {
+    if (this.#gatheredBytes >= COMMIT_BYTES) return true
     if (gathered < this.#commitEvents) return false
     return gathered >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#store.areSegmentsFull
   }
@@ -190,6 +196,7 @@ export class LogProcessor {
     const block = this.#log.block(sequence)
     // A sequence without a block was trimmed after it had been processed, or never written.
     if (block === undefined) return 0
+    this.#gatheredBytes += block.length
     let records: readonly LogRecord[]
     try {
       records = readBlock(block)
@@ -278,7 +285,8 @@ export class LogProcessor {
     if (applied.groupKeys.length > 0) {
       setGroupProperties(outcome.event.properties, applied.groupKeys)
     }
-    this.#store.append(identity, record.arrivedAtMs, applied.personMode, context.isHistorical)
+    const { personMode } = applied
+    this.#store.append(identity, record.arrivedAtMs, personMode, context.isHistorical, length)
     fates.stored++
   }
 
