@@ -23,7 +23,7 @@ t.test('whatever changes a person changes its text', async (t) => {
   }
   const shown = (value: number | null, ...persons: readonly number[]) => {
     const { actors, position } = log.reader.analytics(LIMITS)
-    return actors.answerOf(pageOf(value, ...persons), 1, position)
+    return actors.answerOf(pageOf(value, ...persons), 1, position, 'json')
   }
   send('ann', { email: 'ann@x.example' })
   send('bob', {})

@@ -14,6 +14,7 @@ const QUERY: AnalyticQuery = {
   timezone: 'UTC',
   nowMs: START_MS + 86_400_000,
   testAccountFilters: [],
+  format: 'json',
   question: {
     kind: 'stickiness',
     parameters: {

@@ -6,6 +6,7 @@ import type { KeyDirectory } from '../src/http/auth.ts'
 import { TrustedProxies } from '../src/http/url.ts'
 import type { EventListQuery, EventQueries, EventView } from '../src/query/events.ts'
 import { decodeEventCursor, encodeEventCursor } from '../src/wire/event-list.ts'
+import { rowsText, rowText } from '../src/wire/rows-writer.ts'
 import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
 
 /** Newest first; ties go to the latest arrival. */
@@ -46,16 +47,24 @@ class EventsInMemory implements EventQueries {
     const page = rest.slice(0, limit)
     const last = rest.length > limit ? page.at(-1) : undefined
     const nextCursor = last === undefined ? null : { timestampMs: last.ms, id: last.event.id }
-    return { results: page.map(({ event }) => event), nextCursor }
+    const text = rowsText(
+      'json',
+      page.map(({ event }) => event),
+    )
+    return { ...text, nextCursor }
   }
 
   async getEvent(projectId: number, uuid: string) {
-    return this.events.find((event) => projectId === 1 && event.uuid === uuid) ?? null
+    const found = this.events.find((event) => projectId === 1 && event.uuid === uuid)
+    return found === undefined ? null : rowText('json', found)
   }
 
   async listWarnings(_projectId: number, limit: number) {
     const warning = { type: 'message_size_too_large', timestamp: '', details: {}, count: 3 }
-    return Array.from({ length: Math.min(limit, 2) }, () => warning)
+    return rowsText(
+      'json',
+      Array.from({ length: Math.min(limit, 2) }, () => warning),
+    )
   }
 }
 

@@ -151,7 +151,8 @@ t.test('slow clients of every kind are cut off, and others are answered meanwhil
 })
 
 t.test('a large answer that nobody reads is held for a limited time only', async (t) => {
-  const { port, server, metrics } = await start(t, () => ({ readerStallMs: 400 }))
+  const limits = { readerStallMs: 400, waitingBytesMax: 512 * MIB }
+  const { port, server, metrics } = await start(t, () => limits)
   const clients = Array.from({ length: 20 }, () => new SlowClient(port, 'never reads'))
   t.ok(await until(() => server.requestsInProgress === clients.length, 5000))
   t.ok(await until(() => server.requestsInProgress === 0, 5000))

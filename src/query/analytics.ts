@@ -53,8 +53,8 @@ export interface AnalyticAnswer {
   readonly totals: readonly number[] | null
   /** Another page may follow. */
   readonly isFull: boolean
-  /** Places of the page that this answer has: fewer than asked for when it ended at its limit of bytes. */
-  readonly placeCount: number
+  /** Places of the page that are here when it ended at its limit of bytes, else null. */
+  readonly cutAfter: number | null
   /** Actors of the page that do not exist any more. */
   readonly missingPersons: number
 }

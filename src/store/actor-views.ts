@@ -71,7 +71,7 @@ export class ActorTexts {
       total: page.total,
       totals: page.totals,
       isFull: page.isFull || isCut,
-      placeCount,
+      cutAfter: isCut ? placeCount : null,
       missingPersons: placeCount - count,
     }
   }

@@ -167,12 +167,12 @@ function pageLinks(
   { request, base }: Access,
   parameters: RequestParameters,
   question: AnalyticQuestion,
-  { isFull, placeCount }: AnalyticAnswer,
+  { isFull, cutAfter }: AnalyticAnswer,
 ): { readonly next: string | null; readonly initial: string } {
   const prefix = question.kind === 'correlation' ? 'funnel_correlation_person_' : ''
   const { limit, offset }: RowPage = question.parameters.page
   const size = parameters.isInBody(`${prefix}limit`) ? { [`${prefix}limit`]: limit } : {}
   const link = (start: number): string =>
     urlWith(request, base, { ...size, [`${prefix}offset`]: start })
-  return { next: isFull ? link(offset + placeCount) : null, initial: link(0) }
+  return { next: isFull ? link(offset + (cutAfter ?? limit)) : null, initial: link(0) }
 }
