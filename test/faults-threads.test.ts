@@ -87,7 +87,7 @@ t.test('a thread that ends is replaced, and its requests are answered 503', asyn
   const trends = `persons/trends/?entity_id=e&entity_type=events&date_from=-7d`
   const cases = [
     { threads: 'writer', task: 'append', ask: () => daemon.capture() },
-    { threads: 'readers', task: 'check', ask: () => daemon.capture(LARGE_BODY_BYTES) },
+    { threads: 'checkers', task: 'check', ask: () => daemon.capture(LARGE_BODY_BYTES) },
     { threads: 'readers', task: 'listEvents', ask: () => daemon.get('events/?limit=1') },
     { threads: 'analytics', task: 'analytics', ask: () => daemon.get(trends) },
   ]

@@ -162,7 +162,7 @@ function accept(request: CaseRequest, stored: JsonObject[], seen: Set<string>): 
   const envelope = parseEnvelope(payload.json, { isEngage: path.startsWith('/engage') })
   const sources = { method, query: payload.query, form: payload.form, envelope } as const
   const project = resolveProject(findKey(sources), findProjectId(sources), directory)
-  const events = checkEvents(envelope)
+  const events = [...checkEvents(envelope)]
   const sentAt = requestSentAt(
     envelope.sentAt,
     payload.form.sentAt,

@@ -285,9 +285,9 @@ t.test('no body makes decoding fail with anything but a refusal', async () => {
         query,
         body,
       } as const
-      const code = codeOf(() =>
-        checkEvents(parseEnvelope(decodePayload(request, LIMITS).json, { isEngage: false })),
-      )
+      const code = codeOf(() => [
+        ...checkEvents(parseEnvelope(decodePayload(request, LIMITS).json, { isEngage: false })),
+      ])
       return ['none', 'no_data', 'invalid_payload', 'request_too_large'].includes(code)
     }),
     { numRuns: 1000 },

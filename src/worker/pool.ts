@@ -75,6 +75,8 @@ import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */
 const QUEUE_TASKS_MAX = 256
+/** Threads for checks that are there from the start, so that the express lane has one beside the first bulk. */
+const CHECKERS_MIN = 2
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
 /** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
@@ -152,7 +154,7 @@ export class WorkerPool
       pool: { maxQueue: QUEUE_TASKS_MAX, atomics: 'async' },
     })
     this.#checkers = new ThreadGroup({
-      ...{ settings, onDeath, threadsMin: 1, threadsMax: checkerThreads },
+      ...{ settings, onDeath, threadsMin: CHECKERS_MIN, threadsMax: checkerThreads },
       kind: 'checkers',
       pool: { atomics: 'async', niceIncrement: CHECKING_NICENESS },
     })
