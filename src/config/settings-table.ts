@@ -197,7 +197,7 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       default: ({ coreCount }) => Math.min(256, Math.max(1, coreCount - 1)),
       defaultText: 'cores - 1, at least 1',
       sentence:
-        'Threads for large bodies and for reading; half as many, at least one, for analytic queries.',
+        'Threads for reading; half as many, at least one, for analytic queries and for each of two kinds of large bodies.',
     },
     queryMsMax: {
       ...SAME,

@@ -27,6 +27,8 @@ const BLOCK_HEADER_BYTES = 16
 const RECORD_HEADER_BYTES = 44
 const LENGTH_MASK = 0x7fffffff
 const CRC_START = 8
+/** UTF-8 bytes of a UTF-16 unit. */
+const UNIT_BYTES_MAX = 3
 
 /** The batch was marked as an import of old events by its sender. */
 export const RECORD_HISTORICAL = 1
@@ -239,18 +241,20 @@ export class ParsedEvents implements RecordEvents {
     bytesExpected = 1024,
   ) {
     this.#body = Buffer.allocUnsafe(bytesExpected)
-    this.#table = Buffer.allocUnsafe(Math.max(1, texts.length) * TABLE_ENTRY_BYTES)
+    this.#table = Buffer.allocUnsafe(Math.max(32, texts.length) * TABLE_ENTRY_BYTES)
     for (const [index, text] of texts.entries()) this.add(text, uuids[index] ?? null)
   }
 
   /** Adds an event: its JSON, and the 16 bytes of its client uuid or null. */
   add(text: string, uuid: Uint8Array | null): void {
-    const length = Buffer.byteLength(text)
     const start = this.#bodyBytes
     const entry = this.eventCount * TABLE_ENTRY_BYTES
-    this.#body = withRoom(this.#body, start, length)
+    // Counting bytes costs as much as writing them: only where it may be too tight.
+    if (start + text.length * UNIT_BYTES_MAX > this.#body.length) {
+      this.#body = withRoom(this.#body, start, Buffer.byteLength(text))
+    }
     this.#table = withRoom(this.#table, entry, TABLE_ENTRY_BYTES)
-    this.#body.write(text, start)
+    const length = this.#body.write(text, start)
     this.#table.writeUInt32LE(start, entry)
     this.#table.writeUInt32LE(uuid === null ? length : length + HAS_CLIENT_UUID, entry + 4)
     if (uuid === null) this.#table.fill(0, entry + 8, entry + TABLE_ENTRY_BYTES)
