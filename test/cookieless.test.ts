@@ -6,9 +6,15 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { COOKIELESS_ID, dayOf, isDayOpen, withVisitor } from '../src/ingest/cookieless.ts'
+import {
+  COOKIELESS_ID,
+  dayOf,
+  isDayOpen,
+  type VisitorEvent,
+  withVisitor,
+} from '../src/ingest/cookieless.ts'
 import { normaliseEvent } from '../src/ingest/normalise.ts'
-import type { EventOutcome, JsonObject, NormalisedEvent } from '../src/ingest/types.ts'
+import type { JsonObject, NormalisedEvent } from '../src/ingest/types.ts'
 import { DailySalts } from '../src/store/daily-salts.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from './fixtures/daemon.ts'
 import { type EventSource, readEvents, untilStored } from './fixtures/event-pages.ts'
@@ -42,7 +48,7 @@ function eventOf(properties: JsonObject, more: Partial<NormalisedEvent> = {}): N
 function visit(
   properties: JsonObject = {},
   { projectId = 1, address = '203.0.113.7', timestampMs = ARRIVED_MS } = {},
-): EventOutcome {
+): VisitorEvent {
   return withVisitor(eventOf(properties, { timestampMs }), {
     projectId,
     address,
@@ -51,8 +57,8 @@ function visit(
   })
 }
 
-function idOf(outcome: EventOutcome): string {
-  return outcome.kind === 'event' ? outcome.event.distinctId : outcome.reason
+function idOf({ event }: VisitorEvent): string {
+  return event.distinctId
 }
 
 t.test('what makes a visitor, and what does not', async (t) => {
@@ -83,9 +89,8 @@ t.test('what makes a visitor, and what does not', async (t) => {
 })
 
 t.test('nothing of what the id is made of stays in the event', async (t) => {
-  const outcome = visit({ $ip: '198.51.100.9', $cookieless_extra: 'x', distinct_id: COOKIELESS_ID })
-  if (outcome.kind !== 'event') throw new Error(outcome.reason)
-  const { properties, distinctId } = outcome.event
+  const given = { $ip: '198.51.100.9', $cookieless_extra: 'x', distinct_id: COOKIELESS_ID }
+  const { properties, distinctId } = visit(given).event
   const kept = JSON.parse(JSON.stringify(properties)) as JsonObject
   t.strictSame(Object.keys(kept).sort(), [
     ...['$cookieless_mode', '$device_id', '$host', '$session_id', '$timezone', 'distinct_id'],
@@ -121,17 +126,18 @@ t.test('the day of an event', async (t) => {
 })
 
 t.test(
-  'without an address, a browser or a host there is no visitor, and a warning says so',
+  'without an address, a browser or a host it is nobody in particular, and a warning says so',
   async (t) => {
     for (const [property, type] of [
       ['$raw_user_agent', 'cookieless_missing_user_agent'],
       ['$host', 'cookieless_missing_host'],
     ] as const) {
       const outcome = visit({ [property]: undefined })
-      t.match(outcome, { kind: 'drop', reason: 'cookieless_incomplete', warnings: [{ type }] })
+      t.match(outcome, { event: { distinctId: COOKIELESS_ID }, warnings: [{ type }] })
+      t.equal(outcome.event.properties['$raw_user_agent'], undefined, 'nothing stays of the rest')
     }
     t.match(visit({}, { address: '' }), {
-      reason: 'cookieless_incomplete',
+      event: { distinctId: COOKIELESS_ID },
       warnings: [{ type: 'cookieless_missing_ip', details: { missingProperty: '$ip' } }],
     })
     const context = {

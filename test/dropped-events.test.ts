@@ -42,11 +42,6 @@ const LOST: Readonly<Record<LossReason, SentEvent>> = {
     distinct_id: 'ann',
     properties: { $cookieless_mode: true },
   },
-  cookieless_incomplete: {
-    event: 'seen',
-    distinct_id: '$posthog_cookieless',
-    properties: { $cookieless_mode: true },
-  },
   properties_too_large: { event: 'large', distinct_id: 'bob', properties: { x: 'x'.repeat(2e6) } },
 }
 

@@ -24,7 +24,6 @@ const EXTRA_UNITS_MAX = 100
 const HASH_BYTES = 16
 /** Names of zones come from clients; beyond that number all that is known of them is forgotten. */
 const ZONES_MAX = 1000
-const MISSING = 'cookieless_incomplete'
 
 /** What a hash is made of besides the salt. */
 export interface VisitorTraits {
@@ -46,6 +45,9 @@ export interface CookielessContext {
   readonly saltOf: (day: string) => Uint8Array
 }
 
+/** An event with its visitor, and what there is to warn of. */
+export type VisitorEvent = Extract<EventOutcome, { readonly kind: 'event' }>
+
 const zones = new Map<string, Intl.DateTimeFormat | null>()
 
 /** Whether an event is one of a visitor without cookies who has no id of his own. */
@@ -55,9 +57,9 @@ export function isCookieless(event: NormalisedEvent): boolean {
 
 /**
  * An event of `isCookieless` with the id of its visitor, its device and its session, and without what
- * they are made of. It is dropped, with a warning, when that is not known.
+ * they are made of. When that is not known, the event keeps the id of all of them, and a warning says so.
  */
-export function withVisitor(event: NormalisedEvent, context: CookielessContext): EventOutcome {
+export function withVisitor(event: NormalisedEvent, context: CookielessContext): VisitorEvent {
   const { properties } = event
   const traits: VisitorTraits = {
     projectId: context.projectId,
@@ -66,19 +68,20 @@ export function withVisitor(event: NormalisedEvent, context: CookielessContext):
     userAgent: textOf(properties['$raw_user_agent']),
     extra: textOf(properties['$cookieless_extra']),
   }
-  if (traits.userAgent === '') {
-    return dropped(event, 'cookieless_missing_user_agent', '$raw_user_agent')
+  properties['$ip'] = undefined
+  properties['$raw_user_agent'] = undefined
+  properties['$cookieless_extra'] = undefined
+  const missing = missingTrait(traits)
+  if (missing !== null) {
+    const [type, missingProperty] = missing
+    const details = { event: event.name, distinct_id: event.distinctId, missingProperty }
+    return { kind: 'event', event, warnings: [{ type, details }] }
   }
-  if (traits.address === '') return dropped(event, 'cookieless_missing_ip', '$ip')
-  if (traits.host === '') return dropped(event, 'cookieless_missing_host', '$host')
   const zone = textOf(properties['$timezone'])
   const day = dayOf(event.timestampMs, context.arrivedAtMs, zone)
   const hash = visitorHash(context.saltOf(day), traits)
   const name = nameOf(hash)
   const distinctId = `cookieless_${name}`
-  properties['$ip'] = undefined
-  properties['$raw_user_agent'] = undefined
-  properties['$cookieless_extra'] = undefined
   if (properties['distinct_id'] !== undefined) properties['distinct_id'] = distinctId
   properties['$device_id'] = `cookielessd_${name}`
   properties['$session_id'] = sessionId(day, hash)
@@ -159,7 +162,13 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-function dropped(event: NormalisedEvent, type: WarningType, property: string): EventOutcome {
-  const details = { event: event.name, distinct_id: event.distinctId, missingProperty: property }
-  return { kind: 'drop', reason: MISSING, warnings: [{ type, details }] }
+/** The warning about what is not known, and the property that would have told it. */
+function missingTrait({
+  userAgent,
+  address,
+  host,
+}: VisitorTraits): readonly [WarningType, string] | null {
+  if (userAgent === '') return ['cookieless_missing_user_agent', '$raw_user_agent']
+  if (address === '') return ['cookieless_missing_ip', '$ip']
+  return host === '' ? ['cookieless_missing_host', '$host'] : null
 }

@@ -11,7 +11,6 @@ export const DROP_REASONS = [
   'client_ingestion_warning',
   'personless_person_event',
   'cookieless_person_event',
-  'cookieless_incomplete',
   'duplicate',
   'properties_too_large',
   'dead_letter',
@@ -27,7 +26,6 @@ export const LOSS_REASONS = [
   'client_ingestion_warning',
   'personless_person_event',
   'cookieless_person_event',
-  'cookieless_incomplete',
   'properties_too_large',
 ] as const satisfies readonly DropReason[]
 /** One of `LOSS_REASONS`. */
