@@ -93,10 +93,10 @@ t.test('what is remembered has a limit, and the oldest goes first', (t) => {
   const nameOf = (index: number): string => `${index} ${'x'.repeat(4000)}`
   const count = Math.ceil(KNOWN_DECISIONS_BYTES_MAX / 4000)
   for (let index = 0; index < count; index++) {
-    known.keep(nameOf(index), { head, apiKey: 'k', decided, basis: { ...basis } })
+    known.keep(nameOf(index), { head, apiKey: 'k', projectId: 1, decided, basis: { ...basis } })
   }
   t.equal(known.find(head, nameOf(0)), null)
-  t.equal(known.find(head, nameOf(count - 1)), decided)
+  t.equal(known.find(head, nameOf(count - 1))?.decided, decided)
   t.equal(known.find(keepHead(framing, 'v=3'), nameOf(count - 1)), null, 'another head')
   t.end()
 })

@@ -5,7 +5,7 @@
  */
 import type { Settings } from '../../config/settings.ts'
 import { clientAddress } from '../../ingest/address.ts'
-import { COOKIELESS_ID, dayOf, visitorId } from '../../ingest/cookieless.ts'
+import { dayOf, visitorId } from '../../ingest/cookieless.ts'
 import type { JsonObject } from '../../ingest/types.ts'
 import type { DailySalts } from '../../store/daily-salts.ts'
 import type { Exchange } from '../exchange.ts'
@@ -32,32 +32,25 @@ export class CookielessVisitors {
     this.#isForwardedForTrusted = isForwardedForTrusted
   }
 
-  /** What has to be known of a request. */
-  senderOf(exchange: Exchange, { forwardedFor, userAgent, origin }: RequestHead): Sender {
-    return { exchange, forwardedFor, userAgent, origin }
+  /** What has to be known of a request; null for one that no page has sent. */
+  senderOf(exchange: Exchange, head: RequestHead): Sender | null {
+    const { forwardedFor, userAgent, origin } = head
+    return origin === '' ? null : { exchange, forwardedFor, userAgent, origin }
   }
 
   /**
-   * The visitor behind a request with the id of all visitors without cookies; any other id as it is. The
-   * first call of a day may wait for the disk.
+   * The visitor behind a request with the id of all visitors without cookies. The first call of a day may
+   * wait for the disk.
    */
-  distinctIdOf(
-    distinctId: string,
-    sender: Sender,
-    { projectId, body, nowMs }: { projectId: number; body: JsonObject; nowMs: number },
-  ): string {
-    if (distinctId !== COOKIELESS_ID) return distinctId
+  idOf(sender: Sender, projectId: number, body: JsonObject, nowMs: number): string {
     const { timezone, cookieless_hash_extra: extra } = body
+    const { forwardedFor, exchange, origin, userAgent } = sender
     const day = dayOf(nowMs, nowMs, typeof timezone === 'string' ? timezone : '')
     return visitorId(this.#salts.saltOf(day), {
       projectId,
-      address: clientAddress(
-        sender.forwardedFor,
-        sender.exchange.peerAddress,
-        this.#isForwardedForTrusted,
-      ),
-      host: sender.origin.replace(/^[a-z]+:\/\//, '').toLowerCase(),
-      userAgent: sender.userAgent,
+      address: clientAddress(forwardedFor, exchange.peerAddress, this.#isForwardedForTrusted),
+      host: origin.replace(/^[a-z]+:\/\//, '').toLowerCase(),
+      userAgent,
       extra: typeof extra === 'string' ? extra : '',
     })
   }

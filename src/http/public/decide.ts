@@ -8,6 +8,7 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { FLAG_BODY_BYTES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import type { Decisions } from '../../flags/types.ts'
+import { COOKIELESS_ID } from '../../ingest/cookieless.ts'
 import { isEmptyValue } from '../../ingest/fields.ts'
 import type { Project, ProjectDirectory } from '../../ingest/project-directory.ts'
 import type { DecisionService } from '../../worker/decisions.ts'
@@ -62,7 +63,7 @@ export function handleDecision(
         bytesMax: FLAG_BODY_BYTES_MAX,
         budget: options.budget,
         onBody: (body) => {
-          sendReused(exchange, decisionBytes(options, { head: kept, sender, body, isDecide }))
+          sendReused(exchange, decisionBytes(options, kept, sender, body, isDecide))
         },
       })
       return
@@ -91,23 +92,23 @@ export function handleDecision(
 /** The answer to a body. */
 function decisionBytes(
   options: DecideOptions,
-  call: Omit<DecisionCall, 'nowMs' | 'name'>,
+  head: FlagRequestHead,
+  sender: Sender | null,
+  body: Uint8Array,
+  isDecide: boolean,
 ): Uint8Array {
   const { clock, known } = options
-  const { head, body, isDecide } = call
   const { query } = head
   const nowMs = clock.now()
   const name = known.nameOf(head, body)
   const before = name === null ? null : known.find(head, name)
-  const decision =
-    before === null
-      ? decideAnew(options, { ...call, nowMs, name })
-      : { projectId: before.basis.projectId, decided: before.decided }
+  const call = { head, sender, body, isDecide, nowMs, name }
+  const { projectId, decided } = before === null ? decideAnew(options, call) : before
   const hasConfig = isDecide || query.isConfigWanted
   return answerBytes({
     shape: isDecide ? query.decideShape : query.flagsShape,
-    opening: hasConfig ? decisionOpening(options.browserCapture(decision.projectId)) : null,
-    decisions: decision.decided,
+    opening: hasConfig ? decisionOpening(options.browserCapture(projectId)) : null,
+    decisions: decided,
     nowMs,
   })
 }
@@ -120,7 +121,8 @@ interface ProjectDecisions {
 
 interface DecisionCall {
   readonly head: FlagRequestHead
-  readonly sender: Sender
+  /** Null: nobody whose cookies could be missing. */
+  readonly sender: Sender | null
   readonly body: Uint8Array
   readonly isDecide: boolean
   readonly nowMs: number
@@ -140,15 +142,18 @@ function decideAnew(options: DecideOptions, call: DecisionCall): ProjectDecision
     const detail = 'distinct_id is missing; send the id of the user as a text or a number'
     throw new ServiceError('missing_distinct_id', detail)
   }
-  const who = { projectId: project.id, body: request.body, nowMs }
-  const visitor = options.visitors.distinctIdOf(distinctId, call.sender, who)
+  const { sender } = call
+  const visitor =
+    distinctId === COOKIELESS_ID && sender !== null
+      ? options.visitors.idOf(sender, project.id, request.body, nowMs)
+      : distinctId
   const asked = decisionRequestOf(request, head, visitor, nowMs)
   const { decided, basis } = decisions.decideRepeatably(project.id, asked)
   // Equal bytes of visitors without cookies mean somebody else each time.
   const isRepeatable = name !== null && visitor === distinctId
   // With a personal key, somebody may take the right to ask away.
   if (isRepeatable && basis !== null && request.key === project.apiKey) {
-    known.keep(name, { head, apiKey: project.apiKey, decided, basis })
+    known.keep(name, { head, apiKey: project.apiKey, projectId: project.id, decided, basis })
   }
   return { projectId: project.id, decided }
 }

@@ -15,6 +15,7 @@ export interface KnownDecision {
   readonly head: FlagRequestHead
   /** The key of the project, as the request gave it. */
   readonly apiKey: string
+  readonly projectId: number
   readonly decided: Decisions
   readonly basis: DecisionBasis
 }
@@ -58,9 +59,9 @@ export class KnownDecisions {
       if (known === undefined) return null
       this.keep(name, known)
     }
-    const { apiKey, basis } = known
+    const { apiKey, projectId, basis } = known
     if (known.head !== head) return null
-    if (this.#directory.projectByKey(apiKey)?.id !== basis.projectId) return null
+    if (this.#directory.projectByKey(apiKey)?.id !== projectId) return null
     return this.#decisions.isStillTrue(basis) ? known : null
   }
 
