@@ -45,13 +45,16 @@ export const EVENT_COMPONENTS: Members = {
     },
     { historical_migration: BOOLEAN },
   ),
-  EventPerson: object({
-    uuid: UUID,
-    distinct_ids: list(TEXT),
-    properties: JSON_OBJECT,
-    is_identified: BOOLEAN,
-    created_at: TIME,
-  }),
+  EventPerson: object(
+    {
+      uuid: UUID,
+      distinct_ids: list(TEXT),
+      properties: JSON_OBJECT,
+      is_identified: BOOLEAN,
+      created_at: TIME,
+    },
+    { distinct_ids_count: WHOLE },
+  ),
   EventFilters: published(eventFiltersShape.schema),
   DroppedEvent: object({
     uuid: UUID,

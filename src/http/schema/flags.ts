@@ -183,6 +183,7 @@ const LOG = {
   query: [
     optional('page', WHOLE, 'Number of the page, from 1.'),
     optional('limit', WHOLE, 'Entries of a page: 10 when absent, 100 at most.'),
+    optional('skip', WHOLE, 'Entries of the page that were shown before; it comes in next.'),
   ],
   answer: ref('FlagActivityPage'),
 } as const

@@ -40,10 +40,13 @@ const PERSON_MEMBERS: Members = {
   uuid: UUID,
 }
 
+/** Present when not all ids are shown. */
+const ID_COUNT: Members = { distinct_ids_count: WHOLE }
+
 /** Persons, filters on them, and the log of changes. */
 export const PERSON_COMPONENTS: Members = {
-  Person: object(PERSON_MEMBERS),
-  PersonChanged: object({ ...PERSON_MEMBERS, success: BOOLEAN }),
+  Person: object(PERSON_MEMBERS, ID_COUNT),
+  PersonChanged: object({ ...PERSON_MEMBERS, success: BOOLEAN }, ID_COUNT),
   PersonPage: pageOf('Person'),
   PropertyFilter: about(
     openObject(
@@ -106,6 +109,7 @@ export const RANGE_PARAMETERS = [
 const ACTIVITY_PARAMETERS = [
   optional('page', WHOLE, 'Number of the page, from 1.'),
   optional('limit', WHOLE, 'Entries of a page: 10 when absent, 1000 at most.'),
+  optional('skip', WHOLE, 'Entries of the page that were shown before; it comes in next.'),
 ]
 const PROPERTIES = jsonText('properties', ref('Filters'), 'Tests on properties.')
 const SETTING = {
@@ -157,6 +161,13 @@ export const PERSON_RESOURCE: Resource = {
     }),
     operation(`GET ${PERSON}`, 'getPerson', 'Shows a person.', {
       scope: 'person:read',
+      query: [
+        optional(
+          'distinct_ids_offset',
+          WHOLE,
+          'Ids to leave out, of those in the order of linking.',
+        ),
+      ],
       answer: ref('Person'),
     }),
     operation(`PATCH ${PERSON}`, 'patchPerson', 'Sets properties of a person.', SETTING),
