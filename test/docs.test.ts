@@ -10,14 +10,19 @@ import t from 'tap'
 import { ERROR_CODES } from '../src/base/errors.ts'
 import {
   DISTINCT_ID_POINTS_MAX,
+  DISTINCT_IDS_LISTED_MAX,
+  DISTINCT_IDS_SHOWN_MAX,
   EVENT_NAME_UNITS_MAX,
   FLAG_BODY_BYTES_MAX,
   FUTURE_TIMESTAMP_MS_MAX,
   HEADER_BYTES_MAX,
   JSON_DEPTH_MAX,
   KEY_CHARACTERS_MAX,
+  LONG_READS_WAITING_MAX,
+  PAGE_BYTES_MAX,
   PAGE_EVENTS_DEFAULT,
   PAGE_EVENTS_MAX,
+  WAITING_ANSWERS_BYTES_MAX,
 } from '../src/base/limits.ts'
 import { firstStartMessage } from '../src/cli/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../src/config/settings-table.ts'
@@ -217,6 +222,11 @@ t.test('the limits are those of the code', async (t) => {
     ['time of one analytic query, milliseconds', SETTINGS.queryMsMax.default(MACHINE)],
     ['events of a page', PAGE_EVENTS_MAX],
     ['events of a page when `limit` is absent', PAGE_EVENTS_DEFAULT],
+    ['rows of a page, bytes', PAGE_BYTES_MAX],
+    ['`distinct_ids` of a person in lists and events', DISTINCT_IDS_LISTED_MAX],
+    ['`distinct_ids` of a single person', DISTINCT_IDS_SHOWN_MAX],
+    ['large answers that wait for their readers, bytes', WAITING_ANSWERS_BYTES_MAX],
+    ['large reads that wait for a thread', LONG_READS_WAITING_MAX],
   ]
   const documented = table('Limits', 'What')
     .filter(([, limit]) => limit !== 'none')

@@ -63,6 +63,10 @@ export const SHORT_PAGE_BYTES_MAX = 256 * 1024
 export const SHORT_PAGE_MS_MAX = 50
 /** Bytes of a table that is made as a whole. More: 400 `invalid_input`. */
 export const TABLE_BYTES_MAX = 16 * 1024 * 1024
+/** Bytes that large answers hold together while they wait for their readers. Beyond: stalled ones are cut, else 503. */
+export const WAITING_ANSWERS_BYTES_MAX = 128 * 1024 * 1024
+/** Reads that may wait for a thread for long reads. Beyond: the largest of them is refused with 503. */
+export const LONG_READS_WAITING_MAX = 32
 /** Distinct ids of a person in lists and within events. Further ones: left out, and all are counted. */
 export const DISTINCT_IDS_LISTED_MAX = 100
 /** Distinct ids of a person that is shown alone or within an analytic answer. Further ones: as above. */

@@ -3,10 +3,9 @@
  * pace: who reads nothing for a while is cut off, who reads too slowly over the whole answer too, and when
  * there is no room for a new answer those go first that have stood still the longest.
  */
+import { WAITING_ANSWERS_BYTES_MAX } from '../base/limits.ts'
 import type { Counter, Gauge, MetricFamily } from '../base/metrics.ts'
 
-/** Bytes that waiting answers hold together. Beyond: stalled ones are cut, else new ones get 503. */
-const WAITING_BYTES_MAX = 128 * 1024 * 1024
 /** Bytes a second that a reader takes at least, over the time in which an answer waited for it. */
 const READER_BYTES_PER_SECOND_MIN = 64 * 1024
 /** A reader that took nothing for this long may be cut off to make room. */
@@ -39,7 +38,7 @@ export interface WaitingAnswersOptions {
   readonly metrics: WaitingMetrics
   /** Milliseconds without progress after which a reader is cut off. */
   readonly stallMs: number
-  /** Default `WAITING_BYTES_MAX`. */
+  /** Default `WAITING_ANSWERS_BYTES_MAX`. */
   readonly bytesMax?: number | undefined
   /** Default `READER_BYTES_PER_SECOND_MIN`. */
   readonly bytesPerSecondMin?: number | undefined
@@ -55,7 +54,7 @@ export class WaitingAnswers {
 
   constructor(options: WaitingAnswersOptions) {
     this.#options = options
-    this.#bytesMax = options.bytesMax ?? WAITING_BYTES_MAX
+    this.#bytesMax = options.bytesMax ?? WAITING_ANSWERS_BYTES_MAX
   }
 
   /** Whether there is room for so many bytes more; makes some if it can. Cost: a look at all answers. */

@@ -4,12 +4,11 @@
  * there are too many the one that asks for the most is refused: a flood of large pages delays no small one.
  */
 import { ServiceError } from '../base/errors.ts'
+import { LONG_READS_WAITING_MAX } from '../base/limits.ts'
 import { BusyTime } from './busy-time.ts'
 import type { Task, TaskResults, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
-/** Reads that may wait for a thread; beyond that the largest of them is refused with 503. */
-const WAITING_MAX = 32
 /** Added to the niceness of the threads: what answers at once comes first. */
 const NICENESS = 5
 const RETRY_AFTER_SECONDS = 2
@@ -102,7 +101,7 @@ export class LongReads {
       const index = this.#waiting.findIndex((other) => other.weight > weight)
       this.#waiting.splice(index < 0 ? this.#waiting.length : index, 0, waiting)
       onLeave(() => this.#giveUp(waiting))
-      if (this.#waiting.length > WAITING_MAX) this.#waiting.pop()?.refuse(tooMany())
+      if (this.#waiting.length > LONG_READS_WAITING_MAX) this.#waiting.pop()?.refuse(tooMany())
     })
   }
 

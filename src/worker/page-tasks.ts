@@ -77,8 +77,7 @@ export type PageResults = {
   readonly [Name in PageName]: { readonly page: PageQuestions[Name]['result'] } | null
 }
 
-/** Kinds of these tasks. */
-export const PAGE_NAMES: ReadonlySet<string> = new Set<PageName>([
+const PAGE_NAMES: ReadonlySet<string> = new Set<PageName>([
   'listEvents',
   'listWarnings',
   'listPersons',
@@ -93,6 +92,11 @@ export const PAGE_NAMES: ReadonlySet<string> = new Set<PageName>([
   'listErasures',
   'flagActivity',
 ])
+
+/** Whether a task of some kind makes a page. */
+export function isPageKind(kind: string): kind is PageName {
+  return PAGE_NAMES.has(kind)
+}
 
 /** The stores of a thread. */
 export interface PageSources {
@@ -171,7 +175,14 @@ function answer(
     }
     case 'flagActivity':
       return flagActivity(flags(), task.values, writer)
-    default:
+    case 'listPersons':
+    case 'personValues':
+    case 'personActivity':
+    case 'listGroups':
+    case 'listCohorts':
+    case 'getCohort':
+    case 'cohortsOfPerson':
+    case 'listActions':
       return personPage(task, reader().persons(), writer, check)
   }
 }

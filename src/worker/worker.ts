@@ -26,7 +26,14 @@ import { readErasures } from './erasure-tasks.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { LogProcessor } from './log-processor.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
-import { makePage, PAGE_NAMES, type PageName, type PageResults, pageBuffers } from './page-tasks.ts'
+import {
+  isPageKind,
+  makePage,
+  type PageName,
+  type PageResults,
+  type PageTask,
+  pageBuffers,
+} from './page-tasks.ts'
 import { makeTablePiece, type TableResult, tableBuffers } from './table-tasks.ts'
 import type {
   AppendResult,
@@ -79,28 +86,27 @@ function moved(task: Task, answer: { readonly result: unknown }): unknown {
   return move({ [transferableSymbol]: buffers, [valueSymbol]: answer })
 }
 
+function isPageTask(task: Task): task is PageTask {
+  return isPageKind(task.kind)
+}
+
 function buffersOf({ kind }: Task, result: unknown): readonly ArrayBuffer[] {
   // Each is what the handler of its kind returned.
-  if (PAGE_NAMES.has(kind)) return pageBuffers(result as PageResults[PageName])
-  switch (kind) {
-    case 'append':
-      return (result as AppendResult).buffers
-    case 'check': {
-      const checked = result as CheckResult
-      // A body that comes back is the only view of its memory.
-      if (checked.kind === 'deferred') return [checked.body.buffer as ArrayBuffer]
-      return checked.kind === 'accepted' ? [checked.block.buffer] : []
-    }
-    case 'analytics':
-      return [(result as AnalyticAnswer).rows.buffer]
-    case 'personTable':
-      return tableBuffers(result as TableResult)
-    default:
-      return result instanceof Uint8Array ? [result.buffer as ArrayBuffer] : []
+  if (isPageKind(kind)) return pageBuffers(result as PageResults[PageName])
+  if (kind === 'append') return (result as AppendResult).buffers
+  if (kind === 'analytics') return [(result as AnalyticAnswer).rows.buffer]
+  if (kind === 'personTable') return tableBuffers(result as TableResult)
+  if (kind === 'check') {
+    const checked = result as CheckResult
+    // A body that comes back is the only view of its memory.
+    if (checked.kind === 'deferred') return [checked.body.buffer as ArrayBuffer]
+    return checked.kind === 'accepted' ? [checked.block.buffer] : []
   }
+  return result instanceof Uint8Array ? [result.buffer as ArrayBuffer] : []
 }
 
 function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[Task['kind']]> {
+  if (isPageTask(task)) return makePage(task, { reader: openReader, flags: openFlagTasks })
   switch (task.kind) {
     case 'append':
       return append(task)
@@ -144,8 +150,6 @@ function dispatch(task: Task): TaskResults[Task['kind']] | Promise<TaskResults[T
     case 'planRetention':
     case 'retainedProjects':
       return readErasures(task, openReader().erasures())
-    default:
-      return makePage(task, { reader: openReader, flags: openFlagTasks })
   }
 }
 
