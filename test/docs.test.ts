@@ -9,11 +9,18 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 import { ERROR_CODES } from '../src/base/errors.ts'
 import {
+  API_BODY_BYTES_MAX,
+  API_BODY_CONTAINERS_MAX,
+  API_BODY_VALUES_MAX,
+  API_KEY_BODY_VALUES_MAX,
+  BODY_EVENTS_MAX,
   DISTINCT_ID_POINTS_MAX,
   DISTINCT_IDS_LISTED_MAX,
   DISTINCT_IDS_SHOWN_MAX,
   EVENT_NAME_UNITS_MAX,
+  EVENT_VALUES_MAX,
   FLAG_BODY_BYTES_MAX,
+  FLAG_BODY_VALUES_MAX,
   FUTURE_TIMESTAMP_MS_MAX,
   HEADER_BYTES_MAX,
   JSON_DEPTH_MAX,
@@ -34,6 +41,7 @@ import { propertyTest } from '../src/query/property-filter.ts'
 import { DISK_RESERVE_BYTES } from '../src/store/disk-guard.ts'
 import { SCAN_ROWS_MAX } from '../src/store/event-scan.ts'
 import { decodeEventCursor, parseEventFilters } from '../src/wire/event-list.ts'
+import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../src/worker/check-queue.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
 /** Variables that are no setting; the last one is the misspelling that a quoted message is about. */
@@ -210,6 +218,10 @@ t.test('the limits are those of the code', async (t) => {
     ['all bodies that are being received, bytes', bytesOf('inFlightBytesMax')],
     ['accepted events that wait to be processed, bytes', bytesOf('backlogBytesMax')],
     ['free disk space, bytes', DISK_RESERVE_BYTES],
+    ['events of a request', BODY_EVENTS_MAX],
+    ['values of an event, or beside `batch`', EVENT_VALUES_MAX],
+    ['wait of an upload for its [check](OPERATIONS.md#threads), milliseconds', CHECK_WAIT_MS_MAX],
+    ['time to parse the events of one upload, milliseconds', CHECK_MS_MAX],
     ['properties of an event, bytes of JSON', SETTINGS.eventPropertiesBytesMax.default(MACHINE)],
     ['nesting of JSON, containers', JSON_DEPTH_MAX],
     ['event name, UTF-16 units', EVENT_NAME_UNITS_MAX],
@@ -217,6 +229,11 @@ t.test('the limits are those of the code', async (t) => {
     ['key, characters', KEY_CHARACTERS_MAX],
     ['timestamp ahead of the server, milliseconds', FUTURE_TIMESTAMP_MS_MAX],
     ['body of a flag request, bytes', FLAG_BODY_BYTES_MAX],
+    ['values in the body of a flag request', FLAG_BODY_VALUES_MAX],
+    ['body of a private route, bytes', API_BODY_BYTES_MAX],
+    ['values in the JSON body of a private route', API_BODY_VALUES_MAX],
+    ['objects and lists among them', API_BODY_CONTAINERS_MAX],
+    ['values in a JSON body that is searched for `personal_api_key`', API_KEY_BODY_VALUES_MAX],
     ['request line and headers, bytes', HEADER_BYTES_MAX],
     ['events of one analytic query', SCAN_ROWS_MAX],
     ['time of one analytic query, milliseconds', SETTINGS.queryMsMax.default(MACHINE)],
@@ -228,9 +245,7 @@ t.test('the limits are those of the code', async (t) => {
     ['large answers that wait for their readers, bytes', WAITING_ANSWERS_BYTES_MAX],
     ['large reads that wait for a thread', LONG_READS_WAITING_MAX],
   ]
-  const documented = table('Limits', 'What')
-    .filter(([, limit]) => limit !== 'none')
-    .map(([what, limit]) => [what, Number(limit)])
+  const documented = table('Limits', 'What').map(([what, limit]) => [what, Number(limit)])
   t.strictSame(documented, expected)
   const keys: readonly string[] = SETTING_NAMES.map((name) => SETTINGS[name].fileKey)
   const named = table('Limits', 'What').flatMap((row) =>

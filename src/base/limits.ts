@@ -15,6 +15,8 @@ export const BODY_EVENTS_MAX = 1_200_000
  * An event within the limit of properties has half as many at most. More: 413 `request_too_large`.
  */
 export const EVENT_VALUES_MAX = 1_200_000
+/** Bytes of a body on a private route. More: 413. */
+export const API_BODY_BYTES_MAX = 4 * 1024 * 1024
 /** Values in the JSON body of a private route, which is parsed on the main thread. More: 413. */
 export const API_BODY_VALUES_MAX = 110_000
 /** Objects and lists among them, which take the most time. More: 413. */

@@ -23,7 +23,7 @@ import {
 import type { Clock } from '../base/clock.ts'
 import { OperatorError, ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
-import { API_BODY_CONTAINERS_MAX, API_BODY_VALUES_MAX } from '../base/limits.ts'
+import { API_BODY_BYTES_MAX, API_BODY_CONTAINERS_MAX, API_BODY_VALUES_MAX } from '../base/limits.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { refuseManyValues } from '../ingest/json-text.ts'
 import { type AuditOptions, audited, isAudited } from './audit.ts'
@@ -44,8 +44,6 @@ import {
 import { formatAddress, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
-/** Bytes of a body on a private route. More: 413. */
-const API_BODY_BYTES_MAX = 4 * 1024 * 1024
 /** Of requests to public routes, one in this many is timed: a power of two. */
 const TIMED_EVERY = 16
 const UNKNOWN_ROUTE = 'unknown'

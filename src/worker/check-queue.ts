@@ -47,7 +47,7 @@ export const CHECK_MS_MAX = 20_000
 /** Bodies that wait in a lane. A further one: 503. */
 const WAITING_MAX: Readonly<Record<CheckLane, number>> = { express: 256, bulk: 128, slow: 64 }
 /** Milliseconds that a body waits in all lanes together. More: 503. */
-const WAIT_MS_MAX = 30_000
+export const CHECK_WAIT_MS_MAX = 30_000
 /** A header and an end without anything between them. */
 const GZIP_BYTES_MIN = 18
 const LOOK_EVERY_MS = 50
@@ -126,7 +126,7 @@ export class CheckQueue {
     for (const lane of CHECK_LANES) {
       this.#waiting[lane] = this.#waiting[lane].filter((waiting) => {
         if (!waiting.waiter.isWanted()) waiting.reject(tooBusy('the client has left'))
-        else if (nowMs - waiting.sinceMs > WAIT_MS_MAX) {
+        else if (nowMs - waiting.sinceMs > CHECK_WAIT_MS_MAX) {
           const detail = 'the upload waited too long to be checked; send the request again later'
           waiting.reject(tooBusy(detail))
         } else return true
