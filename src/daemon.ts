@@ -3,9 +3,9 @@
  * decided here is who knows whom, and what happens to the process when a part fails.
  */
 import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
-import { ServiceError } from './base/errors.ts'
+import { EventLoopLag } from './base/event-loop-lag.ts'
 import { createLogger, type Logger } from './base/log.ts'
-import { type Counter, EventLoopLag, ServiceMetrics } from './base/metrics.ts'
+import type { Counter } from './base/metrics.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
 import type { Settings } from './config/settings.ts'
@@ -25,6 +25,7 @@ import { DataDir } from './store/data-dir.ts'
 import { DiskGuard } from './store/disk-guard.ts'
 import { requireLocalFileSystem } from './store/file-system.ts'
 import { ProjectDirectory } from './store/project-store.ts'
+import { Admission } from './worker/admission.ts'
 import { AnalyticThreads } from './worker/analytic-threads.ts'
 import { DamageCount, DamageReports } from './worker/damage-reports.ts'
 import { FlagService } from './worker/flag-service.ts'
@@ -35,6 +36,7 @@ import { WorkerPool } from './worker/pool.ts'
 import { ProcessingLoop } from './worker/processing-loop.ts'
 import { RetentionSchedule } from './worker/retention-schedule.ts'
 import { collectGauges } from './worker/service-gauges.ts'
+import { ServiceMetrics } from './worker/service-metrics.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './worker/tasks.ts'
 import type { ThreadDeath } from './worker/thread-group.ts'
 
@@ -52,11 +54,8 @@ const PROCESS_MS_MAX = 2500
 const CATCH_UP_MS_MAX = 3000
 /** After a failed write the answers get this long to leave before the process ends. */
 const FAILURE_GRACE_MS = 250
-const RETRY_AFTER_SECONDS = 5
 /** A commit that takes longer than this will not come back: the watchdog may end the process. */
 const COMMIT_STALLED_MS = 20_000
-/** What waits in the log counts as this part of what is not written at all: it grows less. */
-const LOGGED_PART = 0.25
 
 /** What the outside may know of a running daemon. */
 export interface Daemon {
@@ -131,6 +130,7 @@ class RunningDaemon implements Daemon {
   readonly #budget: BodyBudget
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
+  readonly #admission: Admission
   readonly #commands: LoggedPersonCommands
   readonly #retention: RetentionSchedule
   readonly #flags: FlagService
@@ -178,10 +178,15 @@ class RunningDaemon implements Daemon {
       onCommit: (result, bytes, events) => this.#committed(result, bytes, events),
       onFailure: (cause) => this.#fail('the log could not be written', cause),
     })
+    this.#admission = new Admission({
+      ...{ settings, disk: this.#disk, budget: this.#budget },
+      ...{ loop: this.#loop, groupCommit: this.#groupCommit },
+      hasFailed: () => this.#failure !== undefined,
+    })
     this.#commands = new LoggedPersonCommands({
       groupCommit: this.#groupCommit,
       clock,
-      refusal: (isErasing) => this.#refusal(isErasing),
+      refusal: (isErasing) => this.#admission.refusal(isErasing),
       onLogged: () => this.#loop.hurry(),
     })
     this.#retention = new RetentionSchedule(
@@ -195,7 +200,7 @@ class RunningDaemon implements Daemon {
       damage: new DamageReports(this.#damage, log, clock),
       projects: this.#directory,
       groupCommit: this.#groupCommit,
-      refusal: () => this.#refusal(),
+      refusal: () => this.#admission.refusal(),
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
     })
@@ -287,7 +292,7 @@ class RunningDaemon implements Daemon {
       decodedBytesMax: settings.bodyBytesMax,
       isForwardedForTrusted: settings.isForwardedForTrusted,
       isGetCaptureEnabled: settings.isGetCaptureEnabled,
-      refusal: () => this.#refusal(),
+      refusal: () => this.#admission.refusal(),
       admit: (projectId) => this.#limits.project(projectId, true),
       onAccepted: (projectId, eventCount) => {
         this.#limits.events(projectId, eventCount)
@@ -333,45 +338,11 @@ class RunningDaemon implements Daemon {
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
       refresh: () => this.#flags.snapshots.refresh(),
-      refusal: () => this.#refusalOfChanges(),
+      refusal: () => this.#admission.refusalOfChanges(),
       clock,
       publicUrl: settings.publicUrl,
       trustedProxies: new TrustedProxies(settings.trustedProxies),
     })
-  }
-
-  /** Why no event can be accepted now. Asked for every request, before its body is read. */
-  #refusal(isErasing = false): ServiceError | null {
-    const reason = this.#reasonAgainstWriting(isErasing)
-    if (reason === null) return null
-    const detail = `${reason} Send the events again later.`
-    return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
-  }
-
-  /** Why no flag can be changed now: events that wait are no reason. */
-  #refusalOfChanges(): ServiceError | null {
-    const isFull = this.#disk.isBelowReserve(0)
-    if (this.#failure === undefined && !isFull) return null
-    const reason = isFull ? 'The disk is nearly full.' : 'The store is about to be restarted.'
-    const detail = `${reason} Try again later.`
-    return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
-  }
-
-  #reasonAgainstWriting(isErasing = false): string | null {
-    const { settings } = this.#parts
-    if (this.#failure !== undefined) return 'The store has failed and is about to be restarted.'
-    if (!this.#groupCommit.isHealthy) return 'The disk does not answer.'
-    const pendingBytes = this.#groupCommit.pendingBytes
-    if (pendingBytes > settings.inFlightBytesMax) return 'Too many events wait for the disk.'
-    if (this.#loop.backlogBytes > settings.backlogBytesMax) {
-      return 'Too many events wait to be processed.'
-    }
-    const backlogBytes = this.#loop.backlogBytes * LOGGED_PART
-    const bytes = pendingBytes + this.#budget.bytesInFlight + backlogBytes
-    if (isErasing ? this.#disk.isBelowFloor(bytes) : this.#disk.isBelowReserve(bytes)) {
-      return 'The disk is nearly full.'
-    }
-    return null
   }
 
   #readiness(): Readiness {
@@ -379,7 +350,7 @@ class RunningDaemon implements Daemon {
     if (this.#isStopping) reasons.push('The daemon is stopping.')
     if (!this.#loop.isCaughtUp) reasons.push('Events accepted before the start are processed.')
     const isServing = reasons.length === 0 && this.#groupCommit.isHealthy && !this.#failure
-    const reason = this.#reasonAgainstWriting()
+    const reason = this.#admission.reasonAgainstWriting()
     if (reason !== null) reasons.push(reason)
     const { troubles } = this.#damage
     return { isReady: reasons.length === 0, isServing, reasons, troubles }

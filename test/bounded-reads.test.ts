@@ -1,13 +1,13 @@
 /** Parts that bound reads: pieces of tables, segments of large events, answers that wait, turns of long reads. */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
-import { ServiceMetrics } from '../src/base/metrics.ts'
 import { type WaitingAnswer, WaitingAnswers } from '../src/http/waiting-answers.ts'
 import { decodeGroup, encodeGroup } from '../src/store/segment-format.ts'
 import { toCsv } from '../src/wire/csv.ts'
 import { personBody } from '../src/wire/person.ts'
 import { RowsWriter } from '../src/wire/rows-writer.ts'
 import { LongReads } from '../src/worker/long-reads.ts'
+import { ServiceMetrics } from '../src/worker/service-metrics.ts'
 import { makeTablePiece, type TableState } from '../src/worker/table-tasks.ts'
 import { PersonLog, threadSettings } from './fixtures/person-log.ts'
 

@@ -3,11 +3,11 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
 import { OperatorError, ServiceError } from '../src/base/errors.ts'
-import { ServiceMetrics } from '../src/base/metrics.ts'
 import { BodyBudget } from '../src/http/body.ts'
 import { sendAccepted, sendEmpty, sendError, sendMethodNotAllowed } from '../src/http/respond.ts'
 import { groupByPath, json } from '../src/http/router.ts'
 import { HttpServer } from '../src/http/server.ts'
+import { ServiceMetrics } from '../src/worker/service-metrics.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from './fixtures/http-client.ts'
 
 const LARGE = Buffer.alloc(16 * 1024 * 1024, 'tenrec ')

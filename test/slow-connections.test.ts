@@ -3,12 +3,12 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
-import { ServiceMetrics } from '../src/base/metrics.ts'
 import { BodyBudget, collectBody } from '../src/http/body.ts'
 import { RateLimits } from '../src/http/rate-limits.ts'
 import { send, sendJson } from '../src/http/respond.ts'
 import { HttpServer, type HttpServerOptions } from '../src/http/server.ts'
 import { TrustedProxies } from '../src/http/url.ts'
+import { ServiceMetrics } from '../src/worker/service-metrics.ts'
 import { send as ask, closeConnections } from './fixtures/exact-client.ts'
 
 const CLIENTS_OF_EACH_KIND = 60

@@ -1,11 +1,11 @@
 /** The server of a daemon with its limits and its audit log, made from the settings. */
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/log.ts'
-import type { ServiceMetrics } from '../base/metrics.ts'
 import { openFilesMax } from '../base/open-files.ts'
 import type { Settings } from '../config/settings.ts'
 import { AuditTrail } from '../worker/audit-trail.ts'
 import type { WorkerPool } from '../worker/pool.ts'
+import type { ServiceMetrics } from '../worker/service-metrics.ts'
 import type { BodyBudget } from './body.ts'
 import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'

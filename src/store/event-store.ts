@@ -7,12 +7,11 @@
  * After a failed commit this object must not be used again: the process ends and replays the log.
  */
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
-import type { DropReason, IngestionWarning, NormalisedEvent, PersonMode } from '../ingest/types.ts'
+import type { IngestionWarning, NormalisedEvent, PersonMode } from '../ingest/types.ts'
 import { attempt, type DamageListener } from './codec.ts'
 import { type DeadLetter, DeadLetters } from './dead-letters.ts'
 import { DistinctIds } from './distinct-ids.ts'
-import { DroppedCounts } from './dropped-counts.ts'
-import { type DroppedEvent, DroppedEvents } from './dropped-events.ts'
+import { DroppedWriter } from './dropped-writer.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
 import { Environment, type Table } from './environment.ts'
 import { EventErasure } from './event-erasure.ts'
@@ -97,10 +96,8 @@ export class EventStoreWriter {
   readonly #persons: PersonStore
   readonly #warnings: WarningLog
   readonly deadLetters: DeadLetters
-  readonly #dropped: DroppedEvents
-  readonly #droppedCounts: DroppedCounts
-  /** The newest erasure of each project that the dropped events have heard of. */
-  readonly #droppedErasures = new Map<number, number>()
+  /** Events that are accepted and not stored; what is added waits for the next commit. */
+  readonly dropped: DroppedWriter
   readonly #fingerprint: UuidFingerprint
   readonly #encoder = new SegmentEncoder()
   readonly #compactor: SegmentCompactor
@@ -154,8 +151,7 @@ export class EventStoreWriter {
     this.#index = new UuidIndex(uuidTables, { ...options, onDamage })
     this.#warnings = new WarningLog(table('warnings'), options.warningLinesMax)
     this.deadLetters = new DeadLetters(table('dead_letters'))
-    this.#dropped = new DroppedEvents(table('dropped_events'), onDamage)
-    this.#droppedCounts = new DroppedCounts(table('dropped_counts'), onDamage)
+    this.dropped = new DroppedWriter(table, onDamage)
     this.#fingerprint = new UuidFingerprint(openSeed(this.#environment, this.#state))
     this.#position = readNumber(this.#state, 'position') ?? 0
     this.#witness = readWitness(this.#state)
@@ -311,26 +307,6 @@ export class EventStoreWriter {
     this.deadLetters.add(letter, this.#clock.now())
   }
 
-  /** Counts an event that is not stored, for the next commit. */
-  countDropped(projectId: number, arrivedAtMs: number, reason: DropReason): void {
-    this.#droppedCounts.add(projectId, arrivedAtMs, reason)
-  }
-
-  /** Notes an event that is not stored, for the next commit; its bytes are copied. */
-  addDropped(event: DroppedEvent): void {
-    this.#dropped.add(event)
-  }
-
-  /** Erases of the dropped events what commands have asked for since the last call. Call it after each. */
-  eraseDropped(projectId: number): void {
-    const persons = this.persons(projectId)
-    for (const { number, job } of persons.newJobs) {
-      if (number <= (this.#droppedErasures.get(projectId) ?? 0)) continue
-      this.#droppedErasures.set(projectId, number)
-      this.#dropped.erase(projectId, job, (distinctId) => persons.distinctIdOf(distinctId))
-    }
-  }
-
   /**
    * Stores everything gathered, the position behind it, and what was seen of the other environments, in
    * one transaction. Throws what LMDB throws.
@@ -367,8 +343,7 @@ export class EventStoreWriter {
       }
       this.#warnings.store()
       this.deadLetters.store()
-      this.#dropped.store(this.#clock.now())
-      this.#droppedCounts.store()
+      this.dropped.store(this.#clock.now())
       storeNumber(this.#state, 'position', position)
       if (seen !== undefined) this.#witness = storeWitness(this.#state, this.#witness, seen)
     })

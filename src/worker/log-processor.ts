@@ -295,7 +295,7 @@ export class LogProcessor {
     const start = eventStart(record, index)
     const uuidOffset = eventUuidOffset(record, index)
     const properties = given['properties']
-    this.#store.addDropped({
+    this.#store.dropped.add({
       projectId: record.projectId,
       block: this.#block,
       place: this.#place++,
@@ -310,7 +310,7 @@ export class LogProcessor {
 
   #countDrop(record: LogRecord, fates: Fates, reason: DropReason): void {
     fates.drops[reason] = (fates.drops[reason] ?? 0) + 1
-    this.#store.countDropped(record.projectId, record.arrivedAtMs, reason)
+    this.#store.dropped.count(record.projectId, record.arrivedAtMs, reason)
   }
 
   /** Gives the event of a visitor without cookies the id of that visitor. */
@@ -350,7 +350,7 @@ export class LogProcessor {
       }
       const uuidBytes = record.bytes.subarray(uuidOffset, uuidOffset + 16)
       const result = this.#commands.run(record.projectId, command, uuidBytes)
-      this.#store.eraseDropped(record.projectId)
+      this.#store.dropped.erase(record.projectId, this.#store.persons(record.projectId))
       this.#outcomes.push({ uuid, result })
     } catch (cause) {
       if (cause instanceof DamagedRecordError) this.#onDamage(cause)

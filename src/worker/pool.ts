@@ -20,15 +20,7 @@ import type {
   RetentionRules,
   RetentionView,
 } from '../query/erasure.ts'
-import type {
-  DroppedCount,
-  DroppedEventPage,
-  DroppedEventsQuery,
-  DroppedQueries,
-  EventListQuery,
-  EventQueries,
-  EventRows,
-} from '../query/events.ts'
+import type { DroppedQueries, EventListQuery, EventQueries, EventRows } from '../query/events.ts'
 import type {
   CountedRows,
   PageWish,
@@ -220,12 +212,16 @@ export class WorkerPool
     return await this.#page('listWarnings', [projectId, limit], wish, limit)
   }
 
-  listDropped(query: DroppedEventsQuery): Promise<DroppedEventPage> {
-    return this.#read({ kind: 'listDropped', values: [query] })
+  listDropped(
+    ...values: Parameters<DroppedQueries['listDropped']>
+  ): ReturnType<DroppedQueries['listDropped']> {
+    return this.#read({ kind: 'listDropped', values })
   }
 
-  countDropped(projectId: number, afterMs: number): Promise<readonly DroppedCount[]> {
-    return this.#read({ kind: 'countDropped', values: [projectId, afterMs] })
+  countDropped(
+    ...values: Parameters<DroppedQueries['countDropped']>
+  ): ReturnType<DroppedQueries['countDropped']> {
+    return this.#read({ kind: 'countDropped', values })
   }
 
   listPersons(query: PersonListQuery, wish: PageWish): Promise<CountedRows> {
