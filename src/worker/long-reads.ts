@@ -39,6 +39,8 @@ export class LongReads {
   readonly #threads: ThreadGroup
   readonly #threadCount: number
   readonly #waiting: Waiting[] = []
+  /** For each read that runs what tells its thread that nobody waits. */
+  readonly #reads = new Set<Int32Array>()
   #running = 0
 
   constructor({ threads: settings, workerThreads, onDeath }: LongReadsOptions) {
@@ -73,16 +75,20 @@ export class LongReads {
         giveUp()
       }),
     )
+    this.#reads.add(cancelled)
     try {
       return await this.busy.during(this.#threads.ask(task(cancelled), transferList))
     } finally {
+      this.#reads.delete(cancelled)
       this.#running--
       this.#waiting.shift()?.start()
     }
   }
 
-  /** Lets every thread close its stores, and ends the threads. */
+  /** Gives up what is still asked, lets every thread close its stores, and ends the threads. */
   close(): Promise<void> {
+    for (const waiting of this.#waiting.splice(0)) waiting.refuse(tooMany())
+    for (const cancelled of this.#reads) Atomics.store(cancelled, 0, 1)
     return this.#threads.close()
   }
 
