@@ -42,7 +42,8 @@ export interface CaptureRequest {
 
 /** What `acceptCapture` works with. */
 export interface AcceptTools {
-  readonly scanner: Scanner
+  /** Null for a body that the scanner has not recognised before. */
+  readonly scanner: Scanner | null
   readonly directory: ProjectDirectory
   /** Bytes that a body may decode to. */
   readonly decodedBytesMax: number
@@ -80,12 +81,12 @@ export function acceptCapture(
 ): Accepted {
   const payload = decodePayload(request, tools)
   const { json } = payload
-  if (request.kind === 'capture' && tools.scanner.scan(json)) {
+  const { scanner } = tools
+  if (request.kind === 'capture' && scanner?.scan(json) === true) {
     // A text has more bytes than values. Events that are too wide for the other path must not pass here.
-    const isWide =
-      json.length > EVENT_VALUES_MAX && tools.scanner.longestEventBytes > EVENT_VALUES_MAX
+    const isWide = json.length > EVENT_VALUES_MAX && scanner.longestEventBytes > EVENT_VALUES_MAX
     if (isWide) outlineOf(json)
-    return acceptRegular(request, tools, payload, sink)
+    return acceptRegular(request, scanner, tools.directory, payload, sink)
   }
   return acceptParsed(request, tools, payload, sink)
 }
@@ -93,7 +94,8 @@ export function acceptCapture(
 /** The scanner has proved the body well-formed and cut out its events. */
 function acceptRegular(
   request: CaptureRequest,
-  { scanner, directory }: AcceptTools,
+  scanner: Scanner,
+  directory: ProjectDirectory,
   payload: DecodedPayload,
   sink: RecordSink,
 ): Accepted {

@@ -217,12 +217,13 @@ function append(task: AppendTask): AppendResult {
 
 function check({ lane, request }: CheckTask): CheckResult {
   directory ??= new ProjectDirectory(settings.dataDir)
-  scanner ??= new Scanner()
+  // What gets to the slow lane was no body for the scanner, whose memory would lie beside the parsed one.
+  if (lane !== 'slow') scanner ??= new Scanner()
   directory.refreshIfChanged()
   const limits = LANE_LIMITS[lane]
   const tools = {
     ...limits,
-    scanner,
+    scanner: lane === 'slow' ? null : (scanner ?? null),
     directory,
     decodedBytesMax: Math.min(limits.decodedBytesMax, settings.decodedBytesMax),
     checkTime: timeLimit(CHECK_MS_MAX),
