@@ -2,32 +2,19 @@
  * The released posthog-js in a real Chromium, on a page of another origin, against the built daemon:
  * gzip (its default), plain JSON behind a preflight, and the beacon that a closing page sends. Every
  * event is read back, and the browser complains about nothing.
- *
- * Chromium is not a package of npm. Where there is none the tests are skipped and say so; with
- * TENREC_CHROMIUM set, a missing browser is a failure.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { launchBrowser, startSite } from './fixtures/browser.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from './fixtures/daemon.ts'
 import { type StoredEvent, untilStored } from './fixtures/event-pages.ts'
 import { closeConnections } from './fixtures/exact-client.ts'
 
-const CHROMIUM = process.env['TENREC_CHROMIUM'] || '/usr/bin/chromium'
-const IS_REQUIRED = (process.env['TENREC_CHROMIUM'] ?? '') !== ''
-const ARGUMENTS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
-const SDK = fileURLToPath(import.meta.resolve('posthog-js/dist/array.full.js'))
+const SDK = readFileSync(fileURLToPath(import.meta.resolve('posthog-js/dist/array.full.js')))
 const PAGE =
   '<!doctype html><title>Shop</title><body><h1>Shop</h1><script src="/sdk.js"></script></body>'
 
@@ -45,22 +32,6 @@ interface PostHogGlobal {
 
 t.teardown(closeConnections)
 t.setTimeout(120_000)
-
-/** A site with the SDK on it, on a port of its own: another origin than the daemon's. */
-async function startSite(t: Test): Promise<string> {
-  const sdk = readFileSync(SDK)
-  const server = createServer((request, response) => {
-    const isSdk = request.url === '/sdk.js'
-    response.setHeader('Content-Type', isSdk ? 'text/javascript' : 'text/html')
-    response.end(isSdk ? sdk : PAGE)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-}
 
 /** A request as it went over the wire, and the status of its answer. */
 interface Recorded {
@@ -224,7 +195,7 @@ async function visitShop(
   sdk: SdkOptions,
 ): Promise<readonly Recorded[]> {
   const source = { url: daemon.url, personalKey: PERSONAL_KEY }
-  const site = await startSite(t)
+  const site = await startSite(t, PAGE, '/sdk.js', SDK)
   const recorder = await startRecorder(t, daemon.url)
   const visit = await Visit.begin(browser, site, recorder.url, sdk)
   t.teardown(() => visit.end())
@@ -244,13 +215,8 @@ async function visitShop(
 }
 
 t.test('posthog-js in Chromium', async (t) => {
-  if (!existsSync(CHROMIUM)) {
-    if (IS_REQUIRED) t.fail(`TENREC_CHROMIUM names ${CHROMIUM}, which does not exist`)
-    else t.pass(`skipped: there is no ${CHROMIUM}; install chromium or set TENREC_CHROMIUM`)
-    return
-  }
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS })
-  t.teardown(() => browser.close())
+  const browser = await launchBrowser(t)
+  if (browser === null) return
   const start = async (t: Test): Promise<SpawnedDaemon> => {
     const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
     t.teardown(() => daemon.stop())

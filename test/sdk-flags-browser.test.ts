@@ -3,35 +3,21 @@
  * configuration) and of the days of `/decide/` in a real Chromium, on a page of another origin, and
  * posthog-js-lite in Node. All users get from them what the daemon decides, and what a page does to its
  * flags (properties, groups, logging in, loading them again) has the effect that it should have.
- *
- * Chromium is not a package of npm. Where there is none the tests that need it are skipped and say so;
- * with TENREC_CHROMIUM set, a missing browser is a failure.
  */
-import { existsSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { type Browser, chromium } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { PostHog as PostHogLite } from 'posthog-js-lite'
 import t, { type Test } from 'tap'
+import { launchBrowser, startSite } from './fixtures/browser.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from './fixtures/daemon.ts'
 import { untilStored } from './fixtures/event-pages.ts'
 import { closeConnections } from './fixtures/exact-client.ts'
-import { type PageGlobals, type Shown, showAll, startSite, Visit } from './fixtures/flag-page.ts'
+import { PAGE, type PageGlobals, type Shown, showAll, Visit } from './fixtures/flag-page.ts'
 import { type Decided, requestOf, type Shop, startShop, until } from './fixtures/sdk-flags.ts'
 import type { FlagValue } from './fixtures/shop-flags.ts'
-
 import { SHOP_USERS, type ShopUser } from './fixtures/shop-users.ts'
 
-const CHROMIUM = process.env['TENREC_CHROMIUM'] || '/usr/bin/chromium'
-const IS_REQUIRED = (process.env['TENREC_CHROMIUM'] ?? '') !== ''
-const ARGUMENTS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
 /** A release of posthog-js. */
 interface Release {
   readonly name: string
@@ -163,19 +149,18 @@ async function visitorUnlike(anonymous: string, name: string): Promise<string> {
 
 /** Ids that a release can send. */
 t.test('posthog-js in Chromium', async (t) => {
-  if (!existsSync(CHROMIUM)) {
-    if (IS_REQUIRED) t.fail(`TENREC_CHROMIUM names ${CHROMIUM}, which does not exist`)
-    else t.pass(`skipped: there is no ${CHROMIUM}; install chromium or set TENREC_CHROMIUM`)
-    return
-  }
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS })
-  t.teardown(() => browser.close())
+  const browser = await launchBrowser(t)
+  if (browser === null) return
   for (const release of RELEASES) await testRelease(t, browser, release)
 })
 
 async function testRelease(t: Test, browser: Browser, release: Release): Promise<void> {
   const { name, flagsPath, isCurrent } = release
-  const place = { browser, site: await startSite(t, release.script), host }
+  const place = {
+    browser,
+    site: await startSite(t, PAGE, '/sdk.js', readFileSync(release.script)),
+    host,
+  }
 
   await t.test(`${name} shows all users what the daemon decides`, async (t) => {
     const visit = await Visit.begin(t, place)

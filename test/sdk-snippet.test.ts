@@ -3,35 +3,18 @@
  * npm package, with PostHog's `<script>` and with its loader, the files coming from the built daemon. The
  * browser has nothing to say about any of it, and a first flag is there when the page is loaded again.
  * What the project switches on is captured, and visitors without cookies are told apart.
- *
- * Chromium is not a package of npm. Where there is none the tests are skipped and say so; with
- * TENREC_CHROMIUM set, a missing browser is a failure.
  */
-import { existsSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { launchBrowser, startSite } from './fixtures/browser.ts'
 import { PERSONAL_KEY, type SpawnedDaemon, spawnDaemon } from './fixtures/daemon.ts'
 import { type EventSource, untilStored } from './fixtures/event-pages.ts'
 import { closeConnections, jsonOf, send } from './fixtures/exact-client.ts'
 import type { PageGlobals } from './fixtures/flag-page.ts'
 import { until } from './fixtures/sdk-flags.ts'
 
-const CHROMIUM = process.env['TENREC_CHROMIUM'] || '/usr/bin/chromium'
-const IS_REQUIRED = (process.env['TENREC_CHROMIUM'] ?? '') !== ''
-const ARGUMENTS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  // The SDK takes a browser that says that it is steered by a program for a robot, and sends nothing.
-  '--disable-blink-features=AutomationControlled',
-]
 const USER_AGENT =
   'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.0.0 Safari/537.36'
 const MODULE = readFileSync(fileURLToPath(import.meta.resolve('posthog-js/dist/module.mjs')))
@@ -91,20 +74,10 @@ const WAYS: readonly Way[] = [
 t.teardown(closeConnections)
 t.setTimeout(240_000)
 
-/** A site that shows one page, on a port of its own: another origin than the daemon's. */
-async function startSite(t: Test, head: string): Promise<string> {
+/** A site whose page has `head`. */
+function startShop(t: Test, head: string): Promise<string> {
   const page = `<!doctype html><title>Shop</title><head>${head}</head><body><h1>Shop</h1><button>Buy</button></body>`
-  const server = createServer((request, response) => {
-    const isModule = request.url === '/sdk.mjs'
-    response.setHeader('Content-Type', isModule ? 'text/javascript' : 'text/html')
-    response.end(isModule ? MODULE : page)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  return startSite(t, page, '/sdk.mjs', MODULE)
 }
 
 /** A visitor, everything that his browser says, and what it asked of the daemon. */
@@ -177,7 +150,7 @@ async function makeProject(daemon: SpawnedDaemon, name: string) {
 /** Comes, leaves a pageview and a click, and is told of the first flag when the page is loaded again. */
 async function visit(t: Test, browser: Browser, daemon: SpawnedDaemon, way: Way): Promise<void> {
   const { source, key, ask } = await makeProject(daemon, way.name)
-  const site = await startSite(t, way.head(daemon.url, key, '{}'))
+  const site = await startShop(t, way.head(daemon.url, key, '{}'))
   const visitor = await Visitor.come(browser, site, daemon.url)
   t.teardown(() => visitor.go())
   const [pageview] = await untilStored(source, 1, 'event=$pageview')
@@ -211,7 +184,7 @@ async function throwSomething(t: Test, browser: Browser, daemon: SpawnedDaemon):
     autocapture_web_vitals_opt_in: true,
   }
   await ask('PATCH', `${source.projectId}/`, settings)
-  const site = await startSite(t, LOADER.head(daemon.url, key, '{}'))
+  const site = await startShop(t, LOADER.head(daemon.url, key, '{}'))
   const visitor = await Visitor.come(browser, site, daemon.url)
   t.teardown(() => visitor.go())
   const file = (name: string) => `/static/1.449.2/${name}.js 200`
@@ -241,7 +214,7 @@ async function visitWithoutCookies(
 ): Promise<void> {
   const { source, key } = await makeProject(daemon, 'without cookies')
   const options = '{"cookieless_mode":"always"}'
-  const site = await startSite(t, LOADER.head(daemon.url, key, options))
+  const site = await startShop(t, LOADER.head(daemon.url, key, options))
   const first = await Visitor.come(browser, site, daemon.url)
   t.teardown(() => first.go())
   await untilStored(source, 1, 'event=$pageview')
@@ -264,13 +237,9 @@ async function visitWithoutCookies(
 }
 
 t.test('posthog-js in Chromium with its default options', async (t) => {
-  if (!existsSync(CHROMIUM)) {
-    if (IS_REQUIRED) t.fail(`TENREC_CHROMIUM names ${CHROMIUM}, which does not exist`)
-    else t.pass(`skipped: there is no ${CHROMIUM}; install chromium or set TENREC_CHROMIUM`)
-    return
-  }
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS })
-  t.teardown(() => browser.close())
+  // The SDK takes a browser that says that it is steered by a program for a robot, and sends nothing.
+  const browser = await launchBrowser(t, ['--disable-blink-features=AutomationControlled'])
+  if (browser === null) return
   const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
   t.teardown(() => daemon.stop())
   const tests = WAYS.map((way) => t.test(way.name, (t) => visit(t, browser, daemon, way)))
