@@ -9,7 +9,7 @@ import { OperatorError, UsageError } from '../base/errors.ts'
 import { isJsonObject } from '../ingest/fields.ts'
 import { backupNames, readManifest } from '../store/backup/manifest.ts'
 import { ENVIRONMENT_NAMES, storeBytes } from '../store/data-dir.ts'
-import { lockHolder } from '../store/data-dir-lock.ts'
+import { type LockHolder, lockHolder } from '../store/data-dir-lock.ts'
 import { baseUrlOf, readCredentials } from '../store/first-start.ts'
 import { type Command, type CommandInput, JSON_OPTION } from './command.ts'
 import { bytesText } from './doctor-finding.ts'
@@ -49,7 +49,7 @@ export const STATUS: Command = {
     const figures = isAnswering ? await figuresOf(url, input.io.clock.now()) : {}
     const stored = folder === null ? {} : storedOf(input, folder)
     const isJson = input.options.has('json')
-    const row = { ...health, url, process: folder?.pid ?? null, ...figures, ...stored }
+    const row = { ...health, url, process: folder?.daemon?.pid ?? null, ...figures, ...stored }
     printRecord(input.io, isJson ? row : readable(row), isJson)
     return EXIT_CODES[health.state]
   },
@@ -85,22 +85,28 @@ function addressOf(input: CommandInput): Address {
 interface Folder {
   readonly path: string
   readonly isReadable: boolean
-  /** The process that has it open; null when there is none that can be seen. */
-  readonly pid: number | null
+  /** Who serves it; null for nobody that can be seen. */
+  readonly daemon: LockHolder | null
 }
 
 function lookAt(path: string): Folder {
   try {
     accessSync(path, constants.R_OK | constants.X_OK)
-    return { path, isReadable: true, pid: lockHolder(path)?.pid ?? null }
+    return { path, isReadable: true, daemon: daemonOf(path) }
   } catch (error) {
     const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    return { path, isReadable: isMissing, pid: null }
+    return { path, isReadable: isMissing, daemon: null }
   }
 }
 
+/** Others hold the lock as well, for as long as they work. */
+function daemonOf(path: string): LockHolder | null {
+  const holder = lockHolder(path)
+  return holder?.purpose === 'daemon' || holder?.purpose === null ? holder : null
+}
+
 async function healthOf({ url, isGuessed }: Address, folder: Folder | null): Promise<Health> {
-  const pid = folder?.pid ?? null
+  const daemon = folder?.daemon ?? null
   const unreadable =
     folder?.isReadable === false ? [`this user may not look into ${folder.path}`] : []
   let answer: { readonly status: number; readonly text: string }
@@ -108,17 +114,17 @@ async function healthOf({ url, isGuessed }: Address, folder: Folder | null): Pro
     answer = await ask(url, '/_health')
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error
-    if (pid === null) {
+    if (daemon === null) {
       return { state: 'stopped', reasons: [`nobody answers at ${url}`, ...unreadable] }
     }
-    const reason = `the process ${pid} has the data directory open, but nobody answers at ${url}: it starts, hangs, or listens elsewhere (--base-url)`
+    const reason = `${daemon.description} has the data directory open, but nobody answers at ${url}: it starts, hangs, or listens elsewhere (--base-url)`
     return { state: 'silent', reasons: [reason] }
   }
   const { state, reasons } = readHealth(answer.text)
   if (state === undefined || reasons === undefined) {
     return { state: 'stopped', reasons: [`what answers at ${url} is not Tenrec`] }
   }
-  if (isGuessed && folder?.isReadable === true && pid === null) {
+  if (isGuessed && folder?.isReadable === true && daemon === null) {
     const reason = `no process has ${folder.path} open; the daemon at ${url} serves another directory: ask it with --base-url`
     return { state: 'stopped', reasons: [reason] }
   }
