@@ -1,4 +1,6 @@
 /** What is stored of an event, what is not, and what an event says about its person. */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
 import { clientAddress } from '../src/ingest/address.ts'
@@ -421,4 +423,19 @@ t.test('addresses', async (t) => {
   }
   t.equal(clientAddress('1.2.3.4', '::ffff:9.9.9.9', false), '9.9.9.9')
   t.equal(clientAddress('', '', true), '')
+})
+
+t.test('a name that is cut does not keep the long one in memory', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const cut = (): (string | null)[] =>
+    Array.from({ length: 40 }, (_, index) =>
+      eventName({ event: Buffer.alloc(1e6, `name ${index} `).toString() }),
+    )
+  collect()
+  const before = process.memoryUsage().heapUsed
+  const names = cut()
+  collect()
+  t.ok(process.memoryUsage().heapUsed - before < 10e6)
+  t.equal(names[39]?.length, 200)
 })

@@ -23,7 +23,9 @@ const DAY_MS = 24 * HOUR_MS
 const EXTRA_UNITS_MAX = 100
 const HASH_BYTES = 16
 /** Names of zones come from clients; beyond that number all that is known of them is forgotten. */
-const ZONES_MAX = 1000
+const ZONES_MAX = 200
+/** No zone has a longer name. */
+const ZONE_UNITS_MAX = 64
 
 /** What a hash is made of besides the salt. */
 export interface VisitorTraits {
@@ -139,7 +141,9 @@ function calendarDay(timeMs: number, zone: string): string {
   return new Date(timeMs).toISOString().slice(0, 'yyyy-mm-dd'.length)
 }
 
-function formatterOf(zone: string): Intl.DateTimeFormat | null {
+function formatterOf(name: string): Intl.DateTimeFormat | null {
+  if (name.length > ZONE_UNITS_MAX) return null
+  const zone = name.toLowerCase()
   const known = zones.get(zone)
   if (known !== undefined) return known
   if (zones.size >= ZONES_MAX) zones.clear()

@@ -60,7 +60,12 @@ export function cutUnits(text: string, unitsMax: number): string {
   if (text.length <= unitsMax) return text
   const last = text.charCodeAt(unitsMax - 1)
   const isHalf = last >= 0xd800 && last <= 0xdbff
-  return isHalf ? `${text.slice(0, unitsMax - 1)}\ufffd` : text.slice(0, unitsMax)
+  return isHalf ? `${ownText(text, unitsMax - 1)}\ufffd` : ownText(text, unitsMax)
+}
+
+/** The beginning of a text, copied: a slice would keep the whole text in memory for as long as it lives. */
+function ownText(text: string, units: number): string {
+  return Buffer.from(text.slice(0, units), 'utf16le').toString('utf16le')
 }
 
 /** At most `pointsMax` code points of a clean text. */
@@ -71,7 +76,7 @@ function cutPoints(text: string, pointsMax: number): string {
     const unit = text.charCodeAt(position)
     position += unit >= 0xd800 && unit <= 0xdbff ? 2 : 1
   }
-  return position >= text.length ? text : text.slice(0, position)
+  return position >= text.length ? text : ownText(text, position)
 }
 
 /**

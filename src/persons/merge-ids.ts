@@ -63,5 +63,6 @@ function cutPoints(text: string): string {
     const unit = text.charCodeAt(position)
     position += unit >= 0xd800 && unit <= 0xdbff ? 2 : 1
   }
-  return text.slice(0, position)
+  // Copied: a slice would keep the whole text in memory.
+  return Buffer.from(text.slice(0, position), 'utf16le').toString('utf16le')
 }

@@ -15,7 +15,7 @@ import { limitParameter, textParameter, timeParameter, urlWithParameter } from '
 import type { Answer } from '../respond.ts'
 import type { ApiRequest, Route } from '../router.ts'
 import { baseUrl, type TrustedProxies } from '../url.ts'
-import { answerRow, answerRows, wishOf } from './formats.ts'
+import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 
 const PAGE = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }
 const SCOPE = 'event:read'
@@ -75,7 +75,7 @@ async function listWarnings(request: ApiRequest, options: EventRoutesOptions): P
   const project = authorise(request, options.directory, SCOPE)
   const limit = limitParameter(request, PAGE)
   const page = await options.queries.listWarnings(project.id, limit)
-  return answerRows('json', page, 'results', { next: null })
+  return answerRows('json', wholeRows(page), 'results', { next: null })
 }
 
 /** Throws 400 `invalid_input` with the parameter as `attr`. Empty parameters count as absent. */

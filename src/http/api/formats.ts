@@ -53,9 +53,17 @@ export function answerRows(
   return { status: 200, contentType: typeOf(format), body }
 }
 
-/** A bare list that a thread wrote. */
-export function answerList(format: RowFormat, { rows }: RowsText): Answer {
-  return answerRow(format, rows)
+/** A bare list that a thread wrote. Throws what `wholeRows` throws. */
+export function answerList(format: RowFormat, rows: RowsText): Answer {
+  return answerRow(format, wholeRows(rows).rows)
+}
+
+/** The same rows of a list that has no next page. Throws 400 `query_too_large` when they do not all fit. */
+export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
+  if (!rows.isCut) return rows
+  const detail =
+    'The answer would be too large: ask for less, or for fewer rows where there is a limit.'
+  throw new ServiceError('query_too_large', detail)
 }
 
 /** The members of an object as JSON between two signs. */

@@ -18,7 +18,15 @@ import {
 } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiHandler, Route } from '../router.ts'
-import { answerList, answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
+import {
+  answerList,
+  answerOne,
+  answerRow,
+  answerRows,
+  formatOf,
+  wholeRows,
+  wishOf,
+} from './formats.ts'
 import {
   type Access,
   change,
@@ -250,7 +258,7 @@ async function listCohorts(access: Access): Promise<Answer> {
   const wish = wishOf(request, format)
   const cohorts = await options.queries.cohortsOfPerson(projectId, person, wish)
   if (cohorts === null) throw unknownPerson()
-  return answerRows(format, cohorts, 'results', {})
+  return answerRows(format, wholeRows(cohorts), 'results', {})
 }
 
 function bodyOf(result: DoneResult): PersonBody {
