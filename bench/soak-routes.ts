@@ -18,6 +18,8 @@ export interface SoakRead {
 /** Routes that take events by GET, too. */
 const CAPTURE = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage', '/s']
 
+/** Of the SDK's files. */
+const SCRIPT = 'array.js'
 const PROJECT = '/api/projects/1'
 const ORGANIZATION = '/api/organizations/@current'
 const TOKEN = `token=${PROJECT_KEY}`
@@ -34,6 +36,7 @@ const CORRELATED = `funnel_correlation_type=events&funnel_correlation_person_ent
 
 const OF_PROJECT = [
   ...['events/?limit=100', 'events/?limit=20&event=%24pageview', 'events/{event}/'],
+  ...['dropped_events/', 'dropped_events/counts/'],
   ...['ingestion_warnings/', 'erasures/', 'retention/', 'actions/', 'actions/{action}/'],
   ...['persons/?limit=100', 'persons/?search=user1', 'persons/values/?key=plan'],
   ...['persons/cohorts/?person_id={person}', 'persons/activity/', 'persons/{person}/'],
@@ -67,9 +70,11 @@ export const SOAK_READS: readonly SoakRead[] = [
     ...[`/decide/?v=3&${TOKEN}&distinct_id=somebody`, `/flags/definitions/?${TOKEN}`],
     ...[`/api/feature_flag/local_evaluation/?${TOKEN}`, `/api/feature_flag/?${TOKEN}`],
     ...[`/array/${PROJECT_KEY}/config`, `/array/${PROJECT_KEY}/config.js`],
+    ...[`/array/${PROJECT_KEY}/array.js`, `/static/${SCRIPT}`, `/static/1/${SCRIPT}`],
     ...[`/api/surveys/?${TOKEN}`, `/api/early_access_features/?${TOKEN}`],
     ...[`/api/web_experiments/?${TOKEN}`, `/api/product_tours/?${TOKEN}`],
     ...['/_livez/', '/_readyz/', '/_health/', '/metrics/', '/api/schema/', '/api/docs/'],
+    '/openapi.json/',
   ].map((path) => ({ path })),
   { path: '/ofrep/v1/configuration', isWithProjectKey: true },
 ]
@@ -99,7 +104,7 @@ function isSame(route: readonly string[], path: readonly string[]): boolean {
   return route.every((word, index) => {
     const asked = path[index] ?? ''
     if (!word.startsWith('{')) return word === asked
-    return asked.startsWith('{') || ['1', '@current', '@me', PROJECT_KEY].includes(asked)
+    return asked.startsWith('{') || ['1', '@current', '@me', PROJECT_KEY, SCRIPT].includes(asked)
   })
 }
 
