@@ -143,6 +143,15 @@ async function lockElsewhere(path: string): Promise<ChildProcess> {
   return child
 }
 
+t.test('who has the lock and cannot be named is not taken for an earlier version', async (t) => {
+  const path = t.testdir()
+  const dir = await DataDir.open(path)
+  writeFileSync(join(path, readlinkSync(join(path, 'lock'))), '')
+  t.match(lockHolder(path), { purpose: 'unknown' })
+  t.match((await refusal(lockForCommand(path))).message, /stop it first$/)
+  dir.release()
+})
+
 t.test('the lock of another process holds while it lives, not after kill -9', async (t) => {
   const path = t.testdir()
   await reopen(path)

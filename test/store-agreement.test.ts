@@ -20,7 +20,7 @@ import { LogAppender } from '../src/store/event-log.ts'
 import { readProcessedPosition } from '../src/store/event-state.ts'
 import { stateKey } from '../src/store/keys.ts'
 import { ProjectStore } from '../src/store/project-store.ts'
-import { judgeClaims } from '../src/store/store-agreement.ts'
+import { findDisagreement, judgeClaims } from '../src/store/store-agreement.ts'
 import { verifyStore } from '../src/store/verify/verify-store.ts'
 import { LogProcessor } from '../src/worker/log-processor.ts'
 import { runCommand } from './fixtures/command-line.ts'
@@ -227,6 +227,30 @@ t.test('a store of an earlier version opens, goes on, and agrees from then on', 
   t.same((await verifyStore(path, nothing)).findings, [])
   await turnBack(path, 'events', () => live(path, { blocks: 2 }))
   await checkRefused(t, path, 'events', /from 4 to 5/)
+})
+
+t.test('an earlier version may be taken back to, and go on, and be left again', async (t) => {
+  const path = join(t.testdir(), 'data')
+  await newStore(path)
+  await live(path, { blocks: 3 })
+  await live(path, { blocks: 4, isTrimmed: false })
+  // All that it does to the log when everything is processed.
+  const log = new Environment({ dataDir: path, name: 'log', tables: ['blocks'] })
+  log.write(() => {
+    for (const key of [...log.table('blocks').getKeys()]) log.table('blocks').removeSync(key)
+  })
+  await log.close()
+  await live(path, { blocks: 2 })
+  t.equal(readProcessedPosition(path), 9)
+})
+
+t.test('a store that cannot be read for a moment is not called damaged', async (t) => {
+  const path = join(t.testdir(), 'data')
+  await newStore(path)
+  rmSync(join(path, 'flags'), { recursive: true })
+  const error = await refusal(Promise.resolve().then(() => findDisagreement(path)))
+  t.equal(error.exitCode, 1)
+  t.match(error.message, /flags.data\.mdb cannot be read: /)
 })
 
 /** Leaves of a store what an earlier version wrote. */

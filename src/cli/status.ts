@@ -102,7 +102,9 @@ function lookAt(path: string): Folder {
 /** Others hold the lock as well, for as long as they work. */
 function daemonOf(path: string): LockHolder | null {
   const holder = lockHolder(path)
-  return holder?.purpose === 'daemon' || holder?.purpose === null ? holder : null
+  const purpose = holder?.purpose
+  const isDaemon = purpose === 'daemon' || purpose === 'unknown' || purpose === null
+  return isDaemon ? (holder ?? null) : null
 }
 
 async function healthOf({ url, isGuessed }: Address, folder: Folder | null): Promise<Health> {

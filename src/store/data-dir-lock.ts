@@ -25,8 +25,8 @@ export type LockPurpose = (typeof PURPOSES)[number]
 export interface LockHolder {
   /** In our own pid namespace; null when it lives in another one, or nothing is known of it. */
   readonly pid: number | null
-  /** Null for a process of an older version, or when nothing is known. */
-  readonly purpose: LockPurpose | null
+  /** Null for a process of an older version, `unknown` for one that left no note or none that we may read. */
+  readonly purpose: LockPurpose | 'unknown' | null
   /** For a sentence, such as `the process 17`. */
   readonly description: string
 }
@@ -41,7 +41,7 @@ interface Note {
 /** Somebody has the lock and left no note, or it was removed. */
 const UNKNOWN_HOLDER: LockHolder = {
   pid: null,
-  purpose: null,
+  purpose: 'unknown',
   description:
     "a process that cannot be named: its file 'lock' is gone or of another ('fuser -v' on the directory finds it)",
 }
@@ -107,9 +107,11 @@ async function take(dataDir: string, purpose: LockPurpose): Promise<(() => void)
 
 /** How long to wait for somebody who has the lock. */
 function patienceMs(holder: LockHolder, purpose: LockPurpose): number {
-  if (holder === UNKNOWN_HOLDER) return SILENCE_MS_MAX
-  if (holder.purpose !== 'command') return 0
-  return purpose === 'command' ? COMMAND_WAIT_MS_MAX : WAIT_MS_MAX
+  if (holder.purpose === 'command') {
+    return purpose === 'command' ? COMMAND_WAIT_MS_MAX : WAIT_MS_MAX
+  }
+  // The note may be of the past, and the lock that of somebody who only looks.
+  return holder.pid === null || holder.purpose === 'unknown' ? SILENCE_MS_MAX : 0
 }
 
 /** The lock, or who has it; null: try again. */
@@ -139,7 +141,7 @@ function describeHolder(dataDir: string): LockHolder {
   const note = readNote(dataDir)
   if (note === null) return UNKNOWN_HOLDER
   const { pid, details } = note
-  const purpose = PURPOSES.find((known) => known === details?.['purpose']) ?? null
+  const purpose = PURPOSES.find((known) => known === details?.['purpose']) ?? 'unknown'
   const namespace = details?.['pid_namespace']
   if (details === null || namespace === ownPidNamespace()) {
     if (!isAlive(note)) return UNKNOWN_HOLDER
@@ -187,7 +189,7 @@ function leaveNote(dataDir: string, purpose: LockPurpose): (() => void) | null {
     since: new Date(SYSTEM_CLOCK.now()).toISOString(),
   }
   try {
-    writeFileSync(target, `${JSON.stringify(details)}\n`, { mode: 0o600 })
+    writeFileSync(target, `${JSON.stringify(details)}\n`, { mode: 0o644 })
   } catch {
     // The disk is full: the link, which needs no space, names the process.
   }

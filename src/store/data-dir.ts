@@ -65,7 +65,7 @@ const DRAFT_SUFFIX = '.new'
 export class DataDir {
   /** Absolute. */
   readonly path: string
-  /** What the checks found and mended, for the log. */
+  /** What the checks found that is not as it was left, for the log. */
   readonly notes: readonly string[]
   readonly #release: () => void
   readonly #identities: ReadonlyMap<string, string>

@@ -47,7 +47,7 @@ export class DroppedCounts {
   }
 
   /** Stores what was counted: one record for each hour. Only in a write transaction. */
-  store(): void {
+  store(nowMs: number): void {
     for (const [projectId, hours] of this.#added) {
       let newest = 0
       for (const [hour, added] of hours) {
@@ -63,7 +63,8 @@ export class DroppedCounts {
         }
         void this.#table.put(key, seal(key, pack(counts)))
       }
-      this.#removeBefore(projectId, newest - HOURS_MAX)
+      // An event from a clock that is ahead makes nothing old.
+      this.#removeBefore(projectId, Math.min(newest, Math.floor(nowMs / HOUR_MS)) - HOURS_MAX)
     }
     this.#added.clear()
   }

@@ -44,6 +44,6 @@ export class DroppedWriter {
   /** Stores what was gathered. Only in a write transaction. */
   store(nowMs: number): void {
     this.#events.store(nowMs)
-    this.#counts.store()
+    this.#counts.store(nowMs)
   }
 }

@@ -9,15 +9,18 @@
 import {
   chownSync,
   closeSync,
+  ftruncateSync,
   openSync,
   readFileSync,
   renameSync,
+  rmSync,
   statSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../base/errors.ts'
-import { lockHolder } from './data-dir-lock.ts'
+import { type LockHolder, lockHolder } from './data-dir-lock.ts'
 import { KernelLock } from './kernel-lock.ts'
 import { ownPidNamespace } from './pid-namespace.ts'
 
@@ -47,9 +50,7 @@ export function joinEnvironment(dataDir: string, name: string): void {
     }
     lock.release()
     if (isKnown) return
-    const mayEnd =
-      attempt !== ATTEMPTS_BESIDE_DAEMON_MAX || lockHolder(dataDir)?.purpose !== 'daemon'
-    if (!mayEnd) break
+    if (attempt === ATTEMPTS_BESIDE_DAEMON_MAX && otherHolder(dataDir)?.purpose === 'daemon') break
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ATTEMPT_PAUSE_MS)
   }
   throw refusal(dataDir, folder)
@@ -86,7 +87,6 @@ function usersText(folder: string): string | null {
 /** Names us as those who use the folder. False when it could not be written: then nobody else can join. */
 function claim(folder: string): boolean {
   const lockFile = join(folder, LMDB_LOCK_NAME)
-  const draft = join(folder, `${USERS_NAME}.new`)
   try {
     // Only if it is missing: to close it would give up LMDB's locks of this process.
     if (statSync(lockFile, { throwIfNoEntry: false }) === undefined) {
@@ -95,12 +95,32 @@ function claim(folder: string): boolean {
     }
     const text = usersText(folder)
     if (text === null) return false
-    writeFileSync(draft, text, { mode: 0o600 })
-    giveToOwner(draft, folder)
-    renameSync(draft, join(folder, USERS_NAME))
+    writeUsers(folder, text)
     return true
   } catch {
     return false
+  }
+}
+
+/** Replaces the file; on a full disk its content, which has the same length and needs no space. */
+function writeUsers(folder: string, text: string): void {
+  const file = join(folder, USERS_NAME)
+  const draft = `${file}.new`
+  try {
+    writeFileSync(draft, text, { mode: 0o600 })
+    giveToOwner(draft, folder)
+    renameSync(draft, file)
+  } catch (error) {
+    const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC'
+    if (!isFull || statSync(file, { throwIfNoEntry: false }) === undefined) throw error
+    rmSync(draft, { force: true })
+    const descriptor = openSync(file, 'r+')
+    try {
+      writeSync(descriptor, text, 0)
+      ftruncateSync(descriptor, Buffer.byteLength(text))
+    } finally {
+      closeSync(descriptor)
+    }
   }
 }
 
@@ -110,8 +130,14 @@ function giveToOwner(file: string, folder: string): void {
   if (process.getuid?.() === 0 && uid !== 0) chownSync(file, uid, gid)
 }
 
-function refusal(dataDir: string, folder: string): OperatorError {
+/** Who else has the directory: a daemon that starts has it itself. */
+function otherHolder(dataDir: string): LockHolder | null {
   const holder = lockHolder(dataDir)
+  return holder?.pid === process.pid ? null : holder
+}
+
+function refusal(dataDir: string, folder: string): OperatorError {
+  const holder = otherHolder(dataDir)
   const who = holder === null ? 'another process' : holder.description
   if (readNamespace(folder) === ownPidNamespace()) {
     return new OperatorError(

@@ -4,8 +4,8 @@
  *
  * Table `blocks`: sequence u64 big-endian -> block (ingest/log-block.ts). Sequences start at 1 and are
  * never used twice, also not after the blocks before them are gone. Table `state`: text `end` -> the last
- * sequence that there ever was, as a sealed f64; written with the removal that leaves the log empty, so
- * that an empty log still says how far it came (store-agreement.ts).
+ * sequence that there ever was, as a sealed f64; written with every change, so that an empty log still says
+ * how far it came (store-agreement.ts).
  *
  * One thread appends (`LogAppender`); any thread and process may read (`LogReader`). This file is the
  * whole of the port: another log (a message broker) would offer the same two classes.
@@ -78,7 +78,8 @@ export class LogAppender {
       }
       const trimEnd = Math.min(trimThrough, this.#last, first + TRIM_BLOCKS_MAX - 1)
       while (first <= trimEnd) void this.#blocks.remove(sequenceKey(first++))
-      if (first > last && first > this.#first) storeEnd(this.#state, last)
+      // Also where blocks are left: an earlier version may remove them, and does not note it.
+      if (last > this.#last || first > this.#first) storeEnd(this.#state, last)
     })
     this.#last = last
     this.#first = first

@@ -12,6 +12,8 @@
  * `--durability commit` the log may lose its last moments, and `events` bears no witness of it.
  */
 import { join } from 'node:path'
+import { OperatorError } from '../base/errors.ts'
+import { DamagedRecordError } from './codec.ts'
 import { Environment } from './environment.ts'
 import { LOG_ENVIRONMENT, LOG_TABLES, type LogReach, lookAtLog, raiseEnd } from './event-log.ts'
 import { readNumber, readWitness, type Witness } from './event-state.ts'
@@ -20,6 +22,8 @@ import { EVENTS_ENVIRONMENT } from './keys.ts'
 import { FLAGS_ENVIRONMENT } from './project-records.ts'
 
 const STATE = 'state'
+/** What LMDB says of a file whose content is not what it should be. */
+const LMDB_DAMAGE = /MDB_(?:CORRUPTED|PAGE_NOTFOUND|INVALID|VERSION_MISMATCH|INCOMPATIBLE|PANIC)/
 const DATA_NAME = 'data.mdb'
 
 /** Why the environments of a store do not belong together. */
@@ -39,7 +43,7 @@ export interface StoreClaims {
 
 /**
  * Compares what the environments of a store say. `path` is absolute, and all three files were found sound
- * (lmdb-file.ts). Beside those who write it or alone; nothing is written. Null: they agree. Cost: the keys
+ * (lmdb-file.ts). Throws `OperatorError` when they cannot be read now. Beside those who write it or alone; nothing is written. Null: they agree. Cost: the keys
  * of the blocks that are not processed.
  */
 export function findDisagreement(path: string): Disagreement | null {
@@ -50,7 +54,11 @@ export function findDisagreement(path: string): Disagreement | null {
     return { file: join(path, found.environment, DATA_NAME), what: found.what }
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause)
-    return { file: place.file, what: `it cannot be read: ${reason}` }
+    if (cause instanceof DamagedRecordError || LMDB_DAMAGE.test(reason)) {
+      return { file: place.file, what: `it cannot be read: ${reason}` }
+    }
+    // A fault of the machine that passes, such as too many open files: nothing is wrong with the store.
+    throw new OperatorError(`${place.file} cannot be read: ${reason}`, { cause })
   }
 }
 

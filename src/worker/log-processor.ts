@@ -7,7 +7,7 @@
  */
 import { SYSTEM_CLOCK } from '../base/clock.ts'
 import { formatUuid } from '../base/ids.ts'
-import { isCookieless, withVisitor } from '../ingest/cookieless.ts'
+import { COOKIELESS_ID, isCookieless, withVisitor } from '../ingest/cookieless.ts'
 import { eventDistinctId, eventName, isJsonObject } from '../ingest/fields.ts'
 import {
   eventBytes,
@@ -294,7 +294,13 @@ export class LogProcessor {
   #drop(record: LogRecord, index: number, given: JsonObject, reason: LossReason): void {
     const start = eventStart(record, index)
     const uuidOffset = eventUuidOffset(record, index)
-    const properties = given['properties']
+    const properties = isJsonObject(given['properties']) ? given['properties'] : {}
+    const distinctId = eventDistinctId(given, properties)
+    // As it was sent it may tell an address, which neither of them leaves in what is stored.
+    const isPrivate =
+      (record.flags & RECORD_IP_ANONYMIZED) !== 0 ||
+      distinctId === COOKIELESS_ID ||
+      properties['$cookieless_mode'] === true
     this.#store.dropped.add({
       projectId: record.projectId,
       block: this.#block,
@@ -303,8 +309,8 @@ export class LogProcessor {
       reason,
       uuid: record.bytes.subarray(uuidOffset, uuidOffset + 16),
       event: eventName(given),
-      distinctId: eventDistinctId(given, isJsonObject(properties) ? properties : {}),
-      json: record.bytes.subarray(start, start + eventBytes(record, index)),
+      distinctId,
+      json: record.bytes.subarray(start, start + (isPrivate ? 0 : eventBytes(record, index))),
     })
   }
 
