@@ -233,6 +233,28 @@ t.test('an upload that is too slow is cut off, a steady one is not', async (t) =
   t.equal(budget.bytesInFlight, 0)
 })
 
+t.test(
+  'a body in chunks that never begins ends when the client leaves, or is cut off',
+  async (t) => {
+    const { seen, setUp } = recorder(MIB)
+    const pace = { graceMs: 200, bytesPerSecondMin: 1_000_000 }
+    const { port, server, budget, metrics } = await startServer(t, setUp, { pace })
+    const leaver = connect(port, '127.0.0.1')
+    leaver.write(CHUNKED)
+    t.ok(await until(() => server.requestsInProgress === 1))
+    leaver.resetAndDestroy()
+    t.ok(await until(() => server.requestsInProgress === 0), 'nothing waits for who has left')
+    t.equal(metrics.httpRequestsInProgress.value, 0)
+    t.equal(metrics.httpRequestsAborted.value, 1)
+    const silent = await talk(port, CHUNKED, { waitMs: 2000 })
+    t.same([silent.statuses, silent.isClosed], [[], true], 'who says nothing is cut off')
+    t.equal(server.requestsInProgress, 0)
+    const empty = await talk(port, [CHUNKED, '0\r\n\r\n'])
+    t.same([empty.statuses, seen.map(({ bytes }) => bytes)], [[200], [0]], 'an empty body is one')
+    t.equal(budget.bytesInFlight, 0)
+  },
+)
+
 t.test('a handler that fails on a body answers 500 and is logged', async (t) => {
   const { setUp } = recorder(MIB)
   const { port, errors, server } = await startServer(t, setUp)

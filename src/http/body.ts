@@ -170,18 +170,18 @@ export function collectBody(
     return
   }
   let upload: BodyUpload | null = null
-  if (declaredBytes !== null && declaredBytes > READ_BYTES_MAX) {
+  // Of a body in chunks the library tells nothing before its first byte.
+  const isChunked = declaredBytes === null && exchange.endsConnection
+  if (isChunked || (declaredBytes !== null && declaredBytes > READ_BYTES_MAX)) {
     upload = new BodyUpload(exchange, declaredBytes, options)
-    if (!exchange.isOpen) return
+    if (!exchange.isOpen || exchange.isAnswerDelayed) return
   }
   exchange.response.onData((chunk, isLast) => {
     // uWebSockets.js goes on delivering after an answer that was given early.
-    if (!exchange.isOpen) return
+    if (!exchange.isOpen || exchange.isAnswerDelayed) return
     if (upload === null) {
       if (isLast) {
-        if (exchange.endsConnection)
-          deliverLater(exchange, options.onBody, new Uint8Array(chunk.slice(0)))
-        else deliver(exchange, options.onBody, new Uint8Array(chunk), true)
+        deliver(exchange, options.onBody, new Uint8Array(chunk), true)
         return
       }
       upload = new BodyUpload(exchange, declaredBytes, options)
