@@ -4,11 +4,24 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import t from 'tap'
 import { collectBody } from '../src/http/body.ts'
-import { sendAccepted } from '../src/http/respond.ts'
-import { collect, jsonOf, pause, startServer, talk } from './fixtures/http-client.ts'
+import { send, sendAccepted, sendEmpty, sendJson } from '../src/http/respond.ts'
+import { collect, jsonOf, pause, startServer, talk, until } from './fixtures/http-client.ts'
 
 const bodies: string[] = []
-const { port } = await startServer(t, (server, budget) => {
+/** More than sockets hold. */
+const LARGE = Buffer.alloc(16 * 1024 * 1024, 'large ')
+const { port, metrics, server } = await startServer(t, (server, budget) => {
+  server.raw(['/json'], (exchange) => sendJson(exchange, 200, { a: 'value' }))
+  server.raw(['/nothing-to-say'], (exchange) => sendEmpty(exchange, 204))
+  server.raw(['/large'], (exchange) => {
+    const body = [LARGE.subarray(0, 1_000_000), LARGE.subarray(1_000_000)]
+    send(exchange, { status: 200, contentType: 'text/plain', body })
+  })
+  server.raw(['/pieces'], (exchange) => {
+    const pieces = ['first ', 'second'].map((text) => Buffer.from(text))
+    const body = { next: async () => pieces.shift() ?? null, cancel: () => undefined }
+    send(exchange, { status: 200, contentType: 'text/plain', body })
+  })
   server.raw(['/capture'], (exchange, _request, head) => {
     collectBody(exchange, head.contentLength, {
       bytesMax: 1000,
@@ -158,6 +171,91 @@ t.test('a request in chunks is answered, and its connection ends with the answer
     t.ok(received.isClosed, `${name}: closed`)
   }
   t.same(bodies, ['ab', 'ab', 'x'.repeat(0x300)], 'a request that came later was not read')
+})
+
+t.test('answers without a body to requests in chunks end their connections, too', async (t) => {
+  const requests: Record<string, readonly [string, number, RegExp]> = {
+    'HEAD /json': ['/json', 200, /^content-length: 13\r$/gim],
+    // The library has no other form that closes.
+    'POST /nothing-to-say': ['/nothing-to-say', 204, /^content-length: 0\r$/gim],
+    'HEAD /large': ['/large', 200, new RegExp(`^content-length: ${LARGE.length}\r$`, 'gim')],
+  }
+  for (const [line, [route, status, length]] of Object.entries(requests)) {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    const answered = collect(socket)
+    socket.once('data', () => socket.write(HIDDEN))
+    socket.write(CHUNKED.replace('POST /capture/', line))
+    socket.write('2\r\nab\r\n0\r\n\r\n')
+    const { statuses, text, isClosed } = await answered
+    t.same([statuses, isClosed], [[status], true], line)
+    t.equal(text.match(/^content-length:/gim)?.length, 1, `${line}: one length`)
+    t.match(text, length, `${line}: the right one`)
+    t.equal(text.match(/^connection: close\r$/gim)?.length, 1, `${line}: says so once`)
+    t.ok(text.endsWith('\r\n\r\n'), `${line}: no body`)
+    t.equal(metrics.httpRequests.with(route, String(status)).value, 1, `${line}: counted`)
+  }
+  t.equal(server.requestsInProgress, 0)
+  t.same(bodies, [], 'a request that came later was not read')
+})
+
+t.test('a refusal of HEAD with a body without end is sent before the end', async (t) => {
+  const head = POST.replace('POST', 'HEAD')
+  const received = await talk(port, `${head}Content-Length: 100000000\r\n\r\n`)
+  t.same([received.statuses, received.isClosed], [[413], true])
+  t.ok(received.text.endsWith('\r\n\r\n'))
+})
+
+t.test('a large answer to a request in chunks is complete, and ends its connection', async (t) => {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+  let receivedBytes = 0
+  let isClosed = false
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk: Buffer) => {
+    chunks.push(chunk)
+    receivedBytes += chunk.length
+    if (receivedBytes > LARGE.length) socket.write(HIDDEN)
+  })
+  socket.on('error', () => undefined)
+  socket.on('close', () => {
+    isClosed = true
+  })
+  socket.pause()
+  socket.write(`${CHUNKED.replace('/capture/', '/large')}2\r\nab\r\n0\r\n\r\n`)
+  await until(() => metrics.httpAnswerBytesWaiting.value > 0)
+  socket.resume()
+  t.ok(await until(() => isClosed), 'closed')
+  const received = Buffer.concat(chunks)
+  const headBytes = received.indexOf('\r\n\r\n') + 4
+  const head = received.subarray(0, headBytes).toString()
+  t.ok(received.subarray(headBytes).equals(LARGE), 'complete and in order')
+  t.match(head, new RegExp(`^content-length: ${LARGE.length}\r$`, 'im'))
+  t.match(head, /^connection: close\r$/im)
+  t.equal(metrics.httpRequests.with('/large', '200').value, 2, 'counted, as the HEAD before')
+  t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+  t.same(bodies, [], 'a request that came later was not read')
+})
+
+t.test('an answer in pieces to a request in chunks is well-formed and the last one', async (t) => {
+  const call = request(`http://127.0.0.1:${port}/pieces`, { method: 'POST', agent: false })
+  call.write('ab')
+  call.end('cd')
+  const [answer] = (await once(call, 'response')) as [IncomingMessage]
+  let text = ''
+  for await (const part of answer) text += String(part)
+  t.equal(text, 'first second')
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+  const answered = collect(socket)
+  let isSent = false
+  socket.on('data', (chunk: Buffer) => {
+    if (!isSent && chunk.includes('\r\n0\r\n\r\n')) isSent = socket.write(HIDDEN)
+  })
+  socket.write(`${CHUNKED.replace('/capture/', '/pieces')}2\r\nab\r\n0\r\n\r\n`)
+  const received = await answered
+  t.same(received.statuses, [200])
+  t.ok(isSent)
+  const chunks = ['6', 'first ', '6', 'second', '0', '', ''].join('\r\n')
+  t.equal(received.text.slice(received.text.indexOf('\r\n\r\n') + 4), chunks)
+  t.same(bodies, [], 'a request that came later was not read')
 })
 
 t.test('clients that send in chunks go on on another connection', async (t) => {

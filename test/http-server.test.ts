@@ -1,12 +1,21 @@
 /** The server's promises: one answer to every request, whatever handlers and clients do. */
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
 import { OperatorError, ServiceError } from '../src/base/errors.ts'
 import { BodyBudget } from '../src/http/body.ts'
-import { sendAccepted, sendEmpty, sendError, sendMethodNotAllowed } from '../src/http/respond.ts'
+import { registerSdkRoutes } from '../src/http/public/sdk-routes.ts'
+import {
+  send,
+  sendAccepted,
+  sendEmpty,
+  sendError,
+  sendMethodNotAllowed,
+} from '../src/http/respond.ts'
 import { groupByPath, json } from '../src/http/router.ts'
+import { schemaRoutes } from '../src/http/schema/schema-routes.ts'
 import { HttpServer } from '../src/http/server.ts'
+import { SdkFiles } from '../src/store/sdk-files.ts'
 import { ServiceMetrics } from '../src/worker/service-metrics.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from './fixtures/http-client.ts'
 
@@ -247,6 +256,93 @@ t.test('a large answer follows its reader; who reads nothing is cut off', async 
   t.ok(await until(() => server.requestsInProgress === 1))
   leaver.resetAndDestroy()
   t.ok(await until(() => server.requestsInProgress === 0), 'an abort ends it, too')
+})
+
+t.test('readers of what is kept for everybody leave the room to others', async (t) => {
+  const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
+  const log = { error: (fields: object) => t.fail(JSON.stringify(fields)) }
+  const budget = new BodyBudget({ bytesMax: 1024, clock: SYSTEM_CLOCK })
+  const options = { log, clock: SYSTEM_CLOCK, metrics, budget, readerStallMs: 600 }
+  const server = new HttpServer({ ...options, waitingBytesMax: LARGE.length })
+  const answer = { status: 200, contentType: 'text/plain', body: LARGE } as const
+  server.raw(['/shared'], (exchange) => send(exchange, { ...answer, isShared: true }))
+  server.raw(['/own'], (exchange) => send(exchange, answer))
+  server.routes(schemaRoutes())
+  const folder = t.testdir({
+    'package.json': '{"version":"9.9.9"}',
+    dist: { 'array.js': 'x'.repeat(100_000) },
+  })
+  const directory = { projectByKey: () => null }
+  registerSdkRoutes(server, { clock: SYSTEM_CLOCK, directory, files: new SdkFiles([folder]) })
+  const port = await server.listen('127.0.0.1', 0)
+  t.teardown(() => server.close(0))
+  const stopped = (path: string): Socket => {
+    const socket = connect(port, '127.0.0.1').pause()
+    socket.on('error', () => undefined)
+    socket.write(request('GET', path))
+    t.teardown(() => socket.destroy())
+    return socket
+  }
+  for (let count = 0; count < 4; count++) stopped('/shared')
+  t.ok(await until(() => server.requestsInProgress === 4))
+  t.equal(metrics.httpAnswerBytesWaiting.value, 0, 'they cost nothing')
+  stopped('/own')
+  t.ok(await until(() => metrics.httpAnswerBytesWaiting.value === LARGE.length), 'there is room')
+  const head = (path: string) => collectHead(connect(port, '127.0.0.1'), path)
+  t.match(await head('/own'), / 503 /, 'for one')
+  for (const path of ['/shared', '/openapi.json', '/static/array.js']) {
+    t.match(await head(path), / 200 /, `and always for ${path}, which costs nothing`)
+  }
+  t.ok(await until(() => server.requestsInProgress === 0), 'they are cut off like all others')
+  t.equal(metrics.httpReadersCut.with('stalled').value, 5)
+})
+
+/** The first bytes of an answer. */
+async function collectHead(socket: Socket, path: string): Promise<string> {
+  socket.write(request('GET', path))
+  const text = await new Promise<string>((resolve) => {
+    socket.once('data', (chunk: Buffer) => resolve(chunk.toString('latin1')))
+  })
+  socket.destroy()
+  return text
+}
+
+t.test('the next piece is asked for when the one before has left, and never twice', async (t) => {
+  const bytes = Buffer.alloc(60_000, 'x')
+  let making = 0
+  let makingMax = 0
+  let madePieces = 0
+  const body = {
+    next: async () => {
+      makingMax = Math.max(makingMax, ++making)
+      await pause(300)
+      making--
+      return ++madePieces > 3 ? null : Buffer.from(`piece ${madePieces}`)
+    },
+    cancel: () => undefined,
+  }
+  const { port } = await startServer(t, (server) => {
+    server.raw(['/direct'], (exchange) => {
+      send(exchange, { status: 200, contentType: 'text/plain', body: bytes })
+    })
+    server.raw(['/pieces'], (exchange) => {
+      send(exchange, { status: 200, contentType: 'text/plain', body })
+    })
+  })
+  const socket = connect(port, '127.0.0.1').pause()
+  let tail = ''
+  socket.on('data', (chunk: Buffer) => {
+    tail = (tail + chunk.toString('latin1')).slice(-200)
+  })
+  socket.pause()
+  const before = request('GET', '/direct').repeat(300)
+  socket.write(before + request('GET', '/pieces'))
+  t.ok(await until(() => making === 1), 'the first piece is being made')
+  socket.resume()
+  t.ok(await until(() => tail.endsWith('\r\n0\r\n\r\n')), 'the answer is complete')
+  socket.destroy()
+  t.equal(makingMax, 1)
+  t.match(tail, /piece 1\r\n\w+\r\npiece 2\r\n\w+\r\npiece 3\r\n0\r\n/)
 })
 
 t.test('closing answers what is in progress and refuses what comes later', async (t) => {

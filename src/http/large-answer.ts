@@ -49,16 +49,25 @@ abstract class PacedAnswer implements WaitingAnswer {
   }
 }
 
+/** A body that is there as a whole. */
+export interface LargeBody {
+  readonly parts: readonly Uint8Array[]
+  /** Its memory is kept anyway, and not counted. */
+  readonly isShared: boolean
+  /** The connection is closed behind it; then it must not be started from a handler of the library. */
+  readonly isCut: boolean
+}
+
 /** An answer that is there as a whole, in parts. */
 export class LargeAnswer extends PacedAnswer {
-  readonly #parts: readonly Uint8Array[]
+  readonly #body: LargeBody
   readonly #bytes: number
   #headBytes = 0
 
-  constructor(exchange: Exchange, status: number, parts: readonly Uint8Array[]) {
+  constructor(exchange: Exchange, status: number, body: LargeBody) {
     super(exchange, status)
-    this.#parts = parts
-    this.#bytes = parts.reduce((sum, part) => sum + part.length, 0)
+    this.#body = body
+    this.#bytes = body.parts.reduce((sum, part) => sum + part.length, 0)
   }
 
   start(writeHead: WriteHead): void {
@@ -67,12 +76,19 @@ export class LargeAnswer extends PacedAnswer {
     response.cork(() => {
       writeHead()
       this.#headBytes = response.getWriteOffset()
-      if (this.#write(0)) return
-      this.heldBytes = this.#bytes
-      this.exchange.owner.waiting.add(this)
-      this.wait()
-      response.onWritable((offset) => this.#resume(offset))
+      if (this.#body.isCut) response.tryEnd('', this.#bytes)
+      else this.#begin()
     })
+    // Not corked: what is taken then has left, and the connection may be closed behind it.
+    if (this.#body.isCut) this.#begin()
+  }
+
+  #begin(): void {
+    if (this.#write(0)) return
+    this.heldBytes = this.#body.isShared ? 0 : this.#bytes
+    this.exchange.owner.waiting.add(this)
+    this.wait()
+    this.exchange.response.onWritable((offset) => this.#resume(offset))
   }
 
   /** Called when the client has read something. False asks to be called again. */
@@ -86,20 +102,28 @@ export class LargeAnswer extends PacedAnswer {
 
   /** Writes from a position of the body on; true when everything is out. */
   #write(start: number): boolean {
+    const { response } = this.exchange
+    const { parts, isCut } = this.#body
+    // The length in the head is that of the first call. One byte more keeps the answer from being complete
+    // for the library, which would go on to the next request: it cannot close behind a body in steps.
+    const endBytes = isCut ? this.#bytes + 1 : this.#bytes
     let end = 0
-    for (const part of this.#parts) {
+    for (const part of parts) {
       const begin = end
       end += part.length
       if (end <= start) continue
       const rest = part.subarray(Math.max(0, start - begin))
-      const [isTaken, isDone] = this.exchange.response.tryEnd(rest, this.#bytes)
+      const [isTaken, isDone] = response.tryEnd(rest, endBytes)
       if (isDone) {
         this.finish()
         return true
       }
       if (!isTaken) return false
     }
-    return false
+    if (!isCut) return false
+    this.finish()
+    response.close()
+    return true
   }
 }
 
@@ -123,8 +147,10 @@ export class StreamedAnswer extends PacedAnswer {
     }
     exchange.owner.waiting.add(this)
     exchange.response.onWritable(() => {
+      // Also called when what was sent before this answer leaves, while the next piece is being made.
+      const isWaiting = this.sinceMs !== null
       this.resume()
-      exchange.response.cork(() => this.#write())
+      if (isWaiting) exchange.response.cork(() => this.#write())
       return true
     })
     exchange.response.cork(writeHead)
@@ -145,10 +171,13 @@ export class StreamedAnswer extends PacedAnswer {
 
   #take(piece: Uint8Array | null): void {
     if (this.#isOver) return
-    const { response, owner } = this.exchange
+    const { response, owner, endsConnection } = this.exchange
     if (piece === null) {
       this.#isOver = true
-      response.cork(() => response.end(undefined, owner.isDraining || this.exchange.endsConnection))
+      // Asked to close, the library would write a header into the body. Of a connection that must end it
+      // reads nothing more instead, until its timer for idle ones closes it.
+      if (endsConnection) response.pause()
+      response.cork(() => response.end())
       this.finish()
       return
     }

@@ -60,6 +60,8 @@ export interface Answer {
   readonly body: AnswerBody
   /** The memory of the body is written again as soon as `send` returns. */
   readonly isBodyReused?: true
+  /** The body is kept for everybody: that it waits for a reader costs no memory. */
+  readonly isShared?: true
   readonly headers?: readonly Header[]
   readonly closing?: Closing
 }
@@ -194,20 +196,42 @@ function write(exchange: Exchange, answer: Answer): void {
   }
   const body = parts.length === 1 ? (parts[0] ?? '') : Buffer.concat(parts)
   const { response } = exchange
+  const isBodyless = exchange.method === 'HEAD' || answer.status === 204
   response.cork(() => {
     writeHead(exchange, answer)
-    if (exchange.method === 'HEAD' || answer.status === 204) {
-      // With an argument, endWithoutBody takes the answer for unfinished and the next request on the
-      // connection for an offence.
-      if (answer.status !== 204) response.writeHeader('Content-Length', String(body.length))
-      else if (exchange.endsConnection) response.endWithoutBody(0, true)
-      if (answer.status !== 204 || !exchange.endsConnection) response.endWithoutBody()
+    if (isBodyless) {
+      writeWithoutBody(exchange, answer, body.length)
       return
     }
     const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
     response.end(body, isCut)
   })
   exchange.finish(answer.status)
+}
+
+/** Ends the head of an answer to HEAD or of a 204. */
+function writeWithoutBody(exchange: Exchange, answer: Answer, bodyBytes: number): void {
+  const { response } = exchange
+  if (answer.closing !== 'cut') {
+    // With a length as an argument, endWithoutBody takes the answer for unfinished and the next request on
+    // the connection for an offence.
+    if (answer.status !== 204) response.writeHeader('Content-Length', String(bodyBytes))
+    response.endWithoutBody()
+    return
+  }
+  if (answer.status === 204 || bodyBytes === 0) {
+    // The only form of the library that closes. A 204 should have no length; clients read past it, and a
+    // connection that stays open would carry out what stands behind the request.
+    response.endWithoutBody(0, true)
+    return
+  }
+  response.writeHeader('Connection', 'close')
+  response.tryEnd('', bodyBytes)
+  // To the library the answer is not complete: it carries out nothing behind it, and says when the client
+  // leaves. The head may still be in its buffer.
+  setImmediate(() => {
+    if (!exchange.isAborted) response.close()
+  })
 }
 
 /** Null for a body that is made while it is read. */
@@ -223,12 +247,15 @@ function sendLarge(
   parts: readonly Uint8Array[],
   bytes: number,
 ): void {
-  if (!exchange.owner.waiting.hasRoom(bytes)) {
+  const isShared = answer.isShared === true
+  if (!isShared && !exchange.owner.waiting.hasRoom(bytes)) {
     write(exchange, refusalOf(exchange, tooManyWait(), answer.closing ?? 'keep'))
     return
   }
   const kept = answer.isBodyReused === true ? parts.map((part) => Buffer.from(part)) : parts
-  new LargeAnswer(exchange, answer.status, kept).start(() => writeLongHead(exchange, answer))
+  const isCut = answer.closing === 'cut'
+  const large = new LargeAnswer(exchange, answer.status, { parts: kept, isShared, isCut })
+  large.start(() => writeLongHead(exchange, answer))
 }
 
 function sendPieces(exchange: Exchange, answer: Answer): void {
@@ -275,10 +302,10 @@ function writeHead(exchange: Exchange, answer: Answer): void {
   for (const [name, value] of answer.headers ?? []) response.writeHeader(name, value)
 }
 
-/** The library cannot close behind an answer that is written in steps: the client is asked to. */
+/** For answers that are written in steps: the library says nothing of the end of their connection. */
 function writeLongHead(exchange: Exchange, answer: Answer): void {
   writeHead(exchange, answer)
-  if (exchange.endsConnection) exchange.response.writeHeader('Connection', 'close')
+  if (answer.closing === 'cut') exchange.response.writeHeader('Connection', 'close')
 }
 
 function isCacheable(method: string): boolean {

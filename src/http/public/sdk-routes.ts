@@ -108,7 +108,7 @@ async function sendFile(
   if (encoding !== 'identity') headers.push(['Content-Encoding', encoding])
   const isScript = name !== SDK_LICENCE
   const contentType = `${isScript ? 'application/javascript' : 'text/plain'}; charset=utf-8`
-  send(exchange, { status: 200, contentType, body: file.bytes, headers })
+  send(exchange, { status: 200, contentType, body: file.bytes, isShared: true, headers })
 }
 
 /** Pages may name the major version alone. */

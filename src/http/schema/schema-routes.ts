@@ -66,5 +66,5 @@ function answerKept({ ifNoneMatch }: ApiRequest, kept: KeptAnswer): Answer {
   if (ifNoneMatch !== '' && isSameEtag(ifNoneMatch, kept.etag)) {
     return { status: 304, contentType: '', body: '', headers }
   }
-  return { status: 200, contentType: kept.contentType, body: kept.body, headers }
+  return { status: 200, contentType: kept.contentType, body: kept.body, isShared: true, headers }
 }
