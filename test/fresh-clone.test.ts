@@ -39,7 +39,15 @@ t.test('what serving needs is few packages, and no tool among them', async (t) =
   for (const path of ['package.json', 'package-lock.json', '.npmrc', 'test/package.json']) {
     cpSync(path, join(folder, path))
   }
-  const words = ['ci', '--dry-run', '--offline', '--workspaces=false', '--include=dev']
+  // A script of npm may have told it to be silent.
+  const words = [
+    'ci',
+    '--dry-run',
+    '--offline',
+    '--workspaces=false',
+    '--include=dev',
+    '--loglevel=notice',
+  ]
   const answer = execFileSync('npm', words, {
     ...{ cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
   })
