@@ -3,10 +3,13 @@ import { UsageError } from '../base/errors.ts'
 import { splitList } from '../config/value-kinds.ts'
 import type { CommandInput } from './command.ts'
 
+/** No store has larger numbers. */
+const ID_MAX = 0xffff_fffe
+
 /** A positive whole number, such as the id of a project. Throws `UsageError`. */
 export function parseId(what: string, text: string): number {
-  if (/^[1-9]\d{0,9}$/.test(text)) return Number(text)
-  throw new UsageError(`${what}: ${JSON.stringify(text)} is not a number from 1`)
+  if (/^[1-9]\d{0,9}$/.test(text) && Number(text) <= ID_MAX) return Number(text)
+  throw new UsageError(`${what}: ${JSON.stringify(text)} is not a number from 1 to ${ID_MAX}`)
 }
 
 /** The number of `--name`, or the default. Throws `UsageError`. */

@@ -96,6 +96,9 @@ async function importFile(
   target: Target,
 ): Promise<ImportResult> {
   if (!existsSync(path)) throw new OperatorError(`${path} does not exist`)
+  if (statSync(path).isDirectory()) {
+    throw new OperatorError(`${path} is a folder: name the files in it, one for each import`)
+  }
   const { io, options } = input
   const isResumed = options.has('resume')
   const skip = isResumed ? linesDone(path) : 0

@@ -7,7 +7,7 @@ import type { CohortLookup } from '../query/person-filter.ts'
 import type { CohortView, FilterGroup } from '../query/persons.ts'
 import { seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
-import { numberInKey, pairKey, tripleKey } from './keys.ts'
+import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'
 import { emptyValue } from './person-records.ts'
 
 const COHORTS = 'cohorts'
@@ -94,6 +94,7 @@ export class ProjectCohorts {
 
 /** A cohort, deleted or not, or null. Throws `DamagedRecordError`. */
 export function loadCohort(table: Table, projectId: number, id: number): CohortRecord | null {
+  if (id > NUMBER_MAX) return null
   const key = pairKey(projectId, id)
   const value = table.get(key)
   return value === undefined ? null : decodeCohort(key, value)

@@ -5,6 +5,7 @@
  * Table `distinct_ids`: project u32, text -> `D u32`. Table `distinct_texts`: project u32, D u32 ->
  * text, UTF-8. Both little-endian and sealed.
  */
+import { DISTINCT_ID_POINTS_MAX } from '../base/limits.ts'
 import { DamagedRecordError, seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { distinctIdKey, NUMBER_MAX, pairKey } from './keys.ts'
@@ -21,6 +22,8 @@ export interface DistinctIdTables {
 
 /** The number of a distinct_id, or 0 when the project has never seen it. Throws `DamagedRecordError`. */
 export function loadDistinctId(tables: DistinctIdTables, projectId: number, text: string): number {
+  // They are cut when they are stored, and LMDB takes no longer keys.
+  if (text.length > 2 * DISTINCT_ID_POINTS_MAX) return 0
   const key = distinctIdKey(projectId, text)
   const value = tables.ids.get(key)
   if (value === undefined) return 0

@@ -6,7 +6,7 @@ import { createHash, randomInt } from 'node:crypto'
 import { ServiceError } from '../base/errors.ts'
 import { KEY_ALLOWED, KEY_PATTERN } from '../config/settings-table.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import { numberKey } from './keys.ts'
+import { NUMBER_MAX, numberKey } from './keys.ts'
 import {
   allRecords,
   decodePersonalKey,
@@ -248,9 +248,8 @@ export class KeyStore {
   }
 
   #requireProject(id: number): void {
-    if (getRecord(this.#environment.table('projects'), 'projects', numberKey(id)) !== undefined) {
-      return
-    }
+    const projects = this.#environment.table('projects')
+    if (id <= NUMBER_MAX && getRecord(projects, 'projects', numberKey(id)) !== undefined) return
     throw new ServiceError('does_not_exist', `there is no project ${id}`, { attr: 'scoped_teams' })
   }
 

@@ -41,6 +41,8 @@ import {
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const PERSON_PATH = `${PERSONS_PATH}:id/`
+/** Nobody has as many ids: behind it there are none. */
+const IDS_OFFSET_MAX = 0xffff_ffff
 /** Persons that one request may merge into another. */
 const MERGED_PERSONS_MAX = 1000
 
@@ -119,7 +121,7 @@ async function getPerson(access: Access): Promise<Answer> {
   const person = personInPath(access)
   const { format, firstId } = await readForPerson(access, person, (parameters) => ({
     format: formatOf(access.request, parameters),
-    firstId: parameters.wholeNumber('distinct_ids_offset') ?? 0,
+    firstId: Math.min(parameters.wholeNumber('distinct_ids_offset') ?? 0, IDS_OFFSET_MAX),
   }))
   const { options, projectId } = access
   const row = await options.queries.getPerson(projectId, person, format, firstId)
