@@ -29,7 +29,7 @@ const NODE_OLDEST = [20, 19]
 const INSTALL_STAMP = 'node_modules/.tenrec-install'
 const BUILD_STAMP = 'dist/.tenrec-build'
 const BENCH_STAMP = '.bench/.tenrec-build'
-const SCANNER = 'ingest/scanner/scanner.wasm'
+const SCANNER = 'rules/capture/scanner/scanner.wasm'
 
 process.chdir(dirname(dirname(fileURLToPath(import.meta.url))))
 

@@ -3,11 +3,11 @@
  * code that processes accepted events: normalising, duplicates, persons, segments, merging. Only the way
  * over HTTP and the log is left out, which would take several times as long.
  */
-import { normaliseEvent } from '../src/ingest/normalise.ts'
-import type { EventContext } from '../src/ingest/types.ts'
-import { applyEvent } from '../src/persons/apply-event.ts'
-import type { PersonContext } from '../src/persons/person-world.ts'
-import { PERSON_PROPERTIES_BYTES_MAX } from '../src/persons/property-updates.ts'
+import { normaliseEvent } from '../src/rules/capture/normalise.ts'
+import type { EventContext } from '../src/rules/capture/types.ts'
+import { applyEvent } from '../src/rules/persons/apply-event.ts'
+import type { PersonContext } from '../src/rules/persons/person-world.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../src/rules/persons/property-updates.ts'
 import { EventStoreWriter } from '../src/store/event-store.ts'
 import { WORKLOAD_DAYS, WORKLOAD_START_MS, type WorkloadEvent } from './analytics-workload.ts'
 

@@ -10,7 +10,7 @@
  * of the baseline.
  */
 import { availableParallelism, loadavg } from 'node:os'
-import { personUuid } from '../src/persons/person-uuid.ts'
+import { personUuid } from '../src/rules/persons/person-uuid.ts'
 import { createTable, insertRows, rowOf, settleTable } from './analytics-clickhouse.ts'
 import {
   type AnalyticQuestion,

@@ -1,6 +1,6 @@
 /** Texts of persons in analytic answers are used again only while nothing of the person has changed. */
 import t from 'tap'
-import type { AnalyticPage } from '../src/query/analytics.ts'
+import type { AnalyticPage } from '../src/rules/analytics/analytics.ts'
 import { answerRows } from './fixtures/analytic-answers.ts'
 import { PersonLog } from './fixtures/person-log.ts'
 

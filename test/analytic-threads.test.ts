@@ -1,7 +1,7 @@
 /** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
 import t from 'tap'
-import type { ActionStep } from '../src/query/actions.ts'
-import type { AnalyticQuery } from '../src/query/analytics.ts'
+import type { ActionStep } from '../src/rules/filters/actions.ts'
+import type { AnalyticQuery } from '../src/rules/analytics/analytics.ts'
 import { AnalyticThreads } from '../src/worker/analytic-threads.ts'
 import { answerRows } from './fixtures/analytic-answers.ts'
 import { PersonLog, threadSettings } from './fixtures/person-log.ts'

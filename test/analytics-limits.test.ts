@@ -1,17 +1,17 @@
 /** Questions end when their time is over or nobody waits, in the middle of whatever they are at. */
 import t from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
-import { runQuestion } from '../src/query/analytics.ts'
-import type { EventScanRequest } from '../src/query/event-columns.ts'
-import type { FilterGroup } from '../src/query/persons.ts'
+import { runQuestion } from '../src/rules/analytics/analytics.ts'
+import type { EventScanRequest } from '../src/rules/analytics/event-columns.ts'
+import type { FilterGroup } from '../src/rules/persons/person-queries.ts'
 import {
   readLifecycleParameters,
   readRetentionParameters,
   readStickinessParameters,
   readTrendsParameters,
-} from '../src/wire/analytics.ts'
-import { readCorrelationParameters, readFunnelParameters } from '../src/wire/funnel.ts'
-import { readPathParameters } from '../src/wire/path.ts'
+} from '../src/rules/analytics/question-shapes.ts'
+import { readCorrelationParameters, readFunnelParameters } from '../src/rules/analytics/funnel/funnel-shapes.ts'
+import { readPathParameters } from '../src/rules/analytics/path/path-shapes.ts'
 import {
   contextOf,
   type MemoryScanner,

@@ -5,19 +5,19 @@
 import t from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
 import { ANALYTIC_RESOURCE } from '../src/http/schema/analytics.ts'
-import { type AnalyticQuestion, runQuestion } from '../src/query/analytics.ts'
+import { type AnalyticQuestion, runQuestion } from '../src/rules/analytics/analytics.ts'
 import {
   readLifecycleParameters,
   readRetentionParameters,
   readStickinessParameters,
   readTrendsParameters,
-} from '../src/wire/analytics.ts'
+} from '../src/rules/analytics/question-shapes.ts'
 import {
   isCorrelationRequest,
   readCorrelationParameters,
   readFunnelParameters,
-} from '../src/wire/funnel.ts'
-import { readPathParameters } from '../src/wire/path.ts'
+} from '../src/rules/analytics/funnel/funnel-shapes.ts'
+import { readPathParameters } from '../src/rules/analytics/path/path-shapes.ts'
 import { contextOf, parametersOf, scannerOf } from './fixtures/memory-scanner.ts'
 import {
   PARAMETER_EVENTS,

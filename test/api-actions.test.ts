@@ -1,6 +1,6 @@
 /** Actions over HTTP, and in the store from the command to the scan. */
 import t from 'tap'
-import { type ActionStep, type ActionView, actionSteps } from '../src/query/actions.ts'
+import { type ActionStep, type ActionView, actionSteps } from '../src/rules/filters/actions.ts'
 import { PersonLog } from './fixtures/person-log.ts'
 import { parseCsv, startPersons } from './fixtures/persons-port.ts'
 

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { authorise, type KeyDirectory, type KeyGrant } from '../src/http/auth.ts'
 import { json } from '../src/http/router.ts'
-import { hasScope } from '../src/wire/scopes.ts'
+import { hasScope } from '../src/rules/access/scopes.ts'
 import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
 
 const project = (id: number) => ({ id, apiKey: `phc_${id}`, isIpAnonymized: false })

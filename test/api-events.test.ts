@@ -4,9 +4,9 @@ import { ServiceError } from '../src/base/errors.ts'
 import { eventRoutes } from '../src/http/api/events.ts'
 import type { KeyDirectory } from '../src/http/auth.ts'
 import { TrustedProxies } from '../src/http/url.ts'
-import type { EventListQuery, EventQueries, EventView } from '../src/query/events.ts'
+import type { EventListQuery, EventQueries, EventView } from '../src/rules/events/event-queries.ts'
 import { decodeEventCursor, encodeEventCursor } from '../src/wire/event-list.ts'
-import { rowsText, rowText } from '../src/wire/rows-writer.ts'
+import { rowsText, rowText } from '../src/base/rows-writer.ts'
 import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
 
 /** Newest first; ties go to the latest arrival. */

@@ -6,7 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
 import { buildDocument } from '../src/http/schema/document.ts'
 import { renderPage } from '../src/http/schema/page.ts'
-import { CAPTURE_SCOPE, SCOPES } from '../src/wire/scopes.ts'
+import { CAPTURE_SCOPE, SCOPES } from '../src/rules/access/scopes.ts'
 import { send } from './fixtures/exact-client.ts'
 import {
   type OrganizationDaemon,

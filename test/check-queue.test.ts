@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { ServiceError } from '../src/base/errors.ts'
-import type { CaptureRequest } from '../src/ingest/accept.ts'
+import type { CaptureRequest } from '../src/rules/capture/accept.ts'
 import { CheckQueue, type CheckVerdict } from '../src/worker/check-queue.ts'
 import type { CheckResult, CheckTask } from '../src/worker/tasks.ts'
 import { until } from './fixtures/http-client.ts'

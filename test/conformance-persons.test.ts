@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { personUuid } from '../src/persons/person-uuid.ts'
+import { personUuid } from '../src/rules/persons/person-uuid.ts'
 import { PersonLog, personDigest, type SentEvent } from './fixtures/person-log.ts'
 
 interface MergeCase {

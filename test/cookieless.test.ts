@@ -12,9 +12,9 @@ import {
   isDayOpen,
   type VisitorEvent,
   withVisitor,
-} from '../src/ingest/cookieless.ts'
-import { normaliseEvent } from '../src/ingest/normalise.ts'
-import type { JsonObject, NormalisedEvent } from '../src/ingest/types.ts'
+} from '../src/rules/capture/cookieless.ts'
+import { normaliseEvent } from '../src/rules/capture/normalise.ts'
+import type { JsonObject, NormalisedEvent } from '../src/rules/capture/types.ts'
 import { DailySalts } from '../src/store/daily-salts.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from './fixtures/daemon.ts'
 import { type EventSource, readEvents, untilStored } from './fixtures/event-pages.ts'

@@ -1,7 +1,7 @@
 /** Tables: what spreadsheets and parsers read back, and what must never be run as a formula. */
 import fc from 'fast-check'
 import t from 'tap'
-import { csvCell, firstCsvCells, toCsv } from '../src/wire/csv.ts'
+import { csvCell, firstCsvCells, toCsv } from '../src/base/csv.ts'
 import { parseCsv } from './fixtures/persons-port.ts'
 
 t.test('nested values become columns, sorted by name', async (t) => {

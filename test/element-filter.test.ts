@@ -1,7 +1,7 @@
 /** Filters on the elements of autocapture events: names, texts, links and selectors. */
 import t from 'tap'
-import { elementsChain } from '../src/ingest/elements-chain.ts'
-import { elementTest, isSelector } from '../src/query/element-filter.ts'
+import { elementsChain } from '../src/rules/capture/elements-chain.ts'
+import { elementTest, isSelector } from '../src/rules/filters/element-filter.ts'
 
 /** A click on a span in a link in a menu. */
 const CHAIN = elementsChain([

@@ -5,9 +5,9 @@ import {
   type EventScanRequest,
   listedPersons,
   type SeriesMatch,
-} from '../src/query/event-columns.ts'
-import type { PropertyFilter } from '../src/query/events.ts'
-import type { FilterGroup } from '../src/query/persons.ts'
+} from '../src/rules/analytics/event-columns.ts'
+import type { PropertyFilter } from '../src/rules/events/event-queries.ts'
+import type { FilterGroup } from '../src/rules/persons/person-queries.ts'
 import { EventReader } from '../src/store/event-reader.ts'
 import { RowPool, timeOrder } from '../src/store/event-scan-rows.ts'
 import { MemoryScanner } from './fixtures/memory-scanner.ts'

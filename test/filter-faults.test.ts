@@ -3,8 +3,8 @@
  * place; what was stored before can be read, changed and switched off, and is named.
  */
 import t, { type Test } from 'tap'
-import type { Flag, JsonObject } from '../src/flags/types.ts'
-import type { ActionStep, ActionView } from '../src/query/actions.ts'
+import type { Flag, JsonObject } from '../src/rules/flags/types.ts'
+import type { ActionStep, ActionView } from '../src/rules/filters/actions.ts'
 import { ProjectActions } from '../src/store/action-store.ts'
 import { ProjectCohorts } from '../src/store/cohort-store.ts'
 import { Environment } from '../src/store/environment.ts'

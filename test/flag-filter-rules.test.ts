@@ -1,7 +1,7 @@
 /** What filters must be to be stored: each rule and its code. */
 import t from 'tap'
-import { draftFlag } from '../src/flags/flag-changes.ts'
-import type { JsonObject } from '../src/flags/types.ts'
+import { draftFlag } from '../src/rules/flags/edit/flag-changes.ts'
+import type { JsonObject } from '../src/rules/flags/types.ts'
 import { on, onFlag, refusal, taken } from './fixtures/flag-world.ts'
 
 function person(more: JsonObject = {}): JsonObject {

@@ -5,7 +5,7 @@ import {
   canWriteRoleAccess,
   type FlagAccessLevel,
   type FlagEditor,
-} from '../src/flags/flag-permissions.ts'
+} from '../src/rules/access/flag-permissions.ts'
 
 const FLAG = { id: 5, projectId: 1, createdById: 7 }
 

@@ -1,7 +1,7 @@
 /** Feature flags in the store: changes, numbers, reuse of keys, the log, and what readers see of it. */
 import t, { type Test } from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
-import type { Flag, FlagCohort, JsonObject } from '../src/flags/types.ts'
+import type { Flag, FlagCohort, JsonObject } from '../src/rules/flags/types.ts'
 import { DamagedRecordError } from '../src/store/codec.ts'
 import { DataDir } from '../src/store/data-dir.ts'
 import { Environment } from '../src/store/environment.ts'

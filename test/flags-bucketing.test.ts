@@ -11,8 +11,8 @@ import {
   type Variant,
   variantAt,
   variantHash,
-} from '../src/flags/bucketing.ts'
-import { HashedText, sha1Start } from '../src/flags/sha1.ts'
+} from '../src/rules/flags/bucketing.ts'
+import { HashedText, sha1Start } from '../src/rules/flags/sha1.ts'
 
 interface VectorFile {
   readonly variant_sets: Readonly<

@@ -3,8 +3,8 @@
  * flags in memory likewise.
  */
 import t from 'tap'
-import { type CompiledFlags, compileFlags } from '../src/flags/compile.ts'
-import type { Flag, FlagCohort, FlagSet } from '../src/flags/types.ts'
+import { type CompiledFlags, compileFlags } from '../src/rules/flags/compile.ts'
+import type { Flag, FlagCohort, FlagSet } from '../src/rules/flags/types.ts'
 import { ProjectFlags } from '../src/store/flag-cache.ts'
 import type { StoredFlag } from '../src/store/flag-records.ts'
 import { Dice } from './fixtures/dice.ts'

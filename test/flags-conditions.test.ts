@@ -1,9 +1,9 @@
 /** Who takes part in a decision, what conditions look at, and how a decision is explained. */
 import t from 'tap'
-import { compileFlags } from '../src/flags/compile.ts'
-import { decide } from '../src/flags/decide.ts'
-import { explainFlag } from '../src/flags/explain.ts'
-import type { DecisionRequest, JsonObject } from '../src/flags/types.ts'
+import { compileFlags } from '../src/rules/flags/compile.ts'
+import { decide } from '../src/rules/flags/decide.ts'
+import { explainFlag } from '../src/rules/flags/explain.ts'
+import type { DecisionRequest, JsonObject } from '../src/rules/flags/types.ts'
 import {
   cohort,
   dependency,

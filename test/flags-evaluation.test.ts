@@ -1,9 +1,9 @@
 /** Whole decisions: the cases, and the rules that they leave out. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { compileFlags } from '../src/flags/compile.ts'
-import { decide } from '../src/flags/decide.ts'
-import type { DecisionSources, Decisions, JsonObject } from '../src/flags/types.ts'
+import { compileFlags } from '../src/rules/flags/compile.ts'
+import { decide } from '../src/rules/flags/decide.ts'
+import type { DecisionSources, Decisions, JsonObject } from '../src/rules/flags/types.ts'
 import {
   cohort,
   dependency,

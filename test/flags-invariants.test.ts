@@ -1,12 +1,12 @@
 /** What holds for all flags and requests: lookups, taking over compiled flags, malformed filters. */
 import fc from 'fast-check'
 import t from 'tap'
-import { compileFlags } from '../src/flags/compile.ts'
-import { decide } from '../src/flags/decide.ts'
-import { Evaluation } from '../src/flags/evaluation.ts'
-import { explainFlag } from '../src/flags/explain.ts'
-import { standInFor } from '../src/flags/initial-properties.ts'
-import type { DecisionRequest, FlagCohort, FlagSet, JsonObject } from '../src/flags/types.ts'
+import { compileFlags } from '../src/rules/flags/compile.ts'
+import { decide } from '../src/rules/flags/decide.ts'
+import { Evaluation } from '../src/rules/flags/evaluation.ts'
+import { explainFlag } from '../src/rules/flags/explain.ts'
+import { standInFor } from '../src/rules/flags/initial-properties.ts'
+import type { DecisionRequest, FlagCohort, FlagSet, JsonObject } from '../src/rules/flags/types.ts'
 import { makeRequest, makeSet, makeSources, type StoredFlag } from './fixtures/flag-set.ts'
 
 const personKey = fc.constantFrom(

@@ -1,11 +1,11 @@
 /** The operators of flag filters: the vectors, and what lies beside them. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { PatternBudget } from '../src/base/pattern.ts'
-import { EvaluationFailure } from '../src/flags/evaluation-failure.ts'
-import { flagPropertyTest } from '../src/flags/property-operators.ts'
-import { propertyTest } from '../src/query/property-filter.ts'
-import { FLAG_OPERATORS, LIST_OPERATORS } from '../src/wire/filter-operators.ts'
+import { PatternBudget } from '../src/base/pattern/pattern.ts'
+import { EvaluationFailure } from '../src/rules/flags/evaluation-failure.ts'
+import { flagPropertyTest } from '../src/rules/filters/property-operators.ts'
+import { propertyTest } from '../src/rules/filters/property-filter.ts'
+import { FLAG_OPERATORS, LIST_OPERATORS } from '../src/rules/filters/filter-operators.ts'
 
 interface VectorFile {
   readonly vectors: readonly {

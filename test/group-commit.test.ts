@@ -18,7 +18,7 @@ import {
   ParsedEvents,
   type RecordHeader,
   readBlock,
-} from '../src/ingest/log-block.ts'
+} from '../src/rules/capture/log-block.ts'
 import { LogAppender, LogReader } from '../src/store/event-log.ts'
 import { type AcknowledgeTarget, GroupCommit } from '../src/worker/group-commit.ts'
 import type { AppendResult, AppendTask, BlockBuffer } from '../src/worker/tasks.ts'

@@ -5,16 +5,16 @@ import fc from 'fast-check'
 import lzString from 'lz-string'
 import t from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
-import { decodeBase64 } from '../src/ingest/base64.ts'
+import { decodeBase64 } from '../src/rules/capture/base64.ts'
 import {
   compressionHint,
   decodePayload,
   isForm,
   type RawPayload,
   readQuery,
-} from '../src/ingest/decode.ts'
-import { checkEvents, parseEnvelope } from '../src/ingest/envelope.ts'
-import { decodePercent, parseForm } from '../src/ingest/form.ts'
+} from '../src/rules/capture/decode.ts'
+import { checkEvents, parseEnvelope } from '../src/rules/capture/envelope.ts'
+import { decodePercent, parseForm } from '../src/rules/capture/form.ts'
 
 const JSON_TEXT = '{"event":"e","distinct_id":"ü>>>???"}'
 const LIMITS = { decodedBytesMax: 100_000 }

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import lzString from 'lz-string'
 import t from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
-import { decodeLz64 } from '../src/ingest/lz64.ts'
+import { decodeLz64 } from '../src/rules/capture/lz64.ts'
 
 const MEGABYTE = 1024 * 1024
 

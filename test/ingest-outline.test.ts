@@ -6,20 +6,20 @@ import fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
 import { BODY_EVENTS_MAX, EVENT_VALUES_MAX } from '../src/base/limits.ts'
-import { acceptCapture, type CaptureKind } from '../src/ingest/accept.ts'
-import { outlineOf } from '../src/ingest/body-outline.ts'
-import { readQuery } from '../src/ingest/decode.ts'
+import { acceptCapture, type CaptureKind } from '../src/rules/capture/accept.ts'
+import { outlineOf } from '../src/rules/capture/body-outline.ts'
+import { readQuery } from '../src/rules/capture/decode.ts'
 import {
   checkEvents,
   type Envelope,
   outlinedEnvelope,
   parseEnvelope,
-} from '../src/ingest/envelope.ts'
-import { parseJsonText } from '../src/ingest/json-text.ts'
-import { findKey } from '../src/ingest/key.ts'
-import { LogBlockWriter } from '../src/ingest/log-block.ts'
-import type { ProjectDirectory } from '../src/ingest/project-directory.ts'
-import { Scanner } from '../src/ingest/scanner/scanner.ts'
+} from '../src/rules/capture/envelope.ts'
+import { parseJsonText } from '../src/rules/capture/json-text.ts'
+import { findKey } from '../src/rules/capture/key.ts'
+import { LogBlockWriter } from '../src/rules/capture/log-block.ts'
+import type { ProjectDirectory } from '../src/rules/capture/project-directory.ts'
+import { Scanner } from '../src/rules/capture/scanner/scanner.ts'
 
 const PROJECT = { id: 7, apiKey: 'phc_known', isIpAnonymized: false }
 const DIRECTORY: ProjectDirectory = {

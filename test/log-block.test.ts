@@ -18,8 +18,8 @@ import {
   RECORD_IP_ANONYMIZED,
   readBlock,
   seal,
-} from '../src/ingest/log-block.ts'
-import { Scanner } from '../src/ingest/scanner/scanner.ts'
+} from '../src/rules/capture/log-block.ts'
+import { Scanner } from '../src/rules/capture/scanner/scanner.ts'
 
 /** So small that every block outgrows it. */
 const SMALL_BYTES = 64

@@ -4,9 +4,9 @@
  */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import type { ProjectDirectory } from '../src/ingest/project-directory.ts'
-import type { JsonObject } from '../src/ingest/types.ts'
-import { personUuid } from '../src/persons/person-uuid.ts'
+import type { ProjectDirectory } from '../src/rules/capture/project-directory.ts'
+import type { JsonObject } from '../src/rules/capture/types.ts'
+import { personUuid } from '../src/rules/persons/person-uuid.ts'
 import { mismatches } from './fixtures/matchers.ts'
 import { type CaseRequest, PersonPipeline } from './fixtures/person-pipeline.ts'
 

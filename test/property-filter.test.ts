@@ -1,8 +1,8 @@
 /** Property filters: every operator on every kind of value. */
 import fc from 'fast-check'
 import t from 'tap'
-import { compilePattern, PatternBudget } from '../src/base/pattern.ts'
-import { type NegatableFilter, propertyTest } from '../src/query/property-filter.ts'
+import { compilePattern, PatternBudget } from '../src/base/pattern/pattern.ts'
+import { type NegatableFilter, propertyTest } from '../src/rules/filters/property-filter.ts'
 
 /** Marks a property that the event does not have. */
 const MISSING = undefined

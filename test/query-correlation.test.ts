@@ -1,8 +1,8 @@
 /** Correlations: what happened between the steps of a funnel, and to whom. */
 import fc from 'fast-check'
 import t from 'tap'
-import { correlationActors } from '../src/query/correlation.ts'
-import { isCorrelationRequest, readCorrelationParameters } from '../src/wire/funnel.ts'
+import { correlationActors } from '../src/rules/analytics/funnel/correlation.ts'
+import { isCorrelationRequest, readCorrelationParameters } from '../src/rules/analytics/funnel/funnel-shapes.ts'
 import { casesOf, worldOf } from './fixtures/analytic-cases.ts'
 import {
   contextOf,

@@ -1,7 +1,7 @@
 /** Ranges of dates around the hours that a clock shows twice. */
 import t from 'tap'
-import { dateRange, type RangeRequest } from '../src/query/date-range.ts'
-import { periodStart, shiftedPeriodStart } from '../src/query/periods.ts'
+import { dateRange, type RangeRequest } from '../src/rules/analytics/date-range.ts'
+import { periodStart, shiftedPeriodStart } from '../src/rules/analytics/periods.ts'
 
 const BERLIN: RangeRequest = {
   dateFrom: null,

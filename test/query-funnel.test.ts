@@ -1,6 +1,6 @@
 /** Funnels: which persons a request means, by every parameter but those of breakdowns. */
 import t from 'tap'
-import { windowEnd } from '../src/query/conversion-window.ts'
+import { windowEnd } from '../src/rules/analytics/funnel/conversion-window.ts'
 import { casesOf, worldOf } from './fixtures/analytic-cases.ts'
 import { at, funnel, JANUARY, type Query, steps } from './fixtures/funnels.ts'
 import { type ShortEvent, scannerOf } from './fixtures/memory-scanner.ts'

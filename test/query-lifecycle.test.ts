@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
-import { lifecycleActors } from '../src/query/lifecycle.ts'
-import { lifecycleMessage, readLifecycleParameters } from '../src/wire/analytics.ts'
+import { lifecycleActors } from '../src/rules/analytics/lifecycle.ts'
+import { lifecycleMessage, readLifecycleParameters } from '../src/rules/analytics/question-shapes.ts'
 import { casesOf, worldOf } from './fixtures/analytic-cases.ts'
 import {
   contextOf,

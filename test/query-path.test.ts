@@ -1,9 +1,9 @@
 /** Paths: what becomes of events, how sessions are cut, and which keys fit. */
 import fc from 'fast-check'
 import t from 'tap'
-import { PatternReplacement } from '../src/base/pattern-replacement.ts'
-import { pathActors } from '../src/query/path.ts'
-import { readPathParameters } from '../src/wire/path.ts'
+import { PatternReplacement } from '../src/base/pattern/pattern-replacement.ts'
+import { pathActors } from '../src/rules/analytics/path/path.ts'
+import { readPathParameters } from '../src/rules/analytics/path/path-shapes.ts'
 import { casesOf, worldOf } from './fixtures/analytic-cases.ts'
 import {
   contextOf,

@@ -1,11 +1,11 @@
 /** Series of charts: reading them, finding the one that a link means, and filters on events. */
 import t from 'tap'
-import { globalFilter } from '../src/query/analytic-query.ts'
-import type { ActionStepMatch } from '../src/query/event-columns.ts'
-import { readEventFilters, readStoredFilters } from '../src/query/filter-tree.ts'
-import { eventSeries, readEntity, readSeries, targetSeries } from '../src/query/series.ts'
-import { trendsActors } from '../src/query/trends.ts'
-import { readAnalyticParameters, readTrendsParameters, readTruth } from '../src/wire/analytics.ts'
+import { globalFilter } from '../src/rules/analytics/analytic-query.ts'
+import type { ActionStepMatch } from '../src/rules/analytics/event-columns.ts'
+import { readEventFilters, readStoredFilters } from '../src/rules/filters/filter-tree.ts'
+import { eventSeries, readEntity, readSeries, targetSeries } from '../src/rules/analytics/series.ts'
+import { trendsActors } from '../src/rules/analytics/trends.ts'
+import { readAnalyticParameters, readTrendsParameters, readTruth } from '../src/rules/analytics/question-shapes.ts'
 import { contextOf, parametersOf, scannerOf } from './fixtures/memory-scanner.ts'
 
 type Query = Readonly<Record<string, unknown>>

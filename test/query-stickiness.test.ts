@@ -1,10 +1,10 @@
 /** Stickiness: persons with events in exactly so many periods. */
 import fc from 'fast-check'
 import t from 'tap'
-import { distinctPeriodCounts } from '../src/query/distinct-periods.ts'
-import { Periods } from '../src/query/periods.ts'
-import { stickinessActors } from '../src/query/stickiness.ts'
-import { readStickinessParameters } from '../src/wire/analytics.ts'
+import { distinctPeriodCounts } from '../src/rules/analytics/distinct-periods.ts'
+import { Periods } from '../src/rules/analytics/periods.ts'
+import { stickinessActors } from '../src/rules/analytics/stickiness.ts'
+import { readStickinessParameters } from '../src/rules/analytics/question-shapes.ts'
 import { casesOf, worldOf } from './fixtures/analytic-cases.ts'
 import {
   contextOf,

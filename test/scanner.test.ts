@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import { parseUuid } from '../src/base/ids.ts'
-import { Scanner } from '../src/ingest/scanner/scanner.ts'
+import { Scanner } from '../src/rules/capture/scanner/scanner.ts'
 
 const scanner = new Scanner()
 

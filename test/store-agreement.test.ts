@@ -5,7 +5,7 @@
 import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { LogBlockWriter, ParsedEvents } from '../src/ingest/log-block.ts'
+import { LogBlockWriter, ParsedEvents } from '../src/rules/capture/log-block.ts'
 import { createBackup } from '../src/store/backup/create-backup.ts'
 import {
   backupNames,

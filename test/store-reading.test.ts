@@ -2,7 +2,7 @@
 import { open } from 'lmdb'
 import t from 'tap'
 import { formatUuid } from '../src/base/ids.ts'
-import type { EventCursor, EventListQuery, EventView } from '../src/query/events.ts'
+import type { EventCursor, EventListQuery, EventView } from '../src/rules/events/event-queries.ts'
 import type { DamagedRecordError } from '../src/store/codec.ts'
 import type { ExportedSegment } from '../src/store/event-export.ts'
 import type { EventReader } from '../src/store/event-reader.ts'

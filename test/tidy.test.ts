@@ -29,14 +29,14 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
 
 /** Package -> the files of src that may name it; a trailing slash means a folder. */
 const DOORS: Readonly<Record<string, readonly string[]>> = {
-  ajv: ['wire/validator.ts'],
+  ajv: ['base/validator.ts'],
   'hyparquet-writer': ['cli/parquet-file.ts'],
   lmdb: ['store/environment.ts'],
   msgpackr: ['store/codec.ts'],
   pino: ['base/log.ts'],
   'pino-pretty': ['base/log.ts'],
   piscina: ['worker/'],
-  re2js: ['base/pattern.ts', 'base/pattern-replacement.ts'],
+  re2js: ['base/pattern/pattern.ts', 'base/pattern/pattern-replacement.ts'],
   'smol-toml': ['config/'],
   'unix-dgram': ['base/service-manager.ts'],
   'uWebSockets.js': ['http/'],
@@ -50,7 +50,7 @@ const IMPURE_CALLS =
 /** The only file of a pure folder that touches the disk, and why. */
 const PURE_EXCEPTIONS = [
   // Reads the compiled WebAssembly module once, when it is loaded.
-  'src/ingest/scanner/scanner.ts',
+  'src/rules/capture/scanner/scanner.ts',
 ]
 
 const FILE_LINES_MAX = 450
@@ -92,7 +92,7 @@ interface SourceFile {
 
 const FILES = listFiles()
 const SOURCES = FILES.filter((path) => /^(src|test|bench)\/.*\.ts$/.test(path))
-  .filter((path) => path !== 'src/ingest/scanner/assembly.ts')
+  .filter((path) => path !== 'src/rules/capture/scanner/assembly.ts')
   .map(parseSource)
 const PRODUCT = SOURCES.filter(({ path }) => path.startsWith('src/') && !path.endsWith('.d.ts'))
 

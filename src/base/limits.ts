@@ -7,7 +7,7 @@
 export const JSON_DEPTH_MAX = 128
 /**
  * Elements of one request. Above what 20 MiB of the smallest events that are stored hold (1,165,084 of
- * `{"distinct_id":1}` on /engage). More: 413 `request_too_large`. Stands in ingest/scanner/assembly.ts, too.
+ * `{"distinct_id":1}` on /engage). More: 413 `request_too_large`. Stands in rules/capture/scanner/assembly.ts, too.
  */
 export const BODY_EVENTS_MAX = 1_200_000
 /**

@@ -3,7 +3,7 @@
  * the latency breaks the target, and says what was at its limit. The events are stored like any others.
  */
 import { OperatorError, UsageError } from '../base/errors.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import { readCredentials } from '../store/first-start.ts'
 import { idOption } from './arguments.ts'
 import { LoadGenerator, type LoadTarget, type StepResult } from './bench-load.ts'

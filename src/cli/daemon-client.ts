@@ -3,7 +3,7 @@
  * options, else from `credentials.json` in the data directory.
  */
 import { OperatorError } from '../base/errors.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import { readCredentials } from '../store/first-start.ts'
 import type { CommandInput, OptionDefinition } from './command.ts'
 import { printable } from './output.ts'

@@ -3,7 +3,7 @@
  * data directory; having them processed again, or giving them up, is the daemon's.
  */
 import { OperatorError, UsageError } from '../base/errors.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import type { StoredDeadLetter } from '../store/dead-letters.ts'
 import { idOption } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'

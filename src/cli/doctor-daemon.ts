@@ -3,7 +3,7 @@
  * proxy in between is examined too: does it let bodies and headers through, and what it must not.
  */
 import { randomBytes } from 'node:crypto'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 import { isLoopbackHost } from './loopback.ts'
 import { ask, readMetrics } from './metric-samples.ts'

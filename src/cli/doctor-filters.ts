@@ -1,6 +1,6 @@
 /** The check of `tenrec doctor` on stored filters of flags, cohorts and actions: those that can never match. */
-import { type FilterFault, faultText, flagFaults } from '../flags/filter-faults.ts'
-import { actionFaults, cohortFaults } from '../query/saved-filters.ts'
+import { type FilterFault, faultText, flagFaults } from '../rules/filters/filter-faults.ts'
+import { actionFaults, cohortFaults } from '../rules/filters/saved-filters.ts'
 import { EventReader } from '../store/event-reader.ts'
 import { readStoredFlags } from '../store/stored-flags.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'

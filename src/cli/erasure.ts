@@ -3,7 +3,7 @@
  * erasure has a receipt.
  */
 import { UsageError } from '../base/errors.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import { idOption, parseId, timeOption } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from './daemon-client.ts'

@@ -4,9 +4,9 @@
  */
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { formatUuid, parseUuid } from '../base/ids.ts'
-import { eventUuidOffset, readBlock } from '../ingest/log-block.ts'
-import type { DropReason } from '../ingest/types.ts'
-import type { WarningView } from '../query/events.ts'
+import { eventUuidOffset, readBlock } from '../rules/capture/log-block.ts'
+import type { DropReason } from '../rules/capture/types.ts'
+import type { WarningView } from '../rules/events/event-queries.ts'
 import { requireStore } from '../store/data-dir.ts'
 import { LogReader } from '../store/event-log.ts'
 import type { EventReader } from '../store/event-reader.ts'

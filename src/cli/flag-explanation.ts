@@ -1,6 +1,6 @@
 /** The story of a decision as lines for people, or as one line of JSON. */
-import type { ConditionExplanation, FlagExplanation } from '../flags/explain.ts'
-import type { Flag } from '../flags/types.ts'
+import type { ConditionExplanation, FlagExplanation } from '../rules/flags/explain.ts'
+import type { Flag } from '../rules/flags/types.ts'
 import { printable } from './output.ts'
 
 const HASH_DIGITS = 4

@@ -6,7 +6,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError } from '../base/errors.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import { printable } from './output.ts'
 
 const ATTEMPTS_MAX = 60

@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { OperatorError, UsageError } from '../base/errors.ts'
-import { Scanner } from '../ingest/scanner/scanner.ts'
+import { Scanner } from '../rules/capture/scanner/scanner.ts'
 import { writeDurably } from '../store/data-dir.ts'
 import { readCredentials } from '../store/first-start.ts'
 import { idOption } from './arguments.ts'

@@ -4,7 +4,7 @@
  */
 import { close, fdatasync, fsync, write } from 'node:fs'
 import { promisify } from 'node:util'
-import { JsonBytes } from '../store/json-bytes.ts'
+import { JsonBytes } from '../base/json-bytes.ts'
 import type { CommandIo } from './command.ts'
 
 /** Bytes from which a chunk is written. */

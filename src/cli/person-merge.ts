@@ -3,7 +3,7 @@
  * Nothing takes a merge back: a split gives new persons, without the properties of before.
  */
 import { OperatorError, UsageError } from '../base/errors.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import type { Command, CommandInput } from './command.ts'
 import { JSON_OPTION } from './command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from './daemon-client.ts'

@@ -5,8 +5,8 @@
  */
 import { UsageError } from '../base/errors.ts'
 import { formatUuid, parseUuid } from '../base/ids.ts'
-import { isJsonObject } from '../ingest/fields.ts'
-import type { PersonReference } from '../query/persons.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
+import type { PersonReference } from '../rules/persons/person-queries.ts'
 import { idOption } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from './daemon-client.ts'

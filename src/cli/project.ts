@@ -1,8 +1,8 @@
 /** `tenrec project ...`: projects and their settings. A running daemon notices changes within a second. */
 import { UsageError } from '../base/errors.ts'
 import { boolean } from '../config/value-kinds.ts'
-import { isJsonObject } from '../ingest/fields.ts'
-import type { JsonObject } from '../ingest/types.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
+import type { JsonObject } from '../rules/capture/types.ts'
 import type { Project } from '../store/project-records.ts'
 import type { ProjectChanges } from '../store/project-store.ts'
 import { parseId } from './arguments.ts'

@@ -1,7 +1,7 @@
 /** `tenrec retention ...`: how long the running daemon keeps the events of a project. */
 import { UsageError } from '../base/errors.ts'
 import { parseBytes } from '../config/value-kinds.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import { idOption, parseId } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from './daemon-client.ts'

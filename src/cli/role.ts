@@ -1,6 +1,6 @@
 /** `tenrec role ...`: roles and who has them. A running daemon notices changes within a second. */
 import { OperatorError, UsageError } from '../base/errors.ts'
-import type { FlagAccessLevel } from '../flags/flag-permissions.ts'
+import type { FlagAccessLevel } from '../rules/access/flag-permissions.ts'
 import type { OrganizationStore } from '../store/organization-store.ts'
 import type { RoleView } from '../store/role-store.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'

@@ -3,7 +3,7 @@
  * what a client says of itself, it can only be chosen by proxies that are trusted.
  */
 import { isIP } from 'node:net'
-import { clientAddress } from '../ingest/address.ts'
+import { clientAddress } from '../rules/capture/address.ts'
 import type { TrustedProxies } from './url.ts'
 
 /** Proxies in a row that are believed; the address that the last of them saw is taken. */

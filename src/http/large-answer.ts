@@ -3,7 +3,7 @@
  * long as the client likes; here it stays where it is, in its parts, or is not made before the client has
  * read what is there. http/waiting-answers.ts says for how long, and how much all of them may hold.
  */
-import type { TextPieces } from '../query/pages.ts'
+import type { TextPieces } from '../base/pages.ts'
 import type { Exchange } from './exchange.ts'
 import type { WaitingAnswer } from './waiting-answers.ts'
 

@@ -5,8 +5,8 @@
 import { ServiceError } from '../base/errors.ts'
 import { formatUuid, parseUuid } from '../base/ids.ts'
 import { JSON_DEPTH_MAX } from '../base/limits.ts'
-import { cleanText, parseJsonText } from '../ingest/json-text.ts'
-import type { PersonReference } from '../query/persons.ts'
+import { cleanText, parseJsonText } from '../rules/capture/json-text.ts'
+import type { PersonReference } from '../rules/persons/person-queries.ts'
 import type { ApiRequest } from './router.ts'
 
 /** Rows of a page when the request names no limit. */

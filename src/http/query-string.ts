@@ -1,6 +1,6 @@
 /** Typed reading of the query parameters of private routes, and links to the next page of a list. */
 import { ServiceError } from '../base/errors.ts'
-import { parseTimestamp } from '../ingest/timestamp.ts'
+import { parseTimestamp } from '../rules/capture/timestamp.ts'
 import type { ApiRequest } from './router.ts'
 
 /** A parameter that is there and not empty, or null. The first of several counts. */

@@ -7,7 +7,7 @@
 import type { Clock } from '../base/clock.ts'
 import { ServiceError } from '../base/errors.ts'
 import type { Counter, MetricFamily } from '../base/metrics.ts'
-import type { Project, ProjectDirectory } from '../ingest/project-directory.ts'
+import type { Project, ProjectDirectory } from '../rules/capture/project-directory.ts'
 import { networkOf } from './client-address.ts'
 
 /** Seconds of the rate that may come at once after a pause. */

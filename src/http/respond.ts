@@ -4,7 +4,7 @@
  * A second answer to the same exchange is ignored.
  */
 import { ServiceError } from '../base/errors.ts'
-import type { TextPieces } from '../query/pages.ts'
+import type { TextPieces } from '../base/pages.ts'
 import { corsHeaders } from './cors.ts'
 import type { Exchange } from './exchange.ts'
 import { LargeAnswer, StreamedAnswer } from './large-answer.ts'

@@ -2,7 +2,7 @@
  * Actions of a project. Table `actions`: project, action -> JSON of `ActionRecord`, sealed. Deleted
  * actions stay, marked, so that no number is given twice.
  */
-import type { ActionDraft, ActionView } from '../query/actions.ts'
+import type { ActionDraft, ActionView } from '../rules/filters/actions.ts'
 import { seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from './keys.ts'

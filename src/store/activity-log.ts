@@ -2,7 +2,7 @@
  * What people did with persons through the API. Table `activity`: project, entry number -> JSON of
  * `ActivityView`, sealed. Table `activity_items`: project, P, entry number -> nothing, sealed.
  */
-import type { ActivityView } from '../query/persons.ts'
+import type { ActivityView } from '../rules/persons/person-queries.ts'
 import { seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'

@@ -3,8 +3,8 @@
  * are asked for. Table `cohorts`: project, cohort -> JSON of `CohortRecord`. Table `cohort_members`:
  * project, cohort, P -> nothing, for fixed lists. All sealed. Deleted cohorts stay, marked.
  */
-import type { CohortLookup } from '../query/person-filter.ts'
-import type { CohortView, FilterGroup } from '../query/persons.ts'
+import type { CohortLookup } from '../rules/filters/person-filter.ts'
+import type { CohortView, FilterGroup } from '../rules/persons/person-queries.ts'
 import { seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'

@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { isDayOpen } from '../ingest/cookieless.ts'
+import { isDayOpen } from '../rules/capture/cookieless.ts'
 import { flush } from './data-dir.ts'
 
 const FOLDER = 'cookieless'

@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_CLOCK } from '../base/clock.ts'
 import { OperatorError } from '../base/errors.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import { KernelLock } from './kernel-lock.ts'
 import { ownPidNamespace, ownStartTime, startTimeOf } from './pid-namespace.ts'
 

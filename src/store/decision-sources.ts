@@ -6,7 +6,7 @@
  * Decoded persons are kept while processing stands still; after a commit the version of the stored person
  * tells whether it is still the same.
  */
-import type { FlagCohort, JsonObject } from '../flags/types.ts'
+import type { FlagCohort, JsonObject } from '../rules/flags/types.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId } from './distinct-ids.ts'
 import { Environment, type Table } from './environment.ts'

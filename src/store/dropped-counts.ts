@@ -5,8 +5,8 @@
  * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count.
  */
 import { DROPPED_DAYS_MAX } from '../base/limits.ts'
-import { DROP_REASONS, type DropReason } from '../ingest/types.ts'
-import type { DroppedCount } from '../query/events.ts'
+import { DROP_REASONS, type DropReason } from '../rules/capture/types.ts'
+import type { DroppedCount } from '../rules/events/event-queries.ts'
 import { attempt, type DamageListener, pack, seal, unpack, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from './keys.ts'

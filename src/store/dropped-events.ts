@@ -10,13 +10,13 @@
  */
 import { formatUuid } from '../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../base/limits.ts'
-import type { LossReason } from '../ingest/types.ts'
+import type { LossReason } from '../rules/capture/types.ts'
 import type {
   DroppedEventCursor,
   DroppedEventPage,
   DroppedEventsQuery,
   DroppedEventView,
-} from '../query/events.ts'
+} from '../rules/events/event-queries.ts'
 import { attempt, type DamageListener, pack, seal, unpack, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import type { DeletionJob } from './erasure-jobs.ts'

@@ -1,5 +1,5 @@
 /** What becomes of events that are accepted and not stored: they are counted, and a part of them is kept for a while. */
-import type { DropReason } from '../ingest/types.ts'
+import type { DropReason } from '../rules/capture/types.ts'
 import type { DamageListener } from './codec.ts'
 import { DroppedCounts } from './dropped-counts.ts'
 import { type DroppedEvent, DroppedEvents } from './dropped-events.ts'

@@ -3,7 +3,7 @@
  * `deletion_jobs`: project, number -> JSON of `DeletionJob`, sealed; a job that is done stays as the
  * receipt. They are carried out by event-erasure.ts.
  */
-import type { ErasureCriteria, ErasureOrigin, ErasureReceipt } from '../query/erasure.ts'
+import type { ErasureCriteria, ErasureOrigin, ErasureReceipt } from '../rules/events/erasure.ts'
 import { seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import type { ErasureTarget } from './erasure-match.ts'

@@ -2,7 +2,7 @@
  * Which events of a segment an erasure means. What the header says comes first: most segments are
  * passed over without a look at their columns.
  */
-import type { ErasureRule } from '../query/erasure.ts'
+import type { ErasureRule } from '../rules/events/erasure.ts'
 import type { SegmentSummary } from './segment-format.ts'
 import type { SegmentView } from './segment-view.ts'
 

@@ -11,7 +11,7 @@ import {
   type RetentionRules,
   type RetentionView,
   rulesAt,
-} from '../query/erasure.ts'
+} from '../rules/events/erasure.ts'
 import { attempt, type DamageListener, refuseDamage } from './codec.ts'
 import { type DistinctIdTables, loadDistinctId } from './distinct-ids.ts'
 import type { Table } from './environment.ts'

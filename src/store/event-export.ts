@@ -1,10 +1,10 @@
 /**
  * Reads the events of a project one after the other in order of arrival, a segment at a time. Properties
- * are given as they were sent: what only follows from them (ingest/person-properties.ts) is left out, and
+ * are given as they were sent: what only follows from them (rules/capture/person-properties.ts) is left out, and
  * made again by an import.
  */
 import { DistinctTexts, type ExportedEvent, SegmentLines } from './export-lines.ts'
-import type { JsonBytes } from './json-bytes.ts'
+import type { JsonBytes } from '../base/json-bytes.ts'
 import type { SegmentTables, SegmentView } from './segment-view.ts'
 
 const NO_ROWS = new Uint16Array(0)

@@ -2,7 +2,7 @@
  * The log: what was accepted and is not yet processed, in order of arrival. It is an environment of its
  * own (`log`), so that an acknowledgement never waits for the write lock of processing.
  *
- * Table `blocks`: sequence u64 big-endian -> block (ingest/log-block.ts). Sequences start at 1 and are
+ * Table `blocks`: sequence u64 big-endian -> block (rules/capture/log-block.ts). Sequences start at 1 and are
  * never used twice, also not after the blocks before them are gone. Table `state`: text `end` -> the last
  * sequence that there ever was, as a sealed f64; written with every change, so that an empty log still says
  * how far it came (store-agreement.ts).
@@ -10,7 +10,7 @@
  * One thread appends (`LogAppender`); any thread and process may read (`LogReader`). This file is the
  * whole of the port: another log (a message broker) would offer the same two classes.
  */
-import { seal as sealBlock } from '../ingest/log-block.ts'
+import { seal as sealBlock } from '../rules/capture/log-block.ts'
 import { seal, unseal } from './codec.ts'
 import { Environment, type Table } from './environment.ts'
 

@@ -6,9 +6,9 @@
 
 import { parseUuid } from '../base/ids.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
-import { expandProperties } from '../ingest/person-properties.ts'
-import type { JsonObject } from '../ingest/types.ts'
-import type { EventScanner } from '../query/event-columns.ts'
+import { expandProperties } from '../rules/capture/person-properties.ts'
+import type { JsonObject } from '../rules/capture/types.ts'
+import type { EventScanner } from '../rules/analytics/event-columns.ts'
 import type {
   DroppedCount,
   DroppedEventPage,
@@ -19,9 +19,9 @@ import type {
   EventRows,
   EventView,
   WarningView,
-} from '../query/events.ts'
-import type { TimelinePoint, TimelineQuery } from '../query/persons.ts'
-import type { RowsWriter } from '../wire/rows-writer.ts'
+} from '../rules/events/event-queries.ts'
+import type { TimelinePoint, TimelineQuery } from '../rules/persons/person-queries.ts'
+import type { RowsWriter } from '../base/rows-writer.ts'
 import { ActorTexts } from './actor-views.ts'
 import type { DamageListener } from './codec.ts'
 import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from './dead-letters.ts'

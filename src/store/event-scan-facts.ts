@@ -4,7 +4,7 @@
  * the thread lives, because a person never changes its uuid.
  */
 import { parseUuid } from '../base/ids.ts'
-import { type PersonCandidate, personTest } from '../query/person-filter.ts'
+import { type PersonCandidate, personTest } from '../rules/filters/person-filter.ts'
 import { cohortLookup } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import type { Table } from './environment.ts'

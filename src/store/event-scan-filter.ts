@@ -3,11 +3,11 @@
  * cheap comes first, and what follows sees only the candidates that are still open. Event properties are
  * tested once for each value that a segment holds, persons, groups and distinct_ids once for a scan.
  */
-import { elementTest } from '../query/element-filter.ts'
-import type { PropertyFilter } from '../query/events.ts'
-import { isCohortFilterType, isGroup } from '../query/filter-tree.ts'
-import type { FilterGroup } from '../query/persons.ts'
-import { type PropertyTest, propertyTest } from '../query/property-filter.ts'
+import { elementTest } from '../rules/filters/element-filter.ts'
+import type { PropertyFilter } from '../rules/events/event-queries.ts'
+import { isCohortFilterType, isGroup } from '../rules/filters/filter-tree.ts'
+import type { FilterGroup } from '../rules/persons/person-queries.ts'
+import { type PropertyTest, propertyTest } from '../rules/filters/property-filter.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import { SEGMENT_ROWS_MAX } from './segment-builder.ts'
 import type { DenseColumn } from './segment-properties.ts'

@@ -2,8 +2,8 @@
  * Which series the rows of a segment belong to: by name with one look at a table, then by the filters of
  * those series that have some.
  */
-import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from '../query/event-columns.ts'
-import { propertyTest, propertyText } from '../query/property-filter.ts'
+import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from '../rules/analytics/event-columns.ts'
+import { propertyTest, propertyText } from '../rules/filters/property-filter.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import {
   allOf,

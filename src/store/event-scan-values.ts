@@ -2,7 +2,7 @@
  * Values of events for queries, merged over segments: each different value gets one number, whatever
  * number it has in the segments that hold it.
  */
-import type { ValueColumn, ValueRequest } from '../query/event-columns.ts'
+import type { ValueColumn, ValueRequest } from '../rules/analytics/event-columns.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
 import type { DenseColumn } from './segment-properties.ts'

@@ -1,12 +1,12 @@
 /**
- * Scans of stored events for analytic queries (port: query/event-columns.ts). Segments that cannot match
+ * Scans of stored events for analytic queries (port: rules/analytics/event-columns.ts). Segments that cannot match
  * are skipped by their times and the names in their headers; of the others only the columns that matter
  * are decoded, and kept for the next query. Rows are picked by name and time,
  * then by filters on the event alone, then by owner, then by the other filters. All on the snapshot that
  * the reader is at.
  */
 import { ServiceError } from '../base/errors.ts'
-import type { EventColumns, EventScanner, EventScanRequest } from '../query/event-columns.ts'
+import type { EventColumns, EventScanner, EventScanRequest } from '../rules/analytics/event-columns.ts'
 import { ScanCache, type ScanSegment } from './event-scan-cache.ts'
 import { FactCache, type FactTables, type ProjectFacts } from './event-scan-facts.ts'
 import {

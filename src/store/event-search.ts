@@ -4,8 +4,8 @@
  * event of the page. In a segment, cheap tests come first and only the columns that tests need are
  * decoded.
  */
-import type { EventListQuery, PropertyFilter } from '../query/events.ts'
-import { type PropertyTest, propertyTest } from '../query/property-filter.ts'
+import type { EventListQuery, PropertyFilter } from '../rules/events/event-queries.ts'
+import { type PropertyTest, propertyTest } from '../rules/filters/property-filter.ts'
 import type { SegmentSummary } from './segment-format.ts'
 import { propertyColumn } from './segment-properties.ts'
 import type { SegmentView } from './segment-view.ts'

@@ -7,7 +7,7 @@
  * After a failed commit this object must not be used again: the process ends and replays the log.
  */
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
-import type { IngestionWarning, NormalisedEvent, PersonMode } from '../ingest/types.ts'
+import type { IngestionWarning, NormalisedEvent, PersonMode } from '../rules/capture/types.ts'
 import { attempt, type DamageListener } from './codec.ts'
 import { type DeadLetter, DeadLetters } from './dead-letters.ts'
 import { DistinctIds } from './distinct-ids.ts'

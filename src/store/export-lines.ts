@@ -9,7 +9,7 @@ import {
   type PropertyPieces,
   propertyPieces,
 } from './export-pieces.ts'
-import { JsonBytes } from './json-bytes.ts'
+import { JsonBytes } from '../base/json-bytes.ts'
 import { personModeOf } from './segment-builder.ts'
 import type { SegmentView } from './segment-view.ts'
 

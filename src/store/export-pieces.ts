@@ -3,7 +3,7 @@
  * and for each row the pieces that it has, in the order of the columns. Values that are stored as JSON
  * are never parsed.
  */
-import type { JsonBytes } from './json-bytes.ts'
+import type { JsonBytes } from '../base/json-bytes.ts'
 import type { ColumnIndex, StoredValues } from './segment-column.ts'
 import {
   type ColumnEntry,

@@ -2,7 +2,7 @@
  * The log of who changed which flag. Table `flag_activity`: project, entry -> JSON of an entry as answers
  * show it. Table `flag_activity_items`: project, flag, entry -> nothing. All sealed; nothing removes them.
  */
-import type { FlagChange } from '../flags/flag-diff.ts'
+import type { FlagChange } from '../rules/flags/edit/flag-diff.ts'
 import { seal, unseal } from './codec.ts'
 import type { Environment, Table } from './environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'

@@ -2,7 +2,7 @@
  * The flags of all projects in memory, as of the last `refresh`: of a project that changed only the flags
  * that did are read again. Used by readers (`FlagDirectory`) and by the writing side (`FlagStore`).
  */
-import type { Flag } from '../flags/types.ts'
+import type { Flag } from '../rules/flags/types.ts'
 import type { Environment, Table } from './environment.ts'
 import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from './keys.ts'

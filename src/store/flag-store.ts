@@ -5,11 +5,11 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
-import { changeFlag, draftFlag, type FlagDraft } from '../flags/flag-changes.ts'
-import { changesBetween } from '../flags/flag-diff.ts'
-import type { FlagWorld } from '../flags/flag-world.ts'
-import type { Flag, FlagCohort, JsonObject } from '../flags/types.ts'
-import { timeText } from '../wire/time.ts'
+import { changeFlag, draftFlag, type FlagDraft } from '../rules/flags/edit/flag-changes.ts'
+import { changesBetween } from '../rules/flags/edit/flag-diff.ts'
+import type { FlagWorld } from '../rules/flags/edit/flag-world.ts'
+import type { Flag, FlagCohort, JsonObject } from '../rules/flags/types.ts'
+import { timeText } from '../base/time.ts'
 import { Environment, type Table } from './environment.ts'
 import {
   type FlagActivity,

@@ -3,11 +3,11 @@
  * snapshot that its environment is at; `EventReader` moves it on.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../base/limits.ts'
-import { personUuid } from '../persons/person-uuid.ts'
-import type { ActionView } from '../query/actions.ts'
-import type { PersonSummary } from '../query/events.ts'
-import { cohortTest } from '../query/person-filter.ts'
-import { isAnonymousId } from '../query/person-name.ts'
+import { personUuid } from '../rules/persons/person-uuid.ts'
+import type { ActionView } from '../rules/filters/actions.ts'
+import type { PersonSummary } from '../rules/events/event-queries.ts'
+import { cohortTest } from '../rules/filters/person-filter.ts'
+import { isAnonymousId } from '../rules/persons/person-name.ts'
 import type {
   ActivityPage,
   CohortView,
@@ -17,8 +17,8 @@ import type {
   PersonReference,
   PersonView,
   ValueCount,
-} from '../query/persons.ts'
-import { valueText } from '../query/value-text.ts'
+} from '../rules/persons/person-queries.ts'
+import { valueText } from '../rules/persons/value-text.ts'
 import { findAction, listActions } from './action-store.ts'
 import { type ActivityEntries, listActivity } from './activity-log.ts'
 import {

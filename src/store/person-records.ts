@@ -10,7 +10,7 @@
  * bytes. `person_projects`: MessagePack of `PersonCounters`.
  */
 import { formatUuid, parseUuid } from '../base/ids.ts'
-import type { PersonCandidate } from '../query/person-filter.ts'
+import type { PersonCandidate } from '../rules/filters/person-filter.ts'
 import { DamagedRecordError, pack, SEAL_BYTES, seal, sealInPlace, unpack, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { numberInKey, numberKey, pairKey } from './keys.ts'

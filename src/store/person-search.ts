@@ -2,8 +2,8 @@
  * Finds the persons of a list: by an index where a filter has one, else by a look at everybody. What it
  * gives are numbers, so that a page of large persons takes no memory before each is shown.
  */
-import { cohortTest, type PersonTest, personTest } from '../query/person-filter.ts'
-import type { PersonListQuery } from '../query/persons.ts'
+import { cohortTest, type PersonTest, personTest } from '../rules/filters/person-filter.ts'
+import type { PersonListQuery } from '../rules/persons/person-queries.ts'
 import { cohortLookup, loadCohort, memberNumbers } from './cohort-store.ts'
 import { loadDistinctId } from './distinct-ids.ts'
 import { numberInKey, pairKey } from './keys.ts'

@@ -1,7 +1,7 @@
 /** How persons look to readers of the API. Pure functions. */
 
-import { chosenIdsFirst, personName } from '../query/person-name.ts'
-import type { PersonView } from '../query/persons.ts'
+import { chosenIdsFirst, personName } from '../rules/persons/person-name.ts'
+import type { PersonView } from '../rules/persons/person-queries.ts'
 
 /** What a view is made of; ids are texts in the order of their links. */
 export interface PersonFacts {

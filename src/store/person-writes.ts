@@ -2,8 +2,8 @@
  * What is stored of the persons of one project, and how a commit changes it: each person that changed as
  * a whole or as the changes since, and the indexes by time, e-mail and uuid in the order of their keys.
  */
-import type { PersonState } from '../persons/person-world.ts'
-import type { PropertyTable } from '../persons/property-table.ts'
+import type { PersonState } from '../rules/persons/person-world.ts'
+import type { PropertyTable } from '../rules/persons/property-table.ts'
 import type { Table } from './environment.ts'
 import { pairKey, tripleKey } from './keys.ts'
 import { PersonChanges } from './person-changes.ts'

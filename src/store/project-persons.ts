@@ -8,9 +8,9 @@ import {
   type PersonState,
   type PersonWorld,
   personState,
-} from '../persons/person-world.ts'
-import { PropertyTable } from '../persons/property-table.ts'
-import type { ActivityView } from '../query/persons.ts'
+} from '../rules/persons/person-world.ts'
+import { PropertyTable } from '../rules/persons/property-table.ts'
+import type { ActivityView } from '../rules/persons/person-queries.ts'
 import { ProjectActions } from './action-store.ts'
 import { storeActivity } from './activity-log.ts'
 import { ProjectCohorts } from './cohort-store.ts'

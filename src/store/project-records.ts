@@ -12,10 +12,10 @@
  * | personal_keys | id u32      | `PersonalKey`                                     |
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
-import type { FlagAccessLevel } from '../flags/flag-permissions.ts'
-import { isJsonObject } from '../ingest/fields.ts'
-import type { Project as IngestProject } from '../ingest/project-directory.ts'
-import type { JsonObject } from '../ingest/types.ts'
+import type { FlagAccessLevel } from '../rules/access/flag-permissions.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
+import type { Project as IngestProject } from '../rules/capture/project-directory.ts'
+import type { JsonObject } from '../rules/capture/types.ts'
 import { DamagedRecordError, pack, seal, unpack, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 

@@ -7,13 +7,13 @@ import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import { ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
-import type { FlagAccessLevel, FlagEditor, OwnedFlag } from '../flags/flag-permissions.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import type { FlagAccessLevel, FlagEditor, OwnedFlag } from '../rules/access/flag-permissions.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import type {
   ProjectDirectory as IngestProjectDirectory,
   PersonalKeyAccess,
-} from '../ingest/project-directory.ts'
-import type { JsonObject } from '../ingest/types.ts'
+} from '../rules/capture/project-directory.ts'
+import type { JsonObject } from '../rules/capture/types.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, hashKey, KeyStore } from './key-store.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from './keys.ts'

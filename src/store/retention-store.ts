@@ -2,7 +2,7 @@
  * How long projects keep their events. Table `retention_rules`: project u32 -> JSON of `RetentionRules`,
  * sealed; a project without a record keeps everything.
  */
-import { NO_RETENTION, type RetentionRules } from '../query/erasure.ts'
+import { NO_RETENTION, type RetentionRules } from '../rules/events/erasure.ts'
 import { seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { numberInKey, numberKey } from './keys.ts'

@@ -8,7 +8,7 @@
  * | role_access | project u32, flag u32, entry u32      | `RoleAccess`                            |
  * | state       | `role`, `role_access`                 | the last number given (`number`)        |
  */
-import type { FlagAccessLevel } from '../flags/flag-permissions.ts'
+import type { FlagAccessLevel } from '../rules/access/flag-permissions.ts'
 
 /** Tables of roles. */
 export const ROLE_TABLES = ['roles', 'role_access'] as const

@@ -1,5 +1,5 @@
 /** All flags of all projects, read once and without changing anything: for commands that examine a store. */
-import type { Flag } from '../flags/types.ts'
+import type { Flag } from '../rules/flags/types.ts'
 import { Environment } from './environment.ts'
 import { decodeFlag } from './flag-records.ts'
 import { allRecords, decodeProject, FLAGS_ENVIRONMENT } from './project-records.ts'

@@ -4,7 +4,7 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import { uuidV7 } from '../base/ids.ts'
-import type { FlagAccessLevel } from '../flags/flag-permissions.ts'
+import type { FlagAccessLevel } from '../rules/access/flag-permissions.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { numberKey } from './keys.ts'
 import {

@@ -5,8 +5,8 @@
  *
  * Table `warnings`: project u32, line u32 (from 1, ascending) -> MessagePack of `StoredLine`.
  */
-import type { IngestionWarning } from '../ingest/types.ts'
-import type { WarningView } from '../query/events.ts'
+import type { IngestionWarning } from '../rules/capture/types.ts'
+import type { WarningView } from '../rules/events/event-queries.ts'
 import { pack, seal, unpack, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
 import { numberInKey, pairKey } from './keys.ts'

@@ -12,8 +12,8 @@ import {
   readListField,
   readTextField,
 } from './body-fields.ts'
-import { optionalTimeText, timeText } from './time.ts'
-import { type UserFacts, userSummary } from './user.ts'
+import { optionalTimeText, timeText } from '../base/time.ts'
+import { type UserFacts, userSummary } from '../rules/access/user.ts'
 
 const LEVELS = [1, 8, 15] as const
 const FLAG_LEVELS = [21, 37] as const

@@ -1,5 +1,5 @@
 /** Carries out the commands about actions. For the processing thread; see command-runner.ts. */
-import type { Actor, CommandResult, PersonCommand } from '../query/persons.ts'
+import type { Actor, CommandResult, PersonCommand } from '../rules/persons/person-queries.ts'
 import { type ActionRecord, actionView } from '../store/action-store.ts'
 import { isoTime } from '../store/person-views.ts'
 import type { ProjectPersons } from '../store/project-persons.ts'

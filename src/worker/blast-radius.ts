@@ -3,11 +3,11 @@
  * condition's percentage is ignored. Source: docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../base/errors.ts'
-import { compileFlags } from '../flags/compile.ts'
-import { decide } from '../flags/decide.ts'
-import { checkFilters } from '../flags/filter-rules.ts'
-import { isObject, objectsOf } from '../flags/flag-references.ts'
-import type { DecisionRequest, DecisionSources, Flag, FlagSet, JsonObject } from '../flags/types.ts'
+import { compileFlags } from '../rules/flags/compile.ts'
+import { decide } from '../rules/flags/decide.ts'
+import { checkFilters } from '../rules/flags/edit/filter-rules.ts'
+import { isObject, objectsOf } from '../rules/flags/flag-references.ts'
+import type { DecisionRequest, DecisionSources, Flag, FlagSet, JsonObject } from '../rules/flags/types.ts'
 import type { PersonScan } from '../store/person-scan.ts'
 
 /** The answer, as it is sent. */

@@ -11,8 +11,8 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import { ServiceError } from '../base/errors.ts'
-import type { CaptureRequest } from '../ingest/accept.ts'
-import { isGzip } from '../ingest/decode.ts'
+import type { CaptureRequest } from '../rules/capture/accept.ts'
+import { isGzip } from '../rules/capture/decode.ts'
 import type { CheckResult, CheckTask } from './tasks.ts'
 
 /** The lanes, the cheapest first. */

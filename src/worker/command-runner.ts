@@ -6,12 +6,12 @@
 import { createHash } from 'node:crypto'
 import { formatUuid } from '../base/ids.ts'
 import { DISTINCT_IDS_SHOWN_MAX } from '../base/limits.ts'
-import type { JsonObject, NormalisedEvent } from '../ingest/types.ts'
-import { applyEvent } from '../persons/apply-event.ts'
-import { identifyGroup } from '../persons/group-rules.ts'
-import { isIllegalId } from '../persons/merge-ids.ts'
-import { type PersonContext, type PersonState, personState } from '../persons/person-world.ts'
-import { PropertyTable } from '../persons/property-table.ts'
+import type { JsonObject, NormalisedEvent } from '../rules/capture/types.ts'
+import { applyEvent } from '../rules/persons/apply-event.ts'
+import { identifyGroup } from '../rules/persons/group-rules.ts'
+import { isIllegalId } from '../rules/persons/merge-ids.ts'
+import { type PersonContext, type PersonState, personState } from '../rules/persons/person-world.ts'
+import { PropertyTable } from '../rules/persons/property-table.ts'
 import type {
   ActivityView,
   Actor,
@@ -20,7 +20,7 @@ import type {
   PersonCommand,
   PersonReference,
   PersonView,
-} from '../query/persons.ts'
+} from '../rules/persons/person-queries.ts'
 import { type CohortRecord, cohortView } from '../store/cohort-store.ts'
 import { newJob } from '../store/erasure-jobs.ts'
 import type { EventStoreWriter } from '../store/event-store.ts'

@@ -1,6 +1,6 @@
 /** Commands as the log holds them: JSON that both ends know. */
-import type { DeadLetterCommand } from '../query/dead-letters.ts'
-import type { Actor, PersonCommand } from '../query/persons.ts'
+import type { DeadLetterCommand } from '../rules/events/dead-letters.ts'
+import type { Actor, PersonCommand } from '../rules/persons/person-queries.ts'
 
 /** A command as the log holds it. */
 export interface LoggedCommand {

@@ -3,15 +3,15 @@
  * arrives in one transaction, so that a crash neither loses nor doubles anything.
  */
 import { parseUuid } from '../base/ids.ts'
-import { isJsonObject } from '../ingest/fields.ts'
+import { isJsonObject } from '../rules/capture/fields.ts'
 import {
   LogBlockWriter,
   type LogRecord,
   ParsedEvents,
   readBlock,
   seal,
-} from '../ingest/log-block.ts'
-import type { DeadLetterCommand, DeadLetterOutcome } from '../query/dead-letters.ts'
+} from '../rules/capture/log-block.ts'
+import type { DeadLetterCommand, DeadLetterOutcome } from '../rules/events/dead-letters.ts'
 import type { DeadLetters, StoredDeadLetter } from '../store/dead-letters.ts'
 
 /** Letters of one command; it says when there are more. */

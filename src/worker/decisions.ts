@@ -4,14 +4,14 @@
  * read makes the flags that need it fail, and no others.
  */
 import type { Clock } from '../base/clock.ts'
-import { decide } from '../flags/decide.ts'
+import { decide } from '../rules/flags/decide.ts'
 import type {
   DecisionRequest,
   DecisionSources,
   Decisions,
   FlagDecision,
   JsonObject,
-} from '../flags/types.ts'
+} from '../rules/flags/types.ts'
 import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
 
 /** Stored persons, groups and overrides; see store/decision-sources.ts. Every method may throw. */

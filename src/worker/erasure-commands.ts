@@ -2,8 +2,8 @@
  * Carries out the commands about erasing events and about retention: they become jobs, which the
  * processing thread works on when nothing waits. For the processing thread; see command-runner.ts.
  */
-import type { ErasureCommand, ErasureCriteria } from '../query/erasure.ts'
-import type { Actor, CommandResult } from '../query/persons.ts'
+import type { ErasureCommand, ErasureCriteria } from '../rules/events/erasure.ts'
+import type { Actor, CommandResult } from '../rules/persons/person-queries.ts'
 import { type JobOrder, newJob, receiptOf } from '../store/erasure-jobs.ts'
 import type { ErasureSpan } from '../store/erasure-match.ts'
 import { isoTime } from '../store/person-views.ts'

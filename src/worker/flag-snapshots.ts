@@ -2,8 +2,8 @@
  * The flags of every project as decisions use them: flags, cohorts and group types together, compiled
  * once, and swapped as a whole when one of them has changed. Answers from memory.
  */
-import { type CompiledFlags, compileFlags } from '../flags/compile.ts'
-import type { Flag, FlagCohort, FlagSet } from '../flags/types.ts'
+import { type CompiledFlags, compileFlags } from '../rules/flags/compile.ts'
+import type { Flag, FlagCohort, FlagSet } from '../rules/flags/types.ts'
 
 /** Where flags come from; a list stays the same object for as long as nothing in it changes. */
 export interface FlagSource {

@@ -4,9 +4,9 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import { JSON_DEPTH_MAX } from '../base/limits.ts'
-import { isObject } from '../flags/flag-references.ts'
-import type { Flag, JsonObject } from '../flags/types.ts'
-import { parseJsonText } from '../ingest/json-text.ts'
+import { isObject } from '../rules/flags/flag-references.ts'
+import type { Flag, JsonObject } from '../rules/flags/types.ts'
+import { parseJsonText } from '../rules/capture/json-text.ts'
 import { DecisionSourceReader } from '../store/decision-sources.ts'
 import type { FlagActivityEntries } from '../store/flag-activity.ts'
 import { FlagStore } from '../store/flag-store.ts'

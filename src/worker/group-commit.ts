@@ -7,7 +7,7 @@
 import type { Clock } from '../base/clock.ts'
 import { ServiceError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../ingest/log-block.ts'
+import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../rules/capture/log-block.ts'
 import type { WorkerPool } from './pool.ts'
 import type { AppendResult, BlockBuffer } from './tasks.ts'
 import { ThreadEndedError } from './thread-group.ts'

@@ -7,8 +7,8 @@
  */
 import { SYSTEM_CLOCK } from '../base/clock.ts'
 import { formatUuid } from '../base/ids.ts'
-import { COOKIELESS_ID, isCookieless, withVisitor } from '../ingest/cookieless.ts'
-import { eventDistinctId, eventName, isJsonObject } from '../ingest/fields.ts'
+import { COOKIELESS_ID, isCookieless, withVisitor } from '../rules/capture/cookieless.ts'
+import { eventDistinctId, eventName, isJsonObject } from '../rules/capture/fields.ts'
 import {
   eventBytes,
   eventStart,
@@ -20,8 +20,8 @@ import {
   RECORD_INVALID_SENT_AT,
   RECORD_IP_ANONYMIZED,
   readBlock,
-} from '../ingest/log-block.ts'
-import { normaliseEvent } from '../ingest/normalise.ts'
+} from '../rules/capture/log-block.ts'
+import { normaliseEvent } from '../rules/capture/normalise.ts'
 import type {
   DropReason,
   EventContext,
@@ -29,11 +29,11 @@ import type {
   IngestionWarning,
   JsonObject,
   LossReason,
-} from '../ingest/types.ts'
-import { applyEvent, type PersonWarning } from '../persons/apply-event.ts'
-import { setGroupProperties } from '../persons/group-rules.ts'
-import type { PersonContext } from '../persons/person-world.ts'
-import { PERSON_PROPERTIES_BYTES_MAX } from '../persons/property-updates.ts'
+} from '../rules/capture/types.ts'
+import { applyEvent, type PersonWarning } from '../rules/persons/apply-event.ts'
+import { setGroupProperties } from '../rules/persons/group-rules.ts'
+import type { PersonContext } from '../rules/persons/person-world.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../rules/persons/property-updates.ts'
 import { DamagedRecordError, type DamageListener } from '../store/codec.ts'
 import { DailySalts } from '../store/daily-salts.ts'
 import type { DeadLetterOrigin } from '../store/dead-letters.ts'

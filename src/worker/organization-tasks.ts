@@ -3,7 +3,7 @@
  * what it takes and answers, and the thread's side of it. Reading and changing runs in the pool, because
  * a change waits for the disk.
  */
-import type { FlagAccessLevel } from '../flags/flag-permissions.ts'
+import type { FlagAccessLevel } from '../rules/access/flag-permissions.ts'
 import type { AuditEntry, StoredAuditEntry } from '../store/audit-log.ts'
 import type { KeyChanges, KeyRequest, NewKey, SecretKeyRequest } from '../store/key-store.ts'
 import { OrganizationStore } from '../store/organization-store.ts'

@@ -6,7 +6,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { ServiceError } from '../base/errors.ts'
 import { writeUuidV7 } from '../base/ids.ts'
-import { ParsedEvents, RECORD_COMMAND } from '../ingest/log-block.ts'
+import { ParsedEvents, RECORD_COMMAND } from '../rules/capture/log-block.ts'
 import { commandText } from './command-text.ts'
 import type { OverrideRequest, OverrideSink } from './decisions.ts'
 import type { GroupCommit } from './group-commit.ts'

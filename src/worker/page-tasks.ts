@@ -5,19 +5,19 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../base/limits.ts'
-import type { EventListQuery, EventRows } from '../query/events.ts'
-import type { CountedRows, RowFormat, RowsText, RowText } from '../query/pages.ts'
+import type { EventListQuery, EventRows } from '../rules/events/event-queries.ts'
+import type { CountedRows, RowFormat, RowsText, RowText } from '../base/pages.ts'
 import type {
   GroupRows,
   PersonListQuery,
   PersonReference,
   TimelineQuery,
   TimelineRows,
-} from '../query/persons.ts'
+} from '../rules/persons/person-queries.ts'
 import type { EventReader } from '../store/event-reader.ts'
 import { timelineTooLarge } from '../store/person-timeline.ts'
-import { personBody, withWireTimes } from '../wire/person.ts'
-import { RowsWriter, rowText } from '../wire/rows-writer.ts'
+import { personBody, withWireTimes } from '../rules/persons/person-answer.ts'
+import { RowsWriter, rowText } from '../base/rows-writer.ts'
 import type { FlagTasks } from './flag-tasks.ts'
 
 /** A group of columns with more bytes than this takes too long to decode for a short read. */

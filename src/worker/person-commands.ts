@@ -5,13 +5,13 @@
 import type { Clock } from '../base/clock.ts'
 import { ServiceError } from '../base/errors.ts'
 import { formatUuid, writeUuidV7 } from '../base/ids.ts'
-import { ParsedEvents, RECORD_COMMAND } from '../ingest/log-block.ts'
+import { ParsedEvents, RECORD_COMMAND } from '../rules/capture/log-block.ts'
 import type {
   DeadLetterCommand,
   DeadLetterCommands,
   DeadLetterOutcome,
-} from '../query/dead-letters.ts'
-import type { Actor, CommandResult, PersonCommand, PersonCommands } from '../query/persons.ts'
+} from '../rules/events/dead-letters.ts'
+import type { Actor, CommandResult, PersonCommand, PersonCommands } from '../rules/persons/person-queries.ts'
 import { commandText } from './command-text.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { CommandOutcome } from './tasks.ts'

@@ -1,6 +1,6 @@
 /** The main thread's side of a table of persons: asks for the next piece when the one before has left. */
-import type { PageWish, RowText, TextPieces } from '../query/pages.ts'
-import type { PersonListQuery } from '../query/persons.ts'
+import type { PageWish, RowText, TextPieces } from '../base/pages.ts'
+import type { PersonListQuery } from '../rules/persons/person-queries.ts'
 import type { LongReads } from './long-reads.ts'
 import type { TableResult, TableState } from './table-tasks.ts'
 

@@ -9,8 +9,8 @@
  */
 import { ServiceError } from '../base/errors.ts'
 import { SHORT_PAGE_ROWS_MAX } from '../base/limits.ts'
-import type { CaptureRequest } from '../ingest/accept.ts'
-import type { ActionQueries } from '../query/actions.ts'
+import type { CaptureRequest } from '../rules/capture/accept.ts'
+import type { ActionQueries } from '../rules/filters/actions.ts'
 import type {
   ErasureCriteria,
   ErasureEstimate,
@@ -19,8 +19,8 @@ import type {
   RetentionPlan,
   RetentionRules,
   RetentionView,
-} from '../query/erasure.ts'
-import type { DroppedQueries, EventListQuery, EventQueries, EventRows } from '../query/events.ts'
+} from '../rules/events/erasure.ts'
+import type { DroppedQueries, EventListQuery, EventQueries, EventRows } from '../rules/events/event-queries.ts'
 import type {
   CountedRows,
   PageWish,
@@ -28,7 +28,7 @@ import type {
   RowsText,
   RowText,
   TextPieces,
-} from '../query/pages.ts'
+} from '../base/pages.ts'
 import type {
   CohortView,
   PersonListQuery,
@@ -36,7 +36,7 @@ import type {
   PersonReference,
   TimelineQuery,
   TimelineRows,
-} from '../query/persons.ts'
+} from '../rules/persons/person-queries.ts'
 import type { AuditEntry } from '../store/audit-log.ts'
 import { BusyTime } from './busy-time.ts'
 import {

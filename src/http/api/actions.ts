@@ -1,18 +1,18 @@
 /** The routes of actions. Source: docs/COMPATIBILITY.md, "Actions". */
 import { ServiceError } from '../../base/errors.ts'
-import { type FilterFault, faultText, newFault, patternsOf } from '../../flags/filter-faults.ts'
-import { patternLimitFault } from '../../flags/pattern-limits.ts'
+import { type FilterFault, faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
+import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import {
   type ActionQueries,
   type ActionStep,
   type ActionView,
   actionSteps,
-} from '../../query/actions.ts'
-import { isSelector } from '../../query/element-filter.ts'
-import type { RowFormat } from '../../query/pages.ts'
-import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../query/saved-filters.ts'
+} from '../../rules/filters/actions.ts'
+import { isSelector } from '../../rules/filters/element-filter.ts'
+import type { RowFormat } from '../../base/pages.ts'
+import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../rules/filters/saved-filters.ts'
 import { type ActionFields, readActionFields } from '../../wire/action.ts'
-import { withWireTimes } from '../../wire/person.ts'
+import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import { invalid, pageUrls, RequestParameters, required } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../router.ts'

@@ -1,7 +1,7 @@
 /** The route of the audit log. docs/COMPATIBILITY.md, "Audit log". */
 import type { StoredAuditEntry } from '../../store/audit-log.ts'
-import { timeText } from '../../wire/time.ts'
-import { userSummary } from '../../wire/user.ts'
+import { timeText } from '../../base/time.ts'
+import { userSummary } from '../../rules/access/user.ts'
 import type { Answer } from '../respond.ts'
 import type { Route } from '../router.ts'
 import {

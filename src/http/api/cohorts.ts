@@ -1,19 +1,19 @@
 /** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
 import { ServiceError } from '../../base/errors.ts'
-import { faultText, newFault, patternsOf } from '../../flags/filter-faults.ts'
-import { patternLimitFault } from '../../flags/pattern-limits.ts'
-import { cleanText } from '../../ingest/json-text.ts'
+import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
+import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
+import { cleanText } from '../../rules/capture/json-text.ts'
 import {
   cohortIdOf,
   filtersOf,
   isCohortFilterType,
   readCohortFilters,
-} from '../../query/filter-tree.ts'
-import type { CohortDraft, CohortView, FilterGroup } from '../../query/persons.ts'
-import { COHORT_DIALECTS, cohortFaults } from '../../query/saved-filters.ts'
+} from '../../rules/filters/filter-tree.ts'
+import type { CohortDraft, CohortView, FilterGroup } from '../../rules/persons/person-queries.ts'
+import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import { type CohortFields, checkMemberCount, readCohortFields } from '../../wire/cohort.ts'
-import { firstCsvCells } from '../../wire/csv.ts'
-import { withWireTimes } from '../../wire/person.ts'
+import { firstCsvCells } from '../../base/csv.ts'
+import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import { invalid, pageUrls, RequestParameters, required } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../router.ts'

@@ -1,6 +1,6 @@
 /** The routes about dead letters, for administrators. docs/COMPATIBILITY.md, "Dead letters". */
 import { ServiceError } from '../../base/errors.ts'
-import type { DeadLetterCommand, DeadLetterCommands } from '../../query/dead-letters.ts'
+import type { DeadLetterCommand, DeadLetterCommands } from '../../rules/events/dead-letters.ts'
 import type { ReadField } from '../../wire/body-fields.ts'
 import type { Answer } from '../respond.ts'
 import { json, type Route } from '../router.ts'

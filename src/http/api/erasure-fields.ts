@@ -5,8 +5,8 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
-import { parseTimestamp } from '../../ingest/timestamp.ts'
-import type { ErasureCriteria, EventRetention, RetentionRules } from '../../query/erasure.ts'
+import { parseTimestamp } from '../../rules/capture/timestamp.ts'
+import type { ErasureCriteria, EventRetention, RetentionRules } from '../../rules/events/erasure.ts'
 import { invalid } from '../parameters.ts'
 import type { ApiRequest } from '../router.ts'
 

@@ -5,8 +5,8 @@ import type {
   ErasureReceipt,
   RetentionPlan,
   RetentionView,
-} from '../../query/erasure.ts'
-import type { Scope } from '../../wire/scopes.ts'
+} from '../../rules/events/erasure.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import { runRetention } from '../../worker/retention-schedule.ts'
 import { authenticate, userOf } from '../auth.ts'
 import { pageUrls, RequestParameters } from '../parameters.ts'

@@ -8,7 +8,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
-import type { EventListQuery, EventQueries } from '../../query/events.ts'
+import type { EventListQuery, EventQueries } from '../../rules/events/event-queries.ts'
 import { decodeEventCursor, encodeEventCursor, parseEventFilters } from '../../wire/event-list.ts'
 import { authorise, type KeyDirectory } from '../auth.ts'
 import { limitParameter, textParameter, timeParameter, urlWithParameter } from '../query-string.ts'

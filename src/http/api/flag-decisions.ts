@@ -3,9 +3,9 @@
  * remote_config. Source: docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import { minimalFlagBody } from '../../flags/flag-body.ts'
-import { isObject } from '../../flags/flag-references.ts'
-import type { Decisions, Flag, FlagDecision, JsonObject } from '../../flags/types.ts'
+import { minimalFlagBody } from '../../rules/flags/edit/flag-body.ts'
+import { isObject } from '../../rules/flags/flag-references.ts'
+import type { Decisions, Flag, FlagDecision, JsonObject } from '../../rules/flags/types.ts'
 import { authoriseServer } from '../auth.ts'
 import { areCohortsWanted, definitionsAnswer } from '../public/definitions.ts'
 import { distinctIdOf } from '../public/flag-request.ts'

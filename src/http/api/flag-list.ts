@@ -2,9 +2,9 @@
  * The list of feature flags: filters, order and pages, from memory. Source: docs/COMPATIBILITY.md,
  * "List of feature flags".
  */
-import { statusOf } from '../../flags/flag-body.ts'
-import { isObject, objectsOf } from '../../flags/flag-references.ts'
-import type { Flag } from '../../flags/types.ts'
+import { statusOf } from '../../rules/flags/edit/flag-body.ts'
+import { isObject, objectsOf } from '../../rules/flags/flag-references.ts'
+import type { Flag } from '../../rules/flags/types.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiRequest } from '../router.ts'
 import { type FlagAccess, presentFlag } from './flag-access.ts'

@@ -4,9 +4,9 @@
  * section 4.1; docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import { uncheckedPatterns } from '../../flags/filter-faults.ts'
-import type { Flag } from '../../flags/types.ts'
-import type { Scope } from '../../wire/scopes.ts'
+import { uncheckedPatterns } from '../../rules/filters/filter-faults.ts'
+import type { Flag } from '../../rules/flags/types.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import type { FlagCommand } from '../../worker/tasks.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiHandler, type ApiRequest, json, type Route } from '../router.ts'

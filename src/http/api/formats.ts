@@ -3,8 +3,8 @@
  * docs/COMPATIBILITY.md, "CSV".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { PageWish, RowFormat, RowsText, RowText } from '../../query/pages.ts'
-import { CSV_TYPE, toCsv } from '../../wire/csv.ts'
+import type { PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
+import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import type { RequestParameters } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiRequest, json } from '../router.ts'

@@ -6,8 +6,8 @@ import {
   groupTypeBody,
   readGroupTypeIndex,
 } from '../../wire/group.ts'
-import { withWireTimes } from '../../wire/person.ts'
-import { rowsText } from '../../wire/rows-writer.ts'
+import { withWireTimes } from '../../rules/persons/person-answer.ts'
+import { rowsText } from '../../base/rows-writer.ts'
 import { invalid, RequestParameters, required, urlWith } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import type { Route } from '../router.ts'

@@ -2,7 +2,7 @@
  * Pages of logs, which are counted by their number. One that ends at its limit of bytes goes on with the
  * same number and `skip`, the entries of the page that were shown before. docs/COMPATIBILITY.md, "Pages".
  */
-import type { CountedRows, RowFormat } from '../../query/pages.ts'
+import type { CountedRows, RowFormat } from '../../base/pages.ts'
 import type { Answer } from '../respond.ts'
 import type { ApiRequest } from '../router.ts'
 import { answerRows } from './formats.ts'

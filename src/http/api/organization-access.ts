@@ -1,11 +1,11 @@
 /** What the routes of the organization, its users, roles, projects and keys begin and end with. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { type FlagEditor, isAdministrator } from '../../flags/flag-permissions.ts'
-import type { Flag } from '../../flags/types.ts'
+import { type FlagEditor, isAdministrator } from '../../rules/access/flag-permissions.ts'
+import type { Flag } from '../../rules/flags/types.ts'
 import type { Organization, Project, User } from '../../store/project-records.ts'
 import type { ReadField } from '../../wire/body-fields.ts'
-import { hasScope, type Scope } from '../../wire/scopes.ts'
+import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import type {
   OrganizationOperation,
   OrganizationPort,

@@ -1,7 +1,7 @@
 /** What all routes of persons, groups and cohorts begin and end with. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import type { Project } from '../../ingest/project-directory.ts'
+import type { Project } from '../../rules/capture/project-directory.ts'
 import type {
   Actor,
   CommandResult,
@@ -9,8 +9,8 @@ import type {
   PersonCommands,
   PersonQueries,
   PersonReference,
-} from '../../query/persons.ts'
-import type { Scope } from '../../wire/scopes.ts'
+} from '../../rules/persons/person-queries.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import { authenticate, authoriseAs, type KeyDirectory } from '../auth.ts'
 import { invalid, personReference, RequestParameters } from '../parameters.ts'
 import type { Answer } from '../respond.ts'

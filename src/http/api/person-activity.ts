@@ -8,9 +8,9 @@ import {
   isoInZone,
   parseInterval,
   type RangeRequest,
-} from '../../query/date-range.ts'
-import type { RowFormat } from '../../query/pages.ts'
-import type { PersonReference, TimelineRows } from '../../query/persons.ts'
+} from '../../rules/analytics/date-range.ts'
+import type { RowFormat } from '../../base/pages.ts'
+import type { PersonReference, TimelineRows } from '../../rules/persons/person-queries.ts'
 import { readTimelineSeries, timelineKeys } from '../../wire/timeline.ts'
 import { invalid, RequestParameters, urlWith } from '../parameters.ts'
 import type { Answer } from '../respond.ts'

@@ -4,8 +4,8 @@
  * "Analytic person routes", "Funnels and correlation" and "Paths".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { AnalyticAnswer, AnalyticQueries, AnalyticQuestion } from '../../query/analytics.ts'
-import type { RowFormat } from '../../query/pages.ts'
+import type { AnalyticAnswer, AnalyticQueries, AnalyticQuestion } from '../../rules/analytics/analytics.ts'
+import type { RowFormat } from '../../base/pages.ts'
 import {
   lifecycleMessage,
   type RowPage,
@@ -14,13 +14,13 @@ import {
   readStickinessParameters,
   readTrendsParameters,
   readTruth,
-} from '../../wire/analytics.ts'
+} from '../../rules/analytics/question-shapes.ts'
 import {
   isCorrelationRequest,
   readCorrelationParameters,
   readFunnelParameters,
-} from '../../wire/funnel.ts'
-import { readPathParameters } from '../../wire/path.ts'
+} from '../../rules/analytics/funnel/funnel-shapes.ts'
+import { readPathParameters } from '../../rules/analytics/path/path-shapes.ts'
 import { RequestParameters, urlWith } from '../parameters.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiHandler, json, type Route } from '../router.ts'

@@ -3,11 +3,11 @@
  * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/COMPATIBILITY.md, "Persons", "Merging
  * persons" and "Person properties".
  */
-import { readListFilters } from '../../query/filter-tree.ts'
-import type { PersonListQuery, PersonReference } from '../../query/persons.ts'
-import { CSV_TYPE } from '../../wire/csv.ts'
-import { type PersonBody, personBody } from '../../wire/person.ts'
-import { rowsText } from '../../wire/rows-writer.ts'
+import { readListFilters } from '../../rules/filters/filter-tree.ts'
+import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
+import { CSV_TYPE } from '../../base/csv.ts'
+import { type PersonBody, personBody } from '../../rules/persons/person-answer.ts'
+import { rowsText } from '../../base/rows-writer.ts'
 import {
   invalid,
   PAGE_ROWS_MAX,

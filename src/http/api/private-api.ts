@@ -1,5 +1,5 @@
 /** All routes for personal keys as one table. */
-import type { Flag } from '../../flags/types.ts'
+import type { Flag } from '../../rules/flags/types.ts'
 import type { KeyUser } from '../auth.ts'
 import type { Route } from '../router.ts'
 import type { DeadLetterRoutesOptions } from './dead-letters.ts'

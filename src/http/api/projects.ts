@@ -10,7 +10,7 @@ import {
   readProjectFields,
   secretKeyBody,
 } from '../../wire/organization.ts'
-import type { Scope } from '../../wire/scopes.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import type { SecretKeyView } from '../../worker/organization-tasks.ts'
 import { authoriseAs } from '../auth.ts'
 import type { Answer } from '../respond.ts'

@@ -4,8 +4,8 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
-import { canWriteRoleAccess } from '../../flags/flag-permissions.ts'
-import type { Flag } from '../../flags/types.ts'
+import { canWriteRoleAccess } from '../../rules/access/flag-permissions.ts'
+import type { Flag } from '../../rules/flags/types.ts'
 import type { RoleAccessView } from '../../store/role-store.ts'
 import { missingField, readUuidField } from '../../wire/body-fields.ts'
 import { roleAccessBody } from '../../wire/role.ts'

@@ -2,7 +2,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import type { Project } from '../../store/project-records.ts'
 import { organizationBody, projectBody } from '../../wire/organization.ts'
-import { userSummary } from '../../wire/user.ts'
+import { userSummary } from '../../rules/access/user.ts'
 import { currentProjectId } from '../auth.ts'
 import type { Answer } from '../respond.ts'
 import { json, type Route } from '../router.ts'

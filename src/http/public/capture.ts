@@ -14,11 +14,11 @@ import {
   type CaptureKind,
   type CaptureRequest,
   type RecordSink,
-} from '../../ingest/accept.ts'
-import { clientAddress } from '../../ingest/address.ts'
-import { readQuery } from '../../ingest/decode.ts'
-import type { ProjectDirectory } from '../../ingest/project-directory.ts'
-import { Scanner } from '../../ingest/scanner/scanner.ts'
+} from '../../rules/capture/accept.ts'
+import { clientAddress } from '../../rules/capture/address.ts'
+import { readQuery } from '../../rules/capture/decode.ts'
+import type { ProjectDirectory } from '../../rules/capture/project-directory.ts'
+import { Scanner } from '../../rules/capture/scanner/scanner.ts'
 import type { AcknowledgeTarget, GroupCommit } from '../../worker/group-commit.ts'
 import type { WorkerPool } from '../../worker/pool.ts'
 import { type BodyBudget, bodiesFull, collectBody } from '../body.ts'

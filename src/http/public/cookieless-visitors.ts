@@ -4,9 +4,9 @@
  * Source: docs/COMPATIBILITY.md, "Visitors without cookies".
  */
 import type { Settings } from '../../config/settings.ts'
-import { clientAddress } from '../../ingest/address.ts'
-import { dayOf, visitorId } from '../../ingest/cookieless.ts'
-import type { JsonObject } from '../../ingest/types.ts'
+import { clientAddress } from '../../rules/capture/address.ts'
+import { dayOf, visitorId } from '../../rules/capture/cookieless.ts'
+import type { JsonObject } from '../../rules/capture/types.ts'
 import type { DailySalts } from '../../store/daily-salts.ts'
 import type { Exchange } from '../exchange.ts'
 import type { RequestHead } from '../framing.ts'

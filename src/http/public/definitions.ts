@@ -5,9 +5,9 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { type FlagDefinitions, flagDefinitions, isSameEtag } from '../../flags/definitions.ts'
-import { flagBody } from '../../flags/flag-body.ts'
-import type { Project } from '../../ingest/project-directory.ts'
+import { type FlagDefinitions, flagDefinitions, isSameEtag } from '../../rules/flags/definitions.ts'
+import { flagBody } from '../../rules/flags/edit/flag-body.ts'
+import type { Project } from '../../rules/capture/project-directory.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../worker/flag-snapshots.ts'
 import { authoriseServer, type ServerKeyDirectory } from '../auth.ts'
 import type { Answer } from '../respond.ts'

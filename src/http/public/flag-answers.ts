@@ -4,7 +4,7 @@
  * Source: interface description, sections 2.8 and 9; docs/COMPATIBILITY.md, "Flag answers".
  */
 import { randomUUID } from 'node:crypto'
-import type { Decisions, FlagDecision } from '../../flags/types.ts'
+import type { Decisions, FlagDecision } from '../../rules/flags/types.ts'
 
 /** The shapes: `/decide/` of four versions, `/flags/` of two. */
 export type AnswerShape =

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Settings } from '../../config/settings.ts'
-import type { ProjectDirectory } from '../../ingest/project-directory.ts'
+import type { ProjectDirectory } from '../../rules/capture/project-directory.ts'
 import { DailySalts } from '../../store/daily-salts.ts'
 import { DEFAULT_BROWSER_CAPTURE } from '../../store/project-records.ts'
 import type { ProjectDirectory as Projects } from '../../store/project-store.ts'

@@ -2,7 +2,7 @@
  * Where a request comes from when it does not say so: from the device of a user or from a server. Flags
  * may be limited to one of them. Source: docs/COMPATIBILITY.md, "Flag requests".
  */
-import type { EvaluationRuntime } from '../../flags/types.ts'
+import type { EvaluationRuntime } from '../../rules/flags/types.ts'
 import type { RequestHead } from '../framing.ts'
 
 const CLIENT_AGENT =

@@ -1,6 +1,6 @@
 /** The description of the ingestion endpoints. docs/COMPATIBILITY.md, "Ingestion endpoints". */
-import { captureEventShape } from '../../wire/capture.ts'
-import { CAPTURE_SCOPE } from '../../wire/scopes.ts'
+import { captureEventShape } from '../../rules/capture/capture-schema.ts'
+import { CAPTURE_SCOPE } from '../../rules/access/scopes.ts'
 import { CAPTURE_PATHS } from '../public/capture.ts'
 import { published } from './published.ts'
 import {

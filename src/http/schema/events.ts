@@ -1,5 +1,5 @@
 /** The description of reading events, ingestion warnings and dropped events. docs/COMPATIBILITY.md, "Reading events". */
-import { DROP_REASONS, LOSS_REASONS, PERSON_MODES } from '../../ingest/types.ts'
+import { DROP_REASONS, LOSS_REASONS, PERSON_MODES } from '../../rules/capture/types.ts'
 import { eventFiltersShape } from '../../wire/event-list.ts'
 import { published } from './published.ts'
 import {

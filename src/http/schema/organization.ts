@@ -2,7 +2,7 @@
  * The description of the organization, its users, projects and keys. docs/COMPATIBILITY.md, "Organization,
  * users, keys, projects".
  */
-import { SCOPES } from '../../wire/scopes.ts'
+import { SCOPES } from '../../rules/access/scopes.ts'
 import {
   about,
   BODY_ERRORS,

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { ServiceError } from '../../base/errors.ts'
-import { isSameEtag } from '../../flags/definitions.ts'
+import { isSameEtag } from '../../rules/flags/definitions.ts'
 import type { Answer, Header } from '../respond.ts'
 import type { ApiRequest, Route } from '../router.ts'
 import { buildDocument } from './document.ts'

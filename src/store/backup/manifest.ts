@@ -12,7 +12,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
-import { isJsonObject } from '../../ingest/fields.ts'
+import { isJsonObject } from '../../rules/capture/fields.ts'
 import { ENVIRONMENT_NAMES, type EnvironmentName, FORMAT_VERSION } from '../data-dir.ts'
 
 /** The format of backup folders that this program writes and reads. */

@@ -4,7 +4,7 @@
  * because it follows whatever pointers it finds. Nothing is written.
  */
 import { join } from 'node:path'
-import { readBlock } from '../../ingest/log-block.ts'
+import { readBlock } from '../../rules/capture/log-block.ts'
 import { DamagedRecordError, unseal } from '../codec.ts'
 import {
   ENVIRONMENT_NAMES,

@@ -1,0 +1,147 @@
+/**
+ * Lists of objects as comma-separated values (RFC 4180). Nested values become columns of their own, named
+ * by the way to them. Source: docs/COMPATIBILITY.md, "CSV".
+ */
+import { ServiceError } from './errors.ts'
+
+/** The type of the answers. */
+export const CSV_TYPE = 'text/csv; charset=utf-8'
+
+/** Cells of one table, empty ones included. More: 400 `invalid_input`. */
+const CELLS_MAX = 5_000_000
+/** Bytes of the names of all columns. More: as too many cells. */
+const HEADER_BYTES_MAX = 4 * 1024 * 1024
+const NEEDS_QUOTES = /[",\r\n]/
+/** Blanks in front count as nothing for some programs, and full-width or small signs as the plain ones. */
+const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
+const BLANKS_AT_START = /^ +/
+const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
+
+/**
+ * A header line and one line for each object; '' when there is none. Columns are sorted by name. Throws
+ * 400 `invalid_input` when there would be too many cells. Cost: linear in the cells.
+ */
+export function toCsv(rows: readonly object[]): string {
+  const columns = new TableColumns()
+  const flatRows = rows.map((row) => flatRow(row))
+  for (const flat of flatRows) columns.add(flat.keys(), rows.length)
+  const names = columns.sorted()
+  if (names.length === 0) return ''
+  return [names, ...flatRows.map((flat) => names.map((name) => flat.get(name) ?? ''))]
+    .map(csvLine)
+    .join('')
+}
+
+/** The names of the columns of a table that is looked through. */
+export class TableColumns {
+  readonly #names: Set<string>
+  #bytes = 0
+
+  constructor(names: readonly string[] = []) {
+    this.#names = new Set(names)
+    for (const name of names) this.#bytes += name.length
+  }
+
+  /** Adds the columns of a row. Throws 400 `invalid_input` when a table of `rowCount` rows has too many cells. */
+  add(names: Iterable<string>, rowCount: number): void {
+    for (const name of names) {
+      if (this.#names.has(name)) continue
+      this.#names.add(name)
+      this.#bytes += name.length
+    }
+    const isTooLarge = this.#names.size * rowCount > CELLS_MAX || this.#bytes > HEADER_BYTES_MAX
+    if (isTooLarge) throw tooManyCells()
+  }
+
+  sorted(): readonly string[] {
+    return [...this.#names].sort()
+  }
+}
+
+/** The cells of a row by the names of their columns. */
+export function flatRow(row: object): ReadonlyMap<string, string> {
+  const flat = new Map<string, string>()
+  flatten(row, '', flat)
+  return flat
+}
+
+/** A line of cells, with its end. */
+export function csvLine(cells: readonly string[]): string {
+  return `${cells.map(csvCell).join(',')}\r\n`
+}
+
+/**
+ * One cell. A text that a spreadsheet would take for a formula gets an apostrophe in front, because
+ * properties and their names come from anybody on the internet; numbers stay as they are.
+ */
+export function csvCell(text: string): string {
+  const isFormula = FORMULA_START.test(text) && !NUMBER.test(text.replace(BLANKS_AT_START, ''))
+  const guarded = isFormula ? `'${text}` : text
+  return NEEDS_QUOTES.test(guarded) ? `"${guarded.replaceAll('"', '""')}"` : guarded
+}
+
+/** Adds what `value` holds under the names that lead to it. At most as deep as JSON may be. */
+function flatten(value: unknown, name: string, flat: Map<string, string>): void {
+  if (typeof value === 'object' && value !== null) {
+    const prefix = name === '' ? '' : `${name}.`
+    for (const [key, member] of Object.entries(value)) flatten(member, prefix + key, flat)
+    return
+  }
+  if (value !== undefined) flat.set(name, textOf(value))
+}
+
+function textOf(value: unknown): string {
+  if (value === null) return ''
+  if (typeof value === 'boolean') return value ? 'True' : 'False'
+  return String(value)
+}
+
+function tooManyCells(): ServiceError {
+  const detail = `the table would have more than ${CELLS_MAX} cells; ask for fewer rows or for JSON`
+  return new ServiceError('invalid_input', detail, { attr: 'format' })
+}
+
+/**
+ * The first cell of each line of a table, without empty ones. Throws 400 `invalid_input` with `attr` for
+ * a quoted cell without an end.
+ */
+export function firstCsvCells(text: string, attr: string): readonly string[] {
+  const cells: string[] = []
+  let position = text.startsWith('\ufeff') ? 1 : 0
+  while (position < text.length) {
+    const { cell, end } = readCell(text, position, attr)
+    if (cell !== '') cells.push(cell)
+    position = lineEnd(text, end, attr)
+  }
+  return cells
+}
+
+function readCell(text: string, start: number, attr: string): { cell: string; end: number } {
+  if (text[start] !== '"') {
+    let end = start
+    while (end < text.length && !/[,\r\n]/.test(text[end] ?? '')) end++
+    return { cell: text.slice(start, end).trim(), end }
+  }
+  let end = start + 1
+  for (;;) {
+    end = text.indexOf('"', end)
+    if (end < 0) {
+      throw new ServiceError('invalid_input', 'a quoted cell has no end', { attr })
+    }
+    if (text[end + 1] !== '"') break
+    end += 2
+  }
+  return { cell: text.slice(start + 1, end).replaceAll('""', '"'), end: end + 1 }
+}
+
+/** Where the next line begins: behind the line break that is in no quoted cell. */
+function lineEnd(text: string, start: number, attr: string): number {
+  let position = start
+  while (position < text.length) {
+    const character = text[position]
+    if (character === '\n') return position + 1
+    if (character === '\r') return text[position + 1] === '\n' ? position + 2 : position + 1
+    position = character === '"' ? readCell(text, position, attr).end : position + 1
+  }
+  return position
+}

@@ -1,0 +1,115 @@
+/**
+ * Writes the rows of a page as text, up to a limit of bytes. In threads: the main thread never does what
+ * is proportional to a page.
+ */
+import { ServiceError } from './errors.ts'
+import { PAGE_BYTES_MAX, TABLE_BYTES_MAX } from './limits.ts'
+import { toCsv } from './csv.ts'
+
+/** As `RowsText` of base/pages.ts, which explains it. */
+interface WrittenRows {
+  readonly rows: Uint8Array<ArrayBuffer>
+  readonly rowCount: number
+  readonly isCut: boolean
+}
+
+/**
+ * Gathers rows. A JSON page ends before the row that would exceed its limit, but has at least one; a table
+ * has nowhere to say that it goes on, so that one that is too large is refused.
+ */
+export class RowsWriter {
+  readonly #format: 'json' | 'csv'
+  readonly #bytesMax: number
+  readonly #texts: string[] = []
+  readonly #objects: object[] = []
+  #bytes = 0
+  #isCut = false
+
+  constructor(format: 'json' | 'csv', bytesMax = PAGE_BYTES_MAX) {
+    this.#format = format
+    this.#bytesMax = format === 'json' ? bytesMax : TABLE_BYTES_MAX
+  }
+
+  get rowCount(): number {
+    return this.#format === 'json' ? this.#texts.length : this.#objects.length
+  }
+
+  /** Bytes so far, about. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Bytes that the page still has room for. */
+  get room(): number {
+    return this.#bytesMax - this.#bytes
+  }
+
+  /** Adds a row; false: the page is full and has not got it. Throws 400 when a table is too large. */
+  add(row: object): boolean {
+    return this.#put(JSON.stringify(row), row)
+  }
+
+  /** As `add`, for a row that is JSON already. */
+  addText(json: string): boolean {
+    if (this.#format === 'json') return this.#put(json, null)
+    // Written by this program, an object.
+    return this.#put(json, JSON.parse(json) as object)
+  }
+
+  /** Adds rows as long as there is room. */
+  addAll(rows: Iterable<object>): void {
+    for (const row of rows) if (!this.add(row)) return
+  }
+
+  /** What was written. Throws 400 when the table has too many cells. */
+  finish(): WrittenRows {
+    const { rowCount } = this
+    const isCut = this.#isCut
+    if (this.#format === 'csv') return { rows: bytesOf([toCsv(this.#objects)]), rowCount, isCut }
+    return { rows: bytesOf(['[', ...commaSeparated(this.#texts), ']']), rowCount, isCut }
+  }
+
+  #put(json: string, row: object | null): boolean {
+    const bytes = Buffer.byteLength(json) + 1
+    const isFull = this.#bytes + bytes > this.#bytesMax
+    if (isFull && this.#format === 'csv') throw tableTooLarge()
+    if (isFull && this.rowCount > 0) {
+      this.#isCut = true
+      return false
+    }
+    this.#bytes += bytes
+    if (this.#format === 'json') this.#texts.push(json)
+    else if (row !== null) this.#objects.push(row)
+    return true
+  }
+}
+
+/** One object as a page has it, without the list around it. */
+export function rowText(format: 'json' | 'csv', row: object): Uint8Array<ArrayBuffer> {
+  return bytesOf([format === 'json' ? JSON.stringify(row) : toCsv([row])])
+}
+
+/** Rows that are there already, as a page. */
+export function rowsText(format: 'json' | 'csv', rows: Iterable<object>): WrittenRows {
+  const writer = new RowsWriter(format)
+  writer.addAll(rows)
+  return writer.finish()
+}
+
+/** Texts as UTF-8, one behind the other, in memory that may change hands. */
+export function bytesOf(texts: readonly string[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0))
+  const encoder = new TextEncoder()
+  let position = 0
+  for (const text of texts) position += encoder.encodeInto(text, bytes.subarray(position)).written
+  return bytes
+}
+
+function commaSeparated(texts: readonly string[]): readonly string[] {
+  return texts.map((text, index) => (index === 0 ? text : `,${text}`))
+}
+
+function tableTooLarge(): ServiceError {
+  const detail = `the table would have more than ${TABLE_BYTES_MAX} bytes; ask for fewer rows or for JSON`
+  return new ServiceError('invalid_input', detail, { attr: 'format' })
+}

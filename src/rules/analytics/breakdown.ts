@@ -1,0 +1,184 @@
+/**
+ * Breakdowns: what splits a result by values of properties or by cohorts, and the filter that picks one
+ * value of them. Source: docs/COMPATIBILITY.md, "Analytic person routes".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { BreakdownParameters } from './question-shapes.ts'
+import type { ValueRequest } from './event-columns.ts'
+import type { PropertyFilter } from '../events/event-queries.ts'
+import type { FilterGroup } from '../persons/person-queries.ts'
+
+/** Properties or cohorts of one breakdown. More: 400 `invalid_input`. */
+const BREAKDOWN_KEYS_MAX = 10
+const TYPES = ['event', 'person', 'group', 'cohort'] as const
+
+/** What values are taken from. */
+export type BreakdownType = (typeof TYPES)[number]
+
+/** A breakdown of a request. */
+export interface Breakdown {
+  readonly type: BreakdownType
+  /** Names of properties, or numbers of cohorts as text; at least one. */
+  readonly keys: readonly string[]
+  /** Of the groups whose property it is; null for the other types. */
+  readonly groupTypeIndex: number | null
+}
+
+/**
+ * The breakdown of a request, null for none. Throws 400 `invalid_input`: with `breakdown` as `attr` for
+ * what is neither a name nor a list of names, with `breakdown_type` for an unknown type; 400 `required`
+ * for a group type that is missing.
+ */
+export function readBreakdown(parameters: BreakdownParameters): Breakdown | null {
+  const given = givenKeys(parameters)
+  if (given === null) return null
+  const type = TYPES.find((known) => known === given.type)
+  if (type === undefined) {
+    throw invalid('breakdown_type', `must be one of ${TYPES.join(', ')}`)
+  }
+  const { groupTypeIndex } = parameters
+  if (type === 'group' && groupTypeIndex === null) {
+    const attr = 'breakdown_group_type_index'
+    const detail = `${attr} is missing: send the number of the group type`
+    throw new ServiceError('required', detail, { attr })
+  }
+  return { type, keys: given.keys, groupTypeIndex: type === 'group' ? groupTypeIndex : null }
+}
+
+/** The values of an event that a breakdown by properties looks at; none for cohorts. */
+export function breakdownValues({
+  type,
+  keys,
+  groupTypeIndex,
+}: Breakdown): readonly ValueRequest[] {
+  if (type === 'cohort') return []
+  return keys.map((key) => {
+    if (type === 'person') return { kind: 'person_property', key }
+    if (type === 'event') return { kind: 'event_property', key }
+    return { kind: 'group_property', typeIndex: groupTypeIndex ?? 0, key }
+  })
+}
+
+/**
+ * The filter for the one value that a request names, null when it names none. An empty text is a value:
+ * missing or empty. Throws as `readBreakdown`, and 400 `invalid_input` with `breakdown_value` as `attr`
+ * for a value that does not fit the breakdown.
+ */
+export function breakdownFilter(parameters: BreakdownParameters): FilterGroup | null {
+  const { value, binCount } = parameters
+  if (value === undefined || value === null) return null
+  if (parameters.type === 'cohort') return cohortFilter(value)
+  const breakdown = readBreakdown(parameters)
+  if (breakdown === null) return null
+  const [first = '', ...others] = breakdown.keys
+  if (binCount !== null) return binFilter(value, filterOn(breakdown, first))
+  if (others.length === 0) {
+    return { type: 'AND', values: [{ ...filterOn(breakdown, first), operator: 'exact', value }] }
+  }
+  const values = listOf(value)
+  if (values?.length !== breakdown.keys.length) {
+    throw invalid('breakdown_value', 'must be a list with one value for each breakdown')
+  }
+  return {
+    type: 'AND',
+    values: breakdown.keys.map((key, index) => ({
+      ...filterOn(breakdown, key),
+      operator: 'exact',
+      value: values[index] ?? '',
+    })),
+  }
+}
+
+function filterOn({ type, groupTypeIndex }: Breakdown, key: string): PropertyFilter {
+  return { key, type, ...(groupTypeIndex === null ? {} : { group_type_index: groupTypeIndex }) }
+}
+
+/** `all` is everybody. */
+function cohortFilter(given: unknown): FilterGroup | null {
+  const list = listOf(given)
+  const value = list === null ? given : list[0]
+  if (value === 'all') return null
+  return { type: 'AND', values: [{ key: 'id', type: 'cohort', value }] }
+}
+
+/** A range of numbers, its end excluded. */
+function binFilter(given: unknown, filter: PropertyFilter): FilterGroup {
+  const range = listOf(given)
+  const [lower, upper] = range ?? []
+  if (range?.length !== 2 || !isNumber(lower) || !isNumber(upper)) {
+    throw invalid('breakdown_value', 'must be a pair of numbers, for example [10,20]')
+  }
+  return {
+    type: 'AND',
+    values: [
+      { ...filter, operator: 'gte', value: lower },
+      { ...filter, operator: 'lt', value: upper },
+    ],
+  }
+}
+
+interface GivenKeys {
+  readonly type: string
+  readonly keys: readonly string[]
+}
+
+function givenKeys({ breakdown, breakdowns, type }: BreakdownParameters): GivenKeys | null {
+  if (breakdowns !== undefined && breakdowns !== null) {
+    const items = checkedList(breakdowns, 'breakdowns')
+    if (items.length > 0) return keysOfObjects(items, type)
+  }
+  if (breakdown === undefined || breakdown === null || breakdown === '') return null
+  const keys = checkedList(Array.isArray(breakdown) ? breakdown : [breakdown], 'breakdown')
+  if (keys.length === 0) return null
+  return { type: type ?? 'event', keys: keys.map((key) => keyOf(key, 'breakdown')) }
+}
+
+/** All of `breakdowns` are of one type: that of the first, else `breakdown_type`. */
+function keysOfObjects(items: readonly unknown[], type: string | null): GivenKeys {
+  const types = new Set<unknown>()
+  const keys = items.map((item) => {
+    if (typeof item !== 'object' || item === null) return keyOf(item, 'breakdowns')
+    const { property, type: own } = item as { readonly property?: unknown; readonly type?: unknown }
+    types.add(own ?? type ?? 'event')
+    return keyOf(property, 'breakdowns')
+  })
+  const [only = type ?? 'event'] = types
+  if (types.size > 1 || typeof only !== 'string') {
+    throw invalid('breakdowns', 'must be of one type, all of them')
+  }
+  return { type: only, keys }
+}
+
+function checkedList(value: unknown, attr: string): readonly unknown[] {
+  if (!Array.isArray(value)) throw invalid(attr, 'must be a list')
+  if (value.length > BREAKDOWN_KEYS_MAX) {
+    throw invalid(attr, `may hold ${BREAKDOWN_KEYS_MAX} items at most`)
+  }
+  return value as readonly unknown[]
+}
+
+function keyOf(value: unknown, attr: string): string {
+  if ((typeof value === 'string' && value !== '') || typeof value === 'number') return String(value)
+  throw invalid(attr, 'must name properties, or cohorts by their number')
+}
+
+/** A list, or the JSON of one; null for anything else. */
+function listOf(value: unknown): readonly unknown[] | null {
+  if (Array.isArray(value)) return value as readonly unknown[]
+  if (typeof value !== 'string' || !value.startsWith('[')) return null
+  try {
+    const parsed: unknown = JSON.parse(value)
+    return Array.isArray(parsed) ? (parsed as readonly unknown[]) : null
+  } catch {
+    return null
+  }
+}
+
+function isNumber(value: unknown): boolean {
+  const text = typeof value === 'number' ? String(value) : value
+  return typeof text === 'string' && /^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$/i.test(text)
+}
+
+function invalid(attr: string, what: string): ServiceError {
+  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
+}

@@ -1,0 +1,239 @@
+/**
+ * Ranges of dates as insights write them: relative, as a day, or as a moment, in the time zone of the
+ * project. Pure: now is given. Source: docs/COMPATIBILITY.md, "Persons".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import {
+  addDays,
+  addMonths,
+  endMomentOf,
+  endOfDay,
+  hourStart,
+  momentOf,
+  startOfDay,
+  utcOf,
+  type Wall,
+  wallOf,
+  wallOfUtc,
+} from '../../base/wall-time.ts'
+
+/** Length of a period. */
+export type Interval = 'hour' | 'day' | 'week' | 'month'
+
+/** What a request says; null for what it does not say. */
+export interface RangeRequest {
+  readonly dateFrom: string | null
+  readonly dateTo: string | null
+  readonly interval: Interval
+  /** Name of the IANA time zone database. */
+  readonly timezone: string
+  readonly nowMs: number
+  /** For `all`: the time of the first event, or null when there is none. */
+  readonly firstEventMs: number | null
+}
+
+/** How the ends of a range are moved. Source: docs/COMPATIBILITY.md, "Analytic person routes". */
+export interface RangeRules {
+  /** Ends that are written alike mean one whole interval. */
+  readonly isWidened: boolean
+  /** The start goes back to the start of its week or month, or, in ranges of two hours, hour. */
+  readonly isRounded: boolean
+  /** The range begins so many days earlier, and is not rounded. */
+  readonly daysBefore?: number
+}
+
+/** Both ends belong to it, in milliseconds. `fromMs` may lie behind `toMs`; then nothing is in it. */
+export interface DateRange {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+const INSIGHT_RULES: RangeRules = { isWidened: true, isRounded: true }
+const HOUR_MS = 3_600_000
+const INTERVALS: readonly string[] = ['hour', 'day', 'week', 'month']
+const MOMENT =
+  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
+const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
+
+/**
+ * The interval of a text: `minute` counts as hour, null as day. Throws 400 `invalid_input` for another.
+ */
+export function parseInterval(text: string | null): Interval {
+  if (text === null) return 'day'
+  if (text === 'minute') return 'hour'
+  if (!INTERVALS.includes(text)) {
+    const detail = 'interval must be hour, day, week or month'
+    throw new ServiceError('invalid_input', detail, { attr: 'interval' })
+  }
+  return text as Interval
+}
+
+/** The range that a request means. What cannot be read counts as now, as clients expect. */
+export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RULES): DateRange {
+  const { timezone, interval } = request
+  const fromMs = startOf(request)
+  const toMs = endOf(request, fromMs, rules)
+  if (rules.daysBefore !== undefined) {
+    const earlier = addDays(wallOf(fromMs, timezone), -rules.daysBefore)
+    return { fromMs: momentOf(earlier, timezone), toMs }
+  }
+  return { fromMs: rules.isRounded ? roundedStart(fromMs, toMs, interval, timezone) : fromMs, toMs }
+}
+
+/**
+ * The moment that a text names, by the rules of `dateFrom`: a day is its midnight, and a time of day
+ * survives with the interval hour only. What cannot be read counts as now.
+ */
+export function momentOfText(text: string, request: RangeRequest): number {
+  return startOf({ ...request, dateFrom: text })
+}
+
+/** ISO 8601 with the offset of a zone; the last millisecond of a second stands for its last microsecond. */
+export function isoInZone(timeMs: number, timezone: string): string {
+  const wall = wallOf(timeMs, timezone)
+  const localMs = utcOf(wall)
+  const offsetMinutes = Math.round((localMs - timeMs) / 60_000)
+  const text = new Date(localMs).toISOString()
+  const fraction = text.slice(19, 23)
+  const digits = fraction === '.000' ? '' : `${fraction}${fraction === '.999' ? '999' : '000'}`
+  const sign = offsetMinutes < 0 ? '-' : '+'
+  const minutes = Math.abs(offsetMinutes)
+  return `${text.slice(0, 19)}${digits}${sign}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
+}
+
+/** Only then hours and minutes of a date survive. */
+function isHourlyText(text: string | null, interval: Interval): boolean {
+  return interval === 'hour' || (text?.includes('h') ?? false)
+}
+
+/** Moments, not wall times: an hour that a clock shows twice is two hours. */
+function startOf({ dateFrom, interval, timezone, nowMs, firstEventMs }: RangeRequest): number {
+  const dayStart = (wall: Wall): number => momentOf(startOfDay(wall), timezone)
+  const today = wallOf(nowMs, timezone)
+  if (dateFrom === null) return dayStart(addDays(today, -7))
+  if (dateFrom === 'all') return firstEventMs ?? dayStart(addDays(today, -7))
+  const given = readDate(dateFrom, timezone, nowMs)
+  if (given === null) return dayStart(today)
+  if (given.kind === 'hours') return hourStart(given.momentMs, timezone)
+  const isTimeKept = given.kind === 'absolute' && isHourlyText(dateFrom, interval)
+  return isTimeKept ? given.momentMs : dayStart(given.wall)
+}
+
+function endOf(request: RangeRequest, fromMs: number, { isWidened }: RangeRules): number {
+  const { dateFrom, dateTo, interval, timezone, nowMs } = request
+  const dayEnd = (wall: Wall): number => endMomentOf(endOfDay(wall), timezone)
+  const today = wallOf(nowMs, timezone)
+  if (dateTo === null || dateTo === 'all') {
+    return interval === 'hour' ? hourStart(nowMs, timezone) + HOUR_MS - 1 : dayEnd(today)
+  }
+  if (isWidened && dateTo === dateFrom) return widened(fromMs, interval, timezone)
+  const given = readDate(dateTo, timezone, nowMs)
+  if (given === null) return dayEnd(today)
+  if (given.kind === 'hours') return hourStart(given.momentMs, timezone) + HOUR_MS - 1
+  const isTimeKept = given.kind === 'absolute' && isHourlyText(dateTo, interval)
+  if (!isTimeKept) return dayEnd(given.wall)
+  return given.isZoned ? given.momentMs : endMomentOf(given.wall, timezone)
+}
+
+interface ReadDate {
+  readonly wall: Wall
+  readonly momentMs: number
+  /** Written as a date, as so many hours ago, or as so many days or longer ago. */
+  readonly kind: 'absolute' | 'hours' | 'days'
+  /** The text says how far its clock is from UTC. */
+  readonly isZoned: boolean
+}
+
+function readDate(text: string, timezone: string, nowMs: number): ReadDate | null {
+  const absolute = MOMENT.exec(text)
+  if (absolute !== null) return readMoment(absolute, timezone)
+  const relative = RELATIVE.exec(text)
+  if (relative === null) return null
+  const count = Number(relative[1] ?? relative[3] ?? '0')
+  const unit = relative[2] ?? relative[4] ?? 'd'
+  if (unit === 'h') {
+    const momentMs = nowMs - count * HOUR_MS
+    return { wall: wallOf(momentMs, timezone), momentMs, kind: 'hours', isZoned: false }
+  }
+  const moved = movedBack(wallOf(nowMs, timezone), count, unit)
+  if (!isRepresentable(moved)) return null
+  const wall = atEdge(moved, unit, relative[5])
+  return { wall, momentMs: momentOf(wall, timezone), kind: 'days', isZoned: false }
+}
+
+function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
+  const field = (index: number): number => Number(match[index] ?? '0')
+  const milliseconds = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3))
+  const wall: Wall = [field(1), field(2), field(3), field(4), field(5), field(6), milliseconds]
+  const normal = wallOfUtc(utcOf(wall))
+  if (normal.some((value, index) => value !== wall[index])) return null
+  const zone = match[8]
+  if (zone === undefined) {
+    return { wall, momentMs: momentOf(wall, timezone), kind: 'absolute', isZoned: false }
+  }
+  const momentMs = utcOf(wall) - offsetMs(zone)
+  return { wall: wallOf(momentMs, timezone), momentMs, kind: 'absolute', isZoned: true }
+}
+
+function offsetMs(zone: string): number {
+  if (zone.toUpperCase() === 'Z') return 0
+  const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
+  const minutes = Number(digits.slice(0, 2)) * 60 + Number(digits.slice(2))
+  return (zone.startsWith('-') ? -minutes : minutes) * 60_000
+}
+
+function movedBack(wall: Wall, count: number, unit: string): Wall {
+  switch (unit) {
+    case 'w':
+      return addDays(wall, -7 * count)
+    case 'q':
+      return addDays(wall, -7 * 13 * count)
+    case 'm':
+      return addMonths(wall, -count)
+    case 'y':
+      return addMonths(wall, -12 * count)
+    default:
+      return addDays(wall, -count)
+  }
+}
+
+/** `mStart`, `mEnd`, `yStart`, `yEnd`; `dStart` is the day itself. */
+function atEdge(wall: Wall, unit: string, edge: string | undefined): Wall {
+  const [year, month] = wall
+  if (edge === undefined || (unit !== 'm' && unit !== 'y')) return wall
+  if (edge === 'Start') return [year, unit === 'm' ? month : 1, 1, 0, 0, 0, 0]
+  const last = unit === 'm' ? new Date(Date.UTC(year, month, 0)) : new Date(Date.UTC(year, 12, 0))
+  return wallOfUtc(last.getTime())
+}
+
+/** When both ends are written alike, the end goes to the end of the period that begins there. */
+function widened(fromMs: number, interval: Interval, timezone: string): number {
+  if (interval === 'hour') return fromMs + HOUR_MS
+  const from = wallOf(fromMs, timezone)
+  let last = from
+  if (interval === 'week') last = addDays(from, 6)
+  if (interval === 'month') last = addDays(addMonths(from, 1), -1)
+  return endMomentOf(endOfDay(last), timezone)
+}
+
+/** Back to the start of the week (Sunday), month or, in ranges of two hours and more, hour. */
+function roundedStart(fromMs: number, toMs: number, interval: Interval, timezone: string): number {
+  if (interval === 'hour') {
+    return toMs - fromMs >= 2 * HOUR_MS ? hourStart(fromMs, timezone) : fromMs
+  }
+  if (interval === 'day') return fromMs
+  const from = wallOf(fromMs, timezone)
+  const [year, month] = from
+  if (interval === 'month') return momentOf([year, month, 1, 0, 0, 0, 0], timezone)
+  const sunday = addDays(from, -new Date(utcOf(from)).getUTCDay())
+  return momentOf(startOfDay(sunday), timezone)
+}
+
+/** Far back, numbers of days and months leave what a date can say. */
+function isRepresentable([year]: Wall): boolean {
+  return year >= 1 && year <= 9999
+}
+
+function two(number: number): string {
+  return String(number).padStart(2, '0')
+}

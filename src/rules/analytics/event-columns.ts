@@ -1,0 +1,138 @@
+/**
+ * What analytic queries read: the events of a time range that matter, as plain columns, with the person
+ * who owns each event now. Shapes only: the store fills them (store/event-scan.ts), the algorithms of
+ * this folder compute on them.
+ */
+import type { FilterGroup } from '../persons/person-queries.ts'
+
+/** Which events belong to a series (a step, an entity); everything that is given must hold. */
+export interface SeriesMatch {
+  /** Event names, joined by OR; null: every event. */
+  readonly names: readonly string[] | null
+  /** Filters of the series; null: none. */
+  readonly filter: FilterGroup | null
+  /** Alternatives, joined by OR: the steps of an action. Empty: none, `names` and `filter` decide. */
+  readonly steps: readonly ActionStepMatch[]
+}
+
+/** One step of an action; everything that is given must hold. */
+export interface ActionStepMatch {
+  readonly name: string | null
+  readonly url: string | null
+  readonly urlMatching: 'contains' | 'exact' | 'regex'
+  /** Filters on the step, element filters too. */
+  readonly filter: FilterGroup | null
+}
+
+/** A value to be read of each event. */
+export type ValueRequest =
+  | { readonly kind: 'event_property'; readonly key: string }
+  /** Latest value of the owner's property. */
+  | { readonly kind: 'person_property'; readonly key: string }
+  /** Latest value of the property of the group of that type that the event was sent with. */
+  | { readonly kind: 'group_property'; readonly typeIndex: number; readonly key: string }
+  /** Key of the group of that type that the event was sent with. */
+  | { readonly kind: 'group_key'; readonly typeIndex: number }
+  | { readonly kind: 'event_name' }
+
+/** Series at most; a mask of 32 bits tells which an event belongs to. */
+export const SERIES_MAX = 31
+
+/** What to scan. Times are milliseconds since 1970, both inclusive. */
+export interface EventScanRequest {
+  readonly projectId: number
+  readonly fromMs: number
+  readonly toMs: number
+  /** Holds for every event that takes part; null: no restriction. */
+  readonly filter: FilterGroup | null
+  /** An event takes part when it belongs to at least one of these; at most `SERIES_MAX`. */
+  readonly series: readonly SeriesMatch[]
+  readonly values: readonly ValueRequest[]
+  /** Only events of these persons (P); null: all. */
+  readonly persons: PersonSet | null
+  /** Milliseconds since 1970; for filters on relative dates. */
+  readonly nowMs: number
+  /**
+   * `unsorted`: the events may come in any order. `any`: so they may, and `sequences` may be empty.
+   * Both spare sorting. Absent means `time`.
+   */
+  readonly order?: 'time' | 'unsorted' | 'any'
+  /** `timesMs` and `seriesMasks` may be empty, too. */
+  readonly isPersonsOnly?: boolean
+}
+
+/** Some persons. */
+export interface PersonSet {
+  has(person: number): boolean
+  /** For each P whether it is one of them; a P beyond the end is not. */
+  readonly marks: Uint8Array
+}
+
+/** The persons whose entry in a list by P is 1. */
+export function markedPersons(marks: Uint8Array): PersonSet {
+  return { has: (person) => marks[person] === 1, marks }
+}
+
+/** The persons of a list of P. */
+export function listedPersons(persons: Iterable<number>): PersonSet {
+  let marks = new Uint8Array(1024)
+  for (const person of persons) {
+    if (person >= marks.length) {
+      const larger = new Uint8Array(Math.max(person + 1, marks.length * 2))
+      larger.set(marks)
+      marks = larger
+    }
+    marks[person] = 1
+  }
+  return markedPersons(marks)
+}
+
+/** Values of a column: each different one once. */
+export interface ValueColumn {
+  /** For each event the position in `values`. Position 0 is always `undefined`: the value is missing. */
+  readonly ids: Uint32Array
+  /** JSON values as stored, each different one once. */
+  readonly values: readonly unknown[]
+}
+
+/**
+ * The events that were found, ordered by time, equal times by order of arrival, unless the request wants
+ * `any` order. Events without an owner are left out.
+ */
+export interface EventColumns {
+  readonly count: number
+  readonly timesMs: Float64Array
+  /** P of the owner now, never 0. */
+  readonly persons: Uint32Array
+  /** Position in the project's order of arrival. */
+  readonly sequences: Uint32Array
+  /** Bit i: the event belongs to series i. */
+  readonly seriesMasks: Uint32Array
+  /** In the order of the request's `values`. */
+  readonly values: readonly ValueColumn[]
+}
+
+/** The port to stored events, on one snapshot. Synchronous: it is used in a thread of the pool. */
+export interface EventScanner {
+  /** Throws `ServiceError` `query_too_large` or `query_timeout` when a limit is reached. */
+  scan(request: EventScanRequest): EventColumns
+  /** Timestamp of the project's first event in milliseconds, or null. */
+  firstEventMs(projectId: number): number | null
+  /** UUID of the person P. */
+  personUuid(projectId: number, person: number): string
+  /**
+   * The first 48 bits of the UUID of P as a number: smaller for a smaller UUID, equal numbers leave it
+   * open. Asked for every person who may be on a page, so it has to be cheap; it never changes for a P.
+   */
+  uuidPrefix(projectId: number, person: number): number
+  /**
+   * The persons (P, in any order) whose `created_at` is `fromMs` or later, but before `untilMs`;
+   * milliseconds. Cost: linear in their number.
+   */
+  createdWithin(projectId: number, fromMs: number, untilMs: number): Uint32Array
+  /**
+   * Throws as `scan` when the time is over or nobody waits. Cheap enough for every few thousand rows:
+   * whatever runs for long besides scans asks it.
+   */
+  checkLimits(): void
+}

@@ -1,0 +1,177 @@
+/**
+ * Who is behind a correlation of a funnel: persons who converted, or did not, and had an event meanwhile,
+ * or have a property. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import type { CorrelationParameters } from './funnel-shapes.ts'
+import type { ActorPage, AnalyticContext } from '../analytic-query.ts'
+import {
+  type EventColumns,
+  type EventScanner,
+  listedPersons,
+  type ValueRequest,
+} from '../event-columns.ts'
+import { allOf, readEventFilters } from '../../filters/filter-tree.ts'
+import { type FunnelResults, pageOfResults, runFunnel } from './funnel.ts'
+import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
+import type { FilterGroup } from '../../persons/person-queries.ts'
+import { propertyText } from '../../filters/property-filter.ts'
+import { readEntity, type Series } from '../series.ts'
+
+/** Events between two looks at the limits of a query. */
+const CHECK_EVERY = 65_536
+const TYPES = ['events', 'event_with_properties', 'properties']
+
+/**
+ * The page of persons, or groups, that a request for a correlation means: by uuid, groups by key. Throws
+ * 400 for what cannot be asked, `invalid_input` without `attr` when the event or the properties are
+ * missing, and as `EventScanner.scan`.
+ */
+export function correlationActors(
+  parameters: CorrelationParameters,
+  context: AnalyticContext,
+  scanner: EventScanner,
+): ActorPage {
+  const type = parameters.correlationType ?? 'events'
+  if (!TYPES.includes(type)) {
+    const detail = `funnel_correlation_type must be one of ${TYPES.join(', ')}`
+    throw new ServiceError('invalid_input', detail, { attr: 'funnel_correlation_type' })
+  }
+  const plan = planFunnel(parameters, context, scanner, 1)
+  const { page, isConverted } = parameters
+  const isByProperties = type === 'properties'
+  const filter = allOf([plan.filter, isByProperties ? valueFilter(parameters) : null])
+  const entity = isByProperties ? null : entityOf(parameters, context)
+  const reached = runFunnel({ ...plan, filter }, context, scanner)
+  const results = chosenResults(reached, plan.rules, isConverted)
+  if (entity === null) return pageOfResults(results, plan, page, context, scanner)
+  const actors = actorsWithEvent(results, plan, entity, context, scanner)
+  return pageOfResults({ ...results, actors }, plan, page, context, scanner)
+}
+
+/** The actors whose best attempt has all steps, or whose has not. */
+function chosenResults(
+  results: FunnelResults,
+  { stepCount }: FunnelPlan['rules'],
+  isConverted: boolean | null,
+): FunnelResults {
+  if (isConverted === null) return results
+  const { actors, bests, stepTimesMs, groupKeys } = results
+  const isChosen = (index: number): boolean => (bests[index] === stepCount) === isConverted
+  return {
+    actors: actors.filter((_actor, index) => isChosen(index)),
+    bests: bests.filter((_best, index) => isChosen(index)),
+    stepTimesMs: stepTimesMs.filter((_time, index) => isChosen(Math.floor(index / stepCount))),
+    groupKeys,
+  }
+}
+
+function valueFilter({ propertyValues }: CorrelationParameters): FilterGroup | null {
+  if (propertyValues === undefined) {
+    const detail = 'funnel_correlation_property_values is missing: send a list of filters'
+    throw new ServiceError('invalid_input', detail)
+  }
+  return readEventFilters(propertyValues, 'funnel_correlation_property_values')
+}
+
+function entityOf({ entity }: CorrelationParameters, { actions }: AnalyticContext): Series {
+  if (entity === undefined) {
+    const detail = 'funnel_correlation_person_entity is missing: send the event as a series'
+    throw new ServiceError('invalid_input', detail)
+  }
+  return readEntity(entity, 'funnel_correlation_person_entity', actions)
+}
+
+/** The actors that have such an event between the first step and the last one, or the window's end. */
+function actorsWithEvent(
+  results: FunnelResults,
+  plan: FunnelPlan,
+  entity: Series,
+  { projectId, nowMs }: AnalyticContext,
+  scanner: EventScanner,
+): Uint32Array {
+  const stepNames = namesOfSteps(plan.steps)
+  const { names } = entity.match
+  const isStepItself = names?.every((name) => stepNames.has(name)) ?? false
+  if (results.actors.length === 0 || isStepItself) return new Uint32Array(0)
+  const values: ValueRequest[] = [{ kind: 'event_name' }]
+  const { groupTypeIndex } = plan
+  if (groupTypeIndex !== null) values.push({ kind: 'group_key', typeIndex: groupTypeIndex })
+  const columns = scanner.scan({
+    projectId,
+    fromMs: plan.range.fromMs,
+    toMs: exclusiveEnd(plan.range.toMs),
+    filter: null,
+    series: [entity.match],
+    values,
+    persons: groupTypeIndex === null ? listedPersons(results.actors) : null,
+    nowMs,
+    order: 'any',
+  })
+  const isMarked = marksOf(columns, stepNames, results, plan, scanner)
+  return results.actors.filter((_actor, index) => isMarked[index] === 1)
+}
+
+function marksOf(
+  columns: EventColumns,
+  stepNames: ReadonlySet<string>,
+  results: FunnelResults,
+  { rules }: FunnelPlan,
+  limits: Pick<EventScanner, 'checkLimits'>,
+): Uint8Array {
+  const { stepCount, windowEnd } = rules
+  const isMarked = new Uint8Array(results.actors.length)
+  const [names, groups] = columns.values
+  const isStepName = names?.values.map((name) => stepNames.has(String(name))) ?? []
+  const indexOfActor = indexOfActors(results, groups?.values ?? null)
+  const keys = groups === undefined ? columns.persons : groups.ids
+  for (let row = 0; row < columns.count; row++) {
+    if (row % CHECK_EVERY === 0) limits.checkLimits()
+    const index = indexOfActor.get(keys[row] ?? 0)
+    if (index === undefined || isMarked[index] === 1) continue
+    if (isStepName[names?.ids[row] ?? 0] === true) continue
+    const firstMs = results.stepTimesMs[index * stepCount] ?? 0
+    const isConverted = results.bests[index] === stepCount
+    const finalMs = isConverted
+      ? (results.stepTimesMs[(index + 1) * stepCount - 1] ?? 0)
+      : windowEnd(firstMs)
+    const timeMs = columns.timesMs[row] ?? 0
+    if (timeMs > firstMs && timeMs < finalMs) isMarked[index] = 1
+  }
+  return isMarked
+}
+
+/** Keys of this scan -> position among the results; groups are found by the text of their key. */
+function indexOfActors(
+  { actors, groupKeys }: FunnelResults,
+  keysHere: readonly unknown[] | null,
+): ReadonlyMap<number, number> {
+  const found = new Map<number, number>()
+  if (groupKeys === null || keysHere === null) {
+    for (let index = 0; index < actors.length; index++) found.set(actors[index] ?? 0, index)
+    return found
+  }
+  const indexOfText = new Map<string, number>()
+  for (let index = 0; index < actors.length; index++) {
+    indexOfText.set(propertyText(groupKeys[actors[index] ?? 0]), index)
+  }
+  for (let key = 1; key < keysHere.length; key++) {
+    const index = indexOfText.get(propertyText(keysHere[key]))
+    if (index !== undefined) found.set(key, index)
+  }
+  return found
+}
+
+/** A step that is every event has no name, and so takes none away. */
+function namesOfSteps(steps: readonly Series[]): ReadonlySet<string> {
+  const names = steps.flatMap(({ match }) => [
+    ...(match.names ?? []),
+    ...match.steps.flatMap(({ name }) => (name === null ? [] : [name])),
+  ])
+  return new Set(names)
+}
+
+/** The end of the range does not belong to it here; the last moment of a second stands for the next. */
+function exclusiveEnd(toMs: number): number {
+  return toMs % 1000 === 999 ? toMs : toMs - 1
+}

@@ -1,0 +1,222 @@
+/**
+ * How far one actor got in a funnel: every event that can begin it is an attempt, and the best attempt
+ * counts. The first of several equally good ones is kept. Source: docs/COMPATIBILITY.md, "Funnels and
+ * correlation".
+ *
+ * Of the actor's events in order, the place of each step never moves back from one attempt to the next.
+ * So each step has a cursor that only moves forward, and all attempts of an actor together look at each
+ * event once for each step.
+ */
+import type { GatheredRows } from '../actor-rows.ts'
+
+/** How steps have to follow each other. */
+export type FunnelOrder = 'ordered' | 'strict' | 'unordered'
+
+/** Events that undo an attempt when they come between two steps. */
+export interface Exclusion {
+  /** Bit of the excluded series in the masks. */
+  readonly bit: number
+  /** Steps from 0. */
+  readonly fromStep: number
+  readonly toStep: number
+}
+
+/** A funnel. Bit k of the masks belongs to step k. */
+export interface AttemptRules {
+  readonly order: FunnelOrder
+  readonly stepCount: number
+  /** Whether a step needs another event than the step before it; of ordered funnels. */
+  readonly needsLaterEvent: readonly boolean[]
+  /** The last moment that is within the window of an attempt; milliseconds. */
+  readonly windowEnd: (startMs: number) => number
+  /** Strict funnels have none. */
+  readonly exclusions: readonly Exclusion[]
+}
+
+/** Attempts that begin in this time count; milliseconds, the end is not part of it. */
+export interface Entrance {
+  readonly fromMs: number
+  readonly untilMs: number
+}
+
+/** Finds the best attempt of one actor after the other. */
+export class AttemptFinder {
+  /** Times of the steps of the best attempt that was found last, milliseconds, as many as it has. */
+  readonly stepTimesMs: Float64Array
+  readonly #rules: AttemptRules
+  readonly #times: Float64Array
+  readonly #masks: Uint32Array
+  readonly #entrance: Entrance
+  /** For each step the place up to which it was looked for. */
+  readonly #cursors: Uint32Array
+  /** For each exclusion the same. */
+  readonly #exclusionCursors: Uint32Array
+  /** Places of the steps of the attempt at hand; the end of the rows for a step that does not exist. */
+  readonly #places: Uint32Array
+  readonly #stepsMask: number
+  #end = 0
+  #best = 0
+
+  constructor(rules: AttemptRules, { timesMs, masks }: GatheredRows, entrance: Entrance | null) {
+    this.#rules = rules
+    this.#times = timesMs
+    this.#masks = masks
+    this.#entrance = entrance ?? {
+      fromMs: Number.NEGATIVE_INFINITY,
+      untilMs: Number.POSITIVE_INFINITY,
+    }
+    this.stepTimesMs = new Float64Array(rules.stepCount)
+    this.#cursors = new Uint32Array(rules.stepCount)
+    this.#places = new Uint32Array(rules.stepCount)
+    this.#exclusionCursors = new Uint32Array(rules.exclusions.length)
+    this.#stepsMask = 2 ** rules.stepCount - 1
+  }
+
+  /** Steps of the best attempt of the actor whose rows are these, 0 without any. */
+  best(start: number, end: number): number {
+    this.#end = end
+    this.#best = 0
+    this.#cursors.fill(start)
+    this.#exclusionCursors.fill(start)
+    const { order, stepCount } = this.#rules
+    const startMask = order === 'unordered' ? this.#stepsMask : 1
+    for (let place = start; place < end && this.#best < stepCount; place++) {
+      if (((this.#masks[place] ?? 0) & startMask) === 0) continue
+      const startMs = this.#times[place] ?? 0
+      if (startMs < this.#entrance.fromMs) continue
+      if (startMs >= this.#entrance.untilMs) break
+      if (order === 'ordered') this.#tryOrdered(place, startMs)
+      else if (order === 'strict') this.#tryStrict(place, startMs)
+      else this.#tryUnordered(place, startMs)
+    }
+    return this.#best
+  }
+
+  #tryOrdered(place: number, startMs: number): void {
+    const { stepCount, needsLaterEvent, exclusions } = this.#rules
+    const lastMs = this.#rules.windowEnd(startMs)
+    const places = this.#places
+    places.fill(this.#end)
+    places[0] = place
+    let reached = 1
+    let previous = place
+    for (let step = 1; step < stepCount; step++) {
+      const found = this.#next(step, needsLaterEvent[step] === true ? previous + 1 : previous)
+      if (found === this.#end) break
+      places[step] = found
+      previous = found
+      if ((this.#times[found] ?? 0) <= lastMs) reached = step + 1
+      // Exclusions look at the steps behind the window too.
+      else if (exclusions.length === 0) break
+    }
+    if (exclusions.length > 0 && this.#isExcluded()) return
+    if (reached <= this.#best) return
+    this.#best = reached
+    for (let step = 0; step < reached; step++) {
+      this.stepTimesMs[step] = this.#times[places[step] ?? 0] ?? 0
+    }
+  }
+
+  #isExcluded(): boolean {
+    const { exclusions, windowEnd } = this.#rules
+    const end = this.#end
+    for (let index = 0; index < exclusions.length; index++) {
+      const exclusion = exclusions[index]
+      if (exclusion === undefined) continue
+      const from = this.#places[exclusion.fromStep] ?? end
+      if (from === end) continue
+      const excluded = this.#nextExcluded(index, exclusion.bit, from)
+      if (excluded === end || excluded === from) continue
+      const to = this.#places[exclusion.toStep] ?? end
+      if (to < end) {
+        if (excluded < to) return true
+      } else if ((this.#times[excluded] ?? 0) < windowEnd(this.#times[from] ?? 0)) return true
+    }
+    return false
+  }
+
+  #tryStrict(place: number, startMs: number): void {
+    const { stepCount, windowEnd } = this.#rules
+    const lastMs = windowEnd(startMs)
+    let reached = 1
+    while (reached < stepCount && place + reached < this.#end) {
+      const isStep = ((this.#masks[place + reached] ?? 0) & (1 << reached)) !== 0
+      if (!isStep || (this.#times[place + reached] ?? 0) > lastMs) break
+      reached++
+    }
+    if (reached <= this.#best) return
+    this.#best = reached
+    for (let step = 0; step < reached; step++) {
+      this.stepTimesMs[step] = this.#times[place + step] ?? 0
+    }
+  }
+
+  /** An event that fits several steps begins an attempt as each of them. */
+  #tryUnordered(place: number, startMs: number): void {
+    const { stepCount } = this.#rules
+    const lastMs = this.#rules.windowEnd(startMs)
+    const mask = this.#masks[place] ?? 0
+    let within = 0
+    for (let step = 0; step < stepCount; step++) {
+      const found = this.#next(step, place + 1)
+      this.#places[step] = found
+      if (found < this.#end && (this.#times[found] ?? 0) <= lastMs) within++
+    }
+    for (let own = 0; own < stepCount; own++) {
+      if ((mask & (1 << own)) === 0) continue
+      const found = this.#places[own] ?? 0
+      const isOwnWithin = found < this.#end && (this.#times[found] ?? 0) <= lastMs
+      const reached = 1 + within - (isOwnWithin ? 1 : 0)
+      if (reached <= this.#best || this.#isUnorderedExcluded(place, own, lastMs)) continue
+      this.#best = reached
+      this.#noteUnordered(startMs, own, lastMs)
+    }
+  }
+
+  #isUnorderedExcluded(place: number, own: number, lastMs: number): boolean {
+    const { exclusions, stepCount } = this.#rules
+    if (exclusions.length === 0) return false
+    let last = place
+    for (let step = 0; step < stepCount; step++) {
+      const found = this.#places[step] ?? 0
+      if (step !== own && found > last) last = found
+    }
+    for (let index = 0; index < exclusions.length; index++) {
+      const excluded = this.#nextExcluded(index, exclusions[index]?.bit ?? 0, place + 1)
+      if (excluded === this.#end) continue
+      // The end stands for a step that is missing.
+      if (last < this.#end ? excluded < last : (this.#times[excluded] ?? 0) < lastMs) return true
+    }
+    return false
+  }
+
+  #noteUnordered(startMs: number, own: number, lastMs: number): void {
+    let count = 0
+    this.stepTimesMs[count++] = startMs
+    for (let step = 0; step < this.#rules.stepCount; step++) {
+      const found = this.#places[step] ?? 0
+      const timeMs = this.#times[found] ?? 0
+      if (step !== own && found < this.#end && timeMs <= lastMs) this.stepTimesMs[count++] = timeMs
+    }
+    this.stepTimesMs.subarray(0, count).sort()
+  }
+
+  /** The first place from `from` on of an event that fits a step; the end when there is none. */
+  #next(step: number, from: number): number {
+    let place = Math.max(this.#cursors[step] ?? 0, from)
+    const bit = 1 << step
+    while (place < this.#end && ((this.#masks[place] ?? 0) & bit) === 0) place++
+    if (place > this.#end) place = this.#end
+    this.#cursors[step] = place
+    return place
+  }
+
+  #nextExcluded(index: number, bitNumber: number, from: number): number {
+    let place = Math.max(this.#exclusionCursors[index] ?? 0, from)
+    const bit = 1 << bitNumber
+    while (place < this.#end && ((this.#masks[place] ?? 0) & bit) === 0) place++
+    if (place > this.#end) place = this.#end
+    this.#exclusionCursors[index] = place
+    return place
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * Breakdowns of a funnel by values of properties: which value an actor or an event stands for, and which
+ * actors and events are left when one value is asked for. Cohorts are filters and not dealt with here.
+ * Source: docs/COMPATIBILITY.md, "Funnels and correlation".
+ */
+import { type ActorRows, rowsByActor } from '../actor-rows.ts'
+import type { EventColumns, ValueColumn } from '../event-columns.ts'
+import { propertyText } from '../../filters/property-filter.ts'
+
+/** Values that are told apart; the others are one value of this name. */
+const VALUES_MAX = 25
+const OTHER = 'Other'
+
+/** Which value an actor or event stands for. */
+export type Attribution = 'first_touch' | 'last_touch' | 'all_events' | 'step'
+
+/** A breakdown by properties. */
+export interface FunnelBreakdown {
+  readonly attribution: Attribution
+  /** Of the attribution `step`: the step whose events have the value. */
+  readonly step: number
+  readonly stepCount: number
+  /** Texts of the value that is asked for, one for each property; null: any value. */
+  readonly wanted: readonly string[] | null
+}
+
+/** Actors as far as a breakdown lets them into the funnel. An actor may come several times in a row. */
+export interface SplitRows {
+  /** Key of the actor of each part. */
+  readonly keys: Uint32Array
+  /** One longer than `keys`. */
+  readonly starts: Uint32Array
+  readonly rows: Uint32Array
+}
+
+/** What the events stand for: each different combination of values once. */
+interface Labels {
+  /** For each event the position in `texts`. */
+  readonly ids: Uint32Array
+  readonly texts: readonly (readonly string[])[]
+}
+
+/**
+ * Splits the rows of actors by the values of a breakdown, and takes away what has another value than
+ * the wanted one. `values` are columns of the scan, one for each property. Cost: linear in the rows.
+ */
+export function splitByBreakdown(
+  breakdown: FunnelBreakdown,
+  columns: EventColumns,
+  values: readonly ValueColumn[],
+  actors: ActorRows,
+): SplitRows {
+  const labels = labelsOf(values, columns.count)
+  const wanted = wantedLabels(labels, breakdown, columns)
+  if (breakdown.attribution === 'all_events') {
+    return splitByValue(labels, wanted, columns, actors)
+  }
+  return keptActors(actors, (start, end) => {
+    return hasWantedValue(breakdown, columns, labels, wanted, actors.rows.subarray(start, end))
+  })
+}
+
+/** Whether a label, folded if it is rare, is the wanted one. */
+interface WantedLabels {
+  readonly isWanted: Uint8Array
+  /** For each label the one that it counts as. */
+  readonly folded: Uint32Array
+}
+
+function labelsOf(values: readonly ValueColumn[], count: number): Labels {
+  const columns = values.map((column) => textIds(column))
+  let ids = new Uint32Array(count)
+  let texts: readonly (readonly string[])[] = [[]]
+  for (const column of columns) {
+    const known = new Map<number, number>()
+    const pairs: (readonly string[])[] = []
+    const next = new Uint32Array(count)
+    const width = column.texts.length
+    for (let row = 0; row < count; row++) {
+      const left = ids[row] ?? 0
+      const right = column.textIds[column.ids[row] ?? 0] ?? 0
+      const pair = left * width + right
+      let id = known.get(pair)
+      if (id === undefined) {
+        id = pairs.push([...(texts[left] ?? []), column.texts[right] ?? '']) - 1
+        known.set(pair, id)
+      }
+      next[row] = id
+    }
+    ids = next
+    texts = pairs
+  }
+  return { ids, texts }
+}
+
+/** The number 1 and the text `1` are one value. */
+function textIds({ ids, values }: ValueColumn) {
+  const known = new Map<string, number>()
+  const texts: string[] = []
+  const textIdOfValue = Uint32Array.from(values, (value) => {
+    const text = propertyText(value)
+    const id = known.get(text) ?? texts.push(text) - 1
+    known.set(text, id)
+    return id
+  })
+  return { ids, texts, textIds: textIdOfValue }
+}
+
+function wantedLabels(
+  labels: Labels,
+  breakdown: FunnelBreakdown,
+  columns: EventColumns,
+): WantedLabels {
+  const { texts } = labels
+  const { wanted } = breakdown
+  const folded = Uint32Array.from(texts, (_text, id) => id)
+  const isWanted = new Uint8Array(texts.length)
+  const kept = frequentLabels(labels, breakdown, columns)
+  const asksForOther = wanted?.every((text) => text === OTHER) ?? false
+  const firstRare = texts.findIndex((_text, id) => !kept.has(id))
+  for (let id = 0; id < texts.length; id++) {
+    const text = texts[id] ?? []
+    const isOther = text.every((part) => part === OTHER)
+    const isRare = !kept.has(id)
+    // A frequent value that happens to be called so is the same as the rest.
+    if (isRare || (isOther && firstRare >= 0)) folded[id] = firstRare
+    if (wanted === null) isWanted[id] = 1
+    else if (isRare || isOther) isWanted[id] = asksForOther ? 1 : 0
+    else isWanted[id] = isSameList(text, wanted) ? 1 : 0
+  }
+  return { isWanted, folded }
+}
+
+/** Rare values are those that few events of the first step (by touch: of any step) have. */
+function frequentLabels(
+  { ids, texts }: Labels,
+  { attribution, step, stepCount }: FunnelBreakdown,
+  { count, seriesMasks }: EventColumns,
+): ReadonlySet<number> {
+  const all = [...texts.keys()]
+  if (texts.length <= VALUES_MAX) return new Set(all)
+  const isByTouch = attribution === 'first_touch' || attribution === 'last_touch'
+  const mask = isByTouch ? 2 ** stepCount - 1 : 1 << (attribution === 'step' ? step : 0)
+  const counts = new Uint32Array(texts.length)
+  for (let row = 0; row < count; row++) {
+    if (((seriesMasks[row] ?? 0) & mask) === 0) continue
+    const id = ids[row] ?? 0
+    counts[id] = (counts[id] ?? 0) + 1
+  }
+  const order = (id: number): string => JSON.stringify(texts[id])
+  all.sort((a, b) => (counts[b] ?? 0) - (counts[a] ?? 0) || (order(a) < order(b) ? -1 : 1))
+  return new Set(all.slice(0, VALUES_MAX))
+}
+
+function splitByValue(
+  { ids }: Labels,
+  { isWanted, folded }: WantedLabels,
+  columns: EventColumns,
+  actors: ActorRows,
+): SplitRows {
+  // Sorted by value first and then by actor, both stable: each value of an actor is one stretch.
+  const keyOfRow = new Uint32Array(columns.count)
+  const labelKeys = new Uint32Array(columns.count)
+  for (let actor = 0; actor < actors.keys.length; actor++) {
+    const end = actors.starts[actor + 1] ?? 0
+    for (let place = actors.starts[actor] ?? 0; place < end; place++) {
+      const row = actors.rows[place] ?? 0
+      const id = ids[row] ?? 0
+      if (isWanted[id] !== 1) continue
+      keyOfRow[row] = actors.keys[actor] ?? 0
+      labelKeys[row] = (folded[id] ?? 0) + 1
+    }
+  }
+  const byLabel = rowsByActor(labelKeys, columns.count, actors.rows)
+  const { keys, starts, rows } = rowsByActor(keyOfRow, columns.count, byLabel.rows)
+  const partKeys: number[] = []
+  const partStarts: number[] = []
+  for (let actor = 0; actor < keys.length; actor++) {
+    let label = 0
+    const end = starts[actor + 1] ?? 0
+    for (let place = starts[actor] ?? 0; place < end; place++) {
+      const labelHere = labelKeys[rows[place] ?? 0] ?? 0
+      if (labelHere === label) continue
+      label = labelHere
+      partKeys.push(keys[actor] ?? 0)
+      partStarts.push(place)
+    }
+  }
+  partStarts.push(rows.length)
+  return { keys: Uint32Array.from(partKeys), starts: Uint32Array.from(partStarts), rows }
+}
+
+/** The actors that a test on the stretch of their rows lets through, with all their rows. */
+function keptActors(actors: ActorRows, isKept: (start: number, end: number) => boolean): SplitRows {
+  const keys = new Uint32Array(actors.keys.length)
+  const starts = new Uint32Array(actors.keys.length + 1)
+  const rows = new Uint32Array(actors.rows.length)
+  let count = 0
+  let next = 0
+  for (let actor = 0; actor < actors.keys.length; actor++) {
+    const start = actors.starts[actor] ?? 0
+    const end = actors.starts[actor + 1] ?? 0
+    if (!isKept(start, end)) continue
+    keys[count] = actors.keys[actor] ?? 0
+    starts[count++] = next
+    rows.set(actors.rows.subarray(start, end), next)
+    next += end - start
+  }
+  starts[count] = next
+  return {
+    keys: keys.subarray(0, count),
+    starts: starts.subarray(0, count + 1),
+    rows: rows.subarray(0, next),
+  }
+}
+
+function hasWantedValue(
+  { attribution, step, stepCount, wanted }: FunnelBreakdown,
+  { seriesMasks }: EventColumns,
+  { ids, texts }: Labels,
+  { isWanted }: WantedLabels,
+  rows: Uint32Array,
+): boolean {
+  if (attribution === 'step') {
+    return rows.some(
+      (row) => ((seriesMasks[row] ?? 0) & (1 << step)) !== 0 && isWanted[ids[row] ?? 0] === 1,
+    )
+  }
+  const stepsMask = 2 ** stepCount - 1
+  const isTouch = (row: number): boolean => {
+    const isStep = ((seriesMasks[row] ?? 0) & stepsMask) !== 0
+    return isStep && (texts[ids[row] ?? 0] ?? []).some((text) => text !== '')
+  }
+  const touch = attribution === 'first_touch' ? rows.find(isTouch) : rows.findLast(isTouch)
+  if (touch !== undefined) return isWanted[ids[touch] ?? 0] === 1
+  // Without any value an actor stands for the empty one.
+  return wanted === null || wanted.every((text) => text === '')
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, index) => text === b[index])
+}

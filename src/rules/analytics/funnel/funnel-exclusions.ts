@@ -1,0 +1,80 @@
+/**
+ * What undoes an attempt of a funnel: series that must not occur between two of its steps. Source:
+ * docs/COMPATIBILITY.md, "Funnels and correlation".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import type { FunnelOrder } from './funnel-attempts.ts'
+import { type ActionLookup, readEntity, type Series } from '../series.ts'
+import { isEqualOrBroader } from '../series-breadth.ts'
+
+/** Exclusions of one funnel. More: 400 `invalid_input`. */
+const EXCLUSIONS_MAX = 10
+
+/** A series that must not occur between two steps, counted from 0. */
+export interface StepExclusion {
+  readonly series: Series
+  readonly fromStep: number
+  readonly toStep: number
+}
+
+/**
+ * The exclusions of a request; none for a strict funnel, which has no room for them. Throws 400
+ * `invalid_input` without `attr` for steps that are missing or do not fit, and for a series that would
+ * exclude a step itself.
+ */
+export function readExclusions(
+  value: unknown,
+  steps: readonly Series[],
+  order: FunnelOrder,
+  lookup: ActionLookup,
+): readonly StepExclusion[] {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value) || value.length > EXCLUSIONS_MAX) {
+    throw invalid(`must be a list of at most ${EXCLUSIONS_MAX} series`)
+  }
+  const exclusions = value.map((item: unknown) => {
+    const exclusion = readExclusion(item, lookup)
+    check(exclusion, steps, order)
+    return exclusion
+  })
+  return order === 'strict' ? [] : exclusions
+}
+
+function readExclusion(item: unknown, lookup: ActionLookup): StepExclusion {
+  const series = readEntity(item, 'exclusions', lookup)
+  const { funnel_from_step: from, funnel_to_step: to } = item as {
+    readonly funnel_from_step?: unknown
+    readonly funnel_to_step?: unknown
+  }
+  const fromStep = stepOf(from)
+  const toStep = stepOf(to)
+  if (fromStep === null || toStep === null) {
+    throw invalid('need funnel_from_step and funnel_to_step, the numbers of steps from 0')
+  }
+  return { series, fromStep, toStep }
+}
+
+function stepOf(value: unknown): number | null {
+  const isGiven = typeof value === 'number' || typeof value === 'string'
+  return isGiven && /^[0-9]{1,4}$/.test(String(value)) ? Number(value) : null
+}
+
+function check(
+  { series, fromStep, toStep }: StepExclusion,
+  steps: readonly Series[],
+  order: FunnelOrder,
+): void {
+  const last = steps.length - 1
+  if (fromStep >= toStep) throw invalid('must end at a later step than they begin')
+  if (toStep > last) throw invalid('must lie between the first and the last step')
+  if (order === 'unordered' && (fromStep !== 0 || toStep !== last)) {
+    throw invalid('of an unordered funnel must reach from the first to the last step')
+  }
+  if (steps.slice(fromStep, toStep + 1).some((step) => isEqualOrBroader(series, step))) {
+    throw invalid('must not name what is a step between the same steps')
+  }
+}
+
+function invalid(what: string): ServiceError {
+  return new ServiceError('invalid_input', `exclusions ${what}`)
+}

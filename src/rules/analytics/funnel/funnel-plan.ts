@@ -1,0 +1,212 @@
+/**
+ * What a request for a funnel means: its steps, when one of them needs a later event, what undoes an
+ * attempt, and whose results are wanted. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import type { FunnelParameters, WindowParameters } from './funnel-shapes.ts'
+import {
+  type AnalyticContext,
+  analyticRange,
+  globalFilter,
+  rangeRequest,
+} from '../analytic-query.ts'
+import { type Breakdown, readBreakdown } from '../breakdown.ts'
+import { WINDOW_UNITS, windowEnd } from './conversion-window.ts'
+import type { DateRange } from '../date-range.ts'
+import { type EventScanner, SERIES_MAX, type SeriesMatch } from '../event-columns.ts'
+import { allOf } from '../../filters/filter-tree.ts'
+import type { AttemptRules, Entrance, FunnelOrder } from './funnel-attempts.ts'
+import type { Attribution } from './funnel-breakdown.ts'
+import { readExclusions, type StepExclusion } from './funnel-exclusions.ts'
+import { entranceChoice } from './funnel-trends.ts'
+import type { FilterGroup } from '../../persons/person-queries.ts'
+import { propertyText } from '../../filters/property-filter.ts'
+import { eventSeries, readSeries, type Series } from '../series.ts'
+import { isEqualOrBroader } from '../series-breadth.ts'
+
+const ORDERS = ['ordered', 'strict', 'unordered'] as const
+const ATTRIBUTIONS = ['first_touch', 'last_touch', 'all_events', 'step'] as const
+const WINDOW_DAYS_DEFAULT = 14
+/** Units of a window. More: 400 `invalid_input`. */
+const WINDOW_COUNT_MAX = 1_000_000
+
+/** A breakdown by properties: what is asked for, and how it is attributed. */
+export interface PlannedBreakdown {
+  readonly breakdown: Breakdown
+  readonly attribution: Attribution
+  readonly step: number
+  readonly wanted: readonly string[] | null
+}
+
+/** A funnel that can be computed. */
+export interface FunnelPlan {
+  readonly range: DateRange
+  /** Holds for every event that takes part. */
+  readonly filter: FilterGroup | null
+  readonly steps: readonly Series[]
+  /** What to scan for: the steps, then what is excluded, then, for strict funnels, every event. */
+  readonly series: readonly SeriesMatch[]
+  readonly rules: AttemptRules
+  readonly breakdown: PlannedBreakdown | null
+  /** For each number of steps of a best attempt whether its actor is wanted; 0 never is. */
+  readonly isWanted: readonly boolean[]
+  readonly entrance: Entrance | null
+  /** Groups of this type pass through it; null: persons. */
+  readonly groupTypeIndex: number | null
+}
+
+/**
+ * The plan of a request. `stepDefault` is the step of one that names none; null: that is refused. Throws
+ * 400 `invalid_input` and `required` as the documentation says for each parameter.
+ */
+export function planFunnel(
+  parameters: FunnelParameters,
+  context: AnalyticContext,
+  scanner: EventScanner,
+  stepDefault: number | null,
+): FunnelPlan {
+  const steps = readSeries(parameters, context.actions)
+  if (steps.length === 0) {
+    throw new ServiceError('required', 'a funnel needs steps: send events, a list of series', {
+      attr: 'events',
+    })
+  }
+  const order = oneOf(ORDERS, parameters.orderType, 'funnel_order_type') ?? 'ordered'
+  const exclusions = readExclusions(parameters.exclusions, steps, order, context.actions)
+  const series = seriesOf(steps, exclusions, order)
+  const { breakdown, cohorts } = planBreakdown(parameters, steps.length)
+  return {
+    range: analyticRange(parameters, context, scanner, { isWidened: false, isRounded: true }),
+    filter: allOf([globalFilter(parameters, context), cohorts]),
+    steps,
+    series,
+    rules: {
+      order,
+      stepCount: steps.length,
+      needsLaterEvent: steps.map((step, index) => isBroaderThanBefore(step, steps[index - 1])),
+      windowEnd: readWindow(parameters.window),
+      exclusions: exclusions.map(({ fromStep, toStep }, index) => {
+        return { bit: steps.length + index, fromStep, toStep }
+      }),
+    },
+    breakdown,
+    ...choiceOf(parameters, context, scanner, steps.length, stepDefault),
+    groupTypeIndex: parameters.groupTypeIndex,
+  }
+}
+
+function isBroaderThanBefore(step: Series, before: Series | undefined): boolean {
+  return before !== undefined && isEqualOrBroader(step, before)
+}
+
+function seriesOf(
+  steps: readonly Series[],
+  exclusions: readonly StepExclusion[],
+  order: FunnelOrder,
+): readonly SeriesMatch[] {
+  const all = [...steps, ...exclusions.map(({ series }) => series)]
+  if (order === 'strict') all.push(eventSeries(null))
+  if (all.length > SERIES_MAX) {
+    const detail = `steps and exclusions together may be ${SERIES_MAX - 1} at most`
+    throw new ServiceError('invalid_input', detail, { attr: 'events' })
+  }
+  return all.map(({ match }) => match)
+}
+
+function readWindow({ count, unit, days }: WindowParameters): (startMs: number) => number {
+  const given = oneOf(WINDOW_UNITS, unit, 'funnel_window_interval_unit') ?? 'day'
+  const length = days ?? count ?? WINDOW_DAYS_DEFAULT
+  if (length > WINDOW_COUNT_MAX) {
+    const attr = days === null ? 'funnel_window_interval' : 'funnel_window_days'
+    throw invalid(attr, `must be ${WINDOW_COUNT_MAX} at most`)
+  }
+  return windowEnd({ count: length, unit: days === null ? given : 'day' })
+}
+
+function choiceOf(
+  parameters: FunnelParameters,
+  context: AnalyticContext,
+  scanner: EventScanner,
+  stepCount: number,
+  stepDefault: number | null,
+): Pick<FunnelPlan, 'isWanted' | 'entrance'> {
+  const counts = Array.from({ length: stepCount + 1 }, (_, count) => count)
+  if (parameters.entrance !== null) {
+    const request = rangeRequest(parameters, context, scanner)
+    const { entrance, least, most } = entranceChoice(parameters.entrance, stepCount, request)
+    const isWanted = counts.map(
+      (count) => entrance !== null && count > 0 && count >= least && count <= most,
+    )
+    return { isWanted, entrance }
+  }
+  const { customSteps } = parameters
+  if (customSteps !== null) {
+    return { isWanted: counts.map((n) => n > 0 && customSteps.includes(n)), entrance: null }
+  }
+  const step = parameters.step ?? stepDefault
+  if (step === null) {
+    const detail = 'funnel_step is missing: send the number of a step, or funnel_custom_steps'
+    throw new ServiceError('required', detail, { attr: 'funnel_step' })
+  }
+  // Negative: those who did everything before that step and dropped off before it.
+  const isWanted = counts.map((n) => n > 0 && (step >= 0 ? n >= step : n === -step - 1))
+  return { isWanted, entrance: null }
+}
+
+function planBreakdown(
+  parameters: FunnelParameters,
+  stepCount: number,
+): { readonly breakdown: PlannedBreakdown | null; readonly cohorts: FilterGroup | null } {
+  const breakdown = readBreakdown(parameters.breakdown)
+  if (breakdown === null) return { breakdown: null, cohorts: null }
+  const { stepBreakdown } = parameters
+  if (breakdown.type === 'cohort') {
+    return { breakdown: null, cohorts: cohortFilter(breakdown, stepBreakdown) }
+  }
+  const type = parameters.attributionType
+  const attribution = oneOf(ATTRIBUTIONS, type, 'breakdown_attribution_type') ?? 'first_touch'
+  const step = parameters.attributionStep ?? 0
+  if (attribution === 'step' && step >= stepCount) {
+    throw invalid('breakdown_attribution_value', 'must be the number of a step, from 0')
+  }
+  const wanted = stepBreakdown === undefined ? null : wantedTexts(stepBreakdown)
+  return { breakdown: { breakdown, attribution, step, wanted }, cohorts: null }
+}
+
+function wantedTexts(value: unknown): readonly string[] {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value]
+  return list.length === 0 ? [''] : list.map((one) => propertyText(one ?? undefined))
+}
+
+/** A person's cohorts do not depend on the event, so all attributions come to the same. */
+function cohortFilter({ keys }: Breakdown, wanted: unknown): FilterGroup | null {
+  const list: readonly unknown[] = Array.isArray(wanted) ? wanted : [wanted]
+  const asked = wanted === undefined ? keys : list.map(String).filter((id) => keys.includes(id))
+  if (asked.some(isEverybody)) return null
+  // A cohort that is not among those of the breakdown has nobody.
+  const ids = asked.length === 0 ? ['0'] : asked
+  return {
+    type: 'OR',
+    values: ids.map((id) => ({ key: 'id', type: 'cohort', value: id })),
+  }
+}
+
+/** Charts write the cohort of everybody in both ways. */
+function isEverybody(id: string): boolean {
+  return id === 'all' || id === '0'
+}
+
+function oneOf<Text extends string>(
+  known: readonly Text[],
+  text: string | null,
+  attr: string,
+): Text | null {
+  if (text === null) return null
+  const found = known.find((one) => one === text)
+  if (found === undefined) throw invalid(attr, `must be one of ${known.join(', ')}`)
+  return found
+}
+
+function invalid(attr: string, what: string): ServiceError {
+  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
+}

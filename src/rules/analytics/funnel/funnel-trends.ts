@@ -1,0 +1,59 @@
+/**
+ * Funnels over time: the period in which an attempt begins, and which of its results are meant. Source:
+ * docs/COMPATIBILITY.md, "Funnels and correlation".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import type { EntranceParameters } from './funnel-shapes.ts'
+import { momentOfText, type RangeRequest } from '../date-range.ts'
+import type { Entrance } from './funnel-attempts.ts'
+import { type PeriodRules, periodStart, shiftedPeriodStart } from '../periods.ts'
+
+const MOMENT = /^(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?.{0,6})?$/
+
+/** Which attempts count and with how many steps. */
+export interface EntranceChoice {
+  /** Null: no period begins there, so that nobody is meant. */
+  readonly entrance: Entrance | null
+  /** Least number of steps. */
+  readonly least: number
+  /** Greatest number of steps. */
+  readonly most: number
+}
+
+/**
+ * What a request for a funnel over time means. Throws 400 `invalid_input` without `attr` when it does not
+ * say whether it is about drop-offs, or which period.
+ */
+export function entranceChoice(
+  { isDropOff, periodStart: text, fromStep, toStep }: EntranceParameters,
+  stepCount: number,
+  request: RangeRequest,
+): EntranceChoice {
+  if (isDropOff === null || text === null) {
+    const detail = 'a funnel over time needs drop_off and entrance_period_start'
+    throw new ServiceError('invalid_input', detail)
+  }
+  const from = (fromStep ?? 0) + 1
+  const to = toStep === null ? stepCount : toStep + 1
+  return {
+    entrance: periodThatStartsAt(text, request),
+    least: isDropOff ? from : to,
+    most: isDropOff ? to - 1 : stepCount,
+  }
+}
+
+function periodThatStartsAt(text: string, request: RangeRequest): Entrance | null {
+  const day = MOMENT.exec(text)?.[1]
+  if (day === undefined || !isDay(day)) return null
+  // With the interval hour the time of day is kept.
+  const startMs = momentOfText(text, { ...request, interval: 'hour' })
+  const { interval, timezone } = request
+  const rules: PeriodRules = { interval, timezone, weekStart: 'sunday' }
+  if (periodStart(startMs, rules) !== startMs) return null
+  return { fromMs: startMs, untilMs: shiftedPeriodStart(startMs, 1, rules) }
+}
+
+function isDay(text: string): boolean {
+  const date = new Date(`${text}T00:00:00Z`)
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text)
+}

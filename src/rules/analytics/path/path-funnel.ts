@@ -1,0 +1,78 @@
+/**
+ * Paths around a step of a funnel: which persons have one, and from when until when. Source:
+ * docs/COMPATIBILITY.md, "Paths".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import type { FunnelParameters } from '../funnel/funnel-shapes.ts'
+import type { PathParameters } from './path-shapes.ts'
+import type { AnalyticContext } from '../analytic-query.ts'
+import type { EventScanner } from '../event-columns.ts'
+import { runFunnel } from '../funnel/funnel.ts'
+import { planFunnel } from '../funnel/funnel-plan.ts'
+
+const AFTER = 'funnel_path_after_step'
+const BEFORE = 'funnel_path_before_step'
+const BETWEEN = 'funnel_path_between_steps'
+
+/** When the events of a path may lie; milliseconds, both inclusive. */
+export interface PathSpan {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+/**
+ * The persons of the funnel of a request, by P, with the time in which their paths lie; null when the
+ * request has no funnel. Throws 400 for what cannot be asked, and as `EventScanner.scan`.
+ */
+export function funnelSpans(
+  { funnelPaths, funnel }: PathParameters,
+  context: AnalyticContext,
+  scanner: EventScanner,
+): ReadonlyMap<number, PathSpan> | null {
+  if (funnelPaths === null) return null
+  const step = targetStep(funnelPaths, funnel)
+  if (funnel === null) return null
+  const plan = planFunnel({ ...funnel, customSteps: null, entrance: null }, context, scanner, null)
+  const { actors, stepTimesMs } = runFunnel(plan, context, scanner)
+  const { stepCount, windowEnd } = plan.rules
+  const isDropOff = (funnel.step ?? 0) < 0
+  const spans = new Map<number, PathSpan>()
+  for (let index = 0; index < actors.length; index++) {
+    const timeOf = (number: number): number => stepTimesMs[index * stepCount + number] ?? 0
+    const stepMs = timeOf(step)
+    let fromMs = Number.NEGATIVE_INFINITY
+    let toMs = Number.POSITIVE_INFINITY
+    if (funnelPaths === AFTER) fromMs = stepMs
+    else toMs = funnelPaths === BEFORE && isDropOff ? windowEnd(stepMs) : stepMs
+    if (funnelPaths === BETWEEN) fromMs = timeOf(step - 1)
+    spans.set(actors[index] ?? 0, { fromMs, toMs })
+  }
+  return spans
+}
+
+/** The step that the paths lie around, from 0: of drop-offs the last one that was done. */
+function targetStep(funnelPaths: string, funnel: FunnelParameters | null): number {
+  if (![AFTER, BEFORE, BETWEEN].includes(funnelPaths)) {
+    const detail = `funnel_paths must be one of ${[AFTER, BEFORE, BETWEEN].join(', ')}`
+    throw new ServiceError('invalid_input', detail, { attr: 'funnel_paths' })
+  }
+  const attr = 'funnel_filter'
+  if (funnel === null) {
+    const detail = `${attr} is missing: send the funnel that funnel_paths is about`
+    throw new ServiceError('required', detail, { attr })
+  }
+  const { step, groupTypeIndex } = funnel
+  if (step === null) {
+    const detail = 'funnel_step is missing in funnel_filter: send the number of a step'
+    throw new ServiceError('required', detail, { attr: 'funnel_step' })
+  }
+  if (groupTypeIndex !== null) {
+    throw new ServiceError('invalid_input', `${attr} must be about persons, not groups`, { attr })
+  }
+  const target = step >= 0 ? Math.max(step - 1, 0) : Math.max(-step - 2, 0)
+  if (funnelPaths === BETWEEN && target === 0) {
+    const detail = `${attr} needs a funnel_step that has a step before it`
+    throw new ServiceError('invalid_input', detail, { attr })
+  }
+  return target
+}

@@ -1,0 +1,141 @@
+/**
+ * What the events of a path are called: the address of a page, the name of a screen, or the name of the
+ * event, cleaned and grouped. Every different value is dealt with once. Source: docs/COMPATIBILITY.md,
+ * "Paths".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
+import type { CleaningRule } from './path-shapes.ts'
+import type { EventColumns, ValueColumn, ValueRequest } from '../event-columns.ts'
+import { propertyText } from '../../filters/property-filter.ts'
+
+/** Characters, times the size of a pattern, that cleaning may look at. More: 400 `query_too_large`. */
+const CLEANING_UNITS_MAX = 1_000_000_000
+/** The item of an event that is no part of a path. */
+export const NO_ITEM = -1
+
+/** Events whose items are a property instead of their name. */
+export const PAGEVIEW = '$pageview'
+/** As `PAGEVIEW`, for apps. */
+export const SCREEN = '$screen'
+
+/** How events become items. */
+export interface ItemRules {
+  /** Whether an event of this name takes part. */
+  readonly isTaken: (eventName: string) => boolean
+  readonly hasPageAddresses: boolean
+  readonly hasScreenNames: boolean
+  readonly cleaning: readonly PatternReplacement[]
+  readonly groupings: readonly string[]
+  /** Items that take no part. */
+  readonly excluded: ReadonlySet<string>
+}
+
+/** What has to be read of each event, in the order in which `ItemTable` expects the columns. */
+export const ITEM_VALUES: readonly ValueRequest[] = [
+  { kind: 'event_name' },
+  { kind: 'event_property', key: '$current_url' },
+  { kind: 'event_property', key: '$screen_name' },
+]
+
+/** Rules for cleaning, in order. Throws 400 `invalid_input` for a pattern that cannot be used. */
+export function compileCleaning(rules: readonly CleaningRule[]): readonly PatternReplacement[] {
+  return rules.map(({ regex, alias }) => {
+    const replacement = PatternReplacement.compile(regex, alias)
+    if (replacement !== null) return replacement
+    const attr = 'local_path_cleaning_filters'
+    throw new ServiceError('invalid_input', `${attr} has a regex that RE2 refuses`, { attr })
+  })
+}
+
+/** Items as numbers. */
+export class ItemTable {
+  /** The items by their number. */
+  readonly texts: string[] = []
+  readonly #numbers = new Map<string, number>()
+  readonly #rules: ItemRules
+  #unitsLeft = CLEANING_UNITS_MAX
+
+  constructor(rules: ItemRules) {
+    this.#rules = rules
+  }
+
+  /** The number of an item, whether or not an event has it. */
+  numberOf(item: string): number {
+    let number = this.#numbers.get(item)
+    if (number === undefined) {
+      number = this.texts.push(item) - 1
+      this.#numbers.set(item, number)
+    }
+    return number
+  }
+
+  /**
+   * The item of each event, `NO_ITEM` for those that take no part. Cost: linear in the events, and in
+   * the patterns for each different value. Throws 400 `query_too_large` when the patterns cost too much.
+   */
+  itemsOf({ count, values }: EventColumns): Int32Array {
+    const [names, addresses, screens] = values
+    const kinds = names?.values.map((name) => this.#kindOf(String(name ?? ''))) ?? []
+    const ofName = names?.values.map((name, id) =>
+      kinds[id] === 'name' ? this.#itemOf(String(name ?? '')) : NO_ITEM,
+    )
+    const ofAddress = kinds.includes('address') ? this.#itemsOfColumn(addresses, pageItem) : []
+    const ofScreen = kinds.includes('screen') ? this.#itemsOfColumn(screens, propertyText) : []
+    const items = new Int32Array(count)
+    for (let row = 0; row < count; row++) {
+      const nameId = names?.ids[row] ?? 0
+      const kind = kinds[nameId]
+      if (kind === 'address') items[row] = ofAddress[addresses?.ids[row] ?? 0] ?? NO_ITEM
+      else if (kind === 'screen') items[row] = ofScreen[screens?.ids[row] ?? 0] ?? NO_ITEM
+      else items[row] = ofName?.[nameId] ?? NO_ITEM
+    }
+    return items
+  }
+
+  #kindOf(eventName: string): 'address' | 'screen' | 'name' | 'none' {
+    if (!this.#rules.isTaken(eventName)) return 'none'
+    if (eventName === PAGEVIEW && this.#rules.hasPageAddresses) return 'address'
+    return eventName === SCREEN && this.#rules.hasScreenNames ? 'screen' : 'name'
+  }
+
+  #itemsOfColumn(
+    column: ValueColumn | undefined,
+    itemOf: (value: unknown) => string,
+  ): readonly number[] {
+    return column?.values.map((value) => this.#itemOf(itemOf(value))) ?? []
+  }
+
+  #itemOf(raw: string): number {
+    let item = raw
+    for (const rule of this.#rules.cleaning) {
+      this.#unitsLeft -= (item.length + 1) * rule.programSize
+      if (this.#unitsLeft < 0) {
+        const detail =
+          'local_path_cleaning_filters would look at too much: choose a shorter range or fewer rules'
+        throw new ServiceError('query_too_large', detail)
+      }
+      item = rule.replaceAll(item)
+    }
+    const grouping = this.#rules.groupings.find((pattern) => isGroupedBy(item, pattern))
+    if (grouping !== undefined) item = grouping
+    return this.#rules.excluded.has(item) ? NO_ITEM : this.numberOf(item)
+  }
+}
+
+/** An address without the slash at its end, unless it is nothing else. */
+function pageItem(value: unknown): string {
+  const text = propertyText(value)
+  return text.length > 1 && text.endsWith('/') ? text.slice(0, -1) : text
+}
+
+/** Whether the parts between the stars of a pattern occur in an item, one behind the other. */
+function isGroupedBy(item: string, pattern: string): boolean {
+  let from = 0
+  for (const part of pattern.split('*')) {
+    const found = item.indexOf(part, from)
+    if (found < 0) return false
+    from = found + part.length
+  }
+  return true
+}

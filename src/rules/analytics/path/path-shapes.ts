@@ -1,0 +1,101 @@
+/**
+ * What requests to persons/path say, as plain data that may cross threads. What it means is decided in the
+ * folder query. Source: docs/COMPATIBILITY.md, "Paths".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import {
+  type AnalyticParameters,
+  type ParameterSource,
+  readAnalyticParameters,
+} from '../question-shapes.ts'
+import { type FunnelParameters, readFunnelParameters } from '../funnel/funnel-shapes.ts'
+import { JsonParameters } from '../../../base/json-parameters.ts'
+
+/** Names or patterns of one list. More: 400 `invalid_input`. */
+const TEXTS_MAX = 200
+/** Characters of a name or pattern. More: 400 `invalid_input`. */
+const TEXT_UNITS_MAX = 2000
+
+/** A pattern in the items of paths and what stands in its place. */
+export interface CleaningRule {
+  readonly regex: string
+  readonly alias: string
+}
+
+/** Parameters of persons/path. */
+export interface PathParameters extends AnalyticParameters {
+  readonly includeEventTypes: readonly string[]
+  readonly includeCustomEvents: readonly string[]
+  readonly excludeEvents: readonly string[]
+  readonly groupings: readonly string[]
+  readonly cleaningRules: readonly CleaningRule[]
+  readonly startPoint: string | null
+  readonly endPoint: string | null
+  readonly stepLimit: number | null
+  readonly startKey: string | null
+  readonly endKey: string | null
+  readonly dropOffKey: string | null
+  readonly funnelPaths: string | null
+  readonly funnel: FunnelParameters | null
+}
+
+/** Parameters of persons/path. Throws 400 `invalid_input`. */
+export function readPathParameters(source: ParameterSource): PathParameters {
+  return {
+    ...readAnalyticParameters(source),
+    includeEventTypes: readTexts(source, 'include_event_types'),
+    includeCustomEvents: readTexts(source, 'include_custom_events'),
+    excludeEvents: readTexts(source, 'exclude_events'),
+    groupings: readTexts(source, 'path_groupings'),
+    cleaningRules: readCleaningRules(source),
+    startPoint: source.text('start_point'),
+    endPoint: source.text('end_point'),
+    stepLimit: source.wholeNumber('step_limit'),
+    startKey: source.text('path_start_key'),
+    endKey: source.text('path_end_key'),
+    dropOffKey: source.text('path_dropoff_key'),
+    funnelPaths: source.text('funnel_paths'),
+    funnel: readFunnelFilter(source),
+  }
+}
+
+function readTexts(source: ParameterSource, name: string): readonly string[] {
+  const value = source.json(name)
+  if (value === undefined || value === null) return []
+  const isList = Array.isArray(value) && value.length <= TEXTS_MAX && value.every(isText)
+  if (!isList) throw invalid(name, `must be a list of at most ${TEXTS_MAX} texts`)
+  return value
+}
+
+function readCleaningRules(source: ParameterSource): readonly CleaningRule[] {
+  const name = 'local_path_cleaning_filters'
+  const value = source.json(name)
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value) || value.length > TEXTS_MAX) {
+    throw invalid(name, `must be a list of at most ${TEXTS_MAX} rules`)
+  }
+  return value.map((rule: unknown) => {
+    const { regex, alias } = isObject(rule) ? rule : {}
+    if (isText(regex) && isText(alias)) return { regex, alias }
+    throw invalid(name, 'needs the texts regex and alias in each of its rules')
+  })
+}
+
+function readFunnelFilter(source: ParameterSource): FunnelParameters | null {
+  const value = source.json('funnel_filter')
+  if (value === undefined || value === null) return null
+  if (!isObject(value)) throw invalid('funnel_filter', 'must be an object with a funnel')
+  return readFunnelParameters(new JsonParameters(value))
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= TEXT_UNITS_MAX
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function invalid(attr: string, what: string): ServiceError {
+  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
+}

@@ -1,0 +1,146 @@
+/**
+ * Who went a way: persons with a session whose items follow each other as the request says. Source:
+ * docs/COMPATIBILITY.md, "Paths".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import type { PathParameters } from './path-shapes.ts'
+import { pageOfPersons } from '../actor-page.ts'
+import { orderRows, rowsByActor } from '../actor-rows.ts'
+import {
+  type ActorPage,
+  type AnalyticContext,
+  analyticRange,
+  globalFilter,
+} from '../analytic-query.ts'
+import {
+  type EventColumns,
+  type EventScanner,
+  listedPersons,
+  type SeriesMatch,
+} from '../event-columns.ts'
+import { funnelSpans, type PathSpan } from './path-funnel.ts'
+import {
+  compileCleaning,
+  ITEM_VALUES,
+  type ItemRules,
+  ItemTable,
+  NO_ITEM,
+  PAGEVIEW,
+  SCREEN,
+} from './path-items.ts'
+import { PathFinder } from './path-sessions.ts'
+
+const CUSTOM_EVENTS = 'custom_event'
+/** Persons between two looks at the limits of a query. */
+const CHECK_EVERY = 1024
+const STEP_LIMIT_DEFAULT = 5
+/** Items of a path. More: 400 `invalid_input`. */
+const STEP_LIMIT_MAX = 1000
+
+/**
+ * The page of persons with such a path, by uuid. Throws 400 for what cannot be asked, `invalid_input`
+ * without `attr` when both all custom events and some of them are named, and as `EventScanner.scan`.
+ */
+export function pathActors(
+  parameters: PathParameters,
+  context: AnalyticContext,
+  scanner: EventScanner,
+): ActorPage {
+  const choice = eventChoice(parameters)
+  const stepLimit = stepLimitOf(parameters)
+  const table = new ItemTable(choice.rules)
+  const range = analyticRange(parameters, context, scanner, { isWidened: false, isRounded: true })
+  const filter = globalFilter(parameters, context)
+  const { projectId, nowMs } = context
+  const spans = funnelSpans(parameters, context, scanner)
+  const columns = scanner.scan({
+    projectId,
+    fromMs: range.fromMs,
+    toMs: range.toMs,
+    filter,
+    series: [choice.series],
+    values: ITEM_VALUES,
+    persons: spans === null ? null : listedPersons(spans.keys()),
+    nowMs,
+    order: 'unsorted',
+  })
+  const items = table.itemsOf(columns)
+  if (spans !== null) removeOutside(items, columns, spans)
+  const finder = new PathFinder({ ...parameters, stepLimit }, parameters, table)
+  const persons = personsWithPath(finder, items, columns, scanner)
+  return pageOfPersons(persons, parameters.page, projectId, scanner)
+}
+
+function personsWithPath(
+  finder: PathFinder,
+  items: Int32Array,
+  columns: EventColumns,
+  limits: Pick<EventScanner, 'checkLimits'>,
+): Uint32Array {
+  const { persons, timesMs } = columns
+  const actors = rowsByActor(persons, columns.count)
+  orderRows(actors, columns, limits)
+  const { keys, starts, rows } = actors
+  const found = new Uint32Array(keys.length)
+  let next = 0
+  for (let index = 0; index < keys.length; index++) {
+    if (index % CHECK_EVERY === 0) limits.checkLimits()
+    const start = starts[index] ?? 0
+    const end = starts[index + 1] ?? 0
+    if (finder.hasPath(rows, start, end, items, timesMs)) found[next++] = keys[index] ?? 0
+  }
+  return found.subarray(0, next)
+}
+
+/** Which events are scanned for, and what becomes of them. */
+interface EventChoice {
+  readonly series: SeriesMatch
+  readonly rules: ItemRules
+}
+
+function eventChoice(parameters: PathParameters): EventChoice {
+  const { includeEventTypes, includeCustomEvents, excludeEvents, groupings } = parameters
+  const types = [PAGEVIEW, SCREEN].filter((type) => includeEventTypes.includes(type))
+  const hasCustomEvents = includeEventTypes.includes(CUSTOM_EVENTS)
+  if (hasCustomEvents && includeCustomEvents.length > 0) {
+    const detail = `include_custom_events cannot be used together with the type ${CUSTOM_EVENTS}`
+    throw new ServiceError('invalid_input', detail)
+  }
+  const names = new Set([...types, ...includeCustomEvents])
+  const isEverything = names.size === 0 && !hasCustomEvents
+  const isOpen = isEverything || hasCustomEvents
+  const hasOwnItems = (type: string): boolean =>
+    isEverything ? !excludeEvents.includes(type) : types.includes(type)
+  return {
+    series: { names: isOpen ? null : [...names], filter: null, steps: [] },
+    rules: {
+      isTaken: (name) =>
+        isEverything || names.has(name) || (hasCustomEvents && !name.startsWith('$')),
+      hasPageAddresses: hasOwnItems(PAGEVIEW),
+      hasScreenNames: hasOwnItems(SCREEN),
+      cleaning: compileCleaning(parameters.cleaningRules),
+      groupings,
+      excluded: new Set(excludeEvents),
+    },
+  }
+}
+
+function stepLimitOf({ stepLimit }: PathParameters): number {
+  if (stepLimit === null) return STEP_LIMIT_DEFAULT
+  if (stepLimit >= 1 && stepLimit <= STEP_LIMIT_MAX) return stepLimit
+  const detail = `step_limit must be a number from 1 to ${STEP_LIMIT_MAX}`
+  throw new ServiceError('invalid_input', detail, { attr: 'step_limit' })
+}
+
+/** Takes the items of events away that lie outside the time of a person's path. */
+function removeOutside(
+  items: Int32Array,
+  { count, persons, timesMs }: EventColumns,
+  spans: ReadonlyMap<number, PathSpan>,
+): void {
+  for (let row = 0; row < count; row++) {
+    const span = spans.get(persons[row] ?? 0)
+    const timeMs = timesMs[row] ?? 0
+    if (span === undefined || timeMs < span.fromMs || timeMs > span.toMs) items[row] = NO_ITEM
+  }
+}

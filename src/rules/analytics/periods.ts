@@ -1,0 +1,148 @@
+/**
+ * Periods of the calendar: the hours, days, weeks and months of a time zone. A table of their starts is
+ * made once for a query; finding the period of an event is then an estimate and a step or two. Source:
+ * docs/COMPATIBILITY.md, "Analytic person routes".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { Interval } from './date-range.ts'
+import {
+  addDays,
+  addMonths,
+  CLOCK_STEP_MS,
+  hourStart,
+  isFullHour,
+  momentOf,
+  startOfDay,
+  utcOf,
+  type Wall,
+  wallOf,
+} from '../../base/wall-time.ts'
+
+/** Periods of one query. More: 400 `invalid_input`. */
+const PERIODS_MAX = 200_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** What a period is. */
+export interface PeriodRules {
+  readonly interval: Interval
+  /** Name of the IANA time zone database. */
+  readonly timezone: string
+  readonly weekStart: 'sunday' | 'monday'
+}
+
+/** The first moment of the period that a moment lies in, milliseconds. */
+export function periodStart(timeMs: number, rules: PeriodRules): number {
+  if (rules.interval === 'hour') return hourStart(timeMs, rules.timezone)
+  return momentOf(startWall(timeMs, rules), rules.timezone)
+}
+
+/** The start of the period so many periods later; negative: earlier. `startMs` is the start of a period. */
+export function shiftedPeriodStart(startMs: number, count: number, rules: PeriodRules): number {
+  const { interval, timezone } = rules
+  if (interval === 'hour') {
+    let timeMs = startMs
+    for (let step = 0; step < Math.abs(count); step++) {
+      const beforeMs = timeMs
+      timeMs = hourStart(count < 0 ? timeMs - 1 : timeMs + HOUR_MS, timezone)
+      // An hour in which a clock is moved by a part of one may be longer.
+      if (timeMs === beforeMs) timeMs = hourStart(timeMs + 2 * HOUR_MS, timezone)
+    }
+    return timeMs
+  }
+  const wall = startWall(startMs, rules)
+  if (interval === 'month') return momentOf(addMonths(wall, count), timezone)
+  return momentOf(addDays(wall, interval === 'week' ? 7 * count : count), timezone)
+}
+
+/** The periods from that of one moment to that of another, without a gap, numbered from 0. */
+export class Periods {
+  /** One more than there are periods: the last one is the end. */
+  readonly #starts: Float64Array
+  /** Periods in a millisecond, on average. */
+  readonly #rate: number
+
+  private constructor(starts: Float64Array) {
+    this.#starts = starts
+    const spanMs = (starts.at(-1) ?? 0) - (starts[0] ?? 0)
+    this.#rate = spanMs > 0 ? (starts.length - 1) / spanMs : 0
+  }
+
+  /** Both moments, in milliseconds, lie in a period. Throws 400 `invalid_input` for too many periods. */
+  static covering(fromMs: number, toMs: number, rules: PeriodRules): Periods {
+    const starts: number[] = []
+    if (rules.interval === 'hour') collectHours(fromMs, toMs, rules.timezone, starts)
+    else collectDays(fromMs, toMs, rules, starts)
+    return new Periods(Float64Array.from(starts))
+  }
+
+  get count(): number {
+    return this.#starts.length - 1
+  }
+
+  /** First moment of a period; that of the number `count` is the end of the last one. */
+  startMs(index: number): number {
+    return this.#starts[index] ?? Number.NaN
+  }
+
+  /** The number of the period of a moment, or -1 outside of all. */
+  indexOf(timeMs: number): number {
+    const starts = this.#starts
+    const count = starts.length - 1
+    const firstMs = starts[0] ?? 0
+    if (timeMs < firstMs || timeMs >= (starts[count] ?? 0)) return -1
+    let index = Math.min(count - 1, Math.floor((timeMs - firstMs) * this.#rate))
+    while (timeMs < (starts[index] ?? 0)) index--
+    while (timeMs >= (starts[index + 1] ?? 0)) index++
+    return index
+  }
+}
+
+function startWall(timeMs: number, { interval, timezone, weekStart }: PeriodRules): Wall {
+  const day = startOfDay(wallOf(timeMs, timezone))
+  if (interval === 'month') return [day[0], day[1], 1, 0, 0, 0, 0]
+  if (interval !== 'week') return day
+  const weekday = new Date(utcOf(day)).getUTCDay()
+  return addDays(day, -(weekStart === 'sunday' ? weekday : (weekday + 6) % 7))
+}
+
+function collectDays(fromMs: number, toMs: number, rules: PeriodRules, starts: number[]): void {
+  const { interval, timezone } = rules
+  const first = startWall(fromMs, rules)
+  for (let step = 0; ; step++) {
+    const wall =
+      interval === 'month'
+        ? addMonths(first, step)
+        : addDays(first, interval === 'week' ? 7 * step : step)
+    const startMs = momentOf(wall, timezone)
+    add(startMs, starts)
+    if (startMs > toMs) return
+  }
+}
+
+/** Hour by hour; only days on which clocks change are looked at closely. */
+function collectHours(fromMs: number, toMs: number, timezone: string, starts: number[]): void {
+  const firstMs = hourStart(fromMs, timezone)
+  add(firstMs, starts)
+  let day = startOfDay(wallOf(fromMs, timezone))
+  for (let dayMs = momentOf(day, timezone); ; ) {
+    day = addDays(day, 1)
+    const nextDayMs = momentOf(day, timezone)
+    const isPlain = nextDayMs - dayMs === DAY_MS
+    const stepMs = isPlain ? HOUR_MS : CLOCK_STEP_MS
+    for (let timeMs = dayMs; timeMs < nextDayMs; timeMs += stepMs) {
+      if (timeMs <= firstMs || !(isPlain || isFullHour(timeMs, timezone))) continue
+      add(timeMs, starts)
+      if (timeMs > toMs) return
+    }
+    dayMs = nextDayMs
+  }
+}
+
+function add(startMs: number, starts: number[]): void {
+  if (starts.length > PERIODS_MAX) {
+    const detail = `the range has more than ${PERIODS_MAX} periods: choose a longer interval`
+    throw new ServiceError('invalid_input', detail, { attr: 'interval' })
+  }
+  starts.push(startMs)
+}

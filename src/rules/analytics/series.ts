@@ -1,0 +1,236 @@
+/**
+ * Series of a chart: which events they stand for, what is computed of them, and which of several a link
+ * means. Source: docs/COMPATIBILITY.md, "Analytic person routes".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { AnalyticParameters, TargetParameters } from './question-shapes.ts'
+import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from './event-columns.ts'
+import { readEventFilters } from '../filters/filter-tree.ts'
+import type { FilterGroup } from '../persons/person-queries.ts'
+
+/** The steps of the action with this number, joined by OR; null when there is none. */
+export type ActionLookup = (id: number) => readonly ActionStepMatch[] | null
+
+/** What a series is made of: events of a name, or an action. */
+export type SeriesType = 'events' | 'actions'
+
+/** A series of a request. */
+export interface Series {
+  readonly type: SeriesType
+  /** Name of the event or number of the action as text; null: every event. */
+  readonly id: string | null
+  /** Position among the series of the request, from 0. */
+  readonly index: number
+  /** `total` when the request says nothing. */
+  readonly math: string
+  readonly mathProperty: string | null
+  readonly mathGroupTypeIndex: number | null
+  /** Filters of the series itself. */
+  readonly filter: FilterGroup | null
+  /** The same for the port to stored events. */
+  readonly match: SeriesMatch
+}
+
+/**
+ * The series of `events` and `actions`, sorted by `order` and numbered. Throws 400 `invalid_input`: with
+ * `events` or `actions` as `attr` for what is no list of at most `SERIES_MAX` series, for filters that are
+ * no tree, and for an action that does not exist.
+ */
+export function readSeries(
+  { events, actions }: Pick<AnalyticParameters, 'events' | 'actions'>,
+  lookup: ActionLookup,
+): readonly Series[] {
+  const items = [
+    ...listOf(events, 'events').map((item) => ({ item, type: 'events' as const })),
+    ...listOf(actions, 'actions').map((item) => ({ item, type: 'actions' as const })),
+  ]
+  if (items.length > SERIES_MAX) throw invalid('events', `may hold ${SERIES_MAX} series at most`)
+  return items
+    .map(({ item, type }) => ({ item, type, order: orderOf(item) }))
+    .sort((a, b) => a.order - b.order)
+    .map(({ item, type }, index) => readSeriesItem(item, type, index, type, lookup))
+}
+
+/**
+ * One series that is written as an object or as the bare name of an event. `type` holds when the object
+ * names none. Throws 400 `invalid_input` with `attr`.
+ */
+function readSeriesItem(
+  item: unknown,
+  type: SeriesType,
+  index: number,
+  attr: string,
+  lookup: ActionLookup,
+): Series {
+  if (typeof item === 'string') return bareSeries({ type, id: item, index }, attr, lookup)
+  if (!isObject(item))
+    throw invalid(attr, 'may hold objects only, each with the name of an event as id')
+  const id = idOf(item, type, attr)
+  const filter = readEventFilters(item['properties'], attr)
+  return {
+    type,
+    id,
+    index,
+    math: textOf(item['math']) ?? 'total',
+    mathProperty: textOf(item['math_property']),
+    mathGroupTypeIndex: numberOf(item['math_group_type_index']),
+    filter,
+    match: matchOf(type, id, filter, attr, lookup),
+  }
+}
+
+/**
+ * One series that names its type itself, as `target_entity` does; events when it does not. Throws 400
+ * `invalid_input` with `attr`.
+ */
+export function readEntity(item: unknown, attr: string, lookup: ActionLookup): Series {
+  if (!isObject(item)) throw invalid(attr, 'must be an object with the name of an event as id')
+  return readSeriesItem(item, seriesTypeOf(textOf(item['type']), `${attr}`), 0, attr, lookup)
+}
+
+/** A series that is nothing but an event, or every event when `id` is null. */
+export function eventSeries(id: string | null): Series {
+  return bareSeries({ type: 'events', id, index: 0 }, 'events', () => null)
+}
+
+/**
+ * The series that a link to one point of a chart means. Throws 400 `invalid_input` without `attr` when the
+ * request names none, 400 `required` for a property or a group type that its math needs, and as
+ * `readSeries`.
+ */
+export function targetSeries(
+  parameters: AnalyticParameters & { readonly target: TargetParameters },
+  lookup: ActionLookup,
+): Series {
+  const { target } = parameters
+  if (target.id === null && target.type !== 'events') {
+    const detail = 'a series is needed: name an event as entity_id, or send entity_type=events'
+    throw new ServiceError('invalid_input', detail)
+  }
+  const type = seriesTypeOf(target.type, 'entity_type')
+  const math = target.math ?? 'total'
+  const series = readSeries(parameters, lookup)
+  const found =
+    (target.order === null ? undefined : series[target.order]) ??
+    series.find((one) => one.type === type && one.id === target.id && one.math === math) ??
+    bareSeries({ ...target, type, math, index: 0 }, 'entity_id', lookup)
+  checkMath(found)
+  return found
+}
+
+/** Math that computes on the numbers of a property. */
+export const PROPERTY_MATH: readonly string[] = [
+  'sum',
+  'avg',
+  'min',
+  'max',
+  'median',
+  'p75',
+  'p90',
+  'p95',
+  'p99',
+]
+
+function checkMath({ math, mathProperty, mathGroupTypeIndex }: Series): void {
+  if (PROPERTY_MATH.includes(math) && mathProperty === null) {
+    throw required('math_property', `the name of the property that ${math} is computed of`)
+  }
+  if (math === 'unique_group' && mathGroupTypeIndex === null) {
+    throw required('math_group_type_index', 'the number of the group type that unique_group counts')
+  }
+}
+
+interface BareSeries {
+  readonly type: SeriesType
+  readonly id: string | null
+  readonly index: number
+  readonly math?: string
+  readonly mathProperty?: string | null
+  readonly mathGroupTypeIndex?: number | null
+}
+
+function bareSeries(bare: BareSeries, attr: string, lookup: ActionLookup): Series {
+  const { type, id, index } = bare
+  return {
+    type,
+    id,
+    index,
+    math: bare.math ?? 'total',
+    mathProperty: bare.mathProperty ?? null,
+    mathGroupTypeIndex: bare.mathGroupTypeIndex ?? null,
+    filter: null,
+    match: matchOf(type, id, null, attr, lookup),
+  }
+}
+
+function matchOf(
+  type: SeriesType,
+  id: string | null,
+  filter: FilterGroup | null,
+  attr: string,
+  lookup: ActionLookup,
+): SeriesMatch {
+  if (type === 'events') return { names: id === null ? null : [id], filter, steps: [] }
+  const steps = /^[1-9][0-9]{0,14}$/.test(id ?? '') ? lookup(Number(id)) : null
+  if (steps === null) {
+    throw invalid(
+      attr,
+      'names an action that does not exist: take its number from the list of actions',
+    )
+  }
+  // An action without steps stands for no event at all.
+  return { names: steps.length === 0 ? [] : null, filter, steps }
+}
+
+function listOf(value: unknown, attr: SeriesType): readonly unknown[] {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value)) throw invalid(attr, 'must be a list of series')
+  if (value.length > SERIES_MAX) throw invalid(attr, `may hold ${SERIES_MAX} series at most`)
+  return value as readonly unknown[]
+}
+
+/** Without a usable number a series comes first. */
+function orderOf(item: unknown): number {
+  return (isObject(item) ? numberOf(item['order']) : null) ?? 0
+}
+
+function idOf(
+  item: Readonly<Record<string, unknown>>,
+  type: SeriesType,
+  attr: string,
+): string | null {
+  const id = item['id']
+  if (typeof id === 'string' || typeof id === 'number') return String(id)
+  if (type === 'events' && (id === undefined || id === null)) return null
+  throw invalid(
+    attr,
+    'has a series whose id is no name of an event, no number of an action, and not null for all events',
+  )
+}
+
+function seriesTypeOf(text: string | null, attr: string): SeriesType {
+  if (text === null || text === 'events') return 'events'
+  if (text === 'actions') return 'actions'
+  throw invalid(attr, 'knows the types events and actions only')
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
+}
+
+function numberOf(value: unknown): number | null {
+  if (typeof value === 'string' && /^[0-9]{1,9}$/.test(value)) return Number(value)
+  return typeof value === 'number' && Number.isFinite(value) ? value : null
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function invalid(attr: string, what: string): ServiceError {
+  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
+}
+
+function required(name: string, meaning: string): ServiceError {
+  return new ServiceError('required', `${name} is missing: send ${meaning}`, { attr: name })
+}

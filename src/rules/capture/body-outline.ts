@@ -1,0 +1,216 @@
+/**
+ * The outline of a large body: where its root ends and where each of its elements lies, found by walking
+ * over the bytes. No object is made, so that what a body is worth (its size, its key) can be known before
+ * anything is parsed, and then one element at a time is.
+ *
+ * The outline has no say in what is JSON: the root, with its elements taken out, and each element are
+ * JSON if and only if the body is, and JSON.parse decides that for each of them.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { BODY_EVENTS_MAX, EVENT_VALUES_MAX, JSON_DEPTH_MAX } from '../../base/limits.ts'
+import { asBuffer } from './form.ts'
+import { notJson, stringEnd, tooDeep, tooManyValues } from './json-text.ts'
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const OPEN_ARRAY = 0x5b
+const BACKSLASH = 0x5c
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+const BATCH = 'batch'
+/** Bytes of `"batch"` when each of its letters is an escape. */
+const BATCH_BYTES_MAX = 32
+const FIRST_RANGES = 1024
+
+/** Where the parts of a body lie. */
+export interface BodyOutline {
+  /** The root without its elements, as JSON; of a root array the array of its first element alone. */
+  readonly root: Uint8Array
+  /** The root is an array or has a `batch`, so that the elements are the events; else the root is. */
+  readonly hasElements: boolean
+  /** All elements; those before `elementsFrom` are of a `batch` that a later one replaces. */
+  readonly elementCount: number
+  readonly elementsFrom: number
+  /** The JSON of an element. */
+  element(index: number): Uint8Array
+}
+
+/**
+ * The outline of a text in valid UTF-8; null when it begins neither like an object nor like an array.
+ * ServiceError `request_too_large` for more than BODY_EVENTS_MAX elements or EVENT_VALUES_MAX values in
+ * one of them or in the root, `invalid_payload` when it is nested too deeply or cannot be JSON. Linear;
+ * takes 8 bytes of memory for each element.
+ */
+export function outlineOf(json: Uint8Array): BodyOutline | null {
+  const walk = new OutlineWalk(asBuffer(json))
+  return walk.run() ? walk : null
+}
+
+class OutlineWalk implements BodyOutline {
+  root: Uint8Array
+  hasElements = false
+  elementCount = 0
+  elementsFrom = 0
+  readonly #bytes: Buffer
+  /** Start and end of each element. */
+  #ranges = new Uint32Array(2 * FIRST_RANGES)
+  /** Values of the root, or of the element at hand. */
+  #values = 0
+  /** The root, as far as it was copied. */
+  #rootCopy: Buffer | null = null
+  #rootBytes = 0
+  #copiedTo = 0
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+    this.root = bytes
+  }
+
+  element(index: number): Uint8Array {
+    return this.#bytes.subarray(this.#ranges[2 * index], this.#ranges[2 * index + 1])
+  }
+
+  run(): boolean {
+    const start = this.#skipSpace(0)
+    const first = this.#bytes[start]
+    if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) return false
+    let end: number
+    if (first === OPEN_ARRAY) {
+      this.hasElements = true
+      end = this.#takeElements(start + 1, 1) + 1
+      const only = this.elementCount === 0 ? '' : this.element(0)
+      this.root = Buffer.concat([Buffer.from('['), Buffer.from(only), Buffer.from(']')])
+    } else {
+      end = this.#takeMembers(start + 1) + 1
+      this.#closeRoot()
+    }
+    if (this.#skipSpace(end) !== this.#bytes.length) throw notJson()
+    return true
+  }
+
+  /** Takes the members of the root object, the first of which may stand at `start`; where it closes. */
+  #takeMembers(start: number): number {
+    const bytes = this.#bytes
+    let position = this.#skipSpace(start)
+    if (bytes[position] === CLOSE_OBJECT) return position
+    while (true) {
+      if (bytes[position] !== QUOTE) throw notJson()
+      const keyEnd = stringEnd(bytes, position + 1) + 1
+      const isBatch = isBatchKey(bytes.subarray(position, keyEnd))
+      position = this.#skipSpace(keyEnd)
+      if (bytes[position] !== COLON) throw notJson()
+      position = this.#skipSpace(position + 1)
+      if (isBatch) {
+        this.hasElements = true
+        this.elementsFrom = this.elementCount
+      }
+      if (isBatch && bytes[position] === OPEN_ARRAY) {
+        const rootValues = this.#values
+        const end = this.#takeElements(position + 1, 2)
+        this.#values = rootValues
+        this.#cut(position + 1, end)
+        position = end + 1
+      }
+      position = this.#pieceEnd(position, 1)
+      this.#count()
+      if (bytes[position] === CLOSE_OBJECT) return position
+      if (bytes[position] !== COMMA) throw notJson()
+      position = this.#skipSpace(position + 1)
+    }
+  }
+
+  /** Takes the elements of an array, the first of which may stand at `start`; where the array closes. */
+  #takeElements(start: number, depth: number): number {
+    const bytes = this.#bytes
+    let position = this.#skipSpace(start)
+    if (bytes[position] === CLOSE_ARRAY) return position
+    while (true) {
+      this.#values = 0
+      const end = this.#pieceEnd(position, depth)
+      if (end === position) throw notJson()
+      this.#addRange(position, end)
+      if (bytes[end] === CLOSE_ARRAY) return end
+      if (bytes[end] !== COMMA) throw notJson()
+      position = this.#skipSpace(end + 1)
+    }
+  }
+
+  /** Where the value that begins at `start` is followed by a comma, a closing bracket or the end. */
+  #pieceEnd(start: number, depth: number): number {
+    const bytes = this.#bytes
+    let open = depth
+    for (let position = start; position < bytes.length; position++) {
+      const byte = bytes[position] ?? 0
+      if (byte === QUOTE) {
+        position = stringEnd(bytes, position + 1)
+      } else if (byte === COMMA) {
+        if (open === depth) return position
+        this.#count()
+      } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+        if (++open > JSON_DEPTH_MAX) throw tooDeep()
+        this.#count()
+      } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
+        if (open-- === depth) return position
+      }
+    }
+    return bytes.length
+  }
+
+  #count(): void {
+    if (++this.#values > EVENT_VALUES_MAX) throw tooManyValues(EVENT_VALUES_MAX)
+  }
+
+  #addRange(start: number, end: number): void {
+    if (this.elementCount === BODY_EVENTS_MAX) {
+      throw new ServiceError(
+        'request_too_large',
+        `The request holds more than ${BODY_EVENTS_MAX} events. Send fewer in one request.`,
+      )
+    }
+    const place = 2 * this.elementCount++
+    if (place === this.#ranges.length) {
+      const larger = new Uint32Array(2 * place)
+      larger.set(this.#ranges)
+      this.#ranges = larger
+    }
+    this.#ranges[place] = start
+    this.#ranges[place + 1] = end
+  }
+
+  /** Leaves the bytes between two positions out of the root. */
+  #cut(start: number, end: number): void {
+    if (start === end) return
+    this.#rootCopy ??= Buffer.allocUnsafe(this.#bytes.length)
+    this.#rootBytes += this.#bytes.copy(this.#rootCopy, this.#rootBytes, this.#copiedTo, start)
+    this.#copiedTo = end
+  }
+
+  #closeRoot(): void {
+    if (this.#rootCopy === null) return
+    const end = this.#bytes.copy(this.#rootCopy, this.#rootBytes, this.#copiedTo)
+    this.root = this.#rootCopy.subarray(0, this.#rootBytes + end)
+  }
+
+  #skipSpace(start: number): number {
+    let position = start
+    while (isSpace(this.#bytes[position])) position++
+    return position
+  }
+}
+
+/** Whether a key, with its quotes, is `batch`, however it is written. */
+function isBatchKey(key: Buffer): boolean {
+  if (key.length === BATCH.length + 2) return key.toString('latin1', 1, BATCH.length + 1) === BATCH
+  if (key.length > BATCH_BYTES_MAX || !key.includes(BACKSLASH)) return false
+  try {
+    return JSON.parse(key.toString()) === BATCH
+  } catch {
+    return false
+  }
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+}

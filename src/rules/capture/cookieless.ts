@@ -1,0 +1,178 @@
+/**
+ * Visitors without cookies. posthog-js with `cookieless_mode` sends the same distinct_id for everybody;
+ * here it becomes one for each visitor and day: a hash of what the request tells anyway, with a secret
+ * that exists for some days only. What went into the hash does not stay in the event.
+ * Source: docs/COMPATIBILITY.md, "Visitors without cookies"; PostHog
+ * nodejs/src/ingestion/cookieless/cookieless-manager.ts, stateless mode.
+ */
+import { createHmac } from 'node:crypto'
+import { formatUuid } from '../../base/ids.ts'
+import { NO_WARNINGS } from './time.ts'
+import type { EventOutcome, NormalisedEvent, WarningType } from './types.ts'
+
+/** What the SDK sends as distinct_id of every visitor. */
+export const COOKIELESS_ID = '$posthog_cookieless'
+
+const HOUR_MS = 3_600_000
+/** A calendar day begins that long before it does in UTC, somewhere on earth, and ends that long after. */
+const AHEAD_MS = 14 * HOUR_MS
+const BEHIND_MS = 12 * HOUR_MS
+/** How late an event may arrive and still belong to the visitor of its day. */
+const LATE_MS_MAX = 72 * HOUR_MS
+const DAY_MS = 24 * HOUR_MS
+const EXTRA_UNITS_MAX = 100
+const HASH_BYTES = 16
+/** Names of zones come from clients; beyond that number all that is known of them is forgotten. */
+const ZONES_MAX = 200
+/** No zone has a longer name. */
+const ZONE_UNITS_MAX = 64
+
+/** What a hash is made of besides the salt. */
+export interface VisitorTraits {
+  readonly projectId: number
+  readonly address: string
+  readonly host: string
+  readonly userAgent: string
+  /** `$cookieless_extra`: what the site adds, or ''. */
+  readonly extra: string
+}
+
+/** Where an event comes from. */
+export interface CookielessContext {
+  readonly projectId: number
+  /** The sender's address, also when the project stores none. */
+  readonly address: string
+  readonly arrivedAtMs: number
+  /** The secret of a day, as `2026-11-22`; always the same as long as the day is open. */
+  readonly saltOf: (day: string) => Uint8Array
+}
+
+/** An event with its visitor, and what there is to warn of. */
+export type VisitorEvent = Extract<EventOutcome, { readonly kind: 'event' }>
+
+const zones = new Map<string, Intl.DateTimeFormat | null>()
+
+/** Whether an event is one of a visitor without cookies who has no id of his own. */
+export function isCookieless(event: NormalisedEvent): boolean {
+  return event.distinctId === COOKIELESS_ID && event.properties['$cookieless_mode'] === true
+}
+
+/**
+ * An event of `isCookieless` with the id of its visitor, its device and its session, and without what
+ * they are made of. When that is not known, the event keeps the id of all of them, and a warning says so.
+ */
+export function withVisitor(event: NormalisedEvent, context: CookielessContext): VisitorEvent {
+  const { properties } = event
+  const traits: VisitorTraits = {
+    projectId: context.projectId,
+    address: textOf(properties['$ip']) || context.address,
+    host: textOf(properties['$host']).toLowerCase(),
+    userAgent: textOf(properties['$raw_user_agent']),
+    extra: textOf(properties['$cookieless_extra']),
+  }
+  properties['$ip'] = undefined
+  properties['$raw_user_agent'] = undefined
+  properties['$cookieless_extra'] = undefined
+  const missing = missingTrait(traits)
+  if (missing !== null) {
+    const [type, missingProperty] = missing
+    const details = { event: event.name, distinct_id: event.distinctId, missingProperty }
+    return { kind: 'event', event, warnings: [{ type, details }] }
+  }
+  const zone = textOf(properties['$timezone'])
+  const day = dayOf(event.timestampMs, context.arrivedAtMs, zone)
+  const hash = visitorHash(context.saltOf(day), traits)
+  const name = nameOf(hash)
+  const distinctId = `cookieless_${name}`
+  if (properties['distinct_id'] !== undefined) properties['distinct_id'] = distinctId
+  properties['$device_id'] = `cookielessd_${name}`
+  properties['$session_id'] = sessionId(day, hash)
+  return { kind: 'event', event: { ...event, distinctId }, warnings: NO_WARNINGS }
+}
+
+/** The distinct_id of a visitor. */
+export function visitorId(salt: Uint8Array, traits: VisitorTraits): string {
+  return `cookieless_${nameOf(visitorHash(salt, traits))}`
+}
+
+/**
+ * The day that an event belongs to, by the calendar of the zone (UTC when it is unknown). One that is too
+ * old or too far ahead belongs to the day on which it arrived: it has no salt of its own any more.
+ */
+export function dayOf(timeMs: number, arrivedAtMs: number, zone: string): string {
+  const day = calendarDay(timeMs, zone)
+  return isDayOpen(day, arrivedAtMs) ? day : calendarDay(arrivedAtMs, zone)
+}
+
+/** Whether events that arrive now may belong to a day: it is that day somewhere, or was not long ago. */
+export function isDayOpen(day: string, nowMs: number): boolean {
+  const startMs = Date.parse(`${day}T00:00:00Z`)
+  return nowMs >= startMs - AHEAD_MS && nowMs < startMs + DAY_MS + BEHIND_MS + LATE_MS_MAX
+}
+
+function visitorHash(salt: Uint8Array, traits: VisitorTraits): Buffer {
+  const { projectId, address, host, userAgent, extra } = traits
+  const text = JSON.stringify([
+    projectId,
+    address,
+    host,
+    userAgent,
+    extra.slice(0, EXTRA_UNITS_MAX),
+  ])
+  return createHmac('sha256', salt).update(text).digest().subarray(0, HASH_BYTES)
+}
+
+function nameOf(hash: Buffer): string {
+  return hash.toString('base64').replace(/=+$/, '')
+}
+
+/** One session for each visitor and day: a UUID of version 7 whose time is the beginning of the day. */
+function sessionId(day: string, hash: Buffer): string {
+  const bytes = Buffer.from(hash)
+  bytes.writeUIntBE(Date.parse(`${day}T00:00:00Z`), 0, 6)
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f)
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f)
+  return formatUuid(bytes, 0)
+}
+
+function calendarDay(timeMs: number, zone: string): string {
+  const formatter = zone === '' || zone === 'UTC' ? null : formatterOf(zone)
+  if (formatter !== null) return formatter.format(timeMs)
+  return new Date(timeMs).toISOString().slice(0, 'yyyy-mm-dd'.length)
+}
+
+function formatterOf(name: string): Intl.DateTimeFormat | null {
+  if (name.length > ZONE_UNITS_MAX) return null
+  const zone = name.toLowerCase()
+  const known = zones.get(zone)
+  if (known !== undefined) return known
+  if (zones.size >= ZONES_MAX) zones.clear()
+  const made = makeFormatter(zone)
+  zones.set(zone, made)
+  return made
+}
+
+/** Writes days as ISO 8601 does; null for an unknown zone. */
+function makeFormatter(timeZone: string): Intl.DateTimeFormat | null {
+  try {
+    const parts = { year: 'numeric', month: '2-digit', day: '2-digit' } as const
+    return new Intl.DateTimeFormat('en-CA-u-ca-iso8601-nu-latn', { timeZone, ...parts })
+  } catch {
+    return null
+  }
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+/** The warning about what is not known, and the property that would have told it. */
+function missingTrait({
+  userAgent,
+  address,
+  host,
+}: VisitorTraits): readonly [WarningType, string] | null {
+  if (userAgent === '') return ['cookieless_missing_user_agent', '$raw_user_agent']
+  if (address === '') return ['cookieless_missing_ip', '$ip']
+  return host === '' ? ['cookieless_missing_host', '$host'] : null
+}

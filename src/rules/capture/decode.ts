@@ -1,0 +1,362 @@
+/**
+ * From the bytes of a request to the bytes of its JSON: where the payload is, how it was compressed,
+ * and in how many layers. Every layer is bounded and every step is linear.
+ * Source: docs/COMPATIBILITY.md, "Reading the payload" and "Compression".
+ */
+import { isUtf8 } from 'node:buffer'
+import { gunzipSync } from 'node:zlib'
+import { ServiceError } from '../../base/errors.ts'
+import { decodeBase64 } from './base64.ts'
+import { asBuffer, decodePercent, parseForm, replaceByte } from './form.ts'
+import { decodeLz64 } from './lz64.ts'
+
+/** What arrived: header values as sent ('' when absent), the query without `?`, the body. */
+export interface RawPayload {
+  readonly method: 'GET' | 'POST'
+  readonly contentType: string
+  readonly contentEncoding: string
+  readonly query: string
+  readonly body: Uint8Array
+}
+
+/** Bounds of `decodePayload`. */
+export interface DecodeLimits {
+  /** Bytes that gzip or lz64 may decode to. Beyond: `request_too_large`. */
+  readonly decodedBytesMax: number
+  /** Bytes of lz64, which takes many times longer than gzip. Beyond: `SlowBodyError`. None without it. */
+  readonly slowBytesMax?: number
+}
+
+/** A body takes longer to check than whoever checks it has time for; somebody else may have it. */
+export class SlowBodyError extends ServiceError {
+  constructor() {
+    const detail = 'The body takes too long to check. Send fewer events in one request.'
+    super('request_too_large', detail)
+  }
+}
+
+/** Fields of a form body that ingestion reads, apart from `data`. Absent ones are undefined. */
+export interface FormFields {
+  readonly apiKey: string | undefined
+  readonly token: string | undefined
+  readonly compression: string | undefined
+  readonly sentAt: string | undefined
+  readonly projectId: string | undefined
+}
+
+/** Query parameters that ingestion reads, apart from `data`. Absent ones are undefined. */
+export interface QueryFields {
+  /** Counts for GET only. */
+  readonly apiKey: string | undefined
+  /** Counts for GET only. */
+  readonly token: string | undefined
+  readonly compression: string | undefined
+  /** `sent_at`. */
+  readonly sentAt: string | undefined
+  /** `_`: the client's clock when sending; old browser clients. */
+  readonly underscore: string | undefined
+  readonly projectId: string | undefined
+  readonly beacon: string | undefined
+}
+
+/** The JSON of a request and what its envelope outside of the JSON says. */
+export interface DecodedPayload {
+  /** Valid UTF-8 without byte order mark; may share memory with the body. Not yet known to be JSON. */
+  readonly json: Uint8Array
+  readonly form: FormFields
+  readonly query: QueryFields
+}
+
+/** What a client may declare as compression. */
+export type CompressionHint = 'gzip' | 'lz64' | 'base64'
+
+const QUERY_NAMES = [
+  'api_key',
+  'token',
+  'compression',
+  'sent_at',
+  '_',
+  'project_id',
+  'beacon',
+  'data',
+]
+const FORM_NAMES = ['api_key', 'token', 'compression', 'sent_at', 'project_id', 'data']
+const FORM_STARTS = ['data=', '_=', 'ip=', 'compression='] as const
+const SPACE = 0x20
+const PLUS = 0x2b
+
+const NO_FORM: FormFields = Object.freeze({
+  apiKey: undefined,
+  token: undefined,
+  compression: undefined,
+  sentAt: undefined,
+  projectId: undefined,
+})
+const NO_QUERY: QueryFields = Object.freeze({
+  apiKey: undefined,
+  token: undefined,
+  compression: undefined,
+  sentAt: undefined,
+  underscore: undefined,
+  projectId: undefined,
+  beacon: undefined,
+})
+
+/**
+ * Finds and decodes the payload of a request. Throws ServiceError `no_data` (nothing was sent),
+ * `invalid_payload` (it cannot be decoded) or `request_too_large`. Plain JSON is passed on without a
+ * copy. Source: docs/COMPATIBILITY.md, "Reading the payload".
+ */
+export function decodePayload(request: RawPayload, limits: DecodeLimits): DecodedPayload {
+  const queryFields = request.query === '' ? null : parseQuery(request.query)
+  const query = queryFields === null ? NO_QUERY : toQueryFields(queryFields)
+  if (request.method === 'GET') {
+    const data = queryFields?.get('data')
+    if (data === undefined) throw noData()
+    const hint = hintOf(query.compression)
+    return { json: decodeLayers(data, hint, limits), form: NO_FORM, query }
+  }
+  const isUrlEncoded = isForm(request.contentType)
+  let body = request.body
+  let isInflated = false
+  if (isUrlEncoded && isGzip(body)) {
+    body = gunzip(body, limits)
+    isInflated = true
+  }
+  if (isUrlEncoded ? !startsLikeJson(body) : startsLikeForm(body)) {
+    const fields = parseForm(body, FORM_NAMES)
+    const data = fields.get('data')
+    if (data !== undefined || isUrlEncoded) {
+      if (data === undefined || data.length === 0) throw noData()
+      const form = toFormFields(fields)
+      const header = isInflated ? '' : request.contentEncoding
+      const hint = hintOf(query.compression) ?? hintOf(form.compression) ?? hintOf(header)
+      return { json: decodeLayers(data, hint, limits), form, query }
+    }
+  }
+  if (isInflated) return { json: toJsonBytes(body, null, limits), form: NO_FORM, query }
+  const hint = compressionHint(query.compression, request.contentEncoding)
+  return { json: decodeLayers(body, hint, limits), form: NO_FORM, query }
+}
+
+/** The query parameters that ingestion reads. `query` is the raw text without `?`. Linear. */
+export function readQuery(query: string): QueryFields {
+  return query === '' ? NO_QUERY : toQueryFields(parseQuery(query))
+}
+
+/**
+ * The declared compression: the query parameter `compression` if it names a known one, else the header
+ * `Content-Encoding`; null when neither does. Case does not matter.
+ */
+export function compressionHint(
+  queryValue: string | undefined,
+  contentEncoding: string,
+): CompressionHint | null {
+  return hintOf(queryValue) ?? hintOf(contentEncoding)
+}
+
+/** True when the media type of a `Content-Type` is `application/x-www-form-urlencoded`. */
+export function isForm(contentType: string): boolean {
+  const semicolon = contentType.indexOf(';')
+  const mediaType = semicolon === -1 ? contentType : contentType.slice(0, semicolon)
+  return mediaType.trim().toLowerCase() === 'application/x-www-form-urlencoded'
+}
+
+/** True when bytes begin like gzip, whatever was declared. */
+export function isGzip(bytes: Uint8Array): boolean {
+  return bytes.length > 2 && bytes[0] === 0x1f && bytes[1] === 0x8b && bytes[2] === 0x08
+}
+
+/** Undoes every layer of a payload: compression first, then base64. */
+function decodeLayers(
+  payload: Uint8Array,
+  hint: CompressionHint | null,
+  limits: DecodeLimits,
+): Uint8Array {
+  if (payload.length === 0) throw noData()
+  if (isGzip(payload)) return toJsonBytes(gunzip(payload, limits), null, limits)
+  if (hint === 'gzip') {
+    const compressed = decodeBase64(unescapeBase64(payload))
+    if (compressed === null || !isGzip(compressed)) {
+      throw invalid('The body was declared as gzip but is not. Leave the declaration out.')
+    }
+    return toJsonBytes(gunzip(compressed, limits), null, limits)
+  }
+  if (hint === 'lz64') {
+    if (payload.length > (limits.slowBytesMax ?? Number.POSITIVE_INFINITY))
+      throw new SlowBodyError()
+    const text = replaceByte(trimSpace(payload), SPACE, PLUS).toString('latin1')
+    return toJsonBytes(Buffer.from(decodeLz64(text, limits.decodedBytesMax)), null, limits)
+  }
+  return toJsonBytes(payload, hint, limits)
+}
+
+const SURROGATE_PAIR_BYTES = 6
+
+/** Text of a payload that is no longer compressed, or compressed once more below base64. */
+function toJsonBytes(
+  payload: Uint8Array,
+  hint: CompressionHint | null,
+  limits: DecodeLimits,
+): Uint8Array {
+  if (payload.length === 0) throw noData()
+  if (!isUtf8(payload)) throw invalid('The body is not valid UTF-8. Send JSON as UTF-8.')
+  const text = withoutByteOrderMark(payload)
+  if (startsLikeJson(text)) return text
+  let decoded: Uint8Array | null = decodeBase64(unescapeBase64(text))
+  if (decoded !== null && isGzip(decoded)) decoded = gunzip(decoded, limits)
+  if (decoded !== null) {
+    const json = withoutByteOrderMark(isUtf8(decoded) ? decoded : mendUtf8(decoded))
+    if (startsLikeJson(json)) return json
+  }
+  if (hint === 'base64' && trimSpace(text).length > 0) {
+    throw invalid('The body was declared as base64 but does not hold JSON.')
+  }
+  return text
+}
+
+/**
+ * UTF-8 of bytes that are none: two surrogates of three bytes each, as posthog-js up to 1.150 writes a
+ * character beyond U+FFFF before base64, become that character; whatever else is wrong becomes U+FFFD.
+ */
+function mendUtf8(bytes: Uint8Array): Uint8Array {
+  const mended = Buffer.from(bytes)
+  let length = 0
+  for (let index = 0; index < bytes.length; index++) {
+    const pair = surrogatePair(bytes, index)
+    if (pair === null) {
+      mended[length++] = bytes[index] ?? 0
+    } else {
+      length += mended.write(String.fromCodePoint(pair), length, 'utf8')
+      index += SURROGATE_PAIR_BYTES - 1
+    }
+  }
+  const text = mended.subarray(0, length)
+  return isUtf8(text) ? text : Buffer.from(text.toString('utf8'))
+}
+
+/** The code point of two surrogates written as three bytes each, or null. */
+function surrogatePair(bytes: Uint8Array, index: number): number | null {
+  const unit = (start: number): number =>
+    (((bytes[start] ?? 0) & 0x0f) << 12) |
+    (((bytes[start + 1] ?? 0) & 0x3f) << 6) |
+    ((bytes[start + 2] ?? 0) & 0x3f)
+  if (bytes[index] !== 0xed || bytes[index + 3] !== 0xed) return null
+  if (index + SURROGATE_PAIR_BYTES > bytes.length) return null
+  const high = unit(index)
+  const low = unit(index + 3)
+  if (high < 0xd800 || high > 0xdbff || low < 0xdc00 || low > 0xdfff) return null
+  return (high - 0xd800) * 0x400 + (low - 0xdc00) + 0x1_0000
+}
+
+/** Gzip undone, within the limit. Throws ServiceError `invalid_payload` or `request_too_large`. */
+export function gunzip(compressed: Uint8Array, limits: DecodeLimits): Uint8Array {
+  try {
+    return gunzipSync(compressed, { maxOutputLength: limits.decodedBytesMax })
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE') {
+      throw tooLarge()
+    }
+    throw invalid('The body begins like gzip but is damaged or incomplete.')
+  }
+}
+
+/** What is left of a base64 text after transports that escape it: `%XX` decoded, spaces are plus signs. */
+function unescapeBase64(text: Uint8Array): Buffer {
+  return replaceByte(decodePercent(trimSpace(text)), SPACE, PLUS)
+}
+
+function hintOf(value: string | undefined): CompressionHint | null {
+  if (value === undefined || value === '') return null
+  switch (value.trim().toLowerCase()) {
+    case 'gzip':
+    case 'gzip-js':
+      return 'gzip'
+    case 'lz64':
+    case 'lz-string':
+      return 'lz64'
+    case 'base64':
+    case 'b64':
+      return 'base64'
+    default:
+      return null
+  }
+}
+
+function parseQuery(query: string): Map<string, Buffer> {
+  return parseForm(Buffer.from(query), QUERY_NAMES)
+}
+
+function toQueryFields(fields: Map<string, Buffer>): QueryFields {
+  return {
+    apiKey: textOf(fields, 'api_key'),
+    token: textOf(fields, 'token'),
+    compression: textOf(fields, 'compression'),
+    sentAt: textOf(fields, 'sent_at'),
+    underscore: textOf(fields, '_'),
+    projectId: textOf(fields, 'project_id'),
+    beacon: textOf(fields, 'beacon'),
+  }
+}
+
+function toFormFields(fields: Map<string, Buffer>): FormFields {
+  return {
+    apiKey: textOf(fields, 'api_key'),
+    token: textOf(fields, 'token'),
+    compression: textOf(fields, 'compression'),
+    sentAt: textOf(fields, 'sent_at'),
+    projectId: textOf(fields, 'project_id'),
+  }
+}
+
+/** A field as text; bytes that are no UTF-8 become U+FFFD, which no key and no number contains. */
+function textOf(fields: Map<string, Buffer>, name: string): string | undefined {
+  return fields.get(name)?.toString('utf8')
+}
+
+function startsLikeForm(body: Uint8Array): boolean {
+  const first = body[0]
+  // d, _, i, c: the first letters of FORM_STARTS.
+  if (first !== 0x64 && first !== 0x5f && first !== 0x69 && first !== 0x63) return false
+  const start = asBuffer(body.subarray(0, 16)).toString('latin1')
+  return FORM_STARTS.some((prefix) => start.startsWith(prefix))
+}
+
+function startsLikeJson(text: Uint8Array): boolean {
+  for (const byte of text) {
+    if (isSpace(byte)) continue
+    return byte === 0x7b || byte === 0x5b
+  }
+  return false
+}
+
+function trimSpace(text: Uint8Array): Uint8Array {
+  let start = 0
+  let end = text.length
+  while (start < end && isSpace(text[start])) start++
+  while (end > start && isSpace(text[end - 1])) end--
+  return text.subarray(start, end)
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === SPACE || byte === 0x0a || byte === 0x0d || byte === 0x09
+}
+
+function withoutByteOrderMark(text: Uint8Array): Uint8Array {
+  return text[0] === 0xef && text[1] === 0xbb && text[2] === 0xbf ? text.subarray(3) : text
+}
+
+function noData(): ServiceError {
+  return new ServiceError('no_data', 'The request holds no events. Send them as JSON in the body.')
+}
+
+function tooLarge(): ServiceError {
+  return new ServiceError(
+    'request_too_large',
+    'The decompressed body is too large. Send fewer events in one request.',
+  )
+}
+
+function invalid(detail: string): ServiceError {
+  return new ServiceError('invalid_payload', detail)
+}

@@ -1,0 +1,176 @@
+/**
+ * Which project a request belongs to: where the key is, and what it opens. Details never repeat a key.
+ * Source: docs/COMPATIBILITY.md, "Finding the key" and "Resolving the key".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
+import { CAPTURE_SCOPE, hasScope } from '../access/scopes.ts'
+import type { FormFields, QueryFields, RawPayload } from './decode.ts'
+import type { Envelope } from './envelope.ts'
+import { isEmptyValue, isJsonObject } from './fields.ts'
+import { asBuffer } from './form.ts'
+import type { Project, ProjectDirectory } from './project-directory.ts'
+import type { JsonObject } from './types.ts'
+
+const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
+/** One of these stands in every body whose JSON has a key: its names, or an escape that may hide them. */
+const KEY_TRACES = ['token', 'api_key', '\\u']
+/** Events without a key that are looked at for one before the body has to wait for those that are proved. */
+const PROOF_EVENTS_MAX = 1000
+const DECIMAL_INTEGER = /^-?\d{1,15}$/
+
+/** The parts of a request that can carry a key or a project id. */
+export interface KeySources {
+  readonly method: RawPayload['method']
+  readonly query: QueryFields
+  readonly form: FormFields
+  readonly envelope: Envelope
+}
+
+/**
+ * The key of a request, of whatever type it was sent: GET query, form, root, then the elements, which
+ * must agree. ServiceError `missing_api_key` when there is none, `invalid_api_key` when elements
+ * disagree. Source: docs/COMPATIBILITY.md, "Finding the key".
+ */
+export function findKey(sources: KeySources): unknown {
+  const key = namedKey(sources) ?? (sources.envelope.isBatch ? commonKey(sources) : undefined)
+  if (key !== undefined) return key
+  throw missingKey()
+}
+
+/**
+ * Whether the key of a large request opens a project, found out without looking at more of its events
+ * than the first that has a key: the others must have the same. Throws as `findKey` and `resolveProject`
+ * when it opens none or nothing in `json`, the whole body, can be a key. Null: undecided, because none of
+ * the first PROOF_EVENTS_MAX events has one.
+ */
+export function proveKey(
+  sources: KeySources,
+  json: Uint8Array,
+  directory: ProjectDirectory,
+): Project | null {
+  const named = namedKey(sources)
+  if (named !== undefined) return resolveProject(named, findProjectId(sources), directory)
+  if (!KEY_TRACES.some((trace) => asBuffer(json).includes(trace))) throw missingKey()
+  let looks = 0
+  for (const event of sources.envelope.events) {
+    const key = isJsonObject(event) ? keyOf(event) : undefined
+    if (key !== undefined) return resolveProject(key, findProjectId(sources), directory)
+    if (++looks === PROOF_EVENTS_MAX) return null
+  }
+  throw missingKey()
+}
+
+/**
+ * The first `project_id` that was given: query, form, root object or first element of a root array.
+ * Undefined when there is none; null and '' count as none.
+ */
+export function findProjectId(sources: KeySources): unknown {
+  const { query, form, envelope } = sources
+  const id = query.projectId || form.projectId || envelope.projectId
+  return id === null || id === '' ? undefined : id
+}
+
+/**
+ * The project that a key opens. ServiceError `invalid_api_key`, `invalid_personal_api_key` or
+ * `invalid_project` (attr `project_id`). Source: docs/COMPATIBILITY.md, "Resolving the key".
+ */
+export function resolveProject(
+  key: unknown,
+  projectId: unknown,
+  directory: ProjectDirectory,
+): Project {
+  if (typeof key !== 'string' || key.length > KEY_CHARACTERS_MAX || !PRINTABLE_ASCII.test(key)) {
+    throw invalidKey()
+  }
+  const project = directory.projectByKey(key)
+  if (project !== null) return project
+  const access = directory.personalKey(key)
+  if (projectId === undefined || projectId === null || projectId === '') {
+    if (access !== null) {
+      throw invalidProject("A personal key needs 'project_id'. Send it, or use the project key.")
+    }
+    throw key.startsWith('phx_') ? invalidPersonalKey() : invalidKey()
+  }
+  const id = integerOf(projectId)
+  if (id === null) throw invalidProject("'project_id' must be an integer.")
+  if (access === null) throw invalidPersonalKey()
+  if (!hasScope(access.scopes, CAPTURE_SCOPE)) throw powerlessKey()
+  const reached = directory.projectById(id)
+  const isReachable = access.projects === 'all' || access.projects.includes(id)
+  if (reached === null || !isReachable) {
+    throw invalidProject('The key does not reach that project, or the project does not exist.')
+  }
+  return reached
+}
+
+/** The key that stands outside of the elements; undefined when there is none. */
+function namedKey({ method, query, form, envelope }: KeySources): unknown {
+  const ofQuery = method === 'GET' ? query.token || query.apiKey : undefined
+  const named = ofQuery || form.apiKey || form.token
+  if (named) return named
+  return envelope.root === null ? undefined : keyOf(envelope.root)
+}
+
+/** The key of one object: the first of its four places that is not empty. */
+function keyOf(object: JsonObject): unknown {
+  if (!isEmptyValue(object['$token'])) return object['$token']
+  if (!isEmptyValue(object['token'])) return object['token']
+  if (!isEmptyValue(object['api_key'])) return object['api_key']
+  const properties = object['properties']
+  if (!isJsonObject(properties) || isEmptyValue(properties['token'])) return undefined
+  return properties['token']
+}
+
+function commonKey({ envelope }: KeySources): unknown {
+  let common: unknown
+  for (const event of envelope.events) {
+    const key = isJsonObject(event) ? keyOf(event) : undefined
+    if (key === undefined) continue
+    if (common !== undefined && key !== common) {
+      throw new ServiceError(
+        'invalid_api_key',
+        'The events of one request carry different project keys. Send one request for each key.',
+      )
+    }
+    common = key
+  }
+  return common
+}
+
+function integerOf(value: unknown): number | null {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? value : null
+  return typeof value === 'string' && DECIMAL_INTEGER.test(value) ? Number(value) : null
+}
+
+function missingKey(): ServiceError {
+  return new ServiceError(
+    'missing_api_key',
+    "The request has no project key. Send it as 'api_key' beside the events.",
+  )
+}
+
+function invalidKey(): ServiceError {
+  return new ServiceError(
+    'invalid_api_key',
+    'The project key is not valid. Copy it from the settings of the project.',
+  )
+}
+
+function invalidPersonalKey(): ServiceError {
+  return new ServiceError(
+    'invalid_personal_api_key',
+    'The personal key is not valid. Events are sent with the project key.',
+  )
+}
+
+function powerlessKey(): ServiceError {
+  return new ServiceError(
+    'invalid_personal_api_key',
+    `The personal key lacks the scope ${CAPTURE_SCOPE}. Send events with the project key.`,
+  )
+}
+
+function invalidProject(detail: string): ServiceError {
+  return new ServiceError('invalid_project', detail, { attr: 'project_id' })
+}

@@ -1,0 +1,127 @@
+/**
+ * When an event happened: the client's timestamp or offset, corrected by how far the client's clock is
+ * off, within what the server accepts. Source: docs/COMPATIBILITY.md, "Time".
+ */
+import { FUTURE_TIMESTAMP_MS_MAX } from '../../base/limits.ts'
+import { cutUnits } from './fields.ts'
+import { MOMENT_MS_MAX, MOMENT_MS_MIN, parseTimestamp } from './timestamp.ts'
+import type { EventContext, IngestionWarning, JsonObject } from './types.ts'
+
+/** First millisecond of 2001: a clock that says less was never set. */
+const SENT_AT_MS_MIN = 978_307_200_000
+const MILLISECOND_DIGITS_MIN = 12
+const SHOWN_UNITS_MAX = 100
+const DIGITS = /^\d{1,16}$/
+
+/** No warnings; shared, so that the usual event allocates no list. */
+export const NO_WARNINGS: readonly IngestionWarning[] = Object.freeze([])
+
+/** The moment of an event and what it was computed with. */
+export interface EventTime {
+  readonly timestampMs: number
+  /** The client's clock when sending, milliseconds; null when it gave none that is valid. */
+  readonly sentAtMs: number | null
+  readonly warnings: readonly IngestionWarning[]
+}
+
+/** The client's clock of a whole request. */
+export interface RequestSentAt {
+  /** Milliseconds; null when absent or invalid. */
+  readonly sentAtMs: number | null
+  /** One was given, but it is unreadable or in 2000 or earlier: ignored, with a warning. */
+  readonly isSentAtInvalid: boolean
+}
+
+/**
+ * Milliseconds that a `sent_at` stands for: digits only are milliseconds (more than 11 of them) or
+ * seconds, everything else is a timestamp. Null when unreadable or in the year 2000 or earlier.
+ */
+export function parseSentAt(value: unknown): number | null {
+  const text = typeof value === 'number' ? String(value) : value
+  if (typeof text !== 'string') return null
+  let ms: number | null
+  if (DIGITS.test(text)) ms = Number(text) * (text.length >= MILLISECOND_DIGITS_MIN ? 1 : 1000)
+  else ms = parseTimestamp(text)
+  return ms !== null && ms >= SENT_AT_MS_MIN && ms <= MOMENT_MS_MAX ? ms : null
+}
+
+/**
+ * The client's clock of a request from the places that can state it, strongest first: root of the
+ * body, form field `sent_at`, query `_`, query `sent_at`. The first that is given decides, also when
+ * it is invalid.
+ */
+export function requestSentAt(
+  root: unknown,
+  form: string | undefined,
+  underscore: string | undefined,
+  query: string | undefined,
+): RequestSentAt {
+  const given = isGiven(root) ? root : form || underscore || query
+  if (!isGiven(given)) return { sentAtMs: null, isSentAtInvalid: false }
+  const sentAtMs = parseSentAt(given)
+  return { sentAtMs, isSentAtInvalid: sentAtMs === null }
+}
+
+/**
+ * When an event happened, by the four steps of the reference: arrival time; timestamp, corrected by the
+ * client's clock; offset; not more than 23 hours ahead. Never throws; what cannot be used is ignored
+ * with a warning. Source: docs/COMPATIBILITY.md, "Time".
+ */
+export function eventTime(
+  event: JsonObject,
+  properties: JsonObject,
+  context: EventContext,
+): EventTime {
+  const nowMs = context.arrivedAtMs
+  let warnings = NO_WARNINGS
+  let sentAtMs = context.sentAtMs
+  if (context.isSentAtInvalid === true) {
+    warnings = [{ type: 'ignored_invalid_timestamp', details: { field: 'sent_at' } }]
+  } else if (sentAtMs === null && isGiven(event['sent_at'])) {
+    sentAtMs = parseSentAt(event['sent_at'])
+    if (sentAtMs === null) warnings = [invalidTimestamp('sent_at', event['sent_at'])]
+  }
+  let timestampMs = nowMs
+  const timestamp = event['timestamp']
+  if (isGiven(timestamp)) {
+    const parsedMs = parseTimestamp(timestamp)
+    if (parsedMs === null) warnings = [...warnings, invalidTimestamp('timestamp', timestamp)]
+    else if (sentAtMs === null || properties['$ignore_sent_at'] === true) timestampMs = parsedMs
+    else timestampMs = nowMs + (parsedMs - sentAtMs)
+  }
+  const offset = event['offset']
+  if (typeof offset === 'number' && Number.isFinite(offset))
+    timestampMs = nowMs - Math.trunc(offset)
+  if (timestampMs > nowMs + FUTURE_TIMESTAMP_MS_MAX) {
+    timestampMs = nowMs
+    warnings = [...warnings, { type: 'event_timestamp_in_future', details: {} }]
+  } else if (timestampMs < MOMENT_MS_MIN) {
+    timestampMs = nowMs
+    warnings = [...warnings, { type: 'ignored_invalid_timestamp', details: { field: 'offset' } }]
+  }
+  return { timestampMs, sentAtMs, warnings }
+}
+
+/** ISO text of a time that many events of one request share. */
+export function sharedIsoText(timeMs: number): string {
+  if (timeMs !== lastTimeMs) {
+    lastText = new Date(timeMs).toISOString()
+    lastTimeMs = timeMs
+  }
+  return lastText
+}
+
+let lastTimeMs = Number.NaN
+let lastText = ''
+
+function invalidTimestamp(field: string, value: unknown): IngestionWarning {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  return {
+    type: 'ignored_invalid_timestamp',
+    details: { field, value: cutUnits(text, SHOWN_UNITS_MAX) },
+  }
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== ''
+}

@@ -1,0 +1,150 @@
+/** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
+import type { PageWish, RowsText, RowText } from '../../base/pages.ts'
+
+/** One stored event as a reader sees it. Source: docs/COMPATIBILITY.md, "Stored events". */
+export interface EventView {
+  /** Position in the project's order of arrival, from 1. */
+  readonly id: number
+  readonly uuid: string
+  readonly event: string
+  readonly distinct_id: string
+  /** ISO 8601, UTC, milliseconds. */
+  readonly timestamp: string
+  readonly created_at: string
+  readonly properties: Readonly<Record<string, unknown>>
+  readonly person: PersonSummary | null
+  readonly person_id: string
+  readonly person_mode: string
+  readonly elements_chain: string
+  readonly historical_migration?: true
+}
+
+/** The person who owns an event at the time of reading. */
+export interface PersonSummary {
+  readonly uuid: string
+  /** The first ones. */
+  readonly distinct_ids: readonly string[]
+  /** How many there are, when not all are shown. */
+  readonly distinct_ids_count?: number
+  readonly properties: Readonly<Record<string, unknown>>
+  readonly is_identified: boolean
+  readonly created_at: string
+}
+
+/** A test on one event property; see docs/COMPATIBILITY.md, "Property filters". */
+export interface PropertyFilter {
+  readonly key: string
+  readonly value?: unknown
+  readonly operator?: string
+  readonly type?: string
+  /** Of a filter on groups: the number of their type. */
+  readonly group_type_index?: number
+  /** Swaps the operator with its opposite. */
+  readonly negation?: boolean
+}
+
+/** A page of events, newest timestamp first; ties: latest arrival first. */
+export interface EventListQuery {
+  readonly projectId: number
+  readonly distinctId?: string
+  readonly personId?: string
+  readonly event?: string
+  /** Only events with a later timestamp, milliseconds. */
+  readonly afterMs?: number
+  /** Only events with an earlier timestamp, milliseconds. */
+  readonly beforeMs?: number
+  readonly properties?: readonly PropertyFilter[]
+  readonly limit: number
+  /** Continue behind this event; from `nextCursor` of the page before. */
+  readonly cursor?: EventCursor
+}
+
+/** The last event of a page. Later arrivals never move what lies behind it. */
+export interface EventCursor {
+  readonly timestampMs: number
+  readonly id: number
+}
+
+/** One page of a list of events. */
+export interface EventPage {
+  readonly results: readonly EventView[]
+  readonly nextCursor: EventCursor | null
+}
+
+/** One page of a list of events as JSON. */
+export interface EventRows extends RowsText {
+  readonly nextCursor: EventCursor | null
+}
+
+/** One line of the warnings log. */
+export interface WarningView {
+  readonly type: string
+  readonly timestamp: string
+  readonly details: Readonly<Record<string, unknown>>
+  /** Occurrences of this type and key that this line stands for. */
+  readonly count: number
+}
+
+/** An event that was accepted and is not stored. Source: docs/COMPATIBILITY.md, "Dropped events". */
+export interface DroppedEventView {
+  readonly uuid: string
+  /** Arrival: ISO 8601, UTC, milliseconds. */
+  readonly timestamp: string
+  /** One of `LOSS_REASONS`. */
+  readonly reason: string
+  /** Its name and distinct_id; null when it has none. */
+  readonly event: string | null
+  readonly distinct_id: string | null
+  /** The beginning of its JSON as it was accepted. */
+  readonly data: string
+  /** Bytes of its whole JSON. */
+  readonly bytes: number
+}
+
+/** A page of dropped events, newest arrival first. */
+export interface DroppedEventsQuery {
+  readonly projectId: number
+  readonly reason?: string
+  /** Only later arrivals, milliseconds. */
+  readonly afterMs: number
+  /** Only earlier arrivals, milliseconds. */
+  readonly beforeMs?: number
+  readonly limit: number
+  readonly cursor?: DroppedEventCursor
+}
+
+/** The last event of a page: its block of the log, and its place there. */
+export interface DroppedEventCursor {
+  readonly block: number
+  readonly place: number
+}
+
+/** One page of dropped events. */
+export interface DroppedEventPage {
+  readonly results: readonly DroppedEventView[]
+  readonly nextCursor: DroppedEventCursor | null
+}
+
+/** How many events of a project were not stored for a reason in an hour. */
+export interface DroppedCount {
+  /** Begin of the hour of arrival: ISO 8601, UTC. */
+  readonly hour: string
+  /** One of `DROP_REASONS`. */
+  readonly reason: string
+  readonly count: number
+}
+
+/** Reads that the front hands to the pool. */
+export interface EventQueries {
+  listEvents(query: EventListQuery, wish: PageWish): Promise<EventRows>
+  getEvent(projectId: number, uuid: string): Promise<RowText | null>
+  /** At most 1000, of some kilobytes at most. */
+  listWarnings(projectId: number, limit: number): Promise<RowsText>
+}
+
+/** The same, about events that are not stored. */
+export interface DroppedQueries {
+  listDropped(query: DroppedEventsQuery): Promise<DroppedEventPage>
+  /** Hours that end behind `afterMs`, newest first, each reason with its own line. */
+  countDropped(projectId: number, afterMs: number): Promise<readonly DroppedCount[]>
+}

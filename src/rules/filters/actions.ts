@@ -1,0 +1,86 @@
+/**
+ * Actions: sets of events that somebody has given a name, by steps of which one has to fit. Shapes, and
+ * what a step means. Source: docs/COMPATIBILITY.md, "Actions".
+ */
+import type { ActionStepMatch } from '../analytics/event-columns.ts'
+import type { PropertyFilter } from '../events/event-queries.ts'
+import { allOf, readStoredFilters } from './filter-tree.ts'
+import type { CountedRows, PageWish, RowFormat, RowText } from '../../base/pages.ts'
+import type { FilterGroup } from '../persons/person-queries.ts'
+
+/** How a text of a step is compared. */
+export type StepMatching = 'contains' | 'exact' | 'regex'
+
+/** A step as it is stored and shown; null stands for no condition. */
+export interface ActionStep {
+  readonly event: string | null
+  readonly url: string | null
+  readonly url_matching: StepMatching
+  readonly selector: string | null
+  readonly tag_name: string | null
+  readonly text: string | null
+  readonly text_matching: StepMatching
+  readonly href: string | null
+  readonly href_matching: StepMatching
+  /** A list or a tree of property filters, as it was sent. */
+  readonly properties: unknown
+}
+
+/** An action as the API shows it. */
+export interface ActionView {
+  readonly id: number
+  readonly name: string
+  readonly description: string
+  readonly tags: readonly string[]
+  readonly steps: readonly ActionStep[]
+  readonly created_at: string
+  readonly created_by: Readonly<Record<string, unknown>> | null
+  readonly deleted: boolean
+  readonly is_calculating: false
+}
+
+/** What may be said about an action. */
+export interface ActionDraft {
+  readonly name: string
+  readonly description: string
+  readonly tags: readonly string[]
+  readonly steps: readonly ActionStep[]
+}
+
+/** Reads that the front hands to the pool; deleted actions do not exist. */
+export interface ActionQueries {
+  listActions(
+    projectId: number,
+    limit: number,
+    offset: number,
+    wish: PageWish,
+  ): Promise<CountedRows>
+  getAction(projectId: number, id: number, format: RowFormat): Promise<RowText | null>
+}
+
+const OPERATORS = { contains: 'icontains', exact: 'exact', regex: 'regex' } as const
+
+/** What the steps of an action ask of an event; one of them has to fit. Throws 400 `invalid_input`. */
+export function actionSteps(steps: readonly ActionStep[]): readonly ActionStepMatch[] {
+  return steps.map((step) => ({
+    name: step.event,
+    url: step.url,
+    urlMatching: step.url_matching,
+    filter: allOf([elementFilters(step), readStoredFilters(step.properties, 'steps')]),
+  }))
+}
+
+function elementFilters(step: ActionStep): FilterGroup | null {
+  const { selector, text, href } = step
+  const values: PropertyFilter[] = []
+  const type = 'element'
+  if (selector !== null) values.push({ type, key: 'selector', value: selector })
+  if (step.tag_name !== null) values.push({ type, key: 'tag_name', value: step.tag_name })
+  if (text !== null) {
+    values.push({ type, key: 'text', value: text, operator: OPERATORS[step.text_matching] })
+  }
+  if (href !== null) {
+    values.push({ type, key: 'href', value: href, operator: OPERATORS[step.href_matching] })
+  }
+  return values.length === 0 ? null : { type: 'AND', values }
+}

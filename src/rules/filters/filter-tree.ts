@@ -1,0 +1,331 @@
+/**
+ * Reading trees of filters from what clients send: a list of filters, a tree of AND and OR, one filter, or
+ * the old form with the operator in the name. Source: docs/COMPATIBILITY.md, "Persons", "Cohorts" and
+ * "Analytic person routes".
+ *
+ * Lists of persons and analytic queries leave out what cannot be used, a cohort refuses it: what a list
+ * shows can be seen, a cohort that forgot a condition would go on unnoticed. Nobody means an operator that
+ * does not exist: requests with one are refused, what was stored with one is read without it.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
+import type { PropertyFilter } from '../events/event-queries.ts'
+import type { FilterGroup } from '../persons/person-queries.ts'
+import { type NegatableFilter, propertyTest } from './property-filter.ts'
+
+/** Filters of one tree. More: 400 `invalid_input`. */
+const FILTERS_MAX = 100
+/** Groups within groups in a list of persons and in analytic queries. Deeper: 400 `invalid_input`. */
+const LIST_DEPTH_MAX = 5
+/** A cohort has groups of groups of filters and nothing deeper. */
+const COHORT_DEPTH_MAX = 2
+const COHORT_TYPES: readonly unknown[] = ['cohort', 'static-cohort', 'precalculated-cohort']
+/** What requests may ask of a cohort; equal and unequal count as within and without. */
+const COHORT_LIST_OPERATORS = [...COHORT_OPERATORS, 'exact', 'is_not']
+
+/** What filters of analytic queries can be about, besides cohorts. */
+const EVENT_TYPES: readonly unknown[] = ['event', 'person', 'group', 'element']
+
+/** What a filter on the element of an autocaptured event can name. */
+const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
+/** Those of them that are equal to something or not. */
+const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
+
+/** Whether filters of this type ask for the membership in a cohort. */
+export function isCohortFilterType(type: unknown): boolean {
+  return COHORT_TYPES.includes(type)
+}
+
+/**
+ * The number of the cohort that a filter of such a type names; null when it names none, and then nobody
+ * is a member.
+ */
+export function cohortIdOf(filter: PropertyFilter): number | null {
+  const { value } = filter
+  const id = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+  const text = typeof id === 'number' || typeof id === 'string' ? String(id) : ''
+  return /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : null
+}
+
+/** All filters of a tree from left to right. */
+export function filtersOf(tree: FilterGroup): readonly PropertyFilter[] {
+  return tree.values.flatMap((value) => (isGroup(value) ? filtersOf(value) : [value]))
+}
+
+/** Tells a group from a filter. */
+export function isGroup(value: FilterGroup | PropertyFilter): value is FilterGroup {
+  return 'values' in value
+}
+
+/**
+ * The filters of a list of persons. Filters on anything but persons and cohorts, and filters that cannot
+ * be built, are left out; null when nothing is left. Throws 400 `invalid_input` with `properties` as
+ * `attr` for what is no tree at all, and for unknown operators.
+ */
+export function readListFilters(value: unknown): FilterGroup | null {
+  const reader = new TreeReader(LIST_DEPTH_MAX, 'properties', 'person', takeForList)
+  return reader.read(value)
+}
+
+/**
+ * The filters of a dynamic cohort, at most groups of groups. Throws 400 `invalid_input` with `filters` as
+ * `attr` for every filter that cannot be used, and for none at all.
+ */
+export function readCohortFilters(value: unknown): FilterGroup {
+  const reader = new TreeReader(COHORT_DEPTH_MAX, 'filters', 'person', takeForCohort)
+  const tree = reader.read(value)
+  if (tree === null) throw invalid('filters', 'needs at least one filter on persons')
+  return tree
+}
+
+/**
+ * The filters of an analytic query, about events when they do not say what else. Filters that cannot be
+ * built are left out; null when nothing is left. Throws 400 `invalid_input` with `attr` for what is no
+ * tree, for filters on sessions, for parts of elements that only have an exact form, and for unknown
+ * operators.
+ */
+export function readEventFilters(value: unknown, attr: string): FilterGroup | null {
+  const reader = new TreeReader(LIST_DEPTH_MAX, attr, 'event', takeForEvents)
+  return reader.read(value)
+}
+
+/** The same for filters that are stored: those with an unknown operator are left out. */
+export function readStoredFilters(value: unknown, attr: string): FilterGroup | null {
+  const reader = new TreeReader(LIST_DEPTH_MAX, attr, 'event', takeForStored)
+  return reader.read(value)
+}
+
+/** A filter as it stands in a tree, and the way to it. */
+export interface FilterPlace {
+  /** Such as `values[0].values[2]`, or `[2]` in a list. */
+  readonly path: string
+  readonly raw: Readonly<Record<string, unknown>>
+}
+
+/** All filters of what `readStoredFilters` or `readCohortFilters` has read, from left to right. */
+export function filterPlaces(tree: unknown): readonly FilterPlace[] {
+  const places: FilterPlace[] = []
+  const take: TakeFilter = (raw, _type, path) => {
+    places.push({ path, raw })
+    return null
+  }
+  const reader = new TreeReader(LIST_DEPTH_MAX, 'filters', 'event', take)
+  reader.read(tree)
+  return places
+}
+
+/** The operators that requests may use on filters of a type; null for a type that is left out. */
+export function operatorsInRequests(type: unknown): readonly string[] | null {
+  if (isCohortFilterType(type)) return COHORT_LIST_OPERATORS
+  return EVENT_TYPES.includes(type) ? LIST_OPERATORS : null
+}
+
+/** All trees at once; null when there is none. */
+export function allOf(trees: readonly (FilterGroup | null)[]): FilterGroup | null {
+  const values = trees.filter((tree) => tree !== null)
+  const [first] = values
+  if (first === undefined) return null
+  return values.length === 1 ? first : { type: 'AND', values }
+}
+
+/** The filter, null to leave it out, or a text that says why it is refused. */
+type TakeFilter = (
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+  path: string,
+) => PropertyFilter | string | null
+
+class TreeReader {
+  readonly #depthMax: number
+  readonly #attr: string
+  /** What filters are about that do not say it. */
+  readonly #defaultType: string
+  readonly #take: TakeFilter
+  #count = 0
+
+  constructor(depthMax: number, attr: string, defaultType: string, take: TakeFilter) {
+    this.#depthMax = depthMax
+    this.#attr = attr
+    this.#defaultType = defaultType
+    this.#take = take
+  }
+
+  read(value: unknown): FilterGroup | null {
+    if (value === null || value === undefined || value === '') return null
+    if (Array.isArray(value)) return this.#group('AND', value, 1, '')
+    if (!isObject(value)) throw invalid(this.#attr, 'must be a list or a tree of filters')
+    if (Array.isArray(value['values'])) return this.#tree(value, 1, '')
+    if (Object.hasOwn(value, 'values')) throw invalid(this.#attr, 'needs a list as values')
+    if (Object.hasOwn(value, 'key')) return this.#group('AND', [value], 1, '')
+    return this.#group('AND', Object.entries(value).map(filterOfOldForm), 1, '')
+  }
+
+  /** `path` leads to the group. */
+  #tree(raw: Readonly<Record<string, unknown>>, depth: number, path: string): FilterGroup | null {
+    const type = raw['type'] ?? 'AND'
+    if (type !== 'AND' && type !== 'OR') {
+      throw invalid(this.#attr, 'knows groups of the type AND and OR only')
+    }
+    const list = path === '' ? 'values' : `${path}.values`
+    return this.#group(type, raw['values'] as readonly unknown[], depth, list)
+  }
+
+  /** `path` leads to the list. */
+  #group(
+    type: 'AND' | 'OR',
+    items: readonly unknown[],
+    depth: number,
+    path: string,
+  ): FilterGroup | null {
+    if (depth > this.#depthMax) {
+      throw invalid(this.#attr, `may hold groups within groups ${this.#depthMax} deep at most`)
+    }
+    const groups = items.filter((item) => isObject(item) && Array.isArray(item['values']))
+    if (groups.length > 0 && groups.length < items.length) {
+      throw invalid(
+        this.#attr,
+        'mixes groups and filters in one list: put the filters into a group',
+      )
+    }
+    const values: (FilterGroup | PropertyFilter)[] = []
+    for (const [index, item] of items.entries()) {
+      if (!isObject(item)) throw invalid(this.#attr, 'may hold filters only, each an object')
+      const place = `${path}[${index}]`
+      const taken =
+        groups.length > 0 ? this.#tree(item, depth + 1, place) : this.#filter(item, place)
+      if (taken !== null) values.push(taken)
+    }
+    return values.length === 0 ? null : { type, values }
+  }
+
+  #filter(raw: Readonly<Record<string, unknown>>, path: string): PropertyFilter | null {
+    if (++this.#count > FILTERS_MAX) {
+      throw invalid(this.#attr, `may hold ${FILTERS_MAX} filters at most`)
+    }
+    const taken = this.#take(raw, this.#defaultType, path)
+    if (typeof taken === 'string')
+      throw invalid(`${this.#attr}: ${placeText(path, raw)}`, taken, this.#attr)
+    return taken
+  }
+}
+
+function takeForList(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | string | null {
+  const type = raw['type'] ?? defaultType
+  if (type !== 'person' && !isCohortFilterType(type)) return null
+  const refusal = operatorFault(raw, type)
+  if (refusal !== null) return refusal
+  const filter = filterOf(raw, defaultType)
+  return filter !== null && isBuildable(filter) ? filter : null
+}
+
+function takeForEvents(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | string | null {
+  return operatorFault(raw, raw['type'] ?? defaultType) ?? takeForStored(raw, defaultType)
+}
+
+function takeForStored(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | string | null {
+  const filter = filterOf(raw, defaultType)
+  if (filter === null) return null
+  if (filter.type === 'session') return 'cannot use sessions, which are not stored'
+  if (!isBuildable(filter)) return null
+  if (filter.type === 'element') return takeForElement(filter)
+  if (filter.type === 'group') return filter.group_type_index === undefined ? null : filter
+  const isKnown = filter.type === 'event' || filter.type === 'person'
+  return isKnown || isCohortFilterType(filter.type) ? filter : null
+}
+
+function takeForElement(filter: PropertyFilter): PropertyFilter | string | null {
+  if (!ELEMENT_KEYS.includes(filter.key)) return null
+  const operator = filter.operator ?? 'exact'
+  if (!ELEMENT_KEYS_EXACT.includes(filter.key) || operator === 'exact' || operator === 'is_not') {
+    return filter
+  }
+  return 'can compare tag_name and selector of elements with the operators exact and is_not only'
+}
+
+function takeForCohort(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | string {
+  const refusal = operatorRefusal(raw['operator'], LIST_OPERATORS)
+  const filter = filterOf(raw, defaultType)
+  if (filter === null) return refusal ?? 'needs a text as key in every filter'
+  if (raw['type'] === 'behavioral') return 'cannot use what people did: use properties of persons'
+  if (filter.type !== 'person' && !isCohortFilterType(filter.type)) {
+    return 'may hold filters of the types person and cohort only'
+  }
+  // Those of filters on cohorts are checked when a cohort is saved: stored ones may have any.
+  if (refusal !== null && filter.type === 'person') return refusal
+  return isBuildable(filter) ? filter : 'needs a value'
+}
+
+function operatorFault(
+  { operator }: Readonly<Record<string, unknown>>,
+  type: unknown,
+): string | null {
+  const known = operatorsInRequests(type)
+  return known === null ? null : operatorRefusal(operator, known)
+}
+
+/** The path to a filter, and its key. */
+function placeText(path: string, { key }: Readonly<Record<string, unknown>>): string {
+  return typeof key === 'string' ? `${path} (${JSON.stringify(key)})` : path
+}
+
+/** The parts of a filter that have a meaning; null without a key. */
+function filterOf(
+  raw: Readonly<Record<string, unknown>>,
+  defaultType: string,
+): PropertyFilter | null {
+  const { key, value, operator, negation } = raw
+  const type = raw['type'] ?? defaultType
+  const isCohort = isCohortFilterType(type)
+  if (typeof type !== 'string' || (!isCohort && (typeof key !== 'string' || key === '')))
+    return null
+  const hasOperator = operator !== undefined && operator !== null
+  if (hasOperator && typeof operator !== 'string') return null
+  return {
+    key: isCohort ? 'id' : String(key),
+    type,
+    ...(value === undefined ? {} : { value }),
+    ...(hasOperator ? { operator } : {}),
+    ...(negation === true ? { negation: true } : {}),
+    ...(type === 'group' ? groupTypeOf(raw['group_type_index']) : {}),
+  }
+}
+
+function groupTypeOf(index: unknown): { readonly group_type_index?: number } {
+  const isNumber = typeof index === 'number' || typeof index === 'string'
+  return isNumber && /^[0-9]$/.test(String(index)) ? { group_type_index: Number(index) } : {}
+}
+
+function isBuildable(filter: NegatableFilter): boolean {
+  if (!isCohortFilterType(filter.type)) return propertyTest(filter) !== null
+  const { value } = filter
+  return value !== undefined && value !== null
+}
+
+/** `plan__is_not` and a value; a name without a known operator behind `__` is a name. */
+function filterOfOldForm([name, value]: readonly [string, unknown]): PropertyFilter {
+  const start = name.lastIndexOf('__')
+  const operator = start > 0 ? name.slice(start + 2) : ''
+  const key = start > 0 ? name.slice(0, start) : ''
+  const filter = { key, operator, value: value ?? '' }
+  return key !== '' && propertyTest(filter) !== null ? filter : { key: name, value }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function invalid(where: string, what: string, attr = where): ServiceError {
+  return new ServiceError('invalid_input', `${where} ${what}`, { attr })
+}

@@ -1,0 +1,127 @@
+/**
+ * Trees of filters on persons as pure tests, membership in cohorts included. Source:
+ * docs/COMPATIBILITY.md, "Property filters" and "Cohorts".
+ */
+import type { PropertyFilter } from '../events/event-queries.ts'
+import { cohortIdOf, isCohortFilterType, isGroup } from './filter-tree.ts'
+import type { FilterGroup } from '../persons/person-queries.ts'
+import { propertyTest } from './property-filter.ts'
+
+/** Cohorts that refer to each other: nobody is a member of a deeper one. */
+const COHORT_DEPTH_MAX = 10
+
+/** What a test looks at; whoever keeps persons decides how. */
+export interface PersonCandidate {
+  readonly number: number
+  /** The value of a property, undefined when it is missing. */
+  property(key: string): unknown
+}
+
+/** Whether a person passes. */
+export type PersonTest = (person: PersonCandidate) => boolean
+
+/** A cohort as far as membership is concerned. */
+export type CohortDefinition =
+  | { readonly kind: 'static'; readonly hasMember: (personNumber: number) => boolean }
+  | { readonly kind: 'dynamic'; readonly filters: FilterGroup }
+
+/** Answers null for cohorts that do not exist or are deleted: nobody is a member. */
+export type CohortLookup = (id: number) => CohortDefinition | null
+
+/**
+ * The test of a tree. Each cohort is looked up here and not at the test; a group without usable filters
+ * holds for everybody. Cost of a test: that of its filters, each cohort at most once.
+ */
+export function personTest(tree: FilterGroup, cohorts: CohortLookup): PersonTest {
+  const builder = new TestBuilder(cohorts)
+  return builder.counted(builder.group(tree))
+}
+
+/** The test for membership in one cohort. */
+export function cohortTest(cohortId: number, cohorts: CohortLookup): PersonTest {
+  const builder = new TestBuilder(cohorts)
+  return builder.counted(builder.cohort(cohortId))
+}
+
+class TestBuilder {
+  readonly #cohorts: CohortLookup
+  readonly #known = new Map<number, PersonTest>()
+  /** Cohorts on the way to the one that is being built. */
+  readonly #path: number[] = []
+  /** Number of the person that is being tested; results for cohorts count for one person. */
+  #round = 0
+
+  constructor(cohorts: CohortLookup) {
+    this.#cohorts = cohorts
+  }
+
+  /** The outermost test: each call of it is about another person. */
+  counted(test: PersonTest): PersonTest {
+    return (person) => {
+      this.#round++
+      return test(person)
+    }
+  }
+
+  group(tree: FilterGroup): PersonTest {
+    const tests = tree.values
+      .map((value) => (isGroup(value) ? this.group(value) : this.#filter(value)))
+      .filter((test) => test !== null)
+    const [only] = tests
+    if (only === undefined) return () => true
+    if (tests.length === 1) return only
+    if (tree.type === 'OR') return (person) => tests.some((test) => test(person))
+    return (person) => tests.every((test) => test(person))
+  }
+
+  /** Nobody is a member of a cohort that leads back to itself by way of itself, or of one too deep. */
+  cohort(id: number): PersonTest {
+    if (this.#path.includes(id) || this.#path.length >= COHORT_DEPTH_MAX) return () => false
+    const known = this.#known.get(id)
+    if (known !== undefined) return known
+    const definition = this.#cohorts(id)
+    if (definition === null) return () => false
+    const test = this.#remembered(this.#definitionTest(id, definition))
+    this.#known.set(id, test)
+    return test
+  }
+
+  #definitionTest(id: number, definition: CohortDefinition): PersonTest {
+    if (definition.kind === 'static') return ({ number }) => definition.hasMember(number)
+    this.#path.push(id)
+    const test = this.group(definition.filters)
+    this.#path.pop()
+    return test
+  }
+
+  /** Many filters may ask for the same cohort: each person is tested once. */
+  #remembered(test: PersonTest): PersonTest {
+    let round = -1
+    let result = false
+    return (person) => {
+      if (round !== this.#round) {
+        result = test(person)
+        round = this.#round
+      }
+      return result
+    }
+  }
+
+  #filter(filter: PropertyFilter): PersonTest | null {
+    if (isCohortFilterType(filter.type)) return this.#membership(filter)
+    const test = propertyTest(filter)
+    return test === null ? null : (person) => test(person.property(filter.key))
+  }
+
+  #membership(filter: PropertyFilter): PersonTest {
+    const id = cohortIdOf(filter)
+    const isMember = id === null ? () => false : this.cohort(id)
+    const { operator } = filter
+    // No operator but these two fits; then nobody passes, unless the filter is negated.
+    const isIn = operator === undefined || operator === 'in' || operator === 'exact'
+    const isNotIn = operator === 'not_in' || operator === 'is_not'
+    const isWanted = isNotIn === (filter.negation === true)
+    if (!isIn && !isNotIn) return () => filter.negation === true
+    return (person) => isMember(person) === isWanted
+  }
+}

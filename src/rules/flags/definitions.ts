@@ -1,0 +1,140 @@
+/**
+ * Flag definitions for SDKs that decide by themselves: all flags of a project, what they refer to, and an
+ * ETag, because SDKs ask every half minute. Source: docs/COMPATIBILITY.md, "Local evaluation".
+ */
+import { createHash } from 'node:crypto'
+import { minimalFlagBody } from './edit/flag-body.ts'
+import {
+  cohortReferences,
+  flagReferences,
+  isObject,
+  referenceOf,
+  withProperties,
+} from './flag-references.ts'
+import type { Flag, FlagCohort, FlagSet, JsonObject } from './types.ts'
+
+/** Flags that have to be evaluated before a flag. With more, SDKs are made to ask the server. */
+const CHAIN_FLAGS_MAX = 100
+
+/** The JSON of flags that depend on no others. */
+const written = new WeakMap<Flag, string>()
+
+/** An answer, ready to be sent. */
+export interface FlagDefinitions {
+  /** JSON. */
+  readonly body: string
+  /** Weak, as `W/"0123456789abcdef"`; the same for the same body. */
+  readonly etag: string
+}
+
+/**
+ * The definitions of a project: flags with remote configuration are left out, inactive ones are not.
+ * `hasCohorts`: with the trees of the dynamic cohorts that flags refer to. Linear in the size of the
+ * flags, apart from chains of dependencies; flags that have not changed are not written again.
+ */
+export function flagDefinitions(set: FlagSet, hasCohorts: boolean): FlagDefinitions {
+  const flags = set.flags.filter(({ isRemoteConfiguration }) => !isRemoteConfiguration)
+  const byId = new Map(flags.map((flag) => [flag.id, flag]))
+  const texts = flags.map((flag) => textOf(flag, byId))
+  const rest = JSON.stringify({
+    group_type_mapping: Object.fromEntries(set.groupTypes),
+    cohorts: hasCohorts ? cohortTrees(flags, set.cohorts) : {},
+  })
+  const body = `{"flags":[${texts.join(',')}],${rest.slice(1)}`
+  const digest = createHash('sha256').update(body).digest('hex')
+  return { body, etag: `W/"${digest.slice(0, 16)}"` }
+}
+
+/** Whether a header If-None-Match names the ETag, in its weak or strong form, or `*`. */
+export function isSameEtag(ifNoneMatch: string, etag: string): boolean {
+  const wanted = strong(etag)
+  return ifNoneMatch.split(',').some((text) => {
+    const candidate = text.trim()
+    return candidate === '*' || strong(candidate) === wanted
+  })
+}
+
+function strong(etag: string): string {
+  return etag.startsWith('W/') ? etag.slice(2) : etag
+}
+
+/**
+ * The JSON of a flag. It is written once for as long as the flag stays what it is, unless it depends on
+ * others: their keys are part of it.
+ */
+function textOf(flag: Flag, byId: ReadonlyMap<number, Flag>): string {
+  const known = written.get(flag)
+  if (known !== undefined) return known
+  const filters = withChains(flag, byId)
+  const text = JSON.stringify(minimalFlagBody(flag, filters))
+  if (filters === flag.filters) written.set(flag, text)
+  return text
+}
+
+/** Filters in which other flags are named by their key, with the keys to evaluate before. */
+function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
+  return withProperties(flag.filters, (property) => {
+    if (property['type'] !== 'flag') return property
+    const id = referenceOf(property['key'])
+    const target = id === null ? undefined : byId.get(id)
+    const chain = target === undefined ? [] : chainOf(target, byId)
+    return { ...property, key: target?.key ?? property['key'], dependency_chain: chain }
+  })
+}
+
+/**
+ * The keys of all that a flag depends on, each behind what it depends on itself, and its own at the end.
+ * Empty for a circle, a missing flag, or more than `CHAIN_FLAGS_MAX`.
+ */
+function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string[] {
+  const chain: string[] = []
+  const open = new Set<number>()
+  const done = new Set<number>()
+  const add = (flag: Flag): boolean => {
+    if (done.has(flag.id)) return true
+    if (open.has(flag.id) || open.size + chain.length >= CHAIN_FLAGS_MAX) return false
+    open.add(flag.id)
+    for (const id of flagReferences(flag.filters)) {
+      const next = byId.get(id)
+      if (next === undefined || !add(next)) return false
+    }
+    open.delete(flag.id)
+    done.add(flag.id)
+    chain.push(flag.key)
+    return true
+  }
+  return add(target) ? chain : []
+}
+
+/** The trees of all dynamic cohorts that flags refer to, directly or through other cohorts. */
+function cohortTrees(
+  flags: readonly Flag[],
+  cohorts: ReadonlyMap<number, FlagCohort>,
+): Record<string, unknown> {
+  const trees: Record<string, unknown> = {}
+  const seen = new Set<number>()
+  const rest = flags.flatMap(({ filters }) => cohortReferences(filters))
+  for (let id = rest.pop(); id !== undefined; id = rest.pop()) {
+    if (seen.has(id)) continue
+    seen.add(id)
+    const cohort = cohorts.get(id)
+    if (cohort === undefined || cohort.isStatic) continue
+    const tree = cohort.filters['properties']
+    trees[id] = tree ?? { type: 'OR', values: [] }
+    rest.push(...cohortsIn(tree))
+  }
+  return trees
+}
+
+function cohortsIn(tree: unknown): readonly number[] {
+  const ids: number[] = []
+  const rest: unknown[] = [tree]
+  while (rest.length > 0) {
+    const node = rest.pop()
+    if (!isObject(node)) continue
+    if (Array.isArray(node['values'])) rest.push(...(node['values'] as readonly unknown[]))
+    const id = node['type'] === 'cohort' ? referenceOf(node['value']) : null
+    if (id !== null) ids.push(id)
+  }
+  return ids
+}

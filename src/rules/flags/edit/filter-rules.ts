@@ -1,0 +1,318 @@
+/**
+ * What the filters of a flag must be to be stored. The first rule that is broken is thrown as 400 with
+ * `filters` as `attr`. Source: docs/COMPATIBILITY.md, "Feature flag filters".
+ */
+import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
+import { COHORT_OPERATORS, DATE_OPERATORS, PATTERN_OPERATORS } from '../../filters/filter-operators.ts'
+import { filterMoment } from '../../filters/date-filters.ts'
+import { faultText, flagFaults, newFault } from '../../filters/filter-faults.ts'
+import { checkDependencies } from './flag-dependencies.ts'
+import { conditionsOf, isObject, objectsOf, propertiesOf, referenceOf } from '../flag-references.ts'
+import type { FlagWorld } from './flag-world.ts'
+import { patternLimitFault } from './pattern-limits.ts'
+import type { FlagCohort, JsonObject } from '../types.ts'
+
+/** Bytes of the JSON of one flag's filters. More: 400 `invalid_input`. */
+const FILTERS_BYTES_MAX = 1024 * 1024
+/** Values that one property filter may list. More: 400 `invalid_input`. */
+const LISTED_VALUES_MAX = 1000
+const GROUP_TYPE_INDEX_MAX = 4
+const COHORTS_VISITED_MAX = 1000
+
+const TEXT_OPERATORS: readonly unknown[] = [
+  ...PATTERN_OPERATORS,
+  ...['icontains', 'not_icontains'],
+  ...['gt', 'gte', 'lt', 'lte'],
+]
+
+/**
+ * Checks filters that have `groups`, for the flag with number `ownId` (null: a new one), and answers them
+ * as they are stored: payloads as JSON text, without the names of cohorts. Throws 400. Linear in the
+ * size, apart from the flags and cohorts that are referred to.
+ */
+export function checkFilters(
+  filters: JsonObject,
+  ownId: number | null,
+  world: FlagWorld,
+): JsonObject {
+  checkStructure(filters)
+  checkDependencies(filters, ownId, world)
+  checkPropertyTypes(filters)
+  checkVariants(filters)
+  for (const property of propertiesOf(filters)) checkProperty(property, world)
+  checkPatternCount(filters)
+  const stored = withStoredPayloads(withoutCohortNames(filters))
+  checkFaults(stored, ownId, world)
+  return stored
+}
+
+/** Throws 400 unless the JSON of some filters is at most `FILTERS_BYTES_MAX` long. */
+export function checkFiltersSize(filters: JsonObject): void {
+  if (Buffer.byteLength(JSON.stringify(filters)) <= FILTERS_BYTES_MAX) return
+  throw invalid(`may have ${FILTERS_BYTES_MAX} bytes of JSON at most; put long lists into a cohort`)
+}
+
+/** Filters without the `cohort_name` that answers add. */
+export function withoutCohortNames(filters: JsonObject): JsonObject {
+  const groups = conditionsOf(filters).map((condition) => {
+    const properties = condition['properties']
+    if (!Array.isArray(properties)) return condition
+    return { ...condition, properties: objectsOf(properties).map(withoutCohortName) }
+  })
+  return { ...filters, groups }
+}
+
+function withoutCohortName(property: JsonObject): JsonObject {
+  if (property['type'] !== 'cohort' || !Object.hasOwn(property, 'cohort_name')) return property
+  const { cohort_name: _, ...rest } = property
+  return rest
+}
+
+function checkStructure(filters: JsonObject): void {
+  const groups = filters['groups']
+  if (!Array.isArray(groups) || !groups.every(isObject)) {
+    throw invalid('needs a list of conditions as groups, each an object')
+  }
+  checkAggregation(filters)
+  for (const condition of groups) checkCondition(condition)
+  for (const name of ['super_groups', 'holdout_groups']) {
+    const value = filters[name]
+    if (isAbsent(value)) continue
+    if (!Array.isArray(value) || !value.every(isObject)) {
+      throw invalid(`needs a list of objects as ${name}`)
+    }
+    for (const condition of value) checkCondition(condition)
+  }
+  if (!isAbsent(filters['holdout']) && !isObject(filters['holdout'])) {
+    throw invalid('needs an object as holdout')
+  }
+  checkVariantStructure(filters['multivariate'])
+}
+
+function checkCondition(condition: JsonObject): void {
+  const { properties, rollout_percentage: rollout, variant } = condition
+  if (!isAbsent(properties)) {
+    const isList = Array.isArray(properties) && properties.every(isObject)
+    if (!isList) throw invalid('needs a list of objects as properties of a condition')
+    if (!objectsOf(properties).every(({ key }) => typeof key === 'string')) {
+      throw invalid('needs a text as key of every property filter')
+    }
+  }
+  if (!isAbsent(rollout) && !isPercentage(rollout)) {
+    throw invalid('needs a number from 0 to 100, or null, as rollout_percentage of a condition')
+  }
+  if (!isAbsent(variant) && typeof variant !== 'string') {
+    throw invalid('needs the key of a variant, or null, as variant of a condition')
+  }
+  checkAggregation(condition)
+}
+
+function checkAggregation(holder: JsonObject): void {
+  const index = holder['aggregation_group_type_index']
+  if (isAbsent(index) || isGroupTypeIndex(index)) return
+  const range = `a whole number from 0 to ${GROUP_TYPE_INDEX_MAX}, or null,`
+  throw invalid(`needs ${range} as aggregation_group_type_index`)
+}
+
+function checkVariantStructure(multivariate: unknown): void {
+  if (isAbsent(multivariate)) return
+  if (!isObject(multivariate)) throw invalid('needs an object, or null, as multivariate')
+  const { variants } = multivariate
+  if (isAbsent(variants)) return
+  if (!Array.isArray(variants) || !variants.every(isObject)) {
+    throw invalid('needs a list of objects as variants')
+  }
+  const keys = new Set<string>()
+  for (const { key, rollout_percentage: rollout } of variants) {
+    if (typeof key !== 'string' || key === '') {
+      throw invalid('needs a text that is not empty as key of every variant')
+    }
+    // Payloads are kept by variant, and JSON with this name loses it on its way through clients.
+    if (key === '__proto__') throw invalid('may not name a variant __proto__; choose another key')
+    if (keys.has(key)) throw invalid(`names the variant ${JSON.stringify(key)} twice`)
+    keys.add(key)
+    if (!isAbsent(rollout) && !isPercentage(rollout)) {
+      throw invalid('needs a number from 0 to 100 as rollout_percentage of every variant')
+    }
+  }
+}
+
+function checkPropertyTypes(filters: JsonObject): void {
+  const { aggregation_group_type_index: common = null } = filters
+  for (const condition of conditionsOf(filters)) {
+    const isOwn = Object.hasOwn(condition, 'aggregation_group_type_index')
+    const index = isOwn ? condition['aggregation_group_type_index'] : common
+    for (const property of objectsOf(condition['properties'])) {
+      if (isAbsent(index)) checkPersonProperty(property)
+      else checkGroupProperty(property, index, isOwn)
+    }
+  }
+}
+
+function checkPersonProperty({ type }: JsonObject): void {
+  if (type === 'person' || type === 'cohort' || type === 'flag') return
+  throw invalid('may use properties of the types person, cohort and flag only')
+}
+
+function checkGroupProperty(property: JsonObject, index: unknown, isOwn: boolean): void {
+  const { type, group_type_index: groupTypeIndex } = property
+  if (type === 'flag' || (isOwn && type === 'person')) return
+  if (type !== 'group') {
+    throw invalid('aggregates by a group and may then use properties of the types group and flag')
+  }
+  if (isAbsent(groupTypeIndex) || groupTypeIndex === index) return
+  throw invalid(`aggregates by group type ${String(index)} and may use its properties only`)
+}
+
+function checkVariants(filters: JsonObject): void {
+  const variants = variantsOf(filters)
+  let sum = 0
+  for (const { rollout_percentage: rollout } of variants) {
+    sum += typeof rollout === 'number' ? rollout : 0
+  }
+  if (variants.length > 0 && sum !== 100) {
+    throw invalid(`needs variants whose rollout_percentage adds up to 100, not ${sum}`)
+  }
+  const keys = new Set(variants.map(({ key }) => key))
+  for (const { variant } of conditionsOf(filters)) {
+    if (isAbsent(variant) || variant === '' || keys.has(variant)) continue
+    throw invalid(`has a condition for ${JSON.stringify(variant)}, which is no variant`)
+  }
+}
+
+function variantsOf(filters: JsonObject): readonly JsonObject[] {
+  const { multivariate } = filters
+  return isObject(multivariate) ? objectsOf(multivariate['variants']) : []
+}
+
+function checkProperty(property: JsonObject, world: FlagWorld): void {
+  const { key, type, operator, value } = property
+  const where = `property ${JSON.stringify(key)}`
+  if (Array.isArray(value) && value.length > LISTED_VALUES_MAX) {
+    throw invalid(`may list ${LISTED_VALUES_MAX} values at most for ${where}; use a cohort`)
+  }
+  if (type === 'cohort') {
+    checkCohort(value, world)
+    return
+  }
+  if (type === 'flag') return
+  if (DATE_OPERATORS.includes(operator) && !isDate(value)) {
+    throw fault('invalid_date', `need a date such as 2024-01-31 or -7d for ${where}`)
+  }
+  if (TEXT_OPERATORS.includes(operator) && typeof value !== 'string') {
+    const what = `need a text as value for ${where} with the operator ${String(operator)}`
+    throw fault('invalid_value', what)
+  }
+  if (typeof operator === 'string' && COHORT_OPERATORS.includes(operator)) {
+    throw fault('invalid_operator', `use ${String(operator)} for ${where}, which is no cohort`)
+  }
+}
+
+function checkPatternCount(filters: JsonObject): void {
+  const enrollment = propertiesOf({ groups: filters['super_groups'] })
+  const fault = patternLimitFault([...propertiesOf(filters), ...enrollment])
+  if (fault !== null) throw invalid(fault)
+}
+
+/**
+ * What can never match is refused, unless the flag has the very same filter already: who sends back what was
+ * read, to switch the flag off, must not be stopped by it.
+ */
+function checkFaults(filters: JsonObject, ownId: number | null, world: FlagWorld): void {
+  const before = ownId === null ? null : world.flagById(ownId)
+  const found = newFault(flagFaults(filters), () =>
+    before === null ? [] : flagFaults(before.filters),
+  )
+  if (found === null) return
+  throw new ServiceError(found.code, `filters: ${faultText(found)}`, { attr: 'filters' })
+}
+
+function checkCohort(value: unknown, world: FlagWorld): void {
+  const id = referenceOf(value)
+  const cohort = id === null ? null : world.cohort(id)
+  if (cohort === null) {
+    throw fault('cohort_does_not_exist', 'refer to a cohort that does not exist')
+  }
+  if (isBehavioral(cohort, world)) {
+    const what = `refer to cohort ${cohort.id}, which is about what people did: use properties`
+    throw fault('behavioral_cohort_found', what)
+  }
+}
+
+/** Whether a cohort, or one that it is made of, looks at events. */
+function isBehavioral(cohort: FlagCohort, world: FlagWorld): boolean {
+  const seen = new Set<number>([cohort.id])
+  const rest: unknown[] = [cohort.filters['properties']]
+  while (rest.length > 0 && seen.size <= COHORTS_VISITED_MAX) {
+    const node = rest.pop()
+    if (!isObject(node)) continue
+    if (node['type'] === 'behavioral') return true
+    if (Array.isArray(node['values'])) rest.push(...(node['values'] as readonly unknown[]))
+    const id = node['type'] === 'cohort' ? referenceOf(node['value']) : null
+    if (id === null || seen.has(id)) continue
+    seen.add(id)
+    rest.push(world.cohort(id)?.filters['properties'])
+  }
+  return false
+}
+
+/** Payloads are kept as JSON text; null stands for none. */
+function withStoredPayloads(filters: JsonObject): JsonObject {
+  const { payloads } = filters
+  if (isAbsent(payloads)) return filters
+  if (!isObject(payloads)) throw invalid('needs an object of variants and JSON texts as payloads')
+  const stored: Record<string, string> = {}
+  for (const [key, value] of Object.entries(payloads)) {
+    if (value === null) continue
+    if (typeof value === 'string' && !isJsonText(value)) {
+      throw invalid(`needs valid JSON as payload ${JSON.stringify(key)}`)
+    }
+    stored[key] = typeof value === 'string' ? value : JSON.stringify(value)
+  }
+  checkPayloadKeys(Object.keys(stored), variantsOf(filters))
+  return { ...filters, payloads: stored }
+}
+
+function checkPayloadKeys(keys: readonly string[], variants: readonly JsonObject[]): void {
+  const allowed = variants.length === 0 ? ['true'] : variants.map(({ key }) => key)
+  for (const key of keys) {
+    if (allowed.includes(key)) continue
+    if (variants.length === 0)
+      throw invalid('without variants may have the one payload "true" only')
+    throw invalid(`has a payload for ${JSON.stringify(key)}, which is no variant`)
+  }
+}
+
+function isJsonText(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Only whether it is a date at all: the time and the zone do not matter. */
+function isDate(value: unknown): boolean {
+  return filterMoment(value, 0, 'UTC') !== null
+}
+
+function isPercentage(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value <= 100
+}
+
+function isGroupTypeIndex(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= GROUP_TYPE_INDEX_MAX
+}
+
+function isAbsent(value: unknown): value is undefined | null {
+  return value === undefined || value === null
+}
+
+function invalid(what: string): ServiceError {
+  return new ServiceError('invalid_input', `filters: ${what}`, { attr: 'filters' })
+}
+
+function fault(code: ErrorCode, what: string): ServiceError {
+  return new ServiceError(code, `filters ${what}`, { attr: 'filters' })
+}

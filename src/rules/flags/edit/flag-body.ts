@@ -1,0 +1,167 @@
+/**
+ * Flags as the private API shows them. Source: interface description, section 2.3;
+ * docs/COMPATIBILITY.md, "Feature flag fields".
+ */
+
+import { timeText } from '../../../base/time.ts'
+import type { UserSummary } from '../../access/user.ts'
+import { flagFaults } from '../../filters/filter-faults.ts'
+import {
+  conditionsOf,
+  isObject,
+  objectsOf,
+  referenceOf,
+  withProperties,
+} from '../flag-references.ts'
+import type { Flag, JsonObject } from '../types.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+/** Filters that can never match which are shown of a flag. */
+const FAULTS_MAX = 20
+/** A flag that is on for everyone for longer is stale. */
+const STALE_MS = 30 * DAY_MS
+
+/** Whether a flag is in use. */
+export type FlagStatus = 'ACTIVE' | 'INACTIVE' | 'STALE' | 'DELETED'
+
+/** What is shown of a flag besides what it stores. */
+export interface FlagBodyContext {
+  readonly createdBy: UserSummary | null
+  readonly lastModifiedBy: UserSummary | null
+  /** Whether the caller may change it. */
+  readonly canEdit: boolean
+  /** The name of a cohort that is not deleted, or null. */
+  readonly cohortName: (id: number) => string | null
+  /** Whether `status_details` are wanted: they may cost more than all the rest. */
+  readonly hasDetails: boolean
+  readonly nowMs: number
+}
+
+/** A filter that can never match: where it is, and why, to be read behind that. */
+export interface StatusDetail {
+  readonly path: string
+  readonly reason: string
+}
+
+/** The JSON of a flag. Interface description, section 2.3. Shares `filters` with the flag where it can. */
+export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
+  const fields = writableFields(flag)
+  const { createdBy, lastModifiedBy, canEdit } = context
+  const simple = simpleCondition(flag)
+  return {
+    id: flag.id,
+    ...fields,
+    filters: withCohortNames(flag.filters, context.cohortName),
+    created_by: createdBy,
+    version: flag.version,
+    updated_at: timeText(flag.updatedAtMs),
+    last_modified_by: lastModifiedBy,
+    is_simple_flag: simple !== null,
+    rollout_percentage: simple?.['rollout_percentage'] ?? null,
+    experiment_set: [],
+    surveys: [],
+    features: {},
+    can_edit: canEdit,
+    user_access_level: canEdit ? 'editor' : 'viewer',
+    usage_dashboard: flag.usageDashboard,
+    status: statusOf(flag, context.nowMs),
+    ...(context.hasDetails ? statusDetails(flag) : {}),
+  }
+}
+
+/**
+ * `status_details`: what of a flag can never match, `FAULTS_MAX` entries at most; no member at all when there
+ * is nothing, as clients know flags. Cost: see `flagFaults`.
+ */
+export function statusDetails({ filters }: Flag): { readonly status_details?: StatusDetail[] } {
+  const details = flagFaults(filters)
+    .slice(0, FAULTS_MAX)
+    .map(({ path, reason }) => ({ path: `filters.${path}`, reason }))
+  return details.length === 0 ? {} : { status_details: details }
+}
+
+/** The fields that clients write, as they are shown; `filters` without names of cohorts. */
+export function writableFields(flag: Flag): JsonObject {
+  return {
+    name: flag.name,
+    key: flag.key,
+    filters: flag.filters,
+    deleted: flag.deleted,
+    active: flag.active,
+    created_at: timeText(flag.createdAtMs),
+    ensure_experience_continuity: flag.ensureExperienceContinuity,
+    rollback_conditions: flag.rollbackConditions,
+    performed_rollback: flag.performedRollback,
+    tags: flag.tags,
+    evaluation_tags: flag.evaluationContexts,
+    evaluation_contexts: flag.evaluationContexts,
+    analytics_dashboards: flag.analyticsDashboards,
+    has_enriched_analytics: flag.hasEnrichedAnalytics,
+    is_remote_configuration: flag.isRemoteConfiguration,
+    has_encrypted_payloads: flag.hasEncryptedPayloads,
+    evaluation_runtime: flag.evaluationRuntime,
+    bucketing_identifier: flag.bucketingIdentifier,
+  }
+}
+
+/** The members that SDKs read of a flag; `my_flags` and definitions for local evaluation have them. */
+export function minimalFlagBody(flag: Flag, filters: JsonObject = flag.filters): JsonObject {
+  return {
+    id: flag.id,
+    team_id: flag.projectId,
+    name: flag.name,
+    key: flag.key,
+    filters,
+    deleted: flag.deleted,
+    active: flag.active,
+    ensure_experience_continuity: flag.ensureExperienceContinuity,
+    has_encrypted_payloads: flag.hasEncryptedPayloads,
+    version: flag.version,
+    evaluation_runtime: flag.evaluationRuntime,
+    bucketing_identifier: flag.bucketingIdentifier,
+    evaluation_tags: flag.evaluationContexts,
+    evaluation_contexts: flag.evaluationContexts,
+  }
+}
+
+/** Whether a flag is in use; stale is what has been on for everyone for thirty days. */
+export function statusOf(flag: Flag, nowMs: number): FlagStatus {
+  if (flag.deleted) return 'DELETED'
+  if (!flag.active) return 'INACTIVE'
+  return nowMs - flag.createdAtMs > STALE_MS && isOnForEveryone(flag) ? 'STALE' : 'ACTIVE'
+}
+
+/** The condition of a flag that consists of a percentage of persons and nothing else; else null. */
+function simpleCondition({ filters }: Flag): JsonObject | null {
+  const [condition, ...others] = conditionsOf(filters)
+  if (condition === undefined || others.length > 0) return null
+  if (objectsOf(condition['properties']).length > 0) return null
+  const isByGroup = [filters, condition].some(
+    (holder) => (holder['aggregation_group_type_index'] ?? null) !== null,
+  )
+  return isByGroup ? null : condition
+}
+
+function isOnForEveryone({ filters }: Flag): boolean {
+  const { multivariate } = filters
+  const variants = isObject(multivariate) ? objectsOf(multivariate['variants']) : []
+  const isOneVariant = variants.some(({ rollout_percentage: rollout }) => rollout === 100)
+  return conditionsOf(filters).some((condition) => {
+    const { rollout_percentage: rollout = null, variant = null } = condition
+    const isForAll = objectsOf(condition['properties']).length === 0
+    const isSame = variants.length === 0 || isOneVariant || variant !== null
+    return isForAll && isSame && (rollout === null || rollout === 100)
+  })
+}
+
+/** Filters on cohorts with the name of the cohort. */
+function withCohortNames(
+  filters: JsonObject,
+  cohortName: (id: number) => string | null,
+): JsonObject {
+  return withProperties(filters, (property) => {
+    if (property['type'] !== 'cohort') return property
+    const id = referenceOf(property['value'])
+    return { ...property, cohort_name: id === null ? null : cohortName(id) }
+  })
+}

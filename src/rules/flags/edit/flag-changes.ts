@@ -1,0 +1,208 @@
+/**
+ * What a body makes of a flag: a new one or a changed one, or the first reason against it in the order of
+ * the fields. Pure; the store carries it out. Source: docs/COMPATIBILITY.md, "Feature flag fields" and
+ * "Changing feature flags".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
+import { writableFields } from './flag-body.ts'
+import { requireActiveDependencies, requireNoDependents } from './flag-dependencies.ts'
+import { isSameJson } from './flag-diff.ts'
+import {
+  member,
+  readBoolean,
+  readBucketing,
+  readCreatedAt,
+  readDashboards,
+  readEncryption,
+  readFiltersObject,
+  readKey,
+  readName,
+  readNullableBoolean,
+  readRollbackConditions,
+  readRuntime,
+  readTags,
+  requireFreeKey,
+} from './flag-fields.ts'
+import { isObject, objectsOf } from '../flag-references.ts'
+import type { FlagWorld } from './flag-world.ts'
+import type { Flag, JsonObject } from '../types.ts'
+
+/** What a client decides about a flag; the rest is the store's. */
+export type FlagDraft = Omit<
+  Flag,
+  'id' | 'projectId' | 'version' | 'createdById' | 'lastModifiedById' | 'updatedAtMs'
+>
+
+/** `version` in a body that asks for no check. */
+const UNCHECKED_VERSION = -1
+
+/** The flag that a body of POST describes. Throws 400. */
+export function draftFlag(body: JsonObject, world: FlagWorld): FlagDraft {
+  const fields = readFields(body, null, true, world)
+  return {
+    key: fields.key ?? '',
+    name: '',
+    filters: { groups: [{ properties: [], rollout_percentage: null }] },
+    deleted: false,
+    active: true,
+    createdAtMs: world.nowMs,
+    ensureExperienceContinuity: false,
+    rollbackConditions: null,
+    performedRollback: null,
+    tags: [],
+    usageDashboard: null,
+    analyticsDashboards: [],
+    hasEnrichedAnalytics: false,
+    evaluationRuntime: 'all',
+    bucketingIdentifier: null,
+    evaluationContexts: [],
+    isRemoteConfiguration: false,
+    hasEncryptedPayloads: false,
+    ...fields,
+  }
+}
+
+/**
+ * A flag as a body of PATCH (or PUT, when the key is required) leaves it. Throws 400, and 409 `conflict`
+ * when the body names an older version and somebody else has changed the same field since.
+ */
+export function changeFlag(
+  before: Flag,
+  body: JsonObject,
+  isKeyRequired: boolean,
+  world: FlagWorld,
+): FlagDraft {
+  const fields = readFields(body, before, isKeyRequired, world)
+  requireNoConflict(before, body)
+  const { key = before.key } = fields
+  const after: Flag = { ...before, ...fields }
+  const filters = withRenamedEnrollment(after.filters, before.key, key)
+  const changed: Flag = { ...after, filters }
+  if (changed.deleted && !before.deleted) requireNoDependents(before, world, 'delete')
+  if (before.deleted && !changed.deleted) requireFreeKey(key, before, world)
+  if (before.active && !changed.active) requireNoDependents(before, world, 'disable')
+  if (!before.active && changed.active) requireActiveDependencies(changed, world)
+  return changed
+}
+
+/** The fields of a body, checked in the order in which answers show them; what is absent is absent here. */
+function readFields(
+  body: JsonObject,
+  before: Flag | null,
+  isKeyRequired: boolean,
+  world: FlagWorld,
+): Partial<FlagDraft> {
+  const name = readName(body)
+  const key = readKey(body, isKeyRequired, before, world)
+  const filters = readFilters(body, before, world)
+  const deleted = readBoolean(body, 'deleted')
+  const active = readBoolean(body, 'active')
+  const createdAtMs = readCreatedAt(body)
+  const ensureExperienceContinuity = readNullableBoolean(body, 'ensure_experience_continuity')
+  const rollbackConditions = readRollbackConditions(body)
+  const performedRollback = readNullableBoolean(body, 'performed_rollback')
+  const tags = readTags(body, 'tags', true)
+  const contexts = 'evaluation_contexts'
+  const evaluationTags = readTags(body, 'evaluation_tags', false)
+  const evaluationContexts = readTags(body, contexts, false) ?? evaluationTags
+  const added = readDashboards(body, world)
+  const known = before?.analyticsDashboards ?? []
+  const hasEnrichedAnalytics = readNullableBoolean(body, 'has_enriched_analytics')
+  const isRemoteConfiguration = readNullableBoolean(body, 'is_remote_configuration')
+  const hasEncryptedPayloads = readEncryption(body)
+  const evaluationRuntime = readRuntime(body)
+  const bucketingIdentifier = readBucketing(body)
+  return present({
+    name,
+    key,
+    filters,
+    deleted,
+    active,
+    createdAtMs,
+    ensureExperienceContinuity,
+    rollbackConditions,
+    performedRollback: active === true ? false : performedRollback,
+    tags,
+    evaluationContexts,
+    analyticsDashboards: added === undefined ? undefined : [...new Set([...known, ...added])],
+    hasEnrichedAnalytics: hasEnrichedAnalytics === null ? false : hasEnrichedAnalytics,
+    isRemoteConfiguration: isRemoteConfiguration === null ? false : isRemoteConfiguration,
+    hasEncryptedPayloads,
+    evaluationRuntime,
+    bucketingIdentifier,
+  })
+}
+
+/** A change whose filters have no conditions is ignored as far as filters are concerned. */
+function readFilters(
+  body: JsonObject,
+  before: Flag | null,
+  world: FlagWorld,
+): JsonObject | undefined {
+  const filters = readFiltersObject(body)
+  if (filters === undefined) return undefined
+  const groups = member(filters, 'groups')
+  if (before !== null && groups === undefined) return undefined
+  if (before === null && (!Array.isArray(groups) || groups.length === 0)) {
+    const detail = 'filters needs at least one condition in groups; leave filters out for everyone'
+    throw new ServiceError('invalid_input', detail, { attr: 'filters' })
+  }
+  checkFiltersSize(filters)
+  return checkFilters(filters, before?.id ?? null, world)
+}
+
+/** Without the members that are undefined: they were not sent. */
+function present(
+  fields: {
+    readonly [Name in keyof FlagDraft]?: FlagDraft[Name] | undefined
+  },
+): Partial<FlagDraft> {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined)
+  // Each member keeps its type: only undefined was taken away.
+  return Object.fromEntries(given) as Partial<FlagDraft>
+}
+
+function requireNoConflict(before: Flag, body: JsonObject): void {
+  const version = member(body, 'version')
+  const original = member(body, 'original_flag')
+  if (typeof version !== 'number' || version === UNCHECKED_VERSION) return
+  if (version === before.version || !isObject(original)) return
+  const now = writableFields(before)
+  const conflicts = Object.keys(now).filter((name) => {
+    if (!Object.hasOwn(body, name) || !Object.hasOwn(original, name)) return false
+    const from = comparable(name, original[name])
+    const isWanted = !isSameJson(comparable(name, body[name]), from)
+    return isWanted && !isSameJson(comparable(name, now[name]), from)
+  })
+  if (conflicts.length === 0) return
+  const fields = conflicts.join(', ')
+  throw new ServiceError(
+    'conflict',
+    `somebody else has changed ${fields} of the flag since version ${version}; it is at version ${before.version}: read it again and repeat the change`,
+  )
+}
+
+function comparable(name: string, value: unknown): unknown {
+  return name === 'filters' && isObject(value) ? withoutCohortNames(value) : value
+}
+
+/** Enrollment asks for a property that carries the key of the flag: it follows a change of the key. */
+function withRenamedEnrollment(filters: JsonObject, before: string, after: string): JsonObject {
+  const groups = filters['super_groups']
+  if (before === after || !Array.isArray(groups)) return filters
+  const oldName = `$feature_enrollment/${before}`
+  const renamed = objectsOf(groups).map((group) => ({
+    ...group,
+    ...(Array.isArray(group['properties'])
+      ? {
+          properties: objectsOf(group['properties']).map((property) =>
+            property['key'] === oldName
+              ? { ...property, key: `$feature_enrollment/${after}` }
+              : property,
+          ),
+        }
+      : {}),
+  }))
+  return { ...filters, super_groups: renamed }
+}

@@ -1,0 +1,92 @@
+/**
+ * Flags that depend on flags: what a change may do to them. Source: docs/COMPATIBILITY.md, "Feature flag
+ * filters".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { DEPENDENCY_OPERATOR } from '../../filters/filter-operators.ts'
+import { flagReferences, propertiesOf, referenceOf } from '../flag-references.ts'
+import type { FlagWorld } from './flag-world.ts'
+import type { Flag, JsonObject } from '../types.ts'
+
+/** Dependent flags that a refusal names. */
+const NAMED_MAX = 5
+
+/**
+ * Throws 400 with `filters` as `attr` when filters refer to flags in a wrong form, to flags that are
+ * unknown or disabled, or in a circle. `ownId` is null for a new flag.
+ */
+export function checkDependencies(
+  filters: JsonObject,
+  ownId: number | null,
+  world: FlagWorld,
+): void {
+  const targets = new Set<number>()
+  for (const { type, key, operator } of propertiesOf(filters)) {
+    if (type !== 'flag') continue
+    if (operator !== DEPENDENCY_OPERATOR) {
+      throw invalid('refer to a flag with another operator than flag_evaluates_to')
+    }
+    const id = referenceOf(key)
+    if (id === null) throw invalid('refer to a flag by something else than its id as key')
+    if (id === ownId) throw invalid('refer to the flag itself')
+    const target = world.flagById(id)
+    if (target === null || target.deleted) {
+      throw invalid(`refer to flag ${id}, which does not exist`)
+    }
+    if (!target.active) throw invalid(`refer to flag ${target.key}, which is disabled: enable it`)
+    targets.add(id)
+  }
+  if (ownId !== null && leadsTo(ownId, targets, world)) {
+    throw invalid('refer to a flag that depends on this one: flags cannot wait for each other')
+  }
+}
+
+/** Throws 400 without an `attr` when active flags depend on one that is about to be switched off. */
+export function requireNoDependents(flag: Flag, world: FlagWorld, what: string): void {
+  const dependents = world.flags.filter(
+    ({ id, active, filters }) =>
+      id !== flag.id && active && flagReferences(filters).includes(flag.id),
+  )
+  if (dependents.length === 0) return
+  throw new ServiceError(
+    'invalid_input',
+    `cannot ${what} the flag ${flag.key}: ${named(dependents)} depend on it; change them first`,
+  )
+}
+
+/** Throws 400 without an `attr` when a flag that is about to be enabled depends on disabled ones. */
+export function requireActiveDependencies(flag: Flag, world: FlagWorld): void {
+  const disabled = flagReferences(flag.filters)
+    .map((id) => world.flagById(id))
+    .filter((target) => target !== null && !target.deleted && !target.active)
+    .filter((target) => target !== null)
+  if (disabled.length === 0) return
+  throw new ServiceError(
+    'invalid_input',
+    `cannot enable the flag ${flag.key}: it depends on ${named(disabled)}; enable them first`,
+  )
+}
+
+/** Whether one of the flags `from` is the flag `id`, or depends on it through others. */
+function leadsTo(id: number, from: Iterable<number>, world: FlagWorld): boolean {
+  const seen = new Set<number>()
+  const rest = [...from]
+  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
+    if (next === id) return true
+    if (seen.has(next)) continue
+    seen.add(next)
+    const flag = world.flagById(next)
+    if (flag !== null && !flag.deleted) rest.push(...flagReferences(flag.filters))
+  }
+  return false
+}
+
+function named(flags: readonly Flag[]): string {
+  const names = flags.slice(0, NAMED_MAX).map(({ id, key }) => `${key} (${id})`)
+  const more = flags.length - names.length
+  return names.join(', ') + (more > 0 ? ` and ${more} more` : '')
+}
+
+function invalid(what: string): ServiceError {
+  return new ServiceError('invalid_input', `filters ${what}`, { attr: 'filters' })
+}

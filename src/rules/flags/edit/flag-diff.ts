@@ -1,0 +1,58 @@
+/**
+ * What a change of a flag has changed, for the activity log. Source: docs/COMPATIBILITY.md, "Activity of
+ * feature flags".
+ */
+import { writableFields } from './flag-body.ts'
+import { isObject } from '../flag-references.ts'
+import type { Flag } from '../types.ts'
+
+/** One field that differs. */
+export interface FlagChange {
+  readonly type: 'FeatureFlag'
+  readonly action: 'created' | 'deleted' | 'changed'
+  readonly field: string
+  readonly before: unknown
+  readonly after: unknown
+}
+
+/** Bytes of JSON of both values of a change; larger ones are left out of the log. */
+const CHANGE_UNITS_MAX = 256 * 1024
+const UNLOGGED: readonly string[] = ['created_at', 'analytics_dashboards', 'evaluation_tags']
+
+/** The fields in which two states of a flag differ, in the order of answers. */
+export function changesBetween(before: Flag, after: Flag): readonly FlagChange[] {
+  const old = writableFields(before)
+  const changes: FlagChange[] = []
+  for (const [field, value] of Object.entries(writableFields(after))) {
+    if (UNLOGGED.includes(field) || isSameJson(old[field], value)) continue
+    changes.push(changeOf(field, old[field], value))
+  }
+  return changes
+}
+
+/** Whether two JSON values are equal; the order of members does not matter. */
+export function isSameJson(left: unknown, right: unknown): boolean {
+  if (left === right) return true
+  if (Array.isArray(left) && Array.isArray(right)) {
+    return left.length === right.length && left.every((item, at) => isSameJson(item, right[at]))
+  }
+  if (!isObject(left) || !isObject(right)) return false
+  const names = Object.keys(left)
+  return (
+    names.length === Object.keys(right).length &&
+    names.every((name) => Object.hasOwn(right, name) && isSameJson(left[name], right[name]))
+  )
+}
+
+function changeOf(field: string, before: unknown, after: unknown): FlagChange {
+  const action = before === null ? 'created' : after === null ? 'deleted' : 'changed'
+  const units = JSON.stringify(before).length + JSON.stringify(after).length
+  const isLarge = units > CHANGE_UNITS_MAX
+  return {
+    type: 'FeatureFlag',
+    action,
+    field,
+    before: isLarge ? null : before,
+    after: isLarge ? null : after,
+  }
+}

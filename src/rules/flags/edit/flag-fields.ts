@@ -1,0 +1,206 @@
+/**
+ * Single fields of a flag as clients send them: each function reads one member of a body and throws 400
+ * with its name as `attr` when it cannot be used. Source: docs/COMPATIBILITY.md, "Feature flag fields".
+ */
+import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
+import { isObject } from '../flag-references.ts'
+import type { FlagWorld } from './flag-world.ts'
+import type { EvaluationRuntime, Flag, JsonObject } from '../types.ts'
+
+const KEY_CHARACTERS_MAX = 400
+const KEY_PATTERN = /^[a-zA-Z0-9_-]+$/
+const NAME_UNITS_MAX = 65_536
+const TAGS_MAX = 200
+const TAG_UNITS_MAX = 255
+const DASHBOARDS_MAX = 1000
+const ROLLBACK_BYTES_MAX = 65_536
+const CREATED_AT =
+  /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$/i
+const YES: readonly unknown[] = [true, 1, '1', 'true', 't', 'yes', 'y', 'on']
+const NO: readonly unknown[] = [false, 0, '0', 'false', 'f', 'no', 'n', 'off']
+const RUNTIMES: readonly unknown[] = ['all', 'client', 'server']
+
+/** A member of a body; undefined when it is absent. */
+export function member(body: JsonObject, name: string): unknown {
+  return Object.hasOwn(body, name) ? body[name] : undefined
+}
+
+/** The text that a flag has as `name`; undefined when absent. */
+export function readName(body: JsonObject): string | undefined {
+  const text = readText(body, 'name')
+  if (text !== undefined && text.length > NAME_UNITS_MAX) {
+    throw fault('max_length', 'name', `may have ${NAME_UNITS_MAX} characters at most`)
+  }
+  return text
+}
+
+/**
+ * The key, trimmed and free in the project; undefined when absent and not required. Whether it is taken
+ * is asked before its characters are looked at.
+ */
+export function readKey(
+  body: JsonObject,
+  isRequired: boolean,
+  own: Flag | null,
+  world: FlagWorld,
+): string | undefined {
+  const text = readText(body, 'key')?.trim()
+  if (text === undefined) {
+    if (isRequired) throw fault('required', 'key', 'is missing')
+    return undefined
+  }
+  if (text === '') throw fault('blank', 'key', 'must not be empty')
+  if (text.length > KEY_CHARACTERS_MAX) {
+    throw fault('max_length', 'key', `may have ${KEY_CHARACTERS_MAX} characters at most`)
+  }
+  requireFreeKey(text, own, world)
+  if (!KEY_PATTERN.test(text)) {
+    throw fault('invalid_key', 'key', 'may have letters, digits, hyphens and underscores only')
+  }
+  return text
+}
+
+/** Throws 400 `unique` when another flag of the project has the key. */
+export function requireFreeKey(key: string, own: Flag | null, world: FlagWorld): void {
+  const other = world.flagByKey(key)
+  if (other === null || other.id === own?.id) return
+  throw fault('unique', 'key', `is that of flag ${other.id} already; choose another`)
+}
+
+/** A boolean in any of the forms that a form would send; undefined when absent. */
+export function readBoolean(body: JsonObject, name: string): boolean | undefined {
+  const value = readNullableBoolean(body, name)
+  if (value === null) throw fault('null', name, 'must be true or false, not null')
+  return value
+}
+
+/** The same where null is a value, too. */
+export function readNullableBoolean(body: JsonObject, name: string): boolean | null | undefined {
+  const value = member(body, name)
+  if (value === undefined || value === null) return value
+  const plain = typeof value === 'string' ? value.toLowerCase() : value
+  if (YES.includes(plain)) return true
+  if (NO.includes(plain)) return false
+  throw fault('invalid_input', name, 'must be true or false')
+}
+
+/** `created_at` in milliseconds; undefined when absent. */
+export function readCreatedAt(body: JsonObject): number | undefined {
+  const value = member(body, 'created_at')
+  if (value === undefined) return undefined
+  if (value === null) throw fault('null', 'created_at', 'must be a time, not null')
+  const isTime = typeof value === 'string' && CREATED_AT.test(value)
+  const hasZone = isTime && (value.length === 10 || /(Z|[+-][0-9:]+)$/i.test(value.slice(10)))
+  const timeMs = isTime ? Date.parse(hasZone ? value.replace(' ', 'T') : `${value}Z`) : Number.NaN
+  if (Number.isNaN(timeMs)) {
+    throw fault('invalid_input', 'created_at', 'must be a time such as 2024-01-31T10:00:00Z')
+  }
+  return timeMs
+}
+
+/** Any JSON of limited size; undefined when absent. */
+export function readRollbackConditions(body: JsonObject): unknown {
+  const value = member(body, 'rollback_conditions')
+  if (value === undefined) return undefined
+  if (Buffer.byteLength(JSON.stringify(value)) > ROLLBACK_BYTES_MAX) {
+    const what = `may have ${ROLLBACK_BYTES_MAX} bytes of JSON at most`
+    throw fault('invalid_input', 'rollback_conditions', what)
+  }
+  return value
+}
+
+/** A list of texts, trimmed, each once, in lower case if wanted; undefined when absent. */
+export function readTags(
+  body: JsonObject,
+  name: string,
+  isLowerCase: boolean,
+): readonly string[] | undefined {
+  const value = member(body, name)
+  if (value === undefined) return undefined
+  if (value === null) return []
+  if (!Array.isArray(value)) throw fault('not_a_list', name, 'must be a list of texts')
+  const tags = new Set<string>()
+  for (const tag of value as readonly unknown[]) {
+    const text = typeof tag === 'string' ? tag.trim() : ''
+    if (text === '') throw fault('invalid_input', name, 'must hold texts that are not empty')
+    if (text.length > TAG_UNITS_MAX) {
+      throw fault('max_length', name, `may hold texts of ${TAG_UNITS_MAX} characters at most`)
+    }
+    tags.add(isLowerCase ? text.toLowerCase() : text)
+  }
+  if (tags.size > TAGS_MAX) throw fault('invalid_input', name, `may hold ${TAGS_MAX} texts at most`)
+  return [...tags]
+}
+
+/** Numbers of dashboards that exist; undefined when absent. */
+export function readDashboards(body: JsonObject, world: FlagWorld): readonly number[] | undefined {
+  const name = 'analytics_dashboards'
+  const value = member(body, name)
+  if (value === undefined) return undefined
+  if (!Array.isArray(value)) throw fault('not_a_list', name, 'must be a list of numbers')
+  if (value.length > DASHBOARDS_MAX) {
+    throw fault('invalid_input', name, `may hold ${DASHBOARDS_MAX} numbers at most`)
+  }
+  return (value as readonly unknown[]).map((item) => {
+    const isText = typeof item === 'string' && /^[0-9]{1,15}$/.test(item)
+    const id = isText ? Number(item) : item
+    if (typeof id !== 'number')
+      throw fault('invalid_input', name, 'must hold numbers of dashboards')
+    if (!world.hasDashboard(id)) throw fault('does_not_exist', name, `names no dashboard by ${id}`)
+    return id
+  })
+}
+
+/** `evaluation_runtime`; undefined when absent. */
+export function readRuntime(body: JsonObject): EvaluationRuntime | undefined {
+  const name = 'evaluation_runtime'
+  const value = member(body, name)
+  if (value === undefined) return undefined
+  if (value === null) return 'all'
+  if (!RUNTIMES.includes(value)) {
+    throw fault('invalid_choice', name, 'must be all, client or server')
+  }
+  return value as EvaluationRuntime
+}
+
+/** `bucketing_identifier`; undefined when absent. */
+export function readBucketing(body: JsonObject): Flag['bucketingIdentifier'] | undefined {
+  const name = 'bucketing_identifier'
+  const value = member(body, name)
+  if (value === undefined || value === null) return value
+  if (value === '') return null
+  if (value === 'distinct_id' || value === 'device_id') return value
+  throw fault('invalid_choice', name, 'must be distinct_id, device_id or null')
+}
+
+/** `has_encrypted_payloads`: payloads are not encrypted here. Undefined when absent. */
+export function readEncryption(body: JsonObject): boolean | undefined {
+  const name = 'has_encrypted_payloads'
+  const isWanted = readNullableBoolean(body, name)
+  if (isWanted === true) {
+    throw fault('invalid_input', name, 'must be false: this server does not encrypt payloads')
+  }
+  return isWanted ?? undefined
+}
+
+/** `filters` as an object; undefined when absent. Throws 400 `not_a_dict`. */
+export function readFiltersObject(body: JsonObject): JsonObject | undefined {
+  const value = member(body, 'filters')
+  if (value === undefined) return undefined
+  if (value === null) throw fault('null', 'filters', 'must be an object, not null')
+  if (!isObject(value)) throw fault('not_a_dict', 'filters', 'must be an object')
+  return value
+}
+
+function readText(body: JsonObject, name: string): string | undefined {
+  const value = member(body, name)
+  if (value === undefined) return undefined
+  if (value === null) throw fault('null', name, 'must be a text, not null')
+  if (typeof value === 'number') return String(value)
+  if (typeof value !== 'string') throw fault('invalid_input', name, 'must be a text')
+  return value
+}
+
+function fault(code: ErrorCode, name: string, what: string): ServiceError {
+  return new ServiceError(code, `${name} ${what}`, { attr: name })
+}

@@ -1,0 +1,197 @@
+/**
+ * One decision under way: what the request says and what is stored, looked up when a flag asks for it and
+ * at most once. Nothing is copied: a property is searched in the request, then among the stored ones.
+ * Source: docs/COMPATIBILITY.md, "Flag decisions".
+ */
+import { PatternBudget } from '../../base/pattern/pattern.ts'
+import { EvaluationFailure } from './evaluation-failure.ts'
+import { isObject } from './flag-references.ts'
+import type { TestMoment } from '../filters/property-operators.ts'
+import { HashedText } from './sha1.ts'
+import type {
+  DecisionReason,
+  DecisionRequest,
+  DecisionSources,
+  FlagDecision,
+  JsonObject,
+} from './types.ts'
+
+/** Cohorts that ask for each other in a row. One more counts as one that cannot be computed. */
+const COHORT_DEPTH_MAX = 50
+
+/** Whether the person of a decision belongs to a cohort. Throws `EvaluationFailure`. */
+export type CohortTest = (evaluation: Evaluation) => boolean
+
+/** What decisions of a project share. */
+export interface EvaluationRules {
+  readonly groupTypes: ReadonlyMap<number, string>
+  /** Cohorts that flags refer to, also through others; null: it cannot be computed. */
+  readonly cohortTests: ReadonlyMap<number, CohortTest | null>
+}
+
+/** A lookup that happened: its result, or why there is none. */
+type Looked<T> = { readonly value: T } | EvaluationFailure
+
+/** Everything that flags ask for while a request is answered. */
+export class Evaluation implements TestMoment {
+  readonly request: DecisionRequest
+  /** Something has asked for the time. */
+  isTimeBound = false
+  readonly patternBudget = new PatternBudget()
+  /** What was decided so far, by flag id, as far as other flags depend on it. */
+  readonly decided = new Map<number, FlagDecision>()
+  readonly #sources: DecisionSources
+  readonly #rules: EvaluationRules
+  #person: Looked<JsonObject | null> | null = null
+  #overrides: Looked<ReadonlyMap<string, string>> | null = null
+  #groups: Map<number, Looked<JsonObject | null>> | null = null
+  #cohorts: Map<number, boolean | EvaluationFailure> | null = null
+  #cohortDepth = 0
+  #distinctId: HashedText | null = null
+  #device: HashedText | null = null
+  #others: Map<string, HashedText> | null = null
+
+  constructor(request: DecisionRequest, sources: DecisionSources, rules: EvaluationRules) {
+    this.request = request
+    this.#sources = sources
+    this.#rules = rules
+  }
+
+  /** The time of the request. */
+  get nowMs(): number {
+    this.isTimeBound = true
+    return this.request.nowMs
+  }
+
+  /**
+   * A person property, `undefined` when there is none; `standIn` is the property that is taken instead
+   * then. Throws `EvaluationFailure`.
+   */
+  personValue(key: string, standIn: string | null): unknown {
+    const { personProperties, distinctId } = this.request
+    if (Object.hasOwn(personProperties, key)) return personProperties[key]
+    if (key === 'distinct_id') return distinctId
+    const stored = this.#storedPerson()
+    if (stored !== null && Object.hasOwn(stored, key)) return stored[key]
+    return standIn === null ? undefined : this.personValue(standIn, null)
+  }
+
+  /** A property of the group of a type, `undefined` when there is none. Throws `EvaluationFailure`. */
+  groupValue(typeIndex: number, key: string): unknown {
+    const name = this.#rules.groupTypes.get(typeIndex)
+    if (name === undefined) return undefined
+    const { groups, groupProperties } = this.request
+    if (key === '$group_key' && Object.hasOwn(groups, name)) return groups[name]
+    const given = Object.hasOwn(groupProperties, name) ? groupProperties[name] : null
+    if (isObject(given) && Object.hasOwn(given, key)) return given[key]
+    const stored = this.#storedGroup(typeIndex)
+    return stored !== null && Object.hasOwn(stored, key) ? stored[key] : undefined
+  }
+
+  /** The key of the group of a type as text, or null when the request names none. */
+  groupKey(typeIndex: number): string | null {
+    const name = this.#rules.groupTypes.get(typeIndex)
+    if (name === undefined || !Object.hasOwn(this.request.groups, name)) return null
+    const key = this.request.groups[name]
+    if (typeof key === 'number') return String(key)
+    return typeof key === 'string' && key !== '' ? key : null
+  }
+
+  /** The distinct_id, ready to be hashed. */
+  distinctIdentifier(): HashedText {
+    this.#distinctId ??= new HashedText(this.request.distinctId)
+    return this.#distinctId
+  }
+
+  /** Another identifier, ready to be hashed. */
+  identifier(text: string): HashedText {
+    this.#others ??= new Map()
+    const known = this.#others.get(text)
+    if (known !== undefined) return known
+    const made = new HashedText(text)
+    this.#others.set(text, made)
+    return made
+  }
+
+  /** The device of the request, empty when it names none. */
+  deviceIdentifier(): HashedText {
+    if (this.#device === null) {
+      const { deviceId, personProperties } = this.request
+      const given = Object.hasOwn(personProperties, '$device_id')
+        ? personProperties['$device_id']
+        : null
+      const device = deviceId === null || deviceId === '' ? given : deviceId
+      this.#device = new HashedText(typeof device === 'string' ? device : '')
+    }
+    return this.#device
+  }
+
+  /** Identifiers stored for flags with experience continuity. Throws `EvaluationFailure`. */
+  continuityOverrides(): ReadonlyMap<string, string> {
+    this.#overrides ??= look('override_unavailable', () => this.#sources.continuityOverrides())
+    return resultOf(this.#overrides)
+  }
+
+  /** Whether the person belongs to a cohort. Throws `EvaluationFailure`. */
+  isInCohort(id: number): boolean {
+    this.#cohorts ??= new Map()
+    const known = this.#cohorts.get(id)
+    if (known instanceof EvaluationFailure) throw known
+    if (known !== undefined) return known
+    // Whoever asks for this cohort while it is being evaluated has come in a circle.
+    this.#cohorts.set(id, new EvaluationFailure('cohort_unavailable'))
+    this.#cohortDepth++
+    try {
+      const isMember = this.#evaluateCohort(id)
+      this.#cohorts.set(id, isMember)
+      return isMember
+    } catch (error) {
+      if (error instanceof EvaluationFailure) this.#cohorts.set(id, error)
+      throw error
+    } finally {
+      this.#cohortDepth--
+    }
+  }
+
+  /** Whether the person is on the list of a static cohort. Throws `EvaluationFailure`. */
+  isListed(cohortId: number): boolean {
+    return resultOf(look('cohort_unavailable', () => this.#sources.isInStaticCohort(cohortId)))
+  }
+
+  #evaluateCohort(id: number): boolean {
+    const test = this.#rules.cohortTests.get(id) ?? null
+    if (test === null || this.#cohortDepth > COHORT_DEPTH_MAX) {
+      throw new EvaluationFailure('cohort_unavailable')
+    }
+    return test(this)
+  }
+
+  #storedPerson(): JsonObject | null {
+    this.#person ??= look('person_unavailable', () => this.#sources.personProperties())
+    return resultOf(this.#person)
+  }
+
+  #storedGroup(typeIndex: number): JsonObject | null {
+    const key = this.groupKey(typeIndex)
+    if (key === null) return null
+    this.#groups ??= new Map()
+    const known = this.#groups.get(typeIndex)
+    if (known !== undefined) return resultOf(known)
+    const looked = look('group_unavailable', () => this.#sources.groupProperties(typeIndex, key))
+    this.#groups.set(typeIndex, looked)
+    return resultOf(looked)
+  }
+}
+
+function look<T>(reason: DecisionReason, read: () => T): Looked<T> {
+  try {
+    return { value: read() }
+  } catch {
+    return new EvaluationFailure(reason)
+  }
+}
+
+function resultOf<T>(looked: Looked<T>): T {
+  if (looked instanceof EvaluationFailure) throw looked
+  return looked.value
+}

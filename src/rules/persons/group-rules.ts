@@ -1,0 +1,94 @@
+/**
+ * Which groups an event belongs to, and what `$groupidentify` makes of a group. Group types get their
+ * index in order of first appearance, for ever. Source: docs/COMPATIBILITY.md, "Groups".
+ */
+import { GROUP_TYPES_MAX } from '../../base/limits.ts'
+import { groupState, type PersonContext, type PersonWorld } from './person-world.ts'
+import type { JsonMembers } from './property-table.ts'
+import { type UpdateResult, updateProperties } from './property-updates.ts'
+
+/** A group of an event: `$group_<typeIndex>` is its key. */
+export interface GroupKey {
+  readonly typeIndex: number
+  readonly key: string
+}
+
+const NO_GROUP_KEYS: readonly GroupKey[] = Object.freeze([])
+const GROUP_PROPERTIES: readonly string[] = Array.from(
+  { length: GROUP_TYPES_MAX },
+  (_, index) => `$group_${index}`,
+)
+
+/**
+ * The groups that `$groups` names, in its order; their types are registered. Entries without a usable
+ * key and types beyond the limit are left out. Makes no group. No allocation for events without groups.
+ */
+export function groupKeysOf(properties: JsonMembers, world: PersonWorld): readonly GroupKey[] {
+  const groups = properties['$groups']
+  if (typeof groups !== 'object' || groups === null || Array.isArray(groups)) return NO_GROUP_KEYS
+  const keys: GroupKey[] = []
+  const members = groups as JsonMembers
+  for (const type in members) {
+    if (type === '' || !Object.hasOwn(members, type)) continue
+    const key = keyText(members[type])
+    if (key === null) continue
+    const typeIndex = typeIndexOf(type, world)
+    if (typeIndex !== -1) keys.push({ typeIndex, key })
+  }
+  return keys
+}
+
+/** Writes `$group_0` to `$group_4` into the properties of an event that is about to be stored. */
+export function setGroupProperties(
+  properties: Record<string, unknown>,
+  groupKeys: readonly GroupKey[],
+): void {
+  for (const { typeIndex, key } of groupKeys) {
+    const name = GROUP_PROPERTIES[typeIndex]
+    if (name !== undefined) properties[name] = key
+  }
+}
+
+/**
+ * Makes or updates the group that a `$groupidentify` event describes: its properties are merged one by
+ * one, `created_at` is the earliest moment known. Nothing when type or key are not usable or the project
+ * has its number of types. `refused`: the group would have become too large; it has its old properties.
+ */
+export function identifyGroup(
+  properties: JsonMembers,
+  timestampMs: number,
+  eventBytes: number,
+  world: PersonWorld,
+  context: PersonContext,
+): UpdateResult {
+  const type = properties['$group_type']
+  const key = keyText(properties['$group_key'])
+  if (typeof type !== 'string' || type === '' || key === null) return 'unchanged'
+  const typeIndex = typeIndexOf(type, world)
+  if (typeIndex === -1) return 'unchanged'
+  const known = world.group(typeIndex, key)
+  const group = known ?? groupState(typeIndex, key, context.arrivedAtMs)
+  const updates = { $set: properties['$group_set'] }
+  const { propertiesBytesMax } = context
+  const result = updateProperties(group.properties, updates, eventBytes, propertiesBytesMax)
+  const isEarlier = timestampMs < group.createdAtMs
+  if (isEarlier) group.createdAtMs = timestampMs
+  if (known === null) world.createGroup(group)
+  else if (isEarlier || result === 'changed') world.updateGroup(group)
+  return result
+}
+
+/** The index of a type, given now if it has none; -1 when there is none left. */
+function typeIndexOf(type: string, world: PersonWorld): number {
+  const types = world.groupTypes()
+  const index = types.indexOf(type)
+  const next = types.length
+  if (index !== -1 || next >= GROUP_TYPES_MAX) return index
+  world.addGroupType(type)
+  return next
+}
+
+function keyText(key: unknown): string | null {
+  if (typeof key === 'string') return key === '' ? null : key
+  return typeof key === 'number' || typeof key === 'boolean' ? String(key) : null
+}

@@ -1,0 +1,68 @@
+/**
+ * Which second id an event wants to join with its distinct_id, and which ids must never be joined because
+ * faulty clients send them for everybody. Source: docs/COMPATIBILITY.md, "Merging persons".
+ */
+import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
+import type { JsonMembers } from './property-table.ts'
+
+const ILLEGAL_IN_ANY_CASE: ReadonlySet<string> = new Set([
+  ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
+  ...['undefined', 'true', 'false'],
+])
+const ILLEGAL_AS_WRITTEN: ReadonlySet<string> = new Set([
+  ...['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined'],
+])
+/** The longest of them, with a pair of quotes. */
+const ILLEGAL_UNITS_MAX = 19
+
+/**
+ * The id that a merge event wants to join with its distinct_id, as text; null for every other event and
+ * for merge events without one. `$identify` counts as having one when the key is there at all.
+ */
+export function otherIdOf(eventName: string, properties: JsonMembers): string | null {
+  switch (eventName) {
+    case '$identify': {
+      const id = properties['$anon_distinct_id']
+      return id === undefined ? null : idText(id)
+    }
+    case '$create_alias':
+    case '$merge_dangerously': {
+      const id = properties['alias']
+      return id ? idText(id) : null
+    }
+    default:
+      return null
+  }
+}
+
+/** True for ids that are never merged: well-known values of faulty clients, quoted or not, and blanks. */
+export function isIllegalId(id: string): boolean {
+  if (id.length > ILLEGAL_UNITS_MAX) return id.trim() === ''
+  const bare = withoutQuotes(id)
+  if (ILLEGAL_AS_WRITTEN.has(bare) || ILLEGAL_IN_ANY_CASE.has(bare.toLowerCase())) return true
+  return id.trim() === ''
+}
+
+function withoutQuotes(id: string): string {
+  const first = id.charCodeAt(0)
+  if (id.length < 2 || (first !== 0x22 && first !== 0x27)) return id
+  return id.charCodeAt(id.length - 1) === first ? id.slice(1, -1) : id
+}
+
+/** Unlike distinct_ids, objects and arrays read as the text that faulty clients make of them. */
+function idText(id: unknown): string {
+  if (typeof id === 'string') return cutPoints(id)
+  return typeof id === 'object' && id !== null ? '[object Object]' : String(id)
+}
+
+/** Cut as distinct_ids are, or the two would never meet. */
+function cutPoints(text: string): string {
+  if (text.length <= DISTINCT_ID_POINTS_MAX) return text
+  let position = 0
+  for (let points = 0; points < DISTINCT_ID_POINTS_MAX && position < text.length; points++) {
+    const unit = text.charCodeAt(position)
+    position += unit >= 0xd800 && unit <= 0xdbff ? 2 : 1
+  }
+  // Copied: a slice would keep the whole text in memory.
+  return Buffer.from(text.slice(0, position), 'utf16le').toString('utf16le')
+}
