@@ -8,7 +8,7 @@ import type { EventContext } from '../src/rules/capture/types.ts'
 import { applyEvent } from '../src/rules/persons/apply-event.ts'
 import type { PersonContext } from '../src/rules/persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../src/rules/persons/property-updates.ts'
-import { EventStoreWriter } from '../src/store/event-store.ts'
+import { EventStoreWriter } from '../src/store/warehouse/write/event-store.ts'
 import { WORKLOAD_DAYS, WORKLOAD_START_MS, type WorkloadEvent } from './analytics-workload.ts'
 
 /** The project that a daemon is born with. */

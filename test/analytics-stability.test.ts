@@ -5,7 +5,7 @@
  */
 import { cpSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { EventReader } from '../src/store/event-reader.ts'
+import { EventReader } from '../src/store/warehouse/read/event-reader.ts'
 import { LogProcessor } from '../src/worker/log-processor.ts'
 import { type SeenAnswer, seenAnswer } from './fixtures/analytic-answers.ts'
 import { referenceAnswer } from './fixtures/analytic-reference.ts'

@@ -2,7 +2,7 @@
 import { PostHog } from 'posthog-node'
 import t from 'tap'
 import type { JsonObject } from '../src/rules/flags/types.ts'
-import { OrganizationStore } from '../src/store/organization-store.ts'
+import { OrganizationStore } from '../src/store/catalog/organization-store.ts'
 import { type JsonAnswer, PERSONAL_KEY, startDecisions } from './fixtures/decision-daemon.ts'
 import { send } from './fixtures/exact-client.ts'
 

@@ -1,7 +1,7 @@
 /** Feature flags over HTTP: the routes that read, list and change them, and who may use them. */
 import t from 'tap'
 import type { JsonObject } from '../src/rules/flags/types.ts'
-import { OrganizationStore } from '../src/store/organization-store.ts'
+import { OrganizationStore } from '../src/store/catalog/organization-store.ts'
 import {
   type DecisionDaemon,
   type JsonAnswer,

@@ -17,19 +17,19 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { OperatorError } from '../src/base/errors.ts'
-import { type BackupResult, createBackup } from '../src/store/backup/create-backup.ts'
+import { type BackupResult, createBackup } from '../src/store/care/backup/create-backup.ts'
 import {
   backupNames,
   chunkPath,
   encodeManifest,
   manifestPath,
   readManifest,
-} from '../src/store/backup/manifest.ts'
-import { restoreBackup } from '../src/store/backup/restore-backup.ts'
-import { DataDir, FORMAT_VERSION, readFormat } from '../src/store/data-dir.ts'
-import { Environment } from '../src/store/environment.ts'
-import type { Migration } from '../src/store/migrations.ts'
-import { ProjectStore } from '../src/store/project-store.ts'
+} from '../src/store/care/backup/manifest.ts'
+import { restoreBackup } from '../src/store/care/backup/restore-backup.ts'
+import { DataDir, FORMAT_VERSION, readFormat } from '../src/store/directory/data-dir.ts'
+import { Environment } from '../src/store/lmdb/environment.ts'
+import type { Migration } from '../src/store/care/migrations.ts'
+import { ProjectStore } from '../src/store/catalog/project-store.ts'
 import { linesOf, runCommand } from './fixtures/command-line.ts'
 import { refusal } from './fixtures/refusal.ts'
 
@@ -130,7 +130,7 @@ t.test('a backup that is killed does not count, and the next one goes on with it
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   const values = await largeStore(data)
-  const url = pathToFileURL('src/store/backup/create-backup.ts').href
+  const url = pathToFileURL('src/store/care/backup/create-backup.ts').href
   const script = `
     import { createBackup } from ${JSON.stringify(url)}
     const onProgress = (bytes) => {

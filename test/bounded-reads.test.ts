@@ -2,7 +2,7 @@
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
 import { type WaitingAnswer, WaitingAnswers } from '../src/http/waiting-answers.ts'
-import { decodeGroup, encodeGroup } from '../src/store/segment-format.ts'
+import { decodeGroup, encodeGroup } from '../src/store/warehouse/format/segment-format.ts'
 import { toCsv } from '../src/base/csv.ts'
 import { personBody } from '../src/rules/persons/person-answer.ts'
 import { RowsWriter } from '../src/base/rows-writer.ts'

@@ -10,9 +10,9 @@ import { COMMANDS } from '../src/cli/commands.ts'
 import { firstStartMessage } from '../src/cli/first-start-message.ts'
 import { runCommandLine } from '../src/cli/run.ts'
 import { SETTING_NAMES, SETTINGS } from '../src/config/settings-table.ts'
-import { DataDir } from '../src/store/data-dir.ts'
-import { correctBaseUrl } from '../src/store/first-start.ts'
-import { ProjectDirectory } from '../src/store/project-store.ts'
+import { DataDir } from '../src/store/directory/data-dir.ts'
+import { correctBaseUrl } from '../src/store/directory/first-start.ts'
+import { ProjectDirectory } from '../src/store/catalog/project-store.ts'
 import { eventInput, openWriter, uuidOf } from './fixtures/stored-events.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 2)

@@ -1,7 +1,7 @@
 /** A damaged record that an answer needs: the read is refused with a code of its own, others go on. */
 import t from 'tap'
-import { Environment } from '../src/store/environment.ts'
-import { EVENTS_ENVIRONMENT, pairKey } from '../src/store/keys.ts'
+import { Environment } from '../src/store/lmdb/environment.ts'
+import { EVENTS_ENVIRONMENT, pairKey } from '../src/store/lmdb/keys.ts'
 import { startDecisions } from './fixtures/decision-daemon.ts'
 
 t.test('a damaged record is told as such, without its content', async (t) => {

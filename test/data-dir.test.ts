@@ -15,16 +15,16 @@ import {
 import { join } from 'node:path'
 import t from 'tap'
 import { OperatorError } from '../src/base/errors.ts'
-import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/data-dir.ts'
-import { lockHolder } from '../src/store/data-dir-lock.ts'
+import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/directory/data-dir.ts'
+import { lockHolder } from '../src/store/directory/data-dir-lock.ts'
 import {
   DISK_RESERVE_BYTES,
   DiskGuard,
   freeDiskBytes,
   reserveBytesOf,
-} from '../src/store/disk-guard.ts'
-import { inspectLmdbFile } from '../src/store/lmdb-file.ts'
-import { planMigration } from '../src/store/migrations.ts'
+} from '../src/store/directory/disk-guard.ts'
+import { inspectLmdbFile } from '../src/store/lmdb/lmdb-file.ts'
+import { planMigration } from '../src/store/care/migrations.ts'
 import {
   filledStore,
   newestMeta,

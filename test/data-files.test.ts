@@ -2,8 +2,8 @@
 import { readFileSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/data-dir.ts'
-import { Environment } from '../src/store/environment.ts'
+import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/directory/data-dir.ts'
+import { Environment } from '../src/store/lmdb/environment.ts'
 import {
   filledStore,
   newestMeta,

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import { Environment } from '../src/store/environment.ts'
+import { Environment } from '../src/store/lmdb/environment.ts'
 
 const KEY = Buffer.from('key')
 const TABLES = ['state']
@@ -13,7 +13,7 @@ function open(dataDir: string): Environment {
 
 /** Lets another process hold the state of now, and kills it. */
 async function killReader(dataDir: string): Promise<void> {
-  const url = pathToFileURL('src/store/environment.ts').href
+  const url = pathToFileURL('src/store/lmdb/environment.ts').href
   const options = JSON.stringify({ dataDir, name: 'events', tables: TABLES, isReadOnly: true })
   const script = `
     import { Environment } from ${JSON.stringify(url)}

@@ -4,7 +4,7 @@ import { ImportBatch } from '../src/cli/import-batch.ts'
 import { findOwnLine, type OwnLine } from '../src/rules/capture/own-line.ts'
 import { Scanner } from '../src/rules/capture/scanner/scanner.ts'
 import { JsonBytes } from '../src/base/json-bytes.ts'
-import { jsonPlaces } from '../src/store/segment-values.ts'
+import { jsonPlaces } from '../src/store/warehouse/format/segment-values.ts'
 
 function written(write: (json: JsonBytes) => void): string {
   const json = new JsonBytes(8)

@@ -2,7 +2,7 @@
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { OperatorError } from '../src/base/errors.ts'
-import { networkFileSystem, requireLocalFileSystem } from '../src/store/file-system.ts'
+import { networkFileSystem, requireLocalFileSystem } from '../src/store/directory/file-system.ts'
 
 const EXT4 = 0xef53
 const NFS = 0x6969

@@ -5,8 +5,8 @@
 import t from 'tap'
 import { type CompiledFlags, compileFlags } from '../src/rules/flags/compile.ts'
 import type { Flag, FlagCohort, FlagSet } from '../src/rules/flags/types.ts'
-import { ProjectFlags } from '../src/store/flag-cache.ts'
-import type { StoredFlag } from '../src/store/flag-records.ts'
+import { ProjectFlags } from '../src/store/catalog/flag-cache.ts'
+import type { StoredFlag } from '../src/store/catalog/flag-records.ts'
 import { Dice } from './fixtures/dice.ts'
 
 const STEPS = 300

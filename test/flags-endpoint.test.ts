@@ -4,8 +4,8 @@
  */
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { Environment } from '../src/store/environment.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, pairKey } from '../src/store/keys.ts'
+import { Environment } from '../src/store/lmdb/environment.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, pairKey } from '../src/store/lmdb/keys.ts'
 import { type DecisionDaemon, type FlagDraft, startDecisions } from './fixtures/decision-daemon.ts'
 import { send } from './fixtures/exact-client.ts'
 

@@ -19,7 +19,7 @@ import {
   type RecordHeader,
   readBlock,
 } from '../src/rules/capture/log-block.ts'
-import { LogAppender, LogReader } from '../src/store/event-log.ts'
+import { LogAppender, LogReader } from '../src/store/log/event-log.ts'
 import { type AcknowledgeTarget, GroupCommit } from '../src/worker/group-commit.ts'
 import type { AppendResult, AppendTask, BlockBuffer } from '../src/worker/tasks.ts'
 import { ThreadEndedError } from '../src/worker/thread-group.ts'

@@ -15,7 +15,7 @@ import {
 import { groupByPath, json } from '../src/http/router.ts'
 import { schemaRoutes } from '../src/http/schema/schema-routes.ts'
 import { HttpServer } from '../src/http/server.ts'
-import { SdkFiles } from '../src/store/sdk-files.ts'
+import { SdkFiles } from '../src/store/aside/sdk-files.ts'
 import { ServiceMetrics } from '../src/worker/service-metrics.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from './fixtures/http-client.ts'
 

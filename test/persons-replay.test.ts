@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import t from 'tap'
 import type { PersonCommand } from '../src/rules/persons/person-queries.ts'
-import { readProcessedPosition } from '../src/store/event-state.ts'
+import { readProcessedPosition } from '../src/store/warehouse/write/event-state.ts'
 import { LogProcessor } from '../src/worker/log-processor.ts'
 import { PersonLog, personDigest, type SentEvent, threadSettings } from './fixtures/person-log.ts'
 

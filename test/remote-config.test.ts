@@ -1,6 +1,6 @@
 /** What browsers are told besides flags: when they may keep it, and what a project says. */
 import t from 'tap'
-import { ProjectStore } from '../src/store/project-store.ts'
+import { ProjectStore } from '../src/store/catalog/project-store.ts'
 import { startDecisions } from './fixtures/decision-daemon.ts'
 import { send } from './fixtures/exact-client.ts'
 

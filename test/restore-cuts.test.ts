@@ -7,11 +7,11 @@ import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import { createBackup } from '../src/store/backup/create-backup.ts'
-import { restoreBackup } from '../src/store/backup/restore-backup.ts'
-import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/data-dir.ts'
-import { planMigration } from '../src/store/migrations.ts'
-import { ProjectStore } from '../src/store/project-store.ts'
+import { createBackup } from '../src/store/care/backup/create-backup.ts'
+import { restoreBackup } from '../src/store/care/backup/restore-backup.ts'
+import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../src/store/directory/data-dir.ts'
+import { planMigration } from '../src/store/care/migrations.ts'
+import { ProjectStore } from '../src/store/catalog/project-store.ts'
 import { runCommand } from './fixtures/command-line.ts'
 import { spawnDaemon } from './fixtures/daemon.ts'
 import { statesOf } from './fixtures/file-steps.ts'
@@ -131,7 +131,7 @@ t.test('a restore killed while it writes keeps a daemon and commands away', asyn
   const folder = await backupNamed(root, 'the backup')
   await storeNamed(data, 'the old store')
   const script = `
-    import { restoreBackup } from ${JSON.stringify(pathToFileURL('src/store/backup/restore-backup.ts').href)}
+    import { restoreBackup } from ${JSON.stringify(pathToFileURL('src/store/care/backup/restore-backup.ts').href)}
     const [folder, dataDir] = ${JSON.stringify([folder, data])}
     const onProgress = () => process.kill(process.pid, 'SIGKILL')
     await restoreBackup({ folder, name: null, dataDir, isForced: true, onProgress })`

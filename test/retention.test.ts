@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { type RetentionRules, rulesAt } from '../src/rules/events/erasure.ts'
 import type { PersonCommand } from '../src/rules/persons/person-queries.ts'
-import { verifyStore } from '../src/store/verify/verify-store.ts'
+import { verifyStore } from '../src/store/care/verify/verify-store.ts'
 import { linesOf, runCommand } from './fixtures/command-line.ts'
 import { type DecisionDaemon, PERSONAL_KEY, startDecisions } from './fixtures/decision-daemon.ts'
 import { closeConnections } from './fixtures/exact-client.ts'

@@ -3,10 +3,10 @@ import { open } from 'lmdb'
 import t from 'tap'
 import { formatUuid } from '../src/base/ids.ts'
 import type { EventCursor, EventListQuery, EventView } from '../src/rules/events/event-queries.ts'
-import type { DamagedRecordError } from '../src/store/codec.ts'
-import type { ExportedSegment } from '../src/store/event-export.ts'
-import type { EventReader } from '../src/store/event-reader.ts'
-import { eventStoreFolder } from '../src/store/event-state.ts'
+import type { DamagedRecordError } from '../src/store/lmdb/codec.ts'
+import type { ExportedSegment } from '../src/store/warehouse/read/event-export.ts'
+import type { EventReader } from '../src/store/warehouse/read/event-reader.ts'
+import { eventStoreFolder } from '../src/store/warehouse/write/event-state.ts'
 import {
   type EventSketch,
   eventInput,

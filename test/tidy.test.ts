@@ -31,8 +31,8 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
 const DOORS: Readonly<Record<string, readonly string[]>> = {
   ajv: ['base/validator.ts'],
   'hyparquet-writer': ['cli/parquet-file.ts'],
-  lmdb: ['store/environment.ts'],
-  msgpackr: ['store/codec.ts'],
+  lmdb: ['store/lmdb/environment.ts'],
+  msgpackr: ['store/lmdb/codec.ts'],
   pino: ['base/log.ts'],
   'pino-pretty': ['base/log.ts'],
   piscina: ['worker/'],

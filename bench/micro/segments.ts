@@ -10,8 +10,8 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseUuid } from '../../src/base/ids.ts'
 import type { JsonObject } from '../../src/rules/capture/types.ts'
-import { eventStoreFolder } from '../../src/store/event-state.ts'
-import { type EventInput, EventStoreWriter } from '../../src/store/event-store.ts'
+import { eventStoreFolder } from '../../src/store/warehouse/write/event-state.ts'
+import { type EventInput, EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { EventGenerator } from '../events.ts'
 
 /** What a run found, per event. */

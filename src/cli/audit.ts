@@ -1,5 +1,5 @@
 /** `tenrec audit list`: who changed what, read from the data directory with or without a running daemon. */
-import type { StoredAuditEntry } from '../store/audit-log.ts'
+import type { StoredAuditEntry } from '../store/catalog/audit-log.ts'
 import { idOption } from './arguments.ts'
 import { type Command, JSON_OPTION } from './command.ts'
 import { isoTime, printRows, type Row } from './output.ts'

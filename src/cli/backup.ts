@@ -1,9 +1,9 @@
 /** `tenrec backup`, `tenrec backup list`, `tenrec backup verify` and `tenrec restore`. */
 import { resolve } from 'node:path'
-import { checkBackups } from '../store/backup/check-backups.ts'
-import { createBackup } from '../store/backup/create-backup.ts'
-import { backupNames, manifestTotals, readManifest } from '../store/backup/manifest.ts'
-import { restoreBackup } from '../store/backup/restore-backup.ts'
+import { checkBackups } from '../store/care/backup/check-backups.ts'
+import { createBackup } from '../store/care/backup/create-backup.ts'
+import { backupNames, manifestTotals, readManifest } from '../store/care/backup/manifest.ts'
+import { restoreBackup } from '../store/care/backup/restore-backup.ts'
 import { parseId } from './arguments.ts'
 import { lowerPriority } from './background-priority.ts'
 import { type Command, JSON_OPTION } from './command.ts'

@@ -4,7 +4,7 @@
  */
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { isJsonObject } from '../rules/capture/fields.ts'
-import { readCredentials } from '../store/first-start.ts'
+import { readCredentials } from '../store/directory/first-start.ts'
 import { idOption } from './arguments.ts'
 import { LoadGenerator, type LoadTarget, type StepResult } from './bench-load.ts'
 import { type Readings, saturated } from './bench-verdict.ts'

@@ -4,7 +4,7 @@
  */
 import { OperatorError } from '../base/errors.ts'
 import { isJsonObject } from '../rules/capture/fields.ts'
-import { readCredentials } from '../store/first-start.ts'
+import { readCredentials } from '../store/directory/first-start.ts'
 import type { CommandInput, OptionDefinition } from './command.ts'
 import { printable } from './output.ts'
 

@@ -4,7 +4,7 @@
  */
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { isJsonObject } from '../rules/capture/fields.ts'
-import type { StoredDeadLetter } from '../store/dead-letters.ts'
+import type { StoredDeadLetter } from '../store/aside/dead-letters.ts'
 import { idOption } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from './daemon-client.ts'

@@ -2,9 +2,9 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Settings } from '../config/settings.ts'
-import { ENVIRONMENT_NAMES, requireStore, storeBytes } from '../store/data-dir.ts'
-import { lockHolder } from '../store/data-dir-lock.ts'
-import { diskSpace, reserveBytesOf } from '../store/disk-guard.ts'
+import { ENVIRONMENT_NAMES, requireStore, storeBytes } from '../store/directory/data-dir.ts'
+import { lockHolder } from '../store/directory/data-dir-lock.ts'
+import { diskSpace, reserveBytesOf } from '../store/directory/disk-guard.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 /** Free space below this many times the reserve is worth a word. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../base/clock.ts'
 import type { Settings } from '../config/settings.ts'
-import { ENVIRONMENT_NAMES } from '../store/data-dir.ts'
+import { ENVIRONMENT_NAMES } from '../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 const YEAR_FIRST = 2025

@@ -1,7 +1,7 @@
 /** Checks of `tenrec doctor` on what is stored: events that wait, and events that could not be processed. */
 import { OperatorError } from '../base/errors.ts'
-import { LogReader } from '../store/event-log.ts'
-import { EventReader } from '../store/event-reader.ts'
+import { LogReader } from '../store/log/event-log.ts'
+import { EventReader } from '../store/warehouse/read/event-reader.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 /** A daemon that keeps up leaves a few blocks at any moment. */

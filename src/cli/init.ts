@@ -1,7 +1,7 @@
 /** `tenrec init`: creates and fills a data directory without serving it. */
 import { existsSync } from 'node:fs'
-import { lockHolder } from '../store/data-dir-lock.ts'
-import { initialise } from '../store/first-start.ts'
+import { lockHolder } from '../store/directory/data-dir-lock.ts'
+import { initialise } from '../store/directory/first-start.ts'
 import type { Command } from './command.ts'
 import { noteInStore } from './command-audit.ts'
 import { firstStartMessage } from './first-start-message.ts'

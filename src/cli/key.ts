@@ -4,8 +4,8 @@
  */
 import { UsageError } from '../base/errors.ts'
 import { parseDuration } from '../config/value-kinds.ts'
-import type { KeyRequest } from '../store/key-store.ts'
-import type { PersonalKey, SecretKey } from '../store/project-records.ts'
+import type { KeyRequest } from '../store/catalog/key-store.ts'
+import type { PersonalKey, SecretKey } from '../store/catalog/project-records.ts'
 import { SCOPES } from '../rules/access/scopes.ts'
 import { listOption, parseId } from './arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'

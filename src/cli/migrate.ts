@@ -1,6 +1,6 @@
 /** `tenrec migrate`. */
-import { FORMAT_VERSION } from '../store/data-dir.ts'
-import { MIGRATIONS, type Migration, planMigration, runMigration } from '../store/migrations.ts'
+import { FORMAT_VERSION } from '../store/directory/data-dir.ts'
+import { MIGRATIONS, type Migration, planMigration, runMigration } from '../store/care/migrations.ts'
 import { type Command, type CommandIo, JSON_OPTION } from './command.ts'
 import { noteInStore } from './command-audit.ts'
 

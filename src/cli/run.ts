@@ -1,6 +1,6 @@
 /** Runs one command line and turns what was thrown into a message and an exit code. */
 import { OperatorError, ServiceError, UsageError } from '../base/errors.ts'
-import { DamagedRecordError } from '../store/codec.ts'
+import { DamagedRecordError } from '../store/lmdb/codec.ts'
 import { type Command, type CommandIo, parseArguments, resolveSettings } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { helpFor, unknownCommand } from './help.ts'

@@ -1,6 +1,6 @@
 /** `tenrec serve`: the daemon, from the first start to the last signal. */
 import { SETTING_NAMES } from '../config/settings-table.ts'
-import { baseUrlOf, correctBaseUrl, openFilled } from '../store/first-start.ts'
+import { baseUrlOf, correctBaseUrl, openFilled } from '../store/directory/first-start.ts'
 import type { Command, CommandIo } from './command.ts'
 import { firstStartMessage } from './first-start-message.ts'
 

@@ -1,9 +1,9 @@
 /** `tenrec user ...`: who may use the private API. A running daemon notices changes within a second. */
 import { OperatorError, UsageError } from '../base/errors.ts'
 import { boolean } from '../config/value-kinds.ts'
-import type { OrganizationStore } from '../store/organization-store.ts'
-import type { User, UserLevel } from '../store/project-records.ts'
-import type { UserChanges } from '../store/user-store.ts'
+import type { OrganizationStore } from '../store/catalog/organization-store.ts'
+import type { User, UserLevel } from '../store/catalog/project-records.ts'
+import type { UserChanges } from '../store/catalog/user-store.ts'
 import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
 import { isoTime, printRecord, printRows, type Row } from './output.ts'
 import { withOrganizationStore } from './with-organization-store.ts'

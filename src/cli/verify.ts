@@ -1,5 +1,5 @@
 /** `tenrec verify`. */
-import { type VerifyFinding, verifyStore } from '../store/verify/verify-store.ts'
+import { type VerifyFinding, verifyStore } from '../store/care/verify/verify-store.ts'
 import { type Command, type CommandIo, JSON_OPTION } from './command.ts'
 import { printable } from './output.ts'
 import { Progress } from './progress.ts'

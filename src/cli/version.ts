@@ -1,6 +1,6 @@
 /** `tenrec version`. */
 import { VERSION } from '../base/version.ts'
-import { FORMAT_VERSION } from '../store/data-dir.ts'
+import { FORMAT_VERSION } from '../store/directory/data-dir.ts'
 import { type Command, JSON_OPTION } from './command.ts'
 
 /** `tenrec version`. */

@@ -1,5 +1,5 @@
 /** Opens the store of projects for one command, beside a running daemon or without one. */
-import type { ProjectStore } from '../store/project-store.ts'
+import type { ProjectStore } from '../store/catalog/project-store.ts'
 import type { CommandInput } from './command.ts'
 import { withOrganizationStore } from './with-organization-store.ts'
 

@@ -1,7 +1,7 @@
 /** Opens the way to the store for a command that works beside a running daemon or without one. */
 import { resolve } from 'node:path'
-import { type EnvironmentName, requireStore } from '../store/data-dir.ts'
-import { lockForCommand } from '../store/data-dir-lock.ts'
+import { type EnvironmentName, requireStore } from '../store/directory/data-dir.ts'
+import { lockForCommand } from '../store/directory/data-dir-lock.ts'
 
 /**
  * Runs `action` with the absolute path of a store whose environments `names` may be opened. `isWriting`:

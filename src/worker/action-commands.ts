@@ -1,8 +1,8 @@
 /** Carries out the commands about actions. For the processing thread; see command-runner.ts. */
 import type { Actor, CommandResult, PersonCommand } from '../rules/persons/person-queries.ts'
-import { type ActionRecord, actionView } from '../store/action-store.ts'
-import { isoTime } from '../store/person-views.ts'
-import type { ProjectPersons } from '../store/project-persons.ts'
+import { type ActionRecord, actionView } from '../store/identity/action-store.ts'
+import { isoTime } from '../store/identity/person-views.ts'
+import type { ProjectPersons } from '../store/identity/project-persons.ts'
 
 /** What such a command works with. */
 export interface ActionStep {

@@ -4,7 +4,7 @@
  */
 import { actionSteps } from '../rules/filters/actions.ts'
 import { type AnalyticAnswer, type AnalyticQuery, runQuestion } from '../rules/analytics/analytics.ts'
-import type { EventReader } from '../store/event-reader.ts'
+import type { EventReader } from '../store/warehouse/read/event-reader.ts'
 
 /** Threads for analytics: answer a question. */
 export interface AnalyticTask {

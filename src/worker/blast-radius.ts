@@ -8,7 +8,7 @@ import { decide } from '../rules/flags/decide.ts'
 import { checkFilters } from '../rules/flags/edit/filter-rules.ts'
 import { isObject, objectsOf } from '../rules/flags/flag-references.ts'
 import type { DecisionRequest, DecisionSources, Flag, FlagSet, JsonObject } from '../rules/flags/types.ts'
-import type { PersonScan } from '../store/person-scan.ts'
+import type { PersonScan } from '../store/identity/person-scan.ts'
 
 /** The answer, as it is sent. */
 export interface BlastRadius {

@@ -21,12 +21,12 @@ import type {
   PersonReference,
   PersonView,
 } from '../rules/persons/person-queries.ts'
-import { type CohortRecord, cohortView } from '../store/cohort-store.ts'
-import { newJob } from '../store/erasure-jobs.ts'
-import type { EventStoreWriter } from '../store/event-store.ts'
-import { groupViewOf } from '../store/group-store.ts'
-import { countOfIds, isoTime, personView } from '../store/person-views.ts'
-import type { ProjectPersons } from '../store/project-persons.ts'
+import { type CohortRecord, cohortView } from '../store/identity/cohort-store.ts'
+import { newJob } from '../store/warehouse/erase/erasure-jobs.ts'
+import type { EventStoreWriter } from '../store/warehouse/write/event-store.ts'
+import { groupViewOf } from '../store/identity/group-store.ts'
+import { countOfIds, isoTime, personView } from '../store/identity/person-views.ts'
+import type { ProjectPersons } from '../store/identity/project-persons.ts'
 import { runActionCommand } from './action-commands.ts'
 import type { LoggedCommand } from './command-text.ts'
 import { orderForPerson, runErasureCommand } from './erasure-commands.ts'

@@ -12,7 +12,7 @@ import {
   seal,
 } from '../rules/capture/log-block.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../rules/events/dead-letters.ts'
-import type { DeadLetters, StoredDeadLetter } from '../store/dead-letters.ts'
+import type { DeadLetters, StoredDeadLetter } from '../store/aside/dead-letters.ts'
 
 /** Letters of one command; it says when there are more. */
 const LETTERS_MAX = 200

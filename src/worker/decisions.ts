@@ -14,7 +14,7 @@ import type {
 } from '../rules/flags/types.ts'
 import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
 
-/** Stored persons, groups and overrides; see store/decision-sources.ts. Every method may throw. */
+/** Stored persons, groups and overrides; see store/identity/decision-sources.ts. Every method may throw. */
 export interface StoredSources {
   /** Begins a decision. */
   freshen(): void

@@ -1,5 +1,5 @@
 /** The questions about erasures and retention, as the reading threads answer them. */
-import type { ErasureReader } from '../store/erasure-reader.ts'
+import type { ErasureReader } from '../store/warehouse/erase/erasure-reader.ts'
 import type { ErasureReadTask, TaskResults } from './tasks.ts'
 
 /** Answers one question; blocks its thread. */

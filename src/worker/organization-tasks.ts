@@ -4,17 +4,17 @@
  * a change waits for the disk.
  */
 import type { FlagAccessLevel } from '../rules/access/flag-permissions.ts'
-import type { AuditEntry, StoredAuditEntry } from '../store/audit-log.ts'
-import type { KeyChanges, KeyRequest, NewKey, SecretKeyRequest } from '../store/key-store.ts'
-import { OrganizationStore } from '../store/organization-store.ts'
+import type { AuditEntry, StoredAuditEntry } from '../store/catalog/audit-log.ts'
+import type { KeyChanges, KeyRequest, NewKey, SecretKeyRequest } from '../store/catalog/key-store.ts'
+import { OrganizationStore } from '../store/catalog/organization-store.ts'
 import type {
   FlagAccessSetting,
   PersonalKey,
   Project,
   SecretKey,
   User,
-} from '../store/project-records.ts'
-import type { ProjectChanges } from '../store/project-store.ts'
+} from '../store/catalog/project-records.ts'
+import type { ProjectChanges } from '../store/catalog/project-store.ts'
 import type {
   FlagNumbers,
   Page,
@@ -24,8 +24,8 @@ import type {
   RoleMember,
   RoleRequest,
   RoleView,
-} from '../store/role-store.ts'
-import type { UserChanges } from '../store/user-store.ts'
+} from '../store/catalog/role-store.ts'
+import type { UserChanges } from '../store/catalog/user-store.ts'
 
 /** A personal key as threads tell each other: without its hash. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>

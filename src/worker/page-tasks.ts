@@ -14,8 +14,8 @@ import type {
   TimelineQuery,
   TimelineRows,
 } from '../rules/persons/person-queries.ts'
-import type { EventReader } from '../store/event-reader.ts'
-import { timelineTooLarge } from '../store/person-timeline.ts'
+import type { EventReader } from '../store/warehouse/read/event-reader.ts'
+import { timelineTooLarge } from '../store/identity/person-timeline.ts'
 import { personBody, withWireTimes } from '../rules/persons/person-answer.ts'
 import { RowsWriter, rowText } from '../base/rows-writer.ts'
 import type { FlagTasks } from './flag-tasks.ts'

@@ -37,7 +37,7 @@ import type {
   TimelineQuery,
   TimelineRows,
 } from '../rules/persons/person-queries.ts'
-import type { AuditEntry } from '../store/audit-log.ts'
+import type { AuditEntry } from '../store/catalog/audit-log.ts'
 import { BusyTime } from './busy-time.ts'
 import {
   type CheckLane,

@@ -4,7 +4,7 @@
  * several requests instead of one for each.
  */
 import type { Clock } from '../base/clock.ts'
-import type { DiskGuard } from '../store/disk-guard.ts'
+import type { DiskGuard } from '../store/directory/disk-guard.ts'
 import type { WorkerPool } from './pool.ts'
 import type { ProcessResult } from './tasks.ts'
 import { ThreadEndedError } from './thread-group.ts'

@@ -1,7 +1,7 @@
 /** Fills, before `/metrics` is read, what is cheaper to look up than to keep. */
 
-import { ENVIRONMENT_NAMES, storeBytes } from '../store/data-dir.ts'
-import type { DiskGuard } from '../store/disk-guard.ts'
+import { ENVIRONMENT_NAMES, storeBytes } from '../store/directory/data-dir.ts'
+import type { DiskGuard } from '../store/directory/disk-guard.ts'
 import type { ServiceMetrics } from '../worker/service-metrics.ts'
 import type { BusyTime } from './busy-time.ts'
 import type { ProcessingLoop } from './processing-loop.ts'

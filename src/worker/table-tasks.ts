@@ -5,7 +5,7 @@
  * and so is a property that has come since the columns were gathered. docs/COMPATIBILITY.md, "CSV".
  */
 import type { PersonListQuery } from '../rules/persons/person-queries.ts'
-import type { EventReader } from '../store/event-reader.ts'
+import type { EventReader } from '../store/warehouse/read/event-reader.ts'
 import { csvLine, flatRow, TableColumns } from '../base/csv.ts'
 import { personBody } from '../rules/persons/person-answer.ts'
 import { bytesOf } from '../base/rows-writer.ts'

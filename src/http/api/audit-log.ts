@@ -1,5 +1,5 @@
 /** The route of the audit log. docs/COMPATIBILITY.md, "Audit log". */
-import type { StoredAuditEntry } from '../../store/audit-log.ts'
+import type { StoredAuditEntry } from '../../store/catalog/audit-log.ts'
 import { timeText } from '../../base/time.ts'
 import { userSummary } from '../../rules/access/user.ts'
 import type { Answer } from '../respond.ts'

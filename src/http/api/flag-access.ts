@@ -6,7 +6,7 @@ import { canEditFlag, type FlagEditor } from '../../rules/access/flag-permission
 import type { Flag, JsonObject } from '../../rules/flags/types.ts'
 import type { Project } from '../../rules/capture/project-directory.ts'
 import type { Actor } from '../../rules/persons/person-queries.ts'
-import type { FlagDirectory } from '../../store/flag-store.ts'
+import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
 import { type UserFacts, userSummary } from '../../rules/access/user.ts'
 import type { DecisionService } from '../../worker/decisions.ts'

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { type FlagEditor, isAdministrator } from '../../rules/access/flag-permissions.ts'
 import type { Flag } from '../../rules/flags/types.ts'
-import type { Organization, Project, User } from '../../store/project-records.ts'
+import type { Organization, Project, User } from '../../store/catalog/project-records.ts'
 import type { ReadField } from '../../wire/body-fields.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import type {

@@ -4,7 +4,7 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
-import type { FlagAccessSetting, User, UserLevel } from '../../store/project-records.ts'
+import type { FlagAccessSetting, User, UserLevel } from '../../store/catalog/project-records.ts'
 import {
   isFlagResource,
   memberBody,

@@ -3,7 +3,7 @@
  * users, keys, projects".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { Project } from '../../store/project-records.ts'
+import type { Project } from '../../store/catalog/project-records.ts'
 import {
   projectBody,
   readKeyLabel,

@@ -1,7 +1,7 @@
 /** The routes of roles and their members. Source: docs/COMPATIBILITY.md, "Roles and role access". */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
-import type { RoleView } from '../../store/role-store.ts'
+import type { RoleView } from '../../store/catalog/role-store.ts'
 import { missingField, readUuidField } from '../../wire/body-fields.ts'
 import { type RoleBody, readRoleFields, roleBody, roleMembershipBody } from '../../wire/role.ts'
 import type { Answer } from '../respond.ts'

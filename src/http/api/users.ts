@@ -1,6 +1,6 @@
 /** The route of the calling user. Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects". */
 import { ServiceError } from '../../base/errors.ts'
-import type { Project } from '../../store/project-records.ts'
+import type { Project } from '../../store/catalog/project-records.ts'
 import { organizationBody, projectBody } from '../../wire/organization.ts'
 import { userSummary } from '../../rules/access/user.ts'
 import { currentProjectId } from '../auth.ts'

@@ -7,7 +7,7 @@ import type { Settings } from '../../config/settings.ts'
 import { clientAddress } from '../../rules/capture/address.ts'
 import { dayOf, visitorId } from '../../rules/capture/cookieless.ts'
 import type { JsonObject } from '../../rules/capture/types.ts'
-import type { DailySalts } from '../../store/daily-salts.ts'
+import type { DailySalts } from '../../store/aside/daily-salts.ts'
 import type { Exchange } from '../exchange.ts'
 import type { RequestHead } from '../framing.ts'
 

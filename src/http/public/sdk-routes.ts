@@ -14,7 +14,7 @@ import {
   type SdkEncoding,
   type SdkFiles,
   type SdkRelease,
-} from '../../store/sdk-files.ts'
+} from '../../store/aside/sdk-files.ts'
 import type { Exchange } from '../exchange.ts'
 import type { RequestHead } from '../framing.ts'
 import { type Header, send, sendError } from '../respond.ts'

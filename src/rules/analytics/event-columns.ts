@@ -1,6 +1,6 @@
 /**
  * What analytic queries read: the events of a time range that matter, as plain columns, with the person
- * who owns each event now. Shapes only: the store fills them (store/event-scan.ts), the algorithms of
+ * who owns each event now. Shapes only: the store fills them (store/warehouse/scan/event-scan.ts), the algorithms of
  * this folder compute on them.
  */
 import type { FilterGroup } from '../persons/person-queries.ts'

@@ -261,7 +261,7 @@ export type PersonCommand =
       readonly changes: Partial<ActionDraft> & { readonly deleted?: boolean }
     }
   | ErasureCommand
-  /** A decision with an anonymous id: see store/flag-overrides.ts. */
+  /** A decision with an anonymous id: see store/identity/flag-overrides.ts. */
   | {
       readonly kind: 'set_flag_overrides'
       readonly distinctIds: readonly string[]

@@ -1,0 +1,111 @@
+/**
+ * The secrets behind the ids of visitors without cookies: 32 random bytes for each day, a file each in the
+ * folder `cookieless`, readable by its owner only. A file is on the disk before anything is hashed with
+ * it, so that a crash changes no id; it is removed when its day is over. Files, because LMDB would keep
+ * removed values in free pages, and so that backups do not have them.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { isDayOpen } from '../../rules/capture/cookieless.ts'
+import { flush } from '../directory/data-dir.ts'
+
+const FOLDER = 'cookieless'
+const SALT_BYTES = 32
+const DAY = /^\d{4}-\d\d-\d\d$/
+const FORGET_EVERY_MS = 600_000
+
+/** The salts of a data directory. Several threads may have one each: the first to need a day makes it. */
+export class DailySalts {
+  readonly #folder: string
+  readonly #known = new Map<string, Uint8Array>()
+  #forgetAtMs = 0
+
+  constructor(dataDir: string) {
+    this.#folder = join(dataDir, FOLDER)
+  }
+
+  /**
+   * The salt of a day such as `2026-11-22`. The first call for a day reads its file or makes it and waits
+   * for the disk; throws what the file system throws.
+   */
+  saltOf(day: string): Uint8Array {
+    const known = this.#known.get(day)
+    if (known !== undefined) return known
+    if (!DAY.test(day)) throw new RangeError(`${JSON.stringify(day)} is no day`)
+    const salt = this.#read(day) ?? this.#make(day)
+    const dayMs = Date.parse(`${day}T00:00:00Z`)
+    for (const other of this.#known.keys()) if (!isDayOpen(other, dayMs)) this.#known.delete(other)
+    this.#known.set(day, salt)
+    return salt
+  }
+
+  /** Removes the salts of days that are over, every ten minutes at most. Nothing can make them again. */
+  forget(nowMs: number): void {
+    if (nowMs < this.#forgetAtMs && nowMs > this.#forgetAtMs - FORGET_EVERY_MS) return
+    this.#forgetAtMs = nowMs + FORGET_EVERY_MS
+    for (const day of this.#known.keys()) if (!isDayOpen(day, nowMs)) this.#known.delete(day)
+    for (const name of this.#names()) {
+      const day = name.slice(0, 'yyyy-mm-dd'.length)
+      if (DAY.test(day) && isPast(day, nowMs)) rmSync(join(this.#folder, name), { force: true })
+    }
+  }
+
+  #names(): readonly string[] {
+    try {
+      return readdirSync(this.#folder)
+    } catch {
+      return []
+    }
+  }
+
+  #read(day: string): Uint8Array | null {
+    try {
+      const bytes = Buffer.from(readFileSync(join(this.#folder, day), 'latin1'), 'hex')
+      return bytes.length === SALT_BYTES ? bytes : null
+    } catch {
+      return null
+    }
+  }
+
+  #make(day: string): Uint8Array {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    const path = join(this.#folder, day)
+    const draft = join(this.#folder, `${day}.${randomBytes(6).toString('hex')}`)
+    const made = randomBytes(SALT_BYTES)
+    writeFileSync(draft, made.toString('hex'), { mode: 0o600, flag: 'wx' })
+    flush(draft)
+    const salt = this.#publish(draft, path, day) ?? made
+    flush(this.#folder)
+    return salt
+  }
+
+  /** Gives a draft its name; answers the salt of another thread that was first. */
+  #publish(draft: string, path: string, day: string): Uint8Array | null {
+    try {
+      linkSync(draft, path)
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+      const other = this.#read(day)
+      // A file that holds no salt, from whatever cause, is replaced.
+      if (other === null) renameSync(draft, path)
+      return other
+    } finally {
+      rmSync(draft, { force: true })
+    }
+    return null
+  }
+}
+
+/** Not open, and not one that is yet to come: clocks may be wrong. */
+function isPast(day: string, nowMs: number): boolean {
+  return !isDayOpen(day, nowMs) && Date.parse(`${day}T00:00:00Z`) < nowMs
+}

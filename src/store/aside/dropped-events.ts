@@ -1,0 +1,291 @@
+/**
+ * Events that were accepted and are not stored, by specification: a bounded number of the newest of each
+ * project and reason, so that somebody can find out what became of one. What is given up for the limits is
+ * still counted (dropped-counts.ts).
+ *
+ * Table `dropped_events`: project u32, block of the log u48, place among those that the block led to u32 ->
+ * `head length u32 little-endian, head as MessagePack [reason, event, distinct_id, bytes, arrival in
+ * milliseconds, uuid], first bytes of the event's JSON`. Keys follow from the log, so that processing it
+ * twice stores the same records, and their order is that of arrival.
+ */
+import { formatUuid } from '../../base/ids.ts'
+import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
+import type { LossReason } from '../../rules/capture/types.ts'
+import type {
+  DroppedEventCursor,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  DroppedEventView,
+} from '../../rules/events/event-queries.ts'
+import { attempt, type DamageListener, pack, seal, unpack, unseal } from '../lmdb/codec.ts'
+import type { Table } from '../lmdb/environment.ts'
+import type { DeletionJob } from '../warehouse/erase/erasure-jobs.ts'
+import { erasureMatch, meansMoment } from '../warehouse/erase/erasure-match.ts'
+import { droppedKey, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { RecordRing } from '../lmdb/record-ring.ts'
+
+const TABLE = 'dropped_events'
+/** Bytes of an event's JSON that are kept. */
+const DATA_BYTES_MAX = 1024
+/** Events that a project keeps for each reason; the oldest make room. */
+const REASON_EVENTS_MAX = 200
+const REASON_BYTES_MAX = 256 * 1024
+/** Events that all projects keep together. */
+const ALL_EVENTS_MAX = 20_000
+const ALL_BYTES_MAX = 24 * 1024 * 1024
+const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
+/** What a record takes beside its texts. */
+const RECORD_BYTES = 96
+
+/** An event that is not stored. */
+export interface DroppedEvent {
+  readonly projectId: number
+  /** Sequence of the block in the log. */
+  readonly block: number
+  /** Tells it from others that the same block led to; later ones have larger numbers. */
+  readonly place: number
+  readonly arrivedAtMs: number
+  readonly reason: LossReason
+  /** 16 bytes. */
+  readonly uuid: Uint8Array
+  readonly event: string | null
+  readonly distinctId: string | null
+  /** Its JSON; the beginning is copied. */
+  readonly json: Uint8Array
+}
+
+type Head = readonly [
+  reason: LossReason,
+  event: string | null,
+  distinctId: string | null,
+  bytes: number,
+  arrivedAtMs: number,
+  uuid: Uint8Array,
+]
+
+interface Entry {
+  readonly projectId: number
+  readonly head: Head
+  readonly key: Buffer
+  /** The kept JSON; null: it is stored already. */
+  data: Buffer | null
+}
+
+/** Limits, for tests. */
+export interface DroppedLimits {
+  readonly reasonEventsMax?: number
+  readonly allEventsMax?: number
+}
+
+/** Writes dropped events. For the one writing thread. */
+export class DroppedEvents {
+  readonly #table: Table
+  readonly #onDamage: DamageListener
+  readonly #reasonEventsMax: number
+  readonly #entries = new Map<string, Entry>()
+  /** By project and reason. */
+  readonly #rings = new Map<string, RecordRing<string>>()
+  readonly #all: RecordRing<string>
+  readonly #changed = new Set<Entry>()
+  #removed: Buffer[] = []
+  #isLoaded = false
+
+  constructor(table: Table, onDamage: DamageListener, limits: DroppedLimits = {}) {
+    this.#table = table
+    this.#onDamage = onDamage
+    this.#reasonEventsMax = limits.reasonEventsMax ?? REASON_EVENTS_MAX
+    this.#all = new RecordRing(limits.allEventsMax ?? ALL_EVENTS_MAX, ALL_BYTES_MAX)
+  }
+
+  /** Notes an event; it is stored by the next `store`, unless newer ones take its place before. */
+  add({ projectId, block, place, reason, event, distinctId, json, ...rest }: DroppedEvent): void {
+    this.#load()
+    const data = Buffer.from(json.subarray(0, DATA_BYTES_MAX))
+    const uuid = Buffer.from(rest.uuid)
+    const head: Head = [reason, event, distinctId, json.length, rest.arrivedAtMs, uuid]
+    const entry = { projectId, head, key: droppedKey(projectId, block, place), data }
+    this.#changed.add(entry)
+    this.#take(entry, data.length)
+  }
+
+  /**
+   * Erases what a job means, of what was noted so far: events of its distinct_ids, or of everybody, whose
+   * name and arrival its rules mean. `idOf` answers D, or 0.
+   */
+  erase(projectId: number, job: DeletionJob, idOf: (distinctId: string) => number): void {
+    this.#load()
+    const match = erasureMatch(job)
+    for (const [name, entry] of this.#entries) {
+      if (entry.projectId !== projectId) continue
+      const [, event, distinctId, , arrivedAtMs] = entry.head
+      if (!meansMoment(match, event ?? '', arrivedAtMs)) continue
+      if (match.spans !== null) {
+        if (distinctId === null) continue
+        const id = idOf(distinctId)
+        const isAskedFor = job.criteria.personId === null && job.criteria.distinctId === distinctId
+        if (!isAskedFor && (id === 0 || !match.spans.has(id))) continue
+      }
+      this.#forget(name, entry)
+    }
+  }
+
+  /** Stores what was noted, and removes what is too old. Only in a write transaction. */
+  store(nowMs: number): void {
+    this.#load()
+    this.#expire(nowMs)
+    for (const key of this.#removed) void this.#table.remove(key)
+    for (const { key, head, data } of this.#changed) {
+      if (data === null) continue
+      const packed = pack(head)
+      const length = Buffer.allocUnsafe(4)
+      length.writeUInt32LE(packed.length)
+      void this.#table.put(key, seal(key, length, packed, data))
+    }
+    for (const entry of this.#changed) entry.data = null
+    this.#changed.clear()
+    this.#removed = []
+  }
+
+  #take(entry: Entry, dataBytes: number): void {
+    const [reason, event, distinctId] = entry.head
+    const name = entry.key.toString('latin1')
+    const ringName = `${entry.projectId} ${reason}`
+    let ring = this.#rings.get(ringName)
+    if (ring === undefined) {
+      ring = new RecordRing(this.#reasonEventsMax, REASON_BYTES_MAX)
+      this.#rings.set(ringName, ring)
+    }
+    const textBytes = Buffer.byteLength(event ?? '') + Buffer.byteLength(distinctId ?? '')
+    const bytes = dataBytes + textBytes + RECORD_BYTES
+    this.#entries.set(name, entry)
+    ring.add(name, bytes)
+    this.#all.add(name, bytes)
+    for (const limited of [ring, this.#all]) {
+      for (let oldest = limited.excess(); oldest !== undefined; oldest = limited.excess()) {
+        const outdated = this.#entries.get(oldest)
+        if (outdated === undefined) throw new TypeError('a ring names an event that is not there')
+        this.#forget(oldest, outdated)
+      }
+    }
+  }
+
+  #forget(name: string, entry: Entry): void {
+    this.#entries.delete(name)
+    this.#rings.get(`${entry.projectId} ${entry.head[0]}`)?.delete(name)
+    this.#all.delete(name)
+    this.#changed.delete(entry)
+    if (entry.data === null) this.#removed.push(entry.key)
+  }
+
+  /** Those who came first are the oldest; a clock that was wrong puts events far off into the other direction. */
+  #expire(nowMs: number): void {
+    for (const name of this.#all.keys()) {
+      const entry = this.#entries.get(name)
+      if (entry === undefined || Math.abs(nowMs - entry.head[4]) <= KEPT_MS) return
+      this.#forget(name, entry)
+    }
+  }
+
+  #load(): void {
+    if (this.#isLoaded) return
+    this.#isLoaded = true
+    const stored: { readonly entry: Entry; readonly bytes: number }[] = []
+    for (const { key, value } of this.#table.getRange()) {
+      const copy = Buffer.from(key)
+      const record = attempt(() => decode(copy, value), this.#onDamage)
+      if (record === null) continue
+      const { projectId, head, data } = record
+      const entry = { projectId, head, key: copy, data: null }
+      stored.push({ entry, bytes: data.length })
+    }
+    // In the table they are in the order of projects.
+    stored.sort((a, b) => Buffer.compare(a.entry.key.subarray(4), b.entry.key.subarray(4)))
+    for (const { entry, bytes } of stored) this.#take(entry, bytes)
+  }
+}
+
+interface StoredEvent {
+  readonly projectId: number
+  readonly block: number
+  readonly place: number
+  readonly head: Head
+  readonly data: Buffer
+}
+
+function decode(key: Buffer, value: Buffer): StoredEvent {
+  const bytes = unseal(TABLE, key, value)
+  const dataStart = 4 + bytes.readUInt32LE()
+  return {
+    projectId: numberInKey(key, 0),
+    block: key.readUIntBE(4, 6),
+    place: key.readUInt32BE(10),
+    // Written by `store`; the checksum says that it is unchanged.
+    head: unpack(bytes.subarray(4, dataStart)) as Head,
+    data: bytes.subarray(dataStart),
+  }
+}
+
+/** A page of the dropped events of a project. Cost: those of the project. Throws `DamagedRecordError`. */
+export function listDropped(table: Table, query: DroppedEventsQuery): DroppedEventPage {
+  const results: DroppedEventView[] = []
+  let last: DroppedEventCursor | null = null
+  for (const stored of newestFirst(table, query.projectId, query.cursor)) {
+    const { block, place, head } = stored
+    const [reason, , , , arrivedAtMs] = head
+    if (arrivedAtMs <= query.afterMs) continue
+    if (query.beforeMs !== undefined && arrivedAtMs >= query.beforeMs) continue
+    if (query.reason !== undefined && reason !== query.reason) continue
+    if (results.length === query.limit) return { results, nextCursor: last }
+    results.push(viewOf(stored))
+    last = { block, place }
+  }
+  return { results, nextCursor: null }
+}
+
+/** The newest dropped event with a uuid, or null. Cost: those of the project. Throws `DamagedRecordError`. */
+export function findDropped(
+  table: Table,
+  projectId: number,
+  uuid: string,
+  afterMs: number,
+): DroppedEventView | null {
+  for (const stored of newestFirst(table, projectId)) {
+    const [, , , , arrivedAtMs, bytes] = stored.head
+    if (arrivedAtMs > afterMs && formatUuid(bytes, 0) === uuid) return viewOf(stored)
+  }
+  return null
+}
+
+function* newestFirst(
+  table: Table,
+  projectId: number,
+  behind?: DroppedEventCursor,
+): Generator<StoredEvent> {
+  const start =
+    behind === undefined
+      ? pairKey(projectId + 1, 0)
+      : droppedKey(projectId, behind.block, behind.place)
+  const range = { start, end: pairKey(projectId, 0), reverse: true }
+  for (const { key, value } of table.getRange(range)) {
+    const copy = Buffer.from(key)
+    if (!copy.equals(start)) yield decode(copy, value)
+  }
+}
+
+function viewOf({ head, data }: StoredEvent): DroppedEventView {
+  const [reason, event, distinctId, bytes, arrivedAtMs, uuid] = head
+  return {
+    uuid: formatUuid(uuid, 0),
+    timestamp: new Date(arrivedAtMs).toISOString(),
+    reason,
+    event,
+    distinct_id: distinctId,
+    data: textOf(data, bytes),
+    bytes,
+  }
+}
+
+/** UTF-8 that may be cut within a character, which is then left out. */
+function textOf(data: Buffer, bytes: number): string {
+  return new TextDecoder().decode(data, { stream: data.length < bytes })
+}

@@ -1,0 +1,159 @@
+/**
+ * The log of ingestion warnings: per project a bounded number of lines, one for each type and key in
+ * an hour; further occurrences raise its count. The key is the `distinct_id` or the `field` that the
+ * details name. Time is the arrival of the event, so that a replay gives the same lines.
+ *
+ * Table `warnings`: project u32, line u32 (from 1, ascending) -> MessagePack of `StoredLine`.
+ */
+import type { IngestionWarning } from '../../rules/capture/types.ts'
+import type { WarningView } from '../../rules/events/event-queries.ts'
+import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { numberInKey, pairKey } from '../lmdb/keys.ts'
+
+const TABLE = 'warnings'
+/** Lines that a project keeps; the oldest make room. */
+const LINES_MAX = 1000
+const SAMPLE_MS = 60 * 60 * 1000
+
+type StoredLine = readonly [
+  type: string,
+  sampleKey: string,
+  arrivedAtMs: number,
+  detailsJson: string,
+  count: number,
+]
+
+interface Line {
+  readonly number: number
+  readonly type: string
+  readonly sampleKey: string
+  readonly arrivedAtMs: number
+  readonly detailsJson: string
+  count: number
+}
+
+/** The lines of one project in the writing thread. */
+interface ProjectLines {
+  /** Newest line of each type and key, oldest first. */
+  readonly samples: Map<string, Line>
+  readonly changed: Set<Line>
+  first: number
+  last: number
+}
+
+/** Writes warnings. For the one writing thread. */
+export class WarningLog {
+  readonly #table: Table
+  readonly #linesMax: number
+  readonly #projects = new Map<number, ProjectLines>()
+
+  constructor(table: Table, linesMax = LINES_MAX) {
+    this.#table = table
+    this.#linesMax = linesMax
+  }
+
+  /** Notes a warning; it is stored by the next `store`. */
+  add(projectId: number, arrivedAtMs: number, warning: IngestionWarning): void {
+    const lines = this.#project(projectId)
+    const sampleKey = sampleKeyOf(warning)
+    const sample = `${warning.type} ${sampleKey}`
+    const known = lines.samples.get(sample)
+    if (known !== undefined && Math.abs(arrivedAtMs - known.arrivedAtMs) < SAMPLE_MS) {
+      known.count++
+      lines.changed.add(known)
+      return
+    }
+    const line: Line = {
+      number: ++lines.last,
+      type: warning.type,
+      sampleKey,
+      arrivedAtMs,
+      detailsJson: JSON.stringify(warning.details),
+      count: 1,
+    }
+    lines.samples.delete(sample)
+    lines.samples.set(sample, line)
+    lines.changed.add(line)
+    // Only samples of lines that are still kept can be counted on.
+    for (const [key, oldest] of lines.samples) {
+      if (oldest.number > lines.last - this.#linesMax) break
+      lines.samples.delete(key)
+    }
+  }
+
+  /** Stores what was noted. Only in a write transaction. */
+  store(): void {
+    for (const [projectId, lines] of this.#projects) {
+      const firstKept = lines.last - this.#linesMax + 1
+      for (const line of lines.changed) {
+        if (line.number < firstKept) continue
+        const key = pairKey(projectId, line.number)
+        const { type, sampleKey, arrivedAtMs, detailsJson, count } = line
+        const stored: StoredLine = [type, sampleKey, arrivedAtMs, detailsJson, count]
+        void this.#table.put(key, seal(key, pack(stored)))
+      }
+      for (; lines.first < firstKept; lines.first++) {
+        void this.#table.remove(pairKey(projectId, lines.first))
+      }
+      lines.changed.clear()
+    }
+  }
+
+  #project(projectId: number): ProjectLines {
+    let lines = this.#projects.get(projectId)
+    if (lines === undefined) {
+      lines = { samples: new Map(), changed: new Set(), first: 1, last: 0 }
+      for (const line of readLines(this.#table, projectId, this.#linesMax).reverse()) {
+        const sample = `${line.type} ${line.sampleKey}`
+        lines.samples.delete(sample)
+        lines.samples.set(sample, line)
+        if (lines.last === 0) lines.first = line.number
+        lines.last = line.number
+      }
+      this.#projects.set(projectId, lines)
+    }
+    return lines
+  }
+}
+
+function sampleKeyOf(warning: IngestionWarning): string {
+  const { details } = warning
+  for (const name of ['distinct_id', 'field']) {
+    const value = Object.hasOwn(details, name) ? details[name] : undefined
+    if (typeof value === 'string') return value
+  }
+  return ''
+}
+
+/** Lines of a project, newest first. */
+function readLines(table: Table, projectId: number, limit: number): Line[] {
+  const range = {
+    start: pairKey(projectId + 1, 0),
+    end: pairKey(projectId, 0),
+    reverse: true,
+    limit,
+  }
+  const lines: Line[] = []
+  for (const { key, value } of table.getRange(range)) {
+    // Written by `store`; the checksum says that it is unchanged.
+    const stored = unpack(unseal(TABLE, key, value)) as StoredLine
+    const [type, sampleKey, arrivedAtMs, detailsJson, count] = stored
+    lines.push({ number: numberInKey(key, 4), type, sampleKey, arrivedAtMs, detailsJson, count })
+  }
+  return lines
+}
+
+/** The newest warnings of a project, newest first. Throws `DamagedRecordError`. */
+export function listWarningLines(
+  table: Table,
+  projectId: number,
+  limit: number,
+): readonly WarningView[] {
+  return readLines(table, projectId, limit).map((line) => ({
+    type: line.type,
+    timestamp: new Date(line.arrivedAtMs).toISOString(),
+    details: JSON.parse(line.detailsJson) as Readonly<Record<string, unknown>>,
+    count: line.count,
+  }))
+}

@@ -1,0 +1,243 @@
+/**
+ * Reads the tables of a pinned state by plain reads of the data file, page by page, and copies each entry
+ * once, from the page to where it is wanted: asked of LMDB, an entry costs three copies and four objects.
+ * A damaged page ends it with its number instead of ending the process. Layout: lmdb-layout.ts.
+ */
+import { readSync } from 'node:fs'
+import {
+  BRANCH_FLAG,
+  LAST_PAGE_OFFSET,
+  LEAF_FLAG,
+  NO_PAGE,
+  NODE_BIG,
+  NODE_HEADER_BYTES,
+  NODE_TREE,
+  OVERFLOW_FLAG,
+  PAGE_BYTES_OFFSET,
+  PAGE_HEADER_BYTES,
+  TREE_DEPTH_MAX,
+} from '../../lmdb/lmdb-layout.ts'
+import {
+  LmdbFault,
+  type LmdbState,
+  mainTree,
+  nodeOffset,
+  type TreeRecord,
+  treeRecord,
+} from '../verify/lmdb-walk.ts'
+import type { EntryCursor } from './chunks.ts'
+
+/** Leaf pages that lie side by side are read together. */
+const LEAVES_PER_READ = 16
+/** A read that takes longer came from the disk: then what lies around it is fetched, too. */
+const CACHED_MS_MAX = 0.1
+const AROUND_BYTES = 256 * 1024
+/** Entries up to this size are copied faster without a call. */
+const SHORT_BYTES = 48
+
+/** A table, and where it begins. */
+export interface TableTree {
+  readonly name: string
+  readonly tree: TreeRecord
+}
+
+/** The tables of a state, in the order of their names. Throws `LmdbFault`. */
+export function listTables(descriptor: number, state: LmdbState): readonly TableTree[] {
+  const tables: TableTree[] = []
+  const cursor = new TableCursor(descriptor, state, mainTree(state))
+  while (cursor.next()) {
+    const record = cursor.treeRecord()
+    if (record !== null) tables.push({ name: cursor.keyText().replace(/\0$/, ''), tree: record })
+  }
+  return tables
+}
+
+interface Branch {
+  readonly page: Buffer
+  index: number
+  count: number
+}
+
+/** Goes through the entries of a table in the order of their keys; begins before the first. */
+export class TableCursor implements EntryCursor {
+  keyBytes = 0
+  valueBytes = 0
+  readonly #descriptor: number
+  readonly #pageBytes: number
+  /** Where the last page of the state ends. */
+  readonly #fileBytes: number
+  readonly #branches: Branch[] = []
+  readonly #leaves: Buffer
+  #around: Buffer | null = null
+  /** The leaf page of the entry, and those behind it that are read already. */
+  #leaf = 0
+  #leafNumber = 0
+  #leavesLeft = 0
+  #index = 0
+  #count = 0
+  #node = 0
+  #keyStart = 0
+
+  constructor(descriptor: number, { meta }: LmdbState, tree: TreeRecord) {
+    this.#descriptor = descriptor
+    this.#pageBytes = meta.readUInt32LE(PAGE_BYTES_OFFSET)
+    this.#fileBytes = (Number(meta.readBigUInt64LE(LAST_PAGE_OFFSET)) + 1) * this.#pageBytes
+    this.#leaves = Buffer.allocUnsafeSlow(this.#pageBytes * LEAVES_PER_READ)
+    if (tree.root === NO_PAGE) return
+    if (tree.depth < 1 || tree.depth > TREE_DEPTH_MAX)
+      throw new LmdbFault('a tree has no such depth')
+    for (let level = 1; level < tree.depth; level++) {
+      this.#branches.push({ page: Buffer.allocUnsafeSlow(this.#pageBytes), index: 0, count: 0 })
+    }
+    this.#descend(Number(tree.root), 0)
+  }
+
+  /** Goes to the next entry; false behind the last. Throws `LmdbFault`. */
+  next(): boolean {
+    while (this.#index >= this.#count) if (!this.#nextLeaf()) return false
+    const leaves = this.#leaves
+    const pageEnd = this.#leaf + this.#pageBytes
+    const offset = this.#leaf + PAGE_HEADER_BYTES
+    const node = offset + leaves.readUInt16LE(offset + this.#index * 2)
+    this.#index++
+    if (node + NODE_HEADER_BYTES > pageEnd) throw this.#damagedLeaf()
+    this.#node = node
+    this.#keyStart = node + NODE_HEADER_BYTES
+    this.keyBytes = leaves.readUInt16LE(node + 6)
+    this.valueBytes = leaves.readUInt16LE(node) + leaves.readUInt16LE(node + 2) * 2 ** 16
+    const isBig = (leaves.readUInt16LE(node + 4) & NODE_BIG) !== 0
+    const end = this.#keyStart + this.keyBytes + (isBig ? 24 : this.valueBytes)
+    // Memory is taken for the value before it is read.
+    if (end > pageEnd || this.valueBytes > this.#fileBytes) throw this.#damagedLeaf()
+    return true
+  }
+
+  /** Copies the key, and the value behind it. Throws `LmdbFault`. */
+  copyTo(target: Buffer, offset: number): void {
+    const leaves = this.#leaves
+    const start = this.#keyStart
+    const isBig = (leaves.readUInt16LE(this.#node + 4) & NODE_BIG) !== 0
+    const length = isBig ? this.keyBytes : this.keyBytes + this.valueBytes
+    if (length <= SHORT_BYTES) {
+      for (let index = 0; index < length; index++) {
+        target[offset + index] = leaves[start + index] ?? 0
+      }
+    } else {
+      leaves.copy(target, offset, start, start + length)
+    }
+    if (!isBig) return
+    const first = Number(leaves.readBigUInt64LE(start + this.keyBytes))
+    const head = Buffer.allocUnsafe(PAGE_HEADER_BYTES)
+    this.#read(head, 0, PAGE_HEADER_BYTES, first * this.#pageBytes)
+    const isOverflow = (head.readUInt16LE(18) & OVERFLOW_FLAG) !== 0
+    if (Number(head.readBigUInt64LE(0)) !== first || !isOverflow) {
+      throw new LmdbFault(`page ${first}, a large value, was overwritten`)
+    }
+    const position = first * this.#pageBytes + PAGE_HEADER_BYTES
+    this.#read(target, offset + this.keyBytes, this.valueBytes, position)
+  }
+
+  /** The key as text of one byte each. */
+  keyText(): string {
+    return this.#leaves.toString('latin1', this.#keyStart, this.#keyStart + this.keyBytes)
+  }
+
+  /** The tree that the entry stands for, or null. */
+  treeRecord(): TreeRecord | null {
+    if ((this.#leaves.readUInt16LE(this.#node + 4) & NODE_TREE) === 0) return null
+    return treeRecord(this.#leaves, this.#keyStart + this.keyBytes)
+  }
+
+  /** Goes down from a page to the first leaf below it. */
+  #descend(number: number, level: number): void {
+    const branch = this.#branches[level]
+    if (branch === undefined) {
+      this.#openLeaf(number)
+      return
+    }
+    this.#read(branch.page, 0, this.#pageBytes, number * this.#pageBytes)
+    branch.count = countNodes(branch.page, 0, this.#pageBytes, number, BRANCH_FLAG)
+    branch.index = 0
+    this.#descend(childOf(branch.page, 0), level + 1)
+  }
+
+  #nextLeaf(): boolean {
+    for (let level = this.#branches.length - 1; level >= 0; level--) {
+      const branch = this.#branches[level]
+      if (branch === undefined || ++branch.index >= branch.count) continue
+      this.#descend(childOf(branch.page, branch.index), level + 1)
+      return true
+    }
+    return false
+  }
+
+  #openLeaf(number: number): void {
+    if (this.#leavesLeft > 0 && number === this.#leafNumber + 1) {
+      this.#leavesLeft--
+      this.#leaf += this.#pageBytes
+    } else {
+      const pages = this.#neighbours(number)
+      this.#read(this.#leaves, 0, pages * this.#pageBytes, number * this.#pageBytes)
+      this.#leavesLeft = pages - 1
+      this.#leaf = 0
+    }
+    this.#leafNumber = number
+    this.#count = countNodes(this.#leaves, this.#leaf, this.#pageBytes, number, LEAF_FLAG)
+    this.#index = 0
+  }
+
+  /** How many leaves lie side by side in the file from this one on, in the order of the tree. */
+  #neighbours(number: number): number {
+    const branch = this.#branches.at(-1)
+    if (branch === undefined) return 1
+    let pages = 1
+    const pagesMax = Math.min(LEAVES_PER_READ, branch.count - branch.index)
+    while (pages < pagesMax && childOf(branch.page, branch.index + pages) === number + pages) {
+      pages++
+    }
+    return pages
+  }
+
+  #read(target: Buffer, offset: number, length: number, position: number): void {
+    if (position + length > this.#fileBytes) {
+      throw new LmdbFault(
+        `page ${Math.floor(position / this.#pageBytes)} is named, but does not exist`,
+      )
+    }
+    const startedAtMs = performance.now()
+    if (readSync(this.#descriptor, target, offset, length, position) !== length) {
+      throw new LmdbFault(`the file ends before byte ${position + length}`)
+    }
+    if (length >= AROUND_BYTES || performance.now() - startedAtMs < CACHED_MS_MAX) return
+    this.#around ??= Buffer.allocUnsafeSlow(AROUND_BYTES)
+    const start = Math.floor(position / AROUND_BYTES) * AROUND_BYTES
+    readSync(this.#descriptor, this.#around, 0, AROUND_BYTES, start)
+  }
+
+  #damagedLeaf(): LmdbFault {
+    return new LmdbFault(`page ${this.#leafNumber} has a damaged node`)
+  }
+}
+
+/** The number of nodes of a page, which must be the page of this number and kind. */
+function countNodes(
+  pages: Buffer,
+  offset: number,
+  pageBytes: number,
+  number: number,
+  kind: number,
+): number {
+  const flags = pages.readUInt16LE(offset + 18) & (BRANCH_FLAG | LEAF_FLAG | OVERFLOW_FLAG)
+  const lower = pages.readUInt16LE(offset + 20)
+  const isPage = Number(pages.readBigUInt64LE(offset)) === number && flags === kind
+  if (!isPage || lower % 2 !== 0 || PAGE_HEADER_BYTES + lower > pageBytes || lower === 0) {
+    throw new LmdbFault(`page ${number} was overwritten: it is not what its tree needs there`)
+  }
+  return lower / 2
+}
+
+function childOf(page: Buffer, index: number): number {
+  const node = nodeOffset(page, index)
+  if (node + NODE_HEADER_BYTES > page.length) throw new LmdbFault('a branch page is damaged')
+  return page.readUInt32LE(node) + page.readUInt16LE(node + 4) * 2 ** 32
+}

@@ -1,0 +1,124 @@
+/**
+ * From older formats of the store to the current one, step by step. A new format adds one step to
+ * `MIGRATIONS`; it is used by `tenrec migrate` only, so that no start changes a store unasked.
+ */
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { OperatorError } from '../../base/errors.ts'
+import {
+  checkEnvironment,
+  ENVIRONMENT_NAMES,
+  FORMAT_VERSION,
+  markFormat,
+  requireComplete,
+} from '../directory/data-dir.ts'
+import { lockDataDir } from '../directory/data-dir-lock.ts'
+import { joinEnvironment } from '../lmdb/environment-lock.ts'
+
+/** Turns a store of one format into one of the next. */
+export interface Migration {
+  /** The format that it reads; it leaves the store in the next one. */
+  readonly from: number
+  /** What it does, and what it costs in time and space, for the operator. */
+  readonly sentence: string
+  /**
+   * Changes the store in an absolute path that this process has locked. It may be cut short at any
+   * moment and is begun again then: what it has done already must not matter. Throws
+   * `OperatorError` when it cannot be done.
+   */
+  run(path: string): Promise<void>
+}
+
+/** What lies between a store and the current format. */
+export interface MigrationPlan {
+  /** Absolute. */
+  readonly path: string
+  readonly format: number
+  /** In order; none when the format is current. */
+  readonly steps: readonly Migration[]
+}
+
+/**
+ * Every step there is, by format. None so far: format 1 was never released, and lacks what persons
+ * and flags need.
+ */
+export const MIGRATIONS: readonly Migration[] = []
+
+/**
+ * Says which steps a store needs, and reads nothing but its format. Throws `OperatorError`: exit code 1
+ * without a store, 78 when it is incomplete or the format is newer, or when no steps lead from it to the current one.
+ */
+export function planMigration(
+  dataDir: string,
+  migrations: readonly Migration[] = MIGRATIONS,
+): MigrationPlan {
+  const path = resolve(dataDir)
+  const format = existsSync(path) ? requireComplete(path) : null
+  if (format === null) {
+    throw new OperatorError(`there is no store in ${path}: name another with --data-dir`)
+  }
+  if (format > FORMAT_VERSION) {
+    throw new OperatorError(
+      `${path} has the format ${format}, this program knows ${FORMAT_VERSION}, and no format is turned ` +
+        `back into an older one: use the newer program, or 'tenrec restore' with a backup that was ` +
+        'made before the upgrade',
+      { exitCode: 78 },
+    )
+  }
+  return { path, format, steps: stepsFrom(format, path, migrations) }
+}
+
+/**
+ * The steps from an older format to the current one, in order. `what` is named when there is no way: it
+ * throws `OperatorError` then, exit code 78.
+ */
+export function stepsFrom(
+  format: number,
+  what: string,
+  migrations: readonly Migration[],
+): readonly Migration[] {
+  const steps: Migration[] = []
+  for (let from = format; from < FORMAT_VERSION; from++) {
+    const step = migrations.find((candidate) => candidate.from === from)
+    if (step === undefined) throw noWay(what, format, from)
+    steps.push(step)
+  }
+  return steps
+}
+
+/**
+ * Takes all steps of a plan; after each the store has the next format. `onStep` is called before each.
+ * Throws `OperatorError`: exit code 1 when a process has the store open, 78 when it is damaged.
+ */
+export async function runMigration(
+  plan: MigrationPlan,
+  onStep: (step: Migration) => void,
+): Promise<void> {
+  const release = await lockDataDir(plan.path, 'migrate')
+  try {
+    if (requireComplete(plan.path) !== plan.format) {
+      throw new OperatorError(`another process has changed ${plan.path}: begin again`)
+    }
+    for (const name of ENVIRONMENT_NAMES) {
+      checkEnvironment(plan.path, name, true)
+      joinEnvironment(plan.path, name)
+    }
+    for (const step of plan.steps) {
+      onStep(step)
+      await step.run(plan.path)
+      markFormat(plan.path, step.from + 1)
+    }
+  } finally {
+    release()
+  }
+}
+
+function noWay(what: string, format: number, from: number): OperatorError {
+  return new OperatorError(
+    `${what} has the format ${format}, and nothing turns format ${from} into ${from + 1}. With the ` +
+      `program that wrote it: 'tenrec export' for each project. With this one: 'tenrec init' and ` +
+      `'tenrec project create' with a new data directory and the same keys, then 'tenrec import'. ` +
+      'Events and their persons move; flags, users, splits and deletions do not',
+    { exitCode: 78 },
+  )
+}

@@ -1,0 +1,374 @@
+/**
+ * Walks a whole data file of LMDB by plain reads, before LMDB follows its pointers: a page that names a
+ * wrong page would make it read outside of the map. Every page must be where it says, belong to one tree
+ * only, keep its keys in order and within what its parent promises, and the trees must have as many pages
+ * and entries as they say. Pages that are free must not be in use.
+ *
+ * Layout: lmdb-layout.ts.
+ */
+import { closeSync, openSync, readSync } from 'node:fs'
+import {
+  BRANCH_FLAG,
+  freeRuns,
+  LAST_PAGE_OFFSET,
+  LEAF_FLAG,
+  META_BYTES,
+  NO_PAGE,
+  NODE_BIG,
+  NODE_HEADER_BYTES,
+  NODE_TREE,
+  OVERFLOW_FLAG,
+  PAGE_BYTES_OFFSET,
+  PAGE_HEADER_BYTES,
+  TREE_DEPTH_MAX,
+} from '../../lmdb/lmdb-layout.ts'
+
+const FREE_TREE_OFFSET = 48
+const MAIN_TREE_OFFSET = 96
+const TRANSACTION_OFFSET = 152
+const BIG_REFERENCE_BYTES = 24
+const TREE_RECORD_BYTES = 48
+
+/** The newest state of a data file. */
+export interface LmdbState {
+  readonly transaction: bigint
+  readonly meta: Buffer
+}
+
+/** Something that is wrong; the walk ends with it. */
+export class LmdbFault extends Error {
+  override readonly name = 'LmdbFault'
+}
+
+/** How large the trees of a file are. */
+export interface LmdbExtent {
+  readonly pages: number
+  readonly pageBytes: number
+  readonly freePages: number
+}
+
+/** The newest state of a file that `inspectLmdbFile` found sound. Throws what the file system throws. */
+export function newestState(path: string): LmdbState {
+  const descriptor = openSync(path, 'r')
+  try {
+    const first = readExactly(descriptor, 0, META_BYTES)
+    const second = readExactly(descriptor, first.readUInt32LE(PAGE_BYTES_OFFSET), META_BYTES)
+    const firstTransaction = first.readBigUInt64LE(TRANSACTION_OFFSET)
+    const secondTransaction = second.readBigUInt64LE(TRANSACTION_OFFSET)
+    return secondTransaction > firstTransaction
+      ? { transaction: secondTransaction, meta: second }
+      : { transaction: firstTransaction, meta: first }
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/**
+ * Walks the trees of a state, which must be pinned if the file is in use. Throws `LmdbFault`, naming the
+ * page. Cost: reads every page in use once.
+ */
+export function walkLmdbFile(path: string, state: LmdbState): LmdbExtent {
+  const descriptor = openSync(path, 'r')
+  try {
+    return new Walk(descriptor, state.meta).run()
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/**
+ * What is wrong with the list of free pages of a file that `inspectLmdbFile` found sound, or null. LMDB takes
+ * from it where it writes next: what it names wrongly is overwritten. For a file that hardly anybody writes.
+ * Throws what the file system throws. Cost: reads the list.
+ */
+export function freeListFault(path: string): string | null {
+  const descriptor = openSync(path, 'r')
+  try {
+    new Walk(descriptor, newestState(path).meta).checkFreeList()
+    return null
+  } catch (cause) {
+    if (cause instanceof LmdbFault) return cause.message
+    throw cause
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** What a file says about one of its trees. */
+export interface TreeRecord {
+  readonly depth: number
+  readonly branchPages: number
+  readonly leafPages: number
+  readonly overflowPages: number
+  readonly entries: number
+  readonly root: bigint
+}
+
+interface TreeCount {
+  branchPages: number
+  leafPages: number
+  overflowPages: number
+  entries: number
+}
+
+class Walk {
+  readonly #descriptor: number
+  readonly #meta: Buffer
+  readonly #pageBytes: number
+  readonly #lastPage: number
+  /** One bit for each page that was met. */
+  readonly #met: Uint8Array
+  /** Pages that were met, the two meta pages included. */
+  #metCount = 2
+  #freePages = 0
+  #compare: (a: Buffer, b: Buffer) => number = Buffer.compare
+
+  constructor(descriptor: number, meta: Buffer) {
+    this.#descriptor = descriptor
+    this.#meta = meta
+    this.#pageBytes = meta.readUInt32LE(PAGE_BYTES_OFFSET)
+    this.#lastPage = Number(meta.readBigUInt64LE(LAST_PAGE_OFFSET))
+    this.#met = new Uint8Array(Math.floor(this.#lastPage / 8) + 1)
+    this.#met[0] = 3
+  }
+
+  run(): LmdbExtent {
+    const trees: TreeRecord[] = []
+    this.#walkTree('main', treeRecord(this.#meta, MAIN_TREE_OFFSET), (value, isTree) => {
+      if (isTree) trees.push(treeRecord(value, 0))
+    })
+    for (const [index, tree] of trees.entries()) this.#walkTree(`table ${index + 1}`, tree, null)
+    this.checkFreeList()
+    const pages = this.#lastPage + 1
+    const lost = pages - this.#metCount
+    if (lost > 0) {
+      throw new LmdbFault(
+        `its newest meta page says that it has ${pages} pages, and ${lost} of them are neither in use nor free`,
+      )
+    }
+    return { pages, pageBytes: this.#pageBytes, freePages: this.#freePages }
+  }
+
+  checkFreeList(): void {
+    const freeLists: Buffer[] = []
+    this.#compare = compareNumbers
+    this.#walkTree('free list', treeRecord(this.#meta, FREE_TREE_OFFSET), (value) => {
+      freeLists.push(Buffer.from(value))
+    })
+    for (const list of freeLists) this.#checkFree(list)
+  }
+
+  #walkTree(
+    name: string,
+    tree: TreeRecord,
+    onLeaf: ((value: Buffer, isTree: boolean) => void) | null,
+  ): void {
+    if (tree.root === NO_PAGE) return
+    const count: TreeCount = { branchPages: 0, leafPages: 0, overflowPages: 0, entries: 0 }
+    if (tree.depth < 1 || tree.depth > TREE_DEPTH_MAX) {
+      throw new LmdbFault(`the tree '${name}' cannot have the depth ${tree.depth}`)
+    }
+    this.#walkPage(Number(tree.root), tree.depth, null, null, count, onLeaf)
+    const isRight =
+      count.branchPages === tree.branchPages &&
+      count.leafPages === tree.leafPages &&
+      count.overflowPages === tree.overflowPages &&
+      count.entries === tree.entries
+    if (!isRight) {
+      throw new LmdbFault(
+        `the tree '${name}' has ${count.entries} entries and ` +
+          `${count.leafPages} leaf pages, and its record says ${tree.entries} and ${tree.leafPages}`,
+      )
+    }
+  }
+
+  /** `low` and `high`: keys of the page are `low` or behind it, and before `high`. */
+  #walkPage(
+    number: number,
+    levels: number,
+    low: Buffer | null,
+    high: Buffer | null,
+    count: TreeCount,
+    onLeaf: ((value: Buffer, isTree: boolean) => void) | null,
+  ): void {
+    const page = this.#page(number)
+    const isLeaf = levels === 1
+    const flags = page.readUInt16LE(18) & (BRANCH_FLAG | LEAF_FLAG | OVERFLOW_FLAG)
+    if (flags !== (isLeaf ? LEAF_FLAG : BRANCH_FLAG)) {
+      throw new LmdbFault(`page ${number} is not the kind of page that its tree needs there`)
+    }
+    if (isLeaf) count.leafPages++
+    else count.branchPages++
+    const keys = this.#keys(page, number, isLeaf)
+    let before = low
+    for (const [index, key] of keys.entries()) {
+      // The first key of a branch page is empty: it stands for everything before the second.
+      if (isLeaf || index > 0) {
+        const isBehind = before === null || this.#compare(key, before) >= (index === 0 ? 0 : 1)
+        const isWithin = high === null || this.#compare(key, high) < 0
+        if (!isBehind || !isWithin) throw new LmdbFault(`page ${number} has keys out of order`)
+        before = key
+      }
+    }
+    for (const [index, key] of keys.entries()) {
+      const node = nodeOffset(page, index)
+      if (isLeaf) {
+        count.entries++
+        this.#checkValue(page, number, node, count, onLeaf)
+        continue
+      }
+      const child = page.readUInt32LE(node) + page.readUInt16LE(node + 4) * 2 ** 32
+      const from = index === 0 ? low : key
+      this.#walkPage(child, levels - 1, from, keys[index + 1] ?? high, count, onLeaf)
+    }
+  }
+
+  /** The keys of a page; every node lies inside it. */
+  #keys(page: Buffer, number: number, isLeaf: boolean): readonly Buffer[] {
+    const space = this.#pageBytes - PAGE_HEADER_BYTES
+    const lower = page.readUInt16LE(20)
+    const upper = page.readUInt16LE(22)
+    if (lower % 2 !== 0 || lower > upper || upper > space) {
+      throw new LmdbFault(`page ${number} has a damaged header`)
+    }
+    const keys: Buffer[] = []
+    for (let index = 0; index < lower / 2; index++) {
+      const node = nodeOffset(page, index)
+      const keyStart = node + NODE_HEADER_BYTES
+      const isInside = node >= PAGE_HEADER_BYTES + upper && keyStart <= this.#pageBytes
+      const keyEnd = isInside ? keyStart + page.readUInt16LE(node + 6) : Number.POSITIVE_INFINITY
+      if (keyEnd > this.#pageBytes) throw new LmdbFault(`page ${number} has a damaged node`)
+      keys.push(page.subarray(keyStart, keyEnd))
+    }
+    if (keys.length < (isLeaf ? 1 : 2)) throw new LmdbFault(`page ${number} has too few nodes`)
+    return keys
+  }
+
+  #checkValue(
+    page: Buffer,
+    number: number,
+    node: number,
+    count: TreeCount,
+    onLeaf: ((value: Buffer, isTree: boolean) => void) | null,
+  ): void {
+    const flags = page.readUInt16LE(node + 4)
+    const start = node + NODE_HEADER_BYTES + page.readUInt16LE(node + 6)
+    const bytes = page.readUInt16LE(node) + page.readUInt16LE(node + 2) * 2 ** 16
+    const isBig = (flags & NODE_BIG) !== 0
+    const isTree = (flags & NODE_TREE) !== 0
+    const inPage = isBig ? BIG_REFERENCE_BYTES : bytes
+    const isKnown = (flags & ~(NODE_BIG | NODE_TREE)) === 0 && !(isBig && isTree)
+    if (!isKnown || start + inPage > page.length || (isTree && bytes !== TREE_RECORD_BYTES)) {
+      throw new LmdbFault(`page ${number} has a damaged node`)
+    }
+    if (isBig) {
+      const first = Number(page.readBigUInt64LE(start))
+      const pages = Number(page.readBigUInt64LE(start + 16))
+      const value = this.#overflow(number, first, pages, bytes, onLeaf !== null)
+      count.overflowPages += pages
+      if (value !== null && onLeaf !== null) onLeaf(value, false)
+    } else if (onLeaf !== null) {
+      onLeaf(page.subarray(start, start + bytes), isTree)
+    }
+  }
+
+  /** Checks the pages of a large value; its bytes when they are wanted. */
+  #overflow(
+    parent: number,
+    first: number,
+    pages: number,
+    bytes: number,
+    isWanted: boolean,
+  ): Buffer | null {
+    const isPlausible =
+      pages >= 1 &&
+      PAGE_HEADER_BYTES + bytes <= pages * this.#pageBytes &&
+      first + pages - 1 <= this.#lastPage
+    if (!isPlausible) throw new LmdbFault(`page ${parent} names a large value that cannot be`)
+    for (let page = first; page < first + pages; page++) this.#meet(page)
+    const head = readExactly(this.#descriptor, first * this.#pageBytes, PAGE_HEADER_BYTES)
+    const isOverflow = (head.readUInt16LE(18) & OVERFLOW_FLAG) !== 0
+    if (Number(head.readBigUInt64LE(0)) !== first || !isOverflow) {
+      throw new LmdbFault(`page ${first}, a large value, was overwritten`)
+    }
+    if (!isWanted) return null
+    return readExactly(this.#descriptor, first * this.#pageBytes + PAGE_HEADER_BYTES, bytes)
+  }
+
+  #checkFree(list: Buffer): void {
+    try {
+      for (const [first, pages] of freeRuns(list)) this.#meetFree(first, pages)
+    } catch (cause) {
+      throw cause instanceof RangeError ? new LmdbFault(cause.message) : cause
+    }
+  }
+
+  #meetFree(first: number, pages: number): void {
+    if (first < 2 || first + pages - 1 > this.#lastPage) {
+      throw new LmdbFault(`the free list names page ${first}, which does not exist`)
+    }
+    for (let page = first; page < first + pages; page++) {
+      if (this.#isMet(page)) throw new LmdbFault(`page ${page} is in use and free at once`)
+      this.#meet(page)
+    }
+    this.#freePages += pages
+  }
+
+  #page(number: number): Buffer {
+    this.#meet(number)
+    const page = readExactly(this.#descriptor, number * this.#pageBytes, this.#pageBytes)
+    if (Number(page.readBigUInt64LE(0)) !== number) {
+      throw new LmdbFault(`page ${number} was overwritten: it says that it is another`)
+    }
+    return page
+  }
+
+  #isMet(number: number): boolean {
+    return ((this.#met[number >>> 3] ?? 0) & (1 << (number & 7))) !== 0
+  }
+
+  #meet(number: number): void {
+    if (number < 2 || number > this.#lastPage) {
+      throw new LmdbFault(`page ${number} is named, but does not exist`)
+    }
+    if (this.#isMet(number)) throw new LmdbFault(`page ${number} is in use twice`)
+    this.#metCount++
+    this.#met[number >>> 3] = (this.#met[number >>> 3] ?? 0) | (1 << (number & 7))
+  }
+}
+
+/** The keys of the free list are numbers of transactions, little-endian. */
+function compareNumbers(a: Buffer, b: Buffer): number {
+  if (a.length !== 8 || b.length !== 8) throw new LmdbFault('the free list has a damaged key')
+  const difference = a.readBigUInt64LE() - b.readBigUInt64LE()
+  return difference < 0n ? -1 : Number(difference > 0n)
+}
+
+/** Where a node of a page begins. */
+export function nodeOffset(page: Buffer, index: number): number {
+  return page.readUInt16LE(PAGE_HEADER_BYTES + index * 2) + PAGE_HEADER_BYTES
+}
+
+/** The record of the tree of all tables. */
+export function mainTree({ meta }: LmdbState): TreeRecord {
+  return treeRecord(meta, MAIN_TREE_OFFSET)
+}
+
+/** Reads the record of a tree; it has 48 bytes. */
+export function treeRecord(bytes: Buffer, offset: number): TreeRecord {
+  const number = (at: number): number => Number(bytes.readBigUInt64LE(offset + at))
+  return {
+    depth: bytes.readUInt16LE(offset + 6),
+    branchPages: number(8),
+    leafPages: number(16),
+    overflowPages: number(24),
+    entries: number(32),
+    root: bytes.readBigUInt64LE(offset + 40),
+  }
+}
+
+function readExactly(descriptor: number, position: number, length: number): Buffer {
+  const bytes = Buffer.allocUnsafe(length)
+  if (readSync(descriptor, bytes, 0, length, position) === length) return bytes
+  throw new LmdbFault(`the file ends before byte ${position + length}`)
+}

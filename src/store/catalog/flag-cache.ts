@@ -1,0 +1,202 @@
+/**
+ * The flags of all projects in memory, as of the last `refresh`: of a project that changed only the flags
+ * that did are read again. Used by readers (`FlagDirectory`) and by the writing side (`FlagStore`).
+ */
+import type { Flag } from '../../rules/flags/types.ts'
+import type { Environment, Table } from '../lmdb/environment.ts'
+import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
+import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { getRecord, recordsWithin } from './project-records.ts'
+
+/** Flags that may change at once for lists to be changed; with more, they are made anew. */
+const CHANGES_MAX = 128
+
+/** Flags of one project as of the last refresh. */
+export class ProjectFlags {
+  readonly #all: Map<number, StoredFlag>
+  #live: readonly Flag[] | null = null
+  #byKey: Map<string, Flag> | null = null
+  #filtersUnits: number | null = null
+
+  constructor(all: Map<number, StoredFlag>) {
+    this.#all = all
+  }
+
+  /** All that are not deleted, in the order of their numbers. */
+  get flags(): readonly Flag[] {
+    this.#live ??= [...this.#all.values()]
+      .map(({ flag }) => flag)
+      .filter(({ deleted }) => !deleted)
+      .sort((a, b) => a.id - b.id)
+    return this.#live
+  }
+
+  /** How many there are, deleted ones too. */
+  get size(): number {
+    return this.#all.size
+  }
+
+  /** UTF-16 units of the JSON of all filters. */
+  get filtersUnits(): number {
+    if (this.#filtersUnits === null) {
+      let sum = 0
+      for (const { filtersUnits } of this.#all.values()) sum += filtersUnits
+      this.#filtersUnits = sum
+    }
+    return this.#filtersUnits
+  }
+
+  /** A flag, deleted or not. */
+  stored(id: number): StoredFlag | null {
+    return this.#all.get(id) ?? null
+  }
+
+  /** The flag with a key that is not deleted. */
+  byKey(key: string): Flag | null {
+    this.#byKey ??= new Map(this.flags.map((flag) => [flag.key, flag]))
+    return this.#byKey.get(key) ?? null
+  }
+
+  /** Deleted flags that once had a key. Linear. */
+  deletedWithKey(key: string): readonly StoredFlag[] {
+    return [...this.#all.values()].filter(({ flag }) => flag.deleted && flag.key === key)
+  }
+
+  /**
+   * Replaces some flags, or removes those that are null. Lists that were handed out stay as they are. Cost:
+   * a copy of the list, and each change.
+   */
+  apply(changes: ReadonlyMap<number, StoredFlag | null>): void {
+    if (changes.size > CHANGES_MAX) {
+      this.#live = null
+      this.#byKey = null
+      this.#filtersUnits = null
+    }
+    const live = this.#live?.slice() ?? null
+    const before = [...changes.keys()].map((id) => this.#all.get(id))
+    for (const [id, stored] of changes) {
+      if (stored === null) this.#all.delete(id)
+      else this.#all.set(id, stored)
+    }
+    for (const stored of before) if (stored !== undefined) this.#forget(stored, live)
+    for (const stored of changes.values()) if (stored !== null) this.#learn(stored, live)
+    this.#live = live
+  }
+
+  /** Takes a flag out of what was made of all of them. */
+  #forget({ flag, filtersUnits }: StoredFlag, live: Flag[] | null): void {
+    if (this.#filtersUnits !== null) this.#filtersUnits -= filtersUnits
+    if (flag.deleted) return
+    this.#byKey?.delete(flag.key)
+    if (live === null) return
+    const place = placeOf(live, flag.id)
+    if (live[place]?.id === flag.id) live.splice(place, 1)
+  }
+
+  #learn({ flag, filtersUnits }: StoredFlag, live: Flag[] | null): void {
+    if (this.#filtersUnits !== null) this.#filtersUnits += filtersUnits
+    if (flag.deleted) return
+    this.#byKey?.set(flag.key, flag)
+    live?.splice(placeOf(live, flag.id), 0, flag)
+  }
+}
+
+/** The place of the first flag whose id is not lower. */
+function placeOf(flags: readonly Flag[], id: number): number {
+  let low = 0
+  let high = flags.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((flags[middle]?.id ?? 0) < id) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+const NO_FLAGS = new ProjectFlags(new Map())
+const VERSION_KEY = Buffer.from('version', 'latin1')
+
+/** Flags of all projects. */
+export class FlagCache {
+  readonly #environment: Environment
+  readonly #projects = new Map<number, { readonly change: number; readonly flags: ProjectFlags }>()
+  #version = -1
+
+  constructor(environment: Environment) {
+    this.#environment = environment
+  }
+
+  /** Number of the last write that is taken over. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** The flags of a project; none for an unknown one. */
+  project(projectId: number): ProjectFlags {
+    return this.#projects.get(projectId)?.flags ?? NO_FLAGS
+  }
+
+  /** Number of the last change of a project's flags; 0 before the first. */
+  change(projectId: number): number {
+    return this.#projects.get(projectId)?.change ?? 0
+  }
+
+  /**
+   * Takes over what was committed since the last call, from the snapshot or the write transaction that
+   * the environment is at. Answers the projects whose flags changed. Throws `DamagedRecordError`; what
+   * was known stays. Cost: one read when nothing changed.
+   */
+  refresh(): readonly number[] {
+    const version = readVersion(this.#table('state'))
+    if (version === this.#version) return []
+    const changed: number[] = []
+    for (const key of this.#table('flag_projects').getKeys({})) {
+      const projectId = numberInKey(key, 0)
+      if (this.#refreshProject(projectId)) changed.push(projectId)
+    }
+    this.#version = version
+    return changed
+  }
+
+  #refreshProject(projectId: number): boolean {
+    const { change } = loadCounters(this.#table('flag_projects'), projectId)
+    const known = this.#projects.get(projectId)
+    if (known?.change === change) return false
+    const flags = known?.flags ?? this.#readAll(projectId)
+    if (known !== undefined) flags.apply(this.#changesBehind(projectId, known.change))
+    this.#projects.set(projectId, { change, flags })
+    return true
+  }
+
+  #readAll(projectId: number): ProjectFlags {
+    const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
+    const all = new Map<number, StoredFlag>()
+    for (const record of recordsWithin(this.#table('flags'), 'flags', range)) {
+      const stored = decodeFlag(record)
+      all.set(stored.flag.id, stored)
+    }
+    return new ProjectFlags(all)
+  }
+
+  /** The flags that changed after a change, as they are now; null for those that are gone. */
+  #changesBehind(projectId: number, change: number): ReadonlyMap<number, StoredFlag | null> {
+    const table = this.#table('flag_changes')
+    const start = pairKey(projectId, change + 1)
+    const changes = new Map<number, StoredFlag | null>()
+    for (const { key } of table.getRange({ start, end: pairKey(projectId, NUMBER_MAX) })) {
+      const id = Number(getRecord(table, 'flag_changes', Buffer.from(key)))
+      changes.set(id, loadFlag(this.#table('flags'), projectId, id))
+    }
+    return changes
+  }
+
+  #table(name: string): Table {
+    return this.#environment.table(name)
+  }
+}
+
+/** The number of the last write transaction of the environment `flags`. */
+function readVersion(state: Table): number {
+  const version = getRecord(state, 'state', VERSION_KEY)
+  return typeof version === 'number' ? version : 0
+}

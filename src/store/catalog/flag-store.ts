@@ -1,0 +1,372 @@
+/**
+ * Feature flags in the environment `flags`: `FlagStore` changes them, `FlagDirectory` answers from
+ * memory. Every change is one durable transaction, so that a crash leaves the old flag or the new one;
+ * it raises the version of the environment and the project's own, by which readers see what is new.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { uuidV7 } from '../../base/ids.ts'
+import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
+import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
+import type { FlagWorld } from '../../rules/flags/edit/flag-world.ts'
+import type { Flag, FlagCohort, JsonObject } from '../../rules/flags/types.ts'
+import { timeText } from '../../base/time.ts'
+import { Environment, type Table } from '../lmdb/environment.ts'
+import {
+  type FlagActivity,
+  type FlagActivityEntries,
+  type FlagActor,
+  listFlagActivity,
+  storeFlagActivity,
+} from './flag-activity.ts'
+import { FlagCache, type ProjectFlags } from './flag-cache.ts'
+import {
+  FLAG_TABLES,
+  type FlagDashboard,
+  loadCounters,
+  type ProjectCounters,
+  storeFlag,
+} from './flag-records.ts'
+import { numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { FLAGS_ENVIRONMENT, getRecord, putRecord } from './project-records.ts'
+
+/** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */
+const FLAGS_MAX = 10_000
+/** UTF-16 units of the JSON of all filters of a project: they are in memory. Beyond: 400 `invalid_input`. */
+const FILTERS_UNITS_MAX = 32 * 1024 * 1024
+const RETRY_AFTER_SECONDS = 5
+
+/** Where, by whom and when flags are changed. */
+export interface FlagChangeContext {
+  readonly projectId: number
+  readonly actor: FlagActor
+  readonly nowMs: number
+  /** A cohort of the project that is not deleted, or null. */
+  readonly cohort: (id: number) => FlagCohort | null
+}
+
+/** The writing side. For threads of the pool and commands; close it before the thread ends. */
+export class FlagStore {
+  readonly #environment: Environment
+  readonly #cache: FlagCache
+  #hasFailed = false
+
+  /** `dataDir` must hold a store (data-dir.ts). */
+  constructor(dataDir: string) {
+    this.#environment = openFlags(dataDir)
+    this.#cache = new FlagCache(this.#environment)
+  }
+
+  /**
+   * Creates the flag that a body of POST describes. Deleted flags with its key are gone for good then.
+   * Throws 400, and 503 after a failed write.
+   */
+  create(context: FlagChangeContext, body: JsonObject): Flag {
+    const { projectId, actor, nowMs } = context
+    return this.#write(() => {
+      const flags = this.#cache.project(projectId)
+      const draft = draftFlag(body, this.#world(context, flags))
+      const change = new ProjectChange(this.#environment, projectId)
+      for (const { flag, change: number } of flags.deletedWithKey(draft.key)) {
+        change.removeFlag(flag, number)
+      }
+      const removed = flags.deletedWithKey(draft.key).length
+      if (flags.size - removed >= FLAGS_MAX) {
+        const detail = `a project may have ${FLAGS_MAX} flags; reuse the key of a deleted one`
+        throw new ServiceError('invalid_input', detail)
+      }
+      const flag: Flag = {
+        ...draft,
+        id: this.#nextNumber('flag_id'),
+        projectId,
+        version: 1,
+        createdById: authorOf(actor),
+        lastModifiedById: authorOf(actor),
+        updatedAtMs: nowMs,
+      }
+      requireRoom(flags, null, flag)
+      change.putFlag(flag, null)
+      change.log(entryOf('created', flag, [], context))
+      change.store()
+      return flag
+    })
+  }
+
+  /**
+   * Changes a flag as a body of PATCH says, or of PUT (then the key is required). Throws 404 `not_found`,
+   * 400, 409 `conflict`, and 503 after a failed write.
+   */
+  update(context: FlagChangeContext, id: number, body: JsonObject, isKeyRequired: boolean): Flag {
+    const { projectId, nowMs, actor } = context
+    return this.#write(() => {
+      const flags = this.#cache.project(projectId)
+      const stored = flags.stored(id)
+      if (stored === null) throw unknownFlag()
+      const before = stored.flag
+      const draft: FlagDraft = changeFlag(before, body, isKeyRequired, this.#world(context, flags))
+      const flag: Flag = {
+        ...before,
+        ...draft,
+        version: before.version + 1,
+        lastModifiedById: authorOf(actor),
+        updatedAtMs: nowMs,
+      }
+      requireRoom(flags, before, flag)
+      const change = new ProjectChange(this.#environment, projectId)
+      change.putFlag(flag, stored.change)
+      const changes = changesBetween(before, flag)
+      if (changes.length > 0) {
+        change.log(entryOf(activityOf(before, flag), flag, changes, context))
+      }
+      change.store()
+      return flag
+    })
+  }
+
+  /** Gives a flag the record of a dashboard, if it has none. Throws 404 `not_found`, and 503. */
+  addDashboard(context: FlagChangeContext, id: number): Flag {
+    const { projectId, nowMs } = context
+    return this.#write(() => {
+      const stored = this.#cache.project(projectId).stored(id)
+      if (stored === null) throw unknownFlag()
+      if (stored.flag.usageDashboard !== null) return stored.flag
+      const dashboard: FlagDashboard = {
+        id: this.#nextNumber('flag_dashboard_id'),
+        name: `Generated Dashboard: ${stored.flag.key} Usage`,
+        createdAtMs: nowMs,
+      }
+      putRecord(this.#table('flag_dashboards'), pairKey(projectId, dashboard.id), dashboard)
+      const flag: Flag = { ...stored.flag, usageDashboard: dashboard.id }
+      const change = new ProjectChange(this.#environment, projectId)
+      change.putFlag(flag, stored.change)
+      change.store()
+      return flag
+    })
+  }
+
+  /**
+   * A page of activity of a project, or of one flag; null when there is no such flag. `page` counts from
+   * 1. Throws `DamagedRecordError`.
+   */
+  activity(
+    projectId: number,
+    flagId: number | null,
+    offset: number,
+    limit: number,
+  ): FlagActivityEntries | null {
+    this.#environment.refresh()
+    this.#cache.refresh()
+    if (flagId !== null && this.#cache.project(projectId).stored(flagId) === null) return null
+    return listFlagActivity(this.#environment, projectId, flagId, offset, limit)
+  }
+
+  /** The flags of a project as of now, from memory where nothing changed. */
+  flags(projectId: number): ProjectFlags {
+    this.#environment.refresh()
+    this.#cache.refresh()
+    return this.#cache.project(projectId)
+  }
+
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+
+  #world({ projectId, cohort, nowMs }: FlagChangeContext, flags: ProjectFlags): FlagWorld {
+    return {
+      flags: flags.flags,
+      flagById: (id) => flags.stored(id)?.flag ?? null,
+      flagByKey: (key) => flags.byKey(key),
+      cohort,
+      hasDashboard: (id) => {
+        const isNumber = Number.isInteger(id) && id > 0 && id < 2 ** 32
+        return isNumber && this.#table('flag_dashboards').doesExist(pairKey(projectId, id))
+      },
+      nowMs,
+    }
+  }
+
+  /** Runs a change and raises the version of the environment. A refusal leaves everything as it was. */
+  #write<T>(action: () => T): T {
+    if (this.#hasFailed) throw failedWrite()
+    let isComplete = false
+    try {
+      return this.#environment.write(() => {
+        this.#cache.refresh()
+        const result = action()
+        raise(this.#table('state'), 'version')
+        isComplete = true
+        return result
+      })
+    } catch (error) {
+      // What a failed commit has left behind is not known: nothing may be written on top of it.
+      this.#hasFailed = isComplete
+      throw error
+    }
+  }
+
+  #nextNumber(name: 'flag_id' | 'flag_dashboard_id'): number {
+    return raise(this.#table('state'), name)
+  }
+
+  #table(name: (typeof FLAG_TABLES)[number]): Table {
+    return this.#environment.table(name)
+  }
+}
+
+/** Flags as of the last `refreshIfChanged`, for one thread. Lookups touch no disk. */
+export class FlagDirectory {
+  readonly #environment: Environment
+  readonly #cache: FlagCache
+
+  /** Opens the store that is in `dataDir` and reads all flags. Throws `DamagedRecordError`. */
+  constructor(dataDir: string) {
+    this.#environment = openFlags(dataDir)
+    this.#cache = new FlagCache(this.#environment)
+    this.refreshIfChanged()
+  }
+
+  /**
+   * Takes over what any process changed since the last call; whether flags did. Throws
+   * `DamagedRecordError` and then still answers what it knew. Cost: one read when nothing changed, else
+   * the flags that did.
+   */
+  refreshIfChanged(): boolean {
+    this.#environment.refresh()
+    return this.#cache.refresh().length > 0
+  }
+
+  /** Number of the last change of flags, of any project, that is taken over. */
+  get version(): number {
+    return this.#cache.version
+  }
+
+  /** All flags of a project that are not deleted, in the order of their numbers; the same list until one changes. */
+  flagsOf(projectId: number): readonly Flag[] {
+    return this.#cache.project(projectId).flags
+  }
+
+  /** A flag of a project, deleted or not, or null. */
+  flagById(projectId: number, id: number): Flag | null {
+    return this.#cache.project(projectId).stored(id)?.flag ?? null
+  }
+
+  /** The flag of a project with a key that is not deleted, or null. */
+  flagByKey(projectId: number, key: string): Flag | null {
+    return this.#cache.project(projectId).byKey(key)
+  }
+
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+}
+
+/** The records of one change of a project's flags; written by `store`. */
+class ProjectChange {
+  readonly #environment: Environment
+  readonly #projectId: number
+  #counters: ProjectCounters
+
+  constructor(environment: Environment, projectId: number) {
+    this.#environment = environment
+    this.#projectId = projectId
+    this.#counters = loadCounters(environment.table('flag_projects'), projectId)
+  }
+
+  /** `lastChange` is the number of the flag's last change; null for a new flag. */
+  putFlag(flag: Flag, lastChange: number | null): void {
+    storeFlag(this.#environment.table('flags'), flag, this.#count(flag.id, lastChange))
+  }
+
+  removeFlag(flag: Flag, lastChange: number): void {
+    this.#count(flag.id, lastChange)
+    this.#environment.table('flags').removeSync(pairKey(this.#projectId, flag.id))
+    this.#removeRoleAccess(flag.id)
+  }
+
+  log(activity: FlagActivity): void {
+    this.#counters = { ...this.#counters, entry: this.#counters.entry + 1 }
+    storeFlagActivity(this.#environment, this.#projectId, this.#counters.entry, activity)
+  }
+
+  store(): void {
+    putRecord(this.#environment.table('flag_projects'), numberKey(this.#projectId), this.#counters)
+  }
+
+  /** Rights on a flag that is gone for good mean nothing; see role-records.ts. */
+  #removeRoleAccess(flagId: number): void {
+    const table = this.#environment.table('role_access')
+    const start = tripleKey(this.#projectId, flagId, 0)
+    const end = tripleKey(this.#projectId, flagId + 1, 0)
+    const keys = [...table.getKeys({ start, end })].map((key) => Buffer.from(key))
+    for (const key of keys) table.removeSync(key)
+    if (keys.length > 0) raise(this.#environment.table('state'), 'directory')
+  }
+
+  #count(flagId: number, lastChange: number | null): number {
+    const changes = this.#environment.table('flag_changes')
+    const change = this.#counters.change + 1
+    if (lastChange !== null) changes.removeSync(pairKey(this.#projectId, lastChange))
+    putRecord(changes, pairKey(this.#projectId, change), flagId)
+    this.#counters = { ...this.#counters, change }
+    return change
+  }
+}
+
+function openFlags(dataDir: string): Environment {
+  // Not read-only, even for reading: LMDB would then refuse to open it for writing elsewhere in the
+  // same process.
+  const tables = [...FLAG_TABLES, 'role_access']
+  return new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables })
+}
+
+/** Raises a number of table `state` by one and answers it. Only in a write transaction. */
+function raise(state: Table, name: string): number {
+  const key = Buffer.from(name, 'latin1')
+  const last = getRecord(state, 'state', key)
+  const number = (typeof last === 'number' ? last : 0) + 1
+  putRecord(state, key, number)
+  return number
+}
+
+function activityOf(before: Flag, after: Flag): FlagActivity['activity'] {
+  if (before.deleted === after.deleted) return 'updated'
+  return after.deleted ? 'deleted' : 'restored'
+}
+
+function entryOf(
+  activity: FlagActivity['activity'],
+  flag: Flag,
+  changes: FlagActivity['changes'],
+  { actor, nowMs }: FlagChangeContext,
+): FlagActivity {
+  return {
+    id: uuidV7(nowMs),
+    activity,
+    actor,
+    flagId: flag.id,
+    key: flag.key,
+    changes,
+    createdAt: timeText(nowMs),
+  }
+}
+
+function authorOf({ userId }: FlagActor): number | null {
+  return userId === 0 ? null : userId
+}
+
+function requireRoom(flags: ProjectFlags, before: Flag | null, after: Flag): void {
+  if (before?.filters === after.filters) return
+  const own = before === null ? 0 : (flags.stored(before.id)?.filtersUnits ?? 0)
+  const units = flags.filtersUnits - own + JSON.stringify(after.filters).length
+  if (units <= FILTERS_UNITS_MAX) return
+  const detail = `the filters of all flags of a project may have ${FILTERS_UNITS_MAX} characters of JSON; put long lists into cohorts`
+  throw new ServiceError('invalid_input', detail, { attr: 'filters' })
+}
+
+function unknownFlag(): ServiceError {
+  return new ServiceError('not_found', 'the project has no such flag')
+}
+
+function failedWrite(): ServiceError {
+  const detail = 'A write has failed; flags can be changed again after a restart.'
+  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+}

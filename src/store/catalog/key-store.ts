@@ -1,0 +1,316 @@
+/**
+ * Personal keys and project secret keys: made, replaced, revoked and listed. Only hashes are kept; the
+ * text of a key is answered once, by the call that made it.
+ */
+import { createHash, randomInt } from 'node:crypto'
+import { ServiceError } from '../../base/errors.ts'
+import { KEY_ALLOWED, KEY_PATTERN } from '../../config/settings-table.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
+import { NUMBER_MAX, numberKey } from '../lmdb/keys.ts'
+import {
+  allRecords,
+  decodePersonalKey,
+  decodeProject,
+  decodeSecretKey,
+  decodeUser,
+  getRecord,
+  type PersonalKey,
+  putRecord,
+  type SecretKey,
+} from './project-records.ts'
+
+/** What a new personal key may do. */
+export interface KeyRequest {
+  /** The key itself; default: generated. */
+  readonly text?: string
+  readonly label?: string
+  /** Whose key it is; default: the owner's of the first start. */
+  readonly userId?: number
+  /** Default: `*`. */
+  readonly scopes?: readonly string[]
+  /** Default: all. */
+  readonly projectIds?: readonly number[] | 'all'
+  readonly expiresAtMs?: number
+}
+
+/** What of a personal key can be changed. */
+export type KeyChanges = Pick<KeyRequest, 'label' | 'scopes' | 'projectIds'>
+
+/** A new project secret key. */
+export interface SecretKeyRequest {
+  readonly projectId: number
+  /** The key itself; default: generated. */
+  readonly text?: string
+  readonly label?: string
+}
+
+/** A key with its text, which cannot be had again. */
+export interface NewKey<Key> {
+  readonly text: string
+  readonly key: Key
+}
+
+const PROJECT_KEY_PREFIX = 'phc_'
+const PERSONAL_KEY_PREFIX = 'phx_'
+const SECRET_KEY_PREFIX = 'phs_'
+const KEY_RANDOM_CHARACTERS = 43
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const SCOPE_PATTERN = /^(\*|[a-z_]{1,40}:(read|write))$/
+const SCOPES_MAX = 100
+const LABEL_CHARACTERS_MAX = 200
+const OWNER_ID = 1
+/** Keys of each kind that are not revoked. A further one is refused. */
+const KEYS_MAX = 10_000
+/** Revoked keys that stay to be seen; beyond, the oldest are forgotten. */
+const REVOKED_KEYS_MAX = 1000
+
+/** A random project key: `phc_` and 43 letters and digits (256 bits). */
+export function generateProjectKey(): string {
+  return PROJECT_KEY_PREFIX + randomBase62()
+}
+
+/** A random personal key: `phx_` and 43 letters and digits (256 bits). */
+export function generatePersonalKey(): string {
+  return PERSONAL_KEY_PREFIX + randomBase62()
+}
+
+/** The hash by which a key is known. */
+export function hashKey(text: string): Buffer {
+  return createHash('sha256').update(text, 'utf8').digest()
+}
+
+/** Throws 400 for a text that can be no key. `attr` is the field that it stands in. */
+export function checkKeyText(what: string, text: string, attr: string): void {
+  if (KEY_PATTERN.test(text)) return
+  throw new ServiceError('invalid_input', `${what} must be ${KEY_ALLOWED}`, { attr })
+}
+
+/** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
+export class KeyStore {
+  readonly #environment: DirectoryEnvironment
+
+  constructor(environment: DirectoryEnvironment) {
+    this.#environment = environment
+  }
+
+  /** Creates a personal key. */
+  create(request: KeyRequest = {}): NewKey<PersonalKey> {
+    const text = request.text ?? generatePersonalKey()
+    return { text, key: this.#environment.change(() => this.insert(text, request)) }
+  }
+
+  /** The same within a change that is already on its way. */
+  insert(text: string, request: KeyRequest): PersonalKey {
+    checkKeyText('a personal key', text, 'value')
+    this.#requireFree(text, 'the personal key')
+    const userId = request.userId ?? OWNER_ID
+    this.#requireUser(userId)
+    const keys = this.list()
+    const key: PersonalKey = {
+      id: nextId(keys),
+      userId,
+      label: request.label ?? 'Personal key',
+      ...hashed(text),
+      scopes: request.scopes ?? ['*'],
+      projectIds: request.projectIds ?? 'all',
+      createdAtMs: this.#environment.clock.now(),
+      revokedAtMs: null,
+      rolledAtMs: null,
+      expiresAtMs: request.expiresAtMs ?? null,
+    }
+    this.#checkRights(key)
+    this.#makeRoom('personal_keys', keys)
+    putRecord(this.#environment.table('personal_keys'), numberKey(key.id), key)
+    return key
+  }
+
+  /** Changes the rights of a key. */
+  change(id: number, changes: KeyChanges): PersonalKey {
+    return this.#environment.change(() => {
+      const key: PersonalKey = { ...this.#require(id), ...changes }
+      if (key.revokedAtMs !== null) throw isRevoked(id)
+      this.#checkRights(key)
+      putRecord(this.#environment.table('personal_keys'), numberKey(id), key)
+      return key
+    })
+  }
+
+  /** Gives a key another text; the old one is nobody's from then on. */
+  roll(id: number): NewKey<PersonalKey> {
+    const text = generatePersonalKey()
+    const key = this.#environment.change(() => {
+      const before = this.#require(id)
+      if (before.revokedAtMs !== null) throw isRevoked(id)
+      const rolledAtMs = this.#environment.clock.now()
+      const rolled: PersonalKey = { ...before, ...hashed(text), rolledAtMs }
+      putRecord(this.#environment.table('personal_keys'), numberKey(id), rolled)
+      return rolled
+    })
+    return { text, key }
+  }
+
+  /** Revokes a key; revoking it again changes nothing. */
+  revoke(id: number): PersonalKey {
+    return this.#environment.change(() => {
+      const key = this.#require(id)
+      if (key.revokedAtMs !== null) return key
+      const revoked: PersonalKey = { ...key, revokedAtMs: this.#environment.clock.now() }
+      putRecord(this.#environment.table('personal_keys'), numberKey(id), revoked)
+      return revoked
+    })
+  }
+
+  /** All personal keys by id, revoked and expired ones too. */
+  list(): readonly PersonalKey[] {
+    const table = this.#environment.table('personal_keys')
+    return [...allRecords(table, 'personal_keys')].map(decodePersonalKey)
+  }
+
+  /** Creates a secret key of a project. */
+  createSecret(request: SecretKeyRequest): NewKey<SecretKey> {
+    const text = request.text ?? generateSecretKey()
+    const key = this.#environment.change(() => {
+      checkKeyText('a project secret key', text, 'value')
+      this.#requireFree(text, 'the project secret key')
+      this.#requireProject(request.projectId)
+      const label = request.label ?? 'Project secret key'
+      checkLabel(label)
+      const keys = this.listSecrets()
+      const secret: SecretKey = {
+        id: nextId(keys),
+        projectId: request.projectId,
+        label,
+        ...hashed(text),
+        createdAtMs: this.#environment.clock.now(),
+        revokedAtMs: null,
+        rolledAtMs: null,
+      }
+      this.#makeRoom('secret_keys', keys)
+      putRecord(this.#environment.table('secret_keys'), numberKey(secret.id), secret)
+      return secret
+    })
+    return { text, key }
+  }
+
+  /** Gives a secret key another text; the old one is nobody's from then on. */
+  rollSecret(id: number): NewKey<SecretKey> {
+    const text = generateSecretKey()
+    const key = this.#environment.change(() => {
+      const before = this.#requireSecret(id)
+      if (before.revokedAtMs !== null) throw isRevoked(id)
+      const rolledAtMs = this.#environment.clock.now()
+      const rolled: SecretKey = { ...before, ...hashed(text), rolledAtMs }
+      putRecord(this.#environment.table('secret_keys'), numberKey(id), rolled)
+      return rolled
+    })
+    return { text, key }
+  }
+
+  /** Revokes a secret key; revoking it again changes nothing. */
+  revokeSecret(id: number): SecretKey {
+    return this.#environment.change(() => {
+      const key = this.#requireSecret(id)
+      if (key.revokedAtMs !== null) return key
+      const revoked: SecretKey = { ...key, revokedAtMs: this.#environment.clock.now() }
+      putRecord(this.#environment.table('secret_keys'), numberKey(id), revoked)
+      return revoked
+    })
+  }
+
+  /** All project secret keys by id, revoked ones too. */
+  listSecrets(): readonly SecretKey[] {
+    const table = this.#environment.table('secret_keys')
+    return [...allRecords(table, 'secret_keys')].map(decodeSecretKey)
+  }
+
+  /** Whether a personal or secret key has this text. */
+  isTaken(text: string): boolean {
+    const hash = hashKey(text)
+    return [...this.list(), ...this.listSecrets()].some((key) => key.hash.equals(hash))
+  }
+
+  #requireFree(text: string, what: string): void {
+    const projects = [...allRecords(this.#environment.table('projects'), 'projects')]
+    const isProjectKey = projects.some((record) => decodeProject(record).apiKey === text)
+    if (!isProjectKey && !this.isTaken(text)) return
+    const detail = `${what} is in use already: choose another`
+    throw new ServiceError('unique', detail, { attr: 'value' })
+  }
+
+  #checkRights({ label, scopes, projectIds }: PersonalKey): void {
+    checkLabel(label)
+    const isList = scopes.length > 0 && scopes.length <= SCOPES_MAX
+    if (!isList || !scopes.every((scope) => SCOPE_PATTERN.test(scope))) {
+      const detail = "scopes must be '*' or a list such as event:read,feature_flag:write"
+      throw new ServiceError('invalid_input', detail, { attr: 'scopes' })
+    }
+    if (projectIds !== 'all') for (const id of projectIds) this.#requireProject(id)
+  }
+
+  #requireProject(id: number): void {
+    const projects = this.#environment.table('projects')
+    if (id <= NUMBER_MAX && getRecord(projects, 'projects', numberKey(id)) !== undefined) return
+    throw new ServiceError('does_not_exist', `there is no project ${id}`, { attr: 'scoped_teams' })
+  }
+
+  #requireUser(id: number): void {
+    const table = this.#environment.table('users')
+    const user = [...allRecords(table, 'users')].map(decodeUser).find((one) => one.id === id)
+    if (user?.isActive === true) return
+    throw new ServiceError('does_not_exist', `there is no active user ${id}`, { attr: 'user' })
+  }
+
+  #require(id: number): PersonalKey {
+    const key = this.list().find((candidate) => candidate.id === id)
+    if (key !== undefined) return key
+    throw new ServiceError('not_found', `there is no personal key ${id}`)
+  }
+
+  #requireSecret(id: number): SecretKey {
+    const key = this.listSecrets().find((candidate) => candidate.id === id)
+    if (key !== undefined) return key
+    throw new ServiceError('not_found', `there is no project secret key ${id}`)
+  }
+
+  /** Refuses one key too many, and forgets the revoked keys that are too many. */
+  #makeRoom(name: 'personal_keys' | 'secret_keys', keys: readonly RevocableKey[]): void {
+    const revoked = keys.filter(({ revokedAtMs }) => revokedAtMs !== null)
+    if (keys.length - revoked.length >= KEYS_MAX) {
+      throw new ServiceError('invalid_input', `there can be at most ${KEYS_MAX} keys: revoke some`)
+    }
+    const table = this.#environment.table(name)
+    // The newest stays whatever its state: its number must not be given again.
+    const forgotten = revoked.slice(0, Math.max(0, revoked.length - REVOKED_KEYS_MAX))
+    for (const { id } of forgotten) table.removeSync(numberKey(id))
+  }
+}
+
+type RevocableKey = Pick<PersonalKey, 'id' | 'revokedAtMs'>
+
+function generateSecretKey(): string {
+  return SECRET_KEY_PREFIX + randomBase62()
+}
+
+function hashed(text: string): { readonly hash: Buffer; readonly lastFour: string } {
+  return { hash: hashKey(text), lastFour: text.slice(-4) }
+}
+
+function nextId(keys: readonly RevocableKey[]): number {
+  return keys.reduce((highest, { id }) => Math.max(highest, id), 0) + 1
+}
+
+function isRevoked(id: number): ServiceError {
+  return new ServiceError('not_found', `the key ${id} is revoked: create another`)
+}
+
+function checkLabel(label: string): void {
+  if (label.trim() !== '' && label.length <= LABEL_CHARACTERS_MAX) return
+  const detail = `the name of a key must have 1 to ${LABEL_CHARACTERS_MAX} characters`
+  throw new ServiceError('invalid_input', detail, { attr: 'label' })
+}
+
+function randomBase62(): string {
+  let text = ''
+  for (let index = 0; index < KEY_RANDOM_CHARACTERS; index++) text += BASE62[randomInt(62)]
+  return text
+}

@@ -1,0 +1,198 @@
+/**
+ * What the environment `flags` holds about the organization, its users, projects and keys, as values
+ * and as bytes. Every value is MessagePack with a checksum (codec.ts).
+ *
+ * | table         | key         | value                                             |
+ * |---------------|-------------|---------------------------------------------------|
+ * | state         | `version`   | number of the last write transaction (`number`)   |
+ * | state         | `directory` | number of the last one that changed what this table or role-records.ts lists |
+ * | state         | `organization` | `Organization`                                 |
+ * | users         | id u32      | `User`                                            |
+ * | projects      | id u32      | `Project`, its filters as JSON text               |
+ * | personal_keys | id u32      | `PersonalKey`                                     |
+ * | secret_keys   | id u32      | `SecretKey`                                       |
+ */
+import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
+import { isJsonObject } from '../../rules/capture/fields.ts'
+import type { Project as IngestProject } from '../../rules/capture/project-directory.ts'
+import type { JsonObject } from '../../rules/capture/types.ts'
+import { DamagedRecordError, pack, seal, unpack, unseal } from '../lmdb/codec.ts'
+import type { Table } from '../lmdb/environment.ts'
+
+/** Folder of the environment below the data directory. */
+export const FLAGS_ENVIRONMENT = 'flags'
+/** Tables of the environment. */
+export const PROJECT_TABLES = [
+  'state',
+  'users',
+  'projects',
+  'personal_keys',
+  'secret_keys',
+] as const
+/** One of `PROJECT_TABLES`. */
+export type ProjectTable = (typeof PROJECT_TABLES)[number]
+
+/** The one organization. */
+export interface Organization {
+  /** UUID. */
+  readonly id: string
+  readonly name: string
+  readonly createdAtMs: number
+  /** What those without a role may do with flags; null when nobody has set it. */
+  readonly flagAccess: FlagAccessSetting | null
+}
+
+/** The organization's default for flags. */
+export interface FlagAccessSetting {
+  readonly level: FlagAccessLevel
+  readonly createdById: number | null
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+}
+
+/** What a user may do in the organization: 1 member, 8 administrator, 15 owner. */
+export const USER_LEVELS = [1, 8, 15] as const
+/** One of `USER_LEVELS`. */
+export type UserLevel = (typeof USER_LEVELS)[number]
+
+/** Who owns personal keys. An inactive user has no roles, and the keys open nothing. */
+export interface User {
+  readonly id: number
+  readonly uuid: string
+  readonly email: string
+  readonly firstName: string
+  readonly distinctId: string
+  readonly level: UserLevel
+  readonly isActive: boolean
+  readonly createdAtMs: number
+}
+
+/** What browsers capture by themselves, unless the page itself tells the SDK otherwise. */
+export interface BrowserCapture {
+  /** Clicks, changes and submits are not captured. */
+  readonly isAutocaptureOff: boolean
+  readonly areExceptionsCaptured: boolean
+  readonly areWebVitalsCaptured: boolean
+}
+
+/** What a new project says. */
+export const DEFAULT_BROWSER_CAPTURE: BrowserCapture = {
+  isAutocaptureOff: false,
+  areExceptionsCaptured: false,
+  areWebVitalsCaptured: false,
+}
+
+/** A project and its settings. */
+export interface Project extends IngestProject, BrowserCapture {
+  readonly name: string
+  /** Name of the IANA time zone database. */
+  readonly timezone: string
+  /** Filters that leave out the team's own events, as clients sent them. */
+  readonly testAccountFilters: readonly JsonObject[]
+  readonly createdAtMs: number
+}
+
+/** What is kept of any key: not the key. */
+interface HashedKey {
+  readonly id: number
+  readonly label: string
+  /** SHA-256 of the key. */
+  readonly hash: Buffer
+  readonly lastFour: string
+  readonly createdAtMs: number
+  readonly revokedAtMs: number | null
+  /** When the key was last replaced by another with the same rights. */
+  readonly rolledAtMs: number | null
+}
+
+/** A personal key as it is kept. */
+export interface PersonalKey extends HashedKey {
+  readonly userId: number
+  /** Such as `event:read`; `*` for all. */
+  readonly scopes: readonly string[]
+  readonly projectIds: readonly number[] | 'all'
+  readonly expiresAtMs: number | null
+}
+
+/** A key with which servers read the flag definitions of one project; it is nobody's. */
+export interface SecretKey extends HashedKey {
+  readonly projectId: number
+}
+
+/** Writes a record under a key. */
+export function putRecord(table: Table, key: Buffer, value: unknown): void {
+  table.putSync(key, seal(key, pack(value)))
+}
+
+/** Reads a record; undefined when there is none. Throws `DamagedRecordError`. */
+export function getRecord(table: Table, name: string, key: Buffer): unknown {
+  const sealed = table.get(key)
+  return sealed === undefined ? undefined : openRecord(name, key, sealed)
+}
+
+/** All records of a table in the order of their keys. Throws `DamagedRecordError`. */
+export function* allRecords(table: Table, name: string): Generator<Record<string, unknown>> {
+  yield* recordsWithin(table, name, {})
+}
+
+/** The records from one key to before another, in order. Throws `DamagedRecordError`. */
+export function* recordsWithin(
+  table: Table,
+  name: string,
+  range: { readonly start?: Buffer; readonly end?: Buffer },
+): Generator<Record<string, unknown>> {
+  for (const { key, value } of table.getRange(range)) {
+    const record = openRecord(name, key, value)
+    if (!isJsonObject(record)) throw new DamagedRecordError(name, key, 'the value is no record')
+    yield record
+  }
+}
+
+function openRecord(name: string, key: Buffer, sealed: Buffer): unknown {
+  return unpack(unseal(name, key, sealed))
+}
+
+/** A project as it is stored: its filters are text of clients and stay JSON. */
+export function encodeProject(project: Project): Record<string, unknown> {
+  const { testAccountFilters, ...rest } = project
+  return { ...rest, testAccountFiltersJson: JSON.stringify(testAccountFilters) }
+}
+
+/** The reverse of `encodeProject`. */
+export function decodeProject(record: Record<string, unknown>): Project {
+  const { testAccountFiltersJson, ...rest } = record as unknown as Omit<
+    Project,
+    'testAccountFilters'
+  > & { testAccountFiltersJson: string }
+  // Projects of before there was such a setting have its default.
+  return {
+    ...DEFAULT_BROWSER_CAPTURE,
+    ...rest,
+    testAccountFilters: JSON.parse(testAccountFiltersJson) as JsonObject[],
+  }
+}
+
+/** A personal key from its record. */
+export function decodePersonalKey(record: Record<string, unknown>): PersonalKey {
+  const key = record as unknown as PersonalKey
+  // Keys of before there was `rolledAtMs` were never rolled.
+  return { ...key, hash: Buffer.from(key.hash), rolledAtMs: key.rolledAtMs ?? null }
+}
+
+/** A project secret key from its record. */
+export function decodeSecretKey(record: Record<string, unknown>): SecretKey {
+  const key = record as unknown as SecretKey
+  return { ...key, hash: Buffer.from(key.hash) }
+}
+
+/** A user from its record. */
+export function decodeUser(record: Record<string, unknown>): User {
+  return record as unknown as User
+}
+
+/** The organization from its record, or null when there is none yet. */
+export function decodeOrganization(record: unknown): Organization | null {
+  if (record === undefined) return null
+  const organization = record as Organization
+  return { ...organization, flagAccess: organization.flagAccess ?? null }
+}

@@ -1,0 +1,369 @@
+/**
+ * Roles, who has them, and which flags they may change. Every change is one durable transaction; what
+ * is not allowed is a `ServiceError` and changes nothing. Source: docs/COMPATIBILITY.md, "Roles and role
+ * access".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { uuidV7 } from '../../base/ids.ts'
+import { FLAG_ACCESS_LEVELS, type FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
+import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import {
+  allRecords,
+  decodeUser,
+  getRecord,
+  putRecord,
+  recordsWithin,
+  type User,
+} from './project-records.ts'
+import {
+  decodeRole,
+  decodeRoleAccess,
+  type Role,
+  type RoleAccess,
+  type RoleMembership,
+} from './role-records.ts'
+
+/** A new role. */
+export interface RoleRequest {
+  readonly name: string
+  /** Default: what the organization has set, else 37. */
+  readonly level?: FlagAccessLevel
+  readonly createdById: number | null
+}
+
+/** What can be changed of a role. */
+export interface RoleChanges {
+  readonly name?: string
+  readonly level?: FlagAccessLevel
+}
+
+/** A flag by the numbers of its project and itself. */
+export interface FlagNumbers {
+  readonly projectId: number
+  readonly flagId: number
+}
+
+/** A role with what stands elsewhere: users by name, flags by number in order of being added. */
+export interface RoleView {
+  readonly role: Omit<Role, 'memberships'>
+  readonly createdBy: User | null
+  readonly members: readonly RoleMember[]
+  readonly flags: readonly FlagNumbers[]
+}
+
+/** Somebody who has a role. */
+export interface RoleMember {
+  readonly id: string
+  readonly user: User
+  readonly joinedAtMs: number
+  readonly updatedAtMs: number
+}
+
+/** A role access entry with its role. */
+export interface RoleAccessView extends Omit<RoleAccess, 'roleNumber'> {
+  readonly role: RoleView
+}
+
+/** Some of a list, and how many there are in all. */
+export interface Page<Item> {
+  readonly count: number
+  readonly results: readonly Item[]
+}
+
+/** Which part of a list. */
+export interface PageRequest {
+  readonly limit: number
+  readonly offset: number
+}
+
+const MAY_ALWAYS_EDIT = 37
+const NAME_CHARACTERS_MAX = 200
+/** Roles of the organization. A further one is refused. */
+const ROLES_MAX = 500
+/** Members of a role. A further one is refused. */
+const ROLE_MEMBERS_MAX = 1000
+/** Role access entries of all flags. A further one is refused. */
+const ROLE_ACCESS_MAX = 10_000
+
+/** Reads and changes roles. */
+export class RoleStore {
+  readonly #environment: DirectoryEnvironment
+
+  constructor(environment: DirectoryEnvironment) {
+    this.#environment = environment
+  }
+
+  /** Roles in the order in which they were made. */
+  list({ limit, offset }: PageRequest): Page<RoleView> {
+    const roles = this.#roles()
+    return { count: roles.length, results: this.#views(roles.slice(offset, offset + limit)) }
+  }
+
+  /** A role by its uuid, or null. */
+  get(id: string): RoleView | null {
+    const role = this.#find(id)
+    return role === null ? null : this.#view(role)
+  }
+
+  create({ name, level, createdById }: RoleRequest): RoleView {
+    return this.#environment.change(() => {
+      const roles = this.#roles()
+      if (roles.length >= ROLES_MAX) {
+        throw new ServiceError('invalid_input', `there can be at most ${ROLES_MAX} roles`)
+      }
+      const createdAtMs = this.#environment.clock.now()
+      const { flagAccess = null } = this.#environment.organization() ?? {}
+      const role: Role = {
+        number: this.#environment.nextNumber('role'),
+        id: uuidV7(createdAtMs),
+        name: name.trim(),
+        level: level ?? flagAccess?.level ?? MAY_ALWAYS_EDIT,
+        createdById,
+        createdAtMs,
+        memberships: [],
+      }
+      this.#put(role, roles)
+      return this.#view(role)
+    })
+  }
+
+  change(id: string, changes: RoleChanges): RoleView {
+    return this.#environment.change(() => {
+      const before = this.#require(id)
+      const name = (changes.name ?? before.name).trim()
+      const role: Role = { ...before, ...changes, name }
+      const others = this.#roles().filter((other) => other.number !== role.number)
+      this.#put(role, others)
+      return this.#view(role)
+    })
+  }
+
+  /** Removes a role with its memberships and role access entries. */
+  delete(id: string): void {
+    this.#environment.change(() => {
+      const role = this.#require(id)
+      this.#environment.table('roles').removeSync(numberKey(role.number))
+      for (const access of this.#accesses()) {
+        if (access.roleNumber === role.number) this.#removeAccess(access)
+      }
+    })
+  }
+
+  /** Who has a role, in order of joining. Null for an unknown role. */
+  members(id: string): readonly RoleMember[] | null {
+    return this.get(id)?.members ?? null
+  }
+
+  /** Gives a role to a user. */
+  addMember(id: string, userUuid: string): RoleMember {
+    return this.#environment.change(() => {
+      const role = this.#find(id)
+      if (role === null) throw new ServiceError('invalid_input', 'there is no such role')
+      const user = [...this.#users().values()].find(({ uuid }) => uuid === userUuid)
+      if (user?.isActive !== true) {
+        throw new ServiceError('invalid_input', 'user_uuid must be that of an active user')
+      }
+      const { memberships } = role
+      if (memberships.some(({ userId }) => userId === user.id)) {
+        throw new ServiceError('invalid_input', 'the user has the role already')
+      }
+      if (memberships.length >= ROLE_MEMBERS_MAX) {
+        const detail = `a role can have ${ROLE_MEMBERS_MAX} members at most`
+        throw new ServiceError('invalid_input', detail)
+      }
+      const joinedAtMs = this.#environment.clock.now()
+      const membership: RoleMembership = {
+        id: uuidV7(joinedAtMs),
+        userId: user.id,
+        joinedAtMs,
+        updatedAtMs: joinedAtMs,
+      }
+      this.#write({ ...role, memberships: [...memberships, membership] })
+      return { id: membership.id, user, joinedAtMs, updatedAtMs: joinedAtMs }
+    })
+  }
+
+  /** Takes a role from a user, by the uuid of the membership. */
+  removeMember(id: string, membershipId: string): void {
+    this.#environment.change(() => {
+      const role = this.#require(id)
+      const memberships = role.memberships.filter((membership) => membership.id !== membershipId)
+      if (memberships.length === role.memberships.length) {
+        throw new ServiceError('not_found', 'the role has no such membership')
+      }
+      this.#write({ ...role, memberships })
+    })
+  }
+
+  /** The role access entries of a flag, oldest first; only those of one role when `roleId` is given. */
+  flagAccess(flag: FlagNumbers, roleId: string | null, page: PageRequest): Page<RoleAccessView> {
+    const role = roleId === null ? null : this.#find(roleId)
+    const all = this.#accessesOf(flag).filter(
+      ({ roleNumber }) => roleId === null || roleNumber === role?.number,
+    )
+    const results = all.slice(page.offset, page.offset + page.limit)
+    return { count: all.length, results: this.#accessViews(results) }
+  }
+
+  /** One role access entry of a flag, or null. */
+  getAccess(flag: FlagNumbers, id: number): RoleAccessView | null {
+    const access = this.#findAccess(flag, id)
+    return access === null ? null : (this.#accessViews([access])[0] ?? null)
+  }
+
+  /** Lets a role change a flag. That there is such a flag, the caller knows. */
+  addAccess(flag: FlagNumbers, roleId: string): RoleAccessView {
+    return this.#environment.change(() => {
+      const attr = 'role_id'
+      const role = this.#find(roleId)
+      if (role === null) throw new ServiceError('does_not_exist', 'there is no such role', { attr })
+      if (this.#accessesOf(flag).some(({ roleNumber }) => roleNumber === role.number)) {
+        throw new ServiceError('unique', 'the role has access to the flag already', { attr })
+      }
+      if (this.#environment.table('role_access').getKeysCount() >= ROLE_ACCESS_MAX) {
+        const detail = `there can be at most ${ROLE_ACCESS_MAX} role access entries`
+        throw new ServiceError('invalid_input', detail)
+      }
+      const addedAtMs = this.#environment.clock.now()
+      const access: RoleAccess = {
+        id: this.#environment.nextNumber('role_access'),
+        ...flag,
+        roleNumber: role.number,
+        addedAtMs,
+        updatedAtMs: addedAtMs,
+      }
+      putRecord(this.#environment.table('role_access'), accessKey(access), access)
+      const { roleNumber: _, ...view } = access
+      return { ...view, role: this.#view(role) }
+    })
+  }
+
+  /** Takes an entry away. */
+  removeAccess(flag: FlagNumbers, id: number): void {
+    this.#environment.change(() => {
+      const access = this.#findAccess(flag, id)
+      if (access === null) {
+        throw new ServiceError('not_found', 'the flag has no such role access entry')
+      }
+      this.#removeAccess(access)
+    })
+  }
+
+  #roles(): readonly Role[] {
+    return [...allRecords(this.#environment.table('roles'), 'roles')].map(decodeRole)
+  }
+
+  #find(id: string): Role | null {
+    return this.#roles().find((role) => role.id === id) ?? null
+  }
+
+  #require(id: string): Role {
+    const role = this.#find(id)
+    if (role === null) throw new ServiceError('not_found', 'there is no such role')
+    return role
+  }
+
+  #put(role: Role, others: readonly Role[]): void {
+    checkRole(role)
+    const folded = foldName(role.name)
+    if (others.some(({ name }) => foldName(name) === folded)) {
+      const detail = 'there is a role with this name already: choose another'
+      throw new ServiceError('unique', detail, { attr: 'name' })
+    }
+    this.#write(role)
+  }
+
+  #write(role: Role): void {
+    putRecord(this.#environment.table('roles'), numberKey(role.number), role)
+  }
+
+  #users(): ReadonlyMap<number, User> {
+    const records = allRecords(this.#environment.table('users'), 'users')
+    return new Map([...records].map(decodeUser).map((user) => [user.id, user]))
+  }
+
+  #accesses(): readonly RoleAccess[] {
+    const table = this.#environment.table('role_access')
+    return [...allRecords(table, 'role_access')].map(decodeRoleAccess)
+  }
+
+  #accessesOf({ projectId, flagId }: FlagNumbers): readonly RoleAccess[] {
+    if (flagId > NUMBER_MAX) return []
+    const range = {
+      start: pairKey(projectId, flagId),
+      end: tripleKey(projectId, flagId, NUMBER_MAX),
+    }
+    const table = this.#environment.table('role_access')
+    return [...recordsWithin(table, 'role_access', range)].map(decodeRoleAccess)
+  }
+
+  #findAccess({ projectId, flagId }: FlagNumbers, id: number): RoleAccess | null {
+    if (flagId > NUMBER_MAX || id > NUMBER_MAX) return null
+    const key = tripleKey(projectId, flagId, id)
+    const record = getRecord(this.#environment.table('role_access'), 'role_access', key)
+    // Written by `addAccess`, and unchanged since: the checksum says so.
+    return record === undefined ? null : decodeRoleAccess(record as Record<string, unknown>)
+  }
+
+  #removeAccess(access: RoleAccess): void {
+    this.#environment.table('role_access').removeSync(accessKey(access))
+  }
+
+  #view(role: Role): RoleView {
+    const [view] = this.#views([role])
+    if (view === undefined) throw new TypeError('one role has one view')
+    return view
+  }
+
+  #views(roles: readonly Role[]): readonly RoleView[] {
+    const users = this.#users()
+    const flags = new Map<number, RoleAccess[]>()
+    for (const access of this.#accesses()) {
+      const list = flags.get(access.roleNumber)
+      if (list === undefined) flags.set(access.roleNumber, [access])
+      else list.push(access)
+    }
+    return roles.map(({ memberships, ...role }) => ({
+      role,
+      createdBy: role.createdById === null ? null : (users.get(role.createdById) ?? null),
+      members: memberships.flatMap(({ userId, ...membership }) => {
+        const user = users.get(userId)
+        return user === undefined ? [] : [{ ...membership, user }]
+      }),
+      flags: (flags.get(role.number) ?? [])
+        .sort((a, b) => a.id - b.id)
+        .map(({ projectId, flagId }) => ({ projectId, flagId })),
+    }))
+  }
+
+  #accessViews(accesses: readonly RoleAccess[]): readonly RoleAccessView[] {
+    const numbers = new Set(accesses.map(({ roleNumber }) => roleNumber))
+    const views = this.#views(this.#roles().filter(({ number }) => numbers.has(number)))
+    const byNumber = new Map(views.map((view) => [view.role.number, view]))
+    return accesses.flatMap(({ roleNumber, ...access }) => {
+      const role = byNumber.get(roleNumber)
+      return role === undefined ? [] : [{ ...access, role }]
+    })
+  }
+}
+
+function accessKey({ projectId, flagId, id }: RoleAccess): Buffer {
+  return tripleKey(projectId, flagId, id)
+}
+
+function foldName(name: string): string {
+  return name.normalize('NFC').toLowerCase()
+}
+
+function checkRole({ name, level }: Role): void {
+  const attr = 'name'
+  if (name === '') throw new ServiceError('blank', 'name must not be empty', { attr })
+  if (name.length > NAME_CHARACTERS_MAX) {
+    const detail = `name may have ${NAME_CHARACTERS_MAX} characters at most`
+    throw new ServiceError('max_length', detail, { attr })
+  }
+  if (FLAG_ACCESS_LEVELS.includes(level)) return
+  const detail = `${JSON.stringify(level)} is no level: use 21 to view or 37 to edit`
+  throw new ServiceError('invalid_choice', detail, { attr: 'feature_flags_access_level' })
+}

@@ -1,0 +1,32 @@
+/** All flags of all projects, read once and without changing anything: for commands that examine a store. */
+import type { Flag } from '../../rules/flags/types.ts'
+import { Environment } from '../lmdb/environment.ts'
+import { decodeFlag } from './flag-records.ts'
+import { allRecords, decodeProject, FLAGS_ENVIRONMENT } from './project-records.ts'
+
+/** What was found. */
+export interface StoredFlags {
+  /** Numbers of all projects. */
+  readonly projectIds: readonly number[]
+  /** Flags that are not deleted, in the order of projects and numbers. */
+  readonly flags: readonly Flag[]
+}
+
+/** Reads the store in `dataDir`. Throws `OperatorError` and `DamagedRecordError`. Cost: that of all flags. */
+export async function readStoredFlags(dataDir: string): Promise<StoredFlags> {
+  const tables = ['flags', 'projects']
+  const environment = new Environment({
+    ...{ dataDir, name: FLAGS_ENVIRONMENT, tables },
+    isReadOnly: true,
+  })
+  try {
+    const projects = allRecords(environment.table('projects'), 'projects')
+    const flags = allRecords(environment.table('flags'), 'flags')
+    return {
+      projectIds: [...projects].map((record) => decodeProject(record).id),
+      flags: [...flags].map((record) => decodeFlag(record).flag).filter(({ deleted }) => !deleted),
+    }
+  } finally {
+    await environment.close()
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Users and what the organization lets them do by default. Users are never removed, because what they
+ * made names them: who leaves becomes inactive, has no roles any more, and keys that open nothing.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { uuidV7 } from '../../base/ids.ts'
+import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
+import { numberKey } from '../lmdb/keys.ts'
+import {
+  allRecords,
+  decodeUser,
+  type FlagAccessSetting,
+  type Organization,
+  putRecord,
+  type User,
+  type UserLevel,
+} from './project-records.ts'
+import { decodeRole } from './role-records.ts'
+
+/** A new user. */
+export interface UserRequest {
+  readonly email: string
+  readonly firstName?: string
+  /** Default: member. */
+  readonly level?: UserLevel
+  /** Under which the user's own flags are decided; default: the user's uuid. */
+  readonly distinctId?: string
+}
+
+/** What can be changed of a user; what is left out stays. */
+export interface UserChanges extends Partial<UserRequest> {
+  readonly isActive?: boolean
+}
+
+const OWNER: UserLevel = 15
+const MEMBER: UserLevel = 1
+/** Users, inactive ones too. A further one is refused. */
+const USERS_MAX = 5000
+const EMAIL_PATTERN = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u
+const EMAIL_CHARACTERS_MAX = 254
+const FIRST_NAME_CHARACTERS_MAX = 150
+const DISTINCT_ID_CHARACTERS_MAX = 200
+
+/** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
+export class UserStore {
+  readonly #environment: DirectoryEnvironment
+
+  constructor(environment: DirectoryEnvironment) {
+    this.#environment = environment
+  }
+
+  /** All users by id, inactive ones too. */
+  list(): readonly User[] {
+    return [...allRecords(this.#environment.table('users'), 'users')].map(decodeUser)
+  }
+
+  create(request: UserRequest): User {
+    return this.#environment.change(() => {
+      const users = this.list()
+      if (users.length >= USERS_MAX) {
+        throw new ServiceError('invalid_input', `there can be at most ${USERS_MAX} users`)
+      }
+      const createdAtMs = this.#environment.clock.now()
+      const uuid = uuidV7(createdAtMs)
+      const user: User = {
+        id: users.reduce((highest, { id }) => Math.max(highest, id), 0) + 1,
+        uuid,
+        email: request.email.trim(),
+        firstName: request.firstName ?? '',
+        distinctId: request.distinctId ?? uuid,
+        level: request.level ?? MEMBER,
+        isActive: true,
+        createdAtMs,
+      }
+      this.#put(user, users)
+      return user
+    })
+  }
+
+  /** Changes a user. Somebody active must remain owner. */
+  change(id: number, changes: UserChanges): User {
+    return this.#environment.change(() => {
+      const users = this.list()
+      const before = users.find((user) => user.id === id)
+      if (before === undefined) throw new ServiceError('not_found', `there is no user ${id}`)
+      const after: User = { ...before, ...changes, email: (changes.email ?? before.email).trim() }
+      const others = users.filter((user) => user.id !== id)
+      if (isActiveOwner(before) && !isActiveOwner(after) && !others.some(isActiveOwner)) {
+        const detail = 'the organization needs an active owner: make somebody else owner first'
+        throw new ServiceError('invalid_input', detail, { attr: 'level' })
+      }
+      this.#put(after, others)
+      if (before.isActive && !after.isActive) this.#takeRoles(id)
+      return after
+    })
+  }
+
+  organization(): Organization {
+    const organization = this.#environment.organization()
+    if (organization === null) throw new TypeError('the store was never filled')
+    return organization
+  }
+
+  /** Sets what those without a role may do with flags, or takes the setting away. */
+  setFlagAccess(level: FlagAccessLevel | null, userId: number | null): FlagAccessSetting | null {
+    return this.#environment.change(() => {
+      const organization = this.organization()
+      const flagAccess = this.#flagAccess(organization.flagAccess, level, userId)
+      this.#environment.putOrganization({ ...organization, flagAccess })
+      return flagAccess
+    })
+  }
+
+  #flagAccess(
+    before: FlagAccessSetting | null,
+    level: FlagAccessLevel | null,
+    createdById: number | null,
+  ): FlagAccessSetting | null {
+    if (level === null) return null
+    const updatedAtMs = this.#environment.clock.now()
+    if (before !== null) return { ...before, level, updatedAtMs }
+    return { level, createdById, createdAtMs: updatedAtMs, updatedAtMs }
+  }
+
+  #put(user: User, others: readonly User[]): void {
+    checkUser(user)
+    const folded = user.email.toLowerCase()
+    if (others.some(({ email }) => email.toLowerCase() === folded)) {
+      const detail = 'there is a user with this e-mail address already'
+      throw new ServiceError('unique', detail, { attr: 'email' })
+    }
+    putRecord(this.#environment.table('users'), numberKey(user.id), user)
+  }
+
+  #takeRoles(userId: number): void {
+    const table = this.#environment.table('roles')
+    // A list of its own: the table changes under way.
+    for (const role of [...allRecords(table, 'roles')].map(decodeRole)) {
+      const memberships = role.memberships.filter((membership) => membership.userId !== userId)
+      if (memberships.length === role.memberships.length) continue
+      putRecord(table, numberKey(role.number), { ...role, memberships })
+    }
+  }
+}
+
+function isActiveOwner({ level, isActive }: User): boolean {
+  return isActive && level === OWNER
+}
+
+function checkUser({ email, firstName, distinctId }: User): void {
+  if (email.length > EMAIL_CHARACTERS_MAX || !EMAIL_PATTERN.test(email)) {
+    const detail = 'email must be an address such as ann@example.com'
+    throw new ServiceError('invalid_input', detail, { attr: 'email' })
+  }
+  if (firstName.length > FIRST_NAME_CHARACTERS_MAX) {
+    const detail = `first_name may have ${FIRST_NAME_CHARACTERS_MAX} characters at most`
+    throw new ServiceError('max_length', detail, { attr: 'first_name' })
+  }
+  if (distinctId === '' || distinctId.length > DISTINCT_ID_CHARACTERS_MAX) {
+    const detail = `distinct_id must have 1 to ${DISTINCT_ID_CHARACTERS_MAX} characters`
+    throw new ServiceError('invalid_input', detail, { attr: 'distinct_id' })
+  }
+}

@@ -1,0 +1,414 @@
+/**
+ * The data directory as a whole. In it: a folder for each environment, the file `format` (which format
+ * the store has; written last, so that where it stands, a whole store stands), the note of who has it open
+ * (data-dir-lock.ts), and `credentials.json` of the first start (first-start.ts).
+ *
+ * What is refused here never gets better by trying again: damaged or missing data files and a newer
+ * format end with exit code 78 and one line that tells what to do.
+ */
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { OperatorError } from '../../base/errors.ts'
+import { lockDataDir } from './data-dir-lock.ts'
+import { DIRECTORY_TABLES } from '../catalog/directory-environment.ts'
+import { requireFreeDisk } from './disk-guard.ts'
+import { Environment } from '../lmdb/environment.ts'
+import { joinEnvironment } from '../lmdb/environment-lock.ts'
+import { FLAG_TABLES } from '../catalog/flag-records.ts'
+import { EVENTS_TABLES } from '../lmdb/keys.ts'
+import { inspectLmdbFile, type LmdbFinding } from '../lmdb/lmdb-file.ts'
+import { findDisagreement } from './store-agreement.ts'
+import { freeListFault } from '../care/verify/lmdb-walk.ts'
+
+/** The format that this program reads and writes. */
+export const FORMAT_VERSION = 2
+/** Folders of the environments. */
+export const ENVIRONMENT_NAMES = ['log', 'events', 'flags'] as const
+/** One of `ENVIRONMENT_NAMES`. */
+export type EnvironmentName = (typeof ENVIRONMENT_NAMES)[number]
+
+/** Tables that exist from the beginning, so that a command can read a store that was never served. */
+export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
+  log: [],
+  events: EVENTS_TABLES,
+  flags: [...new Set([...DIRECTORY_TABLES, ...FLAG_TABLES])],
+}
+
+/** Stands in a data directory while a restore moves environments into it; such a directory is refused. */
+export const RESTORE_MARK = 'restoring'
+/** Folder in which a restore builds environments: there from its first step to its last. */
+export const RESTORE_NURSERY = '.restored'
+/** Stands in a data directory from before its first environment is there until `format` is. */
+export const CREATION_MARK = 'creating'
+
+const FORMAT_NAME = 'format'
+const DATA_NAME = 'data.mdb'
+const LMDB_LOCK_NAME = 'lock.mdb'
+/** Where environments are created before they are moved to their place. */
+const NURSERY_PREFIX = '.new-'
+const DRAFT_SUFFIX = '.new'
+
+/** A data directory that this process owns: checked, complete, locked. */
+export class DataDir {
+  /** Absolute. */
+  readonly path: string
+  /** What the checks found that is not as it was left, for the log. */
+  readonly notes: readonly string[]
+  readonly #release: () => void
+  readonly #identities: ReadonlyMap<string, string>
+
+  private constructor(path: string, notes: readonly string[], release: () => void) {
+    this.path = path
+    this.notes = notes
+    this.#release = release
+    const files = ENVIRONMENT_NAMES.map((name) => join(path, name, DATA_NAME))
+    this.#identities = new Map([path, ...files].map((file) => [file, identityOf(file) ?? '']))
+  }
+
+  /**
+   * Locks and checks a data directory, and creates what is missing if there is no store yet. Throws
+   * `OperatorError`: exit code 1 when it is in use or cannot be written, 78 when it is damaged.
+   */
+  static async open(dataDir: string): Promise<DataDir> {
+    const path = resolve(dataDir)
+    createFolder(path)
+    const release = await lockDataDir(path, 'daemon')
+    try {
+      const isStore = checkFormat(path)
+      const notes: string[] = []
+      for (const name of ENVIRONMENT_NAMES) notes.push(...checkEnvironment(path, name, isStore))
+      if (!isStore) await createStore(path)
+      endCreation(path)
+      for (const name of ENVIRONMENT_NAMES) {
+        requireWritable(join(path, name, DATA_NAME))
+        joinEnvironment(path, name)
+      }
+      if (isStore) requireAgreement(path)
+      return new DataDir(path, notes, release)
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /**
+   * Whether the directory and its data files still are the ones that were opened. False after they
+   * were moved, deleted or replaced: whatever is written from then on would be lost. Cost: four stats.
+   */
+  isInPlace(): boolean {
+    for (const [file, identity] of this.#identities) {
+      if (identityOf(file) !== identity) return false
+    }
+    return true
+  }
+
+  /** Gives up the lock. */
+  release(): void {
+    this.#release()
+  }
+}
+
+/**
+ * Checks that there is a store which this program understands, that one of its environments may be opened,
+ * and that all of them belong together, and registers the process for it (environment-lock.ts): for commands
+ * that work beside a running daemon. Answers the absolute path. Throws `OperatorError`, exit code 1 or 78.
+ */
+export function requireStore(dataDir: string, name: EnvironmentName): string {
+  const path = requireEnvironment(dataDir, name)
+  // Where another file is missing or damaged, those who open it say so.
+  if (ENVIRONMENT_NAMES.every((each) => each === name || isSound(path, each))) {
+    for (const each of ENVIRONMENT_NAMES) joinEnvironment(path, each)
+    requireAgreement(path)
+  }
+  return path
+}
+
+function isSound(path: string, name: EnvironmentName): boolean {
+  try {
+    return findDamage(path, name) === null
+  } catch (error) {
+    if (error instanceof OperatorError) return false
+    throw error
+  }
+}
+
+/** The same without a look at the others: for commands that get out what is left of a store. */
+export function requireEnvironment(dataDir: string, name: EnvironmentName): string {
+  const path = requireFormat(dataDir)
+  const what = findDamage(path, name)
+  if (what !== null) throw damage(join(path, name, DATA_NAME), what)
+  joinEnvironment(path, name)
+  return path
+}
+
+/** Checks that there is a store which this program understands, and answers its absolute path. */
+export function requireFormat(dataDir: string): string {
+  const path = resolve(dataDir)
+  if (existsSync(path) && checkFormat(path)) return path
+  throw new OperatorError(
+    `there is no store in ${path}: create one with 'tenrec init', or name another with --data-dir`,
+  )
+}
+
+/**
+ * What is wrong with the data file of an environment of a store that may be in use, or null. Throws
+ * `OperatorError` when it is missing or cannot be read.
+ */
+export function findDamage(path: string, name: EnvironmentName): string | null {
+  // A daemon may be writing: what looks wrong must look wrong again.
+  let finding = inspectEnvironment(path, name, true)
+  for (let attempt = 0; finding?.kind === 'damaged' && attempt < 2; attempt++) {
+    finding = inspectEnvironment(path, name, true)
+  }
+  return finding?.kind === 'damaged' ? finding.what : null
+}
+
+/**
+ * Refuses a store of which one environment is older than the others: what was acknowledged is missing.
+ * `path` is absolute. Throws `OperatorError`, exit code 78.
+ */
+export function requireAgreement(path: string): void {
+  const found = findDisagreement(path)
+  if (found === null) return
+  throw refusal(
+    `${found.file} does not fit the rest of the store (${found.what}): restore the whole data directory ` +
+      'from a backup; nothing was changed',
+  )
+}
+
+/** Bytes of the data file of an environment; 0 when it cannot be asked. */
+export function storeBytes(dataDir: string, name: EnvironmentName): number {
+  return statSync(join(dataDir, name, DATA_NAME), { throwIfNoEntry: false })?.size ?? 0
+}
+
+function createFolder(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new OperatorError(`the data directory cannot be created: ${reason}`, { cause: error })
+  }
+}
+
+/** Whether the directory is marked as a store; throws when it is one of another format. */
+function checkFormat(path: string): boolean {
+  const version = requireComplete(path)
+  if (version === null) return false
+  if (version === FORMAT_VERSION) return true
+  const wayOut =
+    version > FORMAT_VERSION
+      ? 'use a newer program'
+      : `'tenrec migrate --dry-run' says what can be done`
+  throw refusal(
+    `${path} has the format ${version}, this program knows ${FORMAT_VERSION}: ${wayOut}`,
+  )
+}
+
+/**
+ * The format of a directory that may be used, or null when there is no store in it. Throws
+ * `OperatorError`, exit code 78, when a restore into it was cut short, or its mark is lost or damaged.
+ */
+export function requireComplete(path: string): number | null {
+  const again = `a restore into ${path} was interrupted, or still runs: repeat 'tenrec restore'`
+  if (existsSync(join(path, RESTORE_MARK))) throw refusal(again)
+  const nursery = join(path, RESTORE_NURSERY)
+  if (existsSync(nursery)) {
+    throw refusal(`${again}; or, to go on with what was there before it, remove ${nursery}`)
+  }
+  const version = readFormat(path)
+  if (version !== null || existsSync(join(path, CREATION_MARK))) return version
+  const name = ENVIRONMENT_NAMES.find((known) => existsSync(join(path, known, DATA_NAME)))
+  if (name === undefined) return null
+  throw refusal(
+    `${join(path, FORMAT_NAME)} is missing, but not ${join(path, name, DATA_NAME)}: restore a backup; ` +
+      `or, if nothing else was removed, put it back: one line 'tenrec ${FORMAT_VERSION}' for this version`,
+  )
+}
+
+/**
+ * The format that a directory is marked with; null without a mark. Throws `OperatorError`: exit code 1
+ * when the mark cannot be read, 78 when it is damaged.
+ */
+export function readFormat(path: string): number | null {
+  const file = join(path, FORMAT_NAME)
+  let content: string
+  try {
+    content = readFileSync(file, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
+    throw new OperatorError(`${file} cannot be read: ${String(error)}`, { cause: error })
+  }
+  const version = /^tenrec (\d{1,9})\n$/.exec(content)?.[1]
+  if (version !== undefined) return Number(version)
+  throw refusal(`${file} is damaged: it must be the line 'tenrec ${FORMAT_VERSION}'`)
+}
+
+/**
+ * Checks one environment. Answers what there is to tell. Throws `OperatorError` when it is damaged, or
+ * missing although there `isStore`.
+ */
+export function checkEnvironment(
+  path: string,
+  name: EnvironmentName,
+  isStore: boolean,
+): readonly string[] {
+  const file = join(path, name, DATA_NAME)
+  const finding = inspectEnvironment(path, name, isStore)
+  const isReadable = finding !== null && finding.kind !== 'damaged'
+  // A command may write: what looks wrong must look wrong again.
+  const fault = isReadable && freeListFault(file) && freeListFault(file)
+  if (typeof fault === 'string') throw damage(file, fault)
+  switch (finding?.kind) {
+    case undefined:
+    case 'sound':
+      return []
+    case 'sound_with_note':
+      return [`${file}: ${finding.what}`]
+    case 'damaged':
+      throw damage(file, finding.what)
+  }
+}
+
+/** What a look at the data file finds; null when there is none and need not be. */
+function inspectEnvironment(
+  path: string,
+  name: EnvironmentName,
+  isStore: boolean,
+): LmdbFinding | null {
+  const file = join(path, name, DATA_NAME)
+  try {
+    checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
+    return requireDataFile(file, isStore) ? inspectLmdbFile(file) : null
+  } catch (error) {
+    if (error instanceof OperatorError) throw error
+    throw new OperatorError(`${file} cannot be read: ${String(error)}`, { cause: error })
+  }
+}
+
+/** LMDB would say only that something may not be done, and not with which file. */
+function requireWritable(file: string): void {
+  try {
+    closeSync(openSync(file, 'r+'))
+  } catch (error) {
+    throw new OperatorError(`${file} cannot be written: ${String(error)}`, { cause: error })
+  }
+}
+
+/** Whether a data file is there; with `isStore` it has to be. */
+function requireDataFile(file: string, isStore: boolean): boolean {
+  const stat = statSync(file, { throwIfNoEntry: false })
+  if (stat === undefined) {
+    if (!isStore) return false
+    throw refusal(`${file} is missing: restore the data directory from a backup`)
+  }
+  if (stat.isFile()) return true
+  throw refusal(`${file} is not a file: restore the data directory from a backup`)
+}
+
+/** LMDB mends its lock file by itself, whatever is in it, but not a folder in its place. */
+function checkLmdbLock(file: string): void {
+  if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory() !== true) return
+  throw new OperatorError(`${file} is a directory: remove it, LMDB needs the place for its lock`)
+}
+
+/**
+ * Creates the environments that are missing, then the mark. Each is made elsewhere and moved to its
+ * place when it is on the disk: a power cut leaves whole environments or none. Another mark tells that
+ * nothing was ever stored in those that are there.
+ */
+async function createStore(path: string): Promise<void> {
+  await requireFreeDisk(path)
+  for (const entry of readdirSync(path)) {
+    if (entry.startsWith(NURSERY_PREFIX)) rmSync(join(path, entry), { recursive: true })
+  }
+  writeDurably(join(path, CREATION_MARK), 'nothing is stored yet\n')
+  const nursery = join(path, `${NURSERY_PREFIX}${process.pid}`)
+  for (const name of ENVIRONMENT_NAMES) {
+    if (existsSync(join(path, name, DATA_NAME))) continue
+    const environment = new Environment({ dataDir: nursery, name, tables: FIRST_TABLES[name] })
+    await environment.close()
+    rmSync(join(nursery, name, LMDB_LOCK_NAME), { force: true })
+    flush(join(nursery, name, DATA_NAME))
+    flush(join(nursery, name))
+    rmSync(join(path, name, LMDB_LOCK_NAME), { force: true })
+    renameSync(join(nursery, name), join(path, name))
+  }
+  rmSync(nursery, { recursive: true, force: true })
+  flush(path)
+  markFormat(path)
+}
+
+/** What lacks its format from now on has lost it. */
+function endCreation(path: string): void {
+  const mark = join(path, CREATION_MARK)
+  if (!existsSync(mark)) return
+  rmSync(mark)
+  flush(path)
+}
+
+/** Marks a directory as a whole store of a format, by default of the one of this program. */
+export function markFormat(path: string, version = FORMAT_VERSION): void {
+  writeDurably(join(path, FORMAT_NAME), `tenrec ${version}\n`)
+}
+
+/**
+ * Writes a whole file, readable by its owner only: after a power cut it has the new content or the old.
+ * Throws what the file system throws.
+ */
+export function writeDurably(path: string, content: string): void {
+  writeDraft(path, content)
+  publishDraft(path)
+}
+
+/** The first half of `writeDurably`: the content is on the disk, under the name of a draft. */
+export function writeDraft(path: string, content: string): void {
+  const draft = path + DRAFT_SUFFIX
+  writeFileSync(draft, content, { mode: 0o600 })
+  flush(draft)
+}
+
+/** The second half: the draft takes its name. Does nothing if there is no draft. */
+export function publishDraft(path: string): void {
+  const draft = path + DRAFT_SUFFIX
+  if (!existsSync(draft)) return
+  renameSync(draft, path)
+  flush(dirname(path))
+}
+
+/** Waits until a file or folder is on the disk. Throws what the file system throws. */
+export function flush(path: string): void {
+  const descriptor = openSync(path, 'r')
+  try {
+    fsyncSync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+function identityOf(path: string): string | null {
+  const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
+  return stat === undefined ? null : `${stat.dev}.${stat.ino}`
+}
+
+function damage(file: string, what: string): OperatorError {
+  return refusal(
+    `${file} is damaged (${what}): restore the data directory from a backup; nothing was changed`,
+  )
+}
+
+function refusal(message: string): OperatorError {
+  return new OperatorError(message, { exitCode: 78 })
+}

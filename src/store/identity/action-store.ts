@@ -1,0 +1,108 @@
+/**
+ * Actions of a project. Table `actions`: project, action -> JSON of `ActionRecord`, sealed. Deleted
+ * actions stay, marked, so that no number is given twice.
+ */
+import type { ActionDraft, ActionView } from '../../rules/filters/actions.ts'
+import { seal, unseal } from '../lmdb/codec.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
+
+const ACTIONS = 'actions'
+
+/** An action as it is stored. */
+export interface ActionRecord extends ActionDraft {
+  readonly id: number
+  readonly isDeleted: boolean
+  readonly createdAt: string
+  readonly createdBy: Readonly<Record<string, unknown>> | null
+}
+
+/** The actions of one project in the processing thread. */
+export class ProjectActions {
+  readonly #projectId: number
+  readonly #table: Table
+  readonly #changed = new Map<number, ActionRecord>()
+
+  constructor(projectId: number, table: Table) {
+    this.#projectId = projectId
+    this.#table = table
+  }
+
+  /** An action, deleted or not, or null. */
+  action(id: number): ActionRecord | null {
+    return this.#changed.get(id) ?? loadAction(this.#table, this.#projectId, id)
+  }
+
+  put(action: ActionRecord): void {
+    this.#changed.set(action.id, action)
+  }
+
+  /** A number that no action has had. */
+  nextId(): number {
+    const start = pairKey(this.#projectId, NUMBER_MAX)
+    const range = { start, end: pairKey(this.#projectId, 0), reverse: true, limit: 1 }
+    let last = 0
+    for (const key of this.#table.getKeys(range)) last = numberInKey(key, 4)
+    for (const id of this.#changed.keys()) last = Math.max(last, id)
+    return last + 1
+  }
+
+  /** Stores what was changed. Only in a write transaction. */
+  store(): void {
+    for (const [id, action] of this.#changed) {
+      const key = pairKey(this.#projectId, id)
+      void this.#table.put(key, seal(key, Buffer.from(JSON.stringify(action))))
+    }
+    this.#changed.clear()
+  }
+}
+
+/** An action that is not deleted, or null. Throws `DamagedRecordError`. */
+export function findAction(table: Table, projectId: number, id: number): ActionView | null {
+  const action = loadAction(table, projectId, id)
+  return action === null || action.isDeleted ? null : actionView(action)
+}
+
+function loadAction(table: Table, projectId: number, id: number): ActionRecord | null {
+  if (!Number.isInteger(id) || id < 1 || id > NUMBER_MAX) return null
+  const key = pairKey(projectId, id)
+  const value = table.get(key)
+  return value === undefined ? null : decodeAction(key, value)
+}
+
+/** A page of the actions that are not deleted, in order of creation. */
+export function listActions(
+  table: Table,
+  projectId: number,
+  limit: number,
+  offset: number,
+): { readonly count: number; readonly results: readonly ActionView[] } {
+  const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
+  const actions: ActionRecord[] = []
+  for (const { key, value } of table.getRange(range)) {
+    const action = decodeAction(key, value)
+    if (!action.isDeleted) actions.push(action)
+  }
+  const results = actions.slice(offset, offset + limit).map(actionView)
+  return { count: actions.length, results }
+}
+
+/** An action as the API shows it. */
+export function actionView(action: ActionRecord): ActionView {
+  return {
+    id: action.id,
+    name: action.name,
+    description: action.description,
+    tags: action.tags,
+    steps: action.steps,
+    created_at: action.createdAt,
+    created_by: action.createdBy,
+    deleted: action.isDeleted,
+    is_calculating: false,
+  }
+}
+
+function decodeAction(key: Uint8Array, value: Buffer): ActionRecord {
+  // Written by `ProjectActions`, and unchanged since: the checksum says so.
+  return JSON.parse(unseal(ACTIONS, key, value).toString('utf8')) as ActionRecord
+}

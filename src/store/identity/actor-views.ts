@@ -1,0 +1,157 @@
+/**
+ * The persons and groups of an analytic answer as the API shows them, as of the snapshot of the reader:
+ * finished JSON, because an answer is copied between threads and written by the main thread, which is
+ * quicker with bytes. The text of a person is kept and used again while nothing of the person changed.
+ */
+import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
+import type { GroupActor, PersonActor } from '../../rules/analytics/analytic-query.ts'
+import type { AnalyticAnswer, AnalyticPage } from '../../rules/analytics/analytics.ts'
+import type { RowFormat } from '../../base/pages.ts'
+import { withWireTimes } from '../../rules/persons/person-answer.ts'
+import { RowsWriter } from '../../base/rows-writer.ts'
+import type { PersonReader } from './person-reader.ts'
+import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
+import { countOfIds } from './person-views.ts'
+
+/** Persons whose texts are kept; some megabytes. */
+const TEXTS_MAX = 4096
+/** A longer text is not kept. */
+const TEXT_UNITS_MAX = 4096
+
+/** The text of a person without its last member, and what it was made of. */
+interface KnownText {
+  /** Log position of the snapshot at which it was right. */
+  position: number
+  readonly record: PersonRecord
+  readonly text: string
+}
+
+/** Writes answers for one reader. */
+export class ActorTexts {
+  readonly #persons: PersonReader
+  /** By project and P. */
+  readonly #known = new Map<string, KnownText>()
+
+  constructor(persons: PersonReader) {
+    this.#persons = persons
+  }
+
+  /**
+   * Looks up everybody on a page; who does not exist any more is left out and counted. `position` is that
+   * of the log at the snapshot. Cost: some 20 us for a person whose text is not known.
+   */
+  answerOf(
+    page: AnalyticPage,
+    projectId: number,
+    position: number,
+    format: RowFormat,
+  ): AnalyticAnswer {
+    const writer = new RowsWriter(format)
+    let placeCount = 0
+    for (const [index, actor] of page.actors.entries()) {
+      const text =
+        actor.kind === 'person'
+          ? this.#personText(actor, projectId, position)
+          : this.#groupText(actor, projectId)
+      const appearances = page.appearances?.[index]
+      const isAdded =
+        text === null ||
+        writer.addText(
+          appearances === undefined
+            ? text
+            : `{"person":${text},"appearances":[${appearances.join(',')}]}`,
+        )
+      if (!isAdded) break
+      placeCount++
+    }
+    const { rows, rowCount: count, isCut } = writer.finish()
+    return {
+      rows,
+      count,
+      total: page.total,
+      totals: page.totals,
+      isFull: page.isFull || isCut,
+      cutAfter: isCut ? placeCount : null,
+      missingPersons: placeCount - count,
+    }
+  }
+
+  #personText({ person, value }: PersonActor, projectId: number, position: number): string | null {
+    const name = `${projectId} ${person}`
+    const known = this.#known.get(name)
+    if (known?.position === position) return `${known.text}${String(value)}}`
+    const record = this.#persons.actorRecord(projectId, person)
+    if (record === null) {
+      this.#known.delete(name)
+      return null
+    }
+    if (known !== undefined && isSamePerson(known.record, record)) {
+      known.position = position
+      return `${known.text}${String(value)}}`
+    }
+    const text = this.#openText(projectId, record)
+    this.#keep(name, { position, record, text })
+    return `${text}${String(value)}}`
+  }
+
+  /** Everything up to the value of the last member, which belongs to the question. */
+  #openText(projectId: number, record: PersonRecord): string {
+    const view = this.#persons.actor(projectId, record)
+    const text = JSON.stringify(
+      withWireTimes({
+        type: 'person',
+        id: view.uuid,
+        uuid: view.uuid,
+        created_at: view.created_at,
+        properties: view.properties,
+        is_identified: view.is_identified,
+        name: view.name,
+        distinct_ids: view.distinct_ids,
+        ...countOfIds(record.idCount, DISTINCT_IDS_SHOWN_MAX),
+        matched_recordings: [],
+      }),
+    )
+    return `${text.slice(0, -1)},"value_at_data_point":`
+  }
+
+  #keep(name: string, known: KnownText): void {
+    const isKept = known.text.length <= TEXT_UNITS_MAX && known.record.idCount <= INLINE_IDS_MAX
+    this.#known.delete(name)
+    if (!isKept) return
+    this.#known.set(name, known)
+    if (this.#known.size <= TEXTS_MAX) return
+    for (const oldest of this.#known.keys()) {
+      this.#known.delete(oldest)
+      break
+    }
+  }
+
+  #groupText({ typeIndex, key, value }: GroupActor, projectId: number): string {
+    const group = this.#persons.group(projectId, typeIndex, key)
+    return JSON.stringify(
+      withWireTimes({
+        type: 'group',
+        id: key,
+        group_key: key,
+        group_type_index: typeIndex,
+        created_at: group?.created_at ?? null,
+        properties: group?.group_properties ?? {},
+        matched_recordings: [],
+        value_at_data_point: value,
+      }),
+    )
+  }
+}
+
+/** Whether two records of a P, each with ids of its own only, are shown alike. */
+function isSamePerson(a: PersonRecord, b: PersonRecord): boolean {
+  return (
+    a.version === b.version &&
+    a.isIdentified === b.isIdentified &&
+    a.createdAtMs === b.createdAtMs &&
+    a.idCount === b.idCount &&
+    a.firstIds.every((distinctId, index) => distinctId === b.firstIds[index]) &&
+    a.json === b.json &&
+    a.changesJson === b.changesJson
+  )
+}

@@ -1,0 +1,164 @@
+/**
+ * Cohorts of a project: fixed lists of persons, and trees of person filters that are evaluated when they
+ * are asked for. Table `cohorts`: project, cohort -> JSON of `CohortRecord`. Table `cohort_members`:
+ * project, cohort, P -> nothing, for fixed lists. All sealed. Deleted cohorts stay, marked.
+ */
+import type { CohortLookup } from '../../rules/filters/person-filter.ts'
+import type { CohortView, FilterGroup } from '../../rules/persons/person-queries.ts'
+import { seal, unseal } from '../lmdb/codec.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { emptyValue } from './person-records.ts'
+
+const COHORTS = 'cohorts'
+
+/** A cohort as it is stored. */
+export interface CohortRecord {
+  readonly id: number
+  readonly name: string
+  readonly description: string
+  readonly isStatic: boolean
+  readonly filters: FilterGroup | null
+  readonly isDeleted: boolean
+  readonly createdAt: string
+  readonly createdBy: Readonly<Record<string, unknown>> | null
+  /** When members were last added; null for dynamic cohorts. */
+  readonly changedAt: string | null
+  /** Members of a fixed list. */
+  readonly count: number
+}
+
+/** The cohorts of one project in the processing thread. */
+export class ProjectCohorts {
+  readonly #projectId: number
+  readonly #cohorts: Table
+  readonly #members: Table
+  readonly #changed = new Map<number, CohortRecord>()
+  /** Whether what a cohort says has changed since the last commit; counting members does not matter. */
+  haveDefinitionsChanged = false
+  /** Changes of members since the last commit: key as text -> whether it is one. */
+  readonly #changes = new Map<number, Map<number, boolean>>()
+
+  constructor(projectId: number, tables: { readonly cohorts: Table; readonly members: Table }) {
+    this.#projectId = projectId
+    this.#cohorts = tables.cohorts
+    this.#members = tables.members
+  }
+
+  /** A cohort, deleted or not, or null. */
+  cohort(id: number): CohortRecord | null {
+    return this.#changed.get(id) ?? loadCohort(this.#cohorts, this.#projectId, id)
+  }
+
+  put(cohort: CohortRecord): void {
+    this.#changed.set(cohort.id, cohort)
+    this.haveDefinitionsChanged = true
+  }
+
+  isMember(id: number, number: number): boolean {
+    const changed = this.#changes.get(id)?.get(number)
+    return changed ?? isMember(this.#members, this.#projectId, id, number)
+  }
+
+  /** Adds or removes a member of a fixed list, and counts. */
+  setMember(id: number, number: number, isWanted: boolean): void {
+    if (this.isMember(id, number) === isWanted) return
+    let changes = this.#changes.get(id)
+    if (changes === undefined) {
+      changes = new Map()
+      this.#changes.set(id, changes)
+    }
+    changes.set(number, isWanted)
+    const cohort = this.cohort(id)
+    if (cohort === null) return
+    this.#changed.set(id, { ...cohort, count: cohort.count + (isWanted ? 1 : -1) })
+  }
+
+  /** Stores what was changed. Only in a write transaction. */
+  store(): void {
+    for (const [id, cohort] of this.#changed) {
+      const key = pairKey(this.#projectId, id)
+      void this.#cohorts.put(key, seal(key, Buffer.from(JSON.stringify(cohort))))
+    }
+    for (const [id, changes] of this.#changes) {
+      for (const [number, isWanted] of changes) {
+        const key = tripleKey(this.#projectId, id, number)
+        if (isWanted) void this.#members.put(key, emptyValue(key))
+        else void this.#members.remove(key)
+      }
+    }
+    this.#changed.clear()
+    this.#changes.clear()
+  }
+}
+
+/** A cohort, deleted or not, or null. Throws `DamagedRecordError`. */
+export function loadCohort(table: Table, projectId: number, id: number): CohortRecord | null {
+  if (id > NUMBER_MAX) return null
+  const key = pairKey(projectId, id)
+  const value = table.get(key)
+  return value === undefined ? null : decodeCohort(key, value)
+}
+
+/** All cohorts of a project that are not deleted, in order of creation. */
+export function loadCohorts(table: Table, projectId: number): readonly CohortRecord[] {
+  const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
+  const cohorts: CohortRecord[] = []
+  for (const { key, value } of table.getRange(range)) {
+    const cohort = decodeCohort(key, value)
+    if (!cohort.isDeleted) cohorts.push(cohort)
+  }
+  return cohorts
+}
+
+/** Whether a person is on the fixed list of a cohort. */
+export function isMember(table: Table, projectId: number, cohort: number, number: number): boolean {
+  return table.doesExist(tripleKey(projectId, cohort, number))
+}
+
+/** The cohorts of a project for tests on persons; those that are deleted do not exist. */
+export function cohortLookup(
+  tables: { readonly cohorts: Table; readonly members: Table },
+  projectId: number,
+): CohortLookup {
+  return (id) => {
+    const cohort = loadCohort(tables.cohorts, projectId, id)
+    if (cohort === null || cohort.isDeleted) return null
+    if (cohort.isStatic) {
+      const hasMember = (number: number): boolean => isMember(tables.members, projectId, id, number)
+      return { kind: 'static', hasMember }
+    }
+    return { kind: 'dynamic', filters: cohort.filters ?? { type: 'OR', values: [] } }
+  }
+}
+
+/** P of all members of a fixed list, ascending. */
+export function* memberNumbers(table: Table, projectId: number, cohort: number): Generator<number> {
+  const range = { start: tripleKey(projectId, cohort, 0), end: tripleKey(projectId, cohort + 1, 0) }
+  for (const key of table.getKeys(range)) yield numberInKey(key, 8)
+}
+
+/** A cohort as the API shows it; `count` is null when it is not known. */
+export function cohortView(cohort: CohortRecord, count: number | null): CohortView {
+  const { filters, isStatic } = cohort
+  return {
+    id: cohort.id,
+    name: cohort.name,
+    description: cohort.description,
+    groups: [],
+    deleted: cohort.isDeleted,
+    filters: filters === null ? {} : { properties: filters },
+    is_calculating: false,
+    created_by: cohort.createdBy,
+    created_at: cohort.createdAt,
+    last_calculation: isStatic ? cohort.changedAt : null,
+    errors_calculating: 0,
+    count: isStatic ? cohort.count : count,
+    is_static: isStatic,
+  }
+}
+
+function decodeCohort(key: Uint8Array, value: Buffer): CohortRecord {
+  // Written by `ProjectCohorts`, and unchanged since: the checksum says so.
+  return JSON.parse(unseal(COHORTS, key, value).toString('utf8')) as CohortRecord
+}

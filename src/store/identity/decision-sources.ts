@@ -1,0 +1,157 @@
+/**
+ * What decisions read of environment `events`, in the main thread through the memory map: a person by
+ * distinct_id, a group, members of fixed lists, overrides; and the definitions that flags refer to. Each
+ * is a few lookups, some microseconds, and never waits for the disk of a writer.
+ *
+ * Decoded persons are kept while processing stands still; after a commit the version of the stored person
+ * tells whether it is still the same.
+ */
+import type { FlagCohort, JsonObject } from '../../rules/flags/types.ts'
+import { isMember, loadCohorts } from './cohort-store.ts'
+import { loadDistinctId } from './distinct-ids.ts'
+import { Environment, type Table } from '../lmdb/environment.ts'
+import { readNumber } from '../warehouse/write/event-state.ts'
+import { loadOverrides, type Overrides } from './flag-overrides.ts'
+import { findGroup } from './group-store.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../lmdb/keys.ts'
+import { loadOwnerNow } from './person-owners.ts'
+import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-records.ts'
+import { personTables } from './person-store.ts'
+import type { PersonTables } from './person-writes.ts'
+
+/** A snapshot is read from for this long; then decisions see what was committed meanwhile. */
+const SNAPSHOT_MS_MAX = 2
+/** Persons and bytes of their JSON that are kept decoded; twice as much for a moment. */
+const CACHED_PERSONS_MAX = 2000
+const CACHED_BYTES_MAX = 4 * 1024 * 1024
+
+/** The owner of a distinct_id as decisions need it. */
+export interface StoredPerson {
+  /** 0: the distinct_id belongs to nobody. */
+  readonly number: number
+  /** Another one whenever something about the person has changed; -1: there is none. */
+  readonly version: number
+  readonly properties: JsonObject | null
+}
+
+interface KnownPerson extends StoredPerson {
+  /** The position of processing at which it was read. */
+  position: number
+}
+
+const NO_FILTERS: JsonObject = Object.freeze({})
+
+/** Reads for decisions. For one thread; close it before the thread ends. */
+export class DecisionSourceReader {
+  readonly #environment: Environment
+  readonly #tables: PersonTables
+  readonly #distinctTables: { readonly ids: Table; readonly texts: Table }
+  #position = -1
+  #refreshedAtMs = Number.NEGATIVE_INFINITY
+  #young = new Map<string, KnownPerson>()
+  #old = new Map<string, KnownPerson>()
+  #youngBytes = 0
+
+  /** Opens the environment in `dataDir`. */
+  constructor(dataDir: string) {
+    this.#environment = new Environment({
+      dataDir,
+      name: EVENTS_ENVIRONMENT,
+      tables: EVENTS_TABLES,
+    })
+    this.#tables = personTables(this.#environment)
+    this.#distinctTables = {
+      ids: this.#environment.table('distinct_ids'),
+      texts: this.#environment.table('distinct_texts'),
+    }
+  }
+
+  /** Lets the next read see everything that is committed now. */
+  refresh(): void {
+    this.#environment.refresh()
+    this.#refreshedAtMs = performance.now()
+    this.#position = readNumber(this.#environment.table('state'), 'position') ?? 0
+  }
+
+  /**
+   * Begins a decision: what it reads is at most two milliseconds behind the last commit. Throws
+   * `DamagedRecordError`.
+   */
+  freshen(): void {
+    if (performance.now() - this.#refreshedAtMs > SNAPSHOT_MS_MAX) this.refresh()
+  }
+
+  /** How far processing was at the last `freshen`: everything read since then is as of there. */
+  get position(): number {
+    return this.#position
+  }
+
+  /** The person who owns a distinct_id. Throws `DamagedRecordError`. */
+  person(projectId: number, distinctId: string): StoredPerson {
+    return this.#person(projectId, distinctId)
+  }
+
+  /** Properties of a group, or null. Throws `DamagedRecordError`. */
+  groupProperties(projectId: number, typeIndex: number, key: string): JsonObject | null {
+    return findGroup(this.#tables.groups, projectId, typeIndex, key)?.group_properties ?? null
+  }
+
+  /** Whether the owner of a distinct_id is on the fixed list of a cohort. Throws `DamagedRecordError`. */
+  isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean {
+    const { number } = this.#person(projectId, distinctId)
+    return number !== 0 && isMember(this.#tables.members, projectId, cohortId, number)
+  }
+
+  /** Overrides of person P. Throws `DamagedRecordError`. */
+  overrides(projectId: number, number: number): Overrides {
+    return loadOverrides(this.#tables.overrides, projectId, number)
+  }
+
+  /** The cohorts of a project that are not deleted, by id. Throws `DamagedRecordError`. */
+  cohorts(projectId: number): ReadonlyMap<number, FlagCohort> {
+    const cohorts = new Map<number, FlagCohort>()
+    for (const { id, name, isStatic, filters } of loadCohorts(this.#tables.cohorts, projectId)) {
+      const tree = filters === null ? NO_FILTERS : { properties: filters }
+      cohorts.set(id, { id, name, isStatic, filters: tree })
+    }
+    return cohorts
+  }
+
+  /** The names of the group types of a project by index. Throws `DamagedRecordError`. */
+  groupTypes(projectId: number): ReadonlyMap<number, string> {
+    return new Map(loadPersonCounters(this.#tables.projects, projectId).groupTypes.entries())
+  }
+
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+
+  #person(projectId: number, distinctId: string): KnownPerson {
+    const name = `${projectId} ${distinctId}`
+    const known = this.#young.get(name) ?? this.#old.get(name)
+    if (known !== undefined && known.position === this.#position) return known
+    const id = loadDistinctId(this.#distinctTables, projectId, distinctId)
+    const number = id === 0 ? 0 : loadOwnerNow(this.#tables, projectId, id)
+    const record = number === 0 ? null : loadPerson(this.#tables, projectId, number)
+    const version = record?.version ?? -1
+    if (known !== undefined && known.number === number && known.version === version) {
+      known.position = this.#position
+      this.#keep(name, known, record?.jsonBytes ?? 0)
+      return known
+    }
+    const properties = record === null ? null : propertiesOfRecord(record)
+    const person = { position: this.#position, number, version, properties }
+    this.#keep(name, person, record?.jsonBytes ?? 0)
+    return person
+  }
+
+  #keep(name: string, person: KnownPerson, jsonBytes: number): void {
+    if (this.#young.size >= CACHED_PERSONS_MAX || this.#youngBytes >= CACHED_BYTES_MAX) {
+      this.#old = this.#young
+      this.#young = new Map()
+      this.#youngBytes = 0
+    }
+    if (!this.#young.has(name)) this.#youngBytes += jsonBytes + name.length
+    this.#young.set(name, person)
+  }
+}

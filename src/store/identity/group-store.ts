@@ -1,0 +1,209 @@
+/**
+ * Groups of a project. Table `groups`: project, type index u8, key -> `created_at float64 ms
+ * little-endian, key bytes u32, key UTF-8`, then the properties as compact JSON; sealed. Keys of more
+ * than 400 bytes are cut in the table's key and followed by their SHA-1.
+ */
+import { createHash } from 'node:crypto'
+import { type GroupState, groupState } from '../../rules/persons/person-world.ts'
+import { PropertyTable } from '../../rules/persons/property-table.ts'
+import type { GroupView } from '../../rules/persons/person-queries.ts'
+import { seal, unseal } from '../lmdb/codec.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { parseProperties } from './person-records.ts'
+import { isoTime } from './person-views.ts'
+
+const GROUPS = 'groups'
+const KEY_BYTES_MAX = 400
+const FIXED_BYTES = 12
+/** Groups that stay in memory between commits. */
+const CACHED_MAX = 10_000
+
+interface GroupRecord {
+  readonly key: string
+  readonly createdAtMs: number
+  readonly json: string
+}
+
+/** The groups of one project in the processing thread. */
+export class ProjectGroups {
+  readonly #projectId: number
+  readonly #table: Table
+  readonly #cached = new Map<string, GroupState>()
+  readonly #unsaved = new Set<GroupState>()
+
+  constructor(projectId: number, table: Table) {
+    this.#projectId = projectId
+    this.#table = table
+  }
+
+  /** A group, or null. Throws `DamagedRecordError`. */
+  group(typeIndex: number, key: string): GroupState | null {
+    const name = `${typeIndex} ${key}`
+    const cached = this.#cached.get(name)
+    if (cached !== undefined) return cached
+    const record = loadGroup(this.#table, this.#projectId, typeIndex, key)
+    if (record === null) return null
+    const properties = PropertyTable.from(parseProperties(record.json))
+    const group = groupState(typeIndex, key, record.createdAtMs, properties)
+    this.#cached.set(name, group)
+    return group
+  }
+
+  create(group: GroupState): void {
+    this.#cached.set(`${group.typeIndex} ${group.key}`, group)
+    this.update(group)
+  }
+
+  update(group: GroupState): void {
+    group.isUnsaved = true
+    this.#unsaved.add(group)
+  }
+
+  /** Stores what was changed. Only in a write transaction. */
+  store(): void {
+    for (const group of this.#unsaved) {
+      const { typeIndex, key, createdAtMs, properties } = group
+      const tableKey = groupTableKey(this.#projectId, typeIndex, key)
+      const keyBytes = Buffer.from(key, 'utf8')
+      const head = Buffer.allocUnsafe(FIXED_BYTES)
+      head.writeDoubleLE(createdAtMs)
+      head.writeUInt32LE(keyBytes.length, 8)
+      const value = seal(tableKey, head, keyBytes, Buffer.from(properties.toJson(), 'utf8'))
+      void this.#table.put(tableKey, value)
+      group.isUnsaved = false
+    }
+    this.#unsaved.clear()
+  }
+
+  settle(): void {
+    if (this.#cached.size > CACHED_MAX) this.#cached.clear()
+  }
+}
+
+/** A group as the API shows it, or null. Throws `DamagedRecordError`. */
+export function findGroup(
+  table: Table,
+  projectId: number,
+  typeIndex: number,
+  key: string,
+): GroupView | null {
+  const record = loadGroup(table, projectId, typeIndex, key)
+  return record === null ? null : viewOf(typeIndex, record)
+}
+
+/**
+ * A page of groups of one type in the order of their keys, behind key `cursor`. `search`: the key or the
+ * properties contain it, ignoring case.
+ */
+export function listGroups(
+  table: Table,
+  projectId: number,
+  typeIndex: number,
+  search: string | null,
+  limit: number,
+  cursor: string | null,
+): { readonly results: readonly GroupView[]; readonly nextCursor: string | null } {
+  const found: GroupView[] = []
+  for (const group of groupsAfter(table, projectId, typeIndex, search, cursor)) {
+    found.push(group)
+    if (found.length > limit) break
+  }
+  const page = found.slice(0, limit)
+  const nextCursor = found.length > limit ? (page.at(-1)?.group_key ?? null) : null
+  return { results: page, nextCursor }
+}
+
+/**
+ * The groups of one type whose key or properties contain `search`, from behind the key `cursor` on. `check`
+ * is asked for every group that is looked at, and throws to give up.
+ */
+export function* groupsAfter(
+  table: Table,
+  projectId: number,
+  typeIndex: number,
+  search: string | null,
+  cursor: string | null,
+  check: () => void = () => {},
+): Generator<GroupView> {
+  const start = groupTableKey(projectId, typeIndex, cursor ?? '')
+  const end = groupTableKey(projectId, typeIndex + 1, '')
+  const wanted = search?.toLowerCase() ?? null
+  for (const { key, value } of table.getRange({ start, end })) {
+    check()
+    const record = decodeGroup(key, value)
+    if (record.key === cursor) continue
+    if (wanted !== null && !isFound(record, wanted)) continue
+    yield viewOf(typeIndex, record)
+  }
+}
+
+/** All groups of one type in the order of their keys. Throws `DamagedRecordError`. */
+export function* allGroups(
+  table: Table,
+  projectId: number,
+  typeIndex: number,
+): Generator<{ readonly key: string; readonly properties: Readonly<Record<string, unknown>> }> {
+  const start = groupTableKey(projectId, typeIndex, '')
+  const end = groupTableKey(projectId, typeIndex + 1, '')
+  for (const { key, value } of table.getRange({ start, end })) {
+    const record = decodeGroup(key, value)
+    yield { key: record.key, properties: parseProperties(record.json) }
+  }
+}
+
+/** A group of the processing thread as the API shows it. */
+export function groupViewOf(group: GroupState): GroupView {
+  return viewOf(group.typeIndex, {
+    key: group.key,
+    createdAtMs: group.createdAtMs,
+    json: group.properties.toJson(),
+  })
+}
+
+function isFound({ key, json }: GroupRecord, wanted: string): boolean {
+  return key.toLowerCase().includes(wanted) || json.toLowerCase().includes(wanted)
+}
+
+function viewOf(typeIndex: number, { key, createdAtMs, json }: GroupRecord): GroupView {
+  return {
+    group_type_index: typeIndex,
+    group_key: key,
+    group_properties: parseProperties(json),
+    created_at: isoTime(createdAtMs),
+  }
+}
+
+/** A group as it is stored, or null. Throws `DamagedRecordError`. */
+export function loadGroup(
+  table: Table,
+  projectId: number,
+  typeIndex: number,
+  key: string,
+): GroupRecord | null {
+  const tableKey = groupTableKey(projectId, typeIndex, key)
+  const value = table.get(tableKey)
+  return value === undefined ? null : decodeGroup(tableKey, value)
+}
+
+function decodeGroup(tableKey: Uint8Array, sealed: Buffer): GroupRecord {
+  const record = unseal(GROUPS, tableKey, sealed)
+  const jsonStart = FIXED_BYTES + record.readUInt32LE(8)
+  return {
+    createdAtMs: record.readDoubleLE(),
+    key: record.toString('utf8', FIXED_BYTES, jsonStart),
+    json: record.toString('utf8', jsonStart),
+  }
+}
+
+function groupTableKey(projectId: number, typeIndex: number, key: string): Buffer {
+  let bytes = Buffer.from(key, 'utf8')
+  if (bytes.length > KEY_BYTES_MAX) {
+    const digest = createHash('sha1').update(bytes).digest()
+    bytes = Buffer.concat([bytes.subarray(0, KEY_BYTES_MAX), digest])
+  }
+  const tableKey = Buffer.allocUnsafe(5 + bytes.length)
+  tableKey.writeUInt32BE(projectId)
+  tableKey.writeUInt8(typeIndex, 4)
+  tableKey.set(bytes, 5)
+  return tableKey
+}

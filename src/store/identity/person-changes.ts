@@ -1,0 +1,325 @@
+/**
+ * What was written of persons since they were stored as a whole. Most commits change a few properties of
+ * many persons all over the project, so their changes go, one behind the other, into blocks at the end
+ * of a table, and an index says where the newest ones of each person are: a commit then writes what it
+ * changes and the index, instead of a page for each person.
+ *
+ * Table `person_changes`: project, block u32 -> `entries u32`, for each entry `P u32, end u32` (of its
+ * bytes, from the start of the block), then the entries: `version u32, properties as compact JSON, crc32
+ * u32` over project, P and the bytes before it. Table `change_places`: project, P / 256 -> for each of 256
+ * P the block as u32, then for each the position in it as u8; block 0: no changes; sealed. All numbers
+ * little-endian. A block is removed when nothing in it is current; one that is mostly outdated gives up
+ * the rest to a new one.
+ */
+import { crc32 } from 'node:zlib'
+import { DamagedRecordError, seal, unseal } from '../lmdb/codec.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { numberInKey, pairKey } from '../lmdb/keys.ts'
+
+const CHANGES = 'person_changes'
+const PLACES = 'change_places'
+const CHUNK_PERSONS = 256
+const CHUNK_BYTES = CHUNK_PERSONS * 5
+const ENTRIES_MAX = 64
+const BLOCK_BYTES = 16 * 1024
+const HEAD_BYTES = 4
+const ENTRY_HEAD_BYTES = 8
+const CRC_BYTES = 4
+/** Blocks of fewer entries are put together, so that small commits do not leave a block each. */
+const ENTRIES_SMALL = 16
+/** A block with fewer current entries than this part of its entries is emptied. */
+const SPARSE_PART = 0.3
+/** Blocks that one commit empties at most, for each block that it writes. */
+const EMPTIED_PER_BLOCK = 2
+
+/** The tables of changes. */
+export interface ChangeTables {
+  readonly changes: Table
+  readonly places: Table
+}
+
+/** Changes of one person. */
+export interface StoredChanges {
+  readonly version: number
+  readonly json: string
+}
+
+/** The stored changes of a person, or null. Throws `DamagedRecordError`. */
+export function loadChanges(
+  tables: ChangeTables,
+  projectId: number,
+  number: number,
+): StoredChanges | null {
+  const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
+  const value = tables.places.get(key)
+  if (value === undefined) return null
+  const places = checkedPlaces(key, value)
+  const index = number % CHUNK_PERSONS
+  const block = places.readUInt32LE(index * 4)
+  if (block === 0) return null
+  return readChanges(
+    tables.changes,
+    projectId,
+    number,
+    block,
+    places[CHUNK_PERSONS * 4 + index] ?? 0,
+  )
+}
+
+interface Chunk {
+  readonly blocks: Uint32Array
+  readonly positions: Uint8Array
+}
+
+interface BlockUse {
+  entries: number
+  current: number
+}
+
+/** The changes of the persons of one project. For the one writing thread: 5 bytes for each person. */
+export class PersonChanges {
+  readonly #projectId: number
+  readonly #tables: ChangeTables
+  readonly #chunks: Chunk[] = []
+  readonly #dirty = new Set<number>()
+  readonly #uses = new Map<number, BlockUse>()
+  readonly #sparse = new Set<number>()
+  readonly #dead: number[] = []
+  readonly #blockBytes = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  #lastBlock = 0
+  #isLoaded = false
+  #numbers: number[] = []
+  #entries: { readonly version: number; readonly json: string }[] = []
+  #entryBytes = 0
+  #written = 0
+
+  constructor(projectId: number, tables: ChangeTables) {
+    this.#projectId = projectId
+    this.#tables = tables
+  }
+
+  /** The changes of a person as of the last commit, or null. Throws `DamagedRecordError`. */
+  load(number: number): StoredChanges | null {
+    this.#open()
+    const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
+    const index = number % CHUNK_PERSONS
+    const block = chunk?.blocks[index] ?? 0
+    if (block === 0) return null
+    const position = chunk?.positions[index] ?? 0
+    return readChanges(this.#tables.changes, this.#projectId, number, block, position)
+  }
+
+  /** Stores the changes of a person in place of earlier ones. Only in a write transaction. */
+  put(number: number, version: number, json: string): void {
+    this.#open()
+    this.#numbers.push(number)
+    this.#entries.push({ version, json })
+    this.#entryBytes += json.length
+    if (this.#numbers.length >= ENTRIES_MAX || this.#entryBytes >= BLOCK_BYTES) this.#writeBlock()
+  }
+
+  /** Forgets the changes of a person. */
+  remove(number: number): void {
+    this.#open()
+    this.#place(number, 0, 0)
+  }
+
+  /** Writes what is left to be written; comes last in a transaction. */
+  store(): void {
+    if (!this.#isLoaded) return
+    if (this.#written + this.#numbers.length > 0) this.#emptySparse()
+    if (this.#numbers.length > 0) this.#writeBlock()
+    for (const block of this.#dead.splice(0)) {
+      void this.#tables.changes.remove(pairKey(this.#projectId, block))
+    }
+    for (const chunk of [...this.#dirty].sort((a, b) => a - b)) this.#writeChunk(chunk)
+    this.#dirty.clear()
+    this.#written = 0
+  }
+
+  /** Moves what is current in mostly outdated blocks to the end. */
+  #emptySparse(): void {
+    let left = (this.#written + 1) * EMPTIED_PER_BLOCK
+    // These have newer changes that have no place yet.
+    const waiting = new Set(this.#numbers)
+    for (const block of this.#sparse) {
+      if (left-- <= 0) return
+      this.#sparse.delete(block)
+      const key = pairKey(this.#projectId, block)
+      const value = this.#tables.changes.get(key)
+      if (value === undefined) continue
+      const count = value.readUInt32LE()
+      for (let position = 0; position < count; position++) {
+        const number = value.readUInt32LE(HEAD_BYTES + position * ENTRY_HEAD_BYTES)
+        const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
+        const index = number % CHUNK_PERSONS
+        if (chunk?.blocks[index] !== block || chunk.positions[index] !== position) continue
+        if (waiting.has(number)) continue
+        const changes = entryOf(key, value, number, position)
+        this.put(number, changes.version, changes.json)
+        // Until it has its new place, this block still looks current, and may be visited again.
+        waiting.add(number)
+      }
+    }
+  }
+
+  #writeBlock(): void {
+    const numbers = this.#numbers
+    const entries = this.#entries
+    const block = ++this.#lastBlock
+    const headBytes = HEAD_BYTES + numbers.length * ENTRY_HEAD_BYTES
+    const bytesMax = headBytes + numbers.length * (4 + CRC_BYTES) + this.#entryBytes * 3
+    const bytes = bytesMax <= BLOCK_BYTES ? this.#blockBytes : Buffer.allocUnsafe(bytesMax)
+    bytes.writeUInt32LE(numbers.length)
+    let offset = headBytes
+    for (const [position, number] of numbers.entries()) {
+      const start = offset
+      const { version, json } = entries[position] ?? { version: 0, json: '' }
+      offset = bytes.writeUInt32LE(version, offset)
+      offset += bytes.write(json, offset, 'utf8')
+      const crc = crc32(bytes.subarray(start, offset), seedOf(this.#projectId, number))
+      offset = bytes.writeUInt32LE(crc, offset)
+      const head = HEAD_BYTES + position * ENTRY_HEAD_BYTES
+      bytes.writeUInt32LE(number, head)
+      bytes.writeUInt32LE(offset, head + 4)
+    }
+    const value = Buffer.allocUnsafeSlow(offset)
+    value.set(bytes.subarray(0, offset))
+    void this.#tables.changes.put(pairKey(this.#projectId, block), value)
+    this.#uses.set(block, { entries: numbers.length, current: 0 })
+    if (numbers.length < ENTRIES_SMALL) this.#sparse.add(block)
+    for (const [position, number] of numbers.entries()) this.#place(number, block, position)
+    this.#numbers = []
+    this.#entries = []
+    this.#entryBytes = 0
+    this.#written++
+  }
+
+  #place(number: number, block: number, position: number): void {
+    const place = Math.floor(number / CHUNK_PERSONS)
+    const index = number % CHUNK_PERSONS
+    while (this.#chunks.length <= place) this.#chunks.push(emptyChunk())
+    const chunk = this.#chunks[place] ?? emptyChunk()
+    const before = chunk.blocks[index] ?? 0
+    if (before === block && block === 0) return
+    if (before !== 0) this.#outdate(before)
+    chunk.blocks[index] = block
+    chunk.positions[index] = position
+    const use = this.#uses.get(block)
+    if (use !== undefined) use.current++
+    this.#dirty.add(place)
+  }
+
+  #outdate(block: number): void {
+    const use = this.#uses.get(block)
+    if (use === undefined) return
+    use.current--
+    if (use.current === 0) {
+      this.#uses.delete(block)
+      this.#sparse.delete(block)
+      this.#dead.push(block)
+    } else if (use.current < use.entries * SPARSE_PART) this.#sparse.add(block)
+  }
+
+  #writeChunk(place: number): void {
+    const { blocks, positions } = this.#chunks[place] ?? emptyChunk()
+    const bytes = Buffer.allocUnsafe(CHUNK_BYTES)
+    for (let index = 0; index < CHUNK_PERSONS; index++) {
+      bytes.writeUInt32LE(blocks[index] ?? 0, index * 4)
+    }
+    bytes.set(positions, CHUNK_PERSONS * 4)
+    const key = pairKey(this.#projectId, place)
+    void this.#tables.places.put(key, seal(key, bytes))
+  }
+
+  /** Reads the index and counts what is current: some milliseconds for a million persons. */
+  #open(): void {
+    if (this.#isLoaded) return
+    this.#isLoaded = true
+    const range = { start: pairKey(this.#projectId, 0), end: pairKey(this.#projectId + 1, 0) }
+    for (const { key, value } of this.#tables.places.getRange(range)) {
+      const bytes = checkedPlaces(key, value)
+      const place = numberInKey(key, 4)
+      while (this.#chunks.length <= place) this.#chunks.push(emptyChunk())
+      const chunk = this.#chunks[place] ?? emptyChunk()
+      for (let index = 0; index < CHUNK_PERSONS; index++) {
+        const block = bytes.readUInt32LE(index * 4)
+        if (block === 0) continue
+        chunk.blocks[index] = block
+        chunk.positions[index] = bytes[CHUNK_PERSONS * 4 + index] ?? 0
+        const use = this.#uses.get(block)
+        // How many entries there were is not known here; blocks are mostly full.
+        if (use === undefined) this.#uses.set(block, { entries: ENTRIES_MAX / 2, current: 1 })
+        else use.current++
+      }
+    }
+    for (const [block, { current }] of this.#uses) {
+      if (current < ENTRIES_SMALL) this.#sparse.add(block)
+    }
+    const last = { ...range, start: range.end, end: range.start, reverse: true, limit: 1 }
+    for (const key of this.#tables.changes.getKeys(last)) this.#lastBlock = numberInKey(key, 4)
+  }
+}
+
+function emptyChunk(): Chunk {
+  return { blocks: new Uint32Array(CHUNK_PERSONS), positions: new Uint8Array(CHUNK_PERSONS) }
+}
+
+function checkedPlaces(key: Uint8Array, value: Buffer): Buffer {
+  const bytes = unseal(PLACES, key, value)
+  if (bytes.length !== CHUNK_BYTES) {
+    throw new DamagedRecordError(PLACES, key, 'the value has a wrong length')
+  }
+  return bytes
+}
+
+function readChanges(
+  table: Table,
+  projectId: number,
+  number: number,
+  block: number,
+  position: number,
+): StoredChanges {
+  const key = pairKey(projectId, block)
+  // Valid until the next read, and longer than the value: no copy of all of it for one entry.
+  const value = table.getBinaryFast(key)
+  if (value === undefined) throw new DamagedRecordError(CHANGES, key, 'the value is missing')
+  return entryOf(key, value, number, position)
+}
+
+function entryOf(key: Buffer, value: Buffer, number: number, position: number): StoredChanges {
+  const head = HEAD_BYTES + position * ENTRY_HEAD_BYTES
+  const count = value.length < HEAD_BYTES ? 0 : value.readUInt32LE()
+  const bodyStart = HEAD_BYTES + count * ENTRY_HEAD_BYTES
+  if (position >= count || bodyStart > value.length || value.readUInt32LE(head) !== number) {
+    throw new DamagedRecordError(CHANGES, key, 'the entry is missing')
+  }
+  const start = position === 0 ? bodyStart : value.readUInt32LE(head - 4)
+  const end = value.readUInt32LE(head + 4) - CRC_BYTES
+  if (start + 4 > end || end + CRC_BYTES > value.length) {
+    throw new DamagedRecordError(CHANGES, key, 'the entry has a wrong length')
+  }
+  const crc = crc32(value.subarray(start, end), seedOf(key.readUInt32BE(), number))
+  if (crc !== value.readUInt32LE(end)) throw new DamagedRecordError(CHANGES, key)
+  return { version: value.readUInt32LE(start), json: value.toString('utf8', start + 4, end) }
+}
+
+/** Checks every entry of a block, current or not. Throws `DamagedRecordError`. */
+export function checkChangesBlock(key: Buffer, value: Buffer): void {
+  const count = value.length < HEAD_BYTES ? 0 : value.readUInt32LE()
+  const bodyStart = HEAD_BYTES + count * ENTRY_HEAD_BYTES
+  if (count === 0 || bodyStart > value.length) {
+    throw new DamagedRecordError(CHANGES, key, 'the block has a wrong length')
+  }
+  for (let position = 0; position < count; position++) {
+    entryOf(key, value, value.readUInt32LE(HEAD_BYTES + position * ENTRY_HEAD_BYTES), position)
+  }
+  if (value.readUInt32LE(bodyStart - 4) !== value.length) {
+    throw new DamagedRecordError(CHANGES, key, 'the block has a wrong length')
+  }
+}
+
+/** What the checksum of an entry begins with, so that one under a wrong person is noticed. */
+function seedOf(projectId: number, number: number): number {
+  return (Math.imul(projectId, 0x9e3779b1) ^ number) >>> 0
+}

@@ -1,0 +1,363 @@
+/**
+ * The reading end of persons: who owns an event, single persons, lists, values. Every method reads the
+ * snapshot that its environment is at; `EventReader` moves it on.
+ */
+import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
+import { personUuid } from '../../rules/persons/person-uuid.ts'
+import type { ActionView } from '../../rules/filters/actions.ts'
+import type { PersonSummary } from '../../rules/events/event-queries.ts'
+import { cohortTest } from '../../rules/filters/person-filter.ts'
+import { isAnonymousId } from '../../rules/persons/person-name.ts'
+import type {
+  ActivityPage,
+  CohortView,
+  GroupView,
+  PersonListQuery,
+  PersonPage,
+  PersonReference,
+  PersonView,
+  ValueCount,
+} from '../../rules/persons/person-queries.ts'
+import { valueText } from '../../rules/persons/value-text.ts'
+import { findAction, listActions } from './action-store.ts'
+import { type ActivityEntries, listActivity } from './activity-log.ts'
+import {
+  type CohortRecord,
+  cohortLookup,
+  cohortView,
+  loadCohort,
+  loadCohorts,
+} from './cohort-store.ts'
+import { loadDistinctText } from './distinct-ids.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { findGroup, groupsAfter, listGroups } from './group-store.ts'
+import { numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { loadOwner, loadSince } from './person-owners.ts'
+import {
+  candidateOf,
+  INLINE_IDS_MAX,
+  loadPerson,
+  loadPersonCounters,
+  loadUuid,
+  numberOfValue,
+  type PersonRecord,
+  propertiesOfRecord,
+} from './person-records.ts'
+import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
+import { countOfIds, isoTime, personView } from './person-views.ts'
+import type { PersonTables } from './person-writes.ts'
+
+/** Persons that `personValues` looks at, newest numbers first. */
+const VALUES_PERSONS_MAX = 100_000
+const VALUES_MAX = 20
+/** UTF-16 units of a value that `personValues` counts; longer ones are left out. */
+const VALUE_UNITS_MAX = 500
+/** Views kept during one page of events. */
+const SUMMARIES_MAX = 1000
+const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
+
+/** What the reader works with. */
+export interface PersonReaderTables extends PersonTables {
+  readonly distinctIds: Table
+  readonly distinctTexts: Table
+}
+
+/** Reads persons. */
+export class PersonReader {
+  readonly #tables: PersonReaderTables
+  #summaries = new Map<string, PersonSummary>()
+
+  constructor(tables: PersonReaderTables) {
+    this.#tables = tables
+  }
+
+  /** Forgets what was read from an older snapshot. */
+  refresh(): void {
+    this.#summaries.clear()
+  }
+
+  /** P of the person who owns the event S of distinct_id D, or 0. */
+  ownerOf(projectId: number, distinctId: number, sequence: number): number {
+    return loadOwner(this.#tables, projectId, distinctId, sequence)
+  }
+
+  /** The person who owns the event S of distinct_id D, or null. */
+  summaryOf(projectId: number, distinctId: number, sequence: number): PersonSummary | null {
+    const number = this.ownerOf(projectId, distinctId, sequence)
+    if (number === 0) return null
+    const name = `${projectId} ${number}`
+    const known = this.#summaries.get(name)
+    if (known !== undefined) return known
+    const record = loadPerson(this.#tables, projectId, number)
+    if (record === null) return null
+    const summary: PersonSummary = {
+      uuid: record.uuid,
+      distinct_ids: this.#idTexts(projectId, record, DISTINCT_IDS_LISTED_MAX),
+      ...countOfIds(record.idCount, DISTINCT_IDS_LISTED_MAX),
+      properties: propertiesOfRecord(record),
+      is_identified: record.isIdentified,
+      created_at: isoTime(record.createdAtMs),
+    }
+    if (this.#summaries.size >= SUMMARIES_MAX) this.#summaries.clear()
+    this.#summaries.set(name, summary)
+    return summary
+  }
+
+  /** D of all ids of the living person with a uuid, with the S behind which its events are; null: no such person. */
+  idsOfUuid(projectId: number, uuid: string): ReadonlyMap<number, number> | null {
+    const record = this.record(projectId, uuid.toLowerCase())
+    if (record === null) return null
+    const ids = new Map<number, number>()
+    for (const id of this.ids(projectId, record)) {
+      ids.set(id, loadSince(this.#tables.since, projectId, id))
+    }
+    return ids
+  }
+
+  /** A living person, or null. */
+  record(projectId: number, person: PersonReference): PersonRecord | null {
+    const { uuids } = this.#tables
+    if (typeof person === 'number') {
+      const isPossible = Number.isInteger(person) && person > 0 && person < 2 ** 32
+      return isPossible ? loadPerson(this.#tables, projectId, person) : null
+    }
+    const uuid = person.toLowerCase()
+    if (!UUID.test(uuid)) return null
+    const known = loadUuid(uuids, projectId, uuid)
+    return known === null ? null : loadPerson(this.#tables, projectId, known.number)
+  }
+
+  /** D of ids of a person in the order of their links: all, or `idsMax` from place `first` on. */
+  ids(
+    projectId: number,
+    record: PersonRecord,
+    idsMax = Number.POSITIVE_INFINITY,
+    first = 0,
+  ): readonly number[] {
+    const { idCount, firstIds, number } = record
+    const last = Math.min(idCount, first + idsMax)
+    const ids = firstIds.slice(first, last)
+    if (last <= INLINE_IDS_MAX) return ids
+    const start = tripleKey(projectId, number, Math.max(first, INLINE_IDS_MAX))
+    const end = tripleKey(projectId, number, last)
+    for (const { key, value } of this.#tables.ids.getRange({ start, end })) {
+      ids.push(numberOfValue('person_ids', key, value))
+    }
+    return ids
+  }
+
+  /** A person as the API shows it alone, or null; with the ids from place `firstId` on. */
+  person(projectId: number, person: PersonReference, firstId = 0): PersonView | null {
+    const record = this.record(projectId, person)
+    if (record === null) return null
+    const view = this.#view(projectId, record, true, DISTINCT_IDS_SHOWN_MAX)
+    if (firstId === 0) return view
+    const ids = this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX, firstId)
+    return { ...view, distinct_ids: ids, distinct_ids_count: record.idCount }
+  }
+
+  /** A living person as lists show it, or null. */
+  listed(projectId: number, number: number): PersonView | null {
+    const record = loadPerson(this.#tables, projectId, number)
+    return record === null ? null : this.#view(projectId, record, false, DISTINCT_IDS_LISTED_MAX)
+  }
+
+  /** What is stored of a living person, or null. */
+  actorRecord(projectId: number, number: number): PersonRecord | null {
+    return loadPerson(this.#tables, projectId, number)
+  }
+
+  /** A living person as analytic answers show it, with its first ids. */
+  actor(projectId: number, record: PersonRecord): PersonView {
+    return this.#view(projectId, record, false, DISTINCT_IDS_SHOWN_MAX)
+  }
+
+  /** Numbers of the persons of a page; `check` as in `PersonSearch`. Cost: that of `PersonSearch.find`. */
+  find(query: PersonListQuery, check?: () => void): FoundPersons {
+    return new PersonSearch(this.#tables, this, check).find(query)
+  }
+
+  /** A page of persons. Cost: that of `find`, and some reads for each. */
+  list(query: PersonListQuery): PersonPage {
+    const { count, numbers } = this.find(query)
+    return {
+      count,
+      results: numbers.flatMap((number) => this.listed(query.projectId, number) ?? []),
+    }
+  }
+
+  /** How often values of a property occur among the newest persons: the 20 most frequent texts. */
+  values(
+    projectId: number,
+    key: string,
+    contains: string | null,
+    check: () => void = () => {},
+  ): readonly ValueCount[] {
+    const counts = new Map<string, number>()
+    const name = JSON.stringify(key)
+    const wanted = contains?.toLowerCase() ?? null
+    const start = pairKey(projectId, 2 ** 32 - 1)
+    const end = pairKey(projectId, 0)
+    const range = { start, end, reverse: true, limit: VALUES_PERSONS_MAX }
+    for (const { key: personKey } of this.#tables.persons.getRange(range)) {
+      check()
+      const record = loadPerson(this.#tables, projectId, numberInKey(personKey, 4))
+      // Most persons without the property are told apart before their JSON is parsed.
+      if (record === null || !mayHave(record, name)) continue
+      const properties = propertiesOfRecord(record)
+      const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
+      if (text === '' || text.length > VALUE_UNITS_MAX) continue
+      if (wanted !== null && !text.toLowerCase().includes(wanted)) continue
+      counts.set(text, (counts.get(text) ?? 0) + 1)
+    }
+    return [...counts]
+      .map(([name, count]) => ({ name, count }))
+      .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1))
+      .slice(0, VALUES_MAX)
+  }
+
+  /** A page of activity; null when there is no such person. */
+  activity(
+    projectId: number,
+    person: PersonReference | null,
+    page: number,
+    limit: number,
+  ): ActivityPage | null {
+    const found = this.activityFrom(projectId, person, (page - 1) * limit, limit)
+    return found === null ? null : { totalCount: found.totalCount, results: [...found.entries] }
+  }
+
+  /** Activity behind the newest `offset` entries, read as it is gone through; null: no such person. */
+  activityFrom(
+    projectId: number,
+    person: PersonReference | null,
+    offset: number,
+    limit: number,
+  ): ActivityEntries | null {
+    if (person === null) return listActivity(this.#tables, projectId, null, offset, limit)
+    const record = this.record(projectId, person)
+    if (record === null) return null
+    return listActivity(this.#tables, projectId, record.number, offset, limit)
+  }
+
+  /** The group types of a project in the order of their index. */
+  groupTypes(projectId: number): readonly { group_type: string; group_type_index: number }[] {
+    const { groupTypes } = loadPersonCounters(this.#tables.projects, projectId)
+    return groupTypes.map((type, index) => ({ group_type: type, group_type_index: index }))
+  }
+
+  /** A page of groups of one type, in the order of their keys; see `listGroups`. */
+  groups(
+    projectId: number,
+    typeIndex: number,
+    search: string | null,
+    limit: number,
+    cursor: string | null,
+  ): { readonly results: readonly GroupView[]; readonly nextCursor: string | null } {
+    return listGroups(this.#tables.groups, projectId, typeIndex, search, limit, cursor)
+  }
+
+  /** The groups of one type behind a key, read as they are gone through; see `groupsAfter`. */
+  groupsAfter(
+    projectId: number,
+    typeIndex: number,
+    search: string | null,
+    cursor: string | null,
+    check: () => void,
+  ): Generator<GroupView> {
+    return groupsAfter(this.#tables.groups, projectId, typeIndex, search, cursor, check)
+  }
+
+  /** A group, or null. */
+  group(projectId: number, typeIndex: number, key: string): GroupView | null {
+    return findGroup(this.#tables.groups, projectId, typeIndex, key)
+  }
+
+  /** A page of cohorts that are not deleted, in order of creation. */
+  cohorts(
+    projectId: number,
+    limit: number,
+    offset: number,
+  ): { readonly count: number; readonly results: readonly CohortView[] } {
+    const all = loadCohorts(this.#tables.cohorts, projectId)
+    const results = all.slice(offset, offset + limit).map((cohort) => cohortView(cohort, null))
+    return { count: all.length, results }
+  }
+
+  /** A cohort that is not deleted, with the number of its members; or null. */
+  cohort(projectId: number, id: number, check: () => void = () => {}): CohortView | null {
+    const cohort = this.#cohort(projectId, id)
+    return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort, check))
+  }
+
+  /** A page of actions, in order of creation. */
+  actions(
+    projectId: number,
+    limit: number,
+    offset: number,
+  ): { readonly count: number; readonly results: readonly ActionView[] } {
+    return listActions(this.#tables.actions, projectId, limit, offset)
+  }
+
+  /** An action that is not deleted, or null. */
+  action(projectId: number, id: number): ActionView | null {
+    return findAction(this.#tables.actions, projectId, id)
+  }
+
+  /** The cohorts that a person belongs to; null when there is no such person. */
+  cohortsOfPerson(projectId: number, person: PersonReference): readonly CohortView[] | null {
+    const record = this.record(projectId, person)
+    if (record === null) return null
+    const candidate = candidateOf(record)
+    return loadCohorts(this.#tables.cohorts, projectId)
+      .filter(({ id }) => cohortTest(id, cohortLookup(this.#tables, projectId))(candidate))
+      .map((cohort) => cohortView(cohort, null))
+  }
+
+  /** The uuid that an event of D without an owner carries. */
+  uuidWithoutOwner(projectId: number, distinctId: number): string {
+    return personUuid(projectId, loadDistinctText(this.#distinctTables(), projectId, distinctId))
+  }
+
+  #cohort(projectId: number, id: number): CohortRecord | null {
+    const cohort = loadCohort(this.#tables.cohorts, projectId, id)
+    return cohort === null || cohort.isDeleted ? null : cohort
+  }
+
+  #memberCount(projectId: number, cohort: CohortRecord, check: () => void): number {
+    if (cohort.isStatic) return cohort.count
+    const test = cohortTest(cohort.id, cohortLookup(this.#tables, projectId))
+    const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
+    let count = 0
+    for (const key of this.#tables.persons.getKeys(range)) {
+      check()
+      const record = loadPerson(this.#tables, projectId, numberInKey(key, 4))
+      if (record !== null && passesAll(record, [test])) count++
+    }
+    return count
+  }
+
+  #view(projectId: number, record: PersonRecord, isSingle: boolean, idsMax: number): PersonView {
+    let distinctIds = this.#idTexts(projectId, record, idsMax)
+    // The name is the same wherever a person is shown.
+    const isUnnamed = record.idCount > idsMax && distinctIds.every(isAnonymousId)
+    if (isUnnamed) distinctIds = this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX)
+    const properties = propertiesOfRecord(record)
+    return personView({ ...record, properties, distinctIds }, isSingle, idsMax)
+  }
+
+  #idTexts(projectId: number, record: PersonRecord, idsMax: number, first = 0): readonly string[] {
+    const tables = this.#distinctTables()
+    const ids = this.ids(projectId, record, idsMax, first)
+    return ids.map((id) => loadDistinctText(tables, projectId, id))
+  }
+
+  #distinctTables(): { readonly ids: Table; readonly texts: Table } {
+    return { ids: this.#tables.distinctIds, texts: this.#tables.distinctTexts }
+  }
+}
+
+/** Whether a person may have a property with that name, given as JSON. */
+function mayHave({ json, changesJson }: PersonRecord, name: string): boolean {
+  return json.includes(name) || changesJson?.includes(name) === true
+}

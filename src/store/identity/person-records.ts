@@ -1,0 +1,333 @@
+/**
+ * Records of persons in environment `events`, all sealed, numbers little-endian.
+ *
+ * `persons`: `version u32, flags u8 (1: identified), reserved 3, ids u32, created_at float64 ms, uuid 16`,
+ * then D u32 of the first eight ids, then the properties as compact JSON. What was
+ * written since then is in person-changes.ts: most events change few properties. `person_ids` holds the D of the
+ * further ids by position from 8. `person_uuids`: `P u32, deleted at float64 ms (NaN: not deleted)`; it
+ * stays when the person is merged or deleted, so that no uuid is given twice. `person_created` sorts by
+ * created_at, then uuid, both descending. `person_emails` has the texts of property `email`, cut to 256
+ * bytes. `person_projects`: MessagePack of `PersonCounters`.
+ */
+import { formatUuid, parseUuid } from '../../base/ids.ts'
+import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
+import { DamagedRecordError, pack, SEAL_BYTES, seal, sealInPlace, unpack, unseal } from '../lmdb/codec.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
+import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
+
+const PERSONS = 'persons'
+const UUIDS = 'person_uuids'
+const PROJECTS = 'person_projects'
+const FIXED_BYTES = 36
+const FLAG_IDENTIFIED = 1
+const NUMBER_BYTES = 4
+const SLAB_BYTES = 1024 * 1024
+/** Ids that are part of the person's own record. */
+export const INLINE_IDS_MAX = 8
+/** Bytes of an e-mail address that its index holds. */
+const EMAIL_BYTES_MAX = 256
+/** Larger than any time in milliseconds. */
+const TIME_END = 2 ** 53
+
+/** What is counted for each project. */
+export interface PersonCounters {
+  /** The newest P. */
+  lastPerson: number
+  /** Persons that there are. */
+  persons: number
+  /** In order of their index. */
+  groupTypes: string[]
+  /** Newest numbers of other records. */
+  separations: number
+  activity: number
+  cohorts: number
+  jobs: number
+  /** Cohorts with a fixed list of members. */
+  staticCohorts: number[]
+}
+
+/** A person as it is stored; `json` are its properties. */
+export interface PersonRecord {
+  readonly number: number
+  readonly uuid: string
+  readonly version: number
+  readonly isIdentified: boolean
+  readonly createdAtMs: number
+  readonly idCount: number
+  /** D of the first ids. */
+  readonly firstIds: number[]
+  readonly json: string
+  readonly jsonBytes: number
+  /** Properties that were written later; null when there are none. */
+  readonly changesJson: string | null
+}
+
+/** Where a person is stored. */
+export interface RecordTables extends ChangeTables {
+  readonly persons: Table
+}
+
+/** Counters of a project without persons. */
+function emptyPersonCounters(): PersonCounters {
+  return {
+    lastPerson: 0,
+    persons: 0,
+    groupTypes: [],
+    separations: 0,
+    activity: 0,
+    cohorts: 0,
+    jobs: 0,
+    staticCohorts: [],
+  }
+}
+
+/** The counters of a project. Throws `DamagedRecordError`. */
+export function loadPersonCounters(table: Table, projectId: number): PersonCounters {
+  const key = numberKey(projectId)
+  const value = table.get(key)
+  // Written by `storePersonCounters`, and unchanged since: the checksum says so.
+  return value === undefined
+    ? emptyPersonCounters()
+    : (unpack(unseal(PROJECTS, key, value)) as PersonCounters)
+}
+
+/** Stores the counters of a project. Only in a write transaction. */
+export function storePersonCounters(
+  table: Table,
+  projectId: number,
+  counters: PersonCounters,
+): void {
+  const key = numberKey(projectId)
+  void table.put(key, seal(key, pack(counters)))
+}
+
+/**
+ * Memory for records that wait for the end of their transaction: one large piece is much cheaper than
+ * many small ones, because LMDB asks for the address of each.
+ */
+export class RecordSlab {
+  #slab = Buffer.alloc(0)
+  #offset = 0
+
+  /** Memory for a sealed record of `bytes` bytes, to be filled and given to `finish`. */
+  take(bytes: number): Buffer {
+    const length = bytes + SEAL_BYTES
+    if (this.#offset + length > this.#slab.length) {
+      this.#slab = Buffer.allocUnsafeSlow(Math.max(SLAB_BYTES, length))
+      this.#offset = 0
+    }
+    const record = this.#slab.subarray(this.#offset, this.#offset + length)
+    this.#offset += length
+    return record
+  }
+
+  /** Gives the memory back. Only after the transaction. */
+  clear(): void {
+    this.#slab = Buffer.alloc(0)
+    this.#offset = 0
+  }
+}
+
+/** The bytes of a person. */
+export function encodePerson(
+  slab: RecordSlab,
+  key: Uint8Array,
+  person: Omit<PersonRecord, 'changesJson'>,
+): Buffer {
+  const { firstIds, json, jsonBytes } = person
+  const jsonStart = FIXED_BYTES + firstIds.length * 4
+  const record = slab.take(jsonStart + jsonBytes)
+  record.writeUInt32LE(person.version)
+  record.writeUInt32LE(person.isIdentified ? FLAG_IDENTIFIED : 0, 4)
+  record.writeUInt32LE(person.idCount, 8)
+  record.writeDoubleLE(person.createdAtMs, 12)
+  record.set(uuidBytes(person.uuid), 20)
+  let offset = FIXED_BYTES
+  for (const distinctId of firstIds) offset = record.writeUInt32LE(distinctId, offset)
+  record.write(json, jsonStart, 'utf8')
+  return sealInPlace(key, record)
+}
+
+/** A person, or null. Throws `DamagedRecordError`. */
+export function loadPerson(
+  tables: RecordTables,
+  projectId: number,
+  number: number,
+): PersonRecord | null {
+  const record = loadWhole(tables.persons, projectId, number)
+  return record === null ? null : withChanges(record, loadChanges(tables, projectId, number))
+}
+
+/** A person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
+export function loadWhole(table: Table, projectId: number, number: number): PersonRecord | null {
+  const key = pairKey(projectId, number)
+  const value = table.get(key)
+  return value === undefined ? null : decodePerson(key, value)
+}
+
+/** A person together with what was written later. */
+function withChanges(record: PersonRecord, changes: StoredChanges | null): PersonRecord {
+  if (changes === null) return record
+  return { ...record, version: changes.version, changesJson: changes.json }
+}
+
+function decodePerson(key: Uint8Array, sealed: Buffer): PersonRecord {
+  const record = unseal(PERSONS, key, sealed)
+  if (record.length < FIXED_BYTES) {
+    throw new DamagedRecordError(PERSONS, key, 'the value has a wrong length')
+  }
+  const idCount = record.readUInt32LE(8)
+  const firstIds: number[] = []
+  let offset = FIXED_BYTES
+  for (let index = 0; index < idCount && index < INLINE_IDS_MAX; index++) {
+    firstIds.push(record.readUInt32LE(offset))
+    offset += 4
+  }
+  return {
+    number: numberInKey(key, 4),
+    uuid: formatUuid(record, 20),
+    version: record.readUInt32LE(),
+    isIdentified: (record.readUInt8(4) & FLAG_IDENTIFIED) !== 0,
+    createdAtMs: record.readDoubleLE(12),
+    idCount,
+    firstIds,
+    json: record.toString('utf8', offset),
+    jsonBytes: record.length - offset,
+    changesJson: null,
+  }
+}
+
+/** The properties of a person as they are now. */
+export function propertiesOfRecord({
+  json,
+  changesJson,
+}: PersonRecord): Readonly<Record<string, unknown>> {
+  const properties = parseProperties(json)
+  // No change is called `__proto__`: such properties are written with all others.
+  return changesJson === null ? properties : Object.assign(properties, parseProperties(changesJson))
+}
+
+/** A person as tests see it; its properties are parsed when one is asked for. */
+export function candidateOf(record: PersonRecord): PersonCandidate {
+  let properties: Readonly<Record<string, unknown>> | null = null
+  return {
+    number: record.number,
+    property: (key) => {
+      properties ??= propertiesOfRecord(record)
+      return Object.hasOwn(properties, key) ? properties[key] : undefined
+    },
+  }
+}
+
+/** Properties as the store keeps them. */
+export function parseProperties(json: string): Record<string, unknown> {
+  // The store writes objects only.
+  return JSON.parse(json) as Record<string, unknown>
+}
+
+/** What is known of a uuid: its P, and when the person was deleted (NaN: it was not). */
+export interface UuidRecord {
+  readonly number: number
+  readonly deletedAtMs: number
+}
+
+/** What is known of a uuid (any case, with hyphens), or null. Throws `DamagedRecordError`. */
+export function loadUuid(table: Table, projectId: number, uuid: string): UuidRecord | null {
+  const key = uuidKey(projectId, uuid)
+  const value = table.get(key)
+  if (value === undefined) return null
+  const record = unseal(UUIDS, key, value)
+  return { number: record.readUInt32LE(), deletedAtMs: record.readDoubleLE(4) }
+}
+
+/** The bytes of a record of table `person_uuids`. */
+export function encodeUuid(key: Uint8Array, { number, deletedAtMs }: UuidRecord): Buffer {
+  const record = Buffer.allocUnsafe(12)
+  record.writeUInt32LE(number)
+  record.writeDoubleLE(deletedAtMs, 4)
+  return seal(key, record)
+}
+
+/** A key of table `person_uuids`. */
+export function uuidKey(projectId: number, uuid: string): Buffer {
+  const key = Buffer.allocUnsafe(20)
+  key.writeUInt32BE(projectId)
+  key.set(uuidBytes(uuid), 4)
+  return key
+}
+
+/** A key of table `person_created`. */
+export function createdKey(projectId: number, createdAtMs: number, uuid: string): Buffer {
+  const key = Buffer.allocUnsafe(28)
+  writeCreatedPrefix(key, projectId, createdAtMs)
+  const bytes = uuidBytes(uuid)
+  for (let index = 0; index < 16; index++) key[12 + index] = 255 - (bytes[index] ?? 0)
+  return key
+}
+
+/** The first key of table `person_created` of persons made at that time or earlier. */
+export function createdStart(projectId: number, createdAtMs: number): Buffer {
+  const key = Buffer.allocUnsafe(12)
+  writeCreatedPrefix(key, projectId, createdAtMs)
+  return key
+}
+
+function writeCreatedPrefix(key: Buffer, projectId: number, createdAtMs: number): void {
+  const inverted = TIME_END - Math.round(createdAtMs)
+  key.writeUInt32BE(projectId)
+  key.writeUInt32BE(Math.floor(inverted / 2 ** 32), 4)
+  key.writeUInt32BE(inverted % 2 ** 32, 8)
+}
+
+/** A key of table `person_emails`. */
+export function emailKey(projectId: number, email: string, number: number): Buffer {
+  const start = emailStart(projectId, email)
+  const key = Buffer.allocUnsafe(start.length + 4)
+  key.set(start)
+  key.writeUInt32BE(number, start.length)
+  return key
+}
+
+/** What the keys of all persons with that e-mail address begin with. */
+export function emailStart(projectId: number, email: string): Buffer {
+  const bytes = Buffer.from(email, 'utf8').subarray(0, EMAIL_BYTES_MAX)
+  const key = Buffer.allocUnsafe(4 + bytes.length)
+  key.writeUInt32BE(projectId)
+  key.set(bytes, 4)
+  return key
+}
+
+/** True when the e-mail index holds only the beginning of such addresses. */
+export function isEmailCut(keyBytes: number): boolean {
+  return keyBytes - 8 >= EMAIL_BYTES_MAX
+}
+
+/** The value of an index entry that says nothing. */
+export function emptyValue(key: Uint8Array): Buffer {
+  return seal(key, NOTHING)
+}
+
+/** A P or D as value. */
+export function numberValue(key: Uint8Array, number: number): Buffer {
+  const record = Buffer.allocUnsafe(NUMBER_BYTES)
+  record.writeUInt32LE(number)
+  return seal(key, record)
+}
+
+/** The number of such a value. Throws `DamagedRecordError`. */
+export function numberOfValue(table: string, key: Uint8Array, sealed: Buffer): number {
+  const record = unseal(table, key, sealed)
+  if (record.length !== NUMBER_BYTES) {
+    throw new DamagedRecordError(table, key, 'the value has a wrong length')
+  }
+  return record.readUInt32LE()
+}
+
+const NOTHING = Buffer.alloc(0)
+
+function uuidBytes(uuid: string): Uint8Array {
+  const bytes = parseUuid(uuid)
+  if (bytes === null) throw new TypeError('a person has a uuid that is none')
+  return bytes
+}

@@ -1,0 +1,191 @@
+/**
+ * Finds the persons of a list: by an index where a filter has one, else by a look at everybody. What it
+ * gives are numbers, so that a page of large persons takes no memory before each is shown.
+ */
+import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
+import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
+import { cohortLookup, loadCohort, memberNumbers } from './cohort-store.ts'
+import { loadDistinctId } from './distinct-ids.ts'
+import { numberInKey, pairKey } from '../lmdb/keys.ts'
+import { searchEmails } from './person-email-chunks.ts'
+import { loadOwnerNow } from './person-owners.ts'
+import type { PersonReader, PersonReaderTables } from './person-reader.ts'
+import {
+  candidateOf,
+  createdStart,
+  emailStart,
+  isEmailCut,
+  loadPerson,
+  loadPersonCounters,
+  numberOfValue,
+  type PersonRecord,
+  propertiesOfRecord,
+} from './person-records.ts'
+
+/** Persons are left out of lists when they were made later than this after now. */
+const FUTURE_MS = 24 * 60 * 60 * 1000
+
+/** Persons of a list. */
+export interface FoundPersons {
+  /** All that match. */
+  readonly count: number
+  /** P of those on the page, in order. */
+  readonly numbers: readonly number[]
+}
+
+/** One search on the snapshot of a reader. */
+export class PersonSearch {
+  readonly #tables: PersonReaderTables
+  readonly #persons: Pick<PersonReader, 'record'>
+  readonly #check: () => void
+
+  /** `check` is asked for every person that is looked at, and throws to give up. */
+  constructor(
+    tables: PersonReaderTables,
+    persons: Pick<PersonReader, 'record'>,
+    check: () => void = () => {},
+  ) {
+    this.#tables = tables
+    this.#persons = persons
+    this.#check = check
+  }
+
+  /** A few reads; a scan of all e-mails for `search`, of all persons for properties. */
+  find(query: PersonListQuery): FoundPersons {
+    const { projectId, offset, limit, nowMs } = query
+    const isPlain = query.properties === undefined && query.cohortId === undefined
+    const candidates = this.#candidates(query)
+    const start = createdStart(projectId, nowMs + FUTURE_MS)
+    const end = pairKey(projectId + 1, 0)
+    const { created } = this.#tables
+    if (candidates === null && isPlain) {
+      const futureRange = { start: pairKey(projectId, 0), end: start }
+      const future = created.getKeysCount(futureRange)
+      const count = loadPersonCounters(this.#tables.projects, projectId).persons - future
+      const range = created.getRange({ start, end, offset, limit })
+      return { count, numbers: [...numbersOf(range)] }
+    }
+    const tests = this.#tests(query)
+    const source =
+      candidates === null
+        ? numbersOf(created.getRange({ start, end }))
+        : this.#sorted(projectId, candidates, nowMs + FUTURE_MS)
+    let count = 0
+    const numbers: number[] = []
+    for (const number of source) {
+      this.#check()
+      if (tests.length > 0) {
+        const record = loadPerson(this.#tables, projectId, number)
+        if (record === null || !passesAll(record, tests)) continue
+      }
+      if (count >= offset && numbers.length < limit) numbers.push(number)
+      count++
+    }
+    return { count, numbers }
+  }
+
+  /** P of the persons that a query with an index names; null when it names none. */
+  #candidates(query: PersonListQuery): ReadonlySet<number> | null {
+    const { projectId, distinctId, email, search } = query
+    let found: ReadonlySet<number> | null = null
+    const restrict = (numbers: Iterable<number>): void => {
+      const before = found
+      const all = new Set(numbers)
+      found = before === null ? all : new Set([...all].filter((number) => before.has(number)))
+    }
+    if (distinctId !== undefined) restrict(this.#byDistinctId(projectId, distinctId))
+    if (email !== undefined) restrict(this.#byEmail(projectId, email))
+    if (search !== undefined && search !== '') restrict(this.#bySearch(projectId, search))
+    const { cohortId = 0 } = query
+    const cohort = cohortId === 0 ? null : loadCohort(this.#tables.cohorts, projectId, cohortId)
+    if (cohort?.isStatic === true && !cohort.isDeleted) {
+      restrict(memberNumbers(this.#tables.members, projectId, cohort.id))
+    }
+    return found
+  }
+
+  #byDistinctId(projectId: number, text: string): readonly number[] {
+    const id = loadDistinctId(this.#distinctTables(), projectId, text)
+    const number = id === 0 ? 0 : loadOwnerNow(this.#tables, projectId, id)
+    return number === 0 ? [] : [number]
+  }
+
+  #byEmail(projectId: number, email: string): readonly number[] {
+    if (email === '') return []
+    const start = emailStart(projectId, email)
+    const end = Buffer.concat([start, Buffer.alloc(5, 0xff)])
+    const numbers: number[] = []
+    for (const key of this.#tables.emails.getKeys({ start, end })) {
+      // Longer addresses that begin with this one lie between.
+      if (key.length !== start.length + 4) continue
+      const number = numberInKey(key, key.length - 4)
+      if (!isEmailCut(key.length) || this.#emailOf(projectId, number) === email) {
+        numbers.push(number)
+      }
+    }
+    return numbers
+  }
+
+  #bySearch(projectId: number, search: string): readonly number[] {
+    const numbers = [...this.#byDistinctId(projectId, search)]
+    const record = this.#persons.record(projectId, search)
+    if (record !== null) numbers.push(record.number)
+    const wanted = search.toLowerCase()
+    const { found, unsure } = searchEmails(this.#tables.emailChunks, projectId, wanted)
+    for (const number of found) numbers.push(number)
+    for (const number of unsure) {
+      if (this.#emailOf(projectId, number)?.toLowerCase().includes(wanted) === true) {
+        numbers.push(number)
+      }
+    }
+    return numbers
+  }
+
+  #emailOf(projectId: number, number: number): string | null {
+    const record = loadPerson(this.#tables, projectId, number)
+    const email = record === null ? null : propertiesOfRecord(record)['email']
+    return typeof email === 'string' ? email : null
+  }
+
+  /** Some persons in the order of lists; those of the far future are left out. */
+  #sorted(
+    projectId: number,
+    numbers: ReadonlySet<number>,
+    createdAtMax: number,
+  ): readonly number[] {
+    const places: Pick<PersonRecord, 'number' | 'createdAtMs' | 'uuid'>[] = []
+    for (const number of numbers) {
+      this.#check()
+      const record = loadPerson(this.#tables, projectId, number)
+      if (record === null || record.createdAtMs > createdAtMax) continue
+      places.push({ number, createdAtMs: record.createdAtMs, uuid: record.uuid })
+    }
+    places.sort((a, b) => b.createdAtMs - a.createdAtMs || (a.uuid < b.uuid ? 1 : -1))
+    return places.map(({ number }) => number)
+  }
+
+  #tests({ projectId, properties, cohortId }: PersonListQuery): readonly PersonTest[] {
+    const tests: PersonTest[] = []
+    const lookup = cohortLookup(this.#tables, projectId)
+    if (properties !== undefined) tests.push(personTest(properties, lookup))
+    if (cohortId !== undefined) tests.push(cohortTest(cohortId, lookup))
+    return tests
+  }
+
+  #distinctTables() {
+    return { ids: this.#tables.distinctIds, texts: this.#tables.distinctTexts }
+  }
+}
+
+/** Whether a person passes all tests. */
+export function passesAll(record: PersonRecord, tests: readonly PersonTest[]): boolean {
+  const candidate = candidateOf(record)
+  return tests.every((test) => test(candidate))
+}
+
+/** P of entries of the index by creation. */
+function* numbersOf(
+  entries: Iterable<{ readonly key: Uint8Array; readonly value: Buffer }>,
+): Generator<number> {
+  for (const { key, value } of entries) yield numberOfValue('person_created', key, value)
+}

@@ -1,0 +1,197 @@
+/**
+ * How the properties that matter looked over time, at the events of one person. The state of a person
+ * after each event follows from its events, so they are told again (person-replay.ts) instead of being
+ * stored with every event. Source: interface description, section 4.3.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { PAGE_BYTES_MAX } from '../../base/limits.ts'
+import type { NormalisedEvent } from '../../rules/capture/types.ts'
+import { applyEvent } from '../../rules/persons/apply-event.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
+import type { TimelinePoint, TimelineQuery } from '../../rules/persons/person-queries.ts'
+import { propertyText } from '../../rules/filters/property-filter.ts'
+import { propertiesOf } from '../warehouse/read/event-views.ts'
+import { ReplayedPersons } from './person-replay.ts'
+import type { Separation } from './person-separations.ts'
+import { personModeOf } from '../warehouse/format/segment-builder.ts'
+import type { SegmentSummary } from '../warehouse/format/segment-format.ts'
+import type { SegmentView } from '../warehouse/format/segment-view.ts'
+
+/** What a timeline is made from. */
+export interface TimelineSources {
+  /** D of the person's ids with the S behind which its events are. */
+  readonly ids: ReadonlyMap<number, number>
+  /** All segments of the project in order of S. */
+  readonly summaries: readonly SegmentSummary[]
+  readonly open: (firstSequence: number) => SegmentView
+  readonly textOf: (distinctId: number) => string
+  /** The separations that a D took part in, by number. */
+  readonly separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>
+}
+
+interface Visit {
+  readonly sequence: number
+  readonly timestampMs: number
+  /** Texts of the properties that matter. */
+  readonly state: string
+}
+
+/**
+ * The points of a timeline. Cost: one column of every segment, and the person's events with all their
+ * properties, twice. Throws `timelineTooLarge`.
+ */
+export function timelinePoints(
+  query: TimelineQuery,
+  sources: TimelineSources,
+): readonly TimelinePoint[] {
+  const visits: Visit[] = []
+  const { involved, separations } = involvedIds(sources.ids.keys(), sources.separationsOf)
+  const story = { involved, separations, rows: rowsOf(involved, sources) }
+  replay(query, sources, story, (sequence, timestampMs, properties) => {
+    const texts = query.crucialKeys.map((key) => propertyText(properties.get(key)))
+    visits.push({ sequence, timestampMs, state: JSON.stringify(texts) })
+  })
+  visits.sort((a, b) => a.timestampMs - b.timestampMs || a.sequence - b.sequence)
+  const openings: { readonly visit: Visit; count: number }[] = []
+  for (const visit of visits) {
+    const last = openings.at(-1)
+    if (last === undefined || last.visit.state !== visit.state) openings.push({ visit, count: 1 })
+    else last.count++
+  }
+  const wanted = new Set(openings.map(({ visit }) => visit.sequence))
+  const snapshots = new Map<number, Readonly<Record<string, unknown>>>()
+  let bytes = 0
+  replay(query, sources, story, (sequence, _timestampMs, properties) => {
+    if (!wanted.has(sequence)) return
+    const snapshot = properties.toObject()
+    bytes += Buffer.byteLength(JSON.stringify(snapshot))
+    if (bytes > PAGE_BYTES_MAX) throw timelineTooLarge()
+    snapshots.set(sequence, snapshot)
+  })
+  return openings.map(({ visit, count }) => ({
+    timestamp: new Date(visit.timestampMs).toISOString(),
+    properties: snapshots.get(visit.sequence) ?? {},
+    relevant_event_count: count,
+  }))
+}
+
+/** 400 `query_too_large` for points of more than `PAGE_BYTES_MAX`. */
+export function timelineTooLarge(): ServiceError {
+  const detail = `the points would have more than ${PAGE_BYTES_MAX} bytes; ask for a shorter range`
+  return new ServiceError('query_too_large', detail)
+}
+
+/** What a person is told from. */
+interface Story {
+  readonly involved: ReadonlySet<number>
+  readonly separations: readonly Separation[]
+  readonly rows: readonly SegmentRows[]
+}
+
+/** Rows of a segment in their order. */
+interface SegmentRows {
+  readonly firstSequence: number
+  readonly rows: readonly number[]
+}
+
+/** The events of some D. */
+function rowsOf(
+  wanted: ReadonlySet<number>,
+  { summaries, open }: TimelineSources,
+): readonly SegmentRows[] {
+  const found: SegmentRows[] = []
+  for (const { firstSequence } of summaries) {
+    const { distinctIds } = open(firstSequence)
+    const rows: number[] = []
+    for (let row = 0; row < distinctIds.length; row++) {
+      if (wanted.has(distinctIds[row] ?? 0)) rows.push(row)
+    }
+    if (rows.length > 0) found.push({ firstSequence, rows })
+  }
+  return found
+}
+
+/** What `visit` may read of a person. */
+interface Snapshot {
+  get(key: string): unknown
+  toObject(): Record<string, unknown>
+}
+
+const EMPTY: Snapshot = { get: () => undefined, toObject: () => ({}) }
+
+/** Visits the events that the query asks for in order of arrival, with the properties after each. */
+function replay(
+  query: TimelineQuery,
+  { ids, open, textOf }: TimelineSources,
+  { involved, separations, rows: segments }: Story,
+  visit: (sequence: number, timestampMs: number, properties: Snapshot) => void,
+): void {
+  const persons = new ReplayedPersons()
+  const texts = new Map([...involved].map((id) => [id, textOf(id)]))
+  const textsOf = (distinctIds: readonly number[]): readonly string[] =>
+    distinctIds.map((id) => texts.get(id) ?? '')
+  let next = 0
+  const separateUntil = (sequence: number): void => {
+    for (; next < separations.length; next++) {
+      const separation = separations[next]
+      if (separation === undefined || separation.sequence >= sequence) return
+      const { kind, keepsProperties, atMs } = separation
+      const all = textsOf(separation.ids)
+      if (kind === 'deleted') persons.free(all)
+      else persons.split(all, texts.get(separation.keptId) ?? '', keepsProperties, atMs)
+    }
+  }
+  const names = new Set(query.eventNames)
+  for (const { firstSequence, rows } of segments) {
+    const view = open(firstSequence)
+    if (view === null) continue
+    for (const row of rows) {
+      const distinctId = view.distinctIds[row] ?? 0
+      const sequence = firstSequence + row
+      separateUntil(sequence)
+      const event = eventOf(view, row, texts.get(distinctId) ?? '')
+      const bytes = Buffer.byteLength(JSON.stringify(event.properties))
+      applyEvent(event, bytes, persons, {
+        projectId: query.projectId,
+        arrivedAtMs: view.arrivals[row] ?? 0,
+        propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+      })
+      const since = ids.get(distinctId)
+      if (since === undefined || sequence <= since) continue
+      const { timestampMs } = event
+      if (timestampMs < query.fromMs || timestampMs > query.toMs) continue
+      if (names.size > 0 && !names.has(event.name)) continue
+      visit(sequence, timestampMs, persons.personOf(event.distinctId)?.properties ?? EMPTY)
+    }
+  }
+}
+
+/** All D that ever belonged to a person together with one of `ids` and were taken from it, and how. */
+function involvedIds(
+  ids: Iterable<number>,
+  separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>,
+): { readonly involved: ReadonlySet<number>; readonly separations: readonly Separation[] } {
+  const involved = new Set(ids)
+  const known = new Map<number, Separation>()
+  // A set that grows while it is gone through is gone through to its new end.
+  for (const id of involved) {
+    for (const [number, separation] of separationsOf(id)) {
+      if (known.has(number)) continue
+      known.set(number, separation)
+      for (const other of separation.ids) involved.add(other)
+    }
+  }
+  const ordered = [...known].sort(([a], [b]) => a - b)
+  return { involved, separations: ordered.map(([, separation]) => separation) }
+}
+
+function eventOf(view: SegmentView, row: number, distinctId: string): NormalisedEvent {
+  return {
+    name: view.nameOf(row),
+    distinctId,
+    timestampMs: view.timestamps[row] ?? 0,
+    properties: propertiesOf(view, row, distinctId),
+    elementsChain: '',
+    isPersonless: personModeOf(view.modeOf(row)) !== 'full',
+  }
+}

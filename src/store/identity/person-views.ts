@@ -1,0 +1,51 @@
+/** How persons look to readers of the API. Pure functions. */
+
+import { chosenIdsFirst, personName } from '../../rules/persons/person-name.ts'
+import type { PersonView } from '../../rules/persons/person-queries.ts'
+
+/** What a view is made of; ids are texts in the order of their links. */
+export interface PersonFacts {
+  readonly number: number
+  readonly uuid: string
+  readonly createdAtMs: number
+  readonly isIdentified: boolean
+  readonly properties: Readonly<Record<string, unknown>>
+  /** The first ones, as many as are shown or more. */
+  readonly distinctIds: readonly string[]
+  /** All of them. */
+  readonly idCount: number
+}
+
+/** ISO 8601, UTC; fractions of a second only when there are any, as microseconds. */
+export function isoTime(timeMs: number): string {
+  const text = new Date(timeMs).toISOString()
+  return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : `${text.slice(0, -1)}000Z`
+}
+
+/** How many ids there are, when not all of them are shown. */
+export function countOfIds(
+  idCount: number,
+  idsMax: number,
+): { readonly distinct_ids_count?: number } {
+  return idCount > idsMax ? { distinct_ids_count: idCount } : {}
+}
+
+/**
+ * A person as the API shows it, with `idsMax` ids at most. In lists ids come in the order of their links, for a single person those
+ * that somebody chose come first. Source: docs/COMPATIBILITY.md, "Persons".
+ */
+export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number): PersonView {
+  const { number, uuid, createdAtMs, isIdentified, properties, idCount, distinctIds } = facts
+  const shown = distinctIds.slice(0, idsMax)
+  const email = Object.hasOwn(properties, 'email') ? properties['email'] : undefined
+  return {
+    id: number,
+    name: personName(email, distinctIds, number),
+    distinct_ids: isSingle ? chosenIdsFirst(shown) : shown,
+    ...countOfIds(idCount, idsMax),
+    properties,
+    created_at: isoTime(createdAtMs),
+    uuid,
+    is_identified: isIdentified,
+  }
+}

@@ -1,0 +1,444 @@
+/**
+ * The persons of one project in the processing thread, as the rules see them. What is read stays in
+ * memory for a while; what is changed stays until the next commit, which writes each person once,
+ * however many events changed it.
+ */
+import {
+  type GroupState,
+  type PersonState,
+  type PersonWorld,
+  personState,
+} from '../../rules/persons/person-world.ts'
+import { PropertyTable } from '../../rules/persons/property-table.ts'
+import type { ActivityView } from '../../rules/persons/person-queries.ts'
+import { ProjectActions } from './action-store.ts'
+import { storeActivity } from './activity-log.ts'
+import { ProjectCohorts } from './cohort-store.ts'
+import type { DistinctIds } from './distinct-ids.ts'
+import { type DeletionJob, type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
+import { ProjectOverrides } from './flag-overrides.ts'
+import { ProjectGroups } from './group-store.ts'
+import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
+import {
+  INLINE_IDS_MAX,
+  loadPersonCounters,
+  loadUuid,
+  loadWhole,
+  type PersonCounters,
+  parseProperties,
+  storePersonCounters,
+} from './person-records.ts'
+import { type Separation, storeSeparation } from './person-separations.ts'
+import {
+  emailOf,
+  type GonePerson,
+  type PersonEntry,
+  type PersonTables,
+  PersonWrites,
+  storedIds,
+} from './person-writes.ts'
+import { ProjectRetention } from '../warehouse/erase/retention-store.ts'
+
+/** Persons of one project. For the one writing thread. */
+export class ProjectPersons implements PersonWorld {
+  readonly projectId: number
+  readonly counters: PersonCounters
+  readonly owners: ProjectOwners
+  readonly cohorts: ProjectCohorts
+  readonly actions: ProjectActions
+  readonly overrides: ProjectOverrides
+  readonly retention: ProjectRetention
+  readonly #tables: PersonTables
+  readonly #distinctIds: DistinctIds
+  readonly #lastDistinctId: () => number
+  readonly #groups: ProjectGroups
+  #young = new Map<number, PersonEntry>()
+  #old = new Map<number, PersonEntry>()
+  /** Changed since the last commit. */
+  #unsaved: PersonEntry[] = []
+  #gone: GonePerson[] = []
+  /** uuids of persons made since the last commit. */
+  readonly #newUuids = new Map<string, number>()
+  #activity: (readonly [number: number, person: number, view: ActivityView])[] = []
+  #separations: (readonly [number: number, separation: Separation])[] = []
+  #jobs: OpenJob[] = []
+  readonly #writes: PersonWrites
+  #areCountersChanged = false
+  #hasNewGroupType = false
+  #currentText = ''
+  #currentId = 0
+
+  /** `lastDistinctId` tells the newest D that is stored. */
+  constructor(
+    projectId: number,
+    tables: PersonTables,
+    distinctIds: DistinctIds,
+    lastDistinctId: () => number,
+  ) {
+    this.projectId = projectId
+    this.#tables = tables
+    this.#writes = new PersonWrites(projectId, tables)
+    this.#distinctIds = distinctIds
+    this.#lastDistinctId = lastDistinctId
+    this.counters = loadPersonCounters(tables.projects, projectId)
+    this.owners = new ProjectOwners({ owners: tables.owners, since: tables.since }, projectId)
+    this.cohorts = new ProjectCohorts(projectId, tables)
+    this.actions = new ProjectActions(projectId, tables.actions)
+    this.overrides = new ProjectOverrides(projectId, tables.overrides)
+    this.retention = new ProjectRetention(projectId, tables.retention)
+    this.#groups = new ProjectGroups(projectId, tables.groups)
+  }
+
+  /** Whether cohorts or group types have changed since the last commit: flags refer to them. */
+  get haveDefinitionsChanged(): boolean {
+    return this.#hasNewGroupType || this.cohorts.haveDefinitionsChanged
+  }
+
+  /** Persons held in memory. */
+  get cachedCount(): number {
+    return this.#young.size + this.#old.size
+  }
+
+  /** Says that `text` has number D, so that it is not looked up again. */
+  setCurrent(text: string, distinctId: number): void {
+    this.#currentText = text
+    this.#currentId = distinctId
+  }
+
+  personOf(distinctId: string): PersonState | null {
+    const id = this.#find(distinctId)
+    if (id === 0) return null
+    const number = this.owners.ownerOf(id)
+    return number === 0 ? null : this.#entry(number).state
+  }
+
+  isUuidTaken(uuid: string, distinctId: string): boolean {
+    const id = this.#find(distinctId)
+    if (id === 0 || !this.owners.wasSeparated(id)) return false
+    return this.#newUuids.has(uuid) || loadUuid(this.#tables.uuids, this.projectId, uuid) !== null
+  }
+
+  nextPersonNumber(): number {
+    const number = this.counters.lastPerson + 1
+    if (number > PERSON_NUMBER_MAX) throw new RangeError('a project has too many persons')
+    return number
+  }
+
+  create(person: PersonState, distinctId: string): void {
+    this.#create(person, this.#idOf(distinctId))
+  }
+
+  addDistinctId(person: PersonState, distinctId: string): void {
+    const id = this.#idOf(distinctId)
+    const entry = this.#entry(person.number)
+    this.owners.setOwner(id, person.number)
+    this.#link(entry, id)
+  }
+
+  update(person: PersonState): void {
+    if (person.isUnsaved) return
+    person.isUnsaved = true
+    this.#unsaved.push(this.#entry(person.number))
+  }
+
+  merge(into: PersonState, from: PersonState): void {
+    const target = this.#entry(into.number)
+    const source = this.#entry(from.number)
+    const ids = this.#idsOf(source)
+    this.overrides.merge(into.number, from.number)
+    for (const id of ids) {
+      this.owners.setOwner(id, into.number)
+      this.#link(target, id)
+    }
+    for (const cohort of this.counters.staticCohorts) {
+      if (!this.cohorts.isMember(cohort, from.number)) continue
+      this.cohorts.setMember(cohort, from.number, false)
+      this.cohorts.setMember(cohort, into.number, true)
+    }
+    this.#remove(source, Number.NaN)
+  }
+
+  wasUsedPersonless(distinctId: string): boolean {
+    const id = this.#find(distinctId)
+    return id !== 0 && this.owners.wasUsedPersonless(id)
+  }
+
+  notePersonless(distinctId: string): void {
+    this.owners.notePersonless(this.#idOf(distinctId))
+  }
+
+  groupTypes(): readonly string[] {
+    return this.counters.groupTypes
+  }
+
+  addGroupType(type: string): void {
+    this.counters.groupTypes.push(type)
+    this.#hasNewGroupType = true
+    this.#areCountersChanged = true
+  }
+
+  group(typeIndex: number, key: string): GroupState | null {
+    return this.#groups.group(typeIndex, key)
+  }
+
+  createGroup(group: GroupState): void {
+    this.#groups.create(group)
+  }
+
+  updateGroup(group: GroupState): void {
+    this.#groups.update(group)
+  }
+
+  /** The living person with a number, or null. */
+  personByNumber(number: number): PersonState | null {
+    if (!Number.isInteger(number) || number < 1 || number > this.counters.lastPerson) return null
+    const cached = this.#cached(number)
+    if (cached !== undefined) return cached.state
+    if (this.#gone.some(({ entry }) => entry.state.number === number)) return null
+    return this.#load(number)?.state ?? null
+  }
+
+  /** The living person with a uuid, or null. */
+  personByUuid(uuid: string): PersonState | null {
+    const known = this.#newUuids.get(uuid)
+    const number = known ?? loadUuid(this.#tables.uuids, this.projectId, uuid)?.number
+    if (number === undefined) return null
+    const person = this.personByNumber(number)
+    return person?.uuid === uuid ? person : null
+  }
+
+  /** D of all ids of a person in the order of their links. */
+  idsOf(person: PersonState): readonly number[] {
+    return this.#idsOf(this.#entry(person.number))
+  }
+
+  /** The text of a D. */
+  textOf(distinctId: number): string {
+    return this.#distinctIds.textOf(this.projectId, distinctId)
+  }
+
+  /** The person who owns a distinct_id, by text; 0 when nobody does. */
+  ownerNumber(text: string): number {
+    const id = this.#find(text)
+    return id === 0 ? 0 : this.owners.ownerOf(id)
+  }
+
+  /** Gives one D of a person to a new person. */
+  separate(person: PersonState, distinctId: number): void {
+    this.owners.separate(distinctId, person.number)
+    this.#create(person, distinctId)
+  }
+
+  /** Leaves a person with one of its ids; the others have been given to somebody else. */
+  keepOnly(person: PersonState, distinctId: number): void {
+    const entry = this.#entry(person.number)
+    entry.firstIds = [distinctId]
+    entry.addedIds = []
+    entry.idCount = 1
+    entry.rewritesIds = entry.storedIds > 0
+    entry.areIdsChanged = true
+    this.owners.separate(distinctId, person.number)
+    this.update(person)
+  }
+
+  /** Deletes a person: its ids belong to nobody, its events up to `sequence` for ever. */
+  deletePerson(person: PersonState, sequence: number, deletedAtMs: number): void {
+    const entry = this.#entry(person.number)
+    for (const id of this.#idsOf(entry)) this.owners.free(id, sequence)
+    for (const cohort of this.counters.staticCohorts) {
+      this.cohorts.setMember(cohort, person.number, false)
+    }
+    this.overrides.remove(person.number)
+    this.#remove(entry, deletedAtMs)
+  }
+
+  /** Adds an entry to the activity log. */
+  addActivity(person: number, view: ActivityView): void {
+    this.#areCountersChanged = true
+    this.#activity.push([++this.counters.activity, person, view])
+  }
+
+  /** Notes a deletion or a split. */
+  addSeparation(separation: Separation): void {
+    this.#areCountersChanged = true
+    this.#separations.push([++this.counters.separations, separation])
+  }
+
+  /** Adds a job that erases events; its number. */
+  addJob(job: DeletionJob): number {
+    this.#areCountersChanged = true
+    this.#jobs.push({ projectId: this.projectId, number: ++this.counters.jobs, job })
+    return this.counters.jobs
+  }
+
+  /** Jobs that are not stored yet, oldest first. */
+  get newJobs(): readonly OpenJob[] {
+    return this.#jobs
+  }
+
+  /** D of a text, or 0 when the project has never seen it. */
+  distinctIdOf(text: string): number {
+    return this.#find(text)
+  }
+
+  /** Jobs added since the last call; ask after the commit. */
+  takeJobs(): readonly OpenJob[] {
+    return this.#jobs.splice(0)
+  }
+
+  /** The number of a new cohort. */
+  nextCohort(isStatic: boolean): number {
+    this.#areCountersChanged = true
+    const id = ++this.counters.cohorts
+    if (isStatic) this.counters.staticCohorts.push(id)
+    return id
+  }
+
+  /** Stores what was changed. Only in a write transaction. */
+  store(): void {
+    const { projectId } = this
+    const tables = this.#tables
+    for (const [uuid, number] of this.#newUuids) this.#writes.addUuid(uuid, number)
+    for (const gone of this.#gone) this.#writes.remove(gone)
+    const unsaved = this.#unsaved.filter(({ state }) => state.isUnsaved)
+    unsaved.sort((a, b) => a.state.number - b.state.number)
+    for (const entry of unsaved) this.#writes.store(entry)
+    this.#writes.finish()
+    this.owners.store()
+    this.#groups.store()
+    this.cohorts.store()
+    this.actions.store()
+    this.overrides.store()
+    this.retention.store()
+    for (const [number, person, view] of this.#activity) {
+      storeActivity(tables, projectId, number, person, view)
+    }
+    for (const [number, separation] of this.#separations) {
+      storeSeparation(tables, projectId, number, separation)
+    }
+    for (const { number, job } of this.#jobs) storeJob(tables.jobs, projectId, number, job)
+    if (this.#areCountersChanged) storePersonCounters(tables.projects, projectId, this.counters)
+  }
+
+  /** After a commit: everything is stored; the cache forgets when it holds more than `entriesMax`. */
+  settle(entriesMax: number): void {
+    this.#unsaved = []
+    this.#gone = []
+    this.#activity = []
+    this.#separations = []
+    this.#newUuids.clear()
+    this.#areCountersChanged = false
+    this.#hasNewGroupType = false
+    this.cohorts.haveDefinitionsChanged = false
+    this.#currentId = 0
+    this.#currentText = ''
+    this.#groups.settle()
+    this.#writes.settle()
+    if (this.#young.size * 2 <= entriesMax) return
+    this.#old = this.#young
+    this.#young = new Map()
+  }
+
+  #find(text: string): number {
+    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
+    return this.#distinctIds.find(this.projectId, text, this.#lastDistinctId)
+  }
+
+  #idOf(text: string): number {
+    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
+    return this.#distinctIds.idOf(this.projectId, text, this.#lastDistinctId)
+  }
+
+  #create(person: PersonState, distinctId: number): void {
+    const entry: PersonEntry = {
+      state: person,
+      firstIds: [distinctId],
+      idCount: 1,
+      addedIds: [],
+      storedCreatedAtMs: Number.NaN,
+      storedIsIdentified: false,
+      storedBytes: 0,
+      hasChanges: false,
+      areIdsChanged: false,
+      storedEmail: null,
+      storedIds: 0,
+      rewritesIds: false,
+    }
+    this.owners.setOwner(distinctId, person.number)
+    this.#young.set(person.number, entry)
+    this.#newUuids.set(person.uuid, person.number)
+    this.counters.lastPerson = person.number
+    this.counters.persons++
+    this.#areCountersChanged = true
+    person.isUnsaved = true
+    this.#unsaved.push(entry)
+  }
+
+  #link(entry: PersonEntry, distinctId: number): void {
+    if (entry.idCount < INLINE_IDS_MAX) entry.firstIds.push(distinctId)
+    else entry.addedIds.push(distinctId)
+    entry.idCount++
+    entry.areIdsChanged = true
+    this.update(entry.state)
+  }
+
+  #idsOf(entry: PersonEntry): readonly number[] {
+    if (entry.idCount <= INLINE_IDS_MAX) return entry.firstIds
+    const stored = entry.rewritesIds ? [] : storedIds(this.#tables.ids, this.projectId, entry)
+    return [...entry.firstIds, ...stored, ...entry.addedIds]
+  }
+
+  #remove(entry: PersonEntry, deletedAtMs: number): void {
+    const { number } = entry.state
+    entry.state.isUnsaved = false
+    this.#young.delete(number)
+    this.#old.delete(number)
+    this.#gone.push({ entry, deletedAtMs })
+    this.counters.persons--
+    this.#areCountersChanged = true
+  }
+
+  #cached(number: number): PersonEntry | undefined {
+    const young = this.#young.get(number)
+    if (young !== undefined) return young
+    const old = this.#old.get(number)
+    if (old !== undefined) this.#young.set(number, old)
+    return old
+  }
+
+  /** A person that exists. */
+  #entry(number: number): PersonEntry {
+    const entry = this.#cached(number) ?? this.#load(number)
+    if (entry === null) throw new Error(`person ${number} is missing`)
+    return entry
+  }
+
+  #load(number: number): PersonEntry | null {
+    const record = loadWhole(this.#tables.persons, this.projectId, number)
+    if (record === null) return null
+    const { uuid, createdAtMs, isIdentified, idCount, firstIds } = record
+    const table = PropertyTable.from(parseProperties(record.json), record.jsonBytes)
+    const changes = this.#writes.changes.load(number)
+    // No change is called `__proto__`: such properties are written with all others.
+    if (changes !== null) {
+      table.addChanges(parseProperties(changes.json), Buffer.byteLength(changes.json))
+    }
+    const version = changes?.version ?? record.version
+    const entry: PersonEntry = {
+      state: personState(number, uuid, createdAtMs, table, isIdentified, version),
+      firstIds,
+      idCount,
+      addedIds: [],
+      storedCreatedAtMs: createdAtMs,
+      storedIsIdentified: isIdentified,
+      storedBytes: record.jsonBytes,
+      hasChanges: changes !== null,
+      areIdsChanged: false,
+      storedEmail: emailOf(table),
+      storedIds: Math.max(0, idCount - INLINE_IDS_MAX),
+      rewritesIds: false,
+    }
+    this.#young.set(number, entry)
+    return entry
+  }
+}

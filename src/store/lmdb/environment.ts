@@ -1,0 +1,242 @@
+/**
+ * The only door to LMDB. Every environment is a folder below the data directory with `data.mdb` and
+ * `lock.mdb` in it; every key and every value is bytes, laid out by the file that owns the table.
+ *
+ * Environments are opened with synchronous flushing (`overlappingSync: false`): a transaction that
+ * returned is on the disk. Measured reasons: docs/ARCHITECTURE.md, "Durability".
+ */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
+import { SYSTEM_CLOCK } from '../../base/clock.ts'
+import { OperatorError } from '../../base/errors.ts'
+
+/** A table: bytes to bytes, ordered by key. */
+export type Table = Database<Buffer, Buffer>
+
+/** Address space reserved for one environment. It costs no memory and no disk. */
+const MAP_BYTES = 256 * 1024 ** 3
+const TABLES_MAX = 64
+const READERS_MAX = 254
+const META_PAGES = 2
+/** How often those who write look for readers whose process has ended. */
+const DEAD_READERS_PERIOD_MS = 60_000
+const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
+
+/** How many write transactions are open: of threads that share it, and how many there ever were. */
+let openWrites: Int32Array | undefined
+let writeDepth = 0
+
+/**
+ * From now on the write transactions of this thread are counted in `counter`: in the first element while
+ * they are open, in the second for good. A thread that ends within one leaves it open, and the
+ * environment locked.
+ */
+export function countWrites(counter: Int32Array): void {
+  openWrites = counter
+}
+
+/** Whether this thread is within a write transaction. */
+export function isWithinWrite(): boolean {
+  return writeDepth > 0
+}
+
+/** Which environment, and how it is opened. */
+export interface EnvironmentOptions {
+  /** Folder that holds all environments. */
+  readonly dataDir: string
+  /** Folder of this one: `log`, `events` or `flags`. */
+  readonly name: string
+  readonly tables: readonly string[]
+  readonly isReadOnly?: boolean
+  /** True: a transaction returns once it is visible, and reaches the disk a moment later. */
+  readonly isFlushDeferred?: boolean
+}
+
+/** An open environment. One per thread and folder; close it before the thread ends. */
+export class Environment {
+  readonly #root: RootDatabase<Buffer, Buffer>
+  /** Undefined: it does not exist, and this end may not make it. */
+  readonly #tables = new Map<string, Table | undefined>()
+  #nextCheckMs = 0
+
+  constructor(options: EnvironmentOptions) {
+    const path = join(options.dataDir, options.name)
+    if (options.isReadOnly !== true) mkdirSync(path, { recursive: true, mode: 0o700 })
+    this.#root = open<Buffer, Buffer>({
+      path,
+      noSubdir: false,
+      mapSize: MAP_BYTES,
+      maxDbs: TABLES_MAX,
+      maxReaders: READERS_MAX,
+      overlappingSync: options.isFlushDeferred === true,
+      readOnly: options.isReadOnly === true,
+      cache: false,
+      encoding: 'binary',
+      keyEncoding: 'binary',
+    })
+    const openTables = (): void => {
+      for (const name of options.tables) {
+        this.#tables.set(name, this.#root.openDB(name, TABLE_OPTIONS))
+      }
+    }
+    // New tables are made in one transaction: a flush for each of them would take seconds on slow disks.
+    const isComplete = options.isReadOnly === true || this.#hasAll(options.tables)
+    if (isComplete) openTables()
+    else this.write(openTables)
+  }
+
+  /** Opens every table that is there, whoever made it, and answers their names. */
+  openAll(): readonly string[] {
+    const names = this.#names()
+    for (const name of names) this.#tables.set(name, this.#root.openDB(name, TABLE_OPTIONS))
+    this.refresh()
+    return names
+  }
+
+  /**
+   * Holds the state of now: what `entries` reads of it stays as it is, over many turns of the event loop,
+   * until `release`. Meanwhile the file cannot reuse what is deleted, so it grows: release it soon.
+   * Tables that are opened later cannot be read in it.
+   */
+  pin(): PinnedEnvironment {
+    return new PinnedEnvironment(this.#tables, this.#root.useReadTransaction())
+  }
+
+  /** A table that was opened, or undefined when it does not exist and this end may not make it. */
+  find(name: string): Table | undefined {
+    return this.#tables.get(name)
+  }
+
+  /** The same for a table that is needed. Throws `OperatorError` when it does not exist. */
+  table(name: string): Table {
+    const table = this.#tables.get(name)
+    if (table !== undefined) return table
+    if (!this.#tables.has(name)) throw new TypeError(`no table ${name} was opened`)
+    // Reading cannot add it.
+    throw new OperatorError(
+      `the store lacks the table ${name}: start the daemon of this version once, it adds what is new`,
+    )
+  }
+
+  /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what LMDB throws. */
+  write<T>(action: () => T): T {
+    const now = SYSTEM_CLOCK.monotonic()
+    // Whoever reads keeps pages from being used again, also when it is gone; that harms those who write.
+    if (now >= this.#nextCheckMs) {
+      this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
+      this.clearDeadReaders()
+    }
+    writeDepth++
+    if (openWrites !== undefined) {
+      Atomics.add(openWrites, 0, 1)
+      Atomics.add(openWrites, 1, 1)
+    }
+    try {
+      const result = this.#root.transactionSync(action)
+      // LMDB would take a promise for an asynchronous transaction and commit nothing.
+      if (result instanceof Promise)
+        throw new TypeError('a write transaction may not be asynchronous')
+      return result
+    } finally {
+      // Not reached by a thread that ends within the transaction.
+      writeDepth--
+      if (openWrites !== undefined) Atomics.sub(openWrites, 0, 1)
+    }
+  }
+
+  /** Lets reads of this thread see what others have committed since the last read. */
+  refresh(): void {
+    this.#root.resetReadTxn()
+  }
+
+  /**
+   * Bytes of pages of the data file that no open table uses: what is written takes them first. As of the
+   * last `refresh` or write; some 20 us a table.
+   */
+  freeBytes(): number {
+    const root = statisticsOf(this.#root)
+    let used = META_PAGES + pagesOf(root) + pagesOf(root.free)
+    for (const table of this.#tables.values()) {
+      if (table !== undefined) used += pagesOf(statisticsOf(table))
+    }
+    return Math.max(0, root.lastPageNumber + 1 - used) * root.pageSize
+  }
+
+  /**
+   * Clears the slots of readers whose process is gone; returns how many there were. The first write does
+   * it, and later ones from time to time. Threads that end give their slots up themselves.
+   */
+  clearDeadReaders(): number {
+    return this.#root.readerCheck()
+  }
+
+  async close(): Promise<void> {
+    await this.#root.close()
+  }
+
+  /** Whether all these tables are there: LMDB keeps their names as keys. */
+  #hasAll(tables: readonly string[]): boolean {
+    const names = new Set(this.#names())
+    return tables.every((name) => names.has(name))
+  }
+
+  #names(): readonly string[] {
+    const names: string[] = []
+    // lmdb-js keeps the zero byte that ends a name.
+    for (const key of this.#root.getKeys()) {
+      names.push(Buffer.from(key).toString('latin1').replace(/\0$/, ''))
+    }
+    return names
+  }
+}
+
+interface TreePages {
+  readonly treeBranchPageCount: number
+  readonly treeLeafPageCount: number
+  readonly overflowPages: number
+}
+
+/** What lmdb-js says about a tree and the file that it is in; its types leave it out. */
+interface TreeStatistics extends TreePages {
+  readonly pageSize: number
+  readonly lastPageNumber: number
+  /** The list of free pages. */
+  readonly free: TreePages
+}
+
+function statisticsOf(table: { getStats(): object }): TreeStatistics {
+  return table.getStats() as TreeStatistics
+}
+
+function pagesOf(tree: TreePages): number {
+  return tree.treeBranchPageCount + tree.treeLeafPageCount + tree.overflowPages
+}
+
+/** One key with its value; valid until the next one is asked for. */
+export interface Entry {
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+/** The state of an environment at one moment. */
+export class PinnedEnvironment {
+  readonly #tables: ReadonlyMap<string, Table | undefined>
+  readonly #transaction: Transaction
+
+  constructor(tables: ReadonlyMap<string, Table | undefined>, transaction: Transaction) {
+    this.#tables = tables
+    this.#transaction = transaction
+  }
+
+  /** Everything in a table that was open at the time, in the order of the keys. */
+  entries(name: string): Iterable<Entry> {
+    const table = this.#tables.get(name)
+    if (table === undefined) throw new TypeError(`no table ${name} was opened`)
+    return table.getRange({ transaction: this.#transaction })
+  }
+
+  release(): void {
+    this.#transaction.done()
+  }
+}

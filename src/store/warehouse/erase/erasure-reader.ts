@@ -1,0 +1,257 @@
+/**
+ * What is asked about erasures: receipts, rules of retention, and how much would go. Estimates look into
+ * every segment whose header does not rule it out: some milliseconds each.
+ */
+import {
+  type ErasureCriteria,
+  type ErasureEstimate,
+  type ErasurePage,
+  type ErasureReceipt,
+  type RetentionPlan,
+  type RetentionRules,
+  type RetentionView,
+  rulesAt,
+} from '../../../rules/events/erasure.ts'
+import { attempt, type DamageListener, refuseDamage } from '../../lmdb/codec.ts'
+import { type DistinctIdTables, loadDistinctId } from '../../identity/distinct-ids.ts'
+import type { Table } from '../../lmdb/environment.ts'
+import { loadJob, loadJobs, type OpenJob, receiptOf } from './erasure-jobs.ts'
+import {
+  countLive,
+  countRows,
+  type ErasureMatch,
+  type ErasureSpan,
+  erasureMatch,
+  matchedRows,
+  mayMatch,
+} from './erasure-match.ts'
+import { loadCounters } from '../write/event-projects.ts'
+import type { EVENTS_TABLES } from '../../lmdb/keys.ts'
+import type { PersonReader } from '../../identity/person-reader.ts'
+import { loadRetention, retainedProjects } from './retention-store.ts'
+import type { SegmentCache } from '../read/segment-cache.ts'
+import type { SegmentSummary } from '../format/segment-format.ts'
+import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+
+/** What the reading works on, all in one snapshot. */
+export interface ErasureReaderOptions {
+  readonly table: (name: (typeof EVENTS_TABLES)[number]) => Table
+  readonly tables: Pick<SegmentTables, 'summaries'>
+  readonly segments: Pick<SegmentCache, 'open'>
+  readonly persons: Pick<PersonReader, 'idsOfUuid'>
+  /** Told of damage that a plan of retention passes over; without it the plan throws. */
+  readonly onDamage: DamageListener | undefined
+}
+
+interface Share {
+  events: number
+  bytes: number
+}
+
+/** What goes because of the size. */
+interface Oldest extends Share {
+  through: number
+  arrivedMs: number | null
+}
+
+/** A project that is too large shrinks to this part of its limit, so that it is left alone for a while. */
+const SIZE_TARGET = 0.95
+
+/** Reads receipts and rules, and estimates. */
+export class ErasureReader {
+  readonly #options: ErasureReaderOptions
+
+  constructor(options: ErasureReaderOptions) {
+    this.#options = options
+  }
+
+  /** A page of receipts, newest first. Cost: all receipts of the project. */
+  list(projectId: number, limit: number, offset: number): ErasurePage {
+    const jobs: OpenJob[] = []
+    let count = 0
+    let runningCount = 0
+    for (const job of loadJobs(this.#table('deletion_jobs'), projectId)) {
+      if (count >= offset && jobs.length < limit) jobs.push(job)
+      count++
+      if (job.job.doneAt === null) runningCount++
+    }
+    const results = jobs.map(({ number, job }) => receiptOf(number, job))
+    return { count, runningCount, results }
+  }
+
+  receipt(projectId: number, number: number): ErasureReceipt | null {
+    const job = loadJob(this.#table('deletion_jobs'), projectId, number)
+    return job === null ? null : receiptOf(number, job)
+  }
+
+  /** How much would go; null when there is no such person. */
+  estimate(projectId: number, criteria: ErasureCriteria): ErasureEstimate | null {
+    const ids = this.#spansOf(projectId, criteria)
+    if (ids === undefined) return null
+    const { event, afterMs, beforeMs } = criteria
+    const through = loadCounters(this.#table('projects'), projectId)?.rows ?? 0
+    const rules = [{ event, afterMs, beforeMs }]
+    const match = erasureMatch({ ids, rules, oldestThrough: 0, through })
+    const total = { events: 0, bytes: 0 }
+    for (const { events, bytes } of this.#shares(projectId, match, refuseDamage).values()) {
+      total.events += events
+      total.bytes += bytes
+    }
+    return total
+  }
+
+  retention(projectId: number): RetentionView {
+    const bytes = loadCounters(this.#table('projects'), projectId)?.bytes ?? 0
+    return { rules: loadRetention(this.#table('retention_rules'), projectId), bytes }
+  }
+
+  retainedProjects(): readonly number[] {
+    return retainedProjects(this.#table('retention_rules'))
+  }
+
+  /**
+   * What would go by `given` rules, or by those of the project. Retention goes on beside damage, so a plan
+   * does, too, and says that it is not complete.
+   */
+  plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
+    const { bytesMax, ...ages } = given ?? loadRetention(this.#table('retention_rules'), projectId)
+    const counters = loadCounters(this.#table('projects'), projectId)
+    const rules = rulesAt({ bytesMax, ...ages }, nowMs)
+    const through = counters?.rows ?? 0
+    const match = erasureMatch({ ids: null, rules, oldestThrough: 0, through })
+    let isComplete = true
+    const onDamage: DamageListener = (error) => {
+      isComplete = false
+      if (this.#options.onDamage === undefined) throw error
+      this.#options.onDamage(error)
+    }
+    const shares = this.#shares(projectId, match, onDamage)
+    let events = 0
+    let bytes = 0
+    for (const share of shares.values()) {
+      events += share.events
+      bytes += share.bytes
+    }
+    const left = (counters?.bytes ?? 0) - bytes
+    const isTooLarge = bytesMax !== null && left > bytesMax
+    const excess = isTooLarge ? left - bytesMax * SIZE_TARGET : 0
+    const oldest = this.#oldest(projectId, excess, match, onDamage)
+    return {
+      rules,
+      oldestThrough: oldest.through,
+      arrivedThroughMs: oldest.arrivedMs,
+      events: events + oldest.events,
+      bytes: bytes + oldest.bytes,
+      isRunning: this.#isRetentionRunning(projectId),
+      isComplete,
+    }
+  }
+
+  #isRetentionRunning(projectId: number): boolean {
+    for (const { job } of loadJobs(this.#table('deletion_jobs'), projectId)) {
+      if (job.origin === 'retention') return job.doneAt === null
+    }
+    return false
+  }
+
+  /** The oldest events that have to go so that `excess` bytes are released beside what goes anyway. */
+  #oldest(
+    projectId: number,
+    excess: number,
+    match: ErasureMatch,
+    onDamage: DamageListener,
+  ): Oldest {
+    const { segments } = this.#options
+    const oldest: Oldest = { events: 0, bytes: 0, through: 0, arrivedMs: null }
+    let left = excess
+    for (const { firstSequence } of this.#summaries(projectId, onDamage)) {
+      if (left <= 0) break
+      attempt(() => {
+        const view = segments.open(projectId, firstSequence)
+        left -= takeOldest(oldest, view, matchedRows(match, view), left)
+      }, onDamage)
+    }
+    return oldest
+  }
+
+  /** What goes of each segment, by its first S. */
+  #shares(
+    projectId: number,
+    match: ErasureMatch,
+    onDamage: DamageListener,
+  ): ReadonlyMap<number, Share> {
+    const { segments } = this.#options
+    const shares = new Map<number, Share>()
+    for (const summary of this.#summaries(projectId, onDamage)) {
+      if (!mayMatch(match, summary)) continue
+      const share = attempt(() => {
+        const view = segments.open(projectId, summary.firstSequence)
+        const rows = matchedRows(match, view)
+        if (rows === null) return null
+        const events = countRows(rows)
+        return { events, bytes: Math.round((view.storedBytes * events) / countLive(view)) }
+      }, onDamage)
+      if (share !== null) shares.set(summary.firstSequence, share)
+    }
+    return shares
+  }
+
+  #summaries(projectId: number, onDamage: DamageListener): Iterable<SegmentSummary> {
+    const rows = loadCounters(this.#table('projects'), projectId)?.rows ?? 0
+    return this.#options.tables.summaries(projectId, 1, rows, onDamage)
+  }
+
+  /** Null: everybody's events; undefined: there is no such person. */
+  #spansOf(
+    projectId: number,
+    { distinctId, personId }: ErasureCriteria,
+  ): readonly ErasureSpan[] | null | undefined {
+    const { persons } = this.#options
+    const all = Number.MAX_SAFE_INTEGER
+    const ids = personId === null ? null : persons.idsOfUuid(projectId, personId)
+    if (personId !== null && ids === null) return undefined
+    if (distinctId === null)
+      return ids === null ? null : [...ids].map(([id, since]) => [id, since, all])
+    const wanted = loadDistinctId(this.#distinctIdTables(), projectId, distinctId)
+    if (ids === null) return [[wanted, 0, all]]
+    const since = ids.get(wanted)
+    return since === undefined ? [] : [[wanted, since, all]]
+  }
+
+  #table(name: Parameters<ErasureReaderOptions['table']>[0]): Table {
+    return this.#options.table(name)
+  }
+
+  #distinctIdTables(): DistinctIdTables {
+    return { ids: this.#table('distinct_ids'), texts: this.#table('distinct_texts') }
+  }
+}
+
+/**
+ * Adds the oldest events of a segment to those that go, as many as release about `wanted` bytes, but not
+ * those that go anyway; the bytes.
+ */
+function takeOldest(
+  oldest: Oldest,
+  view: SegmentView,
+  matched: Uint8Array | null,
+  wanted: number,
+): number {
+  const { distinctIds, summary, storedBytes, arrivals } = view
+  const staying: number[] = []
+  for (let row = 0; row < distinctIds.length; row++) {
+    if (distinctIds[row] !== 0 && matched?.[row] !== 1) staying.push(row)
+  }
+  const live = countLive(view)
+  // What is left of a segment without events cannot be released.
+  const bytes = live === 0 ? storedBytes : (storedBytes * staying.length) / live
+  const count = Math.min(staying.length, Math.ceil((staying.length * wanted) / bytes))
+  const last = staying[count - 1]
+  if (last === undefined) return bytes
+  const released = Math.round((bytes * count) / staying.length)
+  oldest.events += count
+  oldest.bytes += released
+  oldest.through = summary.firstSequence + last
+  oldest.arrivedMs = Math.max(oldest.arrivedMs ?? Number.NEGATIVE_INFINITY, arrivals[last] ?? 0)
+  return released
+}

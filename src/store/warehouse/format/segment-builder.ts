@@ -1,0 +1,211 @@
+/**
+ * A segment that is being filled in memory: one builder for each project that has events in the
+ * current batch. Its memory is used again for the next segment of the project.
+ */
+import { type NormalisedEvent, PERSON_MODES, type PersonMode } from '../../../rules/capture/types.ts'
+import { ColumnBuilder } from './column-builder.ts'
+
+/** Rows of a full segment. */
+export const SEGMENT_ROWS_TARGET = 8192
+/** Rows that a segment has at most: ids of rows are 16 bits wide. */
+export const SEGMENT_ROWS_MAX = 16_384
+/**
+ * Bytes of properties after which a segment is full, whatever its rows: whoever reads one event of it
+ * decodes a column of it.
+ */
+export const SEGMENT_BYTES_TARGET = 32 * 1024 * 1024
+/** Properties of a segment that get a column of their own; further ones share one. */
+const COLUMNS_MAX = 500
+/** UTF-8 bytes of a property name that gets a column of its own. */
+const COLUMN_KEY_BYTES_MAX = 500
+const CAPACITY_FIRST = 128
+/** Added to the person mode of a row that is historical. */
+const MODE_HISTORICAL = 4
+
+/** The byte in which a row keeps its person mode and whether it is historical. */
+export function modeByte(mode: PersonMode, isHistorical: boolean): number {
+  return PERSON_MODES.indexOf(mode) + (isHistorical ? MODE_HISTORICAL : 0)
+}
+
+/** The person mode of a mode byte. */
+export function personModeOf(byte: number): PersonMode {
+  return PERSON_MODES[byte & (MODE_HISTORICAL - 1)] ?? 'full'
+}
+
+/** Whether a mode byte marks a historical event. */
+export function isHistoricalMode(byte: number): boolean {
+  return (byte & MODE_HISTORICAL) !== 0
+}
+
+/** Collects rows and holds them by column. */
+export class SegmentBuilder {
+  rows = 0
+  /** Bytes of JSON of the events, as far as `EventStoreWriter.append` was told. */
+  bytes = 0
+  timestamps = new Float64Array(CAPACITY_FIRST)
+  arrivals = new Float64Array(CAPACITY_FIRST)
+  distinctIds = new Uint32Array(CAPACITY_FIRST)
+  modes = new Uint8Array(CAPACITY_FIRST)
+  uuids = new Uint8Array(CAPACITY_FIRST * 16)
+  names = new ColumnBuilder('', CAPACITY_FIRST)
+  elements = new ColumnBuilder('', CAPACITY_FIRST)
+  rest = new ColumnBuilder('', CAPACITY_FIRST)
+  columns = new Map<string, ColumnBuilder>()
+  readonly #textOf: (distinctId: number) => string
+  #capacity = CAPACITY_FIRST
+  /** Column found last at each position of an event: events mostly repeat the order of their keys. */
+  #order: ColumnBuilder[] = []
+
+  /** `textOf` gives the text of a distinct_id number of the project. */
+  constructor(textOf: (distinctId: number) => string) {
+    this.#textOf = textOf
+  }
+
+  /** Starts the next row; the caller then fills it through `names`, `columnOf` and so on. */
+  beginRow(
+    distinctId: number,
+    timestampMs: number,
+    arrivedAtMs: number,
+    mode: number,
+    uuidBytes: Uint8Array,
+    uuidOffset: number,
+  ): number {
+    const row = this.rows
+    if (row === this.#capacity) this.#grow()
+    this.rows = row + 1
+    this.distinctIds[row] = distinctId
+    this.timestamps[row] = timestampMs
+    this.arrivals[row] = arrivedAtMs
+    this.modes[row] = mode
+    const { uuids } = this
+    const start = row * 16
+    for (let index = 0; index < 16; index++)
+      uuids[start + index] = uuidBytes[uuidOffset + index] ?? 0
+    return row
+  }
+
+  /** Gives a row its name by position in `names.values`, from 1. */
+  setName(row: number, nameId: number): void {
+    this.names.ids[row] = nameId
+    this.names.count++
+  }
+
+  /** Gives the row that was begun last its properties and elements. */
+  putEvent(row: number, event: NormalisedEvent): void {
+    if (event.elementsChain !== '') this.elements.put(row, event.elementsChain)
+    const { properties, distinctId } = event
+    const order = this.#order
+    let position = 0
+    let rest: Record<string, unknown> | null = null
+    // Objects from JSON have no inherited enumerable keys, and this loop makes no array of keys.
+    for (const key in properties) {
+      const value = properties[key]
+      if (value === undefined) continue
+      let column = order[position]
+      if (column === undefined || column.key !== key) {
+        const found = this.#columnAt(position, key)
+        if (found === null) {
+          rest ??= {}
+          addOwn(rest, key, value)
+          continue
+        }
+        column = found
+      }
+      position++
+      if (column.isMirror) {
+        if (value === distinctId) {
+          column.putMirror(row)
+          continue
+        }
+        column.unmirror(row, this.textOfRow)
+      } else if (value === distinctId && column.count === 0) {
+        column.isMirror = true
+        column.putMirror(row)
+        continue
+      }
+      column.put(row, value)
+    }
+    if (rest !== null) this.rest.put(row, rest)
+  }
+
+  /** Takes back the row that was begun last, however far it came. */
+  abandonRow(): void {
+    const row = this.rows - 1
+    for (const column of [this.names, this.elements, this.rest]) column.remove(row)
+    for (const column of this.columns.values()) column.remove(row)
+    this.rows = row
+  }
+
+  /** The column of a property, or null when it must share one. */
+  columnOf(key: string): ColumnBuilder | null {
+    const known = this.columns.get(key)
+    if (known !== undefined) return known
+    if (this.columns.size >= COLUMNS_MAX) return null
+    if (key.length * 3 > COLUMN_KEY_BYTES_MAX && Buffer.byteLength(key) > COLUMN_KEY_BYTES_MAX) {
+      return null
+    }
+    const column = new ColumnBuilder(key, this.#capacity)
+    this.columns.set(key, column)
+    return column
+  }
+
+  /** The distinct_id of a row, as text. */
+  readonly textOfRow = (row: number): string => this.#textOf(this.distinctIds[row] ?? 0)
+
+  /** Turns a mirror into an ordinary column, `rows` being the rows before the one at hand. */
+  unmirror(column: ColumnBuilder, rows: number): void {
+    column.unmirror(rows, this.textOfRow)
+  }
+
+  /** Forgets all rows; columns and memory stay for the next segment. */
+  reset(): void {
+    const { rows } = this
+    this.names.reset(rows)
+    this.elements.reset(rows)
+    this.rest.reset(rows)
+    // Columns that come and go must not use up the room of those that are needed now.
+    const isCrowded = this.columns.size > COLUMNS_MAX / 2
+    for (const [key, column] of this.columns) {
+      if (isCrowded && column.count === 0) this.columns.delete(key)
+      else column.reset(rows)
+    }
+    if (isCrowded) this.#order = []
+    this.rows = 0
+    this.bytes = 0
+  }
+
+  #columnAt(position: number, key: string): ColumnBuilder | null {
+    const column = this.columnOf(key)
+    if (column !== null) this.#order[position] = column
+    return column
+  }
+
+  #grow(): void {
+    const capacity = this.#capacity * 2
+    this.#capacity = capacity
+    this.timestamps = grown(this.timestamps, new Float64Array(capacity))
+    this.arrivals = grown(this.arrivals, new Float64Array(capacity))
+    this.distinctIds = grown(this.distinctIds, new Uint32Array(capacity))
+    this.modes = grown(this.modes, new Uint8Array(capacity))
+    this.uuids = grown(this.uuids, new Uint8Array(capacity * 16))
+    for (const column of [this.names, this.elements, this.rest]) column.grow(capacity)
+    for (const column of this.columns.values()) column.grow(capacity)
+  }
+}
+
+function grown<T extends { set(source: T): void }>(old: T, larger: T): T {
+  larger.set(old)
+  return larger
+}
+
+/** Sets an own property, whatever its name. */
+export function addOwn(target: Record<string, unknown>, key: string, value: unknown): void {
+  if (key === '__proto__') {
+    Object.defineProperty(target, key, {
+      value,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    })
+  } else target[key] = value
+}

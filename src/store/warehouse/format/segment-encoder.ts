@@ -1,0 +1,281 @@
+/**
+ * Turns a filled `SegmentBuilder` into the records of a segment (segment-format.ts). Ids and texts go
+ * to groups of their own: mixed with one another they compress markedly worse.
+ */
+import { ByteWriter } from './byte-writer.ts'
+import { seal } from '../../lmdb/codec.ts'
+import type { ColumnBuilder } from './column-builder.ts'
+import { groupKey, pairKey } from '../../lmdb/keys.ts'
+import { SEGMENT_ROWS_MAX, type SegmentBuilder } from './segment-builder.ts'
+import {
+  type ColumnEntry,
+  type Directory,
+  encodeGroup,
+  encodeHeader,
+  MODE_DICTIONARY,
+  MODE_MIRROR,
+  MODE_PLAIN,
+  NO_PART,
+  type Part,
+  ROLE_ELEMENTS,
+  ROLE_NAME,
+  ROLE_PROPERTY,
+  ROLE_REST,
+  UUID_HEAD_BYTES,
+  UUID_TAIL_BYTES,
+} from './segment-format.ts'
+import {
+  planValues,
+  VALUES_HEX,
+  VALUES_JSON,
+  VALUES_NUMBERS,
+  VALUES_UUID,
+  writeIds,
+  writeNumbers,
+  writePresence,
+  writeValues,
+} from './segment-values.ts'
+
+/** Bytes after which a group is closed: what reading one column has to decode. */
+const GROUP_BYTES = 64 * 1024
+/** Segments of fewer rows are stored in one group: a record costs more than it saves. */
+const SPLIT_ROWS_MIN = 256
+/** Or more bytes: of few but large events the times are read without them. */
+const SPLIT_BYTES_MIN = 1024 * 1024
+
+/** A record that is ready to be stored. */
+export interface SealedRecord {
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+/** A segment that is ready to be stored. */
+export interface EncodedSegment {
+  readonly firstSequence: number
+  readonly rows: number
+  readonly header: SealedRecord
+  readonly groups: readonly SealedRecord[]
+  /** Bytes of all records. */
+  readonly bytes: number
+}
+
+/** One kind of groups that is being written. */
+class Area {
+  readonly writer = new ByteWriter()
+  readonly isCompressed: boolean
+  group = -1
+
+  constructor(isCompressed: boolean) {
+    this.isCompressed = isCompressed
+  }
+}
+
+/** Encodes segments; its buffers are used again for each. */
+export class SegmentEncoder {
+  readonly #index = new Area(true)
+  readonly #text = new Area(true)
+  readonly #raw = new Area(false)
+  #groups: SealedRecord[] = []
+  #projectId = 0
+  #firstSequence = 0
+  #isSplit = true
+  #quality = 0
+
+  /**
+   * The records of the builder's rows, the first of which gets `firstSequence`; `quality` is that of
+   * compression. The builder's rows stay.
+   */
+  encode(
+    projectId: number,
+    firstSequence: number,
+    builder: SegmentBuilder,
+    quality: number,
+  ): EncodedSegment {
+    const { rows } = builder
+    if (rows === 0 || rows > SEGMENT_ROWS_MAX) throw new RangeError(`a segment of ${rows} rows`)
+    this.#groups = []
+    this.#quality = quality
+    this.#projectId = projectId
+    this.#firstSequence = firstSequence
+    this.#isSplit = rows >= SPLIT_ROWS_MIN || builder.bytes >= SPLIT_BYTES_MIN
+    const directory = this.#writeColumns(builder)
+    for (const area of [this.#index, this.#text, this.#raw]) this.#close(area)
+    const groups = this.#groups
+    const groupBytes = groups.reduce((sum, group) => sum + group.value.length, 0)
+    const times = extremes(builder.timestamps, rows)
+    const arrivals = extremes(builder.arrivals, rows)
+    const content = encodeHeader(
+      {
+        rows,
+        groups: groups.length,
+        groupBytes,
+        firstTimestampMs: times[0],
+        lastTimestampMs: times[1],
+        firstArrivalMs: arrivals[0],
+        lastArrivalMs: arrivals[1],
+      },
+      directory,
+    )
+    const key = pairKey(projectId, firstSequence)
+    const header = { key, value: seal(key, content) }
+    return { firstSequence, rows, header, groups, bytes: groupBytes + header.value.length }
+  }
+
+  // What lists and duplicate checks need comes first, so that it shares a group.
+  #writeColumns(builder: SegmentBuilder): Directory {
+    const { rows, names } = builder
+    const counts = nameCounts(builder)
+    const index = this.#isSplit ? this.#index : this.#text
+    const timestamps = this.#part(index, (writer) => {
+      writeNumbers(writer, builder.timestamps, rows)
+    })
+    const distinctIds = this.#part(index, (writer) => {
+      writePlanes(writer, builder.distinctIds, rows)
+    })
+    const columns = [this.#writeColumn(names, ROLE_NAME, rows)]
+    const uuidTails = this.#part(this.#isSplit ? this.#raw : this.#text, (writer) => {
+      writeUuidTails(writer, builder.uuids, rows)
+    })
+    // Random bytes do not compress; what is left of erased events does.
+    const hasErased = builder.distinctIds.subarray(0, rows).includes(0)
+    if (this.#isSplit) this.#close(this.#raw, hasErased)
+    const arrivals = this.#part(index, (writer) => writeNumbers(writer, builder.arrivals, rows))
+    const modes = this.#writeModes(index, builder)
+    if (this.#isSplit) this.#close(index)
+    const uuidHeads = this.#part(index, (writer) => writeUuidHeads(writer, builder.uuids, rows))
+    if (this.#isSplit) this.#close(index)
+    for (const column of builder.columns.values()) {
+      if (column.count > 0) columns.push(this.#writeColumn(column, ROLE_PROPERTY, rows))
+    }
+    if (builder.elements.count > 0) {
+      columns.push(this.#writeColumn(builder.elements, ROLE_ELEMENTS, rows))
+    }
+    if (builder.rest.count > 0) columns.push(this.#writeColumn(builder.rest, ROLE_REST, rows))
+    return {
+      timestamps,
+      arrivals,
+      distinctIds,
+      modes,
+      uuidHeads,
+      uuidTails,
+      names: counts,
+      columns,
+    }
+  }
+
+  #writeColumn(column: ColumnBuilder, role: number, rows: number): ColumnEntry {
+    if (role !== ROLE_NAME) column.settle(rows)
+    const { ids, count, values, key } = column
+    const index = this.#isSplit ? this.#index : this.#text
+    let presence = 0
+    const indexPart = this.#part(index, (writer) => {
+      presence = writePresence(writer, ids, rows, count)
+      if (!column.isPlain && !column.isMirror) writeIds(writer, ids, rows, count, values.length)
+    })
+    const mode = column.isMirror ? MODE_MIRROR : column.isPlain ? MODE_PLAIN : MODE_DICTIONARY
+    const entry = { key, role, mode, presence, count, valueCount: values.length, index: indexPart }
+    if (column.isMirror) return { ...entry, encoding: VALUES_JSON, width: 0, values: NO_PART }
+    const plan = planValues(values)
+    const valuesPart = this.#part(this.#areaOf(plan.encoding), (writer) => {
+      writeValues(writer, values, plan)
+    })
+    return { ...entry, encoding: plan.encoding, width: plan.width, values: valuesPart }
+  }
+
+  #areaOf(encoding: number): Area {
+    if (!this.#isSplit) return this.#text
+    if (encoding === VALUES_HEX || encoding === VALUES_UUID) return this.#raw
+    return encoding === VALUES_NUMBERS ? this.#index : this.#text
+  }
+
+  #writeModes(area: Area, builder: SegmentBuilder): Part {
+    const modes = builder.modes.subarray(0, builder.rows)
+    if (modes.every((mode) => mode === 0)) return NO_PART
+    return this.#part(area, (writer) => writer.writeBytes(modes))
+  }
+
+  /** Lets `write` append to an area, and tells where that is. */
+  #part(area: Area, write: (writer: ByteWriter) => void): Part {
+    if (area.writer.length >= GROUP_BYTES) this.#close(area)
+    const offset = area.writer.length
+    write(area.writer)
+    const bytes = area.writer.length - offset
+    if (bytes === 0) return NO_PART
+    if (area.group < 0) {
+      area.group = this.#groups.length
+      // Its place is kept; the record is made when the group is closed.
+      this.#groups.push({ key: groupKey(0, 0, 0), value: Buffer.alloc(0) })
+    }
+    return [area.group, offset, bytes]
+  }
+
+  #close(area: Area, isCompressed = area.isCompressed): void {
+    if (area.group < 0) return
+    const key = groupKey(this.#projectId, this.#firstSequence, area.group)
+    const [head, content] = encodeGroup(area.writer.view(), isCompressed ? this.#quality : null)
+    this.#groups[area.group] = { key, value: seal(key, head, content) }
+    area.group = -1
+    area.writer.clear()
+  }
+}
+
+function extremes(values: Float64Array, rows: number): readonly [number, number] {
+  let least = Number.POSITIVE_INFINITY
+  let greatest = Number.NEGATIVE_INFINITY
+  for (let row = 0; row < rows; row++) {
+    const value = values[row] ?? 0
+    if (value < least) least = value
+    if (value > greatest) greatest = value
+  }
+  return [least, greatest]
+}
+
+function nameCounts(builder: SegmentBuilder): readonly (readonly [string, number])[] {
+  const { ids, values } = builder.names
+  const counts = new Uint32Array(values.length + 1)
+  for (let row = 0; row < builder.rows; row++) {
+    const id = ids[row] ?? 0
+    counts[id] = (counts[id] ?? 0) + 1
+  }
+  return values.map((name, index) => [String(name), counts[index + 1] ?? 0] as const)
+}
+
+/** Writes `base varint, planes u8`, then the bytes of `value - base`, lowest bytes of all rows first. */
+function writePlanes(writer: ByteWriter, values: Uint32Array, rows: number): void {
+  let base = values[0] ?? 0
+  let greatest = base
+  for (let row = 1; row < rows; row++) {
+    const value = values[row] ?? 0
+    if (value < base) base = value
+    if (value > greatest) greatest = value
+  }
+  const planes = Math.ceil((32 - Math.clz32(greatest - base)) / 8)
+  writer.writeVarint(base)
+  writer.writeVarint(planes)
+  let offset = writer.take(planes * rows)
+  const { bytes } = writer
+  for (let shift = 0; shift < planes * 8; shift += 8) {
+    for (let row = 0; row < rows; row++) {
+      bytes[offset++] = (((values[row] ?? 0) - base) >>> shift) & 255
+    }
+  }
+}
+
+function writeUuidHeads(writer: ByteWriter, uuids: Uint8Array, rows: number): void {
+  let offset = writer.take(UUID_HEAD_BYTES * rows)
+  const { bytes } = writer
+  for (let plane = 0; plane < UUID_HEAD_BYTES; plane++) {
+    for (let row = 0, from = plane; row < rows; row++, from += 16) {
+      bytes[offset++] = uuids[from] ?? 0
+    }
+  }
+}
+
+function writeUuidTails(writer: ByteWriter, uuids: Uint8Array, rows: number): void {
+  let offset = writer.take(UUID_TAIL_BYTES * rows)
+  const { bytes } = writer
+  for (let row = 0; row < rows; row++) {
+    const end = row * 16 + 16
+    for (let from = end - UUID_TAIL_BYTES; from < end; from++) bytes[offset++] = uuids[from] ?? 0
+  }
+}

@@ -1,0 +1,431 @@
+/**
+ * Reading segments: finds them in the tables, checks their checksums, and decodes what is asked for
+ * and no more. A view is valid as long as its segment is in the table, which is the case during one
+ * synchronous run of a reader.
+ */
+import { formatUuid } from '../../../base/ids.ts'
+import { ByteReader } from './byte-writer.ts'
+import { DamagedRecordError, type DamageListener, refuseDamage, unseal } from '../../lmdb/codec.ts'
+import type { Table } from '../../lmdb/environment.ts'
+import { groupKey, numberInKey, pairKey } from '../../lmdb/keys.ts'
+import type { ColumnIndex, ColumnView, RowIdentity, StoredValues } from './segment-column.ts'
+import {
+  type ColumnEntry,
+  type Directory,
+  decodeDirectory,
+  decodeGroup,
+  decodeSummary,
+  MODE_DICTIONARY,
+  MODE_MIRROR,
+  type Part,
+  ROLE_NAME,
+  ROLE_PROPERTY,
+  type SegmentSummary,
+  UUID_HEAD_BYTES,
+  UUID_TAIL_BYTES,
+} from './segment-format.ts'
+import { damagedSegment, missingSegment, readSummaries } from '../read/segment-summaries.ts'
+import {
+  decodeValues,
+  findRow,
+  idBytes,
+  jsonPlaces,
+  readIds,
+  readNumbers,
+  readPresence,
+  VALUES_HEX,
+  VALUES_JSON,
+  VALUES_NUMBERS,
+  VALUES_UUID,
+} from './segment-values.ts'
+
+const HEADERS = 'segment_headers'
+const GROUPS = 'segment_groups'
+
+/** Of a column with more bytes of JSON the values that are asked for are parsed, and no others. */
+const LARGE_VALUES_BYTES = 1024 * 1024
+
+/** The two tables that hold segments. */
+export class SegmentTables {
+  readonly headers: Table
+  readonly groups: Table
+
+  constructor(tables: { readonly headers: Table; readonly groups: Table }) {
+    this.headers = tables.headers
+    this.groups = tables.groups
+  }
+
+  /**
+   * Summaries of the project's segments that hold S `from`, where one begins, to `through`, in order.
+   * Damaged and missing ones are left out and reported to `onDamage`; without it they throw
+   * `DamagedRecordError`.
+   */
+  *summaries(
+    projectId: number,
+    from: number,
+    through: number,
+    onDamage: DamageListener = refuseDamage,
+  ): Generator<SegmentSummary> {
+    yield* readSummaries(this.headers, projectId, from, through, onDamage)
+  }
+
+  /** The first S of the segment that holds S, judged by keys alone; S itself when there is none. */
+  firstSequenceOf(projectId: number, sequence: number): number {
+    const range = {
+      start: pairKey(projectId, sequence),
+      end: pairKey(projectId, 0),
+      reverse: true,
+      limit: 1,
+    }
+    for (const key of this.headers.getKeys(range)) return numberInKey(key, 4)
+    return sequence
+  }
+
+  /** The segment that holds S, which is one of the project's. Throws `DamagedRecordError`. */
+  segmentOf(projectId: number, sequence: number): SegmentView {
+    const start = pairKey(projectId, sequence)
+    const range = { start, end: pairKey(projectId, 0), reverse: true, limit: 1 }
+    for (const { key, value } of this.headers.getRange(range)) {
+      const view = new SegmentView(this, key, value)
+      if (sequence < view.summary.firstSequence + view.summary.rows) return view
+    }
+    throw missingSegment(projectId, sequence)
+  }
+
+  /** The segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
+  segmentAt(projectId: number, firstSequence: number): SegmentView {
+    return new SegmentView(
+      this,
+      pairKey(projectId, firstSequence),
+      this.headerAt(projectId, firstSequence),
+    )
+  }
+
+  /** The header of the segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
+  headerAt(projectId: number, firstSequence: number): Buffer {
+    const header = this.headers.get(pairKey(projectId, firstSequence))
+    if (header === undefined) throw missingSegment(projectId, firstSequence)
+    return header
+  }
+}
+
+/** One stored segment. Every column is decoded when it is first asked for, and kept. */
+export class SegmentView {
+  readonly summary: SegmentSummary
+  /** Bytes of all records of the segment. */
+  readonly storedBytes: number
+  readonly #tables: SegmentTables
+  readonly #headerKey: Uint8Array
+  readonly #sealed: Buffer
+  readonly #header: Buffer
+  readonly #groups = new Map<number, Buffer>()
+  readonly #columns = new Map<ColumnEntry, ColumnView>()
+  readonly #values = new Map<ColumnEntry, readonly unknown[]>()
+  /** Where each value of a large column begins. */
+  readonly #places = new Map<ColumnEntry, Uint32Array>()
+  #heldBytes = 0
+  #directory: Directory | null = null
+  #timestamps: Float64Array | null = null
+  #arrivals: Float64Array | null = null
+  #distinctIds: Uint32Array | null = null
+  #uuidHeads: Buffer | null = null
+  #uuidTails: Buffer | null = null
+
+  /** Throws `DamagedRecordError`, as all methods do. */
+  constructor(tables: SegmentTables, key: Uint8Array, sealed: Buffer) {
+    this.#tables = tables
+    this.#headerKey = key
+    this.#sealed = sealed
+    this.#header = unseal(HEADERS, key, sealed)
+    this.summary = this.#guard(() =>
+      decodeSummary(numberInKey(key, 0), numberInKey(key, 4), this.#header),
+    )
+    this.storedBytes = this.summary.groupBytes + sealed.length
+  }
+
+  /** Memory that decoded groups and values take, about. */
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
+  /** Whether `sealed` is the header of this segment. */
+  hasHeader(sealed: Buffer): boolean {
+    return sealed.equals(this.#sealed)
+  }
+
+  get directory(): Directory {
+    this.#directory ??= this.#guard(() => decodeDirectory(this.#header))
+    return this.#directory
+  }
+
+  get timestamps(): Float64Array {
+    this.#timestamps ??= this.#numbers(this.directory.timestamps)
+    return this.#timestamps
+  }
+
+  get arrivals(): Float64Array {
+    this.#arrivals ??= this.#numbers(this.directory.arrivals)
+    return this.#arrivals
+  }
+
+  /** D of each row. */
+  get distinctIds(): Uint32Array {
+    this.#distinctIds ??= this.#guard(() => this.#readPlanes(this.directory.distinctIds))
+    return this.#distinctIds
+  }
+
+  /** The mode byte of a row (segment-builder.ts). */
+  modeOf(row: number): number {
+    const part = this.directory.modes
+    if (part[2] === 0) return 0
+    return this.#group(part[0])[part[1] + row] ?? 0
+  }
+
+  /** The event names; ids of rows are positions in `values`. */
+  get names(): ColumnView {
+    const entry = this.directory.columns.find((column) => column.role === ROLE_NAME)
+    if (entry === undefined) throw new DamagedRecordError(HEADERS, this.#headerKey, 'has no names')
+    return this.column(entry)
+  }
+
+  nameOf(row: number): string {
+    const { ids, values } = this.names
+    return String(values[ids[row] ?? 0])
+  }
+
+  /** The entry of a property, or undefined. */
+  property(key: string): ColumnEntry | undefined {
+    return this.directory.columns.find(
+      (column) => column.role === ROLE_PROPERTY && column.key === key,
+    )
+  }
+
+  /** The entry of a column that is no property, or undefined. */
+  special(role: number): ColumnEntry | undefined {
+    return this.directory.columns.find((column) => column.role === role)
+  }
+
+  /** A column of `directory.columns`. */
+  column(entry: ColumnEntry): ColumnView {
+    let view = this.#columns.get(entry)
+    if (view === undefined) {
+      view = this.#guard(() => this.#readColumn(entry))
+      this.#columns.set(entry, view)
+    }
+    return view
+  }
+
+  /** Which rows have a value in a column. Decodes no value, and keeps nothing. */
+  indexOf(entry: ColumnEntry): ColumnIndex {
+    return this.#guard(() => this.#readIndex(entry))
+  }
+
+  /** The values of a column that is no mirror, without making objects of them. Keeps nothing. */
+  storedValues(entry: ColumnEntry): StoredValues {
+    return this.#guard(() => {
+      const bytes = this.#slice(entry.values)
+      const { encoding, valueCount } = entry
+      const isJson = encoding === VALUES_JSON
+      const isNumbers = encoding === VALUES_NUMBERS
+      return {
+        bytes,
+        places: isJson ? jsonPlaces(bytes, valueCount) : null,
+        numbers: isNumbers ? readNumbers(new ByteReader(bytes, 0), bytes, valueCount) : null,
+      }
+    })
+  }
+
+  /** Where a row is among the rows that have a value in a column, or -1. Decodes no column. */
+  placeOf(entry: ColumnEntry, row: number): number {
+    const { index, presence, count } = entry
+    if (count === this.summary.rows) return row
+    return findRow(this.#group(index[0]), index[1], presence, count, row)
+  }
+
+  /** The value at a place that `placeOf` gave. Not of a mirror. Decodes the values, but no index. */
+  valueAt(entry: ColumnEntry, place: number): unknown {
+    const { mode, index, count, valueCount } = entry
+    const planes = mode === MODE_DICTIONARY ? idBytes(valueCount) : 0
+    let position = mode === MODE_DICTIONARY ? 0 : place
+    if (planes > 0) {
+      // Ids end where the index ends.
+      const content = this.#group(index[0])
+      const low = index[1] + index[2] - planes * count + place
+      position = content[low] ?? 0
+      if (planes === 2) position += (content[low + count] ?? 0) * 256
+    }
+    const { encoding, width, values } = entry
+    if (encoding === VALUES_JSON && values[2] > LARGE_VALUES_BYTES) {
+      return this.#largeValue(entry, position)
+    }
+    const isDigits = encoding === VALUES_HEX || encoding === VALUES_UUID
+    if (!isDigits || this.#values.has(entry)) return this.#valuesOf(entry)[position]
+    // Digits have a fixed width: one value is read without the others.
+    const content = this.#group(values[0])
+    const start = values[1] + (position * width) / 2
+    const reader = new ByteReader(content, start)
+    return decodeValues(reader, content, start + width / 2, 1, encoding, width)[0]
+  }
+
+  /** The uuid of a row as text. */
+  uuidOf(row: number): string {
+    const bytes = new Uint8Array(16)
+    this.copyUuid(row, bytes, 0)
+    return formatUuid(bytes, 0)
+  }
+
+  /** Writes the 16 bytes of the uuid of a row. */
+  copyUuid(row: number, target: Uint8Array, offset: number): void {
+    this.#uuidHeads ??= this.#slice(this.directory.uuidHeads)
+    this.#uuidTails ??= this.#slice(this.directory.uuidTails)
+    const { rows } = this.summary
+    for (let plane = 0; plane < UUID_HEAD_BYTES; plane++) {
+      target[offset + plane] = this.#uuidHeads[plane * rows + row] ?? 0
+    }
+    for (let index = 0; index < UUID_TAIL_BYTES; index++) {
+      target[offset + UUID_HEAD_BYTES + index] = this.#uuidTails[row * UUID_TAIL_BYTES + index] ?? 0
+    }
+  }
+
+  /** Whether the segment holds S of a project. */
+  holds(projectId: number, sequence: number): boolean {
+    const { summary } = this
+    return (
+      projectId === summary.projectId &&
+      sequence >= summary.firstSequence &&
+      sequence < summary.firstSequence + summary.rows
+    )
+  }
+
+  /** Whether a row has that uuid, name and distinct_id. */
+  isRow(row: number, identity: RowIdentity): boolean {
+    if (this.distinctIds[row] !== identity.distinctId) return false
+    if (this.nameOf(row) !== identity.name) return false
+    const uuid = new Uint8Array(16)
+    this.copyUuid(row, uuid, 0)
+    return uuid.every((byte, index) => byte === identity.uuidBytes[identity.uuidOffset + index])
+  }
+
+  /** The last row from `last` down to `first` with that uuid, or -1. Decodes the heads only where the tail fits. */
+  findUuid(uuid: Uint8Array, last = this.summary.rows - 1, first = 0): number {
+    this.#uuidTails ??= this.#slice(this.directory.uuidTails)
+    const tails = this.#uuidTails
+    const candidate = new Uint8Array(16)
+    for (let row = last; row >= first; row--) {
+      const start = row * UUID_TAIL_BYTES
+      if (tails[start] !== uuid[9] || tails[start + 6] !== uuid[15]) continue
+      this.copyUuid(row, candidate, 0)
+      if (candidate.every((byte, index) => byte === uuid[index])) return row
+    }
+    return -1
+  }
+
+  /** One value of a column that would take much memory as a whole. */
+  #largeValue(entry: ColumnEntry, position: number): unknown {
+    const known = this.#values.get(entry)
+    if (known !== undefined) return known[position]
+    return this.#guard(() => {
+      const bytes = this.#slice(entry.values)
+      let places = this.#places.get(entry)
+      if (places === undefined) {
+        places = jsonPlaces(bytes, entry.valueCount)
+        this.#places.set(entry, places)
+      }
+      const end = (places[position + 1] ?? 0) - 1
+      return JSON.parse(bytes.toString('utf8', places[position], end)) as unknown
+    })
+  }
+
+  #readColumn(entry: ColumnEntry): ColumnView {
+    const { present, ids } = this.#readIndex(entry)
+    const values = entry.mode === MODE_MIRROR ? [] : this.#valuesOf(entry)
+    return { entry, present, ids, values }
+  }
+
+  #readIndex(entry: ColumnEntry): ColumnIndex {
+    const { count, presence, valueCount, mode } = entry
+    const index = entry.index[2] === 0 ? Buffer.alloc(0) : this.#group(entry.index[0])
+    const reader = new ByteReader(index, entry.index[1])
+    const present = readPresence(reader, index, presence, this.summary.rows, count)
+    if (mode === MODE_DICTIONARY) {
+      return { present, ids: readIds(index, reader.offset, count, valueCount) }
+    }
+    const ids = new Uint16Array(count)
+    if (mode !== MODE_MIRROR) for (let place = 0; place < count; place++) ids[place] = place
+    return { present, ids }
+  }
+
+  #valuesOf(entry: ColumnEntry): readonly unknown[] {
+    let values = this.#values.get(entry)
+    if (values !== undefined) return values
+    const [group, offset, bytes] = entry.values
+    const content = this.#group(group)
+    values = this.#guard(() =>
+      decodeValues(
+        new ByteReader(content, offset),
+        content,
+        offset + bytes,
+        entry.valueCount,
+        entry.encoding,
+        entry.width,
+      ),
+    )
+    this.#values.set(entry, values)
+    this.#heldBytes += bytes
+    return values
+  }
+
+  #numbers(part: Part): Float64Array {
+    return this.#guard(() => {
+      const content = this.#group(part[0])
+      return readNumbers(new ByteReader(content, part[1]), content, this.summary.rows)
+    })
+  }
+
+  #readPlanes(part: Part): Uint32Array {
+    const { rows } = this.summary
+    const content = this.#group(part[0])
+    const reader = new ByteReader(content, part[1])
+    const base = reader.readVarint()
+    const planes = reader.readVarint()
+    const values = new Uint32Array(rows).fill(base)
+    let { offset } = reader
+    for (let plane = 0, factor = 1; plane < planes; plane++, factor *= 256) {
+      for (let row = 0; row < rows; row++) {
+        values[row] = (values[row] ?? 0) + (content[offset++] ?? 0) * factor
+      }
+    }
+    return values
+  }
+
+  #slice(part: Part): Buffer {
+    return this.#group(part[0]).subarray(part[1], part[1] + part[2])
+  }
+
+  #group(group: number): Buffer {
+    let content = this.#groups.get(group)
+    if (content === undefined) {
+      const key = groupKey(this.summary.projectId, this.summary.firstSequence, group)
+      const sealed = this.#tables.groups.get(key)
+      if (sealed === undefined) throw new DamagedRecordError(GROUPS, key, 'the value is missing')
+      const stored = unseal(GROUPS, key, sealed)
+      try {
+        content = decodeGroup(stored)
+      } catch (cause) {
+        throw damagedSegment(GROUPS, key, cause)
+      }
+      this.#groups.set(group, content)
+      this.#heldBytes += content.length
+    }
+    return content
+  }
+
+  #guard<T>(read: () => T): T {
+    try {
+      return read()
+    } catch (cause) {
+      if (cause instanceof DamagedRecordError) throw cause
+      throw damagedSegment(HEADERS, this.#headerKey, cause)
+    }
+  }
+}

@@ -1,0 +1,443 @@
+/**
+ * The reading end of stored events: lists, single events, warnings, figures. Any thread and process may
+ * have one. Every method runs on one snapshot of environment `events` and blocks its thread, so it
+ * belongs into a thread of the pool or a command.
+ */
+
+import { parseUuid } from '../../../base/ids.ts'
+import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
+import { expandProperties } from '../../../rules/capture/person-properties.ts'
+import type { JsonObject } from '../../../rules/capture/types.ts'
+import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
+import type {
+  DroppedCount,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  DroppedEventView,
+  EventListQuery,
+  EventPage,
+  EventRows,
+  EventView,
+  WarningView,
+} from '../../../rules/events/event-queries.ts'
+import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
+import type { RowsWriter } from '../../../base/rows-writer.ts'
+import { ActorTexts } from '../../identity/actor-views.ts'
+import type { DamageListener } from '../../lmdb/codec.ts'
+import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from '../../aside/dead-letters.ts'
+import { loadDistinctId, loadDistinctText } from '../../identity/distinct-ids.ts'
+import { countDropped } from '../../aside/dropped-counts.ts'
+import { findDropped, listDropped } from '../../aside/dropped-events.ts'
+import { Environment, type Table } from '../../lmdb/environment.ts'
+import { ErasureReader } from '../erase/erasure-reader.ts'
+import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
+import { loadAllCounters, loadCounters } from '../write/event-projects.ts'
+import { type ScanLimits, ScanStore } from '../scan/event-scan.ts'
+import { EventSearch, type FoundEvent } from './event-search.ts'
+import { readNumber } from '../write/event-state.ts'
+import { EventViews } from './event-views.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../lmdb/keys.ts'
+import { PersonReader } from '../../identity/person-reader.ts'
+import { loadSeparations } from '../../identity/person-separations.ts'
+import { personTables } from '../../identity/person-store.ts'
+import { timelinePoints } from '../../identity/person-timeline.ts'
+import { SegmentCache } from './segment-cache.ts'
+import { SegmentCatalogue } from './segment-catalogue.ts'
+import { largestGroupBytes } from '../format/segment-column.ts'
+import { SegmentTables } from '../format/segment-view.ts'
+import { UuidLookup } from '../uuid/uuid-lookup.ts'
+import { listWarningLines } from '../../aside/warning-log.ts'
+
+/** How to open the reader. */
+export interface EventReaderOptions {
+  readonly dataDir: string
+  /** True: the environment must exist; nothing is ever written, not even empty tables. */
+  readonly isReadOnly?: boolean
+  /** Adds what the stored form of properties leaves out. */
+  readonly expand?: (
+    properties: Readonly<JsonObject>,
+    eventName: string,
+    isPersonless: boolean,
+  ) => Readonly<JsonObject>
+  /** Told of damage that a plan of retention passes over; without it the plan throws. */
+  readonly onDamage?: DamageListener
+  /** Bytes of decoded columns that scans keep. Default `SCAN_CACHE_BYTES_DEFAULT`. */
+  readonly scanCacheBytesMax?: number
+}
+
+/** Figures of one project. */
+export interface ProjectStatistics {
+  readonly projectId: number
+  readonly rows: number
+  readonly distinctIds: number
+  readonly segments: number
+  /** Bytes of the segments, without indexes. */
+  readonly bytes: number
+}
+
+/** Figures of the environment. */
+export interface EventStatistics {
+  readonly projects: readonly ProjectStatistics[]
+  readonly uuidRuns: number
+  readonly uuidRunEntries: number
+  readonly deadLetters: number
+  readonly position: number
+}
+
+/**
+ * Events of a page that are decoded before the first of them is written: some tens of megabytes at most, if
+ * they are large and those before were not.
+ */
+const STRETCH_ROWS_MAX = 32
+
+/** Asked before a segment is read that has groups of so many bytes, decoded; throws to give up. */
+type ReadCheck = (groupBytes?: number) => void
+
+/** What analytic queries work with, on one snapshot. */
+export interface AnalyticReads {
+  readonly scanner: EventScanner
+  readonly persons: PersonReader
+  readonly actors: ActorTexts
+  /** Log position of the snapshot. */
+  readonly position: number
+  readonly scans: Pick<ScanStore, 'cachedBytes' | 'cachedSegments'>
+}
+
+/**
+ * Reads stored events. Close it before its thread ends. Every method throws `DamagedRecordError` when it
+ * meets a damaged record: an answer is whole, or there is none.
+ */
+export class EventReader {
+  readonly #environment: Environment
+  readonly #segments: SegmentTables
+  readonly #catalogue: SegmentCatalogue
+  readonly #cache: SegmentCache
+  readonly #views: EventViews
+  readonly #persons: PersonReader
+  readonly #uuids: UuidLookup
+  readonly #onDamage: DamageListener | undefined
+  readonly #scanCacheBytesMax: number
+  #erasures: ErasureReader | null = null
+  #scans: ScanStore | null = null
+  #actors: ActorTexts | null = null
+
+  constructor(options: EventReaderOptions) {
+    this.#environment = new Environment({
+      dataDir: options.dataDir,
+      name: EVENTS_ENVIRONMENT,
+      tables: EVENTS_TABLES,
+      isReadOnly: options.isReadOnly === true,
+    })
+    this.#segments = new SegmentTables({
+      headers: this.#table('segment_headers'),
+      groups: this.#table('segment_groups'),
+    })
+    this.#cache = new SegmentCache(this.#segments)
+    this.#catalogue = new SegmentCatalogue(this.#segments, this.#table('projects'))
+    this.#uuids = new UuidLookup({
+      tables: { runs: this.#table('uuid_runs'), chunks: this.#table('uuid_chunks') },
+      projects: this.#table('projects'),
+      state: this.#table('state'),
+      segments: this.#segments,
+      cache: this.#cache,
+    })
+    this.#persons = new PersonReader({
+      ...personTables(this.#environment),
+      distinctIds: this.#table('distinct_ids'),
+      distinctTexts: this.#table('distinct_texts'),
+    })
+    this.#onDamage = options.onDamage
+    this.#scanCacheBytesMax = options.scanCacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT
+    this.#views = new EventViews({
+      textOf: (projectId, distinctId) =>
+        loadDistinctText(this.#distinctIdTables(), projectId, distinctId),
+      persons: {
+        personOf: (projectId, distinctId, sequence) =>
+          this.#persons.summaryOf(projectId, distinctId, sequence),
+      },
+      expand: options.expand ?? expandProperties,
+    })
+  }
+
+  /** A page of events. Cost: the summaries of all segments, and the columns of those that may matter. */
+  listEvents(query: EventListQuery): EventPage {
+    this.#refresh()
+    const search = this.#search(query)
+    const found = search === null ? [] : search.run()
+    const page = found.slice(0, query.limit)
+    const views = this.#viewsOf(query.projectId, page)
+    const results = page.flatMap((event) => views.get(event) ?? [])
+    const last = page.at(-1)
+    const hasMore = found.length > query.limit && last !== undefined
+    return { results, nextCursor: hasMore ? cursorOf(last) : null }
+  }
+
+  /**
+   * The same page as text, ended by a limit of bytes, too. `check` is asked before each segment and row,
+   * and throws to give up. Cost: as `listEvents`, but no more rows are decoded than the page has.
+   */
+  eventRows(query: EventListQuery, writer: RowsWriter, check: ReadCheck): EventRows {
+    this.#refresh()
+    const found = this.#search(query, check)?.run() ?? []
+    const page = found.slice(0, query.limit)
+    let start = 0
+    // The page is made in stretches, each about as long as there is room, in order of segments within.
+    for (let rows = 1; start < page.length; ) {
+      const stretch = page.slice(start, start + rows)
+      const views = this.#viewsOf(query.projectId, stretch, check)
+      for (const event of stretch) {
+        const view = views.get(event)
+        if (view !== undefined && !writer.add(view)) {
+          return { ...writer.finish(), nextCursor: cursorOf(page[start - 1] ?? event) }
+        }
+        start++
+      }
+      const fitting = Math.floor(writer.room / Math.max(1, writer.bytes / start))
+      rows = Math.max(1, Math.min(fitting, STRETCH_ROWS_MAX))
+    }
+    const last = page.at(-1)
+    const hasMore = found.length > query.limit && last !== undefined
+    return { ...writer.finish(), nextCursor: hasMore ? cursorOf(last) : null }
+  }
+
+  /** The newest event with a uuid (any common form), or null. Throws `DamagedRecordError`. */
+  getEvent(projectId: number, uuidText: string): EventView | null {
+    const uuid = parseUuid(uuidText)
+    if (uuid === null) return null
+    this.#refresh()
+    const newest = this.#uuids.newest(projectId, uuid)
+    // Deleted events belong to no distinct_id.
+    if (newest === null || newest.view.distinctIds[newest.row] === 0) return null
+    return this.#views.viewOf(newest.view, newest.row)
+  }
+
+  /** The persons, groups and cohorts as of now. Valid until the next call of any method. */
+  persons(): PersonReader {
+    this.#refresh()
+    return this.#persons
+  }
+
+  /**
+   * What analytic queries work with, all as of one moment. Valid until the next call of any method. The
+   * first call in a thread makes its cache.
+   */
+  analytics(limits: ScanLimits): AnalyticReads {
+    this.#refresh()
+    this.#scans ??= new ScanStore({
+      tables: {
+        ...personTables(this.#environment),
+        eventProjects: this.#table('projects'),
+        state: this.#table('state'),
+        distinctIds: this.#table('distinct_ids'),
+        distinctTexts: this.#table('distinct_texts'),
+      },
+      segments: this.#segments,
+      catalogue: this.#catalogue,
+      cacheBytesMax: this.#scanCacheBytesMax,
+    })
+    this.#actors ??= new ActorTexts(this.#persons)
+    return {
+      scanner: this.#scans.scanner(limits),
+      persons: this.#persons,
+      actors: this.#actors,
+      position: readNumber(this.#table('state'), 'position') ?? 0,
+      scans: this.#scans,
+    }
+  }
+
+  /** The points of a timeline; null when there is no such person. Cost: person-timeline.ts. */
+  propertiesTimeline(query: TimelineQuery): readonly TimelinePoint[] | null {
+    this.#refresh()
+    const { projectId } = query
+    const record = this.#persons.record(projectId, query.person)
+    const ids = record === null ? null : this.#persons.idsOfUuid(projectId, record.uuid)
+    if (ids === null) return null
+    const separations = {
+      separations: this.#table('separations'),
+      separated: this.#table('separated'),
+    }
+    return timelinePoints(query, {
+      ids,
+      summaries: this.#catalogue.summaries(projectId),
+      open: (firstSequence) => this.#cache.open(projectId, firstSequence),
+      textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
+      separationsOf: (id) => loadSeparations(separations, projectId, id),
+    })
+  }
+
+  /**
+   * The events of a project in order of arrival, a segment at a time; each is read as it is when its
+   * turn comes. Empty for a distinct_id that the project has never seen.
+   */
+  *exportEvents(
+    query: Omit<ExportQuery, 'distinctId'> & { readonly distinctIdText?: string },
+  ): Generator<ExportedSegment> {
+    const { distinctIdText, ...rest } = query
+    this.#refresh()
+    const tables = this.#distinctIdTables()
+    const distinctId =
+      distinctIdText === undefined
+        ? undefined
+        : loadDistinctId(tables, query.projectId, distinctIdText)
+    if (distinctId === 0) return
+    yield* exportSegments(distinctId === undefined ? rest : { ...rest, distinctId }, {
+      segments: this.#segments,
+      textOf: (id) => loadDistinctText(tables, query.projectId, id),
+      lastSequence: () => loadCounters(this.#table('projects'), query.projectId)?.rows ?? 0,
+      refresh: () => this.#refresh(),
+    })
+  }
+
+  /** Receipts, rules and estimates of erasures as of now. Valid until the next call of any method. */
+  erasures(): ErasureReader {
+    this.#refresh()
+    this.#erasures ??= new ErasureReader({
+      table: (name) => this.#table(name),
+      tables: this.#segments,
+      segments: this.#cache,
+      persons: this.#persons,
+      onDamage: this.#onDamage,
+    })
+    return this.#erasures
+  }
+
+  /** The newest warnings of a project, newest first. Throws `DamagedRecordError`. */
+  listWarnings(projectId: number, limit: number): readonly WarningView[] {
+    this.#refresh()
+    return listWarningLines(this.#table('warnings'), projectId, limit)
+  }
+
+  /** A page of events that were not stored. Cost: those of the project. */
+  listDropped(query: DroppedEventsQuery): DroppedEventPage {
+    this.#refresh()
+    return listDropped(this.#table('dropped_events'), query)
+  }
+
+  /** How many events were not stored, by hour and reason. */
+  countDropped(projectId: number, afterMs: number): readonly DroppedCount[] {
+    this.#refresh()
+    return countDropped(this.#table('dropped_counts'), projectId, afterMs)
+  }
+
+  /** An event that was not stored, or null; also in a store that an older version has left. */
+  findDropped(projectId: number, uuid: string, afterMs: number): DroppedEventView | null {
+    this.#refresh()
+    if (this.#environment.find('dropped_events') === undefined) return null
+    return findDropped(this.#table('dropped_events'), projectId, uuid, afterMs)
+  }
+
+  /** Dead letters behind number `after`, oldest first. */
+  deadLetters(after = 0): Generator<StoredDeadLetter> {
+    this.#refresh()
+    return readDeadLetters(this.#table('dead_letters'), after)
+  }
+
+  /** Figures for metrics and commands. Cost: one record for each project and run. */
+  statistics(): EventStatistics {
+    this.#refresh()
+    const runs = this.#uuids.runs()
+    return {
+      projects: [...loadAllCounters(this.#table('projects'))].map(([projectId, counters]) => ({
+        projectId,
+        rows: counters.rows,
+        distinctIds: counters.distinctIds,
+        segments: counters.segments,
+        bytes: counters.bytes,
+      })),
+      uuidRuns: runs.length,
+      uuidRunEntries: runs.reduce((sum, run) => sum + run.entries, 0),
+      deadLetters: countDeadLetters(this.#table('dead_letters')),
+      position: readNumber(this.#table('state'), 'position') ?? 0,
+    }
+  }
+
+  /** Ends the reader. */
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+
+  /** Events of a page; segment by segment, so that few are decoded at a time. */
+  #viewsOf(
+    projectId: number,
+    page: readonly FoundEvent[],
+    check: ReadCheck = () => {},
+  ): ReadonlyMap<FoundEvent, EventView> {
+    const views = new Map<FoundEvent, EventView>()
+    const bySegment = page.toSorted((a, b) => a.firstSequence - b.firstSequence)
+    for (const event of bySegment) {
+      const segment = this.#cache.open(projectId, event.firstSequence)
+      check(largestGroupBytes(segment.directory))
+      views.set(event, this.#views.viewOf(segment, event.sequence - event.firstSequence))
+    }
+    return views
+  }
+
+  /** Null when no event can match. */
+  #search(query: EventListQuery, check: ReadCheck = () => {}): EventSearch | null {
+    const { projectId, distinctId, personId } = query
+    let wantedDistinctId: number | null = null
+    if (distinctId !== undefined) {
+      wantedDistinctId = loadDistinctId(this.#distinctIdTables(), projectId, distinctId)
+      if (wantedDistinctId === 0) return null
+    }
+    return new EventSearch({
+      query,
+      distinctId: wantedDistinctId,
+      isPersonWanted: personId === undefined ? null : this.#personFilter(projectId, personId),
+      ownerOf: (id, sequence) => this.#persons.ownerOf(projectId, id, sequence),
+      personPropertiesOf: (id, sequence) =>
+        this.#persons.summaryOf(projectId, id, sequence)?.properties ?? {},
+      textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
+      summaries: this.#catalogue.summaries(projectId),
+      open: (firstSequence) => {
+        const segment = this.#cache.open(projectId, firstSequence)
+        check(largestGroupBytes(segment.directory))
+        return segment
+      },
+    })
+  }
+
+  /**
+   * Whether an event belongs to a person now. A uuid that no living person has is that of events
+   * without an owner, of one distinct_id each.
+   */
+  #personFilter(
+    projectId: number,
+    personId: string,
+  ): (distinctId: number, sequence: number) => boolean {
+    const ids = this.#persons.idsOfUuid(projectId, personId)
+    if (ids !== null) {
+      return (id, sequence) => {
+        const since = ids.get(id)
+        return since !== undefined && sequence > since
+      }
+    }
+    const wanted = personId.toLowerCase()
+    const known = new Map<number, boolean>()
+    return (id, sequence) => {
+      let isOfId = known.get(id)
+      if (isOfId === undefined) {
+        isOfId = this.#persons.uuidWithoutOwner(projectId, id) === wanted
+        known.set(id, isOfId)
+      }
+      return isOfId && this.#persons.ownerOf(projectId, id, sequence) === 0
+    }
+  }
+
+  #refresh(): void {
+    this.#environment.refresh()
+    this.#persons.refresh()
+  }
+
+  #table(name: (typeof EVENTS_TABLES)[number]): Table {
+    return this.#environment.table(name)
+  }
+
+  #distinctIdTables(): { readonly ids: Table; readonly texts: Table } {
+    return { ids: this.#table('distinct_ids'), texts: this.#table('distinct_texts') }
+  }
+}
+
+function cursorOf(event: FoundEvent): { readonly timestampMs: number; readonly id: number } {
+  return { timestampMs: event.timestampMs, id: event.sequence }
+}

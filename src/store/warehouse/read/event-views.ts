@@ -1,0 +1,82 @@
+/** Builds what a reader sees of one stored event from the columns of its segment. */
+import type { JsonObject } from '../../../rules/capture/types.ts'
+import { personUuid } from '../../../rules/persons/person-uuid.ts'
+import type { EventView, PersonSummary } from '../../../rules/events/event-queries.ts'
+import { addOwn, isHistoricalMode, personModeOf } from '../format/segment-builder.ts'
+import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+
+/** What views are made with. */
+export interface EventViewsOptions {
+  readonly textOf: (projectId: number, distinctId: number) => string
+  readonly persons: {
+    /** The person who owns the event with sequence S of distinct_id D now. */
+    personOf(projectId: number, distinctId: number, sequence: number): PersonSummary | null
+  }
+  readonly expand: (
+    properties: Readonly<JsonObject>,
+    eventName: string,
+    isPersonless: boolean,
+  ) => Readonly<JsonObject>
+}
+
+/** Makes views of stored events. */
+export class EventViews {
+  readonly #options: EventViewsOptions
+
+  constructor(options: EventViewsOptions) {
+    this.#options = options
+  }
+
+  /** One event. Decodes the columns that the row has a value in; throws `DamagedRecordError`. */
+  viewOf(view: SegmentView, row: number): EventView {
+    const { projectId, firstSequence } = view.summary
+    const { persons, textOf, expand } = this.#options
+    const number = view.distinctIds[row] ?? 0
+    const distinctId = textOf(projectId, number)
+    const person = persons.personOf(projectId, number, firstSequence + row)
+    const mode = view.modeOf(row)
+    const personMode = personModeOf(mode)
+    const name = view.nameOf(row)
+    const properties = propertiesOf(view, row, distinctId)
+    return {
+      id: firstSequence + row,
+      uuid: view.uuidOf(row),
+      event: name,
+      distinct_id: distinctId,
+      timestamp: new Date(view.timestamps[row] ?? 0).toISOString(),
+      created_at: new Date(view.arrivals[row] ?? 0).toISOString(),
+      properties: expand(properties, name, personMode !== 'full'),
+      person,
+      person_id: person?.uuid ?? personUuid(projectId, distinctId),
+      person_mode: personMode,
+      elements_chain: elementsOf(view, row),
+      ...(isHistoricalMode(mode) ? { historical_migration: true as const } : {}),
+    }
+  }
+}
+
+/** The stored properties of a row. Throws `DamagedRecordError`. */
+export function propertiesOf(view: SegmentView, row: number, distinctId: string): JsonObject {
+  const properties: JsonObject = {}
+  for (const entry of view.directory.columns) {
+    if (entry.role !== ROLE_PROPERTY && entry.role !== ROLE_REST) continue
+    const place = view.placeOf(entry, row)
+    if (place < 0) continue
+    if (entry.mode === MODE_MIRROR) addOwn(properties, entry.key, distinctId)
+    else if (entry.role === ROLE_PROPERTY) {
+      addOwn(properties, entry.key, view.valueAt(entry, place))
+    } else {
+      // The column of shared properties holds objects only.
+      const shared = view.valueAt(entry, place) as Readonly<JsonObject>
+      for (const [key, value] of Object.entries(shared)) addOwn(properties, key, value)
+    }
+  }
+  return properties
+}
+
+function elementsOf(view: SegmentView, row: number): string {
+  const entry = view.special(ROLE_ELEMENTS)
+  const place = entry === undefined ? -1 : view.placeOf(entry, row)
+  return entry === undefined || place < 0 ? '' : String(view.valueAt(entry, place))
+}

@@ -1,0 +1,217 @@
+/**
+ * The events of one segment as lines of JSON, from its columns straight to bytes. Everything is taken out
+ * of the segment at the beginning, so that lines may be written while others change the store.
+ */
+import { formatUuid } from '../../../base/ids.ts'
+import {
+  ELEMENTS_HEAD,
+  elementPieces,
+  type PropertyPieces,
+  propertyPieces,
+} from './export-pieces.ts'
+import { JsonBytes } from '../../../base/json-bytes.ts'
+import { personModeOf } from '../format/segment-builder.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+
+const UUID_BYTES = 16
+const OBJECT_START = 0x7b
+const OBJECT_END = 0x7d
+const NEWLINE = 0x0a
+/** Texts of distinct_ids that are kept from segment to segment; all are forgotten when they are more. */
+const DISTINCT_TEXTS_MAX = 65_536
+const DISTINCT_BYTES_MAX = 16 * 1024 * 1024
+
+/** The parts of a line that are the same in all. */
+const HEADS = new JsonBytes()
+const ID_HEAD = textPiece(HEADS, '{"id":')
+const UUID_HEAD = textPiece(HEADS, ',"uuid":')
+const TIMESTAMP_HEAD = textPiece(HEADS, ',"timestamp":"')
+const ARRIVAL_HEAD = textPiece(HEADS, '","created_at":"')
+/** By mode byte. */
+const MODE_HEADS = Array.from({ length: 256 }, (_, byte) =>
+  textPiece(HEADS, `","person_mode":"${personModeOf(byte)}",`),
+)
+const PROPERTIES_HEAD = textPiece(HEADS, '"properties":')
+
+/** One event, ready to be written. */
+export interface ExportedEvent {
+  readonly id: number
+  readonly uuid: string
+  readonly event: string
+  readonly distinctId: string
+  readonly timestampMs: number
+  readonly arrivedAtMs: number
+  readonly personMode: string
+  readonly elementsChain: string
+  /** JSON of the properties. */
+  readonly propertiesJson: string
+}
+
+/** The JSON of distinct_ids by their numbers, kept over several segments of one project. */
+export class DistinctTexts {
+  json = new JsonBytes()
+  readonly #textOf: (distinctId: number) => string
+  readonly #pieces = new Map<number, number>()
+
+  constructor(textOf: (distinctId: number) => string) {
+    this.#textOf = textOf
+  }
+
+  /** Forgets what has become too much. What was given before stays in the `json` of then. */
+  trim(): void {
+    if (this.#pieces.size <= DISTINCT_TEXTS_MAX && this.json.length <= DISTINCT_BYTES_MAX) return
+    this.#pieces.clear()
+    this.json = new JsonBytes()
+  }
+
+  /** Where in `json` the piece of a distinct_id begins. Throws `DamagedRecordError`. */
+  pieceOf(distinctId: number): number {
+    let piece = this.#pieces.get(distinctId)
+    if (piece === undefined) {
+      piece = this.json.beginPiece()
+      this.json.writeText(JSON.stringify(this.#textOf(distinctId)))
+      this.json.endPiece(piece)
+      this.#pieces.set(distinctId, piece)
+    }
+    return piece
+  }
+}
+
+/** The wanted rows of a segment. A place is the position of a row among them. */
+export class SegmentLines {
+  readonly count: number
+  readonly #ids: Float64Array
+  readonly #timestamps: Float64Array
+  readonly #arrivals: Float64Array
+  readonly #uuids: Buffer
+  /** Mode bytes (segment-builder.ts). */
+  readonly #modes: Uint8Array
+  readonly #nameTexts: readonly string[]
+  /** By place: positions in `#nameTexts` and `#names`. */
+  readonly #nameIds: Uint16Array
+  /** Pieces in `#arena`; of elements by place, 0 or empty without them. */
+  readonly #names: readonly number[]
+  readonly #elements: Uint32Array
+  readonly #properties: PropertyPieces
+  readonly #arena: JsonBytes
+  /** Pieces in `#distinctJson` by place. */
+  readonly #distinctIds: Uint32Array
+  readonly #distinctJson: JsonBytes
+
+  /**
+   * `rows`: numbers of the wanted rows, ascending; `arenaBytes`: room for pieces to begin with. Throws
+   * `DamagedRecordError`.
+   */
+  constructor(
+    view: SegmentView,
+    rows: Uint16Array,
+    distinctTexts: DistinctTexts,
+    arenaBytes: number | undefined,
+  ) {
+    const count = rows.length
+    this.count = count
+    this.#arena = new JsonBytes(arenaBytes)
+    this.#ids = new Float64Array(count)
+    this.#timestamps = new Float64Array(count)
+    this.#arrivals = new Float64Array(count)
+    this.#modes = new Uint8Array(count)
+    this.#nameIds = new Uint16Array(count)
+    this.#uuids = Buffer.allocUnsafe(count * UUID_BYTES)
+    this.#distinctIds = new Uint32Array(count)
+    const { timestamps, arrivals, distinctIds, names } = view
+    const { firstSequence } = view.summary
+    const places = new Int32Array(view.summary.rows).fill(-1)
+    distinctTexts.trim()
+    for (let place = 0; place < count; place++) {
+      const row = rows[place] ?? 0
+      places[row] = place
+      this.#ids[place] = firstSequence + row
+      this.#timestamps[place] = timestamps[row] ?? 0
+      this.#arrivals[place] = arrivals[row] ?? 0
+      this.#modes[place] = view.modeOf(row)
+      this.#nameIds[place] = names.ids[row] ?? 0
+      view.copyUuid(row, this.#uuids, place * UUID_BYTES)
+      this.#distinctIds[place] = distinctTexts.pieceOf(distinctIds[row] ?? 0)
+    }
+    this.#nameTexts = names.values.map(String)
+    this.#names = this.#nameTexts.map((name) =>
+      textPiece(this.#arena, `,"event":${JSON.stringify(name)},"distinct_id":`),
+    )
+    this.#distinctJson = distinctTexts.json
+    const wanted = {
+      ...{ view, count, places, arena: this.#arena },
+      ...{ distinctPieces: this.#distinctIds, distinctJson: this.#distinctJson },
+    }
+    this.#elements = elementPieces(wanted)
+    this.#properties = propertyPieces(wanted)
+  }
+
+  /** Bytes of the pieces: a segment of the same project needs about as many. */
+  get arenaBytes(): number {
+    return this.#arena.bytes.length
+  }
+
+  /** Appends the line of a place, with its newline. */
+  writeLine(place: number, target: JsonBytes): void {
+    target.copyPiece(HEADS, ID_HEAD)
+    target.writeNumber(this.#ids[place] ?? 0)
+    target.copyPiece(HEADS, UUID_HEAD)
+    target.writeUuid(this.#uuids, place * UUID_BYTES)
+    target.copyPiece(this.#arena, this.#names[this.#nameIds[place] ?? 0] ?? 0)
+    target.copyPiece(this.#distinctJson, this.#distinctIds[place] ?? 0)
+    target.copyPiece(HEADS, TIMESTAMP_HEAD)
+    target.writeTime(this.#timestamps[place] ?? 0)
+    target.copyPiece(HEADS, ARRIVAL_HEAD)
+    target.writeTime(this.#arrivals[place] ?? 0)
+    target.copyPiece(HEADS, MODE_HEADS[this.#modes[place] ?? 0] ?? 0)
+    const elements = this.#elements[place] ?? 0
+    if (elements !== 0) target.copyPiece(this.#arena, elements)
+    target.copyPiece(HEADS, PROPERTIES_HEAD)
+    this.#writeProperties(place, target)
+    target.writeByte(OBJECT_END)
+    target.writeByte(NEWLINE)
+  }
+
+  /** The event of a place. */
+  eventAt(place: number): ExportedEvent {
+    const elements = this.#elements[place] ?? 0
+    const properties = new JsonBytes()
+    this.#writeProperties(place, properties)
+    return {
+      id: this.#ids[place] ?? 0,
+      uuid: formatUuid(this.#uuids, place * UUID_BYTES),
+      event: this.#nameTexts[this.#nameIds[place] ?? 0] ?? '',
+      distinctId: String(JSON.parse(this.#distinctJson.pieceText(this.#distinctIds[place] ?? 0))),
+      timestampMs: this.#timestamps[place] ?? 0,
+      arrivedAtMs: this.#arrivals[place] ?? 0,
+      personMode: personModeOf(this.#modes[place] ?? 0),
+      elementsChain: elements === 0 ? '' : elementsChainOf(this.#arena.pieceText(elements)),
+      propertiesJson: properties.bytes.toString('utf8', 0, properties.length),
+    }
+  }
+
+  #writeProperties(place: number, target: JsonBytes): void {
+    const { pieces, ends } = this.#properties
+    const start = target.length
+    const end = ends[place + 1] ?? 0
+    for (let index = ends[place] ?? 0; index < end; index++) {
+      target.copyPiece(this.#arena, pieces[index] ?? 0)
+    }
+    // Each piece begins with a comma, the first as well.
+    if (target.length === start) target.writeByte(OBJECT_START)
+    else target.bytes[start] = OBJECT_START
+    target.writeByte(OBJECT_END)
+  }
+}
+
+/** The text in a piece that `elementPieces` wrote. */
+function elementsChainOf(piece: string): string {
+  return piece === '' ? '' : String(JSON.parse(piece.slice(ELEMENTS_HEAD.length, -1)))
+}
+
+function textPiece(target: JsonBytes, text: string): number {
+  const start = target.beginPiece()
+  target.writeText(text)
+  target.endPiece(start)
+  return start
+}

@@ -1,0 +1,254 @@
+/**
+ * The decoded columns of segments that scans use again and again: times, distinct_ids, names, and the
+ * properties that were asked for. Bounded by bytes. What a running scan has used is not given up for what
+ * it uses next: a project that is larger than the cache then finds part of itself there every time, and
+ * not nothing.
+ */
+import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
+import { pairKey } from '../../lmdb/keys.ts'
+import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from '../format/segment-format.ts'
+import { type DenseColumn, propertyColumn, specialColumn } from '../format/segment-properties.ts'
+import { type SegmentTables, SegmentView } from '../format/segment-view.ts'
+
+/** What a value costs besides its characters: an estimate. */
+const VALUE_BYTES = 24
+/** What a segment costs besides its columns: an estimate. */
+const SEGMENT_BYTES = 1024
+const OFFSET_END = 2 ** 32
+
+/** Gives the text of a distinct_id of the segment's project. */
+export type TextOf = (distinctId: number) => string
+
+/** The times of a segment: `base + offsets[place]`; `offsets` are whole milliseconds or any float64. */
+export interface SegmentTimes {
+  readonly base: number
+  readonly offsets: Uint32Array | Float64Array
+}
+
+/**
+ * A segment with what was decoded of it; columns are in the order of names (event-scan-names.ts). All
+ * getters throw `DamagedRecordError`.
+ */
+export class ScanSegment {
+  /** Names that events of it have. */
+  readonly eventNames: ReadonlySet<string>
+  /** An estimate of the memory that it takes. */
+  bytes: number
+  /** The number of the scan that used it last. */
+  lastScan = 0
+  readonly #tables: SegmentTables
+  readonly #sealed: Buffer
+  readonly #columns = new Map<string, DenseColumn>()
+  #summary: SegmentSummary
+  #times: SegmentTimes | null = null
+  #distinctIds: Uint32Array | null = null
+  #lastDistinctId = 0
+  #nameRows: NameRows | null = null
+  /** Only during a scan: it keeps what it unpacks. */
+  #view: SegmentView | null
+
+  /** `sealed`: the header. */
+  constructor(tables: SegmentTables, summary: SegmentSummary, sealed: Buffer) {
+    this.#tables = tables
+    this.#summary = summary
+    this.#sealed = sealed
+    this.#view = new SegmentView(tables, pairKey(summary.projectId, summary.firstSequence), sealed)
+    const counts = this.#view.directory.names
+    this.eventNames = new Set(counts.flatMap(([name, count]) => (count > 0 ? [name] : [])))
+    this.bytes = SEGMENT_BYTES + sealed.length + counts.length * VALUE_BYTES
+  }
+
+  get summary(): SegmentSummary {
+    return this.#summary
+  }
+
+  /** Whether it is the segment with this summary. The summaries of a project are new after a merge. */
+  isCurrent(summary: SegmentSummary): boolean {
+    if (this.#summary === summary) return true
+    const stored = this.#tables.headers.get(pairKey(summary.projectId, summary.firstSequence))
+    if (stored?.equals(this.#sealed) !== true) return false
+    this.#summary = summary
+    return true
+  }
+
+  get times(): SegmentTimes {
+    if (this.#times === null) {
+      this.#times = compactTimes(
+        inNameOrder(this.#open().timestamps, this.nameRows),
+        this.summary.firstTimestampMs,
+      )
+      this.bytes += this.#times.offsets.byteLength
+    }
+    return this.#times
+  }
+
+  /** D of each place; 0 for deleted rows. */
+  get distinctIds(): Uint32Array {
+    if (this.#distinctIds === null) {
+      this.#distinctIds = inNameOrder(this.#open().distinctIds, this.nameRows)
+      for (const distinctId of this.#distinctIds) {
+        if (distinctId > this.#lastDistinctId) this.#lastDistinctId = distinctId
+      }
+      this.bytes += this.#distinctIds.byteLength
+    }
+    return this.#distinctIds
+  }
+
+  /** The largest D of the segment. */
+  get lastDistinctId(): number {
+    return this.distinctIds.length === 0 ? 0 : this.#lastDistinctId
+  }
+
+  get nameRows(): NameRows {
+    if (this.#nameRows === null) {
+      this.#nameRows = rowsByName(specialColumn(this.#open(), ROLE_NAME))
+      this.bytes += this.#nameRows.rows.byteLength + this.#nameRows.values.length * VALUE_BYTES
+    }
+    return this.#nameRows
+  }
+
+  get names(): DenseColumn {
+    return this.#column('name', () => nameColumn(this.nameRows))
+  }
+
+  /** Chains of elements. */
+  get elements(): DenseColumn {
+    return this.#column('elements', () => this.#inOrder(specialColumn(this.#open(), ROLE_ELEMENTS)))
+  }
+
+  property(key: string, textOf: TextOf): DenseColumn {
+    return this.#column(`property ${key}`, () =>
+      this.#inOrder(propertyColumn(this.#open(), key, textOf)),
+    )
+  }
+
+  /** Gives up what only decoding needs. */
+  close(): void {
+    this.#view = null
+  }
+
+  #inOrder({ ids, values }: DenseColumn): DenseColumn {
+    return { ids: inNameOrder(ids, this.nameRows), values }
+  }
+
+  #column(name: string, decode: () => DenseColumn): DenseColumn {
+    let column = this.#columns.get(name)
+    if (column === undefined) {
+      column = decode()
+      this.#columns.set(name, column)
+      this.bytes += columnBytes(column)
+    }
+    return column
+  }
+
+  #open(): SegmentView {
+    const { projectId, firstSequence } = this.summary
+    this.#view ??= new SegmentView(this.#tables, pairKey(projectId, firstSequence), this.#sealed)
+    return this.#view
+  }
+}
+
+/** Keeps segments for the scans of one thread. */
+export class ScanCache {
+  readonly #tables: SegmentTables
+  readonly #bytesMax: number
+  readonly #segments = new Map<string, ScanSegment>()
+  /** Lists of summaries without a merge since the cache was compared with them; further segments may come. */
+  readonly #checked = new WeakSet<readonly SegmentSummary[]>()
+  #bytes = 0
+  #scan = 0
+
+  constructor(tables: SegmentTables, bytesMax: number) {
+    this.#tables = tables
+    this.#bytesMax = bytesMax
+  }
+
+  /** An estimate of the memory that all segments take. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** How many segments are kept. */
+  get segmentCount(): number {
+    return this.#segments.size
+  }
+
+  /**
+   * Call it before the first segment of each scan, with the summaries of all segments of the project. Gives
+   * up what merges have replaced: about 0.1 us a segment, once after each merge.
+   */
+  beginScan(projectId: number, summaries: readonly SegmentSummary[]): void {
+    this.#scan++
+    if (this.#checked.has(summaries)) return
+    this.#checked.add(summaries)
+    const rowsByFirst = new Map(summaries.map(({ firstSequence, rows }) => [firstSequence, rows]))
+    for (const [name, { summary, bytes }] of this.#segments) {
+      if (summary.projectId !== projectId) continue
+      if (rowsByFirst.get(summary.firstSequence) === summary.rows) continue
+      this.#segments.delete(name)
+      this.#bytes -= bytes
+    }
+  }
+
+  /**
+   * Runs `use` on a segment. Throws what `use` throws, and `DamagedRecordError`.
+   */
+  use<T>(summary: SegmentSummary, use: (segment: ScanSegment) => T): T {
+    const name = `${summary.projectId} ${summary.firstSequence}`
+    const segment = this.#take(name, summary)
+    try {
+      return use(segment)
+    } finally {
+      segment.close()
+      this.#keep(name, segment)
+    }
+  }
+
+  #take(name: string, summary: SegmentSummary): ScanSegment {
+    const known = this.#segments.get(name)
+    if (known !== undefined) {
+      this.#segments.delete(name)
+      this.#bytes -= known.bytes
+      if (known.isCurrent(summary)) return known
+    }
+    const sealed = this.#tables.headerAt(summary.projectId, summary.firstSequence)
+    return new ScanSegment(this.#tables, summary, sealed)
+  }
+
+  /** Makes room by giving up what earlier scans have used, the oldest first. */
+  #keep(name: string, segment: ScanSegment): void {
+    for (const [oldName, old] of this.#segments) {
+      if (this.#bytes + segment.bytes <= this.#bytesMax || old.lastScan === this.#scan) break
+      this.#segments.delete(oldName)
+      this.#bytes -= old.bytes
+    }
+    if (this.#bytes + segment.bytes > this.#bytesMax) return
+    segment.lastScan = this.#scan
+    this.#segments.set(name, segment)
+    this.#bytes += segment.bytes
+  }
+}
+
+/** Half the memory where all times are whole milliseconds within 49 days. */
+function compactTimes(timestamps: Float64Array, base: number): SegmentTimes {
+  const offsets = new Uint32Array(timestamps.length)
+  for (let row = 0; row < timestamps.length; row++) {
+    const offset = (timestamps[row] ?? 0) - base
+    if (!(offset >= 0 && offset < OFFSET_END) || !Number.isInteger(offset)) {
+      return { base: 0, offsets: timestamps }
+    }
+    offsets[row] = offset
+  }
+  return { base, offsets }
+}
+
+function columnBytes({ ids, values }: DenseColumn): number {
+  let bytes = ids.byteLength
+  for (const value of values) bytes += VALUE_BYTES + sizeOf(value)
+  return bytes
+}
+
+function sizeOf(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  return typeof value === 'object' && value !== null ? JSON.stringify(value).length * 4 : 0
+}

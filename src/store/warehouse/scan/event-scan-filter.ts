@@ -1,0 +1,349 @@
+/**
+ * Trees of property filters over the rows of a segment. A filter marks the candidates that pass; what is
+ * cheap comes first, and what follows sees only the candidates that are still open. Event properties are
+ * tested once for each value that a segment holds, persons, groups and distinct_ids once for a scan.
+ */
+import { elementTest } from '../../../rules/filters/element-filter.ts'
+import type { PropertyFilter } from '../../../rules/events/event-queries.ts'
+import { isCohortFilterType, isGroup } from '../../../rules/filters/filter-tree.ts'
+import type { FilterGroup } from '../../../rules/persons/person-queries.ts'
+import { type PropertyTest, propertyTest } from '../../../rules/filters/property-filter.ts'
+import type { ScanSegment } from './event-scan-cache.ts'
+import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
+import type { DenseColumn } from '../format/segment-properties.ts'
+
+/** What filters and values look up outside of a segment, as of the snapshot of the scan. */
+export interface ScanFacts {
+  /** The text of D. */
+  readonly textOf: (distinctId: number) => string
+  /** Whether the person P passes a tree of filters on persons and cohorts. */
+  readonly personTest: (tree: FilterGroup) => (person: number) => boolean
+  /** A property of P now; undefined when it is missing. */
+  readonly personProperty: (person: number, key: string) => unknown
+  /** A property of a group now; undefined when it, or the group, is missing. */
+  readonly groupProperty: (typeIndex: number, groupKey: string, key: string) => unknown
+  /** Throws when the query has to end; asked now and then by what tests many values. */
+  readonly checkLimits: () => void
+}
+
+/** Rows of a segment that are looked at: the first `count` of `places`, with the P that own them. */
+export interface Candidates {
+  segment: ScanSegment
+  readonly places: Uint16Array
+  readonly owners: Uint32Array
+  /** Bit i: it belongs to series i. */
+  readonly masks: Uint32Array
+  count: number
+}
+
+/** Decides about candidates. */
+export interface RowFilter {
+  /** False: it does not look at owners, and may come before they are known. */
+  readonly needsOwners: boolean
+  /** Writes 1 into `marks` for each candidate that passes, else 0. */
+  mark(candidates: Candidates, marks: Uint8Array): void
+  /** Drops the candidates that do not pass, before owners are known; absent where marks are as quick. */
+  readonly keep?: (candidates: Candidates) => void
+}
+
+/** A pattern may take long for each value. */
+const TESTS_BETWEEN_CHECKS = 64
+/** The verdict on a value that was not tested yet. */
+const UNKNOWN = 0
+const REFUSED = 1
+const PASSED = 2
+
+/** Memory for the candidates of one segment. */
+export function newCandidates(segment: ScanSegment): Candidates {
+  return {
+    segment,
+    places: new Uint16Array(SEGMENT_ROWS_MAX),
+    owners: new Uint32Array(SEGMENT_ROWS_MAX),
+    masks: new Uint32Array(SEGMENT_ROWS_MAX),
+    count: 0,
+  }
+}
+
+/** Keeps the candidates that are marked. */
+export function keepMarked(candidates: Candidates, marks: Uint8Array): void {
+  const { places, owners, masks, count } = candidates
+  let kept = 0
+  for (let index = 0; index < count; index++) {
+    // Written in any case: nobody can foretell the marks, and a wrong guess costs more.
+    places[kept] = places[index] ?? 0
+    masks[kept] = masks[index] ?? 0
+    owners[kept] = owners[index] ?? 0
+    kept += marks[index] ?? 0
+  }
+  candidates.count = kept
+}
+
+/** The column of the group keys of a type. */
+export function groupColumn(
+  segment: ScanSegment,
+  typeIndex: number,
+  facts: ScanFacts,
+): DenseColumn {
+  return segment.property(`$group_${typeIndex}`, facts.textOf)
+}
+
+/** The filter of a tree; null when it holds for every event. Filters that cannot be built are left out. */
+export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | null {
+  const filters: RowFilter[] = []
+  const onPersons: (FilterGroup | PropertyFilter)[] = []
+  for (const value of tree.values) {
+    if (isAboutPersons(value)) onPersons.push(value)
+    else {
+      const filter = isGroup(value) ? compileFilter(value, facts) : compileLeaf(value, facts)
+      if (filter !== null) filters.push(filter)
+    }
+  }
+  // Last: a person has to be loaded.
+  if (onPersons.length > 0) {
+    filters.push(new PersonFilter(facts.personTest({ type: tree.type, values: onPersons })))
+  }
+  const [only] = filters
+  if (only === undefined) return null
+  return filters.length === 1 ? only : new TreeFilter(tree.type === 'AND', filters)
+}
+
+/** The filter of a test on an event property. */
+export function propertyRowFilter(key: string, test: PropertyTest, facts: ScanFacts): RowFilter {
+  return new ValueFilter((segment) => segment.property(key, facts.textOf), test, facts.checkLimits)
+}
+
+/** The filter of an event name. */
+export function nameFilter(name: string, facts: ScanFacts): RowFilter {
+  return new ValueFilter(
+    (segment) => segment.names,
+    (value) => value === name,
+    facts.checkLimits,
+  )
+}
+
+/** The filter that holds when one of them does. */
+export function anyOf(filters: readonly RowFilter[]): RowFilter {
+  return new TreeFilter(false, filters)
+}
+
+/** The filter that holds when all of them do. */
+export function allOf(filters: readonly RowFilter[]): RowFilter {
+  return new TreeFilter(true, filters)
+}
+
+function isAboutPersons(value: FilterGroup | PropertyFilter): boolean {
+  if (isGroup(value)) return value.values.length > 0 && value.values.every(isAboutPersons)
+  return value.type === 'person' || isCohortFilterType(value.type)
+}
+
+function compileLeaf(filter: PropertyFilter, facts: ScanFacts): RowFilter | null {
+  if (filter.type === 'element') {
+    const test = elementTest(filter)
+    if (test === null) return null
+    return new ValueFilter(
+      (segment) => segment.elements,
+      (value) => test(typeof value === 'string' ? value : ''),
+      facts.checkLimits,
+    )
+  }
+  const test = propertyTest(filter)
+  if (test === null) return null
+  if (filter.type === 'group') {
+    const typeIndex = filter.group_type_index ?? 0
+    return new ValueFilter(
+      (segment) => groupColumn(segment, typeIndex, facts),
+      groupTest(filter.key, typeIndex, test, facts),
+      facts.checkLimits,
+    )
+  }
+  if ((filter.type ?? 'event') !== 'event') return null
+  if (filter.key === 'distinct_id') return new DistinctIdFilter((id) => test(facts.textOf(id)))
+  return propertyRowFilter(filter.key, test, facts)
+}
+
+function groupTest(
+  key: string,
+  typeIndex: number,
+  test: PropertyTest,
+  facts: ScanFacts,
+): PropertyTest {
+  const known = new Map<unknown, boolean>()
+  return (groupKey) => {
+    let isPassed = known.get(groupKey)
+    if (isPassed === undefined) {
+      const isThere = typeof groupKey === 'string'
+      isPassed = test(isThere ? facts.groupProperty(typeIndex, groupKey, key) : undefined)
+      known.set(groupKey, isPassed)
+    }
+    return isPassed
+  }
+}
+
+class ValueFilter implements RowFilter {
+  readonly needsOwners = false
+  readonly #columnOf: (segment: ScanSegment) => DenseColumn
+  readonly #test: PropertyTest
+  readonly #checkLimits: () => void
+  #tests = 0
+
+  constructor(
+    columnOf: (segment: ScanSegment) => DenseColumn,
+    test: PropertyTest,
+    checkLimits: () => void,
+  ) {
+    this.#columnOf = columnOf
+    this.#test = test
+    this.#checkLimits = checkLimits
+  }
+
+  mark({ segment, places, count }: Candidates, marks: Uint8Array): void {
+    const { ids, values } = this.#columnOf(segment)
+    const isPassed = this.#passing(values, ids, places, count)
+    for (let index = 0; index < count; index++) {
+      marks[index] = isPassed[ids[places[index] ?? 0] ?? 0] ?? 0
+    }
+  }
+
+  keep = (candidates: Candidates): void => {
+    const { segment, places, masks, count } = candidates
+    const { ids, values } = this.#columnOf(segment)
+    const isPassed = this.#passing(values, ids, places, count)
+    let kept = 0
+    for (let index = 0; index < count; index++) {
+      const place = places[index] ?? 0
+      // Written in any case, as in `keepMarked`.
+      places[kept] = place
+      masks[kept] = masks[index] ?? 0
+      kept += isPassed[ids[place] ?? 0] ?? 0
+    }
+    candidates.count = kept
+  }
+
+  /** For each value 1 when it passes; values that no candidate has may be left out. */
+  #passing(
+    values: readonly unknown[],
+    ids: Uint16Array,
+    places: Uint16Array,
+    count: number,
+  ): Uint8Array {
+    const isPassed = new Uint8Array(values.length)
+    if (values.length > count) {
+      const wanted = new Set<number>()
+      for (let index = 0; index < count; index++) wanted.add(ids[places[index] ?? 0] ?? 0)
+      for (const id of wanted) isPassed[id] = this.#verdict(values[id])
+    } else for (const [id, value] of values.entries()) isPassed[id] = this.#verdict(value)
+    return isPassed
+  }
+
+  #verdict(value: unknown): 0 | 1 {
+    if (++this.#tests % TESTS_BETWEEN_CHECKS === 0) this.#checkLimits()
+    return this.#test(value) ? 1 : 0
+  }
+}
+
+/** Remembers what was found out about numbers, which are dense from 1. */
+class Verdicts {
+  readonly #test: (number: number) => boolean
+  #verdicts = new Uint8Array(1024)
+
+  constructor(test: (number: number) => boolean) {
+    this.#test = test
+  }
+
+  isPassed(number: number): boolean {
+    if (number >= this.#verdicts.length) {
+      const larger = new Uint8Array(Math.max(number + 1, this.#verdicts.length * 2))
+      larger.set(this.#verdicts)
+      this.#verdicts = larger
+    }
+    let verdict = this.#verdicts[number]
+    if (verdict === UNKNOWN) {
+      verdict = this.#test(number) ? PASSED : REFUSED
+      this.#verdicts[number] = verdict
+    }
+    return verdict === PASSED
+  }
+}
+
+class PersonFilter implements RowFilter {
+  readonly needsOwners = true
+  readonly #verdicts: Verdicts
+
+  constructor(test: (person: number) => boolean) {
+    this.#verdicts = new Verdicts(test)
+  }
+
+  mark({ owners, count }: Candidates, marks: Uint8Array): void {
+    for (let index = 0; index < count; index++) {
+      marks[index] = this.#verdicts.isPassed(owners[index] ?? 0) ? 1 : 0
+    }
+  }
+}
+
+class DistinctIdFilter implements RowFilter {
+  /** Deleted events, which have no owner, have no distinct_id either. */
+  readonly needsOwners = true
+  readonly #verdicts: Verdicts
+
+  constructor(test: (distinctId: number) => boolean) {
+    this.#verdicts = new Verdicts(test)
+  }
+
+  mark({ segment, places, count }: Candidates, marks: Uint8Array): void {
+    const { distinctIds } = segment
+    for (let index = 0; index < count; index++) {
+      const distinctId = distinctIds[places[index] ?? 0] ?? 0
+      marks[index] = this.#verdicts.isPassed(distinctId) ? 1 : 0
+    }
+  }
+}
+
+/** All filters, or one of them, in their order; each sees only candidates that are undecided. */
+class TreeFilter implements RowFilter {
+  readonly needsOwners: boolean
+  readonly keep?: (candidates: Candidates) => void
+  readonly #decidedBy: 0 | 1
+  readonly #filters: readonly RowFilter[]
+  readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
+  #open: Candidates | null = null
+
+  constructor(isAll: boolean, filters: readonly RowFilter[]) {
+    this.needsOwners = filters.some((filter) => filter.needsOwners)
+    this.#decidedBy = isAll ? 0 : 1
+    this.#filters = filters
+    const quick = filters.flatMap(({ keep }) => keep ?? [])
+    if (isAll && quick.length === filters.length) {
+      this.keep = (candidates) => {
+        for (const keep of quick) keep(candidates)
+      }
+    }
+  }
+
+  mark(candidates: Candidates, marks: Uint8Array): void {
+    const [first, ...others] = this.#filters
+    first?.mark(candidates, marks)
+    for (const filter of others) {
+      const open = this.#undecided(candidates, marks)
+      if (open.count === 0) return
+      filter.mark(open, this.#marks)
+      let next = 0
+      for (let index = 0; index < candidates.count; index++) {
+        if (marks[index] !== this.#decidedBy) marks[index] = this.#marks[next++] ?? 0
+      }
+    }
+  }
+
+  #undecided({ segment, places, owners, count }: Candidates, marks: Uint8Array): Candidates {
+    this.#open ??= newCandidates(segment)
+    const open = this.#open
+    open.segment = segment
+    let kept = 0
+    for (let index = 0; index < count; index++) {
+      if (marks[index] === this.#decidedBy) continue
+      open.places[kept] = places[index] ?? 0
+      open.owners[kept++] = owners[index] ?? 0
+    }
+    open.count = kept
+    return open
+  }
+}

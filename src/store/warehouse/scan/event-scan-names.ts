@@ -1,0 +1,128 @@
+/**
+ * The rows of a segment by the names of their events, so that a scan for a few names looks at no row of
+ * another: the name decides about most rows, and a look at each costs more than all that follows. Scans
+ * keep all columns in this order; a place is a position in it.
+ */
+import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
+import type { DenseColumn } from '../format/segment-properties.ts'
+
+/** Rows by name: those of name i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
+export interface NameRows {
+  /** Each different name once; position 0 stands for none. */
+  readonly values: readonly unknown[]
+  /** Position in `values` of each name. */
+  readonly ids: ReadonlyMap<string, number>
+  /** One longer than `values`. */
+  readonly starts: Uint16Array
+  /** The row of each place; ascending for each name. */
+  readonly rows: Uint16Array
+}
+
+/** What is picked: the first `count` places and, for each, the mask of its name. */
+export interface PickedRows {
+  readonly places: Uint16Array
+  readonly masks: Uint32Array
+}
+
+/** Gathers rows by name. Cost: linear. */
+export function rowsByName({ ids, values }: DenseColumn): NameRows {
+  const starts = new Uint16Array(values.length + 1)
+  for (const id of ids) starts[id + 1] = (starts[id + 1] ?? 0) + 1
+  for (let id = 1; id < starts.length; id++) {
+    starts[id] = (starts[id] ?? 0) + (starts[id - 1] ?? 0)
+  }
+  const places = starts.slice()
+  const rows = new Uint16Array(ids.length)
+  for (let row = 0; row < ids.length; row++) {
+    const place = places[ids[row] ?? 0] ?? 0
+    rows[place] = row
+    places[ids[row] ?? 0] = place + 1
+  }
+  const idOfName = new Map<string, number>()
+  for (const [id, name] of values.entries()) if (id > 0) idOfName.set(String(name), id)
+  return { values, ids: idOfName, starts, rows }
+}
+
+/** A column of a segment, by row, in the order of names. */
+export function inNameOrder<T extends Uint16Array | Uint32Array | Float64Array>(
+  byRow: T,
+  { rows, values, starts }: NameRows,
+): T {
+  const isInOrder = values.length <= 2 && (starts[1] ?? 0) === 0
+  if (isInOrder) return byRow
+  const byPlace = byRow.slice()
+  for (let place = 0; place < rows.length; place++) byPlace[place] = byRow[rows[place] ?? 0] ?? 0
+  // A copy of a typed array has its type.
+  return byPlace as T
+}
+
+/** The column of the names themselves, in their order. */
+export function nameColumn({ values, starts, rows }: NameRows): DenseColumn {
+  const ids = new Uint16Array(rows.length)
+  for (let id = 1; id < values.length; id++) ids.fill(id, starts[id] ?? 0, starts[id + 1] ?? 0)
+  return { ids, values }
+}
+
+/** Picks the rows of some names. One for each scan: it keeps memory. */
+export class NamePicker {
+  readonly #isOrdered: boolean
+  readonly #masks = new Uint32Array(SEGMENT_ROWS_MAX)
+  readonly #places = new Uint16Array(SEGMENT_ROWS_MAX)
+  /** A bit for each row. */
+  readonly #bits = new Uint32Array(SEGMENT_ROWS_MAX / 32)
+
+  /** `isOrdered`: rows have to come in ascending order. */
+  constructor(isOrdered: boolean) {
+    this.#isOrdered = isOrdered
+  }
+
+  /** Picks the rows of names whose mask, given for each name, is not 0. Returns their number. */
+  pick(names: NameRows, nameMasks: Uint32Array, picked: PickedRows): number {
+    let nameCount = 0
+    for (const mask of nameMasks) if (mask !== 0) nameCount++
+    return this.#isOrdered && nameCount > 1
+      ? this.#pickInOrder(names, nameMasks, picked)
+      : pickByName(names, nameMasks, picked)
+  }
+
+  #pickInOrder({ starts, rows }: NameRows, nameMasks: Uint32Array, picked: PickedRows): number {
+    const masks = this.#masks
+    const places = this.#places
+    const bits = this.#bits
+    for (let id = 0; id < nameMasks.length; id++) {
+      const mask = nameMasks[id] ?? 0
+      if (mask === 0) continue
+      const end = starts[id + 1] ?? 0
+      for (let place = starts[id] ?? 0; place < end; place++) {
+        const row = rows[place] ?? 0
+        masks[row] = mask
+        places[row] = place
+        bits[row >>> 5] = (bits[row >>> 5] ?? 0) | (1 << (row & 31))
+      }
+    }
+    const words = (rows.length + 31) >>> 5
+    let count = 0
+    for (let word = 0; word < words; word++) {
+      for (let left = bits[word] ?? 0; left !== 0; left &= left - 1) {
+        const row = (word << 5) + (31 - Math.clz32(left & -left))
+        picked.masks[count] = masks[row] ?? 0
+        picked.places[count++] = places[row] ?? 0
+      }
+      bits[word] = 0
+    }
+    return count
+  }
+}
+
+function pickByName({ starts }: NameRows, nameMasks: Uint32Array, picked: PickedRows): number {
+  const { places, masks } = picked
+  let count = 0
+  for (let id = 0; id < nameMasks.length; id++) {
+    const mask = nameMasks[id] ?? 0
+    if (mask === 0) continue
+    const end = starts[id + 1] ?? 0
+    masks.fill(mask, count, count + end - (starts[id] ?? 0))
+    for (let place = starts[id] ?? 0; place < end; place++) places[count++] = place
+  }
+  return count
+}

@@ -1,0 +1,142 @@
+/**
+ * Which series the rows of a segment belong to: by name with one look at a table, then by the filters of
+ * those series that have some.
+ */
+import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from '../../../rules/analytics/event-columns.ts'
+import { propertyTest, propertyText } from '../../../rules/filters/property-filter.ts'
+import type { ScanSegment } from './event-scan-cache.ts'
+import {
+  allOf,
+  anyOf,
+  type Candidates,
+  compileFilter,
+  nameFilter,
+  newCandidates,
+  propertyRowFilter,
+  type RowFilter,
+  type ScanFacts,
+} from './event-scan-filter.ts'
+import type { NameRows } from './event-scan-names.ts'
+import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
+
+interface CompiledSeries {
+  readonly bit: number
+  /** Null: events of any name. */
+  readonly names: ReadonlySet<string> | null
+  readonly filter: RowFilter | null
+}
+
+/** The series of one scan. */
+export class ScanSeries {
+  readonly #series: readonly CompiledSeries[]
+  readonly #marks = new Uint8Array(SEGMENT_ROWS_MAX)
+  #part: Candidates | null = null
+
+  /** Throws RangeError for more than `SERIES_MAX` series. */
+  constructor(series: readonly SeriesMatch[], facts: ScanFacts) {
+    if (series.length > SERIES_MAX) throw new RangeError('too many series')
+    this.#series = series.map((match, index) => compileSeries(match, 1 << index, facts))
+  }
+
+  /** Whether the segment may hold events of one of the series, judged by names alone. */
+  mayMatch({ eventNames }: ScanSegment): boolean {
+    return this.#series.some(({ names }) => {
+      if (names === null) return true
+      for (const name of names) if (eventNames.has(name)) return true
+      return false
+    })
+  }
+
+  /** For each name of a segment the series that an event with it may belong to. */
+  masksOf({ values, ids }: NameRows): Uint32Array {
+    const masks = new Uint32Array(values.length)
+    for (const { bit, names } of this.#series) {
+      if (names === null) {
+        for (let id = 0; id < masks.length; id++) masks[id] = (masks[id] ?? 0) | bit
+      } else {
+        for (const name of names) {
+          const id = ids.get(name)
+          if (id !== undefined) masks[id] = (masks[id] ?? 0) | bit
+        }
+      }
+    }
+    return masks
+  }
+
+  /** Takes candidates out of the series whose filters they do not pass. */
+  restrict(candidates: Candidates): void {
+    const { masks } = candidates
+    for (const { bit, filter } of this.#series) {
+      if (filter === null) continue
+      const part = this.#partOf(candidates, bit)
+      filter.mark(part, this.#marks)
+      let next = 0
+      for (let index = 0; index < candidates.count; index++) {
+        const mask = masks[index] ?? 0
+        if ((mask & bit) !== 0 && this.#marks[next++] !== 1) masks[index] = mask & ~bit
+      }
+    }
+  }
+
+  get haveFilters(): boolean {
+    return this.#series.some(({ filter }) => filter !== null)
+  }
+
+  #partOf({ segment, places, owners, masks, count }: Candidates, bit: number) {
+    this.#part ??= newCandidates(segment)
+    const part = this.#part
+    part.segment = segment
+    let kept = 0
+    for (let index = 0; index < count; index++) {
+      if (((masks[index] ?? 0) & bit) === 0) continue
+      part.places[kept] = places[index] ?? 0
+      part.owners[kept++] = owners[index] ?? 0
+    }
+    part.count = kept
+    return part
+  }
+}
+
+function compileSeries(match: SeriesMatch, bit: number, facts: ScanFacts): CompiledSeries {
+  const { steps } = match
+  const filters: RowFilter[] = []
+  const own = match.filter === null ? null : compileFilter(match.filter, facts)
+  if (own !== null) filters.push(own)
+  let names = match.names === null ? null : new Set(match.names)
+  const stepNames = steps.flatMap(({ name }) => name ?? [])
+  if (steps.length > 0 && stepNames.length === steps.length) {
+    names = new Set(stepNames.filter((name) => names === null || names.has(name)))
+  }
+  const stepFilters = steps.map((step) => compileStep(step, steps.length === 1, facts))
+  // A step without any condition beyond what names say holds for all.
+  const isOnlyNames = steps.every(({ url, filter }) => url === null && filter === null)
+  const areNamesAlike = isOnlyNames && stepNames.length === steps.length
+  const needed = stepFilters.filter((filter) => filter !== null)
+  if (needed.length === steps.length && steps.length > 0 && !areNamesAlike) {
+    filters.push(anyOf(needed))
+  }
+  const [only] = filters
+  return { bit, names, filter: filters.length > 1 ? allOf(filters) : (only ?? null) }
+}
+
+/** Null when every event passes. `isAlone`: the name of the step is looked at already. */
+function compileStep(step: ActionStepMatch, isAlone: boolean, facts: ScanFacts): RowFilter | null {
+  const filters: RowFilter[] = []
+  if (step.name !== null && !isAlone) filters.push(nameFilter(step.name, facts))
+  const url = urlFilter(step, facts)
+  if (url !== null) filters.push(url)
+  const own = step.filter === null ? null : compileFilter(step.filter, facts)
+  if (own !== null) filters.push(own)
+  const [only] = filters
+  return filters.length > 1 ? allOf(filters) : (only ?? null)
+}
+
+function urlFilter({ url, urlMatching }: ActionStepMatch, facts: ScanFacts): RowFilter | null {
+  if (url === null) return null
+  const key = '$current_url'
+  if (urlMatching === 'contains') {
+    return propertyRowFilter(key, (value) => propertyText(value).includes(url), facts)
+  }
+  const test = propertyTest({ key, value: url, operator: urlMatching })
+  return test === null ? null : propertyRowFilter(key, test, facts)
+}

@@ -1,0 +1,65 @@
+/**
+ * The innermost loop of scans: the rows of one name in one segment, where nothing but time and owner
+ * decides. Most questions spend most of their time here.
+ */
+import type { SegmentTimes } from './event-scan-cache.ts'
+import type { ScanRows } from './event-scan-rows.ts'
+import { OWNER_HAS_SINCE, type OwnerTable, PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
+
+/** Places of a segment and what decides about them. */
+export interface Stretch {
+  /** The first place, and the one behind the last. */
+  start: number
+  end: number
+  /** D, and the row, of each place. */
+  readonly distinctIds: Uint32Array
+  readonly rows: Uint16Array
+  /** S of row 0. */
+  readonly firstSequence: number
+  /** Null: nobody wants to know them. */
+  readonly times: SegmentTimes | null
+  /** Both inclusive, milliseconds. */
+  readonly fromMs: number
+  readonly toMs: number
+  /** All rows are in that range. */
+  readonly isWithin: boolean
+  readonly owners: OwnerTable
+  /** 1 for each P that is asked for; null: everybody. */
+  readonly wanted: Uint8Array | null
+  readonly hasSequences: boolean
+}
+
+/** Adds persons, times and sequences of the rows that pass; there must be room for all of them. */
+export function addStretch(stretch: Stretch, target: ScanRows): void {
+  const { start, end, distinctIds, isWithin, fromMs, toMs, times, wanted } = stretch
+  const { words } = stretch.owners
+  const { timesMs, persons, sequences } = target
+  const base = times?.base ?? 0
+  const offsets = times?.offsets ?? null
+  let { count } = target
+  for (let place = start; place < end; place++) {
+    let owner = words[distinctIds[place] ?? 0] ?? 0
+    if (owner >= OWNER_HAS_SINCE) owner = ownerSince(stretch, place)
+    if (wanted !== null && wanted[owner] !== 1) continue
+    if (offsets !== null) {
+      const timeMs = base + (offsets[place] ?? 0)
+      if (!isWithin && (timeMs < fromMs || timeMs > toMs)) continue
+      timesMs[count] = timeMs
+    }
+    if (stretch.hasSequences) {
+      sequences[count] = stretch.firstSequence + (stretch.rows[place] ?? 0)
+    }
+    persons[count] = owner
+    // Deleted rows have no distinct_id, and so no owner.
+    count += owner === 0 ? 0 : 1
+  }
+  target.count = count
+}
+
+/** The owner of a D whose earlier events belong to nobody. */
+function ownerSince({ owners, distinctIds, rows, firstSequence }: Stretch, place: number): number {
+  const distinctId = distinctIds[place] ?? 0
+  const sequence = firstSequence + (rows[place] ?? 0)
+  if (sequence <= (owners.since.get(distinctId) ?? 0)) return 0
+  return (owners.words[distinctId] ?? 0) & PERSON_NUMBER_MAX
+}

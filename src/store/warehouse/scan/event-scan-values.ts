@@ -1,0 +1,147 @@
+/**
+ * Values of events for queries, merged over segments: each different value gets one number, whatever
+ * number it has in the segments that hold it.
+ */
+import type { ValueColumn, ValueRequest } from '../../../rules/analytics/event-columns.ts'
+import type { ScanSegment } from './event-scan-cache.ts'
+import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
+import type { DenseColumn } from '../format/segment-properties.ts'
+
+/** Reads one value of each candidate. */
+export interface ValueReader {
+  /** Writes the numbers of the candidates' values into `target` from `start` on. */
+  read(candidates: Candidates, target: Uint32Array, start: number): void
+  /** The values by number; 0 is always `undefined`. */
+  readonly values: readonly unknown[]
+}
+
+/** The reader of a request. */
+export function valueReader(request: ValueRequest, facts: ScanFacts): ValueReader {
+  switch (request.kind) {
+    case 'event_name':
+      return new ColumnReader((segment) => segment.names)
+    case 'event_property':
+      return new ColumnReader((segment) => segment.property(request.key, facts.textOf))
+    case 'group_key':
+      return new ColumnReader((segment) => groupColumn(segment, request.typeIndex, facts))
+    case 'group_property': {
+      const { typeIndex, key } = request
+      const readValue = (groupKey: unknown): unknown =>
+        typeof groupKey === 'string' ? facts.groupProperty(typeIndex, groupKey, key) : undefined
+      return new ColumnReader(
+        (segment) => groupColumn(segment, typeIndex, facts),
+        remembered(readValue),
+      )
+    }
+    case 'person_property':
+      return new PersonReader((person) => facts.personProperty(person, request.key))
+  }
+}
+
+/** A finished column of `count` rows. */
+export function valueColumn(ids: Uint32Array, count: number, reader: ValueReader): ValueColumn {
+  return { ids: ids.subarray(0, count), values: reader.values }
+}
+
+/** Gives numbers to values; values that are equal as JSON get the same. */
+class Dictionary {
+  readonly values: unknown[] = [undefined]
+  readonly #ids = new Map<unknown, number>()
+  /** Objects and arrays, by their JSON. */
+  readonly #objectIds = new Map<string, number>()
+
+  idOf(value: unknown): number {
+    if (value === undefined) return 0
+    if (typeof value === 'object' && value !== null) {
+      return this.#numbered(this.#objectIds, JSON.stringify(value), value)
+    }
+    return this.#numbered(this.#ids, value, value)
+  }
+
+  #numbered<Key>(ids: Map<Key, number>, key: Key, value: unknown): number {
+    let id = ids.get(key)
+    if (id === undefined) {
+      id = this.values.push(value) - 1
+      ids.set(key, id)
+    }
+    return id
+  }
+}
+
+class ColumnReader implements ValueReader {
+  readonly #dictionary = new Dictionary()
+  readonly #columnOf: (segment: ScanSegment) => DenseColumn
+  readonly #readValue: (stored: unknown) => unknown
+
+  /** `readValue` makes the value of what the column holds. */
+  constructor(
+    columnOf: (segment: ScanSegment) => DenseColumn,
+    readValue: (stored: unknown) => unknown = (stored) => stored,
+  ) {
+    this.#columnOf = columnOf
+    this.#readValue = readValue
+  }
+
+  get values(): readonly unknown[] {
+    return this.#dictionary.values
+  }
+
+  read({ segment, places, count }: Candidates, target: Uint32Array, start: number): void {
+    const { ids, values } = this.#columnOf(segment)
+    // Number of each value plus one; 0 where it has none yet.
+    const numbers = new Uint32Array(values.length)
+    for (let index = 0; index < count; index++) {
+      const id = ids[places[index] ?? 0] ?? 0
+      let number = numbers[id] ?? 0
+      if (number === 0) {
+        number = this.#dictionary.idOf(this.#readValue(values[id])) + 1
+        numbers[id] = number
+      }
+      target[start + index] = number - 1
+    }
+  }
+}
+
+class PersonReader implements ValueReader {
+  readonly #dictionary = new Dictionary()
+  readonly #readValue: (person: number) => unknown
+  /** Number of the value of each P plus one; 0 where it is not known yet. */
+  #numbers = new Uint32Array(1024)
+
+  constructor(readValue: (person: number) => unknown) {
+    this.#readValue = readValue
+  }
+
+  get values(): readonly unknown[] {
+    return this.#dictionary.values
+  }
+
+  read({ owners, count }: Candidates, target: Uint32Array, start: number): void {
+    for (let index = 0; index < count; index++) {
+      const person = owners[index] ?? 0
+      if (person >= this.#numbers.length) this.#grow(person)
+      let number = this.#numbers[person] ?? 0
+      if (number === 0) {
+        number = this.#dictionary.idOf(this.#readValue(person)) + 1
+        this.#numbers[person] = number
+      }
+      target[start + index] = number - 1
+    }
+  }
+
+  #grow(person: number): void {
+    const larger = new Uint32Array(Math.max(person + 1, this.#numbers.length * 2))
+    larger.set(this.#numbers)
+    this.#numbers = larger
+  }
+}
+
+function remembered(readValue: (stored: unknown) => unknown): (stored: unknown) => unknown {
+  const known = new Map<unknown, unknown>()
+  return (stored) => {
+    if (known.has(stored)) return known.get(stored)
+    const value = readValue(stored)
+    known.set(stored, value)
+    return value
+  }
+}

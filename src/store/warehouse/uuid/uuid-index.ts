@@ -1,0 +1,245 @@
+/**
+ * The uuid index of the writing thread: which events may have a fingerprint. The newest entries are a
+ * table in memory; when it is full it becomes a run on disk (uuid-run.ts) in the commit that follows.
+ * Eight runs of one level are merged into one of the next, a slice at a time. Each run has a Bloom
+ * filter in memory (1.5 bytes an entry), so that a new event costs no read.
+ *
+ * An answer is a candidate: the caller reads the event and compares. After a crash the table is built
+ * again from the events behind the last run, and a merge that was not finished begins anew.
+ */
+import { attempt, type DamageListener, refuseDamage } from '../../lmdb/codec.ts'
+import { numberKey } from '../../lmdb/keys.ts'
+import { UuidFilter } from './uuid-filter.ts'
+import {
+  loadChunkRuns,
+  loadFilter,
+  loadRuns,
+  RunCursor,
+  RunWriter,
+  removeChunks,
+  type UuidRun,
+  type UuidTables,
+} from './uuid-run.ts'
+import { UuidTable } from './uuid-table.ts'
+
+const TABLE_ENTRIES_MAX = 512 * 1024
+const RUNS_PER_MERGE = 8
+/** Entries between two looks at the clock. */
+const SLICE_ENTRIES = 8192
+/** Chunks that one step removes. */
+const REMOVED_CHUNKS_MAX = 512
+
+/** Sizes, for tests, and whom to tell of damage. */
+export interface UuidIndexOptions {
+  /** Entries of the table in memory that make it a run. */
+  readonly tableEntriesMax?: number
+  readonly runsPerMerge?: number
+  /** Told of damaged runs, which stay as they are. Without it damage throws `DamagedRecordError`. */
+  readonly onDamage?: DamageListener
+}
+
+interface LoadedRun {
+  readonly run: UuidRun
+  readonly filter: UuidFilter
+  readonly cursor: RunCursor
+}
+
+interface Merge {
+  readonly sources: readonly LoadedRun[]
+  /** The sources that have entries left, each on its next one; null before the first is read. */
+  cursors: RunCursor[] | null
+  readonly writer: RunWriter
+  readonly level: number
+}
+
+/** The index as the writing thread sees it. */
+export class UuidIndex {
+  readonly #tables: UuidTables
+  readonly #table = new UuidTable()
+  readonly #tableEntriesMax: number
+  readonly #runsPerMerge: number
+  #runs: LoadedRun[]
+  #merge: Merge | null = null
+  /** Runs that merge with no others, because one of them is damaged. */
+  readonly #unmergeable = new Set<LoadedRun>()
+  readonly #onDamage: DamageListener
+  /** Runs that are not published (any more) and still have chunks. */
+  #leftovers: number[]
+  #nextRun: number
+
+  /** Loads directories and filters: about 2 ms a million entries. Throws `DamagedRecordError`. */
+  constructor(tables: UuidTables, options: UuidIndexOptions = {}) {
+    this.#tables = tables
+    this.#tableEntriesMax = options.tableEntriesMax ?? TABLE_ENTRIES_MAX
+    this.#runsPerMerge = options.runsPerMerge ?? RUNS_PER_MERGE
+    this.#onDamage = options.onDamage ?? refuseDamage
+    this.#runs = loadRuns(tables).map((run) => {
+      const filter = attempt(() => loadFilter(tables, run), this.#onDamage)
+      return this.#load(run, filter ?? makeFilter(tables, run))
+    })
+    const numbers = new Set(this.#runs.map(({ run }) => run.number))
+    const stored = loadChunkRuns(tables)
+    this.#leftovers = stored.filter((number) => !numbers.has(number))
+    this.#nextRun = Math.max(0, ...numbers, ...stored) + 1
+  }
+
+  /** Entries in memory. */
+  get tableEntries(): number {
+    return this.#table.count
+  }
+
+  get runCount(): number {
+    return this.#runs.length
+  }
+
+  /** Notes an event. Halves are signed. */
+  add(high: number, low: number, sequence: number): void {
+    this.#table.add(high, low, sequence)
+  }
+
+  /** Appends the S of every event that may have that fingerprint. Halves are signed. */
+  find(high: number, low: number, found: number[]): void {
+    this.#table.find(high, low, found)
+    for (const loaded of this.#runs) {
+      if (loaded.filter.mayHave(high, low)) findInRun(loaded.cursor, high >>> 0, low >>> 0, found)
+    }
+  }
+
+  /** Whether the table is full: then `flush` in this commit. */
+  get isFull(): boolean {
+    return this.#table.count >= this.#tableEntriesMax
+  }
+
+  /** Makes the table a run. Only in a write transaction; the caller moves `indexedRows` in the same one. */
+  flush(): void {
+    const writer = new RunWriter(this.#tables, this.#nextRun++, this.#table.count)
+    this.#table.visitSorted((high, low, sequence) => writer.add(high, low, sequence))
+    const run = writer.publish(0)
+    this.#table.clear()
+    this.#runs.push(this.#load(run, writer.filter))
+  }
+
+  /** Whether `maintain` has something to do. */
+  get hasWork(): boolean {
+    return this.#merge !== null || this.#leftovers.length > 0 || this.#mergeable() !== null
+  }
+
+  /** One slice of merging or cleaning. Only in a write transaction; ends after `isOver` turned true. */
+  maintain(isOver: () => boolean): void {
+    const leftover = this.#leftovers[0]
+    if (leftover !== undefined) {
+      if (removeChunks(this.#tables, leftover, REMOVED_CHUNKS_MAX)) this.#leftovers.shift()
+      return
+    }
+    this.#merge ??= this.#beginMerge()
+    const merge = this.#merge
+    if (merge === null) return
+    const isRead = attempt(() => this.#readSlices(merge, isOver), this.#onDamage)
+    if (isRead === null) this.#abandon(merge)
+    else if (isRead) this.#publish(merge)
+  }
+
+  /** Whether all entries of a merge were read before time was over. Throws `DamagedRecordError`. */
+  #readSlices(merge: Merge, isOver: () => boolean): boolean {
+    merge.cursors ??= merge.sources
+      .map(({ run }) => new RunCursor(this.#tables, run))
+      .filter((cursor) => cursor.next())
+    while (merge.cursors.length > 0) {
+      mergeSlice(merge.cursors, merge.writer, SLICE_ENTRIES)
+      if (isOver()) return merge.cursors.length === 0
+    }
+    return true
+  }
+
+  /** The runs stay as they are: they are still searched, and what is damaged is told when it is met. */
+  #abandon({ sources, writer }: Merge): void {
+    for (const source of sources) this.#unmergeable.add(source)
+    this.#leftovers.push(writer.number)
+    this.#merge = null
+  }
+
+  #load(run: UuidRun, filter: UuidFilter): LoadedRun {
+    return { run, filter, cursor: new RunCursor(this.#tables, run) }
+  }
+
+  /** The oldest runs of the lowest level that has enough of them. */
+  #mergeable(): readonly LoadedRun[] | null {
+    const sound = this.#runs.filter((run) => !this.#unmergeable.has(run))
+    const levels = [...new Set(sound.map(({ run }) => run.level))].sort((a, b) => a - b)
+    for (const level of levels) {
+      const runs = sound.filter(({ run }) => run.level === level)
+      if (runs.length >= this.#runsPerMerge) return runs.slice(0, this.#runsPerMerge)
+    }
+    return null
+  }
+
+  #beginMerge(): Merge | null {
+    const sources = this.#mergeable()
+    if (sources === null) return null
+    const entries = sources.reduce((sum, { run }) => sum + run.entries, 0)
+    return {
+      sources,
+      cursors: null,
+      writer: new RunWriter(this.#tables, this.#nextRun++, entries),
+      level: (sources[0]?.run.level ?? 0) + 1,
+    }
+  }
+
+  #publish(merge: Merge): void {
+    const run = merge.writer.publish(merge.level)
+    const merged = new Set(merge.sources)
+    for (const { run: source } of merge.sources) {
+      void this.#tables.runs.remove(numberKey(source.number))
+      this.#leftovers.push(source.number)
+    }
+    this.#runs = this.#runs.filter((loaded) => !merged.has(loaded))
+    this.#runs.push(this.#load(run, merge.writer.filter))
+    this.#merge = null
+  }
+}
+
+/** The filter of a run, made of its entries. Throws `DamagedRecordError`. */
+function makeFilter(tables: UuidTables, run: UuidRun): UuidFilter {
+  const filter = UuidFilter.forEntries(run.entries)
+  const cursor = new RunCursor(tables, run)
+  while (cursor.next()) filter.add(cursor.high | 0, cursor.low | 0)
+  return filter
+}
+
+/** Moves up to `limit` entries of a merge, smallest first. */
+function mergeSlice(cursors: RunCursor[], writer: RunWriter, limit: number): void {
+  for (let moved = 0; moved < limit; moved++) {
+    let least = cursors[0]
+    if (least === undefined) return
+    for (const cursor of cursors) {
+      const isLess =
+        cursor.high < least.high || (cursor.high === least.high && cursor.low < least.low)
+      if (isLess) least = cursor
+    }
+    writer.add(least.high, least.low, least.sequence)
+    if (!least.next()) cursors.splice(cursors.indexOf(least), 1)
+  }
+}
+
+/** Appends the S of every entry of a run with that fingerprint. Halves are unsigned. */
+function findInRun(cursor: RunCursor, high: number, low: number, found: number[]): void {
+  let isInside = cursor.seek(high, low)
+  while (isInside && cursor.high === high && cursor.low === low) {
+    found.push(cursor.sequence)
+    isInside = cursor.next()
+  }
+}
+
+/** Appends the S of entries of a run with that high half, at most `limit`. */
+export function findHighInRun(
+  cursor: RunCursor,
+  high: number,
+  limit: number,
+  found: number[],
+): void {
+  let isInside = cursor.seek(high, 0)
+  while (isInside && cursor.high === high && found.length < limit) {
+    found.push(cursor.sequence)
+    isInside = cursor.next()
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * Finds an event by its uuid, for those who read: among the newest segments, which no run of the uuid index
+ * covers yet, then in the runs.
+ */
+
+import type { Table } from '../../lmdb/environment.ts'
+import { loadCounters, type ProjectCounters } from '../write/event-projects.ts'
+import { readNumber } from '../write/event-state.ts'
+import type { SegmentCache } from '../read/segment-cache.ts'
+import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import { UuidFingerprint } from './uuid-fingerprint.ts'
+import { findHighInRun } from './uuid-index.ts'
+import { loadRun, loadRunNumbers, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
+
+/** Events with one uuid that are looked at in each run. */
+const SAME_UUID_MAX = 1000
+
+/** What is searched. */
+export interface UuidLookupOptions {
+  readonly tables: UuidTables
+  /** Table `projects`. */
+  readonly projects: Table
+  /** Table `state`. */
+  readonly state: Table
+  readonly segments: SegmentTables
+  readonly cache: SegmentCache
+}
+
+/** An event, by its row in a segment. */
+export interface FoundRow {
+  readonly view: SegmentView
+  readonly row: number
+}
+
+/** The search; it remembers the directories of the runs. */
+export class UuidLookup {
+  readonly #options: UuidLookupOptions
+  readonly #runs = new Map<number, UuidRun>()
+
+  constructor(options: UuidLookupOptions) {
+    this.#options = options
+  }
+
+  /** The newest event with a uuid of 16 bytes, erased or not, or null. Throws `DamagedRecordError`. */
+  newest(projectId: number, uuid: Uint8Array): FoundRow | null {
+    const counters = loadCounters(this.#options.projects, projectId)
+    const seed = readNumber(this.#options.state, 'seed')
+    if (counters === null || seed === null) return null
+    return (
+      this.#findUnindexed(projectId, uuid, counters) ??
+      this.#findIndexed(projectId, uuid, seed, counters.indexedRows)
+    )
+  }
+
+  /** Directories of the runs; those that are known already are not read again. */
+  runs(): readonly UuidRun[] {
+    const { tables } = this.#options
+    const numbers = loadRunNumbers(tables)
+    for (const number of this.#runs.keys()) if (!numbers.includes(number)) this.#runs.delete(number)
+    const runs: UuidRun[] = []
+    for (const number of numbers) {
+      const run = this.#runs.get(number) ?? loadRun(tables, number)
+      if (run === null) continue
+      this.#runs.set(number, run)
+      runs.push(run)
+    }
+    return runs
+  }
+
+  /** Among the events behind the runs of the index: newest first. */
+  #findUnindexed(
+    projectId: number,
+    uuid: Uint8Array,
+    { rows, indexedRows }: ProjectCounters,
+  ): FoundRow | null {
+    for (let sequence = rows; sequence > indexedRows; ) {
+      const view = this.#options.cache.holding(projectId, sequence)
+      const row = view.findUuid(uuid)
+      if (row >= 0) return { view, row }
+      sequence = view.summary.firstSequence - 1
+    }
+    return null
+  }
+
+  #findIndexed(
+    projectId: number,
+    uuid: Uint8Array,
+    seed: number,
+    indexedRows: number,
+  ): FoundRow | null {
+    const fingerprint = new UuidFingerprint(seed)
+    // Only the low half depends on distinct_id and name, and it is not looked at.
+    fingerprint.compute(projectId, uuid, 0, 0, 0)
+    const sequences: number[] = []
+    for (const run of this.runs()) {
+      const found: number[] = []
+      const cursor = new RunCursor(this.#options.tables, run)
+      findHighInRun(cursor, fingerprint.high >>> 0, SAME_UUID_MAX, found)
+      sequences.push(...found)
+    }
+    sequences.sort((a, b) => b - a)
+    for (const sequence of sequences) {
+      if (sequence > indexedRows) continue
+      const view = this.#options.segments.segmentOf(projectId, sequence)
+      const row = sequence - view.summary.firstSequence
+      if (view.findUuid(uuid, row, row) === row) return { view, row }
+    }
+    return null
+  }
+}

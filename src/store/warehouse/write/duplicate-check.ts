@@ -1,0 +1,52 @@
+/**
+ * Whether an event is stored or gathered already. The uuid index only says where to look: fingerprints of
+ * different events can be the same.
+ */
+import type { OpenProject } from './open-project.ts'
+import type { RowIdentity } from '../format/segment-column.ts'
+import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+
+/** Segments that stay decoded. */
+const VIEWS_MAX = 8
+
+/** Compares events with those at given places. */
+export class DuplicateCheck {
+  readonly #segments: SegmentTables
+  #views: SegmentView[] = []
+
+  constructor(segments: SegmentTables) {
+    this.#segments = segments
+  }
+
+  /** Whether the event is at one of these S of the project. Throws `DamagedRecordError`. */
+  isAmong(sequences: readonly number[], project: OpenProject, row: RowIdentity): boolean {
+    for (const sequence of sequences) {
+      // Sequences of other projects with the same fingerprint may not exist in this one.
+      if (sequence > project.rows) continue
+      const pending = project.isPendingRow(sequence, row)
+      if (pending === true) return true
+      if (pending === null && this.#isStored(project.projectId, sequence, row)) return true
+    }
+    return false
+  }
+
+  /** Segments were rewritten: what is decoded may be outdated. */
+  forget(): void {
+    this.#views = []
+  }
+
+  #isStored(projectId: number, sequence: number, row: RowIdentity): boolean {
+    const view = this.#viewOf(projectId, sequence)
+    return view.isRow(sequence - view.summary.firstSequence, row)
+  }
+
+  /** The stored segment of an event; those used last stay decoded. */
+  #viewOf(projectId: number, sequence: number): SegmentView {
+    const known = this.#views.find((view) => view.holds(projectId, sequence))
+    if (known !== undefined) return known
+    const view = this.#segments.segmentOf(projectId, sequence)
+    this.#views.push(view)
+    if (this.#views.length > VIEWS_MAX) this.#views.shift()
+    return view
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * The counters of each project in environment `events`: how many events and distinct_ids it has, and up
+ * to which event the runs of the uuid index reach.
+ *
+ * Table `projects`: project u32 -> `version u8, reserved 3, rows u32, distinct_ids u32, indexed rows
+ * u32, segments u32, generation u32, bytes float64`, little-endian. The S of the newest event equals
+ * `rows`. `generation` changes with every merge of segments.
+ */
+import { DamagedRecordError, seal, unseal } from '../../lmdb/codec.ts'
+import type { Table } from '../../lmdb/environment.ts'
+import { numberInKey, numberKey } from '../../lmdb/keys.ts'
+
+const TABLE = 'projects'
+const FORMAT_VERSION = 1
+const RECORD_BYTES = 32
+
+/** The counters of one project. */
+export interface ProjectCounters {
+  /** Events stored, which is also the newest S. */
+  rows: number
+  /** Distinct_ids known, which is also the newest D. */
+  distinctIds: number
+  /** Events that the runs of the uuid index cover; later ones are found by reading their segments. */
+  indexedRows: number
+  segments: number
+  /** Number of merges so far. */
+  generation: number
+  /** Bytes of all segments as stored. */
+  bytes: number
+}
+
+/** Counters of a project without events. */
+export function emptyCounters(): ProjectCounters {
+  return { rows: 0, distinctIds: 0, indexedRows: 0, segments: 0, generation: 0, bytes: 0 }
+}
+
+/** The counters of a project, or null. Throws `DamagedRecordError`. */
+export function loadCounters(table: Table, projectId: number): ProjectCounters | null {
+  const key = numberKey(projectId)
+  const value = table.get(key)
+  return value === undefined ? null : decodeCounters(key, value)
+}
+
+/** The counters of all projects. Throws `DamagedRecordError`. */
+export function loadAllCounters(table: Table): Map<number, ProjectCounters> {
+  const all = new Map<number, ProjectCounters>()
+  for (const { key, value } of table.getRange({})) {
+    all.set(numberInKey(key, 0), decodeCounters(key, value))
+  }
+  return all
+}
+
+/** Stores the counters of a project. Only in a write transaction. */
+export function storeCounters(table: Table, projectId: number, counters: ProjectCounters): void {
+  const record = Buffer.alloc(RECORD_BYTES)
+  record.writeUInt8(FORMAT_VERSION)
+  record.writeUInt32LE(counters.rows, 4)
+  record.writeUInt32LE(counters.distinctIds, 8)
+  record.writeUInt32LE(counters.indexedRows, 12)
+  record.writeUInt32LE(counters.segments, 16)
+  record.writeUInt32LE(counters.generation, 20)
+  record.writeDoubleLE(counters.bytes, 24)
+  const key = numberKey(projectId)
+  void table.put(key, seal(key, record))
+}
+
+function decodeCounters(key: Uint8Array, sealed: Buffer): ProjectCounters {
+  const record = unseal(TABLE, key, sealed)
+  if (record.length !== RECORD_BYTES || record.readUInt8() !== FORMAT_VERSION) {
+    throw new DamagedRecordError(TABLE, key, 'the format is unknown')
+  }
+  return {
+    rows: record.readUInt32LE(4),
+    distinctIds: record.readUInt32LE(8),
+    indexedRows: record.readUInt32LE(12),
+    segments: record.readUInt32LE(16),
+    generation: record.readUInt32LE(20),
+    bytes: record.readDoubleLE(24),
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * Numbers about the whole environment `events`, table `state`:
+ *
+ * | name            | meaning                                                                       |
+ * |-----------------|-------------------------------------------------------------------------------|
+ * | `position`      | the last sequence of the log whose events are stored                          |
+ * | `seed`          | of the fingerprints (uuid-fingerprint.ts)                                     |
+ * | `log_through`   | the last sequence that was processed and that the log had on the disk by then |
+ * | `flags_version` | the largest version of environment `flags` that processing has seen           |
+ *
+ * The last two bear witness of the other environments, which never fall behind them (store-agreement.ts).
+ * A store that an earlier version wrote last lacks them.
+ */
+import { randomInt } from 'node:crypto'
+import { join } from 'node:path'
+import { seal, unseal } from '../../lmdb/codec.ts'
+import { Environment, type Table } from '../../lmdb/environment.ts'
+import { EVENTS_ENVIRONMENT, type StateNumber, stateKey } from '../../lmdb/keys.ts'
+
+const STATE = 'state'
+
+/** A number of table `state`, or null. Throws `DamagedRecordError`. */
+export function readNumber(table: Table, name: StateNumber): number | null {
+  const key = stateKey(name)
+  const value = table.get(key)
+  return value === undefined ? null : unseal(STATE, key, value).readDoubleLE()
+}
+
+/** Stores a number of table `state`. Only in a write transaction. */
+export function storeNumber(table: Table, name: StateNumber, number: number): void {
+  const key = stateKey(name)
+  const bytes = Buffer.allocUnsafe(8)
+  bytes.writeDoubleLE(number)
+  void table.put(key, seal(key, bytes))
+}
+
+/** What environment `events` has seen of the two others. */
+export interface Witness {
+  readonly logThrough: number
+  readonly flagsVersion: number
+}
+
+/** Reads what was seen; zeros when nothing was. Throws `DamagedRecordError`. */
+export function readWitness(table: Table): Witness {
+  return {
+    logThrough: readNumber(table, 'log_through') ?? 0,
+    flagsVersion: readNumber(table, 'flags_version') ?? 0,
+  }
+}
+
+/** Stores what has grown since `last`, and answers what is stored now. Only in a write transaction. */
+export function storeWitness(table: Table, last: Witness, seen: Witness): Witness {
+  if (seen.logThrough > last.logThrough) storeNumber(table, 'log_through', seen.logThrough)
+  if (seen.flagsVersion > last.flagsVersion) storeNumber(table, 'flags_version', seen.flagsVersion)
+  return {
+    logThrough: Math.max(last.logThrough, seen.logThrough),
+    flagsVersion: Math.max(last.flagsVersion, seen.flagsVersion),
+  }
+}
+
+/** The folder of the environment in a data directory. */
+export function eventStoreFolder(dataDir: string): string {
+  return join(dataDir, EVENTS_ENVIRONMENT)
+}
+
+/** The position up to which the log of a data directory is processed; 0 for a new one. */
+export function readProcessedPosition(dataDir: string): number {
+  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: [STATE] })
+  try {
+    return readNumber(environment.table(STATE), 'position') ?? 0
+  } finally {
+    // Closing ends at once; what it returns only tells of writes, and there were none.
+    void environment.close()
+  }
+}
+
+/** The seed of the fingerprints of this store (uuid-fingerprint.ts); drawn and stored the first time. */
+export function openSeed(environment: Environment, table: Table): number {
+  const known = readNumber(table, 'seed')
+  if (known !== null) return known
+  const seed = randomInt(2 ** 32)
+  environment.write(() => storeNumber(table, 'seed', seed))
+  return seed
+}

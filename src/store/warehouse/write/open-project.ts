@@ -1,0 +1,111 @@
+/** What the writing thread knows of one project: its counters and the events that are not committed yet. */
+import type { DistinctIds } from '../../identity/distinct-ids.ts'
+import { emptyCounters, type ProjectCounters } from './event-projects.ts'
+import { SegmentBuilder } from '../format/segment-builder.ts'
+import type { RowIdentity } from '../format/segment-column.ts'
+import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.ts'
+import { QUALITY_FAST } from '../format/segment-format.ts'
+
+/** An encoded segment that waits for the commit, and what the check for duplicates needs of it. */
+interface PendingSegment {
+  readonly segment: EncodedSegment
+  readonly uuids: Uint8Array
+  readonly distinctIds: Uint32Array
+  readonly nameIds: Uint16Array
+  readonly names: readonly unknown[]
+}
+
+/** One project of the writing thread. */
+export class OpenProject {
+  readonly projectId: number
+  /** As stored; `takePending` moves them on. */
+  readonly counters: ProjectCounters
+  /** S of the newest event, committed or not. */
+  rows: number
+  /** Hashes of the names in `builder.names`, by position from 1. */
+  nameHashes: number[] = []
+  readonly #distinctIds: DistinctIds
+  #builder: SegmentBuilder | null = null
+  #pending: PendingSegment[] = []
+
+  constructor(projectId: number, counters: ProjectCounters | null, distinctIds: DistinctIds) {
+    this.projectId = projectId
+    this.counters = counters ?? emptyCounters()
+    this.rows = this.counters.rows
+    this.#distinctIds = distinctIds
+  }
+
+  /** D of the newest stored distinct_id. */
+  readonly lastDistinctId = (): number => this.counters.distinctIds
+
+  get builder(): SegmentBuilder {
+    this.#builder ??= new SegmentBuilder((distinctId) => this.textOf(distinctId))
+    return this.#builder
+  }
+
+  /** The distinct_id with number D. Throws `DamagedRecordError`. */
+  textOf(distinctId: number): string {
+    return this.#distinctIds.textOf(this.projectId, distinctId)
+  }
+
+  /** Gives back the memory of the builder. Only when it is empty. */
+  releaseBuilder(): void {
+    this.#builder = null
+    this.nameHashes = []
+  }
+
+  /** Turns the builder's rows into a segment that waits for the commit. */
+  encode(encoder: SegmentEncoder): void {
+    const { builder } = this
+    const { rows } = builder
+    this.#pending.push({
+      segment: encoder.encode(this.projectId, this.rows - rows + 1, builder, QUALITY_FAST),
+      uuids: builder.uuids.slice(0, rows * 16),
+      distinctIds: builder.distinctIds.slice(0, rows),
+      nameIds: builder.names.ids.slice(0, rows),
+      names: builder.names.values,
+    })
+    builder.reset()
+    this.nameHashes = []
+  }
+
+  /** The segments of this commit; counts them. */
+  takePending(): readonly EncodedSegment[] {
+    const segments = this.#pending.map(({ segment }) => segment)
+    this.#pending = []
+    const { counters } = this
+    counters.rows = this.rows
+    counters.distinctIds = this.#distinctIds.lastOf(this.projectId) ?? counters.distinctIds
+    counters.segments += segments.length
+    for (const { bytes } of segments) counters.bytes += bytes
+    return segments
+  }
+
+  /** Whether an event that is not committed is that row; null when S is committed. */
+  isPendingRow(sequence: number, row: RowIdentity): boolean | null {
+    if (sequence <= this.counters.rows) return null
+    for (const { segment, uuids, distinctIds, nameIds, names } of this.#pending) {
+      const index = sequence - segment.firstSequence
+      if (index >= segment.rows) continue
+      return (
+        distinctIds[index] === row.distinctId &&
+        names[(nameIds[index] ?? 0) - 1] === row.name &&
+        isUuidAt(uuids, index, row)
+      )
+    }
+    const { builder } = this
+    const index = sequence - (this.rows - builder.rows) - 1
+    return (
+      builder.distinctIds[index] === row.distinctId &&
+      builder.names.values[(builder.names.ids[index] ?? 0) - 1] === row.name &&
+      isUuidAt(builder.uuids, index, row)
+    )
+  }
+}
+
+function isUuidAt(uuids: Uint8Array, index: number, row: RowIdentity): boolean {
+  for (let byte = 0; byte < 16; byte++) {
+    if (uuids[index * 16 + byte] !== row.uuidBytes[row.uuidOffset + byte]) return false
+  }
+  return true
+}

@@ -1,0 +1,157 @@
+/**
+ * Carries out merges of small segments (segment-merge.ts), one at a time, each in a transaction of its
+ * own: readers see the segments before or the one after. A damaged segment is reported once and left
+ * as it is.
+ */
+import { DamagedRecordError, type DamageListener } from '../../lmdb/codec.ts'
+import type { Environment, Table } from '../../lmdb/environment.ts'
+import { storeCounters } from './event-projects.ts'
+import { groupKey, pairKey } from '../../lmdb/keys.ts'
+import type { OpenProject } from './open-project.ts'
+import { SEGMENT_BYTES_TARGET, SegmentBuilder } from '../format/segment-builder.ts'
+import { valueBytes } from '../format/segment-column.ts'
+import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.ts'
+import { QUALITY_SMALL } from '../format/segment-format.ts'
+import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
+import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+
+/** Stands for a segment that takes part in no merge. */
+const UNMERGEABLE_ROWS = 2 ** 31
+
+/** What merging works with. */
+export interface CompactorOptions {
+  readonly environment: Environment
+  readonly tables: SegmentTables
+  /** Table `projects`. */
+  readonly projects: Table
+  readonly encoder: SegmentEncoder
+  readonly rowsTarget: number
+  readonly onDamage: DamageListener
+}
+
+interface ProjectSegments {
+  readonly segments: SegmentSize[]
+  /** S up to which `segments` reach. */
+  rows: number
+}
+
+/** Merges the segments of projects that have new ones. */
+export class SegmentCompactor {
+  readonly #options: CompactorOptions
+  readonly #waiting = new Set<OpenProject>()
+  readonly #lists = new Map<OpenProject, ProjectSegments>()
+
+  constructor(options: CompactorOptions) {
+    this.#options = options
+  }
+
+  /** Notes that a project has new segments. */
+  note(project: OpenProject): void {
+    this.#waiting.add(project)
+  }
+
+  get hasWork(): boolean {
+    return this.#waiting.size > 0
+  }
+
+  /** Looks at one project and does at most one merge; true when it did one. */
+  step(): boolean {
+    for (const project of this.#waiting) {
+      const list = this.#refresh(project)
+      const plan = planMerge(list.segments, this.#options.rowsTarget)
+      if (plan !== null) return this.#merge(project, list, plan)
+      this.#waiting.delete(project)
+    }
+    return false
+  }
+
+  /** The project's segments, those included that came since the last look. */
+  #refresh(project: OpenProject): ProjectSegments {
+    let list = this.#lists.get(project)
+    if (list === undefined) {
+      list = { segments: [], rows: 0 }
+      this.#lists.set(project, list)
+    }
+    const { tables, onDamage } = this.#options
+    const { projectId, counters } = project
+    const added = tables.summaries(projectId, list.rows + 1, counters.rows, onDamage)
+    for (const { firstSequence, rows } of added) {
+      const gapStart = list.rows + 1
+      // Segments on both sides of a damaged one are no neighbours.
+      if (firstSequence !== gapStart) {
+        list.segments.push({ firstSequence: gapStart, rows: UNMERGEABLE_ROWS })
+      }
+      list.segments.push({ firstSequence, rows })
+      list.rows = firstSequence + rows - 1
+    }
+    return list
+  }
+
+  #merge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
+    const { environment, tables, encoder, projects, onDamage } = this.#options
+    const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))
+    const sources: SegmentView[] = []
+    let bytes = 0
+    for (let index = plan.start; index < plan.end; index++) {
+      const { firstSequence } = list.segments[index] ?? { firstSequence: 0 }
+      try {
+        const view = tables.segmentAt(project.projectId, firstSequence)
+        if (view === null) throw new Error(`segment ${firstSequence} is not where it was`)
+        const ownBytes = valueBytes(view.directory)
+        // Half of a full segment is as good as full.
+        if (ownBytes > SEGMENT_BYTES_TARGET / 2) {
+          list.segments[index] = { firstSequence, rows: UNMERGEABLE_ROWS }
+          return false
+        }
+        if (bytes + ownBytes > SEGMENT_BYTES_TARGET) break
+        bytes += ownBytes
+        appendSegment(builder, view)
+        sources.push(view)
+      } catch (cause) {
+        if (!(cause instanceof DamagedRecordError)) throw cause
+        onDamage(cause)
+        list.segments[index] = { firstSequence, rows: UNMERGEABLE_ROWS }
+        return false
+      }
+    }
+    builder.bytes = bytes
+    const first = sources[0]?.summary.firstSequence ?? 0
+    const merged = encoder.encode(project.projectId, first, builder, QUALITY_SMALL)
+    environment.write(() => replaceSegments(tables, projects, project, sources, merged))
+    const isLarge = bytes > SEGMENT_BYTES_TARGET / 2
+    const size = { firstSequence: first, rows: isLarge ? UNMERGEABLE_ROWS : merged.rows }
+    list.segments.splice(plan.start, sources.length, size)
+    return true
+  }
+}
+
+/** Puts one segment in the place of others, and counts. Only in a write transaction. */
+export function replaceSegments(
+  tables: SegmentTables,
+  projects: Table,
+  { projectId, counters }: OpenProject,
+  sources: readonly SegmentView[],
+  replacement: EncodedSegment,
+): void {
+  for (const source of sources) removeSegment(tables, source)
+  storeSegment(tables, replacement)
+  counters.segments -= sources.length - 1
+  counters.generation++
+  counters.bytes += replacement.bytes
+  for (const source of sources) counters.bytes -= source.storedBytes
+  storeCounters(projects, projectId, counters)
+}
+
+/** Stores the records of a segment. Only in a write transaction. */
+export function storeSegment(tables: SegmentTables, segment: EncodedSegment): void {
+  void tables.headers.put(segment.header.key, segment.header.value)
+  for (const { key, value } of segment.groups) void tables.groups.put(key, value)
+}
+
+function removeSegment(tables: SegmentTables, view: SegmentView): void {
+  const { projectId, firstSequence, groups } = view.summary
+  void tables.headers.remove(pairKey(projectId, firstSequence))
+  for (let group = 0; group < groups; group++) {
+    void tables.groups.remove(groupKey(projectId, firstSequence, group))
+  }
+}

@@ -1,0 +1,234 @@
+/**
+ * Merging of small segments. Small commits make small segments, which cost a header each and
+ * compress badly. Neighbours below a size are put together when there are enough of them to make a
+ * segment of at least that size; sizes grow sixteenfold, so that an event is rewritten three times at
+ * most, and once when commits hold some hundred events.
+ */
+import type { ColumnBuilder } from '../format/column-builder.ts'
+import {
+  addOwn,
+  SEGMENT_ROWS_MAX,
+  SEGMENT_ROWS_TARGET,
+  type SegmentBuilder,
+} from '../format/segment-builder.ts'
+import type { ColumnView } from '../format/segment-column.ts'
+import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+
+const TIER_FACTOR = 16
+/** Segments that make a merge worth its work, unless fewer nearly fill one. */
+const SOURCES_MIN = 16
+/** Segments that one merge reads at most, which bounds its time. */
+const SOURCES_MAX = 128
+
+/** A segment as the choice of merges sees it. */
+export interface SegmentSize {
+  readonly firstSequence: number
+  readonly rows: number
+}
+
+/** Segments `start` to `end - 1` of a list. */
+export interface MergePlan {
+  readonly start: number
+  readonly end: number
+}
+
+/**
+ * What to merge next of a project's segments (in order of S), or null. `rowsTarget` is the size of a
+ * full segment. Cost: a few passes over the list.
+ */
+export function planMerge(
+  segments: readonly SegmentSize[],
+  rowsTarget = SEGMENT_ROWS_TARGET,
+): MergePlan | null {
+  const rowsMax = Math.min(rowsTarget * 2, SEGMENT_ROWS_MAX)
+  for (let size = TIER_FACTOR; ; size *= TIER_FACTOR) {
+    // Half of a full segment is as good as full: it is left alone.
+    const below = Math.min(size, rowsTarget / 2)
+    const plan = planTier(segments, below, rowsTarget)
+    if (plan !== null) return plan
+    if (below === rowsTarget / 2) break
+  }
+  return planStrays(segments, rowsTarget / 2, rowsMax)
+}
+
+/** The first run of segments below a size that is worth a merge. */
+function planTier(
+  segments: readonly SegmentSize[],
+  below: number,
+  rowsTarget: number,
+): MergePlan | null {
+  const isWorth = (count: number, rows: number): boolean =>
+    count > 1 && rows >= below && (count >= SOURCES_MIN || rows >= rowsTarget * 0.75)
+  let start = 0
+  let rows = 0
+  for (let index = 0; index < segments.length; index++) {
+    const next = segments[index]?.rows ?? 0
+    if (next >= below) {
+      if (isWorth(index - start, rows)) return { start, end: index }
+      start = index + 1
+      rows = 0
+    } else if (rows + next > rowsTarget || index - start >= SOURCES_MAX) {
+      if (isWorth(index - start, rows)) return { start, end: index }
+      start = index
+      rows = next
+    } else rows += next
+  }
+  const end = segments.length
+  return isWorth(end - start, rows) ? { start, end } : null
+}
+
+/** Small segments between full ones will never grow by themselves: their left neighbour takes them. */
+function planStrays(
+  segments: readonly SegmentSize[],
+  full: number,
+  rowsMax: number,
+): MergePlan | null {
+  for (let index = 1; index < segments.length - 1; index++) {
+    const rows = segments[index]?.rows ?? 0
+    if (rows >= full) continue
+    let end = index
+    let total = segments[index - 1]?.rows ?? 0
+    while (end < segments.length && (segments[end]?.rows ?? 0) < full) {
+      total += segments[end]?.rows ?? 0
+      end++
+    }
+    const isEnclosed = end < segments.length
+    if (isEnclosed && total <= rowsMax) return { start: index - 1, end }
+    index = end
+  }
+  return null
+}
+
+/**
+ * Appends all rows of a stored segment to a builder. Rows that are marked in `deleted` keep their place,
+ * because places are sequences, but nothing of what they held: D 0, no name, no uuid, no properties.
+ */
+export function appendSegment(
+  builder: SegmentBuilder,
+  view: SegmentView,
+  deleted: Uint8Array | null = null,
+): void {
+  const { rows } = view.summary
+  const first = builder.rows
+  const { timestamps, arrivals, distinctIds, names } = view
+  const uuid = new Uint8Array(16)
+  const nameIds = names.values.map((name) => builder.names.idOf(String(name)))
+  const { firstArrivalMs } = view.summary
+  const firstTimestampMs = deleted === null ? 0 : firstKept(view, deleted)
+  const noUuid = new Uint8Array(16)
+  for (let row = 0; row < rows; row++) {
+    if (deleted?.[row] === 1) {
+      const target = builder.beginRow(0, firstTimestampMs, firstArrivalMs, 0, noUuid, 0)
+      builder.setName(target, builder.names.idOf(''))
+      continue
+    }
+    view.copyUuid(row, uuid, 0)
+    const target = builder.beginRow(
+      distinctIds[row] ?? 0,
+      timestamps[row] ?? 0,
+      arrivals[row] ?? 0,
+      view.modeOf(row),
+      uuid,
+      0,
+    )
+    builder.setName(target, nameIds[names.ids[row] ?? 0] ?? 0)
+  }
+  appendColumns(builder, view, first, deleted)
+}
+
+/** The earliest timestamp of what stays, so that the header tells nothing about what is erased. */
+function firstKept({ timestamps, summary }: SegmentView, deleted: Uint8Array): number {
+  let first = Number.POSITIVE_INFINITY
+  for (let row = 0; row < timestamps.length; row++) {
+    if (deleted[row] !== 1) first = Math.min(first, timestamps[row] ?? first)
+  }
+  return first === Number.POSITIVE_INFINITY ? summary.firstTimestampMs : first
+}
+
+type Spilled = Map<number, Record<string, unknown>>
+
+function appendColumns(
+  builder: SegmentBuilder,
+  view: SegmentView,
+  first: number,
+  deleted: Uint8Array | null,
+): void {
+  const spilled: Spilled = new Map()
+  for (const entry of view.directory.columns) {
+    const whole = view.column(entry)
+    const column = deleted === null ? whole : withoutRows(whole, deleted)
+    if (column.present.length === 0) continue
+    if (entry.role === ROLE_PROPERTY) {
+      const target = builder.columnOf(entry.key)
+      if (target === null) spill(spilled, column, (row) => builder.textOfRow(first + row))
+      else appendProperty(builder, target, column, first)
+    } else if (entry.role === ROLE_ELEMENTS) appendValues(builder.elements, column, first)
+    else if (entry.role === ROLE_REST) {
+      for (const [index, row] of column.present.entries()) {
+        const value = column.values[column.ids[index] ?? 0]
+        // The column of shared properties holds objects only.
+        for (const [key, own] of Object.entries(value as object)) spillOne(spilled, row, key, own)
+      }
+    }
+  }
+  const spilledRows = [...spilled].sort(([a], [b]) => a - b)
+  for (const [row, properties] of spilledRows) builder.rest.put(first + row, properties)
+}
+
+function withoutRows(column: ColumnView, deleted: Uint8Array): ColumnView {
+  const { present, ids } = column
+  const isKept = (_: number, index: number): boolean => deleted[present[index] ?? 0] !== 1
+  return { ...column, present: present.filter(isKept), ids: ids.filter(isKept) }
+}
+
+function appendProperty(
+  builder: SegmentBuilder,
+  target: ColumnBuilder,
+  column: ColumnView,
+  first: number,
+): void {
+  if (column.entry.mode !== MODE_MIRROR) {
+    if (target.isMirror) builder.unmirror(target, first)
+    appendValues(target, column, first)
+    return
+  }
+  if (target.count === 0) target.isMirror = true
+  for (const row of column.present) {
+    if (target.isMirror) target.putMirror(first + row)
+    else target.put(first + row, builder.textOfRow(first + row))
+  }
+}
+
+function appendValues(target: ColumnBuilder, column: ColumnView, first: number): void {
+  const { present, ids, values } = column
+  const known = new Uint16Array(values.length)
+  for (let index = 0; index < present.length; index++) {
+    const row = first + (present[index] ?? 0)
+    const id = ids[index] ?? 0
+    const targetId = known[id] ?? 0
+    if (targetId !== 0 && !target.isPlain) target.putKnown(row, targetId)
+    else {
+      target.put(row, values[id])
+      known[id] = target.ids[row] ?? 0
+    }
+  }
+}
+
+/** Keeps the values of a column that finds no room of its own. */
+function spill(spilled: Spilled, column: ColumnView, textOf: (row: number) => string): void {
+  const isMirror = column.entry.mode === MODE_MIRROR
+  for (const [index, row] of column.present.entries()) {
+    const value = isMirror ? textOf(row) : column.values[column.ids[index] ?? 0]
+    spillOne(spilled, row, column.entry.key, value)
+  }
+}
+
+function spillOne(spilled: Spilled, row: number, key: string, value: unknown): void {
+  let properties = spilled.get(row)
+  if (properties === undefined) {
+    properties = {}
+    spilled.set(row, properties)
+  }
+  addOwn(properties, key, value)
+}
