@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { ActionStep } from '../src/rules/filters/actions.ts'
 import type { AnalyticQuery } from '../src/rules/analytics/analytics.ts'
-import { AnalyticThreads } from '../src/worker/analytic-threads.ts'
+import { AnalyticThreads } from '../src/engine/threads/analytic-threads.ts'
 import { answerRows } from './fixtures/analytic-answers.ts'
 import { PersonLog, threadSettings } from './fixtures/person-log.ts'
 

@@ -6,7 +6,7 @@
 import { cpSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { EventReader } from '../src/store/warehouse/read/event-reader.ts'
-import { LogProcessor } from '../src/worker/log-processor.ts'
+import { LogProcessor } from '../src/engine/processor/log-processor.ts'
 import { type SeenAnswer, seenAnswer } from './fixtures/analytic-answers.ts'
 import { referenceAnswer } from './fixtures/analytic-reference.ts'
 import { PersonLog, threadSettings } from './fixtures/person-log.ts'

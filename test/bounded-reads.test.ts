@@ -6,9 +6,9 @@ import { decodeGroup, encodeGroup } from '../src/store/warehouse/format/segment-
 import { toCsv } from '../src/base/csv.ts'
 import { personBody } from '../src/rules/persons/person-answer.ts'
 import { RowsWriter } from '../src/base/rows-writer.ts'
-import { LongReads } from '../src/worker/long-reads.ts'
-import { ServiceMetrics } from '../src/worker/service-metrics.ts'
-import { makeTablePiece, type TableState } from '../src/worker/table-tasks.ts'
+import { LongReads } from '../src/engine/threads/long-reads.ts'
+import { ServiceMetrics } from '../src/engine/front/service-metrics.ts'
+import { makeTablePiece, type TableState } from '../src/engine/threads/table-tasks.ts'
 import { PersonLog, threadSettings } from './fixtures/person-log.ts'
 
 const MIB = 1024 * 1024

@@ -3,8 +3,8 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { ServiceError } from '../src/base/errors.ts'
 import type { CaptureRequest } from '../src/rules/capture/accept.ts'
-import { CheckQueue, type CheckVerdict } from '../src/worker/check-queue.ts'
-import type { CheckResult, CheckTask } from '../src/worker/tasks.ts'
+import { CheckQueue, type CheckVerdict } from '../src/engine/threads/check-queue.ts'
+import type { CheckResult, CheckTask } from '../src/engine/threads/tasks.ts'
 import { until } from './fixtures/http-client.ts'
 
 const MEBIBYTE = 1024 ** 2

@@ -41,7 +41,7 @@ import { propertyTest } from '../src/rules/filters/property-filter.ts'
 import { DISK_RESERVE_BYTES } from '../src/store/directory/disk-guard.ts'
 import { SCAN_ROWS_MAX } from '../src/store/warehouse/scan/event-scan.ts'
 import { decodeEventCursor, parseEventFilters } from '../src/wire/event-list.ts'
-import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../src/worker/check-queue.ts'
+import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../src/engine/threads/check-queue.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
 /** Variables that are no setting; the last one is the misspelling that a quoted message is about. */

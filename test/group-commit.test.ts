@@ -20,9 +20,9 @@ import {
   readBlock,
 } from '../src/rules/capture/log-block.ts'
 import { LogAppender, LogReader } from '../src/store/log/event-log.ts'
-import { type AcknowledgeTarget, GroupCommit } from '../src/worker/group-commit.ts'
-import type { AppendResult, AppendTask, BlockBuffer } from '../src/worker/tasks.ts'
-import { ThreadEndedError } from '../src/worker/thread-group.ts'
+import { type AcknowledgeTarget, GroupCommit } from '../src/engine/front/group-commit.ts'
+import type { AppendResult, AppendTask, BlockBuffer } from '../src/engine/threads/tasks.ts'
+import { ThreadEndedError } from '../src/engine/threads/thread-group.ts'
 
 const DEADLINE_MS = 10_000
 const SEED = 20_261_121

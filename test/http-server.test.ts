@@ -16,7 +16,7 @@ import { groupByPath, json } from '../src/http/router.ts'
 import { schemaRoutes } from '../src/http/schema/schema-routes.ts'
 import { HttpServer } from '../src/http/server.ts'
 import { SdkFiles } from '../src/store/aside/sdk-files.ts'
-import { ServiceMetrics } from '../src/worker/service-metrics.ts'
+import { ServiceMetrics } from '../src/engine/front/service-metrics.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from './fixtures/http-client.ts'
 
 const LARGE = Buffer.alloc(16 * 1024 * 1024, 'tenrec ')

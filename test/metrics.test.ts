@@ -3,7 +3,7 @@ import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
 import { EventLoopLag } from '../src/base/event-loop-lag.ts'
 import { Gauge, MetricPage } from '../src/base/metrics.ts'
-import { ServiceMetrics } from '../src/worker/service-metrics.ts'
+import { ServiceMetrics } from '../src/engine/front/service-metrics.ts'
 import { until } from './fixtures/http-client.ts'
 
 /** Every line is a comment or `name{labels} number`, every name has help and a type before it. */

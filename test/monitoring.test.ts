@@ -2,7 +2,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { BusyTime } from '../src/worker/busy-time.ts'
+import { BusyTime } from '../src/engine/threads/busy-time.ts'
 import { startDecisions } from './fixtures/decision-daemon.ts'
 import { closeConnections, postJson, send } from './fixtures/exact-client.ts'
 import { eventually } from './fixtures/timed-command.ts'

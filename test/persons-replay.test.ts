@@ -9,10 +9,10 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { PersonCommand } from '../src/rules/persons/person-queries.ts'
 import { readProcessedPosition } from '../src/store/warehouse/write/event-state.ts'
-import { LogProcessor } from '../src/worker/log-processor.ts'
+import { LogProcessor } from '../src/engine/processor/log-processor.ts'
 import { PersonLog, personDigest, type SentEvent, threadSettings } from './fixtures/person-log.ts'
 
-const PROCESSOR = new URL('../dist/worker/log-processor.js', import.meta.url)
+const PROCESSOR = new URL('../dist/engine/processor/log-processor.js', import.meta.url)
 const FIRST_MS = Date.UTC(2024, 0, 1)
 
 type Step = { readonly event: SentEvent } | { readonly command: PersonCommand }

@@ -8,7 +8,7 @@ import { RateLimits } from '../src/http/rate-limits.ts'
 import { send, sendJson } from '../src/http/respond.ts'
 import { HttpServer, type HttpServerOptions } from '../src/http/server.ts'
 import { TrustedProxies } from '../src/http/url.ts'
-import { ServiceMetrics } from '../src/worker/service-metrics.ts'
+import { ServiceMetrics } from '../src/engine/front/service-metrics.ts'
 import { send as ask, closeConnections } from './fixtures/exact-client.ts'
 
 const CLIENTS_OF_EACH_KIND = 60

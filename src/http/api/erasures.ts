@@ -7,7 +7,7 @@ import type {
   RetentionView,
 } from '../../rules/events/erasure.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
-import { runRetention } from '../../worker/retention-schedule.ts'
+import { runRetention } from '../../engine/front/retention-schedule.ts'
 import { authenticate, userOf } from '../auth.ts'
 import { pageUrls, RequestParameters } from '../parameters.ts'
 import type { Answer } from '../respond.ts'

@@ -9,8 +9,8 @@ import type { Actor } from '../../rules/persons/person-queries.ts'
 import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
 import { type UserFacts, userSummary } from '../../rules/access/user.ts'
-import type { DecisionService } from '../../worker/decisions.ts'
-import type { WorkerPool } from '../../worker/pool.ts'
+import type { DecisionService } from '../../engine/front/decisions.ts'
+import type { WorkerPool } from '../../engine/threads/pool.ts'
 import {
   authenticate,
   authoriseAs,

@@ -7,7 +7,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { uncheckedPatterns } from '../../rules/filters/filter-faults.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
-import type { FlagCommand } from '../../worker/tasks.ts'
+import type { FlagCommand } from '../../engine/threads/tasks.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiHandler, type ApiRequest, json, type Route } from '../router.ts'
 import {

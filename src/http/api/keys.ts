@@ -7,7 +7,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { missingField } from '../../wire/body-fields.ts'
 import { personalKeyBody, readKeyFields } from '../../wire/organization.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
-import type { PersonalKeyView } from '../../worker/organization-tasks.ts'
+import type { PersonalKeyView } from '../../engine/threads/organization-tasks.ts'
 import type { Answer } from '../respond.ts'
 import { json, type Route } from '../router.ts'
 import {

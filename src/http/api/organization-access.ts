@@ -11,7 +11,7 @@ import type {
   OrganizationPort,
   OrganizationRequest,
   OrganizationResult,
-} from '../../worker/organization-tasks.ts'
+} from '../../engine/threads/organization-tasks.ts'
 import { authenticate, type KeyDirectory, type KeyGrant, type KeyUser, userOf } from '../auth.ts'
 import { RequestParameters } from '../parameters.ts'
 import { type ApiRequest, json } from '../router.ts'

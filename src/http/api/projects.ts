@@ -11,7 +11,7 @@ import {
   secretKeyBody,
 } from '../../wire/organization.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
-import type { SecretKeyView } from '../../worker/organization-tasks.ts'
+import type { SecretKeyView } from '../../engine/threads/organization-tasks.ts'
 import { authoriseAs } from '../auth.ts'
 import type { Answer } from '../respond.ts'
 import { type ApiRequest, json, type Route } from '../router.ts'

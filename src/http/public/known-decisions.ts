@@ -7,7 +7,7 @@ import { DECISION_BYTES_MAX, KNOWN_DECISIONS_BYTES_MAX } from '../../base/limits
 import type { Decisions } from '../../rules/flags/types.ts'
 import { asBuffer } from '../../rules/capture/form.ts'
 import type { ProjectDirectory } from '../../rules/capture/project-directory.ts'
-import type { DecisionBasis, DecisionService } from '../../worker/decisions.ts'
+import type { DecisionBasis, DecisionService } from '../../engine/front/decisions.ts'
 import type { FlagRequestHead } from './flag-request.ts'
 
 /** A decision with everything that has to be as it was. */

@@ -1,0 +1,72 @@
+/**
+ * What becomes of damage that somebody meets in a store: it is counted in memory that all threads share, so
+ * that health and metrics tell of it, and said in the log.
+ */
+import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+import type { Logger } from '../../base/log.ts'
+import { DamagedRecordError } from '../../store/lmdb/codec.ts'
+
+/** A damaged record is met by every request that needs it, and logged by each thread this often at most. */
+const LOG_MS_MIN = 60_000
+/** Records whose last line in the log is remembered. */
+const RECORDS_MAX = 1000
+
+const DAMAGED =
+  "Stored records are damaged, and what needs them is refused: 'tenrec verify' lists them, restore the store from a backup."
+
+/** How often damage was met since the start of the process, shared by all threads. */
+export class DamageCount {
+  readonly shared: Int32Array
+
+  /** `shared`: the element that another thread counts in; without it a new one. */
+  constructor(shared?: Int32Array) {
+    this.shared = shared ?? new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+  }
+
+  get value(): number {
+    // It wraps around after 4,294,967,295.
+    return Atomics.load(this.shared, 0) >>> 0
+  }
+
+  /** What health says of it: a sentence, or nothing. It stays until the process ends. */
+  get troubles(): readonly string[] {
+    return this.value === 0 ? [] : [DAMAGED]
+  }
+
+  add(): void {
+    Atomics.add(this.shared, 0, 1)
+  }
+}
+
+/** Counts and logs damage for one thread. */
+export class DamageReports {
+  readonly #count: DamageCount
+  readonly #log: Pick<Logger, 'error'>
+  readonly #clock: Pick<Clock, 'monotonic'>
+  readonly #loggedAtMs = new Map<string, number>()
+
+  constructor(
+    count: DamageCount,
+    log: Pick<Logger, 'error'>,
+    clock: Pick<Clock, 'monotonic'> = SYSTEM_CLOCK,
+  ) {
+    this.#count = count
+    this.#log = log
+    this.#clock = clock
+  }
+
+  /** Takes what a read threw; what is no damage is only logged. */
+  report(error: unknown): void {
+    const isDamage = error instanceof DamagedRecordError
+    if (isDamage) this.#count.add()
+    const record = isDamage ? `${error.table} ${error.key}` : ''
+    const now = this.#clock.monotonic()
+    if (now - (this.#loggedAtMs.get(record) ?? Number.NEGATIVE_INFINITY) < LOG_MS_MIN) return
+    if (this.#loggedAtMs.size >= RECORDS_MAX) this.#loggedAtMs.clear()
+    this.#loggedAtMs.set(record, now)
+    const message = isDamage
+      ? 'a stored record is damaged; restore the store from a backup'
+      : 'a stored record cannot be read'
+    this.#log.error({ err: error }, message)
+  }
+}

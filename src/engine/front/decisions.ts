@@ -1,0 +1,267 @@
+/**
+ * Decisions as the rest of the daemon asks for them: the flags of a project, what is stored about the
+ * person and groups, and the rules. Everything runs in the main thread, in microseconds; what cannot be
+ * read makes the flags that need it fail, and no others.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { decide } from '../../rules/flags/decide.ts'
+import type {
+  DecisionRequest,
+  DecisionSources,
+  Decisions,
+  FlagDecision,
+  JsonObject,
+} from '../../rules/flags/types.ts'
+import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
+
+/** Stored persons, groups and overrides; see store/identity/decision-sources.ts. Every method may throw. */
+export interface StoredSources {
+  /** Begins a decision. */
+  freshen(): void
+  /** What is read is as of this position of processing. */
+  readonly position: number
+  person(projectId: number, distinctId: string): StoredPerson
+  groupProperties(projectId: number, typeIndex: number, key: string): JsonObject | null
+  isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean
+  overrides(projectId: number, number: number): ReadonlyMap<string, string>
+}
+
+/** The owner of a distinct_id. */
+export interface StoredPerson {
+  /** 0: nobody. */
+  readonly number: number
+  /** Another one after every change. */
+  readonly version: number
+  readonly properties: JsonObject | null
+}
+
+/** Keeps what was hashed for persons; see engine/front/override-log.ts. */
+export interface OverrideSink {
+  /** Throws when nothing can be written. */
+  add(projectId: number, request: OverrideRequest): void
+}
+
+/** Identifiers to be kept for flags that have none on the persons of these distinct_ids. */
+export interface OverrideRequest {
+  readonly distinctIds: readonly string[]
+  readonly flagKeys: readonly string[]
+  readonly identifier: string
+}
+
+/** What decisions work with. */
+export interface DecisionServiceOptions {
+  readonly snapshots: Pick<FlagSnapshots, 'of'>
+  readonly stored: StoredSources
+  readonly overrides: OverrideSink
+  /** Told of stored records that could not be read. */
+  readonly onDamage: (error: unknown) => void
+  readonly clock: Clock
+  /** Told how long a decision took, and whether some flag could not be decided. */
+  readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
+  /** Told of each decision that was known from before. */
+  readonly onRepeat: () => void
+}
+
+/** What a decision was made of, besides the request. As long as all of it is the same, so is the decision. */
+export interface DecisionBasis {
+  readonly projectId: number
+  readonly snapshotSerial: number
+  /** What was read of stored things. */
+  readonly reads: 'nothing' | 'person' | 'more'
+  readonly distinctId: string
+  readonly personNumber: number
+  readonly personVersion: number
+  /** The last position of processing at which this was found to be true. */
+  position: number
+}
+
+const NO_DECISIONS: readonly FlagDecision[] = Object.freeze([])
+
+/** Decides. For the main thread. */
+export class DecisionService {
+  readonly #options: DecisionServiceOptions
+
+  constructor(options: DecisionServiceOptions) {
+    this.#options = options
+  }
+
+  /** The flags of a project as they are now; null for an unknown one. */
+  snapshot(projectId: number): FlagSnapshot | null {
+    return this.#options.snapshots.of(projectId)
+  }
+
+  /** Decides about the flags of a project. Never throws for what is stored. */
+  decide(projectId: number, request: DecisionRequest): Decisions {
+    const snapshot = this.#options.snapshots.of(projectId)
+    if (snapshot === null) return nothingDecided()
+    return this.#decide(snapshot, request, this.sources(snapshot, request))
+  }
+
+  /**
+   * Decides and says what the decision was made of; `basis` is null when it cannot be repeated: something
+   * failed, the time takes part, or the request itself changes what is stored.
+   */
+  decideRepeatably(
+    projectId: number,
+    request: DecisionRequest,
+  ): { readonly decided: Decisions; readonly basis: DecisionBasis | null } {
+    const snapshot = this.#options.snapshots.of(projectId)
+    if (snapshot === null) return { decided: nothingDecided(), basis: null }
+    const sources = new RequestSources(this.#options, snapshot, request)
+    const decided = this.#decide(snapshot, request, sources)
+    const isRepeatable = !decided.hasErrors && !decided.isTimeBound
+    return { decided, basis: isRepeatable ? sources.basis() : null }
+  }
+
+  /**
+   * Whether a decision of earlier would be the same now. Counts as a decision when it is. Some lookups when
+   * something was processed since, else none.
+   */
+  isStillTrue(basis: DecisionBasis): boolean {
+    const { snapshots, onRepeat } = this.#options
+    if (snapshots.of(basis.projectId)?.serial !== basis.snapshotSerial) return false
+    if (basis.reads !== 'nothing' && !this.#areReadsTrue(basis)) return false
+    onRepeat()
+    return true
+  }
+
+  #areReadsTrue(basis: DecisionBasis): boolean {
+    const { stored } = this.#options
+    const { projectId, distinctId } = basis
+    try {
+      stored.freshen()
+      const { position } = stored
+      if (position === basis.position) return true
+      if (basis.reads === 'more') return false
+      const { number, version } = stored.person(projectId, distinctId)
+      if (number !== basis.personNumber || version !== basis.personVersion) return false
+      basis.position = position
+      return true
+    } catch {
+      // Deciding again meets the same trouble and says which flags it concerns.
+      return false
+    }
+  }
+
+  #decide(snapshot: FlagSnapshot, request: DecisionRequest, sources: DecisionSources): Decisions {
+    const { clock, onDecision } = this.#options
+    const startedAtMs = clock.monotonic()
+    const decisions = decide(snapshot.compiled, request, sources)
+    onDecision(clock.monotonic() - startedAtMs, decisions.hasErrors)
+    return decisions
+  }
+
+  /** What is stored about the person and the groups of a request. */
+  sources(
+    snapshot: FlagSnapshot,
+    request: Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>,
+  ): DecisionSources {
+    return new RequestSources(this.#options, snapshot, request)
+  }
+}
+
+/** Reads for one request, each when a flag asks for it first. */
+class RequestSources implements DecisionSources {
+  readonly #options: DecisionServiceOptions
+  readonly #snapshot: FlagSnapshot
+  readonly #request: Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>
+  #isFresh = false
+  #person: StoredPerson | null = null
+  #hasReadMore = false
+  #hasWritten = false
+
+  constructor(
+    options: DecisionServiceOptions,
+    snapshot: FlagSnapshot,
+    request: Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>,
+  ) {
+    this.#options = options
+    this.#snapshot = snapshot
+    this.#request = request
+  }
+
+  /** What was read so far; null when something was written. */
+  basis(): DecisionBasis | null {
+    if (this.#hasWritten) return null
+    return {
+      projectId: this.#snapshot.set.projectId,
+      snapshotSerial: this.#snapshot.serial,
+      reads: this.#hasReadMore ? 'more' : this.#person === null ? 'nothing' : 'person',
+      distinctId: this.#request.distinctId,
+      personNumber: this.#person?.number ?? 0,
+      personVersion: this.#person?.version ?? -1,
+      position: this.#isFresh ? this.#options.stored.position : -1,
+    }
+  }
+
+  personProperties(): JsonObject | null {
+    const { distinctId } = this.#request
+    return this.#read((stored, projectId) => {
+      this.#person = stored.person(projectId, distinctId)
+      return this.#person.properties
+    })
+  }
+
+  groupProperties(typeIndex: number, key: string): JsonObject | null {
+    this.#hasReadMore = true
+    return this.#read((stored, projectId) => stored.groupProperties(projectId, typeIndex, key))
+  }
+
+  isInStaticCohort(cohortId: number): boolean {
+    this.#hasReadMore = true
+    const { distinctId } = this.#request
+    return this.#read((stored, projectId) =>
+      stored.isInStaticCohort(projectId, distinctId, cohortId),
+    )
+  }
+
+  continuityOverrides(): ReadonlyMap<string, string> {
+    this.#hasReadMore = true
+    const { distinctId, anonDistinctId } = this.#request
+    return this.#read((stored, projectId) => {
+      const own = overridesOf(stored, projectId, distinctId)
+      if (anonDistinctId === null) return own
+      const isSame = anonDistinctId === distinctId
+      const other = isSame ? NO_OVERRIDES : overridesOf(stored, projectId, anonDistinctId)
+      const known = new Map([...other, ...own])
+      const flagKeys = this.#snapshot.continuityKeys.filter((key) => !known.has(key))
+      if (flagKeys.length > 0) {
+        this.#hasWritten = true
+        const distinctIds = isSame ? [distinctId] : [distinctId, anonDistinctId]
+        this.#options.overrides.add(projectId, {
+          distinctIds,
+          flagKeys,
+          identifier: anonDistinctId,
+        })
+      }
+      return known
+    })
+  }
+
+  #read<T>(action: (stored: StoredSources, projectId: number) => T): T {
+    const { stored, onDamage } = this.#options
+    try {
+      if (!this.#isFresh) stored.freshen()
+      this.#isFresh = true
+      return action(stored, this.#snapshot.set.projectId)
+    } catch (error) {
+      onDamage(error)
+      throw error
+    }
+  }
+}
+
+function overridesOf(
+  stored: StoredSources,
+  projectId: number,
+  distinctId: string,
+): ReadonlyMap<string, string> {
+  const { number } = stored.person(projectId, distinctId)
+  return number === 0 ? NO_OVERRIDES : stored.overrides(projectId, number)
+}
+
+function nothingDecided(): Decisions {
+  return { decisions: NO_DECISIONS, hasErrors: false, isTimeBound: false }
+}
+
+const NO_OVERRIDES: ReadonlyMap<string, string> = new Map()

@@ -1,0 +1,72 @@
+/**
+ * Everything about flags that lives in the main thread, put together: the flags and definitions of all
+ * projects, what is stored about persons, and the decisions made of both.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
+import { FlagDirectory } from '../../store/catalog/flag-store.ts'
+import type { DamageReports } from './damage-reports.ts'
+import { DecisionService } from './decisions.ts'
+import { FlagSnapshots, type ProjectSource } from './flag-snapshots.ts'
+import type { GroupCommit } from './group-commit.ts'
+import { OverrideLog } from './override-log.ts'
+
+/** What the flag service works with. */
+export interface FlagServiceOptions {
+  readonly dataDir: string
+  readonly clock: Clock
+  readonly damage: Pick<DamageReports, 'report'>
+  readonly projects: ProjectSource
+  readonly groupCommit: Pick<GroupCommit, 'add'>
+  /** Why nothing can be written now, or null. */
+  readonly refusal: () => ServiceError | null
+  /** Told how long a decision took, and whether some flag could not be decided. */
+  readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
+  /** Told of each decision that was known from before. */
+  readonly onRepeat: () => void
+}
+
+/** Flags in the main thread. Close it before the thread ends. */
+export class FlagService {
+  readonly directory: FlagDirectory
+  readonly snapshots: FlagSnapshots
+  readonly decisions: DecisionService
+  readonly #stored: DecisionSourceReader
+
+  /** Opens the stores in `dataDir` and compiles all flags. Throws `DamagedRecordError`. */
+  constructor(options: FlagServiceOptions) {
+    const { dataDir, clock, groupCommit, refusal } = options
+    const onDamage = (error: unknown): void => {
+      // A refusal to write is the daemon's own and known to it.
+      if (!(error instanceof ServiceError)) options.damage.report(error)
+    }
+    this.directory = new FlagDirectory(dataDir)
+    this.#stored = new DecisionSourceReader(dataDir)
+    this.snapshots = new FlagSnapshots({
+      flags: this.directory,
+      projects: options.projects,
+      definitions: this.#stored,
+      onDamage,
+    })
+    this.decisions = new DecisionService({
+      snapshots: this.snapshots,
+      stored: this.#stored,
+      overrides: new OverrideLog({ groupCommit, clock, refusal }),
+      clock,
+      onDecision: options.onDecision,
+      onRepeat: options.onRepeat,
+      onDamage,
+    })
+  }
+
+  /** Processing has committed; `changedDefinitions` are the projects whose cohorts or group types changed. */
+  processed(changedDefinitions: readonly number[]): void {
+    this.snapshots.definitionsChanged(changedDefinitions)
+  }
+
+  async close(): Promise<void> {
+    await this.#stored.close()
+    await this.directory.close()
+  }
+}

@@ -1,0 +1,246 @@
+/**
+ * Group commit: all requests that arrive while one commit is on its way to the disk share the next one.
+ * There is no timer: an idle server commits at once, a busy one commits larger batches.
+ *
+ * A request is answered exactly once: with success when its bytes are durable, or with 503.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import type { Logger } from '../../base/log.ts'
+import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../../rules/capture/log-block.ts'
+import type { WorkerPool } from '../threads/pool.ts'
+import type { AppendResult, BlockBuffer } from '../threads/tasks.ts'
+import { ThreadEndedError } from '../threads/thread-group.ts'
+
+/** Memory of a block to begin with; a block that outgrows it gets more. */
+const BLOCK_BUFFER_BYTES = 1024 * 1024
+/**
+ * Memory kept for the next blocks, as large as traffic has made it: fresh memory for every commit makes
+ * the garbage collector run.
+ */
+const SPARE_BUFFERS_MAX = 4
+const SPARE_BUFFER_BYTES_MAX = 8 * 1024 * 1024
+/** A commit that takes longer leaves its requests with 503 and unknown outcome. */
+const COMMIT_MS_MAX = 10_000
+const RETRY_AFTER_SECONDS = 5
+/**
+ * After a commit that was shared by this many requests the next one begins no earlier than this after
+ * it. Under load a commit costs the processor as much as many requests, so larger ones leave more
+ * of it for requests; a few clients that wait for each answer are not held up.
+ */
+const SPACED_REQUESTS_MIN = 8
+const SPACING_MS = 1
+/** Bytes that are worth a commit of their own at any time. */
+const SPACED_BYTES_MAX = 256 * 1024
+
+/** Someone who waits for an answer. */
+export interface AcknowledgeTarget {
+  /** Called exactly once: null when the request is durable, else what to answer. */
+  acknowledge(error: ServiceError | null): void
+}
+
+/** What a group commit works with. */
+export interface GroupCommitOptions {
+  readonly pool: Pick<WorkerPool, 'append'>
+  readonly clock: Clock
+  readonly log: Logger
+  /** A commit failed: the log must not be written again by this process. */
+  readonly onFailure: (cause: unknown) => void
+  /** A commit is durable; `bytes` and `events` are what it added. */
+  readonly onCommit: (result: AppendResult, bytes: number, events: number) => void
+}
+
+/** Collects accepted requests and sees them to the disk. */
+export class GroupCommit {
+  readonly #options: GroupCommitOptions
+  readonly #spares: Buffer[] = []
+  #filling: LogBlockWriter
+  #finished: BlockBuffer[] = []
+  #finishedEvents = 0
+  #waiting: AcknowledgeTarget[] = []
+  #waitingBytes = 0
+  #committingBytes = 0
+  #isCommitting = false
+  #isScheduled = false
+  #isFailed = false
+  #commitStartedAtMs = 0
+  #trimThrough = 0
+  #trimmed = 0
+  #idleCallbacks: (() => void)[] = []
+  readonly #commit: () => void
+
+  constructor(options: GroupCommitOptions) {
+    this.#options = options
+    this.#filling = new LogBlockWriter(this.#buffer())
+    this.#commit = () => {
+      this.#isScheduled = false
+      this.#startCommit()
+      this.#tellIdle()
+    }
+  }
+
+  /** Bytes that wait for the disk. */
+  get pendingBytes(): number {
+    return this.#waitingBytes + this.#committingBytes
+  }
+
+  /** False once a commit has failed, or while one takes too long. */
+  get isHealthy(): boolean {
+    return !this.#isFailed && this.commitAgeMs < COMMIT_MS_MAX
+  }
+
+  /** How long the commit that is on its way has taken so far; 0 when there is none. */
+  get commitAgeMs(): number {
+    return this.#isCommitting ? this.#options.clock.monotonic() - this.#commitStartedAtMs : 0
+  }
+
+  /** Adds one accepted request; its events are copied before this returns. */
+  add(header: RecordHeader, events: RecordEvents, target: AcknowledgeTarget): void {
+    const bytes = this.#filling.add(header, events)
+    this.#wait(target, bytes)
+  }
+
+  /** Adds a block that a thread of the pool has made of one large request of `eventCount` events. */
+  addBlock(block: BlockBuffer, eventCount: number, target: AcknowledgeTarget): void {
+    this.#finished.push(block)
+    this.#finishedEvents += eventCount
+    this.#wait(target, block.bytes)
+  }
+
+  /** Blocks up to this sequence are processed: the next commit removes them. */
+  trim(through: number): void {
+    this.#trimThrough = through
+    if (!this.#isCommitting && this.#waiting.length === 0) this.#schedule()
+  }
+
+  /** Resolves when nothing waits any more. */
+  drained(): Promise<void> {
+    if (!this.#isCommitting && !this.#isScheduled && this.#waiting.length === 0) {
+      return Promise.resolve()
+    }
+    return new Promise((resolve) => this.#idleCallbacks.push(resolve))
+  }
+
+  #wait(target: AcknowledgeTarget, bytes: number): void {
+    if (this.#isFailed) {
+      target.acknowledge(notStored())
+      return
+    }
+    this.#waiting.push(target)
+    this.#waitingBytes += bytes
+    if (!this.#isCommitting) this.#schedule()
+  }
+
+  /** All requests that the sockets have ready are read before the commit starts. */
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(this.#commit)
+  }
+
+  /** `sharedBy`: requests of the commit that has just ended. */
+  #startNextCommit(sharedBy: number): void {
+    const elapsedMs = this.#options.clock.monotonic() - this.#commitStartedAtMs
+    const isSpaced = sharedBy >= SPACED_REQUESTS_MIN && this.#waitingBytes < SPACED_BYTES_MAX
+    if (!isSpaced || elapsedMs >= SPACING_MS) {
+      this.#startCommit()
+    } else if (!this.#isScheduled) {
+      this.#isScheduled = true
+      setTimeout(this.#commit, SPACING_MS - elapsedMs)
+    }
+  }
+
+  #startCommit(): void {
+    if (this.#isCommitting || this.#isFailed) return
+    if (this.#waiting.length === 0 && this.#trimThrough <= this.#trimmed) return
+    const blocks = this.#finished
+    const eventCount = this.#finishedEvents + this.#filling.eventCount
+    if (this.#filling.recordCount > 0) {
+      const bytes = this.#filling.finish()
+      // Blocks own their memory: it was allocated by `#buffer` or grown from it.
+      blocks.push({ buffer: bytes.buffer as ArrayBuffer, bytes: bytes.length })
+      this.#filling = new LogBlockWriter(this.#buffer())
+    }
+    const targets = this.#waiting
+    this.#finished = []
+    this.#finishedEvents = 0
+    this.#waiting = []
+    this.#committingBytes = this.#waitingBytes
+    this.#waitingBytes = 0
+    this.#isCommitting = true
+    this.#commitStartedAtMs = this.#options.clock.monotonic()
+    this.#trimmed = this.#trimThrough
+    void this.#finish(blocks, targets, eventCount)
+  }
+
+  async #finish(
+    blocks: readonly BlockBuffer[],
+    targets: readonly AcknowledgeTarget[],
+    eventCount: number,
+  ): Promise<void> {
+    const bytes = this.#committingBytes
+    let isAnswered = false
+    const deadline = setTimeout(() => {
+      isAnswered = true
+      this.#options.log.error({ requests: targets.length }, 'the log does not answer')
+      for (const target of targets) target.acknowledge(notStored())
+      for (const target of this.#waiting.splice(0)) target.acknowledge(notStored())
+    }, COMMIT_MS_MAX)
+    try {
+      const result = await this.#options.pool.append(
+        { kind: 'append', blocks, trimThrough: this.#trimmed },
+        blocks.map((block) => block.buffer),
+      )
+      for (const buffer of result.buffers) this.#keep(buffer)
+      // New requests fill the next commit while these are being answered.
+      this.#isCommitting = false
+      this.#committingBytes = 0
+      if (this.#waiting.length > 0) this.#startNextCommit(targets.length)
+      if (!isAnswered) for (const target of targets) target.acknowledge(null)
+      this.#options.onCommit(result, bytes, eventCount)
+    } catch (cause) {
+      this.#isCommitting = false
+      this.#committingBytes = 0
+      if (cause instanceof ThreadEndedError && !cause.wasWriting) {
+        // The log is as whole as before, and there is another thread for the next commit.
+        if (!isAnswered) for (const target of targets) target.acknowledge(notStored(cause))
+        if (this.#waiting.length > 0) this.#schedule()
+        this.#tellIdle()
+        return
+      }
+      this.#isFailed = true
+      const late = this.#waiting
+      this.#waiting = []
+      this.#waitingBytes = 0
+      if (!isAnswered) for (const target of targets) target.acknowledge(notStored(cause))
+      for (const target of late) target.acknowledge(notStored(cause))
+      this.#options.onFailure(cause)
+    } finally {
+      clearTimeout(deadline)
+    }
+    this.#tellIdle()
+  }
+
+  #tellIdle(): void {
+    if (this.#isCommitting || this.#isScheduled || this.#waiting.length > 0) return
+    for (const callback of this.#idleCallbacks.splice(0)) callback()
+  }
+
+  #buffer(): Buffer {
+    return this.#spares.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BUFFER_BYTES)
+  }
+
+  #keep(buffer: ArrayBuffer): void {
+    const bytes = buffer.byteLength
+    if (bytes < BLOCK_BUFFER_BYTES || bytes > SPARE_BUFFER_BYTES_MAX) return
+    if (this.#spares.length < SPARE_BUFFERS_MAX) this.#spares.push(Buffer.from(buffer))
+  }
+}
+
+function notStored(cause?: unknown): ServiceError {
+  return new ServiceError(
+    'server_error',
+    'The events could not be written to disk; send them again with the same uuids.',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
+  )
+}

@@ -1,0 +1,65 @@
+/**
+ * Identifiers that continuity keeps for persons, on their way to the log: like a person command, so that
+ * they are carried out in order with the events and merges around them. Nobody waits for the outcome,
+ * because the decision is the same without it.
+ */
+import type { Clock } from '../../base/clock.ts'
+import type { ServiceError } from '../../base/errors.ts'
+import { writeUuidV7 } from '../../base/ids.ts'
+import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
+import { commandText } from '../processor/command-text.ts'
+import type { OverrideRequest, OverrideSink } from './decisions.ts'
+import type { GroupCommit } from './group-commit.ts'
+
+/** Requests that are remembered, so that a client that repeats itself fills no log. */
+const RECENT_MAX = 10_000
+/** How long processing may take to make a request visible, before it is written once more. */
+const RECENT_MS = 10_000
+const SYSTEM = { userId: 0, firstName: 'System', email: '' }
+
+/** What the log of overrides works with. */
+export interface OverrideLogOptions {
+  readonly groupCommit: Pick<GroupCommit, 'add'>
+  readonly clock: Clock
+  /** Why nothing can be written now, or null. */
+  readonly refusal: () => ServiceError | null
+}
+
+/** Writes overrides to the log. */
+export class OverrideLog implements OverrideSink {
+  readonly #options: OverrideLogOptions
+  #recent = new Map<string, number>()
+
+  constructor(options: OverrideLogOptions) {
+    this.#options = options
+  }
+
+  /** Throws the refusal when nothing can be written. */
+  add(projectId: number, request: OverrideRequest): void {
+    const { groupCommit, clock, refusal } = this.#options
+    const name = JSON.stringify([projectId, request])
+    const nowMs = clock.now()
+    const writtenAtMs = this.#recent.get(name)
+    if (writtenAtMs !== undefined && nowMs - writtenAtMs < RECENT_MS) return
+    const refused = refusal()
+    if (refused !== null) throw refused
+    const uuid = new Uint8Array(16)
+    writeUuidV7(uuid, 0, nowMs)
+    const command = { kind: 'set_flag_overrides', ...request } as const
+    const text = commandText({ actor: SYSTEM, command, at: nowMs })
+    const header = {
+      projectId,
+      flags: RECORD_COMMAND,
+      arrivedAtMs: nowMs,
+      sentAtMs: Number.NaN,
+      address: '',
+    }
+    if (this.#recent.size >= RECENT_MAX) this.#recent = new Map()
+    this.#recent.set(name, nowMs)
+    groupCommit.add(header, new ParsedEvents([text], [uuid]), {
+      acknowledge: (error) => {
+        if (error !== null) this.#recent.delete(name)
+      },
+    })
+  }
+}

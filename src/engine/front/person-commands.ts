@@ -1,0 +1,130 @@
+/**
+ * The front's side of commands: writes them to the log and waits until the processing thread tells what
+ * became of them. A command that is in the log is carried out even if nobody waits any more.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import { formatUuid, writeUuidV7 } from '../../base/ids.ts'
+import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
+import type {
+  DeadLetterCommand,
+  DeadLetterCommands,
+  DeadLetterOutcome,
+} from '../../rules/events/dead-letters.ts'
+import type { Actor, CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/person-queries.ts'
+import { commandText } from '../processor/command-text.ts'
+import type { GroupCommit } from './group-commit.ts'
+import type { CommandOutcome } from '../threads/tasks.ts'
+
+/** Commands that may wait at a time; a further one is refused with 503. */
+const WAITING_MAX = 1000
+/** A command that takes longer is answered with 503; it may still be carried out. */
+const WAIT_MS_MAX = 30_000
+const RETRY_AFTER_SECONDS = 2
+/** Commands that give space back: they go on for a while when the disk is nearly full. */
+const ERASING: ReadonlySet<string> = new Set([
+  'delete_person',
+  'drop_dead_letters',
+  'erase_events',
+  'run_retention',
+])
+/** In records that belong to no project. */
+const NO_PROJECT = 0
+
+/** What commands work with. */
+export interface PersonCommandOptions {
+  readonly groupCommit: Pick<GroupCommit, 'add'>
+  readonly clock: Clock
+  /** Why nothing can be written now, or null; `isErasing`: what gives space back. */
+  readonly refusal: (isErasing: boolean) => ServiceError | null
+  /** A command is durable in the log: the processing thread shall not wait for more. */
+  readonly onLogged: () => void
+}
+
+interface Waiting {
+  readonly resolve: (result: CommandResult) => void
+  readonly reject: (error: ServiceError) => void
+  readonly timer: NodeJS.Timeout
+}
+
+/** Sends commands to the log. */
+export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands {
+  readonly #options: PersonCommandOptions
+  readonly #waiting = new Map<string, Waiting>()
+
+  constructor(options: PersonCommandOptions) {
+    this.#options = options
+  }
+
+  async deadLetters(actor: Actor, command: DeadLetterCommand): Promise<DeadLetterOutcome> {
+    const result = await this.run(NO_PROJECT, actor, command)
+    if (result.kind === 'done' && result.letters !== undefined) return result.letters
+    throw new TypeError('the command answered nothing about dead letters')
+  }
+
+  run(
+    projectId: number,
+    actor: Actor,
+    command: PersonCommand | DeadLetterCommand,
+  ): Promise<CommandResult> {
+    const { groupCommit, clock, refusal, onLogged } = this.#options
+    const refused = refusal(ERASING.has(command.kind))
+    if (refused !== null) return Promise.reject(refused)
+    if (this.#waiting.size >= WAITING_MAX) {
+      return Promise.reject(unavailable('Too many changes wait to be made; try again shortly.'))
+    }
+    const at = clock.now()
+    const uuidBytes = new Uint8Array(16)
+    writeUuidV7(uuidBytes, 0, at)
+    const uuid = formatUuid(uuidBytes, 0)
+    const events = new ParsedEvents([commandText({ actor, command, at })], [uuidBytes])
+    const header = {
+      projectId,
+      flags: RECORD_COMMAND,
+      arrivedAtMs: at,
+      sentAtMs: Number.NaN,
+      address: '',
+    }
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(uuid)
+        reject(unavailable('The change is stored but not made yet; look again later.'))
+      }, WAIT_MS_MAX)
+      timer.unref()
+      this.#waiting.set(uuid, { resolve, reject, timer })
+      groupCommit.add(header, events, {
+        acknowledge: (error) => {
+          if (error === null) onLogged()
+          else this.#end(uuid)?.reject(error)
+        },
+      })
+    })
+  }
+
+  /** Tells those who wait what became of their commands. */
+  processed(outcomes: readonly CommandOutcome[]): void {
+    for (const { uuid, result } of outcomes) {
+      const waiting = this.#end(uuid)
+      if (result !== null) waiting?.resolve(result)
+      else waiting?.reject(new ServiceError('server_error', 'The change could not be made.'))
+    }
+  }
+
+  /** Nothing will be processed any more: everyone who waits is told so. */
+  fail(): void {
+    for (const uuid of [...this.#waiting.keys()]) {
+      this.#end(uuid)?.reject(unavailable('The store is about to be restarted; look again later.'))
+    }
+  }
+
+  #end(uuid: string): Waiting | undefined {
+    const waiting = this.#waiting.get(uuid)
+    this.#waiting.delete(uuid)
+    clearTimeout(waiting?.timer)
+    return waiting
+  }
+}
+
+function unavailable(detail: string): ServiceError {
+  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+}

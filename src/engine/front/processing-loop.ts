@@ -1,0 +1,237 @@
+/**
+ * Keeps the processing thread busy while the log holds something that is not processed, and knows how
+ * far behind it is. It waits a little between stretches, so that a quiet server stores one segment for
+ * several requests instead of one for each.
+ */
+import type { Clock } from '../../base/clock.ts'
+import type { DiskGuard } from '../../store/directory/disk-guard.ts'
+import type { WorkerPool } from '../threads/pool.ts'
+import type { ProcessResult } from '../threads/tasks.ts'
+import { ThreadEndedError } from '../threads/thread-group.ts'
+
+/** How long one task may work before the front hears of its progress. */
+const TASK_BUDGET_MS = 500
+/** Pause before a stretch when the backlog is small: it bounds how late an event becomes visible. */
+const GATHER_MS = 200
+/** A backlog of that many events is worked on without a pause. */
+const GATHER_EVENTS_MAX = 16_384
+/** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
+const CATCH_UP_MS_MAX = 30_000
+/**
+ * Threads that may end one after the other without a result in between. One that goes on from the stored
+ * position costs nothing; when none gets anywhere, a new process might.
+ */
+const DEATHS_MAX = 3
+/** Pause of processing while the disk is exhausted. */
+const EXHAUSTED_MS = 250
+/** Commits that arrive within this time are kept as one entry. */
+const ENTRY_SPAN_MS = 20
+
+/** What a processing loop works with. */
+export interface ProcessingLoopOptions {
+  readonly pool: Pick<WorkerPool, 'process'>
+  readonly clock: Clock
+  /** How much may be written: everything, nothing that is stored already, or nothing at all. */
+  readonly disk: Pick<DiskGuard, 'isBelowFloor' | 'isExhausted'>
+  readonly onResult: (result: ProcessResult) => void
+  /** The processing thread failed in a way that no single event explains. */
+  readonly onFailure: (cause: unknown) => void
+}
+
+interface Waiting {
+  last: number
+  bytes: number
+  events: number
+  readonly arrivedAtMs: number
+}
+
+/** Drives the processing thread. */
+export class ProcessingLoop {
+  readonly #options: ProcessingLoopOptions
+  /** What was committed and is not processed, oldest first. */
+  #backlog: Waiting[] = []
+  #backlogBytes = 0
+  #backlogEvents = 0
+  #processed = 0
+  #isRunning = false
+  /** The disk is exhausted: the log keeps what is not processed. */
+  #isPaused = false
+  #isStopped = false
+  #hasUnknown = true
+  #isHurried = false
+  #timer: NodeJS.Timeout | undefined
+  #idleCallbacks: (() => void)[] = []
+  /** What the log held at the start is processed; undefined until the first result says what it held. */
+  #isCaughtUp: boolean | undefined
+  #startedAtMs = 0
+  /** Threads that have ended since the last result. */
+  #deaths = 0
+  #lastAtStart = 0
+  #catchUpCallbacks: (() => void)[] = []
+
+  constructor(options: ProcessingLoopOptions) {
+    this.#options = options
+  }
+
+  /** Bytes in the log that are not processed, of those committed since the start. */
+  get backlogBytes(): number {
+    return this.#backlogBytes
+  }
+
+  /** Events in the log that are not processed, of those committed since the start. */
+  get backlogEvents(): number {
+    return this.#backlogEvents
+  }
+
+  /** Age of the oldest event that is not processed; 0 when there is none. */
+  get oldestAgeMs(): number {
+    const oldest = this.#backlog[0]
+    return oldest === undefined ? 0 : this.#options.clock.monotonic() - oldest.arrivedAtMs
+  }
+
+  /** Begins with what an earlier run has left in the log. */
+  start(): void {
+    this.#startedAtMs = this.#options.clock.monotonic()
+    this.#schedule(0)
+  }
+
+  /**
+   * Whether reads show all that was accepted before the start; true in any case after half a minute, and
+   * while the disk is exhausted, as waiting would not help.
+   */
+  get isCaughtUp(): boolean {
+    if (this.#isCaughtUp === true || this.#isPaused) return true
+    return this.#options.clock.monotonic() - this.#startedAtMs > CATCH_UP_MS_MAX
+  }
+
+  /** Resolves when what the log held at the start is processed, or after `timeoutMs`. */
+  async caughtUp(timeoutMs: number): Promise<void> {
+    if (this.#isCaughtUp === true) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs)
+      this.#catchUpCallbacks.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
+  }
+
+  /** A commit is durable: `last` is the sequence of its last block. */
+  committed(last: number, bytes: number, events: number): void {
+    const now = this.#options.clock.monotonic()
+    const newest = this.#backlog.at(-1)
+    if (newest !== undefined && now - newest.arrivedAtMs < ENTRY_SPAN_MS) {
+      newest.last = last
+      newest.bytes += bytes
+      newest.events += events
+    } else {
+      this.#backlog.push({ last, bytes, events, arrivedAtMs: now })
+    }
+    this.#backlogBytes += bytes
+    this.#backlogEvents += events
+    this.#schedule(this.#backlogEvents > GATHER_EVENTS_MAX ? 0 : GATHER_MS)
+  }
+
+  /** Somebody waits for what is in the log: the next stretch begins at once. */
+  hurry(): void {
+    this.#isHurried = true
+    this.#schedule(0)
+  }
+
+  /** Resolves when everything is processed, or after `timeoutMs`; what is left stays in the log. */
+  async finish(timeoutMs: number): Promise<void> {
+    if (this.#backlog.length > 0 || this.#isRunning || this.#hasUnknown) {
+      this.#schedule(0)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, timeoutMs)
+        this.#idleCallbacks.push(() => {
+          clearTimeout(timer)
+          resolve()
+        })
+      })
+    }
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+    while (this.#isRunning) await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#isRunning || this.#isStopped) return
+    if (this.#timer !== undefined) {
+      if (delayMs > 0) return
+      clearTimeout(this.#timer)
+    }
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      void this.#run()
+    }, delayMs)
+  }
+
+  /** Lets those go on who wait for progress: there will be none for a while. */
+  #pause(): void {
+    for (const callback of this.#catchUpCallbacks.splice(0)) callback()
+    for (const callback of this.#idleCallbacks.splice(0)) callback()
+    this.#schedule(EXHAUSTED_MS)
+  }
+
+  async #run(): Promise<void> {
+    const { disk } = this.#options
+    this.#isPaused = disk.isExhausted
+    if (this.#isPaused) {
+      this.#pause()
+      return
+    }
+    this.#isRunning = true
+    this.#isHurried = false
+    let result: ProcessResult
+    try {
+      const isDiskShort = disk.isBelowFloor(0)
+      const task = { kind: 'process', budgetMs: TASK_BUDGET_MS, isDiskShort } as const
+      result = await this.#options.pool.process(task)
+    } catch (cause) {
+      this.#isRunning = false
+      if (cause instanceof ThreadEndedError && !cause.wasWriting && ++this.#deaths < DEATHS_MAX) {
+        this.#schedule(0)
+        return
+      }
+      this.#isStopped = true
+      for (const callback of this.#catchUpCallbacks.splice(0)) callback()
+      this.#options.onFailure(cause)
+      return
+    }
+    this.#isRunning = false
+    this.#deaths = 0
+    this.#noteCatchUp(result)
+    this.#hasUnknown = result.processed < result.last
+    this.#forget(result.processed)
+    this.#options.onResult(result)
+    if (this.#backlog.length > 0 || this.#hasUnknown) {
+      const isUrgent =
+        this.#isHurried || this.#hasUnknown || this.#backlogEvents > GATHER_EVENTS_MAX
+      this.#schedule(isUrgent ? 0 : GATHER_MS)
+      return
+    }
+    for (const callback of this.#idleCallbacks.splice(0)) callback()
+    if (!result.isIdle) this.#schedule(GATHER_MS)
+  }
+
+  #noteCatchUp({ processed, last }: ProcessResult): void {
+    if (this.#isCaughtUp === true) return
+    if (this.#isCaughtUp === undefined) this.#lastAtStart = last
+    this.#isCaughtUp = processed >= this.#lastAtStart
+    if (!this.#isCaughtUp) return
+    for (const callback of this.#catchUpCallbacks.splice(0)) callback()
+  }
+
+  #forget(processed: number): void {
+    this.#processed = processed
+    let index = 0
+    for (const entry of this.#backlog) {
+      if (entry.last > this.#processed) break
+      this.#backlogBytes -= entry.bytes
+      this.#backlogEvents -= entry.events
+      index++
+    }
+    this.#backlog.splice(0, index)
+  }
+}

@@ -1,0 +1,247 @@
+/** Every metric of the daemon. What they are made of: base/metrics.ts. */
+import type { Clock } from '../../base/clock.ts'
+import { MetricPage } from '../../base/metrics.ts'
+
+const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]
+const COMMIT_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
+const DECISION_SECONDS = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.005, 0.05]
+const QUERY_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const BATCH_BYTES = [1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 20_971_520]
+/** Kinds of threads, as labels. */
+const THREADS = ['writer', 'processor', 'checkers', 'readers', 'long_readers', 'analytics']
+
+/** Every metric of the service, under its public name. docs/OPERATIONS.md, "Metrics". */
+export class ServiceMetrics {
+  readonly page = new MetricPage()
+  /** Labels `route` (a path pattern), `code` (an HTTP status). */
+  readonly httpRequests = this.page.counters('http_requests_total', 'Requests answered.', [
+    'route',
+    'code',
+  ])
+  /** Label `route`. */
+  readonly httpRequestSeconds = this.page.histograms(
+    'http_request_duration_seconds',
+    'From the headers to the answer. Public routes: one request in 16 is timed.',
+    ['route'],
+    REQUEST_SECONDS,
+  )
+  readonly httpRequestsAborted = this.page
+    .counters('http_requests_aborted_total', 'Requests whose client left before the answer.', [])
+    .with()
+  readonly httpRequestsInProgress = this.page
+    .gauges('http_requests_in_progress', 'Requests not yet answered.', [])
+    .with()
+  readonly httpConnections = this.page
+    .gauges('http_connections', 'Open client connections.', [])
+    .with()
+  readonly httpConnectionsRefused = this.page
+    .counters('http_connections_refused_total', 'Connections closed because of too many.', [])
+    .with()
+  readonly httpBodyBytesInFlight = this.page
+    .gauges('http_body_bytes_in_flight', 'Bytes reserved for bodies of open requests.', [])
+    .with()
+  readonly httpAnswerBytesWaiting = this.page
+    .gauges('http_answer_bytes_waiting', 'Bytes of large answers that wait for their readers.', [])
+    .with()
+  /** Label `reason` (`stalled`, `slow`, `room`). */
+  readonly httpReadersCut = this.page.counters(
+    'http_readers_cut_total',
+    'Connections closed because the client did not read a large answer, by reason.',
+    ['reason'],
+  )
+  /** Label `limit` (`address_connections`, `address_requests`, `project_requests`, `project_events`). */
+  readonly httpRateLimited = this.page.counters(
+    'http_rate_limited_total',
+    'Requests refused with 429 and connections closed, by the limit that was reached.',
+    ['limit'],
+  )
+  readonly auditFailures = this.page
+    .counters('audit_failures_total', 'Entries of the audit log that could not be stored.', [])
+    .with()
+  /** Labels `project` (its number), `fate` (`accepted`, `stored`, or a drop reason). */
+  readonly ingestEvents = this.page.counters(
+    'ingest_events_total',
+    'Events by what became of them.',
+    ['project', 'fate'],
+  )
+  readonly deadLetters = this.page
+    .gauges('dead_letters', 'Events and blocks that could not be processed and are kept.', [])
+    .with()
+  readonly deadLetterBytes = this.page
+    .gauges('dead_letter_bytes', 'Bytes of the dead letters that are kept.', [])
+    .with()
+  readonly deadLettersForgotten = this.page
+    .counters(
+      'dead_letters_forgotten_total',
+      'Dead letters given up because too many were kept.',
+      [],
+    )
+    .with()
+  readonly ingestBatchBytes = this.page
+    .histograms('ingest_batch_bytes', 'Bytes of one block written to the log.', [], BATCH_BYTES)
+    .with()
+  /** Label `lane` (`express`, `bulk`, `slow`). */
+  readonly ingestChecksWaiting = this.page.gauges(
+    'ingest_checks_waiting',
+    'Uploads that wait for a thread to check them.',
+    ['lane'],
+  )
+  readonly ingestQueueDepth = this.page
+    .gauges('ingest_queue_depth', 'Accepted events that are not processed yet.', [])
+    .with()
+  readonly ingestOldestUnprocessedSeconds = this.page
+    .gauges(
+      'ingest_oldest_unprocessed_age_seconds',
+      'Age of the oldest event not processed yet.',
+      [],
+    )
+    .with()
+  /** Label `store` (`log`, `events`, `flags`). */
+  readonly storeCommitSeconds = this.page.histograms(
+    'store_commit_duration_seconds',
+    'One write transaction with its flush to disk.',
+    ['store'],
+    COMMIT_SECONDS,
+  )
+  /** Label `store`. */
+  readonly storeMapUsedBytes = this.page.gauges(
+    'store_map_used_bytes',
+    'Bytes of the memory map that hold data.',
+    ['store'],
+  )
+  readonly storeFreeBytes = this.page.gauges(
+    'store_free_bytes',
+    'Bytes of the data file that hold nothing: what is written takes them first.',
+    ['store'],
+  )
+  readonly storeDamage = this.page
+    .counters('store_damage_total', 'Times that something met a damaged record of the store.', [])
+    .with()
+  readonly diskFreeBytes = this.page
+    .gauges('disk_free_bytes', 'Free bytes of the file system of the data directory.', [])
+    .with()
+  readonly diskReserveBytes = this.page
+    .gauges('disk_reserve_bytes', 'Free bytes below which nothing more is accepted.', [])
+    .with()
+  readonly ingestBacklogBytes = this.page
+    .gauges('ingest_backlog_bytes', 'Bytes of accepted events that are not processed yet.', [])
+    .with()
+  readonly ingestBacklogBytesMax = this.page
+    .gauges('ingest_backlog_limit_bytes', 'Backlog beyond which events are refused.', [])
+    .with()
+  readonly serviceReady = this.page
+    .gauges('service_ready', '1 while events are accepted, else 0; as /_readyz.', [])
+    .with()
+  /** Label `outcome`: `ok`, `repeated` when known from before, `partial` when some flag could not be decided. */
+  readonly flagDecisions = this.page.counters(
+    'flag_decisions_total',
+    'Requests for flags that were decided.',
+    ['outcome'],
+  )
+  readonly #decisionsRepeated = this.flagDecisions.with('repeated')
+  readonly flagDecisionSeconds = this.page
+    .histograms(
+      'flag_decision_duration_seconds',
+      'Deciding all flags of one request.',
+      [],
+      DECISION_SECONDS,
+    )
+    .with()
+  readonly flagSnapshotVersion = this.page
+    .gauges('flag_snapshot_version', 'Number of the last change of flags that decisions use.', [])
+    .with()
+  /** Labels `kind` (`trends`, `funnel`, ...), `outcome` (`ok`, `refused`, `failed`). */
+  readonly queries = this.page.counters('queries_total', 'Analytic queries answered.', [
+    'kind',
+    'outcome',
+  ])
+  /** Label `kind`. */
+  readonly querySeconds = this.page.histograms(
+    'query_duration_seconds',
+    'Analytic queries, with the time in which they waited for a thread.',
+    ['kind'],
+    QUERY_SECONDS,
+  )
+  /** Label `threads` (`writer`, `processor`, `checkers`, `readers`, `long_readers`, `analytics`). */
+  readonly workerBusySeconds = this.page.counters(
+    'worker_busy_seconds_total',
+    'Time in which threads of a kind worked, all together.',
+    ['threads'],
+  )
+  /** Label `threads`. */
+  readonly workerQueueDepth = this.page.gauges(
+    'worker_queue_depth',
+    'Tasks that wait for a thread of a kind.',
+    ['threads'],
+  )
+  /** Label `threads`. */
+  readonly workerThreads = this.page.gauges('worker_threads', 'Threads of a kind.', ['threads'])
+  /** Label `threads`. */
+  readonly workerThreadDeaths = this.page.counters(
+    'worker_thread_deaths_total',
+    'Threads of a kind that ended unexpectedly; another took their place, or the process ended.',
+    ['threads'],
+  )
+  readonly eventLoopLagSeconds = this.page
+    .gauges('event_loop_lag_seconds', 'Worst delay of a timer in the last 15 to 30 seconds.', [])
+    .with()
+
+  constructor(options: { readonly version: string; readonly clock: Clock }) {
+    this.page
+      .gauges('build_info', 'Always 1; the labels say what runs.', ['version', 'node_version'])
+      .with(options.version, process.versions.node).value = 1
+    // A counter that appears with its first death would hide it from `increase`.
+    for (const threads of THREADS) this.workerThreadDeaths.with(threads)
+    this.#addProcess(options.clock)
+  }
+
+  /** Counts a decision that was known from before. */
+  decidedBefore(): void {
+    this.#decisionsRepeated.value++
+  }
+
+  /** Takes over what the processing thread has counted. */
+  keptDeadLetters(counts: {
+    readonly count: number
+    readonly bytes: number
+    readonly forgotten: number
+  }): void {
+    this.deadLetters.value = counts.count
+    this.deadLetterBytes.value = counts.bytes
+    this.deadLettersForgotten.value += counts.forgotten
+  }
+
+  /** Counts a decision; `hasErrors` when some flag could not be decided. */
+  decided(elapsedMs: number, hasErrors: boolean): void {
+    this.flagDecisions.with(hasErrors ? 'partial' : 'ok').value++
+    this.flagDecisionSeconds.observe(elapsedMs / 1000)
+  }
+
+  #addProcess(clock: Clock): void {
+    const { page } = this
+    const resident = page.gauges('process_resident_memory_bytes', 'Resident memory.', []).with()
+    const heap = page.gauges('nodejs_heap_used_bytes', 'Used JavaScript heap.', []).with()
+    const external = page
+      .gauges('nodejs_external_memory_bytes', 'Memory of buffers outside the JavaScript heap.', [])
+      .with()
+    const cpu = page
+      .counters('process_cpu_seconds_total', 'Processor time, user and system, all threads.', [])
+      .with()
+    const start = page
+      .gauges('process_start_time_seconds', 'Start of the process, seconds since 1970.', [])
+      .with()
+    const loop = page
+      .counters('event_loop_busy_seconds_total', 'Time in which the main thread worked.', [])
+      .with()
+    start.value = Math.round(clock.now() / 1000 - process.uptime())
+    page.onCollect(() => {
+      const memory = process.memoryUsage()
+      const usage = process.cpuUsage()
+      resident.value = memory.rss
+      heap.value = memory.heapUsed
+      external.value = memory.external
+      cpu.value = (usage.user + usage.system) / 1e6
+      loop.value = performance.eventLoopUtilization().active / 1000
+    })
+  }
+}

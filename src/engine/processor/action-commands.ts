@@ -1,0 +1,51 @@
+/** Carries out the commands about actions. For the processing thread; see command-runner.ts. */
+import type { Actor, CommandResult, PersonCommand } from '../../rules/persons/person-queries.ts'
+import { type ActionRecord, actionView } from '../../store/identity/action-store.ts'
+import { isoTime } from '../../store/identity/person-views.ts'
+import type { ProjectPersons } from '../../store/identity/project-persons.ts'
+
+/** What such a command works with. */
+export interface ActionStep {
+  readonly persons: Pick<ProjectPersons, 'actions'>
+  readonly actor: Actor
+  readonly atMs: number
+}
+
+/** A command about actions. */
+export type ActionCommand = Extract<
+  PersonCommand,
+  { readonly kind: 'create_action' | 'update_action' }
+>
+
+/** Carries out one command; its effects are stored with the next commit. */
+export function runActionCommand(step: ActionStep, command: ActionCommand): CommandResult {
+  const { actions } = step.persons
+  const action =
+    command.kind === 'create_action'
+      ? created(step, command.action)
+      : changed(actions.action(command.id), command.changes)
+  if (action === null) return { kind: 'not_found' }
+  actions.put(action)
+  return { kind: 'done', action: actionView(action) }
+}
+
+function created(
+  { persons, actor, atMs }: ActionStep,
+  draft: Extract<ActionCommand, { kind: 'create_action' }>['action'],
+): ActionRecord {
+  return {
+    ...draft,
+    id: persons.actions.nextId(),
+    isDeleted: false,
+    createdAt: isoTime(atMs),
+    createdBy: { id: actor.userId, first_name: actor.firstName, email: actor.email },
+  }
+}
+
+function changed(
+  action: ActionRecord | null,
+  { deleted, ...changes }: Extract<ActionCommand, { kind: 'update_action' }>['changes'],
+): ActionRecord | null {
+  if (action === null || action.isDeleted) return null
+  return { ...action, ...changes, isDeleted: deleted ?? false }
+}

@@ -1,0 +1,347 @@
+/**
+ * Carries out what people ask for through the API and the command line. Commands stand in the log among
+ * the events and change the same persons in the same order. What they do depends on the record and the
+ * stored state only, so that a replay does it again in the same way.
+ */
+import { createHash } from 'node:crypto'
+import { formatUuid } from '../../base/ids.ts'
+import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
+import type { JsonObject, NormalisedEvent } from '../../rules/capture/types.ts'
+import { applyEvent } from '../../rules/persons/apply-event.ts'
+import { identifyGroup } from '../../rules/persons/group-rules.ts'
+import { isIllegalId } from '../../rules/persons/merge-ids.ts'
+import { type PersonContext, type PersonState, personState } from '../../rules/persons/person-world.ts'
+import { PropertyTable } from '../../rules/persons/property-table.ts'
+import type {
+  ActivityView,
+  Actor,
+  CohortDraft,
+  CommandResult,
+  PersonCommand,
+  PersonReference,
+  PersonView,
+} from '../../rules/persons/person-queries.ts'
+import { type CohortRecord, cohortView } from '../../store/identity/cohort-store.ts'
+import { newJob } from '../../store/warehouse/erase/erasure-jobs.ts'
+import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import { groupViewOf } from '../../store/identity/group-store.ts'
+import { countOfIds, isoTime, personView } from '../../store/identity/person-views.ts'
+import type { ProjectPersons } from '../../store/identity/project-persons.ts'
+import { runActionCommand } from './action-commands.ts'
+import type { LoggedCommand } from './command-text.ts'
+import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
+
+/** What one command works with. */
+interface Step {
+  readonly persons: ProjectPersons
+  readonly projectId: number
+  readonly actor: Actor
+  readonly atMs: number
+  /** The uuid of the record: of the event that a command stores, and the seed of further ones. */
+  readonly uuid: Uint8Array
+}
+
+type Of<Kind extends PersonCommand['kind']> = Extract<PersonCommand, { readonly kind: Kind }>
+
+const NOT_FOUND: CommandResult = { kind: 'not_found' }
+
+/** Carries out commands. For the processing thread. */
+export class CommandRunner {
+  readonly #store: EventStoreWriter
+  readonly #propertiesBytesMax: number
+
+  constructor(store: EventStoreWriter, propertiesBytesMax: number) {
+    this.#store = store
+    this.#propertiesBytesMax = propertiesBytesMax
+  }
+
+  /** Carries out one command; its effects are stored with the next commit. `uuid`: 16 bytes. */
+  run(projectId: number, logged: LoggedCommand, uuid: Uint8Array): CommandResult {
+    const { actor, at: atMs, command } = logged
+    const persons = this.#store.persons(projectId)
+    const step: Step = { persons, projectId, actor, atMs, uuid }
+    switch (command.kind) {
+      case 'set_properties':
+        return this.#setProperties(step, command)
+      case 'delete_property':
+        return this.#deleteProperty(step, command)
+      case 'delete_person':
+        return this.#deletePerson(step, command)
+      case 'split_person':
+        return this.#splitPerson(step, command)
+      case 'merge_persons':
+        return this.#mergePersons(step, command)
+      case 'set_group_properties':
+        return this.#setGroupProperties(step, command)
+      case 'create_cohort':
+        return createCohort(step, command.cohort)
+      case 'update_cohort':
+        return updateCohort(step, command)
+      case 'create_action':
+      case 'update_action':
+        return runActionCommand(step, command)
+      case 'erase_events':
+      case 'set_retention':
+      case 'run_retention':
+        return runErasureCommand(
+          { persons, actor, atMs, lastSequence: this.#store.lastSequence(projectId) },
+          command,
+        )
+      case 'set_flag_overrides':
+        return setFlagOverrides(step, command)
+    }
+  }
+
+  #setProperties(step: Step, command: Of<'set_properties'>): CommandResult {
+    const person = find(step, command.person)
+    if (person === null) return NOT_FOUND
+    const isFitting = this.#apply(step, person, '$set', { $set: command.set })
+    if (!isFitting) return { kind: 'too_large', bytesMax: this.#propertiesBytesMax }
+    const change = { type: 'Person', action: 'changed', field: 'properties' }
+    const changes = [{ ...change, before: null, after: null }]
+    note(step, person, 'updated', changes, null)
+    return done(step, person)
+  }
+
+  #deleteProperty(step: Step, command: Of<'delete_property'>): CommandResult {
+    const person = find(step, command.person)
+    if (person === null) return NOT_FOUND
+    this.#apply(step, person, '$delete_person_property', { $unset: [command.key] })
+    note(step, person, 'delete_property', null, person.uuid)
+    return done(step, person)
+  }
+
+  #deletePerson(step: Step, command: Of<'delete_person'>): CommandResult {
+    const { persons, atMs, actor, projectId } = step
+    const person = find(step, command.person)
+    if (person === null) return NOT_FOUND
+    const sequence = this.#store.lastSequence(projectId)
+    const ids = persons.idsOf(person)
+    const spans = ids.map((id) => [id, persons.owners.sinceOf(id), sequence] as const)
+    persons.addSeparation({
+      kind: 'deleted',
+      sequence,
+      atMs,
+      ids,
+      keptId: 0,
+      keepsProperties: false,
+    })
+    persons.deletePerson(person, sequence, atMs)
+    note(step, person, 'deleted', null, person.uuid)
+    if (command.deletesEvents) {
+      const order = orderForPerson(
+        { persons, actor, atMs, lastSequence: sequence },
+        person.uuid,
+        spans,
+      )
+      persons.addJob(newJob(order))
+    }
+    return { kind: 'done' }
+  }
+
+  #splitPerson(step: Step, command: Of<'split_person'>): CommandResult {
+    const { persons, atMs, uuid, projectId } = step
+    const person = find(step, command.person)
+    if (person === null) return NOT_FOUND
+    const ids = persons.idsOf(person)
+    const texts = ids.map((id) => persons.textOf(id))
+    const main = command.mainDistinctId
+    const keptIndex = main === null ? 0 : texts.indexOf(main)
+    const keptId = ids[keptIndex]
+    if (keptId === undefined) return { kind: 'unknown_distinct_id' }
+    const keepsProperties = main !== null
+    const sequence = this.#store.lastSequence(projectId)
+    if (ids.length > 1) persons.keepOnly(person, keptId)
+    for (const [index, id] of ids.entries()) {
+      if (index === keptIndex) continue
+      const number = persons.nextPersonNumber()
+      const table = new PropertyTable()
+      persons.separate(personState(number, splitUuid(uuid, index), atMs, table, false, 0), id)
+    }
+    const names = keepsProperties ? [] : [...person.properties.entries()].map(([name]) => name)
+    for (const name of names) person.properties.remove(name)
+    if (ids.length > 1 || names.length > 0) {
+      person.version++
+      persons.update(person)
+      persons.addSeparation({ kind: 'split', sequence, atMs, ids, keptId, keepsProperties })
+    }
+    const change = { type: 'Person', action: 'split', field: null, before: null }
+    const after = {
+      distinct_ids: texts.slice(0, DISTINCT_IDS_SHOWN_MAX),
+      ...countOfIds(texts.length, DISTINCT_IDS_SHOWN_MAX),
+    }
+    const changes = [{ ...change, after }]
+    note(step, person, 'split_person', changes, person.uuid)
+    return done(step, person)
+  }
+
+  #mergePersons(step: Step, command: Of<'merge_persons'>): CommandResult {
+    const into = find(step, command.into)
+    const from = find(step, command.from)
+    if (into === null || from === null) return NOT_FOUND
+    if (into.number === from.number) return done(step, into)
+    const alias = mergeableId(step, from)
+    this.#apply(step, into, '$merge_dangerously', { alias }, mergeableId(step, into))
+    return done(step, into)
+  }
+
+  #setGroupProperties(step: Step, command: Of<'set_group_properties'>): CommandResult {
+    const { persons, atMs } = step
+    const { typeIndex, key, set } = command
+    const type = persons.groupTypes()[typeIndex]
+    const group = persons.group(typeIndex, key)
+    if (type === undefined || group === null) return NOT_FOUND
+    const properties = { $group_type: type, $group_key: key, $group_set: set }
+    const context = this.#context(step)
+    const result = identifyGroup(properties, atMs, bytesOf(properties), persons, context)
+    if (result === 'refused') return { kind: 'too_large', bytesMax: this.#propertiesBytesMax }
+    return { kind: 'done', group: groupViewOf(group) }
+  }
+
+  /** Applies an event to a person and stores it; false, and then not stored, when it is refused. */
+  #apply(
+    step: Step,
+    person: PersonState,
+    name: string,
+    properties: JsonObject,
+    givenId?: string,
+  ): boolean {
+    const { persons, projectId, atMs, uuid } = step
+    const distinctId = givenId ?? persons.textOf(persons.idsOf(person)[0] ?? 0)
+    const event: NormalisedEvent = {
+      name,
+      distinctId,
+      timestampMs: atMs,
+      properties,
+      elementsChain: '',
+      isPersonless: false,
+    }
+    const identity = { projectId, event, uuidBytes: uuid, uuidOffset: 0, hasClientUuid: false }
+    this.#store.admit(identity)
+    const world = this.#store.admittedPersons(event, projectId)
+    const outcome = applyEvent(event, bytesOf(properties), world, this.#context(step))
+    const isRefused = outcome.warnings.some(
+      ({ type }) => type === 'person_properties_size_violation',
+    )
+    if (isRefused && name === '$set') return false
+    this.#store.append(identity, atMs, 'full', false)
+    return true
+  }
+
+  #context({ projectId, atMs }: Step): PersonContext {
+    return { projectId, arrivedAtMs: atMs, propertiesBytesMax: this.#propertiesBytesMax }
+  }
+}
+
+function find({ persons }: Step, person: PersonReference): PersonState | null {
+  return typeof person === 'number' ? persons.personByNumber(person) : persons.personByUuid(person)
+}
+
+/** An id of a person that may be merged; the first one when there is none. */
+function mergeableId({ persons }: Step, person: PersonState): string {
+  const texts = persons.idsOf(person).map((id) => persons.textOf(id))
+  return texts.find((text) => !isIllegalId(text)) ?? texts[0] ?? ''
+}
+
+function done(step: Step, person: PersonState): CommandResult {
+  return { kind: 'done', person: viewOf(step, person) }
+}
+
+function viewOf({ persons }: Step, person: PersonState): PersonView {
+  const ids = persons.idsOf(person)
+  const distinctIds = ids.slice(0, DISTINCT_IDS_SHOWN_MAX).map((id) => persons.textOf(id))
+  const properties = person.properties.toObject()
+  const facts = { ...person, number: person.number, properties, distinctIds, idCount: ids.length }
+  return personView(facts, true, DISTINCT_IDS_SHOWN_MAX)
+}
+
+function note(
+  { persons, actor, atMs }: Step,
+  person: PersonState,
+  activity: ActivityView['activity'],
+  changes: readonly unknown[] | null,
+  name: string | null,
+): void {
+  persons.addActivity(person.number, {
+    user: { first_name: actor.firstName, email: actor.email },
+    activity,
+    scope: 'Person',
+    item_id: String(person.number),
+    detail: { changes, name, short_id: null, type: null, trigger: null },
+    created_at: isoTime(atMs),
+  })
+}
+
+/** A uuid of version 7 that follows from the record's: its time, and bytes that nobody can guess. */
+function splitUuid(uuid: Uint8Array, index: number): string {
+  const bytes = createHash('sha256').update(uuid).update(String(index)).digest()
+  bytes.set(uuid.subarray(0, 6))
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f)
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f)
+  return formatUuid(bytes, 0)
+}
+
+function bytesOf(properties: JsonObject): number {
+  return Buffer.byteLength(JSON.stringify(properties))
+}
+
+/** Nothing is kept for ids that belong to nobody. */
+function setFlagOverrides({ persons }: Step, command: Of<'set_flag_overrides'>): CommandResult {
+  const numbers = new Set(command.distinctIds.map((text) => persons.ownerNumber(text)))
+  numbers.delete(0)
+  persons.overrides.add([...numbers], command.flagKeys, command.identifier)
+  return { kind: 'done' }
+}
+
+function createCohort(step: Step, draft: CohortDraft): CommandResult {
+  const { persons, actor, atMs } = step
+  const cohort: CohortRecord = {
+    id: persons.nextCohort(draft.isStatic),
+    name: draft.name,
+    description: draft.description,
+    isStatic: draft.isStatic,
+    filters: draft.isStatic ? null : draft.filters,
+    isDeleted: false,
+    createdAt: isoTime(atMs),
+    createdBy: { id: actor.userId, first_name: actor.firstName, email: actor.email },
+    changedAt: null,
+    count: 0,
+  }
+  persons.cohorts.put(cohort)
+  return changedCohort(step, cohort.id, draft)
+}
+
+function updateCohort(step: Step, { id, changes }: Of<'update_cohort'>): CommandResult {
+  const { cohorts } = step.persons
+  const cohort = cohorts.cohort(id)
+  if (cohort === null || cohort.isDeleted) return NOT_FOUND
+  cohorts.put({
+    ...cohort,
+    name: changes.name ?? cohort.name,
+    description: changes.description ?? cohort.description,
+    filters: cohort.isStatic ? null : (changes.filters ?? cohort.filters),
+    isDeleted: changes.deleted ?? false,
+  })
+  return changedCohort(step, id, changes)
+}
+
+/** Adds members to a fixed list; persons that do not exist are left out. */
+function changedCohort(step: Step, id: number, changes: Partial<CohortDraft>): CommandResult {
+  const { persons, atMs } = step
+  const { cohorts } = persons
+  const cohort = cohorts.cohort(id)
+  if (cohort === null) return NOT_FOUND
+  const { personUuids = [], distinctIds = [] } = changes
+  if (cohort.isStatic && personUuids.length + distinctIds.length > 0) {
+    cohorts.put({ ...cohort, changedAt: isoTime(atMs) })
+    for (const uuid of personUuids) {
+      const person = persons.personByUuid(uuid)
+      if (person !== null) cohorts.setMember(id, person.number, true)
+    }
+    for (const distinctId of distinctIds) {
+      const number = persons.ownerNumber(distinctId)
+      if (number !== 0) cohorts.setMember(id, number, true)
+    }
+  }
+  return { kind: 'done', cohort: cohortView(cohorts.cohort(id) ?? cohort, null) }
+}

@@ -1,0 +1,84 @@
+/**
+ * Carries out commands about dead letters, on the processing thread: letters go and what they become
+ * arrives in one transaction, so that a crash neither loses nor doubles anything.
+ */
+import { parseUuid } from '../../base/ids.ts'
+import { isJsonObject } from '../../rules/capture/fields.ts'
+import {
+  LogBlockWriter,
+  type LogRecord,
+  ParsedEvents,
+  readBlock,
+  seal,
+} from '../../rules/capture/log-block.ts'
+import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
+import type { DeadLetters, StoredDeadLetter } from '../../store/aside/dead-letters.ts'
+
+/** Letters of one command; it says when there are more. */
+const LETTERS_MAX = 200
+/** Bytes of letters after which one command ends, so that events do not wait long. */
+const BYTES_MAX = 8 * 1024 * 1024
+
+/** Carries out one command. `process` takes a record as if it were read from the log. */
+export function runDeadLetterCommand(
+  letters: DeadLetters,
+  command: DeadLetterCommand,
+  process: (record: LogRecord) => void,
+): DeadLetterOutcome {
+  const { newest } = letters
+  let [done, failed, skipped, last, bytes, seen] = [0, 0, 0, command.after, 0, 0]
+  for (const letter of [...letters.some(command.after, command.through, LETTERS_MAX + 1)]) {
+    if (seen === LETTERS_MAX || bytes > BYTES_MAX) {
+      return { done, failed, skipped, last, newest, hasMore: true }
+    }
+    seen++
+    last = letter.number
+    bytes += letter.raw.length
+    if (command.kind === 'drop_dead_letters') {
+      letters.remove(letter.number)
+      done++
+    } else if (letter.step === 'command') skipped++
+    else {
+      const records = recordsOf(letter)
+      const addedBefore = letters.added
+      for (const record of records ?? []) process(record)
+      if (records !== null) letters.remove(letter.number)
+      if (records !== null && letters.added === addedBefore) done++
+      else failed++
+    }
+  }
+  return { done, failed, skipped, last, newest, hasMore: false }
+}
+
+/** What a letter held, as the log had it; null when that cannot be read. */
+function recordsOf(letter: StoredDeadLetter): readonly LogRecord[] | null {
+  try {
+    return readBlock(letter.step === 'read' ? Buffer.from(letter.raw) : blockOf(letter))
+  } catch {
+    return null
+  }
+}
+
+/** A block with the one event of a letter. */
+function blockOf({ projectId, storedAtMs, raw, origin }: StoredDeadLetter): Buffer {
+  const text = Buffer.from(raw).toString()
+  const uuid = origin === null ? uuidIn(text) : origin.uuid
+  const block = new LogBlockWriter(Buffer.allocUnsafeSlow(raw.length + 1024))
+  const { flags, arrivedAtMs, sentAtMs, address } = origin ?? {
+    flags: 0,
+    arrivedAtMs: storedAtMs,
+    sentAtMs: Number.NaN,
+    address: '',
+  }
+  block.add({ projectId, flags, arrivedAtMs, sentAtMs, address }, new ParsedEvents([text], [uuid]))
+  const bytes = block.finish()
+  seal(bytes)
+  return bytes
+}
+
+/** The uuid that an event names itself; letters of old versions tell nothing else. */
+function uuidIn(text: string): Uint8Array | null {
+  const event: unknown = JSON.parse(text)
+  const uuid = isJsonObject(event) ? event['uuid'] : null
+  return typeof uuid === 'string' ? parseUuid(uuid) : null
+}

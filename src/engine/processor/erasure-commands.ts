@@ -1,0 +1,96 @@
+/**
+ * Carries out the commands about erasing events and about retention: they become jobs, which the
+ * processing thread works on when nothing waits. For the processing thread; see command-runner.ts.
+ */
+import type { ErasureCommand, ErasureCriteria } from '../../rules/events/erasure.ts'
+import type { Actor, CommandResult } from '../../rules/persons/person-queries.ts'
+import { type JobOrder, newJob, receiptOf } from '../../store/warehouse/erase/erasure-jobs.ts'
+import type { ErasureSpan } from '../../store/warehouse/erase/erasure-match.ts'
+import { isoTime } from '../../store/identity/person-views.ts'
+import type { ProjectPersons } from '../../store/identity/project-persons.ts'
+
+/** What such a command works with. */
+export interface ErasureStep {
+  readonly persons: ProjectPersons
+  readonly actor: Actor
+  readonly atMs: number
+  /** S of the newest event: what comes later is not erased. */
+  readonly lastSequence: number
+}
+
+const NO_CRITERIA: ErasureCriteria = {
+  event: null,
+  afterMs: null,
+  beforeMs: null,
+  distinctId: null,
+  personId: null,
+}
+
+/** Carries out one command; its effects are stored with the next commit. */
+export function runErasureCommand(step: ErasureStep, command: ErasureCommand): CommandResult {
+  switch (command.kind) {
+    case 'set_retention':
+      step.persons.retention.set(command.rules)
+      return { kind: 'done' }
+    case 'erase_events':
+      return eraseEvents(step, command.criteria)
+    case 'run_retention':
+      return added(step, {
+        ...orderOf(step, NO_CRITERIA),
+        origin: 'retention',
+        rules: command.rules,
+        oldestThrough: Math.min(command.oldestThrough, step.lastSequence),
+        arrivedThroughMs: command.arrivedThroughMs,
+      })
+  }
+}
+
+/** The job that erases the events of a person who is deleted. */
+export function orderForPerson(
+  step: ErasureStep,
+  personId: string,
+  ids: readonly ErasureSpan[],
+): JobOrder {
+  return { ...orderOf(step, { ...NO_CRITERIA, personId }), origin: 'person', ids }
+}
+
+function eraseEvents(step: ErasureStep, criteria: ErasureCriteria): CommandResult {
+  const { event, afterMs, beforeMs } = criteria
+  const ids = spansOf(step, criteria)
+  if (ids === undefined) return { kind: 'not_found' }
+  return added(step, { ...orderOf(step, criteria), ids, rules: [{ event, afterMs, beforeMs }] })
+}
+
+function orderOf({ actor, atMs, lastSequence }: ErasureStep, criteria: ErasureCriteria): JobOrder {
+  return {
+    origin: 'request',
+    criteria,
+    requestedBy: actor.email,
+    requestedAt: isoTime(atMs),
+    ids: null,
+    rules: [{ event: null, afterMs: null, beforeMs: null }],
+    oldestThrough: 0,
+    arrivedThroughMs: null,
+    through: lastSequence,
+  }
+}
+
+function added({ persons }: ErasureStep, order: JobOrder): CommandResult {
+  const job = newJob(order)
+  return { kind: 'done', erasure: receiptOf(persons.addJob(job), job) }
+}
+
+/** Whose events are meant; null: everybody's, undefined: there is no such person. */
+function spansOf(
+  { persons, lastSequence }: ErasureStep,
+  { distinctId, personId }: ErasureCriteria,
+): readonly ErasureSpan[] | null | undefined {
+  const wanted = distinctId === null ? null : persons.distinctIdOf(distinctId)
+  if (personId === null) return wanted === null ? null : [[wanted, 0, lastSequence]]
+  const person = persons.personByUuid(personId)
+  if (person === null) return undefined
+  return persons
+    .idsOf(person)
+    .filter((id) => wanted === null || id === wanted)
+    .map((id) => [id, persons.owners.sinceOf(id), lastSequence])
+}

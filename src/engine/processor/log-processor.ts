@@ -1,0 +1,415 @@
+/**
+ * Understanding what was accepted: reads the log in order, once, and turns it into stored events. One
+ * transaction of the environment `events` holds everything that a stretch of the log led to, and the
+ * position behind it; a crash at any moment replays from the last position to the same state.
+ *
+ * An event that cannot be processed goes to the dead letters and never stops the stream.
+ */
+import { SYSTEM_CLOCK } from '../../base/clock.ts'
+import { formatUuid } from '../../base/ids.ts'
+import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
+import { eventDistinctId, eventName, isJsonObject } from '../../rules/capture/fields.ts'
+import {
+  eventBytes,
+  eventStart,
+  eventUuidOffset,
+  hasClientUuid,
+  type LogRecord,
+  RECORD_COMMAND,
+  RECORD_HISTORICAL,
+  RECORD_INVALID_SENT_AT,
+  RECORD_IP_ANONYMIZED,
+  readBlock,
+} from '../../rules/capture/log-block.ts'
+import { normaliseEvent } from '../../rules/capture/normalise.ts'
+import type {
+  DropReason,
+  EventContext,
+  EventOutcome,
+  IngestionWarning,
+  JsonObject,
+  LossReason,
+} from '../../rules/capture/types.ts'
+import { applyEvent, type PersonWarning } from '../../rules/persons/apply-event.ts'
+import { setGroupProperties } from '../../rules/persons/group-rules.ts'
+import type { PersonContext } from '../../rules/persons/person-world.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
+import { DamagedRecordError, type DamageListener } from '../../store/lmdb/codec.ts'
+import { DailySalts } from '../../store/aside/daily-salts.ts'
+import type { DeadLetterOrigin } from '../../store/aside/dead-letters.ts'
+import { type LogExtent, LogReader } from '../../store/log/event-log.ts'
+import type { Witness } from '../../store/warehouse/write/event-state.ts'
+import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import { FlagsVersion } from '../../store/catalog/flags-version.ts'
+import { CommandRunner } from './command-runner.ts'
+import { isAboutDeadLetters, readCommand } from './command-text.ts'
+import { runDeadLetterCommand } from './dead-letter-commands.ts'
+import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
+
+/**
+ * Events gathered for one transaction while there is a backlog. A person is written once for each
+ * transaction that changes it, so larger ones write less; this many take about a second.
+ */
+const COMMIT_EVENTS = 49_152
+/** How many times as many events one transaction gathers at most, unless a single block holds more. */
+const COMMIT_EXCESS = 4 / 3
+/** Bytes of blocks after which a stretch is committed, however few events they hold. */
+const COMMIT_BYTES = 64 * 1024 * 1024
+
+const NO_EXTENT: LogExtent = { first: 0, last: 0 }
+
+interface Fates {
+  stored: number
+  readonly drops: Partial<Record<DropReason, number>>
+}
+
+/** The processing thread's work. One per data directory. */
+export class LogProcessor {
+  readonly #log: LogReader
+  readonly #store: EventStoreWriter
+  readonly #propertiesBytesMax: number
+  readonly #commitEvents: number
+  /** Of the stretch that is gathered. */
+  #gatheredBytes = 0
+  readonly #commands: CommandRunner
+  readonly #flags: FlagsVersion
+  readonly #isFlushDeferred: boolean
+  /** What the log held when it was opened. */
+  readonly #extentAtStart: LogExtent | null
+  /** A commit of this run was seen: with it everything before is on the disk, whoever wrote it. */
+  #isLogFlushed = false
+  #isDiskShort = false
+  readonly #onDamage: DamageListener
+  readonly #salts: DailySalts
+  #position: number
+  #outcomes: CommandOutcome[] = []
+  /** The block that is processed, and the place of the next event of it that is dropped. */
+  #block = 0
+  #place = 0
+  #fates = new Map<number, Fates>()
+
+  /**
+   * `onDamage` is told of stored records that had to be left alone. `commitEvents`: events gathered
+   * for one transaction, and somewhat more to fill a segment.
+   */
+  constructor(
+    settings: ThreadSettings,
+    onDamage: DamageListener,
+    commitEvents: number = COMMIT_EVENTS,
+  ) {
+    this.#commitEvents = commitEvents
+    this.#onDamage = onDamage
+    this.#store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage })
+    this.#log = new LogReader(settings)
+    this.#propertiesBytesMax = settings.propertiesBytesMax
+    this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
+    this.#flags = new FlagsVersion(settings.dataDir)
+    this.#salts = new DailySalts(settings.dataDir)
+    this.#position = this.#store.readPosition()
+    this.#isFlushDeferred = settings.isFlushDeferred
+    this.#extentAtStart = this.#log.extent()
+  }
+
+  /**
+   * Processes what the log holds, for about `budgetMs`; erases events and merges segments when there is
+   * time left and the disk is not short.
+   */
+  run(budgetMs: number, isDiskShort = false): ProcessResult {
+    const deadline = performance.now() + budgetMs
+    this.#isDiskShort = isDiskShort
+    let eventCount = 0
+    let commitMs = 0
+    this.#fates = new Map()
+    this.#outcomes = []
+    let last = this.#lastBlock()
+    while (this.#position < last && performance.now() < deadline) {
+      let sequence = this.#position
+      let gathered = 0
+      this.#gatheredBytes = 0
+      while (sequence < last && !this.#isEnough(gathered)) gathered += this.#addBlock(++sequence)
+      const startedAt = performance.now()
+      this.#store.commit(sequence, this.#seen(sequence))
+      commitMs += performance.now() - startedAt
+      this.#position = sequence
+      eventCount += gathered
+      last = this.#lastBlock()
+    }
+    const changedDefinitions = this.#takeChangedDefinitions()
+    // Only now: what still waited to be processed may have needed them.
+    if (this.#position >= last) this.#salts.forget(SYSTEM_CLOCK.now())
+    // Somebody waits for what was done; merging can wait for the next call.
+    const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
+    const mayMaintain = !isAwaited && !isDiskShort && this.#position >= last
+    if (mayMaintain) this.#store.note(this.#seen(this.#position))
+    const isIdle = mayMaintain && !this.#store.maintain(deadline - performance.now())
+    return {
+      processed: this.#position,
+      last,
+      eventCount,
+      fates: this.#takeFates(),
+      commitMs,
+      commands: this.#outcomes,
+      changedDefinitions,
+      deadLetters: this.#store.deadLetters.takeCounts(),
+      freeBytes: this.#store.freeBytes(),
+      isIdle,
+    }
+  }
+
+  /** Notes what changed last in environment `flags`, and closes. */
+  async close(): Promise<void> {
+    if (!this.#isDiskShort) this.#store.note(this.#seen(this.#position))
+    await this.#store.close()
+    await this.#log.close()
+    await this.#flags.close()
+  }
+
+  /** The newest block of the log. */
+  #lastBlock(): number {
+    this.#log.refresh()
+    const extent = this.#log.extent()
+    const { first, last } = extent ?? NO_EXTENT
+    const { first: firstAtStart, last: lastAtStart } = this.#extentAtStart ?? NO_EXTENT
+    if (first !== firstAtStart || last !== lastAtStart) this.#isLogFlushed = !this.#isFlushDeferred
+    return extent?.last ?? this.#position
+  }
+
+  /** What the other environments have while everything up to `sequence` is stored. */
+  #seen(sequence: number): Witness {
+    return {
+      logThrough: this.#isLogFlushed ? sequence : 0,
+      flagsVersion: this.#flags.readIfSound(),
+    }
+  }
+
+  /** Whether to commit now. What ends in a segment that is full enough need not be merged later. */
+  #isEnough(gathered: number): boolean {
+    if (this.#gatheredBytes >= COMMIT_BYTES) return true
+    if (gathered < this.#commitEvents) return false
+    return gathered >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#store.areSegmentsFull
+  }
+
+  /** Returns the number of events that the block held. */
+  #addBlock(sequence: number): number {
+    this.#block = sequence
+    this.#place = 0
+    const block = this.#log.block(sequence)
+    // A sequence without a block was trimmed after it had been processed, or never written.
+    if (block === undefined) return 0
+    this.#gatheredBytes += block.length
+    let records: readonly LogRecord[]
+    try {
+      records = readBlock(block)
+    } catch (cause) {
+      this.#store.addDeadLetter({ projectId: 0, step: 'read', reason: reasonOf(cause), raw: block })
+      return 0
+    }
+    let count = 0
+    for (const record of records) {
+      this.#addRecord(record)
+      count += record.eventCount
+    }
+    return count
+  }
+
+  #addRecord(record: LogRecord): void {
+    if ((record.flags & RECORD_COMMAND) !== 0) {
+      this.#runCommand(record)
+      return
+    }
+    const fates = this.#fatesOf(record.projectId)
+    const context: EventContext = {
+      arrivedAtMs: record.arrivedAtMs,
+      sentAtMs: Number.isNaN(record.sentAtMs) ? null : record.sentAtMs,
+      isSentAtInvalid: (record.flags & RECORD_INVALID_SENT_AT) !== 0,
+      ip: record.address,
+      isIpAnonymized: (record.flags & RECORD_IP_ANONYMIZED) !== 0,
+      isHistorical: (record.flags & RECORD_HISTORICAL) !== 0,
+      propertiesBytesMax: this.#propertiesBytesMax,
+    }
+    const personContext: PersonContext = {
+      projectId: record.projectId,
+      arrivedAtMs: record.arrivedAtMs,
+      propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+    }
+    for (let index = 0; index < record.eventCount; index++) {
+      try {
+        this.#addEvent(record, index, context, personContext, fates)
+      } catch (cause) {
+        if (cause instanceof DamagedRecordError) this.#onDamage(cause)
+        const start = eventStart(record, index)
+        this.#countDrop(record, fates, 'dead_letter')
+        this.#store.addDeadLetter({
+          projectId: record.projectId,
+          step: 'process',
+          reason: reasonOf(cause),
+          raw: record.bytes.subarray(start, start + eventBytes(record, index)),
+          origin: originOf(record, index),
+        })
+      }
+    }
+  }
+
+  #addEvent(
+    record: LogRecord,
+    index: number,
+    context: EventContext,
+    personContext: PersonContext,
+    fates: Fates,
+  ): void {
+    const start = eventStart(record, index)
+    const length = eventBytes(record, index)
+    const given = parseEvent(record.bytes, start, length)
+    const outcome = this.#identify(normaliseEvent(given, context, length), record)
+    if (outcome.warnings.length > 0) this.#warn(record, index, outcome.warnings)
+    if (outcome.kind === 'drop') {
+      this.#drop(record, index, given, outcome.reason)
+      this.#countDrop(record, fates, outcome.reason)
+      return
+    }
+    const identity = {
+      projectId: record.projectId,
+      event: outcome.event,
+      uuidBytes: record.bytes,
+      uuidOffset: eventUuidOffset(record, index),
+      hasClientUuid: hasClientUuid(record, index),
+    }
+    // A duplicate must not touch persons, so it is found out first.
+    if (!this.#store.admit(identity)) {
+      this.#countDrop(record, fates, 'duplicate')
+      return
+    }
+    const world = this.#store.admittedPersons(outcome.event, record.projectId)
+    const applied = applyEvent(outcome.event, length, world, personContext)
+    if (applied.warnings.length > 0) this.#warn(record, index, applied.warnings)
+    if (applied.groupKeys.length > 0) {
+      setGroupProperties(outcome.event.properties, applied.groupKeys)
+    }
+    const { personMode } = applied
+    this.#store.append(identity, record.arrivedAtMs, personMode, context.isHistorical, length)
+    fates.stored++
+  }
+
+  /** Keeps the beginning of an event that is not stored, as it was accepted. */
+  #drop(record: LogRecord, index: number, given: JsonObject, reason: LossReason): void {
+    const start = eventStart(record, index)
+    const uuidOffset = eventUuidOffset(record, index)
+    const properties = isJsonObject(given['properties']) ? given['properties'] : {}
+    const distinctId = eventDistinctId(given, properties)
+    // As it was sent it may tell an address, which neither of them leaves in what is stored.
+    const isPrivate =
+      (record.flags & RECORD_IP_ANONYMIZED) !== 0 ||
+      distinctId === COOKIELESS_ID ||
+      properties['$cookieless_mode'] === true
+    this.#store.dropped.add({
+      projectId: record.projectId,
+      block: this.#block,
+      place: this.#place++,
+      arrivedAtMs: record.arrivedAtMs,
+      reason,
+      uuid: record.bytes.subarray(uuidOffset, uuidOffset + 16),
+      event: eventName(given),
+      distinctId,
+      json: record.bytes.subarray(start, start + (isPrivate ? 0 : eventBytes(record, index))),
+    })
+  }
+
+  #countDrop(record: LogRecord, fates: Fates, reason: DropReason): void {
+    fates.drops[reason] = (fates.drops[reason] ?? 0) + 1
+    this.#store.dropped.count(record.projectId, record.arrivedAtMs, reason)
+  }
+
+  /** Gives the event of a visitor without cookies the id of that visitor. */
+  #identify(outcome: EventOutcome, { projectId, address, arrivedAtMs }: LogRecord): EventOutcome {
+    if (outcome.kind === 'drop' || !isCookieless(outcome.event)) return outcome
+    const saltOf = (day: string): Uint8Array => this.#salts.saltOf(day)
+    const visitor = withVisitor(outcome.event, { projectId, address, arrivedAtMs, saltOf })
+    return { ...visitor, warnings: [...outcome.warnings, ...visitor.warnings] }
+  }
+
+  #warn(
+    record: LogRecord,
+    index: number,
+    warnings: readonly (IngestionWarning | PersonWarning)[],
+  ): void {
+    const uuid = formatUuid(record.bytes, eventUuidOffset(record, index))
+    for (const { type, details } of warnings) {
+      const warning = { type, details: { uuid, ...details } }
+      this.#store.addWarning(record.projectId, record.arrivedAtMs, warning)
+    }
+  }
+
+  /** Commands come from people who wait: what cannot be carried out is told to them and left out. */
+  #runCommand(record: LogRecord): void {
+    const start = eventStart(record, 0)
+    const bytes = record.bytes.subarray(start, start + eventBytes(record, 0))
+    const uuidOffset = eventUuidOffset(record, 0)
+    const uuid = formatUuid(record.bytes, uuidOffset)
+    try {
+      const command = readCommand(bytes)
+      if (isAboutDeadLetters(command)) {
+        const letters = runDeadLetterCommand(this.#store.deadLetters, command.command, (held) =>
+          this.#addRecord(held),
+        )
+        this.#outcomes.push({ uuid, result: { kind: 'done', letters } })
+        return
+      }
+      const uuidBytes = record.bytes.subarray(uuidOffset, uuidOffset + 16)
+      const result = this.#commands.run(record.projectId, command, uuidBytes)
+      this.#store.dropped.erase(record.projectId, this.#store.persons(record.projectId))
+      this.#outcomes.push({ uuid, result })
+    } catch (cause) {
+      if (cause instanceof DamagedRecordError) this.#onDamage(cause)
+      const reason = reasonOf(cause)
+      this.#store.addDeadLetter({
+        projectId: record.projectId,
+        step: 'command',
+        reason,
+        raw: bytes,
+      })
+      this.#outcomes.push({ uuid, result: null })
+    }
+  }
+
+  #fatesOf(projectId: number): Fates {
+    let fates = this.#fates.get(projectId)
+    if (fates === undefined) {
+      fates = { stored: 0, drops: {} }
+      this.#fates.set(projectId, fates)
+    }
+    return fates
+  }
+
+  #takeChangedDefinitions(): readonly number[] {
+    const projects = [...this.#store.changedDefinitions]
+    this.#store.changedDefinitions.clear()
+    return projects
+  }
+
+  #takeFates(): readonly ProjectFates[] {
+    return [...this.#fates].map(([projectId, fates]) => ({ projectId, ...fates }))
+  }
+}
+
+/** The JSON object at `start`. The log holds nothing else: it was proved when the event was accepted. */
+function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
+  return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
+}
+
+/** What a dead letter needs to be processed as if it had just been read. */
+function originOf(record: LogRecord, index: number): DeadLetterOrigin {
+  const { flags, arrivedAtMs, sentAtMs, address } = record
+  const uuidOffset = eventUuidOffset(record, index)
+  const hasUuid = hasClientUuid(record, index)
+  return {
+    flags,
+    arrivedAtMs,
+    sentAtMs,
+    address: (flags & RECORD_IP_ANONYMIZED) === 0 ? address : '',
+    uuid: hasUuid ? record.bytes.subarray(uuidOffset, uuidOffset + 16) : null,
+  }
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)
+}

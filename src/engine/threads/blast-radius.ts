@@ -1,0 +1,186 @@
+/**
+ * Whom a condition would reach: every person, or group of one type, is put to the rules of flags. The
+ * condition's percentage is ignored. Source: docs/COMPATIBILITY.md, "Feature flag routes".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { compileFlags } from '../../rules/flags/compile.ts'
+import { decide } from '../../rules/flags/decide.ts'
+import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
+import { isObject, objectsOf } from '../../rules/flags/flag-references.ts'
+import type { DecisionRequest, DecisionSources, Flag, FlagSet, JsonObject } from '../../rules/flags/types.ts'
+import type { PersonScan } from '../../store/identity/person-scan.ts'
+
+/** The answer, as it is sent. */
+export interface BlastRadius {
+  readonly users_affected: number
+  readonly total_users: number
+}
+
+/** No flag has such a key or number. */
+const TRIAL_KEY = '*'
+const TRIAL_ID = Number.MAX_SAFE_INTEGER
+/** A count that takes longer is given up with 503: it holds a thread. */
+const COUNT_MS_MAX = 30_000
+/** Persons between two looks at the clock. */
+const CLOCK_EVERY = 1024
+const RETRY_AFTER_SECONDS = 60
+const NOTHING: JsonObject = Object.freeze({})
+
+/** Counts. Throws 400 `invalid_input` for a body that names no usable condition. */
+export function countReached(
+  body: JsonObject,
+  set: FlagSet,
+  scan: PersonScan,
+  nowMs: number,
+): BlastRadius {
+  const trial = trialFlag(body, set, nowMs)
+  const compiled = compileFlags({ ...set, flags: [...set.flags, trial] })
+  const isForAll = objectsOf(conditionOf(body)['properties']).length === 0
+  const deadline = performance.now() + COUNT_MS_MAX
+  let total = 0
+  let reached = 0
+  for (const subject of subjectsOf(body, set, scan)) {
+    if (total % CLOCK_EVERY === 0 && performance.now() > deadline) throw tooSlow()
+    total++
+    if (isForAll) {
+      reached++
+      continue
+    }
+    const request = {
+      ...baseRequest(nowMs),
+      distinctId: subject.distinctId,
+      groups: subject.groups,
+    }
+    const { decisions } = decide(compiled, request, subject.sources)
+    if (decisions.some(({ flag, isEnabled }) => flag.id === TRIAL_ID && isEnabled)) reached++
+  }
+  return { users_affected: reached, total_users: total }
+}
+
+interface Subject {
+  readonly distinctId: string
+  readonly groups: JsonObject
+  readonly sources: DecisionSources
+}
+
+function* subjectsOf(body: JsonObject, set: FlagSet, scan: PersonScan): Generator<Subject> {
+  const { projectId } = set
+  const typeIndex = typeIndexOf(body)
+  if (typeIndex === null) {
+    for (const { number, distinctId, properties } of scan.persons(projectId)) {
+      const sources: DecisionSources = {
+        ...NO_SOURCES,
+        personProperties: () => properties,
+        isInStaticCohort: (cohortId) => scan.isInStaticCohort(projectId, cohortId, number),
+      }
+      yield { distinctId, groups: NOTHING, sources }
+    }
+    return
+  }
+  const type = set.groupTypes.get(typeIndex)
+  if (type === undefined) return
+  for (const { key, properties } of scan.groups(projectId, typeIndex)) {
+    const groupProperties = (index: number): JsonObject | null =>
+      index === typeIndex ? properties : null
+    yield { distinctId: '', groups: { [type]: key }, sources: { ...NO_SOURCES, groupProperties } }
+  }
+}
+
+const NO_SOURCES: DecisionSources = {
+  personProperties: () => null,
+  groupProperties: () => null,
+  isInStaticCohort: () => false,
+  continuityOverrides: () => new Map(),
+}
+
+function baseRequest(nowMs: number): DecisionRequest {
+  return {
+    distinctId: '',
+    groups: NOTHING,
+    personProperties: NOTHING,
+    groupProperties: NOTHING,
+    anonDistinctId: null,
+    deviceId: null,
+    nowMs,
+    flagKeys: [TRIAL_KEY],
+    evaluationContexts: [],
+    evaluationRuntime: 'all',
+    isSurveyFlagsOnly: false,
+  }
+}
+
+/** A flag with nothing but the condition. */
+function trialFlag(body: JsonObject, set: FlagSet, nowMs: number): Flag {
+  const condition = conditionOf(body)
+  const groups = [{ properties: condition['properties'] ?? [], rollout_percentage: 100 }]
+  const filters = checkedFilters({ groups, aggregation_group_type_index: typeIndexOf(body) }, set)
+  return {
+    id: TRIAL_ID,
+    projectId: set.projectId,
+    key: TRIAL_KEY,
+    name: '',
+    filters,
+    deleted: false,
+    active: true,
+    version: 1,
+    createdById: null,
+    createdAtMs: nowMs,
+    lastModifiedById: null,
+    updatedAtMs: nowMs,
+    ensureExperienceContinuity: false,
+    rollbackConditions: null,
+    performedRollback: null,
+    tags: [],
+    usageDashboard: null,
+    analyticsDashboards: [],
+    hasEnrichedAnalytics: false,
+    evaluationRuntime: 'all',
+    bucketingIdentifier: null,
+    evaluationContexts: [],
+    isRemoteConfiguration: false,
+    hasEncryptedPayloads: false,
+  }
+}
+
+/** The body has no field `filters`: refusals name none. */
+function checkedFilters(filters: JsonObject, set: FlagSet): JsonObject {
+  const byId = new Map(set.flags.map((flag) => [flag.id, flag]))
+  try {
+    return checkFilters(filters, null, {
+      flags: set.flags,
+      flagById: (id) => byId.get(id) ?? null,
+      flagByKey: () => null,
+      cohort: (id) => set.cohorts.get(id) ?? null,
+      hasDashboard: () => false,
+      nowMs: 0,
+    })
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    const detail = error.message.replace(/^filters:?/, 'condition:')
+    throw new ServiceError(error.code, detail, { cause: error })
+  }
+}
+
+function conditionOf(body: JsonObject): JsonObject {
+  if (!Object.hasOwn(body, 'condition')) throw invalid('condition is missing: send {} for everyone')
+  const { condition } = body
+  if (condition === null) return NOTHING
+  if (!isObject(condition)) throw invalid('condition must be an object, or null for everyone')
+  return condition
+}
+
+function typeIndexOf(body: JsonObject): number | null {
+  const index = Object.hasOwn(body, 'group_type_index') ? body['group_type_index'] : null
+  if (index === null) return null
+  if (typeof index === 'number' && [0, 1, 2, 3, 4].includes(index)) return index
+  throw invalid('group_type_index must be a whole number from 0 to 4, or null for persons')
+}
+
+function invalid(detail: string): ServiceError {
+  return new ServiceError('invalid_input', detail)
+}
+
+function tooSlow(): ServiceError {
+  const detail = `Counting took more than ${COUNT_MS_MAX / 1000} seconds and was given up.`
+  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+}

@@ -1,0 +1,40 @@
+/** How long threads were busy, seen from the thread that hands out the tasks. */
+import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+
+/** Busy time of a pool in which each thread runs one task at a time. */
+export class BusyTime {
+  readonly threads: number
+  readonly #clock: Clock
+  #tasks = 0
+  #busyMs = 0
+  #sinceMs = 0
+
+  constructor(threads: number, clock: Clock = SYSTEM_CLOCK) {
+    this.threads = threads
+    this.#clock = clock
+  }
+
+  /** Seconds that the threads have worked, all together; never falls. */
+  get seconds(): number {
+    this.#settle()
+    return this.#busyMs / 1000
+  }
+
+  /** Counts a task, running or waiting for a thread, until `work` settles; answers as `work` does. */
+  async during<T>(work: Promise<T>): Promise<T> {
+    this.#settle()
+    this.#tasks++
+    try {
+      return await work
+    } finally {
+      this.#settle()
+      this.#tasks--
+    }
+  }
+
+  #settle(): void {
+    const nowMs = this.#clock.monotonic()
+    this.#busyMs += Math.min(this.#tasks, this.threads) * (nowMs - this.#sinceMs)
+    this.#sinceMs = nowMs
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * The order in which uploads are checked. What a body will cost is not known before it is opened: a few
+ * kilobytes may stand for millions of events, and who sends it need not have a key. So a check begins in
+ * the first lane that its size allows and is given up there as soon as it turns out to be more work than
+ * the lane is for; it then waits for the next one. Each lane has threads that the later ones cannot take,
+ * so that what costs little never waits for what costs much.
+ *
+ *   express  up to 1 MiB when decoded, of which 128 KiB may have to be parsed: milliseconds
+ *   bulk     any size, proved by the scanner; of what has to be parsed the outline and the key
+ *   slow     known keys only, with few exceptions: large bodies that are parsed event by event
+ */
+import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import type { CaptureRequest } from '../../rules/capture/accept.ts'
+import { isGzip } from '../../rules/capture/decode.ts'
+import type { CheckResult, CheckTask } from './tasks.ts'
+
+/** The lanes, the cheapest first. */
+export const CHECK_LANES = ['express', 'bulk', 'slow'] as const
+/** One of CHECK_LANES. */
+export type CheckLane = (typeof CHECK_LANES)[number]
+
+/** How much of one body a lane looks at, in bytes; see `AcceptTools`. More: the next lane. */
+export interface LaneLimits {
+  readonly decodedBytesMax: number
+  readonly slowBytesMax: number
+  readonly outlinedBytesMax: number
+}
+
+const KIBIBYTE = 1024
+const MEBIBYTE = 1024 * KIBIBYTE
+const NO_LIMIT = Number.POSITIVE_INFINITY
+
+/** The limits of each lane. */
+export const LANE_LIMITS: Readonly<Record<CheckLane, LaneLimits>> = {
+  express: {
+    decodedBytesMax: MEBIBYTE,
+    slowBytesMax: 128 * KIBIBYTE,
+    outlinedBytesMax: 128 * KIBIBYTE,
+  },
+  bulk: { decodedBytesMax: NO_LIMIT, slowBytesMax: MEBIBYTE, outlinedBytesMax: NO_LIMIT },
+  slow: { decodedBytesMax: NO_LIMIT, slowBytesMax: NO_LIMIT, outlinedBytesMax: NO_LIMIT },
+}
+
+/** Milliseconds for parsing one body in the slow lane. More: 503, because the machine is too busy. */
+export const CHECK_MS_MAX = 20_000
+/** Bodies that wait in a lane. A further one: 503. */
+const WAITING_MAX: Readonly<Record<CheckLane, number>> = { express: 256, bulk: 128, slow: 64 }
+/** Milliseconds that a body waits in all lanes together. More: 503. */
+export const CHECK_WAIT_MS_MAX = 30_000
+/** A header and an end without anything between them. */
+const GZIP_BYTES_MIN = 18
+const LOOK_EVERY_MS = 50
+const RETRY_AFTER_SECONDS = 5
+
+/** Who waits for a check. */
+export interface CheckWaiter {
+  /** False: the client has left, and nobody needs the check. */
+  isWanted(): boolean
+  /** False: so much waits for the disk that large bodies have to wait. */
+  hasRoom(): boolean
+}
+
+/** What a queue works with. */
+export interface CheckQueueOptions {
+  /** Threads that the bulk and the slow lane may have at a time, each; one more is for the express lane. */
+  readonly laneThreads: number
+  /** Runs a check on a thread. `transferList` is the memory of the body, which changes hands. */
+  readonly run: (task: CheckTask, transferList: readonly ArrayBuffer[]) => Promise<CheckResult>
+  readonly clock?: Clock
+}
+
+/** A verdict; a check that is deferred has none yet. */
+export type CheckVerdict = Exclude<CheckResult, { kind: 'deferred' }>
+
+interface Waiting {
+  readonly request: CaptureRequest
+  readonly waiter: CheckWaiter
+  readonly sinceMs: number
+  readonly resolve: (verdict: CheckVerdict) => void
+  readonly reject: (reason: unknown) => void
+}
+
+/** Decides which check runs next. Lives on the main thread; the checks run elsewhere. */
+export class CheckQueue {
+  readonly #options: CheckQueueOptions
+  readonly #clock: Clock
+  readonly #waiting = { express: [] as Waiting[], bulk: [] as Waiting[], slow: [] as Waiting[] }
+  readonly #running = { express: 0, bulk: 0, slow: 0 }
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(options: CheckQueueOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? SYSTEM_CLOCK
+  }
+
+  /** Checks that wait in a lane. */
+  waitingIn(lane: CheckLane): number {
+    return this.#waiting[lane].length
+  }
+
+  /**
+   * Checks a request, whose body must be the only view of its memory. Rejects with `ServiceError`
+   * `server_error` when too many wait, or for too long, and with what `run` rejects with.
+   */
+  check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
+    return new Promise((resolve, reject) => {
+      const sinceMs = this.#clock.monotonic()
+      this.#enqueue(firstLaneOf(request.body), { request, waiter, sinceMs, resolve, reject })
+      this.#startNext()
+    })
+  }
+
+  #enqueue(lane: CheckLane, waiting: Waiting): void {
+    if (this.#waiting[lane].length >= WAITING_MAX[lane]) {
+      waiting.reject(tooBusy('too many uploads wait to be checked; send the request again later'))
+      return
+    }
+    this.#waiting[lane].push(waiting)
+    this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS)
+  }
+
+  /** Gives up what nobody waits for any more, or what waited too long, and starts what has room now. */
+  #look(): void {
+    const nowMs = this.#clock.monotonic()
+    for (const lane of CHECK_LANES) {
+      this.#waiting[lane] = this.#waiting[lane].filter((waiting) => {
+        if (!waiting.waiter.isWanted()) waiting.reject(tooBusy('the client has left'))
+        else if (nowMs - waiting.sinceMs > CHECK_WAIT_MS_MAX) {
+          const detail = 'the upload waited too long to be checked; send the request again later'
+          waiting.reject(tooBusy(detail))
+        } else return true
+        return false
+      })
+    }
+    this.#startNext()
+    if (CHECK_LANES.some((lane) => this.#waiting[lane].length > 0)) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+
+  #startNext(): void {
+    for (const lane of CHECK_LANES) {
+      while (this.#mayStart(lane)) {
+        const next = this.#waiting[lane].shift()
+        if (next !== undefined) void this.#run(lane, next)
+      }
+    }
+  }
+
+  #mayStart(lane: CheckLane): boolean {
+    const next = this.#waiting[lane][0]
+    if (next === undefined) return false
+    const { express, bulk, slow } = this.#running
+    const { laneThreads } = this.#options
+    if (express + bulk + slow >= threadsOf(laneThreads)) return false
+    return lane === 'express' || (this.#running[lane] < laneThreads && next.waiter.hasRoom())
+  }
+
+  async #run(lane: CheckLane, waiting: Waiting): Promise<void> {
+    const { request } = waiting
+    const memory = request.body.buffer as ArrayBuffer
+    this.#running[lane]++
+    try {
+      const result = await this.#options.run({ kind: 'check', lane, request }, [memory])
+      if (result.kind !== 'deferred') waiting.resolve(result)
+      else {
+        const deferred = { ...waiting, request: { ...request, body: result.body } }
+        this.#enqueue(lane === 'express' ? 'bulk' : 'slow', deferred)
+      }
+    } catch (error) {
+      waiting.reject(error)
+    } finally {
+      this.#running[lane]--
+      // Not before whoever waited has handed the events on: `hasRoom` must count them.
+      setImmediate(() => this.#startNext())
+    }
+  }
+}
+
+/** Threads of a queue in which two lanes have `laneThreads` each. */
+export function threadsOf(laneThreads: number): number {
+  return 2 * laneThreads + 1
+}
+
+/** A look at the size, which for gzip stands at the end. Who lies there is found out in the express lane. */
+function firstLaneOf(body: Uint8Array): CheckLane {
+  const { decodedBytesMax } = LANE_LIMITS.express
+  const declaredBytes = isGzip(body) ? gzipSize(body) : 0
+  return Math.max(body.length, declaredBytes) > decodedBytesMax ? 'bulk' : 'express'
+}
+
+/** The size of the content modulo 2^32, as the end of a gzip stream says. */
+function gzipSize(body: Uint8Array): number {
+  if (body.length < GZIP_BYTES_MIN) return 0
+  return new DataView(body.buffer, body.byteOffset + body.length - 4, 4).getUint32(0, true)
+}
+
+function tooBusy(detail: string): ServiceError {
+  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+}

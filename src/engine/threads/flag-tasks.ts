@@ -1,0 +1,115 @@
+/**
+ * What threads of the pool do for feature flags: changes, their log, and counting whom a condition would
+ * reach. Bodies arrive as bytes, because reading them is proportional to what a client sent.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { JSON_DEPTH_MAX } from '../../base/limits.ts'
+import { isObject } from '../../rules/flags/flag-references.ts'
+import type { Flag, JsonObject } from '../../rules/flags/types.ts'
+import { parseJsonText } from '../../rules/capture/json-text.ts'
+import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
+import type { FlagActivityEntries } from '../../store/catalog/flag-activity.ts'
+import { FlagStore } from '../../store/catalog/flag-store.ts'
+import { PersonScan } from '../../store/identity/person-scan.ts'
+import { type BlastRadius, countReached } from './blast-radius.ts'
+import type { BlastRadiusTask, ChangedFlag, FlagCommandTask } from './tasks.ts'
+
+/** The stores of one thread that flags need, opened at first use. */
+export class FlagTasks {
+  readonly #dataDir: string
+  #store: FlagStore | undefined
+  #definitions: DecisionSourceReader | undefined
+  #scan: PersonScan | undefined
+
+  constructor(dataDir: string) {
+    this.#dataDir = dataDir
+  }
+
+  /** Changes a flag durably and answers its number. Throws what `FlagStore` throws, and 400. */
+  change({ projectId, actor, nowMs, command }: FlagCommandTask): ChangedFlag {
+    const store = this.#openStore()
+    const cohorts = this.#openDefinitions().cohorts(projectId)
+    const context = { projectId, actor, nowMs, cohort: (id: number) => cohorts.get(id) ?? null }
+    switch (command.kind) {
+      case 'create':
+        return idOf(store.create(context, readBody(command.body)))
+      case 'update': {
+        const { id, body, isKeyRequired } = command
+        return idOf(store.update(context, id, readBody(body), isKeyRequired))
+      }
+      case 'add_dashboard':
+        return idOf(store.addDashboard(context, command.id))
+    }
+  }
+
+  /** The log behind its newest `offset` entries; `flagId` null: of all flags. Null: there is no such flag. */
+  activity(
+    projectId: number,
+    flagId: number | null,
+    offset: number,
+    limit: number,
+  ): FlagActivityEntries | null {
+    return this.#openStore().activity(projectId, flagId, offset, limit)
+  }
+
+  /** Counts whom the condition of a body would reach. Throws 400, and 503 when it takes too long. */
+  blastRadius(task: BlastRadiusTask): BlastRadius {
+    const { projectId, timezone, nowMs } = task
+    const definitions = this.#openDefinitions()
+    this.#scan ??= new PersonScan(this.#dataDir)
+    this.#scan.refresh()
+    const set = {
+      projectId,
+      timezone,
+      flags: this.#openStore().flags(projectId).flags,
+      cohorts: definitions.cohorts(projectId),
+      groupTypes: definitions.groupTypes(projectId),
+    }
+    return countReached(readBody(task.body), set, this.#scan, nowMs)
+  }
+
+  async close(): Promise<void> {
+    await this.#store?.close()
+    await this.#definitions?.close()
+    await this.#scan?.close()
+  }
+
+  #openStore(): FlagStore {
+    this.#store ??= new FlagStore(this.#dataDir)
+    return this.#store
+  }
+
+  #openDefinitions(): DecisionSourceReader {
+    this.#definitions ??= new DecisionSourceReader(this.#dataDir)
+    this.#definitions.refresh()
+    return this.#definitions
+  }
+}
+
+function idOf({ id }: Flag): ChangedFlag {
+  return { id }
+}
+
+/**
+ * The members of a JSON body; none for an empty one. Throws 400 `parse_error`, and `invalid_input` for
+ * what is no object or nested too deeply.
+ */
+function readBody(body: Uint8Array): JsonObject {
+  const hasMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf
+  const bytes = hasMark ? body.subarray(3) : body
+  if (bytes.length === 0) return {}
+  try {
+    JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch (cause) {
+    throw new ServiceError('parse_error', 'the body is not valid JSON in UTF-8', { cause })
+  }
+  let value: unknown
+  try {
+    value = parseJsonText(bytes)
+  } catch (cause) {
+    const detail = `the JSON is nested more than ${JSON_DEPTH_MAX} deep`
+    throw new ServiceError('invalid_input', detail, { cause })
+  }
+  if (!isObject(value)) throw new ServiceError('invalid_input', 'the body must be a JSON object')
+  return value
+}

@@ -1,0 +1,149 @@
+/**
+ * The table of persons on a thread, a bounded piece at a time, so that a large one holds no thread while
+ * its reader is slow. What the table is about is decided once: first the numbers of its persons, then the
+ * columns of all of them, then lines are written. A person who is gone when the line is due is left out,
+ * and so is a property that has come since the columns were gathered. docs/COMPATIBILITY.md, "CSV".
+ */
+import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
+import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
+import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
+import { personBody } from '../../rules/persons/person-answer.ts'
+import { bytesOf } from '../../base/rows-writer.ts'
+import { nobodyWaits } from './page-tasks.ts'
+
+/** Characters of the cells that one task looks at, and of a table that is written at once. */
+const LOOKED_AT_MAX = 2 * 1024 * 1024
+/** Bytes of lines that one task writes, about; the last line may exceed it. */
+const PIECE_BYTES_MAX = 256 * 1024
+/** Time of one task, milliseconds. */
+const PIECE_MS_MAX = 100
+
+/** A table that is being made. Its memory changes hands with each task. */
+export interface TableState {
+  readonly projectId: number
+  /** P of its persons, in order. */
+  readonly numbers: Uint32Array<ArrayBuffer>
+  /** Of those, how many were looked at for columns. */
+  readonly seen: number
+  /** And how many have their lines. */
+  readonly written: number
+  /** JSON list of the names of the columns. */
+  readonly columns: Uint8Array<ArrayBuffer>
+}
+
+/** Long reads: begin the table of a list, or go on with it. */
+export interface TableTask {
+  readonly kind: 'personTable'
+  /** The list, at first; then what the task before gave. */
+  readonly table: PersonListQuery | TableState
+  readonly cancelled: Int32Array
+}
+
+/** What a task has done. */
+export interface TableResult {
+  /** Lines that are ready; empty while columns are gathered. */
+  readonly piece: Uint8Array<ArrayBuffer>
+  /** Null: the table is complete. */
+  readonly rest: TableState | null
+}
+
+/** Makes the next piece. Throws 400 for too many cells, and as the reader. */
+export function makeTablePiece({ table, cancelled }: TableTask, reader: EventReader): TableResult {
+  const persons = reader.persons()
+  const check = (): void => {
+    if (Atomics.load(cancelled, 0) !== 0) throw nobodyWaits()
+  }
+  const isBegun = 'numbers' in table
+  const state = isBegun
+    ? table
+    : {
+        projectId: table.projectId,
+        numbers: Uint32Array.from(persons.find(table, check).numbers),
+        seen: 0,
+        written: 0,
+        columns: bytesOf(['[]']),
+      }
+  const maker = new TableMaker(state, check, (number) => {
+    const person = persons.listed(state.projectId, number)
+    return person === null ? null : flatRow(personBody(person))
+  })
+  return state.seen < state.numbers.length ? maker.gather() : maker.write()
+}
+
+/** The memory in a result, to change hands. */
+export function tableBuffers({ piece, rest }: TableResult): readonly ArrayBuffer[] {
+  const buffers = [piece.buffer]
+  return rest === null ? buffers : [...buffers, rest.numbers.buffer, rest.columns.buffer]
+}
+
+type FlatRow = ReadonlyMap<string, string>
+
+class TableMaker {
+  readonly #state: TableState
+  readonly #check: () => void
+  readonly #rowOf: (number: number) => FlatRow | null
+  readonly #deadline = performance.now() + PIECE_MS_MAX
+  #rowCount = 0
+
+  constructor(state: TableState, check: () => void, rowOf: (number: number) => FlatRow | null) {
+    this.#state = state
+    this.#check = check
+    this.#rowOf = rowOf
+  }
+
+  /** Gathers columns; a table that is small enough is written at once. */
+  gather(): TableResult {
+    const { numbers } = this.#state
+    const names = new TableColumns(columnsOf(this.#state))
+    const rows: FlatRow[] = []
+    let { seen } = this.#state
+    for (let size = 0; seen < numbers.length && this.#goesOn(size, LOOKED_AT_MAX); seen++) {
+      const row = this.#rowOf(numbers[seen] ?? 0)
+      if (row === null) continue
+      names.add(row.keys(), numbers.length)
+      rows.push(row)
+      for (const [name, cell] of row) size += name.length + cell.length
+    }
+    const columns = names.sorted()
+    const isWhole = this.#state.seen === 0 && seen === numbers.length
+    if (isWhole) {
+      const lines = columns.length === 0 ? [] : [csvLine(columns)]
+      for (const row of rows) lines.push(lineOf(row, columns))
+      return { piece: bytesOf(lines), rest: null }
+    }
+    const text = bytesOf([JSON.stringify(columns)])
+    return { piece: bytesOf([]), rest: { ...this.#state, seen, columns: text } }
+  }
+
+  /** Writes lines, the header before the first. */
+  write(): TableResult {
+    const { numbers } = this.#state
+    const columns = columnsOf(this.#state)
+    let { written } = this.#state
+    const lines = written === 0 && columns.length > 0 ? [csvLine(columns)] : []
+    for (let size = 0; written < numbers.length && this.#goesOn(size, PIECE_BYTES_MAX); written++) {
+      const row = this.#rowOf(numbers[written] ?? 0)
+      if (row === null) continue
+      const line = lineOf(row, columns)
+      lines.push(line)
+      size += line.length
+    }
+    const rest = written === numbers.length ? null : { ...this.#state, written }
+    return { piece: bytesOf(lines), rest }
+  }
+
+  #goesOn(size: number, sizeMax: number): boolean {
+    this.#check()
+    // However slow the machine is, a piece has a row.
+    return this.#rowCount++ === 0 || (size < sizeMax && performance.now() < this.#deadline)
+  }
+}
+
+function lineOf(row: FlatRow, columns: readonly string[]): string {
+  return csvLine(columns.map((name) => row.get(name) ?? ''))
+}
+
+function columnsOf({ columns }: TableState): readonly string[] {
+  // Written by `gather`: a list of texts.
+  return JSON.parse(new TextDecoder().decode(columns)) as readonly string[]
+}

@@ -1,0 +1,205 @@
+/**
+ * Threads of one kind, and what follows when one of them ends although nobody asked it to: a throw
+ * outside of its task, no memory left, an exit. Its task is refused, another thread takes its place, and
+ * whoever runs the daemon hears of it.
+ *
+ * One end is beyond repair: within a write transaction. LMDB keeps its lock for the rest of the process,
+ * and every later write would wait for it without end. The threads count their transactions in shared
+ * memory, so that this is seen; then the process has to end.
+ */
+import { Piscina } from 'piscina'
+import { ServiceError } from '../../base/errors.ts'
+import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
+
+/** What a group is made of, by the name that logs and metrics give it. */
+export type ThreadKind =
+  | 'writer'
+  | 'processor'
+  | 'checkers'
+  | 'readers'
+  | 'long_readers'
+  | 'analytics'
+
+const RETRY_AFTER_SECONDS = 2
+/** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */
+const TRANSACTION_MS_MAX = 5000
+const LOOK_EVERY_MS = 10
+/**
+ * A transaction that is open this long is that of a thread which hangs in its own end. The largest take a
+ * second; a busy machine and a slow disk make minutes of it.
+ */
+const STUCK_MS_MIN = 180_000
+const STUCK_LOOK_EVERY_MS = 5000
+/** A thread takes a fraction of a second to start; a group that has none after this will not get one. */
+const REPLACEMENT_MS_MAX = 10_000
+
+/** A thread that has ended unexpectedly. */
+export interface ThreadDeath {
+  readonly threads: ThreadKind
+  /** What it ended of, as far as anybody knows. */
+  readonly cause: unknown
+  /** False: it cannot be replaced, and the process must end. */
+  readonly isReplaced: boolean
+}
+
+/** The thread that ran a task has ended: whether the task was carried out is not known. */
+export class ThreadEndedError extends Error {
+  override readonly name = 'ThreadEndedError'
+  /** It was within a write transaction: nothing may be written by this process any more. */
+  readonly wasWriting: boolean
+
+  constructor(wasWriting: boolean, cause: unknown) {
+    super('the thread ended', { cause })
+    this.wasWriting = wasWriting
+  }
+}
+
+/** How a group is made. */
+export interface ThreadGroupOptions {
+  readonly kind: ThreadKind
+  readonly settings: ThreadSettings
+  readonly threadsMax: number
+  /** Threads that are there without being asked for. */
+  readonly threadsMin: number
+  readonly pool: NonNullable<ConstructorParameters<typeof Piscina>[0]>
+  readonly onDeath: (death: ThreadDeath) => void
+}
+
+/** Threads that run one task each at a time. */
+export class ThreadGroup {
+  readonly #kind: ThreadKind
+  readonly #threads: Piscina
+  readonly #threadsMin: number
+  readonly #onDeath: (death: ThreadDeath) => void
+  /** How many write transactions the threads have open, and how many they ever had. */
+  readonly #writes = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT))
+  readonly #stuckTimer: NodeJS.Timeout
+  #stuckMs = 0
+  #writesSeen = 0
+  #deaths = 0
+  #cause: unknown
+  #isClosing = false
+
+  constructor({ kind, settings, threadsMax, threadsMin, pool, onDeath }: ThreadGroupOptions) {
+    this.#kind = kind
+    this.#threadsMin = threadsMin
+    this.#onDeath = onDeath
+    // The sources run as .ts under a loader, and as .js from the build.
+    const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
+    const workerData: ThreadSettings = { ...settings, openWrites: this.#writes }
+    this.#threads = new Piscina({
+      ...pool,
+      filename: new URL(`./worker${extension}`, import.meta.url).href,
+      workerData,
+      minThreads: threadsMin,
+      maxThreads: threadsMax,
+      concurrentTasksPerWorker: 1,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      recordTiming: false,
+    })
+    this.#threads.on('workerDestroy', () => this.#died())
+    // The end of a thread that had no task.
+    this.#threads.on('error', (cause: unknown) => {
+      this.#cause = cause
+    })
+    this.#stuckTimer = setInterval(() => this.#lookForStuck(), STUCK_LOOK_EVERY_MS).unref()
+  }
+
+  /** Tasks that wait for a thread. */
+  get queueSize(): number {
+    return this.#threads.queueSize
+  }
+
+  /**
+   * Runs a task. Rejects with the `ServiceError` that it was refused with, with `ThreadEndedError` when its
+   * thread has ended, and with what it threw.
+   */
+  async run<Kind extends keyof TaskResults>(
+    task: Extract<Task, { kind: Kind }>,
+    transferList: readonly ArrayBuffer[] = [],
+  ): Promise<TaskResults[Kind]> {
+    const deaths = this.#deaths
+    let answer: unknown
+    try {
+      answer = await this.#threads.run(task, { transferList: [...transferList] })
+    } catch (cause) {
+      if (this.#deaths === deaths) throw cause
+      this.#cause = cause
+      throw new ThreadEndedError(this.#isWriting, cause)
+    }
+    // The answer is what the handler of this kind in worker.ts returned.
+    const typed = answer as TaskAnswer<Kind>
+    if ('refusal' in typed) throw ServiceError.fromBody(typed.refusal)
+    return typed.result
+  }
+
+  /** As `run`, for somebody who waits for an answer: the end of the thread is a refusal with 503. */
+  async ask<Kind extends keyof TaskResults>(
+    task: Extract<Task, { kind: Kind }>,
+    transferList: readonly ArrayBuffer[] = [],
+  ): Promise<TaskResults[Kind]> {
+    try {
+      return await this.run(task, transferList)
+    } catch (cause) {
+      if (!(cause instanceof ThreadEndedError)) throw cause
+      throw new ServiceError(
+        'server_error',
+        'The thread that worked on this ended unexpectedly; try again shortly.',
+        { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
+      )
+    }
+  }
+
+  /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
+  async close(): Promise<void> {
+    await Promise.all(this.#threads.threads.map(() => this.run({ kind: 'close' })))
+    this.#isClosing = true
+    clearInterval(this.#stuckTimer)
+    await this.#threads.destroy()
+  }
+
+  get #isWriting(): boolean {
+    return Atomics.load(this.#writes, 0) > 0
+  }
+
+  #died(): void {
+    if (this.#isClosing) return
+    this.#deaths++
+    this.#cause = undefined
+    // The task that it ran is told in this turn, and with it the cause.
+    setImmediate(() => void this.#report(this.#cause))
+  }
+
+  async #report(cause: unknown): Promise<void> {
+    const isReplaced = !(await this.#hasLeftWrite())
+    if (this.#isClosing) return
+    this.#onDeath({ threads: this.#kind, cause, isReplaced })
+    if (!isReplaced || this.#threadsMin === 0) return
+    setTimeout(() => {
+      if (this.#isClosing || this.#threads.threads.length > 0) return
+      this.#onDeath({ threads: this.#kind, cause, isReplaced: false })
+    }, REPLACEMENT_MS_MAX).unref()
+  }
+
+  /** Counts looks, not hours: a process that stood still must not take its own pause for a fault. */
+  #lookForStuck(): void {
+    const writes = Atomics.load(this.#writes, 1)
+    const isSame = this.#isWriting && writes === this.#writesSeen
+    this.#writesSeen = writes
+    this.#stuckMs = isSame ? this.#stuckMs + STUCK_LOOK_EVERY_MS : 0
+    if (this.#stuckMs < STUCK_MS_MIN) return
+    this.#stuckMs = 0
+    const cause = new Error('a write transaction does not end')
+    this.#onDeath({ threads: this.#kind, cause, isReplaced: false })
+  }
+
+  /** Whether a transaction is open that no thread will end; other threads may have theirs. */
+  async #hasLeftWrite(): Promise<boolean> {
+    if (this.#threads.options.maxThreads === 1) return this.#isWriting
+    for (let waitedMs = 0; waitedMs < TRANSACTION_MS_MAX; waitedMs += LOOK_EVERY_MS) {
+      if (!this.#isWriting) return false
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
+    }
+    return this.#isWriting
+  }
+}
