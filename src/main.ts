@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** Process entry: hands the arguments to the command line. */
-import './http/header-limit.ts'
+import './http/server/header-limit.ts'
 import { createProcessIo, exitWhenWritten } from './cli/process-io.ts'
 import { runCommandLine } from './cli/run.ts'
 

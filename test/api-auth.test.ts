@@ -1,7 +1,7 @@
 /** Personal keys, scopes and projects on private routes, over HTTP. */
 import t from 'tap'
-import { authorise, type KeyDirectory, type KeyGrant } from '../src/http/auth.ts'
-import { json } from '../src/http/router.ts'
+import { authorise, type KeyDirectory, type KeyGrant } from '../src/http/server/auth.ts'
+import { json } from '../src/http/server/router.ts'
 import { hasScope } from '../src/rules/access/scopes.ts'
 import { jsonOf, startServer, talk } from './fixtures/http-client.ts'
 

@@ -4,8 +4,8 @@
  */
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
-import { buildDocument } from '../src/http/schema/document.ts'
-import { renderPage } from '../src/http/schema/page.ts'
+import { buildDocument } from '../src/http/openapi/document.ts'
+import { renderPage } from '../src/http/openapi/page.ts'
 import { CAPTURE_SCOPE, SCOPES } from '../src/rules/access/scopes.ts'
 import { send } from './fixtures/exact-client.ts'
 import {

@@ -1,7 +1,7 @@
 /** The audit log: every change through the private API and the command line leaves an entry. */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
-import { buildDocument } from '../src/http/schema/document.ts'
+import { buildDocument } from '../src/http/openapi/document.ts'
 import { type AuditEntry, AuditLog } from '../src/store/catalog/audit-log.ts'
 import { DirectoryEnvironment } from '../src/store/catalog/directory-environment.ts'
 import { AuditTrail } from '../src/engine/front/audit-trail.ts'

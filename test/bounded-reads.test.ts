@@ -1,7 +1,7 @@
 /** Parts that bound reads: pieces of tables, segments of large events, answers that wait, turns of long reads. */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
-import { type WaitingAnswer, WaitingAnswers } from '../src/http/waiting-answers.ts'
+import { type WaitingAnswer, WaitingAnswers } from '../src/http/server/waiting-answers.ts'
 import { decodeGroup, encodeGroup } from '../src/store/warehouse/format/segment-format.ts'
 import { toCsv } from '../src/base/csv.ts'
 import { personBody } from '../src/rules/persons/person-answer.ts'

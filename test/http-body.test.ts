@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import t from 'tap'
-import { type BodyBudget, collectBody } from '../src/http/body.ts'
-import { sendAccepted } from '../src/http/respond.ts'
-import type { HttpServer } from '../src/http/server.ts'
+import { type BodyBudget, collectBody } from '../src/http/server/body.ts'
+import { sendAccepted } from '../src/http/server/respond.ts'
+import type { HttpServer } from '../src/http/server/server.ts'
 import { jsonOf, pause, startServer, talk, until } from './fixtures/http-client.ts'
 
 const MIB = 1024 * 1024

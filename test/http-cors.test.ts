@@ -1,7 +1,7 @@
 /** Cross-origin headers: on every answer of public routes, on none of the others. */
 import t from 'tap'
 import { ServiceError } from '../src/base/errors.ts'
-import { corsHeaders } from '../src/http/cors.ts'
+import { corsHeaders } from '../src/http/server/cors.ts'
 import {
   sendAccepted,
   sendEmpty,
@@ -9,8 +9,8 @@ import {
   sendJson,
   sendMethodNotAllowed,
   sendReused,
-} from '../src/http/respond.ts'
-import { json } from '../src/http/router.ts'
+} from '../src/http/server/respond.ts'
+import { json } from '../src/http/server/router.ts'
 import { startServer, talk } from './fixtures/http-client.ts'
 
 t.test('the origin is echoed, requested headers are allowed', async (t) => {

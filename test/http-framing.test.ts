@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import t from 'tap'
-import { collectBody } from '../src/http/body.ts'
-import { send, sendAccepted, sendEmpty, sendJson } from '../src/http/respond.ts'
+import { collectBody } from '../src/http/server/body.ts'
+import { send, sendAccepted, sendEmpty, sendJson } from '../src/http/server/respond.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from './fixtures/http-client.ts'
 
 const bodies: string[] = []

@@ -3,18 +3,18 @@ import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
 import { OperatorError, ServiceError } from '../src/base/errors.ts'
-import { BodyBudget } from '../src/http/body.ts'
-import { registerSdkRoutes } from '../src/http/public/sdk-routes.ts'
+import { BodyBudget } from '../src/http/server/body.ts'
+import { registerSdkRoutes } from '../src/http/routes/public/sdk-routes.ts'
 import {
   send,
   sendAccepted,
   sendEmpty,
   sendError,
   sendMethodNotAllowed,
-} from '../src/http/respond.ts'
-import { groupByPath, json } from '../src/http/router.ts'
-import { schemaRoutes } from '../src/http/schema/schema-routes.ts'
-import { HttpServer } from '../src/http/server.ts'
+} from '../src/http/server/respond.ts'
+import { groupByPath, json } from '../src/http/server/router.ts'
+import { schemaRoutes } from '../src/http/openapi/schema-routes.ts'
+import { HttpServer } from '../src/http/server/server.ts'
 import { SdkFiles } from '../src/store/aside/sdk-files.ts'
 import { ServiceMetrics } from '../src/engine/front/service-metrics.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from './fixtures/http-client.ts'

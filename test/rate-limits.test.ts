@@ -1,9 +1,9 @@
 /** Limits of requests and events in a second: off unless set, and what is answered beyond them. */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
-import { addressBehind, networkOf } from '../src/http/client-address.ts'
-import { TokenBuckets } from '../src/http/rate-limits.ts'
-import { TrustedProxies } from '../src/http/url.ts'
+import { addressBehind, networkOf } from '../src/http/server/client-address.ts'
+import { TokenBuckets } from '../src/http/server/rate-limits.ts'
+import { TrustedProxies } from '../src/http/server/url.ts'
 import { type DecisionDaemon, PERSONAL_KEY, startDecisions } from './fixtures/decision-daemon.ts'
 
 const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }

@@ -62,7 +62,7 @@ export interface ErrorBody {
 
 /**
  * An expected refusal. Raised in `wire/`, `ingest/`, `store/` and `http/`; turned into an answer in
- * exactly one place, `http/respond.ts`. A class survives no thread boundary: send `toBody()` and
+ * exactly one place, `http/server/respond.ts`. A class survives no thread boundary: send `toBody()` and
  * rebuild with `fromBody()`.
  */
 export class ServiceError extends Error {

@@ -1,0 +1,230 @@
+/** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
+import { ServiceError } from '../../base/errors.ts'
+import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
+import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
+import { cleanText } from '../../rules/capture/json-text.ts'
+import {
+  cohortIdOf,
+  filtersOf,
+  isCohortFilterType,
+  readCohortFilters,
+} from '../../rules/filters/filter-tree.ts'
+import type { CohortDraft, CohortView, FilterGroup } from '../../rules/persons/person-queries.ts'
+import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
+import { type CohortFields, checkMemberCount, readCohortFields } from '../shapes/cohort.ts'
+import { firstCsvCells } from '../../base/csv.ts'
+import { withWireTimes } from '../../rules/persons/person-answer.ts'
+import { invalid, pageUrls, RequestParameters, required } from '../server/parameters.ts'
+import type { Answer } from '../server/respond.ts'
+import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'
+import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
+import { compileInTurns } from './pattern-turns.ts'
+import {
+  type Access,
+  change,
+  type DoneResult,
+  openAccess,
+  type PersonRoutesOptions,
+  refusedMethod,
+} from './person-access.ts'
+
+const COHORTS_PATH = '/api/projects/:project_id/cohorts/'
+const COHORT_PATH = `${COHORTS_PATH}:cohort_id/`
+/** First lines of tables that name the column instead of a person. */
+const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']
+
+/** The routes under `/api/projects/:project_id/cohorts/`. */
+export function cohortRoutes(options: PersonRoutesOptions): readonly Route[] {
+  const route = (
+    method: Route['method'],
+    path: string,
+    handle: (access: Access) => Promise<Answer>,
+  ): Route => {
+    const scope = method === 'GET' ? 'cohort:read' : 'cohort:write'
+    const handler: ApiHandler = (request) => handle(openAccess(request, options, scope))
+    return { method, path, handler }
+  }
+  return [
+    route('GET', COHORTS_PATH, listCohorts),
+    route('POST', COHORTS_PATH, createCohort),
+    route('GET', COHORT_PATH, getCohort),
+    route('PATCH', COHORT_PATH, patchCohort),
+    route('PUT', COHORT_PATH, patchCohort),
+    { method: 'DELETE', path: COHORT_PATH, handler: refuseDeletion, isRefusal: true },
+  ]
+}
+
+function refuseDeletion(): Answer {
+  const detail = 'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one'
+  return refusedMethod('GET, PATCH, PUT', detail)
+}
+
+async function listCohorts({ request, options, projectId, base }: Access): Promise<Answer> {
+  const parameters = new RequestParameters(request)
+  const format = formatOf(request, parameters)
+  const { limit, offset } = parameters.page()
+  const wish = wishOf(request, format)
+  const page = await options.queries.listCohorts(projectId, limit, offset, wish)
+  const urls = pageUrls(request, base, parameters, page)
+  return answerRows(format, page, 'results', { count: page.count, ...urls })
+}
+
+async function getCohort(access: Access): Promise<Answer> {
+  const { request, options, projectId } = access
+  const id = cohortInPath(request)
+  const format = formatOf(request, new RequestParameters(request))
+  const cohort = await options.queries.getCohort(projectId, id, wishOf(request, format))
+  if (cohort === null) throw unknownCohort()
+  return answerRow(format, cohort)
+}
+
+async function createCohort(access: Access): Promise<Answer> {
+  const { fields, answer } = readRequest(access.request)
+  const { name = '', description = '', isStatic = false, personUuids, distinctIds } = fields
+  if (name === '') throw required('name')
+  if (isStatic) requireNoFilters(fields)
+  else requireNoMembers(fields)
+  const filters = isStatic ? null : await readTree(fields, null)
+  if (filters !== null) await checkReferences(access, filters, null)
+  const cohort = { name, description, isStatic, filters, personUuids, distinctIds }
+  return answer(await change(access, { kind: 'create_cohort', cohort }), 201)
+}
+
+async function patchCohort(access: Access): Promise<Answer> {
+  const { request } = access
+  const id = cohortInPath(request)
+  const before = (await knownCohorts(access)).get(id)
+  if (before === undefined) throw unknownCohort()
+  const { fields, answer } = readRequest(request, before.is_static)
+  const changes = await readChanges(fields, before)
+  if (changes.filters) await checkReferences(access, changes.filters, id)
+  return answer(await change(access, { kind: 'update_cohort', id, changes }), 200)
+}
+
+/** Definitions without member counts, which would cost a look at every person. */
+async function knownCohorts({ options, projectId }: Access): Promise<Map<number, CohortView>> {
+  const cohorts = await options.queries.knownCohorts(projectId)
+  return new Map(cohorts.map((cohort) => [cohort.id, cohort]))
+}
+
+type CohortChanges = Partial<CohortDraft> & { readonly deleted?: boolean }
+
+async function readChanges(fields: CohortFields, before: CohortView): Promise<CohortChanges> {
+  const { name, description, deleted, isStatic, personUuids, distinctIds } = fields
+  if (isStatic !== undefined && isStatic !== before.is_static) {
+    throw invalid('is_static', 'cannot change: create another cohort')
+  }
+  if (name === '') throw invalid('name', 'must not be empty')
+  if (before.is_static) requireNoFilters(fields)
+  else requireNoMembers(fields)
+  const hasTree = !before.is_static && fields.filters !== undefined
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(description === undefined ? {} : { description }),
+    ...(deleted === undefined ? {} : { deleted }),
+    ...(hasTree ? { filters: await readTree(fields, before) } : {}),
+    ...(personUuids.length === 0 ? {} : { personUuids }),
+    ...(distinctIds.length === 0 ? {} : { distinctIds }),
+  }
+}
+
+interface CohortRequest {
+  readonly fields: CohortFields
+  readonly answer: (result: DoneResult, status: number) => Answer
+}
+
+/** JSON, or a table of distinct ids for a static cohort whose other fields stand in the query. */
+function readRequest(request: ApiRequest, isStatic = true): CohortRequest {
+  const mediaType = (request.contentType.split(';')[0] ?? '').trim().toLowerCase()
+  const isTable = mediaType === 'text/csv' && request.body.length > 0
+  const distinctIds = isTable ? readTable(request.body) : null
+  const parameters = isTable ? RequestParameters.ofQuery(request) : new RequestParameters(request)
+  const format = formatOf(request, parameters)
+  const read = (name: string): unknown =>
+    name === 'filters' ? parameters.json(name) : parameters.value(name)
+  const fields = readCohortFields(read)
+  return {
+    fields: distinctIds === null ? fields : { isStatic, ...fields, distinctIds },
+    answer: (result, status) => {
+      if (result.cohort === undefined) throw new TypeError('the change answered no cohort')
+      return answerOne(format, withWireTimes(result.cohort), status)
+    },
+  }
+}
+
+function readTable(body: Uint8Array): readonly string[] {
+  let text: string
+  try {
+    text = cleanText(new TextDecoder('utf-8', { fatal: true }).decode(body))
+  } catch (cause) {
+    throw new ServiceError('parse_error', 'the table is not UTF-8', { cause })
+  }
+  const cells = firstCsvCells(text, 'csv')
+  const hasHeader = COLUMN_NAMES.includes(cells[0]?.toLowerCase())
+  const distinctIds = hasHeader ? cells.slice(1) : cells
+  checkMemberCount(distinctIds, 'csv')
+  return distinctIds
+}
+
+/** What can never match is refused, unless the cohort `before` has the very same filter. */
+async function readTree(fields: CohortFields, before: CohortView | null): Promise<FilterGroup> {
+  if (fields.filters === undefined || fields.filters === null) throw required('filters')
+  const tree = readCohortFilters(fields.filters)
+  const filters = filtersOf(tree)
+  const limit = patternLimitFault(filters)
+  if (limit !== null) throw invalid('filters', limit)
+  await compileInTurns(patternsOf(filters), COHORT_DIALECTS)
+  const fault = newFault(cohortFaults(fields.filters), () =>
+    cohortFaults(before?.filters['properties']),
+  )
+  if (fault === null) return tree
+  throw new ServiceError('invalid_input', `filters: ${faultText(fault)}`, { attr: 'filters' })
+}
+
+function requireNoFilters({ filters }: CohortFields): void {
+  if (filters === undefined || filters === null) return
+  throw invalid('filters', 'belong to cohorts that are not static')
+}
+
+function requireNoMembers({ personUuids, distinctIds }: CohortFields): void {
+  if (personUuids.length > 0) throw invalid('person_uuids', 'need "is_static": true')
+  if (distinctIds.length > 0) throw invalid('distinct_ids', 'need "is_static": true')
+}
+
+/** Refuses trees that refer to unknown cohorts, or back to the cohort that they are for. */
+async function checkReferences(
+  access: Access,
+  tree: FilterGroup,
+  ownId: number | null,
+): Promise<void> {
+  const seen = new Set<number>()
+  const rest = cohortsIn(tree)
+  if (rest.length === 0) return
+  const known = await knownCohorts(access)
+  for (let id = rest.pop(); id !== undefined; id = rest.pop()) {
+    if (id === ownId) throw invalid('filters', 'must not lead back to the cohort itself')
+    if (seen.has(id)) continue
+    seen.add(id)
+    const cohort = known.get(id)
+    if (cohort === undefined || cohort.deleted)
+      throw invalid('filters', 'refer to an unknown cohort')
+    const { properties } = cohort.filters
+    if (properties !== undefined) rest.push(...cohortsIn(readCohortFilters(properties)))
+  }
+}
+
+/** 0 stands for a filter that names no cohort; there is none with that number. */
+function cohortsIn(tree: FilterGroup): number[] {
+  const filters = filtersOf(tree).filter(({ type }) => isCohortFilterType(type))
+  return filters.map((filter) => cohortIdOf(filter) ?? 0)
+}
+
+function cohortInPath(request: ApiRequest): number {
+  const text = request.parameter('cohort_id')
+  if (!/^[0-9]{1,15}$/.test(text)) throw unknownCohort()
+  return Number(text)
+}
+
+function unknownCohort(): ServiceError {
+  return new ServiceError('not_found', 'the project has no such cohort')
+}

@@ -1,0 +1,179 @@
+/**
+ * The list of feature flags: filters, order and pages, from memory. Source: docs/COMPATIBILITY.md,
+ * "List of feature flags".
+ */
+import { statusOf } from '../../rules/flags/edit/flag-body.ts'
+import { isObject, objectsOf } from '../../rules/flags/flag-references.ts'
+import type { Flag } from '../../rules/flags/types.ts'
+import type { Answer } from '../server/respond.ts'
+import type { ApiRequest } from '../server/router.ts'
+import { type FlagAccess, presentFlag } from './flag-access.ts'
+
+const PAGE_FLAGS_DEFAULT = 100
+/** A larger limit is taken for this one. */
+const PAGE_FLAGS_MAX = 1000
+/** UTF-16 units of a page, about, which is made on the main thread: it ends there, with `next`. */
+const PAGE_UNITS_MAX = 1024 * 1024
+const TYPES: readonly (string | null)[] = ['boolean', 'multivariant', 'experiment', 'remote_config']
+
+/** Answers one page. Cost: a look at every flag of the project. */
+export function listFlags(access: FlagAccess): Answer {
+  const { request, options, projectId, nowMs } = access
+  const found = options.flags.flagsOf(projectId).filter(filterOf(request.query, nowMs))
+  found.sort(orderOf(request.query.get('order')))
+  const limit = pageSize(request.query.get('limit'))
+  const offset = pageStart(request.query.get('offset'))
+  const page = found.slice(offset, offset + limit)
+  const texts = textsOf(access, page)
+  const end = offset + texts.length
+  const urls = {
+    next: end >= found.length || texts.length === 0 ? null : pageUrl(access, limit, end),
+    previous: offset === 0 ? null : pageUrl(access, limit, Math.max(0, offset - limit)),
+  }
+  const opening = JSON.stringify({ count: found.length, ...urls }).slice(0, -1)
+  const body = `${opening},"results":[${texts.join(',')}]}`
+  return { status: 200, contentType: 'application/json', body }
+}
+
+/** Flags as JSON, up to the limit of a page in bytes. */
+function textsOf(access: FlagAccess, flags: readonly Flag[]): readonly string[] {
+  const texts: string[] = []
+  let units = 0
+  for (const flag of flags) {
+    const text = JSON.stringify(presentFlag(access, flag, false))
+    units += text.length
+    if (units > PAGE_UNITS_MAX && texts.length > 0) break
+    texts.push(text)
+  }
+  return texts
+}
+
+type FlagTest = (flag: Flag) => boolean
+
+function filterOf(query: URLSearchParams, nowMs: number): FlagTest {
+  const tests = [
+    activityTest(query.get('active'), nowMs),
+    searchTest(query.get('search')),
+    typeTest(query.get('type')),
+    creatorTest(query.get('created_by_id')),
+    listTest(query.get('tags'), (flag, tags) => flag.tags.some((tag) => tags.includes(tag))),
+    listTest(query.get('excluded_properties'), (flag, keys) => !keys.includes(flag.key)),
+    runtimeTest(query.get('evaluation_runtime')),
+  ].filter((test) => test !== null)
+  return (flag) => tests.every((test) => test(flag))
+}
+
+function activityTest(text: string | null, nowMs: number): FlagTest | null {
+  if (text === null) return null
+  if (text === 'STALE') return (flag) => statusOf(flag, nowMs) === 'STALE'
+  const isWanted = text === 'true'
+  return ({ active }) => active === isWanted
+}
+
+function searchTest(text: string | null): FlagTest | null {
+  if (text === null || text === '') return null
+  const wanted = text.toLowerCase()
+  return ({ key, name }) =>
+    key.toLowerCase().includes(wanted) || name.toLowerCase().includes(wanted)
+}
+
+function typeTest(type: string | null): FlagTest | null {
+  if (!TYPES.includes(type)) return null
+  if (type === 'experiment') return () => false
+  if (type === 'remote_config') return ({ isRemoteConfiguration }) => isRemoteConfiguration
+  return (flag) => hasVariants(flag) === (type === 'multivariant')
+}
+
+function hasVariants({ filters }: Flag): boolean {
+  const { multivariate } = filters
+  return isObject(multivariate) && objectsOf(multivariate['variants']).length > 0
+}
+
+function creatorTest(text: string | null): FlagTest | null {
+  if (text === null || !/^[0-9]{1,15}$/.test(text)) return null
+  return ({ createdById }) => createdById === Number(text)
+}
+
+/** A filter whose value is a JSON list; anything else in its place is ignored. */
+function listTest(
+  text: string | null,
+  test: (flag: Flag, list: readonly unknown[]) => boolean,
+): FlagTest | null {
+  const list = jsonList(text)
+  return list === null || list.length === 0 ? null : (flag) => test(flag, list)
+}
+
+function jsonList(text: string | null): readonly unknown[] | null {
+  if (text === null) return null
+  try {
+    const value: unknown = JSON.parse(text)
+    return Array.isArray(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+function runtimeTest(text: string | null): FlagTest | null {
+  if (text === null || text === '') return null
+  return ({ evaluationRuntime }) => evaluationRuntime === text
+}
+
+type FlagOrder = (a: Flag, b: Flag) => number
+
+/** What lists can be ordered by. */
+const ORDERS: ReadonlyMap<string, (flag: Flag) => string | number | boolean> = new Map([
+  ['id', (flag: Flag): string | number | boolean => flag.id],
+  ['key', (flag) => flag.key],
+  ['name', (flag) => flag.name],
+  ['created_at', (flag) => flag.createdAtMs],
+  ['updated_at', (flag) => flag.updatedAtMs],
+  ['active', (flag) => flag.active],
+])
+
+/** Newest first unless a known field is named, with `-` for descending. */
+function orderOf(text: string | null): FlagOrder {
+  const isDescending = text?.startsWith('-') === true
+  const sortValue = ORDERS.get(isDescending ? text.slice(1) : (text ?? ''))
+  if (sortValue === undefined) return (a, b) => b.createdAtMs - a.createdAtMs || b.id - a.id
+  const sign = isDescending ? -1 : 1
+  return (a, b) => {
+    const left = sortValue(a)
+    const right = sortValue(b)
+    if (left === right) return b.id - a.id
+    return left < right ? -sign : sign
+  }
+}
+
+function pageSize(text: string | null): number {
+  const limit = text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : 0
+  return limit === 0 ? PAGE_FLAGS_DEFAULT : Math.min(limit, PAGE_FLAGS_MAX)
+}
+
+function pageStart(text: string | null): number {
+  return text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : 0
+}
+
+/** The request's own address with another page; parameters in the order of their names. */
+function pageUrl({ request, base }: FlagAccess, limit: number, offset: number): string {
+  return queryUrl(request, base, {
+    limit: String(limit),
+    offset: offset === 0 ? null : String(offset),
+  })
+}
+
+/** The address of a request with some parameters replaced, or left out when null; sorted by name. */
+export function queryUrl(
+  request: Pick<ApiRequest, 'queryText' | 'path'>,
+  base: string,
+  changes: Readonly<Record<string, string | null>>,
+): string {
+  const parameters = new URLSearchParams(request.queryText)
+  // A link must not carry the key on.
+  parameters.delete('personal_api_key')
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) parameters.delete(name)
+    else parameters.set(name, value)
+  }
+  parameters.sort()
+  return `${base}${request.path}?${parameters.toString()}`
+}

@@ -1,0 +1,87 @@
+/**
+ * Answers of the persons, groups and cohorts routes as JSON or as a table. Source:
+ * docs/COMPATIBILITY.md, "CSV".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
+import { CSV_TYPE, toCsv } from '../../base/csv.ts'
+import type { RequestParameters } from '../server/parameters.ts'
+import type { Answer } from '../server/respond.ts'
+import { type ApiRequest, json } from '../server/router.ts'
+
+/**
+ * The format that a request asks for: the parameter, else the header Accept, else JSON. Throws 404
+ * `not_found` for any other.
+ */
+export function formatOf(request: ApiRequest, parameters: RequestParameters): RowFormat {
+  const text = parameters.text('format')
+  if (text === null) return acceptsCsvFirst(request.accept) ? 'csv' : 'json'
+  if (text === 'json' || text === 'csv') return text
+  throw new ServiceError('not_found', 'there is no such format; use format=json or format=csv')
+}
+
+/** How a page is wanted: in this format, and only as long as the client is there. */
+export function wishOf(request: ApiRequest, format: RowFormat): PageWish {
+  return { format, onLeave: (cancel) => request.onLeave(cancel) }
+}
+
+/** One small object that is here: as it is, or as a header and one line. */
+export function answerOne(format: RowFormat, value: object, status = 200): Answer {
+  if (format === 'json') return json(value, status)
+  return { status, contentType: CSV_TYPE, body: toCsv([value]) }
+}
+
+/** A row that a thread wrote. */
+export function answerRow(format: RowFormat, row: RowText): Answer {
+  return { status: 200, contentType: typeOf(format), body: row }
+}
+
+/**
+ * Rows that a thread wrote: as a table alone, as JSON under the name `member` between the members of two
+ * objects. Copies no row.
+ */
+export function answerRows(
+  format: RowFormat,
+  { rows }: Pick<RowsText, 'rows'>,
+  member: string,
+  before: object,
+  behind: object = {},
+): Answer {
+  if (format === 'csv') return answerRow(format, rows)
+  const opening = `${membersOf(before, '{', ',')}${JSON.stringify(member)}:`
+  const body = [Buffer.from(opening), rows, Buffer.from(membersOf(behind, ',', '}'))]
+  return { status: 200, contentType: typeOf(format), body }
+}
+
+/** A bare list that a thread wrote. Throws what `wholeRows` throws. */
+export function answerList(format: RowFormat, rows: RowsText): Answer {
+  return answerRow(format, wholeRows(rows).rows)
+}
+
+/** The same rows of a list that has no next page. Throws 400 `query_too_large` when they do not all fit. */
+export function wholeRows<Rows extends RowsText>(rows: Rows): Rows {
+  if (!rows.isCut) return rows
+  const detail =
+    'The answer would be too large: ask for less, or for fewer rows where there is a limit.'
+  throw new ServiceError('query_too_large', detail)
+}
+
+/** The members of an object as JSON between two signs. */
+function membersOf(value: object, opening: string, closing: string): string {
+  const members = JSON.stringify(value).slice(1, -1)
+  if (members !== '') return opening + members + closing
+  return opening === '{' ? opening : closing
+}
+
+function typeOf(format: RowFormat): string {
+  return format === 'json' ? 'application/json' : CSV_TYPE
+}
+
+/** Tables are asked for by name: a browser that accepts anything gets JSON. */
+function acceptsCsvFirst(accept: string): boolean {
+  const types = accept.toLowerCase().split(',')
+  const named = types.map((type) => type.split(';')[0]?.trim())
+  const csv = named.indexOf('text/csv')
+  const other = named.indexOf('application/json')
+  return csv >= 0 && (other < 0 || csv < other)
+}

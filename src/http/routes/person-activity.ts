@@ -1,0 +1,168 @@
+/**
+ * The routes that look back: what people changed about persons, and how the properties of one person
+ * looked over time. Source: docs/COMPATIBILITY.md, "Activity of persons" and "Properties over time".
+ */
+import {
+  type DateRange,
+  dateRange,
+  isoInZone,
+  parseInterval,
+  type RangeRequest,
+} from '../../rules/analytics/date-range.ts'
+import type { RowFormat } from '../../base/pages.ts'
+import type { PersonReference, TimelineRows } from '../../rules/persons/person-queries.ts'
+import { readTimelineSeries, timelineKeys } from '../shapes/timeline.ts'
+import { invalid, RequestParameters, urlWith } from '../server/parameters.ts'
+import type { Answer } from '../server/respond.ts'
+import type { Route } from '../server/router.ts'
+import { answerRows, formatOf, wishOf } from './formats.ts'
+import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
+import {
+  type Access,
+  openAccess,
+  type PersonRoutesOptions,
+  personInPath,
+  readForPerson,
+  unknownPerson,
+} from './person-access.ts'
+
+const PERSONS_PATH = '/api/projects/:project_id/persons/'
+const ENTRIES_DEFAULT = 10
+const ENTRIES_MAX = 1000
+const PAGES_MAX = 1_000_000_000
+/** The earliest moment that there is. */
+const BEGINNING_MS = -8_640_000_000_000_000
+
+/** The routes `activity/`, `:id/activity/` and `:id/properties_timeline/` of persons. */
+export function personActivityRoutes(options: PersonRoutesOptions): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: `${PERSONS_PATH}activity/`,
+      handler: (request) => listActivity(openAccess(request, options, 'activity_log:read'), null),
+    },
+    {
+      method: 'GET',
+      path: `${PERSONS_PATH}:id/activity/`,
+      handler: (request) => {
+        const access = openAccess(request, options, 'activity_log:read')
+        return listActivity(access, personInPath(access))
+      },
+    },
+    {
+      method: 'GET',
+      path: `${PERSONS_PATH}:id/properties_timeline/`,
+      handler: (request) => showTimeline(openAccess(request, options, 'person:read')),
+    },
+  ]
+}
+
+async function listActivity(access: Access, person: PersonReference | null): Promise<Answer> {
+  const { request, options, projectId, base } = access
+  const read = (parameters: RequestParameters) => ({
+    format: formatOf(request, parameters),
+    limit: entriesOf(parameters),
+    page: pageOf(parameters),
+  })
+  const { format, limit, page } =
+    person === null
+      ? read(new RequestParameters(request))
+      : await readForPerson(access, person, read)
+  const skip = skipParameter(request, limit)
+  const offset = (page - 1) * limit + skip
+  const wish = wishOf(request, format)
+  const { queries } = options
+  const found = await queries.personActivity(projectId, person, offset, limit - skip, wish)
+  if (found === null) throw unknownPerson()
+  const url = (place: LogPlace): string =>
+    urlWith(request, base, {
+      page: place.page,
+      limit,
+      skip: place.skip === 0 ? null : place.skip,
+    })
+  return answerLog(format, found, { page, limit, skip }, url)
+}
+
+function entriesOf(parameters: RequestParameters): number {
+  const limit = parameters.wholeNumber('limit') ?? 0
+  return limit === 0 ? ENTRIES_DEFAULT : Math.min(limit, ENTRIES_MAX)
+}
+
+function pageOf(parameters: RequestParameters): number {
+  const page = parameters.wholeNumber('page') ?? 1
+  if (page === 0) throw invalid('page', 'must be a number from 1')
+  return Math.min(page, PAGES_MAX)
+}
+
+interface TimelineRequest {
+  readonly format: RowFormat
+  readonly eventNames: readonly string[]
+  readonly crucialKeys: readonly string[]
+  readonly range: RangeRequest
+}
+
+async function showTimeline(access: Access): Promise<Answer> {
+  const { options, projectId } = access
+  const person = personInPath(access)
+  const asked = await readForPerson(access, person, (parameters) =>
+    readTimeline(access, parameters),
+  )
+  const { format, eventNames, crucialKeys } = asked
+  const isWhole = asked.range.dateFrom === 'all'
+  const sought = dateRange(asked.range)
+  const points = await options.queries.propertiesTimeline(
+    {
+      projectId,
+      person,
+      eventNames,
+      crucialKeys,
+      fromMs: isWhole ? BEGINNING_MS : sought.fromMs,
+      toMs: sought.toMs,
+    },
+    wishOf(access.request, format),
+  )
+  if (points === null) throw unknownPerson()
+  const range = isWhole ? wholeRange(asked.range, points) : sought
+  const { timezone } = asked.range
+  const behind = {
+    crucial_property_keys: crucialKeys,
+    effective_date_from: isoInZone(range.fromMs, timezone),
+    effective_date_to: isoInZone(range.toMs, timezone),
+  }
+  return answerRows(format, points, 'points', {}, behind)
+}
+
+/** `all` begins with the first event that counts. */
+function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): DateRange {
+  return dateRange({
+    ...asked,
+    firstEventMs: firstTimestamp === null ? null : Date.parse(firstTimestamp),
+  })
+}
+
+function readTimeline(access: Access, parameters: RequestParameters): TimelineRequest {
+  const { request, options, projectId } = access
+  const series = parameters.json('events')
+  const actions = parameters.json('actions')
+  if (Array.isArray(actions) && actions.length > 0) {
+    throw invalid('actions', 'names actions, and there are none: list events instead')
+  }
+  return {
+    format: formatOf(request, parameters),
+    eventNames: readTimelineSeries(series),
+    crucialKeys: timelineKeys({
+      properties: parameters.properties(),
+      series,
+      breakdown: parameters.value('breakdown'),
+      breakdownType: parameters.text('breakdown_type'),
+    }),
+    range: {
+      dateFrom: parameters.text('date_from'),
+      dateTo: parameters.text('date_to'),
+      interval: parseInterval(parameters.text('interval')),
+      timezone: options.directory.projectById(projectId)?.timezone ?? 'UTC',
+      nowMs: options.clock.now(),
+      firstEventMs: null,
+    },
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * Who asks for flags without cookies: the same id that the visitor's events get, from the headers of the
+ * request. Without it a flag for a tenth of all would be on for all such visitors or for none.
+ * Source: docs/COMPATIBILITY.md, "Visitors without cookies".
+ */
+import type { Settings } from '../../../config/settings.ts'
+import { clientAddress } from '../../../rules/capture/address.ts'
+import { dayOf, visitorId } from '../../../rules/capture/cookieless.ts'
+import type { JsonObject } from '../../../rules/capture/types.ts'
+import type { DailySalts } from '../../../store/aside/daily-salts.ts'
+import type { Exchange } from '../../server/exchange.ts'
+import type { RequestHead } from '../../server/framing.ts'
+
+/** What is kept of a request until its body is there. */
+export interface Sender {
+  readonly exchange: Exchange
+  readonly forwardedFor: string
+  readonly userAgent: string
+  readonly origin: string
+}
+
+/** Finds out who asks. */
+export class CookielessVisitors {
+  readonly #salts: Pick<DailySalts, 'saltOf'>
+  readonly #isForwardedForTrusted: boolean
+
+  constructor(
+    salts: Pick<DailySalts, 'saltOf'>,
+    { isForwardedForTrusted }: Pick<Settings, 'isForwardedForTrusted'>,
+  ) {
+    this.#salts = salts
+    this.#isForwardedForTrusted = isForwardedForTrusted
+  }
+
+  /** What has to be known of a request; null for one that no page has sent. */
+  senderOf(exchange: Exchange, head: RequestHead): Sender | null {
+    const { forwardedFor, userAgent, origin } = head
+    return origin === '' ? null : { exchange, forwardedFor, userAgent, origin }
+  }
+
+  /**
+   * The visitor behind a request with the id of all visitors without cookies. The first call of a day may
+   * wait for the disk.
+   */
+  idOf(sender: Sender, projectId: number, body: JsonObject, nowMs: number): string {
+    const { timezone, cookieless_hash_extra: extra } = body
+    const { forwardedFor, exchange, origin, userAgent } = sender
+    const day = dayOf(nowMs, nowMs, typeof timezone === 'string' ? timezone : '')
+    return visitorId(this.#salts.saltOf(day), {
+      projectId,
+      address: clientAddress(forwardedFor, exchange.peerAddress, this.#isForwardedForTrusted),
+      host: origin.replace(/^[a-z]+:\/\//, '').toLowerCase(),
+      userAgent,
+      extra: typeof extra === 'string' ? extra : '',
+    })
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * Decisions as JSON, in the shape of every version. What is said of a flag depends on few things, so
+ * the bytes of each outcome are made once and then copied: an answer costs a copy for each flag.
+ * Source: interface description, sections 2.8 and 9; docs/COMPATIBILITY.md, "Flag answers".
+ */
+import { randomUUID } from 'node:crypto'
+import type { Decisions, FlagDecision } from '../../../rules/flags/types.ts'
+
+/** The shapes: `/decide/` of four versions, `/flags/` of two. */
+export type AnswerShape =
+  | 'decide1'
+  | 'decide2'
+  | 'decide3'
+  | 'decide4'
+  | 'flags1'
+  | 'flags2'
+  /** GET on `/decide/`: what old and new clients look for, empty. */
+  | 'decideEmpty'
+
+/** What an answer is made of. */
+export interface AnswerParts {
+  readonly shape: AnswerShape
+  readonly decisions: Decisions
+  readonly nowMs: number
+  /** What it begins with: the configuration (see `decisionOpening`), or null for none. */
+  readonly opening: Uint8Array | null
+}
+
+/** One outcome of one flag, in UTF-8. */
+interface OutcomeBytes {
+  /** `"key":{...}` of the detailed shapes. */
+  readonly detail: Uint8Array
+  /** `"key":value`. */
+  readonly value: Uint8Array
+  /** `"key":"payload"`, or nothing without a payload. */
+  readonly payload: Uint8Array
+}
+
+/** The same outcome of a flag is always the same object: see `decide`. */
+const outcomes = new WeakMap<FlagDecision, OutcomeBytes>()
+
+/** No flags, for answers without any. */
+export const NO_DECISIONS: Decisions = Object.freeze({
+  decisions: [],
+  hasErrors: false,
+  isTimeBound: false,
+})
+
+const MEMORY_BYTES = 64 * 1024
+const COMMA = 0x2c
+const OPENING = Buffer.from('{')
+/** What an answer has beside its flags and the configuration, generously. */
+const FRAME_BYTES = 1024
+
+/** Where answers are put together; grows to the largest one. */
+let memory = Buffer.allocUnsafeSlow(MEMORY_BYTES)
+let length = 0
+
+/**
+ * The bytes of an answer, in memory that the next call uses again. Linear in the number of flags: each of
+ * them is copied from the bytes of its outcome.
+ */
+export function answerBytes({ shape, decisions, nowMs, opening }: AnswerParts): Buffer {
+  length = 0
+  putBytes(opening ?? OPENING)
+  putMembers(shape, decisions)
+  putAscii(`,"requestId":"${randomUUID()}","evaluatedAt":${nowMs}}`)
+  return memory.subarray(0, length)
+}
+
+function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): void {
+  const error = `"errorsWhileComputingFlags":${hasErrors}`
+  switch (shape) {
+    case 'decide1':
+      putText(`"featureFlags":[${keysOn(decisions)}]`)
+      break
+    case 'decide2':
+      putAscii('"featureFlags":{')
+      putValues(decisions, true)
+      putAscii('}')
+      break
+    case 'decide3':
+    case 'flags1':
+      putAscii('"featureFlags":{')
+      putValues(decisions, false)
+      putAscii('},"featureFlagPayloads":{')
+      putPayloads(decisions)
+      // SDKs read the first name; the API description has the second.
+      putAscii(`},${error},"errorComputingFlags":${hasErrors}`)
+      break
+    case 'decide4':
+    case 'flags2':
+      putAscii('"flags":{')
+      putDetails(decisions)
+      putAscii(`},${error}`)
+      break
+    case 'decideEmpty':
+      putAscii(`"featureFlags":{},"flags":{},${error}`)
+      break
+  }
+}
+
+function putDetails(decisions: readonly FlagDecision[]): void {
+  const start = length
+  for (const decision of decisions) putMember(bytesOf(decision).detail, start)
+}
+
+/** A flag that could not be computed is left out: false would switch it off for its users. */
+function putValues(decisions: readonly FlagDecision[], areOnlyThoseOn: boolean): void {
+  const start = length
+  for (const decision of decisions) {
+    if (decision.isFailed || (areOnlyThoseOn && !decision.isEnabled)) continue
+    putMember(bytesOf(decision).value, start)
+  }
+}
+
+function putPayloads(decisions: readonly FlagDecision[]): void {
+  const start = length
+  for (const decision of decisions) {
+    const { payload } = bytesOf(decision)
+    if (payload.length > 0) putMember(payload, start)
+  }
+}
+
+/** Behind the first member of the object that began at `start` comes a comma. */
+function putMember(bytes: Uint8Array, start: number): void {
+  if (length > start) memory[length++] = COMMA
+  putBytes(bytes)
+}
+
+function putBytes(bytes: Uint8Array): void {
+  // Leaves room for the comma of the next member.
+  ensure(bytes.length + 1)
+  memory.set(bytes, length)
+  length += bytes.length
+}
+
+/** A short text of ASCII characters: for those a loop is faster than a call of the library. */
+function putAscii(text: string): void {
+  ensure(text.length)
+  for (let index = 0; index < text.length; index++) memory[length + index] = text.charCodeAt(index)
+  length += text.length
+}
+
+function putText(text: string): void {
+  // No character of UTF-16 takes more than three bytes.
+  ensure(text.length * 3)
+  length += memory.write(text, length, 'utf8')
+}
+
+function ensure(bytes: number): void {
+  if (length + bytes + FRAME_BYTES <= memory.length) return
+  const larger = Buffer.allocUnsafeSlow((length + bytes + FRAME_BYTES) * 2)
+  larger.set(memory.subarray(0, length))
+  memory = larger
+}
+
+function keysOn(decisions: readonly FlagDecision[]): string {
+  return decisions
+    .filter((decision) => decision.isEnabled && !decision.isFailed)
+    .map(({ flag }) => JSON.stringify(flag.key))
+    .join(',')
+}
+
+function bytesOf(decision: FlagDecision): OutcomeBytes {
+  let bytes = outcomes.get(decision)
+  if (bytes === undefined) {
+    bytes = writeOutcome(decision)
+    outcomes.set(decision, bytes)
+  }
+  return bytes
+}
+
+function writeOutcome(decision: FlagDecision): OutcomeBytes {
+  const { flag, isEnabled, variant, conditionIndex, description, payload } = decision
+  const key = JSON.stringify(flag.key)
+  const detail = {
+    key: flag.key,
+    enabled: isEnabled,
+    variant,
+    ...(decision.isFailed ? { failed: true } : {}),
+    reason: { code: decision.reason, condition_index: conditionIndex, description },
+    metadata: {
+      id: flag.id,
+      version: flag.version,
+      description: null,
+      payload,
+      has_experiment: false,
+    },
+  }
+  const value = isEnabled && variant !== null ? JSON.stringify(variant) : String(isEnabled)
+  return {
+    detail: Buffer.from(`${key}:${JSON.stringify(detail)}`),
+    value: Buffer.from(`${key}:${value}`),
+    payload: Buffer.from(payload === null ? '' : `${key}:${JSON.stringify(payload)}`),
+  }
+}

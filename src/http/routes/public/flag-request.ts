@@ -1,0 +1,234 @@
+/**
+ * From the body and query of a flag request to what the rules ask for. Clients of ten years send the
+ * same things under different names and in different wrappings; all of them are read here.
+ * Source: interface description, section 2.8; docs/COMPATIBILITY.md, "Flag requests".
+ */
+import { isUtf8 } from 'node:buffer'
+import { ServiceError } from '../../../base/errors.ts'
+import {
+  DISTINCT_ID_POINTS_MAX,
+  FLAG_BODY_BYTES_MAX,
+  FLAG_BODY_VALUES_MAX,
+} from '../../../base/limits.ts'
+import type { DecisionRequest, EvaluationRuntime, JsonObject } from '../../../rules/flags/types.ts'
+import { decodePayload, gunzip, isForm, isGzip } from '../../../rules/capture/decode.ts'
+import { isEmptyValue, isJsonObject } from '../../../rules/capture/fields.ts'
+import { asBuffer } from '../../../rules/capture/form.ts'
+import { parseJsonText } from '../../../rules/capture/json-text.ts'
+import type { RequestHead } from '../../server/framing.ts'
+import { type FlagQuery, readFlagQuery } from './flag-query.ts'
+import { guessRuntime } from './runtime-guess.ts'
+
+/** UTF-8 bytes from which on a distinct_id is cut to its first 200 code points. */
+const DISTINCT_ID_BYTES_MAX = 200
+/** Entries of lists of keys and contexts. Further ones: ignored. */
+const LIST_ENTRIES_MAX = 10_000
+
+/** Queries whose heads are remembered, how many of each, and how long their texts may be. */
+const KNOWN_HEADS_MAX = 200
+const HEADS_OF_QUERY_MAX = 16
+const KNOWN_UNITS_MAX = 200
+
+const DECODE_LIMITS = { decodedBytesMax: FLAG_BODY_BYTES_MAX }
+const NO_PROPERTIES: JsonObject = Object.freeze({})
+const NO_NAMES: readonly string[] = Object.freeze([])
+
+/** What has to be remembered of the head of a request until its body is there. */
+export interface FlagRequestHead {
+  readonly contentType: string
+  readonly contentEncoding: string
+  readonly query: FlagQuery
+  /** Where the request seems to come from. */
+  readonly guessedRuntime: EvaluationRuntime | null
+}
+
+/** A flag request; nothing in it is checked yet but its shape. */
+export interface FlagRequest {
+  /** The key, of whatever type it was sent; undefined when there is none. */
+  readonly key: unknown
+  readonly projectId: unknown
+  /** Flags are not wanted: the rest of the answer is. */
+  readonly areFlagsDisabled: boolean
+  /** Null: missing. The empty text is one. */
+  readonly distinctId: string | null
+  readonly body: JsonObject
+}
+
+/** Heads by query, one for each combination of the rest. Nearly all requests repeat one of a few. */
+const knownHeads = new Map<string, FlagRequestHead[]>()
+
+/** What is needed of the head; `queryText` is the text behind `?`. Equal heads are the same object mostly. */
+export function keepHead(head: RequestHead, queryText: string): FlagRequestHead {
+  const { contentType, contentEncoding } = head
+  const guessedRuntime = guessRuntime(head)
+  let heads = knownHeads.get(queryText)
+  if (heads === undefined) {
+    heads = []
+    if (knownHeads.size >= KNOWN_HEADS_MAX) knownHeads.clear()
+    if (queryText.length <= KNOWN_UNITS_MAX) knownHeads.set(queryText, heads)
+  }
+  for (const known of heads) {
+    if (
+      known.guessedRuntime === guessedRuntime &&
+      known.contentType === contentType &&
+      known.contentEncoding === contentEncoding
+    ) {
+      return known
+    }
+  }
+  const made = { contentType, contentEncoding, query: readFlagQuery(queryText), guessedRuntime }
+  const isShort = contentType.length + contentEncoding.length <= KNOWN_UNITS_MAX
+  if (isShort && heads.length < HEADS_OF_QUERY_MAX) heads.push(made)
+  return made
+}
+
+/**
+ * Reads a body. `isEmptyAllowed`: an empty one counts as `{}`. Throws ServiceError `malformed_data` or
+ * `request_too_large`. Linear in the body, which FLAG_BODY_BYTES_MAX bounds.
+ */
+export function readFlagRequest(
+  head: FlagRequestHead,
+  bytes: Uint8Array,
+  isEmptyAllowed: boolean,
+): FlagRequest {
+  const parsed = parseBody(head, bytes)
+  const body = parsed === undefined && isEmptyAllowed ? NO_PROPERTIES : parsed
+  if (!isJsonObject(body)) throw malformed('the body must be a JSON object')
+  const { query } = head
+  const keys = [body['token'], body['$token'], body['api_key'], query.token, query.apiKey]
+  const projectId = body['project_id'] ?? query.projectId
+  return {
+    key: keys.find((key) => !isEmptyValue(key)) ?? body['personal_api_key'],
+    projectId: isEmptyValue(projectId) ? undefined : projectId,
+    areFlagsDisabled: isTruthy(body['disable_flags']),
+    distinctId: distinctIdOf(body['distinct_id'] ?? body['$distinct_id']),
+    body,
+  }
+}
+
+/** What the rules are asked. `distinctId` is that of the request, and not null. */
+export function decisionRequestOf(
+  request: FlagRequest,
+  head: FlagRequestHead,
+  distinctId: string,
+  nowMs: number,
+): DecisionRequest {
+  const { body } = request
+  const personProperties = objectOf(body['person_properties'] ?? body['$properties'])
+  return {
+    distinctId,
+    groups: objectOf(body['groups'] ?? body['$groups']),
+    personProperties,
+    groupProperties: objectOf(body['group_properties'] ?? body['$group_properties']),
+    anonDistinctId: identifierOf(body['$anon_distinct_id'] ?? body['anon_distinct_id']),
+    deviceId:
+      identifierOf(body['$device_id'] ?? body['device_id']) ??
+      identifierOf(personProperties['$device_id']),
+    nowMs,
+    flagKeys: textsOf(body['flag_keys_to_evaluate'] ?? body['flag_keys']),
+    evaluationContexts:
+      textsOf(body['evaluation_contexts'] ?? body['evaluation_environments']) ?? NO_NAMES,
+    evaluationRuntime: runtimeOf(body['evaluation_runtime'], head.guessedRuntime),
+    isSurveyFlagsOnly: head.query.isSurveyFlagsOnly,
+  }
+}
+
+/**
+ * An id as text, cut as the rule says; null for anything that is neither text nor number. The empty text
+ * is an id here, though not for events.
+ */
+export function distinctIdOf(value: unknown): string | null {
+  if (typeof value === 'number') return String(value)
+  if (typeof value !== 'string') return null
+  // No text has more bytes than three times its units.
+  if (value.length * 3 <= DISTINCT_ID_BYTES_MAX) return value
+  if (Buffer.byteLength(value) <= DISTINCT_ID_BYTES_MAX) return value
+  const points = [...value.slice(0, DISTINCT_ID_POINTS_MAX * 2)]
+  return points.slice(0, DISTINCT_ID_POINTS_MAX).join('')
+}
+
+/** The parsed body; undefined when there is none. */
+function parseBody(head: FlagRequestHead, bytes: Uint8Array): unknown {
+  const { compression } = head.query
+  if (compression === 'unknown') {
+    throw malformed(
+      'compression must be gzip, gzip-js, base64 or lz64; leave it out for plain JSON',
+    )
+  }
+  if (bytes.length === 0) return undefined
+  const isPlain = compression === '' && head.contentEncoding === '' && bytes[0] === 0x7b
+  try {
+    return parseJsonText(isPlain ? asUtf8(bytes) : unwrap(head, bytes), FLAG_BODY_VALUES_MAX)
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    if (error.code === 'request_too_large') {
+      const limits = `${FLAG_BODY_BYTES_MAX} bytes when decoded or ${FLAG_BODY_VALUES_MAX} values`
+      const detail = `the body has more than ${limits}; send fewer properties`
+      throw new ServiceError('request_too_large', detail)
+    }
+    throw malformed('the body cannot be decoded; send a JSON object, plain or compressed by gzip')
+  }
+}
+
+/** The JSON text inside of compression, form and base64. */
+function unwrap(head: FlagRequestHead, bytes: Uint8Array): Uint8Array {
+  const isZipped = isGzip(bytes)
+  const body = asUtf8(isZipped ? gunzip(bytes, DECODE_LIMITS) : bytes)
+  const payload = {
+    method: 'POST',
+    contentType: head.contentType,
+    contentEncoding: isZipped ? '' : head.contentEncoding,
+    query: isZipped || head.query.compression === '' ? '' : `compression=${head.query.compression}`,
+    body,
+  } as const
+  try {
+    return decodePayload(payload, DECODE_LIMITS).json
+  } catch (error) {
+    const isWithoutField = error instanceof ServiceError && error.code === 'no_data'
+    if (!isWithoutField || !isForm(head.contentType)) throw error
+    // A form without a field `data` is the data itself.
+    return decodePayload({ ...payload, contentType: '' }, DECODE_LIMITS).json
+  }
+}
+
+/** The same bytes, or a copy in which every byte that is no UTF-8 has become U+FFFD. */
+function asUtf8(bytes: Uint8Array): Uint8Array {
+  if (isUtf8(bytes) || isGzip(bytes)) return bytes
+  return Buffer.from(asBuffer(bytes).toString('utf8'))
+}
+
+function objectOf(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : NO_PROPERTIES
+}
+
+/** A text that is not empty, or a number as text; else null. */
+function identifierOf(value: unknown): string | null {
+  const id = distinctIdOf(value)
+  return id === '' ? null : id
+}
+
+/** The texts of a list; null for anything else. */
+function textsOf(value: unknown): readonly string[] | null {
+  if (!Array.isArray(value)) return null
+  const texts: string[] = []
+  for (const entry of value) {
+    if (typeof entry === 'string') texts.push(entry)
+    if (texts.length === LIST_ENTRIES_MAX) break
+  }
+  return texts
+}
+
+function runtimeOf(value: unknown, guessed: EvaluationRuntime | null): EvaluationRuntime | null {
+  if (typeof value !== 'string') return guessed
+  const runtime = value.toLowerCase()
+  return runtime === 'client' || runtime === 'server' ? runtime : 'all'
+}
+
+/** True, and what older servers took for it. */
+function isTruthy(value: unknown): boolean {
+  return value === true || value === 1 || value === '1' || value === 'true' || value === 'True'
+}
+
+function malformed(detail: string): ServiceError {
+  return new ServiceError('malformed_data', detail)
+}

@@ -1,0 +1,135 @@
+/**
+ * The values of OFREP: evaluation contexts in, evaluations out.
+ * Source: docs/COMPATIBILITY.md, "OpenFeature".
+ */
+import { isUtf8 } from 'node:buffer'
+import type { DecisionReason, DecisionRequest, FlagDecision } from '../../../rules/flags/types.ts'
+import { isJsonObject } from '../../../rules/capture/fields.ts'
+import { parseJsonText } from '../../../rules/capture/json-text.ts'
+import type { JsonObject } from '../../../rules/capture/types.ts'
+import { distinctIdOf } from './flag-request.ts'
+
+/** Attributes of a context that say something else than a property of the person. */
+const SPECIAL_ATTRIBUTES: ReadonlySet<string> = new Set([
+  'targetingKey',
+  '$groups',
+  '$group_properties',
+  '$anon_distinct_id',
+  '$device_id',
+])
+
+/** What a context says. */
+export type ContextRequest = Pick<
+  DecisionRequest,
+  'distinctId' | 'groups' | 'personProperties' | 'groupProperties' | 'anonDistinctId' | 'deviceId'
+>
+
+/** A context, or why there is none. */
+export type ReadContext =
+  | { readonly kind: 'context'; readonly request: ContextRequest }
+  | {
+      readonly kind: 'fault'
+      readonly errorCode: 'PARSE_ERROR' | 'INVALID_CONTEXT' | 'TARGETING_KEY_MISSING'
+      readonly errorDetails: string
+    }
+
+/** What a flag evaluates to, or that it could not be computed. */
+export type OfrepEvaluation =
+  | {
+      readonly key: string
+      readonly value: boolean | string
+      readonly reason: OfrepReason
+      readonly variant?: string
+      readonly metadata: Readonly<Record<string, string | number>>
+    }
+  | { readonly key: string; readonly errorCode: 'GENERAL'; readonly errorDetails: string }
+
+type OfrepReason = 'TARGETING_MATCH' | 'SPLIT' | 'DEFAULT' | 'DISABLED'
+
+/** Reasons that are about this user also when the flag is off. */
+const TARGETED: ReadonlySet<DecisionReason> = new Set([
+  'super_condition_value',
+  'holdout_condition_value',
+])
+
+/** Reads a body. Linear. */
+export function readContext(bytes: Uint8Array): ReadContext {
+  const body = parse(bytes)
+  if (!isJsonObject(body)) return fault('PARSE_ERROR', 'the body must be a JSON object in UTF-8')
+  const context = body['context']
+  if (!isJsonObject(context)) return fault('INVALID_CONTEXT', 'context must be an object')
+  const targetingKey = context['targetingKey']
+  if (targetingKey === undefined || targetingKey === null || targetingKey === '') {
+    const detail = 'context.targetingKey is missing; send the id of the user'
+    return fault('TARGETING_KEY_MISSING', detail)
+  }
+  const distinctId = distinctIdOf(targetingKey)
+  if (distinctId === null) return fault('INVALID_CONTEXT', 'context.targetingKey must be a text')
+  const groups = context['$groups'] ?? {}
+  if (!isJsonObject(groups)) return fault('INVALID_CONTEXT', 'context.$groups must be an object')
+  const groupProperties = context['$group_properties'] ?? {}
+  if (!isJsonObject(groupProperties)) {
+    return fault('INVALID_CONTEXT', 'context.$group_properties must be an object')
+  }
+  const personProperties: JsonObject = {}
+  for (const [name, value] of Object.entries(context)) {
+    if (!SPECIAL_ATTRIBUTES.has(name)) personProperties[name] = value
+  }
+  return {
+    kind: 'context',
+    request: {
+      distinctId,
+      groups,
+      personProperties,
+      groupProperties,
+      anonDistinctId: distinctIdOf(context['$anon_distinct_id']) || null,
+      deviceId: distinctIdOf(context['$device_id']) || null,
+    },
+  }
+}
+
+/** A decision as OFREP shows it. */
+export function evaluationOf(decision: FlagDecision): OfrepEvaluation {
+  const { flag, isEnabled, variant, reason, conditionIndex, payload } = decision
+  const { key } = flag
+  if (decision.isFailed) {
+    const errorDetails = `${decision.description}; use the value that is known, or the default`
+    return { key, errorCode: 'GENERAL', errorDetails }
+  }
+  const value = isEnabled ? (variant ?? true) : false
+  return {
+    key,
+    value,
+    reason: reasonOf(reason, isEnabled, variant),
+    ...(isEnabled && variant !== null ? { variant } : {}),
+    metadata: {
+      flagId: flag.id,
+      version: flag.version,
+      reason,
+      ...(conditionIndex === null ? {} : { conditionIndex }),
+      ...(payload === null ? {} : { payload }),
+    },
+  }
+}
+
+function reasonOf(reason: DecisionReason, isEnabled: boolean, variant: string | null): OfrepReason {
+  if (reason === 'condition_match' && variant !== null) return 'SPLIT'
+  return isEnabled || TARGETED.has(reason) ? 'TARGETING_MATCH' : 'DEFAULT'
+}
+
+/** Undefined for what is no JSON. */
+function parse(bytes: Uint8Array): unknown {
+  if (!isUtf8(bytes)) return undefined
+  try {
+    return parseJsonText(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+function fault(
+  errorCode: Extract<ReadContext, { kind: 'fault' }>['errorCode'],
+  errorDetails: string,
+): ReadContext {
+  return { kind: 'fault', errorCode, errorDetails }
+}

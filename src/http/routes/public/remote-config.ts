@@ -1,0 +1,157 @@
+/**
+ * What browser SDKs are told besides flags: the configuration that comes with every answer of `/decide/`,
+ * and alone under `/array/<key>/`. Also the lists of products that are not offered, which SDKs ask for
+ * all the same. Source: docs/COMPATIBILITY.md, "Remote configuration".
+ */
+
+import type { HttpRequest } from 'uWebSockets.js'
+import { createHash } from 'node:crypto'
+import { ServiceError } from '../../../base/errors.ts'
+import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
+import { isSameEtag } from '../../../rules/flags/definitions.ts'
+import type { Project, ProjectDirectory } from '../../../rules/capture/project-directory.ts'
+import type { BrowserCapture } from '../../../store/catalog/project-records.ts'
+import type { Exchange } from '../../server/exchange.ts'
+import type { RequestHead } from '../../server/framing.ts'
+import { type Header, send, sendError, sendJson } from '../../server/respond.ts'
+import { isAnsweredByMethod } from './read-methods.ts'
+
+/**
+ * The configuration of a project. `autocapture_opt_out` must be there: without it current browser SDKs
+ * keep autocapture off for new visitors.
+ */
+function configOf(capture: BrowserCapture): object {
+  return {
+    config: { enable_collect_everything: true },
+    toolbarParams: {},
+    // The name of toolbarParams in older SDKs.
+    editorParams: {},
+    isAuthenticated: false,
+    supportedCompression: ['gzip', 'gzip-js', 'lz64'],
+    sessionRecording: false,
+    captureDeadClicks: false,
+    capturePerformance: capture.areWebVitalsCaptured
+      ? { network_timing: false, web_vitals: true, web_vitals_allowed_metrics: null }
+      : false,
+    autocapture_opt_out: capture.isAutocaptureOff,
+    autocaptureExceptions: capture.areExceptionsCaptured,
+    elementsChainAsString: true,
+    heatmaps: false,
+    flagsPersistenceDefault: false,
+    defaultIdentifiedOnly: true,
+    siteApps: [],
+  }
+}
+
+/** By `indexOf`: with three switches there are eight configurations. */
+const DECISION_OPENINGS = Array.from({ length: 8 }, (_, index) => {
+  // Old SDKs look for `surveys` here; current ones do not read it here.
+  const members = JSON.stringify({ ...configOf(captureOf(index)), surveys: false }).slice(1, -1)
+  return Buffer.from(`{${members},`)
+})
+
+function captureOf(index: number): BrowserCapture {
+  return {
+    isAutocaptureOff: (index & 1) !== 0,
+    areExceptionsCaptured: (index & 2) !== 0,
+    areWebVitalsCaptured: (index & 4) !== 0,
+  }
+}
+
+function indexOf(capture: BrowserCapture): number {
+  return (
+    (capture.isAutocaptureOff ? 1 : 0) |
+    (capture.areExceptionsCaptured ? 2 : 0) |
+    (capture.areWebVitalsCaptured ? 4 : 0)
+  )
+}
+
+/** The beginning of an answer with decisions that also has the configuration, as far as the comma behind it. */
+export function decisionOpening(capture: BrowserCapture): Uint8Array {
+  return DECISION_OPENINGS[indexOf(capture)] ?? Buffer.from('{')
+}
+
+/** Paths of `/array/`; the handler gets their index. */
+export const CONFIG_PATHS = ['/array/:token/config', '/array/:token/config.js'] as const
+
+/** Path -> what is answered there: nothing of the kind exists. */
+export const EMPTY_LISTS: Readonly<Record<string, object>> = {
+  '/api/surveys': { surveys: [], survey_config: null },
+  '/api/early_access_features': { earlyAccessFeatures: [] },
+  '/api/web_experiments': { experiments: [] },
+  '/api/product_tours': { product_tours: [] },
+}
+
+const KEPT: Header = ['Cache-Control', 'public, max-age=300']
+/** While there are no flags, browsers ask each time: the first flag is to be seen by the next page. */
+const ASKED_AGAIN: Header = ['Cache-Control', 'public, no-cache']
+const ETAG_CHARACTERS = 16
+const SCRIPT_INDEX = 1
+
+/** What remote configuration works with. */
+export interface RemoteConfigOptions {
+  readonly directory: ProjectDirectory
+  /** Whether a project has an active flag: browsers that are told no do not ask for flags. */
+  readonly hasActiveFlags: (projectId: number) => boolean
+  readonly browserCapture: BrowserCaptureOf
+}
+
+/** What browsers capture by themselves for a project; the defaults for an unknown one. */
+export type BrowserCaptureOf = (projectId: number) => BrowserCapture
+
+/** Answers a request of CONFIG_PATHS. `pathIndex` 1 is the script. */
+export function handleRemoteConfig(
+  options: RemoteConfigOptions,
+  exchange: Exchange,
+  request: HttpRequest,
+  head: RequestHead,
+  pathIndex: number,
+): void {
+  if (isAnsweredByMethod(exchange)) return
+  const project = findProject(options.directory, request.getParameter(0) ?? '')
+  if (project === null) {
+    const detail = 'there is no project with this key; copy it from the settings of the project'
+    sendError(exchange, new ServiceError('not_found', detail))
+    return
+  }
+  const hasFeatureFlags = options.hasActiveFlags(project.id)
+  // Without the key `surveys`: posthog-js loads its surveys when it is there, whatever it says.
+  const config = JSON.stringify({
+    ...configOf(options.browserCapture(project.id)),
+    token: project.apiKey,
+    hasFeatureFlags,
+  })
+  const isScript = pathIndex === SCRIPT_INDEX
+  const body = isScript ? scriptOf(project.apiKey, config) : config
+  const etag = `"${createHash('sha256').update(body).digest('hex').slice(0, ETAG_CHARACTERS)}"`
+  const headers: readonly Header[] = [hasFeatureFlags ? KEPT : ASKED_AGAIN, ['ETag', etag]]
+  if (head.ifNoneMatch !== '' && isSameEtag(head.ifNoneMatch, etag)) {
+    send(exchange, { status: 304, contentType: '', body: '', headers })
+    return
+  }
+  const contentType = isScript ? 'application/javascript; charset=utf-8' : 'application/json'
+  send(exchange, { status: 200, contentType, body, headers })
+}
+
+/** Answers a request of EMPTY_LISTS; `list` is its entry. */
+export function handleEmptyList(exchange: Exchange, list: object): void {
+  if (!isAnsweredByMethod(exchange)) sendJson(exchange, 200, list)
+}
+
+function findProject(directory: ProjectDirectory, token: string): Project | null {
+  return token.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(token)
+}
+
+/** A script that leaves the configuration where browser SDKs look for it. */
+function scriptOf(token: string, config: string): string {
+  const name = escapeScript(JSON.stringify(token))
+  const value = `{config:${escapeScript(config)},siteApps:[]}`
+  return `(function(){var c=window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};c[${name}]=${value}})();\n`
+}
+
+/** JSON that can stand in a script, also in one that is part of a page. */
+function escapeScript(json: string): string {
+  return json.replace(/[<\u2028\u2029]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}

@@ -1,0 +1,132 @@
+/**
+ * The files of posthog-js for PostHog's `<script>`: the SDK itself, and what it loads when the page or
+ * the remote configuration asks for it. Nothing here is on the way of events or decisions.
+ * Source: docs/COMPATIBILITY.md, "Snippet"; posthog-js `entrypoints/external-scripts-loader`.
+ */
+import type { HttpRequest } from 'uWebSockets.js'
+import type { Clock } from '../../../base/clock.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
+import { isSameEtag } from '../../../rules/flags/definitions.ts'
+import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
+import {
+  SDK_LICENCE,
+  type SdkEncoding,
+  type SdkFiles,
+  type SdkRelease,
+} from '../../../store/aside/sdk-files.ts'
+import type { Exchange } from '../../server/exchange.ts'
+import type { RequestHead } from '../../server/framing.ts'
+import { type Header, send, sendError } from '../../server/respond.ts'
+import type { HttpServer } from '../../server/server.ts'
+import { isAnsweredByMethod } from './read-methods.ts'
+
+/** What the snippet is served with. */
+export interface SdkRouteOptions {
+  readonly clock: Clock
+  readonly directory: Pick<ProjectDirectory, 'projectByKey'>
+  readonly files: SdkFiles
+}
+
+const PATHS = ['/static/:name', '/static/:version/:name', '/array/:token/array.js'] as const
+const VERSIONED_INDEX = 1
+const PROJECT_INDEX = 2
+
+/** The content of such a path never changes. */
+const KEPT: Header = ['Cache-Control', 'public, max-age=31536000, immutable']
+/** What a path without the full version gives changes with the release. */
+const KEPT_BRIEFLY: Header = ['Cache-Control', 'public, max-age=300']
+const VARY: Header = ['Vary', 'Accept-Encoding']
+
+/** Registers the paths of the snippet. */
+export function registerSdkRoutes(server: HttpServer, options: SdkRouteOptions): void {
+  server.raw(PATHS, (exchange, request, head, pathIndex) => {
+    if (isAnsweredByMethod(exchange)) return
+    return sendFile(options, exchange, wantedBy(options, request, head, pathIndex))
+  })
+}
+
+/** What a request asks for: nothing of the request itself outlives the call of its handler. */
+interface Wanted {
+  readonly name: string
+  /** As it stands in the path; null without one. */
+  readonly version: string | null
+  readonly encoding: SdkEncoding
+  readonly ifNoneMatch: string
+}
+
+function wantedBy(
+  { directory }: SdkRouteOptions,
+  request: HttpRequest,
+  head: RequestHead,
+  pathIndex: number,
+): Wanted {
+  const first = request.getParameter(0) ?? ''
+  if (pathIndex === PROJECT_INDEX) {
+    const project = first.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(first)
+    if (project === null) {
+      const detail = 'there is no project with this key; copy it from the settings of the project'
+      throw new ServiceError('not_found', detail)
+    }
+  }
+  const { ifNoneMatch } = head
+  const encoding = encodingOf(request.getHeader('accept-encoding'))
+  if (pathIndex === VERSIONED_INDEX) {
+    return { name: request.getParameter(1) ?? '', version: first, encoding, ifNoneMatch }
+  }
+  const name = pathIndex === PROJECT_INDEX ? 'array.js' : first
+  return { name, version: null, encoding, ifNoneMatch }
+}
+
+async function sendFile(
+  { clock, files }: SdkRouteOptions,
+  exchange: Exchange,
+  wanted: Wanted,
+): Promise<void> {
+  const release = await files.release(clock.monotonic())
+  if (release === null) {
+    const detail =
+      "the files of posthog-js are not installed: run 'tenrec snippet install', or use the npm package in your page"
+    throw new ServiceError('not_found', detail)
+  }
+  const { name, version, encoding, ifNoneMatch } = wanted
+  const file = isVersionOf(release, version) ? await release.file(name, encoding) : null
+  if (file === null) {
+    const detail = `posthog-js ${release.version} is what is installed here, and this path is none of its files`
+    sendError(exchange, new ServiceError('not_found', detail))
+    return
+  }
+  const headers: Header[] = [
+    version === release.version ? KEPT : KEPT_BRIEFLY,
+    ['ETag', file.etag],
+    VARY,
+  ]
+  if (ifNoneMatch !== '' && isSameEtag(ifNoneMatch, file.etag)) {
+    send(exchange, { status: 304, contentType: '', body: '', headers })
+    return
+  }
+  if (encoding !== 'identity') headers.push(['Content-Encoding', encoding])
+  const isScript = name !== SDK_LICENCE
+  const contentType = `${isScript ? 'application/javascript' : 'text/plain'}; charset=utf-8`
+  send(exchange, { status: 200, contentType, body: file.bytes, isShared: true, headers })
+}
+
+/** Pages may name the major version alone. */
+function isVersionOf(release: SdkRelease, version: string | null): boolean {
+  return (
+    version === null || version === release.version || version === release.version.split('.')[0]
+  )
+}
+
+/** The best encoding that a client takes; what it refuses with `q=0` it does not. */
+function encodingOf(acceptEncoding: string): SdkEncoding {
+  const accepted = new Set(
+    acceptEncoding
+      .toLowerCase()
+      .split(',')
+      .filter((part) => !/;\s*q=0(?:\.0*)?\s*$/.test(part))
+      .map((part) => (part.split(';')[0] ?? '').trim()),
+  )
+  if (accepted.has('br')) return 'br'
+  return accepted.has('gzip') ? 'gzip' : 'identity'
+}

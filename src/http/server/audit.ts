@@ -1,0 +1,92 @@
+/**
+ * The audit of private routes. `HttpServer.routes` wraps every route that may change something, so that
+ * none can be forgotten; what only reads although its method says otherwise is marked as such. An entry is
+ * durable before the answer leaves. docs/OPERATIONS.md, "Audit log".
+ */
+import type { Clock } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import type { AuditEntry } from '../../store/catalog/audit-log.ts'
+import { addressBehind } from './client-address.ts'
+import type { Answer } from './respond.ts'
+import type { ApiHandler, ApiRequest, Route } from './router.ts'
+import type { TrustedProxies } from './url.ts'
+
+/** Characters of an object's id that are kept. */
+const OBJECT_ID_CHARACTERS_MAX = 200
+/** An answer up to this size is asked for the id of what was made. */
+const CREATED_BYTES_MAX = 64 * 1024
+const CREATED = 201
+/** Parameters that name whose object it is, not the object. */
+const OWNER_PARAMETERS = ['project_id', 'org_id']
+/** Beginnings of keys: whoever puts one into a path shall not find it here. */
+const KEY_PATTERN = /^ph[cxs]_/
+
+/** Where entries go, and what they take. */
+export interface AuditOptions {
+  /** Resolves when the entry is durable. */
+  readonly record: (entry: AuditEntry) => Promise<void>
+  readonly clock: Clock
+  readonly trustedProxies: TrustedProxies
+}
+
+/** Whether requests to a route are noted: those whose method can change something. */
+export function isAudited({ method, isRead }: Route): boolean {
+  return method !== 'GET' && method !== 'HEAD' && isRead !== true
+}
+
+/**
+ * The handler of a route with an entry for each request with a valid key, whatever became of it. Requests
+ * without one are not noted: strangers could push everything else out of the log.
+ */
+export function audited(route: Route, options: AuditOptions): ApiHandler {
+  const { record, clock, trustedProxies } = options
+  return async (request) => {
+    // Before any wait: the peer is forgotten when the client leaves.
+    const address = addressBehind(request.peerAddress, request.forwardedFor, trustedProxies)
+    const note = async (status: number, madeId: string | null): Promise<void> => {
+      const { caller } = request
+      if (caller === null) return
+      await record({
+        atMs: clock.now(),
+        source: 'api',
+        ...caller,
+        account: null,
+        address,
+        projectId: request.projectId,
+        method: route.method,
+        route: route.path,
+        objectId: madeId ?? objectInPath(request),
+        status,
+      })
+    }
+    let answer: Answer
+    try {
+      answer = await route.handler(request)
+    } catch (error) {
+      await note(error instanceof ServiceError ? error.status : 500, null)
+      throw error
+    }
+    await note(answer.status, createdId(answer))
+    return answer
+  }
+}
+
+/** The id in the last place of the path, or null. */
+function objectInPath(request: ApiRequest): string | null {
+  let found: string | null = null
+  for (const [name, text] of request.parameters) {
+    if (!OWNER_PARAMETERS.includes(name)) found = text
+  }
+  if (found === null || KEY_PATTERN.test(found)) return null
+  return found.slice(0, OBJECT_ID_CHARACTERS_MAX)
+}
+
+/** The id of what was made, as the answer tells it. */
+function createdId({ status, body }: Answer): string | null {
+  const isWhole = typeof body === 'string' || body instanceof Uint8Array
+  if (status !== CREATED || !isWhole || body.length > CREATED_BYTES_MAX) return null
+  const made: unknown = JSON.parse(typeof body === 'string' ? body : Buffer.from(body).toString())
+  if (typeof made !== 'object' || made === null || !Object.hasOwn(made, 'id')) return null
+  const { id } = made as { readonly id: unknown }
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : null
+}

@@ -1,0 +1,203 @@
+/**
+ * Who may use a private route: a personal API key, its scopes and the project of the path.
+ * Source: interface description, section 5; docs/COMPATIBILITY.md, "Authentication of private routes".
+ *
+ * The order of the checks decides what a stranger can find out: the key first, then the scope, then the
+ * project. A key limited to some projects gets the same 403 for every other number, whether there is
+ * such a project or not.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { API_KEY_BODY_VALUES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.ts'
+import { refuseManyValues } from '../../rules/capture/json-text.ts'
+import type { Project } from '../../rules/capture/project-directory.ts'
+import { hasScope, type Scope } from '../../rules/access/scopes.ts'
+import type { ApiRequest } from './router.ts'
+
+/** Whose key it is; active. */
+export interface KeyUser {
+  readonly id: number
+  readonly uuid: string
+  readonly email: string
+  readonly firstName: string
+  readonly distinctId: string
+  /** In the organization: 1 member, 8 administrator, 15 owner. */
+  readonly level: number
+}
+
+/** What a personal key allows. */
+export interface KeyGrant {
+  /** Such as `event:read`; `*` stands for all, and `x:write` includes `x:read`. */
+  readonly scopes: readonly string[]
+  readonly projectIds: readonly number[] | 'all'
+  /** Number of the key. */
+  readonly keyId?: number
+  /** Whose key it is. */
+  readonly userId?: number
+  readonly user?: KeyUser
+}
+
+/**
+ * Keys and projects as they are now; answers from memory. Keys are looked up by their hash, so that the
+ * time of an answer tells nothing about how much of a key was right.
+ */
+export interface KeyDirectory {
+  /** Null for an unknown, revoked or inactive key. */
+  personalKeyByText(text: string): KeyGrant | null
+  projectById(id: number): Project | null
+  projectByKey(apiKey: string): Project | null
+}
+
+/** The same with project secret keys, compared by their hash as well. */
+export interface ServerKeyDirectory extends KeyDirectory {
+  /** The project whose secret key this is; null for an unknown or revoked one. */
+  projectBySecretKey(text: string): Project | null
+}
+
+/** The project of the first start. */
+const CURRENT_PROJECT_ID = 1
+
+/**
+ * The project that a request is about, if its key may do that. The route has the parameter
+ * `project_id`: a number or `@current`; a query parameter `token` with a project's key overrides it.
+ *
+ * Throws 401 `not_authenticated` without a key, 401 `authentication_failed` for an unknown one or an
+ * unknown `token`, 403 `permission_denied` for a missing scope or a project out of reach, 404
+ * `not_found` for a project that does not exist.
+ */
+export function authorise(request: ApiRequest, directory: KeyDirectory, scope: Scope): Project {
+  return authoriseAs(authenticate(request, directory), request, directory, scope)
+}
+
+/** The same for a key that `authenticate` has answered already; `segment` names the project as in a path. */
+export function authoriseAs(
+  grant: KeyGrant,
+  request: ApiRequest,
+  directory: KeyDirectory,
+  scope: Scope,
+  segment = request.parameter('project_id'),
+): Project {
+  const token = request.query.get('token')
+  const tokenProject = token === null ? null : projectOfToken(token, directory)
+  if (!hasScope(grant.scopes, scope)) {
+    const detail = `the personal API key lacks the scope ${scope}`
+    throw new ServiceError('permission_denied', detail)
+  }
+  const id = tokenProject?.id ?? projectIdOf(segment, grant)
+  if (id !== null && grant.projectIds !== 'all' && !grant.projectIds.includes(id)) {
+    throw new ServiceError('permission_denied', 'the personal API key may not use this project')
+  }
+  const project = tokenProject ?? (id === null ? null : directory.projectById(id))
+  if (project === null) throw unknownProject()
+  request.useProject(project.id)
+  return project
+}
+
+/**
+ * The same for routes that servers poll, which may send the secret key of the project instead of a
+ * personal key. It reads what the route reads and nothing else; 403 `permission_denied` elsewhere. Routes
+ * without `project_id` in their path give the `segment`.
+ */
+export function authoriseServer(
+  request: ApiRequest,
+  directory: ServerKeyDirectory,
+  scope: Scope,
+  segment = request.parameter('project_id'),
+): Project {
+  const key = findKey(request)
+  const isPossible = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX
+  const project = isPossible ? directory.projectBySecretKey(key) : null
+  if (project === null) {
+    return authoriseAs(authenticate(request, directory), request, directory, scope, segment)
+  }
+  const token = request.query.get('token')
+  const named =
+    token === null
+      ? projectIdOf(segment, { scopes: [], projectIds: [project.id] })
+      : projectOfToken(token, directory).id
+  if (named === null) throw unknownProject()
+  if (named === project.id) {
+    request.useProject(project.id)
+    return project
+  }
+  throw new ServiceError('permission_denied', 'the secret key is that of another project')
+}
+
+/** The project that `@current` stands for: that of the first start, else the lowest of the key's. */
+export function currentProjectId({ projectIds }: KeyGrant): number {
+  const isOpen = projectIds === 'all' || projectIds.includes(CURRENT_PROJECT_ID)
+  return isOpen || projectIds.length === 0 ? CURRENT_PROJECT_ID : Math.min(...projectIds)
+}
+
+/** Whose personal key it is. Throws 401 `authentication_failed` for a key that is nobody's. */
+export function userOf({ user }: KeyGrant): KeyUser {
+  if (user !== undefined) return user
+  throw new ServiceError('authentication_failed', 'the personal API key belongs to no active user')
+}
+
+/**
+ * What the request's personal key allows. Only the first place that has a key is looked at. Throws 401
+ * `not_authenticated` or `authentication_failed`.
+ */
+export function authenticate<Grant extends KeyGrant>(
+  request: ApiRequest,
+  directory: { personalKeyByText(text: string): Grant | null },
+): Grant {
+  const key = findKey(request)
+  if (key === null) {
+    const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'
+    throw new ServiceError('not_authenticated', detail)
+  }
+  const isPossible = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX
+  const grant = isPossible ? directory.personalKeyByText(key) : null
+  if (grant === null) {
+    const detail = 'the personal API key is not valid; create one or check that it is complete'
+    throw new ServiceError('authentication_failed', detail)
+  }
+  request.caller = { keyId: grant.keyId ?? null, userId: grant.userId ?? null }
+  return grant
+}
+
+function unknownProject(): ServiceError {
+  return new ServiceError('not_found', 'there is no such project; use its number or @current')
+}
+
+/** Header, body field, query parameter, in this order. Other schemes of Authorization do not count. */
+function findKey(request: ApiRequest): unknown {
+  const bearer = /^Bearer\s+(\S.+)$/.exec(request.authorization)?.[1]
+  if (bearer !== undefined) return bearer.trimEnd()
+  const inBody = bodyField(request)
+  if (inBody !== undefined && inBody !== null && inBody !== '') return inBody
+  const inQuery = request.query.get('personal_api_key')
+  return inQuery === '' ? null : inQuery
+}
+
+/**
+ * The field `personal_api_key` of a JSON body. A body that is no JSON has none; its fault comes later.
+ * Throws 413 `request_too_large` for one with very many values.
+ */
+function bodyField(request: ApiRequest): unknown {
+  let body: unknown
+  // Whoever has a key can show it in the header: strangers must not make us parse a lot.
+  if (!request.isTable) refuseManyValues(request.body, API_KEY_BODY_VALUES_MAX)
+  try {
+    body = request.json()
+  } catch {
+    return undefined
+  }
+  if (typeof body !== 'object' || body === null) return undefined
+  return Object.getOwnPropertyDescriptor(body, 'personal_api_key')?.value
+}
+
+function projectOfToken(token: string, directory: KeyDirectory): Project {
+  const project = token.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(token)
+  if (project === null) {
+    throw new ServiceError('authentication_failed', 'token is not the API key of a project')
+  }
+  return project
+}
+
+/** The number that a path segment stands for, or null for a text that can be none. */
+function projectIdOf(segment: string, grant: KeyGrant): number | null {
+  if (segment === '@current') return currentProjectId(grant)
+  return /^[1-9][0-9]{0,14}$/.test(segment) ? Number(segment) : null
+}

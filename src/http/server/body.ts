@@ -1,0 +1,347 @@
+/**
+ * Reading request bodies. A body that arrives in one piece is handed on without a copy; a larger one
+ * is collected into one buffer that grows with what really arrives. The bytes of all bodies together
+ * are bounded, each body is bounded, and an upload that is too slow is cut off.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import type { Gauge } from '../../base/metrics.ts'
+import type { Exchange, Reservations } from './exchange.ts'
+import { type Closing, sendError } from './respond.ts'
+
+/** uWebSockets.js reads at most this much at a time: a larger body never comes in one piece. */
+const READ_BYTES_MAX = 512 * 1024
+/** The first buffer of a body that does not come in one piece. */
+const FIRST_BUFFER_BYTES = 64 * 1024
+/**
+ * Bodies up to this size are collected into memory that is used again, so that they leave nothing to
+ * the garbage collector. No difference in processor time could be measured on a busy machine.
+ */
+const SPARE_BYTES = 128 * 1024
+const SPARES_MAX = 64
+/** When this much has arrived, the whole declared length is allocated. */
+const DECLARED_BUFFER_FROM_BYTES = 1024 * 1024
+/** What a refused client may still send before its connection is cut instead of drained. */
+const DRAIN_BYTES_MAX = 64 * 1024 * 1024
+const RETRY_AFTER_SECONDS = 2
+
+/** How slow an upload may be: `graceMs` + 1 second for each `bytesPerSecondMin` received. */
+export interface UploadPace {
+  readonly graceMs: number
+  readonly bytesPerSecondMin: number
+}
+
+/** A body costs several times its size while it is checked, and stores and threads need their share. */
+const MEMORY_PART = 1 / 8
+
+/**
+ * Bytes for bodies: as configured, or less when the control group of the process has less memory than that
+ * needs (no less than `bodyBytesMax`, or one body would never fit). All in bytes.
+ */
+export function bodyBudgetBytes(configuredBytes: number, bodyBytesMax: number): number {
+  // 0 or undefined without a limit, by the version of Node; then no limit is known here.
+  const memoryBytes = process.constrainedMemory() || Number.POSITIVE_INFINITY
+  return Math.min(configuredBytes, Math.max(bodyBytesMax, Math.floor(memoryBytes * MEMORY_PART)))
+}
+
+const DEFAULT_PACE: UploadPace = { graceMs: 10_000, bytesPerSecondMin: 100 * 1024 }
+const SWEEP_MS_MAX = 1000
+
+const spares: Uint8Array[] = []
+
+/**
+ * The bytes that bodies of open requests may occupy together, and the watch over slow uploads. A
+ * declared length is reserved as a whole before anything is read, so that whoever starts can finish.
+ * Bodies that arrive in one piece need no reservation.
+ */
+export class BodyBudget implements Reservations {
+  readonly #bytesMax: number
+  readonly #clock: Clock
+  readonly #pace: UploadPace
+  readonly #gauge: Gauge | null
+  readonly #uploads = new Set<Upload>()
+  #bytesInFlight = 0
+  #sweepTimer: NodeJS.Timeout | undefined
+  #isQuiet = false
+
+  /** @param options.bytesMax bytes over all connections. */
+  constructor(options: {
+    readonly bytesMax: number
+    readonly clock: Clock
+    readonly pace?: UploadPace
+    readonly gauge?: Gauge
+  }) {
+    this.#bytesMax = options.bytesMax
+    this.#clock = options.clock
+    this.#pace = options.pace ?? DEFAULT_PACE
+    this.#gauge = options.gauge ?? null
+  }
+
+  /** Bytes reserved now. */
+  get bytesInFlight(): number {
+    return this.#bytesInFlight
+  }
+
+  /** Takes bytes out of the budget, or answers false and takes none. */
+  tryReserve(bytes: number): boolean {
+    if (this.#bytesInFlight + bytes > this.#bytesMax) return false
+    this.#setBytes(this.#bytesInFlight + bytes)
+    return true
+  }
+
+  /** Gives back what `tryReserve` took. */
+  release(bytes: number): void {
+    this.#setBytes(this.#bytesInFlight - bytes)
+  }
+
+  /** Watches the pace of an upload until `unwatch`. Returns the start on the clock of this budget. */
+  watch(upload: Upload): number {
+    this.#uploads.add(upload)
+    this.#sweepTimer ??= setInterval(
+      () => {
+        this.#cutSlowUploads()
+      },
+      Math.min(SWEEP_MS_MAX, this.#pace.graceMs),
+    )
+    this.#isQuiet = false
+    return this.#clock.monotonic()
+  }
+
+  /** Ends the watch. Harmless when there is none. */
+  unwatch(upload: Upload): void {
+    this.#uploads.delete(upload)
+  }
+
+  /** The timer ends after a whole period without uploads: one for each upload would be dear. */
+  #cutSlowUploads(): void {
+    if (this.#uploads.size === 0 && this.#isQuiet) {
+      clearInterval(this.#sweepTimer)
+      this.#sweepTimer = undefined
+    }
+    this.#isQuiet = this.#uploads.size === 0
+    const nowMs = this.#clock.monotonic()
+    const { graceMs, bytesPerSecondMin } = this.#pace
+    for (const upload of this.#uploads) {
+      const allowedMs = graceMs + (upload.receivedBytes / bytesPerSecondMin) * 1000
+      if (nowMs - upload.startedAtMs > allowedMs) upload.cut()
+    }
+  }
+
+  #setBytes(bytes: number): void {
+    this.#bytesInFlight = bytes
+    if (this.#gauge !== null) this.#gauge.value = bytes
+  }
+}
+
+/** A body that is being received in several pieces. */
+interface Upload {
+  readonly startedAtMs: number
+  readonly receivedBytes: number
+  cut(): void
+}
+
+/** How a body is read. */
+export interface BodyOptions {
+  /** Bytes of one body. More: 413 `request_too_large`. */
+  readonly bytesMax: number
+  readonly budget: BodyBudget
+  /**
+   * Receives the whole body, once, while the exchange is open. With `isTransient` it lies in memory that
+   * is used for something else when the call returns: copy what is needed later. Otherwise it is the
+   * only view of an ArrayBuffer of its own (which may be longer), which may be kept or transferred; its
+   * bytes stay reserved until the exchange is answered. What it throws is answered by `sendError`.
+   */
+  readonly onBody: (body: Uint8Array, isTransient: boolean) => void
+}
+
+/**
+ * Reads the body of a request; to be called in the handler, before it returns. `declaredBytes` is the
+ * Content-Length, or null for a chunked body or none (which is delivered as an empty one). Refuses with
+ * 413 `request_too_large`, at once if the declared length tells, and with 503 `server_error` when the
+ * budget is used up; both are answered here. After an abort nothing is delivered.
+ */
+export function collectBody(
+  exchange: Exchange,
+  declaredBytes: number | null,
+  options: BodyOptions,
+): void {
+  if (declaredBytes !== null && declaredBytes > options.bytesMax) {
+    sendError(exchange, tooLarge(options.bytesMax), closingFor(declaredBytes))
+    return
+  }
+  let upload: BodyUpload | null = null
+  // Of a body in chunks the library tells nothing before its first byte.
+  const isChunked = declaredBytes === null && exchange.endsConnection
+  if (isChunked || (declaredBytes !== null && declaredBytes > READ_BYTES_MAX)) {
+    upload = new BodyUpload(exchange, declaredBytes, options)
+    if (!exchange.isOpen || exchange.isAnswerDelayed) return
+  }
+  exchange.response.onData((chunk, isLast) => {
+    // uWebSockets.js goes on delivering after an answer that was given early.
+    if (!exchange.isOpen || exchange.isAnswerDelayed) return
+    if (upload === null) {
+      if (isLast) {
+        deliver(exchange, options.onBody, new Uint8Array(chunk), true)
+        return
+      }
+      upload = new BodyUpload(exchange, declaredBytes, options)
+    }
+    upload.take(new Uint8Array(chunk), isLast)
+  })
+}
+
+class BodyUpload implements Upload {
+  readonly startedAtMs: number
+  readonly #exchange: Exchange
+  readonly #declaredBytes: number | null
+  readonly #options: BodyOptions
+  #buffer: Uint8Array = new Uint8Array(0)
+  /** The memory behind `#buffer` when it is to be used again. */
+  #spare: Uint8Array | null = null
+  #receivedBytes = 0
+  #reservedBytes = 0
+
+  constructor(exchange: Exchange, declaredBytes: number | null, options: BodyOptions) {
+    this.#exchange = exchange
+    this.#declaredBytes = declaredBytes
+    this.#options = options
+    this.startedAtMs = options.budget.watch(this)
+    exchange.onAbort = () => {
+      this.#end()
+      exchange.finish(0)
+    }
+    this.#reserve(declaredBytes ?? Math.min(FIRST_BUFFER_BYTES, options.bytesMax))
+  }
+
+  get receivedBytes(): number {
+    return this.#receivedBytes
+  }
+
+  /** Closes the connection; the abort that follows gives everything back. */
+  cut(): void {
+    if (this.#exchange.isOpen) this.#exchange.response.close()
+  }
+
+  take(chunk: Uint8Array, isLast: boolean): void {
+    if (!this.#exchange.isOpen) return
+    const neededBytes = this.#receivedBytes + chunk.length
+    if (neededBytes > this.#options.bytesMax) {
+      this.#refuse(tooLarge(this.#options.bytesMax))
+      return
+    }
+    if (neededBytes > this.#buffer.length && !this.#grow(neededBytes)) return
+    this.#buffer.set(chunk, this.#receivedBytes)
+    this.#receivedBytes = neededBytes
+    if (!isLast) return
+    const body = this.#buffer.subarray(0, neededBytes)
+    const spare = this.#spare
+    this.#spare = null
+    this.#end()
+    if (this.#exchange.endsConnection) {
+      deliverLater(this.#exchange, this.#options.onBody, body)
+      return
+    }
+    deliver(this.#exchange, this.#options.onBody, body, spare !== null)
+    giveBack(spare)
+  }
+
+  /** Makes room for `neededBytes`; false when that was refused. */
+  #grow(neededBytes: number): boolean {
+    if (this.#declaredBytes !== null && this.#declaredBytes <= SPARE_BYTES) {
+      this.#spare = spares.pop() ?? new Uint8Array(Buffer.allocUnsafeSlow(SPARE_BYTES).buffer)
+      this.#buffer = this.#spare
+      return true
+    }
+    const capacity = this.#nextCapacity(neededBytes)
+    if (capacity > this.#reservedBytes && !this.#reserve(capacity)) return false
+    // Not filled with zeros, and not part of Node's shared slab: it may be transferred to a thread.
+    const grown = Buffer.allocUnsafeSlow(capacity)
+    grown.set(this.#buffer.subarray(0, this.#receivedBytes))
+    this.#buffer = new Uint8Array(grown.buffer)
+    return true
+  }
+
+  #nextCapacity(neededBytes: number): number {
+    const most = this.#declaredBytes ?? this.#options.bytesMax
+    if (this.#declaredBytes !== null && neededBytes >= DECLARED_BUFFER_FROM_BYTES) return most
+    const factor = this.#declaredBytes === null ? 2 : 4
+    const grown = Math.max(FIRST_BUFFER_BYTES, neededBytes, this.#buffer.length * factor)
+    return Math.max(neededBytes, Math.min(grown, most))
+  }
+
+  /** Raises the reservation to `bytes`; false when the budget has no room, after answering 503. */
+  #reserve(bytes: number): boolean {
+    const { budget } = this.#options
+    const moreBytes = bytes - this.#reservedBytes
+    if (!budget.tryReserve(moreBytes)) {
+      this.#refuse(bodiesFull())
+      return false
+    }
+    this.#reservedBytes = bytes
+    this.#exchange.hold(budget, moreBytes)
+    return true
+  }
+
+  #refuse(error: ServiceError): void {
+    this.#end()
+    const restBytes =
+      this.#declaredBytes === null ? null : this.#declaredBytes - this.#receivedBytes
+    sendError(this.#exchange, error, closingFor(restBytes))
+  }
+
+  /** Nothing more is received. */
+  #end(): void {
+    this.#options.budget.unwatch(this)
+    this.#exchange.onAbort = null
+    this.#buffer = new Uint8Array(0)
+    giveBack(this.#spare)
+    this.#spare = null
+  }
+}
+
+/** The refusal of a body for which the budget has no room. */
+export function bodiesFull(): ServiceError {
+  const detail = 'the server is receiving as much as it can hold; send the request again later'
+  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+}
+
+function giveBack(spare: Uint8Array | null): void {
+  if (spare !== null && spares.length < SPARES_MAX) spares.push(spare)
+}
+
+/** `restBytes` is null when nobody knows how much is to come. */
+function closingFor(restBytes: number | null): Closing {
+  return restBytes !== null && restBytes <= DRAIN_BYTES_MAX ? 'drain' : 'cut'
+}
+
+function tooLarge(bytesMax: number): ServiceError {
+  return new ServiceError(
+    'request_too_large',
+    `the body is larger than ${bytesMax} bytes; split it into several requests`,
+  )
+}
+
+/**
+ * Delivers a body that came in chunks when everything that was received with it has been parsed: if that
+ * is no proper end (a trailer, another request, junk), the library has closed the connection by then,
+ * and nothing of the request is carried out. `body` is kept.
+ */
+function deliverLater(exchange: Exchange, onBody: BodyOptions['onBody'], body: Uint8Array): void {
+  setImmediate(() => {
+    if (exchange.isOpen) deliver(exchange, onBody, body, false)
+    else exchange.finish(0)
+  })
+}
+
+function deliver(
+  exchange: Exchange,
+  onBody: BodyOptions['onBody'],
+  body: Uint8Array,
+  isTransient: boolean,
+): void {
+  try {
+    onBody(body, isTransient)
+  } catch (error) {
+    sendError(exchange, error)
+  }
+}

@@ -1,0 +1,57 @@
+/** The server of a daemon with its limits and its audit log, made from the settings. */
+import type { Clock } from '../../base/clock.ts'
+import type { Logger } from '../../base/log.ts'
+import { openFilesMax } from '../../base/open-files.ts'
+import type { Settings } from '../../config/settings.ts'
+import { AuditTrail } from '../../engine/front/audit-trail.ts'
+import type { WorkerPool } from '../../engine/threads/pool.ts'
+import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
+import type { BodyBudget } from './body.ts'
+import { RateLimits } from './rate-limits.ts'
+import { HttpServer } from './server.ts'
+import { TrustedProxies } from './url.ts'
+
+/** Open files that are not for clients: stores, threads, logs, commands' pipes. */
+const RESERVED_FILES = 128
+const CONNECTIONS_MIN = 32
+
+/** What the front works with. */
+export interface FrontOptions {
+  readonly settings: Settings
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: ServiceMetrics
+  readonly budget: BodyBudget
+  readonly pool: Pick<WorkerPool, 'recordAudit'>
+}
+
+/** A server without routes, and the limits that public routes count projects with. */
+export function createFront({ settings, clock, log, metrics, budget, pool }: FrontOptions): {
+  readonly server: HttpServer
+  readonly limits: RateLimits
+} {
+  const trustedProxies = new TrustedProxies(settings.trustedProxies)
+  const limits = new RateLimits({ ...settings, clock, refused: metrics.httpRateLimited })
+  const trail = new AuditTrail({
+    store: (entries) => pool.recordAudit(entries),
+    log,
+    failures: metrics.auditFailures,
+  })
+  const server = new HttpServer({
+    log,
+    clock,
+    metrics,
+    budget,
+    connectionsMax: connectionsMaxOf(settings),
+    audit: { record: (entry) => trail.record(entry), clock, trustedProxies },
+    limits,
+    trustedProxies,
+  })
+  return { server, limits }
+}
+
+/** What the setting says, but never more than there are files for. */
+function connectionsMaxOf({ connectionsMax }: Settings): number {
+  const possible = Math.max(CONNECTIONS_MIN, openFilesMax() - RESERVED_FILES)
+  return connectionsMax === 0 ? possible : Math.min(connectionsMax, possible)
+}

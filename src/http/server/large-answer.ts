@@ -1,0 +1,204 @@
+/**
+ * Answers that do not fit into the buffer of a socket. uWebSockets.js would copy the rest and keep it for as
+ * long as the client likes; here it stays where it is, in its parts, or is not made before the client has
+ * read what is there. http/server/waiting-answers.ts says for how long, and how much all of them may hold.
+ */
+import type { TextPieces } from '../../base/pages.ts'
+import type { Exchange } from './exchange.ts'
+import type { WaitingAnswer } from './waiting-answers.ts'
+
+/** Bytes of a piece that are handed to the HTTP library at a time; it copies what the socket does not take. */
+const SLICE_BYTES = 64 * 1024
+
+/** Writes status and headers. */
+type WriteHead = () => void
+
+/** What both kinds of answers have: the time that they waited, and an orderly end. */
+abstract class PacedAnswer implements WaitingAnswer {
+  protected readonly exchange: Exchange
+  readonly #status: number
+  heldBytes = 0
+  readBytes = 0
+  waitedMs = 0
+  sinceMs: number | null = null
+
+  constructor(exchange: Exchange, status: number) {
+    this.exchange = exchange
+    this.#status = status
+  }
+
+  cut(): void {
+    if (this.exchange.isOpen) this.exchange.response.close()
+  }
+
+  /** The answer begins to wait for its reader. */
+  protected wait(): void {
+    this.sinceMs = performance.now()
+  }
+
+  /** The reader has taken something. */
+  protected resume(): void {
+    if (this.sinceMs === null) return
+    this.waitedMs += performance.now() - this.sinceMs
+    this.sinceMs = null
+  }
+
+  protected finish(): void {
+    this.exchange.owner.waiting.remove(this)
+    this.exchange.finish(this.#status)
+  }
+}
+
+/** A body that is there as a whole. */
+export interface LargeBody {
+  readonly parts: readonly Uint8Array[]
+  /** Its memory is kept anyway, and not counted. */
+  readonly isShared: boolean
+  /** The connection is closed behind it; then it must not be started from a handler of the library. */
+  readonly isCut: boolean
+}
+
+/** An answer that is there as a whole, in parts. */
+export class LargeAnswer extends PacedAnswer {
+  readonly #body: LargeBody
+  readonly #bytes: number
+  #headBytes = 0
+
+  constructor(exchange: Exchange, status: number, body: LargeBody) {
+    super(exchange, status)
+    this.#body = body
+    this.#bytes = body.parts.reduce((sum, part) => sum + part.length, 0)
+  }
+
+  start(writeHead: WriteHead): void {
+    const { response } = this.exchange
+    this.exchange.onAbort = () => this.finish()
+    response.cork(() => {
+      writeHead()
+      this.#headBytes = response.getWriteOffset()
+      if (this.#body.isCut) response.tryEnd('', this.#bytes)
+      else this.#begin()
+    })
+    // Not corked: what is taken then has left, and the connection may be closed behind it.
+    if (this.#body.isCut) this.#begin()
+  }
+
+  #begin(): void {
+    if (this.#write(0)) return
+    this.heldBytes = this.#body.isShared ? 0 : this.#bytes
+    this.exchange.owner.waiting.add(this)
+    this.wait()
+    this.exchange.response.onWritable((offset) => this.#resume(offset))
+  }
+
+  /** Called when the client has read something. False asks to be called again. */
+  #resume(offset: number): boolean {
+    this.resume()
+    this.readBytes = offset - this.#headBytes
+    if (this.#write(this.readBytes)) return true
+    this.wait()
+    return false
+  }
+
+  /** Writes from a position of the body on; true when everything is out. */
+  #write(start: number): boolean {
+    const { response } = this.exchange
+    const { parts, isCut } = this.#body
+    // The length in the head is that of the first call. One byte more keeps the answer from being complete
+    // for the library, which would go on to the next request: it cannot close behind a body in steps.
+    const endBytes = isCut ? this.#bytes + 1 : this.#bytes
+    let end = 0
+    for (const part of parts) {
+      const begin = end
+      end += part.length
+      if (end <= start) continue
+      const rest = part.subarray(Math.max(0, start - begin))
+      const [isTaken, isDone] = response.tryEnd(rest, endBytes)
+      if (isDone) {
+        this.finish()
+        return true
+      }
+      if (!isTaken) return false
+    }
+    if (!isCut) return false
+    this.finish()
+    response.close()
+    return true
+  }
+}
+
+/** An answer that is made while it is read, of unknown length. */
+export class StreamedAnswer extends PacedAnswer {
+  readonly #pieces: TextPieces
+  #piece: Uint8Array = new Uint8Array(0)
+  #isOver = false
+
+  constructor(exchange: Exchange, status: number, pieces: TextPieces) {
+    super(exchange, status)
+    this.#pieces = pieces
+  }
+
+  start(writeHead: WriteHead): void {
+    const { exchange } = this
+    exchange.onAbort = () => {
+      this.#isOver = true
+      this.#pieces.cancel()
+      this.finish()
+    }
+    exchange.owner.waiting.add(this)
+    exchange.response.onWritable(() => {
+      // Also called when what was sent before this answer leaves, while the next piece is being made.
+      const isWaiting = this.sinceMs !== null
+      this.resume()
+      if (isWaiting) exchange.response.cork(() => this.#write())
+      return true
+    })
+    exchange.response.cork(writeHead)
+    this.#goOn()
+  }
+
+  /** Asks for the next piece. What is out already cannot be taken back: after a failure the rest is missing. */
+  #goOn(): void {
+    this.#pieces.next().then(
+      (piece) => this.#take(piece),
+      (error: unknown) => {
+        if (this.#isOver) return
+        this.exchange.owner.reportError(this.exchange, error)
+        this.cut()
+      },
+    )
+  }
+
+  #take(piece: Uint8Array | null): void {
+    if (this.#isOver) return
+    const { response, owner, endsConnection } = this.exchange
+    if (piece === null) {
+      this.#isOver = true
+      // Asked to close, the library would write a header into the body. Of a connection that must end it
+      // reads nothing more instead, until its timer for idle ones closes it.
+      if (endsConnection) response.pause()
+      response.cork(() => response.end())
+      this.finish()
+      return
+    }
+    owner.waiting.changed(piece.length)
+    this.heldBytes += piece.length
+    this.#piece = piece
+    response.cork(() => this.#write())
+  }
+
+  /** Writes until the socket takes no more or the piece is out. */
+  #write(): void {
+    while (this.#piece.length > 0) {
+      const slice = this.#piece.subarray(0, SLICE_BYTES)
+      this.#piece = this.#piece.subarray(slice.length)
+      this.readBytes += slice.length
+      if (this.exchange.response.write(slice)) continue
+      this.wait()
+      return
+    }
+    this.exchange.owner.waiting.changed(-this.heldBytes)
+    this.heldBytes = 0
+    this.#goOn()
+  }
+}

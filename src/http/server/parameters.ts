@@ -1,0 +1,197 @@
+/**
+ * Parameters of private routes that may stand in the query or in a JSON body, and lists of pages by
+ * offset. On equal names the body wins. Source: docs/COMPATIBILITY.md, "Parameters of persons".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { formatUuid, parseUuid } from '../../base/ids.ts'
+import { JSON_DEPTH_MAX } from '../../base/limits.ts'
+import { cleanText, parseJsonText } from '../../rules/capture/json-text.ts'
+import type { PersonReference } from '../../rules/persons/person-queries.ts'
+import type { ApiRequest } from './router.ts'
+
+/** Rows of a page when the request names no limit. */
+const PAGE_ROWS_DEFAULT = 100
+/** Rows of a page and of a table. A larger limit is taken for this one. */
+export const PAGE_ROWS_MAX = 10_000
+
+/** A page of a list that is counted through. */
+export interface OffsetPage {
+  readonly limit: number
+  readonly offset: number
+}
+
+/** Query and body of one request as one set of names. */
+export class RequestParameters {
+  readonly #query: URLSearchParams
+  readonly #body: ReadonlyMap<string, unknown>
+
+  /**
+   * Reads the body. Throws 415 and 400 `parse_error` as `ApiRequest.json`, and 400 `invalid_input` for
+   * a body that is no object or nested too deeply.
+   */
+  constructor(request: ApiRequest, body = bodyMembers(request)) {
+    this.#query = request.query
+    this.#body = body
+  }
+
+  /** The parameters of the query alone, for a request whose body is no JSON. */
+  static ofQuery(request: ApiRequest): RequestParameters {
+    return new RequestParameters(request, new Map())
+  }
+
+  /** The value of a name: any JSON of the body, else the text of the query; undefined when absent. */
+  value(name: string): unknown {
+    const inBody = this.#body.get(name)
+    if (inBody !== undefined) return inBody
+    const text = this.#query.get(name)
+    return text === null ? undefined : cleanText(text)
+  }
+
+  /** Whether the query or the body has the name, whatever its value; null in a body counts as absent. */
+  has(name: string): boolean {
+    const value = this.value(name)
+    return value !== undefined && value !== null
+  }
+
+  /** Whether the body says it, so that a link has to repeat it. */
+  isInBody(name: string): boolean {
+    return this.#body.has(name)
+  }
+
+  /** A text; absent, null and empty are null. Numbers and booleans count as their text. Throws 400. */
+  text(name: string): string | null {
+    const value = this.value(name)
+    if (value === undefined || value === null || value === '') return null
+    if (typeof value === 'object') throw invalid(name, 'must be a text')
+    return String(value)
+  }
+
+  /** A text that must be there. Throws 400 `required`. */
+  requiredText(name: string): string {
+    const text = this.text(name)
+    if (text === null) throw required(name)
+    return text
+  }
+
+  /** A whole number from 0; null when absent or empty. Throws 400. */
+  wholeNumber(name: string): number | null {
+    const text = this.text(name)
+    if (text === null) return null
+    if (!/^[0-9]{1,20}$/.test(text)) throw invalid(name, 'must be a whole number')
+    return Number(text)
+  }
+
+  /** JSON of the body, or the JSON that a text of query or body holds; undefined when absent or empty. */
+  json(name: string): unknown {
+    const value = this.value(name)
+    return typeof value === 'string' ? jsonOfText(value, name) : (value ?? undefined)
+  }
+
+  /** `properties`: here the query goes before the body. Several in the query are the items of a list. */
+  properties(): unknown {
+    const texts = this.#query.getAll('properties').filter((text) => text !== '')
+    const [first] = texts
+    if (first === undefined) {
+      const value = this.#body.get('properties')
+      return typeof value === 'string' ? jsonOfText(value, 'properties') : (value ?? undefined)
+    }
+    if (texts.length === 1) return jsonOfText(first, 'properties')
+    return texts.flatMap((text) => jsonOfText(text, 'properties'))
+  }
+
+  /** `limit` and `offset`. Throws 400. */
+  page(): OffsetPage {
+    const limit = this.wholeNumber('limit') ?? 0
+    const offset = this.wholeNumber('offset') ?? 0
+    return {
+      limit: limit === 0 ? PAGE_ROWS_DEFAULT : Math.min(limit, PAGE_ROWS_MAX),
+      offset: Math.min(offset, Number.MAX_SAFE_INTEGER),
+    }
+  }
+}
+
+/** A person by the text of its number or uuid; null for another text. */
+export function personReference(text: string): PersonReference | null {
+  const uuid = parseUuid(text)
+  if (uuid !== null) return formatUuid(uuid, 0)
+  if (!/^[0-9]{1,20}$/.test(text)) return null
+  // A larger number is nobody's.
+  return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
+}
+
+/** The absolute URL of the same request with some parameters replaced or added, or left out when null. */
+export function urlWith(
+  request: ApiRequest,
+  base: string,
+  changes: Readonly<Record<string, string | number | null>>,
+): string {
+  const parameters = new URLSearchParams(request.queryText)
+  // A link must not carry the key on.
+  parameters.delete('personal_api_key')
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) parameters.delete(name)
+    else parameters.set(name, String(value))
+  }
+  return `${base}${request.path}?${parameters.toString()}`
+}
+
+/**
+ * The URLs around a page: `next` when the page is full or ended at its limit of bytes, behind its last row;
+ * `previous` when a whole page lies before it.
+ */
+export function pageUrls(
+  request: ApiRequest,
+  base: string,
+  parameters: RequestParameters,
+  { rowCount, isCut }: { readonly rowCount: number; readonly isCut: boolean },
+): { readonly next: string | null; readonly previous: string | null } {
+  const { limit, offset } = parameters.page()
+  const size = parameters.isInBody('limit') ? { limit } : {}
+  const url = (start: number): string => urlWith(request, base, { ...size, offset: start })
+  return {
+    next: isCut || rowCount >= limit ? url(offset + rowCount) : null,
+    previous: offset >= limit ? url(offset - limit) : null,
+  }
+}
+
+/** 400 `required` for a parameter that is missing. */
+export function required(name: string): ServiceError {
+  return new ServiceError('required', `${name} is missing: send it in the query or the body`, {
+    attr: name,
+  })
+}
+
+/** 400 `invalid_input` for a parameter that cannot be used. */
+export function invalid(name: string, what: string): ServiceError {
+  return new ServiceError('invalid_input', `${name} ${what}`, { attr: name })
+}
+
+function bodyMembers(request: ApiRequest): ReadonlyMap<string, unknown> {
+  if (request.json() === undefined) return new Map()
+  const hasMark = request.body[0] === 0xef && request.body[1] === 0xbb
+  const value = storable(hasMark ? request.body.subarray(3) : request.body, null)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new ServiceError('invalid_input', 'the body must be a JSON object')
+  }
+  return new Map(Object.entries(value))
+}
+
+/** An empty text is undefined. */
+function jsonOfText(text: string, name: string): unknown {
+  try {
+    JSON.parse(text === '' ? 'null' : text)
+  } catch {
+    throw invalid(name, 'must be JSON, percent-encoded in a query')
+  }
+  return text === '' ? undefined : storable(Buffer.from(text), name)
+}
+
+/** JSON without what no store can hold, as events have it. */
+function storable(json: Uint8Array, name: string | null): unknown {
+  try {
+    return parseJsonText(json)
+  } catch {
+    const detail = `the JSON is nested more than ${JSON_DEPTH_MAX} deep`
+    throw new ServiceError('invalid_input', detail, name === null ? {} : { attr: name })
+  }
+}

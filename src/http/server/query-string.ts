@@ -1,0 +1,57 @@
+/** Typed reading of the query parameters of private routes, and links to the next page of a list. */
+import { ServiceError } from '../../base/errors.ts'
+import { parseTimestamp } from '../../rules/capture/timestamp.ts'
+import type { ApiRequest } from './router.ts'
+
+/** A parameter that is there and not empty, or null. The first of several counts. */
+export function textParameter(request: ApiRequest, name: string): string | null {
+  const text = request.query.get(name)
+  return text === null || text === '' ? null : text
+}
+
+/** A parameter that is a time, milliseconds since 1970, or null. Throws 400 `invalid_input` for anything else. */
+export function timeParameter(request: ApiRequest, name: string): number | null {
+  const text = textParameter(request, name)
+  if (text === null) return null
+  const ms = parseTimestamp(text)
+  if (ms === null) {
+    const detail = `${name} must be a time such as 2024-05-01T12:00:00Z (write + as %2B)`
+    throw new ServiceError('invalid_input', detail, { attr: name })
+  }
+  return ms
+}
+
+/**
+ * The parameter `limit`: absent, empty and 0 mean `limits.default`, more than `limits.max` means
+ * `limits.max`. Throws 400 `invalid_input` for anything that is not a whole number.
+ */
+export function limitParameter(
+  request: ApiRequest,
+  limits: { readonly default: number; readonly max: number },
+): number {
+  const text = textParameter(request, 'limit')
+  if (text === null) return limits.default
+  if (!/^[0-9]{1,20}$/.test(text)) {
+    const detail = `limit must be a whole number from 1 to ${limits.max}`
+    throw new ServiceError('invalid_input', detail, { attr: 'limit' })
+  }
+  const limit = Number(text)
+  return limit === 0 ? limits.default : Math.min(limit, limits.max)
+}
+
+/**
+ * The absolute URL of the same request with one parameter replaced or added; all others but the
+ * key are kept in their order. `base` is the scheme and authority from `baseUrl`.
+ */
+export function urlWithParameter(
+  request: ApiRequest,
+  base: string,
+  name: string,
+  value: string,
+): string {
+  const parameters = new URLSearchParams(request.queryText)
+  // A link must not carry the key on.
+  parameters.delete('personal_api_key')
+  parameters.set(name, value)
+  return `${base}${request.path}?${parameters.toString()}`
+}

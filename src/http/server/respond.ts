@@ -1,0 +1,324 @@
+/**
+ * The one place where values and errors become HTTP answers. Every function here may be called at any
+ * time, also after the client has left, and completes the exchange: what it holds is given back.
+ * A second answer to the same exchange is ignored.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { TextPieces } from '../../base/pages.ts'
+import { corsHeaders } from './cors.ts'
+import type { Exchange } from './exchange.ts'
+import { LargeAnswer, StreamedAnswer } from './large-answer.ts'
+
+/** Name and value. */
+export type Header = readonly [string, string]
+
+/** What happens to the connection after an answer that did not wait for the whole body. */
+export type Closing =
+  /** Nothing: the body was read. */
+  | 'keep'
+  /** The client is told to close; what it still sends is read and thrown away, so that it sees the answer. */
+  | 'drain'
+  /** Closed at once. A client that is still sending may see a reset instead of the answer. */
+  | 'cut'
+
+const STATUS_LINES = new Map<number, string>([
+  [200, '200 OK'],
+  [201, '201 Created'],
+  [202, '202 Accepted'],
+  [204, '204 No Content'],
+  [304, '304 Not Modified'],
+  [400, '400 Bad Request'],
+  [401, '401 Unauthorized'],
+  [403, '403 Forbidden'],
+  [404, '404 Not Found'],
+  [405, '405 Method Not Allowed'],
+  [409, '409 Conflict'],
+  [413, '413 Content Too Large'],
+  [415, '415 Unsupported Media Type'],
+  [429, '429 Too Many Requests'],
+  [500, '500 Internal Server Error'],
+  [503, '503 Service Unavailable'],
+  [504, '504 Gateway Timeout'],
+])
+
+const JSON_TYPE = 'application/json'
+const ACCEPTED = Buffer.from('{"status":1}')
+/** Answers up to this size go out in one call; larger ones follow the pace of the reader. */
+const DIRECT_BYTES_MAX = 64 * 1024
+/** What an answer that is made while it is read holds at a time, about. */
+const PIECE_BYTES = 256 * 1024
+const RETRY_AFTER_SECONDS = 2
+
+/** A text or bytes, in one part or several, or what is made while it is read. */
+export type AnswerBody = string | Uint8Array | readonly Uint8Array[] | TextPieces
+
+/** An answer before it is written. */
+export interface Answer {
+  readonly status: number
+  /** '' for an answer without a body. */
+  readonly contentType: string
+  readonly body: AnswerBody
+  /** The memory of the body is written again as soon as `send` returns. */
+  readonly isBodyReused?: true
+  /** The body is kept for everybody: that it waits for a reader costs no memory. */
+  readonly isShared?: true
+  readonly headers?: readonly Header[]
+  readonly closing?: Closing
+}
+
+let accepted: Exchange | null = null
+let reusedBody: Uint8Array | null = null
+
+/** `{"status":1}` with 200: everything in the request is safe. The hot path of ingestion. */
+export function sendAccepted(exchange: Exchange): void {
+  if (exchange.endsConnection) {
+    send(exchange, { status: 200, contentType: JSON_TYPE, body: ACCEPTED })
+    return
+  }
+  if (exchange.isOpen) {
+    accepted = exchange
+    exchange.response.cork(writeAccepted)
+  }
+  exchange.finish(200)
+}
+
+/** No closure per answer: `cork` calls back before it returns. */
+function writeAccepted(): void {
+  if (accepted === null) return
+  const { response, origin, owner } = accepted
+  response.writeHeader('Content-Type', JSON_TYPE)
+  if (origin !== '') writeCors(accepted)
+  else if (isCacheable(accepted.method)) response.writeHeader('Vary', 'Origin')
+  response.end(ACCEPTED, owner.isDraining)
+}
+
+/**
+ * JSON with 200 from memory that is written again as soon as this returns; what does not leave at once is
+ * copied. The hot path of decisions.
+ */
+export function sendReused(exchange: Exchange, body: Uint8Array): void {
+  const isDirect = body.length <= DIRECT_BYTES_MAX && exchange.method === 'POST'
+  if (exchange.isOpen && isDirect && !exchange.endsConnection) {
+    accepted = exchange
+    reusedBody = body
+    exchange.response.cork(writeReused)
+    exchange.finish(200)
+    return
+  }
+  send(exchange, { status: 200, contentType: JSON_TYPE, body, isBodyReused: true })
+}
+
+function writeReused(): void {
+  if (accepted === null || reusedBody === null) return
+  const { response, origin, owner } = accepted
+  response.writeHeader('Content-Type', JSON_TYPE)
+  if (origin !== '') writeCors(accepted)
+  response.end(reusedBody, owner.isDraining)
+}
+
+/** A JSON value. Costs the time to serialise it. */
+export function sendJson(
+  exchange: Exchange,
+  status: number,
+  value: unknown,
+  headers: readonly Header[] = [],
+): void {
+  const body = exchange.isOpen ? JSON.stringify(value) : ''
+  send(exchange, { status, contentType: JSON_TYPE, body, headers })
+}
+
+/** An answer without a body, as 204. */
+export function sendEmpty(
+  exchange: Exchange,
+  status: number,
+  headers: readonly Header[] = [],
+): void {
+  send(exchange, { status, contentType: '', body: '', headers })
+}
+
+/**
+ * A refusal. A `ServiceError` becomes its body; anything else is logged and becomes 500 `error` with
+ * an id that leads to the log. Source: docs/COMPATIBILITY.md, "Errors".
+ */
+export function sendError(exchange: Exchange, error: unknown, closing: Closing = 'keep'): void {
+  send(exchange, refusalOf(exchange, error, closing))
+}
+
+function refusalOf(exchange: Exchange, error: unknown, closing: Closing): Answer {
+  const refusal = error instanceof ServiceError ? error : unexpected(exchange, error)
+  const headers: Header[] = []
+  if (refusal.status === 401 && !exchange.isPublic) headers.push(['WWW-Authenticate', 'Bearer'])
+  if (refusal.retryAfterSeconds !== null) {
+    headers.push(['Retry-After', String(refusal.retryAfterSeconds)])
+  }
+  const body = JSON.stringify(refusal.toBody())
+  return { status: refusal.status, contentType: JSON_TYPE, body, headers, closing }
+}
+
+/** Refuses a method with 405 and the header Allow; `allow` is its value. */
+export function sendMethodNotAllowed(exchange: Exchange, allow: string): void {
+  const refusal = new ServiceError('method_not_allowed', `use one of: ${allow}`)
+  const body = JSON.stringify(refusal.toBody())
+  send(exchange, { status: 405, contentType: JSON_TYPE, body, headers: [['Allow', allow]] })
+}
+
+/**
+ * Writes any answer. One that ends its connection is written when everything that was received with the
+ * request has been parsed: as long as no answer is out, the library closes the connection at a second
+ * request instead of handing it to us.
+ */
+export function send(exchange: Exchange, answer: Answer): void {
+  if (!exchange.endsConnection || !exchange.isOpen) {
+    write(exchange, answer)
+    return
+  }
+  if (exchange.isAnswerDelayed) return
+  exchange.isAnswerDelayed = true
+  const isReused = answer.isBodyReused === true && answer.body instanceof Uint8Array
+  const body = isReused ? Buffer.from(answer.body) : answer.body
+  setImmediate(() => write(exchange, { ...answer, body, closing: 'cut' }))
+}
+
+function write(exchange: Exchange, answer: Answer): void {
+  if (!exchange.isOpen) {
+    exchange.finish(answer.status)
+    return
+  }
+  const parts = partsOf(answer.body)
+  if (parts === null) {
+    sendPieces(exchange, answer)
+    return
+  }
+  const bytes = parts.reduce((sum, part) => sum + part.length, 0)
+  if (bytes > DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
+    sendLarge(exchange, answer, parts, bytes)
+    return
+  }
+  const body = parts.length === 1 ? (parts[0] ?? '') : Buffer.concat(parts)
+  const { response } = exchange
+  const isBodyless = exchange.method === 'HEAD' || answer.status === 204
+  response.cork(() => {
+    writeHead(exchange, answer)
+    if (isBodyless) {
+      writeWithoutBody(exchange, answer, body.length)
+      return
+    }
+    const isCut = answer.closing === 'cut' || (exchange.owner.isDraining && !isDrained(answer))
+    response.end(body, isCut)
+  })
+  exchange.finish(answer.status)
+}
+
+/** Ends the head of an answer to HEAD or of a 204. */
+function writeWithoutBody(exchange: Exchange, answer: Answer, bodyBytes: number): void {
+  const { response } = exchange
+  if (answer.closing !== 'cut') {
+    // With a length as an argument, endWithoutBody takes the answer for unfinished and the next request on
+    // the connection for an offence.
+    if (answer.status !== 204) response.writeHeader('Content-Length', String(bodyBytes))
+    response.endWithoutBody()
+    return
+  }
+  if (answer.status === 204 || bodyBytes === 0) {
+    // The only form of the library that closes. A 204 should have no length; clients read past it, and a
+    // connection that stays open would carry out what stands behind the request.
+    response.endWithoutBody(0, true)
+    return
+  }
+  response.writeHeader('Connection', 'close')
+  response.tryEnd('', bodyBytes)
+  // To the library the answer is not complete: it carries out nothing behind it, and says when the client
+  // leaves. The head may still be in its buffer.
+  setImmediate(() => {
+    if (!exchange.isAborted) response.close()
+  })
+}
+
+/** Null for a body that is made while it is read. */
+function partsOf(body: AnswerBody): readonly Uint8Array[] | null {
+  if (typeof body === 'string') return [Buffer.from(body)]
+  if (body instanceof Uint8Array) return [body]
+  return 'next' in body ? null : body
+}
+
+function sendLarge(
+  exchange: Exchange,
+  answer: Answer,
+  parts: readonly Uint8Array[],
+  bytes: number,
+): void {
+  const isShared = answer.isShared === true
+  if (!isShared && !exchange.owner.waiting.hasRoom(bytes)) {
+    write(exchange, refusalOf(exchange, tooManyWait(), answer.closing ?? 'keep'))
+    return
+  }
+  const kept = answer.isBodyReused === true ? parts.map((part) => Buffer.from(part)) : parts
+  const isCut = answer.closing === 'cut'
+  const large = new LargeAnswer(exchange, answer.status, { parts: kept, isShared, isCut })
+  large.start(() => writeLongHead(exchange, answer))
+}
+
+function sendPieces(exchange: Exchange, answer: Answer): void {
+  const { body, status } = answer
+  if (typeof body !== 'object' || !('next' in body)) return
+  if (!exchange.owner.waiting.hasRoom(PIECE_BYTES)) {
+    body.cancel()
+    write(exchange, refusalOf(exchange, tooManyWait(), answer.closing ?? 'keep'))
+    return
+  }
+  new StreamedAnswer(exchange, status, body).start(() => writeLongHead(exchange, answer))
+}
+
+function tooManyWait(): ServiceError {
+  const detail = 'Too many large answers wait for their readers; try again shortly.'
+  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+}
+
+function isDrained(answer: Answer): boolean {
+  return answer.closing === 'drain'
+}
+
+function unexpected(exchange: Exchange, error: unknown): ServiceError {
+  const id = exchange.owner.reportError(exchange, error)
+  return new ServiceError(
+    'error',
+    `an unexpected error; the server's log tells more under id ${id}`,
+  )
+}
+
+function writeHead(exchange: Exchange, answer: Answer): void {
+  const { response } = exchange
+  if (answer.status !== 200) {
+    response.writeStatus(STATUS_LINES.get(answer.status) ?? String(answer.status))
+  }
+  if (answer.contentType !== '') response.writeHeader('Content-Type', answer.contentType)
+  response.writeHeader('X-Content-Type-Options', 'nosniff')
+  if (isDrained(answer)) response.writeHeader('Connection', 'close')
+  if (exchange.origin !== '') writeCors(exchange)
+  else if (exchange.isPublic && isCacheable(exchange.method)) {
+    // A cache must not hand an answer without CORS headers to a page that asks later.
+    response.writeHeader('Vary', 'Origin')
+  }
+  for (const [name, value] of answer.headers ?? []) response.writeHeader(name, value)
+}
+
+/** For answers that are written in steps: the library says nothing of the end of their connection. */
+function writeLongHead(exchange: Exchange, answer: Answer): void {
+  writeHead(exchange, answer)
+  if (answer.closing === 'cut') exchange.response.writeHeader('Connection', 'close')
+}
+
+function isCacheable(method: string): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
+function writeCors(exchange: Exchange): void {
+  const isPreflight = exchange.method === 'OPTIONS'
+  for (const [name, value] of corsHeaders(
+    exchange.origin,
+    exchange.requestedHeaders,
+    isPreflight,
+  )) {
+    exchange.response.writeHeader(name, value)
+  }
+}

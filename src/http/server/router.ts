@@ -1,0 +1,207 @@
+/**
+ * Routes of the private API as data: method, path and handler. A request is copied into an
+ * `ApiRequest` before the handler runs, because uWebSockets.js forgets its own when the call returns;
+ * the handler returns an answer or throws.
+ */
+import type { HttpRequest } from 'uWebSockets.js'
+import { ServiceError } from '../../base/errors.ts'
+import type { Exchange } from './exchange.ts'
+import type { RequestHead } from './framing.ts'
+import type { Answer, Header } from './respond.ts'
+import type { AddressedRequest } from './url.ts'
+
+/** One method of one path. */
+export interface Route {
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** With a trailing slash, which requests may leave out; `:name` stands for one segment. */
+  readonly path: string
+  readonly handler: ApiHandler
+  /** The handler only tells what to do instead: the header Allow does not name the method. */
+  readonly isRefusal?: true
+  /** It changes nothing, although its method could: no entry in the audit log. */
+  readonly isRead?: true
+  /** For those who watch the process: no limit of rates. */
+  readonly isUnlimited?: true
+}
+
+/** Answers a request. Thrown `ServiceError`s become their bodies, anything else 500. */
+export type ApiHandler = (request: ApiRequest) => Answer | Promise<Answer>
+
+/** An answer with a JSON body. */
+export function json(value: unknown, status = 200, headers: readonly Header[] = []): Answer {
+  return { status, contentType: 'application/json', body: JSON.stringify(value), headers }
+}
+
+/** What one path can do. */
+export interface PathRoutes {
+  readonly path: string
+  readonly handlers: ReadonlyMap<string, ApiHandler>
+  /** Value of the header Allow. */
+  readonly allow: string
+  readonly isUnlimited: boolean
+}
+
+/** Gathers a table of routes by path. Two handlers for one method and path are a programming error. */
+export function groupByPath(routes: readonly Route[]): readonly PathRoutes[] {
+  const byPath = new Map<string, Map<string, ApiHandler>>()
+  const refused = new Set<string>()
+  const unlimited = new Set<string>()
+  for (const { method, path, handler, isRefusal, isUnlimited } of routes) {
+    if (!path.startsWith('/') || !path.endsWith('/')) {
+      throw new TypeError(`the route ${path} lacks a slash at its start or end`)
+    }
+    const handlers = byPath.get(path) ?? new Map<string, ApiHandler>()
+    if (handlers.has(method)) throw new TypeError(`the route ${method} ${path} exists twice`)
+    handlers.set(method, handler)
+    byPath.set(path, handlers)
+    if (isRefusal === true) refused.add(`${method} ${path}`)
+    if (isUnlimited === true) unlimited.add(path)
+  }
+  return [...byPath].map(([path, handlers]) => ({
+    path,
+    handlers,
+    allow: [...handlers.keys()].filter((method) => !refused.has(`${method} ${path}`)).join(', '),
+    isUnlimited: unlimited.has(path),
+  }))
+}
+
+/** The names of the parameters of a path, in order. */
+export function parameterNames(path: string): readonly string[] {
+  return path
+    .split('/')
+    .filter((segment) => segment.startsWith(':'))
+    .map((segment) => segment.slice(1))
+}
+
+/** Whose key opened a private route. */
+export interface Caller {
+  readonly userId: number | null
+  readonly keyId: number | null
+}
+
+/** A private request, complete with its body. Client text everywhere: nothing in it is validated. */
+export class ApiRequest implements AddressedRequest {
+  readonly method: string
+  /** As the client wrote it, without the query. */
+  readonly path: string
+  /** The raw text behind `?`, or ''. */
+  readonly queryText: string
+  readonly authorization: string
+  readonly contentType: string
+  readonly accept: string
+  readonly ifNoneMatch: string
+  readonly host: string
+  readonly forwardedHost: string
+  readonly forwardedProto: string
+  /** `X-Forwarded-For`, several joined by commas. */
+  readonly forwardedFor: string
+  /** Null until a personal key was found to be valid. */
+  caller: Caller | null = null
+  /** Empty until the body has arrived, which is before the handler runs. */
+  body: Uint8Array = new Uint8Array(0)
+  readonly #exchange: Exchange
+  readonly #parameters = new Map<string, string>()
+  #projectId: number | null = null
+  #query: URLSearchParams | null = null
+  #json: { readonly value: unknown } | null = null
+
+  /** Copies everything out of `request`. Throws 404 `not_found` for a path that cannot be decoded. */
+  constructor(
+    exchange: Exchange,
+    request: HttpRequest,
+    head: RequestHead,
+    names: readonly string[],
+  ) {
+    this.#exchange = exchange
+    this.method = exchange.method
+    this.path = request.getUrl()
+    // The declaration says string; without a query the value is undefined.
+    this.queryText = request.getQuery() ?? ''
+    this.authorization = head.authorization
+    this.contentType = head.contentType
+    this.accept = head.accept
+    this.ifNoneMatch = head.ifNoneMatch
+    this.host = head.host
+    this.forwardedHost = head.forwardedHost
+    this.forwardedProto = head.forwardedProto
+    this.forwardedFor = head.forwardedFor
+    for (const [index, name] of names.entries()) {
+      this.#parameters.set(name, decodeSegment(request.getParameter(index) ?? ''))
+    }
+  }
+
+  /** The text in place of `:name`, percent-decoded. */
+  parameter(name: string): string {
+    const value = this.#parameters.get(name)
+    if (value === undefined) throw new TypeError(`the route has no parameter ${name}`)
+    return value
+  }
+
+  /** Names and percent-decoded texts of the parameters of the path, in order. */
+  get parameters(): Iterable<readonly [name: string, text: string]> {
+    return this.#parameters
+  }
+
+  /** The project that the request is about, once that is known and allowed. */
+  get projectId(): number | null {
+    return this.#projectId
+  }
+
+  /** Notes the project, and counts the request for it. Throws 429 `throttled` when there were too many. */
+  useProject(projectId: number): void {
+    if (this.#projectId === projectId) return
+    this.#projectId = projectId
+    this.#exchange.owner.limits?.project(projectId, false)
+  }
+
+  /** The decoded query parameters; parsed at first use. */
+  get query(): URLSearchParams {
+    this.#query ??= new URLSearchParams(this.queryText)
+    return this.#query
+  }
+
+  /** The body is declared as a table, or as some other text: it is not read as JSON. */
+  get isTable(): boolean {
+    return this.contentType.trimStart().toLowerCase().startsWith('text/')
+  }
+
+  get peerAddress(): string {
+    return this.#exchange.peerAddress
+  }
+
+  /** Runs `action` when the client leaves before it has its answer; at once when it has left already. */
+  onLeave(action: () => void): void {
+    if (this.#exchange.isAborted) action()
+    else this.#exchange.onAbort = action
+  }
+
+  /**
+   * The body as JSON. Throws 415 `unsupported_media_type` for another declared type and 400
+   * `parse_error` for anything that is no JSON. An empty body is `undefined`. Parsed once.
+   */
+  json(): unknown {
+    this.#json ??= { value: this.#parseBody() }
+    return this.#json.value
+  }
+
+  #parseBody(): unknown {
+    if (this.body.length === 0) return undefined
+    const mediaType = (this.contentType.split(';')[0] ?? '').trim().toLowerCase()
+    if (mediaType !== '' && mediaType !== 'application/json') {
+      throw new ServiceError('unsupported_media_type', 'send the body as application/json')
+    }
+    try {
+      return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(this.body))
+    } catch (cause) {
+      throw new ServiceError('parse_error', 'the body is not valid JSON in UTF-8', { cause })
+    }
+  }
+}
+
+function decodeSegment(segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch (cause) {
+    throw new ServiceError('not_found', 'the path has a broken percent escape', { cause })
+  }
+}

@@ -1,0 +1,425 @@
+/**
+ * The HTTP server: listening, one entrance for every request, and an orderly end. Whatever a handler
+ * does, its request gets exactly one answer: an exception becomes 500 `error`, an unknown path 404, a
+ * wrong method 405, and a request with ambiguous framing 400 before any handler sees it.
+ *
+ * uWebSockets.js closes a connection without an answer when a further request arrives before the
+ * first one is answered (pipelining), and when the client closes its sending side. Such events may be
+ * stored and sent again; duplicates are recognised by their uuid.
+ */
+import { createServer } from 'node:net'
+import './header-limit.ts'
+import {
+  _cfg,
+  App,
+  type HttpRequest,
+  type HttpResponse,
+  LIBUS_LISTEN_EXCLUSIVE_PORT,
+  type TemplatedApp,
+  type us_listen_socket,
+  us_listen_socket_close,
+  us_socket_local_port,
+} from 'uWebSockets.js'
+import type { Clock } from '../../base/clock.ts'
+import { OperatorError, ServiceError } from '../../base/errors.ts'
+import { uuidV7 } from '../../base/ids.ts'
+import { API_BODY_BYTES_MAX, API_BODY_CONTAINERS_MAX, API_BODY_VALUES_MAX } from '../../base/limits.ts'
+import { refuseManyValues } from '../../rules/capture/json-text.ts'
+import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
+import { type AuditOptions, audited, isAudited } from './audit.ts'
+import { type BodyBudget, collectBody } from './body.ts'
+import { addressBehind } from './client-address.ts'
+import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
+import { checkFraming, type RequestHead } from './framing.ts'
+import type { RateLimits } from './rate-limits.ts'
+import { send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'
+import {
+  type ApiHandler,
+  ApiRequest,
+  groupByPath,
+  type PathRoutes,
+  parameterNames,
+  type Route,
+} from './router.ts'
+import { formatAddress, TrustedProxies } from './url.ts'
+import { WaitingAnswers } from './waiting-answers.ts'
+
+/** Of requests to public routes, one in this many is timed: a power of two. */
+const TIMED_EVERY = 16
+const UNKNOWN_ROUTE = 'unknown'
+const READER_STALL_MS = 30_000
+
+/**
+ * Handles a public request. `request` and `head` are valid until it returns; `pathIndex` says which of
+ * the paths given to `raw` was asked for. It must see to it that the exchange is answered, through
+ * http/server/respond.ts; it reads a body with `collectBody`. The method is not checked: see
+ * `exchange.method`. What it throws, or a promise that it returns rejects with, is answered.
+ */
+export type RawHandler = (
+  exchange: Exchange,
+  request: HttpRequest,
+  head: RequestHead,
+  pathIndex: number,
+) => void | Promise<void>
+
+/** What a server needs. */
+export interface HttpServerOptions {
+  /** Receives unexpected errors; a `Logger` will do. */
+  readonly log: { error(fields: object, message: string): void }
+  readonly clock: Clock
+  readonly metrics: ServiceMetrics
+  /** For the bodies of private routes. */
+  readonly budget: BodyBudget
+  /** Open connections; a further one is closed at once. Stay below the limit of open files. */
+  readonly connectionsMax?: number
+  /** Milliseconds without progress after which a reader of a large answer is cut off; 30,000. */
+  readonly readerStallMs?: number
+  /** Bytes a second that such a reader has to take over the whole answer; see http/server/waiting-answers.ts. */
+  readonly readerBytesPerSecondMin?: number
+  /** Bytes that answers hold that wait for their readers; see there. */
+  readonly waitingBytesMax?: number
+  /** Where changes are noted; without it they are not. */
+  readonly audit?: AuditOptions
+  /** Of requests in a second; none without it. */
+  readonly limits?: RateLimits
+  /** Proxies that may say whom a request comes from; none without it. */
+  readonly trustedProxies?: TrustedProxies
+}
+
+/** One listening server. Register all routes, then `listen`. */
+export class HttpServer {
+  readonly #app: TemplatedApp
+  readonly #clock: Clock
+  readonly #log: HttpServerOptions['log']
+  readonly #metrics: ServiceMetrics
+  readonly #budget: BodyBudget
+  readonly #audit: AuditOptions | null
+  readonly #limits: RateLimits | null
+  readonly #trustedProxies: TrustedProxies
+  readonly #owner: ExchangeOwner
+  #listenSocket: us_listen_socket | null = null
+  #port = 0
+  #requestsInProgress = 0
+  #requestCount = 0
+  #isDraining = false
+  #onIdle: (() => void) | null = null
+
+  constructor(options: HttpServerOptions) {
+    _cfg('silent')
+    this.#app = App()
+    this.#clock = options.clock
+    this.#log = options.log
+    this.#metrics = options.metrics
+    this.#budget = options.budget
+    this.#audit = options.audit ?? null
+    this.#limits = options.limits ?? null
+    this.#trustedProxies = options.trustedProxies ?? new TrustedProxies([])
+    this.#owner = this.#createOwner(options)
+    this.#limitConnections(options.connectionsMax ?? Infinity)
+    const unknown = this.#routeMetrics(UNKNOWN_ROUTE)
+    this.#app.any('/*', (response, request) => {
+      const isPublic = !isPrivatePath(request.getUrl())
+      this.#enter(response, request, unknown, isPublic, refuseUnknown)
+    })
+  }
+
+  /** The port in use after `listen`. */
+  get port(): number {
+    return this.#port
+  }
+
+  /** Requests that have no answer yet. */
+  get requestsInProgress(): number {
+    return this.#requestsInProgress
+  }
+
+  /**
+   * Registers public paths (without trailing slash; one is accepted) for every method. Answers carry
+   * CORS headers.
+   */
+  raw(paths: readonly string[], handler: RawHandler): void {
+    for (const [pathIndex, path] of paths.entries()) {
+      const metrics = this.#routeMetrics(path)
+      const enter = (response: HttpResponse, request: HttpRequest): void => {
+        this.#enter(response, request, metrics, true, (exchange, head) =>
+          handler(exchange, request, head, pathIndex),
+        )
+      }
+      this.#app.any(path, enter).any(`${path}/`, enter)
+    }
+  }
+
+  /**
+   * Registers private routes. Call once for all of them that share a path. What those of them do that may
+   * change something is noted in the audit log.
+   */
+  routes(table: readonly Route[]): void {
+    const audit = this.#audit
+    const noted = table.map((route) =>
+      audit !== null && isAudited(route) ? { ...route, handler: audited(route, audit) } : route,
+    )
+    for (const pathRoutes of groupByPath(noted)) {
+      const metrics = this.#routeMetrics(pathRoutes.path, !pathRoutes.isUnlimited)
+      const names = parameterNames(pathRoutes.path)
+      const enter = (response: HttpResponse, request: HttpRequest): void => {
+        this.#enter(response, request, metrics, false, (exchange, head) => {
+          this.#dispatch(exchange, request, head, pathRoutes, names)
+        })
+      }
+      this.#app.any(pathRoutes.path, enter).any(pathRoutes.path.slice(0, -1), enter)
+    }
+  }
+
+  /**
+   * Listens; port 0 takes any free one. Resolves to the port. Rejects with `OperatorError` when the
+   * address is in use, also by another process of this program, or cannot be used.
+   */
+  async listen(host: string, port: number): Promise<number> {
+    const socket = await new Promise<us_listen_socket | false>((resolve) => {
+      this.#app.listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, resolve)
+    })
+    if (socket === false) {
+      throw new OperatorError(
+        `cannot listen on ${host}:${port}: ${await listenFailure(host, port)}`,
+      )
+    }
+    this.#listenSocket = socket
+    this.#port = us_socket_local_port(socket)
+    return this.#port
+  }
+
+  /**
+   * Stops accepting connections, waits until every request has its answer, at most `deadlineMs`
+   * milliseconds, and closes all connections. Resolves to the number of requests that were cut off.
+   */
+  async close(deadlineMs: number): Promise<number> {
+    this.#isDraining = true
+    if (this.#listenSocket !== null) us_listen_socket_close(this.#listenSocket)
+    this.#listenSocket = null
+    if (this.#requestsInProgress > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, deadlineMs)
+        this.#onIdle = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+    const cutOffCount = this.#requestsInProgress
+    this.#app.close()
+    return cutOffCount
+  }
+
+  #createOwner(options: HttpServerOptions): ExchangeOwner {
+    // One object for all exchanges; a getter, because the answer changes while they are open.
+    const server = this
+    return {
+      get isDraining() {
+        return server.#isDraining
+      },
+      waiting: new WaitingAnswers({
+        metrics: this.#metrics,
+        stallMs: options.readerStallMs ?? READER_STALL_MS,
+        bytesMax: options.waitingBytesMax,
+        bytesPerSecondMin: options.readerBytesPerSecondMin,
+      }),
+      limits: this.#limits,
+      exchangeFinished: (exchange, status) => {
+        server.#finish(exchange, status)
+      },
+      reportError: (exchange, error) => server.#report(exchange, error),
+    }
+  }
+
+  #limitConnections(connectionsMax: number): void {
+    const { httpConnections: gauge, httpConnectionsRefused: refused } = this.#metrics
+    const limits = this.#limits
+    const proxies = this.#trustedProxies
+    // biome-ignore lint/suspicious/useIterableCallbackReturn: this is no array.
+    this.#app.filter((response, change) => {
+      gauge.value += change
+      if (change <= 0) return
+      if (gauge.value > connectionsMax) {
+        refused.value++
+        response.close()
+      } else if (limits?.hasConnectionLimit === true) {
+        const address = formatAddress(new Uint8Array(response.getRemoteAddress()))
+        if (!proxies.has(address) && !limits.connection(address)) response.close()
+      }
+    })
+  }
+
+  #routeMetrics(route: string, isLimited = true): RouteMetrics {
+    const { httpRequests, httpRequestSeconds } = this.#metrics
+    const hasLimit = isLimited && this.#limits?.hasAddressLimit === true
+    return new RouteMetrics(route, httpRequests, httpRequestSeconds.with(route), hasLimit)
+  }
+
+  /** Every request comes through here. */
+  #enter(
+    response: HttpResponse,
+    request: HttpRequest,
+    route: RouteMetrics,
+    isPublic: boolean,
+    handle: (exchange: Exchange, head: RequestHead) => void | Promise<void>,
+  ): void {
+    const head = checkFraming(request)
+    const isTimed = !isPublic || (this.#requestCount++ & (TIMED_EVERY - 1)) === 0
+    const options = {
+      response,
+      owner: this.#owner,
+      route,
+      method: request.getCaseSensitiveMethod(),
+      isPublic,
+      startedAtMs: isTimed ? this.#clock.monotonic() : -1,
+    }
+    const exchange = new Exchange(options, head)
+    this.#requestsInProgress++
+    this.#metrics.httpRequestsInProgress.value = this.#requestsInProgress
+    response.onAborted(() => {
+      exchange.abort()
+    })
+    if (head.fault !== null) {
+      refuseFraming(exchange, head.fault)
+      return
+    }
+    if (route.isLimited && this.#isTooOften(exchange, head)) return
+    try {
+      const result = handle(exchange, head)
+      if (result instanceof Promise) {
+        result.catch((error: unknown) => {
+          sendError(exchange, error)
+        })
+      }
+    } catch (error) {
+      sendError(exchange, error)
+    }
+  }
+
+  /** Counts a request for its address, and answers it when there were too many. */
+  #isTooOften(exchange: Exchange, head: RequestHead): boolean {
+    const { peerAddress } = exchange
+    const address = addressBehind(peerAddress, head.forwardedFor, this.#trustedProxies)
+    const refusal = this.#limits?.address(address) ?? null
+    if (refusal === null) return false
+    const hasBody = head.contentLength !== null || head.isChunked
+    sendError(exchange, refusal, hasBody ? 'drain' : 'keep')
+    return true
+  }
+
+  #dispatch(
+    exchange: Exchange,
+    request: HttpRequest,
+    head: RequestHead,
+    routes: PathRoutes,
+    names: readonly string[],
+  ): void {
+    const handler = routes.handlers.get(exchange.method)
+    if (handler === undefined) {
+      sendMethodNotAllowed(exchange, routes.allow)
+      return
+    }
+    const apiRequest = new ApiRequest(exchange, request, head, names)
+    if (head.contentLength === null && !head.isChunked) {
+      answer(exchange, handler, apiRequest)
+      return
+    }
+    collectBody(exchange, head.contentLength, {
+      bytesMax: API_BODY_BYTES_MAX,
+      budget: this.#budget,
+      onBody: (body, isTransient) => {
+        // Tables are read without making an object of each line.
+        if (!apiRequest.isTable) {
+          refuseManyValues(body, API_BODY_VALUES_MAX, API_BODY_CONTAINERS_MAX)
+        }
+        apiRequest.body = isTransient ? body.slice() : body
+        answer(exchange, handler, apiRequest)
+      },
+    })
+  }
+
+  #finish(exchange: Exchange, status: number): void {
+    this.#requestsInProgress--
+    this.#metrics.httpRequestsInProgress.value = this.#requestsInProgress
+    if (status === 0) this.#metrics.httpRequestsAborted.value++
+    else {
+      exchange.route.count(status)
+      if (exchange.startedAtMs >= 0) {
+        exchange.route.seconds.observe((this.#clock.monotonic() - exchange.startedAtMs) / 1000)
+      }
+    }
+    if (this.#requestsInProgress === 0 && this.#onIdle !== null) this.#onIdle()
+  }
+
+  #report(exchange: Exchange, error: unknown): string {
+    const requestId = uuidV7(this.#clock.now())
+    this.#log.error(
+      { requestId, method: exchange.method, route: exchange.route.route, err: error },
+      'a request failed unexpectedly',
+    )
+    return requestId
+  }
+}
+
+/**
+ * Runs a handler and answers whatever comes out, at once if the handler needs no wait: a pipelined
+ * request behind it is then served, too.
+ */
+function answer(exchange: Exchange, handler: ApiHandler, request: ApiRequest): void {
+  const fail = (error: unknown): void => {
+    sendError(exchange, error)
+  }
+  try {
+    const result = handler(request)
+    if (result instanceof Promise) result.then((value) => send(exchange, value)).catch(fail)
+    else send(exchange, result)
+  } catch (error) {
+    fail(error)
+  }
+}
+
+/** Where browsers have no business: not even the 404 for an unknown path is shown to other origins. */
+function isPrivatePath(path: string): boolean {
+  return path === '/api' || path.startsWith('/api/')
+}
+
+function refuseUnknown(exchange: Exchange): void {
+  // The page that asks for leave is to see the 404 that follows, instead of a failure that it repeats.
+  if (exchange.method === 'OPTIONS' && exchange.origin !== '') {
+    sendEmpty(exchange, 204)
+    return
+  }
+  const detail = 'there is nothing under this path; compare it with the API description'
+  sendError(exchange, new ServiceError('not_found', detail))
+}
+
+/**
+ * Answers 400 and closes, but not before everything that was received with the request has been
+ * parsed: as long as no answer is out, uWebSockets.js closes the connection at a second request instead
+ * of handing it to us, and a hidden request is never executed.
+ */
+function refuseFraming(exchange: Exchange, fault: string): void {
+  setImmediate(() => {
+    sendError(exchange, new ServiceError('bad_request', fault), 'cut')
+  })
+}
+
+/** Why listening failed, in words; uWebSockets.js does not tell, so node:net is asked. */
+function listenFailure(host: string, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const probe = createServer()
+    probe.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EADDRINUSE') resolve('address in use')
+      else if (error.code === 'EACCES') resolve('this user may not use the port')
+      else if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
+        resolve('the machine has no such address')
+      } else resolve(error.message)
+    })
+    probe.listen({ host, port, exclusive: true }, () => {
+      probe.close(() => {
+        resolve('address in use a moment ago; try again')
+      })
+    })
+  })
+}
