@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** Process entry: hands the arguments to the command line. */
 import './http/server/header-limit.ts'
-import { createProcessIo, exitWhenWritten } from './cli/process-io.ts'
+import { createProcessIo, exitWhenWritten } from './cli/lib/process-io.ts'
 import { runCommandLine } from './cli/run.ts'
 
 process.title = 'tenrec'

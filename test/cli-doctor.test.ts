@@ -3,17 +3,17 @@ import { readdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../src/base/clock.ts'
-import { fileSystemOf, judgeFileSystem } from '../src/cli/doctor-data-dir.ts'
-import { judgeDisk, measureDisk } from '../src/cli/doctor-disk-speed.ts'
+import { fileSystemOf, judgeFileSystem } from '../src/cli/doctor/doctor-data-dir.ts'
+import { judgeDisk, measureDisk } from '../src/cli/doctor/doctor-disk-speed.ts'
 import {
   checkClock,
   checkNode,
   judgeMemory,
   judgeOpenFiles,
   limitOf,
-} from '../src/cli/doctor-machine.ts'
-import { judgeBacklog, judgeDeadLetters } from '../src/cli/doctor-stored.ts'
-import { isLoopbackHost } from '../src/cli/loopback.ts'
+} from '../src/cli/doctor/doctor-machine.ts'
+import { judgeBacklog, judgeDeadLetters } from '../src/cli/doctor/doctor-stored.ts'
+import { isLoopbackHost } from '../src/cli/lib/loopback.ts'
 import type { Outcome } from './fixtures/command-line.ts'
 import { startDecisions } from './fixtures/decision-daemon.ts'
 import { closeConnections } from './fixtures/exact-client.ts'

@@ -31,7 +31,7 @@ import {
   PAGE_EVENTS_MAX,
   WAITING_ANSWERS_BYTES_MAX,
 } from '../src/base/limits.ts'
-import { firstStartMessage } from '../src/cli/first-start-message.ts'
+import { firstStartMessage } from '../src/cli/lib/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../src/config/settings-table.ts'
 import { CAPTURE_PATHS } from '../src/http/routes/public/capture.ts'
 import { expandProperties } from '../src/rules/capture/person-properties.ts'

@@ -30,7 +30,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
 /** Package -> the files of src that may name it; a trailing slash means a folder. */
 const DOORS: Readonly<Record<string, readonly string[]>> = {
   ajv: ['base/validator.ts'],
-  'hyparquet-writer': ['cli/parquet-file.ts'],
+  'hyparquet-writer': ['cli/lib/parquet-file.ts'],
   lmdb: ['store/lmdb/environment.ts'],
   msgpackr: ['store/lmdb/codec.ts'],
   pino: ['base/log.ts'],

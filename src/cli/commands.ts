@@ -1,37 +1,37 @@
 /** The one table of commands: it feeds dispatch and help. */
 
-import { AUDIT_LIST } from './audit.ts'
-import { BACKUP, BACKUP_LIST, BACKUP_VERIFY, RESTORE } from './backup.ts'
-import { BENCH } from './bench.ts'
-import type { Command } from './command.ts'
-import { completionCommand } from './completion.ts'
-import { CONFIG_CHECK, CONFIG_PRINT } from './config.ts'
-import { DEAD_LETTER_DROP, DEAD_LETTER_LIST, DEAD_LETTER_REPLAY } from './dead-letter.ts'
-import { DOCTOR } from './doctor.ts'
-import { ERASURE_CREATE, ERASURE_LIST, ERASURE_SHOW } from './erasure.ts'
-import { EVENT_LIST, EVENT_SHOW, EVENT_TAIL } from './event.ts'
-import { EVENT_DROPPED } from './event-dropped.ts'
-import { EVENT_WHY } from './event-why.ts'
-import { EXPORT } from './export.ts'
-import { FLAG_CREATE, FLAG_DELETE, FLAG_EXPLAIN, FLAG_LIST, FLAG_SET, FLAG_SHOW } from './flag.ts'
-import { helpCommand } from './help.ts'
-import { IMPORT } from './import.ts'
-import { INIT } from './init.ts'
-import { KEY_CREATE, KEY_LIST, KEY_REVOKE, KEY_ROTATE } from './key.ts'
-import { manCommand } from './man.ts'
-import { MIGRATE } from './migrate.ts'
-import { PERSON_DELETE, PERSON_LIST, PERSON_SHOW, PERSON_SPLIT } from './person.ts'
-import { PERSON_MERGE } from './person-merge.ts'
-import { PROJECT_CREATE, PROJECT_LIST, PROJECT_SET, PROJECT_SHOW } from './project.ts'
+import { AUDIT_LIST } from './commands/audit.ts'
+import { BACKUP, BACKUP_LIST, BACKUP_VERIFY, RESTORE } from './commands/backup.ts'
+import { BENCH } from './bench/bench.ts'
+import type { Command } from './lib/command.ts'
+import { completionCommand } from './commands/completion.ts'
+import { CONFIG_CHECK, CONFIG_PRINT } from './commands/config.ts'
+import { DEAD_LETTER_DROP, DEAD_LETTER_LIST, DEAD_LETTER_REPLAY } from './commands/events/dead-letter.ts'
+import { DOCTOR } from './doctor/doctor.ts'
+import { ERASURE_CREATE, ERASURE_LIST, ERASURE_SHOW } from './commands/events/erasure.ts'
+import { EVENT_LIST, EVENT_SHOW, EVENT_TAIL } from './commands/events/event.ts'
+import { EVENT_DROPPED } from './commands/events/event-dropped.ts'
+import { EVENT_WHY } from './commands/events/event-why.ts'
+import { EXPORT } from './commands/events/export.ts'
+import { FLAG_CREATE, FLAG_DELETE, FLAG_EXPLAIN, FLAG_LIST, FLAG_SET, FLAG_SHOW } from './commands/flag.ts'
+import { helpCommand } from './commands/help.ts'
+import { IMPORT } from './commands/events/import.ts'
+import { INIT } from './commands/init.ts'
+import { KEY_CREATE, KEY_LIST, KEY_REVOKE, KEY_ROTATE } from './commands/key.ts'
+import { manCommand } from './commands/man.ts'
+import { MIGRATE } from './commands/migrate.ts'
+import { PERSON_DELETE, PERSON_LIST, PERSON_SHOW, PERSON_SPLIT } from './commands/person.ts'
+import { PERSON_MERGE } from './commands/person-merge.ts'
+import { PROJECT_CREATE, PROJECT_LIST, PROJECT_SET, PROJECT_SHOW } from './commands/project.ts'
 import {
   QUERY_FUNNEL,
   QUERY_LIFECYCLE,
   QUERY_RETENTION,
   QUERY_STICKINESS,
   QUERY_TRENDS,
-} from './query.ts'
-import { QUERY_PATHS } from './query-paths.ts'
-import { RETENTION_CLEAR, RETENTION_RUN, RETENTION_SET, RETENTION_SHOW } from './retention.ts'
+} from './commands/query/query.ts'
+import { QUERY_PATHS } from './commands/query/query-paths.ts'
+import { RETENTION_CLEAR, RETENTION_RUN, RETENTION_SET, RETENTION_SHOW } from './commands/events/retention.ts'
 import {
   ROLE_ADD,
   ROLE_CREATE,
@@ -40,13 +40,13 @@ import {
   ROLE_LIST,
   ROLE_REMOVE,
   ROLE_SET,
-} from './role.ts'
-import { SERVE } from './serve.ts'
-import { SNIPPET_INSTALL, SNIPPET_SHOW } from './snippet.ts'
-import { STATUS } from './status.ts'
-import { USER_CREATE, USER_DEACTIVATE, USER_LIST, USER_SET } from './user.ts'
-import { VERIFY } from './verify.ts'
-import { VERSION_COMMAND } from './version.ts'
+} from './commands/role.ts'
+import { SERVE } from './commands/serve.ts'
+import { SNIPPET_INSTALL, SNIPPET_SHOW } from './commands/snippet.ts'
+import { STATUS } from './commands/status.ts'
+import { USER_CREATE, USER_DEACTIVATE, USER_LIST, USER_SET } from './commands/user.ts'
+import { VERIFY } from './commands/verify.ts'
+import { VERSION_COMMAND } from './commands/version.ts'
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [

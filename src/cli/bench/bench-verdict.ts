@@ -1,0 +1,65 @@
+/** Says after a step of `tenrec bench` what was at its limit, from what both ends know. */
+import type { StepResult } from './bench-load.ts'
+import type { MetricSamples } from '../lib/metric-samples.ts'
+
+const GENERATOR_BUSY_MANY = 0.85
+/** A timer is late by a millisecond or two on a machine that has room. */
+const LATENESS_MS_MANY = 10
+const BUSY_MANY = 0.85
+const COMMITTING_MANY = 0.8
+const LAG_SECONDS_MANY = 0.1
+const HELD_UP_MANY = 0.05
+const BACKLOG_GROWTH_MANY = 0.2
+
+/** Readings of `/metrics` around a step; null where it is not open to us. */
+export interface Readings {
+  readonly before: MetricSamples | null
+  readonly after: MetricSamples | null
+}
+
+/** Reasons, the most telling first; empty when nothing was at its limit. */
+export function saturated(step: StepResult, { before, after }: Readings): readonly string[] {
+  const reasons: string[] = []
+  if (step.generatorBusy > GENERATOR_BUSY_MANY) {
+    reasons.push(`the generator itself: busy ${percent(step.generatorBusy)} of the time`)
+  } else if (step.latenessMs > LATENESS_MS_MANY) {
+    const lateMs = Math.round(step.latenessMs)
+    reasons.push(`the processors of this machine: the generator was ${lateMs} ms late at p99`)
+  }
+  const refused = step.failures.get(503) ?? 0
+  if (refused > 0) reasons.push(`the daemon refused ${refused} requests with 503; see /_readyz`)
+  if (before === null || after === null) return [...reasons, ...heldUpReasons(step)]
+  const share = (series: string): number => (after.since(before, series) ?? 0) / step.seconds
+  const front = share('event_loop_busy_seconds_total')
+  if (front > BUSY_MANY) reasons.push(`the main thread of the daemon: busy ${percent(front)}`)
+  const lagSeconds = after.get('event_loop_lag_seconds') ?? 0
+  if (lagSeconds > LAG_SECONDS_MANY && front <= BUSY_MANY) {
+    const lagMs = Math.round(lagSeconds * 1000)
+    reasons.push(`the main thread of the daemon waited for a processor: up to ${lagMs} ms late`)
+  }
+  const commits = 'store_commit_duration_seconds'
+  const committing = share(`${commits}_sum{store="log"}`)
+  if (committing > COMMITTING_MANY) {
+    const count = after.since(before, `${commits}_count{store="log"}`) ?? 1
+    const eachMs = ((committing * step.seconds) / Math.max(1, count)) * 1000
+    reasons.push(
+      `the disk: a commit was on its way ${percent(committing)} of the time, ${eachMs.toFixed(1)} ms each`,
+    )
+  }
+  const growth = (after.get('ingest_queue_depth') ?? 0) - (before.get('ingest_queue_depth') ?? 0)
+  if (growth > Math.max(1, step.events * BACKLOG_GROWTH_MANY)) {
+    reasons.push(
+      `processing: the backlog grew by ${growth} events, which are stored later than they come in`,
+    )
+  }
+  return [...reasons, ...heldUpReasons(step)]
+}
+
+function heldUpReasons({ heldUp }: StepResult): readonly string[] {
+  if (heldUp <= HELD_UP_MANY) return []
+  return [`the connections: ${percent(heldUp)} of the requests waited for a free one`]
+}
+
+function percent(share: number): string {
+  return `${Math.round(Math.min(1, share) * 100)} %`
+}

@@ -1,0 +1,249 @@
+/**
+ * `tenrec bench`: how much a running daemon takes. Sends events at a given rate, or at rising rates until
+ * the latency breaks the target, and says what was at its limit. The events are stored like any others.
+ */
+import { OperatorError, UsageError } from '../../base/errors.ts'
+import { isJsonObject } from '../../rules/capture/fields.ts'
+import { readCredentials } from '../../store/directory/first-start.ts'
+import { idOption } from '../lib/arguments.ts'
+import { LoadGenerator, type LoadTarget, type StepResult } from './bench-load.ts'
+import { type Readings, saturated } from './bench-verdict.ts'
+import { type Command, type CommandInput, type CommandIo, JSON_OPTION } from '../lib/command.ts'
+import { isLoopbackHost } from '../lib/loopback.ts'
+import { ask, readMetrics } from '../lib/metric-samples.ts'
+import { printable, printRows } from '../lib/output.ts'
+import { withProjectStore } from '../lib/with-project-store.ts'
+
+const SECONDS_DEFAULT = 30
+const SECONDS_MAX = 3600
+const BATCH_MAX = 10_000
+const CONNECTIONS_DEFAULT = 64
+const CONNECTIONS_MAX = 4096
+const RATE_MAX = 10_000_000
+const TARGET_MS_DEFAULT = 50
+/** Rising rates: so many steps fill the time, beginning with so many requests a second. */
+const STEPS = 12
+const FIRST_REQUESTS_PER_SECOND = 200
+/** A step that missed the target is worth another look only when the next good rate is so much lower. */
+const RATE_RESOLUTION = 1.1
+
+/** The exit code when no rate kept the target. */
+const TARGET_MISSED = 3
+
+/** `tenrec bench`. */
+export const BENCH: Command = {
+  name: 'bench',
+  sentence:
+    'Send events to a running daemon and measure; they are stored. Exit code 3: the target was missed.',
+  operands: [],
+  options: [
+    {
+      name: 'base-url',
+      placeholder: 'URL',
+      sentence: 'The daemon, such as http://127.0.0.1:8000; without it from credentials.json.',
+    },
+    {
+      name: 'project-key',
+      placeholder: 'KEY',
+      sentence: 'Key of the project that takes the events: best one made for that.',
+    },
+    { name: 'yes', placeholder: null, sentence: 'Without --project-key: write into project 1.' },
+    { name: 'batch', placeholder: 'NUMBER', sentence: 'Events of a request. Default: 1.' },
+    { name: 'connections', placeholder: 'NUMBER', sentence: 'Kept alive. Default: 64.' },
+    { name: 'seconds', placeholder: 'NUMBER', sentence: 'Length of the run. Default: 30.' },
+    {
+      name: 'rate',
+      placeholder: 'NUMBER',
+      sentence: 'Events a second; without it the rate rises until the target breaks.',
+    },
+    {
+      name: 'p99-ms',
+      placeholder: 'NUMBER',
+      sentence: 'Target: 99 of 100 requests are answered within. Default: 50.',
+    },
+    { name: 'allow-remote', placeholder: null, sentence: 'Send to another machine than this one.' },
+    JSON_OPTION,
+  ],
+  settings: ['dataDir'],
+  async run(input) {
+    const plan = planOf(input)
+    const target = await targetOf(input)
+    await requireDaemon(target.baseUrl)
+    input.io.err(`the events of this run are stored in the project; their $lib is tenrec-bench\n`)
+    const generator = new LoadGenerator(target)
+    await generator.open()
+    try {
+      const steps = await runPlan(plan, target, generator, (step) => announce(input.io, step))
+      return report(input, plan, steps)
+    } finally {
+      generator.close()
+    }
+  },
+}
+
+interface Plan {
+  readonly seconds: number
+  /** Events a second; null: rising. */
+  readonly rate: number | null
+  readonly targetMs: number
+}
+
+interface MeasuredStep extends StepResult {
+  readonly isWithinTarget: boolean
+  readonly saturated: readonly string[]
+}
+
+function planOf(input: CommandInput): Plan {
+  const rate = boundedOption(input, 'rate', 0, RATE_MAX)
+  return {
+    seconds: boundedOption(input, 'seconds', SECONDS_DEFAULT, SECONDS_MAX),
+    rate: rate === 0 ? null : rate,
+    targetMs: idOption(input, 'p99-ms', TARGET_MS_DEFAULT),
+  }
+}
+
+function boundedOption(input: CommandInput, name: string, byDefault: number, max: number): number {
+  const value = idOption(input, name, byDefault)
+  if (value <= max) return value
+  throw new UsageError(`--${name}: ${value} is too much; at most ${max}`)
+}
+
+async function targetOf(input: CommandInput): Promise<LoadTarget> {
+  const given = input.options.get('base-url')
+  const baseUrl = given ?? readCredentials(input.settings().dataDir)?.baseUrl
+  if (baseUrl === undefined) {
+    throw new OperatorError('name the daemon with --base-url: credentials.json does not')
+  }
+  if (!URL.canParse(baseUrl) || !/^https?:/.test(baseUrl)) {
+    throw new UsageError(`--base-url: ${baseUrl} is no address such as http://127.0.0.1:8000`)
+  }
+  if (!input.options.has('allow-remote') && !isLoopbackHost(new URL(baseUrl).hostname)) {
+    throw new UsageError(`${baseUrl} is another machine: say --allow-remote if that is meant`)
+  }
+  return {
+    baseUrl: baseUrl.replace(/\/+$/, ''),
+    projectKey: await projectKeyOf(input),
+    connections: boundedOption(input, 'connections', CONNECTIONS_DEFAULT, CONNECTIONS_MAX),
+    eventsPerRequest: boundedOption(input, 'batch', 1, BATCH_MAX),
+  }
+}
+
+async function projectKeyOf(input: CommandInput): Promise<string> {
+  const given = input.options.get('project-key')
+  if (given !== undefined) return given
+  if (!input.options.has('yes')) {
+    throw new UsageError(
+      'the events are stored: name a project of their own with --project-key ' +
+        "('tenrec project create' makes one), or say --yes for project 1",
+    )
+  }
+  const key = await withProjectStore(input, false, (store) => store.project(1)?.apiKey)
+  if (key === undefined) throw new OperatorError('there is no project 1: name a --project-key')
+  return key
+}
+
+async function requireDaemon(baseUrl: string): Promise<void> {
+  const { status, text } = await ask(baseUrl, '/_readyz')
+  if (status === 200) return
+  throw new OperatorError(`the daemon is not ready (${status}): ${printable(reasonsOf(text))}`)
+}
+
+function reasonsOf(text: string): string {
+  try {
+    const answer: unknown = JSON.parse(text)
+    if (isJsonObject(answer)) return String(answer['reasons'])
+  } catch {
+    // Not an answer of ours.
+  }
+  return text.slice(0, 200)
+}
+
+/** One step at the given rate, or steps: doubling while the target holds, then halving the distance. */
+async function runPlan(
+  plan: Plan,
+  target: LoadTarget,
+  generator: LoadGenerator,
+  onStep: (step: MeasuredStep) => void,
+): Promise<readonly MeasuredStep[]> {
+  const isRising = plan.rate === null
+  const stepSeconds = isRising ? plan.seconds / STEPS : plan.seconds
+  const steps: MeasuredStep[] = []
+  let rate = plan.rate ?? FIRST_REQUESTS_PER_SECOND * target.eventsPerRequest
+  for (let count = 0; count < (isRising ? STEPS : 1); count++) {
+    const step = await measure(plan, target, generator, rate, stepSeconds)
+    steps.push(step)
+    onStep(step)
+    if ((step.failures.get(401) ?? 0) > 0) {
+      throw new OperatorError('the daemon does not know the project key')
+    }
+    const next = nextRate(steps)
+    if (next === null) break
+    rate = next
+  }
+  return steps
+}
+
+async function measure(
+  { targetMs }: Plan,
+  { baseUrl }: LoadTarget,
+  generator: LoadGenerator,
+  rate: number,
+  seconds: number,
+): Promise<MeasuredStep> {
+  const before = await readMetrics(baseUrl)
+  const step = await generator.step(rate, seconds)
+  const readings: Readings = { before, after: await readMetrics(baseUrl) }
+  const isClean = step.failures.size === 0 && step.unanswered === 0 && step.requests > 0
+  const isWithinTarget = isClean && step.p99Ms <= targetMs
+  return { ...step, isWithinTarget, saturated: saturated(step, readings) }
+}
+
+/** The rate of the step that follows; null when no further one would tell more. */
+export function nextRate(
+  steps: readonly { readonly rate: number; readonly isWithinTarget: boolean }[],
+): number | null {
+  const good = Math.max(0, ...steps.filter((step) => step.isWithinTarget).map(({ rate }) => rate))
+  const bad = Math.min(...steps.filter((step) => !step.isWithinTarget).map(({ rate }) => rate))
+  if (bad === Number.POSITIVE_INFINITY) return Math.min(RATE_MAX, good * 2)
+  if (good === 0) return bad > 2 ? Math.floor(bad / 4) : null
+  return bad / good < RATE_RESOLUTION ? null : Math.round(Math.sqrt(good * bad))
+}
+
+function announce(io: CommandIo, step: MeasuredStep): void {
+  const verdict = step.isWithinTarget ? 'holds' : 'breaks'
+  const rate = Math.round(step.rate).toLocaleString('en')
+  io.err(`${rate} events/s: p99 ${step.p99Ms.toFixed(1)} ms, ${verdict} the target\n`)
+}
+
+function report(input: CommandInput, plan: Plan, steps: readonly MeasuredStep[]): number {
+  const { io, options } = input
+  const isJson = options.has('json')
+  const rows = steps.map((step) => ({
+    rate: Math.round(step.rate),
+    requests: step.requests,
+    events: step.events,
+    p50_ms: rounded(step.p50Ms),
+    p99_ms: rounded(step.p99Ms),
+    max_ms: rounded(step.maxMs),
+    failed: [...step.failures.values()].reduce((sum, count) => sum + count, step.unanswered),
+    generator_late_ms: rounded(step.latenessMs),
+    holds: step.isWithinTarget,
+    ...(isJson ? { statuses: Object.fromEntries(step.failures), saturated: step.saturated } : {}),
+  }))
+  printRows(io, rows, isJson)
+  const good = steps.filter((step) => step.isWithinTarget).sort((a, b) => b.rate - a.rate)[0]
+  const exitCode = good === undefined ? TARGET_MISSED : 0
+  if (isJson) return exitCode
+  const bad = steps.filter((step) => !step.isWithinTarget).sort((a, b) => a.rate - b.rate)[0]
+  const target = `p99 within ${plan.targetMs} ms`
+  if (good === undefined) io.out(`\nno rate of this run kept ${target}\n`)
+  else io.out(`\n${Math.round(good.rate).toLocaleString('en')} events/s with ${target}\n`)
+  const told = bad ?? good
+  for (const reason of told?.saturated ?? []) io.out(`at its limit: ${reason}\n`)
+  if (told?.saturated.length === 0) io.out('at its limit: nothing that could be seen\n')
+  return exitCode
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100
+}

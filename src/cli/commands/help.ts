@@ -1,0 +1,98 @@
+/** `tenrec help`: made from the tables of commands and settings. */
+import { UsageError } from '../../base/errors.ts'
+import { describeDefault, SETTINGS, type SettingName } from '../../config/settings-table.ts'
+import { closestWord } from '../../config/suggestion.ts'
+import { CONFIG_OPTION, type Command, isSwitch, usageOf } from '../lib/command.ts'
+
+const COLUMNS = 100
+const HELP_OPTION = { name: 'help', placeholder: null, sentence: 'Print this help.' } as const
+
+/** The command `help` over a table of commands. */
+export function helpCommand(commands: () => readonly Command[]): Command {
+  return {
+    name: 'help',
+    sentence: 'Explain a command.',
+    operands: ['...'],
+    options: [],
+    settings: [],
+    async run({ io, operands }) {
+      io.out(helpFor(commands(), operands.join(' ')))
+      return 0
+    },
+  }
+}
+
+/** The help of a command, of all that begin with `name`, or of the program for ''. Throws `UsageError`. */
+export function helpFor(commands: readonly Command[], name: string): string {
+  if (name === '') return overview(commands)
+  const command = commands.find((candidate) => candidate.name === name)
+  if (command !== undefined) return commandHelp(command)
+  const group = commands.filter((candidate) => candidate.name.startsWith(`${name} `))
+  if (group.length > 0) return overview(group)
+  const names = commands.map((candidate) => candidate.name)
+  throw new UsageError(unknownCommand(name, names))
+}
+
+/** The message for a command that does not exist. */
+export function unknownCommand(typed: string, names: readonly string[]): string {
+  const closest = closestWord(typed, names)
+  const suggestion = closest === undefined ? '' : `; did you mean '${closest}'?`
+  return `unknown command '${typed}'${suggestion}`
+}
+
+function overview(commands: readonly Command[]): string {
+  const width = Math.max(...commands.map(({ name }) => name.length)) + 2
+  const lines = commands.map(({ name, sentence }) => entry(name, width, sentence))
+  return [
+    'Usage: tenrec COMMAND [options]\n\n',
+    ...lines,
+    "\nOptions of a command: 'tenrec help COMMAND'.\n",
+  ].join('')
+}
+
+function commandHelp(command: Command): string {
+  const hasSettings = command.settings.length > 0
+  const options = [...command.options, ...(hasSettings ? [CONFIG_OPTION] : []), HELP_OPTION]
+  const described = options.map(({ name, placeholder, sentence }) => ({
+    words: placeholder === null ? `--${name}` : `--${name} ${placeholder}`,
+    sentence,
+  }))
+  const settings = command.settings.map((name) => describeSetting(name))
+  const width = Math.max(...[...described, ...settings].map(({ words }) => words.length)) + 2
+  const lines = (entries: typeof described) =>
+    entries.map(({ words, sentence }) => entry(words, width, sentence)).join('')
+  const parts = [`Usage: ${usageOf(command)}\n\n${command.sentence}\n`]
+  parts.push(`\nOptions:\n${lines(described)}`)
+  if (hasSettings) {
+    parts.push(
+      `\nSettings (flag before environment before configuration file):\n${lines(settings)}`,
+    )
+  }
+  return parts.join('')
+}
+
+function describeSetting(name: SettingName): { words: string; sentence: string } {
+  const { flag, variable, kind, sentence } = SETTINGS[name]
+  const placeholder = isSwitch(name) ? '' : ` ${kind.name.toUpperCase()}`
+  const words = flag === null ? variable : `--${flag}${placeholder}`
+  const source = flag === null ? '' : ` ${variable}.`
+  return { words, sentence: `${sentence} Default: ${describeDefault(name)}.${source}` }
+}
+
+/** One entry: words, then the sentence in a column of its own, wrapped. */
+function entry(words: string, width: number, sentence: string): string {
+  const lines: string[] = []
+  let line = `  ${words.padEnd(width)}`
+  const indent = ' '.repeat(line.length)
+  let isEmpty = true
+  for (const word of sentence.replaceAll('`', '').split(' ')) {
+    if (!isEmpty && line.length + word.length + 1 > COLUMNS) {
+      lines.push(line)
+      line = indent
+      isEmpty = true
+    }
+    line += isEmpty ? word : ` ${word}`
+    isEmpty = false
+  }
+  return `${[...lines, line].join('\n')}\n`
+}

@@ -1,0 +1,100 @@
+/** `tenrec man`: a manual page in troff, made from the tables of commands and settings. */
+import { VERSION } from '../../base/version.ts'
+import { SETTING_NAMES, SETTINGS, type SettingName } from '../../config/settings-table.ts'
+import { type Command, usageOf } from '../lib/command.ts'
+import { ownOptions, plain, settingOptions, type TypedOption } from '../lib/command-options.ts'
+
+const EXIT_CODES = [
+  ['0', 'Done.'],
+  ['1', 'Failed; the message tells why.'],
+  ['2', 'Wrong use or wrong setting.'],
+  ['3', 'A check found problems.'],
+  ['78', 'The store is damaged, or of a newer format: trying again does not help.'],
+] as const
+
+/** The command `man` over a table of commands. */
+export function manCommand(commands: () => readonly Command[]): Command {
+  return {
+    name: 'man',
+    sentence: "Print the manual page: 'tenrec man > tenrec.1', then 'man -l tenrec.1'.",
+    operands: [],
+    options: [],
+    settings: [],
+    async run({ io }) {
+      io.out(manualPage(commands(), new Date(io.clock.now()).toISOString().slice(0, 10)))
+      return 0
+    },
+  }
+}
+
+function manualPage(commands: readonly Command[], day: string): string {
+  const lines = [
+    `.TH TENREC 1 ${day} ${quoted(`Tenrec ${VERSION}`)}`,
+    '.SH NAME',
+    'tenrec \\- events, persons and feature flags in one process',
+    '.SH SYNOPSIS',
+    '.B tenrec',
+    '.I command',
+    '.RI [ options ]',
+    '.SH DESCRIPTION',
+    textLine(
+      'Takes product events over HTTP, keeps them, and answers questions about them. Commands work beside a running daemon and on the data directory of a stopped one.',
+    ),
+    '.PP',
+    textLine('Data goes to standard output, everything else to standard error.'),
+    '.SH COMMANDS',
+    ...commands.flatMap(commandLines),
+    '.SH SETTINGS',
+    textLine(
+      'A flag goes before the environment, the environment before the configuration file. Bytes take units such as 20MiB.',
+    ),
+    ...SETTING_NAMES.flatMap(settingLines),
+    '.SH EXIT STATUS',
+    ...EXIT_CODES.flatMap(([code, meaning]) => ['.TP', `.B ${code}`, textLine(meaning)]),
+    '.SH SEE ALSO',
+    textLine('The folder docs of the package, and /api/docs/ of a running daemon.'),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function commandLines(command: Command): readonly string[] {
+  const flags = settingOptions(command.settings).map(({ flag }) => flag)
+  const settings = flags.length === 0 ? [] : ['.PP', textLine(`Settings: ${flags.join(', ')}.`)]
+  return [
+    `.SS ${quoted(usageOf(command))}`,
+    textLine(plain(command.sentence)),
+    ...ownOptions(command).flatMap(optionLines),
+    ...settings,
+  ]
+}
+
+function optionLines({ flag, placeholder, sentence }: TypedOption): readonly string[] {
+  const words = placeholder === null ? [] : [` \\fI${escaped(placeholder)}\\fR`]
+  return ['.TP', `\\fB${escaped(flag)}\\fR${words.join('')}`, textLine(plain(sentence))]
+}
+
+function settingLines(name: SettingName): readonly string[] {
+  const { variable, fileKey, sentence } = SETTINGS[name]
+  const [option, off] = settingOptions([name])
+  const source = `Environment: ${variable}. File: ${fileKey}.`
+  if (option === undefined) {
+    return ['.TP', `\\fB${escaped(variable)}\\fR`, textLine(`${plain(sentence)} ${source}`)]
+  }
+  const turned = off === undefined ? '' : ` ${off.sentence.replace('Turns', `${off.flag} turns`)}`
+  return optionLines({ ...option, sentence: `${option.sentence} ${source}${turned}` })
+}
+
+/** Text that troff prints as it is. */
+function escaped(text: string): string {
+  return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll("'", '\\(aq')
+}
+
+/** A line of text; a dot at its beginning would make it a request. */
+function textLine(text: string): string {
+  const line = escaped(text)
+  return line.startsWith('.') ? `\\&${line}` : line
+}
+
+function quoted(text: string): string {
+  return `"${escaped(text).replaceAll('"', '\\(dq')}"`
+}

@@ -1,0 +1,75 @@
+/** `tenrec migrate`. */
+import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
+import { MIGRATIONS, type Migration, planMigration, runMigration } from '../../store/care/migrations.ts'
+import { type Command, type CommandIo, JSON_OPTION } from '../lib/command.ts'
+import { noteInStore } from '../lib/command-audit.ts'
+
+/** `tenrec migrate`. */
+export const MIGRATE: Command = {
+  name: 'migrate',
+  sentence:
+    'Turn a store of an older format, with no daemon running, into one of the current format.',
+  operands: [],
+  options: [
+    {
+      name: 'dry-run',
+      placeholder: null,
+      sentence: 'Only say what would be done; a daemon may run meanwhile.',
+    },
+    JSON_OPTION,
+  ],
+  settings: ['dataDir'],
+  async run(input) {
+    const { io, options } = input
+    const { dataDir } = input.settings()
+    const how = { isDry: options.has('dry-run'), isJson: options.has('json') }
+    return migrateAndReport(io, dataDir, how, MIGRATIONS, (steps) =>
+      noteInStore(input, dataDir, steps),
+    )
+  },
+}
+
+/** A step as the operator is told of it, with the end of the line. */
+export function stepText({ from, sentence }: Migration): string {
+  return `${from} to ${from + 1}: ${sentence}\n`
+}
+
+/**
+ * Runs the command over a table of steps; `onDone` is told from which format to which the store was
+ * brought. Throws `OperatorError` as the plan and the steps do.
+ */
+export async function migrateAndReport(
+  io: Pick<CommandIo, 'out' | 'err'>,
+  dataDir: string,
+  { isDry, isJson }: { readonly isDry: boolean; readonly isJson: boolean },
+  migrations: readonly Migration[],
+  onDone: (steps: string) => Promise<void> = async () => {},
+): Promise<number> {
+  const plan = planMigration(dataDir, migrations)
+  const migrate = async (onStep: (step: Migration) => void): Promise<void> => {
+    if (plan.steps.length === 0) return
+    await runMigration(plan, onStep)
+    await onDone(`${plan.format} to ${FORMAT_VERSION}`)
+  }
+  if (isJson) {
+    if (!isDry) await migrate((step) => io.err(stepText(step)))
+    const steps = plan.steps.map(({ from, sentence }) => ({ from, to: from + 1, does: sentence }))
+    const row = { format: plan.format, current_format: FORMAT_VERSION, steps, is_dry_run: isDry }
+    io.out(`${JSON.stringify(row)}\n`)
+    return 0
+  }
+  if (plan.steps.length === 0) {
+    io.out(`${plan.path} has the format ${plan.format}, which is the current one: nothing to do\n`)
+    return 0
+  }
+  if (isDry) {
+    for (const step of plan.steps) io.out(stepText(step))
+    io.out(
+      'nothing was changed: make a backup with the program that wrote the store, then run it\n',
+    )
+    return 0
+  }
+  await migrate((step) => io.out(stepText(step)))
+  io.out(`${plan.path} has the format ${FORMAT_VERSION} now\n`)
+  return 0
+}

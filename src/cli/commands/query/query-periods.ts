@@ -1,0 +1,89 @@
+/** The days, weeks or months that `tenrec query` asks for, as the dates on which they begin. */
+import { UsageError } from '../../../base/errors.ts'
+import type { CommandInput, OptionDefinition } from '../../lib/command.ts'
+
+const DAY_MS = 86_400_000
+const PERIODS_DEFAULT = 7
+/** Each period is a request or more. */
+const PERIODS_MAX = 100
+const INTERVALS = ['day', 'week', 'month'] as const
+
+/** Length of a period. */
+export type QueryInterval = (typeof INTERVALS)[number]
+
+/** Options that choose periods. */
+export const PERIOD_OPTIONS: readonly OptionDefinition[] = [
+  {
+    name: 'from',
+    placeholder: 'DATE',
+    sentence: `First day, such as 2024-05-01; without it ${PERIODS_DEFAULT} periods.`,
+  },
+  { name: 'to', placeholder: 'DATE', sentence: 'Last day; without it today (UTC).' },
+  { name: 'interval', placeholder: 'UNIT', sentence: 'day (without it), week or month.' },
+]
+
+/** What is asked for. */
+export interface QueryRange {
+  readonly interval: QueryInterval
+  readonly from: string
+  readonly to: string
+  /** First days of all periods, ascending. */
+  readonly starts: readonly string[]
+}
+
+/**
+ * Reads the options. A week begins on Sunday, or on Monday with `isMonday`. Throws `UsageError` for a
+ * date that is none and for more than 100 periods.
+ */
+export function queryRange({ options, io }: CommandInput, isMonday = false): QueryRange {
+  const interval = intervalOf(options.get('interval') ?? 'day')
+  const toMs = dateMs('to', options.get('to') ?? isoDate(io.clock.now()))
+  const lastMs = startOf(toMs, interval, isMonday)
+  const from = options.get('from')
+  const fromMs =
+    from === undefined ? shifted(lastMs, 1 - PERIODS_DEFAULT, interval) : dateMs('from', from)
+  if (fromMs > toMs) throw new UsageError('--from is later than --to')
+  const starts: string[] = []
+  for (let ms = startOf(fromMs, interval, isMonday); ms <= lastMs; ms = shifted(ms, 1, interval)) {
+    if (starts.length === PERIODS_MAX) {
+      const way = 'choose a shorter range or a longer --interval'
+      throw new UsageError(`the range has more than ${PERIODS_MAX} periods: ${way}`)
+    }
+    starts.push(isoDate(ms))
+  }
+  return { interval, from: isoDate(fromMs), to: isoDate(toMs), starts }
+}
+
+/** The range as the routes take it. */
+export function datesOf({ from, to }: QueryRange): Readonly<Record<string, string>> {
+  return { date_from: from, date_to: to }
+}
+
+function intervalOf(text: string): QueryInterval {
+  const interval = INTERVALS.find((candidate) => candidate === text)
+  if (interval === undefined) throw new UsageError('--interval must be day, week or month')
+  return interval
+}
+
+function dateMs(name: string, text: string): number {
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN
+  if (Number.isNaN(ms)) throw new UsageError(`--${name} must be a date such as 2024-05-01`)
+  return ms
+}
+
+function startOf(ms: number, interval: QueryInterval, isMonday: boolean): number {
+  const date = new Date(ms)
+  if (interval === 'month') return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
+  if (interval === 'day') return ms
+  return ms - ((date.getUTCDay() + (isMonday ? 6 : 0)) % 7) * DAY_MS
+}
+
+function shifted(ms: number, count: number, interval: QueryInterval): number {
+  if (interval !== 'month') return ms + count * DAY_MS * (interval === 'week' ? 7 : 1)
+  const date = new Date(ms)
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + count, 1)
+}
+
+function isoDate(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}

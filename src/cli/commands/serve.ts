@@ -1,0 +1,71 @@
+/** `tenrec serve`: the daemon, from the first start to the last signal. */
+import { SETTING_NAMES } from '../../config/settings-table.ts'
+import { baseUrlOf, correctBaseUrl, openFilled } from '../../store/directory/first-start.ts'
+import type { Command, CommandIo } from '../lib/command.ts'
+import { firstStartMessage } from '../lib/first-start-message.ts'
+
+/** `tenrec serve`. */
+export const SERVE: Command = {
+  name: 'serve',
+  sentence: 'Serve. SIGTERM or SIGINT stops within 10 s; a second signal stops at once.',
+  operands: [],
+  options: [],
+  settings: SETTING_NAMES,
+  async run({ io, settings }) {
+    const resolved = settings()
+    const stop = watchSignals(io)
+    const filled = await openFilled(resolved, io.clock)
+    let { first } = filled
+    // Loaded late, so that no other command loads the HTTP server.
+    const { startDaemon } = await import('../../daemon.ts')
+    const daemon = await startDaemon(resolved, {
+      dataDir: filled.dataDir,
+      onListening(port) {
+        if (first !== null) first = correctBaseUrl(first, baseUrlOf(resolved, port))
+      },
+    }).catch((error: unknown) => {
+      if (first !== null) io.err(`the keys are in ${first.credentialsPath}\n`)
+      throw error
+    })
+    if (first !== null) io.out(firstStartMessage(first))
+    const failure = await Promise.race([stop.requested.then(() => null), daemon.failed])
+    if (failure !== null) return fail(io, failure)
+    await daemon.stop()
+    stop.forget()
+    return 0
+  },
+}
+
+/**
+ * A failed store may hold a thread for ever and would hold an ordinary exit too, so the process is
+ * killed. A failure that is only a message (the directory was moved) is not of that kind.
+ */
+function fail(io: CommandIo, failure: unknown): number {
+  if (typeof failure === 'string') io.err(`tenrec: ${failure}\n`)
+  else io.exitNow('kill')
+  return 1
+}
+
+/** Listens from the beginning, so that a signal during the start is not lost. */
+function watchSignals(io: CommandIo): { requested: Promise<void>; forget(): void } {
+  let isRequested = false
+  let request: () => void = () => {}
+  const requested = new Promise<void>((resolve) => {
+    request = resolve
+  })
+  const forgetStop = io.onStopSignal(() => {
+    if (isRequested) io.exitNow(1)
+    isRequested = true
+    request()
+  })
+  const forgetHangup = io.onHangup(() => {
+    io.err('no setting can be changed while running: restart to apply changes\n')
+  })
+  return {
+    requested,
+    forget() {
+      forgetStop()
+      forgetHangup()
+    },
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * Measures in the data directory what every acknowledgement waits for: a small write and its flush. The
+ * file has no name while it is used, so that nothing stays behind, however the command ends.
+ */
+import { closeSync, fdatasyncSync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Clock } from '../../base/clock.ts'
+import { type Finding, fine, problem, warning } from './doctor-finding.ts'
+
+const BLOCK_BYTES = 4096
+const FLUSHES_MAX = 2000
+/** The file is written over and over within its first bytes. */
+const FILE_BLOCKS = 512
+const LARGE_BYTES = 1024 ** 2
+const LARGE_WRITES_MAX = 16
+const FLUSHING_MS_MAX = 1200
+const LARGE_MS_MAX = 600
+
+const SLOW_MEDIAN_MS = 10
+const SLOW_P99_MS = 50
+const HOPELESS_MEDIAN_MS = 200
+/** No disk confirms a write in less. */
+const UNBELIEVABLE_MEDIAN_MS = 0.012
+
+/** What was measured, in milliseconds and bytes per second. */
+export interface DiskSpeed {
+  readonly flushes: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly maxMs: number
+  /** Of large writes with one flush at the end. */
+  readonly bytesPerSecond: number
+}
+
+/** Measures for 2 s at most, unless a single flush takes longer, with 18 MiB at most. Throws what the file system throws. */
+export function measureDisk(dataDir: string, clock: Clock): DiskSpeed {
+  const path = join(dataDir, `.doctor-${process.pid}`)
+  const descriptor = openSync(path, 'wx', 0o600)
+  try {
+    rmSync(path)
+    const flushesMs = measureFlushes(descriptor, clock)
+    ftruncateSync(descriptor, 0)
+    const bytesPerSecond = measureLargeWrites(descriptor, clock)
+    const sorted = Float64Array.from(flushesMs).sort()
+    const at = (share: number): number =>
+      sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0
+    return {
+      flushes: sorted.length,
+      p50Ms: at(0.5),
+      p99Ms: at(0.99),
+      maxMs: at(1),
+      bytesPerSecond,
+    }
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** The verdict on a disk. `isMemory`: a file system that has no disk behind it. */
+export function judgeDisk(speed: DiskSpeed): Finding {
+  const check = 'disk_speed'
+  const measured =
+    `a flush takes ${millis(speed.p50Ms)} at the median, ${millis(speed.p99Ms)} at p99, ` +
+    `${millis(speed.maxMs)} at most (${speed.flushes} flushes); ` +
+    `${Math.round(speed.bytesPerSecond / 1024 ** 2)} MiB/s`
+  if (speed.p50Ms > HOPELESS_MEDIAN_MS) {
+    return problem(check, `${measured}: too slow for every acknowledgement; use another disk`)
+  }
+  if (speed.p50Ms > SLOW_MEDIAN_MS || speed.p99Ms > SLOW_P99_MS) {
+    return warning(
+      check,
+      `${measured}: acknowledgements wait for that; an SSD answers in 1 to 5 ms`,
+    )
+  }
+  if (speed.p50Ms < UNBELIEVABLE_MEDIAN_MS) {
+    return warning(
+      check,
+      `${measured}: no disk is that fast, so flushes are not done here; make sure that a power cut is survived`,
+    )
+  }
+  return fine(check, measured)
+}
+
+function measureFlushes(descriptor: number, clock: Clock): readonly number[] {
+  const block = Buffer.alloc(BLOCK_BYTES, 'tenrec doctor ')
+  const times: number[] = []
+  const endMs = clock.monotonic() + FLUSHING_MS_MAX
+  for (let count = 0; count < FLUSHES_MAX; count++) {
+    const startedAtMs = clock.monotonic()
+    if (startedAtMs >= endMs) break
+    writeSync(descriptor, block, 0, BLOCK_BYTES, (count % FILE_BLOCKS) * BLOCK_BYTES)
+    fdatasyncSync(descriptor)
+    times.push(clock.monotonic() - startedAtMs)
+  }
+  return times
+}
+
+function measureLargeWrites(descriptor: number, clock: Clock): number {
+  const block = Buffer.alloc(LARGE_BYTES, 'tenrec doctor ')
+  const startedAtMs = clock.monotonic()
+  let bytes = 0
+  for (let count = 0; count < LARGE_WRITES_MAX; count++) {
+    if (clock.monotonic() - startedAtMs > LARGE_MS_MAX) break
+    bytes += writeSync(descriptor, block, 0, LARGE_BYTES, bytes)
+  }
+  fdatasyncSync(descriptor)
+  const elapsedMs = clock.monotonic() - startedAtMs
+  return elapsedMs > 0 ? (bytes / elapsedMs) * 1000 : 0
+}
+
+function millis(value: number): string {
+  return `${value < 10 ? value.toFixed(2) : Math.round(value)} ms`
+}

@@ -1,0 +1,140 @@
+/**
+ * `tenrec doctor`: looks at everything around the store that makes a daemon fail or lose data, and says
+ * what to do. It changes nothing, apart from a file without a name that measures the disk.
+ */
+import { resolve } from 'node:path'
+import { UsageError } from '../../base/errors.ts'
+import type { Settings } from '../../config/settings.ts'
+import { SETTING_NAMES } from '../../config/settings-table.ts'
+import { type Command, type CommandInput, type CommandIo, JSON_OPTION } from '../lib/command.ts'
+import { checkSettings } from './doctor-configuration.ts'
+import { checkDaemon } from './doctor-daemon.ts'
+import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data-dir.ts'
+import { judgeDisk, measureDisk } from './doctor-disk-speed.ts'
+import { checkFilters } from './doctor-filters.ts'
+import { type Finding, fine, guarded, problem } from './doctor-finding.ts'
+import { checkClock, checkLimits, checkMemory, checkNode } from './doctor-machine.ts'
+import { checkStored } from './doctor-stored.ts'
+import { printable, printRows } from '../lib/output.ts'
+
+const PROBLEMS_FOUND = 3
+
+/** `tenrec doctor`. */
+export const DOCTOR: Command = {
+  name: 'doctor',
+  sentence: 'Check settings, data directory, disk, clock and limits; exit code 3 for a problem.',
+  operands: [],
+  options: [
+    {
+      name: 'base-url',
+      placeholder: 'URL',
+      sentence: 'Also ask the daemon at the address that clients use, through the proxy.',
+    },
+    {
+      name: 'personal-key',
+      placeholder: 'KEY',
+      sentence: 'With --base-url: also check the links in its answers.',
+    },
+    JSON_OPTION,
+  ],
+  settings: SETTING_NAMES,
+  async run(input) {
+    const findings = await examine(input)
+    report(input.io, findings, input.options.has('json'))
+    return findings.some(({ verdict }) => verdict === 'problem') ? PROBLEMS_FOUND : 0
+  },
+}
+
+async function examine(input: CommandInput): Promise<readonly Finding[]> {
+  const { io, options } = input
+  const settings = settingsOf(input)
+  const findings: Finding[] = [checkNode(process.versions.node)]
+  let pid: number | null = null
+  if (typeof settings === 'string') findings.push(problem('configuration', settings))
+  else {
+    findings.push(...checkSettings(settings, io.machine))
+    pid = await examineDataDir(io, settings, findings)
+  }
+  findings.push(...(await guarded('limits', () => checkLimits(pid))))
+  const known = typeof settings === 'string' ? null : settings
+  findings.push(...(await guarded('memory_limit', () => checkMemory(pid, known))))
+  const baseUrl = options.get('base-url')
+  if (baseUrl === undefined) {
+    const message = 'not asked: name it with --base-url to check readiness and the proxy'
+    findings.push(fine('daemon', message))
+  } else {
+    findings.push(...(await examineDaemon(baseUrl, options.get('personal-key') ?? null)))
+  }
+  return findings
+}
+
+/** Adds to `findings`; answers the process that has the directory open, or null. */
+async function examineDataDir(
+  io: CommandIo,
+  settings: Settings,
+  findings: Finding[],
+): Promise<number | null> {
+  const { dataDir } = settings
+  const add = async (check: string, look: Parameters<typeof guarded>[1]): Promise<void> => {
+    findings.push(...(await guarded(check, look)))
+  }
+  let pid: number | null = null
+  let isStore = false
+  let isThere = true
+  await add('data_directory', () => {
+    const folder = checkStoreFolder(dataDir)
+    pid = folder.pid
+    isStore = folder.isStore
+    isThere = folder.findings.every(({ check }) => check !== 'data_directory')
+    return folder.findings
+  })
+  await add('clock', () => checkClock(io.clock, dataDir))
+  if (!isThere) return pid
+  await add('free_space', () => checkFreeSpace(settings))
+  await add('file_system', () => checkFileSystem(dataDir))
+  const hasRoom = findings.every(
+    ({ check, verdict }) => check !== 'free_space' || verdict !== 'problem',
+  )
+  if (hasRoom) await add('disk_speed', () => [judgeDisk(measureDisk(resolve(dataDir), io.clock))])
+  if (isStore) {
+    await add('stored', () => checkStored(dataDir, pid !== null))
+    await add('stored_filters', () => checkFilters(dataDir))
+  }
+  return pid
+}
+
+function examineDaemon(baseUrl: string, personalKey: string | null): Promise<readonly Finding[]> {
+  return guarded('daemon', () => {
+    if (!URL.canParse(baseUrl) || !/^https?:/.test(baseUrl)) {
+      throw new UsageError(
+        `--base-url: ${baseUrl} is no address such as https://events.example.com`,
+      )
+    }
+    return checkDaemon(baseUrl.replace(/\/+$/, ''), personalKey)
+  })
+}
+
+/** The settings, or what is wrong with them. */
+function settingsOf(input: CommandInput): Settings | string {
+  try {
+    return input.settings()
+  } catch (error) {
+    if (error instanceof UsageError) return error.message
+    throw error
+  }
+}
+
+function report(io: CommandIo, findings: readonly Finding[], isJson: boolean): void {
+  if (isJson) {
+    printRows(
+      io,
+      findings.map(({ check, verdict, message }) => ({ check, verdict, message })),
+      true,
+    )
+    return
+  }
+  const width = Math.max(...findings.map(({ check }) => check.length))
+  for (const { check, verdict, message } of findings) {
+    io.out(`${verdict.padEnd(7)}  ${check.padEnd(width)}  ${printable(message)}\n`)
+  }
+}

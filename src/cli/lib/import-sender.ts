@@ -1,0 +1,115 @@
+/**
+ * Sends bodies to a daemon, one after the other over one connection: the order of events decides what
+ * becomes of persons. While one is on its way the next is being filled.
+ */
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { OperatorError } from '../../base/errors.ts'
+import { isJsonObject } from '../../rules/capture/fields.ts'
+import { printable } from './output.ts'
+
+const ATTEMPTS_MAX = 60
+const RETRY_MS_DEFAULT = 1000
+const ANSWER_MS_MAX = 120_000
+/** Bytes of an answer that are read. */
+const ANSWER_BYTES_MAX = 64 * 1024
+const DETAIL_CHARACTERS_MAX = 200
+
+interface Answer {
+  readonly status: number
+  readonly retryAfter: string
+  readonly text: string
+}
+
+/** A connection to a daemon. Close it when nothing is on its way. */
+export class BodySender {
+  readonly #url: URL
+  readonly #agent: HttpAgent | HttpsAgent
+
+  constructor(url: string) {
+    this.#url = new URL(url)
+    const options = { keepAlive: true, maxSockets: 1 }
+    this.#agent = this.#url.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options)
+  }
+
+  /**
+   * Sends a body until it is accepted; waits while the daemon is busy or restarts. Rejects with
+   * `OperatorError` when it is refused, or for too long not taken.
+   */
+  async send(body: Buffer): Promise<void> {
+    let reason = 'it does not answer'
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const answer = await this.#post(body).catch((error: unknown) => {
+        reason = error instanceof Error ? error.message : String(error)
+        return null
+      })
+      if (answer?.status === 200) return
+      let retryMs = RETRY_MS_DEFAULT
+      if (answer !== null) {
+        reason = detailOf(answer.text)
+        if (answer.status !== 503) {
+          throw new OperatorError(
+            `${this.#url.href} answered ${answer.status}: ${printable(reason)}`,
+          )
+        }
+        const seconds = Number(answer.retryAfter)
+        if (seconds > 0) retryMs = seconds * 1000
+      }
+      await sleep(retryMs)
+    }
+    throw new OperatorError(
+      `${this.#url.href} took no events for a long time: ${printable(reason)}`,
+    )
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  #post(body: Buffer): Promise<Answer> {
+    const request = this.#url.protocol === 'https:' ? httpsRequest : httpRequest
+    return new Promise((resolve, reject) => {
+      const sent = request(
+        this.#url,
+        {
+          method: 'POST',
+          agent: this.#agent,
+          headers: { 'Content-Type': 'application/json', 'Content-Length': body.length },
+          signal: AbortSignal.timeout(ANSWER_MS_MAX),
+        },
+        (response) => {
+          readAnswer(response).then(resolve, reject)
+        },
+      )
+      sent.once('error', reject)
+      sent.end(body)
+    })
+  }
+}
+
+async function readAnswer(response: IncomingMessage): Promise<Answer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response) {
+    if (!Buffer.isBuffer(chunk) || bytes > ANSWER_BYTES_MAX) continue
+    chunks.push(chunk)
+    bytes += chunk.length
+  }
+  return {
+    status: response.statusCode ?? 0,
+    retryAfter: response.headers['retry-after'] ?? '',
+    text: Buffer.concat(chunks).toString('utf8'),
+  }
+}
+
+function detailOf(text: string): string {
+  try {
+    const body: unknown = JSON.parse(text)
+    const detail = isJsonObject(body) ? body['detail'] : undefined
+    if (typeof detail === 'string') return detail
+  } catch {
+    // The answer is not one of ours; its text says what there is to say.
+  }
+  return text.slice(0, DETAIL_CHARACTERS_MAX)
+}
