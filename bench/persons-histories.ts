@@ -1,5 +1,5 @@
 /** The part of bench `persons` that compares random histories with the reference model. */
-import { checkHistories } from '../test/fixtures/person-histories.ts'
+import { checkHistories } from '../test/fixtures/persons/person-histories.ts'
 import type { BenchContext } from './harness.ts'
 
 /** Runs that many histories; throws with the smallest one that differs from the model. */

@@ -1,0 +1,318 @@
+/** Settings: where values come from, what is refused and how, and that the document tells the truth. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { UsageError } from '../../src/base/errors.ts'
+import { loadSettings, type Settings } from '../../src/config/settings.ts'
+import {
+  describeDefault,
+  formatSetting,
+  SETTING_NAMES,
+  SETTINGS,
+} from '../../src/config/settings-table.ts'
+import { closestWord } from '../../src/config/suggestion.ts'
+import {
+  formatBytes,
+  isAddressRange,
+  isBaseUrl,
+  parseBytes,
+  parseDuration,
+} from '../../src/config/value-kinds.ts'
+
+interface Sources {
+  readonly flags?: Readonly<Record<string, string>>
+  readonly environment?: Readonly<Record<string, string>>
+  readonly configPath?: string
+  readonly isTerminal?: boolean
+  readonly coreCount?: number
+}
+
+function load(sources: Sources = {}): Settings {
+  return loadSettings({
+    flags: new Map(Object.entries(sources.flags ?? {})),
+    environment: sources.environment ?? {},
+    configPath: sources.configPath,
+    machine: { coreCount: sources.coreCount ?? 4, isTerminal: sources.isTerminal ?? false },
+  })
+}
+
+function refusalOf(sources: Sources): string {
+  try {
+    load(sources)
+  } catch (error) {
+    if (error instanceof UsageError) return error.message
+    throw error
+  }
+  throw new Error('nothing was refused')
+}
+
+t.test('without any source every setting has its default', async (t) => {
+  const { origins, ...values } = load()
+  t.strictSame(values, {
+    dataDir: './data',
+    host: '127.0.0.1',
+    port: 8000,
+    bodyBytesMax: 20_971_520,
+    inFlightBytesMax: 268_435_456,
+    backlogBytesMax: 4_294_967_296,
+    eventPropertiesBytesMax: 1_048_576,
+    diskReserveBytes: null,
+    workerThreads: 3,
+    queryMsMax: 30_000,
+    queryCacheBytes: 167_772_160,
+    durability: 'fsync',
+    logLevel: 'info',
+    logFormat: 'json',
+    publicUrl: null,
+    trustedProxies: ['127.0.0.0/8', '::1/128'],
+    isForwardedForTrusted: true,
+    isGetCaptureEnabled: true,
+    isNetworkDiskAllowed: false,
+    connectionsMax: 0,
+    addressConnectionsPerSecondMax: 0,
+    addressRequestsPerSecondMax: 0,
+    projectRequestsPerSecondMax: 0,
+    projectEventsPerSecondMax: 0,
+    bootstrapProjectKey: null,
+    bootstrapPersonalKey: null,
+  })
+  for (const name of SETTING_NAMES)
+    t.strictSame(origins[name], { kind: 'default', text: 'default' })
+  t.equal(load({ coreCount: 1 }).workerThreads, 1)
+  t.equal(load({ isTerminal: true }).logFormat, 'pretty')
+})
+
+t.test('settings cannot be changed', async (t) => {
+  const settings = load()
+  t.ok(Object.isFrozen(settings))
+  t.ok(Object.isFrozen(settings.origins))
+  t.ok(Object.isFrozen(load({ flags: { 'trusted-proxies': '10.0.0.1' } }).trustedProxies))
+})
+
+t.test('a flag wins over the environment, that over the file, that over the default', async (t) => {
+  const configPath = join(t.testdir({ 'a.toml': 'port = 3\nhost = "::"\nworkers = 2\n' }), 'a.toml')
+  const settings = load({
+    flags: { port: '1' },
+    environment: { TENREC_PORT: '2', TENREC_HOST: '0.0.0.0', TENREC_BODY_LIMIT: '' },
+    configPath,
+  })
+  t.equal(settings.port, 1)
+  t.equal(settings.host, '0.0.0.0')
+  t.equal(settings.workerThreads, 2)
+  t.strictSame(settings.origins.port, { kind: 'flag', text: '--port' })
+  t.strictSame(settings.origins.host, { kind: 'environment', text: 'TENREC_HOST' })
+  t.strictSame(settings.origins.workerThreads, {
+    kind: 'file',
+    text: `${configPath} line 3, column 1`,
+  })
+  t.equal(settings.origins.bodyBytesMax.kind, 'default', 'an empty variable is not set')
+})
+
+t.test('the environment may name the file, the flag wins', async (t) => {
+  const dir = t.testdir({ 'a.toml': 'port = 1', 'b.toml': 'port = 2' })
+  const environment = { TENREC_CONFIG: join(dir, 'a.toml') }
+  t.equal(load({ environment }).port, 1)
+  t.equal(load({ environment, configPath: join(dir, 'b.toml') }).port, 2)
+})
+
+t.test('the file has its own types', async (t) => {
+  const source = `
+body_limit = "2MB"
+inflight_limit = 1048576000
+get_capture = false
+trusted_proxies = ["10.0.0.0/8", "fd00::1"]
+public_url = "https://events.example.com/"
+`
+  const settings = load({ configPath: join(t.testdir({ 'a.toml': source }), 'a.toml') })
+  t.equal(settings.bodyBytesMax, 2_000_000)
+  t.equal(settings.inFlightBytesMax, 1_048_576_000)
+  t.equal(settings.isGetCaptureEnabled, false)
+  t.strictSame(settings.trustedProxies, ['10.0.0.0/8', 'fd00::1'])
+  t.equal(settings.publicUrl, 'https://events.example.com')
+})
+
+t.test('a value that is not allowed is named with its origin and what is allowed', async (t) => {
+  const messages: readonly (readonly [Sources, RegExp])[] = [
+    [
+      { flags: { port: '80000' } },
+      /^setting port: "80000" from --port is not allowed; allowed: a whole number from 0 to 65535$/,
+    ],
+    [{ environment: { TENREC_WORKERS: '0' } }, /"0" from TENREC_WORKERS .* from 1 to 256$/],
+    [{ flags: { workers: '1.5' } }, /"1.5"/],
+    [{ flags: { port: '' } }, /"" from --port/],
+    [{ flags: { 'body-limit': '20 apples' } }, /bytes from 1KiB to 256MiB, such as 20MiB/],
+    [{ flags: { 'body-limit': '1' } }, /bytes from 1KiB/],
+    [{ flags: { 'event-properties-limit': '1' } }, /or 0 for no limit/],
+    [{ flags: { durability: 'maybe' } }, /one of fsync, commit$/],
+    [{ flags: { 'log-level': 'INFO' } }, /one of trace, debug, info/],
+    [{ flags: { 'get-capture': 'perhaps' } }, /true or false/],
+    [{ flags: { 'trusted-proxies': '10.0.0.0/8,proxy' } }, /IP addresses or ranges/],
+    [{ flags: { 'public-url': 'events.example.com' } }, /an address such as https/],
+    [{ flags: { 'data-dir': '' } }, /a path/],
+    [{ flags: { host: 'a b' } }, /a host name/],
+    [
+      { flags: { 'body-limit': '8MiB', 'inflight-limit': '4MiB' } },
+      /^setting inflight_limit: 4MiB from --inflight-limit .* body_limit, which is 8MiB from --body-limit$/,
+    ],
+  ]
+  for (const [sources, message] of messages) t.match(refusalOf(sources), message)
+})
+
+t.test('a value of a secret is never in a message', async (t) => {
+  const message = refusalOf({ environment: { TENREC_BOOTSTRAP_PERSONAL_KEY: 'se cret' } })
+  t.match(message, /\(hidden\) from TENREC_BOOTSTRAP_PERSONAL_KEY/)
+  t.notMatch(message, 'se cret')
+})
+
+t.test('an unknown setting is named with a suggestion', async (t) => {
+  t.match(
+    refusalOf({ environment: { TENREC_PROT: '1' } }),
+    /unknown setting TENREC_PROT in the environment; did you mean TENREC_PORT\?/,
+  )
+  const configPath = join(t.testdir({ 'a.toml': '\nhost = "::"\n  bodylimit = 1\n' }), 'a.toml')
+  const message = refusalOf({ configPath })
+  t.match(message, `unknown setting bodylimit in ${configPath} line 3, column 3`)
+  t.match(message, /did you mean body_limit\?/)
+  t.match(
+    refusalOf({ configPath: join(t.testdir({ 'a.toml': '[server]\nport = 1\n' }), 'a.toml') }),
+    /unknown setting server in .* line 1, column 2/,
+  )
+  t.doesNotThrow(() => load({ environment: { PATH: '/bin', TENREC_CONFIG: '', TENREC_X: '' } }))
+})
+
+t.test('a file that is no TOML is named with line and column', async (t) => {
+  const configPath = join(t.testdir({ 'a.toml': 'port = 1\nhost = \n' }), 'a.toml')
+  t.match(refusalOf({ configPath }), `${configPath} is not valid TOML: line 2, column `)
+  t.match(refusalOf({ configPath: `${configPath}.none` }), /cannot be read: ENOENT/)
+  const wrongType = join(t.testdir({ 'a.toml': 'port = "http"' }), 'a.toml')
+  t.match(refusalOf({ configPath: wrongType }), /"http" from .*a.toml line 1, column 1/)
+})
+
+t.test('secrets come from credentials of the service manager too', async (t) => {
+  const dir = t.testdir({ 'bootstrap-project-key': 'phc_file\n', 'bootstrap-personal-key': '' })
+  const environment = { CREDENTIALS_DIRECTORY: dir }
+  t.match(refusalOf({ environment }), /\(hidden\) from .*bootstrap-personal-key/)
+  const settings = load({
+    environment: { ...environment, TENREC_BOOTSTRAP_PERSONAL_KEY: 'phx_environment' },
+  })
+  t.equal(settings.bootstrapProjectKey, 'phc_file')
+  t.equal(settings.bootstrapPersonalKey, 'phx_environment')
+  t.equal(settings.origins.bootstrapProjectKey.kind, 'credential')
+  t.equal(formatSetting('bootstrapProjectKey', settings.bootstrapProjectKey), '********')
+  t.equal(formatSetting('bootstrapProjectKey', null), '')
+  const folder = t.testdir({ 'bootstrap-project-key': {} })
+  t.match(refusalOf({ environment: { CREDENTIALS_DIRECTORY: folder } }), /cannot be read/)
+  t.doesNotThrow(() => load({ environment: { CREDENTIALS_DIRECTORY: join(dir, 'none') } }))
+})
+
+t.test('bytes have units', async (t) => {
+  const cases: readonly (readonly [unknown, number | undefined])[] = [
+    ['512', 512],
+    ['0', 0],
+    ['1KiB', 1024],
+    ['1 kib', 1024],
+    ['1KB', 1000],
+    ['20MiB', 20 * 1024 ** 2],
+    ['20MB', 20_000_000],
+    ['1.5GiB', 1.5 * 1024 ** 3],
+    ['2TB', 2e12],
+    ['7B', 7],
+    [1024, 1024],
+    [-1, undefined],
+    [1.5, undefined],
+    ['-1', undefined],
+    ['MiB', undefined],
+    ['1M', undefined],
+    ['1e3', undefined],
+    ['', undefined],
+    ['99999999999999999999', undefined],
+    [null, undefined],
+    [true, undefined],
+  ]
+  for (const [raw, bytes] of cases) t.equal(parseBytes(raw), bytes, JSON.stringify(raw))
+  for (const bytes of [0, 1, 512, 1000, 1024, 1_500_000, 20_971_520, 2 ** 40]) {
+    t.equal(parseBytes(formatBytes(bytes)), bytes)
+  }
+  t.equal(formatBytes(20_971_520), '20MiB')
+  t.equal(formatBytes(20_000_000), '20MB')
+})
+
+t.test('durations have units', async (t) => {
+  t.equal(parseDuration('500ms'), 500)
+  t.equal(parseDuration('30s'), 30_000)
+  t.equal(parseDuration('1.5h'), 5_400_000)
+  t.equal(parseDuration('90d'), 7_776_000_000)
+  for (const text of ['', '30', 's', '-1s', '1w', '1 s']) t.equal(parseDuration(text), undefined)
+})
+
+t.test('address ranges and base addresses', async (t) => {
+  for (const good of ['10.0.0.1', '10.0.0.0/8', '::1', 'fd00::/8', '0.0.0.0/0', '::/128']) {
+    t.ok(isAddressRange(good), good)
+  }
+  for (const bad of ['', 'host', '10.0.0.0/33', '10.0.0.0/', '1.2.3/8', '::/129', '10.0.0.0/8/8']) {
+    t.notOk(isAddressRange(bad), bad)
+  }
+  for (const good of ['http://a', 'https://a.example:8443/path']) t.ok(isBaseUrl(good), good)
+  for (const bad of ['', 'a', 'ftp://a', 'http://', 'http://a?b', 'http://a#b', 'http://u@a']) {
+    t.notOk(isBaseUrl(bad), bad)
+  }
+})
+
+t.test('only close words are suggested', async (t) => {
+  const words = ['serve', 'project list', 'version']
+  t.equal(closestWord('sevre', words), 'serve')
+  t.equal(closestWord('versoin', words), 'version')
+  t.equal(closestWord('banana', words), undefined)
+  t.equal(closestWord('', words), undefined)
+})
+
+t.test('flags, variables and keys follow one pattern and are unique', async (t) => {
+  const rows = SETTING_NAMES.map((name) => SETTINGS[name])
+  for (const { flag, variable, fileKey, isSecret, sentence } of rows) {
+    t.equal(variable, `TENREC_${fileKey.toUpperCase()}`)
+    t.equal(flag, isSecret ? null : fileKey.replaceAll('_', '-'))
+    t.match(sentence, /^[A-Z].*\.$/)
+  }
+  t.equal(new Set(rows.map(({ fileKey }) => fileKey)).size, rows.length)
+})
+
+t.test('the default of every setting is allowed, and is read back from its text', async (t) => {
+  const settings = load()
+  for (const name of SETTING_NAMES) {
+    const { flag, variable, isSecret } = SETTINGS[name]
+    const text = formatSetting(name, settings[name])
+    if (text === '' || isSecret) continue
+    const again = load({ environment: { [variable]: text } })
+    t.strictSame(again[name], settings[name], flag ?? variable)
+  }
+})
+
+/** The rows of the table of settings in the document, cell by cell. */
+function documentedRows(): readonly (readonly string[])[] {
+  const text = readFileSync('docs/CONFIGURATION.md', 'utf8')
+  const section = text.split('\n## ').find((part) => part.startsWith('Settings\n')) ?? ''
+  return section
+    .split('\n')
+    .filter((line) => /^\| `[a-z_]+` \|/.test(line))
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split('|')
+        .map((cell) => cell.trim()),
+    )
+}
+
+t.test('docs/CONFIGURATION.md holds exactly the table of settings', async (t) => {
+  const expected = SETTING_NAMES.map((name) => {
+    const { flag, variable, fileKey, kind, sentence } = SETTINGS[name]
+    return [
+      `\`${fileKey}\``,
+      flag === null ? 'none' : `\`--${flag}\``,
+      `\`${variable}\``,
+      describeDefault(name),
+      kind.allowed,
+      sentence,
+    ]
+  })
+  t.strictSame(documentedRows(), expected)
+})

@@ -1,0 +1,61 @@
+/** Lines of the log, as the journal of systemd and everybody else get them. */
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+
+const LOG = fileURLToPath(new URL('../../src/base/log.ts', import.meta.url))
+const LOADER = fileURLToPath(new URL('../../.ci/loader.mjs', import.meta.url))
+const PROGRAM = `
+  for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level)
+`
+/** Texts that would steer a terminal, or look like a line of the log. */
+const INJECTION = `
+  const text = 'a\\n[00:00:00.000] INFO: forged\\r\\u001b[2J\\u009b1A\\u2028b'
+  log.warn({ name: text, event: text, err: new Error(text) }, text)
+`
+
+/** What a program writes when `JOURNAL_STREAM` names its stdout, or something else. */
+function linesOf(journalStream: string, program = PROGRAM, format = 'json'): readonly string[] {
+  const text = `
+    import { createLogger } from ${JSON.stringify(LOG)}
+    const log = createLogger({ level: 'trace', format: '${format}' })
+    ${program}`
+  const script = `exec 3>&1; export JOURNAL_STREAM=${journalStream}; exec "$@"`
+  const words = [process.execPath, '--import', LOADER, '--input-type=module', '-e', text]
+  const child = spawnSync('sh', ['-c', script, 'sh', ...words], { encoding: 'utf8' })
+  return child.stdout.trim().split('\n')
+}
+
+function messageOf(line: string): string {
+  return (JSON.parse(line) as { readonly msg: string }).msg
+}
+
+t.test('in the journal each line begins with the priority of its level', async (t) => {
+  const lines = linesOf('$(stat -L -c %d:%i /proc/self/fd/3)')
+  const rows = lines.map((line) => [line.slice(0, 3), messageOf(line.slice(3))])
+  t.strictSame(rows, [
+    ['<7>', 'trace'],
+    ['<7>', 'debug'],
+    ['<6>', 'info'],
+    ['<4>', 'warn'],
+    ['<3>', 'error'],
+    ['<2>', 'fatal'],
+  ])
+})
+
+t.test('anywhere else a line is JSON from its first byte', async (t) => {
+  const lines = linesOf('1:1')
+  t.equal(lines.length, 6)
+  for (const line of lines) t.ok(messageOf(line))
+})
+
+t.test('texts in a line neither begin another one nor steer a terminal', async (t) => {
+  const [line = '', ...others] = linesOf('1:1', INJECTION)
+  t.strictSame(others, [], 'JSON has one line')
+  t.match(messageOf(line), /^a\n.*forged/)
+  const pretty = linesOf('1:1', INJECTION, 'pretty')
+  t.match(pretty[0], /WARN.*: a\\u000a\[00:00:00.000\] INFO: forged\\u000d\\u001b\[2J/)
+  for (const shown of pretty.slice(1))
+    t.match(shown, /^ /, 'only the first line begins at the left')
+  t.notMatch(pretty.join(''), /[\p{Cc}\u2028]/u)
+})

@@ -1,0 +1,97 @@
+/** `tenrec serve` as an operator runs it: the first start, a second daemon, a directory that goes away. */
+import { readFileSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+
+const REFUSAL_MS_MAX = 2000
+const NOTICE_MS_MAX = 10_000
+
+async function failureOf(start: Promise<unknown>): Promise<string> {
+  try {
+    await start
+  } catch (error) {
+    if (error instanceof Error) return error.message
+  }
+  throw new Error('the daemon started')
+}
+
+/** Answers to requests with right and wrong keys at every place, and the metrics afterwards. */
+async function pagesAfterKeys(url: string): Promise<string> {
+  const pages: string[] = []
+  const ask = async (path: string, init: RequestInit = {}): Promise<void> => {
+    const response = await fetch(url + path, init)
+    pages.push(await response.text())
+  }
+  for (const key of [PERSONAL_KEY, PROJECT_KEY, 'phx_of_nobody']) {
+    await ask(`/api/projects/1/events/?personal_api_key=${key}&limit=wrong`)
+    await ask('/api/projects/2/events/', { headers: { Authorization: `Bearer ${key}` } })
+    await ask('/api/projects/1/events/x/', { headers: { Authorization: `Basic ${key}` } })
+    await ask('/capture/', { method: 'POST', body: `{"api_key":"${key}","event":7` })
+    await ask(`/array/${key}x/config`)
+  }
+  await ask('/metrics')
+  return pages.join('\n')
+}
+
+t.test('the first start hands over keys and the address at which it listens', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const daemon = await spawnDaemon({ dataDir })
+  t.teardown(() => daemon.kill())
+  daemon.signal('SIGHUP')
+  t.strictSame(await daemon.stop(), { code: 0, signal: null })
+  const credentials = JSON.parse(readFileSync(join(dataDir, 'credentials.json'), 'utf8'))
+  t.strictSame(credentials, {
+    base_url: daemon.url,
+    project_id: 1,
+    project_key: PROJECT_KEY,
+    personal_key: PERSONAL_KEY,
+  })
+  t.match(daemon.lastLines(), `curl ${daemon.url}/capture/`)
+  t.match(daemon.lastLines(), 'restart to apply changes')
+  const again = await spawnDaemon({ dataDir, args: ['--log-level', 'trace'] })
+  const shown = await pagesAfterKeys(again.url)
+  const title = readFileSync(`/proc/${again.pid}/cmdline`, 'utf8')
+  await again.stop()
+  for (const text of [again.lastLines(), shown, title]) {
+    t.notMatch(text, PERSONAL_KEY, 'keys are shown once')
+    t.notMatch(text, PROJECT_KEY)
+    t.notMatch(text, 'phx_of_nobody')
+  }
+})
+
+t.test('a second daemon is refused within 2 s and names the first, which goes on', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const daemon = await spawnDaemon({ dataDir })
+  t.teardown(() => daemon.kill())
+  const startedAtMs = performance.now()
+  const message = await failureOf(spawnDaemon({ dataDir }))
+  // Beside what a start takes on a machine that others use, too.
+  t.ok(performance.now() - startedAtMs < REFUSAL_MS_MAX + daemon.startMs)
+  t.match(message, /it ended with 1\n/)
+  t.match(message, `in use by the process ${daemon.pid}`)
+  const response = await fetch(`${daemon.url}/_livez`)
+  t.equal(response.status, 200)
+})
+
+t.test('a taken port ends the first start, and the keys are not lost', async (t) => {
+  const dir = t.testdir()
+  const daemon = await spawnDaemon({ dataDir: join(dir, 'a') })
+  t.teardown(() => daemon.kill())
+  const other = { dataDir: join(dir, 'b'), args: ['--port', String(daemon.port)] }
+  const message = await failureOf(spawnDaemon(other))
+  t.match(message, /it ended with 1\n/)
+  t.match(message, `the keys are in ${join(dir, 'b', 'credentials.json')}`)
+  t.match(message, /address in use/)
+})
+
+t.test('a daemon whose directory was moved away ends with 1 and says so', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const daemon = await spawnDaemon({ dataDir })
+  t.teardown(() => daemon.kill())
+  renameSync(dataDir, `${dataDir}-moved`)
+  const movedAtMs = performance.now()
+  t.strictSame(await daemon.ended, { code: 1, signal: null })
+  t.ok(performance.now() - movedAtMs < NOTICE_MS_MAX)
+  t.match(daemon.lastLines(), 'the data directory was moved or removed')
+})

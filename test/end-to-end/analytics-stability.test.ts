@@ -1,0 +1,143 @@
+/**
+ * The same questions have the same answers however the events came to be stored: in many small segments,
+ * after these were merged, after restarts, in threads that have read before, and by a replay of the log
+ * from its start.
+ */
+import { cpSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import { type SeenAnswer, seenAnswer } from '../fixtures/analytics/analytic-answers.ts'
+import { referenceAnswer } from '../fixtures/analytics/analytic-reference.ts'
+import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
+import { RandomHistory } from '../fixtures/persons/random-histories.ts'
+import { type RandomQuery, randomQuery } from '../fixtures/analytics/random-queries.ts'
+import type { ReferenceWorld } from '../fixtures/analytics/reference-filters.ts'
+
+const SEEDS = [11, 12, 13]
+const QUERIES = 60
+const EVERYTHING_MS = 3_600_000
+
+/** A question and the world as it is in the end. */
+interface Asked {
+  readonly projectId: number
+  readonly query: RandomQuery
+  readonly world: ReferenceWorld
+}
+
+/** Histories of requests with one event each. */
+function grow(log: PersonLog): readonly RandomHistory[] {
+  const histories = SEEDS.map((seed, index) => new RandomHistory(log, index + 1, seed))
+  for (const history of histories) history.begin()
+  for (let round = 0; round < 3; round++) {
+    for (let event = 0; event < 25; event++) {
+      for (const history of histories) history.sendSome(1)
+    }
+    log.process()
+    for (const history of histories) history.command()
+    log.process()
+  }
+  for (const history of histories) {
+    history.sendSome(5)
+    history.finish()
+  }
+  log.process()
+  return histories
+}
+
+function questionsTo(histories: readonly RandomHistory[]): readonly Asked[] {
+  return histories.flatMap((history) => {
+    const { projectId, anchorMs, spanMs } = history
+    const world = { ...history.world(), nowMs: anchorMs + spanMs / 2 }
+    return Array.from({ length: QUERIES }, () => ({
+      projectId,
+      query: randomQuery(history),
+      world,
+    }))
+  })
+}
+
+function answers(reader: EventReader, asked: readonly Asked[]): readonly SeenAnswer[] {
+  return asked.map(({ projectId, query, world }) => seenAnswer(reader, projectId, query, world))
+}
+
+function openReader(t: Test, dataDir: string): EventReader {
+  const reader = new EventReader({ dataDir })
+  t.teardown(() => reader.close())
+  return reader
+}
+
+function openProcessor(dataDir: string, commitEventsMax: number): LogProcessor {
+  const fail = (error: Error): never => {
+    throw error
+  }
+  return new LogProcessor(threadSettings(dataDir), fail, commitEventsMax)
+}
+
+/** Processes the log of a directory without a moment for anything else; segments stay as they are. */
+function processOnly(processor: LogProcessor): void {
+  // A commit takes longer than this, so that each run does one and has no time left.
+  while (true) {
+    const { processed, last } = processor.run(0.05)
+    if (processed >= last) return
+  }
+}
+
+function segmentCount(reader: EventReader): number {
+  return reader.statistics().projects.reduce((sum, { segments }) => sum + segments, 0)
+}
+
+t.test('answers stay the same through all that changes a store', async (t) => {
+  const dir = t.testdir({ first: {}, small: {}, whole: {} })
+  const log = new PersonLog(t, `${dir}/first`)
+  const asked = questionsTo(grow(log))
+  const expected = answers(log.reader, asked)
+  const filled = expected.filter((answer) => 'rows' in answer && answer.rows.length > 0)
+  t.ok(filled.length > asked.length / 5, 'many of the answers are not empty')
+  await t.test('they are those of the slow evaluator', async (t) => {
+    for (const [index, { query, world }] of asked.entries()) {
+      const reference = referenceAnswer(query.route, query.parameters, world)
+      const answer = expected[index]
+      const ids = answer !== undefined && 'rows' in answer ? answer.rows.map(([id]) => id) : null
+      t.strictSame(ids, 'rows' in reference ? reference.rows.map(({ id }) => id) : null)
+    }
+  })
+
+  await t.test('in many small segments, merged ones, and after restarts', async (t) => {
+    const dataDir = `${dir}/small`
+    cpSync(`${dir}/first/log`, `${dataDir}/log`, { recursive: true })
+    let processor = openProcessor(dataDir, 1)
+    t.teardown(() => processor.close())
+    processOnly(processor)
+    const reader = openReader(t, dataDir)
+    const before = segmentCount(reader)
+    t.strictSame(answers(reader, asked), expected, 'in small segments')
+    await processor.close()
+    processor = openProcessor(dataDir, 1)
+    t.strictSame(answers(openReader(t, dataDir), asked), expected, 'after a restart')
+    processor.run(EVERYTHING_MS)
+    const after = segmentCount(reader)
+    t.ok(after < before / 4, `segments were merged: ${before}, then ${after}`)
+    t.strictSame(answers(reader, asked), expected, 'merged, for who has read before')
+    t.strictSame(answers(openReader(t, dataDir), asked), expected, 'merged, for who has not')
+    await processor.close()
+    processor = openProcessor(dataDir, 1)
+    processor.run(EVERYTHING_MS)
+    t.strictSame(answers(reader, asked), expected, 'after another restart')
+  })
+
+  await t.test('when the log is replayed from its start', async (t) => {
+    const dataDir = `${dir}/whole`
+    cpSync(`${dir}/first/log`, `${dataDir}/log`, { recursive: true })
+    const processor = openProcessor(dataDir, 1e9)
+    t.teardown(() => processor.close())
+    processor.run(EVERYTHING_MS)
+    t.strictSame(answers(openReader(t, dataDir), asked), expected)
+  })
+
+  await t.test('after a restart of the first store', async (t) => {
+    await log.reopen()
+    log.process()
+    t.strictSame(answers(log.reader, asked), expected)
+  })
+})

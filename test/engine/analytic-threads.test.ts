@@ -1,0 +1,110 @@
+/** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
+import t from 'tap'
+import type { ActionStep } from '../../src/rules/filters/actions.ts'
+import type { AnalyticQuery } from '../../src/rules/analytics/analytics.ts'
+import { AnalyticThreads } from '../../src/engine/threads/analytic-threads.ts'
+import { answerRows } from '../fixtures/analytics/analytic-answers.ts'
+import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
+
+const START_MS = Date.UTC(2024, 0, 10)
+const PAGE = { limit: 100, offset: 0 }
+
+const QUERY: AnalyticQuery = {
+  projectId: 1,
+  timezone: 'UTC',
+  nowMs: START_MS + 86_400_000,
+  testAccountFilters: [],
+  format: 'json',
+  question: {
+    kind: 'stickiness',
+    parameters: {
+      dateFrom: '2024-01-01',
+      dateTo: null,
+      interval: null,
+      events: undefined,
+      actions: [{ id: 1 }],
+      properties: undefined,
+      isWithoutTestAccounts: false,
+      search: null,
+      page: PAGE,
+      target: {
+        id: '1',
+        type: 'actions',
+        order: null,
+        math: null,
+        mathProperty: null,
+        mathGroupTypeIndex: null,
+      },
+      stickinessDays: 1,
+    },
+  },
+}
+
+t.test('questions are answered one after the other, and no more than a number wait', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const step: ActionStep = {
+    event: 'buy',
+    url: null,
+    url_matching: 'contains',
+    selector: null,
+    tag_name: null,
+    text: null,
+    text_matching: 'exact',
+    href: null,
+    href_matching: 'exact',
+    properties: [],
+  }
+  log.run(1, {
+    kind: 'create_action',
+    action: { name: 'a', description: '', tags: [], steps: [step] },
+  })
+  const timestamp = new Date(START_MS).toISOString()
+  log.send(1, [
+    { event: 'buy', distinct_id: 'a', timestamp, properties: { $set: { email: 'a@x.example' } } },
+    { event: 'look', distinct_id: 'b', timestamp, properties: {} },
+  ])
+  log.process()
+  const threads = new AnalyticThreads({
+    threads: threadSettings(log.dataDir),
+    workerThreads: 1,
+    queryMsMax: 30_000,
+  })
+  const ask = () => threads.analyse(QUERY, () => undefined)
+  const answer = await ask()
+  t.match(answer, { count: 1, isFull: false, missingPersons: 0 })
+  t.match(answerRows(answer), [
+    {
+      type: 'person',
+      name: 'a@x.example',
+      distinct_ids: ['a'],
+      created_at: '2024-01-10T00:00:00Z',
+      value_at_data_point: null,
+    },
+  ])
+
+  const cancelled = threads.analyse(QUERY, (cancel) => cancel())
+  await t.rejects(cancelled, { code: 'query_timeout' }, 'nobody waits')
+
+  const many = await Promise.allSettled(Array.from({ length: 40 }, ask))
+  const refused = many.filter(({ status }) => status === 'rejected')
+  t.equal(refused.length, 40 - 33)
+  t.match(refused[0], { reason: { code: 'server_error', retryAfterSeconds: 2 } })
+  t.strictSame(await ask(), answer, 'there is room again')
+  await threads.close()
+})
+
+t.test(
+  'threads that were never asked need no closing, and an open question ends with them',
+  async (t) => {
+    const log = new PersonLog(t, t.testdir())
+    log.send(1, [{ event: 'buy', distinct_id: 'a', properties: {} }])
+    log.process()
+    const options = { threads: threadSettings(log.dataDir), workerThreads: 2, queryMsMax: 30_000 }
+    await new AnalyticThreads(options).close()
+    const threads = new AnalyticThreads(options)
+    const questions = Array.from({ length: 3 }, () => threads.analyse(QUERY, () => undefined))
+    const [, ...results] = await Promise.allSettled([threads.close(), ...questions])
+    // There is no such action: a question that is not given up is refused.
+    for (const result of results) t.match(result, { status: 'rejected' })
+  },
+)

@@ -1,0 +1,230 @@
+/** The audit log: every change through the private API and the command line leaves an entry. */
+import t from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { buildDocument } from '../../src/http/openapi/document.ts'
+import { type AuditEntry, AuditLog } from '../../src/store/catalog/audit-log.ts'
+import { DirectoryEnvironment } from '../../src/store/catalog/directory-environment.ts'
+import { AuditTrail } from '../../src/engine/front/audit-trail.ts'
+import { linesOf, runCommand } from '../fixtures/command-line.ts'
+import { PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
+import { resultsOf, startOrganization } from '../fixtures/organization-daemon.ts'
+
+const daemon = await startOrganization(t)
+const LOG = 'organizations/@current/audit_log/'
+const READ_ONLY = ['funnel/', 'funnel/correlation/', 'path/', 'user_blast_radius/']
+/** Ids that nothing has, so that nothing is changed by the walk. */
+const SEGMENTS: Readonly<Record<string, string>> = { org_id: '@current', project_id: '2' }
+
+interface DescribedOperation {
+  readonly security?: readonly object[]
+}
+
+const DOCUMENT = buildDocument() as unknown as {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>
+}
+
+/** Every described operation of personal keys whose method can change something. */
+function changingOperations(): readonly { readonly method: string; readonly path: string }[] {
+  return Object.entries(DOCUMENT.paths).flatMap(([path, item]) =>
+    Object.entries(item)
+      .filter(([method]) => !['get', 'head', 'options'].includes(method))
+      .filter(([, { security = [] }]) => security.some((door) => 'personalKey' in door))
+      .map(([method]) => ({ method: method.toUpperCase(), path })),
+  )
+}
+
+async function newest(): Promise<Readonly<Record<string, unknown>>> {
+  const [entry = {}] = resultsOf(await daemon.ask('GET', `${LOG}?limit=1`))
+  return entry
+}
+
+function entryOf(n: number): AuditEntry {
+  return {
+    atMs: n,
+    source: 'api',
+    userId: 1,
+    keyId: 1,
+    account: null,
+    address: '192.0.2.1',
+    projectId: null,
+    method: 'PATCH',
+    route: '/api/x/',
+    objectId: String(n),
+    status: 200,
+  }
+}
+
+t.test('every operation that can change something leaves an entry', async (t) => {
+  const operations = changingOperations()
+  t.ok(operations.length > 30, `${operations.length} operations`)
+  let lastId = 0
+  for (const { method, path } of operations) {
+    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => SEGMENTS[name] ?? '987654')
+    const answer = await daemon.ask(method, filled.replace('/api/', ''), {})
+    const entry = await newest()
+    const what = `${method} ${path}`
+    if (READ_ONLY.some((end) => path.endsWith(end))) {
+      t.equal(entry['id'] ?? 0, lastId, `${what} only reads`)
+      continue
+    }
+    t.match(
+      entry,
+      {
+        id: lastId + 1,
+        source: 'api',
+        user: { email: 'owner@localhost' },
+        personal_api_key_id: 1,
+        account: null,
+        address: '127.0.0.1',
+        project_id: path.includes('{project_id}') ? 2 : null,
+        method,
+        route: path.replace(/\{(\w+)\}/g, ':$1'),
+        status: answer.status,
+      },
+      what,
+    )
+    t.ok(answer.status < 500, `${what} answers ${answer.status}`)
+    lastId = Number(entry['id'])
+  }
+})
+
+t.test('an entry tells what was made, and nothing of bodies, queries and keys', async (t) => {
+  const path = 'personal_api_keys/?personal_api_key=phx_not_looked_at'
+  const made = await daemon.ask('POST', path, { label: 'deep secret', scopes: ['event:read'] })
+  t.equal(made.status, 201)
+  const entry = await newest()
+  t.match(entry, { object_id: String(made.body['id']), status: 201, project_id: null })
+  const text = JSON.stringify((await daemon.ask('GET', `${LOG}?limit=1000`)).body)
+  for (const secret of [PERSONAL_KEY, String(made.body['value']), 'deep secret', 'not_looked_at']) {
+    t.notOk(text.includes(secret))
+  }
+  await daemon.ask('DELETE', `personal_api_keys/${PERSONAL_KEY}/`)
+  t.match(await newest(), { method: 'DELETE', object_id: null, status: 404 })
+})
+
+t.test('what reads, and what strangers send, leaves none', async (t) => {
+  const before = await newest()
+  await daemon.ask('GET', 'projects/')
+  t.equal((await daemon.ask('POST', 'projects/', {}, 'phx_stranger')).status, 401)
+  t.equal((await daemon.ask('POST', 'projects/', {}, null)).status, 401)
+  t.strictSame(await newest(), before)
+})
+
+t.test('a proxy on the machine says whom a change came from', async (t) => {
+  const { decisions } = daemon
+  const headers = {
+    Authorization: `Bearer ${PERSONAL_KEY}`,
+    'X-Forwarded-For': '1.1.1.1, 192.0.2.7',
+  }
+  await decisions.ask('/api/projects/2/', { method: 'PATCH', headers, json: { name: 'Renamed' } })
+  t.match(await newest(), { address: '192.0.2.7', project_id: 2, status: 200 })
+})
+
+t.test('only administrators of the whole organization read it, page by page', async (t) => {
+  const member = daemon.somebody({ email: 'member@x.example' })
+  const limited = daemon.keyOf({ projectIds: [1] })
+  await daemon.settled()
+  for (const key of [member.key, limited]) {
+    t.match(await daemon.ask('GET', LOG, undefined, key), { status: 403 })
+  }
+  t.match(await daemon.ask('GET', LOG, undefined, null), { status: 401 })
+  const all = await daemon.ask('GET', `${LOG}?limit=1000`)
+  const entries = resultsOf(all)
+  t.equal(all.body['count'], entries.length)
+  const ids = entries.map(({ id }) => Number(id))
+  t.strictSame(
+    ids,
+    [...ids].sort((left, right) => right - left),
+    'newest first',
+  )
+  const page = await daemon.ask('GET', `${LOG}?limit=2&offset=3`)
+  t.strictSame(resultsOf(page), entries.slice(3, 5))
+  t.match(page.body, { next: /offset=5/, previous: /offset=1/ })
+  t.strictSame(resultsOf(await daemon.ask('GET', `${LOG}?offset=100000`)), [])
+})
+
+t.test('commands that write the store leave entries, too', async (t) => {
+  const { dataDir } = daemon.decisions
+  const run = (...words: readonly string[]) => runCommand(...words, '--data-dir', dataDir)
+  const commands = [
+    ['project', 'create', '--name', 'From the shell'],
+    ['project', 'set', '1', '--timezone', 'Europe/Berlin'],
+    ['user', 'create', '--email', 'shell@x.example'],
+    ['role', 'create', '--name', 'Shell'],
+    ['role', 'add', 'Shell', 'shell@x.example'],
+    ['role', 'delete', 'Shell'],
+    ['flag', 'create', 'from-the-shell'],
+    ['flag', 'set', 'from-the-shell', '--active', 'false'],
+    ['key', 'create', '--label', 'x'],
+  ]
+  for (const words of commands) {
+    const outcome = await run(...words)
+    t.equal(outcome.exitCode, 0, outcome.err)
+  }
+  const reading = ['project list', 'user list', 'flag list', 'key list', 'role list']
+  for (const words of reading) t.equal((await run(...words.split(' '))).exitCode, 0)
+  const limit = String(commands.length)
+  const entries = linesOf(await run('audit', 'list', '--limit', limit, '--json')).toReversed()
+  t.match(
+    entries,
+    commands.map(([noun, verb, operand]) => ({
+      source: 'command_line',
+      route: `tenrec ${noun} ${verb}`,
+      object: operand?.startsWith('--') === false ? operand : null,
+      user: /./,
+      key: null,
+      address: null,
+      status: null,
+    })),
+  )
+  t.match(await newest(), { source: 'command_line', user: null, account: /./, method: null })
+  t.match((await run('audit', 'list')).out, /tenrec flag set +from-the-shell/)
+})
+
+t.test('the oldest entries make room, and entries outlive the process', async (t) => {
+  const dataDir = t.testdir()
+  const environment = new DirectoryEnvironment(dataDir, SYSTEM_CLOCK)
+  const { version } = environment
+  const log = new AuditLog(environment, 10)
+  t.strictSame(log.list({ limit: 10, offset: 0 }), { count: 0, results: [] })
+  for (let n = 1; n <= 25; n += 3) log.append([entryOf(n), entryOf(n + 1), entryOf(n + 2)])
+  t.equal(environment.version, version, 'nobody reads users and keys again for it')
+  await environment.close()
+  const opened = new DirectoryEnvironment(dataDir, SYSTEM_CLOCK)
+  const { count, results } = new AuditLog(opened, 10).list({ limit: 100, offset: 0 })
+  t.equal(count, 10)
+  t.strictSame(
+    results.map(({ id, objectId }) => [id, objectId]),
+    Array.from({ length: 10 }, (_, index) => [27 - index, String(27 - index)]),
+  )
+  await opened.close()
+})
+
+t.test('entries that come during a write share the next one; failures are told', async (t) => {
+  const stored: (readonly AuditEntry[])[] = []
+  const logged: object[] = []
+  const failures = { value: 0 }
+  let release: () => void = () => {}
+  const trail = new AuditTrail({
+    store: (entries) => {
+      stored.push(entries)
+      if (stored.length === 2) return Promise.reject(new Error('no space'))
+      return new Promise((resolve) => {
+        release = resolve
+      })
+    },
+    log: { error: (fields) => logged.push(fields) },
+    failures,
+  })
+  const first = trail.record(entryOf(1))
+  await new Promise((resolve) => setImmediate(resolve))
+  const others = [2, 3, 4].map((n) => trail.record(entryOf(n)))
+  release()
+  await Promise.all([first, ...others])
+  t.strictSame(
+    stored.map((entries) => entries.map(({ atMs }) => atMs)),
+    [[1], [2, 3, 4]],
+  )
+  t.equal(failures.value, 3)
+  t.match(logged, [{ err: { message: 'no space' }, entries: [{ atMs: 2 }, {}, {}] }])
+})

@@ -1,0 +1,345 @@
+/**
+ * Group commit: everybody who waits is answered exactly once, with success only when the bytes are in
+ * the log, and nobody waits longer than the deadline. The log is the real one; where the disk must
+ * fail or hang, a port stands in its place.
+ */
+import assert from 'node:assert/strict'
+import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import fc from 'fast-check'
+import t from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import type { ServiceError } from '../../src/base/errors.ts'
+import { createLogger } from '../../src/base/log.ts'
+import {
+  eventBytes,
+  eventStart,
+  LogBlockWriter,
+  ParsedEvents,
+  type RecordHeader,
+  readBlock,
+} from '../../src/rules/capture/log-block.ts'
+import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
+import { type AcknowledgeTarget, GroupCommit } from '../../src/engine/front/group-commit.ts'
+import type { AppendResult, AppendTask, BlockBuffer } from '../../src/engine/threads/tasks.ts'
+import { ThreadEndedError } from '../../src/engine/threads/thread-group.ts'
+
+const DEADLINE_MS = 10_000
+const SEED = 20_261_121
+
+type Append = (task: AppendTask) => Promise<AppendResult>
+
+const HEADER: RecordHeader = {
+  projectId: 1,
+  flags: 0,
+  arrivedAtMs: 1_700_000_000_000,
+  sentAtMs: Number.NaN,
+  address: '127.0.0.1',
+}
+
+/** The answers of one group commit, in the order in which they were given. */
+class Answers {
+  readonly given: { readonly name: string; readonly error: ServiceError | null }[] = []
+
+  target(name: string): AcknowledgeTarget {
+    return { acknowledge: (error) => this.given.push({ name, error }) }
+  }
+
+  get names(): readonly string[] {
+    return this.given.map(({ name }) => name)
+  }
+}
+
+interface Setup {
+  readonly commits: GroupCommit
+  readonly answers: Answers
+  readonly failures: unknown[]
+  readonly counts: { commits: number; bytes: number; events: number }
+  add(name: string): void
+  addBlock(name: string): void
+}
+
+function setUp(append: Append): Setup {
+  const answers = new Answers()
+  const failures: unknown[] = []
+  const counts = { commits: 0, bytes: 0, events: 0 }
+  const commits = new GroupCommit({
+    pool: { append },
+    clock: SYSTEM_CLOCK,
+    log: createLogger({ level: 'silent', format: 'json' }),
+    onFailure: (cause) => failures.push(cause),
+    onCommit: (_result, bytes, events) => {
+      counts.commits++
+      counts.bytes += bytes
+      counts.events += events
+    },
+  })
+  const events = (name: string) => new ParsedEvents([JSON.stringify({ event: name })], [null])
+  return {
+    commits,
+    answers,
+    failures,
+    counts,
+    add: (name) => commits.add(HEADER, events(name), answers.target(name)),
+    addBlock(name) {
+      const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(256))
+      writer.add(HEADER, events(name))
+      const bytes = writer.finish()
+      const block = { buffer: bytes.buffer as ArrayBuffer, bytes: bytes.length }
+      commits.addBlock(block, 1, answers.target(name))
+    },
+  }
+}
+
+function buffersOf(blocks: readonly BlockBuffer[]): readonly Buffer[] {
+  return blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
+}
+
+/** The real log behind the port that the pool's writer thread has. */
+function openLog(dataDir: string): { append: Append; names(): string[]; close(): Promise<void> } {
+  const appender = new LogAppender({ dataDir, processed: 0 })
+  const reader = new LogReader({ dataDir })
+  return {
+    async append(task) {
+      const last = appender.append(buffersOf(task.blocks), task.trimThrough)
+      return { last, commitMs: 0, buffers: task.blocks.map(({ buffer }) => buffer) }
+    },
+    names() {
+      reader.refresh()
+      const extent = reader.extent()
+      const names: string[] = []
+      for (let sequence = extent?.first ?? 1; sequence <= (extent?.last ?? 0); sequence++) {
+        const block = reader.block(sequence)
+        for (const record of block === undefined ? [] : readBlock(block)) {
+          for (let index = 0; index < record.eventCount; index++) {
+            const start = eventStart(record, index)
+            const text = record.bytes.toString('utf8', start, start + eventBytes(record, index))
+            names.push((JSON.parse(text) as { event: string }).event)
+          }
+        }
+      }
+      return names
+    },
+    async close() {
+      await appender.close()
+      await reader.close()
+    },
+  }
+}
+
+/** A log whose appends end when the test says so. */
+function stalledLog(): {
+  append: Append
+  readonly tasks: readonly AppendTask[]
+  succeed(): Promise<void>
+  fail(error: Error): Promise<void>
+} {
+  const tasks: AppendTask[] = []
+  const waiting: { resolve(result: AppendResult): void; reject(error: Error): void }[] = []
+  return {
+    tasks,
+    append(task) {
+      tasks.push(task)
+      return new Promise((resolve, reject) => waiting.push({ resolve, reject }))
+    },
+    async succeed() {
+      waiting.shift()?.resolve({ last: tasks.length, commitMs: 0, buffers: [] })
+      await nextTurn()
+    },
+    async fail(error) {
+      waiting.shift()?.reject(error)
+      await nextTurn()
+    },
+  }
+}
+
+t.test('a request is answered when it can be read from the log', async (t) => {
+  const log = openLog(t.testdir())
+  t.teardown(() => log.close())
+  const { commits, answers, counts, add } = setUp(log.append)
+  t.equal(commits.pendingBytes, 0)
+  add('a')
+  t.ok(commits.pendingBytes > 0)
+  t.strictSame(answers.given, [], 'nobody is answered before the commit')
+  await commits.drained()
+  t.strictSame(answers.given, [{ name: 'a', error: null }])
+  t.strictSame(log.names(), ['a'])
+  t.equal(commits.pendingBytes, 0)
+  t.equal(commits.isHealthy, true)
+  t.equal(counts.events, 1)
+  await commits.drained()
+})
+
+t.test('requests that arrive during a commit share the next one, in their order', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, counts, add } = setUp(log.append)
+  add('a')
+  add('b')
+  await nextTurn()
+  t.equal(log.tasks.length, 1)
+  for (const name of ['c', 'd', 'e']) add(name)
+  await nextTurn()
+  t.equal(log.tasks.length, 1, 'one commit at a time')
+  await log.succeed()
+  t.strictSame(answers.names, ['a', 'b'])
+  t.equal(log.tasks.length, 2)
+  const [second] = buffersOf(log.tasks[1]?.blocks ?? [])
+  t.equal(second?.readUInt32LE(8), 3, 'one block holds the three requests')
+  await log.succeed()
+  t.strictSame(answers.names, ['a', 'b', 'c', 'd', 'e'])
+  t.ok(answers.given.every(({ error }) => error === null))
+  t.equal(counts.commits, 2)
+  t.equal(counts.events, 5)
+  t.equal(commits.pendingBytes, 0)
+})
+
+t.test('whatever arrives whenever is in the log once, and is answered once', async (t) => {
+  let run = 0
+  const steps = fc.array(fc.constantFrom('add', 'block', 'turn', 'trim'), { maxLength: 60 })
+  const folder = t.testdir()
+  await fc.assert(
+    fc.asyncProperty(steps, fc.boolean(), async (actions, isSlow) => {
+      const log = openLog(`${folder}/${++run}`)
+      const { commits, answers, add, addBlock } = setUp(async (task) => {
+        if (isSlow) await nextTurn()
+        return log.append({ ...task, trimThrough: 0 })
+      })
+      const names: string[] = []
+      for (const [index, action] of actions.entries()) {
+        const name = `${action} ${index}`
+        if (action === 'turn') await nextTurn()
+        else if (action === 'trim') commits.trim(index)
+        else {
+          names.push(name)
+          if (action === 'add') add(name)
+          else addBlock(name)
+        }
+      }
+      await commits.drained()
+      assert.deepEqual(answers.names, names, 'in the order of arrival')
+      assert.ok(answers.given.every(({ error }) => error === null))
+      assert.deepEqual(log.names().sort(), [...names].sort())
+      await log.close()
+    }),
+    { seed: SEED, numRuns: 25 },
+  )
+})
+
+t.test('blocks that are processed are removed by the next commit', async (t) => {
+  const log = openLog(t.testdir())
+  t.teardown(() => log.close())
+  const { commits, add } = setUp(log.append)
+  for (const name of ['a', 'b', 'c']) {
+    add(name)
+    await commits.drained()
+  }
+  commits.trim(2)
+  await nextTurn()
+  await commits.drained()
+  t.strictSame(log.names(), ['c'], 'without waiting for another request')
+  add('d')
+  await commits.drained()
+  t.strictSame(log.names(), ['c', 'd'])
+})
+
+t.test('drained waits for a removal that is about to begin', async (t) => {
+  let appends = 0
+  const { commits, add } = setUp(async (task) => {
+    appends++
+    await nextTurn()
+    return { last: appends, commitMs: 0, buffers: task.blocks.map(({ buffer }) => buffer) }
+  })
+  add('a')
+  await commits.drained()
+  // What a stop does: the last task of processing reports, then the threads are closed.
+  commits.trim(1)
+  await commits.drained()
+  const before = appends
+  await nextTurn()
+  await nextTurn()
+  t.equal(appends, before, 'no commit begins when the threads may be gone')
+})
+
+t.test('a failed commit answers 503 to all who wait, and to all who come later', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, failures, counts, add, addBlock } = setUp(log.append)
+  add('a')
+  addBlock('b')
+  await nextTurn()
+  add('c')
+  const drained = commits.drained()
+  const cause = new Error('no space left')
+  await log.fail(cause)
+  await drained
+  add('d')
+  await nextTurn()
+  t.strictSame(answers.names, ['a', 'b', 'c', 'd'])
+  for (const { name, error } of answers.given) {
+    t.equal(error?.status, 503, name)
+    t.equal(error?.code, 'server_error')
+    t.ok((error?.retryAfterSeconds ?? 0) > 0)
+    t.notMatch(error?.message, /space/, 'the cause stays inside')
+  }
+  t.strictSame(failures, [cause], 'told once')
+  t.equal(counts.commits, 0)
+  t.equal(log.tasks.length, 1, 'the log is not written again')
+  t.equal(commits.isHealthy, false)
+  t.equal(commits.pendingBytes, 0)
+})
+
+t.test('a thread that ends is a failed commit, and the next one is made', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, failures, add } = setUp(log.append)
+  add('a')
+  await nextTurn()
+  const drained = commits.drained()
+  await log.fail(new ThreadEndedError(false, new Error('no memory left')))
+  await drained
+  t.strictSame(
+    answers.given.map(({ error }) => error?.status),
+    [503],
+  )
+  add('b')
+  await nextTurn()
+  await log.succeed()
+  await commits.drained()
+  t.strictSame(answers.given.at(-1), { name: 'b', error: null })
+  t.strictSame(failures, [])
+  t.ok(commits.isHealthy)
+})
+
+t.test('an error that is thrown at once is a failed commit like any other', async (t) => {
+  const { answers, failures, add } = setUp(() => {
+    throw new Error('no thread')
+  })
+  add('a')
+  await nextTurn()
+  await nextTurn()
+  t.strictSame(
+    answers.given.map(({ error }) => error?.status),
+    [503],
+  )
+  t.equal(failures.length, 1)
+})
+
+t.test('a commit that hangs is answered 503 at the deadline, and not again later', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const log = stalledLog()
+  const { commits, answers, failures, add } = setUp(log.append)
+  add('a')
+  await nextTurn()
+  add('b')
+  mock.timers.tick(DEADLINE_MS - 1)
+  t.strictSame(answers.names, [])
+  mock.timers.tick(1)
+  t.equal(answers.given.find(({ name }) => name === 'a')?.error?.status, 503)
+  // The one behind it did not hang for longer than a commit may take either.
+  mock.timers.tick(DEADLINE_MS)
+  t.strictSame([...answers.names].sort(), ['a', 'b'], 'nobody hangs behind a commit that hangs')
+  await log.succeed()
+  await log.succeed()
+  await commits.drained()
+  t.strictSame([...answers.names].sort(), ['a', 'b'], 'everybody is answered once')
+  t.strictSame(failures, [], 'the log did not fail, it was slow')
+})

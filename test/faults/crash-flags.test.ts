@@ -1,0 +1,128 @@
+/**
+ * kill -9 at any moment of a flag write: afterwards there is the old flag or the new one, whole, and
+ * decisions, definitions and the log agree with it. What was answered is never lost.
+ */
+import t from 'tap'
+import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
+import { seededRandom } from '../fixtures/event-ledger.ts'
+import { send } from '../fixtures/exact-client.ts'
+
+const KILLS = 8
+const WRITERS = 4
+const RUN_MS_MAX = 250
+/** Large enough that a write takes many pages. */
+const FILLER = 'x'.repeat(60_000)
+
+const seed = Number(process.env['CRASH_SEED'] ?? Math.floor(Math.random() * 2 ** 32))
+const random = seededRandom(seed)
+
+// Some starts of a daemon on a machine that others use, too.
+t.setTimeout(180_000)
+
+interface Shown {
+  readonly id: number
+  readonly key: string
+  readonly name: string
+  readonly version: number
+  readonly tags: readonly string[]
+  readonly filters: { readonly payloads: { readonly true: string }; readonly filler: string }
+}
+
+/** What a writer knows of its flag: the number of the last answered change, and of the last sent. */
+interface Ledger {
+  readonly path: string
+  answered: number
+  sent: number
+}
+
+async function ask<T>(daemon: SpawnedDaemon, method: string, path: string, body?: unknown) {
+  const answer = await send(`${daemon.url}${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  return { status: answer.status, body: JSON.parse(answer.body.toString()) as T }
+}
+
+/** Every field of a flag tells the number of the change that wrote it. */
+function bodyOf(number: number): object {
+  return {
+    name: `n${number}`,
+    tags: [`t${number}`],
+    filters: {
+      groups: [{ properties: [], rollout_percentage: 100 }],
+      payloads: { true: String(number) },
+      filler: FILLER + String(number),
+    },
+  }
+}
+
+async function write(daemon: SpawnedDaemon, ledger: Ledger, isOver: () => boolean): Promise<void> {
+  while (!isOver()) {
+    const number = ledger.sent + 1
+    ledger.sent = number
+    try {
+      const { status } = await ask(daemon, 'PATCH', ledger.path, bodyOf(number))
+      if (status === 200) ledger.answered = number
+    } catch {
+      return
+    }
+  }
+}
+
+t.test('kill -9 while flags are written leaves whole flags', async (t) => {
+  t.comment(`seed ${seed} (CRASH_SEED)`)
+  const options = { dataDir: `${t.testdir()}/data` }
+  let daemon = await spawnDaemon(options)
+  const ledgers: Ledger[] = []
+  for (let writer = 0; writer < WRITERS; writer++) {
+    const path = '/api/projects/1/feature_flags/'
+    const made = await ask<Shown>(daemon, 'POST', path, { key: `w${writer}`, ...bodyOf(0) })
+    t.equal(made.status, 201)
+    ledgers.push({ path: `${path}${made.body.id}/`, answered: 0, sent: 0 })
+  }
+  let answered = 0
+  for (let kill = 0; kill < KILLS; kill++) {
+    let isOver = false
+    const running = daemon
+    const writers = ledgers.map((ledger) => write(running, ledger, () => isOver))
+    await new Promise((resolve) => setTimeout(resolve, 50 + random() * RUN_MS_MAX))
+    await daemon.kill()
+    isOver = true
+    await Promise.all(writers)
+    daemon = await spawnDaemon(options)
+    for (const ledger of ledgers) {
+      const { body } = await ask<Shown>(daemon, 'GET', ledger.path)
+      const number = Number(body.name.slice(1))
+      t.ok(number >= ledger.answered && number <= ledger.sent, `${body.key}: change ${number}`)
+      t.strictSame(body.tags, [`t${number}`])
+      t.equal(body.filters.payloads.true, String(number))
+      t.equal(body.filters.filler, FILLER + String(number))
+      await checkAgreement(t, daemon, body)
+      answered += ledger.answered
+    }
+  }
+  t.ok(answered > 0, 'something was written')
+  t.strictSame(await daemon.stop(), { code: 0, signal: null })
+})
+
+/** The log, decisions and definitions show the flag that the API shows. */
+async function checkAgreement(t: Tap, daemon: SpawnedDaemon, flag: Shown): Promise<void> {
+  const path = '/api/projects/1/feature_flags/'
+  const log = await ask<{ total_count: number }>(daemon, 'GET', `${path}${flag.id}/activity/`)
+  t.equal(log.body.total_count, flag.version, 'an entry for each version')
+  const request = { token: PROJECT_KEY, distinct_id: 'a' }
+  const decided = await ask<{ flags: Record<string, { metadata: object }> }>(
+    daemon,
+    'POST',
+    '/flags/?v=2',
+    request,
+  )
+  const { payloads } = flag.filters
+  const metadata = { id: flag.id, version: flag.version, payload: payloads.true }
+  t.match(decided.body.flags[flag.key]?.metadata, metadata)
+  const local = await ask<{ flags: Shown[] }>(daemon, 'GET', `${path}local_evaluation/`)
+  const defined = local.body.flags.find(({ id }) => id === flag.id)
+  t.match(defined, { version: flag.version, filters: { payloads } })
+}
+type Tap = Pick<typeof t, 'equal' | 'match'>

@@ -1,0 +1,204 @@
+/**
+ * The promise of an answer: what was answered 200 is there, once and unaltered, whatever happened to
+ * the process meanwhile. The built daemon is killed at random moments under load, again and again in
+ * one data directory: while it writes, right after an answer, while it starts, while it stops.
+ */
+import t from 'tap'
+import {
+  PERSONAL_KEY,
+  PROJECT_KEY,
+  type SpawnedDaemon,
+  spawnAndKill,
+  spawnDaemon,
+} from '../fixtures/daemon.ts'
+import { EventLedger, type Random, seededRandom } from '../fixtures/event-ledger.ts'
+import { readEvents, type StoredEvent, untilVisible } from '../fixtures/event-pages.ts'
+import { closeConnections, postJson, RawConnection } from '../fixtures/exact-client.ts'
+
+const CLIENTS = 8
+const STOP_MS_MAX = 10_000
+/** Less than a stop waits for the answers that are on their way. */
+const SECOND_SIGNAL_MS_MAX = 2500
+const RUN_MS_MIN = 20
+const RUN_MS_MAX = 600
+const NOTHING_WRONG = { lost: [], doubled: [], altered: [], invented: [] }
+
+const seed = Number(process.env['CRASH_SEED'] ?? Math.floor(Math.random() * 2 ** 32))
+const random = seededRandom(seed)
+
+t.teardown(closeConnections)
+// Twenty starts and stops on a machine that others use, too.
+t.setTimeout(180_000)
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+function between(low: number, high: number, source: Random): number {
+  return low + source() * (high - low)
+}
+
+/** Load that ends when `stop` is called; `nextAcknowledgement` resolves right after an answer of 200. */
+function startLoad(
+  url: string,
+  ledger: EventLedger,
+): { stop(): Promise<void>; nextAcknowledgement(): Promise<void> } {
+  let isOver = false
+  let notify: (() => void) | null = null
+  const clients = Array.from({ length: CLIENTS }, () =>
+    ledger.drive(
+      url,
+      PROJECT_KEY,
+      () => isOver,
+      () => {
+        notify?.()
+        notify = null
+      },
+    ),
+  )
+  return {
+    async stop() {
+      isOver = true
+      await Promise.all(clients)
+    },
+    nextAcknowledgement: () =>
+      new Promise((resolve) => {
+        notify = resolve
+      }),
+  }
+}
+
+/** Everything that can be read, the end marked by an event that is not part of the ledger. */
+async function readAll(daemon: SpawnedDaemon): Promise<readonly StoredEvent[]> {
+  const uuid = crypto.randomUUID()
+  const end = { api_key: PROJECT_KEY, event: 'end of the log', distinct_id: 'reader', uuid }
+  const { status } = await postJson(`${daemon.url}/capture/`, end)
+  if (status !== 200) throw new Error(`the last event was answered ${status}`)
+  const source = { url: daemon.url, personalKey: PERSONAL_KEY }
+  await untilVisible(source, uuid)
+  const events = await readEvents(source)
+  return events.filter(({ event }) => event !== end.event)
+}
+
+type Ending = 'at random' | 'after an answer' | 'while stopping'
+
+function chooseEnding(): Ending {
+  const number = random()
+  if (number < 0.35) return 'after an answer'
+  return number < 0.5 ? 'while stopping' : 'at random'
+}
+
+/** Lets the daemon run under load for a moment and kills it. */
+async function runAndKill(daemon: SpawnedDaemon, ledger: EventLedger): Promise<Ending> {
+  const load = startLoad(daemon.url, ledger)
+  // Now and then so early that nothing has been answered yet.
+  if (random() < 0.85) await load.nextAcknowledgement()
+  await pause(between(RUN_MS_MIN, RUN_MS_MAX, random))
+  const ending = chooseEnding()
+  if (ending === 'after an answer') await load.nextAcknowledgement()
+  if (ending === 'while stopping') {
+    daemon.signal('SIGTERM')
+    await pause(between(0, 100, random))
+  }
+  await daemon.kill()
+  await load.stop()
+  return ending
+}
+
+for (const { durability, kills } of [
+  { durability: 'fsync', kills: 10 },
+  { durability: 'commit', kills: 5 },
+]) {
+  t.test(`kill -9 loses nothing that was answered, with ${durability}`, async (t) => {
+    t.comment(`seed ${seed} (CRASH_SEED)`)
+    const options = { dataDir: `${t.testdir()}/data`, args: ['--durability', durability] }
+    const ledger = new EventLedger(random)
+    const endings: string[] = []
+    let slowestStartMs = 0
+    for (let kill = 0; kill < kills; kill++) {
+      const daemon = await spawnDaemon(options)
+      slowestStartMs = Math.max(slowestStartMs, daemon.startMs)
+      endings.push(await runAndKill(daemon, ledger))
+      if (random() < 0.2) {
+        await spawnAndKill(options, between(20, 500, random))
+        endings.push('while starting')
+      }
+    }
+    const daemon = await spawnDaemon(options)
+    const afterwards = await readAll(daemon)
+    t.strictSame(ledger.check(afterwards), NOTHING_WRONG)
+    const unknown = ledger.sentCount - ledger.acknowledgedCount
+    t.comment(
+      `${endings.length} kills (${endings.join(', ')}), ${ledger.sentCount} events sent, ` +
+        `${unknown} without an answer, slowest start ${Math.round(slowestStartMs)} ms`,
+    )
+    t.ok(ledger.acknowledgedCount > kills * 20, 'there was a load')
+    t.strictSame(ledger.unexpectedStatuses, [])
+
+    await ledger.settle(daemon.url, PROJECT_KEY)
+    const complete = await readAll(daemon)
+    t.strictSame(ledger.check(complete), NOTHING_WRONG)
+    t.equal(complete.length, ledger.sentCount, 'what was sent again is there once')
+    t.strictSame(await daemon.stop(), { code: 0, signal: null })
+  })
+}
+
+t.test('SIGTERM under load: what was received is answered, the exit code is 0', async (t) => {
+  const options = { dataDir: `${t.testdir()}/data` }
+  const ledger = new EventLedger(random)
+  for (let round = 0; round < 2; round++) {
+    const daemon = await spawnDaemon(options)
+    const load = startLoad(daemon.url, ledger)
+    await load.nextAcknowledgement()
+    await pause(between(RUN_MS_MIN, RUN_MS_MAX, random))
+    const upload = await startUpload(daemon.url)
+    const startedAtMs = performance.now()
+    daemon.signal('SIGTERM')
+    await pause(100)
+    upload.finish()
+    const ended = await daemon.ended
+    const elapsedMs = performance.now() - startedAtMs
+    t.strictSame(ended, { code: 0, signal: null })
+    t.notMatch(daemon.lastLines(), /"level":[56]0/, 'it stops without an error')
+    t.ok(elapsedMs < STOP_MS_MAX, `within ${Math.round(elapsedMs)} ms`)
+    t.strictSame(await upload.statuses(), [401], 'an upload that was on its way is answered')
+    await load.stop()
+  }
+  const daemon = await spawnDaemon(options)
+  t.strictSame(ledger.check(await readAll(daemon)), NOTHING_WRONG)
+  t.ok(ledger.acknowledgedCount > 100, 'there was a load')
+  t.strictSame(ledger.unexpectedStatuses, [])
+  t.strictSame(await daemon.stop(), { code: 0, signal: null })
+})
+
+/** A request of which the second half is sent later; its key is wrong, so that nothing is stored. */
+async function startUpload(
+  url: string,
+): Promise<{ finish(): void; statuses(): Promise<readonly number[]> }> {
+  const body = JSON.stringify({ api_key: 'phc_unknown', event: 'e', distinct_id: 'u' })
+  const connection = await RawConnection.open(url)
+  const head = `POST /capture/ HTTP/1.1\r\nHost: tenrec\r\nContent-Length: ${body.length}\r\n\r\n`
+  connection.write(head + body.slice(0, 20))
+  await pause(20)
+  return {
+    finish: () => connection.write(body.slice(20)),
+    async statuses() {
+      const statuses = await connection.untilAnswers(1, STOP_MS_MAX)
+      connection.destroy()
+      return statuses
+    },
+  }
+}
+
+t.test('a second signal ends a stop that takes long, at once and with 1', async (t) => {
+  const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
+  const upload = await startUpload(daemon.url)
+  daemon.signal('SIGTERM')
+  await pause(200)
+  t.ok(daemon.isRunning, 'it waits for the upload')
+  const startedAtMs = performance.now()
+  daemon.signal('SIGTERM')
+  t.strictSame(await daemon.ended, { code: 1, signal: null })
+  t.ok(performance.now() - startedAtMs < SECOND_SIGNAL_MS_MAX)
+  await upload.statuses()
+})

@@ -1,0 +1,66 @@
+/** Limits that are reached: new events get 503 with Retry-After, everything else goes on, and it ends by itself. */
+import { statfsSync } from 'node:fs'
+import t from 'tap'
+import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
+import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+t.teardown(closeConnections)
+
+function batch(url: string, count: number): Promise<Answer> {
+  const events = Array.from({ length: count }, (_, index) => ({
+    event: 'filling',
+    distinct_id: `user ${index}`,
+    properties: { pad: 'x'.repeat(500) },
+  }))
+  return postJson(`${url}/batch/`, { api_key: 'phc_project_1', batch: events })
+}
+
+const HEADERS = { Authorization: `Bearer ${PERSONAL_KEY}` }
+
+t.test('a backlog above its limit refuses events until it is worked off', async (t) => {
+  const { url } = await startDecisions(t, 1, { 'backlog-limit': '1MiB' })
+  const answers: Answer[] = []
+  while (answers.length < 40 && answers.at(-1)?.status !== 503) answers.push(await batch(url, 500))
+  const refused = answers.filter(({ status }) => status === 503)
+  t.ok(refused.length > 0, 'more arrives than is processed')
+  t.equal(answers.filter(({ status }) => status === 200).length + refused.length, answers.length)
+  t.match(refused[0]?.headers['retry-after'], /^\d+$/)
+  t.equal((await send(`${url}/api/projects/1/events/?limit=1`, { headers: HEADERS })).status, 200)
+  const accepted = answers.length - refused.length
+  t.ok(await eventually(async () => (await batch(url, 1)).status === 200))
+  t.ok(
+    await eventually(async () => {
+      const page = (await send(`${url}/metrics`)).body.toString()
+      const stored = /^ingest_events_total\{.*fate="stored"\} (\d+)$/m.exec(page)?.[1]
+      return Number(stored) >= accepted * 500
+    }),
+    'what was answered 200 is stored',
+  )
+})
+
+t.test('a disk without room refuses events, and answers what needs none', async (t) => {
+  const { url } = await startDecisions(t, 1, { 'disk-reserve': '16TiB' })
+  const refused = await batch(url, 1)
+  t.equal(refused.status, 503)
+  t.match(refused.headers['retry-after'], /^\d+$/)
+  const readiness = await send(`${url}/_readyz`)
+  t.equal(readiness.status, 503)
+  t.match(jsonOf(readiness), { reasons: [/disk is nearly full/] })
+  t.equal((await send(`${url}/_livez`)).status, 200)
+  t.equal((await send(`${url}/api/projects/1/events/`, { headers: HEADERS })).status, 200)
+  const decision = { token: 'phc_project_1', distinct_id: 'a' }
+  t.equal((await postJson(`${url}/flags/?v=2`, decision)).status, 200)
+})
+
+t.test('a disk below its reserve still takes erasures, while a part of it is left', async (t) => {
+  const { bavail, bsize } = statfsSync('.')
+  const reserve = String(bavail * bsize * 2)
+  const daemon = await startDecisions(t, 1, { 'disk-reserve': reserve })
+  t.equal((await batch(daemon.url, 1)).status, 503)
+  const cohort = { name: 'A', is_static: true }
+  t.equal((await daemon.api('POST', 'cohorts/', 1, cohort)).status, 503, 'nothing else')
+  t.equal((await daemon.api('POST', 'erasures/', 1, { event: 'odd' })).status, 202)
+  const receipt = async (): Promise<unknown> => (await daemon.api('GET', 'erasures/1/')).body
+  t.ok(await eventually(async () => JSON.stringify(await receipt()).includes('"status":"done"')))
+})

@@ -1,0 +1,136 @@
+/**
+ * Threads of the built daemon that end in the middle of their work: the request is answered 503, another
+ * thread takes the place, it is counted and logged, and nothing that was answered 200 is lost. Only a
+ * thread that ends within a write transaction takes the process with it.
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
+import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
+import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+const FAULTS = new URL('../fixtures/faults/thread-faults.mjs', import.meta.url)
+/** Small enough that running out of memory takes a moment only. */
+const HEAP_MIB = 160
+const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }
+
+t.teardown(closeConnections)
+t.setTimeout(240_000)
+
+/** A daemon whose threads end as its `fault` says, once. */
+class FragileDaemon {
+  readonly running: SpawnedDaemon
+  readonly #file: string
+  #sent = 0
+
+  private constructor(running: SpawnedDaemon, file: string) {
+    this.running = running
+    this.#file = file
+  }
+
+  static async start(dataDir: string): Promise<FragileDaemon> {
+    const file = `${dataDir}-fault`
+    writeFileSync(file, '')
+    const options = `--import ${FAULTS.href} --max-old-space-size=${HEAP_MIB}`
+    const env = { NODE_OPTIONS: options, THREAD_FAULTS: file }
+    return new FragileDaemon(await spawnDaemon({ dataDir, env, args: ['--workers', '2'] }), file)
+  }
+
+  fault(text: string): void {
+    writeFileSync(this.#file, text)
+  }
+
+  /** Sends an event, `padBytes` long or more; its uuid is in `uuids` when it was taken. */
+  readonly taken: string[] = []
+
+  async capture(padBytes = 0): Promise<Answer> {
+    const uuid = `0199a000-0000-7000-8000-${String(++this.#sent).padStart(12, '0')}`
+    const properties = { pad: 'x'.repeat(padBytes) }
+    const event = { event: 'e', distinct_id: 'd', uuid, properties }
+    const answer = await postJson(`${this.running.url}/capture/`, {
+      api_key: PROJECT_KEY,
+      ...event,
+    })
+    if (answer.status === 200) this.taken.push(uuid)
+    return answer
+  }
+
+  get(path: string): Promise<Answer> {
+    return send(`${this.running.url}/api/projects/1/${path}`, { headers: AUTHORIZATION })
+  }
+
+  async deaths(threads: string): Promise<number> {
+    const page = (await send(`${this.running.url}/metrics`)).body.toString()
+    const line = new RegExp(`^worker_thread_deaths_total\\{threads="${threads}"\\} (\\d+)$`, 'm')
+    return Number(line.exec(page)?.[1] ?? 0)
+  }
+
+  get source() {
+    return { url: this.running.url, personalKey: PERSONAL_KEY }
+  }
+}
+
+/** The refusal of a request whose thread has ended. */
+function checkRefusal(t: Test, answer: Answer): void {
+  t.equal(answer.status, 503)
+  t.match(answer.headers['retry-after'], /^\d+$/)
+  t.match(jsonOf(answer), { type: 'server_error', code: 'server_error', attr: null })
+}
+
+const LARGE_BODY_BYTES = 200_000
+
+t.test('a thread that ends is replaced, and its requests are answered 503', async (t) => {
+  const daemon = await FragileDaemon.start(join(t.testdir(), 'data'))
+  t.equal((await daemon.capture()).status, 200)
+  const trends = `persons/trends/?entity_id=e&entity_type=events&date_from=-7d`
+  const cases = [
+    { threads: 'writer', task: 'append', ask: () => daemon.capture() },
+    { threads: 'checkers', task: 'check', ask: () => daemon.capture(LARGE_BODY_BYTES) },
+    { threads: 'readers', task: 'listEvents', ask: () => daemon.get('events/?limit=1') },
+    { threads: 'analytics', task: 'analytics', ask: () => daemon.get(trends) },
+  ]
+  const expected = new Map<string, number>()
+  for (const way of ['exit', 'throw', 'memory']) {
+    for (const { threads, task, ask } of cases) {
+      await t.test(`${task}: ${way}`, async (t) => {
+        daemon.fault(`${task} ${way}`)
+        checkRefusal(t, await ask())
+        t.ok(await eventually(async () => (await ask()).status === 200), 'the next thread does it')
+        const deaths = (expected.get(threads) ?? 0) + 1
+        expected.set(threads, deaths)
+        t.ok(await eventually(async () => (await daemon.deaths(threads)) === deaths), 'counted')
+        t.match(daemon.running.lastLines(), /"level":50.*a thread ended and is replaced/)
+      })
+    }
+  }
+  t.ok(daemon.running.isRunning)
+  for (const [index, way] of ['exit', 'throw', 'memory'].entries()) {
+    daemon.fault(`process ${way}`)
+    t.equal((await daemon.capture()).status, 200, `processing: ${way}`)
+    await untilVisible(daemon.source, daemon.taken.at(-1) ?? '')
+    t.ok(await eventually(async () => (await daemon.deaths('processor')) === index + 1))
+  }
+  const stored = (await readEvents(daemon.source)).map(({ uuid }) => uuid)
+  t.same([...stored].sort(), [...daemon.taken].sort(), 'every event is there, once')
+  t.same(await daemon.running.stop(), { code: 0, signal: null })
+})
+
+for (const task of ['append', 'process']) {
+  t.test(`${task}: a thread that ends within a write takes the process along`, async (t) => {
+    const dataDir = join(t.testdir(), 'data')
+    const daemon = await FragileDaemon.start(dataDir)
+    t.equal((await daemon.capture()).status, 200)
+    await untilVisible(daemon.source, daemon.taken[0] ?? '')
+    daemon.fault(`${task} exit-in-write`)
+    // Whoever waits for the writer is cut off: stored or not, nobody knows.
+    await daemon.capture().catch(() => null)
+    t.same(await daemon.running.ended, { code: null, signal: 'SIGKILL' })
+    t.match(daemon.running.lastLines(), /"level":60/, 'the last line says why')
+    const next = await FragileDaemon.start(dataDir)
+    t.ok(await eventually(async () => (await next.capture()).status === 200))
+    for (const uuid of [...daemon.taken, ...next.taken]) await untilVisible(next.source, uuid)
+    t.same(await next.running.stop(), { code: 0, signal: null })
+  })
+}

@@ -1,0 +1,147 @@
+/**
+ * The same log leads to the same persons: replayed from its start, cut into transactions in another way,
+ * interrupted by SIGKILL at any moment. Needs the build for the last one (`npm run build`).
+ */
+import { spawn } from 'node:child_process'
+import { cpSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import fc from 'fast-check'
+import t from 'tap'
+import type { PersonCommand } from '../../src/rules/persons/person-queries.ts'
+import { readProcessedPosition } from '../../src/store/warehouse/write/event-state.ts'
+import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import { PersonLog, personDigest, type SentEvent, threadSettings } from '../fixtures/persons/person-log.ts'
+
+const PROCESSOR = new URL('../../dist/engine/processor/log-processor.js', import.meta.url)
+const FIRST_MS = Date.UTC(2024, 0, 1)
+
+type Step = { readonly event: SentEvent } | { readonly command: PersonCommand }
+
+const ids = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f')
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc
+      .record({
+        event: fc.constantFrom('seen', '$identify', '$merge_dangerously', '$create_alias'),
+        distinct_id: ids,
+        other: ids,
+        set: fc.dictionary(fc.constantFrom('email', 'plan', 'n'), fc.integer({ max: 3 })),
+        isPersonless: fc.boolean(),
+      })
+      .map(({ event, distinct_id, other, set, isPersonless }) => ({
+        event: {
+          event,
+          distinct_id,
+          timestamp: new Date(FIRST_MS).toISOString(),
+          properties: {
+            $set: set,
+            $groups: { company: other },
+            ...(event === '$identify' ? { $anon_distinct_id: other } : { alias: other }),
+            ...(event === 'seen' && isPersonless ? { $process_person_profile: false } : {}),
+          },
+        },
+      })),
+  },
+  {
+    weight: 2,
+    arbitrary: fc
+      .oneof(
+        fc.record({
+          kind: fc.constant('delete_person' as const),
+          person: fc.integer({ min: 1, max: 8 }),
+          deletesEvents: fc.constant(false),
+        }),
+        fc.record({
+          kind: fc.constant('split_person' as const),
+          person: fc.integer({ min: 1, max: 8 }),
+          mainDistinctId: fc.option(ids),
+        }),
+        fc.record({
+          kind: fc.constant('set_properties' as const),
+          person: fc.integer({ min: 1, max: 8 }),
+          set: fc.constant({ plan: 'by hand' }),
+        }),
+      )
+      .map((command): Step => ({ command })),
+  },
+)
+
+function fill(log: PersonLog, steps: readonly Step[], projectId: number): void {
+  for (const one of steps) {
+    if ('event' in one) log.send(projectId, [one.event])
+    else log.append(projectId, one.command)
+  }
+}
+
+/** A copy of the log, processed from its start in transactions of so many events; its digest. */
+async function replay(from: string, to: string, commitEventsMax: number): Promise<string> {
+  cpSync(`${from}/log`, `${to}/log`, { recursive: true })
+  const fail = (error: Error): never => {
+    throw error
+  }
+  const processor = new LogProcessor(threadSettings(to), fail, commitEventsMax)
+  processor.run(3_600_000)
+  await processor.close()
+  return personDigest(to)
+}
+
+t.test('random histories lead to the same persons from the start of the log', async (t) => {
+  const dir = t.testdir({ first: {}, one: {}, three: {}, all: {} })
+  const log = new PersonLog(t, `${dir}/first`)
+  const histories = fc.sample(fc.array(step, { minLength: 20, maxLength: 40 }), {
+    numRuns: 15,
+    seed: 42,
+  })
+  for (const [index, steps] of histories.entries()) {
+    fill(log, steps, index + 1)
+    log.process()
+    if (index % 10 === 0) await log.reopen()
+  }
+  const digest = await personDigest(log.dataDir)
+  for (const [projectId, query] of histories.map((_, index) => [index + 1, index] as const)) {
+    const page = { projectId, limit: 100, offset: 0, nowMs: FIRST_MS + 1e12 }
+    const persons = log.reader.persons().list(page)
+    t.equal(persons.results.length, persons.count, `counts of history ${query}`)
+    const linked = persons.results.flatMap((person) => person.distinct_ids)
+    t.equal(new Set(linked).size, linked.length, `no id belongs to two persons in ${query}`)
+  }
+  t.equal(await replay(log.dataDir, `${dir}/one`, 1), digest, 'a transaction for each event')
+  t.equal(await replay(log.dataDir, `${dir}/three`, 3), digest, 'some events each')
+  t.equal(await replay(log.dataDir, `${dir}/all`, 1e9), digest, 'one transaction for all')
+})
+
+t.test('a process that is killed again and again ends with the same persons', async (t) => {
+  const dir = t.testdir({ first: {}, killed: {} })
+  const log = new PersonLog(t, `${dir}/first`)
+  const histories = fc.sample(fc.array(step, { minLength: 40, maxLength: 40 }), {
+    numRuns: 12,
+    seed: 7,
+  })
+  for (const [index, steps] of histories.entries()) fill(log, steps, index + 1)
+  log.process()
+  const last = readProcessedPosition(log.dataDir)
+  const digest = await personDigest(log.dataDir)
+  const killed = `${dir}/killed`
+  cpSync(`${log.dataDir}/log`, `${killed}/log`, { recursive: true })
+  const script = `
+    const { LogProcessor } = await import(${JSON.stringify(fileURLToPath(PROCESSOR))})
+    const settings = ${JSON.stringify(threadSettings(killed))}
+    const processor = new LogProcessor(settings, (error) => { throw error }, 5)
+    process.stdout.write('open')
+    processor.run(3_600_000)
+    await processor.close()`
+  let kills = 0
+  let isDone = false
+  for (let round = 0; !isDone && round < 60; round++) {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script])
+    const ended = new Promise<number | null>((resolve) => child.on('exit', resolve))
+    child.stdout.once('data', () => setTimeout(() => child.kill('SIGKILL'), 3 + round * 6))
+    isDone = (await ended) === 0
+    if (!isDone) kills++
+  }
+  t.ok(isDone, 'it came to the end at last')
+  t.ok(kills > 0, `it was killed ${kills} times`)
+  t.equal(readProcessedPosition(killed), last)
+  t.equal(await personDigest(killed), digest)
+})

@@ -1,0 +1,204 @@
+/** Clients that are slow on purpose, or many: they are cut off in time, and others do not notice. */
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { BodyBudget, collectBody } from '../../src/http/server/body.ts'
+import { RateLimits } from '../../src/http/server/rate-limits.ts'
+import { send, sendJson } from '../../src/http/server/respond.ts'
+import { HttpServer, type HttpServerOptions } from '../../src/http/server/server.ts'
+import { TrustedProxies } from '../../src/http/server/url.ts'
+import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
+import { send as ask, closeConnections } from '../fixtures/exact-client.ts'
+
+const CLIENTS_OF_EACH_KIND = 60
+const MIB = 1024 * 1024
+/** What uWebSockets.js gives a connection on which nothing is complete, and its coarse timers. */
+const CUT_MS_MAX = 25_000
+const LARGE = Buffer.alloc(8 * MIB, 'x')
+const NO_LIMITS = {
+  addressConnectionsPerSecondMax: 0,
+  addressRequestsPerSecondMax: 0,
+  projectRequestsPerSecondMax: 0,
+  projectEventsPerSecondMax: 0,
+}
+
+interface Running {
+  readonly url: string
+  readonly port: number
+  readonly server: HttpServer
+  readonly metrics: ServiceMetrics
+  readonly budget: BodyBudget
+}
+
+type Extra = (metrics: ServiceMetrics) => Partial<HttpServerOptions>
+
+/** A server that echoes lengths of bodies at `/body` and has a large answer at `/large`. */
+async function start(t: Test, extra: Extra = () => ({})): Promise<Running> {
+  const clock = SYSTEM_CLOCK
+  const metrics = new ServiceMetrics({ version: '0', clock })
+  const budget = new BodyBudget({ bytesMax: 64 * MIB, clock })
+  const log = { error: (fields: object) => t.fail(JSON.stringify(fields)) }
+  const server = new HttpServer({ log, clock, metrics, budget, ...extra(metrics) })
+  server.raw(['/body'], (exchange, _request, head) => {
+    collectBody(exchange, head.contentLength, {
+      bytesMax: MIB,
+      budget,
+      onBody: (body) => sendJson(exchange, 200, { bytes: body.length }),
+    })
+  })
+  server.raw(['/large'], (exchange) => {
+    send(exchange, { status: 200, contentType: 'text/plain', body: LARGE })
+  })
+  const port = await server.listen('127.0.0.1', 0)
+  t.teardown(async () => {
+    closeConnections()
+    await server.close(1000)
+  })
+  return { url: `http://127.0.0.1:${port}`, port, server, metrics, budget }
+}
+
+const HEAD = 'Host: a\r\n'
+const POST = `POST /body HTTP/1.1\r\n${HEAD}`
+
+/** What a client sends at once, and what it goes on sending. */
+const KINDS: Readonly<Record<string, readonly [first: string, drip: string]>> = {
+  'says nothing': ['', ''],
+  'sends a header now and then': [POST, 'X-A: b\r\n'],
+  'sends a header byte by byte': [`${POST}X-A: `, 'b'],
+  'stops within the headers': [`${POST}X-A: `, ''],
+  'sends a body byte by byte': [`${POST}Content-Length: 1000000\r\n\r\n`, ' '],
+  'sends a small body byte by byte': [`${POST}Content-Length: 1000\r\n\r\n`, ' '],
+  'sends chunks byte by byte': [`${POST}Transfer-Encoding: chunked\r\n\r\n`, '1\r\n \r\n'],
+  'promises a body': [`${POST}Content-Length: 1000\r\n\r\n`, ''],
+  'has its answer and stays': [`${POST}Content-Length: 0\r\n\r\n`, ''],
+  'never reads': [`GET /large HTTP/1.1\r\n${HEAD}\r\n`, ''],
+}
+
+class SlowClient {
+  readonly socket: Socket
+  readonly openedAtMs = performance.now()
+  cutAfterMs: number | null = null
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(port: number, kind: string) {
+    const [first, drip] = KINDS[kind] ?? ['', '']
+    this.socket = connect(port, '127.0.0.1')
+    this.socket.on('connect', () => {
+      if (first !== '') this.socket.write(first)
+      if (drip === '') return
+      this.#timer = setInterval(() => this.socket.writable && this.socket.write(drip), 700)
+    })
+    for (const name of ['end', 'close']) this.socket.on(name, () => this.#cut())
+    this.socket.on('error', () => undefined)
+    if (kind !== 'never reads') this.socket.resume()
+  }
+
+  /** A client that does not read does not learn that it was cut off: this asks the server. */
+  close(): void {
+    this.#cut()
+    this.socket.destroy()
+  }
+
+  #cut(): void {
+    clearInterval(this.#timer)
+    this.cutAfterMs ??= performance.now() - this.openedAtMs
+  }
+}
+
+async function until(isMet: () => boolean, msMax: number): Promise<boolean> {
+  const deadline = performance.now() + msMax
+  while (!isMet() && performance.now() < deadline) await sleep(50)
+  return isMet()
+}
+
+t.test('slow clients of every kind are cut off, and others are answered meanwhile', async (t) => {
+  const { url, port, server, metrics, budget } = await start(t, () => ({ readerStallMs: 2000 }))
+  const clients = Object.keys(KINDS).flatMap((kind) =>
+    Array.from({ length: CLIENTS_OF_EACH_KIND }, () => ({
+      kind,
+      client: new SlowClient(port, kind),
+    })),
+  )
+  t.teardown(() => {
+    for (const { client } of clients) client.close()
+  })
+  t.ok(await until(() => metrics.httpConnections.value >= clients.length, 10_000))
+  const waits: number[] = []
+  const isOver = (): boolean => metrics.httpConnections.value <= 1
+  const deadline = performance.now() + CUT_MS_MAX
+  while (!isOver() && performance.now() < deadline) {
+    const startedAtMs = performance.now()
+    const { status } = await ask(`${url}/body`, { method: 'POST', body: 'healthy' })
+    waits.push(performance.now() - startedAtMs)
+    if (status !== 200) t.fail(`a healthy client got ${status}`)
+    await sleep(20)
+  }
+  t.ok(isOver(), `${metrics.httpConnections.value} connections are left`)
+  for (const kind of Object.keys(KINDS)) {
+    if (kind === 'never reads') continue
+    const each = clients.filter((client) => client.kind === kind)
+    // The server knows a little before they do.
+    const isCut = () => each.every(({ client }) => client.cutAfterMs !== null)
+    t.ok(await until(isCut, 5000), kind)
+  }
+  waits.sort((left, right) => left - right)
+  const [p50 = 0, worst = 0] = [waits[waits.length >> 1], waits.at(-1)]
+  t.ok(waits.length > 50, `${waits.length} healthy requests`)
+  t.ok(p50 < 100 && worst < 3000, `half within ${p50.toFixed(1)} ms, all within ${worst.toFixed()}`)
+  t.ok(await until(() => server.requestsInProgress === 0, 1000))
+  t.equal(budget.bytesInFlight, 0, 'what they occupied is given back')
+})
+
+t.test('a large answer that nobody reads is held for a limited time only', async (t) => {
+  const limits = { readerStallMs: 400, waitingBytesMax: 512 * MIB }
+  const { port, server, metrics } = await start(t, () => limits)
+  const clients = Array.from({ length: 20 }, () => new SlowClient(port, 'never reads'))
+  t.ok(await until(() => server.requestsInProgress === clients.length, 5000))
+  t.ok(await until(() => server.requestsInProgress === 0, 5000))
+  t.equal(metrics.httpRequestsAborted.value, clients.length)
+  for (const client of clients) client.close()
+})
+
+t.test('connections beyond the limit are closed at once, those below go on', async (t) => {
+  const { url, port, metrics } = await start(t, () => ({ connectionsMax: 30 }))
+  const { status } = await ask(`${url}/body`, { method: 'POST', body: 'x' })
+  t.equal(status, 200)
+  const clients = Array.from({ length: 60 }, () => new SlowClient(port, 'says nothing'))
+  const cut = () => clients.filter(({ cutAfterMs }) => cutAfterMs !== null).length
+  t.ok(await until(() => cut() >= 31, 5000), `${cut()} are closed`)
+  t.equal(cut(), 31)
+  t.equal(metrics.httpConnections.value, 30)
+  t.equal(metrics.httpConnectionsRefused.value, 31)
+  t.equal((await ask(`${url}/body`, { method: 'POST', body: 'x' })).status, 200, 'kept alive')
+  for (const client of clients) client.close()
+  t.ok(await until(() => metrics.httpConnections.value <= 1, 5000))
+  const fresh = await ask(`${url}/body`, { method: 'POST', body: 'x', isAlone: true })
+  t.equal(fresh.status, 200, 'there is room again')
+})
+
+t.test('one address opens a limited number of connections a second, proxies do not', async (t) => {
+  const limits = (metrics: ServiceMetrics) =>
+    new RateLimits({
+      ...NO_LIMITS,
+      addressConnectionsPerSecondMax: 1,
+      clock: SYSTEM_CLOCK,
+      refused: metrics.httpRateLimited,
+    })
+  const limited = await start(t, (metrics) => ({ limits: limits(metrics) }))
+  const open = async (port: number): Promise<number> => {
+    const clients = Array.from({ length: 60 }, () => new SlowClient(port, 'says nothing'))
+    await sleep(1000)
+    const cut = clients.filter(({ cutAfterMs }) => cutAfterMs !== null).length
+    for (const client of clients) client.close()
+    return cut
+  }
+  const cut = await open(limited.port)
+  t.ok(cut >= 40 && cut <= 50, `${cut} of 60 are closed`)
+  t.equal(limited.metrics.httpRateLimited.with('address_connections').value, cut)
+  const trusting = await start(t, (metrics) => ({
+    limits: limits(metrics),
+    trustedProxies: new TrustedProxies(['127.0.0.1']),
+  }))
+  t.equal(await open(trusting.port), 0)
+})

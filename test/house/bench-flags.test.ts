@@ -1,0 +1,14 @@
+/** The micro bench of decisions runs, and a decision grows no faster than its flags. */
+import t from 'tap'
+import { run } from '../../bench/micro/flag-decisions.ts'
+
+t.test('five hundred flags cost at most sixteen times as much as fifty', async (t) => {
+  const few = run(50, 1000)
+  const many = run(500, 200)
+  const ratio = many.decideUs / few.decideUs
+  t.ok(ratio < 16, `${ratio.toFixed(1)} times`)
+  for (const { flags, decideUs, hashUs } of [few, many]) {
+    t.comment(`${flags} flags: ${decideUs.toFixed(1)} us, one SHA-1 each ${hashUs.toFixed(1)} us`)
+    t.ok(decideUs > 0 && hashUs > 0)
+  }
+})

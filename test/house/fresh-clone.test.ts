@@ -1,0 +1,124 @@
+/**
+ * A clone in which nothing is installed: how little the first start installs, what it says, and what
+ * later starts and tests leave as it is. npm itself is replaced where only its being asked matters.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import t from 'tap'
+import { BENCHES } from '../../bench/benches.ts'
+
+const PACKAGES_MAX = 70
+/** Megabytes each, and of no use to who serves. */
+const TOOLS = /^add (assemblyscript|binaryen|tap|@biomejs\/biome|posthog-js|playwright-core|knip) /m
+/** Notes what it is asked for, and leaves a folder of packages with a compiler. */
+const NPM = `
+const { appendFileSync, mkdirSync, rmSync, symlinkSync } = require('node:fs')
+const words = process.argv.slice(2)
+appendFileSync('asked', words.filter((word) => !/^--(no-audit|no-fund|loglevel|include)/.test(word)).join(' ') + '\\n')
+if (words[0] === 'ci') rmSync('node_modules', { recursive: true, force: true })
+mkdirSync('node_modules', { recursive: true })
+for (const name of words[0] === 'ci' ? ['typescript', '@types'] : []) {
+  symlinkSync(process.env.PACKAGES + '/' + name, 'node_modules/' + name)
+}
+console.log('added some packages')
+`
+
+/** A program without what tap adds to the environment. */
+function run(folder: string, command: string, words: readonly string[]) {
+  const { NODE_OPTIONS: _, NODE_V8_COVERAGE: __, ...own } = process.env
+  const environment = {
+    ...{ ...own, npm_execpath: join(folder, 'npm/npm.js') },
+    PACKAGES: resolve('node_modules'),
+  }
+  return spawnSync(command, words, { cwd: folder, env: environment, encoding: 'utf8' })
+}
+
+t.test('what serving needs is few packages, and no tool among them', async (t) => {
+  const folder = t.testdir({ test: {} })
+  for (const path of ['package.json', 'package-lock.json', '.npmrc', 'test/package.json']) {
+    cpSync(path, join(folder, path))
+  }
+  // A script of npm may have told it to be silent.
+  const words = [
+    'ci',
+    '--dry-run',
+    '--offline',
+    '--workspaces=false',
+    '--include=dev',
+    '--loglevel=notice',
+  ]
+  const answer = execFileSync('npm', words, {
+    ...{ cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
+  })
+  const count = Number(/^added (\d+) packages/m.exec(answer)?.[1])
+  t.ok(count > 10 && count <= PACKAGES_MAX, answer)
+  t.match(answer, /^add typescript /m)
+  t.notMatch(answer, TOOLS)
+})
+
+t.test(
+  'the first start installs and builds, the next ones do neither; tests add theirs',
+  async (t) => {
+    const folder = t.testdir({
+      'package.json': '{ "type": "module" }',
+      npm: { 'package.json': '{}' },
+    })
+    for (const path of [
+      'package-lock.json',
+      'tsconfig.json',
+      'src/tsconfig.json',
+      'bench/tsconfig.json',
+      '.ci/prepare.mjs',
+    ]) {
+      cpSync(path, join(folder, path))
+    }
+    cpSync('src/ingest/scanner', join(folder, 'src/ingest/scanner'), { recursive: true })
+    writeFileSync(join(folder, 'bench/run.ts'), 'export {}\n')
+    writeFileSync(join(folder, 'src/main.ts'), 'export const answer: number = 42\n')
+    // A script, whatever the package is.
+    writeFileSync(join(folder, 'npm/npm.js'), NPM)
+    const prepare = (...words: readonly string[]) => {
+      const { status, stdout, stderr } = run(folder, process.execPath, [
+        '.ci/prepare.mjs',
+        ...words,
+      ])
+      t.equal(status, 0, stderr)
+      t.equal(stdout, '', 'the output of the command behind it stays clean')
+      return stderr
+    }
+    const asked = () => readFileSync(join(folder, 'asked'), 'utf8').trimEnd().split('\n')
+    t.equal(
+      prepare(),
+      'tenrec: installing the packages of package-lock.json\ntenrec: building\n',
+      'nothing else is printed',
+    )
+    t.match(readFileSync(join(folder, 'dist/main.js'), 'utf8'), 'export const answer = 42')
+    t.equal(prepare(), '')
+    t.strictSame(asked(), ['ci --workspaces=false'])
+    t.equal(
+      prepare('test'),
+      'tenrec: installing the packages of package-lock.json that tests and benches need\n',
+      'what a daemon may run with stays',
+    )
+    t.equal(prepare('bench'), 'tenrec: building the benchmarks\n')
+    t.equal(prepare('test') + prepare('bench') + prepare(), '')
+    t.strictSame(asked(), ['ci --workspaces=false', 'install --no-save'])
+    writeFileSync(join(folder, 'package-lock.json'), '{}')
+    prepare()
+    t.equal(asked().at(-1), 'ci', 'who had all packages gets all of the new ones')
+  },
+)
+
+t.test('benches are listed where nothing is installed or built', async (t) => {
+  const folder = t.testdir({ '.ci': {} })
+  for (const path of ['.ci/bench', '.ci/list-benches.mjs', 'bench']) {
+    cpSync(path, join(folder, path), { recursive: true })
+  }
+  const { status, stdout, stderr } = run(folder, '.ci/bench', ['--list'])
+  t.equal(status, 0, stderr)
+  t.strictSame(
+    stdout.trimEnd().split('\n'),
+    BENCHES.map(({ name, question }) => `${name.padEnd(18)} ${question}`),
+  )
+})

@@ -1,0 +1,431 @@
+/**
+ * The description of the API against a running daemon: what is served is described and nothing else, the
+ * document is sound, and answers are what it says.
+ */
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import t, { type Test } from 'tap'
+import { buildDocument } from '../../../src/http/openapi/document.ts'
+import { renderPage } from '../../../src/http/openapi/page.ts'
+import { CAPTURE_SCOPE, SCOPES } from '../../../src/rules/access/scopes.ts'
+import { send } from '../../fixtures/exact-client.ts'
+import {
+  type OrganizationDaemon,
+  startOrganization,
+  textOf,
+} from '../../fixtures/organization-daemon.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+interface Operation extends Json {
+  readonly operationId: string
+  readonly summary: string
+  readonly parameters?: readonly (Json & { readonly name: string; readonly in: string })[]
+  readonly security: readonly Json[]
+  readonly responses: Readonly<Record<string, Json>>
+}
+
+interface Placed {
+  readonly method: string
+  readonly path: string
+  readonly operation: Operation
+}
+
+const DOCUMENT = JSON.parse(JSON.stringify(buildDocument())) as Json & {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: Readonly<Record<string, Json>>
+}
+const OPERATIONS: readonly Placed[] = Object.entries(DOCUMENT.paths).flatMap(([path, item]) =>
+  Object.entries(item).map(([method, operation]) => ({
+    method: method.toUpperCase(),
+    path,
+    operation,
+  })),
+)
+
+/** One for all tests: starting is what takes time. */
+const DAEMON = await startOrganization(t)
+
+/** Every object in a JSON value. */
+function objectsIn(value: unknown): readonly Json[] {
+  if (Array.isArray(value)) return value.flatMap(objectsIn)
+  if (typeof value !== 'object' || value === null) return []
+  return [value as Json, ...Object.values(value).flatMap(objectsIn)]
+}
+
+/** What a JSON pointer leads to; undefined when it leads nowhere. */
+function resolve(pointer: string): unknown {
+  let value: unknown = DOCUMENT
+  for (const name of pointer.replace('#/', '').split('/')) {
+    value = typeof value === 'object' && value !== null ? (value as Json)[name] : undefined
+  }
+  return value
+}
+
+/** The same with every object closed that is not said to be open. */
+function closed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(closed)
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).map(([name, member]) => [name, closed(member)] as const)
+  const isShut = 'properties' in value && 'type' in value && !('additionalProperties' in value)
+  return { ...Object.fromEntries(entries), ...(isShut ? { additionalProperties: false } : {}) }
+}
+
+t.test('the document is sound OpenAPI 3.1', async (t) => {
+  t.equal(DOCUMENT['openapi'], '3.1.0')
+  const references = objectsIn(DOCUMENT).flatMap(({ $ref }) =>
+    typeof $ref === 'string' ? [$ref] : [],
+  )
+  t.ok(references.length > 300)
+  t.strictSame(
+    references.filter((reference) => resolve(reference) === undefined),
+    [],
+  )
+  const ids = OPERATIONS.map(({ operation }) => operation.operationId)
+  t.equal(new Set(ids).size, ids.length)
+  const { securitySchemes = {}, schemas = {}, responses = {} } = DOCUMENT.components
+  const tags = (DOCUMENT['tags'] as readonly { name: string }[]).map(({ name }) => name)
+  t.equal(new Set(tags).size, tags.length)
+  for (const { method, path, operation } of OPERATIONS) {
+    const { parameters = [], security } = operation
+    const inPath = parameters.filter((parameter) => parameter.in === 'path')
+    const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+    t.strictSame(
+      inPath.map(({ name }) => name),
+      named,
+      `${method} ${path} declares its segments`,
+    )
+    t.ok(inPath.every(({ required }) => required === true))
+    const places = parameters.map(({ name, in: place }) => `${place} ${name}`)
+    t.equal(new Set(places).size, places.length, `${method} ${path} says everything once`)
+    for (const parameter of parameters) {
+      const forms = ['schema', 'content'].filter((form) => Object.hasOwn(parameter, form))
+      t.equal(forms.length, 1, `${path} ${parameter.name} has one form`)
+      t.ok(parameter['description'])
+    }
+    t.ok(operation.summary.endsWith('.'), `${method} ${path} has a sentence`)
+    t.ok(tags.includes((operation['tags'] as readonly string[])[0] ?? ''))
+    t.ok(Object.keys(operation.responses).some((status) => status.startsWith('2')))
+    for (const door of security) {
+      t.ok(Object.keys(door).every((name) => Object.hasOwn(securitySchemes, name)))
+    }
+    if (method === 'GET') t.notOk(Object.hasOwn(operation, 'requestBody'), path)
+  }
+  const text = JSON.stringify(DOCUMENT)
+  const places = [
+    ...Object.keys(schemas).map((name) => `#/components/schemas/${name}`),
+    ...Object.keys(responses).map((name) => `#/components/responses/${name}`),
+  ]
+  t.strictSame(
+    places.filter((place) => !text.includes(`"${place}"`)),
+    [],
+    'nothing is described that no operation has',
+  )
+})
+
+t.test('the scopes that are known are those that something needs', async (t) => {
+  const needed = OPERATIONS.flatMap(({ operation }) =>
+    operation.security.flatMap(({ personalKey }) => (personalKey ?? []) as readonly string[]),
+  )
+  t.strictSame([...new Set([...needed, CAPTURE_SCOPE])].sort(), [...SCOPES].sort())
+})
+
+t.test('every schema is valid JSON Schema', async (t) => {
+  const ajv = new Ajv2020({ strict: true, validateFormats: false, allowUnionTypes: true })
+  ajv.addVocabulary(['components'])
+  ajv.addSchema({ $id: 'document', components: { schemas: DOCUMENT.components['schemas'] } })
+  for (const name of Object.keys(DOCUMENT.components['schemas'] ?? {})) {
+    t.doesNotThrow(() => ajv.compile({ $ref: `document#/components/schemas/${name}` }), name)
+  }
+})
+
+/** A path as a client would ask for it. */
+function filled(path: string, segments: Readonly<Record<string, string>>): string {
+  return path.replace(/[:{](\w+)\}?/g, (_, name: string) => segments[name] ?? '1')
+}
+
+t.test('what is served is described, and nothing else', async (t) => {
+  const { decisions } = DAEMON
+  const { body } = await send(`${decisions.url}/metrics`)
+  const routes = new Set(
+    [...body.toString().matchAll(/http_request_duration_seconds_count\{route="([^"]+)"\}/g)].map(
+      ([, route = '']) => route,
+    ),
+  )
+  routes.delete('unknown')
+  t.ok(routes.size > 60, `${routes.size} routes`)
+  const served: string[] = []
+  for (const route of routes) {
+    const answer = await send(`${decisions.url}${filled(route, {})}`, { method: 'PROPFIND' })
+    t.equal(answer.status, 405, route)
+    const path = route.replace(/:(\w+)/g, '{$1}')
+    for (const method of String(answer.headers['allow']).split(', ')) {
+      served.push(`${method} ${path}`)
+    }
+  }
+  const described = OPERATIONS.map(({ method, path }) => `${method} ${path}`)
+  t.strictSame(
+    served.filter((one) => !described.includes(one)),
+    [],
+    'all of it is described',
+  )
+  t.strictSame(
+    described.filter((one) => !served.includes(one)),
+    [],
+    'all of that is served',
+  )
+})
+
+t.test('the document is served with a tag and without a key, and as a page', async (t) => {
+  const { decisions } = DAEMON
+  const ask = (path: string, headers = {}) => send(`${decisions.url}${path}`, { headers })
+  const first = await ask('/api/schema/')
+  t.equal(first.status, 200)
+  t.strictSame(JSON.parse(first.body.toString()), DOCUMENT)
+  const etag = String(first.headers['etag'])
+  t.match(etag, /^"[0-9a-f]{16}"$/)
+  const again = await ask('/api/schema', { 'If-None-Match': etag })
+  t.equal(again.status, 304)
+  t.equal(again.body.length, 0)
+  t.strictSame((await ask('/openapi.json')).body, first.body, 'where tools look for it')
+  const page = await ask('/api/docs/')
+  t.equal(page.headers['content-type'], 'text/html; charset=utf-8')
+  t.match(page.headers['content-security-policy'], /default-src 'none'/)
+  t.strictSame((await ask('/api/schema/?format=html')).body, page.body)
+  t.equal((await ask('/api/schema/?format=yaml')).status, 404)
+  const text = page.body.toString()
+  t.notMatch(text, /<(script|link|img|iframe)|@import|url\(|(src|href)="(https?:)?\/\//)
+  for (const { operation } of OPERATIONS) t.ok(text.includes(`id="${operation.operationId}"`))
+  const anchors = new Set([...text.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id))
+  const links = [...text.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id)
+  t.strictSame(
+    links.filter((link) => !anchors.has(link)),
+    [],
+  )
+})
+
+t.test('the page shows text as text', async (t) => {
+  const operation = { operationId: 'a', summary: '<b>&"', tags: ['<i>'], responses: {} }
+  const page = renderPage({
+    info: { title: '<script>', version: '1', description: '' },
+    tags: [{ name: '<i>', description: '' }],
+    paths: { '/<u>': { get: operation } },
+  })
+  t.notMatch(page, /<(script|b|i|u)>/)
+  t.match(page, '&lt;b&gt;&amp;&quot;')
+})
+
+/** Checks answers against the document. */
+class Checker {
+  readonly #ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true })
+  readonly #t: Test
+
+  constructor(t: Test) {
+    this.#t = t
+    this.#ajv.addSchema(closed({ $id: 'document', ...DOCUMENT }) as Json)
+  }
+
+  check({ method, path, operation }: Placed, status: number, body: unknown): void {
+    const name = `${method} ${path} ${status}`
+    const answer = operation.responses[status]
+    if (answer === undefined) {
+      this.#t.fail(`${name} is not described: ${JSON.stringify(body).slice(0, 300)}`)
+      return
+    }
+    const found = '$ref' in answer ? resolve(String(answer['$ref'])) : answer
+    const { content } = found as { content?: Readonly<Record<string, { schema: Json }>> }
+    const schema = content?.['application/json']?.schema
+    if (schema === undefined) {
+      this.#t.strictSame(body, {}, `${name} has no body`)
+      return
+    }
+    const local = JSON.parse(
+      JSON.stringify(closed(schema)).replaceAll('"#/', '"document#/'),
+    ) as Json
+    const isValid = this.#ajv.validate(local, body)
+    const shown = JSON.stringify(body).slice(0, 600)
+    this.#t.ok(isValid, `${name}: ${this.#ajv.errorsText()}${isValid ? '' : ` in ${shown}`}`)
+  }
+}
+
+function placed(id: string): Placed {
+  const found = OPERATIONS.find(({ operation }) => operation.operationId === id)
+  if (found === undefined) throw new Error(`${id} is not described`)
+  return found
+}
+
+/** Parameters without which a GET is refused. */
+const QUERIES: Readonly<Record<string, string>> = {
+  listPersonValues: '?key=plan',
+  getEvaluationReasons: '?distinct_id=ann',
+  listGroups: '?group_type_index=0',
+  findGroup: '?group_type_index=0&group_key=acme',
+  getTrendsPersons: '?events=[{"id":"signed_up"}]&entity_type=events&entity_id=signed_up',
+  getStickinessPersons:
+    '?events=[{"id":"signed_up"}]&entity_type=events&entity_id=signed_up&stickiness_days=1',
+  getLifecyclePersons: `?events=[{"id":"signed_up"}]&lifecycle_type=new&target_date=${new Date().toISOString().slice(0, 10)}`,
+  getRetentionPersons:
+    '?target_entity={"id":"signed_up","type":"events"}&total_intervals=1&selected_interval=0',
+  getFunnelPersons: '?events=[{"id":"signed_up"}]&funnel_step=1',
+  getCorrelationPersons:
+    '?events=[{"id":"signed_up"}]&funnel_correlation_person_entity={"id":"other"}',
+  getEventsCapture: '?data={"event":"e","distinct_id":"x","api_key":"phc_project_1"}',
+}
+
+/** Makes something of every kind; checks those answers, too, and returns what paths need. */
+async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Record<string, string>> {
+  const { decisions } = daemon
+  await decisions.capture([
+    {
+      event: 'signed_up',
+      distinct_id: 'ann',
+      properties: {
+        $set: { email: 'ann@example.com', plan: 'pro' },
+        $groups: { company: 'acme' },
+        $elements_chain: 'a.b:text="x"',
+      },
+    },
+    {
+      event: '$groupidentify',
+      distinct_id: 'ann',
+      properties: { $group_type: 'company', $group_key: 'acme', $group_set: { size: 3 } },
+    },
+    { event: '$create_alias', distinct_id: 'ann', properties: { alias: '' } },
+  ])
+  const made: Record<string, string> = { project_id: '1', org_id: '@current', user_id: '@me' }
+  const write = async (id: string, json?: unknown): Promise<Json> => {
+    const operation = placed(id)
+    const path = filled(operation.path, made).replace('/api/', '')
+    const answer = await daemon.ask(operation.method, path, json)
+    checker.check(operation, answer.status, answer.body)
+    return answer.body
+  }
+  const events = await decisions.api('GET', 'events/?event=signed_up')
+  const [event] = events.body['results'] as readonly { uuid: string; person_id: string }[]
+  made['uuid'] = event?.uuid ?? ''
+  made['person'] = event?.person_id ?? ''
+  made['action_id'] = String(
+    (await write('createAction', { name: 'a', steps: [{ event: 'x' }] }))['id'],
+  )
+  const filters = { properties: [{ key: 'plan', value: 'pro', type: 'person' }] }
+  made['cohort_id'] = String((await write('createCohort', { name: 'c', filters }))['id'])
+  await write('createCohort', { name: 'static', is_static: true, distinct_ids: ['ann'] })
+  const groups = [{ properties: [], rollout_percentage: 100 }]
+  const flag = await write('createFeatureFlag', { key: 'f', filters: { groups } })
+  made['flag'] = String(flag['id'])
+  made['parent_lookup_feature_flag_id'] = String(flag['id'])
+  const variants = [{ key: 'a', name: 'A', rollout_percentage: 100 }]
+  await write('createFeatureFlag', { key: 'g', filters: { groups, multivariate: { variants } } })
+  made['id'] = made['flag']
+  await write('patchFeatureFlag', { name: 'first' })
+  await write('createFlagDashboard')
+  await write('countBlastRadius', { condition: { properties: [], rollout_percentage: 50 } })
+  made['role_id'] = String((await write('createRole', { name: 'r' }))['id'])
+  const user = await daemon.ask('GET', 'users/@me/')
+  made['user_uuid'] = textOf(user, 'uuid')
+  await write('createRoleMembership', { user_uuid: made['user_uuid'] })
+  made['entry'] = String((await write('createRoleAccess', { role_id: made['role_id'] }))['id'])
+  await write('createResourceAccess', { resource: 'feature flags', access_level: 37 })
+  await write('createProject', { name: 'p' })
+  const secret = await write('createSecretKey', { label: 's' })
+  made['id'] = String(secret['id'])
+  await write('rollSecretKey')
+  made['personalKey'] = String(
+    (await write('createPersonalKey', { label: 'k', scopes: ['*'] }))['id'],
+  )
+  made['id'] = made['person']
+  await write('updatePersonProperty', { key: 'team', value: 1 })
+  await write('deletePersonProperty', { $unset: 'team' })
+  await write('patchPerson', { properties: { level: 2 } })
+  await write('createErasure', { event: 'nothing of this name' })
+  await write('createErasure', { event: 'signed_up', dry_run: true })
+  await write('putEventRetention', { days: 30, dry_run: true })
+  await write('putEventRetention', { events: [{ event: 'nothing of this name', days: 30 }] })
+  await write('runEventRetention', { dry_run: true })
+  await write('postFunnelPersons', { events: [{ id: 'signed_up' }], funnel_step: 1 })
+  return made
+}
+
+/** What `id` stands for in a path. */
+function idFor(path: string, made: Readonly<Record<string, string>>): string {
+  if (path.includes('/persons/')) return made['person'] ?? ''
+  if (path.includes('/role_access/')) return made['entry'] ?? ''
+  if (path.includes('/feature_flags/')) return made['flag'] ?? ''
+  if (path.includes('/personal_api_keys/')) return made['personalKey'] ?? ''
+  return '1'
+}
+
+t.test('answers are what the document says', async (t) => {
+  const daemon = DAEMON
+  const checker = new Checker(t)
+  const made = await fill(daemon, checker)
+  let count = 0
+  for (const one of OPERATIONS) {
+    const { method, path, operation } = one
+    const isJson = JSON.stringify(operation.responses['200'] ?? '').includes('application/json')
+    if (method !== 'GET' || !isJson) continue
+    const segments = { ...made, id: idFor(path, made), token: daemon.decisions.key(), key: 'f' }
+    const query =
+      operation.operationId === 'listCohortsOfPerson'
+        ? `?person_id=${made['person']}`
+        : (QUERIES[operation.operationId] ?? '')
+    if (query === '' && path.startsWith('/') && /^\/(batch|e|i|track|engage|s)\b/.test(path))
+      continue
+    const url = filled(path, segments) + query
+    const isOfrep = path.startsWith('/ofrep/')
+    const headers = isOfrep
+      ? { 'X-API-Key': daemon.decisions.key() }
+      : { Authorization: 'Bearer phx_owner_of_everything' }
+    const answer = await daemon.decisions.ask(encodeURI(url), { headers })
+    const isMissing = operation.operationId === 'getFlagRemoteConfig'
+    t.equal(
+      answer.status,
+      isMissing ? 404 : 200,
+      `${url}: ${JSON.stringify(answer.body).slice(0, 200)}`,
+    )
+    checker.check(one, answer.status, answer.body)
+    count++
+  }
+  t.ok(count > 50, `${count} routes were asked`)
+})
+
+t.test('decisions and refusals are what the document says', async (t) => {
+  const daemon = DAEMON
+  const { decisions } = daemon
+  const checker = new Checker(t)
+  await decisions.putFlags([{ key: 'f' }])
+  const body = { distinct_id: 'ann' }
+  for (const version of ['', '?v=1', '?v=2', '?v=3', '?v=4']) {
+    for (const id of ['postFlags', 'postDecide']) {
+      const operation = placed(id)
+      const answer = await decisions.decide(`${operation.path}/${version}`, body)
+      t.equal(answer.status, 200)
+      checker.check(operation, answer.status, answer.body)
+    }
+  }
+  const headers = { 'X-API-Key': decisions.key() }
+  const context = { targetingKey: 'ann' }
+  for (const [id, key, json, status] of [
+    ['evaluateFlags', '', { context }, 200],
+    ['evaluateFlag', 'f', { context }, 200],
+    ['evaluateFlag', 'none', { context }, 404],
+    ['evaluateFlag', 'f', {}, 400],
+  ] as const) {
+    const operation = placed(id)
+    const answer = await decisions.ask(filled(operation.path, { key }), { headers, json })
+    t.equal(answer.status, status)
+    checker.check(operation, answer.status, answer.body)
+  }
+  for (const [id, path, status, key] of [
+    ['getPerson', 'projects/1/persons/9999/', 404, undefined],
+    ['listPersons', 'projects/1/persons/?cohort=x', 400, undefined],
+    ['listPersons', 'projects/1/persons/', 401, null],
+    ['getFeatureFlag', 'projects/77/feature_flags/1/', 404, undefined],
+  ] as const) {
+    const answer = await daemon.ask('GET', path, undefined, key)
+    t.equal(answer.status, status)
+    checker.check(placed(id), answer.status, answer.body)
+  }
+  const captured = await decisions.ask('/capture/', { json: { event: 'e' } })
+  t.equal(captured.status, 401)
+  checker.check(placed('postEventsCapture'), captured.status, captured.body)
+})

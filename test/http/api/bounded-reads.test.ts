@@ -1,0 +1,179 @@
+/** Parts that bound reads: pieces of tables, segments of large events, answers that wait, turns of long reads. */
+import t from 'tap'
+import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
+import { type WaitingAnswer, WaitingAnswers } from '../../../src/http/server/waiting-answers.ts'
+import { decodeGroup, encodeGroup } from '../../../src/store/warehouse/format/segment-format.ts'
+import { toCsv } from '../../../src/base/csv.ts'
+import { personBody } from '../../../src/rules/persons/person-answer.ts'
+import { RowsWriter } from '../../../src/base/rows-writer.ts'
+import { LongReads } from '../../../src/engine/threads/long-reads.ts'
+import { ServiceMetrics } from '../../../src/engine/front/service-metrics.ts'
+import { makeTablePiece, type TableState } from '../../../src/engine/threads/table-tasks.ts'
+import { PersonLog, threadSettings } from '../../fixtures/persons/person-log.ts'
+
+const MIB = 1024 * 1024
+const LIST = { projectId: 1, limit: 10_000, offset: 0, nowMs: 2e12 }
+
+t.test('a table that is made in pieces is the table that is made at once', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const events = Array.from({ length: 500 }, (_, index) => ({
+    ...{ event: 'e', distinct_id: `p${index}`, timestamp: new Date(index * 1000).toISOString() },
+    properties: { $set: { text: `${index},"${'z'.repeat(8000)}"`, [`n${index % 70}`]: index } },
+  }))
+  log.send(1, events)
+  log.process()
+  const cancelled = new Int32Array(1)
+  const texts: string[] = []
+  let table: typeof LIST | TableState | null = LIST
+  let pieces = 0
+  while (table !== null) {
+    const { piece, rest } = makeTablePiece({ kind: 'personTable', table, cancelled }, log.reader)
+    t.ok(piece.length < MIB, `a piece of ${piece.length} bytes`)
+    texts.push(new TextDecoder().decode(piece))
+    table = rest
+    pieces++
+  }
+  t.ok(pieces > 5, `${pieces} pieces`)
+  t.ok(texts.join('') === toCsv(log.reader.persons().list(LIST).results.map(personBody)))
+  Atomics.store(cancelled, 0, 1)
+  const task = { kind: 'personTable', table: LIST, cancelled } as const
+  t.throws(() => makeTablePiece(task, log.reader), 'nothing is made for nobody')
+})
+
+t.test('a page of text ends before its limit, but not before its first row', async (t) => {
+  const writer = new RowsWriter('json', 20)
+  t.ok(writer.add({ text: 'longer than all that' }))
+  t.notOk(writer.add({}))
+  const { rows, rowCount, isCut } = writer.finish()
+  t.same(JSON.parse(new TextDecoder().decode(rows)), [{ text: 'longer than all that' }])
+  t.equal(rowCount, 1)
+  t.ok(isCut)
+  const table = new RowsWriter('csv')
+  const large = { text: 'x'.repeat(9 * MIB) }
+  t.ok(table.add(large))
+  t.throws(() => table.add(large), { code: 'invalid_input', attr: 'format' })
+})
+
+t.test('large events fill segments by their bytes, and merges keep to that', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  for (let batch = 0; batch < 20; batch++) {
+    const events = Array.from({ length: 5 }, (_, index) => ({
+      ...{ event: 'e', distinct_id: 'd' },
+      properties: { text: `${batch} ${index} ${'x'.repeat(900_000)}` },
+    }))
+    log.send(1, events)
+  }
+  log.process()
+  const [project] = log.reader.statistics().projects
+  t.equal(project?.rows, 100)
+  t.ok((project?.segments ?? 0) >= 3, `${project?.segments ?? 0} segments for 90 MB`)
+  const seen = new Set<number>()
+  let cursor: { timestampMs: number; id: number } | null = null
+  for (let pages = 0; pages === 0 || cursor !== null; pages++) {
+    const query = { projectId: 1, limit: 1000, ...(cursor === null ? {} : { cursor }) }
+    const page = log.reader.eventRows(query, new RowsWriter('json'), () => undefined)
+    const rows = JSON.parse(new TextDecoder().decode(page.rows)) as readonly { id: number }[]
+    t.equal(page.rowCount, rows.length)
+    for (const { id } of rows) seen.add(id)
+    cursor = page.nextCursor
+  }
+  t.equal(seen.size, 100)
+})
+
+t.test('a group of any size that was ever written is read', async (t) => {
+  const content = Buffer.alloc(300 * MIB, 'x')
+  const stored = Buffer.concat(encodeGroup(content, 1))
+  t.ok(decodeGroup(stored).equals(content))
+})
+
+class Waiting implements WaitingAnswer {
+  heldBytes = 10
+  readBytes = 0
+  waitedMs = 0
+  sinceMs: number | null
+  isCut = false
+
+  constructor(waitsMs: number) {
+    this.sinceMs = performance.now() - waitsMs
+  }
+
+  cut(): void {
+    this.isCut = true
+  }
+}
+
+t.test('answers that wait hold so much and no more, and wait so long', async (t) => {
+  const metrics = new ServiceMetrics({ version: '0', clock: SYSTEM_CLOCK })
+  const options = { metrics, stallMs: 400, bytesMax: 30, bytesPerSecondMin: 1000 }
+  const waiting = new WaitingAnswers(options)
+  const [fresh, old, older] = [new Waiting(0), new Waiting(1200), new Waiting(5000)]
+  for (const answer of [fresh, old, older]) waiting.add(answer)
+  t.equal(metrics.httpAnswerBytesWaiting.value, 30)
+  t.ok(waiting.hasRoom(10), 'who stands still makes room')
+  t.strictSame([fresh.isCut, old.isCut, older.isCut], [false, false, true], 'the longest first')
+  t.notOk(waiting.hasRoom(25), 'who does not stays')
+  t.strictSame([fresh.isCut, old.isCut], [false, true])
+  const slow = new Waiting(0)
+  slow.waitedMs = 1000
+  slow.readBytes = 300
+  const fast = new Waiting(0)
+  fast.waitedMs = 1000
+  fast.readBytes = 30_000
+  for (const answer of [slow, fast]) waiting.add(answer)
+  const keepAlive = setInterval(() => {
+    for (const answer of [fresh, slow, fast]) answer.sinceMs = performance.now()
+  }, 20)
+  await new Promise((resolve) => setTimeout(resolve, 350))
+  clearInterval(keepAlive)
+  t.strictSame([fresh.isCut, slow.isCut, fast.isCut], [false, true, false], 'pace over the whole')
+  await new Promise((resolve) => setTimeout(resolve, 900))
+  t.strictSame([fresh.isCut, fast.isCut], [true, true], 'nobody waits for ever')
+  t.equal(metrics.httpAnswerBytesWaiting.value, 0)
+  t.equal(metrics.httpReadersCut.with('slow').value, 1)
+})
+
+t.test(
+  'of long reads the small ones go first, and too many are refused from the large end',
+  async (t) => {
+    const log = new PersonLog(t, t.testdir())
+    log.send(1, [{ event: 'e', distinct_id: 'd' }])
+    log.process()
+    const reads = new LongReads({
+      threads: threadSettings(log.dataDir),
+      workerThreads: 1,
+      onDeath: ({ cause }) => t.fail(String(cause)),
+    })
+    t.teardown(() => reads.close())
+    const done: number[] = []
+    const leave: (() => void)[] = []
+    const ask = async (weight: number): Promise<void> => {
+      await reads.run<'listEvents'>(
+        (cancelled) => ({
+          kind: 'listEvents',
+          values: [{ projectId: 1, limit: weight }],
+          format: 'json',
+          cancelled,
+        }),
+        weight,
+        (cancel) => leave.push(cancel),
+      )
+      done.push(weight)
+    }
+    const first = ask(1)
+    const large = Array.from({ length: 40 }, (_, index) => ask(100 + index))
+    const outcomes = Promise.allSettled(large)
+    const gone = ask(50)
+    leave.at(-1)?.()
+    await t.rejects(gone, 'who leaves does not wait')
+    await Promise.all([first, ask(2)])
+    t.strictSame(done, [1, 2])
+    const refused = (await outcomes).filter(({ status }) => status === 'rejected')
+    t.equal(refused.length, 9, 'all but those that may wait')
+    t.match(refused[0], { reason: { code: 'server_error', retryAfterSeconds: 2 } })
+    t.strictSame(
+      done.slice(2),
+      Array.from({ length: 31 }, (_, index) => 100 + index),
+    )
+    t.equal(reads.queueDepth, 0)
+  },
+)

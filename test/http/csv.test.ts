@@ -1,0 +1,136 @@
+/** Tables: what spreadsheets and parsers read back, and what must never be run as a formula. */
+import fc from 'fast-check'
+import t from 'tap'
+import { csvCell, firstCsvCells, toCsv } from '../../src/base/csv.ts'
+import { parseCsv } from '../fixtures/persons/persons-port.ts'
+
+t.test('nested values become columns, sorted by name', async (t) => {
+  const rows = [
+    {
+      id: 1,
+      tags: ['x', 'y'],
+      properties: { plan: 'pro', deep: { n: null } },
+      empty: [],
+      none: {},
+    },
+    { id: 2, properties: { isPaying: true, isNew: false, plan: '' } },
+  ]
+  t.strictSame(parseCsv(toCsv(rows)), [
+    [
+      'id',
+      ...['deep.n', 'isNew', 'isPaying', 'plan'].map((name) => `properties.${name}`),
+      'tags.0',
+      'tags.1',
+    ],
+    ['1', '', '', '', 'pro', 'x', 'y'],
+    ['2', '', 'False', 'True', '', '', ''],
+  ])
+  t.equal(toCsv([]), '')
+  t.equal(toCsv([{}, { list: [] }]), '')
+  t.equal(toCsv([{ a: 1 }]), 'a\r\n1\r\n')
+})
+
+t.test('every text comes back from a parser', async (t) => {
+  const texts = [
+    ...['', 'a,b', 'say "hi"', '""', '"', 'two\r\nlines', 'cr\rlf\n', ' spaces ', 'ü€😀', ','],
+    ...["it's", "'quoted'", '\u0001', 'x'.repeat(100_000), '1e5', 'null', 'a\tb', '\\', ';'],
+  ]
+  const csv = toCsv(texts.map((text) => ({ text, 'odd "name",\r\n': text })))
+  const [header, ...lines] = parseCsv(csv)
+  t.strictSame(header, ['odd "name",\r\n', 'text'])
+  t.strictSame(
+    lines,
+    texts.map((text) => [text, text]),
+  )
+})
+
+t.test('a text that looks like a formula gets an apostrophe, a number does not', async (t) => {
+  const guarded = [
+    '=1+1',
+    '+cmd',
+    '-cmd',
+    '@SUM(A1)',
+    '\tx',
+    '\rx',
+    '=',
+    '-',
+    '--1',
+    '+49 30',
+    '-1-1',
+    '=1',
+  ]
+  for (const text of guarded) {
+    t.strictSame(parseCsv(toCsv([{ [text]: text }])), [[`'${text}`], [`'${text}`]])
+  }
+  for (const text of ['-1', '+4930', '-1.5e-7', '-.5', '1', 'a=1', "'=1", ' -5', '  +4930', ' ']) {
+    t.equal(csvCell(text), text)
+  }
+  t.equal(toCsv([{ n: -5, x: -1e300 }]), 'n,x\r\n-5,-1e+300\r\n')
+})
+
+/** What some program skips in front of a formula: blanks of all scripts, invisible and control characters. */
+const SKIPPED =
+  ' \u00a0\u1680\u2003\u2028\u202f\u205f\u3000\ufeff\u200b\u200d\u2060\u00ad\u180e\u2800\u3164\u0000\u0001\u000b\u000c\u0085\u202e\ue000'
+
+t.test('blanks, invisible characters and wide signs hide no formula', async (t) => {
+  for (const text of [
+    '\n=1',
+    '\nx',
+    '\r\n=1',
+    ' =1',
+    '＝1+1',
+    '＋cmd',
+    '－cmd',
+    '＠SUM',
+    ' ＝1',
+    '－5',
+  ]) {
+    t.strictSame(parseCsv(toCsv([{ [text]: text }])), [[`'${text}`], [`'${text}`]])
+  }
+  const skipped = fc.string({ unit: fc.constantFrom(...SKIPPED, '\t', '\n', '\r'), maxLength: 8 })
+  const sign = fc.constantFrom(...'=+-@＝＋－＠')
+  const holds = fc.property(skipped, sign, fc.string(), (blanks, start, rest) => {
+    const text = blanks + start + rest
+    const [cell] = parseCsv(`${csvCell(text)}\r\n`)[0] ?? []
+    const isNumber = /^ *[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)
+    return cell === (isNumber ? text : `'${text}`)
+  })
+  t.doesNotThrow(() => fc.assert(holds))
+})
+
+t.test('a text without a sign in front stays as it is behind any blanks', async (t) => {
+  const skipped = fc.string({ unit: fc.constantFrom(...SKIPPED), maxLength: 8 })
+  const rest = fc.stringMatching(/^[a-z0-9'"]/)
+  const holds = fc.property(skipped, rest, (blanks, text) => {
+    return parseCsv(`${csvCell(blanks + text)}\r\n`)[0]?.[0] === blanks + text
+  })
+  t.doesNotThrow(() => fc.assert(holds))
+})
+
+t.test('names of own members only are columns', async (t) => {
+  const row = JSON.parse('{"__proto__":{"a":1},"constructor":"c"}') as object
+  t.strictSame(parseCsv(toCsv([row])), [
+    ['__proto__.a', 'constructor'],
+    ['1', 'c'],
+  ])
+})
+
+t.test('a table of too many cells is refused', async (t) => {
+  const rows = Array.from({ length: 3000 }, (_, index) => ({ [`a${index}`]: 1 }))
+  t.throws(() => toCsv(rows), { code: 'invalid_input', attr: 'format' })
+})
+
+t.test('the first cells of a table are read', async (t) => {
+  const cases: readonly (readonly [string, readonly string[]])[] = [
+    ['', []],
+    ['a', ['a']],
+    ['\ufeffa\nb\r\nc\rd', ['a', 'b', 'c', 'd']],
+    ['a,1\n\n,x\nb,"2\n3,""4"\nc\n', ['a', 'b', 'c']],
+    ['"a,""b\r\nc",1\nd', ['a,"b\r\nc', 'd']],
+    [' a \n', ['a']],
+  ]
+  for (const [text, expected] of cases) t.strictSame(firstCsvCells(text, 'csv'), expected, text)
+  for (const text of ['"a', 'a\n"', 'a,"b\nc']) {
+    t.throws(() => firstCsvCells(text, 'csv'), { code: 'invalid_input', attr: 'csv' })
+  }
+})

@@ -1,0 +1,66 @@
+/** What watchers of the process see. */
+import t from 'tap'
+import { healthRoutes } from '../../src/http/server/health.ts'
+import { jsonOf, startServer, talk } from '../fixtures/http-client.ts'
+
+const reasons: string[] = []
+const troubles: string[] = []
+let isServing = false
+const { port } = await startServer(t, (server, _budget, metrics) => {
+  const readiness = () => ({ isReady: reasons.length === 0, isServing, reasons, troubles })
+  const source = { readiness }
+  server.routes(healthRoutes(source, metrics.page))
+})
+
+const ask = (path: string, method = 'GET') =>
+  talk(port, `${method} ${path} HTTP/1.1\r\nHost: a\r\n\r\n`, { answers: 1 })
+
+t.test('ready: all routes answer 200', async (t) => {
+  for (const path of ['/_livez', '/_readyz', '/_health', '/_livez/']) {
+    const received = await ask(path)
+    t.same([received.statuses, jsonOf(received)], [[200], { status: 'ok', reasons: [] }], path)
+  }
+})
+
+t.test('not ready: alive, but 503 with the reasons', async (t) => {
+  reasons.push('the disk is full')
+  t.teardown(() => reasons.pop())
+  t.same((await ask('/_livez')).statuses, [200])
+  for (const path of ['/_readyz', '/_health']) {
+    const received = await ask(path)
+    t.same(received.statuses, [503])
+    t.same(jsonOf(received), { status: 'unavailable', reasons: ['the disk is full'] })
+  }
+})
+
+t.test('only events are refused: health is degraded, for decisions and reads go on', async (t) => {
+  reasons.push('the disk is full')
+  isServing = true
+  t.teardown(() => reasons.pop())
+  t.same((await ask('/_readyz')).statuses, [503])
+  const received = await ask('/_health')
+  t.same(received.statuses, [200])
+  t.same(jsonOf(received), { status: 'degraded', reasons: ['the disk is full'] })
+})
+
+t.test('something is damaged: events are accepted, and health is degraded', async (t) => {
+  troubles.push('records are damaged')
+  isServing = true
+  t.teardown(() => troubles.pop())
+  const ready = await ask('/_readyz')
+  t.same([ready.statuses, jsonOf(ready)], [[200], { status: 'ok', reasons: [] }])
+  const received = await ask('/_health')
+  t.same(received.statuses, [200])
+  t.same(jsonOf(received), { status: 'degraded', reasons: ['records are damaged'] })
+})
+
+t.test('metrics are Prometheus text', async (t) => {
+  const received = await ask('/metrics')
+  t.same(received.statuses, [200])
+  t.match(received.text, /content-type: text\/plain; version=0\.0\.4; charset=utf-8\r\n/i)
+  t.match(received.text, 'http_connections 1\n')
+  t.match(received.text, /build_info\{version="1\.2\.3",node_version="[0-9.]+"\} 1\n/)
+  const posted = await ask('/metrics', 'POST')
+  t.same(posted.statuses, [405])
+  t.match(posted.text, /allow: GET, HEAD\r\n/i)
+})

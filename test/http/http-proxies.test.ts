@@ -1,0 +1,135 @@
+/**
+ * Behind nginx and caddy, where they are installed: the daemon sees as many requests as the proxy answers,
+ * whatever a client hides in them, and whoever shares the connection behind the proxy gets the own answer.
+ */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { collectBody } from '../../src/http/server/body.ts'
+import { sendJson } from '../../src/http/server/respond.ts'
+import { startServer, talk } from '../fixtures/http-client.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+const HEAD = 'POST /capture/ HTTP/1.1\r\nHost: a.example\r\n'
+const HIDDEN = `${HEAD}Content-Length: 6\r\n\r\nhidden`
+const LAST_CHUNK = '0\r\n'
+/** What is smuggled where two programs see different ends of one request. */
+const CARRIERS: Readonly<Record<string, string>> = {
+  'length and chunked': `${HEAD}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n${LAST_CHUNK}\r\n${HIDDEN}`,
+  'chunked and length': `${HEAD}Transfer-Encoding: chunked\r\nContent-Length: ${HIDDEN.length + 5}\r\n\r\n${LAST_CHUNK}\r\n${HIDDEN}`,
+  'two lengths': `${HEAD}Content-Length: 2\r\nContent-Length: ${HIDDEN.length + 2}\r\n\r\nab${HIDDEN}`,
+  'a list of lengths': `${HEAD}Content-Length: 2, 2\r\n\r\nab${HIDDEN}`,
+  'a signed length': `${HEAD}Content-Length: +${HIDDEN.length}\r\n\r\n${HIDDEN}`,
+  'an encoding of another name': `${HEAD}Transfer-Encoding: xchunked\r\nContent-Length: ${HIDDEN.length + 5}\r\n\r\n${LAST_CHUNK}\r\n${HIDDEN}`,
+  'an encoding behind a tab': `${HEAD}Transfer-Encoding:\tchunked, identity\r\n\r\n${LAST_CHUNK}\r\n${HIDDEN}`,
+  'a folded encoding': `${HEAD}X-A: b\r\n Transfer-Encoding: chunked\r\nContent-Length: ${HIDDEN.length + 5}\r\n\r\n${LAST_CHUNK}\r\n${HIDDEN}`,
+  'a blank before the colon': `${HEAD}Content-Length : ${HIDDEN.length}\r\n\r\n${HIDDEN}`,
+  'a line feed within a value': `${HEAD}X-A: b\nContent-Length: ${HIDDEN.length}\r\n\r\n${HIDDEN}`,
+  'a trailer': `${HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n${LAST_CHUNK}X-Sum: 1\r\n\r\n`,
+  'a request in the place of a trailer': `${HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n${LAST_CHUNK}${HIDDEN}`,
+  'a length of a chunk with an extension': `${HEAD}Transfer-Encoding: chunked\r\n\r\n2;a="\r\n"\r\nab\r\n${LAST_CHUNK}\r\n`,
+}
+
+function nginx(folder: string, port: number, behind: number): readonly string[] {
+  const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((name) => `${name}_temp_path ${folder}/${name};`)
+    .join(' ')
+  const configuration = `
+    daemon off; worker_processes 1; pid ${folder}/pid; error_log ${folder}/errors;
+    events { worker_connections 64; }
+    http {
+      access_log off; ${paths}
+      upstream tenrec { server 127.0.0.1:${behind}; keepalive 1; }
+      server {
+        listen 127.0.0.1:${port};
+        location / {
+          proxy_pass http://tenrec; proxy_http_version 1.1; proxy_set_header Connection "";
+          proxy_request_buffering off;
+        }
+      }
+    }`
+  writeFileSync(join(folder, 'nginx.conf'), configuration)
+  return ['-p', folder, '-c', join(folder, 'nginx.conf'), '-e', join(folder, 'errors')]
+}
+
+function caddy(folder: string, port: number, behind: number): readonly string[] {
+  const configuration = `{
+    admin off
+    auto_https off
+  }
+  http://:${port} {
+    bind 127.0.0.1
+    reverse_proxy 127.0.0.1:${behind}
+  }`
+  writeFileSync(join(folder, 'Caddyfile'), configuration)
+  return ['run', '--adapter', 'caddyfile', '--config', join(folder, 'Caddyfile')]
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
+    socket.once('connect', () => socket.destroy())
+  })
+}
+
+async function startProxy(t: Test, name: string, behind: number): Promise<number> {
+  const folder = t.testdir({})
+  const port = await freePort()
+  const words = (name === 'nginx' ? nginx : caddy)(folder, port, behind)
+  const env = { PATH: process.env['PATH'] ?? '', HOME: folder }
+  const child: ChildProcess = spawn(name, words, { stdio: 'ignore', env })
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  t.teardown(async () => {
+    child.kill('SIGTERM')
+    await ended
+  })
+  t.ok(await eventually(() => isListening(port)), `${name} runs`)
+  return port
+}
+
+for (const name of ['nginx', 'caddy']) {
+  const isThere = spawnSync(name, [name === 'nginx' ? '-v' : 'version']).status === 0
+  const skip = isThere ? false : `${name} is not installed`
+  t.test(`behind ${name} requests end where the proxy sees their end`, { skip }, async (t) => {
+    const bodies: string[] = []
+    const { port: behind } = await startServer(t, (server, budget) => {
+      server.raw(['/capture'], (exchange, _request, head) => {
+        collectBody(exchange, head.contentLength, {
+          bytesMax: 1000,
+          budget,
+          onBody: (body) => {
+            bodies.push(Buffer.from(body).toString())
+            sendJson(exchange, 200, { body: bodies.at(-1) })
+          },
+        })
+      })
+    })
+    const port = await startProxy(t, name, behind)
+    let number = 0
+    for (const [what, bytes] of Object.entries(CARRIERS)) {
+      bodies.length = 0
+      const received = await talk(port, bytes, { waitMs: 150 })
+      // A proxy may see two requests; then they are two for the daemon, and for the client.
+      const answered = received.statuses.filter((status) => status === 200).length
+      t.equal(bodies.length, answered, what)
+      const own = `own ${++number}`
+      const answer = await talk(port, `${HEAD}Content-Length: ${own.length}\r\n\r\n${own}`, {
+        answers: 1,
+      })
+      t.same(answer.statuses, [200])
+      t.ok(answer.text.includes(JSON.stringify({ body: own })), 'the own answer')
+    }
+  })
+}

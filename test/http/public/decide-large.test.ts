@@ -1,0 +1,102 @@
+/**
+ * Answers that are larger than what a socket takes at once: they are put together in memory that the next
+ * decision uses again, and a slow reader gets its own all the same.
+ */
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { KNOWN_DECISIONS_BYTES_MAX } from '../../../src/base/limits.ts'
+import { checkFraming } from '../../../src/http/server/framing.ts'
+import { keepHead } from '../../../src/http/routes/public/flag-request.ts'
+import { KnownDecisions } from '../../../src/http/routes/public/known-decisions.ts'
+import { type DecisionDaemon, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+
+const FLAGS = 900
+const PAYLOAD = JSON.stringify('p'.repeat(8000))
+
+/** Sends a request and reads nothing of the answer until it is told to. */
+async function askSlowly(daemon: DecisionDaemon, distinctId: string): Promise<Socket> {
+  const { hostname, port } = new URL(daemon.url)
+  const socket = connect(Number(port), hostname)
+  socket.pause()
+  const body = JSON.stringify({ token: daemon.key(), distinct_id: distinctId })
+  socket.write(
+    `POST /flags/?v=2 HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  )
+  await sleep(200)
+  return socket
+}
+
+async function readAnswer(socket: Socket): Promise<unknown> {
+  const chunks: Buffer[] = []
+  let text = ''
+  let received = 0
+  for await (const chunk of socket as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    if (text === '') text = chunk.toString('latin1')
+    const head = text.indexOf('\r\n\r\n')
+    const length = Number(/content-length: (\d+)/i.exec(text)?.[1])
+    received += chunk.byteLength
+    if (received < head + 4 + length) continue
+    socket.destroy()
+    const body = Buffer.concat(chunks).subarray(head + 4)
+    return (JSON.parse(body.toString()) as { flags: unknown }).flags
+  }
+  throw new Error('the answer ended too early')
+}
+
+t.test('slow readers each get their own answer, whole', async (t) => {
+  const daemon = await startDecisions(t)
+  await daemon.putFlags(
+    Array.from({ length: FLAGS }, (_, index) => ({
+      key: `flag-${index}`,
+      filters: { groups: [{ rollout_percentage: 90 }], payloads: { true: PAYLOAD } },
+    })),
+  )
+  const names = ['ann', 'bob', 'ann']
+  const sockets: Socket[] = []
+  for (const name of names) sockets.push(await askSlowly(daemon, name))
+  const expected = new Map<string, unknown>()
+  for (const name of ['bob', 'ann']) {
+    const { body } = await daemon.decide('/flags/?v=2', { distinct_id: name })
+    expected.set(name, body['flags'])
+  }
+  t.notSame(expected.get('ann'), expected.get('bob'), 'their answers differ')
+  for (const [index, socket] of sockets.entries()) {
+    const flags = await readAnswer(socket)
+    t.ok(
+      JSON.stringify(flags) === JSON.stringify(expected.get(names[index] ?? '')),
+      `reader ${index}`,
+    )
+  }
+})
+
+t.test('what is remembered has a limit, and the oldest goes first', (t) => {
+  const known = new KnownDecisions(
+    { projectByKey: (apiKey) => ({ id: 1, apiKey, isIpAnonymized: false }) },
+    { isStillTrue: () => true },
+  )
+  const framing = checkFraming({ forEach: () => undefined } as never)
+  const head = keepHead(framing, 'v=2')
+  t.equal(keepHead(framing, 'v=2'), head, 'equal heads are one')
+  t.not(keepHead(framing, 'v=3'), head)
+  const decided = { decisions: [], hasErrors: false, isTimeBound: false }
+  const basis = {
+    projectId: 1,
+    snapshotSerial: 1,
+    reads: 'nothing',
+    distinctId: '',
+    personNumber: 0,
+    personVersion: -1,
+    position: -1,
+  } as const
+  const nameOf = (index: number): string => `${index} ${'x'.repeat(4000)}`
+  const count = Math.ceil(KNOWN_DECISIONS_BYTES_MAX / 4000)
+  for (let index = 0; index < count; index++) {
+    known.keep(nameOf(index), { head, apiKey: 'k', projectId: 1, decided, basis: { ...basis } })
+  }
+  t.equal(known.find(head, nameOf(0)), null)
+  t.equal(known.find(head, nameOf(count - 1))?.decided, decided)
+  t.equal(known.find(keepHead(framing, 'v=3'), nameOf(count - 1)), null, 'another head')
+  t.end()
+})

@@ -1,0 +1,201 @@
+/** Limits of requests and events in a second: off unless set, and what is answered beyond them. */
+import t from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { addressBehind, networkOf } from '../../src/http/server/client-address.ts'
+import { TokenBuckets } from '../../src/http/server/rate-limits.ts'
+import { TrustedProxies } from '../../src/http/server/url.ts'
+import { type DecisionDaemon, PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
+
+const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }
+
+function eventsOf(count: number): readonly object[] {
+  return Array.from({ length: count }, () => ({ event: 'x', distinct_id: 'd', properties: {} }))
+}
+
+function capture(daemon: DecisionDaemon, count: number, projectId = 1) {
+  return daemon.ask('/batch/', {
+    json: { api_key: daemon.key(projectId), batch: eventsOf(count) },
+  })
+}
+
+/** What a bucket lets through: ten seconds at once, and what it gains while requests are sent. */
+function bound(perSecond: number, startedAtMs: number): number {
+  return perSecond * (10 + (performance.now() - startedAtMs) / 1000) + 1
+}
+
+async function statuses(count: number, ask: () => Promise<{ readonly status: number }>) {
+  const seen = new Map<number, number>()
+  for (let n = 0; n < count; n++) {
+    const { status } = await ask()
+    seen.set(status, (seen.get(status) ?? 0) + 1)
+  }
+  return seen
+}
+
+t.test('without settings nothing is limited', async (t) => {
+  const daemon = await startDecisions(t)
+  const seen = await statuses(300, () => daemon.ask('/flags/', { json: { token: daemon.key() } }))
+  t.notOk(seen.has(429))
+})
+
+t.test('an address that asks too often gets 429 and a time to wait, others go on', async (t) => {
+  const daemon = await startDecisions(t, 1, { 'address-requests-per-second': '2' })
+  const from = (address: string, path = '/decide/') =>
+    daemon.ask(path, { method: 'GET', headers: { 'X-Forwarded-For': `9.9.9.9, ${address}` } })
+  const startedAtMs = performance.now()
+  const seen = await statuses(40, () => from('192.0.2.1'))
+  const allowed = seen.get(200) ?? 0
+  t.ok(allowed >= 20 && allowed <= bound(2, startedAtMs), `${allowed} were allowed`)
+  t.equal(seen.get(429), 40 - allowed)
+  t.match(await from('192.0.2.1', '/api/projects/'), {
+    status: 429,
+    headers: { 'retry-after': /^[1-9]\d*$/ },
+    body: { type: 'throttled_error', code: 'throttled', detail: /this address/, attr: null },
+  })
+  t.equal((await from('192.0.2.2')).status, 200, 'another address behind the same proxy')
+  t.equal((await daemon.ask('/decide/', { method: 'GET' })).status, 200, 'the proxy itself')
+  const watched = await statuses(60, () => from('192.0.2.1', '/_livez'))
+  t.strictSame([...watched], [[200, 60]], 'who watches the process is not limited')
+  const metrics = await fetch(`${daemon.url}/metrics`)
+  const counted = /^http_rate_limited_total\{limit="address_requests"\} (\d+)$/m
+  t.equal(Number(counted.exec(await metrics.text())?.[1]), 40 - allowed + 1)
+})
+
+t.test('a client that is no trusted proxy cannot choose its address', async (t) => {
+  const daemon = await startDecisions(t, 1, {
+    'address-requests-per-second': '1',
+    'trusted-proxies': '10.0.0.0/8',
+  })
+  let n = 0
+  const seen = await statuses(40, () =>
+    daemon.ask('/decide/', { method: 'GET', headers: { 'X-Forwarded-For': `192.0.2.${++n}` } }),
+  )
+  t.ok((seen.get(429) ?? 0) >= 20)
+})
+
+t.test('a refusal can be read by browsers and does not lose the connection', async (t) => {
+  const daemon = await startDecisions(t, 1, { 'address-requests-per-second': '1' })
+  const ask = () =>
+    daemon.ask('/batch/', {
+      headers: { Origin: 'https://shop.example' },
+      json: { api_key: daemon.key(), batch: eventsOf(1) },
+    })
+  await statuses(20, ask)
+  t.match(await ask(), {
+    status: 429,
+    headers: { 'access-control-allow-origin': 'https://shop.example' },
+  })
+})
+
+t.test('requests of a project are counted over all routes, each project alone', async (t) => {
+  const daemon = await startDecisions(t, 2, { 'project-requests-per-second': '2' })
+  const asks = [
+    () => capture(daemon, 1),
+    () => daemon.decide('/flags/', { distinct_id: 'd' }),
+    () => daemon.ask('/api/projects/1/events/', { method: 'GET', headers: AUTHORIZATION }),
+  ]
+  let n = 0
+  const startedAtMs = performance.now()
+  const seen = await statuses(45, () => asks[n++ % asks.length]?.() ?? capture(daemon, 1))
+  const allowed = seen.get(200) ?? 0
+  t.ok(allowed >= 20 && allowed <= bound(2, startedAtMs), `${allowed} were allowed`)
+  t.equal(seen.get(429), 45 - allowed)
+  for (const ask of asks) {
+    t.match(await ask(), {
+      status: 429,
+      headers: { 'retry-after': /^[1-9]\d*$/ },
+      body: { code: 'throttled', detail: /this project/ },
+    })
+  }
+  t.equal((await capture(daemon, 1, 2)).status, 200, 'the other project')
+  t.match(await daemon.ask('/batch/', { json: { api_key: 'phc_no', batch: eventsOf(1) } }), {
+    status: 401,
+  })
+})
+
+t.test('events of a project: a large batch passes and is paid off later', async (t) => {
+  const daemon = await startDecisions(t, 2, { 'project-events-per-second': '10' })
+  t.equal((await capture(daemon, 130)).status, 200)
+  const refused = await capture(daemon, 1)
+  t.match(refused, { status: 429, body: { code: 'throttled', detail: /events for this project/ } })
+  const wait = Number(refused.headers['retry-after'])
+  t.ok(wait >= 2 && wait <= 4, `${wait} seconds for the 30 events beyond the 100 of the bucket`)
+  t.equal((await daemon.decide('/flags/', { distinct_id: 'd' })).status, 200, 'no events')
+  t.equal((await capture(daemon, 1, 2)).status, 200, 'the other project')
+})
+
+t.test(
+  'a body that threads check counts as well, and nothing of a refused one is kept',
+  async (t) => {
+    const daemon = await startDecisions(t, 1, { 'project-events-per-second': '10' })
+    const large = (name: string) => {
+      const properties = { padding: 'x'.repeat(200_000) }
+      const batch = [{ event: name, distinct_id: 'd', properties }, ...eventsOf(150)]
+      return daemon.ask('/batch/', { json: { api_key: daemon.key(), batch } })
+    }
+    t.equal((await large('first')).status, 200)
+    t.equal((await large('second')).status, 429)
+    const listed = (name: string) =>
+      daemon.ask(`/api/projects/1/events/?event=${name}`, { method: 'GET', headers: AUTHORIZATION })
+    await daemon.until(async () => {
+      const { results } = (await listed('first')).body
+      return Array.isArray(results) && results.length === 1
+    })
+    t.strictSame((await listed('second')).body['results'], [])
+  },
+)
+
+t.test('buckets fill at their rate, and no more of them are kept than allowed', async (t) => {
+  let nowMs = 0
+  const buckets = new TokenBuckets<number>(
+    2,
+    { now: () => SYSTEM_CLOCK.now(), monotonic: () => nowMs },
+    100,
+  )
+  const allowed = (key: number): number => {
+    let count = 0
+    while (buckets.take(key, 1) === 0) count++
+    return count
+  }
+  t.equal(allowed(1), 20, 'ten seconds of the rate at once')
+  t.equal(buckets.waitSeconds(1), 0.5)
+  nowMs += 1500
+  t.equal(allowed(1), 3)
+  nowMs += 3_600_000
+  t.equal(allowed(1), 20, 'never more than the bucket holds')
+  buckets.spend(1, 100)
+  t.equal(buckets.waitSeconds(1), 50.5)
+  for (let key = 2; key < 10_000; key++) {
+    buckets.take(key, 1)
+    // Whoever comes again and again is not forgotten.
+    if (key % 20 === 0) t.ok(buckets.take(1, 1) > 0)
+  }
+  t.ok(buckets.size <= 101, `${buckets.size} are kept`)
+})
+
+t.test('the address behind proxies is the last one that no trusted proxy has', async (t) => {
+  const proxies = new TrustedProxies(['10.0.0.0/8', '127.0.0.1'])
+  const cases: readonly (readonly [peer: string, header: string, expected: string])[] = [
+    ['192.0.2.1', '198.51.100.1', '192.0.2.1'],
+    ['10.0.0.1', '', '10.0.0.1'],
+    ['10.0.0.1', '198.51.100.1', '198.51.100.1'],
+    ['10.0.0.1', '6.6.6.6, 198.51.100.1', '198.51.100.1'],
+    ['10.0.0.1', '6.6.6.6, 198.51.100.1, 10.2.3.4, 127.0.0.1', '198.51.100.1'],
+    ['10.0.0.1', '6.6.6.6, 198.51.100.1:4711', '198.51.100.1'],
+    ['10.0.0.1', '6.6.6.6, [2001:db8::1]:443', '2001:db8::1'],
+    ['10.0.0.1', '6.6.6.6, ::ffff:198.51.100.1', '198.51.100.1'],
+    ['10.0.0.1', '6.6.6.6, unknown', '10.0.0.1'],
+    ['10.0.0.1', '10.9.9.9, 10.8.8.8', '10.9.9.9'],
+    ['10.0.0.1', `${'6.6.6.6,'.repeat(5000)}198.51.100.1`, '198.51.100.1'],
+  ]
+  for (const [peer, header, expected] of cases) {
+    t.equal(addressBehind(peer, header, proxies), expected, `${peer} ${header.slice(-60)}`)
+  }
+  t.equal(networkOf('192.0.2.1'), '192.0.2.1')
+  const network = networkOf('2001:db8:0:7::1')
+  for (const same of ['2001:db8:0:7:ffff::', '2001:0db8::7:1:2:3:4', '2001:DB8:0:7:1:2:3:4']) {
+    t.equal(networkOf(same), network, same)
+  }
+  t.not(networkOf('2001:db8:0:8::1'), network)
+  t.equal(networkOf('::1'), '0:0:0:0')
+})

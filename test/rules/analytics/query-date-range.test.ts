@@ -1,0 +1,71 @@
+/** Ranges of dates around the hours that a clock shows twice. */
+import t from 'tap'
+import { dateRange, type RangeRequest } from '../../../src/rules/analytics/date-range.ts'
+import { periodStart, shiftedPeriodStart } from '../../../src/rules/analytics/periods.ts'
+
+const BERLIN: RangeRequest = {
+  dateFrom: null,
+  dateTo: null,
+  interval: 'hour',
+  timezone: 'Europe/Berlin',
+  // The second 02:30 of that night.
+  nowMs: Date.parse('2024-10-27T01:30:00Z'),
+  firstEventMs: null,
+}
+
+function texts(changes: Partial<RangeRequest>): readonly string[] {
+  const rules = { isWidened: true, isRounded: false }
+  const { fromMs, toMs } = dateRange({ ...BERLIN, ...changes }, rules)
+  return [fromMs, toMs].map((timeMs) => new Date(timeMs).toISOString())
+}
+
+t.test('so many hours ago are hours that passed', async (t) => {
+  t.strictSame(texts({ dateFrom: '-1h', dateTo: '-0h' }), [
+    '2024-10-27T00:00:00.000Z',
+    '2024-10-27T01:59:59.999Z',
+  ])
+  const nowMs = Date.parse('2024-10-27T22:40:00Z')
+  t.equal(texts({ nowMs, dateFrom: '-21h' })[0], '2024-10-27T01:00:00.000Z')
+})
+
+t.test('the current hour is the one of the two that it is', async (t) => {
+  t.equal(texts({})[1], '2024-10-27T01:59:59.999Z')
+  const nowMs = Date.parse('2024-10-27T00:30:00Z')
+  t.equal(texts({ nowMs })[1], '2024-10-27T00:59:59.999Z')
+})
+
+t.test('a time with an offset is that moment', async (t) => {
+  t.strictSame(texts({ dateFrom: '2024-10-27T02:15:00+01:00', dateTo: '2024-10-27T01:45:00Z' }), [
+    '2024-10-27T01:15:00.000Z',
+    '2024-10-27T01:45:00.000Z',
+  ])
+})
+
+t.test(
+  'ends that are written alike are one hour, also at a midnight that comes twice',
+  async (t) => {
+    const nowMs = Date.parse('2024-11-03T18:00:00Z')
+    const date = { dateFrom: '2024-11-03', dateTo: '2024-11-03' }
+    t.strictSame(texts({ ...date, timezone: 'America/Havana', nowMs }), [
+      '2024-11-03T04:00:00.000Z',
+      '2024-11-03T05:00:00.000Z',
+    ])
+  },
+)
+
+t.test(
+  'an hour in which a clock is moved by half of one is followed by the next full hour',
+  async (t) => {
+    const rules = {
+      interval: 'hour',
+      timezone: 'Australia/Lord_Howe',
+      weekStart: 'sunday',
+    } as const
+    // At 02:00 the clock was put to 02:30.
+    const startMs = periodStart(Date.parse('2024-10-05T15:45:00Z'), rules)
+    t.equal(new Date(startMs).toISOString(), '2024-10-05T14:30:00.000Z')
+    const nextMs = shiftedPeriodStart(startMs, 1, rules)
+    t.equal(new Date(nextMs).toISOString(), '2024-10-05T16:00:00.000Z')
+    t.equal(shiftedPeriodStart(nextMs, -1, rules), startMs)
+  },
+)

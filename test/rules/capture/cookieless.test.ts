@@ -1,0 +1,276 @@
+/**
+ * Visitors without cookies: one id for each of them and day, the same after a crash, nothing left of what
+ * it was made of, and the same answer of flags for a visitor as for the id of his events.
+ */
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import {
+  COOKIELESS_ID,
+  dayOf,
+  isDayOpen,
+  type VisitorEvent,
+  withVisitor,
+} from '../../../src/rules/capture/cookieless.ts'
+import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
+import type { JsonObject, NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import { DailySalts } from '../../../src/store/aside/daily-salts.ts'
+import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../../fixtures/daemon.ts'
+import { type EventSource, readEvents, untilStored } from '../../fixtures/event-pages.ts'
+import { closeConnections, jsonOf, send } from '../../fixtures/exact-client.ts'
+
+const ARRIVED_MS = Date.UTC(2026, 4, 10, 12)
+const AGENT = 'Mozilla/5.0 Firefox/150'
+const VISIT = {
+  $cookieless_mode: true,
+  $raw_user_agent: AGENT,
+  $host: 'shop.example',
+  $timezone: 'Europe/Berlin',
+}
+
+t.teardown(closeConnections)
+t.setTimeout(120_000)
+
+function eventOf(properties: JsonObject, more: Partial<NormalisedEvent> = {}): NormalisedEvent {
+  return {
+    name: '$pageview',
+    distinctId: COOKIELESS_ID,
+    timestampMs: ARRIVED_MS,
+    properties: { ...VISIT, ...properties },
+    elementsChain: '',
+    isPersonless: true,
+    ...more,
+  }
+}
+
+/** Salts are the names of their days here: what differs by salt is seen. */
+function visit(
+  properties: JsonObject = {},
+  { projectId = 1, address = '203.0.113.7', timestampMs = ARRIVED_MS } = {},
+): VisitorEvent {
+  return withVisitor(eventOf(properties, { timestampMs }), {
+    projectId,
+    address,
+    arrivedAtMs: ARRIVED_MS,
+    saltOf: (day) => Buffer.from(day),
+  })
+}
+
+function idOf({ event }: VisitorEvent): string {
+  return event.distinctId
+}
+
+t.test('what makes a visitor, and what does not', async (t) => {
+  const id = idOf(visit())
+  t.match(id, /^cookieless_[A-Za-z0-9+/]{22}$/)
+  for (const [same, outcome] of [
+    [
+      'another page',
+      visit({ $current_url: 'https://shop.example/cart', $timezone: 'Europe/Rome' }),
+    ],
+    ['hosts in capitals', visit({ $host: 'Shop.Example' })],
+    ['the address in the event', visit({ $ip: '203.0.113.7' }, { address: '10.0.0.1' })],
+    ['later that day', visit({}, { timestampMs: ARRIVED_MS - 11 * 3_600_000 })],
+  ] as const) {
+    t.equal(idOf(outcome), id, same)
+  }
+  const others = [
+    visit({}, { projectId: 2 }),
+    visit({}, { address: '203.0.113.8' }),
+    visit({ $raw_user_agent: `${AGENT}.1` }),
+    visit({ $host: 'shop.example:8080' }),
+    visit({ $cookieless_extra: 'a' }),
+    // The day before, in Berlin though not in UTC.
+    visit({}, { timestampMs: Date.UTC(2026, 4, 9, 21, 59) }),
+  ].map(idOf)
+  t.equal(new Set([id, ...others]).size, others.length + 1, 'each is somebody else')
+  t.equal(idOf(visit({}, { timestampMs: Date.UTC(2026, 4, 9, 22, 1) })), id, 'today in Berlin')
+})
+
+t.test('nothing of what the id is made of stays in the event', async (t) => {
+  const given = { $ip: '198.51.100.9', $cookieless_extra: 'x', distinct_id: COOKIELESS_ID }
+  const { properties, distinctId } = visit(given).event
+  const kept = JSON.parse(JSON.stringify(properties)) as JsonObject
+  t.strictSame(Object.keys(kept).sort(), [
+    ...['$cookieless_mode', '$device_id', '$host', '$session_id', '$timezone', 'distinct_id'],
+  ])
+  t.equal(kept['distinct_id'], distinctId)
+  t.equal(kept['$device_id'], distinctId.replace('cookieless_', 'cookielessd_'))
+  t.match(
+    kept['$session_id'],
+    /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+  )
+})
+
+t.test('the day of an event', async (t) => {
+  const at = (day: number, hour: number) => Date.UTC(2026, 4, day, hour)
+  for (const [timeMs, zone, day] of [
+    [at(10, 11), '', '2026-05-10'],
+    [at(10, 11), 'UTC', '2026-05-10'],
+    [at(10, 11), 'Pacific/Kiritimati', '2026-05-11'],
+    [at(10, 11), 'Etc/GMT+12', '2026-05-09'],
+    [at(10, 11), 'Mars/Olympus', '2026-05-10'],
+    [at(8, 11), '', '2026-05-08'],
+    // Too old, or too far ahead: the day on which it arrived.
+    [at(1, 11), '', '2026-05-10'],
+    [at(20, 11), 'Pacific/Kiritimati', '2026-05-11'],
+    [0, '', '2026-05-10'],
+  ] as const) {
+    t.equal(dayOf(timeMs, ARRIVED_MS, zone), day, `${new Date(timeMs).toISOString()} ${zone}`)
+  }
+  t.ok(isDayOpen('2026-05-10', at(9, 10)))
+  t.notOk(isDayOpen('2026-05-10', at(9, 9)), 'nowhere on earth')
+  t.ok(isDayOpen('2026-05-10', at(14, 11)), 'as long as events may come late')
+  t.notOk(isDayOpen('2026-05-10', at(14, 12)))
+})
+
+t.test(
+  'without an address, a browser or a host it is nobody in particular, and a warning says so',
+  async (t) => {
+    for (const [property, type] of [
+      ['$raw_user_agent', 'cookieless_missing_user_agent'],
+      ['$host', 'cookieless_missing_host'],
+    ] as const) {
+      const outcome = visit({ [property]: undefined })
+      t.match(outcome, { event: { distinctId: COOKIELESS_ID }, warnings: [{ type }] })
+      t.equal(outcome.event.properties['$raw_user_agent'], undefined, 'nothing stays of the rest')
+    }
+    t.match(visit({}, { address: '' }), {
+      event: { distinctId: COOKIELESS_ID },
+      warnings: [{ type: 'cookieless_missing_ip', details: { missingProperty: '$ip' } }],
+    })
+    const context = {
+      arrivedAtMs: ARRIVED_MS,
+      sentAtMs: null,
+      isSentAtInvalid: false,
+      ip: '',
+      isIpAnonymized: false,
+      isHistorical: false,
+      propertiesBytesMax: 0,
+    }
+    for (const event of ['$identify', '$create_alias', '$merge_dangerously']) {
+      const given = { event, distinct_id: 'ann', properties: { ...VISIT } }
+      t.match(normaliseEvent(given, context, 100), {
+        kind: 'drop',
+        reason: 'cookieless_person_event',
+        warnings: [{ type: 'cookieless_unsupported_event' }],
+      })
+    }
+  },
+)
+
+t.test('the secret of a day is the same for everybody until its day is over', async (t) => {
+  const dataDir = t.testdir()
+  const salts = new DailySalts(dataDir)
+  const salt = salts.saltOf('2026-05-10')
+  t.equal(salt.length, 32)
+  t.strictSame(Buffer.from(new DailySalts(dataDir).saltOf('2026-05-10')), Buffer.from(salt))
+  t.notSame(salts.saltOf('2026-05-11'), salt)
+  const folder = join(dataDir, 'cookieless')
+  const file = join(folder, '2026-05-10')
+  t.equal(statSync(file).mode & 0o777, 0o600)
+  t.strictSame(readdirSync(folder), ['2026-05-10', '2026-05-11'], 'and no drafts')
+  t.throws(() => salts.saltOf('../format'), /is no day/)
+  salts.forget(Date.UTC(2026, 4, 14, 11))
+  t.ok(existsSync(file))
+  salts.forget(Date.UTC(2026, 4, 14, 12))
+  t.strictSame(readdirSync(folder), ['2026-05-11'])
+  t.notSame(salts.saltOf('2026-05-10'), salt, 'nobody can make it again')
+  writeFileSync(file, 'damaged')
+  t.equal(new DailySalts(dataDir).saltOf('2026-05-10').length, 32)
+  t.match(readFileSync(file, 'utf8'), /^[0-9a-f]{64}$/)
+})
+
+/** Sends a pageview of a visitor at an address in one of the ways of the SDK. */
+async function browse(daemon: SpawnedDaemon, address: string, index: number): Promise<void> {
+  const properties = { ...VISIT, token: PROJECT_KEY, distinct_id: COOKIELESS_ID, index }
+  const event = { event: 'seen', properties, uuid: undefined }
+  const json = JSON.stringify(event)
+  const headers = { 'X-Forwarded-For': address, 'Content-Type': 'text/plain' }
+  const batch = JSON.stringify({
+    api_key: PROJECT_KEY,
+    batch: [{ event: 'seen', distinct_id: COOKIELESS_ID, properties: { ...properties, index } }],
+  })
+  const [path, body] = (
+    [
+      ['/e/', json],
+      ['/e/?compression=gzip-js', gzipSync(json)],
+      ['/i/v0/e/', `[${json}]`],
+      ['/capture/', json],
+      ['/batch/', batch],
+      ['/e/?beacon=1', `data=${encodeURIComponent(Buffer.from(json).toString('base64'))}`],
+    ] as const
+  )[index % 6] ?? ['/e/', json]
+  const isForm = typeof body === 'string' && body.startsWith('data=')
+  const answer = await send(`${daemon.url}${path}`, {
+    method: 'POST',
+    headers: isForm ? { ...headers, 'Content-Type': 'application/x-www-form-urlencoded' } : headers,
+    body,
+  })
+  t.match(String(answer.status), /^20[04]$/, path)
+}
+
+t.test('on every path, after a crash, in an anonymised project, and for flags', async (t) => {
+  const dataDir = `${t.testdir()}/data`
+  let daemon = await spawnDaemon({ dataDir })
+  t.teardown(() => daemon.stop())
+  const sourceOf = (): EventSource => ({ url: daemon.url, personalKey: PERSONAL_KEY })
+  const api = (method: string, path: string, json: object) =>
+    send(`${daemon.url}/api/projects/1/${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(json),
+    })
+  for (let index = 0; index < 6; index++) await browse(daemon, '203.0.113.7', index)
+  await browse(daemon, '203.0.113.8', 6)
+  await untilStored(sourceOf(), 7)
+  await daemon.kill()
+  daemon = await spawnDaemon({ dataDir })
+  t.equal((await api('PATCH', '', { anonymize_ips: true })).status, 200)
+  await browse(daemon, '203.0.113.7', 7)
+  const events = await untilStored(sourceOf(), 8)
+  const [first, , , , , , other] = events.map(({ distinct_id: id }) => id)
+  t.strictSame(
+    events.map(({ distinct_id: id }) => id),
+    [first, first, first, first, first, first, other, first],
+  )
+  t.match(first, /^cookieless_/)
+  t.not(first, other)
+  for (const event of events) {
+    t.match(event, {
+      person: null,
+      person_mode: 'propertyless',
+      properties: { $host: 'shop.example' },
+    })
+    t.notMatch(JSON.stringify(event), /203\.0\.113|Firefox|\$posthog_cookieless/)
+  }
+
+  const flags = Array.from({ length: 24 }, (_, index) => `half-${index}`)
+  const groups = [{ properties: [], rollout_percentage: 50 }]
+  for (const key of flags) {
+    t.equal((await api('POST', 'feature_flags/', { key, filters: { groups } })).status, 201)
+  }
+  const decide = async (distinctId: unknown, address: string) => {
+    const answer = await send(`${daemon.url}/flags/?v=1`, {
+      method: 'POST',
+      headers: {
+        ...{ 'X-Forwarded-For': address, 'User-Agent': AGENT },
+        ...{ Origin: 'https://shop.example', 'Content-Type': 'text/plain' },
+      },
+      body: JSON.stringify({
+        token: PROJECT_KEY,
+        distinct_id: distinctId,
+        timezone: 'Europe/Berlin',
+      }),
+    })
+    return (jsonOf(answer) as { featureFlags: object }).featureFlags
+  }
+  const mine = await decide(COOKIELESS_ID, '203.0.113.7')
+  t.strictSame(mine, await decide(first, '203.0.113.7'), 'as for the id of the events')
+  const others = await decide(COOKIELESS_ID, '203.0.113.8')
+  t.strictSame(others, await decide(other, '203.0.113.8'))
+  t.notSame(mine, others)
+  t.strictSame(await decide(COOKIELESS_ID, '203.0.113.7'), mine, 'whoever asked meanwhile')
+  t.equal((await readEvents(sourceOf())).length, 8)
+})

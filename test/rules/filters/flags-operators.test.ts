@@ -1,0 +1,202 @@
+/** The operators of flag filters: the vectors, and what lies beside them. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { PatternBudget } from '../../../src/base/pattern/pattern.ts'
+import { EvaluationFailure } from '../../../src/rules/flags/evaluation-failure.ts'
+import { flagPropertyTest } from '../../../src/rules/filters/property-operators.ts'
+import { propertyTest } from '../../../src/rules/filters/property-filter.ts'
+import { FLAG_OPERATORS, LIST_OPERATORS } from '../../../src/rules/filters/filter-operators.ts'
+
+interface VectorFile {
+  readonly vectors: readonly {
+    readonly id: number
+    readonly operator: string | null
+    readonly filter_value: unknown
+    readonly has_property: boolean
+    readonly property: unknown
+    readonly expected: boolean | 'error'
+    readonly now?: string
+    readonly timezone?: string
+  }[]
+}
+
+const file = JSON.parse(
+  readFileSync(new URL('../../fixtures/flags/property-match-vectors.json', import.meta.url), 'utf8'),
+) as VectorFile
+
+const MISSING = undefined
+const NOW_MS = Date.parse('2024-03-31T12:00:00Z')
+
+function passes(
+  operator: unknown,
+  wanted: unknown,
+  property: unknown,
+  { timezone = 'UTC', nowMs = NOW_MS }: { timezone?: string; nowMs?: number } = {},
+): boolean {
+  const patternBudget = new PatternBudget()
+  return flagPropertyTest(operator, wanted, timezone)(property, { nowMs, patternBudget })
+}
+
+t.test('the vectors hold; what cannot be compared does not match', async (t) => {
+  for (const {
+    id,
+    operator,
+    filter_value,
+    has_property,
+    property,
+    expected,
+    ...place
+  } of file.vectors) {
+    const { now, timezone = 'UTC' } = place
+    const nowMs = now === undefined ? NOW_MS : Date.parse(now)
+    const value = has_property ? property : MISSING
+    const got = passes(operator, filter_value, value, { timezone, nowMs })
+    const name = `${id}: ${JSON.stringify(value)} ${operator} ${JSON.stringify(filter_value)}`
+    t.equal(got, expected === true, name)
+  }
+  t.ok(file.vectors.length > 280)
+})
+
+t.test('the operators that may be saved are those that can be decided', async (t) => {
+  const decidable = file.vectors.filter(({ expected }) => expected === true)
+  const operators = new Set(decidable.map(({ operator }) => operator ?? 'exact'))
+  t.strictSame([...operators].sort(), [...FLAG_OPERATORS].sort())
+  for (const operator of LIST_OPERATORS) {
+    t.ok(propertyTest({ key: 'a', value: '1', type: 'person', operator }), operator)
+  }
+})
+
+type Case = readonly [operator: unknown, wanted: unknown, property: unknown, is: boolean]
+
+const CASES: readonly Case[] = [
+  ['constructor', 'a', 'a', false],
+  [7, 'a', 'a', false],
+  ['exact', { b: 1, a: [2] }, '{"a":[2],"b":1}', true],
+  ['icontains', 'KELVIN', 'kelvin', true],
+  ['icontains', 'K', '\u212a', false],
+  ['not_starts_with', 'A', 'abc', false],
+  ['regex', '^\\d+$', '١٢٣', true],
+  ['regex', '^\\w+$', 'Straße_日本', true],
+  ['regex', 'a\\sb', 'a\u2003b', true],
+  ['regex', '^[\\w.]+$', 'é.ü', true],
+  ['regex', '^[^\\s@]+@x$', 'é@x', true],
+  ['regex', '^[^\\s@]+@x$', 'a\u2003b@x', false],
+  ['regex', '^[\\S]$', '\u2003', false],
+  ['regex', '^[\\D]$', '١', false],
+  ['regex', '^\\W$', 'é', false],
+  ['regex', '[[:alpha:]]\\u0041\\u{42}', 'xAB', true],
+  ['regex', '[]a]', ']', true],
+  ['regex', '[^]a]', ']', false],
+  ['regex', '(?i)VALUE', 'a value', true],
+  ['regex', '(?im)^VALUE$', 'a\nvalue\nb', true],
+  ['regex', '(?<name>a)b', 'ab', true],
+  ['regex', '(?=a)a', 'a', false],
+  ['not_regex', '(?=a)a', 'b', false],
+  ['regex', '(a)\\1', 'aa', false],
+  ['regex', '\\Qa.b\\E', 'a.b', false],
+  ['regex', 'x'.repeat(501), 'x'.repeat(600), false],
+  ['regex', 5, 15, true],
+  ['gt', '-inf', 0, true],
+  ['gt', '5', 'nan', false],
+  ['gt', '5', '6_0', false],
+  ['between', ['1', '10'], 5, true],
+  ['between', [1, 'nan'], 5, false],
+  ['not_between', [1, 10], 'NaN', false],
+  ['is_date_before', '2024-06-01T00:00', '2024-05-31 23:59', true],
+  ['is_date_exact', '2024-06-01T00:00:00+0530', '2024-05-31T18:30:00Z', true],
+  ['is_date_before', '10000d', 0, false],
+  ['is_date_before', '2024-06-01', 'inf', false],
+  ['is_date_before', '2024-06-01', 1e300, false],
+  ['is_date_before', '2024-06-01', ['2024-01-01'], false],
+  ['is_date_exact', '1w', '7d', true],
+  ['is_date_exact', '1y', '2023-03-31T12:00:00Z', true],
+  ['is_date_exact', '13m', '2023-02-28T12:00:00Z', true],
+  ['semver_gt', '1.0.0', '1.0.0+b1', true],
+  ['semver_lt', '1.0.0+b10', '1.0.0+b1', true],
+  ['semver_lt', '1.0.0+10', '1.0.0+9', true],
+  ['semver_lt', '1.0.0+010', '1.0.0+10', true],
+  ['semver_eq', '1.2.3', 'vv1.2.3', false],
+  ['semver_eq', '1.2.3', '1.2.3 ', true],
+  ['semver_gt', '18446744073709551614.0.0', '18446744073709551615.0.0', true],
+  ['semver_gt', '1.0.0', '18446744073709551616.0.0', false],
+  ['semver_caret', '1.2.3-beta.2', '1.2.3-beta.10', true],
+  ['semver_caret', '1.2.3-beta.2', '1.2.4-beta', false],
+  ['semver_caret', '0.0.3', '0.0.4', false],
+  ['semver_tilde', '1.2.3+build', '1.2.3', true],
+  ['semver_wildcard', '0', '0.9.0', true],
+  ['semver_wildcard', '0.0', '0.0.9', true],
+  ['semver_wildcard', '0.0', '0.1.0', false],
+  ['semver_wildcard', '*', '9.9.9', true],
+  ['semver_wildcard', '1.2.*.*', '1.2.3', false],
+  ['semver_wildcard', '1.*-a', '1.2.3', false],
+  ['semver_wildcard', 'x', '1.2.3', false],
+  ['semver_eq', '1.'.repeat(200), '1.0.0', false],
+]
+
+t.test('operators on values beside the vectors', async (t) => {
+  for (const [operator, wanted, property, is] of CASES) {
+    const name = `${JSON.stringify(property)} ${String(operator)} ${JSON.stringify(wanted).slice(0, 60)}`
+    t.equal(passes(operator, wanted, property), is, name)
+  }
+})
+
+t.test('dates without an offset are those of the project', async (t) => {
+  const timezone = 'America/New_York'
+  t.equal(passes('is_date_exact', '2024-07-01', '2024-07-01T04:00:00Z', { timezone }), true)
+  t.equal(passes('is_date_exact', '2024-01-01', '2024-01-01T05:00:00Z', { timezone }), true)
+  t.equal(passes('is_date_exact', '2024-01-01', '2024-01-01', { timezone }), true)
+  t.equal(passes('is_date_exact', '2024-01-01T00:00:00Z', '2024-01-01', { timezone }), false)
+  const skipped = ['2024-03-10T02:30:00', '2024-03-10T07:30:00Z'] as const
+  t.equal(passes('is_date_exact', ...skipped, { timezone }), true, 'a time that clocks skip')
+  const twice = ['2024-11-03T01:30:00', '2024-11-03T05:30:00Z'] as const
+  t.equal(passes('is_date_exact', ...twice, { timezone }), true, 'a time that clocks show twice')
+  t.equal(passes('is_date_exact', '2024-01-01', 1704067200, { timezone: 'No/Where' }), true)
+})
+
+t.test('patterns of one request have a budget, and beyond it the flag fails', async (t) => {
+  const moment = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
+  const text = Array.from({ length: 5000 }, (_, i) => 'ab'[(Math.imul(i, 40503) >>> 7) & 1]).join(
+    '',
+  )
+  const huge = flagPropertyTest('not_regex', '(a|b)*a(a|b){240}[cd]', 'UTC')
+  t.throws(() => huge(text, moment), new EvaluationFailure('pattern_limit'), 'it is not even tried')
+  const hostile = flagPropertyTest('not_regex', '(a|b)*a(a|b){60}[cd]', 'UTC')
+  let searches = 0
+  t.throws(() => {
+    for (; searches < 1000; searches++) hostile(text.slice(searches, searches + 300), moment)
+  }, new EvaluationFailure('pattern_limit'))
+  t.ok(searches > 0, `${searches} searches`)
+  t.equal(flagPropertyTest('regex', 'b', 'UTC')('abc', moment), true, 'a cheap one still has room')
+  const friendly = flagPropertyTest('regex', '@(example|test)\\.(com|org)$', 'UTC')
+  const fresh = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
+  for (let count = 0; count < 5000; count++) friendly('someone@example.com', fresh)
+  t.pass('thousands of searches with a plain pattern are no problem')
+})
+
+t.test(
+  'long properties are charged for, so that no request reads them thousands of times',
+  async (t) => {
+    const text = 'z'.repeat(200_000)
+    const list = Array.from({ length: 20_000 }, (_, index) => index)
+    const many = Array.from({ length: 1000 }, (_, index) => `z${index}`)
+    const filters = [
+      flagPropertyTest('icontains_multi', many, 'UTC'),
+      flagPropertyTest('not_icontains', 'zzy', 'UTC'),
+      flagPropertyTest('exact', 'pro', 'UTC'),
+      flagPropertyTest('gt', '5', 'UTC'),
+    ]
+    for (const property of [text, list]) {
+      for (const filter of filters) {
+        const moment = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
+        t.throws(() => {
+          for (let count = 0; count < 1000; count++) filter(property, moment)
+        }, new EvaluationFailure('pattern_limit'))
+      }
+    }
+    const moment = { nowMs: NOW_MS, patternBudget: new PatternBudget() }
+    const [multi] = filters
+    t.equal(multi?.('buzz7', moment), true, 'thousands of values for a short text are no problem')
+    t.equal(flagPropertyTest('exact', text, 'UTC')(text, moment), true, 'nor a long text once')
+    t.equal(flagPropertyTest('is_set', 1, 'UTC')(list, moment), true)
+  },
+)

@@ -1,0 +1,380 @@
+/** The rules of persons and groups one by one: ids, sizes, names that try to harm, and what is told to the world. */
+import fc from 'fast-check'
+import t from 'tap'
+import { personUpdates } from '../../../src/rules/capture/person-properties.ts'
+import type { JsonObject, NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import { applyEvent, type PersonOutcome, personIdOf } from '../../../src/rules/persons/apply-event.ts'
+import { SLOT_NAMES } from '../../../src/rules/persons/automatic-properties.ts'
+import { setGroupProperties } from '../../../src/rules/persons/group-rules.ts'
+import { isIllegalId, otherIdOf } from '../../../src/rules/persons/merge-ids.ts'
+import { laterPersonUuid, personUuid } from '../../../src/rules/persons/person-uuid.ts'
+import type { GroupState, PersonState } from '../../../src/rules/persons/person-world.ts'
+import { PropertyTable } from '../../../src/rules/persons/property-table.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../../src/rules/persons/property-updates.ts'
+import { isSameJson } from '../../../src/rules/persons/same-json.ts'
+import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
+
+const NOW_MS = Date.UTC(2024, 0, 15, 12)
+const HARMFUL_NAMES = ['__proto__', 'constructor', 'hasOwnProperty', 'toString', 'valueOf']
+
+/** A world that remembers what it was told. */
+class WatchedPersons extends MemoryPersons {
+  readonly calls: string[] = []
+
+  override update(person: PersonState): void {
+    this.calls.push(`update ${person.number}`)
+    super.update(person)
+  }
+
+  override updateGroup(group: GroupState): void {
+    this.calls.push(`update group ${group.key}`)
+    super.updateGroup(group)
+  }
+
+  override merge(into: PersonState, from: PersonState): void {
+    this.calls.push(`merge ${from.number} into ${into.number}`)
+    super.merge(into, from)
+  }
+}
+
+t.test(
+  'ids that faulty clients send for everybody are illegal, their neighbours are not',
+  async (t) => {
+    const anyCase = ['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated']
+    anyCase.push('email', 'undefined', 'true', 'false')
+    const exact = ['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined']
+    const upper = anyCase.map((id) => id.toUpperCase())
+    for (const id of [...anyCase, ...upper, ...exact]) {
+      for (const written of [id, `'${id}'`, `"${id}"`]) t.ok(isIllegalId(written), written)
+      for (const written of [` ${id}`, `'${id}"`, `"${id}`, `''${id}''`, `' ${id}'`, `${id}1`]) {
+        t.notOk(isIllegalId(written), written)
+      }
+    }
+    for (const id of ['', ' ', '\t\n', '\u00a0', ' '.repeat(200)]) t.ok(isIllegalId(id))
+    for (const id of ['nan', 'NULL', 'Null', 'NONE', "'nan'", '00', "''", '"', 'user', 'ids']) {
+      t.notOk(isIllegalId(id), id)
+    }
+  },
+)
+
+t.test('the other id of an event is text, cut as distinct_ids are', async (t) => {
+  const anon = (id: unknown): string | null => otherIdOf('$identify', { $anon_distinct_id: id })
+  t.equal(otherIdOf('$identify', {}), null)
+  t.equal(otherIdOf('$identify', { alias: 'a' }), null)
+  t.equal(otherIdOf('$create_alias', { $anon_distinct_id: 'a' }), null)
+  t.equal(otherIdOf('$merge_dangerously', { alias: 'a' }), 'a')
+  t.equal(otherIdOf('custom', { alias: 'a', $anon_distinct_id: 'a' }), null)
+  for (const alias of [null, '', 0, false]) t.equal(otherIdOf('$create_alias', { alias }), null)
+  t.strictSame([null, 0, false, 1e21, 7].map(anon), ['null', '0', 'false', '1e+21', '7'])
+  t.strictSame([[], {}, ['a']].map(anon), Array(3).fill('[object Object]'))
+  t.equal(anon('x'.repeat(201)), 'x'.repeat(200))
+  t.equal(anon('💻'.repeat(201)), '💻'.repeat(200))
+  t.equal(anon('💻'.repeat(150)), '💻'.repeat(150))
+})
+
+t.test('names that every object inherits are names like any other', async (t) => {
+  const world = new MemoryPersons()
+  const once = JSON.parse('{"__proto__":{"b":2},"constructor":2,"valueOf":null}') as JsonObject
+  const set = JSON.parse('{"__proto__":{"a":1},"hasOwnProperty":1,"toString":"t"}') as JsonObject
+  send(world, 'first', 'u', { $set: set, $set_once: once })
+  const expected = [
+    ['__proto__', { a: 1 }],
+    ['hasOwnProperty', 1],
+    ['toString', 't'],
+    ['constructor', 2],
+    ['valueOf', null],
+  ]
+  t.strictSame([...personOf(world, 'u').properties.entries()], expected)
+  world.settle()
+  t.strictSame([...personOf(world, 'u').properties.entries()], expected, 'also when read again')
+  const { version } = personOf(world, 'u')
+  send(world, 'again', 'u', { $set: JSON.parse(JSON.stringify(set)), $set_once: once })
+  t.equal(personOf(world, 'u').version, version, 'the same values again')
+  send(world, 'gone', 'u', { $unset: HARMFUL_NAMES })
+  t.equal(personOf(world, 'u').properties.toJson(), '{}')
+  send(world, 'never there', 'u', { $unset: HARMFUL_NAMES })
+  t.equal(personOf(world, 'u').version, version + 1)
+  for (const name of HARMFUL_NAMES) t.equal(new PropertyTable().get(name), undefined)
+  t.notOk('a' in {}, 'nothing is polluted')
+})
+
+t.test('automatic entries are those that readers of the event see', async (t) => {
+  const names = SLOT_NAMES.filter((name) => !name.startsWith('$initial_'))
+  const value = fc.constantFrom<unknown>('a', 'b', null, 0, { a: 1 })
+  const explicit = fc.dictionary(fc.constantFrom(...SLOT_NAMES, 'plan'), value, { maxKeys: 6 })
+  const eventName = fc.constantFrom(...names, '$os_name', 'plan', '$initial_os')
+  const properties = fc.record({
+    event: fc.dictionary(eventName, value),
+    isServer: fc.constantFrom<unknown>(true, 'true', false),
+    set: explicit,
+    setOnce: explicit,
+  })
+  fc.assert(
+    fc.property(properties, ({ event, isServer, set, setOnce }) => {
+      const given = { ...event, $is_server: isServer, $set: set, $set_once: setOnce }
+      const updates = personUpdates(given, 'e', false)
+      const world = new MemoryPersons()
+      send(world, 'e', 'u', given)
+      const expected = { ...updates.setOnce, ...updates.set }
+      t.ok(isSameJson({ ...personOf(world, 'u').properties.toObject() }, expected))
+    }),
+  )
+})
+
+t.test(
+  '$set and $unset of one name: it goes if it was there, and stays if it is new',
+  async (t) => {
+    const world = new MemoryPersons()
+    send(world, 'a', 'u', { $set: { old: 1 } })
+    const unset = ['old', 'new', 'never', 5]
+    send(world, 'b', 'u', { $set: { old: 2, new: 2 }, $set_once: { old: 3 }, $unset: unset })
+    t.equal(personOf(world, 'u').properties.toJson(), '{"new":2}')
+  },
+)
+
+t.test('only changes are told to the world and counted, one for each event', async (t) => {
+  const world = new WatchedPersons()
+  send(world, 'a', 'u', { $browser: 'Chrome', $os: [{}], $set: { o: { a: [1, 2] } } })
+  send(world, 'b', 'u', { $browser: 'Chrome', $set: { o: { a: [1, 2] } }, $set_once: { o: 1 } })
+  send(world, 'c', 'u', { $os: [{}] })
+  send(world, '$exception', 'u', { $browser: 'Safari', $set: { o: 2 }, $unset: ['o'] })
+  t.strictSame([world.calls, personOf(world, 'u').version], [[], 0])
+  send(world, '$identify', 'u', { $anon_distinct_id: 'v', $set: { o: 1, p: 1 } })
+  t.strictSame([world.calls, personOf(world, 'u').version], [['update 1'], 1])
+  send(world, '$identify', 'u', { $anon_distinct_id: 'v', $set: { o: 1, p: 1 } })
+  t.strictSame([world.calls, personOf(world, 'u').version], [['update 1'], 1])
+  for (const plan of ['a', 'b', 'c']) send(world, '$set', 'w', { $set: { plan } })
+  world.calls.length = 0
+  send(world, '$identify', 'u', { $anon_distinct_id: 'w', $set: { last: true } })
+  t.strictSame(world.calls, ['merge 2 into 1', 'update 1'])
+  t.equal(personOf(world, 'w').version, 3, 'one more than the larger of 1 and 2')
+  t.equal(personOf(world, 'w').properties.get('plan'), 'c')
+})
+
+t.test('an event may create a person whatever its name', async (t) => {
+  const world = new MemoryPersons()
+  send(world, '$exception', 'u', { $set: { a: 1 }, $browser: 'Chrome' })
+  t.equal(personOf(world, 'u').properties.get('$initial_browser'), 'Chrome')
+  send(world, '$groupidentify', 'g', { $browser: 'Chrome' })
+  t.equal(personOf(world, 'g').properties.toJson(), '{}')
+})
+
+t.test('properties may have exactly the bytes of the limit, on each way to them', async (t) => {
+  const limit = PERSON_PROPERTIES_BYTES_MAX
+  const fitting = 'é'.repeat((limit - '{"p":"xx"}'.length) / 2)
+  const ways: Record<string, (world: MemoryPersons, value: string) => PersonOutcome> = {
+    creation: (world, value) => send(world, 'e', 'u', { $set: { p: value } }),
+    update: (world, value) => {
+      send(world, 'e', 'u', {})
+      return send(world, 'e', 'u', { $set: { p: value } })
+    },
+    merge: (world, value) => {
+      send(world, 'e', 'u', {})
+      send(world, 'e', 'v', { $set: { p: value.slice(0, 7) } })
+      return send(world, '$identify', 'u', { $anon_distinct_id: 'v', $set: { p: value } })
+    },
+  }
+  for (const [way, take] of Object.entries(ways)) {
+    const world = new MemoryPersons()
+    t.strictSame(take(world, `xx${fitting}`).warnings, [], way)
+    t.equal(Buffer.byteLength(personOf(world, 'u').properties.toJson()), limit, way)
+    const { person, warnings } = take(new MemoryPersons(), `xxx${fitting}`)
+    t.match(warnings, [{ type: 'person_properties_size_violation', details: { bytes_max: limit } }])
+    t.equal(
+      person?.properties.get('p'),
+      way === 'merge' ? 'xxx\u00e9\u00e9\u00e9\u00e9' : undefined,
+    )
+  }
+})
+
+t.test('a person at the limit may change as long as it does not grow', async (t) => {
+  const world = new MemoryPersons()
+  const half = 'x'.repeat(200_000)
+  send(world, 'e', 'u', { $set: { a: half, b: half, c: 'y' } })
+  const grown = send(world, 'e', 'u', { $set: { c: half }, $set_once: { d: 1 } })
+  t.equal(grown.warnings.length, 1)
+  t.equal(personOf(world, 'u').properties.get('c'), 'y')
+  t.equal(personOf(world, 'u').properties.get('d'), undefined, 'all of the event is refused')
+  t.strictSame(send(world, 'e', 'u', { $set: { c: 'z' }, $unset: ['a'] }).warnings, [])
+  t.strictSame(send(world, 'e', 'u', { $set: { c: half } }).warnings, [])
+  t.equal(personOf(world, 'u').version, 2)
+})
+
+t.test('a person beyond a limit that was lowered may shrink, not grow', async (t) => {
+  const world = new MemoryPersons()
+  send(world, 'e', 'u', { $set: { a: 'x'.repeat(500), b: 'x'.repeat(500) } })
+  const lowered = { ...context(), propertiesBytesMax: 100 }
+  const apply = (properties: JsonObject) =>
+    applyEvent(event('e', 'u', properties), 600, world, lowered).warnings.length
+  t.equal(apply({ $unset: ['a'] }), 0)
+  t.equal(apply({ $set: { c: 1 } }), 1)
+  t.equal(apply({ $set: { b: 'y'.repeat(500) } }), 0)
+  t.equal(personOf(world, 'u').properties.toJson(), `{"b":"${'y'.repeat(500)}"}`)
+})
+
+t.test(
+  'a merge that makes too large a person keeps the properties of the surviving side',
+  async (t) => {
+    const world = new MemoryPersons()
+    const half = 'x'.repeat(300_000)
+    send(world, 'e', 'u', { $set: { a: half } })
+    send(world, 'e', 'v', { $set: { b: half } }, NOW_MS - 5)
+    const outcome = send(world, '$create_alias', 'u', { alias: 'v', $set: { c: 1 } })
+    t.strictSame(
+      outcome.warnings.map(({ type }) => type),
+      ['person_properties_size_violation'],
+    )
+    t.same(world.ids(), ['u', 'v'])
+    const { properties, createdAtMs, isIdentified } = personOf(world, 'v')
+    t.strictSame(Object.keys(properties.toObject()), ['a', 'c'])
+    t.strictSame([createdAtMs, isIdentified], [NOW_MS - 5, true])
+  },
+)
+
+t.test(
+  'a million small changes stay within the limit without being measured anew each time',
+  async (t) => {
+    const table = PropertyTable.from({ a: 1, $browser: 'x' })
+    t.equal(table.jsonBytesBound, Buffer.byteLength('{"$browser":"x","a":1}'))
+    t.ok(table.hasRoom(1000, 10_000))
+    table.addBytes(9990)
+    t.notOk(table.hasRoom(1000, 10_000))
+    table.setJsonBytes(22)
+    t.ok(table.hasRoom(1000, 10_000))
+    t.ok(PropertyTable.from({ a: 1 }, 9).hasRoom(1, 0), 'without a limit there is always room')
+  },
+)
+
+t.test('an event without a person has the uuid of the person that may come', async (t) => {
+  const world = new MemoryPersons()
+  const first = event('e', 'u', {}, NOW_MS, true)
+  const outcome = applyEvent(first, 100, world, context())
+  t.equal(outcome.person, null)
+  t.equal(personIdOf(outcome, first, context()), personUuid(1, 'u'))
+  t.equal(send(world, 'e', 'u', {}).person?.uuid, personUuid(1, 'u'))
+  for (const [ms, mode] of [
+    [60_000, 'propertyless'],
+    [60_001, 'force_upgrade'],
+    [-1, 'propertyless'],
+  ] as const) {
+    const later = event('e', 'u', { $groups: { a: 'b' } }, NOW_MS + ms, true)
+    t.match(applyEvent(later, 100, world, context()), { personMode: mode, groupKeys: [] })
+  }
+  t.strictSame(world.types, [], 'and registers no group type')
+})
+
+t.test(
+  'a freed distinct_id makes another person with another uuid, every time the same',
+  async (t) => {
+    const world = new MemoryPersons()
+    send(world, 'e', 'u', { $set: { a: 1 } })
+    world.deletePerson(1)
+    const { person } = send(world, 'e', 'u', {})
+    t.match(person, { number: 2, uuid: laterPersonUuid(1, 'u', 2), version: 0 })
+    t.not(person?.uuid, personUuid(1, 'u'))
+    t.not(laterPersonUuid(1, 'u', 2), laterPersonUuid(1, 'u', 3))
+  },
+)
+
+t.test('groups: index by appearance, keys as text, properties merged one by one', async (t) => {
+  const world = new WatchedPersons()
+  const groups = { a: 'x', b: 5, c: true, none: null, empty: '', object: {}, list: [], '': 'k' }
+  const outcome = send(world, 'e', 'u', { $groups: groups })
+  t.strictSame(world.types, ['a', 'b', 'c'])
+  const properties: JsonObject = { k: 1 }
+  setGroupProperties(properties, outcome.groupKeys)
+  t.strictSame(properties, { k: 1, $group_0: 'x', $group_1: '5', $group_2: 'true' })
+  t.equal(world.groups().length, 0, 'naming a group makes none')
+  for (const odd of ['acme', ['acme'], null, 5]) {
+    t.strictSame(send(world, 'e', 'u', { $groups: odd }).groupKeys, [])
+  }
+  identifyGroup(world, { $group_set: { n: 1, o: { x: 1 } } }, NOW_MS + 9)
+  identifyGroup(world, { $group_set: [1] })
+  world.settle()
+  t.strictSame(world.calls, [])
+  identifyGroup(world, { $group_set: { n: '1', o: { y: 1 } } })
+  identifyGroup(world, {}, NOW_MS - 9)
+  t.strictSame(world.calls, ['update group k', 'update group k'])
+  world.settle()
+  const [group, ...others] = world.groups()
+  t.match(group, { typeIndex: 1, key: 'k', createdAtMs: NOW_MS - 9 })
+  t.equal(group?.properties.toJson(), '{"n":"1","o":{"y":1}}')
+  for (const odd of [{ $group_type: '' }, { $group_type: 5 }, { $group_key: null }]) {
+    identifyGroup(world, odd)
+  }
+  t.strictSame([world.types.length, others], [3, []])
+  const huge = identifyGroup(world, { $group_set: { huge: 'x'.repeat(600_000) } })
+  t.match(huge.warnings, [{ type: 'message_size_too_large' }])
+})
+
+t.test('the types of a $groupidentify event come behind those of its $groups', async (t) => {
+  const world = new MemoryPersons()
+  identifyGroup(world, { $groups: { second: 'k' }, $group_type: 'first' })
+  t.strictSame(world.types, ['second', 'first'])
+  for (const type of ['c', 'd', 'e', 'f']) identifyGroup(world, { $group_type: type })
+  t.strictSame(world.types, ['second', 'first', 'c', 'd', 'e'])
+  t.equal(world.groups().length, 4, 'a sixth type is stored as an event only')
+})
+
+t.test('values are compared at any depth', async (t) => {
+  const nested = (inner: string): unknown =>
+    JSON.parse(`${'[{"a":'.repeat(1000)}${inner}${'}]'.repeat(1000)}`)
+  t.ok(isSameJson(nested('1'), nested('1')))
+  t.notOk(isSameJson(nested('1'), nested('"1"')))
+  let left: unknown = 1
+  let right: unknown = 1
+  for (let depth = 0; depth < 100_000; depth++) {
+    left = [left]
+    right = [right]
+  }
+  t.ok(isSameJson(left, right))
+  t.notOk(isSameJson(JSON.parse('{"__proto__":1}'), JSON.parse('{"constructor":1}')))
+  t.notOk(isSameJson(JSON.parse('{"__proto__":{}}'), { x: {} }))
+  t.notOk(isSameJson([], {}))
+  t.notOk(isSameJson(null, {}))
+})
+
+function context() {
+  return {
+    projectId: 1,
+    arrivedAtMs: NOW_MS,
+    propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+  }
+}
+
+function event(
+  name: string,
+  distinctId: string,
+  properties: JsonObject,
+  timestampMs = NOW_MS,
+  isPersonless = false,
+): NormalisedEvent {
+  return { name, distinctId, properties, timestampMs, isPersonless, elementsChain: '' }
+}
+
+function send(
+  world: MemoryPersons,
+  name: string,
+  distinctId: string,
+  properties: JsonObject,
+  timestampMs = NOW_MS,
+): PersonOutcome {
+  const sent = event(name, distinctId, properties, timestampMs)
+  return applyEvent(sent, Buffer.byteLength(JSON.stringify(sent)), world, context())
+}
+
+/** Sends `$groupidentify` for the group k of type b, unless the properties say otherwise. */
+function identifyGroup(
+  world: MemoryPersons,
+  properties: JsonObject,
+  timestampMs = NOW_MS,
+): PersonOutcome {
+  const all = { $group_type: 'b', $group_key: 'k', ...properties }
+  return send(world, '$groupidentify', 'g', all, timestampMs)
+}
+
+function personOf(world: MemoryPersons, distinctId: string): PersonState {
+  const person = world.personOf(distinctId)
+  if (person === null) throw new Error('nobody has that id')
+  return person
+}

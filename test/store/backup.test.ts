@@ -1,0 +1,193 @@
+/**
+ * Backups: made while the daemon writes, restored elsewhere, they hold every event that was acknowledged
+ * before, each once; a second one writes only what is new; and what is damaged or not ours is refused.
+ */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { createBackup } from '../../src/store/care/backup/create-backup.ts'
+import { backupNames, encodeManifest, readManifest } from '../../src/store/care/backup/manifest.ts'
+import { restoreBackup } from '../../src/store/care/backup/restore-backup.ts'
+import { DataDir } from '../../src/store/directory/data-dir.ts'
+import { ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
+import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { EventLedger, seededRandom } from '../fixtures/event-ledger.ts'
+import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
+import { closeConnections, postJson } from '../fixtures/exact-client.ts'
+import { refusal } from '../fixtures/refusal.ts'
+
+const CLIENTS = 4
+const NOW_MS = Date.UTC(2026, 0, 31, 12)
+const MARKER = '01890a5d-ac96-774b-bcce-b302099a8057'
+
+t.teardown(closeConnections)
+t.setTimeout(180_000)
+
+function nothing(): void {}
+
+/** A store with one organization, closed. */
+async function smallStore(path: string): Promise<void> {
+  const dir = await DataDir.open(path)
+  const store = new ProjectStore(path)
+  store.bootstrap({
+    projectKey: PROJECT_KEY,
+    personalKey: 'phx_backup_test_key_of_the_first_owner',
+  })
+  await store.close()
+  dir.release()
+}
+
+function backupOf(dataDir: string, folder: string, keep: number | null = null) {
+  return createBackup({ dataDir, folder, nowMs: NOW_MS, keep, onProgress: nothing })
+}
+
+function restoreTo(dataDir: string, folder: string, isForced = false) {
+  return restoreBackup({ folder, name: null, dataDir, isForced, onProgress: nothing })
+}
+
+t.test('a backup under load restores every event acknowledged before it, each once', async (t) => {
+  const root = t.testdir({ data: {}, backups: {}, restored: {} })
+  const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  const ledger = new EventLedger(seededRandom(7))
+  let isOver = false
+  const clients = Array.from({ length: CLIENTS }, () =>
+    ledger.drive(daemon.url, PROJECT_KEY, () => isOver, nothing),
+  )
+  await new Promise((resolve) => setTimeout(resolve, 1500))
+  const acknowledged = new Set(ledger.acknowledgedUuids)
+  const backup = await backupOf(join(root, 'data'), join(root, 'backups'))
+  isOver = true
+  await Promise.all(clients)
+  const live = await verifyStore(join(root, 'data'), nothing)
+  await daemon.stop()
+  t.ok(acknowledged.size > 100, `${acknowledged.size} events were acknowledged before`)
+  t.ok(backup.entries > 0)
+  t.same(live.findings, [], 'the live store is sound')
+  const restored = join(root, 'restored')
+  await restoreTo(restored, join(root, 'backups'))
+  t.same((await verifyStore(restored, nothing)).findings, [], 'the restored store is sound')
+  const second = await spawnDaemon({ dataDir: restored })
+  await postJson(`${second.url}/capture/`, {
+    api_key: PROJECT_KEY,
+    uuid: MARKER,
+    event: 'marker',
+    distinct_id: 'marker',
+  })
+  await untilVisible({ url: second.url, personalKey: PERSONAL_KEY }, MARKER)
+  const seen = new Map<string, number>()
+  for (const { uuid } of await readEvents({
+    url: second.url,
+    personalKey: PERSONAL_KEY,
+  }))
+    seen.set(uuid, (seen.get(uuid) ?? 0) + 1)
+  await second.stop()
+  t.same(
+    [...acknowledged].filter((uuid) => !seen.has(uuid)),
+    [],
+    'nothing is lost',
+  )
+  t.same(
+    [...seen].filter(([, count]) => count !== 1),
+    [],
+    'nothing is doubled',
+  )
+})
+
+t.test('a second backup writes only what is new, and old ones can be removed', async (t) => {
+  const root = t.testdir({ data: {}, backups: {} })
+  const data = join(root, 'data')
+  const folder = join(root, 'backups')
+  await smallStore(data)
+  const first = await backupOf(data, folder)
+  t.equal(first.newChunks, first.chunks)
+  const same = await backupOf(data, folder)
+  t.equal(same.newChunks, 0, 'nothing changed, nothing is written')
+  const store = new ProjectStore(data)
+  store.createProject({ name: 'Another' })
+  await store.close()
+  const third = await backupOf(data, folder, 1)
+  t.ok(third.newChunks > 0 && third.newChunks < third.chunks, 'only what changed is written')
+  t.same(third.removed, [first.name, same.name])
+  t.same(backupNames(folder), [third.name])
+  const restored = join(root, 'restored')
+  await restoreTo(restored, folder)
+  const copy = new ProjectStore(restored)
+  t.same(
+    copy.listProjects().map(({ name }) => name),
+    ['Default project', 'Another'],
+  )
+  await copy.close()
+})
+
+t.test('an existing store is replaced only when that is forced', async (t) => {
+  const root = t.testdir({ data: {}, other: {}, backups: {} })
+  const [data, other, folder] = [join(root, 'data'), join(root, 'other'), join(root, 'backups')]
+  await smallStore(data)
+  await backupOf(data, folder)
+  await smallStore(other)
+  const store = new ProjectStore(other)
+  store.createProject({ name: 'Only here' })
+  await store.close()
+  t.match((await refusal(restoreTo(other, folder))).message, /--force/)
+  const kept = new ProjectStore(other)
+  t.equal(kept.listProjects().length, 2, 'a refused restore changes nothing')
+  await kept.close()
+  await restoreTo(other, folder, true)
+  const replaced = new ProjectStore(other)
+  t.equal(replaced.listProjects().length, 1)
+  await replaced.close()
+})
+
+t.test('a restore that was interrupted is refused at the start until it is repeated', async (t) => {
+  const root = t.testdir({ data: {}, backups: {} })
+  const data = join(root, 'data')
+  const folder = join(root, 'backups')
+  await smallStore(data)
+  await backupOf(data, folder)
+  writeFileSync(join(data, 'restoring'), '')
+  const error = await refusal(DataDir.open(data))
+  t.equal(error.exitCode, 78)
+  t.match(error.message, /repeat 'tenrec restore'/)
+  await restoreTo(data, folder)
+  const dir = await DataDir.open(data)
+  dir.release()
+  t.notOk(existsSync(join(data, 'restoring')))
+})
+
+t.test(
+  'a backup that is damaged, newer or not there is refused, and nothing is touched',
+  async (t) => {
+    const root = t.testdir({ data: {}, backups: {}, full: { file: '' } })
+    const data = join(root, 'data')
+    const folder = join(root, 'backups')
+    await smallStore(data)
+    t.match((await refusal(restoreTo(join(root, 'new'), folder))).message, /no backup/)
+    t.match((await refusal(backupOf(data, join(root, 'full')))).message, /not empty/)
+    t.match((await refusal(backupOf(data, join(data, 'inside')))).message, /data directory/)
+    const { name } = await backupOf(data, folder)
+    const manifestFile = join(folder, 'backups', `${name}.json`)
+    writeFileSync(join(root, `${name}.json`), readFileSync(manifestFile))
+    const elsewhere = { folder, name: `../../${name}`, dataDir: join(root, 'new') }
+    const outside = restoreBackup({ ...elsewhere, isForced: false, onProgress: nothing })
+    t.match((await refusal(outside)).message, /there is no backup "\.\.\/\.\.\//)
+    const manifest = readManifest(folder, name)
+    const good = readFileSync(manifestFile)
+    writeFileSync(manifestFile, encodeManifest({ ...manifest, version: 99 }))
+    const newer = await refusal(restoreTo(join(root, 'new'), folder))
+    t.equal(newer.exitCode, 78)
+    t.match(newer.message, /newer program/)
+    writeFileSync(manifestFile, good.subarray(0, good.length - 10))
+    t.match((await refusal(restoreTo(join(root, 'new'), folder))).message, /checksum/)
+    writeFileSync(manifestFile, good)
+    const part = readdirSync(join(folder, 'chunks'))[0] ?? ''
+    const chunk = join(folder, 'chunks', part, readdirSync(join(folder, 'chunks', part))[0] ?? '')
+    const bytes = readFileSync(chunk)
+    bytes[bytes.length - 1] = (bytes[bytes.length - 1] ?? 0) ^ 1
+    writeFileSync(chunk, bytes)
+    const damaged = await refusal(restoreTo(join(root, 'new'), folder))
+    t.equal(damaged.exitCode, 78)
+    t.ok(damaged.message.includes(`${chunk} is damaged`), 'the file is named')
+    t.notOk(existsSync(join(root, 'new', 'format')), 'no store was made')
+  },
+)

@@ -1,0 +1,297 @@
+/** The data directory: creation, format, and what is refused before LMDB opens a file. */
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { OperatorError } from '../../src/base/errors.ts'
+import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
+import { lockHolder } from '../../src/store/directory/data-dir-lock.ts'
+import {
+  DISK_RESERVE_BYTES,
+  DiskGuard,
+  freeDiskBytes,
+  reserveBytesOf,
+} from '../../src/store/directory/disk-guard.ts'
+import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'
+import { planMigration } from '../../src/store/care/migrations.ts'
+import {
+  filledStore,
+  newestMeta,
+  overwrite,
+  PAGE,
+  recordCount,
+  setLastPage,
+} from '../fixtures/faults/data-file.ts'
+import { statesOf } from '../fixtures/faults/file-steps.ts'
+
+async function reopen(path: string): Promise<readonly string[]> {
+  const dir = await DataDir.open(path)
+  dir.release()
+  return dir.notes
+}
+
+async function refusal(path: string): Promise<OperatorError> {
+  return refusalOf(() => reopen(path))
+}
+
+async function refusalOf(action: () => unknown): Promise<OperatorError> {
+  try {
+    await action()
+  } catch (error) {
+    if (error instanceof OperatorError) return error
+    throw error
+  }
+  throw new Error('nothing was refused')
+}
+
+function hasFormat(path: string): boolean {
+  return existsSync(join(path, 'format'))
+}
+
+t.test('the first opening creates a whole store that only its owner can read', async (t) => {
+  const path = join(t.testdir(), 'a', 'data')
+  const dir = await DataDir.open(path)
+  t.equal(dir.path, path)
+  t.strictSame(dir.notes, [])
+  t.equal(statSync(path).mode & 0o777, 0o700)
+  const owner = readlinkSync(join(path, 'lock'))
+  t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', owner, 'log'])
+  t.ok(statSync(join(path, 'lock')).isFile(), 'programs that follow links find a file')
+  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 2\n')
+  for (const name of ENVIRONMENT_NAMES) {
+    t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
+  }
+  dir.release()
+  t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'log'])
+  t.strictSame(await reopen(path), [])
+})
+
+t.test('a creation that was cut short is completed, and keeps what is there', async (t) => {
+  const { path } = await filledStore(t)
+  unlinkSync(join(path, 'format'))
+  rmSync(join(path, 'log'), { recursive: true })
+  writeFileSync(join(path, 'creating'), '')
+  mkdirSync(join(path, '.new-1', 'log'), { recursive: true })
+  writeFileSync(join(path, '.new-1', 'log', 'data.mdb'), '')
+  t.strictSame(await reopen(path), [])
+  t.equal(await recordCount(path), 200)
+  t.notOk(existsSync(join(path, '.new-1')))
+  t.notOk(existsSync(join(path, 'creating')))
+  t.ok(existsSync(join(path, 'log', 'data.mdb')))
+  t.ok(existsSync(join(path, 'format')))
+})
+
+t.test('a creation that is killed at any step is completed by the next start', async (t) => {
+  const root = t.testdir({})
+  const path = join(root, 'data')
+  const states = await statesOf(path, async () => {
+    const dir = await DataDir.open(path)
+    dir.release()
+  })
+  t.ok(states.some((state) => existsSync(join(state, 'events')) && !hasFormat(state)))
+  for (const state of states) {
+    t.strictSame(await reopen(state), [])
+    for (const name of ENVIRONMENT_NAMES) t.equal(requireStore(state, name), state)
+    t.strictSame(readdirSync(state).sort(), ['events', 'flags', 'format', 'log'])
+  }
+})
+
+t.test('a store whose format was removed is refused, and not made anew', async (t) => {
+  for (const lost of [[], ['log'], ['events', 'flags']]) {
+    const { path } = await filledStore(t)
+    unlinkSync(join(path, 'format'))
+    for (const name of lost) rmSync(join(path, name), { recursive: true })
+    const before = readdirSync(path).sort()
+    for (const error of [
+      await refusal(path),
+      await refusalOf(() => requireStore(path, 'events')),
+      await refusalOf(() => planMigration(path)),
+    ]) {
+      t.equal(error.exitCode, 78)
+      t.match(error.message, `${join(path, 'format')} is missing`)
+      t.match(error.message, /restore a backup/)
+    }
+    t.strictSame(readdirSync(path).sort(), before, 'nothing was changed')
+    writeFileSync(join(path, 'format'), 'tenrec 2\n')
+    if (lost.length === 0) t.strictSame(await reopen(path), [], 'it can be put back')
+    else t.equal((await refusal(path)).exitCode, 78, 'what else is missing is not made anew')
+    rmSync(path, { recursive: true })
+  }
+})
+
+t.test('a folder in the place of a lock is an error with exit code 1', async (t) => {
+  for (const place of ['lock', 'events/lock.mdb']) {
+    const { path } = await filledStore(t)
+    rmSync(join(path, place), { force: true })
+    mkdirSync(join(path, place))
+    const error = await refusal(path)
+    t.equal(error.exitCode, 1)
+    t.match(error.message, `${join(path, place)} is a directory`)
+    rmSync(path, { recursive: true })
+  }
+})
+
+t.test('garbage or nothing in the place of the lock of LMDB does no harm', async (t) => {
+  for (const content of [Buffer.alloc(0), Buffer.from('garbage'), Buffer.alloc(20_000, 0xa5)]) {
+    const { path } = await filledStore(t)
+    writeFileSync(join(path, 'events', 'lock.mdb'), content)
+    await reopen(path)
+    t.equal(await recordCount(path), 200)
+    rmSync(path, { recursive: true })
+  }
+})
+
+t.test('another format is refused with exit code 78', async (t) => {
+  const { path } = await filledStore(t)
+  for (const [content, message] of [
+    ['tenrec 3\n', /has the format 3, this program knows 2/],
+    ['tenrec 1\n', /has the format 1, this program knows 2/],
+    ['', /is damaged/],
+    ['something else\n', /is damaged/],
+  ] as const) {
+    writeFileSync(join(path, 'format'), content)
+    const error = await refusal(path)
+    t.equal(error.exitCode, 78)
+    t.match(error.message, message)
+    t.equal((await refusalOf(() => requireStore(path, 'flags'))).exitCode, 78)
+  }
+})
+
+const DAMAGES: Readonly<Record<string, (file: string) => void>> = {
+  'an empty file': (file) => truncateSync(file, 0),
+  'a file cut to 100 bytes': (file) => truncateSync(file, 100),
+  'a file cut to one page': (file) => truncateSync(file, PAGE),
+  'a file cut to two pages': (file) => truncateSync(file, 2 * PAGE),
+  'a file cut in half': (file) => truncateSync(file, statSync(file).size / 2),
+  'a file without its last page': (file) => truncateSync(file, statSync(file).size - PAGE),
+  'a missing file': (file) => unlinkSync(file),
+  'a folder': (file) => {
+    unlinkSync(file)
+    mkdirSync(file)
+  },
+  'random bytes': (file) => writeFileSync(file, Buffer.alloc(10 * PAGE, 0x5a)),
+  'a text': (file) => writeFileSync(file, 'not a database\n'.repeat(1000)),
+  'a zeroed first meta page': (file) => overwrite(file, 0, Buffer.alloc(PAGE)),
+  'two zeroed meta pages': (file) => overwrite(file, 0, Buffer.alloc(2 * PAGE)),
+  'garbage in the second meta page': (file) => overwrite(file, PAGE, Buffer.alloc(PAGE, 0x5a)),
+  'a zeroed second meta page': (file) => overwrite(file, PAGE, Buffer.alloc(PAGE)),
+  'a newest meta page with the number of an old transaction': (file) => {
+    overwrite(file, newestMeta(file) * PAGE + 152, Buffer.alloc(8))
+  },
+  'a last page far behind the end of the file': (file) => setLastPage(file, 2 ** 27),
+  'a last page just behind the end of the file': (file) => {
+    setLastPage(file, statSync(file).size / PAGE)
+  },
+  'a last page before pages in use, and before that of the other meta page': (file) => {
+    setLastPage(file, 2)
+  },
+  'a page size of zero': (file) => overwrite(file, 48, Buffer.alloc(4)),
+  'an overwritten root page': (file) => {
+    const meta = newestMeta(file) * PAGE
+    const root = Number(readFileSync(file).readBigUInt64LE(meta + 136))
+    overwrite(file, root * PAGE, Buffer.alloc(PAGE))
+  },
+  'a root behind the last page': (file) => {
+    const root = Buffer.alloc(8)
+    root.writeBigUInt64LE(2n ** 33n)
+    overwrite(file, newestMeta(file) * PAGE + 136, root)
+  },
+}
+
+for (const [what, damage] of Object.entries(DAMAGES)) {
+  t.test(`${what} is refused with one line and exit code 78`, async (t) => {
+    const { path, file } = await filledStore(t)
+    damage(file)
+    const before = existsSync(file) && statSync(file).isFile() ? readFileSync(file) : null
+    const error = await refusal(path)
+    t.equal(error.exitCode, 78)
+    t.match(error.message, file)
+    t.match(error.message, /restore the data directory from a backup/)
+    t.notMatch(error.message, '\n')
+    t.equal((await refusalOf(() => requireStore(path, 'events'))).exitCode, 78)
+    t.equal(lockHolder(path), null, 'the lock is given up')
+    if (before !== null) t.ok(readFileSync(file).equals(before), 'nothing was changed')
+  })
+}
+
+t.test('a store without its marker is still checked', async (t) => {
+  const { path, file } = await filledStore(t)
+  unlinkSync(join(path, 'format'))
+  truncateSync(file, 0)
+  t.equal((await refusal(path)).exitCode, 78)
+})
+
+t.test('commands find out that there is no store', async (t) => {
+  const path = t.testdir()
+  for (const place of [path, join(path, 'none')]) {
+    const error = await refusalOf(() => requireStore(place, 'flags'))
+    t.match(error, { exitCode: 1, message: /tenrec init/ })
+  }
+  await reopen(path)
+  t.equal(requireStore(path, 'flags'), path)
+})
+
+t.test('a directory that cannot be created is an error with exit code 1', async (t) => {
+  const path = t.testdir({ file: 'content' })
+  const error = await refusal(join(path, 'file', 'data'))
+  t.equal(error.exitCode, 1)
+  t.match(error.message, /cannot be created/)
+})
+
+t.test('a directory that was moved, deleted or replaced is noticed', async (t) => {
+  const path = join(t.testdir(), 'data')
+  const dir = await DataDir.open(path)
+  t.ok(dir.isInPlace())
+  renameSync(path, `${path}-moved`)
+  t.notOk(dir.isInPlace())
+  mkdirSync(path)
+  t.notOk(dir.isInPlace(), 'an empty folder in its place')
+  rmSync(path, { recursive: true })
+  renameSync(`${path}-moved`, path)
+  t.ok(dir.isInPlace(), 'back again')
+  const file = join(path, 'log', 'data.mdb')
+  writeFileSync(`${file}.copy`, readFileSync(file))
+  unlinkSync(file)
+  t.notOk(dir.isInPlace())
+  renameSync(`${file}.copy`, file)
+  t.notOk(dir.isInPlace(), 'a copy is another file')
+  dir.release()
+})
+
+t.test('free space decides whether more is accepted', async (t) => {
+  const path = t.testdir()
+  const free = await freeDiskBytes(path)
+  t.ok(free > 0)
+  const guard = new DiskGuard(path, 1)
+  t.ok(guard.isBelowReserve(0), 'nothing is accepted before the first look')
+  await guard.refresh()
+  t.ok(guard.freeBytes > 0)
+  t.notOk(guard.isBelowReserve(0))
+  t.ok(guard.isBelowReserve(guard.freeBytes / 4 + 1), 'what is in flight needs four times its size')
+  t.notOk(guard.isBelowReserve(guard.freeBytes / 4))
+  const strict = new DiskGuard(path, Number.MAX_SAFE_INTEGER)
+  await strict.refresh()
+  t.ok(strict.isBelowReserve(0))
+  const lost = new DiskGuard(join(path, 'none'), 1)
+  await lost.refresh()
+  t.ok(lost.isBelowReserve(0), 'a folder that is gone has no space')
+})
+
+t.test('the reserve is as set, else 256 MiB or an eighth of a smaller disk', async (t) => {
+  const mib = 1024 ** 2
+  t.equal(reserveBytesOf(1, 100 * mib), 1)
+  t.equal(reserveBytesOf(null, 96 * mib), 12 * mib)
+  t.equal(reserveBytesOf(null, 2048 * mib), DISK_RESERVE_BYTES)
+  t.equal(reserveBytesOf(null, 1e6 * mib), 256 * mib)
+})

@@ -1,0 +1,156 @@
+/** `tenrec migrate`: what it says of each format, and how steps are taken, by steps of the tests. */
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { OperatorError } from '../../src/base/errors.ts'
+import { migrateAndReport } from '../../src/cli/commands/migrate.ts'
+import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
+import { lockDataDir } from '../../src/store/directory/data-dir-lock.ts'
+import { type Migration, planMigration, runMigration } from '../../src/store/care/migrations.ts'
+import { linesOf, runCommand } from '../fixtures/command-line.ts'
+
+/** A new store which says that it has this format. */
+async function storeOf(t: Test, format: number): Promise<string> {
+  const path = t.testdir()
+  const dir = await DataDir.open(path)
+  dir.release()
+  writeFileSync(join(path, 'format'), `tenrec ${format}\n`)
+  return path
+}
+
+/** Steps from 0 to the current format that note what they are run on. */
+function steps(runs: string[], failing: number | null = null): readonly Migration[] {
+  return Array.from({ length: FORMAT_VERSION }, (_, from) => ({
+    from,
+    sentence: `Writes ${from + 1}.`,
+    run: async (path) => {
+      runs.push(`${from} with the mark ${readFormat(path)}`)
+      if (from === failing) throw new OperatorError('the step was cut short')
+    },
+  }))
+}
+
+t.test('the current format needs nothing, with and without a dry run', async (t) => {
+  const path = await storeOf(t, FORMAT_VERSION)
+  for (const words of [[], ['--dry-run']]) {
+    const { exitCode, out } = await runCommand('migrate', ...words, '--data-dir', path)
+    t.equal(exitCode, 0)
+    t.match(out, /nothing to do/)
+  }
+  const [row] = linesOf(await runCommand('migrate', '--json', '--data-dir', path))
+  t.strictSame(row, {
+    format: FORMAT_VERSION,
+    current_format: FORMAT_VERSION,
+    steps: [],
+    is_dry_run: false,
+  })
+})
+
+t.test('a newer format is refused with both ways out', async (t) => {
+  const path = await storeOf(t, FORMAT_VERSION + 1)
+  const { exitCode, err } = await runCommand('migrate', '--dry-run', '--data-dir', path)
+  t.equal(exitCode, 78)
+  t.match(err, /newer program/)
+  t.match(err, /tenrec restore/)
+  t.equal(readFormat(path), FORMAT_VERSION + 1)
+})
+
+t.test('a format that no step reads is refused with the way over an export', async (t) => {
+  const path = await storeOf(t, 1)
+  for (const words of [[], ['--dry-run']]) {
+    const { exitCode, err } = await runCommand('migrate', ...words, '--data-dir', path)
+    t.equal(exitCode, 78)
+    t.match(err, /tenrec export/)
+    t.match(err, /tenrec import/)
+  }
+  t.equal(readFormat(path), 1, 'nothing was changed')
+  await t.rejects(DataDir.open(path), /tenrec migrate --dry-run/)
+})
+
+t.test('without a store, or with a mark that is damaged, it says so', async (t) => {
+  const empty = await runCommand('migrate', '--data-dir', t.testdir())
+  t.equal(empty.exitCode, 1)
+  t.match(empty.err, /no store/)
+  const path = await storeOf(t, 1)
+  writeFileSync(join(path, 'format'), 'something else\n')
+  const damaged = await runCommand('migrate', '--data-dir', path)
+  t.equal(damaged.exitCode, 78)
+  t.match(damaged.err, /format is damaged/)
+})
+
+t.test('steps are taken in order, and each leaves the mark of its format', async (t) => {
+  const path = await storeOf(t, 0)
+  const runs: string[] = []
+  const plan = planMigration(path, steps(runs))
+  t.equal(plan.format, 0)
+  t.strictSame(
+    plan.steps.map(({ from }) => from),
+    [0, 1],
+  )
+  const announced: number[] = []
+  await runMigration(plan, ({ from }) => announced.push(from))
+  t.strictSame(runs, ['0 with the mark 0', '1 with the mark 1'])
+  t.strictSame(announced, [0, 1])
+  t.equal(readFileSync(join(path, 'format'), 'utf8'), `tenrec ${FORMAT_VERSION}\n`)
+  const dir = await DataDir.open(path)
+  dir.release()
+})
+
+t.test('what was cut short goes on with the step that was not finished', async (t) => {
+  const path = await storeOf(t, 0)
+  const runs: string[] = []
+  await t.rejects(
+    runMigration(planMigration(path, steps(runs, 1)), () => {}),
+    /cut short/,
+  )
+  t.equal(readFormat(path), 1)
+  await runMigration(planMigration(path, steps(runs)), () => {})
+  t.strictSame(runs.slice(2), ['1 with the mark 1'])
+  t.equal(readFormat(path), FORMAT_VERSION)
+})
+
+t.test('a store that is open, or whose files are damaged, is left alone', async (t) => {
+  const path = await storeOf(t, 0)
+  const runs: string[] = []
+  const plan = planMigration(path, steps(runs))
+  const release = await lockDataDir(path, 'daemon')
+  await t.rejects(
+    runMigration(plan, () => {}),
+    /in use by the process/,
+  )
+  release()
+  truncateSync(join(path, 'events', 'data.mdb'), 100)
+  await t.rejects(
+    runMigration(plan, () => {}),
+    /data\.mdb is damaged/,
+  )
+  t.strictSame(runs, [])
+  t.equal(readFormat(path), 0)
+})
+
+t.test('the command shows the steps, and a dry run takes none', async (t) => {
+  const path = await storeOf(t, 1)
+  const runs: string[] = []
+  const written = { out: '', err: '' }
+  const io = {
+    out: (text: string) => {
+      written.out += text
+    },
+    err: (text: string) => {
+      written.err += text
+    },
+  }
+  const dry = { isDry: true, isJson: false }
+  t.equal(await migrateAndReport(io, path, dry, steps(runs)), 0)
+  t.match(written.out, /^1 to 2: Writes 2\.\nnothing was changed/)
+  t.strictSame(runs, [])
+  t.equal(readFormat(path), 1)
+  t.equal(await migrateAndReport(io, path, { isDry: false, isJson: true }, steps(runs)), 0)
+  t.equal(written.err, '1 to 2: Writes 2.\n')
+  t.match(
+    written.out,
+    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\}\],"is_dry_run":false\}\n$/,
+  )
+  t.equal(runs.length, 1)
+  t.equal(readFormat(path), FORMAT_VERSION)
+})

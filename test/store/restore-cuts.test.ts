@@ -1,0 +1,174 @@
+/**
+ * A restore that is cut short, at any of its steps: nobody opens what it leaves, neither as an empty store
+ * nor as the old one, until it is repeated.
+ */
+import { spawn } from 'node:child_process'
+import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t from 'tap'
+import { createBackup } from '../../src/store/care/backup/create-backup.ts'
+import { restoreBackup } from '../../src/store/care/backup/restore-backup.ts'
+import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
+import { planMigration } from '../../src/store/care/migrations.ts'
+import { ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { runCommand } from '../fixtures/command-line.ts'
+import { spawnDaemon } from '../fixtures/daemon.ts'
+import { statesOf } from '../fixtures/faults/file-steps.ts'
+import { refusal } from '../fixtures/refusal.ts'
+
+const REPEATED_EVERY = 4
+
+t.setTimeout(120_000)
+
+/** A store with one project of this name. */
+async function storeNamed(path: string, name: string): Promise<void> {
+  const dir = await DataDir.open(path)
+  const store = new ProjectStore(path)
+  store.bootstrap({ projectKey: 'phc_cuts', personalKey: 'phx_cuts_of_the_first_owner' })
+  store.setProject(1, { name })
+  await store.close()
+  dir.release()
+}
+
+/** The name in a store that opens; null for one without projects. */
+async function nameIn(path: string): Promise<string | null> {
+  const dir = await DataDir.open(path)
+  const store = new ProjectStore(path)
+  try {
+    return store.listProjects()[0]?.name ?? null
+  } finally {
+    await store.close()
+    dir.release()
+  }
+}
+
+/** What is in a data directory, apart from who has it. */
+function entriesOf(path: string): readonly string[] {
+  return readdirSync(path)
+    .filter((name) => !name.startsWith('lock'))
+    .sort()
+}
+
+async function backupNamed(root: string, name: string): Promise<string> {
+  const [data, folder] = [join(root, 'source'), join(root, 'backups')]
+  await storeNamed(data, name)
+  await createBackup({ dataDir: data, folder, nowMs: 0, keep: null, onProgress: () => {} })
+  return folder
+}
+
+function restore(folder: string, dataDir: string, isForced = true) {
+  return restoreBackup({ folder, name: null, dataDir, isForced, onProgress: () => {} })
+}
+
+for (const old of ['the old store', null]) {
+  t.test(
+    `over ${old ?? 'nothing'}, each cut of a restore is refused until it is repeated`,
+    async (t) => {
+      const root = t.testdir({})
+      const data = join(root, 'data')
+      const folder = await backupNamed(root, 'the backup')
+      if (old !== null) await storeNamed(data, old)
+      const states = await statesOf(data, () => restore(folder, data))
+      const outcomes: string[] = []
+      for (const [index, state] of states.entries()) {
+        const hasBegun =
+          existsSync(join(state, '.restored')) || existsSync(join(state, 'restoring'))
+        if (!hasBegun) {
+          outcomes.push((await nameIn(state)) ?? 'empty')
+          continue
+        }
+        outcomes.push('refused')
+        const before = entriesOf(state)
+        for (const refused of [
+          DataDir.open(state),
+          ...ENVIRONMENT_NAMES.map(async (name) => requireStore(state, name)),
+          (async () => planMigration(state))(),
+        ]) {
+          const { exitCode, message } = await refusal(refused)
+          t.equal(exitCode, 78)
+          t.match(message, /repeat 'tenrec restore'/)
+        }
+        t.strictSame(entriesOf(state), before, 'nothing was changed')
+        // Repeating takes its time: some of them tell for all.
+        if (index % REPEATED_EVERY > 0) continue
+        await restore(folder, state)
+        t.equal(await nameIn(state), 'the backup')
+      }
+      const turns = outcomes.filter((outcome, index) => outcome !== outcomes[index - 1])
+      t.strictSame(turns, [old ?? 'empty', 'refused', 'the backup'], 'one after the other')
+      t.ok(outcomes.filter((outcome) => outcome === 'refused').length > 15, 'at many steps')
+    },
+  )
+}
+
+t.test(
+  'a restore that fails or may not begin leaves the cut of an earlier one refused',
+  async (t) => {
+    const root = t.testdir({})
+    const data = join(root, 'data')
+    const folder = await backupNamed(root, 'the backup')
+    await storeNamed(data, 'the old store')
+    const states = await statesOf(data, () => restore(folder, data))
+    const cut = states.find((state) => existsSync(join(state, '.restored', 'log'))) ?? ''
+    t.match((await refusal(restore(folder, cut, false))).message, /replace it with --force/)
+    t.match((await refusal(DataDir.open(cut))).message, /repeat 'tenrec restore'/)
+    const chunks = join(folder, 'chunks')
+    for (const name of readdirSync(chunks, { recursive: true, encoding: 'utf8' })) {
+      if (!name.includes('/')) continue
+      truncateSync(join(chunks, name), 3)
+    }
+    t.equal((await refusal(restore(folder, cut))).exitCode, 78)
+    t.match((await refusal(DataDir.open(cut))).message, `remove ${join(cut, '.restored')}`)
+    rmSync(join(cut, '.restored'), { recursive: true })
+    t.equal(await nameIn(cut), 'the old store', 'as the refusal says')
+  },
+)
+
+t.test('a restore killed while it writes keeps a daemon and commands away', async (t) => {
+  const root = t.testdir({})
+  const data = join(root, 'data')
+  const folder = await backupNamed(root, 'the backup')
+  await storeNamed(data, 'the old store')
+  const script = `
+    import { restoreBackup } from ${JSON.stringify(pathToFileURL('src/store/care/backup/restore-backup.ts').href)}
+    const [folder, dataDir] = ${JSON.stringify([folder, data])}
+    const onProgress = () => process.kill(process.pid, 'SIGKILL')
+    await restoreBackup({ folder, name: null, dataDir, isForced: true, onProgress })`
+  const words = ['--import', './.ci/loader.mjs', '--input-type=module', '--eval', script]
+  const child = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'inherit'] })
+  const signal = await new Promise((resolve) => child.once('exit', (_, name) => resolve(name)))
+  t.equal(signal, 'SIGKILL')
+  const started = await spawnDaemon({ dataDir: data }).catch((error: unknown) => String(error))
+  t.match(started, /it ended with 78\n/)
+  t.match(started, /repeat 'tenrec restore'/)
+  for (const words of [
+    ['project', 'list'],
+    ['project', 'create', '--name', 'Two'],
+    ['event', 'list'],
+    ['init'],
+    ['migrate'],
+    ['verify'],
+    ['backup', `${folder}-2`],
+  ]) {
+    const { exitCode, err } = await runCommand(...words, '--data-dir', data)
+    t.equal(exitCode, 78, words.join(' '))
+    t.match(err, /repeat 'tenrec restore'/)
+  }
+  const repeated = await runCommand('restore', folder, '--force', '--verify', '--data-dir', data)
+  t.match(repeated, { exitCode: 0, out: /sound/ })
+  t.equal(await nameIn(data), 'the backup')
+})
+
+t.test(
+  'a restore into a directory whose creation was cut short leaves a whole store',
+  async (t) => {
+    const root = t.testdir({ data: { creating: '' } })
+    const data = join(root, 'data')
+    const folder = await backupNamed(root, 'the backup')
+    await restore(folder, data, false)
+    t.strictSame(readdirSync(data).sort(), ['events', 'flags', 'format', 'log'])
+    writeFileSync(join(data, 'format'), 'tenrec 2\n')
+    t.equal(await nameIn(data), 'the backup')
+  },
+)

@@ -1,0 +1,345 @@
+/**
+ * The three environments of a store bear witness of each other: one that is older than the others is
+ * refused with what is missing, and no crash or restore makes a store that disagrees.
+ */
+import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.ts'
+import { createBackup } from '../../src/store/care/backup/create-backup.ts'
+import {
+  backupNames,
+  encodeManifest,
+  manifestPath,
+  readManifest,
+} from '../../src/store/care/backup/manifest.ts'
+import { restoreBackup } from '../../src/store/care/backup/restore-backup.ts'
+import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { LogAppender } from '../../src/store/log/event-log.ts'
+import { readProcessedPosition } from '../../src/store/warehouse/write/event-state.ts'
+import { stateKey } from '../../src/store/lmdb/keys.ts'
+import { ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { findDisagreement, judgeClaims } from '../../src/store/directory/store-agreement.ts'
+import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
+import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import { runCommand } from '../fixtures/command-line.ts'
+import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { EventLedger, seededRandom } from '../fixtures/event-ledger.ts'
+import { closeConnections } from '../fixtures/exact-client.ts'
+import { threadSettings } from '../fixtures/persons/person-log.ts'
+import { refusal } from '../fixtures/refusal.ts'
+
+const EVERYTHING_MS = 3_600_000
+const NOW_MS = Date.UTC(2026, 0, 31, 12)
+
+t.teardown(closeConnections)
+t.setTimeout(120_000)
+
+/** A store with an organization, in a folder of its own. Closed. */
+async function newStore(path: string): Promise<void> {
+  const dir = await DataDir.open(path)
+  const store = new ProjectStore(path)
+  store.bootstrap({ projectKey: PROJECT_KEY, personalKey: PERSONAL_KEY })
+  await store.close()
+  dir.release()
+}
+
+interface Life {
+  /** Blocks that are accepted, of one event each. */
+  readonly blocks: number
+  readonly isProcessed?: boolean
+  readonly isTrimmed?: boolean
+  readonly isFlushDeferred?: boolean
+}
+
+/** What a daemon does between its start and its end. */
+async function live(path: string, life: Life): Promise<void> {
+  const { blocks, isProcessed = true, isTrimmed = true, isFlushDeferred = false } = life
+  const dir = await DataDir.open(path)
+  const settings = { ...threadSettings(path), isFlushDeferred }
+  const appender = new LogAppender({ ...settings, processed: readProcessedPosition(path) })
+  const processor = new LogProcessor(settings, (error) => {
+    throw error
+  })
+  for (let index = 0; index < blocks; index++) appender.append([block()], 0)
+  if (isProcessed) {
+    const { processed } = processor.run(EVERYTHING_MS)
+    if (isTrimmed) appender.append([], processed)
+  }
+  await processor.close()
+  await appender.close()
+  dir.release()
+}
+
+function block(): Buffer {
+  const writer = new LogBlockWriter(Buffer.allocUnsafe(4096))
+  const text = JSON.stringify({ event: 'opened', distinct_id: 'someone' })
+  writer.add(
+    { projectId: 1, flags: 0, arrivedAtMs: NOW_MS, sentAtMs: Number.NaN, address: '' },
+    new ParsedEvents([text], [null]),
+  )
+  return writer.finish()
+}
+
+async function changeFlags(path: string): Promise<void> {
+  const store = new ProjectStore(path)
+  store.createProject({ name: 'Another' })
+  await store.close()
+}
+
+async function open(path: string): Promise<void> {
+  const dir = await DataDir.open(path)
+  dir.release()
+}
+
+function nothing(): void {}
+
+function backupOf(dataDir: string, folder: string) {
+  return createBackup({ dataDir, folder, nowMs: NOW_MS, keep: null, onProgress: nothing })
+}
+
+/** Everything that must refuse a store and say why, and change nothing. */
+async function checkRefused(t: Test, path: string, name: string, what: RegExp): Promise<void> {
+  const files = ENVIRONMENT_NAMES.map((each) => join(path, each, 'data.mdb'))
+  const before = files.map((file) => [readFileSync(file), statSync(file).mtimeMs] as const)
+  const error = await refusal(open(path))
+  t.equal(error.exitCode, 78)
+  t.ok(error.message.startsWith(join(path, name, 'data.mdb')), error.message)
+  t.match(error.message, what)
+  t.match(error.message, /restore the whole data directory from a backup; nothing was changed$/)
+  for (const each of ENVIRONMENT_NAMES) {
+    t.throws(() => requireStore(path, each), { exitCode: 78, message: what })
+  }
+  const verified = await runCommand('verify', '--data-dir', path)
+  t.equal(verified.exitCode, 3)
+  t.ok(verified.out.startsWith(join(path, name, 'data.mdb')), verified.out)
+  t.match(verified.out, what)
+  for (const [index, file] of files.entries()) {
+    t.ok(
+      readFileSync(file).equals(before[index]?.[0] ?? Buffer.alloc(0)),
+      'the bytes are as before',
+    )
+    t.equal(statSync(file).mtimeMs, before[index]?.[1])
+  }
+}
+
+/** Makes a copy of one environment, does something, and puts the copy into its place. */
+async function turnBack(path: string, name: string, action: () => Promise<void>): Promise<void> {
+  const copy = `${path}-copy`
+  cpSync(join(path, name), copy, { recursive: true })
+  await action()
+  rmSync(join(path, name), { recursive: true })
+  cpSync(copy, join(path, name), { recursive: true })
+  rmSync(copy, { recursive: true })
+}
+
+t.test('the rule: who is older than the others, and what is missing', async (t) => {
+  const agreed = {
+    log: { last: 10, processed: 8, missing: null },
+    witness: { logThrough: 10, flagsVersion: 3 },
+    flagsVersion: 3,
+  }
+  t.equal(judgeClaims(agreed), null)
+  t.equal(judgeClaims({ ...agreed, witness: { logThrough: 0, flagsVersion: 0 } }), null)
+  t.match(judgeClaims({ ...agreed, log: { ...agreed.log, missing: { first: 9, last: 9 } } }), {
+    environment: 'events',
+    what: /up to 8, .* no longer has the blocks from 9 to 9/,
+  })
+  t.match(judgeClaims({ ...agreed, witness: { logThrough: 12, flagsVersion: 3 } }), {
+    environment: 'log',
+    what: /ends with block 10, .* up to 12 are stored; what was accepted behind block 12 is missing/,
+  })
+  t.match(judgeClaims({ ...agreed, flagsVersion: 1 }), {
+    environment: 'flags',
+    what: /version 1, and version 3 was seen; .* from version 2 on are missing/,
+  })
+})
+
+t.test('events of before are refused when the log no longer has what is missing', async (t) => {
+  for (const [index, isTrimmed] of [true, false].entries()) {
+    const path = join(t.testdir({ [`s${index}`]: {} }), `s${index}`)
+    await newStore(path)
+    await live(path, { blocks: 3 })
+    await turnBack(path, 'events', async () => {
+      await live(path, { blocks: 4, isTrimmed })
+      // The log is not empty, and begins behind the gap.
+      if (isTrimmed) await live(path, { blocks: 2, isProcessed: false })
+    })
+    if (isTrimmed) await checkRefused(t, path, 'events', /up to 3, .* the blocks from 4 to 7/)
+    else {
+      await live(path, { blocks: 0 })
+      t.equal(readProcessedPosition(path), 7, 'what the log still has is processed again')
+    }
+  }
+})
+
+t.test('events of before are refused also when the log is empty', async (t) => {
+  const path = join(t.testdir(), 'data')
+  await newStore(path)
+  await live(path, { blocks: 3 })
+  await turnBack(path, 'events', () => live(path, { blocks: 4 }))
+  await checkRefused(t, path, 'events', /from 4 to 7/)
+})
+
+t.test('a log of before is refused, empty or not', async (t) => {
+  for (const [index, isTrimmed] of [true, false].entries()) {
+    const path = join(t.testdir({ [`s${index}`]: {} }), `s${index}`)
+    await newStore(path)
+    await live(path, { blocks: 3, isTrimmed })
+    await turnBack(path, 'log', () => live(path, { blocks: 4 }))
+    await checkRefused(t, path, 'log', /ends with block 3, .* up to 7 are stored/)
+  }
+})
+
+t.test('flags of before are refused, also when no event came since', async (t) => {
+  for (const [index, blocks] of [0, 2].entries()) {
+    const path = join(t.testdir({ [`s${index}`]: {} }), `s${index}`)
+    await newStore(path)
+    await live(path, { blocks: 1 })
+    await turnBack(path, 'flags', async () => {
+      await changeFlags(path)
+      await live(path, { blocks })
+    })
+    await checkRefused(t, path, 'flags', /version 1, and version 2 was seen/)
+  }
+})
+
+t.test('a log whose flush was deferred may lose its end', async (t) => {
+  const path = join(t.testdir(), 'data')
+  await newStore(path)
+  await live(path, { blocks: 3, isFlushDeferred: true })
+  await turnBack(path, 'log', () => live(path, { blocks: 4, isFlushDeferred: true }))
+  await live(path, { blocks: 2 })
+  t.equal(readProcessedPosition(path), 9, 'no sequence is used twice')
+  t.same((await verifyStore(path, nothing)).findings, [])
+  await turnBack(path, 'log', () => live(path, { blocks: 1 }))
+  await checkRefused(t, path, 'log', /ends with block 9, .* up to 10 are stored/)
+})
+
+t.test('a store of an earlier version opens, goes on, and agrees from then on', async (t) => {
+  const path = join(t.testdir(), 'data')
+  await newStore(path)
+  await live(path, { blocks: 3 })
+  await forgetWitness(t, path)
+  await open(path)
+  t.equal(requireStore(path, 'events'), path)
+  t.same((await verifyStore(path, nothing)).findings, [])
+  await turnBack(path, 'events', () => live(path, { blocks: 2 }))
+  await checkRefused(t, path, 'events', /from 4 to 5/)
+})
+
+t.test('an earlier version may be taken back to, and go on, and be left again', async (t) => {
+  const path = join(t.testdir(), 'data')
+  await newStore(path)
+  await live(path, { blocks: 3 })
+  await live(path, { blocks: 4, isTrimmed: false })
+  // All that it does to the log when everything is processed.
+  const log = new Environment({ dataDir: path, name: 'log', tables: ['blocks'] })
+  log.write(() => {
+    for (const key of [...log.table('blocks').getKeys()]) log.table('blocks').removeSync(key)
+  })
+  await log.close()
+  await live(path, { blocks: 2 })
+  t.equal(readProcessedPosition(path), 9)
+})
+
+t.test('a store that cannot be read for a moment is not called damaged', async (t) => {
+  const path = join(t.testdir(), 'data')
+  await newStore(path)
+  rmSync(join(path, 'flags'), { recursive: true })
+  const error = await refusal(Promise.resolve().then(() => findDisagreement(path)))
+  t.equal(error.exitCode, 1)
+  t.match(error.message, /flags.data\.mdb cannot be read: /)
+})
+
+/** Leaves of a store what an earlier version wrote. */
+async function forgetWitness(t: Test, path: string): Promise<void> {
+  const events = new Environment({ dataDir: path, name: 'events', tables: ['state'] })
+  const log = new Environment({ dataDir: path, name: 'log', tables: ['state'] })
+  events.write(() => {
+    for (const name of ['log_through', 'flags_version'] as const) {
+      t.ok(events.table('state').removeSync(stateKey(name)), `${name} was there`)
+    }
+  })
+  log.write(() => log.table('state').dropSync())
+  await events.close()
+  await log.close()
+}
+
+t.test('a store that does not agree is not backed up', async (t) => {
+  const root = t.testdir({})
+  const path = join(root, 'data')
+  await newStore(path)
+  await live(path, { blocks: 3 })
+  await turnBack(path, 'log', () => live(path, { blocks: 4 }))
+  const folder = join(root, 'backups')
+  t.match(await refusal(backupOf(path, folder)), { exitCode: 78, message: /ends with block 3/ })
+  t.same(backupNames(folder), [], 'it does not take the place of a good one')
+})
+
+t.test(
+  'a backup whose log is of a moment before its events is restored to what agrees',
+  async (t) => {
+    const root = t.testdir({})
+    const [path, folder, restored] = ['data', 'backups', 'restored'].map((name) =>
+      join(root, name),
+    ) as [string, string, string]
+    await newStore(path)
+    await live(path, { blocks: 3 })
+    const before = readManifest(folder, (await backupOf(path, folder)).name)
+    await live(path, { blocks: 4 })
+    const { name } = await backupOf(path, folder)
+    const after = readManifest(folder, name)
+    // As when blocks are accepted and processed between the looks at the two environments.
+    const environments = { ...after.environments, log: before.environments.log }
+    writeFileSync(manifestPath(folder, name), encodeManifest({ ...after, environments }))
+    const restore = { folder, name, dataDir: restored, isForced: false, onProgress: nothing }
+    await restoreBackup(restore)
+    t.equal(readProcessedPosition(restored), 7)
+    t.same((await verifyStore(restored, nothing)).findings, [])
+    await live(restored, { blocks: 1 })
+    t.equal(readProcessedPosition(restored), 8, 'no sequence is used twice')
+    await turnBack(restored, 'log', () => live(restored, { blocks: 1 }))
+    await checkRefused(t, restored, 'log', /ends with block 8/)
+  },
+)
+
+t.test('verify beside a daemon under load finds nothing, and writes nothing', async (t) => {
+  const path = join(t.testdir(), 'data')
+  const daemon = await spawnDaemon({ dataDir: path })
+  const ledger = new EventLedger(seededRandom(5))
+  let isOver = false
+  const client = ledger.drive(daemon.url, PROJECT_KEY, () => isOver)
+  for (let round = 0; round < 15; round++) {
+    t.same((await verifyStore(path, nothing)).findings, [])
+    t.equal(requireStore(path, 'events'), path)
+  }
+  isOver = true
+  await client
+  await daemon.kill()
+  const files = ENVIRONMENT_NAMES.map((name) => join(path, name, 'data.mdb'))
+  const before = files.map((file) => [
+    readFileSync(file).toString('latin1'),
+    statSync(file).mtimeMs,
+  ])
+  t.same((await verifyStore(path, nothing)).findings, [], 'nor after kill -9')
+  const after = files.map((file) => [readFileSync(file).toString('latin1'), statSync(file).mtimeMs])
+  t.strictSame(after, before)
+})
+
+t.test('after kill -9 under load, events of before are refused or nothing is lost', async (t) => {
+  const path = join(t.testdir(), 'data')
+  const first = await spawnDaemon({ dataDir: path })
+  const ledger = new EventLedger(seededRandom(6))
+  let endsAtMs = performance.now() + 300
+  await ledger.drive(first.url, PROJECT_KEY, () => performance.now() > endsAtMs)
+  await first.stop()
+  await turnBack(path, 'events', async () => {
+    const second = await spawnDaemon({ dataDir: path })
+    endsAtMs = performance.now() + 1000
+    await ledger.drive(second.url, PROJECT_KEY, () => performance.now() > endsAtMs)
+    await second.kill()
+  })
+  await checkRefused(t, path, 'events', /the log no longer has the blocks from \d+ to \d+/)
+})

@@ -1,0 +1,270 @@
+/** Persons in the store: who owns an event, deletions, splits, cohorts, lists, timelines, many ids. */
+import t from 'tap'
+import { personUuid } from '../../src/rules/persons/person-uuid.ts'
+import type { PersonListQuery } from '../../src/rules/persons/person-queries.ts'
+import { PersonLog } from '../fixtures/persons/person-log.ts'
+
+const NOW_MS = Date.UTC(2024, 0, 20)
+const QUERY: PersonListQuery = { projectId: 1, limit: 100, offset: 0, nowMs: NOW_MS }
+
+function at(minute: number): string {
+  return new Date(Date.UTC(2024, 0, 1, 0, minute)).toISOString()
+}
+
+function sent(distinctId: string, event: string, minute: number, properties: object = {}) {
+  return { event, distinct_id: distinctId, timestamp: at(minute), properties }
+}
+
+function merged(into: string, from: string, minute: number) {
+  return sent(into, '$merge_dangerously', minute, { alias: from })
+}
+
+t.test('an event belongs to the owner of its distinct_id at the time of reading', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(1, [sent('anon', 'seen', 0), sent('user', 'seen', 1, { $set: { plan: 'pro' } })])
+  log.process()
+  const personOf = (distinctId: string): string | undefined =>
+    log.reader.listEvents({ projectId: 1, distinctId, limit: 1 }).results[0]?.person?.uuid
+  t.equal(personOf('anon'), personUuid(1, 'anon'))
+  log.send(1, [sent('user', '$identify', 2, { $anon_distinct_id: 'anon' })])
+  log.process()
+  t.equal(personOf('anon'), personUuid(1, 'user'))
+  const personId = personUuid(1, 'user')
+  t.equal(log.reader.listEvents({ projectId: 1, personId, limit: 10 }).results.length, 3)
+  const gone = personUuid(1, 'anon')
+  t.equal(log.reader.persons().person(1, gone), null, 'the merged person is gone')
+  t.equal(log.reader.listEvents({ projectId: 1, personId: gone, limit: 10 }).results.length, 0)
+  const properties = [{ key: 'plan', value: 'pro', type: 'person' }]
+  t.equal(log.reader.listEvents({ projectId: 1, properties, limit: 10 }).results.length, 3)
+})
+
+t.test('a deleted person stays deleted, and its events belong to nobody for ever', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(1, [sent('a', 'old', 0, { $set: { email: 'a@x.io' } }), sent('b', 'other', 1)])
+  log.process()
+  const uuid = personUuid(1, 'a')
+  t.same(log.run(1, { kind: 'delete_person', person: uuid, deletesEvents: false }), {
+    kind: 'done',
+  })
+  t.equal(log.reader.persons().person(1, 1), null)
+  t.same(log.run(1, { kind: 'delete_person', person: uuid, deletesEvents: false }), {
+    kind: 'not_found',
+  })
+  await log.reopen()
+  log.send(1, [sent('a', 'new', 5)])
+  log.process()
+  const events = log.reader.listEvents({ projectId: 1, distinctId: 'a', limit: 10 }).results
+  t.strictSame(
+    events.map(({ event, person }) => [event, person === null]),
+    [
+      ['new', false],
+      ['old', true],
+    ],
+  )
+  const [born] = log.reader.persons().list({ ...QUERY, distinctId: 'a' }).results
+  t.equal(born?.id, 3)
+  t.not(born?.uuid, uuid, 'its uuid is a new one')
+  t.same(born?.properties, {})
+  t.equal(log.reader.persons().list(QUERY).count, 2)
+  t.equal(log.reader.persons().list({ ...QUERY, email: 'a@x.io' }).count, 0)
+  const activity = log.reader.persons().activity(1, null, 1, 10)
+  t.match(activity, { totalCount: 1, results: [{ activity: 'deleted', item_id: '1' }] })
+  t.equal(log.reader.persons().activity(1, uuid, 1, 10), null)
+})
+
+t.test('a deletion with events removes exactly the events of the person', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const events = Array.from({ length: 600 }, (_, index) =>
+    sent(index % 3 === 0 ? 'a' : 'b', 'seen', index, { text: `text of event ${index}` }),
+  )
+  log.send(1, events)
+  log.process()
+  log.run(1, { kind: 'delete_person', person: 1, deletesEvents: true })
+  log.send(1, [sent('a', 'later', 1000)])
+  log.process()
+  await log.reopen()
+  log.process()
+  const { results } = log.reader.listEvents({ projectId: 1, limit: 1000 })
+  t.equal(results.length, 401)
+  t.strictSame(
+    results.filter(({ distinct_id: id }) => id === 'a').map(({ event }) => event),
+    ['later'],
+  )
+  const rest = results.find(({ properties }) => properties['text'] === 'text of event 1')
+  t.equal(rest?.distinct_id, 'b')
+  t.equal(rest?.id, 2, 'sequences stay')
+  const zero = '00000000-0000-0000-0000-000000000000'
+  t.equal(log.reader.getEvent(1, zero), null, 'a removed event is not found by an empty uuid')
+})
+
+t.test('a split gives every id a person of its own, with all its history', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(1, [sent('a', 'one', 0, { $set: { plan: 'pro' } }), sent('b', 'two', 1)])
+  log.send(1, [sent('c', 'three', 2), merged('a', 'b', 3), merged('a', 'c', 4)])
+  log.process()
+  t.same(log.run(1, { kind: 'split_person', person: 1, mainDistinctId: 'x' }), {
+    kind: 'unknown_distinct_id',
+  })
+  const result = log.run(1, { kind: 'split_person', person: 1, mainDistinctId: 'b' })
+  t.match(result, { kind: 'done', person: { id: 1, distinct_ids: ['b'] } })
+  t.match(result, { person: { properties: { plan: 'pro' } } })
+  const { count, results } = log.reader.persons().list(QUERY)
+  t.equal(count, 3)
+  const others = results.filter(({ id }) => id !== 1)
+  t.strictSame(others.flatMap(({ distinct_ids: ids }) => ids).sort(), ['a', 'c'])
+  t.ok(others.every(({ is_identified: is, properties }) => !is && !Object.keys(properties).length))
+  const a = others.find(({ distinct_ids: [id] }) => id === 'a')
+  const personId = a?.uuid ?? ''
+  const own = log.reader.listEvents({ projectId: 1, personId, limit: 10 }).results
+  t.strictSame(own.map(({ event }) => event).sort(), [
+    '$merge_dangerously',
+    '$merge_dangerously',
+    'one',
+  ])
+  const emptied = log.run(1, { kind: 'split_person', person: 1, mainDistinctId: null })
+  t.match(emptied, { person: { distinct_ids: ['b'] } })
+  t.same(emptied.kind === 'done' ? emptied.person?.properties : null, {})
+})
+
+t.test('a person with many ids keeps them in the order of their links', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const ids = Array.from({ length: 40 }, (_, index) => `id ${index}`)
+  for (const [index, id] of ids.entries()) {
+    if (index > 0) log.send(1, [merged('id 0', id, index)])
+    if (index % 7 === 0) log.process()
+  }
+  log.process()
+  await log.reopen()
+  log.send(1, [sent('z', 'seen', 50), sent('z', 'seen', 51), merged('z', 'id 5', 52)])
+  log.process()
+  const [person] = log.reader.persons().list(QUERY).results
+  t.strictSame(person?.distinct_ids, ['z', ...ids])
+  t.equal(log.reader.persons().list(QUERY).count, 1)
+  t.match(log.run(1, { kind: 'split_person', person: person?.id ?? 0, mainDistinctId: 'id 9' }), {
+    person: { distinct_ids: ['id 9'] },
+  })
+  t.equal(log.reader.persons().list(QUERY).count, 41)
+})
+
+t.test('properties set by hand are an event, an entry and visible at once', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  log.send(1, [sent('a', 'seen', 0, { $set: { plan: 'free', seats: 1 } })])
+  log.process()
+  const set = { plan: 'pro', email: 'A@x.io' }
+  const result = log.run(1, { kind: 'set_properties', person: 1, set })
+  t.match(result, { person: { name: 'A@x.io', properties: { ...set, seats: 1 } } })
+  log.run(1, { kind: 'delete_property', person: personUuid(1, 'a'), key: 'seats' })
+  const person = log.reader.persons().person(1, 1)
+  t.strictSame({ ...person?.properties }, set)
+  const events = log.reader.listEvents({ projectId: 1, limit: 10 }).results
+  t.strictSame(
+    events.map(({ event }) => event),
+    ['$delete_person_property', '$set', 'seen'],
+  )
+  const activity = log.reader.persons().activity(1, 1, 1, 10)
+  t.strictSame(
+    activity?.results.map((entry) => entry.activity),
+    ['delete_property', 'updated'],
+  )
+  const large = { text: 'x'.repeat(600_000) }
+  t.match(log.run(1, { kind: 'set_properties', person: 1, set: large }), { kind: 'too_large' })
+  t.equal(log.reader.listEvents({ projectId: 1, limit: 10 }).results.length, 3)
+})
+
+t.test('lists find persons by id, e-mail, search, properties and cohort', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  for (let index = 0; index < 30; index++) {
+    const email = `Person.${index}@Example.com`
+    log.send(1, [sent(`user-${index}`, 'seen', index, { $set: { email, n: index % 3 } })])
+  }
+  log.process()
+  const ids = (query: Partial<PersonListQuery>): readonly number[] =>
+    log.reader
+      .persons()
+      .list({ ...QUERY, ...query })
+      .results.map(({ id }) => id)
+  t.strictSame(ids({ limit: 3 }), [30, 29, 28], 'newest first')
+  t.strictSame(ids({ limit: 2, offset: 28 }), [2, 1])
+  t.strictSame(ids({ distinctId: 'user-4' }), [5])
+  t.strictSame(ids({ email: 'Person.4@Example.com' }), [5])
+  t.strictSame(ids({ email: 'person.4@example.com' }), [], 'upper and lower case differ')
+  t.strictSame(ids({ email: 'Person.' }), [], 'the beginning is not enough')
+  t.strictSame(ids({ search: 'PERSON.1' }).length, 11)
+  t.strictSame(ids({ search: 'user-7' }), [8])
+  t.strictSame(ids({ search: personUuid(1, 'user-7') }), [8])
+  t.strictSame(ids({ search: '%' }), [])
+  const properties = { type: 'AND', values: [{ key: 'n', value: 1, type: 'person' }] } as const
+  t.equal(ids({ properties }).length, 10)
+  t.strictSame(ids({ properties, search: 'person.1@' }), [2])
+  t.same(log.reader.persons().values(1, 'n', null)[0], { name: '0', count: 10 })
+  const draft = { name: 'c', description: '', filters: null, personUuids: [], distinctIds: [] }
+  const distinctIds = ['user-3', 'user-4', 'nobody']
+  log.run(1, { kind: 'create_cohort', cohort: { ...draft, isStatic: true, distinctIds } })
+  const filters = properties
+  log.run(1, { kind: 'create_cohort', cohort: { ...draft, isStatic: false, filters } })
+  t.strictSame(ids({ cohortId: 1 }), [5, 4])
+  t.equal(ids({ cohortId: 2 }).length, 10)
+  t.strictSame(ids({ cohortId: 3 }), [])
+  t.match(log.reader.persons().cohort(1, 1), { count: 2, is_static: true })
+  t.match(log.reader.persons().cohort(1, 2), { count: 10, is_static: false })
+  t.strictSame(
+    log.reader
+      .persons()
+      .cohortsOfPerson(1, 5)
+      ?.map(({ id }) => id),
+    [1, 2],
+  )
+  log.run(1, { kind: 'delete_person', person: 5, deletesEvents: false })
+  log.send(1, [merged('user-20', 'user-3', 60)])
+  log.process()
+  t.strictSame(ids({ cohortId: 1 }), [21], 'a merge takes the membership along')
+  const gone = log.run(1, { kind: 'update_cohort', id: 1, changes: { deleted: true } })
+  t.match(gone, { cohort: { deleted: true } })
+  t.equal(log.reader.persons().cohort(1, 1), null)
+})
+
+t.test(
+  'a timeline shows what properties were at each event, through merges and splits',
+  async (t) => {
+    const log = new PersonLog(t, t.testdir())
+    const timeline = (person: number | string) =>
+      log.reader
+        .propertiesTimeline({
+          projectId: 1,
+          person,
+          eventNames: ['seen'],
+          crucialKeys: ['plan'],
+          fromMs: 0,
+          toMs: NOW_MS,
+        })
+        ?.map(({ properties, relevant_event_count: count }) => [properties['plan'] ?? '', count])
+    log.send(1, [
+      sent('a', 'seen', 0, { $set: { plan: 'free' } }),
+      sent('a', 'seen', 1),
+      sent('b', 'seen', 2, { $set: { plan: 'pro' } }),
+      sent('a', 'seen', 3),
+      merged('a', 'b', 4),
+      sent('b', 'seen', 5),
+      sent('b', 'seen', 6, { $set: { plan: 'team' } }),
+    ])
+    log.process()
+    t.strictSame(timeline(1), [
+      ['free', 2],
+      ['pro', 1],
+      ['free', 2],
+      ['team', 1],
+    ])
+    log.run(1, { kind: 'split_person', person: 1, mainDistinctId: 'a' })
+    log.send(1, [sent('b', 'seen', 20)])
+    log.process()
+    t.strictSame(timeline(1), [['free', 3]])
+    const [b] = log.reader.persons().list({ ...QUERY, distinctId: 'b' }).results
+    t.strictSame(timeline(b?.uuid ?? ''), [
+      ['pro', 1],
+      ['free', 1],
+      ['team', 1],
+      ['', 1],
+    ])
+    t.equal(timeline(99), undefined)
+  },
+)

@@ -1,0 +1,212 @@
+/** `verify`: finds what is damaged and names it, or the damage changes nothing that can be read. */
+import {
+  closeSync,
+  openSync,
+  readFileSync,
+  readSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { DataDir, ENVIRONMENT_NAMES } from '../../src/store/directory/data-dir.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'
+import { newestState, walkLmdbFile } from '../../src/store/care/verify/lmdb-walk.ts'
+import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
+import { runCommand } from '../fixtures/command-line.ts'
+import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { environmentDigest } from '../fixtures/environment-digest.ts'
+import { seededRandom } from '../fixtures/event-ledger.ts'
+import { untilVisible } from '../fixtures/event-pages.ts'
+import { closeConnections, postJson } from '../fixtures/exact-client.ts'
+
+const FLIPS = 150
+const EVENTS = 300
+const MARKER = '01890a5d-ac96-774b-bcce-b302099a8057'
+
+t.teardown(closeConnections)
+t.setTimeout(180_000)
+
+/** Makes a store with persons, groups, segments and keys by a real daemon. */
+async function filledStore(dataDir: string): Promise<void> {
+  const daemon = await spawnDaemon({ dataDir })
+  for (let round = 0; round < 3; round++) {
+    const batch = Array.from({ length: EVENTS }, (_, index) => ({
+      event: index % 3 === 0 ? '$identify' : 'opened',
+      distinct_id: `someone ${index % 40}`,
+      properties: { index, round, text: 'x'.repeat(index), $groups: { company: `c${index % 5}` } },
+      ...(index % 3 === 0 ? { $set: { email: `a${index}@example.com`, index } } : {}),
+    }))
+    await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
+  }
+  await postJson(`${daemon.url}/capture/`, {
+    api_key: PROJECT_KEY,
+    uuid: MARKER,
+    event: 'marker',
+    distinct_id: 'marker',
+  })
+  await untilVisible({ url: daemon.url, personalKey: PERSONAL_KEY }, MARKER)
+  await daemon.stop()
+}
+
+function flipBit(file: string, position: number, bit: number): void {
+  const descriptor = openSync(file, 'r+')
+  const byte = Buffer.alloc(1)
+  readSync(descriptor, byte, 0, 1, position)
+  byte[0] = (byte[0] ?? 0) ^ (1 << bit)
+  writeSync(descriptor, byte, 0, 1, position)
+  closeSync(descriptor)
+}
+
+t.test('a sound store is found sound, and a flipped bit is found or harmless', async (t) => {
+  const path = t.testdir()
+  await filledStore(path)
+  const report = await verifyStore(path, () => undefined)
+  t.same(report.findings, [])
+  t.ok(report.entries > 50)
+  const random = seededRandom(Number(process.env['VERIFY_SEED'] ?? 11))
+  for (const name of ENVIRONMENT_NAMES) {
+    const file = join(path, name, 'data.mdb')
+    const original = await environmentDigest(path, name)
+    const bytes = statSync(file).size
+    let found = 0
+    let harmless = 0
+    const missed: string[] = []
+    for (let round = 0; round < FLIPS; round++) {
+      const position = Math.floor(random() * bytes)
+      const bit = Math.floor(random() * 8)
+      flipBit(file, position, bit)
+      if (await isFound(path)) found++
+      else if ((await environmentDigest(path, name)) === original) harmless++
+      else missed.push(`bit ${bit} of byte ${position}`)
+      flipBit(file, position, bit)
+    }
+    t.same(missed, [], `${name}: ${found} found, ${harmless} harmless`)
+    t.equal(await environmentDigest(path, name), original)
+  }
+})
+
+/** Whether a check of the store finds something, or refuses to go on. */
+async function isFound(path: string): Promise<boolean> {
+  try {
+    return (await verifyStore(path, () => undefined)).findings.length > 0
+  } catch (error) {
+    return error instanceof Error && error.message.includes('damaged')
+  }
+}
+
+t.test('a damaged record is named by file, table and key', async (t) => {
+  const path = t.testdir()
+  await filledStore(path)
+  const file = join(path, 'events', 'data.mdb')
+  const position = readFileSync(file).indexOf('a297@example.com')
+  t.ok(position > 0)
+  flipBit(file, position, 0)
+  const { findings } = await verifyStore(path, () => undefined)
+  t.ok(findings.length >= 1)
+  t.equal(findings[0]?.file, file)
+  t.match(findings[0]?.where, /^table [a-z_]+, key [0-9a-f]+$/)
+})
+
+t.test('records that are sound each, but do not fit together, are found', async (t) => {
+  const path = t.testdir()
+  await filledStore(path)
+  const environment = new Environment({ dataDir: path, name: 'events', tables: ['segment_groups'] })
+  const table = environment.table('segment_groups')
+  const [first] = [...table.getKeys({ limit: 1 })]
+  environment.write(() => {
+    if (first !== undefined) table.removeSync(first)
+  })
+  await environment.close()
+  const { findings } = await verifyStore(path, () => undefined)
+  t.match(findings, [{ where: /segment/, what: /lacks 1 of its groups/ }])
+})
+
+t.test('a wrong last page is found by file, and nothing makes the file larger', async (t) => {
+  const path = t.testdir()
+  await filledStore(path)
+  for (const name of ENVIRONMENT_NAMES) {
+    const file = join(path, name, 'data.mdb')
+    const original = readFileSync(file)
+    const newest = original.readBigUInt64LE(4096 + 152) > original.readBigUInt64LE(152) ? 4096 : 0
+    const pages = original.length / 4096
+    for (const lastPage of [2 ** 27, pages + 100, pages, 2]) {
+      const wrong = Buffer.from(original)
+      wrong.writeBigUInt64LE(BigInt(lastPage), newest + 144)
+      writeFileSync(file, wrong)
+      const { exitCode, out } = await runCommand('verify', '--data-dir', path)
+      t.equal(exitCode, 3)
+      t.ok(out.startsWith(`${file}: file: is damaged: `), `${lastPage}: ${out}`)
+      const served = await runCommand('serve', '--data-dir', path, '--port', '0')
+      t.equal(served.exitCode, 78)
+      t.match(served.err, file)
+      t.ok(readFileSync(file).equals(wrong), 'nothing was changed')
+    }
+    writeFileSync(file, original)
+  }
+})
+
+t.test(
+  'a last page behind those in use or free is found where the file is long enough',
+  async (t) => {
+    const path = t.testdir()
+    await filledStore(path)
+    const file = join(path, 'events', 'data.mdb')
+    const bytes = readFileSync(file)
+    const newest = bytes.readBigUInt64LE(4096 + 152) > bytes.readBigUInt64LE(152) ? 4096 : 0
+    const lastPage = bytes.readBigUInt64LE(newest + 144)
+    bytes.writeBigUInt64LE(lastPage + 3n, newest + 144)
+    writeFileSync(file, Buffer.concat([bytes, Buffer.alloc(4 * 4096)]))
+    const { findings } = await verifyStore(path, () => undefined)
+    t.match(findings, [{ file, where: 'pages', what: /3 of them are neither in use nor free/ }])
+  },
+)
+
+t.test('persons that do not fit together are found', async (t) => {
+  const damages: readonly (readonly [string, RegExp])[] = [
+    ['persons', /are counted/],
+    ['person_created', /time of creation/],
+    ['person_owners', /do not mirror each other/],
+  ]
+  for (const [index, [name, what]] of damages.entries()) {
+    const path = join(t.testdir({ [`store${index}`]: {} }), `store${index}`)
+    await filledStore(path)
+    const environment = new Environment({ dataDir: path, name: 'events', tables: [name] })
+    const table = environment.table(name)
+    const [first] = [...table.getKeys({ limit: 1 })]
+    environment.write(() => {
+      if (first !== undefined) table.removeSync(first)
+    })
+    await environment.close()
+    const { findings } = await verifyStore(path, () => undefined)
+    t.ok(
+      findings.some((finding) => what.test(finding.what)),
+      `${name}: ${findings.map((finding) => finding.what).join(', ')}`,
+    )
+  }
+})
+
+t.test('the walk accounts for every page of a store that was rewritten many times', async (t) => {
+  const path = t.testdir()
+  const dir = await DataDir.open(path)
+  const environment = new Environment({ dataDir: path, name: 'events', tables: ['numbers'] })
+  const table = environment.table('numbers')
+  const random = seededRandom(3)
+  for (let round = 0; round < 60; round++) {
+    environment.write(() => {
+      for (let index = 0; index < 100; index++) {
+        const key = Buffer.from(`key ${Math.floor(random() * 2000)}`)
+        if (random() < 0.3) table.removeSync(key)
+        else table.putSync(key, Buffer.alloc(Math.floor(random() ** 4 * 60_000)))
+      }
+    })
+    const file = join(path, 'events', 'data.mdb')
+    t.equal(inspectLmdbFile(file).kind, 'sound')
+    const extent = walkLmdbFile(file, newestState(file))
+    t.ok(extent.freePages < extent.pages)
+  }
+  await environment.close()
+  dir.release()
+})
