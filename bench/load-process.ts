@@ -11,7 +11,7 @@ import {
   postRequests,
   type RequestTemplate,
   stampUuids,
-} from './bodies.ts'
+} from './ingest/bodies.ts'
 import type { LoadOptions, LoadReport } from './load.ts'
 import { cpuSeconds } from './proc.ts'
 import { Samples } from './samples.ts'

@@ -3,8 +3,8 @@
  * `load-process.ts` in a process of its own, so that the runner's work never delays a request.
  */
 
-import type { EventRequestOptions, GetRequestOptions, PostRequestOptions } from './bodies.ts'
-import { startRole } from './roles.ts'
+import type { EventRequestOptions, GetRequestOptions, PostRequestOptions } from './ingest/bodies.ts'
+import { startRole } from './operate/roles.ts'
 
 /** Everything about one run of the load generator. Crosses the process boundary as JSON. */
 export interface LoadOptions {

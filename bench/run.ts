@@ -7,7 +7,7 @@
 import { parseArgs } from 'node:util'
 import { BENCHES } from './benches.ts'
 import { isDaemonBuilt } from './daemon.ts'
-import { workloadHash } from './events.ts'
+import { workloadHash } from './ingest/events.ts'
 import { type Bench, BenchContext, benchFolder } from './harness.ts'
 import { describeMachine, type Machine } from './machine.ts'
 import { type BenchResult, figureTable, writeDocument } from './report.ts'
@@ -41,7 +41,7 @@ async function serveRole(name: string): Promise<void> {
     case 'parse-loop':
       return (await import('./baselines/parse-loop.ts')).serveParseLoop()
     case 'peer-load':
-      return (await import('./peer-load-process.ts')).servePeerLoad()
+      return (await import('./peers/peer-load-process.ts')).servePeerLoad()
     case 'fastify-server':
       return (await import('./baselines/fastify-server.ts')).serveFastify()
     default:

@@ -8,7 +8,7 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { createServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { text as readText } from 'node:stream/consumers'
-import { stopChild } from '../roles.ts'
+import { stopChild } from '../operate/roles.ts'
 
 const PACKAGE = 'clickhouse-server'
 const FOLDERS = '/usr/bin:/usr/sbin:/usr/local/bin'

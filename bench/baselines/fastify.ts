@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BenchContext } from '../harness.ts'
-import { startRole } from '../roles.ts'
+import { startRole } from '../operate/roles.ts'
 import type { FastifyOptions } from './fastify-server.ts'
 import { startPostgres } from './postgres.ts'
 import { runProgram } from './programs.ts'

@@ -2,7 +2,7 @@
  * Baseline (c): `JSON.parse` of the same bodies in a loop, in a fresh process that does nothing
  * else. CPU time of the whole process, so the garbage collector's threads count too.
  */
-import { type EventRequestOptions, generatorOf } from '../bodies.ts'
+import { type EventRequestOptions, generatorOf } from '../ingest/bodies.ts'
 
 export interface ParseLoopOptions extends Pick<EventRequestOptions, 'users' | 'isUniform'> {
   readonly seed: number

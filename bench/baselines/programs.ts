@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { type BenchContext, sleep } from '../harness.ts'
-import { stopChild } from '../roles.ts'
+import { stopChild } from '../operate/roles.ts'
 
 const START_MS_MAX = 60_000
 const STOP_MS_MAX = 10_000

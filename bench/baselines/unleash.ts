@@ -8,14 +8,14 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { inParallel } from '../decide-setup.ts'
+import { inParallel } from '../decide/decide-setup.ts'
 import {
   type BenchFlag,
   isHolding,
   propertiesOf,
   unleashBody,
   unleashStrategy,
-} from '../decide-workload.ts'
+} from '../decide/decide-workload.ts'
 import type { BenchContext } from '../harness.ts'
 import { type Database, startPostgres } from './postgres.ts'
 import { endChild, endWithBench, freePort, runProgram, untilUp } from './programs.ts'

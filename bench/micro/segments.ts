@@ -12,7 +12,7 @@ import { parseUuid } from '../../src/base/ids.ts'
 import type { JsonObject } from '../../src/rules/capture/types.ts'
 import { eventStoreFolder } from '../../src/store/warehouse/write/event-state.ts'
 import { type EventInput, EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
-import { EventGenerator } from '../events.ts'
+import { EventGenerator } from '../ingest/events.ts'
 
 /** What a run found, per event. */
 export interface SegmentFigures {

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import t from 'tap'
-import { analyticQuestions } from '../../bench/analytics-questions.ts'
-import { expectSame } from '../../bench/analytics-sides.ts'
-import { AnalyticStore } from '../../bench/analytics-store.ts'
+import { analyticQuestions } from '../../bench/analytics/analytics-questions.ts'
+import { expectSame } from '../../bench/analytics/analytics-sides.ts'
+import { AnalyticStore } from '../../bench/analytics/analytics-store.ts'
 import {
   AnalyticWorkload,
   EVENT_NAMES,
@@ -14,7 +14,7 @@ import {
   WORKLOAD_DAYS,
   WORKLOAD_START_MS,
   type WorkloadEvent,
-} from '../../bench/analytics-workload.ts'
+} from '../../bench/analytics/analytics-workload.ts'
 import { AnswerLayout, AnswerReader } from '../../bench/answers.ts'
 import {
   eventRequest,
@@ -22,7 +22,7 @@ import {
   postRequests,
   stampUuids,
   writeUuid,
-} from '../../bench/bodies.ts'
+} from '../../bench/ingest/bodies.ts'
 import { parseReadyLine } from '../../bench/daemon.ts'
 import {
   type BenchFlag,
@@ -33,8 +33,8 @@ import {
   propertiesOf,
   unleashBody,
   unleashStrategy,
-} from '../../bench/decide-workload.ts'
-import { EventGenerator, workloadHash } from '../../bench/events.ts'
+} from '../../bench/decide/decide-workload.ts'
+import { EventGenerator, workloadHash } from '../../bench/ingest/events.ts'
 import { interleaved } from '../../bench/harness.ts'
 import { parseMetrics, readMetric, sumMetric } from '../../bench/metrics.ts'
 import { parseCpuSeconds, parseMemory } from '../../bench/proc.ts'

@@ -1,0 +1,69 @@
+/**
+ * Stores the events of the bench `analytics` in a data directory whose daemon does not run, through the
+ * code that processes accepted events: normalising, duplicates, persons, segments, merging. Only the way
+ * over HTTP and the log is left out, which would take several times as long.
+ */
+import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
+import type { EventContext } from '../../src/rules/capture/types.ts'
+import { applyEvent } from '../../src/rules/persons/apply-event.ts'
+import type { PersonContext } from '../../src/rules/persons/person-world.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/property-updates.ts'
+import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { WORKLOAD_DAYS, WORKLOAD_START_MS, type WorkloadEvent } from './analytics-workload.ts'
+
+/** The project that a daemon is born with. */
+export const PROJECT_ID = 1
+
+/** An upper bound of the JSON of one event. */
+const EVENT_BYTES = 1000
+const MAINTAIN_MS = 1000
+/** Everything arrived the day after the last event. */
+const ARRIVED_AT_MS = WORKLOAD_START_MS + (WORKLOAD_DAYS + 1) * 86_400_000
+
+/** Writes events; nobody else may write or serve the folder meanwhile. */
+export class AnalyticStore {
+  readonly #writer: EventStoreWriter
+  readonly #context: EventContext = {
+    arrivedAtMs: ARRIVED_AT_MS,
+    sentAtMs: null,
+    isSentAtInvalid: false,
+    ip: '',
+    isIpAnonymized: true,
+    isHistorical: false,
+    propertiesBytesMax: 0,
+  }
+  readonly #personContext: PersonContext = {
+    projectId: PROJECT_ID,
+    arrivedAtMs: ARRIVED_AT_MS,
+    propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX,
+  }
+
+  constructor(dataDir: string) {
+    this.#writer = new EventStoreWriter({ dataDir, isFlushDeferred: true })
+  }
+
+  /** Throws when the event is not stored. About 10 us. */
+  add({ name, timeSeconds, uuidBytes, properties }: WorkloadEvent, distinctId: string): void {
+    const timestamp = new Date(timeSeconds * 1000).toISOString()
+    const given = { event: name, distinct_id: distinctId, timestamp, properties: { ...properties } }
+    const outcome = normaliseEvent(given, this.#context, EVENT_BYTES)
+    if (outcome.kind === 'drop') throw new Error(`an event was dropped: ${outcome.reason}`)
+    const { event } = outcome
+    const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }
+    if (!this.#writer.admit(identity)) throw new Error('an event was taken for a duplicate')
+    const world = this.#writer.admittedPersons(event, PROJECT_ID)
+    const { personMode } = applyEvent(event, EVENT_BYTES, world, this.#personContext)
+    this.#writer.append(identity, ARRIVED_AT_MS, personMode, false)
+  }
+
+  /** Stores what was added. The log stays empty, so the position in it does, too. */
+  commit(): void {
+    this.#writer.commit(0)
+  }
+
+  /** Merges what there is to merge, as a daemon that has time does, and closes the folder. */
+  async close(): Promise<void> {
+    while (this.#writer.maintain(MAINTAIN_MS));
+    await this.#writer.close()
+  }
+}

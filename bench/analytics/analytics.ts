@@ -1,0 +1,246 @@
+/**
+ * Question: who is behind a number, as quickly as the column database that people would otherwise install
+ * for it?
+ * Workload: 10 million events (`--events` for fewer) of 200,000 persons over 90 days, 40 event names; each
+ * question asked for its first 100 persons over HTTP, one after the other, everything warm. Before
+ * anything is timed all persons of every answer are compared with the baseline's.
+ * Baseline: Debian's clickhouse-server with the same events on the same machine, the statements of
+ * `analytics-questions.ts`, interleaved; for latencies beside questions the same without questions.
+ * What would change our mind about decoded columns and one thread for each question: less than the speed
+ * of the baseline.
+ */
+import { availableParallelism, loadavg } from 'node:os'
+import { personUuid } from '../../src/rules/persons/person-uuid.ts'
+import { createTable, insertRows, rowOf, settleTable } from './analytics-clickhouse.ts'
+import {
+  type AnalyticQuestion,
+  analyticQuestions,
+  type QuestionPart,
+} from './analytics-questions.ts'
+import { clickHouseSide, daemonSide, expectSame, type Side } from './analytics-sides.ts'
+import { AnalyticStore, PROJECT_ID } from './analytics-store.ts'
+import { measureBesideQuestions } from './analytics-under-load.ts'
+import { AnalyticWorkload } from './analytics-workload.ts'
+import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
+import type { Daemon } from '../daemon.ts'
+import { type Bench, type BenchContext, interleaved } from '../harness.ts'
+import { cpuSeconds } from '../proc.ts'
+import { median } from '../samples.ts'
+
+export const ANALYTICS: Bench = {
+  name: 'analytics',
+  group: 'analytics',
+  question: 'Who is behind a number, as quickly as a column database says it?',
+  workload:
+    'events of 200,000 persons over 90 days, 40 names, 10 million unless --events says less; the ' +
+    'first 100 persons of each answer, everything warm, answers compared in full before',
+  needsDaemon: true,
+  run: measure,
+}
+
+const PERSONS = 200_000
+/** A small run has fewer persons, so that they come more than once. */
+const EVENTS_PER_PERSON_MIN = 5
+/** Events of the question about a smaller project. */
+const SMALL_EVENTS = 1_000_000
+const SMALL_ANSWER_MS_MAX = 50
+const MEMORY_MIB_MAX = 600
+const MEMORY_POLL_MS = 100
+const EVENTS_PER_COMMIT = 20_000
+const WARM_UPS = 8
+
+async function measure(context: BenchContext): Promise<void> {
+  const events = context.events(40_000, 10_000_000)
+  const server = await startClickHouse(context.newFolder(), availableParallelism())
+  context.cleanUpWith(() => server.stop())
+  await createTable(server)
+  const dataDir = await fill(context, events, server)
+  const questions = analyticQuestions()
+  const found = await compare(context, dataDir, questions, server)
+  const daemon = await context.startDaemon({ dataDir })
+  const memory = new MemoryWatch(daemon)
+  context.cleanUpWith(async () => void memory.stop())
+  await measureSpeed(context, questions, found, daemon, server)
+  // From here on it would only take processor time and memory from the daemon.
+  await server.stop()
+  await measureBesideQuestions(context, daemon, questions)
+  context.report({
+    figure: 'daemon memory of its own during all of this, the highest seen',
+    value: memory.end() / 1024 ** 2,
+    unit: 'MiB',
+    target: { of: 'value', bound: 'at most', limit: MEMORY_MIB_MAX },
+    note: `${daemon.memory().fileBytes >> 20} MiB of mapped files besides: page cache`,
+  })
+  await daemon.stop()
+  await measureSmall(context, events <= SMALL_EVENTS ? dataDir : null, questions)
+}
+
+/** A data directory with the events; the server, if one is given, has them too. */
+async function fill(
+  context: BenchContext,
+  events: number,
+  server: ClickHouse | null,
+): Promise<string> {
+  const dataDir = context.newFolder()
+  // It makes the project that the events are of.
+  const first = await context.startDaemon({ dataDir })
+  await first.stop()
+  const persons = Math.min(PERSONS, Math.floor(events / EVENTS_PER_PERSON_MIN))
+  const distinctIds = Array.from({ length: persons }, (_, person) => `person-${person}`)
+  const uuids = distinctIds.map((distinctId) => personUuid(PROJECT_ID, distinctId))
+  const workload = new AnalyticWorkload({ seed: context.seed, events, persons })
+  const store = new AnalyticStore(dataDir)
+  let inserted: Promise<void> = Promise.resolve()
+  for (let stored = 0; stored < events; ) {
+    const end = Math.min(events, stored + EVENTS_PER_COMMIT)
+    let rows = ''
+    for (; stored < end; stored++) {
+      const event = workload.next()
+      store.add(event, distinctIds[event.person] ?? '')
+      if (server !== null) rows += `${rowOf(event, uuids[event.person] ?? '')}\n`
+    }
+    store.commit()
+    await inserted
+    if (server !== null) inserted = insertRows(server, rows)
+    // Thrown where it is awaited.
+    inserted.catch(() => undefined)
+    if (!context.isQuick && stored % SMALL_EVENTS === 0) console.error(`# ${stored} stored`)
+  }
+  await inserted
+  await store.close()
+  const rows = server === null ? events : await settleTable(server)
+  if (rows !== events) throw new Error(`the baseline has ${rows} of ${events} events`)
+  return dataDir
+}
+
+/** How many persons each question finds. With a daemon of its own: pages this large take memory. */
+async function compare(
+  context: BenchContext,
+  dataDir: string,
+  questions: readonly AnalyticQuestion[],
+  server: ClickHouse,
+): Promise<ReadonlyMap<string, string>> {
+  const daemon = await context.startDaemon({ dataDir })
+  const ours = daemonSide(daemon.url)
+  const theirs = clickHouseSide(server)
+  const found = new Map<string, string>()
+  for (const { name, parts } of questions) {
+    const counts: number[] = []
+    for (const part of parts) {
+      counts.push(expectSame(name, await ours.everybody(part), await theirs.everybody(part)))
+    }
+    found.set(name, counts.join(' + '))
+  }
+  ours.close()
+  await daemon.stop()
+  return found
+}
+
+async function measureSpeed(
+  context: BenchContext,
+  questions: readonly AnalyticQuestion[],
+  found: ReadonlyMap<string, string>,
+  daemon: Daemon,
+  server: ClickHouse,
+): Promise<void> {
+  const ours = daemonSide(daemon.url)
+  const theirs = clickHouseSide(server)
+  for (const { name, parts, speedMin } of questions) {
+    for (const side of [ours, theirs]) await repeat(WARM_UPS, () => timeMs(side, parts))
+    const cpuMs = [0, 0]
+    const timed = async (place: 0 | 1): Promise<number> => {
+      const { pid } = place === 0 ? daemon : server
+      const before = cpuSeconds(pid)
+      const elapsedMs = await timeMs(place === 0 ? ours : theirs, parts)
+      cpuMs[place] = (cpuMs[place] ?? 0) + (cpuSeconds(pid) - before) * 1000
+      return elapsedMs
+    }
+    const rounds = context.rounds(9, 3)
+    const times = await interleaved(rounds, [() => timed(0), () => timed(1)])
+    const [oursMs = Number.NaN, theirsMs = Number.NaN] = times.map(median)
+    const [oursCpuMs = '', theirsCpuMs = ''] = cpuMs.map((ms) => (ms / rounds).toFixed(0))
+    context.report({
+      figure: `${name}: answers a second, against ClickHouse`,
+      value: 1000 / oursMs,
+      unit: 'answers/s',
+      baseline: 1000 / theirsMs,
+      target: { of: 'ratio', bound: 'at least', limit: speedMin },
+      note:
+        `${oursMs.toFixed(1)} ms against ${theirsMs.toFixed(1)} ms, medians of ${rounds}; ` +
+        `processor time ${oursCpuMs} ms against ${theirsCpuMs} ms; ${found.get(name) ?? 'no'} ` +
+        `persons; load average ${(loadavg()[0] ?? 0).toFixed(1)}; ClickHouse ${server.version}`,
+    })
+  }
+  ours.close()
+}
+
+/** `dataDir`: one that has few enough events already, or null. */
+async function measureSmall(
+  context: BenchContext,
+  dataDir: string | null,
+  questions: readonly AnalyticQuestion[],
+): Promise<void> {
+  const events = context.events(40_000, SMALL_EVENTS)
+  const folder = dataDir ?? (await fill(context, SMALL_EVENTS, null))
+  const daemon = await context.startDaemon({ dataDir: folder })
+  const side = daemonSide(daemon.url)
+  const times = new Map<string, number>()
+  for (const { name, parts } of questions) {
+    for (const [index, part] of parts.entries()) {
+      await repeat(WARM_UPS, () => timeMs(side, [part]))
+      const all: number[] = []
+      await repeat(context.rounds(9, 3), async () => void all.push(await timeMs(side, [part])))
+      times.set(parts.length > 1 ? `${name} (${index + 1})` : name, median(all))
+    }
+  }
+  side.close()
+  await daemon.stop()
+  const [slowest, slowestMs] = [...times].sort((a, b) => b[1] - a[1])[0] ?? ['', Number.NaN]
+  context.report({
+    figure: `the slowest of all questions at ${Math.min(events, SMALL_EVENTS)} events`,
+    value: slowestMs,
+    unit: 'ms',
+    target: { of: 'value', bound: 'at most', limit: SMALL_ANSWER_MS_MAX },
+    note: `${slowest}; ${[...times].map(([name, ms]) => `${name} ${ms.toFixed(1)}`).join('; ')}`,
+  })
+}
+
+async function timeMs(side: Side, parts: readonly QuestionPart[]): Promise<number> {
+  const startMs = performance.now()
+  for (const part of parts) {
+    if ((await side.page(part)) === 0) throw new Error('nobody was found')
+  }
+  return performance.now() - startMs
+}
+
+async function repeat(count: number, action: () => Promise<unknown>): Promise<void> {
+  for (let done = 0; done < count; done++) await action()
+}
+
+/** Notes the highest anonymous memory of a daemon. */
+class MemoryWatch {
+  readonly #daemon: Daemon
+  readonly #timer: NodeJS.Timeout
+  #highestBytes = 0
+
+  constructor(daemon: Daemon) {
+    this.#daemon = daemon
+    this.#timer = setInterval(() => this.#look(), MEMORY_POLL_MS)
+  }
+
+  /** Bytes. Stops looking. */
+  end(): number {
+    this.stop()
+    this.#look()
+    return this.#highestBytes
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  #look(): void {
+    const { anonymousBytes } = this.#daemon.memory()
+    if (anonymousBytes > this.#highestBytes) this.#highestBytes = anonymousBytes
+  }
+}

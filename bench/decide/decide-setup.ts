@@ -1,0 +1,164 @@
+/**
+ * Fills a daemon for the bench `decide` through its public API, as a user would: projects and flags
+ * through the private routes, persons through `/batch/`; and checks that decisions come out as they must.
+ */
+import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
+import {
+  type BenchFlag,
+  benchFlags,
+  decisionBody,
+  distinctIdOf,
+  flagBody,
+  isHolding,
+  propertiesOf,
+} from './decide-workload.ts'
+
+/** The path that SDKs of today ask. */
+export const DECISION_PATH = '/flags/?v=2'
+/** The path that SDKs of the years before asked; its answer has values instead of reasons. */
+export const OLD_DECISION_PATH = '/decide/?v=3'
+
+const PERSONS_PER_BATCH = 100
+const REQUESTS_AT_ONCE = 8
+const CHECKED_PERSONS = 20
+
+/** A project with flags. */
+export interface FlagProject {
+  readonly id: number
+  readonly apiKey: string
+  readonly flags: readonly BenchFlag[]
+  /** The ids of the flags, in their order. */
+  readonly flagIds: readonly number[]
+}
+
+/** What a decision says about one flag. */
+interface AnsweredFlag {
+  readonly enabled: boolean
+  readonly variant: string | null
+}
+
+/**
+ * Makes a project with so many flags; with fewer when `millisecondsMax` is over. Some milliseconds a flag.
+ */
+export async function createProject(
+  daemon: Daemon,
+  flagCount: number,
+  millisecondsMax = Number.POSITIVE_INFINITY,
+): Promise<FlagProject> {
+  const startMs = performance.now()
+  const made = await ask(daemon, 'POST', 'projects/', { name: `${flagCount} flags` })
+  const id = Number(made['id'])
+  const flags = benchFlags(flagCount)
+  const flagIds: number[] = []
+  await inParallel(flags.length, async (index) => {
+    const flag = flags[index]
+    if (flag === undefined || performance.now() - startMs > millisecondsMax) return
+    const created = await ask(daemon, 'POST', `projects/${id}/feature_flags/`, flagBody(flag))
+    flagIds[index] = Number(created['id'])
+  })
+  const apiKey = String(made['api_token'])
+  return { id, apiKey, flags: flags.slice(0, flagIds.length), flagIds }
+}
+
+/** Makes persons known to a project and waits until they are. The number of events that it took. */
+export async function sendPersons(
+  daemon: Daemon,
+  { apiKey }: FlagProject,
+  persons: number,
+): Promise<number> {
+  const timestamp = new Date().toISOString()
+  await inParallel(Math.ceil(persons / PERSONS_PER_BATCH), async (batch) => {
+    const first = batch * PERSONS_PER_BATCH
+    const count = Math.min(PERSONS_PER_BATCH, persons - first)
+    const events = Array.from({ length: count }, (_, index) => ({
+      event: '$set',
+      distinct_id: distinctIdOf(first + index),
+      timestamp,
+      properties: { $set: propertiesOf(first + index) },
+    }))
+    const body = JSON.stringify({ api_key: apiKey, batch: events })
+    const response = await fetch(`${daemon.url}/batch/`, { method: 'POST', body })
+    await response.arrayBuffer()
+    if (response.status !== 200) throw new Error(`/batch/ answered ${response.status}`)
+  })
+  await daemon.drain()
+  return persons
+}
+
+/** Changes a flag; resolves when the answer is there. */
+export async function changeFlag(
+  daemon: Daemon,
+  project: FlagProject,
+  index: number,
+  changes: object,
+): Promise<void> {
+  const path = `projects/${project.id}/feature_flags/${project.flagIds[index]}/`
+  await ask(daemon, 'PATCH', path, changes)
+}
+
+/**
+ * Asks about some persons and throws unless every flag is answered, without an error, as the stored
+ * properties say.
+ */
+export async function checkDecisions(daemon: Daemon, project: FlagProject): Promise<void> {
+  for (let person = 0; person < CHECKED_PERSONS; person++) {
+    const answered = await decisionsOf(daemon, decisionBody(project.apiKey, person))
+    if (answered.size !== project.flags.length) {
+      throw new Error(`${answered.size} of ${project.flags.length} flags were answered`)
+    }
+    const properties = propertiesOf(person)
+    for (const { key, condition } of project.flags) {
+      if (condition === null) continue
+      const isEnabled = isHolding(condition, properties)
+      if (answered.get(key)?.enabled !== isEnabled) {
+        throw new Error(`${key} was not ${isEnabled} for ${distinctIdOf(person)}`)
+      }
+    }
+  }
+}
+
+/** One decision: the flags by key. Throws when the answer says that it is incomplete. */
+export async function decisionsOf(
+  daemon: Daemon,
+  body: string,
+): Promise<ReadonlyMap<string, AnsweredFlag>> {
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(`${daemon.url}${DECISION_PATH}`, { method: 'POST', headers, body })
+  // Checked by whoever looks for a flag in it.
+  const answer = (await response.json()) as {
+    readonly flags?: Readonly<Record<string, AnsweredFlag>>
+    readonly errorsWhileComputingFlags?: boolean
+  }
+  if (response.status !== 200 || answer.errorsWhileComputingFlags !== false) {
+    throw new Error(`a decision was answered ${response.status}, or with errors`)
+  }
+  return new Map(Object.entries(answer.flags ?? {}))
+}
+
+/** Runs `action` for 0 to `count` - 1, some at once. */
+export async function inParallel(
+  count: number,
+  action: (index: number) => Promise<void>,
+): Promise<void> {
+  let next = 0
+  const work = async (): Promise<void> => {
+    while (next < count) await action(next++)
+  }
+  await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, work))
+}
+
+async function ask(
+  daemon: Daemon,
+  method: 'POST' | 'PATCH',
+  path: string,
+  body: object,
+): Promise<Record<string, unknown>> {
+  const response = await fetch(`${daemon.url}/api/${path}`, {
+    method,
+    headers: { authorization: `Bearer ${PERSONAL_KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`)
+  return JSON.parse(text) as Record<string, unknown>
+}

@@ -1,0 +1,214 @@
+/**
+ * Question: what does a decision cost, against a server that does nothing and against Unleash?
+ * Workload: persons of 30 stored properties, 64 connections, closed loop, keep-alive; 10, 50 and 500 flags,
+ * half of them with a property condition, the way SDKs of today ask (`/flags/?v=2`): the same persons again
+ * and again, and once with requests of which none is like another.
+ * Baselines: (a) a bare uWebSockets.js server that collects the same bodies and answers a constant; Unleash
+ * on PostgreSQL with 50 flags of the same meaning. All in the same run, interleaved.
+ * What would change our mind about deciding on the main thread: under 0.55 of (a)'s rate for 10 flags, or a
+ * p99 under ingestion of more than 4 times that alone; see decide-under-load.ts and decide-publish.ts.
+ */
+import { startUnleash, UNLEASH_PATH, type Unleash } from '../baselines/unleash.ts'
+import type { Daemon } from '../daemon.ts'
+import { measurePublishing } from './decide-publish.ts'
+import {
+  checkDecisions,
+  createProject,
+  DECISION_PATH,
+  type FlagProject,
+  OLD_DECISION_PATH,
+  sendPersons,
+} from './decide-setup.ts'
+import { measureUnderLoad } from './decide-under-load.ts'
+import { benchFlags, decisionBody, freshBodies, unleashBody } from './decide-workload.ts'
+import { type Bench, type BenchContext, expectOnlyOk, interleaved } from '../harness.ts'
+import { closedLoop, type LoadReport, runLoad } from '../load.ts'
+import { median } from '../samples.ts'
+
+export const DECIDE: Bench = {
+  name: 'decide',
+  group: 'flags',
+  question: 'What does a decision cost, against a server that does nothing and against Unleash?',
+  workload: '10, 50, 500 flags, persons of 30 stored properties, 64 connections, closed loop',
+  needsDaemon: true,
+  run: measure,
+}
+
+const CONNECTIONS = 64
+const FEW = 10
+const USUAL = 50
+const MANY = 500
+
+/** A server and what it is asked. */
+interface Side {
+  readonly name: string
+  readonly server: { readonly url: string; readonly pid: number }
+  readonly path: string
+  readonly bodies: readonly string[]
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+async function measure(context: BenchContext): Promise<void> {
+  const unleash = await startUnleash(context, benchFlags(USUAL))
+  const daemon = await context.startDaemon()
+  const few = await createProject(daemon, FEW)
+  const usual = await createProject(daemon, USUAL)
+  const many = await createProject(daemon, MANY)
+  const knownPersons = context.size(200, 1000)
+  const rarePersons = context.size(1000, 20_000)
+  let acknowledged = await sendPersons(daemon, few, knownPersons)
+  acknowledged += await sendPersons(daemon, usual, rarePersons)
+  acknowledged += await sendPersons(daemon, many, knownPersons)
+  for (const project of [few, usual, many]) await checkDecisions(daemon, project)
+  await measureCost(context, daemon, { few, usual, many, knownPersons, rarePersons, unleash })
+  if (typeof unleash !== 'string') await unleash.stop()
+  await measureUnderLoad(context, daemon, usual, { acknowledged, persons: knownPersons })
+  await measurePublishing(context, daemon, usual, knownPersons)
+}
+
+interface Subjects {
+  readonly few: FlagProject
+  readonly usual: FlagProject
+  readonly many: FlagProject
+  /** Persons who are asked about again and again. */
+  readonly knownPersons: number
+  /** Persons who are so many that none is in memory when its turn comes. */
+  readonly rarePersons: number
+  /** Or why there is none. */
+  readonly unleash: Unleash | string
+}
+
+async function measureCost(
+  context: BenchContext,
+  daemon: Daemon,
+  subjects: Subjects,
+): Promise<void> {
+  const { few, usual, many, knownPersons, rarePersons, unleash } = subjects
+  const bare = await context.startBaseline('bare-server')
+  const bodies = (project: FlagProject, persons = knownPersons): string[] =>
+    Array.from({ length: persons }, (_, person) => decisionBody(project.apiKey, person))
+  const ours = (name: string, project: FlagProject, path = DECISION_PATH): Side => ({
+    ...{ name, server: daemon, path, bodies: bodies(project) },
+  })
+  const sides: Side[] = [
+    { name: 'bare', server: bare, path: DECISION_PATH, bodies: bodies(usual) },
+    ours('few', few),
+    ours('usual', usual),
+    ours('many', many),
+    ours('old', usual, OLD_DECISION_PATH),
+    { ...ours('fresh', usual), bodies: freshBodies(usual.apiKey, knownPersons) },
+    { ...ours('rare', usual), bodies: bodies(usual, rarePersons) },
+  ]
+  if (typeof unleash !== 'string') {
+    const asked = Array.from({ length: knownPersons }, (_, person) =>
+      unleashBody(person, usual.flags),
+    )
+    const { headers } = unleash
+    sides.push({ name: 'unleash', server: unleash, path: UNLEASH_PATH, bodies: asked, headers })
+  }
+  // The first seconds compile code; they would burden whoever is measured first.
+  for (const side of sides) await load(side, context.size(0.3, 1), 0)
+  const measured = await interleaved(
+    context.rounds(5),
+    sides.map((side) => () => load(side, context.size(0.5, 1.5), context.size(0.1, 0.5))),
+  )
+  const byName = new Map(sides.map(({ name }, index) => [name, measured[index] ?? []]))
+  reportCost(context, (name) => byName.get(name) ?? [])
+  reportUnleash(context, (name) => byName.get(name) ?? [], unleash)
+}
+
+async function load(side: Side, seconds: number, warmupSeconds: number): Promise<LoadReport> {
+  const { server, path, bodies, headers = {} } = side
+  const report = await runLoad(
+    closedLoop({
+      url: server.url,
+      request: { kind: 'post', path, bodies, headers },
+      connections: CONNECTIONS,
+      warmupSeconds,
+      seconds,
+      serverPid: server.pid,
+    }),
+  )
+  expectOnlyOk(report)
+  return report
+}
+
+type Reports = (name: string) => readonly LoadReport[]
+
+function reportCost(context: BenchContext, reports: Reports): void {
+  const rate = (name: string): number =>
+    median(reports(name).map((report) => report.requestsPerSecond))
+  const cpu = (name: string): number => median(reports(name).map(cpuUsPerRequest))
+  const unit = 'us'
+  context.report({
+    figure: `${FEW} flags: requests/s, against a bare server (a)`,
+    value: rate('few'),
+    unit: 'requests/s',
+    baseline: rate('bare'),
+    target: { of: 'ratio', bound: 'at least', limit: 0.55 },
+    note: `median of ${reports('few').length}; ${busy('daemon', reports('few'))}; ${busy('bare server', reports('bare'))}`,
+  })
+  context.report({
+    figure: `${FEW} flags: CPU per request, against (a)`,
+    ...{ value: cpu('few'), unit, baseline: cpu('bare') },
+  })
+  context.report({
+    figure: `${USUAL} flags: CPU per request, against (a)`,
+    ...{ value: cpu('usual'), unit, baseline: cpu('bare') },
+    target: { of: 'ratio', bound: 'at most', limit: 4.5 },
+    note: 'user and system time of all threads',
+  })
+  context.report({
+    figure: `${MANY} flags: CPU per request, against ${USUAL} flags`,
+    ...{ value: cpu('many'), unit, baseline: cpu('usual') },
+    target: { of: 'ratio', bound: 'at most', limit: 8 },
+  })
+  context.report({
+    figure: `${USUAL} flags, ${OLD_DECISION_PATH}: CPU per request, against (a)`,
+    ...{ value: cpu('old'), unit, baseline: cpu('bare') },
+    note: 'the shorter answer that earlier SDKs ask for',
+  })
+  context.report({
+    figure: `${USUAL} flags, no request like one before: CPU per request, against (a)`,
+    ...{ value: cpu('fresh'), unit, baseline: cpu('bare') },
+    note: 'all others ask again what was answered a moment ago, as pages do',
+  })
+  context.report({
+    figure: `${USUAL} flags, persons who are not in memory: CPU per request, against (a)`,
+    ...{ value: cpu('rare'), unit, baseline: cpu('bare') },
+    note: 'so many persons in turn that each is read from the store',
+  })
+}
+
+function reportUnleash(context: BenchContext, reports: Reports, unleash: Unleash | string): void {
+  if (typeof unleash === 'string') {
+    console.log(`# Unleash is not compared: ${unleash}`)
+    return
+  }
+  const [ours, theirs] = [reports('usual'), reports('unleash')]
+  context.report({
+    figure: `${USUAL} flags: requests/s, against Unleash`,
+    value: median(ours.map((report) => report.requestsPerSecond)),
+    unit: 'requests/s',
+    baseline: median(theirs.map((report) => report.requestsPerSecond)),
+    target: { of: 'ratio', bound: 'at least', limit: 25 },
+    note: `${unleash.version}, POST ${UNLEASH_PATH}, properties in the request; ${busy('Unleash', theirs)}`,
+  })
+  context.report({
+    figure: `${USUAL} flags: CPU per request, against Unleash`,
+    value: median(ours.map(cpuUsPerRequest)),
+    unit: 'us',
+    baseline: median(theirs.map(cpuUsPerRequest)),
+    note: 'of Unleash without PostgreSQL, which evaluation does not ask',
+  })
+}
+
+function cpuUsPerRequest(report: LoadReport): number {
+  return ((report.serverCpuSeconds ?? 0) * 1e6) / report.requests
+}
+
+function busy(name: string, reports: readonly LoadReport[]): string {
+  const server = median(reports.map((report) => (report.serverCpuSeconds ?? 0) / report.seconds))
+  const generator = median(reports.map((report) => report.generatorCores))
+  return `${name} ${server.toFixed(2)} cores busy with the generator at ${generator.toFixed(2)}`
+}

@@ -1,0 +1,111 @@
+/**
+ * Stores many events of the usual traffic in a data directory whose daemon does not run, through the code
+ * that processes accepted events. Only the way over HTTP and the log is left out, which would take
+ * several times as long.
+ */
+import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
+import type { EventContext } from '../../src/rules/capture/types.ts'
+import { applyEvent } from '../../src/rules/persons/apply-event.ts'
+import type { PersonContext } from '../../src/rules/persons/person-world.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/property-updates.ts'
+import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { writeUuid } from './bodies.ts'
+import { EventGenerator } from './events.ts'
+import type { BenchContext } from '../harness.ts'
+
+/** The project that a daemon is born with. */
+const PROJECT_ID = 1
+const EVENTS_PER_COMMIT = 20_000
+const EVENTS_TOLD = 1_000_000
+/** An upper bound of the JSON of one event. */
+const EVENT_BYTES = 2000
+const DISTINCT_EVENTS = 50_000
+const USERS = 200_000
+const STEP_MS = 250
+const MAINTAIN_MS = 1000
+/** Streams of uuids that no load of the same bench uses. */
+const STREAM = 60_000
+const FIRST_MS = Date.UTC(2024, 4, 1)
+
+/**
+ * A new data directory with so many events, fewer when `millisecondsMax` is over, and how many. About
+ * 15 us an event.
+ */
+export async function fillStore(
+  context: BenchContext,
+  events: number,
+  millisecondsMax: number,
+): Promise<{ readonly dataDir: string; readonly events: number }> {
+  const dataDir = context.newFolder()
+  // It makes the project that the events are of.
+  const first = await context.startDaemon({ dataDir })
+  await first.stop()
+  const endMs = performance.now() + millisecondsMax
+  const traffic = new StoredTraffic(dataDir, context.seed, Math.min(events, DISTINCT_EVENTS))
+  let stored = 0
+  while (stored < events && performance.now() < endMs) {
+    const count = Math.min(EVENTS_PER_COMMIT, events - stored)
+    traffic.add(count)
+    stored += count
+    if (stored % EVENTS_TOLD === 0) console.error(`# ${stored} stored`)
+    // So that a signal is noticed.
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await traffic.close()
+  return { dataDir, events: stored }
+}
+
+class StoredTraffic {
+  readonly #writer: EventStoreWriter
+  readonly #drawn: readonly { readonly properties: Record<string, unknown> }[]
+  readonly #uuid = Buffer.from('00000000-0000-0000-0000-000000000000')
+  #ordinal = 0
+
+  constructor(dataDir: string, seed: number, distinctEvents: number) {
+    this.#writer = new EventStoreWriter({ dataDir, isFlushDeferred: true })
+    const generator = new EventGenerator({ seed, users: USERS })
+    this.#drawn = Array.from({ length: distinctEvents }, () => generator.event())
+  }
+
+  /** Stores so many events in one transaction. Throws when one is not stored. */
+  add(count: number): void {
+    for (let added = 0; added < count; added++) this.#add(this.#ordinal++)
+    // The log stays empty, so the position in it does, too.
+    this.#writer.commit(0)
+  }
+
+  /** Merges what there is to merge, as a daemon that has time does, and closes the folder. */
+  async close(): Promise<void> {
+    while (this.#writer.maintain(MAINTAIN_MS));
+    await this.#writer.close()
+  }
+
+  #add(ordinal: number): void {
+    const drawn = this.#drawn[ordinal % this.#drawn.length]
+    const timeMs = FIRST_MS + ordinal * STEP_MS
+    writeUuid(this.#uuid, 0, STREAM, ordinal)
+    const uuid = this.#uuid.toString('latin1')
+    const timestamp = new Date(timeMs).toISOString()
+    const given = { ...drawn, properties: { ...drawn?.properties }, timestamp, uuid }
+    const outcome = normaliseEvent(given, contextOf(timeMs), EVENT_BYTES)
+    if (outcome.kind === 'drop') throw new Error(`an event was dropped: ${outcome.reason}`)
+    const { event } = outcome
+    const uuidBytes = Buffer.from(uuid.replaceAll('-', ''), 'hex')
+    const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }
+    if (!this.#writer.admit(identity)) throw new Error('an event was taken for a duplicate')
+    const world = this.#writer.admittedPersons(event, PROJECT_ID)
+    const { personMode } = applyEvent(event, EVENT_BYTES, world, personContextOf(timeMs))
+    this.#writer.append(identity, timeMs, personMode, false)
+  }
+}
+
+function contextOf(arrivedAtMs: number): EventContext {
+  return {
+    ...{ arrivedAtMs, sentAtMs: null, isSentAtInvalid: false, ip: '', isIpAnonymized: true },
+    ...{ isHistorical: false, propertiesBytesMax: 0 },
+  }
+}
+
+function personContextOf(arrivedAtMs: number): PersonContext {
+  return { projectId: PROJECT_ID, arrivedAtMs, propertiesBytesMax: PERSON_PROPERTIES_BYTES_MAX }
+}

@@ -1,0 +1,91 @@
+/**
+ * The runner's helper processes. Each is this same program started with `--role NAME`; they talk
+ * JSON over Node's IPC channel and end when the runner ends.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+export const ROLES = [
+  'load',
+  'bare-server',
+  'parse-server',
+  'parse-loop',
+  'peer-load',
+  'fastify-server',
+] as const
+export type RoleName = (typeof ROLES)[number]
+
+const STOP_MS_MAX = 2000
+
+/** A running helper process. */
+export interface Role {
+  readonly pid: number
+  send(message: object | string): void
+  /** The next message. Rejects if the process ends first. */
+  receive(): Promise<unknown>
+  /** Ends the process and waits until it is gone. */
+  stop(): Promise<void>
+}
+
+/** Starts a helper process. Its stderr is the runner's. */
+export function startRole(name: RoleName): Role {
+  const child = fork(fileURLToPath(new URL('../run.js', import.meta.url)), ['--role', name], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    execArgv: [],
+  })
+  if (child.pid === undefined) throw new Error(`the process ${name} could not be started`)
+  const inbox = new Inbox(name, child)
+  return {
+    pid: child.pid,
+    send: (message) => void child.send(message),
+    receive: () => inbox.receive(),
+    stop: () => stopChild(child),
+  }
+}
+
+/** Ends a child process: first by asking (unless that has been done: null), then by force. */
+export async function stopChild(
+  child: ChildProcess,
+  patienceMs = STOP_MS_MAX,
+  signal: 'SIGTERM' | null = 'SIGTERM',
+): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  if (signal !== null) child.kill(signal)
+  const force = setTimeout(() => child.kill('SIGKILL'), patienceMs)
+  await ended
+  clearTimeout(force)
+}
+
+/** Keeps messages that nobody has asked for yet. */
+class Inbox {
+  readonly #messages: unknown[] = []
+  #waiting: PromiseWithResolver | null = null
+  #failure: Error | null = null
+
+  constructor(name: string, child: ChildProcess) {
+    child.on('message', (message: unknown) => {
+      if (this.#waiting === null) this.#messages.push(message)
+      else this.#waiting.resolve(message)
+      this.#waiting = null
+    })
+    child.on('exit', (code, signal) => {
+      this.#failure = new Error(`the process ${name} ended (${signal ?? `code ${String(code)}`})`)
+      this.#waiting?.reject(this.#failure)
+      this.#waiting = null
+    })
+  }
+
+  receive(): Promise<unknown> {
+    if (this.#messages.length > 0) return Promise.resolve(this.#messages.shift())
+    if (this.#failure !== null) return Promise.reject(this.#failure)
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject }
+    })
+  }
+}
+
+interface PromiseWithResolver {
+  resolve(value: unknown): void
+  reject(error: Error): void
+}

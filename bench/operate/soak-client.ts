@@ -1,0 +1,192 @@
+/**
+ * The part of the load of the bench `soak` that is no stream of events: somebody who asks every route of the
+ * interface, and changes flags, persons, groups, cohorts, actions, roles, keys and erases events, one request
+ * after the other.
+ */
+import { type Daemon, PERSONAL_KEY, PROJECT_KEY } from '../daemon.ts'
+import { sleep } from '../harness.ts'
+import { addressOf, routesNotAsked, SOAK_READS } from './soak-routes.ts'
+
+const PAUSE_MS = 50
+/** How long ago the charts begin. */
+const ASKED_MS = 300_000
+/** An erasure writes anew what holds its events: less often than the rest. */
+const TURNS_PER_ERASURE = 20
+const PROJECT = '/api/projects/1'
+const ORGANIZATION = '/api/organizations/@current'
+const GROUP = 'soak'
+/** Nobody else of the load is this person, so that no merge takes it away. */
+const WHO = 'soak-client'
+/** A flag that everybody gets, with a payload. */
+const REMOTE_FLAG = {
+  key: 'soak-remote',
+  is_remote_configuration: true,
+  filters: {
+    groups: [{ properties: [], rollout_percentage: 100 }],
+    payloads: { true: '{"is":"remote"}' },
+  },
+}
+const ACTION = { name: 'soak', steps: [{ event: '$pageview' }] }
+const PLAN = { key: 'plan', value: 'pro', type: 'person' }
+const TREE = { type: 'AND', values: [{ type: 'AND', values: [PLAN] }] }
+const COHORT = { name: 'soak', is_static: false, filters: { properties: TREE } }
+
+/** Asks until it is stopped. */
+export class SoakClient {
+  /** Answers by route and status. */
+  readonly answers = new Map<string, number>()
+  readonly #daemon: Daemon
+  readonly #names = new Map<string, string>([['group', GROUP]])
+  #isStopped = false
+  #done: Promise<void> | null = null
+  #turn = 0
+
+  constructor(daemon: Daemon) {
+    this.#daemon = daemon
+  }
+
+  /** Requests that were not answered 2xx, with their statuses. */
+  get failures(): readonly string[] {
+    return [...this.answers]
+      .filter(([key]) => !key.endsWith(' 2xx'))
+      .map(([key, count]) => `${count} times ${key}`)
+  }
+
+  get requests(): number {
+    return [...this.answers.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  /**
+   * Makes what the questions are about; the number of events that it took. Throws when the daemon has a GET
+   * route that is not asked.
+   */
+  async prepare(): Promise<number> {
+    const missing = routesNotAsked(await this.#ask('GET', '/api/schema/'))
+    if (missing.length > 0) throw new Error(`the soak does not ask ${missing.join(', ')}`)
+    const properties = { $group_type: 'company', $group_key: GROUP, $group_set: { size: 1 } }
+    const group = { event: '$groupidentify', distinct_id: WHO, properties }
+    const view = { event: '$pageview', distinct_id: WHO, properties: {} }
+    await this.#ask('POST', '/batch/', { api_key: PROJECT_KEY, batch: [group, view] })
+    await this.#daemon.drain()
+    const made = async (name: string, path: string, body: object): Promise<void> => {
+      this.#names.set(name, String((await this.#ask('POST', path, body))['id']))
+    }
+    await made('action', `${PROJECT}/actions/`, ACTION)
+    await made('cohort', `${PROJECT}/cohorts/`, COHORT)
+    await made('flag', `${PROJECT}/feature_flags/`, REMOTE_FLAG)
+    await made('role', `${ORGANIZATION}/roles/`, { name: 'soak' })
+    const access = { resource: 'feature flags', access_level: 21 }
+    await made('resourceAccess', `${ORGANIZATION}/resource_access/`, access)
+    const key = { label: 'soak', scopes: ['feature_flag:read'] }
+    await made('key', '/api/personal_api_keys/', key)
+    const role = { role_id: this.#names.get('role') }
+    await made('roleAccess', this.#path('feature_flags/{flag}/role_access/'), role)
+    await made('erasure', `${PROJECT}/erasures/`, { distinct_id: 'soak-nobody' })
+    this.#names.set('user', String((await this.#ask('GET', '/api/users/@me/'))['uuid']))
+    const person = first(await this.#ask('GET', `${PROJECT}/persons/?distinct_id=${WHO}`))
+    const event = first(await this.#ask('GET', `${PROJECT}/events/?limit=1&distinct_id=${WHO}`))
+    this.#names.set('person', String(person['uuid']))
+    this.#names.set('event', String(event['uuid']))
+    return 2
+  }
+
+  start(): void {
+    this.#done = this.#run()
+    // Whoever stops the client is told; until then the load says what went wrong.
+    this.#done.catch(() => {})
+  }
+
+  /** Waits for the answer to the last request. Throws when the daemon could not be reached. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    await this.#done
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isStopped) {
+      this.#names.set('since', new Date(Date.now() - ASKED_MS).toISOString())
+      for (const read of SOAK_READS) {
+        if (this.#isStopped) return
+        const key = read.isWithProjectKey === true ? PROJECT_KEY : PERSONAL_KEY
+        await this.#ask('GET', addressOf(read, this.#names), undefined, key)
+        await sleep(PAUSE_MS)
+      }
+      const turn = this.#turn++
+      await this.#changeFlags(turn)
+      await this.#changePersons(turn)
+      await this.#changeOrganization(turn)
+    }
+  }
+
+  async #changeFlags(turn: number): Promise<void> {
+    const filters = { groups: [{ properties: [], rollout_percentage: turn % 100 }] }
+    const flag = await this.#ask('POST', this.#path('feature_flags/'), {
+      key: `soak-${turn}`,
+      filters,
+    })
+    const path = this.#path(`feature_flags/${String(flag['id'])}/`)
+    await this.#ask('PATCH', path, { active: turn % 2 === 0 })
+    await this.#ask('PATCH', path, { deleted: true })
+    const [condition] = filters.groups
+    await this.#ask('POST', this.#path('feature_flags/user_blast_radius/'), { condition })
+  }
+
+  async #changePersons(turn: number): Promise<void> {
+    const change = { key: 'soak', value: turn }
+    await this.#ask('POST', this.#path('persons/{person}/update_property/'), change)
+    await this.#ask('POST', this.#path('persons/{person}/delete_property/'), { $unset: 'soak' })
+    const group = `groups/update_property/?group_type_index=0&group_key=${GROUP}`
+    await this.#ask('POST', this.#path(group), change)
+    await this.#ask('PATCH', this.#path('cohorts/{cohort}/'), { name: `soak ${turn}` })
+    await this.#ask('PATCH', this.#path('actions/{action}/'), { name: `soak ${turn}` })
+    if (turn % TURNS_PER_ERASURE !== 0) return
+    const erased = await this.#ask('POST', this.#path('erasures/'), { distinct_id: `user${turn}` })
+    this.#names.set('erasure', String(erased['id']))
+  }
+
+  /** Makes and removes a role and keys. */
+  async #changeOrganization(turn: number): Promise<void> {
+    const rounds: readonly (readonly [string, object])[] = [
+      [`${ORGANIZATION}/roles/`, { name: `soak ${turn}` }],
+      ['/api/personal_api_keys/', { label: `soak ${turn}`, scopes: ['feature_flag:read'] }],
+      [this.#path('secret_keys/'), { label: `soak ${turn}` }],
+    ]
+    for (const [path, body] of rounds) {
+      const made = await this.#ask('POST', path, body)
+      await this.#ask('DELETE', `${path}${String(made['id'])}/`)
+    }
+  }
+
+  /** A path below the project. */
+  #path(path: string): string {
+    return addressOf({ path: `${PROJECT}/${path}` }, this.#names)
+  }
+
+  async #ask(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    body?: object,
+    key = PERSONAL_KEY,
+  ): Promise<Record<string, unknown>> {
+    const response = await fetch(`${this.#daemon.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    const route = `${method} ${path.replace(/\?.*/, '').replaceAll(/\/[0-9a-f-]+\//g, '/:id/')}`
+    const outcome = response.ok ? '2xx' : `${response.status} ${text.slice(0, 200)}`
+    const counted = `${route} ${outcome}`
+    this.answers.set(counted, (this.answers.get(counted) ?? 0) + 1)
+    // Read by key, with a test of what is found.
+    return response.ok && text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {}
+  }
+}
+
+/** The first entry of a page; empty when there is none. */
+function first(page: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const list: readonly unknown[] = Array.isArray(page['results']) ? page['results'] : []
+  const [entry] = list
+  // Read by key, with a test of what is found.
+  return typeof entry === 'object' && entry !== null ? (entry as Record<string, unknown>) : {}
+}

@@ -1,0 +1,126 @@
+/**
+ * The routes that the client of the bench `soak` asks again and again: every GET of the API description but
+ * those that take events, which other parts of the load send.
+ */
+import { PROJECT_KEY } from '../daemon.ts'
+
+/** What addresses name, known once the client has made or found it. */
+export type SoakNames = ReadonlyMap<string, string>
+
+/** One question. */
+export interface SoakRead {
+  /** With `{name}` for each of the names of `SoakNames`. */
+  readonly path: string
+  /** Asked with the key of the project in place of the personal key. */
+  readonly isWithProjectKey?: boolean
+}
+
+/** Routes that take events by GET, too. */
+const CAPTURE = ['/capture', '/batch', '/e', '/i/v0/e', '/track', '/engage', '/s']
+
+/** Of the SDK's files. */
+const SCRIPT = 'array.js'
+const PROJECT = '/api/projects/1'
+const ORGANIZATION = '/api/organizations/@current'
+const TOKEN = `token=${PROJECT_KEY}`
+/** The same stretch of time in every question, so that questions do not grow with what is stored. */
+const LATELY = 'date_from={since}'
+const VIEW = { id: '$pageview', type: 'events', order: 0 }
+const ONE_SERIES = `${LATELY}&entity_id=%24pageview&entity_type=events`
+const SERIES = json([VIEW])
+/** Whole hours: of a name that few events have. */
+const SIGN_IN = json({ id: '$identify', type: 'events' })
+const RETAINED = `period=Hour&target_entity=${SIGN_IN}&returning_entity=${SIGN_IN}`
+const FUNNEL = `${LATELY}&events=${json([VIEW, { id: '$autocapture', type: 'events', order: 1 }])}`
+const CORRELATED = `funnel_correlation_type=events&funnel_correlation_person_entity=${json(VIEW)}`
+
+const OF_PROJECT = [
+  ...['events/?limit=100', 'events/?limit=20&event=%24pageview', 'events/{event}/'],
+  ...['dropped_events/', 'dropped_events/counts/'],
+  ...['ingestion_warnings/', 'erasures/', 'retention/', 'actions/', 'actions/{action}/'],
+  ...['persons/?limit=100', 'persons/?search=user1', 'persons/values/?key=plan'],
+  ...['persons/cohorts/?person_id={person}', 'persons/activity/', 'persons/{person}/'],
+  ...['persons/{person}/activity/', `persons/{person}/properties_timeline/?${LATELY}`],
+  ...[`persons/trends/?${ONE_SERIES}`, `persons/retention/?${RETAINED}`],
+  `persons/stickiness/?${ONE_SERIES}&interval=hour&stickiness_days=1`,
+  `persons/lifecycle/?${LATELY}&events=${SERIES}&interval=hour&lifecycle_type=new&target_date=-0d`,
+  ...[`persons/funnel/?${FUNNEL}&funnel_step=2`, `persons/path/?${LATELY}&limit=50`],
+  `persons/funnel/correlation/?${FUNNEL}&${CORRELATED}`,
+  ...['cohorts/', 'cohorts/{cohort}/', 'groups_types/', 'groups/?group_type_index=0'],
+  'groups/find/?group_type_index=0&group_key={group}',
+  ...['feature_flags/', 'feature_flags/{flag}/', 'feature_flags/activity/'],
+  ...['feature_flags/{flag}/activity/', 'feature_flags/{flag}/remote_config/'],
+  ...['feature_flags/evaluation_reasons/?distinct_id=somebody', 'feature_flags/my_flags/'],
+  ...['feature_flags/local_evaluation/', 'feature_flags/{flag}/role_access/'],
+  ...['feature_flags/{flag}/role_access/{roleAccess}/', 'secret_keys/', 'erasures/{erasure}/'],
+]
+
+const OF_ORGANIZATION = [
+  ...['', 'members/', 'members/{user}/', 'roles/', 'roles/{role}/', 'audit_log/'],
+  ...['roles/{role}/role_memberships/', 'resource_access/', 'resource_access/{resourceAccess}/'],
+]
+
+/** All questions, in the order in which they are asked. */
+export const SOAK_READS: readonly SoakRead[] = [
+  ...OF_PROJECT.map((path) => ({ path: `${PROJECT}/${path}` })),
+  ...OF_ORGANIZATION.map((path) => ({ path: `${ORGANIZATION}/${path}` })),
+  ...[
+    ...['/api/projects/', `${PROJECT}/`, '/api/users/@me/', '/api/personal_api_keys/'],
+    ...['/api/personal_api_keys/{key}/', `/flags/?${TOKEN}&distinct_id=somebody`],
+    ...[`/decide/?v=3&${TOKEN}&distinct_id=somebody`, `/flags/definitions/?${TOKEN}`],
+    ...[`/api/feature_flag/local_evaluation/?${TOKEN}`, `/api/feature_flag/?${TOKEN}`],
+    ...[`/array/${PROJECT_KEY}/config`, `/array/${PROJECT_KEY}/config.js`],
+    ...[`/array/${PROJECT_KEY}/array.js`, `/static/${SCRIPT}`, `/static/1/${SCRIPT}`],
+    ...[`/api/surveys/?${TOKEN}`, `/api/early_access_features/?${TOKEN}`],
+    ...[`/api/web_experiments/?${TOKEN}`, `/api/product_tours/?${TOKEN}`],
+    ...['/_livez/', '/_readyz/', '/_health/', '/metrics/', '/api/schema/', '/api/docs/'],
+    '/openapi.json/',
+  ].map((path) => ({ path })),
+  { path: '/ofrep/v1/configuration', isWithProjectKey: true },
+]
+
+/** The address of a question. Throws when a name is not known. */
+export function addressOf({ path }: SoakRead, names: SoakNames): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = names.get(name)
+    if (value === undefined) throw new Error(`the client of the soak has no ${name}`)
+    return value
+  })
+}
+
+/** GET routes of an API description that no question asks. */
+export function routesNotAsked(document: unknown): readonly string[] {
+  const paths = SOAK_READS.map(({ path }) => withoutEnd(path))
+  return getRoutes(document).filter((route) => {
+    if (CAPTURE.includes(route)) return false
+    const words = withoutEnd(route).split('/')
+    return !paths.some((path) => isSame(words, path.split('/')))
+  })
+}
+
+/** Whether words of a path stand for a route: what the route leaves open is a name, or cannot be one. */
+function isSame(route: readonly string[], path: readonly string[]): boolean {
+  if (route.length !== path.length) return false
+  return route.every((word, index) => {
+    const asked = path[index] ?? ''
+    if (!word.startsWith('{')) return word === asked
+    return asked.startsWith('{') || ['1', '@current', '@me', PROJECT_KEY, SCRIPT].includes(asked)
+  })
+}
+
+function withoutEnd(path: string): string {
+  return path.replace(/\?.*/, '').replace(/\/$/, '')
+}
+
+function getRoutes(document: unknown): readonly string[] {
+  if (typeof document !== 'object' || document === null || !('paths' in document)) return []
+  const { paths } = document
+  if (typeof paths !== 'object' || paths === null) return []
+  return Object.entries(paths).flatMap(([path, methods]: [string, unknown]) =>
+    typeof methods === 'object' && methods !== null && 'get' in methods ? [path] : [],
+  )
+}
+
+function json(value: unknown): string {
+  return encodeURIComponent(JSON.stringify(value))
+}

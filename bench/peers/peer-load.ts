@@ -1,0 +1,61 @@
+/**
+ * The load generator of the bench `peers`: the same closed loop for every peer, one request in flight on
+ * each connection, in a process of its own. Simpler than `load.ts`, which only speaks HTTP.
+ */
+import type { Protocol } from './peer-protocols.ts'
+import { startRole } from '../operate/roles.ts'
+
+/** One run. Crosses the process boundary as JSON. */
+export interface PeerLoadOptions {
+  readonly protocol: Protocol
+  /** On loopback. */
+  readonly port: number
+  readonly eventsPerRequest: number
+  readonly connections: number
+  readonly projectKey: string
+  readonly seed: number
+  /** Requests repeat that many events with new uuids. */
+  readonly distinctEvents: number
+  /** See `EventRequestOptions`. */
+  readonly stream: number
+  /** Not measured. */
+  readonly warmupSeconds: number
+  readonly seconds: number
+}
+
+/** What a run found. */
+export interface PeerLoadReport {
+  /** Acknowledged in the measured window. */
+  readonly requestsPerSecond: number
+  readonly eventsPerSecond: number
+  /** Milliseconds. */
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Over the whole run, warm-up and stragglers included. */
+  readonly eventsAcknowledged: number
+  readonly requestsRefused: number
+  /** Without an answer when the run was given up, or cut off. */
+  readonly requestsLost: number
+  /** The first refusal in the peer's words; empty without any. */
+  readonly refusal: string
+  /** Cores that the generator kept busy in the window. */
+  readonly generatorCores: number
+}
+
+/** Runs a load; `onReady` is called when its connections are open and before the first request. */
+export async function runPeerLoad(
+  options: PeerLoadOptions,
+  onReady: () => void,
+): Promise<PeerLoadReport> {
+  const role = startRole('peer-load')
+  try {
+    role.send(options)
+    await role.receive()
+    onReady()
+    role.send('go')
+    // Written by peer-load-process.ts of the same build.
+    return (await role.receive()) as PeerLoadReport
+  } finally {
+    await role.stop()
+  }
+}

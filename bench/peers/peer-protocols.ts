@@ -1,0 +1,247 @@
+/**
+ * How the same events are told to each peer of the bench `peers`: requests as bytes, made beforehand, and
+ * readers that find out when a request is answered. An event is one row, message or entry of its own for
+ * every peer, so that each could be found again; `nats-batches` alone sends a request's events as one.
+ */
+import type { EventGenerator, GeneratedEvent } from '../ingest/events.ts'
+
+/** What is spoken on a connection; `capture` is the wire protocol of this program. */
+export const PROTOCOLS = [
+  'capture',
+  'clickhouse',
+  'influxdb',
+  'nats',
+  'nats-batches',
+  'redis',
+] as const
+export type Protocol = (typeof PROTOCOLS)[number]
+
+/** A request, and what changes each time that it is sent. */
+export interface PeerRequest {
+  readonly bytes: Buffer
+  readonly events: number
+  /** Where the 36 characters of each event's uuid start. */
+  readonly uuidOffsets: readonly number[]
+  /** Where the 17 last digits of each event's nanoseconds start. Empty unless the protocol has them. */
+  readonly timeOffsets: readonly number[]
+}
+
+/** Reads the answers of one connection, one request at a time. */
+export interface PeerReader {
+  /** Takes what has arrived; null until the request is answered, then what went wrong, or '' for success. */
+  take(chunk: Buffer): string | null
+  /** A request of so many events is sent next. */
+  begin(events: number): void
+}
+
+/** What a request is made of. */
+export interface PeerRequestOptions {
+  readonly protocol: Protocol
+  readonly projectKey: string
+  readonly eventsPerRequest: number
+  /** Which connection will send it, from 0 to 999. */
+  readonly connection: number
+}
+
+const JSON_TYPE = 'Content-Type: application/json\r\n'
+const CLICKHOUSE_PATH = `/?query=${encodeURIComponent('INSERT INTO events FORMAT JSONEachRow')}`
+/** Two digits before the 17 that change make nanoseconds of the year 2027 and later. */
+const TIME_HEAD = '18'
+const TIME_DIGITS = 17
+const REASON_CHARACTERS = 200
+
+/** Draws the events of a request and puts them into the peer's words. */
+export function peerRequest(generator: EventGenerator, options: PeerRequestOptions): PeerRequest {
+  const { protocol, eventsPerRequest: count, projectKey } = options
+  if (protocol === 'capture') {
+    const isSingle = count === 1
+    const body = isSingle ? generator.capture(projectKey) : generator.batch(projectKey, count)
+    const path = isSingle ? '/capture/' : '/batch/'
+    return found(post(path, JSON.stringify(body), JSON_TYPE), count, `"uuid":"`, protocol)
+  }
+  const events = Array.from({ length: count }, () => generator.event())
+  const text = textOf(protocol, events, inboxOf(options.connection))
+  return found(text, count, protocol === 'influxdb' ? `uuid="` : `"uuid":"`, protocol)
+}
+
+/** What a connection says before its first request; empty for HTTP and Redis. */
+export function greeting(protocol: Protocol, connection: number): string {
+  if (protocol !== 'nats' && protocol !== 'nats-batches') return ''
+  return `CONNECT {"verbose":false,"pedantic":false}\r\nSUB ${inboxOf(connection)} 1\r\n`
+}
+
+/** The reader for a connection. `answer`: sends bytes back, which some protocols want. */
+export function peerReader(protocol: Protocol, answer: (text: string) => void): PeerReader {
+  switch (protocol) {
+    case 'redis':
+      return new RedisReader()
+    case 'nats':
+      return new NatsReader(answer, false)
+    case 'nats-batches':
+      return new NatsReader(answer, true)
+    case 'capture':
+    case 'clickhouse':
+    case 'influxdb':
+      return new HttpReader()
+  }
+}
+
+/** Writes the digits that make an event's time its own. */
+export function stampTime(bytes: Buffer, offset: number, stream: number, ordinal: number): void {
+  let rest = stream * 1_000_000_000 + ordinal
+  for (let digit = TIME_DIGITS - 1; digit >= 0; digit--) {
+    bytes[offset + digit] = 48 + (rest % 10)
+    rest = Math.floor(rest / 10)
+  }
+}
+
+function textOf(protocol: Protocol, events: readonly GeneratedEvent[], inbox: string): string {
+  switch (protocol) {
+    case 'clickhouse':
+      return post(CLICKHOUSE_PATH, events.map((event) => JSON.stringify(rowOf(event))).join('\n'))
+    case 'influxdb':
+      return post('/write?db=bench&precision=ns', events.map(lineOf).join('\n'))
+    case 'nats':
+      return events.map((event) => publish(inbox, JSON.stringify(event))).join('')
+    case 'nats-batches':
+      return publish(inbox, JSON.stringify(events))
+    case 'redis':
+      return events.map((event) => xadd(JSON.stringify(event))).join('')
+    case 'capture':
+      throw new Error('these requests are drawn as a whole')
+  }
+}
+
+function post(path: string, body: string, headers = ''): string {
+  const length = Buffer.byteLength(body)
+  const head = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: tenrec-bench\r\n`
+  return `${head}${headers}Content-Length: ${length}\r\n\r\n${body}`
+}
+
+function rowOf(event: GeneratedEvent): Record<string, string> {
+  const timestamp = event.timestamp.slice(0, 19).replace('T', ' ')
+  const properties = JSON.stringify(detailsOf(event))
+  const distinct_id = distinctIdOf(event)
+  return { uuid: event.uuid, event: event.event, timestamp, distinct_id, properties }
+}
+
+/** A point: the name as its tag, the rest as fields. Its time stands at the end. */
+function lineOf(event: GeneratedEvent): string {
+  const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`
+  const name = event.event.replaceAll(/[ ,=]/g, '\\$&')
+  const details = quoted(JSON.stringify(detailsOf(event)))
+  const fields = `uuid="${event.uuid}",distinct_id=${quoted(distinctIdOf(event))}`
+  return `events,event=${name} ${fields},properties=${details} ${TIME_HEAD}${'0'.repeat(TIME_DIGITS)}`
+}
+
+function distinctIdOf(event: GeneratedEvent): string {
+  return String(event.properties['distinct_id'])
+}
+
+function detailsOf({ properties, $set, $set_once }: GeneratedEvent): object {
+  return { ...properties, $set, $set_once }
+}
+
+function publish(inbox: string, payload: string): string {
+  return `PUB events ${inbox} ${Buffer.byteLength(payload)}\r\n${payload}\r\n`
+}
+
+function xadd(payload: string): string {
+  const words = ['XADD', 'events', '*', 'e', payload]
+  return `*5\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join('')}`
+}
+
+function inboxOf(connection: number): string {
+  return `_I.${String(connection).padStart(3, '0')}`
+}
+
+function found(text: string, events: number, mark: string, protocol: Protocol): PeerRequest {
+  const bytes = Buffer.from(text)
+  const uuidOffsets = offsetsBehind(bytes, mark, events)
+  const isTimed = protocol === 'influxdb'
+  const timeOffsets = isTimed ? offsetsBehind(bytes, ` ${TIME_HEAD}00000`, events, 3) : []
+  return { bytes, events, uuidOffsets, timeOffsets }
+}
+
+/** The places behind a mark, or so many bytes behind its beginning. Throws unless there are `count`. */
+function offsetsBehind(bytes: Buffer, mark: string, count: number, from = mark.length): number[] {
+  const offsets: number[] = []
+  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + mark.length)) {
+    offsets.push(at + from)
+  }
+  if (offsets.length !== count) throw new Error(`${offsets.length} of ${count} events were marked`)
+  return offsets
+}
+
+/** An HTTP/1.1 answer with a length, without a body, or in chunks. */
+class HttpReader implements PeerReader {
+  #text = ''
+
+  begin(): void {
+    this.#text = ''
+  }
+
+  take(chunk: Buffer): string | null {
+    this.#text += chunk.toString('latin1')
+    const end = this.#text.indexOf('\r\n\r\n')
+    if (end < 0) return null
+    const head = this.#text.slice(0, end)
+    if (/^transfer-encoding: *chunked/im.test(head)) {
+      if (!this.#text.endsWith('0\r\n\r\n') || this.#text.length === end + 4) return null
+    } else {
+      const length = Number(/^content-length: *(\d+)/im.exec(head)?.[1] ?? 0)
+      if (this.#text.length < end + 4 + length) return null
+    }
+    if (this.#text[9] === '2') return ''
+    return `${head.slice(9, 12)} ${this.#text.slice(end + 4, end + 4 + REASON_CHARACTERS)}`
+  }
+}
+
+/** One line of length and one of text for each entry, or a line with a minus. */
+class RedisReader implements PeerReader {
+  #expected = 0
+  #lines = 0
+  #rest = ''
+
+  begin(events: number): void {
+    this.#expected = events * 2
+    this.#lines = 0
+  }
+
+  take(chunk: Buffer): string | null {
+    const lines = (this.#rest + chunk.toString('latin1')).split('\r\n')
+    this.#rest = lines.pop() ?? ''
+    this.#lines += lines.length
+    const refusal = lines.find((line) => line.startsWith('-'))
+    if (refusal !== undefined) return refusal
+    return this.#lines >= this.#expected ? '' : null
+  }
+}
+
+/** One acknowledgement of the stream for each message; the server's pings are answered. */
+class NatsReader implements PeerReader {
+  readonly #answer: (text: string) => void
+  readonly #isBatch: boolean
+  #missing = 0
+  #rest = ''
+
+  constructor(answer: (text: string) => void, isBatch: boolean) {
+    this.#answer = answer
+    this.#isBatch = isBatch
+  }
+
+  begin(events: number): void {
+    this.#missing = this.#isBatch ? 1 : events
+  }
+
+  take(chunk: Buffer): string | null {
+    const lines = (this.#rest + chunk.toString('latin1')).split('\r\n')
+    this.#rest = lines.pop() ?? ''
+    for (const line of lines) {
+      if (line.startsWith('{"stream"')) this.#missing--
+      else if (line === 'PING') this.#answer('PONG\r\n')
+      else if (line.startsWith('{"error"') || line.startsWith('-ERR')) return line
+    }
+    return this.#missing <= 0 ? '' : null
+  }
+}

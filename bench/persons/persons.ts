@@ -1,0 +1,201 @@
+/**
+ * Question: what do persons cost, in processing, memory and answers?
+ * Workload: traffic of 20,000 persons; then a million persons of some 30 properties, hit uniformly, up to
+ * 10 million events (`--persons`, `--events` for fewer); reads after a restart; merges; the deletion of a
+ * person with 100,000 events under load; random histories against the reference model.
+ * Baseline: (c) `JSON.parse` of the same bodies in a loop in a fresh process; quiet ingestion for the
+ * deletion.
+ * What would change our mind about how persons are stored: a target missed widely at a million.
+ */
+import type { EventRequestOptions } from '../ingest/bodies.ts'
+import type { Daemon } from '../daemon.ts'
+import {
+  type Bench,
+  type BenchContext,
+  expectAllStored,
+  expectOnlyOk,
+  interleaved,
+} from '../harness.ts'
+import { closedLoop, runLoad } from '../load.ts'
+import { measureDeletion } from './persons-deletion.ts'
+import { measureHistories } from './persons-histories.ts'
+import { measureReads } from './persons-reads.ts'
+import { median } from '../samples.ts'
+
+export const PERSONS: Bench = {
+  name: 'persons',
+  group: 'persons',
+  question: 'What do persons cost, in processing, memory and answers?',
+  workload:
+    '20,000 persons, skewed; a million persons, uniform; restart and reads; merges; a deletion',
+  needsDaemon: true,
+  run: measure,
+}
+
+const EVENTS_PER_REQUEST = 100
+const CONNECTIONS = 32
+/** Bodies of one generator process: they are made before it sends and take a kilobyte an event. */
+const ARRIVALS_PER_RUN = 100_000
+const EVENTS_PER_RUN = 500_000
+const FEW_PERSONS = 20_000
+
+async function measure(context: BenchContext): Promise<void> {
+  measureHistories(context, context.size(200, 10_000))
+  await measureFew(context)
+  const persons = context.persons(5000, 1_000_000)
+  const dataDir = context.newFolder()
+  const daemon = await context.startDaemon({ dataDir })
+  let stored = await sendArrivals(context, daemon, persons)
+  stored += await measureMany(context, daemon, persons)
+  stored += await fill(context, daemon, persons, context.events(20_000, 10_000_000) - stored)
+  await expectAllStored(daemon, stored)
+  await daemon.stop()
+  const again = await context.startDaemon({ dataDir })
+  await measureReads(context, again, { persons, events: stored })
+  await measureMerges(context, again, persons)
+  await again.stop()
+  await measureDeletion(context)
+}
+
+/** Sends `count` events and waits until they are processed. */
+async function sendAll(
+  daemon: Daemon,
+  request: EventRequestOptions,
+  count: number,
+): Promise<{ readonly sent: number; readonly seconds: number }> {
+  const report = await runLoad(
+    closedLoop({
+      url: daemon.url,
+      request,
+      connections: CONNECTIONS,
+      seconds: 900,
+      requestsMax: Math.ceil(count / EVENTS_PER_REQUEST),
+    }),
+  )
+  expectOnlyOk(report)
+  const drainMs = await daemon.drain()
+  return { sent: report.eventsAcknowledged, seconds: report.seconds + drainMs / 1000 }
+}
+
+/** CPU time of the daemon for each event of one sending, microseconds. */
+async function cpuOf(
+  daemon: Daemon,
+  request: EventRequestOptions,
+  count: number,
+): Promise<{ readonly us: number; readonly sent: number }> {
+  const before = daemon.cpuSeconds()
+  const { sent } = await sendAll(daemon, request, count)
+  return { us: ((daemon.cpuSeconds() - before) * 1e6) / sent, sent }
+}
+
+async function measureFew(context: BenchContext): Promise<void> {
+  const users = context.size(500, FEW_PERSONS)
+  const events = context.size(5000, 200_000)
+  const daemon = await context.startDaemon()
+  await sendArrivals(context, daemon, users)
+  // The first events pay for compilation.
+  await sendAll(daemon, context.requests(EVENTS_PER_REQUEST, { users }), events / 4)
+  const [ours = [], theirs = []] = await interleaved(context.rounds(5), [
+    async () => (await cpuOf(daemon, context.requests(EVENTS_PER_REQUEST, { users }), events)).us,
+    () => context.measureParseLoop(EVENTS_PER_REQUEST, events, { users }),
+  ])
+  await daemon.stop()
+  context.report({
+    figure: `CPU per event, accepted and processed, ${users} persons, against JSON.parse (c)`,
+    value: median(ours),
+    unit: 'us',
+    baseline: median(theirs),
+    target: { of: 'ratio', bound: 'at most', limit: 5 },
+    note: `median of ${ours.length} times ${events} events; all threads; activity skewed`,
+  })
+}
+
+async function sendArrivals(
+  context: BenchContext,
+  daemon: Daemon,
+  persons: number,
+): Promise<number> {
+  let sent = 0
+  while (sent < persons) {
+    const count = Math.min(ARRIVALS_PER_RUN, persons - sent)
+    const content = { content: 'arrivals', firstUser: sent, distinctEvents: count } as const
+    sent += (await sendAll(daemon, context.requests(EVENTS_PER_REQUEST, content), count)).sent
+    if (!context.isQuick) console.error(`# ${sent} of ${persons} persons made`)
+  }
+  return sent
+}
+
+/** Returns the events that were sent. */
+async function measureMany(context: BenchContext, daemon: Daemon, users: number): Promise<number> {
+  const events = context.size(2000, 200_000)
+  const traffic = { users, isUniform: true }
+  let stored = 0
+  let round = 0
+  const [ours = [], theirs = []] = await interleaved(context.rounds(3), [
+    async () => {
+      // Bodies are not repeated, or the same persons would be hit again.
+      const own = { ...traffic, draw: ++round, distinctEvents: events }
+      const { us, sent } = await cpuOf(daemon, context.requests(EVENTS_PER_REQUEST, own), events)
+      stored += sent
+      return us
+    },
+    () => context.measureParseLoop(EVENTS_PER_REQUEST, events, traffic),
+  ])
+  context.report({
+    figure: `CPU per event, accepted and processed, ${users} persons uniformly hit, against JSON.parse (c)`,
+    value: median(ours),
+    unit: 'us',
+    baseline: median(theirs),
+    target: { of: 'ratio', bound: 'at most', limit: 8 },
+    note: `median of ${ours.length} times ${events} events; all threads`,
+  })
+  return stored
+}
+
+/** Stores `count` further events. */
+async function fill(
+  context: BenchContext,
+  daemon: Daemon,
+  users: number,
+  count: number,
+): Promise<number> {
+  let stored = 0
+  while (stored < count) {
+    const next = Math.min(EVENTS_PER_RUN, count - stored)
+    stored += (await sendAll(daemon, context.requests(EVENTS_PER_REQUEST, { users }), next)).sent
+    if (!context.isQuick) console.error(`# ${stored} of ${count} further events stored`)
+  }
+  return stored
+}
+
+async function measureMerges(
+  context: BenchContext,
+  daemon: Daemon,
+  persons: number,
+): Promise<void> {
+  const merges = Math.min(context.size(1000, 200_000), Math.floor(persons / 4))
+  const rates: number[] = []
+  const cpuBefore = daemon.cpuSeconds()
+  const rounds = Math.min(context.rounds(2), 2)
+  for (let round = 0; round < rounds; round++) {
+    const content = {
+      content: 'merges',
+      firstUser: round * merges * 2,
+      distinctEvents: merges,
+    } as const
+    const { sent, seconds } = await sendAll(
+      daemon,
+      context.requests(EVENTS_PER_REQUEST, content),
+      merges,
+    )
+    rates.push(sent / seconds)
+  }
+  const cpuUs = ((daemon.cpuSeconds() - cpuBefore) * 1e6) / (rounds * merges)
+  context.report({
+    figure: '$identify merges a second, each joining two persons of 30 properties',
+    value: median(rates),
+    unit: 'merges/s',
+    target: { of: 'value', bound: 'at least', limit: 30_000 },
+    note: `median of ${rates.length} times ${merges}, ${EVENTS_PER_REQUEST} a request, until all is processed; ${cpuUs.toFixed(0)} us of CPU each`,
+  })
+}
