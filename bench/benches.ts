@@ -1,7 +1,6 @@
 /** All benches, in the order in which they run and stand in docs/BENCHMARKS.md. */
 import { ANALYTICS } from './analytics/analytics.ts'
 import { BASELINES } from './baselines.ts'
-import { CRASH } from './operate/crash.ts'
 import { DECIDE } from './decide/decide.ts'
 import type { Bench } from './harness.ts'
 import { INGEST_BATCH } from './ingest/ingest-batch.ts'
@@ -12,12 +11,13 @@ import { INGEST_SINGLE } from './ingest/ingest-single.ts'
 import { INGEST_SUSTAINED } from './ingest/ingest-sustained.ts'
 import { LARGE_BODIES } from './ingest/large-bodies.ts'
 import { LARGE_MEMORY } from './ingest/large-memory.ts'
+import { CRASH } from './operate/crash.ts'
 import { LIFECYCLE } from './operate/lifecycle.ts'
 import { OPERATE } from './operate/operate.ts'
-import { PEERS } from './peers/peers.ts'
-import { PERSONS } from './persons/persons.ts'
 import { RESTART } from './operate/restart.ts'
 import { SOAK } from './operate/soak.ts'
+import { PEERS } from './peers/peers.ts'
+import { PERSONS } from './persons/persons.ts'
 
 export const BENCHES: readonly Bench[] = [
   BASELINES,

@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { repositoryFolder } from './machine.ts'
 import { parseMetrics, readMetric, sumMetric } from './metrics.ts'
-import { cpuSeconds, type Memory, memory } from './proc.ts'
 import { stopChild } from './operate/roles.ts'
+import { cpuSeconds, type Memory, memory } from './proc.ts'
 
 /** The preset keys of every daemon that a bench starts. */
 export const PROJECT_KEY = 'phc_benchbenchbenchbenchbenchbenchbenchbenc'

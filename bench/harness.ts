@@ -6,11 +6,11 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ParseLoopOptions } from './baselines/parse-loop.ts'
-import type { EventRequestOptions } from './ingest/bodies.ts'
 import { type Daemon, type DaemonOptions, PROJECT_KEY, startDaemon } from './daemon.ts'
+import type { EventRequestOptions } from './ingest/bodies.ts'
 import type { LoadReport } from './load.ts'
-import { type Figure, type FigureInput, judge } from './report.ts'
 import { startRole } from './operate/roles.ts'
+import { type Figure, type FigureInput, judge } from './report.ts'
 
 /** One question, one file. */
 export interface Bench {

@@ -7,8 +7,8 @@
 import { parseArgs } from 'node:util'
 import { BENCHES } from './benches.ts'
 import { isDaemonBuilt } from './daemon.ts'
-import { workloadHash } from './ingest/events.ts'
 import { type Bench, BenchContext, benchFolder } from './harness.ts'
+import { workloadHash } from './ingest/events.ts'
 import { describeMachine, type Machine } from './machine.ts'
 import { type BenchResult, figureTable, writeDocument } from './report.ts'
 

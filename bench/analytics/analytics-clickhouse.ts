@@ -4,8 +4,8 @@
  * so that nothing has to be joined, all parts merged before anything is measured.
  */
 import { formatUuid } from '../../src/base/ids.ts'
-import type { WorkloadEvent } from './analytics-workload.ts'
 import type { ClickHouse } from '../baselines/clickhouse.ts'
+import type { WorkloadEvent } from './analytics-workload.ts'
 
 const TABLE = `
 CREATE TABLE events (

@@ -4,9 +4,9 @@
  */
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { text as readText } from 'node:stream/consumers'
-import type { QuestionPart } from './analytics-questions.ts'
 import type { ClickHouse } from '../baselines/clickhouse.ts'
 import { PERSONAL_KEY } from '../daemon.ts'
+import type { QuestionPart } from './analytics-questions.ts'
 
 /** Persons of a page that is timed. */
 const PAGE_PERSONS = 100

@@ -2,14 +2,20 @@
  * The part of the bench `analytics` about everybody else: how long decisions and acknowledgements wait
  * while four clients ask analytic questions without a pause, against the same without them.
  */
-import type { AnalyticQuestion } from './analytics-questions.ts'
-import { daemonSide } from './analytics-sides.ts'
+
 import type { Daemon } from '../daemon.ts'
-import { createProject, DECISION_PATH, type FlagProject, sendPersons } from '../decide/decide-setup.ts'
+import {
+  createProject,
+  DECISION_PATH,
+  type FlagProject,
+  sendPersons,
+} from '../decide/decide-setup.ts'
 import { decisionBody } from '../decide/decide-workload.ts'
 import { type BenchContext, expectAllStored, expectOnlyOk, interleaved, sleep } from '../harness.ts'
 import { type LoadReport, openLoop, prepareLoad } from '../load.ts'
 import { median } from '../samples.ts'
+import type { AnalyticQuestion } from './analytics-questions.ts'
+import { daemonSide } from './analytics-sides.ts'
 
 const CLIENTS = 4
 const FLAGS = 50

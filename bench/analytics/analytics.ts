@@ -11,6 +11,11 @@
  */
 import { availableParallelism, loadavg } from 'node:os'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
+import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
+import type { Daemon } from '../daemon.ts'
+import { type Bench, type BenchContext, interleaved } from '../harness.ts'
+import { cpuSeconds } from '../proc.ts'
+import { median } from '../samples.ts'
 import { createTable, insertRows, rowOf, settleTable } from './analytics-clickhouse.ts'
 import {
   type AnalyticQuestion,
@@ -21,11 +26,6 @@ import { clickHouseSide, daemonSide, expectSame, type Side } from './analytics-s
 import { AnalyticStore, PROJECT_ID } from './analytics-store.ts'
 import { measureBesideQuestions } from './analytics-under-load.ts'
 import { AnalyticWorkload } from './analytics-workload.ts'
-import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
-import type { Daemon } from '../daemon.ts'
-import { type Bench, type BenchContext, interleaved } from '../harness.ts'
-import { cpuSeconds } from '../proc.ts'
-import { median } from '../samples.ts'
 
 export const ANALYTICS: Bench = {
   name: 'analytics',

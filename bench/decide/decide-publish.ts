@@ -7,6 +7,9 @@
  * What would change our mind about compiling flags on the main thread: a request slower than 20 ms.
  */
 import type { Daemon } from '../daemon.ts'
+import { type BenchContext, expectOnlyOk, sleep } from '../harness.ts'
+import { type LoadReport, openLoop, prepareLoad } from '../load.ts'
+import { median } from '../samples.ts'
 import {
   changeFlag,
   createProject,
@@ -16,9 +19,6 @@ import {
   sendPersons,
 } from './decide-setup.ts'
 import { decisionBody } from './decide-workload.ts'
-import { type BenchContext, expectOnlyOk, sleep } from '../harness.ts'
-import { type LoadReport, openLoop, prepareLoad } from '../load.ts'
-import { median } from '../samples.ts'
 
 const REQUESTS_PER_SECOND = 200
 const CONNECTIONS = 64

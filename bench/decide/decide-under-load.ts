@@ -6,11 +6,11 @@
  * What would change our mind about reading persons on the main thread: a p99 over 10 ms.
  */
 import type { Daemon } from '../daemon.ts'
-import { DECISION_PATH, type FlagProject } from './decide-setup.ts'
-import { decisionBody } from './decide-workload.ts'
 import { type BenchContext, expectAllStored, expectOnlyOk, interleaved, sleep } from '../harness.ts'
 import { type LoadReport, openLoop, type PreparedLoad, prepareLoad } from '../load.ts'
 import { median } from '../samples.ts'
+import { DECISION_PATH, type FlagProject } from './decide-setup.ts'
+import { decisionBody } from './decide-workload.ts'
 
 const DECISIONS_PER_SECOND = 500
 const DECISION_CONNECTIONS = 64

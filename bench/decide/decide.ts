@@ -10,6 +10,9 @@
  */
 import { startUnleash, UNLEASH_PATH, type Unleash } from '../baselines/unleash.ts'
 import type { Daemon } from '../daemon.ts'
+import { type Bench, type BenchContext, expectOnlyOk, interleaved } from '../harness.ts'
+import { closedLoop, type LoadReport, runLoad } from '../load.ts'
+import { median } from '../samples.ts'
 import { measurePublishing } from './decide-publish.ts'
 import {
   checkDecisions,
@@ -21,9 +24,6 @@ import {
 } from './decide-setup.ts'
 import { measureUnderLoad } from './decide-under-load.ts'
 import { benchFlags, decisionBody, freshBodies, unleashBody } from './decide-workload.ts'
-import { type Bench, type BenchContext, expectOnlyOk, interleaved } from '../harness.ts'
-import { closedLoop, type LoadReport, runLoad } from '../load.ts'
-import { median } from '../samples.ts'
 
 export const DECIDE: Bench = {
   name: 'decide',

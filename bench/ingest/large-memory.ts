@@ -7,8 +7,8 @@
  */
 import { PROJECT_KEY } from '../daemon.ts'
 import { type Bench, type BenchContext, expectAllStored, sleep } from '../harness.ts'
-import { LARGE_BODY_EVENTS } from './large-bodies.ts'
 import { closedLoop, type LoadReport, prepareLoad } from '../load.ts'
+import { LARGE_BODY_EVENTS } from './large-bodies.ts'
 
 export const LARGE_MEMORY: Bench = {
   name: 'large-memory',

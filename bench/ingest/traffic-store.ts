@@ -9,9 +9,9 @@ import { applyEvent } from '../../src/rules/persons/apply-event.ts'
 import type { PersonContext } from '../../src/rules/persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/property-updates.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import type { BenchContext } from '../harness.ts'
 import { writeUuid } from './bodies.ts'
 import { EventGenerator } from './events.ts'
-import type { BenchContext } from '../harness.ts'
 
 /** The project that a daemon is born with. */
 const PROJECT_ID = 1

@@ -9,7 +9,12 @@
 import { createHash } from 'node:crypto'
 import { compileFlags } from '../../src/rules/flags/compile.ts'
 import { decide } from '../../src/rules/flags/decide.ts'
-import type { DecisionRequest, DecisionSources, Flag, FlagSet } from '../../src/rules/flags/types.ts'
+import type {
+  DecisionRequest,
+  DecisionSources,
+  Flag,
+  FlagSet,
+} from '../../src/rules/flags/types.ts'
 
 /** What a run found. */
 export interface DecisionFigures {

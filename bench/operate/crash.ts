@@ -6,8 +6,8 @@
  * What would change our mind about the log: one lost or doubled event.
  */
 import { type Daemon, PERSONAL_KEY, PROJECT_KEY } from '../daemon.ts'
-import { EventGenerator } from '../ingest/events.ts'
 import { type Bench, type BenchContext, sleep } from '../harness.ts'
+import { EventGenerator } from '../ingest/events.ts'
 
 export const CRASH: Bench = {
   name: 'crash',

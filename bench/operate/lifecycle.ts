@@ -11,9 +11,9 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Daemon } from '../daemon.ts'
 import { type Bench, type BenchContext, expectAllStored, expectOnlyOk } from '../harness.ts'
-import { eraseAndCompare } from './lifecycle-erasure.ts'
 import { closedLoop, runLoad } from '../load.ts'
 import { fieldsOf, runTenrec } from '../program.ts'
+import { eraseAndCompare } from './lifecycle-erasure.ts'
 import {
   type Digest,
   digestFile,

@@ -20,10 +20,10 @@ import {
   interleaved,
   sleep,
 } from '../harness.ts'
+import { fillStore } from '../ingest/traffic-store.ts'
 import { type LoadReport, openLoop, prepareLoad } from '../load.ts'
 import { fieldsOf, runTenrec } from '../program.ts'
 import { median } from '../samples.ts'
-import { fillStore } from '../ingest/traffic-store.ts'
 
 export const OPERATE: Bench = {
   name: 'operate',

@@ -10,7 +10,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Daemon } from '../daemon.ts'
-import { createProject, DECISION_PATH, OLD_DECISION_PATH, sendPersons } from '../decide/decide-setup.ts'
+import {
+  createProject,
+  DECISION_PATH,
+  OLD_DECISION_PATH,
+  sendPersons,
+} from '../decide/decide-setup.ts'
 import { decisionBody } from '../decide/decide-workload.ts'
 import { type Bench, type BenchContext, expectOnlyOk, sleep } from '../harness.ts'
 import { type LoadOptions, type LoadReport, openLoop, runLoad } from '../load.ts'

@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net'
 import { writeUuid } from '../ingest/bodies.ts'
 import { EventGenerator } from '../ingest/events.ts'
+import { Samples } from '../samples.ts'
 import type { PeerLoadOptions, PeerLoadReport } from './peer-load.ts'
 import {
   greeting,
@@ -11,7 +12,6 @@ import {
   peerRequest,
   stampTime,
 } from './peer-protocols.ts'
-import { Samples } from '../samples.ts'
 
 /** Once the window is over, outstanding answers are awaited for this long. */
 const STRAGGLERS_MS_MAX = 20_000

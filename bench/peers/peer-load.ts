@@ -2,8 +2,9 @@
  * The load generator of the bench `peers`: the same closed loop for every peer, one request in flight on
  * each connection, in a process of its own. Simpler than `load.ts`, which only speaks HTTP.
  */
-import type { Protocol } from './peer-protocols.ts'
+
 import { startRole } from '../operate/roles.ts'
+import type { Protocol } from './peer-protocols.ts'
 
 /** One run. Crosses the process boundary as JSON. */
 export interface PeerLoadOptions {

@@ -10,11 +10,11 @@
 
 import { PROJECT_KEY } from '../daemon.ts'
 import { type Bench, type BenchContext, sleep } from '../harness.ts'
-import { type PeerLoadReport, runPeerLoad } from './peer-load.ts'
-import { FASTIFY_NAME, type Peer, startPeers } from './peers-started.ts'
 import { treeCpuSeconds } from '../proc.ts'
 import type { Target } from '../report.ts'
 import { median } from '../samples.ts'
+import { type PeerLoadReport, runPeerLoad } from './peer-load.ts'
+import { FASTIFY_NAME, type Peer, startPeers } from './peers-started.ts'
 
 export const PEERS: Bench = {
   name: 'peers',

@@ -4,9 +4,9 @@
  */
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
-import { generatorOf } from '../ingest/bodies.ts'
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import { type BenchContext, expectOnlyOk, sleep } from '../harness.ts'
+import { generatorOf } from '../ingest/bodies.ts'
 import { closedLoop, type LoadReport, openLoop, runLoad } from '../load.ts'
 
 const EVENTS_PER_REQUEST = 100

@@ -3,9 +3,9 @@
  * searches take, and whether a search through all e-mail addresses holds up the main thread.
  */
 
-import { generatorOf } from '../ingest/bodies.ts'
 import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
 import { type BenchContext, sleep } from '../harness.ts'
+import { generatorOf } from '../ingest/bodies.ts'
 import { Samples } from '../samples.ts'
 
 const PERSONS_PATH = '/api/projects/1/persons/'

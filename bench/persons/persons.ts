@@ -7,7 +7,7 @@
  * deletion.
  * What would change our mind about how persons are stored: a target missed widely at a million.
  */
-import type { EventRequestOptions } from '../ingest/bodies.ts'
+
 import type { Daemon } from '../daemon.ts'
 import {
   type Bench,
@@ -16,11 +16,12 @@ import {
   expectOnlyOk,
   interleaved,
 } from '../harness.ts'
+import type { EventRequestOptions } from '../ingest/bodies.ts'
 import { closedLoop, runLoad } from '../load.ts'
+import { median } from '../samples.ts'
 import { measureDeletion } from './persons-deletion.ts'
 import { measureHistories } from './persons-histories.ts'
 import { measureReads } from './persons-reads.ts'
-import { median } from '../samples.ts'
 
 export const PERSONS: Bench = {
   name: 'persons',

@@ -2,9 +2,10 @@
  * Writes the rows of a page as text, up to a limit of bytes. In threads: the main thread never does what
  * is proportional to a page.
  */
+
+import { toCsv } from './csv.ts'
 import { ServiceError } from './errors.ts'
 import { PAGE_BYTES_MAX, TABLE_BYTES_MAX } from './limits.ts'
-import { toCsv } from './csv.ts'
 
 /** As `RowsText` of base/pages.ts, which explains it. */
 interface WrittenRows {

@@ -1,21 +1,36 @@
 /** The one table of commands: it feeds dispatch and help. */
 
+import { BENCH } from './bench/bench.ts'
 import { AUDIT_LIST } from './commands/audit.ts'
 import { BACKUP, BACKUP_LIST, BACKUP_VERIFY, RESTORE } from './commands/backup.ts'
-import { BENCH } from './bench/bench.ts'
-import type { Command } from './lib/command.ts'
 import { completionCommand } from './commands/completion.ts'
 import { CONFIG_CHECK, CONFIG_PRINT } from './commands/config.ts'
-import { DEAD_LETTER_DROP, DEAD_LETTER_LIST, DEAD_LETTER_REPLAY } from './commands/events/dead-letter.ts'
-import { DOCTOR } from './doctor/doctor.ts'
+import {
+  DEAD_LETTER_DROP,
+  DEAD_LETTER_LIST,
+  DEAD_LETTER_REPLAY,
+} from './commands/events/dead-letter.ts'
 import { ERASURE_CREATE, ERASURE_LIST, ERASURE_SHOW } from './commands/events/erasure.ts'
 import { EVENT_LIST, EVENT_SHOW, EVENT_TAIL } from './commands/events/event.ts'
 import { EVENT_DROPPED } from './commands/events/event-dropped.ts'
 import { EVENT_WHY } from './commands/events/event-why.ts'
 import { EXPORT } from './commands/events/export.ts'
-import { FLAG_CREATE, FLAG_DELETE, FLAG_EXPLAIN, FLAG_LIST, FLAG_SET, FLAG_SHOW } from './commands/flag.ts'
-import { helpCommand } from './commands/help.ts'
 import { IMPORT } from './commands/events/import.ts'
+import {
+  RETENTION_CLEAR,
+  RETENTION_RUN,
+  RETENTION_SET,
+  RETENTION_SHOW,
+} from './commands/events/retention.ts'
+import {
+  FLAG_CREATE,
+  FLAG_DELETE,
+  FLAG_EXPLAIN,
+  FLAG_LIST,
+  FLAG_SET,
+  FLAG_SHOW,
+} from './commands/flag.ts'
+import { helpCommand } from './commands/help.ts'
 import { INIT } from './commands/init.ts'
 import { KEY_CREATE, KEY_LIST, KEY_REVOKE, KEY_ROTATE } from './commands/key.ts'
 import { manCommand } from './commands/man.ts'
@@ -31,7 +46,6 @@ import {
   QUERY_TRENDS,
 } from './commands/query/query.ts'
 import { QUERY_PATHS } from './commands/query/query-paths.ts'
-import { RETENTION_CLEAR, RETENTION_RUN, RETENTION_SET, RETENTION_SHOW } from './commands/events/retention.ts'
 import {
   ROLE_ADD,
   ROLE_CREATE,
@@ -47,6 +61,8 @@ import { STATUS } from './commands/status.ts'
 import { USER_CREATE, USER_DEACTIVATE, USER_LIST, USER_SET } from './commands/user.ts'
 import { VERIFY } from './commands/verify.ts'
 import { VERSION_COMMAND } from './commands/version.ts'
+import { DOCTOR } from './doctor/doctor.ts'
+import type { Command } from './lib/command.ts'
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [

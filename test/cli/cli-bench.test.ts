@@ -7,8 +7,8 @@ import { LoadGenerator, type StepResult } from '../../src/cli/bench/bench-load.t
 import { saturated } from '../../src/cli/bench/bench-verdict.ts'
 import { MetricSamples } from '../../src/cli/lib/metric-samples.ts'
 import { linesOf } from '../fixtures/command-line.ts'
-import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { closeConnections, send } from '../fixtures/exact-client.ts'
+import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { eventually, runTimed } from '../fixtures/timed-command.ts'
 
 t.teardown(closeConnections)

@@ -15,8 +15,8 @@ import {
 import { judgeBacklog, judgeDeadLetters } from '../../src/cli/doctor/doctor-stored.ts'
 import { isLoopbackHost } from '../../src/cli/lib/loopback.ts'
 import type { Outcome } from '../fixtures/command-line.ts'
-import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
+import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { runTimed } from '../fixtures/timed-command.ts'
 
 t.teardown(closeConnections)

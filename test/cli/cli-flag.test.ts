@@ -1,8 +1,8 @@
 /** `tenrec flag ...` on a data directory: what it changes, what it refuses, and how it explains. */
 import t from 'tap'
-import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { FlagStore } from '../../src/store/catalog/flag-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { runCommand as run } from '../fixtures/command-line.ts'
 
 type Tap = { testdir(): string }

@@ -7,13 +7,13 @@ import t, { type Test } from 'tap'
 import { rounded, seenAnswer } from '../fixtures/analytics/analytic-answers.ts'
 import { casesOf } from '../fixtures/analytics/analytic-cases.ts'
 import { type ReferenceRoute, referenceAnswer } from '../fixtures/analytics/analytic-reference.ts'
-import { growHistories } from '../fixtures/persons/grown-histories.ts'
-import { PersonLog } from '../fixtures/persons/person-log.ts'
-import { faultyQuery } from '../fixtures/faults/random-faults.ts'
 import { type RandomQuery, randomQuery } from '../fixtures/analytics/random-queries.ts'
 import { sightOfCase, worldOfCase } from '../fixtures/analytics/reference-cases.ts'
 import type { ReferenceWorld } from '../fixtures/analytics/reference-filters.ts'
 import { HOUR_MS } from '../fixtures/analytics/reference-time.ts'
+import { faultyQuery } from '../fixtures/faults/random-faults.ts'
+import { growHistories } from '../fixtures/persons/grown-histories.ts'
+import { PersonLog } from '../fixtures/persons/person-log.ts'
 
 const HISTORIES = Number(process.env['ANALYTICS_HISTORIES'] ?? 60)
 const SEED = Number(process.env['ANALYTICS_SEED'] ?? 1)

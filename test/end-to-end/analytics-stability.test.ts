@@ -5,14 +5,14 @@
  */
 import { cpSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { type SeenAnswer, seenAnswer } from '../fixtures/analytics/analytic-answers.ts'
 import { referenceAnswer } from '../fixtures/analytics/analytic-reference.ts'
-import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
-import { RandomHistory } from '../fixtures/persons/random-histories.ts'
 import { type RandomQuery, randomQuery } from '../fixtures/analytics/random-queries.ts'
 import type { ReferenceWorld } from '../fixtures/analytics/reference-filters.ts'
+import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
+import { RandomHistory } from '../fixtures/persons/random-histories.ts'
 
 const SEEDS = [11, 12, 13]
 const QUERIES = 60

@@ -1,8 +1,8 @@
 /** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
 import t from 'tap'
-import type { ActionStep } from '../../src/rules/filters/actions.ts'
-import type { AnalyticQuery } from '../../src/rules/analytics/analytics.ts'
 import { AnalyticThreads } from '../../src/engine/threads/analytic-threads.ts'
+import type { AnalyticQuery } from '../../src/rules/analytics/analytics.ts'
+import type { ActionStep } from '../../src/rules/filters/actions.ts'
 import { answerRows } from '../fixtures/analytics/analytic-answers.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 

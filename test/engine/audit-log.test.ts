@@ -1,10 +1,10 @@
 /** The audit log: every change through the private API and the command line leaves an entry. */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { AuditTrail } from '../../src/engine/front/audit-trail.ts'
 import { buildDocument } from '../../src/http/openapi/document.ts'
 import { type AuditEntry, AuditLog } from '../../src/store/catalog/audit-log.ts'
 import { DirectoryEnvironment } from '../../src/store/catalog/directory-environment.ts'
-import { AuditTrail } from '../../src/engine/front/audit-trail.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
 import { resultsOf, startOrganization } from '../fixtures/organization-daemon.ts'

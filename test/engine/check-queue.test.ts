@@ -2,9 +2,9 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { ServiceError } from '../../src/base/errors.ts'
-import type { CaptureRequest } from '../../src/rules/capture/accept.ts'
 import { CheckQueue, type CheckVerdict } from '../../src/engine/threads/check-queue.ts'
 import type { CheckResult, CheckTask } from '../../src/engine/threads/tasks.ts'
+import type { CaptureRequest } from '../../src/rules/capture/accept.ts'
 import { until } from '../fixtures/http-client.ts'
 
 const MEBIBYTE = 1024 ** 2

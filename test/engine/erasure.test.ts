@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import type { ErasureCriteria, ErasureReceipt } from '../../src/rules/events/erasure.ts'
+import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
+import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
 import { newJob } from '../../src/store/warehouse/erase/erasure-jobs.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
-import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import {
   PROJECT_KEY,
@@ -17,9 +17,9 @@ import {
   type SpawnedDaemon,
   spawnDaemon,
 } from '../fixtures/daemon.ts'
-import { type DecisionDaemon, PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
 import { untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
+import { type DecisionDaemon, PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
 import { type OrganizationDaemon, startOrganization } from '../fixtures/organization-daemon.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 import { eventInput, openReader, uuidOf } from '../fixtures/stored-events.ts'

@@ -11,6 +11,9 @@ import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import type { ServiceError } from '../../src/base/errors.ts'
 import { createLogger } from '../../src/base/log.ts'
+import { type AcknowledgeTarget, GroupCommit } from '../../src/engine/front/group-commit.ts'
+import type { AppendResult, AppendTask, BlockBuffer } from '../../src/engine/threads/tasks.ts'
+import { ThreadEndedError } from '../../src/engine/threads/thread-group.ts'
 import {
   eventBytes,
   eventStart,
@@ -20,9 +23,6 @@ import {
   readBlock,
 } from '../../src/rules/capture/log-block.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
-import { type AcknowledgeTarget, GroupCommit } from '../../src/engine/front/group-commit.ts'
-import type { AppendResult, AppendTask, BlockBuffer } from '../../src/engine/threads/tasks.ts'
-import { ThreadEndedError } from '../../src/engine/threads/thread-group.ts'
 
 const DEADLINE_MS = 10_000
 const SEED = 20_261_121

@@ -3,8 +3,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { BusyTime } from '../../src/engine/threads/busy-time.ts'
-import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { closeConnections, postJson, send } from '../fixtures/exact-client.ts'
+import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 t.teardown(closeConnections)

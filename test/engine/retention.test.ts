@@ -4,8 +4,12 @@ import { type RetentionRules, rulesAt } from '../../src/rules/events/erasure.ts'
 import type { PersonCommand } from '../../src/rules/persons/person-queries.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
-import { type DecisionDaemon, PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
+import {
+  type DecisionDaemon,
+  PERSONAL_KEY,
+  startDecisions,
+} from '../fixtures/flags/decision-daemon.ts'
 import { startOrganization } from '../fixtures/organization-daemon.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 

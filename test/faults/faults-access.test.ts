@@ -7,8 +7,8 @@ import { chmodSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
-import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { DataDir } from '../../src/store/directory/data-dir.ts'
 
 const NOBODY = 65_534
 /** Only the superuser may be somebody else, and mount. */

@@ -1,8 +1,8 @@
 /** A clock that jumps: order of arrival, uuids, ages and timers do not depend on it. */
 import t from 'tap'
-import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
 import { closeConnections, postJson, send } from '../fixtures/exact-client.ts'
+import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 
 const YEAR_MS = 365 * 86_400_000
 const EVENTS_EACH = 20

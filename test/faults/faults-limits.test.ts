@@ -1,8 +1,8 @@
 /** Limits that are reached: new events get 503 with Retry-After, everything else goes on, and it ends by itself. */
 import { statfsSync } from 'node:fs'
 import t from 'tap'
-import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
+import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 t.teardown(closeConnections)

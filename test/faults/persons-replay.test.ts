@@ -7,10 +7,15 @@ import { cpSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import t from 'tap'
+import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/person-queries.ts'
 import { readProcessedPosition } from '../../src/store/warehouse/write/event-state.ts'
-import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
-import { PersonLog, personDigest, type SentEvent, threadSettings } from '../fixtures/persons/person-log.ts'
+import {
+  PersonLog,
+  personDigest,
+  type SentEvent,
+  threadSettings,
+} from '../fixtures/persons/person-log.ts'
 
 const PROCESSOR = new URL('../../dist/engine/processor/log-processor.js', import.meta.url)
 const FIRST_MS = Date.UTC(2024, 0, 1)

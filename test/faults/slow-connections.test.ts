@@ -3,12 +3,12 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 import { BodyBudget, collectBody } from '../../src/http/server/body.ts'
 import { RateLimits } from '../../src/http/server/rate-limits.ts'
 import { send, sendJson } from '../../src/http/server/respond.ts'
 import { HttpServer, type HttpServerOptions } from '../../src/http/server/server.ts'
 import { TrustedProxies } from '../../src/http/server/url.ts'
-import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 import { send as ask, closeConnections } from '../fixtures/exact-client.ts'
 
 const CLIENTS_OF_EACH_KIND = 60

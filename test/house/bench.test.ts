@@ -16,13 +16,6 @@ import {
   type WorkloadEvent,
 } from '../../bench/analytics/analytics-workload.ts'
 import { AnswerLayout, AnswerReader } from '../../bench/answers.ts'
-import {
-  eventRequest,
-  eventRequests,
-  postRequests,
-  stampUuids,
-  writeUuid,
-} from '../../bench/ingest/bodies.ts'
 import { parseReadyLine } from '../../bench/daemon.ts'
 import {
   type BenchFlag,
@@ -34,8 +27,15 @@ import {
   unleashBody,
   unleashStrategy,
 } from '../../bench/decide/decide-workload.ts'
-import { EventGenerator, workloadHash } from '../../bench/ingest/events.ts'
 import { interleaved } from '../../bench/harness.ts'
+import {
+  eventRequest,
+  eventRequests,
+  postRequests,
+  stampUuids,
+  writeUuid,
+} from '../../bench/ingest/bodies.ts'
+import { EventGenerator, workloadHash } from '../../bench/ingest/events.ts'
 import { parseMetrics, readMetric, sumMetric } from '../../bench/metrics.ts'
 import { parseCpuSeconds, parseMemory } from '../../bench/proc.ts'
 import { type BenchResult, documentText, figureTable, judge } from '../../bench/report.ts'

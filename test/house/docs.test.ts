@@ -5,7 +5,7 @@
  */
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import t from 'tap'
 import { ERROR_CODES } from '../../src/base/errors.ts'
 import {
@@ -33,15 +33,15 @@ import {
 } from '../../src/base/limits.ts'
 import { firstStartMessage } from '../../src/cli/lib/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
+import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../../src/engine/threads/check-queue.ts'
 import { CAPTURE_PATHS } from '../../src/http/routes/public/capture.ts'
+import { decodeEventCursor, parseEventFilters } from '../../src/http/shapes/event-list.ts'
 import { expandProperties } from '../../src/rules/capture/person-properties.ts'
 import { DROP_REASONS, PERSON_MODES, WARNING_TYPES } from '../../src/rules/capture/types.ts'
-import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { propertyTest } from '../../src/rules/filters/property-filter.ts'
+import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { DISK_RESERVE_BYTES } from '../../src/store/directory/disk-guard.ts'
 import { SCAN_ROWS_MAX } from '../../src/store/warehouse/scan/event-scan.ts'
-import { decodeEventCursor, parseEventFilters } from '../../src/http/shapes/event-list.ts'
-import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../../src/engine/threads/check-queue.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
 /** Variables that are no setting; the last one is the misspelling that a quoted message is about. */
@@ -374,9 +374,10 @@ t.test('the tests that are said to inject faults exist', async (t) => {
     .split('\n')
     .filter((line) => /^\| (?!Fault)/.test(line))
   t.ok(rows.length >= 40)
+  const tests = new Map(filesBelow('test', '.test.ts').map((path) => [basename(path), path]))
   for (const row of rows) {
     const [fault = '', , proofs = ''] = row.split('|').slice(1)
-    const paths = codes(proofs).map((name) => (name.includes('/') ? name : `test/${name}`))
+    const paths = codes(proofs).map((name) => tests.get(name) ?? name)
     t.ok(paths.length > 0, fault)
     for (const path of paths) t.ok(existsSync(path), path)
   }

@@ -73,7 +73,9 @@ t.test(
     ]) {
       cpSync(path, join(folder, path))
     }
-    cpSync('src/ingest/scanner', join(folder, 'src/ingest/scanner'), { recursive: true })
+    cpSync('src/rules/capture/scanner', join(folder, 'src/rules/capture/scanner'), {
+      recursive: true,
+    })
     writeFileSync(join(folder, 'bench/run.ts'), 'export {}\n')
     writeFileSync(join(folder, 'src/main.ts'), 'export const answer: number = 42\n')
     // A script, whatever the package is.

@@ -4,7 +4,11 @@ import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { addressBehind, networkOf } from '../../src/http/server/client-address.ts'
 import { TokenBuckets } from '../../src/http/server/rate-limits.ts'
 import { TrustedProxies } from '../../src/http/server/url.ts'
-import { type DecisionDaemon, PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
+import {
+  type DecisionDaemon,
+  PERSONAL_KEY,
+  startDecisions,
+} from '../fixtures/flags/decision-daemon.ts'
 
 const AUTHORIZATION = { Authorization: `Bearer ${PERSONAL_KEY}` }
 

@@ -14,7 +14,13 @@ import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'
 import { untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 import { PAGE, type PageGlobals, type Shown, showAll, Visit } from '../fixtures/flags/flag-page.ts'
-import { type Decided, requestOf, type Shop, startShop, until } from '../fixtures/flags/sdk-flags.ts'
+import {
+  type Decided,
+  requestOf,
+  type Shop,
+  startShop,
+  until,
+} from '../fixtures/flags/sdk-flags.ts'
 import type { FlagValue } from '../fixtures/flags/shop-flags.ts'
 import { SHOP_USERS, type ShopUser } from '../fixtures/flags/shop-users.ts'
 

@@ -1,8 +1,7 @@
 /**
- * The released posthog-node, version 5 (`/flags/`) and version 3 (`/decide/`), against the built daemon:
- * what the daemon decides for them, what they decide by themselves from its definitions, and what the
- * daemon answers when it is asked without an SDK are the same for every user and every kind of flag.
- * Where an SDK is known to decide otherwise, the difference is listed with its reason, and has to occur.
+ * The released posthog-node, version 5 (`/flags/`) and version 3 (`/decide/`), against the built daemon: its
+ * decisions, theirs from its definitions, and its answers without an SDK are the same for every user and
+ * kind of flag. A known difference is listed with its reason, and has to occur.
  */
 import { PostHog, type PostHogOptions } from 'posthog-node'
 import { PostHog as PostHog3, type PostHogOptions as PostHogOptions3 } from 'posthog-node-3'
@@ -21,7 +20,13 @@ import {
   VERSION_5_OPEN,
   VERSION_5_UNSURE,
 } from '../fixtures/flags/sdk-differences.ts'
-import { type Decided, requestOf, type Shop, startShop, until } from '../fixtures/flags/sdk-flags.ts'
+import {
+  type Decided,
+  requestOf,
+  type Shop,
+  startShop,
+  until,
+} from '../fixtures/flags/sdk-flags.ts'
 import type { FlagValue, ShopFlag } from '../fixtures/flags/shop-flags.ts'
 import { SHOP_USERS, type ShopUser } from '../fixtures/flags/shop-users.ts'
 

@@ -26,10 +26,10 @@ import {
   readManifest,
 } from '../../src/store/care/backup/manifest.ts'
 import { restoreBackup } from '../../src/store/care/backup/restore-backup.ts'
-import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
-import { Environment } from '../../src/store/lmdb/environment.ts'
 import type { Migration } from '../../src/store/care/migrations.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { refusal } from '../fixtures/refusal.ts'
 

@@ -5,11 +5,15 @@
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { Environment, type Table } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, pairKey } from '../../src/store/lmdb/keys.ts'
-import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
-import { type DecisionDaemon, serveDecisions, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
+import {
+  type DecisionDaemon,
+  serveDecisions,
+  startDecisions,
+} from '../fixtures/flags/decision-daemon.ts'
 
 t.teardown(closeConnections)
 t.setTimeout(120_000)

@@ -15,6 +15,7 @@ import {
 import { join } from 'node:path'
 import t from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
+import { planMigration } from '../../src/store/care/migrations.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
 import { lockHolder } from '../../src/store/directory/data-dir-lock.ts'
 import {
@@ -24,7 +25,6 @@ import {
   reserveBytesOf,
 } from '../../src/store/directory/disk-guard.ts'
 import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'
-import { planMigration } from '../../src/store/care/migrations.ts'
 import {
   filledStore,
   newestMeta,

@@ -1,9 +1,9 @@
 /** What exports are put together from: JSON as bytes, and the lines that an import passes on unparsed. */
 import t from 'tap'
+import { JsonBytes } from '../../src/base/json-bytes.ts'
 import { ImportBatch } from '../../src/cli/lib/import-batch.ts'
 import { findOwnLine, type OwnLine } from '../../src/rules/capture/own-line.ts'
 import { Scanner } from '../../src/rules/capture/scanner/scanner.ts'
-import { JsonBytes } from '../../src/base/json-bytes.ts'
 import { jsonPlaces } from '../../src/store/warehouse/format/segment-values.ts'
 
 function written(write: (json: JsonBytes) => void): string {

@@ -2,12 +2,16 @@
 import t, { type Test } from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
 import type { Flag, FlagCohort, JsonObject } from '../../src/rules/flags/types.ts'
-import { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
-import { DataDir } from '../../src/store/directory/data-dir.ts'
-import { Environment } from '../../src/store/lmdb/environment.ts'
-import { type FlagChangeContext, FlagDirectory, FlagStore } from '../../src/store/catalog/flag-store.ts'
-import { pairKey } from '../../src/store/lmdb/keys.ts'
+import {
+  type FlagChangeContext,
+  FlagDirectory,
+  FlagStore,
+} from '../../src/store/catalog/flag-store.ts'
 import { FLAGS_ENVIRONMENT } from '../../src/store/catalog/project-records.ts'
+import { DataDir } from '../../src/store/directory/data-dir.ts'
+import { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { pairKey } from '../../src/store/lmdb/keys.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 2, 3, 4, 5)
 const ANN = { userId: 1, firstName: 'Ann', email: 'ann@x.example' }

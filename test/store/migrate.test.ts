@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
 import { migrateAndReport } from '../../src/cli/commands/migrate.ts'
+import { type Migration, planMigration, runMigration } from '../../src/store/care/migrations.ts'
 import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
 import { lockDataDir } from '../../src/store/directory/data-dir-lock.ts'
-import { type Migration, planMigration, runMigration } from '../../src/store/care/migrations.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 
 /** A new store which says that it has this format. */

@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Clock } from '../../src/base/clock.ts'
 import { ServiceError } from '../../src/base/errors.ts'
-import { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
-import { DataDir } from '../../src/store/directory/data-dir.ts'
-import { Environment } from '../../src/store/lmdb/environment.ts'
 import { generatePersonalKey, generateProjectKey } from '../../src/store/catalog/key-store.ts'
-import { numberKey } from '../../src/store/lmdb/keys.ts'
 import { ProjectDirectory, ProjectStore } from '../../src/store/catalog/project-store.ts'
+import { DataDir } from '../../src/store/directory/data-dir.ts'
+import { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { numberKey } from '../../src/store/lmdb/keys.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 2)
 

@@ -3,11 +3,11 @@
  * after any number of commits, and what is outdated does not pile up.
  */
 import t from 'tap'
+import { loadChanges, PersonChanges } from '../../src/store/identity/person-changes.ts'
+import { EmailChunkWrites, searchEmails } from '../../src/store/identity/person-email-chunks.ts'
 import { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { pairKey } from '../../src/store/lmdb/keys.ts'
-import { loadChanges, PersonChanges } from '../../src/store/identity/person-changes.ts'
-import { EmailChunkWrites, searchEmails } from '../../src/store/identity/person-email-chunks.ts'
 
 const TABLES = ['person_changes', 'change_places', 'email_chunks']
 const PROJECT = 7

@@ -1,7 +1,7 @@
 /** Persons in the store: who owns an event, deletions, splits, cohorts, lists, timelines, many ids. */
 import t from 'tap'
-import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import type { PersonListQuery } from '../../src/rules/persons/person-queries.ts'
+import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 20)

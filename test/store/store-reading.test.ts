@@ -2,7 +2,11 @@
 import { open } from 'lmdb'
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
-import type { EventCursor, EventListQuery, EventView } from '../../src/rules/events/event-queries.ts'
+import type {
+  EventCursor,
+  EventListQuery,
+  EventView,
+} from '../../src/rules/events/event-queries.ts'
 import type { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
 import type { ExportedSegment } from '../../src/store/warehouse/read/event-export.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'

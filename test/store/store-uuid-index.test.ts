@@ -3,13 +3,13 @@ import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import type { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
-import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { EVENTS_ENVIRONMENT } from '../../src/store/lmdb/keys.ts'
 import { UuidFilter } from '../../src/store/warehouse/uuid/uuid-filter.ts'
 import { UuidFingerprint } from '../../src/store/warehouse/uuid/uuid-fingerprint.ts'
 import { findHighInRun, UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
 import { loadChunkRuns, loadRuns, RunCursor } from '../../src/store/warehouse/uuid/uuid-run.ts'
 import { UuidTable } from '../../src/store/warehouse/uuid/uuid-table.ts'
+import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import {
   eventInput,
   openReader,

@@ -1,6 +1,7 @@
 /** Says after a step of `tenrec bench` what was at its limit, from what both ends know. */
-import type { StepResult } from './bench-load.ts'
+
 import type { MetricSamples } from '../lib/metric-samples.ts'
+import type { StepResult } from './bench-load.ts'
 
 const GENERATOR_BUSY_MANY = 0.85
 /** A timer is late by a millisecond or two on a machine that has room. */

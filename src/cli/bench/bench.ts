@@ -6,13 +6,13 @@ import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
 import { readCredentials } from '../../store/directory/first-start.ts'
 import { idOption } from '../lib/arguments.ts'
-import { LoadGenerator, type LoadTarget, type StepResult } from './bench-load.ts'
-import { type Readings, saturated } from './bench-verdict.ts'
 import { type Command, type CommandInput, type CommandIo, JSON_OPTION } from '../lib/command.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
 import { ask, readMetrics } from '../lib/metric-samples.ts'
 import { printable, printRows } from '../lib/output.ts'
 import { withProjectStore } from '../lib/with-project-store.ts'
+import { LoadGenerator, type LoadTarget, type StepResult } from './bench-load.ts'
+import { type Readings, saturated } from './bench-verdict.ts'
 
 const SECONDS_DEFAULT = 30
 const SECONDS_MAX = 3600

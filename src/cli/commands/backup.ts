@@ -8,9 +8,9 @@ import { parseId } from '../lib/arguments.ts'
 import { lowerPriority } from '../lib/background-priority.ts'
 import { type Command, JSON_OPTION } from '../lib/command.ts'
 import { noteInStore } from '../lib/command-audit.ts'
-import { stepText } from './migrate.ts'
 import { printable, printRecord, printRows } from '../lib/output.ts'
 import { Progress } from '../lib/progress.ts'
+import { stepText } from './migrate.ts'
 import { PROBLEMS_FOUND, verifyAndReport } from './verify.ts'
 
 /** `tenrec backup`. */

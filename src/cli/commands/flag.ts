@@ -5,21 +5,26 @@
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { boolean } from '../../config/value-kinds.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
-import { explainFlag } from '../../rules/flags/explain.ts'
 import { statusDetails, statusOf } from '../../rules/flags/edit/flag-body.ts'
+import { explainFlag } from '../../rules/flags/explain.ts'
 import { isObject } from '../../rules/flags/flag-references.ts'
 import type { DecisionRequest, DecisionSources, Flag, JsonObject } from '../../rules/flags/types.ts'
-import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
-import { requireFreeDisk } from '../../store/directory/disk-guard.ts'
 import { type FlagChangeContext, FlagStore } from '../../store/catalog/flag-store.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
+import { requireFreeDisk } from '../../store/directory/disk-guard.ts'
+import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { idOption, listOption } from '../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { commandEntry } from '../lib/command-audit.ts'
-import { PROJECT_OPTION } from './events/event.ts'
 import { describeExplanation } from '../lib/flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'
+import { PROJECT_OPTION } from './events/event.ts'
 
 /** Whom the activity log names: nobody asked through the API. */
 const SYSTEM = { userId: 0, firstName: 'System', email: '' } as const

@@ -4,15 +4,20 @@
  */
 import { UsageError } from '../../base/errors.ts'
 import { parseDuration } from '../../config/value-kinds.ts'
+import { SCOPES } from '../../rules/access/scopes.ts'
 import type { KeyRequest } from '../../store/catalog/key-store.ts'
 import type { PersonalKey, SecretKey } from '../../store/catalog/project-records.ts'
-import { SCOPES } from '../../rules/access/scopes.ts'
 import { listOption, parseId } from '../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { isoTime, printRecord, printRows } from '../lib/output.ts'
-import { findUser } from './user.ts'
 import { withOrganizationStore } from '../lib/with-organization-store.ts'
 import { withProjectStore } from '../lib/with-project-store.ts'
+import { findUser } from './user.ts'
 
 const SECRET_OPTION: OptionDefinition = {
   name: 'secret',

@@ -1,6 +1,12 @@
 /** `tenrec migrate`. */
+
+import {
+  MIGRATIONS,
+  type Migration,
+  planMigration,
+  runMigration,
+} from '../../store/care/migrations.ts'
 import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
-import { MIGRATIONS, type Migration, planMigration, runMigration } from '../../store/care/migrations.ts'
 import { type Command, type CommandIo, JSON_OPTION } from '../lib/command.ts'
 import { noteInStore } from '../lib/command-audit.ts'
 

@@ -7,8 +7,8 @@ import { isJsonObject } from '../../rules/capture/fields.ts'
 import type { Command, CommandInput } from '../lib/command.ts'
 import { JSON_OPTION } from '../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../lib/daemon-client.ts'
-import { PROJECT_OPTION } from './events/event.ts'
 import { printable, type Row } from '../lib/output.ts'
+import { PROJECT_OPTION } from './events/event.ts'
 import { findByHttp, printPerson, projectPath } from './person.ts'
 
 /** `tenrec person merge`. */

@@ -8,10 +8,15 @@ import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { idOption } from '../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../lib/daemon-client.ts'
-import { PROJECT_OPTION, printableJson, withEvents } from './events/event.ts'
 import { printRows, type Row } from '../lib/output.ts'
+import { PROJECT_OPTION, printableJson, withEvents } from './events/event.ts'
 
 const LIST_PERSONS_DEFAULT = 100
 const LIST_PERSONS_MAX = 10_000

@@ -6,7 +6,12 @@ import type { JsonObject } from '../../rules/capture/types.ts'
 import type { Project } from '../../store/catalog/project-records.ts'
 import type { ProjectChanges } from '../../store/catalog/project-store.ts'
 import { parseId } from '../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withProjectStore } from '../lib/with-project-store.ts'
 

@@ -3,10 +3,15 @@ import { OperatorError, UsageError } from '../../base/errors.ts'
 import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import type { RoleView } from '../../store/catalog/role-store.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
-import { findUser } from './user.ts'
 import { withOrganizationStore } from '../lib/with-organization-store.ts'
+import { findUser } from './user.ts'
 
 /** More than there can be. */
 const ALL = { limit: 1_000_000, offset: 0 } as const

@@ -4,7 +4,12 @@ import { boolean } from '../../config/value-kinds.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import type { User, UserLevel } from '../../store/catalog/project-records.ts'
 import type { UserChanges } from '../../store/catalog/user-store.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withOrganizationStore } from '../lib/with-organization-store.ts'
 

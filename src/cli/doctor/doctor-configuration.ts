@@ -2,8 +2,8 @@
 import { resolve } from 'node:path'
 import type { Settings } from '../../config/settings.ts'
 import type { Machine } from '../../config/settings-table.ts'
-import { type Finding, fine, warning } from './doctor-finding.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
+import { type Finding, fine, warning } from './doctor-finding.ts'
 
 const CHECK = 'configuration'
 const MEBIBYTE = 1024 ** 2

@@ -4,10 +4,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { isJsonObject } from '../../rules/capture/fields.ts'
-import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
 import { ask, readMetrics } from '../lib/metric-samples.ts'
 import { printable } from '../lib/output.ts'
+import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 /** More than the limit that proxies have by default, and what browsers send seldom. */
 const BODY_BYTES = 3 * 1024 ** 2

@@ -7,6 +7,7 @@ import { UsageError } from '../../base/errors.ts'
 import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
 import { type Command, type CommandInput, type CommandIo, JSON_OPTION } from '../lib/command.ts'
+import { printable, printRows } from '../lib/output.ts'
 import { checkSettings } from './doctor-configuration.ts'
 import { checkDaemon } from './doctor-daemon.ts'
 import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data-dir.ts'
@@ -15,7 +16,6 @@ import { checkFilters } from './doctor-filters.ts'
 import { type Finding, fine, guarded, problem } from './doctor-finding.ts'
 import { checkClock, checkLimits, checkMemory, checkNode } from './doctor-machine.ts'
 import { checkStored } from './doctor-stored.ts'
-import { printable, printRows } from '../lib/output.ts'
 
 const PROBLEMS_FOUND = 3
 

@@ -3,10 +3,10 @@
  * proved to be one well-formed event each before the body is sent; all others are parsed.
  */
 import { isUtf8 } from 'node:buffer'
+import { JsonBytes } from '../../base/json-bytes.ts'
 import { readImportLine } from '../../rules/capture/import-line.ts'
 import { findOwnLine, type OwnLine } from '../../rules/capture/own-line.ts'
 import { type Scanner, TABLE_ENTRY_BYTES } from '../../rules/capture/scanner/scanner.ts'
-import { JsonBytes } from '../../base/json-bytes.ts'
 
 /** Events of a body. More wait for the next. */
 const EVENTS_MAX = 10_000

@@ -3,10 +3,10 @@ import { OperatorError, UsageError } from '../../base/errors.ts'
 import { PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import { closestWord } from '../../config/suggestion.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
+import { PROJECT_OPTION } from '../commands/events/event.ts'
 import { idOption } from './arguments.ts'
 import { type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from './daemon-client.ts'
-import { PROJECT_OPTION } from '../commands/events/event.ts'
 import { printable, printRows, type Row } from './output.ts'
 
 const LIMIT_DEFAULT = 20

@@ -4,8 +4,8 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { FlagDirectory } from '../../store/catalog/flag-store.ts'
+import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import type { DamageReports } from './damage-reports.ts'
 import { DecisionService } from './decisions.ts'
 import { FlagSnapshots, type ProjectSource } from './flag-snapshots.ts'

@@ -7,7 +7,11 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
-import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../../rules/capture/log-block.ts'
+import {
+  LogBlockWriter,
+  type RecordEvents,
+  type RecordHeader,
+} from '../../rules/capture/log-block.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { AppendResult, BlockBuffer } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'

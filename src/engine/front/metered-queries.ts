@@ -1,7 +1,11 @@
 /** Counts and times analytic queries on their way to the threads that answer them. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import type { AnalyticAnswer, AnalyticQueries, AnalyticQuery } from '../../rules/analytics/analytics.ts'
+import type {
+  AnalyticAnswer,
+  AnalyticQueries,
+  AnalyticQuery,
+} from '../../rules/analytics/analytics.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
 /** Answers as the queries behind it. */

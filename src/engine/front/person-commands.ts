@@ -11,10 +11,15 @@ import type {
   DeadLetterCommands,
   DeadLetterOutcome,
 } from '../../rules/events/dead-letters.ts'
-import type { Actor, CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/person-queries.ts'
+import type {
+  Actor,
+  CommandResult,
+  PersonCommand,
+  PersonCommands,
+} from '../../rules/persons/person-queries.ts'
 import { commandText } from '../processor/command-text.ts'
-import type { GroupCommit } from './group-commit.ts'
 import type { CommandOutcome } from '../threads/tasks.ts'
+import type { GroupCommit } from './group-commit.ts'
 
 /** Commands that may wait at a time; a further one is refused with 503. */
 const WAITING_MAX = 1000

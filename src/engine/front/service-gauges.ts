@@ -2,9 +2,9 @@
 
 import { ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import type { DiskGuard } from '../../store/directory/disk-guard.ts'
-import type { ServiceMetrics } from './service-metrics.ts'
 import type { BusyTime } from '../threads/busy-time.ts'
 import type { ProcessingLoop } from './processing-loop.ts'
+import type { ServiceMetrics } from './service-metrics.ts'
 
 /** Where the figures come from. */
 export interface GaugeSources {

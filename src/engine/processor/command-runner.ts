@@ -10,8 +10,6 @@ import type { JsonObject, NormalisedEvent } from '../../rules/capture/types.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
 import { isIllegalId } from '../../rules/persons/merge-ids.ts'
-import { type PersonContext, type PersonState, personState } from '../../rules/persons/person-world.ts'
-import { PropertyTable } from '../../rules/persons/property-table.ts'
 import type {
   ActivityView,
   Actor,
@@ -21,12 +19,18 @@ import type {
   PersonReference,
   PersonView,
 } from '../../rules/persons/person-queries.ts'
+import {
+  type PersonContext,
+  type PersonState,
+  personState,
+} from '../../rules/persons/person-world.ts'
+import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { type CohortRecord, cohortView } from '../../store/identity/cohort-store.ts'
-import { newJob } from '../../store/warehouse/erase/erasure-jobs.ts'
-import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { groupViewOf } from '../../store/identity/group-store.ts'
 import { countOfIds, isoTime, personView } from '../../store/identity/person-views.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
+import { newJob } from '../../store/warehouse/erase/erasure-jobs.ts'
+import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { runActionCommand } from './action-commands.ts'
 import type { LoggedCommand } from './command-text.ts'
 import { orderForPerson, runErasureCommand } from './erasure-commands.ts'

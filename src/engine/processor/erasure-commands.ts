@@ -4,10 +4,10 @@
  */
 import type { ErasureCommand, ErasureCriteria } from '../../rules/events/erasure.ts'
 import type { Actor, CommandResult } from '../../rules/persons/person-queries.ts'
-import { type JobOrder, newJob, receiptOf } from '../../store/warehouse/erase/erasure-jobs.ts'
-import type { ErasureSpan } from '../../store/warehouse/erase/erasure-match.ts'
 import { isoTime } from '../../store/identity/person-views.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
+import { type JobOrder, newJob, receiptOf } from '../../store/warehouse/erase/erasure-jobs.ts'
+import type { ErasureSpan } from '../../store/warehouse/erase/erasure-match.ts'
 
 /** What such a command works with. */
 export interface ErasureStep {

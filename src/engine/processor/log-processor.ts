@@ -34,17 +34,22 @@ import { applyEvent, type PersonWarning } from '../../rules/persons/apply-event.
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
 import type { PersonContext } from '../../rules/persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
-import { DamagedRecordError, type DamageListener } from '../../store/lmdb/codec.ts'
 import { DailySalts } from '../../store/aside/daily-salts.ts'
 import type { DeadLetterOrigin } from '../../store/aside/dead-letters.ts'
+import { FlagsVersion } from '../../store/catalog/flags-version.ts'
+import { DamagedRecordError, type DamageListener } from '../../store/lmdb/codec.ts'
 import { type LogExtent, LogReader } from '../../store/log/event-log.ts'
 import type { Witness } from '../../store/warehouse/write/event-state.ts'
 import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
-import { FlagsVersion } from '../../store/catalog/flags-version.ts'
+import type {
+  CommandOutcome,
+  ProcessResult,
+  ProjectFates,
+  ThreadSettings,
+} from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
 import { isAboutDeadLetters, readCommand } from './command-text.ts'
 import { runDeadLetterCommand } from './dead-letter-commands.ts'
-import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
 
 /**
  * Events gathered for one transaction while there is a backlog. A person is written once for each

@@ -2,8 +2,13 @@
  * Analytic questions on a thread: one snapshot, bounded in time, given up when nobody waits any more. The
  * answer is a page; what is proportional to the data stays on the thread.
  */
+
+import {
+  type AnalyticAnswer,
+  type AnalyticQuery,
+  runQuestion,
+} from '../../rules/analytics/analytics.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
-import { type AnalyticAnswer, type AnalyticQuery, runQuestion } from '../../rules/analytics/analytics.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 
 /** Threads for analytics: answer a question. */

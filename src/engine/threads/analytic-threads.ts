@@ -5,7 +5,11 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../base/limits.ts'
-import type { AnalyticAnswer, AnalyticQueries, AnalyticQuery } from '../../rules/analytics/analytics.ts'
+import type {
+  AnalyticAnswer,
+  AnalyticQueries,
+  AnalyticQuery,
+} from '../../rules/analytics/analytics.ts'
 import { BusyTime } from './busy-time.ts'
 import type { ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'

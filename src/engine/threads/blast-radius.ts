@@ -7,7 +7,13 @@ import { compileFlags } from '../../rules/flags/compile.ts'
 import { decide } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
 import { isObject, objectsOf } from '../../rules/flags/flag-references.ts'
-import type { DecisionRequest, DecisionSources, Flag, FlagSet, JsonObject } from '../../rules/flags/types.ts'
+import type {
+  DecisionRequest,
+  DecisionSources,
+  Flag,
+  FlagSet,
+  JsonObject,
+} from '../../rules/flags/types.ts'
 import type { PersonScan } from '../../store/identity/person-scan.ts'
 
 /** The answer, as it is sent. */

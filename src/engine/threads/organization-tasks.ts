@@ -5,7 +5,12 @@
  */
 import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
 import type { AuditEntry, StoredAuditEntry } from '../../store/catalog/audit-log.ts'
-import type { KeyChanges, KeyRequest, NewKey, SecretKeyRequest } from '../../store/catalog/key-store.ts'
+import type {
+  KeyChanges,
+  KeyRequest,
+  NewKey,
+  SecretKeyRequest,
+} from '../../store/catalog/key-store.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import type {
   FlagAccessSetting,

@@ -5,8 +5,10 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../base/limits.ts'
-import type { EventListQuery, EventRows } from '../../rules/events/event-queries.ts'
 import type { CountedRows, RowFormat, RowsText, RowText } from '../../base/pages.ts'
+import { RowsWriter, rowText } from '../../base/rows-writer.ts'
+import type { EventListQuery, EventRows } from '../../rules/events/event-queries.ts'
+import { personBody, withWireTimes } from '../../rules/persons/person-answer.ts'
 import type {
   GroupRows,
   PersonListQuery,
@@ -14,10 +16,8 @@ import type {
   TimelineQuery,
   TimelineRows,
 } from '../../rules/persons/person-queries.ts'
-import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import { timelineTooLarge } from '../../store/identity/person-timeline.ts'
-import { personBody, withWireTimes } from '../../rules/persons/person-answer.ts'
-import { RowsWriter, rowText } from '../../base/rows-writer.ts'
+import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import type { FlagTasks } from './flag-tasks.ts'
 
 /** A group of columns with more bytes than this takes too long to decode for a short read. */

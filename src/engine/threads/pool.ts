@@ -1,16 +1,22 @@
 /**
- * The threads of the daemon but those for analytics. Four kinds, because their work must not wait for each
- * other: one that appends to the log (an acknowledgement waits for it), one that processes the log (at low
- * priority: on a busy machine accepting comes first), `workerThreads` for reads, and those that check
- * uploads in the order of `check-queue.ts` (at a somewhat lower priority: whoever sends a lot may wait).
+ * The threads of the daemon but those for analytics, by kinds whose work must not wait for each other: one
+ * appends to the log, one processes it at low priority, `workerThreads` read, and some check uploads in the
+ * order of `check-queue.ts`.
  *
- * No task is ever aborted and no thread is ever terminated while it may hold LMDB: a terminated thread
- * stops all writers of the process. They are closed by a task.
+ * No task is ever aborted and no thread terminated while it may hold LMDB: a terminated thread stops all
+ * writers of the process. They are closed by a task.
  */
 import { ServiceError } from '../../base/errors.ts'
 import { SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
+import type {
+  CountedRows,
+  PageWish,
+  RowFormat,
+  RowsText,
+  RowText,
+  TextPieces,
+} from '../../base/pages.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
-import type { ActionQueries } from '../../rules/filters/actions.ts'
 import type {
   ErasureCriteria,
   ErasureEstimate,
@@ -20,15 +26,13 @@ import type {
   RetentionRules,
   RetentionView,
 } from '../../rules/events/erasure.ts'
-import type { DroppedQueries, EventListQuery, EventQueries, EventRows } from '../../rules/events/event-queries.ts'
 import type {
-  CountedRows,
-  PageWish,
-  RowFormat,
-  RowsText,
-  RowText,
-  TextPieces,
-} from '../../base/pages.ts'
+  DroppedQueries,
+  EventListQuery,
+  EventQueries,
+  EventRows,
+} from '../../rules/events/event-queries.ts'
+import type { ActionQueries } from '../../rules/filters/actions.ts'
 import type {
   CohortView,
   PersonListQuery,

@@ -4,11 +4,12 @@
  * columns of all of them, then lines are written. A person who is gone when the line is due is left out,
  * and so is a property that has come since the columns were gathered. docs/COMPATIBILITY.md, "CSV".
  */
+
+import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
+import { bytesOf } from '../../base/rows-writer.ts'
+import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
-import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
-import { personBody } from '../../rules/persons/person-answer.ts'
-import { bytesOf } from '../../base/rows-writer.ts'
 import { nobodyWaits } from './page-tasks.ts'
 
 /** Characters of the cells that one task looks at, and of a table that is written at once. */

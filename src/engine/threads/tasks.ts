@@ -4,14 +4,23 @@
  */
 import type { ErrorBody } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
+import type { RowFormat, RowText } from '../../base/pages.ts'
 import type { Settings } from '../../config/settings.ts'
+import type { AnalyticAnswer } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { DropReason } from '../../rules/capture/types.ts'
-import type { AnalyticAnswer } from '../../rules/analytics/analytics.ts'
 import type { ErasureQueries } from '../../rules/events/erasure.ts'
-import type { DroppedCount, DroppedEventPage, DroppedEventsQuery } from '../../rules/events/event-queries.ts'
-import type { RowFormat, RowText } from '../../base/pages.ts'
-import type { Actor, CohortView, CommandResult, PersonReference } from '../../rules/persons/person-queries.ts'
+import type {
+  DroppedCount,
+  DroppedEventPage,
+  DroppedEventsQuery,
+} from '../../rules/events/event-queries.ts'
+import type {
+  Actor,
+  CohortView,
+  CommandResult,
+  PersonReference,
+} from '../../rules/persons/person-queries.ts'
 import type { DeadLetterCounts } from '../../store/aside/dead-letters.ts'
 import type { AnalyticSettings, AnalyticTask } from './analytic-tasks.ts'
 import type { BlastRadius } from './blast-radius.ts'

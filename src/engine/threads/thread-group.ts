@@ -89,7 +89,7 @@ export class ThreadGroup {
     const workerData: ThreadSettings = { ...settings, openWrites: this.#writes }
     this.#threads = new Piscina({
       ...pool,
-      filename: new URL(`./worker${extension}`, import.meta.url).href,
+      filename: new URL(`../../thread${extension}`, import.meta.url).href,
       workerData,
       minThreads: threadsMin,
       maxThreads: threadsMax,

@@ -1,6 +1,7 @@
 /** The description of the ingestion endpoints. docs/COMPATIBILITY.md, "Ingestion endpoints". */
-import { captureEventShape } from '../../rules/capture/capture-schema.ts'
+
 import { CAPTURE_SCOPE } from '../../rules/access/scopes.ts'
+import { captureEventShape } from '../../rules/capture/capture-schema.ts'
 import { CAPTURE_PATHS } from '../routes/public/capture.ts'
 import { published } from './published.ts'
 import {

@@ -1,7 +1,6 @@
 /** The routes of actions. Source: docs/COMPATIBILITY.md, "Actions". */
 import { ServiceError } from '../../base/errors.ts'
-import { type FilterFault, faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
-import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
+import type { RowFormat } from '../../base/pages.ts'
 import {
   type ActionQueries,
   type ActionStep,
@@ -9,13 +8,19 @@ import {
   actionSteps,
 } from '../../rules/filters/actions.ts'
 import { isSelector } from '../../rules/filters/element-filter.ts'
-import type { RowFormat } from '../../base/pages.ts'
+import {
+  type FilterFault,
+  faultText,
+  newFault,
+  patternsOf,
+} from '../../rules/filters/filter-faults.ts'
 import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../rules/filters/saved-filters.ts'
-import { type ActionFields, readActionFields } from '../shapes/action.ts'
+import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import { invalid, pageUrls, RequestParameters, required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'
+import { type ActionFields, readActionFields } from '../shapes/action.ts'
 import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {

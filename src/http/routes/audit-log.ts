@@ -1,7 +1,8 @@
 /** The route of the audit log. docs/COMPATIBILITY.md, "Audit log". */
-import type { StoredAuditEntry } from '../../store/catalog/audit-log.ts'
+
 import { timeText } from '../../base/time.ts'
 import { userSummary } from '../../rules/access/user.ts'
+import type { StoredAuditEntry } from '../../store/catalog/audit-log.ts'
 import type { Answer } from '../server/respond.ts'
 import type { Route } from '../server/router.ts'
 import {

@@ -1,22 +1,23 @@
 /** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
+
+import { firstCsvCells } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
-import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import { cleanText } from '../../rules/capture/json-text.ts'
+import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
 import {
   cohortIdOf,
   filtersOf,
   isCohortFilterType,
   readCohortFilters,
 } from '../../rules/filters/filter-tree.ts'
-import type { CohortDraft, CohortView, FilterGroup } from '../../rules/persons/person-queries.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
-import { type CohortFields, checkMemberCount, readCohortFields } from '../shapes/cohort.ts'
-import { firstCsvCells } from '../../base/csv.ts'
+import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
+import type { CohortDraft, CohortView, FilterGroup } from '../../rules/persons/person-queries.ts'
 import { invalid, pageUrls, RequestParameters, required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'
+import { type CohortFields, checkMemberCount, readCohortFields } from '../shapes/cohort.ts'
 import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {

@@ -1,9 +1,9 @@
 /** The routes about dead letters, for administrators. docs/COMPATIBILITY.md, "Dead letters". */
 import { ServiceError } from '../../base/errors.ts'
 import type { DeadLetterCommand, DeadLetterCommands } from '../../rules/events/dead-letters.ts'
-import type { ReadField } from '../shapes/body-fields.ts'
 import type { Answer } from '../server/respond.ts'
 import { json, type Route } from '../server/router.ts'
+import type { ReadField } from '../shapes/body-fields.ts'
 import {
   fieldsOf,
   type OrganizationAccess,

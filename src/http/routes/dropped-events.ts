@@ -7,12 +7,17 @@ import { ServiceError } from '../../base/errors.ts'
 import { DROPPED_DAYS_MAX, PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import { LOSS_REASONS } from '../../rules/capture/types.ts'
 import type { DroppedEventsQuery, DroppedQueries } from '../../rules/events/event-queries.ts'
-import { decodeDroppedCursor, encodeDroppedCursor } from '../shapes/dropped-events.ts'
 import { authorise } from '../server/auth.ts'
-import { limitParameter, textParameter, timeParameter, urlWithParameter } from '../server/query-string.ts'
+import {
+  limitParameter,
+  textParameter,
+  timeParameter,
+  urlWithParameter,
+} from '../server/query-string.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiRequest, json, type Route } from '../server/router.ts'
 import { baseUrl } from '../server/url.ts'
+import { decodeDroppedCursor, encodeDroppedCursor } from '../shapes/dropped-events.ts'
 import type { EventRoutesOptions } from './events.ts'
 
 const PAGE = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }

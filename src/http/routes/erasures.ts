@@ -1,13 +1,13 @@
 /** The routes of erasures and of retention. Source: docs/COMPATIBILITY.md, "Erasure and retention". */
 import { ServiceError } from '../../base/errors.ts'
+import { runRetention } from '../../engine/front/retention-schedule.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import type {
   ErasureQueries,
   ErasureReceipt,
   RetentionPlan,
   RetentionView,
 } from '../../rules/events/erasure.ts'
-import type { Scope } from '../../rules/access/scopes.ts'
-import { runRetention } from '../../engine/front/retention-schedule.ts'
 import { authenticate, userOf } from '../server/auth.ts'
 import { pageUrls, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'

@@ -9,12 +9,17 @@ import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import type { EventListQuery, EventQueries } from '../../rules/events/event-queries.ts'
-import { decodeEventCursor, encodeEventCursor, parseEventFilters } from '../shapes/event-list.ts'
 import { authorise, type KeyDirectory } from '../server/auth.ts'
-import { limitParameter, textParameter, timeParameter, urlWithParameter } from '../server/query-string.ts'
+import {
+  limitParameter,
+  textParameter,
+  timeParameter,
+  urlWithParameter,
+} from '../server/query-string.ts'
 import type { Answer } from '../server/respond.ts'
 import type { ApiRequest, Route } from '../server/router.ts'
 import { baseUrl, type TrustedProxies } from '../server/url.ts'
+import { decodeEventCursor, encodeEventCursor, parseEventFilters } from '../shapes/event-list.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 
 const PAGE = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }

@@ -7,11 +7,11 @@ import { minimalFlagBody } from '../../rules/flags/edit/flag-body.ts'
 import { isObject } from '../../rules/flags/flag-references.ts'
 import type { Decisions, Flag, FlagDecision, JsonObject } from '../../rules/flags/types.ts'
 import { authoriseServer } from '../server/auth.ts'
-import { areCohortsWanted, definitionsAnswer } from './public/definitions.ts'
-import { distinctIdOf } from './public/flag-request.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiRequest, json } from '../server/router.ts'
 import { emptyAnswer, type FlagAccess, type FlagRoutesOptions } from './flag-access.ts'
+import { areCohortsWanted, definitionsAnswer } from './public/definitions.ts'
+import { distinctIdOf } from './public/flag-request.ts'
 
 const SCOPE = 'feature_flag:read'
 const NOTHING: JsonObject = Object.freeze({})

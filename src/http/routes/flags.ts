@@ -4,10 +4,10 @@
  * section 4.1; docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
+import type { FlagCommand } from '../../engine/threads/tasks.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import { uncheckedPatterns } from '../../rules/filters/filter-faults.ts'
 import type { Flag } from '../../rules/flags/types.ts'
-import type { Scope } from '../../rules/access/scopes.ts'
-import type { FlagCommand } from '../../engine/threads/tasks.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiHandler, type ApiRequest, json, type Route } from '../server/router.ts'
 import {

@@ -2,9 +2,10 @@
  * Answers of the persons, groups and cohorts routes as JSON or as a table. Source:
  * docs/COMPATIBILITY.md, "CSV".
  */
+
+import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
-import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import type { RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiRequest, json } from '../server/router.ts'

@@ -1,16 +1,16 @@
 /** The routes of groups and group types. Source: docs/COMPATIBILITY.md, "Group routes". */
 import { ServiceError } from '../../base/errors.ts'
+import { rowsText } from '../../base/rows-writer.ts'
+import { withWireTimes } from '../../rules/persons/person-answer.ts'
+import { invalid, RequestParameters, required, urlWith } from '../server/parameters.ts'
+import type { Answer } from '../server/respond.ts'
+import type { Route } from '../server/router.ts'
 import {
   decodeGroupCursor,
   encodeGroupCursor,
   groupTypeBody,
   readGroupTypeIndex,
 } from '../shapes/group.ts'
-import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { rowsText } from '../../base/rows-writer.ts'
-import { invalid, RequestParameters, required, urlWith } from '../server/parameters.ts'
-import type { Answer } from '../server/respond.ts'
-import type { Route } from '../server/router.ts'
 import { answerList, answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { type Access, change, openAccess, type PersonRoutesOptions } from './person-access.ts'
 

@@ -4,12 +4,12 @@
  * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../base/errors.ts'
-import { missingField } from '../shapes/body-fields.ts'
-import { personalKeyBody, readKeyFields } from '../shapes/organization.ts'
-import type { Scope } from '../../rules/access/scopes.ts'
 import type { PersonalKeyView } from '../../engine/threads/organization-tasks.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import type { Answer } from '../server/respond.ts'
 import { json, type Route } from '../server/router.ts'
+import { missingField } from '../shapes/body-fields.ts'
+import { personalKeyBody, readKeyFields } from '../shapes/organization.ts'
 import {
   ask,
   change,

@@ -1,21 +1,27 @@
 /** What the routes of the organization, its users, roles, projects and keys begin and end with. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { type FlagEditor, isAdministrator } from '../../rules/access/flag-permissions.ts'
-import type { Flag } from '../../rules/flags/types.ts'
-import type { Organization, Project, User } from '../../store/catalog/project-records.ts'
-import type { ReadField } from '../shapes/body-fields.ts'
-import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import type {
   OrganizationOperation,
   OrganizationPort,
   OrganizationRequest,
   OrganizationResult,
 } from '../../engine/threads/organization-tasks.ts'
-import { authenticate, type KeyDirectory, type KeyGrant, type KeyUser, userOf } from '../server/auth.ts'
+import { type FlagEditor, isAdministrator } from '../../rules/access/flag-permissions.ts'
+import { hasScope, type Scope } from '../../rules/access/scopes.ts'
+import type { Flag } from '../../rules/flags/types.ts'
+import type { Organization, Project, User } from '../../store/catalog/project-records.ts'
+import {
+  authenticate,
+  type KeyDirectory,
+  type KeyGrant,
+  type KeyUser,
+  userOf,
+} from '../server/auth.ts'
 import { RequestParameters } from '../server/parameters.ts'
 import { type ApiRequest, json } from '../server/router.ts'
 import { baseUrl, type TrustedProxies } from '../server/url.ts'
+import type { ReadField } from '../shapes/body-fields.ts'
 
 const PAGE_DEFAULT = 100
 const PAGE_MAX = 1000

@@ -5,6 +5,9 @@
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { FlagAccessSetting, User, UserLevel } from '../../store/catalog/project-records.ts'
+import type { KeyUser } from '../server/auth.ts'
+import type { Answer } from '../server/respond.ts'
+import { json, type Route } from '../server/router.ts'
 import {
   isFlagResource,
   memberBody,
@@ -13,9 +16,6 @@ import {
   readResourceAccess,
   resourceAccessBody,
 } from '../shapes/organization.ts'
-import type { KeyUser } from '../server/auth.ts'
-import type { Answer } from '../server/respond.ts'
-import { json, type Route } from '../server/router.ts'
 import {
   change,
   denied,

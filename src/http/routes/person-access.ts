@@ -1,6 +1,7 @@
 /** What all routes of persons, groups and cohorts begin and end with. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import type { Project } from '../../rules/capture/project-directory.ts'
 import type {
   Actor,
@@ -10,7 +11,6 @@ import type {
   PersonQueries,
   PersonReference,
 } from '../../rules/persons/person-queries.ts'
-import type { Scope } from '../../rules/access/scopes.ts'
 import { authenticate, authoriseAs, type KeyDirectory } from '../server/auth.ts'
 import { invalid, personReference, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'

@@ -2,6 +2,8 @@
  * The routes that look back: what people changed about persons, and how the properties of one person
  * looked over time. Source: docs/COMPATIBILITY.md, "Activity of persons" and "Properties over time".
  */
+
+import type { RowFormat } from '../../base/pages.ts'
 import {
   type DateRange,
   dateRange,
@@ -9,12 +11,11 @@ import {
   parseInterval,
   type RangeRequest,
 } from '../../rules/analytics/date-range.ts'
-import type { RowFormat } from '../../base/pages.ts'
 import type { PersonReference, TimelineRows } from '../../rules/persons/person-queries.ts'
-import { readTimelineSeries, timelineKeys } from '../shapes/timeline.ts'
 import { invalid, RequestParameters, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { Route } from '../server/router.ts'
+import { readTimelineSeries, timelineKeys } from '../shapes/timeline.ts'
 import { answerRows, formatOf, wishOf } from './formats.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import {

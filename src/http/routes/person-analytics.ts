@@ -4,8 +4,18 @@
  * "Analytic person routes", "Funnels and correlation" and "Paths".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { AnalyticAnswer, AnalyticQueries, AnalyticQuestion } from '../../rules/analytics/analytics.ts'
 import type { RowFormat } from '../../base/pages.ts'
+import type {
+  AnalyticAnswer,
+  AnalyticQueries,
+  AnalyticQuestion,
+} from '../../rules/analytics/analytics.ts'
+import {
+  isCorrelationRequest,
+  readCorrelationParameters,
+  readFunnelParameters,
+} from '../../rules/analytics/funnel/funnel-shapes.ts'
+import { readPathParameters } from '../../rules/analytics/path/path-shapes.ts'
 import {
   lifecycleMessage,
   type RowPage,
@@ -15,12 +25,6 @@ import {
   readTrendsParameters,
   readTruth,
 } from '../../rules/analytics/question-shapes.ts'
-import {
-  isCorrelationRequest,
-  readCorrelationParameters,
-  readFunnelParameters,
-} from '../../rules/analytics/funnel/funnel-shapes.ts'
-import { readPathParameters } from '../../rules/analytics/path/path-shapes.ts'
 import { RequestParameters, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiHandler, json, type Route } from '../server/router.ts'

@@ -3,11 +3,12 @@
  * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/COMPATIBILITY.md, "Persons", "Merging
  * persons" and "Person properties".
  */
-import { readListFilters } from '../../rules/filters/filter-tree.ts'
-import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
+
 import { CSV_TYPE } from '../../base/csv.ts'
-import { type PersonBody, personBody } from '../../rules/persons/person-answer.ts'
 import { rowsText } from '../../base/rows-writer.ts'
+import { readListFilters } from '../../rules/filters/filter-tree.ts'
+import { type PersonBody, personBody } from '../../rules/persons/person-answer.ts'
+import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
 import {
   invalid,
   PAGE_ROWS_MAX,

@@ -7,12 +7,12 @@ import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { canWriteRoleAccess } from '../../rules/access/flag-permissions.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { RoleAccessView } from '../../store/catalog/role-store.ts'
-import { missingField, readUuidField } from '../shapes/body-fields.ts'
-import { roleAccessBody } from '../shapes/role.ts'
 import { authenticate, authoriseAs, type KeyUser, userOf } from '../server/auth.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiRequest, json, type Route } from '../server/router.ts'
 import { baseUrl } from '../server/url.ts'
+import { missingField, readUuidField } from '../shapes/body-fields.ts'
+import { roleAccessBody } from '../shapes/role.ts'
 import {
   ask,
   change,

@@ -2,10 +2,10 @@
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { RoleView } from '../../store/catalog/role-store.ts'
-import { missingField, readUuidField } from '../shapes/body-fields.ts'
-import { type RoleBody, readRoleFields, roleBody, roleMembershipBody } from '../shapes/role.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiRequest, json, type Route } from '../server/router.ts'
+import { missingField, readUuidField } from '../shapes/body-fields.ts'
+import { type RoleBody, readRoleFields, roleBody, roleMembershipBody } from '../shapes/role.ts'
 import {
   ask,
   change,

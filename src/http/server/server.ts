@@ -23,9 +23,13 @@ import {
 import type { Clock } from '../../base/clock.ts'
 import { OperatorError, ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
-import { API_BODY_BYTES_MAX, API_BODY_CONTAINERS_MAX, API_BODY_VALUES_MAX } from '../../base/limits.ts'
-import { refuseManyValues } from '../../rules/capture/json-text.ts'
+import {
+  API_BODY_BYTES_MAX,
+  API_BODY_CONTAINERS_MAX,
+  API_BODY_VALUES_MAX,
+} from '../../base/limits.ts'
 import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
+import { refuseManyValues } from '../../rules/capture/json-text.ts'
 import { type AuditOptions, audited, isAudited } from './audit.ts'
 import { type BodyBudget, collectBody } from './body.ts'
 import { addressBehind } from './client-address.ts'

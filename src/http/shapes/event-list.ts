@@ -3,8 +3,8 @@
  * cursor. docs/COMPATIBILITY.md, "Reading events".
  */
 import { ServiceError } from '../../base/errors.ts'
-import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/filter-operators.ts'
 import { compileShape } from '../../base/validator.ts'
+import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/filter-operators.ts'
 
 /** Filters of one request. More: 400 `invalid_input`. */
 const FILTERS_MAX = 100

@@ -4,6 +4,8 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV5 } from '../../base/ids.ts'
+import { optionalTimeText, timeText } from '../../base/time.ts'
+import { type UserFacts, userSummary } from '../../rules/access/user.ts'
 import {
   missingField,
   type ReadField,
@@ -12,8 +14,6 @@ import {
   readListField,
   readTextField,
 } from './body-fields.ts'
-import { optionalTimeText, timeText } from '../../base/time.ts'
-import { type UserFacts, userSummary } from '../../rules/access/user.ts'
 
 const LEVELS = [1, 8, 15] as const
 const FLAG_LEVELS = [21, 37] as const

@@ -2,9 +2,10 @@
  * Roles, memberships and role access entries as clients write and see them. Source: interface
  * description, sections 2.4 and 2.5; docs/COMPATIBILITY.md, "Roles and role access".
  */
-import { missingField, type ReadField, readChoiceField, readTextField } from './body-fields.ts'
+
 import { timeText } from '../../base/time.ts'
 import { type UserFacts, type UserSummary, userSummary } from '../../rules/access/user.ts'
+import { missingField, type ReadField, readChoiceField, readTextField } from './body-fields.ts'
 
 /** What a role lets its members do with flags: 21 view, 37 edit. */
 const LEVELS = [21, 37] as const

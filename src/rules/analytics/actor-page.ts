@@ -2,9 +2,10 @@
  * The page of a result that a request wants, picked from all persons without sorting them all. Source:
  * docs/COMPATIBILITY.md, "Analytic person routes".
  */
-import type { RowPage } from './question-shapes.ts'
+
 import type { ActorPage } from './analytic-query.ts'
 import type { EventScanner } from './event-columns.ts'
+import type { RowPage } from './question-shapes.ts'
 
 /** What the order goes by, by P: the highest first, NaN last; null: the uuid alone. */
 export type Scores = Float64Array | Uint32Array | null

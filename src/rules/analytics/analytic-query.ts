@@ -3,7 +3,9 @@
  * filters that hold for every event, and how they answer. Source: docs/COMPATIBILITY.md, "Analytic person
  * routes".
  */
-import type { AnalyticParameters } from './question-shapes.ts'
+
+import { allOf, readEventFilters, readStoredFilters } from '../filters/filter-tree.ts'
+import type { FilterGroup } from '../persons/person-queries.ts'
 import {
   type DateRange,
   dateRange,
@@ -13,8 +15,7 @@ import {
   type RangeRules,
 } from './date-range.ts'
 import type { EventScanner } from './event-columns.ts'
-import { allOf, readEventFilters, readStoredFilters } from '../filters/filter-tree.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
+import type { AnalyticParameters } from './question-shapes.ts'
 import type { ActionLookup } from './series.ts'
 
 /** What a query has to know besides its parameters. */

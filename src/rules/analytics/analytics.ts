@@ -3,21 +3,22 @@
  * algorithm answers it. Shapes of what crosses threads. Source: docs/COMPATIBILITY.md, "Analytic person
  * routes".
  */
+
+import type { RowFormat } from '../../base/pages.ts'
+import type { ActorPage, AnalyticContext } from './analytic-query.ts'
+import type { EventScanner } from './event-columns.ts'
+import { correlationActors } from './funnel/correlation.ts'
+import { funnelActors } from './funnel/funnel.ts'
+import type { CorrelationParameters, FunnelParameters } from './funnel/funnel-shapes.ts'
+import { lifecycleActors } from './lifecycle.ts'
+import { pathActors } from './path/path.ts'
+import type { PathParameters } from './path/path-shapes.ts'
 import type {
   LifecycleParameters,
   RetentionParameters,
   StickinessParameters,
   TrendsParameters,
 } from './question-shapes.ts'
-import type { CorrelationParameters, FunnelParameters } from './funnel/funnel-shapes.ts'
-import type { PathParameters } from './path/path-shapes.ts'
-import type { ActorPage, AnalyticContext } from './analytic-query.ts'
-import { correlationActors } from './funnel/correlation.ts'
-import type { EventScanner } from './event-columns.ts'
-import { funnelActors } from './funnel/funnel.ts'
-import { lifecycleActors } from './lifecycle.ts'
-import type { RowFormat } from '../../base/pages.ts'
-import { pathActors } from './path/path.ts'
 import { retentionRows } from './retention.ts'
 import { stickinessActors } from './stickiness.ts'
 import { trendsActors } from './trends.ts'

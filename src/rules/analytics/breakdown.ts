@@ -3,10 +3,10 @@
  * value of them. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { BreakdownParameters } from './question-shapes.ts'
-import type { ValueRequest } from './event-columns.ts'
 import type { PropertyFilter } from '../events/event-queries.ts'
 import type { FilterGroup } from '../persons/person-queries.ts'
+import type { ValueRequest } from './event-columns.ts'
+import type { BreakdownParameters } from './question-shapes.ts'
 
 /** Properties or cohorts of one breakdown. More: 400 `invalid_input`. */
 const BREAKDOWN_KEYS_MAX = 10

@@ -3,7 +3,6 @@
  * docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { LifecycleParameters } from './question-shapes.ts'
 import { largestPerson, pageOfMarkedPersons } from './actor-page.ts'
 import {
   type ActorPage,
@@ -21,6 +20,7 @@ import {
   type PersonSet,
 } from './event-columns.ts'
 import { type PeriodRules, periodStart, shiftedPeriodStart } from './periods.ts'
+import type { LifecycleParameters } from './question-shapes.ts'
 import { readSeries } from './series.ts'
 
 /** When a person had events, seen from the period that is asked for. */

@@ -4,7 +4,6 @@
  * docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { Interval } from './date-range.ts'
 import {
   addDays,
   addMonths,
@@ -17,6 +16,7 @@ import {
   type Wall,
   wallOf,
 } from '../../base/wall-time.ts'
+import type { Interval } from './date-range.ts'
 
 /** Periods of one query. More: 400 `invalid_input`. */
 const PERIODS_MAX = 200_000

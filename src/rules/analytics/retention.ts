@@ -3,7 +3,15 @@
  * docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { RetentionParameters, RowPage } from './question-shapes.ts'
+import {
+  addDays,
+  addMonths,
+  momentOf,
+  startOfDay,
+  type Wall,
+  wallOf,
+} from '../../base/wall-time.ts'
+import type { FilterGroup } from '../persons/person-queries.ts'
 import { largestPerson, pageOfMarked } from './actor-page.ts'
 import { type AnalyticContext, globalFilter } from './analytic-query.ts'
 import { type Interval, momentOfText } from './date-range.ts'
@@ -15,9 +23,8 @@ import {
   type PersonSet,
 } from './event-columns.ts'
 import { type PeriodRules, Periods, periodStart } from './periods.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
+import type { RetentionParameters, RowPage } from './question-shapes.ts'
 import { eventSeries, readEntity, readSeries, type Series } from './series.ts'
-import { addDays, addMonths, momentOf, startOfDay, type Wall, wallOf } from '../../base/wall-time.ts'
 
 const TOTAL_INTERVALS_DEFAULT = 11
 /** Periods of one cohort. More: 400 `invalid_input`. */

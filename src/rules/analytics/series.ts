@@ -3,10 +3,10 @@
  * means. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { AnalyticParameters, TargetParameters } from './question-shapes.ts'
-import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from './event-columns.ts'
 import { readEventFilters } from '../filters/filter-tree.ts'
 import type { FilterGroup } from '../persons/person-queries.ts'
+import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from './event-columns.ts'
+import type { AnalyticParameters, TargetParameters } from './question-shapes.ts'
 
 /** The steps of the action with this number, joined by OR; null when there is none. */
 export type ActionLookup = (id: number) => readonly ActionStepMatch[] | null

@@ -2,7 +2,7 @@
  * Who came back how often: persons with events of a series in exactly so many different periods. Source:
  * docs/COMPATIBILITY.md, "Analytic person routes".
  */
-import type { StickinessParameters } from './question-shapes.ts'
+
 import { largestPerson, pageOfMarkedPersons } from './actor-page.ts'
 import {
   type ActorPage,
@@ -15,6 +15,7 @@ import {
 import { distinctPeriodCounts } from './distinct-periods.ts'
 import type { EventColumns, EventScanner } from './event-columns.ts'
 import { Periods } from './periods.ts'
+import type { StickinessParameters } from './question-shapes.ts'
 import { targetSeries } from './series.ts'
 
 /**

@@ -2,7 +2,9 @@
  * Who is behind a point of a trend: everyone with an event of the series in the range, with the number
  * that the chart computes of the events of each. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
-import type { TrendsParameters } from './question-shapes.ts'
+
+import { allOf } from '../filters/filter-tree.ts'
+import { propertyText } from '../filters/property-filter.ts'
 import { largestPerson, pageOfMarked } from './actor-page.ts'
 import {
   type ActorPage,
@@ -12,9 +14,8 @@ import {
 } from './analytic-query.ts'
 import { breakdownFilter } from './breakdown.ts'
 import type { EventColumns, EventScanner, ValueColumn, ValueRequest } from './event-columns.ts'
-import { allOf } from '../filters/filter-tree.ts'
 import { aggregatesByPerson } from './person-aggregates.ts'
-import { propertyText } from '../filters/property-filter.ts'
+import type { TrendsParameters } from './question-shapes.ts'
 import { PROPERTY_MATH, type Series, targetSeries } from './series.ts'
 
 /** Days that a point of such a series looks back. */

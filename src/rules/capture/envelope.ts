@@ -6,8 +6,8 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { EVENT_VALUES_MAX } from '../../base/limits.ts'
-import { captureEventShape } from './capture-schema.ts'
 import type { BodyOutline } from './body-outline.ts'
+import { captureEventShape } from './capture-schema.ts'
 import { isEmptyValue, isJsonObject } from './fields.ts'
 import { parseJsonText } from './json-text.ts'
 import type { JsonObject } from './types.ts'

@@ -1,7 +1,7 @@
 /**
  * Recognises a line of our own export by its bytes, so that an import passes it on without parsing it.
  * It only ever says yes to what the export writes, and says nothing about what is between the braces of
- * the properties: whoever sends the result has to prove it well-formed (ingest/scanner).
+ * the properties: whoever sends the result has to prove it well-formed (scanner/).
  */
 
 const QUOTE = 0x22

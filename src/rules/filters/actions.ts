@@ -2,11 +2,12 @@
  * Actions: sets of events that somebody has given a name, by steps of which one has to fit. Shapes, and
  * what a step means. Source: docs/COMPATIBILITY.md, "Actions".
  */
+
+import type { CountedRows, PageWish, RowFormat, RowText } from '../../base/pages.ts'
 import type { ActionStepMatch } from '../analytics/event-columns.ts'
 import type { PropertyFilter } from '../events/event-queries.ts'
-import { allOf, readStoredFilters } from './filter-tree.ts'
-import type { CountedRows, PageWish, RowFormat, RowText } from '../../base/pages.ts'
 import type { FilterGroup } from '../persons/person-queries.ts'
+import { allOf, readStoredFilters } from './filter-tree.ts'
 
 /** How a text of a step is compared. */
 export type StepMatching = 'contains' | 'exact' | 'regex'

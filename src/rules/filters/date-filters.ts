@@ -2,8 +2,9 @@
  * Dates in flag filters: relative ones such as `-7d`, dates and times with or without an offset, and on
  * the side of the property also seconds since 1970. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
-import { numberOf } from './number-filters.ts'
+
 import { wallTimeToUtc } from '../../base/time-zone.ts'
+import { numberOf } from './number-filters.ts'
 
 const RELATIVE = /^-?(\d+)([hdwmy])$/
 /** A relative number this large or larger is no date. */

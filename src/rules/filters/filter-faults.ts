@@ -4,6 +4,8 @@
  * of a flag and by `tenrec doctor`. Source: docs/COMPATIBILITY.md, "Filters that can never match".
  */
 import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.ts'
+import { isObject, propertiesOf } from '../flags/flag-references.ts'
+import type { JsonObject } from '../flags/types.ts'
 import {
   COHORT_OPERATORS,
   DEPENDENCY_OPERATOR,
@@ -11,9 +13,7 @@ import {
   operatorRefusal,
   PATTERN_OPERATORS,
 } from './filter-operators.ts'
-import { isObject, propertiesOf } from '../flags/flag-references.ts'
 import { textOf } from './property-text.ts'
-import type { JsonObject } from '../flags/types.ts'
 
 /** What is wrong with one filter. */
 export interface FilterFault {

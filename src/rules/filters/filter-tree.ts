@@ -8,9 +8,9 @@
  * does not exist: requests with one are refused, what was stored with one is read without it.
  */
 import { ServiceError } from '../../base/errors.ts'
-import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
 import type { PropertyFilter } from '../events/event-queries.ts'
 import type { FilterGroup } from '../persons/person-queries.ts'
+import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
 import { type NegatableFilter, propertyTest } from './property-filter.ts'
 
 /** Filters of one tree. More: 400 `invalid_input`. */

@@ -3,8 +3,8 @@
  * docs/COMPATIBILITY.md, "Property filters" and "Cohorts".
  */
 import type { PropertyFilter } from '../events/event-queries.ts'
-import { cohortIdOf, isCohortFilterType, isGroup } from './filter-tree.ts'
 import type { FilterGroup } from '../persons/person-queries.ts'
+import { cohortIdOf, isCohortFilterType, isGroup } from './filter-tree.ts'
 import { propertyTest } from './property-filter.ts'
 
 /** Cohorts that refer to each other: nobody is a member of a deeper one. */

@@ -5,8 +5,8 @@
  * Filters of event and person lists have rules of their own, see rules/filters/property-filter.ts.
  */
 import { compilePattern, type Pattern, type PatternBudget } from '../../base/pattern/pattern.ts'
-import { filterMoment, isRelativeDate, propertyMoment } from './date-filters.ts'
 import { EvaluationFailure } from '../flags/evaluation-failure.ts'
+import { filterMoment, isRelativeDate, propertyMoment } from './date-filters.ts'
 import { numberOf, numberRange } from './number-filters.ts'
 import { lowerAscii, textOf } from './property-text.ts'
 import {

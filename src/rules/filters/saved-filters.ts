@@ -3,9 +3,9 @@
  * docs/COMPATIBILITY.md, "Filters that can never match".
  */
 import type { PatternDialect } from '../../base/pattern/pattern.ts'
+import type { ActionStep } from './actions.ts'
 import { type FilterFault, patternFaultReason } from './filter-faults.ts'
 import { COHORT_OPERATORS, operatorRefusal, PATTERN_OPERATORS } from './filter-operators.ts'
-import type { ActionStep } from './actions.ts'
 import { filterPlaces, isCohortFilterType, operatorsInRequests } from './filter-tree.ts'
 
 /** One filter and where it is. */

@@ -3,10 +3,10 @@
  * is under way. A filter that is malformed never matches. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
 import { DEPENDENCY_OPERATOR } from '../filters/filter-operators.ts'
+import { flagPropertyTest } from '../filters/property-operators.ts'
 import type { Evaluation } from './evaluation.ts'
 import { isObject, referenceOf } from './flag-references.ts'
 import { standInFor } from './initial-properties.ts'
-import { flagPropertyTest } from '../filters/property-operators.ts'
 import type { JsonObject } from './types.ts'
 
 /** Whether a decision passes a filter. Throws `EvaluationFailure`. */

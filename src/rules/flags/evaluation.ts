@@ -4,9 +4,9 @@
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
 import { PatternBudget } from '../../base/pattern/pattern.ts'
+import type { TestMoment } from '../filters/property-operators.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import { isObject } from './flag-references.ts'
-import type { TestMoment } from '../filters/property-operators.ts'
 import { HashedText } from './sha1.ts'
 import type {
   DecisionReason,

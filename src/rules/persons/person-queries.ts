@@ -2,11 +2,19 @@
  * What can be asked about persons, groups and cohorts, what can be changed, and the answers. Shapes only:
  * the store implements the questions, the processing thread the changes.
  */
-import type { ActionDraft, ActionView } from '../filters/actions.ts'
+
+import type {
+  CountedRows,
+  PageWish,
+  RowFormat,
+  RowsText,
+  RowText,
+  TextPieces,
+} from '../../base/pages.ts'
 import type { DeadLetterOutcome } from '../events/dead-letters.ts'
 import type { ErasureCommand, ErasureReceipt } from '../events/erasure.ts'
 import type { PropertyFilter } from '../events/event-queries.ts'
-import type { CountedRows, PageWish, RowFormat, RowsText, RowText, TextPieces } from '../../base/pages.ts'
+import type { ActionDraft, ActionView } from '../filters/actions.ts'
 
 /** A person as the API shows it. Interface description, section 2.6. */
 export interface PersonView {

@@ -19,10 +19,10 @@ import type {
 } from '../../rules/events/event-queries.ts'
 import { attempt, type DamageListener, pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
-import type { DeletionJob } from '../warehouse/erase/erasure-jobs.ts'
-import { erasureMatch, meansMoment } from '../warehouse/erase/erasure-match.ts'
 import { droppedKey, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { RecordRing } from '../lmdb/record-ring.ts'
+import type { DeletionJob } from '../warehouse/erase/erasure-jobs.ts'
+import { erasureMatch, meansMoment } from '../warehouse/erase/erasure-match.ts'
 
 const TABLE = 'dropped_events'
 /** Bytes of an event's JSON that are kept. */

@@ -6,8 +6,9 @@
  * Table `audit_log`: entry u32 (from 1, ascending, without gaps) -> `AuditEntry` as MessagePack with a
  * checksum.
  */
-import type { DirectoryEnvironment } from './directory-environment.ts'
+
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
 import { putRecord, recordsWithin } from './project-records.ts'
 import type { Page, PageRequest } from './role-store.ts'
 

@@ -5,8 +5,8 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { AUDIT_TABLES, type AuditTable } from './audit-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
+import { AUDIT_TABLES, type AuditTable } from './audit-log.ts'
 import {
   decodeOrganization,
   FLAGS_ENVIRONMENT,

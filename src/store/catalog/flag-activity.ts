@@ -3,10 +3,10 @@
  * show it. Table `flag_activity_items`: project, flag, entry -> nothing. All sealed; nothing removes them.
  */
 import type { FlagChange } from '../../rules/flags/edit/flag-diff.ts'
+import { emptyValue } from '../identity/person-records.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Environment, Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { emptyValue } from '../identity/person-records.ts'
 
 const ACTIVITY = 'flag_activity'
 const ITEMS = 'flag_activity_items'

@@ -4,8 +4,8 @@
  */
 import type { Flag } from '../../rules/flags/types.ts'
 import type { Environment, Table } from '../lmdb/environment.ts'
-import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
 import { getRecord, recordsWithin } from './project-records.ts'
 
 /** Flags that may change at once for lists to be changed; with more, they are made anew. */

@@ -5,12 +5,13 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
+import { timeText } from '../../base/time.ts'
 import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { FlagWorld } from '../../rules/flags/edit/flag-world.ts'
 import type { Flag, FlagCohort, JsonObject } from '../../rules/flags/types.ts'
-import { timeText } from '../../base/time.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
+import { numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import {
   type FlagActivity,
   type FlagActivityEntries,
@@ -26,7 +27,6 @@ import {
   type ProjectCounters,
   storeFlag,
 } from './flag-records.ts'
-import { numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { FLAGS_ENVIRONMENT, getRecord, putRecord } from './project-records.ts'
 
 /** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */

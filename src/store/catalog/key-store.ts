@@ -5,8 +5,8 @@
 import { createHash, randomInt } from 'node:crypto'
 import { ServiceError } from '../../base/errors.ts'
 import { KEY_ALLOWED, KEY_PATTERN } from '../../config/settings-table.ts'
-import type { DirectoryEnvironment } from './directory-environment.ts'
 import { NUMBER_MAX, numberKey } from '../lmdb/keys.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
 import {
   allRecords,
   decodePersonalKey,

@@ -14,9 +14,9 @@ import type {
   PersonalKeyAccess,
 } from '../../rules/capture/project-directory.ts'
 import type { JsonObject } from '../../rules/capture/types.ts'
+import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, hashKey, KeyStore } from './key-store.ts'
-import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import {
   allRecords,
   type BrowserCapture,

@@ -6,8 +6,8 @@
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { FLAG_ACCESS_LEVELS, type FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
-import type { DirectoryEnvironment } from './directory-environment.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
 import {
   allRecords,
   decodeUser,

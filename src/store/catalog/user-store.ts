@@ -5,8 +5,8 @@
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
-import type { DirectoryEnvironment } from './directory-environment.ts'
 import { numberKey } from '../lmdb/keys.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
 import {
   allRecords,
   decodeUser,

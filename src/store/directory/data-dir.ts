@@ -22,16 +22,16 @@ import {
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
-import { lockDataDir } from './data-dir-lock.ts'
+import { freeListFault } from '../care/verify/lmdb-walk.ts'
 import { DIRECTORY_TABLES } from '../catalog/directory-environment.ts'
-import { requireFreeDisk } from './disk-guard.ts'
+import { FLAG_TABLES } from '../catalog/flag-records.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { joinEnvironment } from '../lmdb/environment-lock.ts'
-import { FLAG_TABLES } from '../catalog/flag-records.ts'
 import { EVENTS_TABLES } from '../lmdb/keys.ts'
 import { inspectLmdbFile, type LmdbFinding } from '../lmdb/lmdb-file.ts'
+import { lockDataDir } from './data-dir-lock.ts'
+import { requireFreeDisk } from './disk-guard.ts'
 import { findDisagreement } from './store-agreement.ts'
-import { freeListFault } from '../care/verify/lmdb-walk.ts'
 
 /** The format that this program reads and writes. */
 export const FORMAT_VERSION = 2

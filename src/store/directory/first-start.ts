@@ -8,10 +8,10 @@ import { join } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { Settings } from '../../config/settings.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
-import { DataDir, publishDraft, writeDraft, writeDurably } from './data-dir.ts'
-import { requireLocalFileSystem } from './file-system.ts'
 import { generatePersonalKey, generateProjectKey } from '../catalog/key-store.ts'
 import { type FirstKeys, ProjectStore } from '../catalog/project-store.ts'
+import { DataDir, publishDraft, writeDraft, writeDurably } from './data-dir.ts'
+import { requireLocalFileSystem } from './file-system.ts'
 
 const CREDENTIALS_NAME = 'credentials.json'
 /** Addresses to listen on that are none to connect to. */

@@ -13,13 +13,19 @@
  */
 import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
+import { FlagsVersion } from '../catalog/flags-version.ts'
+import { FLAGS_ENVIRONMENT } from '../catalog/project-records.ts'
 import { DamagedRecordError } from '../lmdb/codec.ts'
 import { Environment } from '../lmdb/environment.ts'
-import { LOG_ENVIRONMENT, LOG_TABLES, type LogReach, lookAtLog, raiseEnd } from '../log/event-log.ts'
-import { readNumber, readWitness, type Witness } from '../warehouse/write/event-state.ts'
-import { FlagsVersion } from '../catalog/flags-version.ts'
 import { EVENTS_ENVIRONMENT } from '../lmdb/keys.ts'
-import { FLAGS_ENVIRONMENT } from '../catalog/project-records.ts'
+import {
+  LOG_ENVIRONMENT,
+  LOG_TABLES,
+  type LogReach,
+  lookAtLog,
+  raiseEnd,
+} from '../log/event-log.ts'
+import { readNumber, readWitness, type Witness } from '../warehouse/write/event-state.ts'
 
 const STATE = 'state'
 /** What LMDB says of a file whose content is not what it should be. */

@@ -4,11 +4,11 @@
  * quicker with bytes. The text of a person is kept and used again while nothing of the person changed.
  */
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
+import type { RowFormat } from '../../base/pages.ts'
+import { RowsWriter } from '../../base/rows-writer.ts'
 import type { GroupActor, PersonActor } from '../../rules/analytics/analytic-query.ts'
 import type { AnalyticAnswer, AnalyticPage } from '../../rules/analytics/analytics.ts'
-import type { RowFormat } from '../../base/pages.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { RowsWriter } from '../../base/rows-writer.ts'
 import type { PersonReader } from './person-reader.ts'
 import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
 import { countOfIds } from './person-views.ts'

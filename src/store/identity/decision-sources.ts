@@ -7,13 +7,13 @@
  * tells whether it is still the same.
  */
 import type { FlagCohort, JsonObject } from '../../rules/flags/types.ts'
+import { Environment, type Table } from '../lmdb/environment.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../lmdb/keys.ts'
+import { readNumber } from '../warehouse/write/event-state.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId } from './distinct-ids.ts'
-import { Environment, type Table } from '../lmdb/environment.ts'
-import { readNumber } from '../warehouse/write/event-state.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
 import { findGroup } from './group-store.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../lmdb/keys.ts'
 import { loadOwnerNow } from './person-owners.ts'
 import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-records.ts'
 import { personTables } from './person-store.ts'

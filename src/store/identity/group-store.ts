@@ -4,9 +4,9 @@
  * than 400 bytes are cut in the table's key and followed by their SHA-1.
  */
 import { createHash } from 'node:crypto'
+import type { GroupView } from '../../rules/persons/person-queries.ts'
 import { type GroupState, groupState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
-import type { GroupView } from '../../rules/persons/person-queries.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { parseProperties } from './person-records.ts'

@@ -3,9 +3,8 @@
  * snapshot that its environment is at; `EventReader` moves it on.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
-import { personUuid } from '../../rules/persons/person-uuid.ts'
-import type { ActionView } from '../../rules/filters/actions.ts'
 import type { PersonSummary } from '../../rules/events/event-queries.ts'
+import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
 import type {
@@ -18,7 +17,10 @@ import type {
   PersonView,
   ValueCount,
 } from '../../rules/persons/person-queries.ts'
+import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { valueText } from '../../rules/persons/value-text.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
 import { type ActivityEntries, listActivity } from './activity-log.ts'
 import {
@@ -29,9 +31,7 @@ import {
   loadCohorts,
 } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
-import type { Table } from '../lmdb/environment.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
-import { numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
 import {
   candidateOf,

@@ -3,11 +3,11 @@
  * Blocks its thread: for threads of the pool.
  */
 import type { JsonObject } from '../../rules/flags/types.ts'
+import { Environment, type Table } from '../lmdb/environment.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { isMember } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
-import { Environment, type Table } from '../lmdb/environment.ts'
 import { allGroups } from './group-store.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { loadPerson, propertiesOfRecord } from './person-records.ts'
 import { personTables } from './person-store.ts'
 import type { PersonTables } from './person-writes.ts'

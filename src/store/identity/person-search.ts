@@ -4,9 +4,9 @@
  */
 import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
+import { numberInKey, pairKey } from '../lmdb/keys.ts'
 import { cohortLookup, loadCohort, memberNumbers } from './cohort-store.ts'
 import { loadDistinctId } from './distinct-ids.ts'
-import { numberInKey, pairKey } from '../lmdb/keys.ts'
 import { searchEmails } from './person-email-chunks.ts'
 import { loadOwnerNow } from './person-owners.ts'
 import type { PersonReader, PersonReaderTables } from './person-reader.ts'

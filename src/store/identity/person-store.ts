@@ -3,9 +3,9 @@
  * and the position in the log.
  */
 
-import type { DistinctIds } from './distinct-ids.ts'
 import type { Environment } from '../lmdb/environment.ts'
 import type { OpenJob } from '../warehouse/erase/erasure-jobs.ts'
+import type { DistinctIds } from './distinct-ids.ts'
 import type { PersonTables } from './person-writes.ts'
 import { ProjectPersons } from './project-persons.ts'
 

@@ -6,16 +6,16 @@
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_BYTES_MAX } from '../../base/limits.ts'
 import type { NormalisedEvent } from '../../rules/capture/types.ts'
-import { applyEvent } from '../../rules/persons/apply-event.ts'
-import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
-import type { TimelinePoint, TimelineQuery } from '../../rules/persons/person-queries.ts'
 import { propertyText } from '../../rules/filters/property-filter.ts'
-import { propertiesOf } from '../warehouse/read/event-views.ts'
-import { ReplayedPersons } from './person-replay.ts'
-import type { Separation } from './person-separations.ts'
+import { applyEvent } from '../../rules/persons/apply-event.ts'
+import type { TimelinePoint, TimelineQuery } from '../../rules/persons/person-queries.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
 import { personModeOf } from '../warehouse/format/segment-builder.ts'
 import type { SegmentSummary } from '../warehouse/format/segment-format.ts'
 import type { SegmentView } from '../warehouse/format/segment-view.ts'
+import { propertiesOf } from '../warehouse/read/event-views.ts'
+import { ReplayedPersons } from './person-replay.ts'
+import type { Separation } from './person-separations.ts'
 
 /** What a timeline is made from. */
 export interface TimelineSources {

@@ -3,6 +3,8 @@
  * memory for a while; what is changed stays until the next commit, which writes each person once,
  * however many events changed it.
  */
+
+import type { ActivityView } from '../../rules/persons/person-queries.ts'
 import {
   type GroupState,
   type PersonState,
@@ -10,12 +12,12 @@ import {
   personState,
 } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
-import type { ActivityView } from '../../rules/persons/person-queries.ts'
+import { type DeletionJob, type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
+import { ProjectRetention } from '../warehouse/erase/retention-store.ts'
 import { ProjectActions } from './action-store.ts'
 import { storeActivity } from './activity-log.ts'
 import { ProjectCohorts } from './cohort-store.ts'
 import type { DistinctIds } from './distinct-ids.ts'
-import { type DeletionJob, type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
@@ -37,7 +39,6 @@ import {
   PersonWrites,
   storedIds,
 } from './person-writes.ts'
-import { ProjectRetention } from '../warehouse/erase/retention-store.ts'
 
 /** Persons of one project. For the one writing thread. */
 export class ProjectPersons implements PersonWorld {

@@ -3,15 +3,18 @@ import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import type { EventScanRequest } from '../../../src/rules/analytics/event-columns.ts'
-import type { FilterGroup } from '../../../src/rules/persons/person-queries.ts'
+import {
+  readCorrelationParameters,
+  readFunnelParameters,
+} from '../../../src/rules/analytics/funnel/funnel-shapes.ts'
+import { readPathParameters } from '../../../src/rules/analytics/path/path-shapes.ts'
 import {
   readLifecycleParameters,
   readRetentionParameters,
   readStickinessParameters,
   readTrendsParameters,
 } from '../../../src/rules/analytics/question-shapes.ts'
-import { readCorrelationParameters, readFunnelParameters } from '../../../src/rules/analytics/funnel/funnel-shapes.ts'
-import { readPathParameters } from '../../../src/rules/analytics/path/path-shapes.ts'
+import type { FilterGroup } from '../../../src/rules/persons/person-queries.ts'
 import {
   contextOf,
   type MemoryScanner,

@@ -7,17 +7,17 @@ import { ServiceError } from '../../../src/base/errors.ts'
 import { ANALYTIC_RESOURCE } from '../../../src/http/openapi/analytics.ts'
 import { type AnalyticQuestion, runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import {
-  readLifecycleParameters,
-  readRetentionParameters,
-  readStickinessParameters,
-  readTrendsParameters,
-} from '../../../src/rules/analytics/question-shapes.ts'
-import {
   isCorrelationRequest,
   readCorrelationParameters,
   readFunnelParameters,
 } from '../../../src/rules/analytics/funnel/funnel-shapes.ts'
 import { readPathParameters } from '../../../src/rules/analytics/path/path-shapes.ts'
+import {
+  readLifecycleParameters,
+  readRetentionParameters,
+  readStickinessParameters,
+  readTrendsParameters,
+} from '../../../src/rules/analytics/question-shapes.ts'
 import { contextOf, parametersOf, scannerOf } from '../../fixtures/analytics/memory-scanner.ts'
 import {
   PARAMETER_EVENTS,

@@ -1,6 +1,10 @@
 /** Actions over HTTP, and in the store from the command to the scan. */
 import t from 'tap'
-import { type ActionStep, type ActionView, actionSteps } from '../../../src/rules/filters/actions.ts'
+import {
+  type ActionStep,
+  type ActionView,
+  actionSteps,
+} from '../../../src/rules/filters/actions.ts'
 import { PersonLog } from '../../fixtures/persons/person-log.ts'
 import { parseCsv, startPersons } from '../../fixtures/persons/persons-port.ts'
 

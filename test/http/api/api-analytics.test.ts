@@ -4,7 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import type { AnalyticAnswer, AnalyticQuery } from '../../../src/rules/analytics/analytics.ts'
-import { listedAnswer, NOW_MS, parseCsv, startPersons, uuidOf } from '../../fixtures/persons/persons-port.ts'
+import {
+  listedAnswer,
+  NOW_MS,
+  parseCsv,
+  startPersons,
+  uuidOf,
+} from '../../fixtures/persons/persons-port.ts'
 
 const BASE = 'https://t.example/api/projects/1/persons'
 

@@ -1,12 +1,16 @@
 /** The event list over HTTP: parameters, paging, errors. A list in memory stands for the store. */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
+import { rowsText, rowText } from '../../../src/base/rows-writer.ts'
 import { eventRoutes } from '../../../src/http/routes/events.ts'
 import type { KeyDirectory } from '../../../src/http/server/auth.ts'
 import { TrustedProxies } from '../../../src/http/server/url.ts'
-import type { EventListQuery, EventQueries, EventView } from '../../../src/rules/events/event-queries.ts'
 import { decodeEventCursor, encodeEventCursor } from '../../../src/http/shapes/event-list.ts'
-import { rowsText, rowText } from '../../../src/base/rows-writer.ts'
+import type {
+  EventListQuery,
+  EventQueries,
+  EventView,
+} from '../../../src/rules/events/event-queries.ts'
 import { jsonOf, startServer, talk } from '../../fixtures/http-client.ts'
 
 /** Newest first; ties go to the latest arrival. */

@@ -3,8 +3,12 @@ import { PostHog } from 'posthog-node'
 import t from 'tap'
 import type { JsonObject } from '../../../src/rules/flags/types.ts'
 import { OrganizationStore } from '../../../src/store/catalog/organization-store.ts'
-import { type JsonAnswer, PERSONAL_KEY, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { send } from '../../fixtures/exact-client.ts'
+import {
+  type JsonAnswer,
+  PERSONAL_KEY,
+  startDecisions,
+} from '../../fixtures/flags/decision-daemon.ts'
 
 const daemon = await startDecisions(t, 4)
 const FLAGS = 'feature_flags/'

@@ -1,7 +1,13 @@
 /** Activity and timelines of persons over HTTP: pages, ranges, names that matter, errors. */
 import t from 'tap'
 import type { ActivityView } from '../../../src/rules/persons/person-queries.ts'
-import { cohort, parseCsv, person, startPersons, uuidOf } from '../../fixtures/persons/persons-port.ts'
+import {
+  cohort,
+  parseCsv,
+  person,
+  startPersons,
+  uuidOf,
+} from '../../fixtures/persons/persons-port.ts'
 
 function entry(id: number): ActivityView {
   return {

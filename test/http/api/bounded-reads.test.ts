@@ -1,14 +1,14 @@
 /** Parts that bound reads: pieces of tables, segments of large events, answers that wait, turns of long reads. */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
-import { type WaitingAnswer, WaitingAnswers } from '../../../src/http/server/waiting-answers.ts'
-import { decodeGroup, encodeGroup } from '../../../src/store/warehouse/format/segment-format.ts'
 import { toCsv } from '../../../src/base/csv.ts'
-import { personBody } from '../../../src/rules/persons/person-answer.ts'
 import { RowsWriter } from '../../../src/base/rows-writer.ts'
-import { LongReads } from '../../../src/engine/threads/long-reads.ts'
 import { ServiceMetrics } from '../../../src/engine/front/service-metrics.ts'
+import { LongReads } from '../../../src/engine/threads/long-reads.ts'
 import { makeTablePiece, type TableState } from '../../../src/engine/threads/table-tasks.ts'
+import { type WaitingAnswer, WaitingAnswers } from '../../../src/http/server/waiting-answers.ts'
+import { personBody } from '../../../src/rules/persons/person-answer.ts'
+import { decodeGroup, encodeGroup } from '../../../src/store/warehouse/format/segment-format.ts'
 import { PersonLog, threadSettings } from '../../fixtures/persons/person-log.ts'
 
 const MIB = 1024 * 1024

@@ -6,8 +6,19 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../../fixtures/daemon.ts'
-import { type Answer, closeConnections, jsonOf, postJson, send } from '../../fixtures/exact-client.ts'
+import {
+  PERSONAL_KEY,
+  PROJECT_KEY,
+  type SpawnedDaemon,
+  spawnDaemon,
+} from '../../fixtures/daemon.ts'
+import {
+  type Answer,
+  closeConnections,
+  jsonOf,
+  postJson,
+  send,
+} from '../../fixtures/exact-client.ts'
 import { parseCsv } from '../../fixtures/persons/persons-port.ts'
 import { eventually } from '../../fixtures/timed-command.ts'
 

@@ -6,9 +6,9 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { KNOWN_DECISIONS_BYTES_MAX } from '../../../src/base/limits.ts'
-import { checkFraming } from '../../../src/http/server/framing.ts'
 import { keepHead } from '../../../src/http/routes/public/flag-request.ts'
 import { KnownDecisions } from '../../../src/http/routes/public/known-decisions.ts'
+import { checkFraming } from '../../../src/http/server/framing.ts'
 import { type DecisionDaemon, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const FLAGS = 900

@@ -2,8 +2,8 @@
 import { gzipSync } from 'node:zlib'
 import LZString from 'lz-string'
 import t, { type Test } from 'tap'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { send } from '../../fixtures/exact-client.ts'
+import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const CONFIG = {
   config: { enable_collect_everything: true },

@@ -6,8 +6,12 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { Environment } from '../../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, pairKey } from '../../../src/store/lmdb/keys.ts'
-import { type DecisionDaemon, type FlagDraft, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { send } from '../../fixtures/exact-client.ts'
+import {
+  type DecisionDaemon,
+  type FlagDraft,
+  startDecisions,
+} from '../../fixtures/flags/decision-daemon.ts'
 
 const everyone = { properties: [], rollout_percentage: 100 }
 const PERSONAL_KEY = 'phx_owner_of_everything'

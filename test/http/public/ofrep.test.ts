@@ -2,8 +2,8 @@
 import { OFREPProvider } from '@openfeature/ofrep-provider'
 import { OpenFeature } from '@openfeature/server-sdk'
 import t from 'tap'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { send } from '../../fixtures/exact-client.ts'
+import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const everyone = { properties: [], rollout_percentage: 100 }
 const pro = { properties: [{ key: 'plan', value: 'pro', operator: 'exact', type: 'person' }] }

@@ -1,8 +1,8 @@
 /** What browsers are told besides flags: when they may keep it, and what a project says. */
 import t from 'tap'
 import { ProjectStore } from '../../../src/store/catalog/project-store.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { send } from '../../fixtures/exact-client.ts'
+import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const world = await startDecisions(t, 3)
 

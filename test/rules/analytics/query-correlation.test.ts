@@ -2,7 +2,10 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { correlationActors } from '../../../src/rules/analytics/funnel/correlation.ts'
-import { isCorrelationRequest, readCorrelationParameters } from '../../../src/rules/analytics/funnel/funnel-shapes.ts'
+import {
+  isCorrelationRequest,
+  readCorrelationParameters,
+} from '../../../src/rules/analytics/funnel/funnel-shapes.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,

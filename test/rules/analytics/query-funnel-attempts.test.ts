@@ -1,7 +1,11 @@
 /** The search for the best attempt of a funnel, compared with the definition taken literally. */
 import fc from 'fast-check'
 import t from 'tap'
-import { AttemptFinder, type AttemptRules, type Entrance } from '../../../src/rules/analytics/funnel/funnel-attempts.ts'
+import {
+  AttemptFinder,
+  type AttemptRules,
+  type Entrance,
+} from '../../../src/rules/analytics/funnel/funnel-attempts.ts'
 
 /** An event of one actor: when, and to which series it belongs. */
 interface Row {

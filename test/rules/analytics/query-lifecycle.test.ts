@@ -3,7 +3,10 @@ import fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { lifecycleActors } from '../../../src/rules/analytics/lifecycle.ts'
-import { lifecycleMessage, readLifecycleParameters } from '../../../src/rules/analytics/question-shapes.ts'
+import {
+  lifecycleMessage,
+  readLifecycleParameters,
+} from '../../../src/rules/analytics/question-shapes.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,

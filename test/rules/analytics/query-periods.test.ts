@@ -2,7 +2,12 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Interval } from '../../../src/rules/analytics/date-range.ts'
-import { type PeriodRules, Periods, periodStart, shiftedPeriodStart } from '../../../src/rules/analytics/periods.ts'
+import {
+  type PeriodRules,
+  Periods,
+  periodStart,
+  shiftedPeriodStart,
+} from '../../../src/rules/analytics/periods.ts'
 
 const HOUR_MS = 3_600_000
 

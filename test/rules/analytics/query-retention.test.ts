@@ -1,8 +1,8 @@
 /** Retention: cohorts and the periods in which their persons came back. */
 import fc from 'fast-check'
 import t from 'tap'
-import { retentionRows } from '../../../src/rules/analytics/retention.ts'
 import { readRetentionParameters } from '../../../src/rules/analytics/question-shapes.ts'
+import { retentionRows } from '../../../src/rules/analytics/retention.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,

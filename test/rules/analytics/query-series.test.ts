@@ -2,10 +2,19 @@
 import t from 'tap'
 import { globalFilter } from '../../../src/rules/analytics/analytic-query.ts'
 import type { ActionStepMatch } from '../../../src/rules/analytics/event-columns.ts'
-import { readEventFilters, readStoredFilters } from '../../../src/rules/filters/filter-tree.ts'
-import { eventSeries, readEntity, readSeries, targetSeries } from '../../../src/rules/analytics/series.ts'
+import {
+  readAnalyticParameters,
+  readTrendsParameters,
+  readTruth,
+} from '../../../src/rules/analytics/question-shapes.ts'
+import {
+  eventSeries,
+  readEntity,
+  readSeries,
+  targetSeries,
+} from '../../../src/rules/analytics/series.ts'
 import { trendsActors } from '../../../src/rules/analytics/trends.ts'
-import { readAnalyticParameters, readTrendsParameters, readTruth } from '../../../src/rules/analytics/question-shapes.ts'
+import { readEventFilters, readStoredFilters } from '../../../src/rules/filters/filter-tree.ts'
 import { contextOf, parametersOf, scannerOf } from '../../fixtures/analytics/memory-scanner.ts'
 
 type Query = Readonly<Record<string, unknown>>

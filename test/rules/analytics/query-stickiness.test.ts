@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { distinctPeriodCounts } from '../../../src/rules/analytics/distinct-periods.ts'
 import { Periods } from '../../../src/rules/analytics/periods.ts'
-import { stickinessActors } from '../../../src/rules/analytics/stickiness.ts'
 import { readStickinessParameters } from '../../../src/rules/analytics/question-shapes.ts'
+import { stickinessActors } from '../../../src/rules/analytics/stickiness.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,

@@ -1,7 +1,7 @@
 /** Trends: who is behind a point, with which value, in which order. */
 import t from 'tap'
-import { trendsActors } from '../../../src/rules/analytics/trends.ts'
 import { readTrendsParameters } from '../../../src/rules/analytics/question-shapes.ts'
+import { trendsActors } from '../../../src/rules/analytics/trends.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,

@@ -16,7 +16,12 @@ import {
 import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
 import type { JsonObject, NormalisedEvent } from '../../../src/rules/capture/types.ts'
 import { DailySalts } from '../../../src/store/aside/daily-salts.ts'
-import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../../fixtures/daemon.ts'
+import {
+  PERSONAL_KEY,
+  PROJECT_KEY,
+  type SpawnedDaemon,
+  spawnDaemon,
+} from '../../fixtures/daemon.ts'
 import { type EventSource, readEvents, untilStored } from '../../fixtures/event-pages.ts'
 import { closeConnections, jsonOf, send } from '../../fixtures/exact-client.ts'
 

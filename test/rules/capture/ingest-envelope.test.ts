@@ -5,8 +5,16 @@ import { ServiceError } from '../../../src/base/errors.ts'
 import { readQuery } from '../../../src/rules/capture/decode.ts'
 import { checkEvents, type Envelope, parseEnvelope } from '../../../src/rules/capture/envelope.ts'
 import { cleanText, parseJsonText } from '../../../src/rules/capture/json-text.ts'
-import { findKey, findProjectId, type KeySources, resolveProject } from '../../../src/rules/capture/key.ts'
-import type { PersonalKeyAccess, ProjectDirectory } from '../../../src/rules/capture/project-directory.ts'
+import {
+  findKey,
+  findProjectId,
+  type KeySources,
+  resolveProject,
+} from '../../../src/rules/capture/key.ts'
+import type {
+  PersonalKeyAccess,
+  ProjectDirectory,
+} from '../../../src/rules/capture/project-directory.ts'
 
 const LONE_SURROGATE_OR_NUL = /[\0\ud800-\udfff]/u
 const NO_FORM = {

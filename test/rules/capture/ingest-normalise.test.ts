@@ -5,10 +5,19 @@ import fc from 'fast-check'
 import t from 'tap'
 import { clientAddress } from '../../../src/rules/capture/address.ts'
 import { elementsChain } from '../../../src/rules/capture/elements-chain.ts'
-import { eventDistinctId, eventName, isEmptyValue, textOfId } from '../../../src/rules/capture/fields.ts'
+import {
+  eventDistinctId,
+  eventName,
+  isEmptyValue,
+  textOfId,
+} from '../../../src/rules/capture/fields.ts'
 import { parseJsonText } from '../../../src/rules/capture/json-text.ts'
 import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
-import { expandProperties, groupsOf, personUpdates } from '../../../src/rules/capture/person-properties.ts'
+import {
+  expandProperties,
+  groupsOf,
+  personUpdates,
+} from '../../../src/rules/capture/person-properties.ts'
 import type { EventContext, JsonObject, NormalisedEvent } from '../../../src/rules/capture/types.ts'
 
 const CONTEXT: EventContext = {

@@ -1,8 +1,17 @@
 /** Moments as clients write them, and when an event happened. */
 import fc from 'fast-check'
 import t from 'tap'
-import { eventTime, parseSentAt, requestSentAt, sharedIsoText } from '../../../src/rules/capture/time.ts'
-import { MOMENT_MS_MAX, MOMENT_MS_MIN, parseTimestamp } from '../../../src/rules/capture/timestamp.ts'
+import {
+  eventTime,
+  parseSentAt,
+  requestSentAt,
+  sharedIsoText,
+} from '../../../src/rules/capture/time.ts'
+import {
+  MOMENT_MS_MAX,
+  MOMENT_MS_MIN,
+  parseTimestamp,
+} from '../../../src/rules/capture/timestamp.ts'
 import type { EventContext, JsonObject } from '../../../src/rules/capture/types.ts'
 
 const MIDNIGHT = Date.UTC(2021, 9, 29)

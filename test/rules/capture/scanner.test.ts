@@ -40,7 +40,7 @@ const EVENT = {
 }
 
 t.test('the compiled scanner is that of its source', async (t) => {
-  const folder = 'src/ingest/scanner'
+  const folder = 'src/rules/capture/scanner'
   const file = join(t.testdir(), 'scanner.wasm')
   const words = [join('node_modules', 'assemblyscript', 'bin', 'asc.js'), `${folder}/assembly.ts`]
   const options = ['--config', `${folder}/asconfig.json`, '--outFile', file]

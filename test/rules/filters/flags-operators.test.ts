@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { PatternBudget } from '../../../src/base/pattern/pattern.ts'
-import { EvaluationFailure } from '../../../src/rules/flags/evaluation-failure.ts'
-import { flagPropertyTest } from '../../../src/rules/filters/property-operators.ts'
-import { propertyTest } from '../../../src/rules/filters/property-filter.ts'
 import { FLAG_OPERATORS, LIST_OPERATORS } from '../../../src/rules/filters/filter-operators.ts'
+import { propertyTest } from '../../../src/rules/filters/property-filter.ts'
+import { flagPropertyTest } from '../../../src/rules/filters/property-operators.ts'
+import { EvaluationFailure } from '../../../src/rules/flags/evaluation-failure.ts'
 
 interface VectorFile {
   readonly vectors: readonly {
@@ -21,7 +21,10 @@ interface VectorFile {
 }
 
 const file = JSON.parse(
-  readFileSync(new URL('../../fixtures/flags/property-match-vectors.json', import.meta.url), 'utf8'),
+  readFileSync(
+    new URL('../../fixtures/flags/property-match-vectors.json', import.meta.url),
+    'utf8',
+  ),
 ) as VectorFile
 
 const MISSING = undefined

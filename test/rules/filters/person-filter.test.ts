@@ -1,9 +1,22 @@
 /** Filters on persons as pure rules: trees, cohorts, names, and ranges of dates. */
 import t from 'tap'
-import { type DateRange, dateRange, isoInZone, parseInterval } from '../../../src/rules/analytics/date-range.ts'
+import {
+  type DateRange,
+  dateRange,
+  isoInZone,
+  parseInterval,
+} from '../../../src/rules/analytics/date-range.ts'
 import { readCohortFilters, readListFilters } from '../../../src/rules/filters/filter-tree.ts'
-import { type CohortLookup, cohortTest, personTest } from '../../../src/rules/filters/person-filter.ts'
-import { chosenIdsFirst, isAnonymousId, personName } from '../../../src/rules/persons/person-name.ts'
+import {
+  type CohortLookup,
+  cohortTest,
+  personTest,
+} from '../../../src/rules/filters/person-filter.ts'
+import {
+  chosenIdsFirst,
+  isAnonymousId,
+  personName,
+} from '../../../src/rules/persons/person-name.ts'
 import type { FilterGroup } from '../../../src/rules/persons/person-queries.ts'
 
 const NO_COHORTS: CohortLookup = () => null

@@ -6,8 +6,18 @@ import { decide } from '../../../src/rules/flags/decide.ts'
 import { Evaluation } from '../../../src/rules/flags/evaluation.ts'
 import { explainFlag } from '../../../src/rules/flags/explain.ts'
 import { standInFor } from '../../../src/rules/flags/initial-properties.ts'
-import type { DecisionRequest, FlagCohort, FlagSet, JsonObject } from '../../../src/rules/flags/types.ts'
-import { makeRequest, makeSet, makeSources, type StoredFlag } from '../../fixtures/flags/flag-set.ts'
+import type {
+  DecisionRequest,
+  FlagCohort,
+  FlagSet,
+  JsonObject,
+} from '../../../src/rules/flags/types.ts'
+import {
+  makeRequest,
+  makeSet,
+  makeSources,
+  type StoredFlag,
+} from '../../fixtures/flags/flag-set.ts'
 
 const personKey = fc.constantFrom(
   '$browser',

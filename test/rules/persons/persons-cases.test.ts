@@ -126,7 +126,7 @@ for (const ingestionCase of ingestion.cases) {
 }
 
 function readCases(name: string): unknown {
-  return JSON.parse(readFileSync(new URL(`./fixtures/${name}`, import.meta.url), 'utf8'))
+  return JSON.parse(readFileSync(new URL(`../../fixtures/${name}`, import.meta.url), 'utf8'))
 }
 
 function directoryOf(env: IngestionCaseFile['env']): ProjectDirectory {

@@ -3,7 +3,11 @@ import fc from 'fast-check'
 import t from 'tap'
 import { personUpdates } from '../../../src/rules/capture/person-properties.ts'
 import type { JsonObject, NormalisedEvent } from '../../../src/rules/capture/types.ts'
-import { applyEvent, type PersonOutcome, personIdOf } from '../../../src/rules/persons/apply-event.ts'
+import {
+  applyEvent,
+  type PersonOutcome,
+  personIdOf,
+} from '../../../src/rules/persons/apply-event.ts'
 import { SLOT_NAMES } from '../../../src/rules/persons/automatic-properties.ts'
 import { setGroupProperties } from '../../../src/rules/persons/group-rules.ts'
 import { isIllegalId, otherIdOf } from '../../../src/rules/persons/merge-ids.ts'

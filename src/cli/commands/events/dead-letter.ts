@@ -6,10 +6,15 @@ import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { isJsonObject } from '../../../rules/capture/fields.ts'
 import type { StoredDeadLetter } from '../../../store/aside/dead-letters.ts'
 import { idOption } from '../../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
-import { withEvents } from './event.ts'
 import { isoTime, printRecord, printRows, type Row } from '../../lib/output.ts'
+import { withEvents } from './event.ts'
 
 const LIST_LETTERS_DEFAULT = 100
 const NUMBER_MAX = 0xffff_ffff

@@ -5,10 +5,15 @@
 import { UsageError } from '../../../base/errors.ts'
 import { isJsonObject } from '../../../rules/capture/fields.ts'
 import { idOption, parseId, timeOption } from '../../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
-import { PROJECT_OPTION } from './event.ts'
 import { printRecord, printRows, type Row } from '../../lib/output.ts'
+import { PROJECT_OPTION } from './event.ts'
 
 const LIST_DEFAULT = 100
 const LIST_MAX = 10_000

@@ -10,8 +10,8 @@ import type { DroppedEventCursor, DroppedEventView } from '../../../rules/events
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption, timeOption } from '../../lib/arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION } from '../../lib/command.ts'
-import { PROJECT_OPTION, withEvents } from './event.ts'
 import { printable, printRows } from '../../lib/output.ts'
+import { PROJECT_OPTION, withEvents } from './event.ts'
 
 /** The moment after which dropped events are still shown, milliseconds. */
 export function keptAfterMs(): number {

@@ -12,9 +12,9 @@ import { LogReader } from '../../../store/log/event-log.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption } from '../../lib/arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION } from '../../lib/command.ts'
+import { printRecord, type Row } from '../../lib/output.ts'
 import { PROJECT_OPTION, withEvents } from './event.ts'
 import { keptAfterMs } from './event-dropped.ts'
-import { printRecord, type Row } from '../../lib/output.ts'
 
 /** More than a project keeps. */
 const WARNINGS_MAX = 1_000_000

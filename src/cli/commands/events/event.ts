@@ -10,7 +10,12 @@ import type { EventListQuery, EventView } from '../../../rules/events/event-quer
 import { requireEnvironment } from '../../../store/directory/data-dir.ts'
 import { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption, timeOption } from '../../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../../lib/command.ts'
 import { printable, printRows } from '../../lib/output.ts'
 
 const POLL_MS = 1000

@@ -2,17 +2,17 @@
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
+import { JsonBytes } from '../../../base/json-bytes.ts'
 import { isJsonObject } from '../../../rules/capture/fields.ts'
 import type { ExportedSegment } from '../../../store/warehouse/read/event-export.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import type { ExportedEvent } from '../../../store/warehouse/read/export-lines.ts'
-import { JsonBytes } from '../../../base/json-bytes.ts'
 import { idOption, timeOption } from '../../lib/arguments.ts'
 import type { Command, CommandInput, CommandIo } from '../../lib/command.ts'
-import { PROJECT_OPTION, withEvents } from './event.ts'
 import { CHUNK_BYTES, LineFile, type LineTarget, standardOutput } from '../../lib/line-file.ts'
 import { writeParquet } from '../../lib/parquet-file.ts'
 import { Progress } from '../../lib/progress.ts'
+import { PROJECT_OPTION, withEvents } from './event.ts'
 
 /** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
 const LAST_LINE_BYTES_MAX = 32 * 1024 * 1024

@@ -9,12 +9,12 @@ import { writeDurably } from '../../../store/directory/data-dir.ts'
 import { readCredentials } from '../../../store/directory/first-start.ts'
 import { idOption } from '../../lib/arguments.ts'
 import type { Command, CommandInput } from '../../lib/command.ts'
-import { PROJECT_OPTION } from './event.ts'
 import { type FaultListener, ImportBatch } from '../../lib/import-batch.ts'
 import { BodySender } from '../../lib/import-sender.ts'
 import { lineBlocks } from '../../lib/line-blocks.ts'
 import { Progress } from '../../lib/progress.ts'
 import { withProjectStore } from '../../lib/with-project-store.ts'
+import { PROJECT_OPTION } from './event.ts'
 
 const FAULTS_SHOWN_MAX = 10
 const NOTE_SUFFIX = '.imported'

@@ -3,7 +3,12 @@ import { UsageError } from '../../../base/errors.ts'
 import { parseBytes } from '../../../config/value-kinds.ts'
 import { isJsonObject } from '../../../rules/capture/fields.ts'
 import { idOption, parseId } from '../../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
 import { DRY_RUN_OPTION, printAnswer } from './erasure.ts'
 import { PROJECT_OPTION } from './event.ts'

@@ -7,7 +7,12 @@ import { idOption } from '../../lib/arguments.ts'
 import type { Command, CommandInput } from '../../lib/command.ts'
 import { printRows } from '../../lib/output.ts'
 import { heights, printBars } from '../../lib/query-chart.ts'
-import { QUESTION_OPTIONS, QueryClient, type QuestionParameters, seriesOf } from '../../lib/query-client.ts'
+import {
+  QUESTION_OPTIONS,
+  QueryClient,
+  type QuestionParameters,
+  seriesOf,
+} from '../../lib/query-client.ts'
 import { datesOf, PERIOD_OPTIONS, type QueryRange, queryRange } from './query-periods.ts'
 
 const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const

@@ -8,6 +8,8 @@ import type { HttpRequest } from 'uWebSockets.js'
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX } from '../../../base/limits.ts'
+import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group-commit.ts'
+import type { WorkerPool } from '../../../engine/threads/pool.ts'
 import {
   type AcceptTools,
   acceptCapture,
@@ -19,12 +21,16 @@ import { clientAddress } from '../../../rules/capture/address.ts'
 import { readQuery } from '../../../rules/capture/decode.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
-import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group-commit.ts'
-import type { WorkerPool } from '../../../engine/threads/pool.ts'
 import { type BodyBudget, bodiesFull, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { sendAccepted, sendEmpty, sendError, sendJson, sendMethodNotAllowed } from '../../server/respond.ts'
+import {
+  sendAccepted,
+  sendEmpty,
+  sendError,
+  sendJson,
+  sendMethodNotAllowed,
+} from '../../server/respond.ts'
 
 /** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {

@@ -5,10 +5,14 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
-import { type FlagDefinitions, flagDefinitions, isSameEtag } from '../../../rules/flags/definitions.ts'
-import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
-import type { Project } from '../../../rules/capture/project-directory.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../../engine/front/flag-snapshots.ts'
+import type { Project } from '../../../rules/capture/project-directory.ts'
+import {
+  type FlagDefinitions,
+  flagDefinitions,
+  isSameEtag,
+} from '../../../rules/flags/definitions.ts'
+import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
 import { authoriseServer, type ServerKeyDirectory } from '../../server/auth.ts'
 import type { Answer } from '../../server/respond.ts'
 import { type ApiRequest, json, type Route } from '../../server/router.ts'

@@ -10,11 +10,11 @@ import {
   FLAG_BODY_BYTES_MAX,
   FLAG_BODY_VALUES_MAX,
 } from '../../../base/limits.ts'
-import type { DecisionRequest, EvaluationRuntime, JsonObject } from '../../../rules/flags/types.ts'
 import { decodePayload, gunzip, isForm, isGzip } from '../../../rules/capture/decode.ts'
 import { isEmptyValue, isJsonObject } from '../../../rules/capture/fields.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
 import { parseJsonText } from '../../../rules/capture/json-text.ts'
+import type { DecisionRequest, EvaluationRuntime, JsonObject } from '../../../rules/flags/types.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type FlagQuery, readFlagQuery } from './flag-query.ts'
 import { guessRuntime } from './runtime-guess.ts'

@@ -4,10 +4,10 @@
  * come to the same. What may have changed is asked anew each time: the key, the snapshot, the person.
  */
 import { DECISION_BYTES_MAX, KNOWN_DECISIONS_BYTES_MAX } from '../../../base/limits.ts'
-import type { Decisions } from '../../../rules/flags/types.ts'
+import type { DecisionBasis, DecisionService } from '../../../engine/front/decisions.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
-import type { DecisionBasis, DecisionService } from '../../../engine/front/decisions.ts'
+import type { Decisions } from '../../../rules/flags/types.ts'
 import type { FlagRequestHead } from './flag-request.ts'
 
 /** A decision with everything that has to be as it was. */

@@ -3,10 +3,10 @@
  * Source: docs/COMPATIBILITY.md, "OpenFeature".
  */
 import { isUtf8 } from 'node:buffer'
-import type { DecisionReason, DecisionRequest, FlagDecision } from '../../../rules/flags/types.ts'
 import { isJsonObject } from '../../../rules/capture/fields.ts'
 import { parseJsonText } from '../../../rules/capture/json-text.ts'
 import type { JsonObject } from '../../../rules/capture/types.ts'
+import type { DecisionReason, DecisionRequest, FlagDecision } from '../../../rules/flags/types.ts'
 import { distinctIdOf } from './flag-request.ts'
 
 /** Attributes of a context that say something else than a property of the person. */

@@ -7,8 +7,8 @@ import type { HttpRequest } from 'uWebSockets.js'
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
-import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
+import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import {
   SDK_LICENCE,
   type SdkEncoding,

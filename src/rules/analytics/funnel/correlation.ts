@@ -3,7 +3,9 @@
  * or have a property. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { CorrelationParameters } from './funnel-shapes.ts'
+import { allOf, readEventFilters } from '../../filters/filter-tree.ts'
+import { propertyText } from '../../filters/property-filter.ts'
+import type { FilterGroup } from '../../persons/person-queries.ts'
 import type { ActorPage, AnalyticContext } from '../analytic-query.ts'
 import {
   type EventColumns,
@@ -11,12 +13,10 @@ import {
   listedPersons,
   type ValueRequest,
 } from '../event-columns.ts'
-import { allOf, readEventFilters } from '../../filters/filter-tree.ts'
+import { readEntity, type Series } from '../series.ts'
 import { type FunnelResults, pageOfResults, runFunnel } from './funnel.ts'
 import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
-import type { FilterGroup } from '../../persons/person-queries.ts'
-import { propertyText } from '../../filters/property-filter.ts'
-import { readEntity, type Series } from '../series.ts'
+import type { CorrelationParameters } from './funnel-shapes.ts'
 
 /** Events between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536

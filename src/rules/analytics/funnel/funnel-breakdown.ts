@@ -3,9 +3,10 @@
  * actors and events are left when one value is asked for. Cohorts are filters and not dealt with here.
  * Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
+
+import { propertyText } from '../../filters/property-filter.ts'
 import { type ActorRows, rowsByActor } from '../actor-rows.ts'
 import type { EventColumns, ValueColumn } from '../event-columns.ts'
-import { propertyText } from '../../filters/property-filter.ts'
 
 /** Values that are told apart; the others are one value of this name. */
 const VALUES_MAX = 25

@@ -3,9 +3,9 @@
  * docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { FunnelOrder } from './funnel-attempts.ts'
 import { type ActionLookup, readEntity, type Series } from '../series.ts'
 import { isEqualOrBroader } from '../series-breadth.ts'
+import type { FunnelOrder } from './funnel-attempts.ts'
 
 /** Exclusions of one funnel. More: 400 `invalid_input`. */
 const EXCLUSIONS_MAX = 10

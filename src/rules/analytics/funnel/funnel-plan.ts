@@ -3,7 +3,9 @@
  * attempt, and whose results are wanted. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { FunnelParameters, WindowParameters } from './funnel-shapes.ts'
+import { allOf } from '../../filters/filter-tree.ts'
+import { propertyText } from '../../filters/property-filter.ts'
+import type { FilterGroup } from '../../persons/person-queries.ts'
 import {
   type AnalyticContext,
   analyticRange,
@@ -11,18 +13,16 @@ import {
   rangeRequest,
 } from '../analytic-query.ts'
 import { type Breakdown, readBreakdown } from '../breakdown.ts'
-import { WINDOW_UNITS, windowEnd } from './conversion-window.ts'
 import type { DateRange } from '../date-range.ts'
 import { type EventScanner, SERIES_MAX, type SeriesMatch } from '../event-columns.ts'
-import { allOf } from '../../filters/filter-tree.ts'
+import { eventSeries, readSeries, type Series } from '../series.ts'
+import { isEqualOrBroader } from '../series-breadth.ts'
+import { WINDOW_UNITS, windowEnd } from './conversion-window.ts'
 import type { AttemptRules, Entrance, FunnelOrder } from './funnel-attempts.ts'
 import type { Attribution } from './funnel-breakdown.ts'
 import { readExclusions, type StepExclusion } from './funnel-exclusions.ts'
+import type { FunnelParameters, WindowParameters } from './funnel-shapes.ts'
 import { entranceChoice } from './funnel-trends.ts'
-import type { FilterGroup } from '../../persons/person-queries.ts'
-import { propertyText } from '../../filters/property-filter.ts'
-import { eventSeries, readSeries, type Series } from '../series.ts'
-import { isEqualOrBroader } from '../series-breadth.ts'
 
 const ORDERS = ['ordered', 'strict', 'unordered'] as const
 const ATTRIBUTIONS = ['first_touch', 'last_touch', 'all_events', 'step'] as const

@@ -3,10 +3,10 @@
  * docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { EntranceParameters } from './funnel-shapes.ts'
 import { momentOfText, type RangeRequest } from '../date-range.ts'
-import type { Entrance } from './funnel-attempts.ts'
 import { type PeriodRules, periodStart, shiftedPeriodStart } from '../periods.ts'
+import type { Entrance } from './funnel-attempts.ts'
+import type { EntranceParameters } from './funnel-shapes.ts'
 
 const MOMENT = /^(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?.{0,6})?$/
 

@@ -3,17 +3,17 @@
  * docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 
-import type { RowPage } from '../question-shapes.ts'
-import type { FunnelParameters } from './funnel-shapes.ts'
+import { propertyText } from '../../filters/property-filter.ts'
 import { largestPerson, pageOfPersons } from '../actor-page.ts'
 import { gatherRows, orderRows, rowsByActor } from '../actor-rows.ts'
 import type { ActorPage, AnalyticContext } from '../analytic-query.ts'
 import { breakdownValues } from '../breakdown.ts'
 import type { EventColumns, EventScanner, ValueColumn, ValueRequest } from '../event-columns.ts'
+import type { RowPage } from '../question-shapes.ts'
 import { AttemptFinder } from './funnel-attempts.ts'
 import { type SplitRows, splitByBreakdown } from './funnel-breakdown.ts'
 import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
-import { propertyText } from '../../filters/property-filter.ts'
+import type { FunnelParameters } from './funnel-shapes.ts'
 
 /** Actors between two looks at the limits of a query. */
 const CHECK_EVERY = 1024

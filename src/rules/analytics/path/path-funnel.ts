@@ -3,12 +3,12 @@
  * docs/COMPATIBILITY.md, "Paths".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { FunnelParameters } from '../funnel/funnel-shapes.ts'
-import type { PathParameters } from './path-shapes.ts'
 import type { AnalyticContext } from '../analytic-query.ts'
 import type { EventScanner } from '../event-columns.ts'
 import { runFunnel } from '../funnel/funnel.ts'
 import { planFunnel } from '../funnel/funnel-plan.ts'
+import type { FunnelParameters } from '../funnel/funnel-shapes.ts'
+import type { PathParameters } from './path-shapes.ts'
 
 const AFTER = 'funnel_path_after_step'
 const BEFORE = 'funnel_path_before_step'

@@ -5,9 +5,9 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
-import type { CleaningRule } from './path-shapes.ts'
-import type { EventColumns, ValueColumn, ValueRequest } from '../event-columns.ts'
 import { propertyText } from '../../filters/property-filter.ts'
+import type { EventColumns, ValueColumn, ValueRequest } from '../event-columns.ts'
+import type { CleaningRule } from './path-shapes.ts'
 
 /** Characters, times the size of a pattern, that cleaning may look at. More: 400 `query_too_large`. */
 const CLEANING_UNITS_MAX = 1_000_000_000

@@ -3,13 +3,13 @@
  * folder query. Source: docs/COMPATIBILITY.md, "Paths".
  */
 import { ServiceError } from '../../../base/errors.ts'
+import { type FunnelParameters, readFunnelParameters } from '../funnel/funnel-shapes.ts'
+import { JsonParameters } from '../json-parameters.ts'
 import {
   type AnalyticParameters,
   type ParameterSource,
   readAnalyticParameters,
 } from '../question-shapes.ts'
-import { type FunnelParameters, readFunnelParameters } from '../funnel/funnel-shapes.ts'
-import { JsonParameters } from '../../../base/json-parameters.ts'
 
 /** Names or patterns of one list. More: 400 `invalid_input`. */
 const TEXTS_MAX = 200

@@ -3,7 +3,6 @@
  * docs/COMPATIBILITY.md, "Paths".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { PathParameters } from './path-shapes.ts'
 import { pageOfPersons } from '../actor-page.ts'
 import { orderRows, rowsByActor } from '../actor-rows.ts'
 import {
@@ -29,6 +28,7 @@ import {
   SCREEN,
 } from './path-items.ts'
 import { PathFinder } from './path-sessions.ts'
+import type { PathParameters } from './path-shapes.ts'
 
 const CUSTOM_EVENTS = 'custom_event'
 /** Persons between two looks at the limits of a query. */

@@ -3,14 +3,18 @@
  * `filters` as `attr`. Source: docs/COMPATIBILITY.md, "Feature flag filters".
  */
 import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
-import { COHORT_OPERATORS, DATE_OPERATORS, PATTERN_OPERATORS } from '../../filters/filter-operators.ts'
 import { filterMoment } from '../../filters/date-filters.ts'
 import { faultText, flagFaults, newFault } from '../../filters/filter-faults.ts'
-import { checkDependencies } from './flag-dependencies.ts'
+import {
+  COHORT_OPERATORS,
+  DATE_OPERATORS,
+  PATTERN_OPERATORS,
+} from '../../filters/filter-operators.ts'
 import { conditionsOf, isObject, objectsOf, propertiesOf, referenceOf } from '../flag-references.ts'
+import type { FlagCohort, JsonObject } from '../types.ts'
+import { checkDependencies } from './flag-dependencies.ts'
 import type { FlagWorld } from './flag-world.ts'
 import { patternLimitFault } from './pattern-limits.ts'
-import type { FlagCohort, JsonObject } from '../types.ts'
 
 /** Bytes of the JSON of one flag's filters. More: 400 `invalid_input`. */
 const FILTERS_BYTES_MAX = 1024 * 1024

@@ -4,6 +4,8 @@
  * "Changing feature flags".
  */
 import { ServiceError } from '../../../base/errors.ts'
+import { isObject, objectsOf } from '../flag-references.ts'
+import type { Flag, JsonObject } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'
 import { requireActiveDependencies, requireNoDependents } from './flag-dependencies.ts'
@@ -24,9 +26,7 @@ import {
   readTags,
   requireFreeKey,
 } from './flag-fields.ts'
-import { isObject, objectsOf } from '../flag-references.ts'
 import type { FlagWorld } from './flag-world.ts'
-import type { Flag, JsonObject } from '../types.ts'
 
 /** What a client decides about a flag; the rest is the store's. */
 export type FlagDraft = Omit<

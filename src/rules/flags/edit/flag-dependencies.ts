@@ -5,8 +5,8 @@
 import { ServiceError } from '../../../base/errors.ts'
 import { DEPENDENCY_OPERATOR } from '../../filters/filter-operators.ts'
 import { flagReferences, propertiesOf, referenceOf } from '../flag-references.ts'
-import type { FlagWorld } from './flag-world.ts'
 import type { Flag, JsonObject } from '../types.ts'
+import type { FlagWorld } from './flag-world.ts'
 
 /** Dependent flags that a refusal names. */
 const NAMED_MAX = 5

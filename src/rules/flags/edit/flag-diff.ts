@@ -2,9 +2,10 @@
  * What a change of a flag has changed, for the activity log. Source: docs/COMPATIBILITY.md, "Activity of
  * feature flags".
  */
-import { writableFields } from './flag-body.ts'
+
 import { isObject } from '../flag-references.ts'
 import type { Flag } from '../types.ts'
+import { writableFields } from './flag-body.ts'
 
 /** One field that differs. */
 export interface FlagChange {

@@ -4,8 +4,8 @@
  */
 import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../flag-references.ts'
-import type { FlagWorld } from './flag-world.ts'
 import type { EvaluationRuntime, Flag, JsonObject } from '../types.ts'
+import type { FlagWorld } from './flag-world.ts'
 
 const KEY_CHARACTERS_MAX = 400
 const KEY_PATTERN = /^[a-zA-Z0-9_-]+$/

@@ -13,7 +13,11 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../../../base/errors.ts'
 import { isJsonObject } from '../../../rules/capture/fields.ts'
-import { ENVIRONMENT_NAMES, type EnvironmentName, FORMAT_VERSION } from '../../directory/data-dir.ts'
+import {
+  ENVIRONMENT_NAMES,
+  type EnvironmentName,
+  FORMAT_VERSION,
+} from '../../directory/data-dir.ts'
 
 /** The format of backup folders that this program writes and reads. */
 export const BACKUP_VERSION = 1

@@ -20,6 +20,7 @@ import {
 } from '../../directory/data-dir.ts'
 import { lockDataDir } from '../../directory/data-dir-lock.ts'
 import { freeDiskBytes } from '../../directory/disk-guard.ts'
+import { alignLog } from '../../directory/store-agreement.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import {
   MIGRATIONS,
@@ -28,7 +29,6 @@ import {
   runMigration,
   stepsFrom,
 } from '../migrations.ts'
-import { alignLog } from '../../directory/store-agreement.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import {
   allTables,

@@ -3,10 +3,11 @@
  * person that owns it and the other way round, and the index by time of creation complete. Works like
  * events-check.ts, on one pass: sets are compared by the sum of the hashes of their members.
  */
-import { unpack } from '../../lmdb/codec.ts'
-import { numberInKey } from '../../lmdb/keys.ts'
+
 import { checkChangesBlock } from '../../identity/person-changes.ts'
 import { INLINE_IDS_MAX, type PersonCounters } from '../../identity/person-records.ts'
+import { unpack } from '../../lmdb/codec.ts'
+import { numberInKey } from '../../lmdb/keys.ts'
 import type { FaultListener } from './events-check.ts'
 
 const PERSON_IDS_OFFSET = 8

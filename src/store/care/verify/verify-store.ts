@@ -5,7 +5,6 @@
  */
 import { join } from 'node:path'
 import { readBlock } from '../../../rules/capture/log-block.ts'
-import { DamagedRecordError, unseal } from '../../lmdb/codec.ts'
 import {
   ENVIRONMENT_NAMES,
   type EnvironmentName,
@@ -13,10 +12,11 @@ import {
   findDamage,
   requireFormat,
 } from '../../directory/data-dir.ts'
+import { findDisagreement } from '../../directory/store-agreement.ts'
+import { DamagedRecordError, unseal } from '../../lmdb/codec.ts'
 import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
 import { joinEnvironment } from '../../lmdb/environment-lock.ts'
 import { LOG_TABLES } from '../../log/event-log.ts'
-import { findDisagreement } from '../../directory/store-agreement.ts'
 import { EventsCheck } from './events-check.ts'
 import { LmdbFault, walkLmdbFile } from './lmdb-walk.ts'
 import { PersonsCheck } from './persons-check.ts'

@@ -3,11 +3,15 @@
  * `deletion_jobs`: project, number -> JSON of `DeletionJob`, sealed; a job that is done stays as the
  * receipt. They are carried out by event-erasure.ts.
  */
-import type { ErasureCriteria, ErasureOrigin, ErasureReceipt } from '../../../rules/events/erasure.ts'
+import type {
+  ErasureCriteria,
+  ErasureOrigin,
+  ErasureReceipt,
+} from '../../../rules/events/erasure.ts'
 import { seal, unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
-import type { ErasureTarget } from './erasure-match.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../../lmdb/keys.ts'
+import type { ErasureTarget } from './erasure-match.ts'
 
 const JOBS = 'deletion_jobs'
 

@@ -12,9 +12,15 @@ import {
   type RetentionView,
   rulesAt,
 } from '../../../rules/events/erasure.ts'
-import { attempt, type DamageListener, refuseDamage } from '../../lmdb/codec.ts'
 import { type DistinctIdTables, loadDistinctId } from '../../identity/distinct-ids.ts'
+import type { PersonReader } from '../../identity/person-reader.ts'
+import { attempt, type DamageListener, refuseDamage } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
+import type { EVENTS_TABLES } from '../../lmdb/keys.ts'
+import type { SegmentSummary } from '../format/segment-format.ts'
+import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import type { SegmentCache } from '../read/segment-cache.ts'
+import { loadCounters } from '../write/event-projects.ts'
 import { loadJob, loadJobs, type OpenJob, receiptOf } from './erasure-jobs.ts'
 import {
   countLive,
@@ -25,13 +31,7 @@ import {
   matchedRows,
   mayMatch,
 } from './erasure-match.ts'
-import { loadCounters } from '../write/event-projects.ts'
-import type { EVENTS_TABLES } from '../../lmdb/keys.ts'
-import type { PersonReader } from '../../identity/person-reader.ts'
 import { loadRetention, retainedProjects } from './retention-store.ts'
-import type { SegmentCache } from '../read/segment-cache.ts'
-import type { SegmentSummary } from '../format/segment-format.ts'
-import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
 
 /** What the reading works on, all in one snapshot. */
 export interface ErasureReaderOptions {

@@ -5,6 +5,13 @@
  */
 import { DamagedRecordError, type DamageListener } from '../../lmdb/codec.ts'
 import type { Environment, Table } from '../../lmdb/environment.ts'
+import { SegmentBuilder } from '../format/segment-builder.ts'
+import type { SegmentEncoder } from '../format/segment-encoder.ts'
+import { QUALITY_SMALL, type SegmentSummary } from '../format/segment-format.ts'
+import type { SegmentTables } from '../format/segment-view.ts'
+import type { OpenProject } from '../write/open-project.ts'
+import { replaceSegments } from '../write/segment-compactor.ts'
+import { appendSegment } from '../write/segment-merge.ts'
 import { type DeletionJob, loadOpenJobs, type OpenJob, storeJob } from './erasure-jobs.ts'
 import {
   countRows,
@@ -13,13 +20,6 @@ import {
   matchedRows,
   mayMatch,
 } from './erasure-match.ts'
-import type { OpenProject } from '../write/open-project.ts'
-import { SegmentBuilder } from '../format/segment-builder.ts'
-import { replaceSegments } from '../write/segment-compactor.ts'
-import type { SegmentEncoder } from '../format/segment-encoder.ts'
-import { QUALITY_SMALL, type SegmentSummary } from '../format/segment-format.ts'
-import { appendSegment } from '../write/segment-merge.ts'
-import type { SegmentTables } from '../format/segment-view.ts'
 
 /** What the erasure of events works with. */
 export interface EventErasureOptions {

@@ -2,7 +2,11 @@
  * A segment that is being filled in memory: one builder for each project that has events in the
  * current batch. Its memory is used again for the next segment of the project.
  */
-import { type NormalisedEvent, PERSON_MODES, type PersonMode } from '../../../rules/capture/types.ts'
+import {
+  type NormalisedEvent,
+  PERSON_MODES,
+  type PersonMode,
+} from '../../../rules/capture/types.ts'
 import { ColumnBuilder } from './column-builder.ts'
 
 /** Rows of a full segment. */

@@ -2,10 +2,11 @@
  * Turns a filled `SegmentBuilder` into the records of a segment (segment-format.ts). Ids and texts go
  * to groups of their own: mixed with one another they compress markedly worse.
  */
-import { ByteWriter } from './byte-writer.ts'
+
 import { seal } from '../../lmdb/codec.ts'
-import type { ColumnBuilder } from './column-builder.ts'
 import { groupKey, pairKey } from '../../lmdb/keys.ts'
+import { ByteWriter } from './byte-writer.ts'
+import type { ColumnBuilder } from './column-builder.ts'
 import { SEGMENT_ROWS_MAX, type SegmentBuilder } from './segment-builder.ts'
 import {
   type ColumnEntry,

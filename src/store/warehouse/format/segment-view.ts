@@ -4,10 +4,11 @@
  * synchronous run of a reader.
  */
 import { formatUuid } from '../../../base/ids.ts'
-import { ByteReader } from './byte-writer.ts'
 import { DamagedRecordError, type DamageListener, refuseDamage, unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { groupKey, numberInKey, pairKey } from '../../lmdb/keys.ts'
+import { damagedSegment, missingSegment, readSummaries } from '../read/segment-summaries.ts'
+import { ByteReader } from './byte-writer.ts'
 import type { ColumnIndex, ColumnView, RowIdentity, StoredValues } from './segment-column.ts'
 import {
   type ColumnEntry,
@@ -24,7 +25,6 @@ import {
   UUID_HEAD_BYTES,
   UUID_TAIL_BYTES,
 } from './segment-format.ts'
-import { damagedSegment, missingSegment, readSummaries } from '../read/segment-summaries.ts'
 import {
   decodeValues,
   findRow,

@@ -3,9 +3,10 @@
  * are given as they were sent: what only follows from them (rules/capture/person-properties.ts) is left out, and
  * made again by an import.
  */
-import { DistinctTexts, type ExportedEvent, SegmentLines } from './export-lines.ts'
+
 import type { JsonBytes } from '../../../base/json-bytes.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import { DistinctTexts, type ExportedEvent, SegmentLines } from './export-lines.ts'
 
 const NO_ROWS = new Uint16Array(0)
 const NOTHING = { count: 0, events: [], writeLine: () => undefined }

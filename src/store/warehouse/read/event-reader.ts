@@ -6,9 +6,10 @@
 
 import { parseUuid } from '../../../base/ids.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
+import type { RowsWriter } from '../../../base/rows-writer.ts'
+import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { expandProperties } from '../../../rules/capture/person-properties.ts'
 import type { JsonObject } from '../../../rules/capture/types.ts'
-import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import type {
   DroppedCount,
   DroppedEventPage,
@@ -21,32 +22,35 @@ import type {
   WarningView,
 } from '../../../rules/events/event-queries.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
-import type { RowsWriter } from '../../../base/rows-writer.ts'
-import { ActorTexts } from '../../identity/actor-views.ts'
-import type { DamageListener } from '../../lmdb/codec.ts'
-import { countDeadLetters, readDeadLetters, type StoredDeadLetter } from '../../aside/dead-letters.ts'
-import { loadDistinctId, loadDistinctText } from '../../identity/distinct-ids.ts'
+import {
+  countDeadLetters,
+  readDeadLetters,
+  type StoredDeadLetter,
+} from '../../aside/dead-letters.ts'
 import { countDropped } from '../../aside/dropped-counts.ts'
 import { findDropped, listDropped } from '../../aside/dropped-events.ts'
-import { Environment, type Table } from '../../lmdb/environment.ts'
-import { ErasureReader } from '../erase/erasure-reader.ts'
-import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
-import { loadAllCounters, loadCounters } from '../write/event-projects.ts'
-import { type ScanLimits, ScanStore } from '../scan/event-scan.ts'
-import { EventSearch, type FoundEvent } from './event-search.ts'
-import { readNumber } from '../write/event-state.ts'
-import { EventViews } from './event-views.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../lmdb/keys.ts'
+import { listWarningLines } from '../../aside/warning-log.ts'
+import { ActorTexts } from '../../identity/actor-views.ts'
+import { loadDistinctId, loadDistinctText } from '../../identity/distinct-ids.ts'
 import { PersonReader } from '../../identity/person-reader.ts'
 import { loadSeparations } from '../../identity/person-separations.ts'
 import { personTables } from '../../identity/person-store.ts'
 import { timelinePoints } from '../../identity/person-timeline.ts'
-import { SegmentCache } from './segment-cache.ts'
-import { SegmentCatalogue } from './segment-catalogue.ts'
+import type { DamageListener } from '../../lmdb/codec.ts'
+import { Environment, type Table } from '../../lmdb/environment.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../lmdb/keys.ts'
+import { ErasureReader } from '../erase/erasure-reader.ts'
 import { largestGroupBytes } from '../format/segment-column.ts'
 import { SegmentTables } from '../format/segment-view.ts'
+import { type ScanLimits, ScanStore } from '../scan/event-scan.ts'
 import { UuidLookup } from '../uuid/uuid-lookup.ts'
-import { listWarningLines } from '../../aside/warning-log.ts'
+import { loadAllCounters, loadCounters } from '../write/event-projects.ts'
+import { readNumber } from '../write/event-state.ts'
+import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
+import { EventSearch, type FoundEvent } from './event-search.ts'
+import { EventViews } from './event-views.ts'
+import { SegmentCache } from './segment-cache.ts'
+import { SegmentCatalogue } from './segment-catalogue.ts'
 
 /** How to open the reader. */
 export interface EventReaderOptions {

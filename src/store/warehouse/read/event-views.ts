@@ -1,7 +1,7 @@
 /** Builds what a reader sees of one stored event from the columns of its segment. */
 import type { JsonObject } from '../../../rules/capture/types.ts'
-import { personUuid } from '../../../rules/persons/person-uuid.ts'
 import type { EventView, PersonSummary } from '../../../rules/events/event-queries.ts'
+import { personUuid } from '../../../rules/persons/person-uuid.ts'
 import { addOwn, isHistoricalMode, personModeOf } from '../format/segment-builder.ts'
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'

@@ -3,15 +3,15 @@
  * of the segment at the beginning, so that lines may be written while others change the store.
  */
 import { formatUuid } from '../../../base/ids.ts'
+import { JsonBytes } from '../../../base/json-bytes.ts'
+import { personModeOf } from '../format/segment-builder.ts'
+import type { SegmentView } from '../format/segment-view.ts'
 import {
   ELEMENTS_HEAD,
   elementPieces,
   type PropertyPieces,
   propertyPieces,
 } from './export-pieces.ts'
-import { JsonBytes } from '../../../base/json-bytes.ts'
-import { personModeOf } from '../format/segment-builder.ts'
-import type { SegmentView } from '../format/segment-view.ts'
 
 const UUID_BYTES = 16
 const OBJECT_START = 0x7b

@@ -1,7 +1,7 @@
 /** The segments that a reader used last, with the columns that were decoded: the next page mostly needs them. */
 import { pairKey } from '../../lmdb/keys.ts'
-import { missingSegment } from './segment-summaries.ts'
 import { type SegmentTables, SegmentView } from '../format/segment-view.ts'
+import { missingSegment } from './segment-summaries.ts'
 
 /** A decoded segment takes some megabytes, but those of very large events much more. */
 const VIEWS_MAX = 8

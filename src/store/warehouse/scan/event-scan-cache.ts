@@ -4,11 +4,12 @@
  * it uses next: a project that is larger than the cache then finds part of itself there every time, and
  * not nothing.
  */
-import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
+
 import { pairKey } from '../../lmdb/keys.ts'
 import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from '../format/segment-format.ts'
 import { type DenseColumn, propertyColumn, specialColumn } from '../format/segment-properties.ts'
 import { type SegmentTables, SegmentView } from '../format/segment-view.ts'
+import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
 
 /** What a value costs besides its characters: an estimate. */
 const VALUE_BYTES = 24

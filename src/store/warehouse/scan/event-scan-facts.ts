@@ -7,12 +7,7 @@ import { parseUuid } from '../../../base/ids.ts'
 import { type PersonCandidate, personTest } from '../../../rules/filters/person-filter.ts'
 import { cohortLookup } from '../../identity/cohort-store.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
-import type { Table } from '../../lmdb/environment.ts'
-import { loadCounters } from '../write/event-projects.ts'
-import type { ScanFacts } from './event-scan-filter.ts'
-import { readNumber } from '../write/event-state.ts'
 import { loadGroup } from '../../identity/group-store.ts'
-import { pairKey } from '../../lmdb/keys.ts'
 import { loadOwnerTable, type OwnerTable } from '../../identity/person-owners.ts'
 import {
   candidateOf,
@@ -22,6 +17,11 @@ import {
   parseProperties,
 } from '../../identity/person-records.ts'
 import type { PersonTables } from '../../identity/person-writes.ts'
+import type { Table } from '../../lmdb/environment.ts'
+import { pairKey } from '../../lmdb/keys.ts'
+import { loadCounters } from '../write/event-projects.ts'
+import { readNumber } from '../write/event-state.ts'
+import type { ScanFacts } from './event-scan-filter.ts'
 
 /** Persons that are looked up one by one before all of the project are read at once. */
 const SINGLE_LOOKUPS_MAX = 2000

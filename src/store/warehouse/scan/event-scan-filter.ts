@@ -3,14 +3,15 @@
  * cheap comes first, and what follows sees only the candidates that are still open. Event properties are
  * tested once for each value that a segment holds, persons, groups and distinct_ids once for a scan.
  */
-import { elementTest } from '../../../rules/filters/element-filter.ts'
+
 import type { PropertyFilter } from '../../../rules/events/event-queries.ts'
+import { elementTest } from '../../../rules/filters/element-filter.ts'
 import { isCohortFilterType, isGroup } from '../../../rules/filters/filter-tree.ts'
-import type { FilterGroup } from '../../../rules/persons/person-queries.ts'
 import { type PropertyTest, propertyTest } from '../../../rules/filters/property-filter.ts'
-import type { ScanSegment } from './event-scan-cache.ts'
+import type { FilterGroup } from '../../../rules/persons/person-queries.ts'
 import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
+import type { ScanSegment } from './event-scan-cache.ts'
 
 /** What filters and values look up outside of a segment, as of the snapshot of the scan. */
 export interface ScanFacts {

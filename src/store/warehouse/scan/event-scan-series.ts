@@ -2,8 +2,13 @@
  * Which series the rows of a segment belong to: by name with one look at a table, then by the filters of
  * those series that have some.
  */
-import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from '../../../rules/analytics/event-columns.ts'
+import {
+  type ActionStepMatch,
+  SERIES_MAX,
+  type SeriesMatch,
+} from '../../../rules/analytics/event-columns.ts'
 import { propertyTest, propertyText } from '../../../rules/filters/property-filter.ts'
+import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import {
   allOf,
@@ -17,7 +22,6 @@ import {
   type ScanFacts,
 } from './event-scan-filter.ts'
 import type { NameRows } from './event-scan-names.ts'
-import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
 
 interface CompiledSeries {
   readonly bit: number

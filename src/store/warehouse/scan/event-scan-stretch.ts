@@ -2,9 +2,14 @@
  * The innermost loop of scans: the rows of one name in one segment, where nothing but time and owner
  * decides. Most questions spend most of their time here.
  */
+
+import {
+  OWNER_HAS_SINCE,
+  type OwnerTable,
+  PERSON_NUMBER_MAX,
+} from '../../identity/person-owners.ts'
 import type { SegmentTimes } from './event-scan-cache.ts'
 import type { ScanRows } from './event-scan-rows.ts'
-import { OWNER_HAS_SINCE, type OwnerTable, PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
 
 /** Places of a segment and what decides about them. */
 export interface Stretch {

@@ -3,9 +3,9 @@
  * number it has in the segments that hold it.
  */
 import type { ValueColumn, ValueRequest } from '../../../rules/analytics/event-columns.ts'
+import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
-import type { DenseColumn } from '../format/segment-properties.ts'
 
 /** Reads one value of each candidate. */
 export interface ValueReader {

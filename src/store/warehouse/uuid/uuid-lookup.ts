@@ -4,10 +4,10 @@
  */
 
 import type { Table } from '../../lmdb/environment.ts'
+import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import type { SegmentCache } from '../read/segment-cache.ts'
 import { loadCounters, type ProjectCounters } from '../write/event-projects.ts'
 import { readNumber } from '../write/event-state.ts'
-import type { SegmentCache } from '../read/segment-cache.ts'
-import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { findHighInRun } from './uuid-index.ts'
 import { loadRun, loadRunNumbers, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'

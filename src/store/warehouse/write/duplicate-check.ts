@@ -2,9 +2,10 @@
  * Whether an event is stored or gathered already. The uuid index only says where to look: fingerprints of
  * different events can be the same.
  */
-import type { OpenProject } from './open-project.ts'
+
 import type { RowIdentity } from '../format/segment-column.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import type { OpenProject } from './open-project.ts'
 
 /** Segments that stay decoded. */
 const VIEWS_MAX = 8

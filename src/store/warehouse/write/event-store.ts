@@ -8,13 +8,23 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import type { IngestionWarning, NormalisedEvent, PersonMode } from '../../../rules/capture/types.ts'
-import { attempt, type DamageListener } from '../../lmdb/codec.ts'
 import { type DeadLetter, DeadLetters } from '../../aside/dead-letters.ts'
-import { DistinctIds } from '../../identity/distinct-ids.ts'
 import { DroppedWriter } from '../../aside/dropped-writer.ts'
-import { DuplicateCheck } from './duplicate-check.ts'
+import { WarningLog } from '../../aside/warning-log.ts'
+import { DistinctIds } from '../../identity/distinct-ids.ts'
+import { PersonStore, personTables } from '../../identity/person-store.ts'
+import type { ProjectPersons } from '../../identity/project-persons.ts'
+import { attempt, type DamageListener } from '../../lmdb/codec.ts'
 import { Environment, type Table } from '../../lmdb/environment.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX } from '../../lmdb/keys.ts'
 import { EventErasure } from '../erase/event-erasure.ts'
+import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
+import { SegmentEncoder } from '../format/segment-encoder.ts'
+import { SegmentTables } from '../format/segment-view.ts'
+import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
+import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
+import { indexRows } from '../uuid/uuid-tail.ts'
+import { DuplicateCheck } from './duplicate-check.ts'
 import { loadAllCounters, storeCounters } from './event-projects.ts'
 import {
   openSeed,
@@ -24,18 +34,8 @@ import {
   storeWitness,
   type Witness,
 } from './event-state.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX } from '../../lmdb/keys.ts'
 import { OpenProject } from './open-project.ts'
-import { PersonStore, personTables } from '../../identity/person-store.ts'
-import type { ProjectPersons } from '../../identity/project-persons.ts'
-import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
-import { SegmentEncoder } from '../format/segment-encoder.ts'
-import { SegmentTables } from '../format/segment-view.ts'
-import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
-import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
-import { indexRows } from '../uuid/uuid-tail.ts'
-import { WarningLog } from '../../aside/warning-log.ts'
 
 /** Projects whose builder keeps its memory between commits. */
 const BUILDERS_MAX = 8

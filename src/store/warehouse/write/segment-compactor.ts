@@ -5,15 +5,15 @@
  */
 import { DamagedRecordError, type DamageListener } from '../../lmdb/codec.ts'
 import type { Environment, Table } from '../../lmdb/environment.ts'
-import { storeCounters } from './event-projects.ts'
 import { groupKey, pairKey } from '../../lmdb/keys.ts'
-import type { OpenProject } from './open-project.ts'
 import { SEGMENT_BYTES_TARGET, SegmentBuilder } from '../format/segment-builder.ts'
 import { valueBytes } from '../format/segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.ts'
 import { QUALITY_SMALL } from '../format/segment-format.ts'
-import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import { storeCounters } from './event-projects.ts'
+import type { OpenProject } from './open-project.ts'
+import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 
 /** Stands for a segment that takes part in no merge. */
 const UNMERGEABLE_ROWS = 2 ** 31

@@ -1,6 +1,7 @@
 /** The members of a JSON object as parameters: what stands in one parameter of a request. */
-import { ServiceError } from './errors.ts'
-import type { ParameterSource } from '../rules/analytics/question-shapes.ts'
+
+import { ServiceError } from '../../base/errors.ts'
+import type { ParameterSource } from './question-shapes.ts'
 
 /** An object within a request, read like a request. Errors name the member as `attr`. */
 export class JsonParameters implements ParameterSource {
