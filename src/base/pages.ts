@@ -38,3 +38,15 @@ export interface TextPieces {
   /** Nobody waits any more. */
   cancel(): void
 }
+
+/** Some of a list, and how many there are in all. */
+export interface Page<Item> {
+  readonly count: number
+  readonly results: readonly Item[]
+}
+
+/** Which part of a list. */
+export interface PageRequest {
+  readonly limit: number
+  readonly offset: number
+}

@@ -4,9 +4,8 @@
  */
 import { UsageError } from '../../base/errors.ts'
 import { parseDuration } from '../../config/value-kinds.ts'
+import type { KeyRequest, PersonalKey, SecretKey } from '../../rules/access/organization.ts'
 import { SCOPES } from '../../rules/access/scopes.ts'
-import type { KeyRequest } from '../../store/catalog/key-store.ts'
-import type { PersonalKey, SecretKey } from '../../store/catalog/project-records.ts'
 import { listOption, parseId } from '../lib/arguments.ts'
 import {
   type Command,

@@ -1,10 +1,9 @@
 /** `tenrec project ...`: projects and their settings. A running daemon notices changes within a second. */
 import { UsageError } from '../../base/errors.ts'
 import { boolean } from '../../config/value-kinds.ts'
+import type { Project, ProjectChanges } from '../../rules/access/organization.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
 import type { JsonObject } from '../../rules/capture/types.ts'
-import type { Project } from '../../store/catalog/project-records.ts'
-import type { ProjectChanges } from '../../store/catalog/project-store.ts'
 import { parseId } from '../lib/arguments.ts'
 import {
   type Command,

@@ -1,8 +1,8 @@
 /** `tenrec role ...`: roles and who has them. A running daemon notices changes within a second. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
+import type { RoleView } from '../../rules/access/roles.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import type { RoleView } from '../../store/catalog/role-store.ts'
 import {
   type Command,
   type CommandInput,

@@ -1,9 +1,8 @@
 /** `tenrec user ...`: who may use the private API. A running daemon notices changes within a second. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { boolean } from '../../config/value-kinds.ts'
+import type { User, UserChanges, UserLevel } from '../../rules/access/organization.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import type { User, UserLevel } from '../../store/catalog/project-records.ts'
-import type { UserChanges } from '../../store/catalog/user-store.ts'
 import {
   type Command,
   type CommandInput,

@@ -3,7 +3,7 @@
  * comes through here after it has written; changes that go through a daemon are noted there.
  */
 import { userInfo } from 'node:os'
-import type { AuditEntry } from '../../store/catalog/audit-log.ts'
+import type { AuditEntry } from '../../rules/access/audit.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import type { CommandInput } from './command.ts'
 import { withStore } from './with-store.ts'

@@ -1,7 +1,7 @@
 /** Writes exported events as a Parquet file, a group of rows at a time. The only door to hyparquet-writer. */
 import type { parquetWriteRows as WriteRows } from 'hyparquet-writer'
 import { VERSION } from '../../base/version.ts'
-import type { ExportedEvent } from '../../store/warehouse/read/export-lines.ts'
+import type { ExportedEvent } from '../../rules/events/exported-event.ts'
 
 /** Rows that are in memory at a time. */
 const GROUP_ROWS = 50_000

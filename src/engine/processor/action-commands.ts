@@ -1,7 +1,8 @@
 /** Carries out the commands about actions. For the processing thread; see command-runner.ts. */
+
+import { timeText } from '../../base/time.ts'
+import { type ActionRecord, actionView } from '../../rules/filters/action-record.ts'
 import type { Actor, CommandResult, PersonCommand } from '../../rules/persons/person-queries.ts'
-import { type ActionRecord, actionView } from '../../store/identity/action-store.ts'
-import { isoTime } from '../../store/identity/person-views.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
 
 /** What such a command works with. */
@@ -37,7 +38,7 @@ function created(
     ...draft,
     id: persons.actions.nextId(),
     isDeleted: false,
-    createdAt: isoTime(atMs),
+    createdAt: timeText(atMs),
     createdBy: { id: actor.userId, first_name: actor.firstName, email: actor.email },
   }
 }

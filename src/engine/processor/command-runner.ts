@@ -6,8 +6,11 @@
 import { createHash } from 'node:crypto'
 import { formatUuid } from '../../base/ids.ts'
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
+import { timeText } from '../../base/time.ts'
 import type { JsonObject, NormalisedEvent } from '../../rules/capture/types.ts'
+import { newJob } from '../../rules/events/erasure-job.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
+import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
 import { isIllegalId } from '../../rules/persons/merge-ids.ts'
 import type {
@@ -19,17 +22,15 @@ import type {
   PersonReference,
   PersonView,
 } from '../../rules/persons/person-queries.ts'
+import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import {
   type PersonContext,
   type PersonState,
   personState,
 } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
-import { type CohortRecord, cohortView } from '../../store/identity/cohort-store.ts'
 import { groupViewOf } from '../../store/identity/group-store.ts'
-import { countOfIds, isoTime, personView } from '../../store/identity/person-views.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
-import { newJob } from '../../store/warehouse/erase/erasure-jobs.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { runActionCommand } from './action-commands.ts'
 import type { LoggedCommand } from './command-text.ts'
@@ -272,7 +273,7 @@ function note(
     scope: 'Person',
     item_id: String(person.number),
     detail: { changes, name, short_id: null, type: null, trigger: null },
-    created_at: isoTime(atMs),
+    created_at: timeText(atMs),
   })
 }
 
@@ -306,7 +307,7 @@ function createCohort(step: Step, draft: CohortDraft): CommandResult {
     isStatic: draft.isStatic,
     filters: draft.isStatic ? null : draft.filters,
     isDeleted: false,
-    createdAt: isoTime(atMs),
+    createdAt: timeText(atMs),
     createdBy: { id: actor.userId, first_name: actor.firstName, email: actor.email },
     changedAt: null,
     count: 0,
@@ -337,7 +338,7 @@ function changedCohort(step: Step, id: number, changes: Partial<CohortDraft>): C
   if (cohort === null) return NOT_FOUND
   const { personUuids = [], distinctIds = [] } = changes
   if (cohort.isStatic && personUuids.length + distinctIds.length > 0) {
-    cohorts.put({ ...cohort, changedAt: isoTime(atMs) })
+    cohorts.put({ ...cohort, changedAt: timeText(atMs) })
     for (const uuid of personUuids) {
       const person = persons.personByUuid(uuid)
       if (person !== null) cohorts.setMember(id, person.number, true)

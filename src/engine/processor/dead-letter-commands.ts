@@ -11,8 +11,9 @@ import {
   readBlock,
   seal,
 } from '../../rules/capture/log-block.ts'
+import type { StoredDeadLetter } from '../../rules/events/dead-letter.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
-import type { DeadLetters, StoredDeadLetter } from '../../store/aside/dead-letters.ts'
+import type { DeadLetters } from '../../store/aside/dead-letters.ts'
 
 /** Letters of one command; it says when there are more. */
 const LETTERS_MAX = 200

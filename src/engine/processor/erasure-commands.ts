@@ -2,12 +2,13 @@
  * Carries out the commands about erasing events and about retention: they become jobs, which the
  * processing thread works on when nothing waits. For the processing thread; see command-runner.ts.
  */
+
+import { timeText } from '../../base/time.ts'
 import type { ErasureCommand, ErasureCriteria } from '../../rules/events/erasure.ts'
+import type { ErasureSpan } from '../../rules/events/erasure-job.ts'
+import { type JobOrder, newJob, receiptOf } from '../../rules/events/erasure-job.ts'
 import type { Actor, CommandResult } from '../../rules/persons/person-queries.ts'
-import { isoTime } from '../../store/identity/person-views.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
-import { type JobOrder, newJob, receiptOf } from '../../store/warehouse/erase/erasure-jobs.ts'
-import type { ErasureSpan } from '../../store/warehouse/erase/erasure-match.ts'
 
 /** What such a command works with. */
 export interface ErasureStep {
@@ -66,7 +67,7 @@ function orderOf({ actor, atMs, lastSequence }: ErasureStep, criteria: ErasureCr
     origin: 'request',
     criteria,
     requestedBy: actor.email,
-    requestedAt: isoTime(atMs),
+    requestedAt: timeText(atMs),
     ids: null,
     rules: [{ event: null, afterMs: null, beforeMs: null }],
     oldestThrough: 0,

@@ -30,12 +30,12 @@ import type {
   JsonObject,
   LossReason,
 } from '../../rules/capture/types.ts'
+import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
 import { applyEvent, type PersonWarning } from '../../rules/persons/apply-event.ts'
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
 import type { PersonContext } from '../../rules/persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
 import { DailySalts } from '../../store/aside/daily-salts.ts'
-import type { DeadLetterOrigin } from '../../store/aside/dead-letters.ts'
 import { FlagsVersion } from '../../store/catalog/flags-version.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/lmdb/codec.ts'
 import { type LogExtent, LogReader } from '../../store/log/event-log.ts'

@@ -3,34 +3,32 @@
  * what it takes and answers, and the thread's side of it. Reading and changing runs in the pool, because
  * a change waits for the disk.
  */
+
+import type { Page, PageRequest } from '../../base/pages.ts'
+import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit.ts'
 import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
-import type { AuditEntry, StoredAuditEntry } from '../../store/catalog/audit-log.ts'
 import type {
+  FlagAccessSetting,
   KeyChanges,
   KeyRequest,
   NewKey,
-  SecretKeyRequest,
-} from '../../store/catalog/key-store.ts'
-import { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import type {
-  FlagAccessSetting,
   PersonalKey,
   Project,
+  ProjectChanges,
   SecretKey,
+  SecretKeyRequest,
   User,
-} from '../../store/catalog/project-records.ts'
-import type { ProjectChanges } from '../../store/catalog/project-store.ts'
+  UserChanges,
+} from '../../rules/access/organization.ts'
 import type {
   FlagNumbers,
-  Page,
-  PageRequest,
   RoleAccessView,
   RoleChanges,
   RoleMember,
   RoleRequest,
   RoleView,
-} from '../../store/catalog/role-store.ts'
-import type { UserChanges } from '../../store/catalog/user-store.ts'
+} from '../../rules/access/roles.ts'
+import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 
 /** A personal key as threads tell each other: without its hash. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>

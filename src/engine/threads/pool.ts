@@ -16,6 +16,7 @@ import type {
   RowText,
   TextPieces,
 } from '../../base/pages.ts'
+import type { AuditEntry } from '../../rules/access/audit.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type {
   ErasureCriteria,
@@ -41,7 +42,6 @@ import type {
   TimelineQuery,
   TimelineRows,
 } from '../../rules/persons/person-queries.ts'
-import type { AuditEntry } from '../../store/catalog/audit-log.ts'
 import { BusyTime } from './busy-time.ts'
 import {
   type CheckLane,

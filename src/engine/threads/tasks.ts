@@ -9,6 +9,7 @@ import type { Settings } from '../../config/settings.ts'
 import type { AnalyticAnswer } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { DropReason } from '../../rules/capture/types.ts'
+import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
 import type { ErasureQueries } from '../../rules/events/erasure.ts'
 import type {
   DroppedCount,
@@ -21,7 +22,6 @@ import type {
   CommandResult,
   PersonReference,
 } from '../../rules/persons/person-queries.ts'
-import type { DeadLetterCounts } from '../../store/aside/dead-letters.ts'
 import type { AnalyticSettings, AnalyticTask } from './analytic-tasks.ts'
 import type { BlastRadius } from './blast-radius.ts'
 import type { CheckLane } from './check-queue.ts'

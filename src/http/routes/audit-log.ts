@@ -1,8 +1,8 @@
 /** The route of the audit log. docs/COMPATIBILITY.md, "Audit log". */
 
 import { timeText } from '../../base/time.ts'
+import type { StoredAuditEntry } from '../../rules/access/audit.ts'
 import { userSummary } from '../../rules/access/user.ts'
-import type { StoredAuditEntry } from '../../store/catalog/audit-log.ts'
 import type { Answer } from '../server/respond.ts'
 import type { Route } from '../server/router.ts'
 import {

@@ -8,9 +8,9 @@ import type {
   OrganizationResult,
 } from '../../engine/threads/organization-tasks.ts'
 import { type FlagEditor, isAdministrator } from '../../rules/access/flag-permissions.ts'
+import type { Organization, Project, User } from '../../rules/access/organization.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import type { Flag } from '../../rules/flags/types.ts'
-import type { Organization, Project, User } from '../../store/catalog/project-records.ts'
 import {
   authenticate,
   type KeyDirectory,

@@ -4,7 +4,7 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
-import type { FlagAccessSetting, User, UserLevel } from '../../store/catalog/project-records.ts'
+import type { FlagAccessSetting, User, UserLevel } from '../../rules/access/organization.ts'
 import type { KeyUser } from '../server/auth.ts'
 import type { Answer } from '../server/respond.ts'
 import { json, type Route } from '../server/router.ts'

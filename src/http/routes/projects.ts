@@ -4,8 +4,8 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { SecretKeyView } from '../../engine/threads/organization-tasks.ts'
+import type { Project } from '../../rules/access/organization.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
-import type { Project } from '../../store/catalog/project-records.ts'
 import { authoriseAs } from '../server/auth.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiRequest, json, type Route } from '../server/router.ts'

@@ -1,7 +1,7 @@
 /** The routes of roles and their members. Source: docs/COMPATIBILITY.md, "Roles and role access". */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
-import type { RoleView } from '../../store/catalog/role-store.ts'
+import type { RoleView } from '../../rules/access/roles.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiRequest, json, type Route } from '../server/router.ts'
 import { missingField, readUuidField } from '../shapes/body-fields.ts'

@@ -1,7 +1,7 @@
 /** The route of the calling user. Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects". */
 import { ServiceError } from '../../base/errors.ts'
+import type { Project } from '../../rules/access/organization.ts'
 import { userSummary } from '../../rules/access/user.ts'
-import type { Project } from '../../store/catalog/project-records.ts'
 import { currentProjectId } from '../server/auth.ts'
 import type { Answer } from '../server/respond.ts'
 import { json, type Route } from '../server/router.ts'

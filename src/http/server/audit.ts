@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import type { AuditEntry } from '../../store/catalog/audit-log.ts'
+import type { AuditEntry } from '../../rules/access/audit.ts'
 import { addressBehind } from './client-address.ts'
 import type { Answer } from './respond.ts'
 import type { ApiHandler, ApiRequest, Route } from './router.ts'

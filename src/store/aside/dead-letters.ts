@@ -6,6 +6,12 @@
  * MessagePack [project, step, reason, time in milliseconds, origin], raw bytes`. Letters of old versions
  * have no origin.
  */
+import type {
+  DeadLetter,
+  DeadLetterCounts,
+  DeadLetterOrigin,
+  StoredDeadLetter,
+} from '../../rules/events/dead-letter.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
@@ -17,48 +23,6 @@ const REASON_UNITS_MAX = 1000
 const LETTERS_MAX = 100_000
 /** Bytes of letters that are kept together; the newest is kept whatever its size. */
 const LETTERS_BYTES_MAX = 256 * 1024 * 1024
-
-/** What else the log knew about an event. */
-export interface DeadLetterOrigin {
-  /** RECORD_* bits of the record. */
-  readonly flags: number
-  readonly arrivedAtMs: number
-  /** NaN when the client gave no send time. */
-  readonly sentAtMs: number
-  /** '' where the project stores no addresses. */
-  readonly address: string
-  /** 16 bytes; null when the client gave none. */
-  readonly uuid: Uint8Array | null
-}
-
-/** How many letters there are. */
-export interface DeadLetterCounts {
-  readonly count: number
-  readonly bytes: number
-  /** Given up for the limits since the last call. */
-  readonly forgotten: number
-}
-
-/** An event, or a whole block, that could not be processed. */
-export interface DeadLetter {
-  /** 0 when the project is not known. */
-  readonly projectId: number
-  /** Where it failed: `read` or `process`. */
-  readonly step: string
-  /** What was thrown. */
-  readonly reason: string
-  /** What was accepted. */
-  readonly raw: Uint8Array
-  readonly origin?: DeadLetterOrigin
-}
-
-/** A dead letter as it was stored. */
-export interface StoredDeadLetter extends Omit<DeadLetter, 'origin'> {
-  readonly number: number
-  readonly storedAtMs: number
-  /** Null for blocks, commands, and letters of old versions. */
-  readonly origin: DeadLetterOrigin | null
-}
 
 type Head = readonly [
   projectId: number,

@@ -11,6 +11,7 @@
 import { formatUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import type { LossReason } from '../../rules/capture/types.ts'
+import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type {
   DroppedEventCursor,
   DroppedEventPage,
@@ -21,7 +22,6 @@ import { attempt, type DamageListener, pack, seal, unpack, unseal } from '../lmd
 import type { Table } from '../lmdb/environment.ts'
 import { droppedKey, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { RecordRing } from '../lmdb/record-ring.ts'
-import type { DeletionJob } from '../warehouse/erase/erasure-jobs.ts'
 import { erasureMatch, meansMoment } from '../warehouse/erase/erasure-match.ts'
 
 const TABLE = 'dropped_events'

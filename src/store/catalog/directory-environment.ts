@@ -5,13 +5,13 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
+import type { Organization } from '../../rules/access/organization.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { AUDIT_TABLES, type AuditTable } from './audit-log.ts'
 import {
   decodeOrganization,
   FLAGS_ENVIRONMENT,
   getRecord,
-  type Organization,
   PROJECT_TABLES,
   type ProjectTable,
   putRecord,

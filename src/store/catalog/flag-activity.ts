@@ -2,7 +2,11 @@
  * The log of who changed which flag. Table `flag_activity`: project, entry -> JSON of an entry as answers
  * show it. Table `flag_activity_items`: project, flag, entry -> nothing. All sealed; nothing removes them.
  */
-import type { FlagChange } from '../../rules/flags/edit/flag-diff.ts'
+import {
+  type FlagActivity,
+  type FlagActivityEntries,
+  jsonOf,
+} from '../../rules/flags/edit/flag-activity.ts'
 import { emptyValue } from '../identity/person-records.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Environment, Table } from '../lmdb/environment.ts'
@@ -10,33 +14,6 @@ import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 
 const ACTIVITY = 'flag_activity'
 const ITEMS = 'flag_activity_items'
-
-/** Who changes flags; the one of number 0 is the system. */
-export interface FlagActor {
-  readonly userId: number
-  readonly firstName: string
-  readonly email: string
-}
-
-/** An entry of the log. Source: docs/COMPATIBILITY.md, "Activity of feature flags". */
-export interface FlagActivity {
-  /** UUID. */
-  readonly id: string
-  readonly activity: 'created' | 'updated' | 'deleted' | 'restored'
-  readonly actor: FlagActor
-  readonly flagId: number
-  readonly key: string
-  readonly changes: readonly FlagChange[]
-  /** In the form of answers. */
-  readonly createdAt: string
-}
-
-/** A stretch of the log, newest first. */
-export interface FlagActivityEntries {
-  readonly totalCount: number
-  /** JSON of each entry, read when its turn comes. */
-  readonly entries: Iterable<string>
-}
 
 /** Stores one entry under a number that was never used. Only in a write transaction. */
 export function storeFlagActivity(
@@ -82,27 +59,4 @@ function* entriesOf(table: Table, keys: readonly Buffer[]): Generator<string> {
     const value = table.get(key)
     if (value !== undefined) yield unseal(ACTIVITY, key, value).toString('utf8')
   }
-}
-
-function jsonOf({ id, activity, actor, flagId, key, changes, createdAt }: FlagActivity): string {
-  const isSystem = actor.userId === 0
-  return JSON.stringify({
-    id,
-    user: isSystem
-      ? { first_name: 'System', email: null, is_system: true }
-      : { first_name: actor.firstName, email: actor.email },
-    activity,
-    scope: 'FeatureFlag',
-    item_id: String(flagId),
-    detail: {
-      id: null,
-      changes,
-      merge: null,
-      trigger: null,
-      name: key,
-      short_id: null,
-      type: null,
-    },
-    created_at: createdAt,
-  })
 }

@@ -2,9 +2,18 @@
  * Personal keys and project secret keys: made, replaced, revoked and listed. Only hashes are kept; the
  * text of a key is answered once, by the call that made it.
  */
+
 import { createHash, randomInt } from 'node:crypto'
 import { ServiceError } from '../../base/errors.ts'
 import { KEY_ALLOWED, KEY_PATTERN } from '../../config/settings-table.ts'
+import type {
+  KeyChanges,
+  KeyRequest,
+  NewKey,
+  PersonalKey,
+  SecretKey,
+  SecretKeyRequest,
+} from '../../rules/access/organization.ts'
 import { NUMBER_MAX, numberKey } from '../lmdb/keys.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import {
@@ -14,41 +23,8 @@ import {
   decodeSecretKey,
   decodeUser,
   getRecord,
-  type PersonalKey,
   putRecord,
-  type SecretKey,
 } from './project-records.ts'
-
-/** What a new personal key may do. */
-export interface KeyRequest {
-  /** The key itself; default: generated. */
-  readonly text?: string
-  readonly label?: string
-  /** Whose key it is; default: the owner's of the first start. */
-  readonly userId?: number
-  /** Default: `*`. */
-  readonly scopes?: readonly string[]
-  /** Default: all. */
-  readonly projectIds?: readonly number[] | 'all'
-  readonly expiresAtMs?: number
-}
-
-/** What of a personal key can be changed. */
-export type KeyChanges = Pick<KeyRequest, 'label' | 'scopes' | 'projectIds'>
-
-/** A new project secret key. */
-export interface SecretKeyRequest {
-  readonly projectId: number
-  /** The key itself; default: generated. */
-  readonly text?: string
-  readonly label?: string
-}
-
-/** A key with its text, which cannot be had again. */
-export interface NewKey<Key> {
-  readonly text: string
-  readonly key: Key
-}
 
 const PROJECT_KEY_PREFIX = 'phc_'
 const PERSONAL_KEY_PREFIX = 'phx_'

@@ -12,9 +12,16 @@
  * | personal_keys | id u32      | `PersonalKey`                                     |
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
-import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
+
+import {
+  DEFAULT_BROWSER_CAPTURE,
+  type Organization,
+  type PersonalKey,
+  type Project,
+  type SecretKey,
+  type User,
+} from '../../rules/access/organization.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
-import type { Project as IngestProject } from '../../rules/capture/project-directory.ts'
 import type { JsonObject } from '../../rules/capture/types.ts'
 import { DamagedRecordError, pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
@@ -31,93 +38,6 @@ export const PROJECT_TABLES = [
 ] as const
 /** One of `PROJECT_TABLES`. */
 export type ProjectTable = (typeof PROJECT_TABLES)[number]
-
-/** The one organization. */
-export interface Organization {
-  /** UUID. */
-  readonly id: string
-  readonly name: string
-  readonly createdAtMs: number
-  /** What those without a role may do with flags; null when nobody has set it. */
-  readonly flagAccess: FlagAccessSetting | null
-}
-
-/** The organization's default for flags. */
-export interface FlagAccessSetting {
-  readonly level: FlagAccessLevel
-  readonly createdById: number | null
-  readonly createdAtMs: number
-  readonly updatedAtMs: number
-}
-
-/** What a user may do in the organization: 1 member, 8 administrator, 15 owner. */
-export const USER_LEVELS = [1, 8, 15] as const
-/** One of `USER_LEVELS`. */
-export type UserLevel = (typeof USER_LEVELS)[number]
-
-/** Who owns personal keys. An inactive user has no roles, and the keys open nothing. */
-export interface User {
-  readonly id: number
-  readonly uuid: string
-  readonly email: string
-  readonly firstName: string
-  readonly distinctId: string
-  readonly level: UserLevel
-  readonly isActive: boolean
-  readonly createdAtMs: number
-}
-
-/** What browsers capture by themselves, unless the page itself tells the SDK otherwise. */
-export interface BrowserCapture {
-  /** Clicks, changes and submits are not captured. */
-  readonly isAutocaptureOff: boolean
-  readonly areExceptionsCaptured: boolean
-  readonly areWebVitalsCaptured: boolean
-}
-
-/** What a new project says. */
-export const DEFAULT_BROWSER_CAPTURE: BrowserCapture = {
-  isAutocaptureOff: false,
-  areExceptionsCaptured: false,
-  areWebVitalsCaptured: false,
-}
-
-/** A project and its settings. */
-export interface Project extends IngestProject, BrowserCapture {
-  readonly name: string
-  /** Name of the IANA time zone database. */
-  readonly timezone: string
-  /** Filters that leave out the team's own events, as clients sent them. */
-  readonly testAccountFilters: readonly JsonObject[]
-  readonly createdAtMs: number
-}
-
-/** What is kept of any key: not the key. */
-interface HashedKey {
-  readonly id: number
-  readonly label: string
-  /** SHA-256 of the key. */
-  readonly hash: Buffer
-  readonly lastFour: string
-  readonly createdAtMs: number
-  readonly revokedAtMs: number | null
-  /** When the key was last replaced by another with the same rights. */
-  readonly rolledAtMs: number | null
-}
-
-/** A personal key as it is kept. */
-export interface PersonalKey extends HashedKey {
-  readonly userId: number
-  /** Such as `event:read`; `*` for all. */
-  readonly scopes: readonly string[]
-  readonly projectIds: readonly number[] | 'all'
-  readonly expiresAtMs: number | null
-}
-
-/** A key with which servers read the flag definitions of one project; it is nobody's. */
-export interface SecretKey extends HashedKey {
-  readonly projectId: number
-}
 
 /** Writes a record under a key. */
 export function putRecord(table: Table, key: Buffer, value: unknown): void {

@@ -3,11 +3,22 @@
  * `ProjectStore` changes and lists them; `ProjectDirectory` answers from memory on every request and
  * notices changes by a counter that every write transaction raises.
  */
+
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import type { FlagAccessLevel, FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
+import {
+  DEFAULT_BROWSER_CAPTURE,
+  type Organization,
+  type PersonalKey,
+  type PersonalKeyGrant,
+  type Project,
+  type ProjectChanges,
+  type SecretKey,
+  type User,
+} from '../../rules/access/organization.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
 import type {
   ProjectDirectory as IngestProjectDirectory,
@@ -19,51 +30,21 @@ import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, hashKey, KeyStore } from './key-store.ts'
 import {
   allRecords,
-  type BrowserCapture,
-  DEFAULT_BROWSER_CAPTURE,
   decodePersonalKey,
   decodeProject,
   decodeSecretKey,
   decodeUser,
   encodeProject,
-  type Organization,
-  type PersonalKey,
-  type Project,
   putRecord,
   recordsWithin,
-  type SecretKey,
-  type User,
 } from './project-records.ts'
 import { decodeRole, decodeRoleAccess } from './role-records.ts'
-
-/** What can be changed of a project; what is left out stays, or gets its default. */
-export interface ProjectChanges extends Partial<BrowserCapture> {
-  readonly name?: string
-  /** Default: generated. */
-  readonly apiKey?: string
-  readonly isIpAnonymized?: boolean
-  readonly timezone?: string
-  readonly testAccountFilters?: readonly JsonObject[]
-}
 
 /** The keys of the first start. */
 export interface FirstKeys {
   readonly projectId: number
   readonly projectKey: string
   readonly personalKey: string
-}
-
-/** What a personal key opens, and for whom. */
-export interface PersonalKeyGrant extends PersonalKeyAccess {
-  /** Number of the key. */
-  readonly keyId: number
-  readonly userId: number
-  /** Active. */
-  readonly user: User
-  readonly scopes: readonly string[]
-  readonly projectIds: readonly number[] | 'all'
-  /** Null: never. */
-  readonly expiresAtMs: number | null
 }
 
 /** The roles of one user. */

@@ -3,79 +3,27 @@
  * is not allowed is a `ServiceError` and changes nothing. Source: docs/COMPATIBILITY.md, "Roles and role
  * access".
  */
+
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
-import { FLAG_ACCESS_LEVELS, type FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
+import type { Page, PageRequest } from '../../base/pages.ts'
+import { FLAG_ACCESS_LEVELS } from '../../rules/access/flag-permissions.ts'
+import type { User } from '../../rules/access/organization.ts'
+import type {
+  FlagNumbers,
+  Role,
+  RoleAccess,
+  RoleAccessView,
+  RoleChanges,
+  RoleMember,
+  RoleMembership,
+  RoleRequest,
+  RoleView,
+} from '../../rules/access/roles.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import {
-  allRecords,
-  decodeUser,
-  getRecord,
-  putRecord,
-  recordsWithin,
-  type User,
-} from './project-records.ts'
-import {
-  decodeRole,
-  decodeRoleAccess,
-  type Role,
-  type RoleAccess,
-  type RoleMembership,
-} from './role-records.ts'
-
-/** A new role. */
-export interface RoleRequest {
-  readonly name: string
-  /** Default: what the organization has set, else 37. */
-  readonly level?: FlagAccessLevel
-  readonly createdById: number | null
-}
-
-/** What can be changed of a role. */
-export interface RoleChanges {
-  readonly name?: string
-  readonly level?: FlagAccessLevel
-}
-
-/** A flag by the numbers of its project and itself. */
-export interface FlagNumbers {
-  readonly projectId: number
-  readonly flagId: number
-}
-
-/** A role with what stands elsewhere: users by name, flags by number in order of being added. */
-export interface RoleView {
-  readonly role: Omit<Role, 'memberships'>
-  readonly createdBy: User | null
-  readonly members: readonly RoleMember[]
-  readonly flags: readonly FlagNumbers[]
-}
-
-/** Somebody who has a role. */
-export interface RoleMember {
-  readonly id: string
-  readonly user: User
-  readonly joinedAtMs: number
-  readonly updatedAtMs: number
-}
-
-/** A role access entry with its role. */
-export interface RoleAccessView extends Omit<RoleAccess, 'roleNumber'> {
-  readonly role: RoleView
-}
-
-/** Some of a list, and how many there are in all. */
-export interface Page<Item> {
-  readonly count: number
-  readonly results: readonly Item[]
-}
-
-/** Which part of a list. */
-export interface PageRequest {
-  readonly limit: number
-  readonly offset: number
-}
+import { allRecords, decodeUser, getRecord, putRecord, recordsWithin } from './project-records.ts'
+import { decodeRole, decodeRoleAccess } from './role-records.ts'
 
 const MAY_ALWAYS_EDIT = 37
 const NAME_CHARACTERS_MAX = 200

@@ -2,36 +2,22 @@
  * Users and what the organization lets them do by default. Users are never removed, because what they
  * made names them: who leaves becomes inactive, has no roles any more, and keys that open nothing.
  */
+
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
+import type {
+  FlagAccessSetting,
+  Organization,
+  User,
+  UserChanges,
+  UserLevel,
+  UserRequest,
+} from '../../rules/access/organization.ts'
 import { numberKey } from '../lmdb/keys.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import {
-  allRecords,
-  decodeUser,
-  type FlagAccessSetting,
-  type Organization,
-  putRecord,
-  type User,
-  type UserLevel,
-} from './project-records.ts'
+import { allRecords, decodeUser, putRecord } from './project-records.ts'
 import { decodeRole } from './role-records.ts'
-
-/** A new user. */
-export interface UserRequest {
-  readonly email: string
-  readonly firstName?: string
-  /** Default: member. */
-  readonly level?: UserLevel
-  /** Under which the user's own flags are decided; default: the user's uuid. */
-  readonly distinctId?: string
-}
-
-/** What can be changed of a user; what is left out stays. */
-export interface UserChanges extends Partial<UserRequest> {
-  readonly isActive?: boolean
-}
 
 const OWNER: UserLevel = 15
 const MEMBER: UserLevel = 1

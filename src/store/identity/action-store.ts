@@ -2,20 +2,13 @@
  * Actions of a project. Table `actions`: project, action -> JSON of `ActionRecord`, sealed. Deleted
  * actions stay, marked, so that no number is given twice.
  */
-import type { ActionDraft, ActionView } from '../../rules/filters/actions.ts'
+import { type ActionRecord, actionView } from '../../rules/filters/action-record.ts'
+import type { ActionView } from '../../rules/filters/actions.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
 
 const ACTIONS = 'actions'
-
-/** An action as it is stored. */
-export interface ActionRecord extends ActionDraft {
-  readonly id: number
-  readonly isDeleted: boolean
-  readonly createdAt: string
-  readonly createdBy: Readonly<Record<string, unknown>> | null
-}
 
 /** The actions of one project in the processing thread. */
 export class ProjectActions {
@@ -85,21 +78,6 @@ export function listActions(
   }
   const results = actions.slice(offset, offset + limit).map(actionView)
   return { count: actions.length, results }
-}
-
-/** An action as the API shows it. */
-export function actionView(action: ActionRecord): ActionView {
-  return {
-    id: action.id,
-    name: action.name,
-    description: action.description,
-    tags: action.tags,
-    steps: action.steps,
-    created_at: action.createdAt,
-    created_by: action.createdBy,
-    deleted: action.isDeleted,
-    is_calculating: false,
-  }
 }
 
 function decodeAction(key: Uint8Array, value: Buffer): ActionRecord {

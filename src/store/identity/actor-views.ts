@@ -9,9 +9,9 @@ import { RowsWriter } from '../../base/rows-writer.ts'
 import type { GroupActor, PersonActor } from '../../rules/analytics/analytic-query.ts'
 import type { AnalyticAnswer, AnalyticPage } from '../../rules/analytics/analytics.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
+import { countOfIds } from '../../rules/persons/person-views.ts'
 import type { PersonReader } from './person-reader.ts'
 import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
-import { countOfIds } from './person-views.ts'
 
 /** Persons whose texts are kept; some megabytes. */
 const TEXTS_MAX = 4096

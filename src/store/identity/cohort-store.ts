@@ -3,30 +3,15 @@
  * are asked for. Table `cohorts`: project, cohort -> JSON of `CohortRecord`. Table `cohort_members`:
  * project, cohort, P -> nothing, for fixed lists. All sealed. Deleted cohorts stay, marked.
  */
+
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
-import type { CohortView, FilterGroup } from '../../rules/persons/person-queries.ts'
+import type { CohortRecord } from '../../rules/persons/cohort-record.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { emptyValue } from './person-records.ts'
 
 const COHORTS = 'cohorts'
-
-/** A cohort as it is stored. */
-export interface CohortRecord {
-  readonly id: number
-  readonly name: string
-  readonly description: string
-  readonly isStatic: boolean
-  readonly filters: FilterGroup | null
-  readonly isDeleted: boolean
-  readonly createdAt: string
-  readonly createdBy: Readonly<Record<string, unknown>> | null
-  /** When members were last added; null for dynamic cohorts. */
-  readonly changedAt: string | null
-  /** Members of a fixed list. */
-  readonly count: number
-}
 
 /** The cohorts of one project in the processing thread. */
 export class ProjectCohorts {
@@ -136,26 +121,6 @@ export function cohortLookup(
 export function* memberNumbers(table: Table, projectId: number, cohort: number): Generator<number> {
   const range = { start: tripleKey(projectId, cohort, 0), end: tripleKey(projectId, cohort + 1, 0) }
   for (const key of table.getKeys(range)) yield numberInKey(key, 8)
-}
-
-/** A cohort as the API shows it; `count` is null when it is not known. */
-export function cohortView(cohort: CohortRecord, count: number | null): CohortView {
-  const { filters, isStatic } = cohort
-  return {
-    id: cohort.id,
-    name: cohort.name,
-    description: cohort.description,
-    groups: [],
-    deleted: cohort.isDeleted,
-    filters: filters === null ? {} : { properties: filters },
-    is_calculating: false,
-    created_by: cohort.createdBy,
-    created_at: cohort.createdAt,
-    last_calculation: isStatic ? cohort.changedAt : null,
-    errors_calculating: 0,
-    count: isStatic ? cohort.count : count,
-    is_static: isStatic,
-  }
 }
 
 function decodeCohort(key: Uint8Array, value: Buffer): CohortRecord {

@@ -4,13 +4,13 @@
  * than 400 bytes are cut in the table's key and followed by their SHA-1.
  */
 import { createHash } from 'node:crypto'
+import { timeText } from '../../base/time.ts'
 import type { GroupView } from '../../rules/persons/person-queries.ts'
 import { type GroupState, groupState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { parseProperties } from './person-records.ts'
-import { isoTime } from './person-views.ts'
 
 const GROUPS = 'groups'
 const KEY_BYTES_MAX = 400
@@ -169,7 +169,7 @@ function viewOf(typeIndex: number, { key, createdAtMs, json }: GroupRecord): Gro
     group_type_index: typeIndex,
     group_key: key,
     group_properties: parseProperties(json),
-    created_at: isoTime(createdAtMs),
+    created_at: timeText(createdAtMs),
   }
 }
 

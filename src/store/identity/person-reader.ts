@@ -3,9 +3,11 @@
  * snapshot that its environment is at; `EventReader` moves it on.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
+import { timeText } from '../../base/time.ts'
 import type { PersonSummary } from '../../rules/events/event-queries.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
+import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
 import type {
   ActivityPage,
@@ -18,18 +20,13 @@ import type {
   ValueCount,
 } from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
+import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { valueText } from '../../rules/persons/value-text.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
 import { type ActivityEntries, listActivity } from './activity-log.ts'
-import {
-  type CohortRecord,
-  cohortLookup,
-  cohortView,
-  loadCohort,
-  loadCohorts,
-} from './cohort-store.ts'
+import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
@@ -44,7 +41,6 @@ import {
   propertiesOfRecord,
 } from './person-records.ts'
 import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
-import { countOfIds, isoTime, personView } from './person-views.ts'
 import type { PersonTables } from './person-writes.ts'
 
 /** Persons that `personValues` looks at, newest numbers first. */
@@ -96,7 +92,7 @@ export class PersonReader {
       ...countOfIds(record.idCount, DISTINCT_IDS_LISTED_MAX),
       properties: propertiesOfRecord(record),
       is_identified: record.isIdentified,
-      created_at: isoTime(record.createdAtMs),
+      created_at: timeText(record.createdAtMs),
     }
     if (this.#summaries.size >= SUMMARIES_MAX) this.#summaries.clear()
     this.#summaries.set(name, summary)

@@ -4,6 +4,7 @@
  * however many events changed it.
  */
 
+import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
 import {
   type GroupState,
@@ -12,7 +13,7 @@ import {
   personState,
 } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
-import { type DeletionJob, type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
+import { type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
 import { ProjectRetention } from '../warehouse/erase/retention-store.ts'
 import { ProjectActions } from './action-store.ts'
 import { storeActivity } from './activity-log.ts'

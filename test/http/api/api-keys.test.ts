@@ -1,6 +1,6 @@
 /** Personal keys and secret keys over HTTP: made, rolled, revoked, and what they never open. */
 import t from 'tap'
-import type { KeyRequest } from '../../../src/store/catalog/key-store.ts'
+import type { KeyRequest } from '../../../src/rules/access/organization.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 

@@ -4,7 +4,7 @@
  */
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { isJsonObject } from '../../../rules/capture/fields.ts'
-import type { StoredDeadLetter } from '../../../store/aside/dead-letters.ts'
+import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import { idOption } from '../../lib/arguments.ts'
 import {
   type Command,

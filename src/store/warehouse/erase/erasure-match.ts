@@ -2,24 +2,11 @@
  * Which events of a segment an erasure means. What the header says comes first: most segments are
  * passed over without a look at their columns.
  */
+
 import type { ErasureRule } from '../../../rules/events/erasure.ts'
+import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
-
-/** D with the S between which its events are meant: behind `after`, up to `through`. */
-export type ErasureSpan = readonly [distinctId: number, after: number, through: number]
-
-/** What an erasure means, as jobs store it. */
-export interface ErasureTarget {
-  /** Null: everybody's. */
-  readonly ids: readonly ErasureSpan[] | null
-  /** An event falls under the rule of its name, else under the one without a name; without one it stays. */
-  readonly rules: readonly ErasureRule[]
-  /** Everything up to this S, whatever the rules say. */
-  readonly oldestThrough: number
-  /** Nothing behind this S. */
-  readonly through: number
-}
 
 /** The same, ready for looking up. */
 export interface ErasureMatch {

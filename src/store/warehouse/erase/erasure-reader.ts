@@ -12,6 +12,7 @@ import {
   type RetentionView,
   rulesAt,
 } from '../../../rules/events/erasure.ts'
+import { type ErasureSpan, receiptOf } from '../../../rules/events/erasure-job.ts'
 import { type DistinctIdTables, loadDistinctId } from '../../identity/distinct-ids.ts'
 import type { PersonReader } from '../../identity/person-reader.ts'
 import { attempt, type DamageListener, refuseDamage } from '../../lmdb/codec.ts'
@@ -21,12 +22,11 @@ import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
 import type { SegmentCache } from '../read/segment-cache.ts'
 import { loadCounters } from '../write/event-projects.ts'
-import { loadJob, loadJobs, type OpenJob, receiptOf } from './erasure-jobs.ts'
+import { loadJob, loadJobs, type OpenJob } from './erasure-jobs.ts'
 import {
   countLive,
   countRows,
   type ErasureMatch,
-  type ErasureSpan,
   erasureMatch,
   matchedRows,
   mayMatch,

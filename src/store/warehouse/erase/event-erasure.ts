@@ -3,6 +3,8 @@
  * the rows that it means; after each segment its progress is stored with the rewritten segment in one
  * transaction.
  */
+
+import type { DeletionJob } from '../../../rules/events/erasure-job.ts'
 import { DamagedRecordError, type DamageListener } from '../../lmdb/codec.ts'
 import type { Environment, Table } from '../../lmdb/environment.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
@@ -12,7 +14,7 @@ import type { SegmentTables } from '../format/segment-view.ts'
 import type { OpenProject } from '../write/open-project.ts'
 import { replaceSegments } from '../write/segment-compactor.ts'
 import { appendSegment } from '../write/segment-merge.ts'
-import { type DeletionJob, loadOpenJobs, type OpenJob, storeJob } from './erasure-jobs.ts'
+import { loadOpenJobs, type OpenJob, storeJob } from './erasure-jobs.ts'
 import {
   countRows,
   type ErasureMatch,

@@ -4,9 +4,9 @@
  * made again by an import.
  */
 
-import type { JsonBytes } from '../../../base/json-bytes.ts'
+import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
-import { DistinctTexts, type ExportedEvent, SegmentLines } from './export-lines.ts'
+import { DistinctTexts, SegmentLines } from './export-lines.ts'
 
 const NO_ROWS = new Uint16Array(0)
 const NOTHING = { count: 0, events: [], writeLine: () => undefined }
@@ -23,17 +23,6 @@ export interface ExportQuery {
   readonly afterMs?: number
   /** Only events with an earlier timestamp, milliseconds. */
   readonly beforeMs?: number
-}
-
-/** The events of one segment that are wanted, and how far the project is read. */
-export interface ExportedSegment {
-  readonly count: number
-  /** To be gone through once: each is made when it is asked for, and so is soon forgotten. */
-  readonly events: Iterable<ExportedEvent>
-  /** Appends event `place`, 0 to `count` - 1, as a line of NDJSON with its newline. */
-  writeLine(place: number, target: JsonBytes): void
-  /** Id of the last event of the segment, wanted or not. */
-  readonly lastId: number
 }
 
 /** What an export reads from. */

@@ -10,6 +10,7 @@ import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { expandProperties } from '../../../rules/capture/person-properties.ts'
 import type { JsonObject } from '../../../rules/capture/types.ts'
+import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import type {
   DroppedCount,
   DroppedEventPage,
@@ -21,12 +22,9 @@ import type {
   EventView,
   WarningView,
 } from '../../../rules/events/event-queries.ts'
+import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
-import {
-  countDeadLetters,
-  readDeadLetters,
-  type StoredDeadLetter,
-} from '../../aside/dead-letters.ts'
+import { countDeadLetters, readDeadLetters } from '../../aside/dead-letters.ts'
 import { countDropped } from '../../aside/dropped-counts.ts'
 import { findDropped, listDropped } from '../../aside/dropped-events.ts'
 import { listWarningLines } from '../../aside/warning-log.ts'
@@ -46,7 +44,7 @@ import { type ScanLimits, ScanStore } from '../scan/event-scan.ts'
 import { UuidLookup } from '../uuid/uuid-lookup.ts'
 import { loadAllCounters, loadCounters } from '../write/event-projects.ts'
 import { readNumber } from '../write/event-state.ts'
-import { type ExportedSegment, type ExportQuery, exportSegments } from './event-export.ts'
+import { type ExportQuery, exportSegments } from './event-export.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
 import { EventViews } from './event-views.ts'
 import { SegmentCache } from './segment-cache.ts'

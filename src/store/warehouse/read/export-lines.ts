@@ -2,8 +2,10 @@
  * The events of one segment as lines of JSON, from its columns straight to bytes. Everything is taken out
  * of the segment at the beginning, so that lines may be written while others change the store.
  */
+
 import { formatUuid } from '../../../base/ids.ts'
 import { JsonBytes } from '../../../base/json-bytes.ts'
+import type { ExportedEvent } from '../../../rules/events/exported-event.ts'
 import { personModeOf } from '../format/segment-builder.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import {
@@ -32,20 +34,6 @@ const MODE_HEADS = Array.from({ length: 256 }, (_, byte) =>
   textPiece(HEADS, `","person_mode":"${personModeOf(byte)}",`),
 )
 const PROPERTIES_HEAD = textPiece(HEADS, '"properties":')
-
-/** One event, ready to be written. */
-export interface ExportedEvent {
-  readonly id: number
-  readonly uuid: string
-  readonly event: string
-  readonly distinctId: string
-  readonly timestampMs: number
-  readonly arrivedAtMs: number
-  readonly personMode: string
-  readonly elementsChain: string
-  /** JSON of the properties. */
-  readonly propertiesJson: string
-}
 
 /** The JSON of distinct_ids by their numbers, kept over several segments of one project. */
 export class DistinctTexts {

@@ -8,7 +8,8 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import type { IngestionWarning, NormalisedEvent, PersonMode } from '../../../rules/capture/types.ts'
-import { type DeadLetter, DeadLetters } from '../../aside/dead-letters.ts'
+import type { DeadLetter } from '../../../rules/events/dead-letter.ts'
+import { DeadLetters } from '../../aside/dead-letters.ts'
 import { DroppedWriter } from '../../aside/dropped-writer.ts'
 import { WarningLog } from '../../aside/warning-log.ts'
 import { DistinctIds } from '../../identity/distinct-ids.ts'

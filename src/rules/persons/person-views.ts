@@ -1,7 +1,8 @@
 /** How persons look to readers of the API. Pure functions. */
 
-import { chosenIdsFirst, personName } from '../../rules/persons/person-name.ts'
-import type { PersonView } from '../../rules/persons/person-queries.ts'
+import { timeText } from '../../base/time.ts'
+import { chosenIdsFirst, personName } from './person-name.ts'
+import type { PersonView } from './person-queries.ts'
 
 /** What a view is made of; ids are texts in the order of their links. */
 export interface PersonFacts {
@@ -14,12 +15,6 @@ export interface PersonFacts {
   readonly distinctIds: readonly string[]
   /** All of them. */
   readonly idCount: number
-}
-
-/** ISO 8601, UTC; fractions of a second only when there are any, as microseconds. */
-export function isoTime(timeMs: number): string {
-  const text = new Date(timeMs).toISOString()
-  return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : `${text.slice(0, -1)}000Z`
 }
 
 /** How many ids there are, when not all of them are shown. */
@@ -44,7 +39,7 @@ export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number
     distinct_ids: isSingle ? chosenIdsFirst(shown) : shown,
     ...countOfIds(idCount, idsMax),
     properties,
-    created_at: isoTime(createdAtMs),
+    created_at: timeText(createdAtMs),
     uuid,
     is_identified: isIdentified,
   }

@@ -1,0 +1,60 @@
+/** Entries of the log of who changed which flag. Source: docs/COMPATIBILITY.md, "Activity of feature flags". */
+import type { FlagChange } from './flag-diff.ts'
+
+/** Who changes flags; the one of number 0 is the system. */
+export interface FlagActor {
+  readonly userId: number
+  readonly firstName: string
+  readonly email: string
+}
+
+/** An entry of the log. Source: docs/COMPATIBILITY.md, "Activity of feature flags". */
+export interface FlagActivity {
+  /** UUID. */
+  readonly id: string
+  readonly activity: 'created' | 'updated' | 'deleted' | 'restored'
+  readonly actor: FlagActor
+  readonly flagId: number
+  readonly key: string
+  readonly changes: readonly FlagChange[]
+  /** In the form of answers. */
+  readonly createdAt: string
+}
+
+/** A stretch of the log, newest first. */
+export interface FlagActivityEntries {
+  readonly totalCount: number
+  /** JSON of each entry, read when its turn comes. */
+  readonly entries: Iterable<string>
+}
+
+export function jsonOf({
+  id,
+  activity,
+  actor,
+  flagId,
+  key,
+  changes,
+  createdAt,
+}: FlagActivity): string {
+  const isSystem = actor.userId === 0
+  return JSON.stringify({
+    id,
+    user: isSystem
+      ? { first_name: 'System', email: null, is_system: true }
+      : { first_name: actor.firstName, email: actor.email },
+    activity,
+    scope: 'FeatureFlag',
+    item_id: String(flagId),
+    detail: {
+      id: null,
+      changes,
+      merge: null,
+      trigger: null,
+      name: key,
+      short_id: null,
+      type: null,
+    },
+    created_at: createdAt,
+  })
+}
