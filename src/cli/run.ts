@@ -1,6 +1,6 @@
 /** Runs one command line and turns what was thrown into a message and an exit code. */
 import { OperatorError, ServiceError, UsageError } from '../base/errors.ts'
-import { DamagedRecordError } from '../store/lmdb/codec.ts'
+import { DamagedRecordError } from '../store/faults.ts'
 import { helpFor, unknownCommand } from './commands/help.ts'
 import { COMMANDS } from './commands.ts'
 import { type Command, type CommandIo, parseArguments, resolveSettings } from './lib/command.ts'

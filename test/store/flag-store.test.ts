@@ -9,7 +9,7 @@ import {
 } from '../../src/store/catalog/flag-store.ts'
 import { FLAGS_ENVIRONMENT } from '../../src/store/catalog/project-records.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
-import { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
+import { DamagedRecordError } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { pairKey } from '../../src/store/lmdb/keys.ts'
 

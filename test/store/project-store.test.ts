@@ -8,7 +8,7 @@ import { ServiceError } from '../../src/base/errors.ts'
 import { generatePersonalKey, generateProjectKey } from '../../src/store/catalog/key-store.ts'
 import { ProjectDirectory, ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
-import { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
+import { DamagedRecordError } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { numberKey } from '../../src/store/lmdb/keys.ts'
 

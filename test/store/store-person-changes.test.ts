@@ -3,9 +3,9 @@
  * after any number of commits, and what is outdated does not pile up.
  */
 import t from 'tap'
+import { DamagedRecordError } from '../../src/store/faults.ts'
 import { loadChanges, PersonChanges } from '../../src/store/identity/person-changes.ts'
 import { EmailChunkWrites, searchEmails } from '../../src/store/identity/person-email-chunks.ts'
-import { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { pairKey } from '../../src/store/lmdb/keys.ts'
 

@@ -8,7 +8,7 @@ import type {
   EventView,
 } from '../../src/rules/events/event-queries.ts'
 import type { ExportedSegment } from '../../src/rules/events/exported-event.ts'
-import type { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
+import type { DamagedRecordError } from '../../src/store/faults.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { eventStoreFolder } from '../../src/store/warehouse/write/event-state.ts'
 import {

@@ -1,7 +1,7 @@
 /** The uuid index: what was added is found, through flushes, merges and reopening. */
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
-import type { DamagedRecordError } from '../../src/store/lmdb/codec.ts'
+import type { DamagedRecordError } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from '../../src/store/lmdb/keys.ts'
 import { UuidFilter } from '../../src/store/warehouse/uuid/uuid-filter.ts'

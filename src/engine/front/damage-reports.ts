@@ -4,7 +4,7 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
-import { DamagedRecordError } from '../../store/lmdb/codec.ts'
+import { DamagedRecordError } from '../../store/faults.ts'
 
 /** A damaged record is met by every request that needs it, and logged by each thread this often at most. */
 const LOG_MS_MIN = 60_000

@@ -22,14 +22,13 @@ import type {
   PersonReference,
   PersonView,
 } from '../../rules/persons/person-queries.ts'
-import { countOfIds, personView } from '../../rules/persons/person-views.ts'
+import { countOfIds, groupView, personView } from '../../rules/persons/person-views.ts'
 import {
   type PersonContext,
   type PersonState,
   personState,
 } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
-import { groupViewOf } from '../../store/identity/group-store.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { runActionCommand } from './action-commands.ts'
@@ -200,7 +199,7 @@ export class CommandRunner {
     const context = this.#context(step)
     const result = identifyGroup(properties, atMs, bytesOf(properties), persons, context)
     if (result === 'refused') return { kind: 'too_large', bytesMax: this.#propertiesBytesMax }
-    return { kind: 'done', group: groupViewOf(group) }
+    return { kind: 'done', group: groupView(group, group.properties.toObject()) }
   }
 
   /** Applies an event to a person and stores it; false, and then not stored, when it is refused. */

@@ -16,7 +16,7 @@ import type {
   TimelineQuery,
   TimelineRows,
 } from '../../rules/persons/person-queries.ts'
-import { timelineTooLarge } from '../../store/identity/person-timeline.ts'
+import { timelineTooLarge } from '../../rules/persons/person-views.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import type { FlagTasks } from './flag-tasks.ts'
 

@@ -1,8 +1,11 @@
-/** How persons look to readers of the API. Pure functions. */
+/** How persons and groups look to readers of the API. Pure functions. */
 
+import { ServiceError } from '../../base/errors.ts'
+import { PAGE_BYTES_MAX } from '../../base/limits.ts'
 import { timeText } from '../../base/time.ts'
 import { chosenIdsFirst, personName } from './person-name.ts'
-import type { PersonView } from './person-queries.ts'
+import type { GroupView, PersonView } from './person-queries.ts'
+import type { GroupState } from './person-world.ts'
 
 /** What a view is made of; ids are texts in the order of their links. */
 export interface PersonFacts {
@@ -43,4 +46,23 @@ export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number
     uuid,
     is_identified: isIdentified,
   }
+}
+
+/** A group as the API shows it. */
+export function groupView(
+  { typeIndex, key, createdAtMs }: Pick<GroupState, 'typeIndex' | 'key' | 'createdAtMs'>,
+  properties: Readonly<Record<string, unknown>>,
+): GroupView {
+  return {
+    group_type_index: typeIndex,
+    group_key: key,
+    group_properties: properties,
+    created_at: timeText(createdAtMs),
+  }
+}
+
+/** 400 `query_too_large` for the points of a timeline with more than `PAGE_BYTES_MAX`. */
+export function timelineTooLarge(): ServiceError {
+  const detail = `the points would have more than ${PAGE_BYTES_MAX} bytes; ask for a shorter range`
+  return new ServiceError('query_too_large', detail)
 }

@@ -7,7 +7,8 @@
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import { DROP_REASONS, type DropReason } from '../../rules/capture/types.ts'
 import type { DroppedCount } from '../../rules/events/event-queries.ts'
-import { attempt, type DamageListener, pack, seal, unpack, unseal } from '../lmdb/codec.ts'
+import { attempt, type DamageListener } from '../faults.ts'
+import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
 

@@ -18,7 +18,8 @@ import type {
   DroppedEventsQuery,
   DroppedEventView,
 } from '../../rules/events/event-queries.ts'
-import { attempt, type DamageListener, pack, seal, unpack, unseal } from '../lmdb/codec.ts'
+import { attempt, type DamageListener } from '../faults.ts'
+import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { droppedKey, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { RecordRing } from '../lmdb/record-ring.ts'

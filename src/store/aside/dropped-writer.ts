@@ -1,7 +1,7 @@
 /** What becomes of events that are accepted and not stored: they are counted, and a part of them is kept for a while. */
 import type { DropReason } from '../../rules/capture/types.ts'
+import type { DamageListener } from '../faults.ts'
 import type { ProjectPersons } from '../identity/project-persons.ts'
-import type { DamageListener } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { DroppedCounts } from './dropped-counts.ts'
 import { type DroppedEvent, DroppedEvents } from './dropped-events.ts'

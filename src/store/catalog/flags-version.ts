@@ -2,7 +2,7 @@
  * The version of environment `flags`: every change of flags, projects, keys, users and roles raises it
  * (`FlagStore`, `DirectoryEnvironment`), nothing lowers it.
  */
-import { DamagedRecordError } from '../lmdb/codec.ts'
+import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, getRecord } from './project-records.ts'
 

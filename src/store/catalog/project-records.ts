@@ -23,7 +23,8 @@ import {
 } from '../../rules/access/organization.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
 import type { JsonObject } from '../../rules/capture/types.ts'
-import { DamagedRecordError, pack, seal, unpack, unseal } from '../lmdb/codec.ts'
+import { DamagedRecordError } from '../faults.ts'
+import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 
 /** Folder of the environment below the data directory. */

@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
 import { FlagsVersion } from '../catalog/flags-version.ts'
 import { FLAGS_ENVIRONMENT } from '../catalog/project-records.ts'
-import { DamagedRecordError } from '../lmdb/codec.ts'
+import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from '../lmdb/keys.ts'
 import {

@@ -6,7 +6,8 @@
  * text, UTF-8. Both little-endian and sealed.
  */
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
-import { DamagedRecordError, seal, unseal } from '../lmdb/codec.ts'
+import { DamagedRecordError } from '../faults.ts'
+import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { distinctIdKey, NUMBER_MAX, pairKey } from '../lmdb/keys.ts'
 

@@ -4,8 +4,8 @@
  * than 400 bytes are cut in the table's key and followed by their SHA-1.
  */
 import { createHash } from 'node:crypto'
-import { timeText } from '../../base/time.ts'
 import type { GroupView } from '../../rules/persons/person-queries.ts'
+import { groupView } from '../../rules/persons/person-views.ts'
 import { type GroupState, groupState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
@@ -151,26 +151,12 @@ export function* allGroups(
   }
 }
 
-/** A group of the processing thread as the API shows it. */
-export function groupViewOf(group: GroupState): GroupView {
-  return viewOf(group.typeIndex, {
-    key: group.key,
-    createdAtMs: group.createdAtMs,
-    json: group.properties.toJson(),
-  })
-}
-
 function isFound({ key, json }: GroupRecord, wanted: string): boolean {
   return key.toLowerCase().includes(wanted) || json.toLowerCase().includes(wanted)
 }
 
-function viewOf(typeIndex: number, { key, createdAtMs, json }: GroupRecord): GroupView {
-  return {
-    group_type_index: typeIndex,
-    group_key: key,
-    group_properties: parseProperties(json),
-    created_at: timeText(createdAtMs),
-  }
+function viewOf(typeIndex: number, { json, ...record }: GroupRecord): GroupView {
+  return groupView({ typeIndex, ...record }, parseProperties(json))
 }
 
 /** A group as it is stored, or null. Throws `DamagedRecordError`. */

@@ -12,7 +12,8 @@
  * the rest to a new one.
  */
 import { crc32 } from 'node:zlib'
-import { DamagedRecordError, seal, unseal } from '../lmdb/codec.ts'
+import { DamagedRecordError } from '../faults.ts'
+import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey } from '../lmdb/keys.ts'
 

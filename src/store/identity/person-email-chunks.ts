@@ -6,7 +6,9 @@
  * lower case, in the order of P; sealed. Length 0: none. A text of more than 256 bytes is cut there and
  * its length has the top bit set: whoever finds nothing in it has to look at the person.
  */
-import { DamagedRecordError, seal, unseal } from '../lmdb/codec.ts'
+
+import { DamagedRecordError } from '../faults.ts'
+import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey } from '../lmdb/keys.ts'
 

@@ -8,7 +8,9 @@
  * project, D -> S u32: the owner has only events behind S, earlier ones belong to nobody for ever, because
  * their person was deleted.
  */
-import { DamagedRecordError, seal, unseal } from '../lmdb/codec.ts'
+
+import { DamagedRecordError } from '../faults.ts'
+import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey } from '../lmdb/keys.ts'
 import { numberOfValue, numberValue } from './person-records.ts'

@@ -11,15 +11,8 @@
  */
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
-import {
-  DamagedRecordError,
-  pack,
-  SEAL_BYTES,
-  seal,
-  sealInPlace,
-  unpack,
-  unseal,
-} from '../lmdb/codec.ts'
+import { DamagedRecordError } from '../faults.ts'
+import { pack, SEAL_BYTES, seal, sealInPlace, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
 import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'

@@ -3,12 +3,13 @@
  * after each event follows from its events, so they are told again (person-replay.ts) instead of being
  * stored with every event. Source: interface description, section 4.3.
  */
-import { ServiceError } from '../../base/errors.ts'
+
 import { PAGE_BYTES_MAX } from '../../base/limits.ts'
 import type { NormalisedEvent } from '../../rules/capture/types.ts'
 import { propertyText } from '../../rules/filters/property-filter.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import type { TimelinePoint, TimelineQuery } from '../../rules/persons/person-queries.ts'
+import { timelineTooLarge } from '../../rules/persons/person-views.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
 import { personModeOf } from '../warehouse/format/segment-builder.ts'
 import type { SegmentSummary } from '../warehouse/format/segment-format.ts'
@@ -73,12 +74,6 @@ export function timelinePoints(
     properties: snapshots.get(visit.sequence) ?? {},
     relevant_event_count: count,
   }))
-}
-
-/** 400 `query_too_large` for points of more than `PAGE_BYTES_MAX`. */
-export function timelineTooLarge(): ServiceError {
-  const detail = `the points would have more than ${PAGE_BYTES_MAX} bytes; ask for a shorter range`
-  return new ServiceError('query_too_large', detail)
 }
 
 /** What a person is told from. */

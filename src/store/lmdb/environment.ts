@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
+import { counted } from '../faults.ts'
 
 /** A table: bytes to bytes, ordered by key. */
 export type Table = Database<Buffer, Buffer>
@@ -22,24 +23,6 @@ const META_PAGES = 2
 /** How often those who write look for readers whose process has ended. */
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
-
-/** How many write transactions are open: of threads that share it, and how many there ever were. */
-let openWrites: Int32Array | undefined
-let writeDepth = 0
-
-/**
- * From now on the write transactions of this thread are counted in `counter`: in the first element while
- * they are open, in the second for good. A thread that ends within one leaves it open, and the
- * environment locked.
- */
-export function countWrites(counter: Int32Array): void {
-  openWrites = counter
-}
-
-/** Whether this thread is within a write transaction. */
-export function isWithinWrite(): boolean {
-  return writeDepth > 0
-}
 
 /** Which environment, and how it is opened. */
 export interface EnvironmentOptions {
@@ -127,22 +110,11 @@ export class Environment {
       this.#nextCheckMs = now + DEAD_READERS_PERIOD_MS
       this.clearDeadReaders()
     }
-    writeDepth++
-    if (openWrites !== undefined) {
-      Atomics.add(openWrites, 0, 1)
-      Atomics.add(openWrites, 1, 1)
-    }
-    try {
-      const result = this.#root.transactionSync(action)
-      // LMDB would take a promise for an asynchronous transaction and commit nothing.
-      if (result instanceof Promise)
-        throw new TypeError('a write transaction may not be asynchronous')
-      return result
-    } finally {
-      // Not reached by a thread that ends within the transaction.
-      writeDepth--
-      if (openWrites !== undefined) Atomics.sub(openWrites, 0, 1)
-    }
+    const result = counted(() => this.#root.transactionSync(action))
+    // LMDB would take a promise for an asynchronous transaction and commit nothing.
+    if (result instanceof Promise)
+      throw new TypeError('a write transaction may not be asynchronous')
+    return result
   }
 
   /** Lets reads of this thread see what others have committed since the last read. */

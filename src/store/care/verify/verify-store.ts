@@ -13,7 +13,8 @@ import {
   requireFormat,
 } from '../../directory/data-dir.ts'
 import { findDisagreement } from '../../directory/store-agreement.ts'
-import { DamagedRecordError, unseal } from '../../lmdb/codec.ts'
+import { DamagedRecordError } from '../../faults.ts'
+import { unseal } from '../../lmdb/codec.ts'
 import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
 import { joinEnvironment } from '../../lmdb/environment-lock.ts'
 import { LOG_TABLES } from '../../log/event-log.ts'

@@ -13,9 +13,9 @@ import {
   rulesAt,
 } from '../../../rules/events/erasure.ts'
 import { type ErasureSpan, receiptOf } from '../../../rules/events/erasure-job.ts'
+import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
 import { type DistinctIdTables, loadDistinctId } from '../../identity/distinct-ids.ts'
 import type { PersonReader } from '../../identity/person-reader.ts'
-import { attempt, type DamageListener, refuseDamage } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import type { EVENTS_TABLES } from '../../lmdb/keys.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'

@@ -5,7 +5,7 @@
  */
 
 import type { DeletionJob } from '../../../rules/events/erasure-job.ts'
-import { DamagedRecordError, type DamageListener } from '../../lmdb/codec.ts'
+import { DamagedRecordError, type DamageListener } from '../../faults.ts'
 import type { Environment, Table } from '../../lmdb/environment.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
 import type { SegmentEncoder } from '../format/segment-encoder.ts'

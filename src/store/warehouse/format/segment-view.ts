@@ -4,7 +4,8 @@
  * synchronous run of a reader.
  */
 import { formatUuid } from '../../../base/ids.ts'
-import { DamagedRecordError, type DamageListener, refuseDamage, unseal } from '../../lmdb/codec.ts'
+import { DamagedRecordError, type DamageListener, refuseDamage } from '../../faults.ts'
+import { unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { groupKey, numberInKey, pairKey } from '../../lmdb/keys.ts'
 import { damagedSegment, missingSegment, readSummaries } from '../read/segment-summaries.ts'

@@ -2,7 +2,9 @@
  * The summaries of a project's segments, as their headers say them. Segments lie side by side without
  * gaps, so that a header which is missing is noticed like one that is damaged.
  */
-import { attempt, DamagedRecordError, type DamageListener, unseal } from '../../lmdb/codec.ts'
+
+import { attempt, DamagedRecordError, type DamageListener } from '../../faults.ts'
+import { unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { numberInKey, pairKey } from '../../lmdb/keys.ts'
 import { decodeSummary, type SegmentSummary } from '../format/segment-format.ts'

@@ -7,7 +7,7 @@
  * An answer is a candidate: the caller reads the event and compares. After a crash the table is built
  * again from the events behind the last run, and a merge that was not finished begins anew.
  */
-import { attempt, type DamageListener, refuseDamage } from '../../lmdb/codec.ts'
+import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
 import { numberKey } from '../../lmdb/keys.ts'
 import { UuidFilter } from './uuid-filter.ts'
 import {

@@ -8,7 +8,9 @@
  * its record in `uuid_runs`; chunks without one are left-overs. S belongs to the project of the event,
  * which is not stored: whoever finds an entry reads the event and compares.
  */
-import { DamagedRecordError, seal, unseal } from '../../lmdb/codec.ts'
+
+import { DamagedRecordError } from '../../faults.ts'
+import { seal, unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { chunkKey, numberInKey, numberKey } from '../../lmdb/keys.ts'
 import { UuidFilter } from './uuid-filter.ts'

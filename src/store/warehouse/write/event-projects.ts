@@ -6,7 +6,9 @@
  * u32, segments u32, generation u32, bytes float64`, little-endian. The S of the newest event equals
  * `rows`. `generation` changes with every merge of segments.
  */
-import { DamagedRecordError, seal, unseal } from '../../lmdb/codec.ts'
+
+import { DamagedRecordError } from '../../faults.ts'
+import { seal, unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../../lmdb/keys.ts'
 

@@ -3,7 +3,7 @@
  * own: readers see the segments before or the one after. A damaged segment is reported once and left
  * as it is.
  */
-import { DamagedRecordError, type DamageListener } from '../../lmdb/codec.ts'
+import { DamagedRecordError, type DamageListener } from '../../faults.ts'
 import type { Environment, Table } from '../../lmdb/environment.ts'
 import { groupKey, pairKey } from '../../lmdb/keys.ts'
 import { SEGMENT_BYTES_TARGET, SegmentBuilder } from '../format/segment-builder.ts'

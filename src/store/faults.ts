@@ -1,0 +1,85 @@
+/**
+ * What can go wrong with an open store, for those who have to react: a record that is damaged, and a thread
+ * that ends within a write transaction.
+ */
+
+/** How many write transactions are open: of threads that share it, and how many there ever were. */
+let openWrites: Int32Array | undefined
+let writeDepth = 0
+
+/** Counts a write transaction as open while `action` runs. For environment.ts. */
+export function counted<T>(action: () => T): T {
+  writeDepth++
+  if (openWrites !== undefined) {
+    Atomics.add(openWrites, 0, 1)
+    Atomics.add(openWrites, 1, 1)
+  }
+  try {
+    return action()
+  } finally {
+    // Not reached by a thread that ends within the transaction.
+    writeDepth--
+    if (openWrites !== undefined) Atomics.sub(openWrites, 0, 1)
+  }
+}
+
+/**
+ * From now on the write transactions of this thread are counted in `counter`: in the first element while
+ * they are open, in the second for good. A thread that ends within one leaves it open, and the
+ * environment locked.
+ */
+export function countWrites(counter: Int32Array): void {
+  openWrites = counter
+}
+
+/** Whether this thread is within a write transaction. */
+export function isWithinWrite(): boolean {
+  return writeDepth > 0
+}
+
+/** Tables whose keys are numbers only: keys of others hold texts of clients. */
+const NUMBERED_TABLES: ReadonlySet<string> = new Set([
+  ...['segment_headers', 'segment_groups', 'uuid_runs', 'uuid_chunks', 'projects'],
+  ...['distinct_texts', 'persons', 'person_changes', 'person_owners', 'warnings'],
+])
+
+/** A stored value whose checksum does not fit, or that is missing: it is refused, never served. */
+export class DamagedRecordError extends Error {
+  override readonly name = 'DamagedRecordError'
+  readonly table: string
+  /** The key in hexadecimal digits. */
+  readonly key: string
+
+  constructor(table: string, key: Uint8Array, what = 'the checksum does not fit') {
+    const digits = Buffer.from(key).toString('hex')
+    super(`table ${table}, key ${digits}: ${what}; restore from a backup or export what is left`)
+    this.table = table
+    this.key = digits
+  }
+
+  /** Which record it is, for those who may not see what clients have sent. */
+  get place(): string {
+    return NUMBERED_TABLES.has(this.table)
+      ? `table ${this.table}, key ${this.key}`
+      : `table ${this.table}`
+  }
+}
+
+/** Told of a record that is damaged or missing, and left out. */
+export type DamageListener = (error: DamagedRecordError) => void
+
+/** What `read` answers; null when it met damage that `onDamage` was told of. */
+export function attempt<T>(read: () => T, onDamage: DamageListener): T | null {
+  try {
+    return read()
+  } catch (cause) {
+    if (!(cause instanceof DamagedRecordError)) throw cause
+    onDamage(cause)
+    return null
+  }
+}
+
+/** The listener of those who pass over nothing. */
+export function refuseDamage(error: DamagedRecordError): never {
+  throw error
+}
