@@ -33,6 +33,7 @@ import {
 } from '../../src/base/limits.ts'
 import { firstStartMessage } from '../../src/cli/lib/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
+import { DISK_RESERVE_BYTES } from '../../src/engine/front/disk-guard.ts'
 import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../../src/engine/threads/check-queue.ts'
 import { CAPTURE_PATHS } from '../../src/http/routes/public/capture.ts'
 import { decodeEventCursor, parseEventFilters } from '../../src/http/shapes/event-list.ts'
@@ -40,7 +41,6 @@ import { expandProperties } from '../../src/rules/capture/person-properties.ts'
 import { DROP_REASONS, PERSON_MODES, WARNING_TYPES } from '../../src/rules/capture/types.ts'
 import { propertyTest } from '../../src/rules/filters/property-filter.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
-import { DISK_RESERVE_BYTES } from '../../src/store/directory/disk-guard.ts'
 import { SCAN_ROWS_MAX } from '../../src/store/warehouse/scan/event-scan.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }

@@ -5,6 +5,7 @@ import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { OperatorError, ServiceError } from '../../src/base/errors.ts'
 import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 import { schemaRoutes } from '../../src/http/openapi/schema-routes.ts'
+import { SdkFiles } from '../../src/http/routes/public/sdk-files.ts'
 import { registerSdkRoutes } from '../../src/http/routes/public/sdk-routes.ts'
 import { BodyBudget } from '../../src/http/server/body.ts'
 import {
@@ -16,7 +17,6 @@ import {
 } from '../../src/http/server/respond.ts'
 import { groupByPath, json } from '../../src/http/server/router.ts'
 import { HttpServer } from '../../src/http/server/server.ts'
-import { SdkFiles } from '../../src/store/aside/sdk-files.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from '../fixtures/http-client.ts'
 
 const LARGE = Buffer.alloc(16 * 1024 * 1024, 'tenrec ')

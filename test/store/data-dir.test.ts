@@ -14,16 +14,12 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { freeDiskBytes } from '../../src/base/disk-space.ts'
 import { OperatorError } from '../../src/base/errors.ts'
+import { DISK_RESERVE_BYTES, DiskGuard, reserveBytesOf } from '../../src/engine/front/disk-guard.ts'
 import { planMigration } from '../../src/store/care/migrations.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
 import { lockHolder } from '../../src/store/directory/data-dir-lock.ts'
-import {
-  DISK_RESERVE_BYTES,
-  DiskGuard,
-  freeDiskBytes,
-  reserveBytesOf,
-} from '../../src/store/directory/disk-guard.ts'
 import { inspectLmdbFile } from '../../src/store/lmdb/lmdb-file.ts'
 import {
   filledStore,

@@ -2,6 +2,8 @@
  * `tenrec flag ...`: feature flags in the data directory, with or without a running daemon; it notices
  * changes within a second. What is allowed is decided by the same rules as for the private API.
  */
+
+import { requireFreeDisk } from '../../base/disk-space.ts'
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { boolean } from '../../config/value-kinds.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
@@ -11,7 +13,6 @@ import { isObject } from '../../rules/flags/flag-references.ts'
 import type { DecisionRequest, DecisionSources, Flag, JsonObject } from '../../rules/flags/types.ts'
 import { type FlagChangeContext, FlagStore } from '../../store/catalog/flag-store.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import { requireFreeDisk } from '../../store/directory/disk-guard.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { idOption, listOption } from '../lib/arguments.ts'
 import {

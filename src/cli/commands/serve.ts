@@ -1,6 +1,8 @@
 /** `tenrec serve`: the daemon, from the first start to the last signal. */
+
+import { baseUrlOf } from '../../config/base-url.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
-import { baseUrlOf, correctBaseUrl, openFilled } from '../../store/directory/first-start.ts'
+import { correctBaseUrl, openFilled } from '../../store/directory/first-start.ts'
 import type { Command, CommandIo } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 

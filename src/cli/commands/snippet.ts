@@ -18,9 +18,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { OperatorError } from '../../base/errors.ts'
-import { isPageScript, SDK_LICENCE, SDK_NAME, SDK_VERSION } from '../../store/aside/sdk-files.ts'
+import { baseUrlOf } from '../../config/base-url.ts'
+import {
+  isPageScript,
+  SDK_LICENCE,
+  SDK_NAME,
+  SDK_VERSION,
+} from '../../http/routes/public/sdk-files.ts'
 import { readFormat } from '../../store/directory/data-dir.ts'
-import { baseUrlOf } from '../../store/directory/first-start.ts'
 import { parseId } from '../lib/arguments.ts'
 import { type Command, JSON_OPTION } from '../lib/command.ts'
 import { printRecord } from '../lib/output.ts'

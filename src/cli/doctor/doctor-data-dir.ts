@@ -1,10 +1,11 @@
 /** Checks of `tenrec doctor` on the data directory: is it there, whose is it, and is there room. */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { diskSpace } from '../../base/disk-space.ts'
 import type { Settings } from '../../config/settings.ts'
+import { reserveBytesOf } from '../../engine/front/disk-guard.ts'
 import { ENVIRONMENT_NAMES, requireStore, storeBytes } from '../../store/directory/data-dir.ts'
 import { lockHolder } from '../../store/directory/data-dir-lock.ts'
-import { diskSpace, reserveBytesOf } from '../../store/directory/disk-guard.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 /** Free space below this many times the reserve is worth a word. */

@@ -1,7 +1,7 @@
 /** Opens the store of users, roles, projects and keys for one command, beside a running daemon or without one. */
 
+import { requireFreeDisk } from '../../base/disk-space.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import { requireFreeDisk } from '../../store/directory/disk-guard.ts'
 import type { CommandInput } from './command.ts'
 import { commandEntry } from './command-audit.ts'
 import { withStore } from './with-store.ts'

@@ -3,7 +3,7 @@
  * stands here, in the order in which it is looked for.
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { DiskGuard } from '../../store/directory/disk-guard.ts'
+import type { DiskGuard } from './disk-guard.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { ProcessingLoop } from './processing-loop.ts'
 

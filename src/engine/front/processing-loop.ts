@@ -4,10 +4,10 @@
  * several requests instead of one for each.
  */
 import type { Clock } from '../../base/clock.ts'
-import type { DiskGuard } from '../../store/directory/disk-guard.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
+import type { DiskGuard } from './disk-guard.ts'
 
 /** How long one task may work before the front hears of its progress. */
 const TASK_BUDGET_MS = 500

@@ -1,8 +1,8 @@
 /** Fills, before `/metrics` is read, what is cheaper to look up than to keep. */
 
 import { ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
-import type { DiskGuard } from '../../store/directory/disk-guard.ts'
 import type { BusyTime } from '../threads/busy-time.ts'
+import type { DiskGuard } from './disk-guard.ts'
 import type { ProcessingLoop } from './processing-loop.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 

@@ -35,12 +35,12 @@ import { applyEvent, type PersonWarning } from '../../rules/persons/apply-event.
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
 import type { PersonContext } from '../../rules/persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
-import { DailySalts } from '../../store/aside/daily-salts.ts'
 import { FlagsVersion } from '../../store/catalog/flags-version.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
 import { type LogExtent, LogReader } from '../../store/log/event-log.ts'
 import type { Witness } from '../../store/warehouse/write/event-state.ts'
 import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import { DailySalts } from '../front/daily-salts.ts'
 import type {
   CommandOutcome,
   ProcessResult,

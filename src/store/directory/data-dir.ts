@@ -6,10 +6,10 @@
  * What is refused here never gets better by trying again: damaged or missing data files and a newer
  * format end with exit code 78 and one line that tells what to do.
  */
+
 import {
   closeSync,
   existsSync,
-  fsyncSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -18,9 +18,10 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeFileSync,
 } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
+import { requireFreeDisk } from '../../base/disk-space.ts'
+import { flush, writeDurably } from '../../base/durable-file.ts'
 import { OperatorError } from '../../base/errors.ts'
 import { freeListFault } from '../care/verify/lmdb-walk.ts'
 import { DIRECTORY_TABLES } from '../catalog/directory-environment.ts'
@@ -30,7 +31,6 @@ import { joinEnvironment } from '../lmdb/environment-lock.ts'
 import { EVENTS_TABLES } from '../lmdb/keys.ts'
 import { inspectLmdbFile, type LmdbFinding } from '../lmdb/lmdb-file.ts'
 import { lockDataDir } from './data-dir-lock.ts'
-import { requireFreeDisk } from './disk-guard.ts'
 import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this program reads and writes. */
@@ -59,8 +59,6 @@ const DATA_NAME = 'data.mdb'
 const LMDB_LOCK_NAME = 'lock.mdb'
 /** Where environments are created before they are moved to their place. */
 const NURSERY_PREFIX = '.new-'
-const DRAFT_SUFFIX = '.new'
-
 /** A data directory that this process owns: checked, complete, locked. */
 export class DataDir {
   /** Absolute. */
@@ -362,40 +360,6 @@ function endCreation(path: string): void {
 /** Marks a directory as a whole store of a format, by default of the one of this program. */
 export function markFormat(path: string, version = FORMAT_VERSION): void {
   writeDurably(join(path, FORMAT_NAME), `tenrec ${version}\n`)
-}
-
-/**
- * Writes a whole file, readable by its owner only: after a power cut it has the new content or the old.
- * Throws what the file system throws.
- */
-export function writeDurably(path: string, content: string): void {
-  writeDraft(path, content)
-  publishDraft(path)
-}
-
-/** The first half of `writeDurably`: the content is on the disk, under the name of a draft. */
-export function writeDraft(path: string, content: string): void {
-  const draft = path + DRAFT_SUFFIX
-  writeFileSync(draft, content, { mode: 0o600 })
-  flush(draft)
-}
-
-/** The second half: the draft takes its name. Does nothing if there is no draft. */
-export function publishDraft(path: string): void {
-  const draft = path + DRAFT_SUFFIX
-  if (!existsSync(draft)) return
-  renameSync(draft, path)
-  flush(dirname(path))
-}
-
-/** Waits until a file or folder is on the disk. Throws what the file system throws. */
-export function flush(path: string): void {
-  const descriptor = openSync(path, 'r')
-  try {
-    fsyncSync(descriptor)
-  } finally {
-    closeSync(descriptor)
-  }
 }
 
 function identityOf(path: string): string | null {

@@ -3,20 +3,20 @@
  * writes the keys to `credentials.json` for the operator. The store keeps only a hash of the personal
  * key, so the file is on the disk before the key is valid.
  */
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+import { publishDraft, writeDraft, writeDurably } from '../../base/durable-file.ts'
+import { baseUrlOf } from '../../config/base-url.ts'
 import type { Settings } from '../../config/settings.ts'
 import { isJsonObject } from '../../rules/capture/fields.ts'
 import { generatePersonalKey, generateProjectKey } from '../catalog/key-store.ts'
 import { type FirstKeys, ProjectStore } from '../catalog/project-store.ts'
-import { DataDir, publishDraft, writeDraft, writeDurably } from './data-dir.ts'
+import { DataDir } from './data-dir.ts'
 import { requireLocalFileSystem } from './file-system.ts'
 
 const CREDENTIALS_NAME = 'credentials.json'
-/** Addresses to listen on that are none to connect to. */
-const ALL_ADDRESSES: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }
-
 /** What the operator is told once. */
 export interface FirstStart extends FirstKeys {
   readonly baseUrl: string
@@ -71,14 +71,6 @@ export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
   const corrected = { ...first, baseUrl }
   writeDurably(first.credentialsPath, credentialsText(corrected))
   return corrected
-}
-
-/** The address under which clients of this machine reach a daemon that listens on `port`. */
-export function baseUrlOf(settings: Settings, port: number): string {
-  if (settings.publicUrl !== null) return settings.publicUrl
-  const { host } = settings
-  const reachable = Object.hasOwn(ALL_ADDRESSES, host) ? ALL_ADDRESSES[host] : undefined
-  return `http://${reachable ?? (host.includes(':') ? `[${host}]` : host)}:${port}`
 }
 
 function fill(store: ProjectStore, path: string, settings: Settings): FirstStart | null {

@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
+import { DailySalts } from '../../../src/engine/front/daily-salts.ts'
 import {
   COOKIELESS_ID,
   dayOf,
@@ -15,7 +16,6 @@ import {
 } from '../../../src/rules/capture/cookieless.ts'
 import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
 import type { JsonObject, NormalisedEvent } from '../../../src/rules/capture/types.ts'
-import { DailySalts } from '../../../src/store/aside/daily-salts.ts'
 import {
   PERSONAL_KEY,
   PROJECT_KEY,

@@ -3,9 +3,9 @@
  * be repeated: what is stored already is recognised. How far a file came is noted beside it.
  */
 import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
-import { writeDurably } from '../../../store/directory/data-dir.ts'
 import { readCredentials } from '../../../store/directory/first-start.ts'
 import { idOption } from '../../lib/arguments.ts'
 import type { Command, CommandInput } from '../../lib/command.ts'

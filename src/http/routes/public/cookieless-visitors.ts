@@ -4,10 +4,10 @@
  * Source: docs/COMPATIBILITY.md, "Visitors without cookies".
  */
 import type { Settings } from '../../../config/settings.ts'
+import type { DailySalts } from '../../../engine/front/daily-salts.ts'
 import { clientAddress } from '../../../rules/capture/address.ts'
 import { dayOf, visitorId } from '../../../rules/capture/cookieless.ts'
 import type { JsonObject } from '../../../rules/capture/types.ts'
-import type { DailySalts } from '../../../store/aside/daily-salts.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 

@@ -4,11 +4,10 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import type { Settings } from '../../../config/settings.ts'
+import { DailySalts } from '../../../engine/front/daily-salts.ts'
 import type { FlagService } from '../../../engine/front/flag-service.ts'
 import { DEFAULT_BROWSER_CAPTURE } from '../../../rules/access/organization.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
-import { DailySalts } from '../../../store/aside/daily-salts.ts'
-import { SdkFiles, sdkFolders } from '../../../store/aside/sdk-files.ts'
 import type { ProjectDirectory as Projects } from '../../../store/catalog/project-store.ts'
 import type { BodyBudget } from '../../server/body.ts'
 import type { HttpServer } from '../../server/server.ts'
@@ -23,6 +22,7 @@ import {
   handleEmptyList,
   handleRemoteConfig,
 } from './remote-config.ts'
+import { SdkFiles, sdkFolders } from './sdk-files.ts'
 import { registerSdkRoutes } from './sdk-routes.ts'
 
 /** What the public routes of flags work with. */

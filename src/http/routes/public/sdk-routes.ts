@@ -9,17 +9,12 @@ import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import { isSameEtag } from '../../../rules/flags/definitions.ts'
-import {
-  SDK_LICENCE,
-  type SdkEncoding,
-  type SdkFiles,
-  type SdkRelease,
-} from '../../../store/aside/sdk-files.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type Header, send, sendError } from '../../server/respond.ts'
 import type { HttpServer } from '../../server/server.ts'
 import { isAnsweredByMethod } from './read-methods.ts'
+import { SDK_LICENCE, type SdkEncoding, type SdkFiles, type SdkRelease } from './sdk-files.ts'
 
 /** What the snippet is served with. */
 export interface SdkRouteOptions {

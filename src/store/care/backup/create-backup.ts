@@ -14,16 +14,15 @@ import {
   rmSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { flush, writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError } from '../../../base/errors.ts'
 import { VERSION } from '../../../base/version.ts'
 import {
   ENVIRONMENT_NAMES,
   type EnvironmentName,
   FORMAT_VERSION,
-  flush,
   requireAgreement,
   requireEnvironment,
-  writeDurably,
 } from '../../directory/data-dir.ts'
 import { lockDataDir } from '../../directory/data-dir-lock.ts'
 import { Environment } from '../../lmdb/environment.ts'

@@ -7,19 +7,18 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { freeDiskBytes } from '../../../base/disk-space.ts'
+import { flush, writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError } from '../../../base/errors.ts'
 import {
   CREATION_MARK,
   ENVIRONMENT_NAMES,
   type EnvironmentName,
-  flush,
   markFormat,
   RESTORE_MARK,
   RESTORE_NURSERY,
-  writeDurably,
 } from '../../directory/data-dir.ts'
 import { lockDataDir } from '../../directory/data-dir-lock.ts'
-import { freeDiskBytes } from '../../directory/disk-guard.ts'
 import { alignLog } from '../../directory/store-agreement.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import {

@@ -2,8 +2,8 @@
  * Keeps LMDB away from a full disk, where it would corrupt the memory of the process: below a reserve
  * of free space nothing more is accepted. The reserve also covers what is already on its way.
  */
-import { statfs } from 'node:fs/promises'
-import { OperatorError } from '../../base/errors.ts'
+
+import { diskSpace } from '../../base/disk-space.ts'
 
 /** What bytes in flight can become on the disk: the log, the segments, and pages beside them. */
 const WRITE_FACTOR = 4
@@ -14,40 +14,9 @@ const RESERVE_DIVISOR = 8
 const FLOOR_DIVISOR = 4
 /** With less than this not even one commit of processing is sure to end well. */
 const EXHAUSTED_BYTES = 8 * 1024 ** 2
-/** What a command wants to be free before it writes its few pages. */
-const COMMAND_BYTES = 16 * 1024 ** 2
-
-/** A file system: bytes that this process could still write, and all that it can hold. */
-export interface DiskSpace {
-  readonly freeBytes: number
-  readonly sizeBytes: number
-}
-
-/** The space of the file system of a folder. Throws what `statfs` throws. */
-export async function diskSpace(path: string): Promise<DiskSpace> {
-  const { bavail, blocks, bsize } = await statfs(path)
-  return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize }
-}
-
-/** The free bytes of the file system of a folder. Throws what `statfs` throws. */
-export async function freeDiskBytes(path: string): Promise<number> {
-  return (await diskSpace(path)).freeBytes
-}
-
 /** The reserve that is set, or what suits a disk of that size, in bytes. */
 export function reserveBytesOf(configuredBytes: number | null, sizeBytes: number): number {
   return configuredBytes ?? Math.min(DISK_RESERVE_BYTES, sizeBytes / RESERVE_DIVISOR)
-}
-
-/** Refuses a command that is about to write to a disk that is nearly full. Throws `OperatorError`. */
-export async function requireFreeDisk(path: string): Promise<void> {
-  const freeBytes = await freeDiskBytes(path)
-  if (freeBytes >= COMMAND_BYTES) return
-  const freeMib = Math.floor(freeBytes / 1024 ** 2)
-  throw new OperatorError(
-    `the disk of ${path} is nearly full (${freeMib} MiB free): make room, at least ` +
-      `${COMMAND_BYTES / 1024 ** 2} MiB`,
-  )
 }
 
 /** Knows how much space was free a moment ago. */

@@ -15,8 +15,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { flush } from '../../base/durable-file.ts'
 import { isDayOpen } from '../../rules/capture/cookieless.ts'
-import { flush } from '../directory/data-dir.ts'
 
 const FOLDER = 'cookieless'
 const SALT_BYTES = 32

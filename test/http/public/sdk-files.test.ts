@@ -6,12 +6,12 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t from 'tap'
-import { installSnippet, PACKAGE_SHA512 } from '../../src/cli/commands/snippet.ts'
-import { SDK_VERSION, SdkFiles, sdkFolders } from '../../src/store/aside/sdk-files.ts'
-import { DataDir } from '../../src/store/directory/data-dir.ts'
-import { runCommand } from '../fixtures/command-line.ts'
-import { send } from '../fixtures/exact-client.ts'
-import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
+import { installSnippet, PACKAGE_SHA512 } from '../../../src/cli/commands/snippet.ts'
+import { SDK_VERSION, SdkFiles, sdkFolders } from '../../../src/http/routes/public/sdk-files.ts'
+import { DataDir } from '../../../src/store/directory/data-dir.ts'
+import { runCommand } from '../../fixtures/command-line.ts'
+import { send } from '../../fixtures/exact-client.ts'
+import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const PACKAGE = dirname(dirname(fileURLToPath(import.meta.resolve('posthog-js/dist/array.js'))))
 const world = await startDecisions(t, 1)
