@@ -1,7 +1,7 @@
 /** Retention: by age, by event name and by size; over HTTP, from the command line and by the daemon itself. */
 import t, { type Test } from 'tap'
 import { type RetentionRules, rulesAt } from '../../src/rules/events/erasure.ts'
-import type { PersonCommand } from '../../src/rules/persons/person-queries.ts'
+import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import t from 'tap'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
-import type { PersonCommand } from '../../src/rules/persons/person-queries.ts'
+import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { readProcessedPosition } from '../../src/store/warehouse/write/event-state.ts'
 import {
   PersonLog,

@@ -6,8 +6,7 @@ import {
   listedPersons,
   type SeriesMatch,
 } from '../../src/rules/analytics/event-columns.ts'
-import type { PropertyFilter } from '../../src/rules/events/event-queries.ts'
-import type { FilterGroup } from '../../src/rules/persons/person-queries.ts'
+import type { FilterGroup, PropertyFilter } from '../../src/rules/filters/filter-group.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { RowPool, timeOrder } from '../../src/store/warehouse/scan/event-scan-rows.ts'
 import { MemoryScanner } from '../fixtures/analytics/memory-scanner.ts'

@@ -5,18 +5,14 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, writeUuidV7 } from '../../base/ids.ts'
+import type { Actor } from '../../rules/access/user.ts'
 import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
 import type {
   DeadLetterCommand,
   DeadLetterCommands,
   DeadLetterOutcome,
 } from '../../rules/events/dead-letters.ts'
-import type {
-  Actor,
-  CommandResult,
-  PersonCommand,
-  PersonCommands,
-} from '../../rules/persons/person-queries.ts'
+import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
 import { commandText } from '../processor/command-text.ts'
 import type { CommandOutcome } from '../threads/tasks.ts'
 import type { GroupCommit } from './group-commit.ts'

@@ -5,8 +5,9 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
+import type { Actor } from '../../rules/access/user.ts'
 import type { ErasureQueries, ErasureReceipt, RetentionPlan } from '../../rules/events/erasure.ts'
-import type { Actor, PersonCommands } from '../../rules/persons/person-queries.ts'
+import type { PersonCommands } from '../../rules/persons/commands.ts'
 
 /** How often events that are kept too long are looked for. */
 const PERIOD_MS = 3_600_000

@@ -1,8 +1,9 @@
 /** Carries out the commands about actions. For the processing thread; see command-runner.ts. */
 
 import { timeText } from '../../base/time.ts'
+import type { Actor } from '../../rules/access/user.ts'
 import { type ActionRecord, actionView } from '../../rules/filters/action-record.ts'
-import type { Actor, CommandResult, PersonCommand } from '../../rules/persons/person-queries.ts'
+import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
 
 /** What such a command works with. */

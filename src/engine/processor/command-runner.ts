@@ -7,27 +7,18 @@ import { createHash } from 'node:crypto'
 import { formatUuid } from '../../base/ids.ts'
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import { timeText } from '../../base/time.ts'
+import type { Actor } from '../../rules/access/user.ts'
 import type { JsonObject, NormalisedEvent } from '../../rules/capture/types.ts'
 import { newJob } from '../../rules/events/erasure-job.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record.ts'
+import type { CohortDraft } from '../../rules/persons/cohort-shapes.ts'
+import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
 import { isIllegalId } from '../../rules/persons/merge-ids.ts'
-import type {
-  ActivityView,
-  Actor,
-  CohortDraft,
-  CommandResult,
-  PersonCommand,
-  PersonReference,
-  PersonView,
-} from '../../rules/persons/person-queries.ts'
+import type { ActivityView, PersonReference, PersonView } from '../../rules/persons/person-queries.ts'
 import { countOfIds, groupView, personView } from '../../rules/persons/person-views.ts'
-import {
-  type PersonContext,
-  type PersonState,
-  personState,
-} from '../../rules/persons/person-world.ts'
+import { type PersonContext, personState, type PersonState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'

@@ -1,6 +1,8 @@
 /** Commands as the log holds them: JSON that both ends know. */
+
+import type { Actor } from '../../rules/access/user.ts'
 import type { DeadLetterCommand } from '../../rules/events/dead-letters.ts'
-import type { Actor, PersonCommand } from '../../rules/persons/person-queries.ts'
+import type { PersonCommand } from '../../rules/persons/commands.ts'
 
 /** A command as the log holds it. */
 export interface LoggedCommand {

@@ -4,10 +4,10 @@
  */
 
 import { timeText } from '../../base/time.ts'
+import type { Actor } from '../../rules/access/user.ts'
+import { type ErasureSpan, type JobOrder, newJob, receiptOf } from '../../rules/events/erasure-job.ts'
 import type { ErasureCommand, ErasureCriteria } from '../../rules/events/erasure.ts'
-import type { ErasureSpan } from '../../rules/events/erasure-job.ts'
-import { type JobOrder, newJob, receiptOf } from '../../rules/events/erasure-job.ts'
-import type { Actor, CommandResult } from '../../rules/persons/person-queries.ts'
+import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
 
 /** What such a command works with. */

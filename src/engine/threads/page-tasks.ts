@@ -8,14 +8,9 @@ import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../b
 import type { CountedRows, RowFormat, RowsText, RowText } from '../../base/pages.ts'
 import { RowsWriter, rowText } from '../../base/rows-writer.ts'
 import type { EventListQuery, EventRows } from '../../rules/events/event-queries.ts'
+import type { GroupRows } from '../../rules/persons/group-shapes.ts'
 import { personBody, withWireTimes } from '../../rules/persons/person-answer.ts'
-import type {
-  GroupRows,
-  PersonListQuery,
-  PersonReference,
-  TimelineQuery,
-  TimelineRows,
-} from '../../rules/persons/person-queries.ts'
+import type { PersonListQuery, PersonReference, TimelineQuery, TimelineRows } from '../../rules/persons/person-queries.ts'
 import { timelineTooLarge } from '../../rules/persons/person-views.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import type { FlagTasks } from './flag-tasks.ts'

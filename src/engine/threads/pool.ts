@@ -8,65 +8,22 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
-import type {
-  CountedRows,
-  PageWish,
-  RowFormat,
-  RowsText,
-  RowText,
-  TextPieces,
-} from '../../base/pages.ts'
+import type { CountedRows, PageWish, RowFormat, RowsText, RowText, TextPieces } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
-import type {
-  ErasureCriteria,
-  ErasureEstimate,
-  ErasureQueries,
-  ErasureReceipt,
-  RetentionPlan,
-  RetentionRules,
-  RetentionView,
-} from '../../rules/events/erasure.ts'
-import type {
-  DroppedQueries,
-  EventListQuery,
-  EventQueries,
-  EventRows,
-} from '../../rules/events/event-queries.ts'
+import type { DroppedQueries } from '../../rules/events/dropped-events.ts'
+import type { ErasureCriteria, ErasureEstimate, ErasureQueries, ErasureReceipt, RetentionPlan, RetentionRules, RetentionView } from '../../rules/events/erasure.ts'
+import type { EventListQuery, EventQueries, EventRows } from '../../rules/events/event-queries.ts'
 import type { ActionQueries } from '../../rules/filters/actions.ts'
-import type {
-  CohortView,
-  PersonListQuery,
-  PersonQueries,
-  PersonReference,
-  TimelineQuery,
-  TimelineRows,
-} from '../../rules/persons/person-queries.ts'
+import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
+import type { PersonListQuery, PersonQueries, PersonReference, TimelineQuery, TimelineRows } from '../../rules/persons/person-queries.ts'
 import { BusyTime } from './busy-time.ts'
-import {
-  type CheckLane,
-  CheckQueue,
-  type CheckVerdict,
-  type CheckWaiter,
-  threadsOf,
-} from './check-queue.ts'
+import { type CheckLane, CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { LongReads } from './long-reads.ts'
-import type {
-  OrganizationOperation,
-  OrganizationPort,
-  OrganizationRequest,
-  OrganizationResult,
-  OrganizationTask,
-} from './organization-tasks.ts'
+import type { OrganizationOperation, OrganizationPort, OrganizationRequest, OrganizationResult, OrganizationTask } from './organization-tasks.ts'
 import type { PageName, PageQuestions, PageTask } from './page-tasks.ts'
 import { openTable } from './person-table.ts'
-import type {
-  BlastRadiusTask,
-  FlagCommandTask,
-  Task,
-  TaskResults,
-  ThreadSettings,
-} from './tasks.ts'
+import type { BlastRadiusTask, FlagCommandTask, Task, TaskResults, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */

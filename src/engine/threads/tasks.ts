@@ -6,30 +6,20 @@ import type { ErrorBody } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
 import type { RowFormat, RowText } from '../../base/pages.ts'
 import type { Settings } from '../../config/settings.ts'
+import type { Actor } from '../../rules/access/user.ts'
 import type { AnalyticAnswer } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { DropReason } from '../../rules/capture/types.ts'
 import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
+import type { DroppedCount, DroppedEventPage, DroppedEventsQuery } from '../../rules/events/dropped-events.ts'
 import type { ErasureQueries } from '../../rules/events/erasure.ts'
-import type {
-  DroppedCount,
-  DroppedEventPage,
-  DroppedEventsQuery,
-} from '../../rules/events/event-queries.ts'
-import type {
-  Actor,
-  CohortView,
-  CommandResult,
-  PersonReference,
-} from '../../rules/persons/person-queries.ts'
+import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
+import type { CommandResult } from '../../rules/persons/commands.ts'
+import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import type { AnalyticSettings, AnalyticTask } from './analytic-tasks.ts'
 import type { BlastRadius } from './blast-radius.ts'
 import type { CheckLane } from './check-queue.ts'
-import type {
-  OrganizationOperation,
-  OrganizationResult,
-  OrganizationTask,
-} from './organization-tasks.ts'
+import type { OrganizationOperation, OrganizationResult, OrganizationTask } from './organization-tasks.ts'
 import type { PageResults, PageTask } from './page-tasks.ts'
 import type { TableResult, TableTask } from './table-tasks.ts'
 

@@ -4,16 +4,13 @@ import { firstCsvCells } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { cleanText } from '../../rules/capture/json-text.ts'
 import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
-import {
-  cohortIdOf,
-  filtersOf,
-  isCohortFilterType,
-  readCohortFilters,
-} from '../../rules/filters/filter-tree.ts'
+import type { FilterGroup } from '../../rules/filters/filter-group.ts'
+import { cohortIdOf, filtersOf, isCohortFilterType } from '../../rules/filters/filter-group.ts'
+import { readCohortFilters } from '../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
+import type { CohortDraft, CohortView } from '../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import type { CohortDraft, CohortView, FilterGroup } from '../../rules/persons/person-queries.ts'
 import { invalid, pageUrls, RequestParameters, required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'

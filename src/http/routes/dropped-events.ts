@@ -6,7 +6,7 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { DROPPED_DAYS_MAX, PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import { LOSS_REASONS } from '../../rules/capture/types.ts'
-import type { DroppedEventsQuery, DroppedQueries } from '../../rules/events/event-queries.ts'
+import type { DroppedEventsQuery, DroppedQueries } from '../../rules/events/dropped-events.ts'
 import { authorise } from '../server/auth.ts'
 import {
   limitParameter,

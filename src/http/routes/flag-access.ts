@@ -5,11 +5,11 @@ import type { DecisionService } from '../../engine/front/decisions.ts'
 import type { WorkerPool } from '../../engine/threads/pool.ts'
 import { canEditFlag, type FlagEditor } from '../../rules/access/flag-permissions.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
+import type { Actor } from '../../rules/access/user.ts'
 import { type UserFacts, userSummary } from '../../rules/access/user.ts'
 import type { Project } from '../../rules/capture/project-directory.ts'
 import { flagBody } from '../../rules/flags/edit/flag-body.ts'
 import type { Flag, JsonObject } from '../../rules/flags/types.ts'
-import type { Actor } from '../../rules/persons/person-queries.ts'
 import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import {
   authenticate,

@@ -31,3 +31,10 @@ export function userSummary(user: UserFacts): UserSummary {
     is_email_verified: true,
   }
 }
+
+/** Who asks for a change. */
+export interface Actor {
+  readonly userId: number
+  readonly firstName: string
+  readonly email: string
+}

@@ -4,8 +4,9 @@
  * routes".
  */
 
-import { allOf, readEventFilters, readStoredFilters } from '../filters/filter-tree.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
+import type { FilterGroup } from '../filters/filter-group.ts'
+import { allOf } from '../filters/filter-group.ts'
+import { readEventFilters, readStoredFilters } from '../filters/filter-tree.ts'
 import {
   type DateRange,
   dateRange,

@@ -3,8 +3,7 @@
  * value of them. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { PropertyFilter } from '../events/event-queries.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
+import type { FilterGroup, PropertyFilter } from '../filters/filter-group.ts'
 import type { ValueRequest } from './event-columns.ts'
 import type { BreakdownParameters } from './question-shapes.ts'
 

@@ -3,7 +3,7 @@
  * who owns each event now. Shapes only: the store fills them (store/warehouse/scan/event-scan.ts), the algorithms of
  * this folder compute on them.
  */
-import type { FilterGroup } from '../persons/person-queries.ts'
+import type { FilterGroup } from '../filters/filter-group.ts'
 
 /** Which events belong to a series (a step, an entity); everything that is given must hold. */
 export interface SeriesMatch {

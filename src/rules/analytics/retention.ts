@@ -11,7 +11,7 @@ import {
   type Wall,
   wallOf,
 } from '../../base/wall-time.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
+import type { FilterGroup } from '../filters/filter-group.ts'
 import { largestPerson, pageOfMarked } from './actor-page.ts'
 import { type AnalyticContext, globalFilter } from './analytic-query.ts'
 import { type Interval, momentOfText } from './date-range.ts'

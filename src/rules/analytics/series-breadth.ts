@@ -1,5 +1,5 @@
 /** Which of two series takes in more events, by how they are written. */
-import { filtersOf } from '../filters/filter-tree.ts'
+import { filtersOf } from '../filters/filter-group.ts'
 import type { Series } from './series.ts'
 
 /**

@@ -3,8 +3,8 @@
  * means. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
+import type { FilterGroup } from '../filters/filter-group.ts'
 import { readEventFilters } from '../filters/filter-tree.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
 import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from './event-columns.ts'
 import type { AnalyticParameters, TargetParameters } from './question-shapes.ts'
 

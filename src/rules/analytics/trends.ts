@@ -3,7 +3,7 @@
  * that the chart computes of the events of each. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
 
-import { allOf } from '../filters/filter-tree.ts'
+import { allOf } from '../filters/filter-group.ts'
 import { propertyText } from '../filters/property-filter.ts'
 import { largestPerson, pageOfMarked } from './actor-page.ts'
 import {

@@ -1,5 +1,5 @@
 /** Commands about dead letters: the front asks, the processing thread carries out. */
-import type { Actor } from '../persons/person-queries.ts'
+import type { Actor } from '../access/user.ts'
 
 /** What to do with the letters behind number `after` up to `through`, oldest first; some at a time. */
 export interface DeadLetterCommand {

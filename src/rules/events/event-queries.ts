@@ -1,5 +1,6 @@
 /** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
 import type { PageWish, RowsText, RowText } from '../../base/pages.ts'
+import type { PropertyFilter } from '../filters/filter-group.ts'
 
 /** One stored event as a reader sees it. Source: docs/COMPATIBILITY.md, "Stored events". */
 export interface EventView {
@@ -29,18 +30,6 @@ export interface PersonSummary {
   readonly properties: Readonly<Record<string, unknown>>
   readonly is_identified: boolean
   readonly created_at: string
-}
-
-/** A test on one event property; see docs/COMPATIBILITY.md, "Property filters". */
-export interface PropertyFilter {
-  readonly key: string
-  readonly value?: unknown
-  readonly operator?: string
-  readonly type?: string
-  /** Of a filter on groups: the number of their type. */
-  readonly group_type_index?: number
-  /** Swaps the operator with its opposite. */
-  readonly negation?: boolean
 }
 
 /** A page of events, newest timestamp first; ties: latest arrival first. */
@@ -85,66 +74,10 @@ export interface WarningView {
   readonly count: number
 }
 
-/** An event that was accepted and is not stored. Source: docs/COMPATIBILITY.md, "Dropped events". */
-export interface DroppedEventView {
-  readonly uuid: string
-  /** Arrival: ISO 8601, UTC, milliseconds. */
-  readonly timestamp: string
-  /** One of `LOSS_REASONS`. */
-  readonly reason: string
-  /** Its name and distinct_id; null when it has none. */
-  readonly event: string | null
-  readonly distinct_id: string | null
-  /** The beginning of its JSON as it was accepted. */
-  readonly data: string
-  /** Bytes of its whole JSON. */
-  readonly bytes: number
-}
-
-/** A page of dropped events, newest arrival first. */
-export interface DroppedEventsQuery {
-  readonly projectId: number
-  readonly reason?: string
-  /** Only later arrivals, milliseconds. */
-  readonly afterMs: number
-  /** Only earlier arrivals, milliseconds. */
-  readonly beforeMs?: number
-  readonly limit: number
-  readonly cursor?: DroppedEventCursor
-}
-
-/** The last event of a page: its block of the log, and its place there. */
-export interface DroppedEventCursor {
-  readonly block: number
-  readonly place: number
-}
-
-/** One page of dropped events. */
-export interface DroppedEventPage {
-  readonly results: readonly DroppedEventView[]
-  readonly nextCursor: DroppedEventCursor | null
-}
-
-/** How many events of a project were not stored for a reason in an hour. */
-export interface DroppedCount {
-  /** Begin of the hour of arrival: ISO 8601, UTC. */
-  readonly hour: string
-  /** One of `DROP_REASONS`. */
-  readonly reason: string
-  readonly count: number
-}
-
 /** Reads that the front hands to the pool. */
 export interface EventQueries {
   listEvents(query: EventListQuery, wish: PageWish): Promise<EventRows>
   getEvent(projectId: number, uuid: string): Promise<RowText | null>
   /** At most 1000, of some kilobytes at most. */
   listWarnings(projectId: number, limit: number): Promise<RowsText>
-}
-
-/** The same, about events that are not stored. */
-export interface DroppedQueries {
-  listDropped(query: DroppedEventsQuery): Promise<DroppedEventPage>
-  /** Hours that end behind `afterMs`, newest first, each reason with its own line. */
-  countDropped(projectId: number, afterMs: number): Promise<readonly DroppedCount[]>
 }

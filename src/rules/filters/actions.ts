@@ -5,9 +5,9 @@
 
 import type { CountedRows, PageWish, RowFormat, RowText } from '../../base/pages.ts'
 import type { ActionStepMatch } from '../analytics/event-columns.ts'
-import type { PropertyFilter } from '../events/event-queries.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
-import { allOf, readStoredFilters } from './filter-tree.ts'
+import type { FilterGroup, PropertyFilter } from './filter-group.ts'
+import { allOf } from './filter-group.ts'
+import { readStoredFilters } from './filter-tree.ts'
 
 /** How a text of a step is compared. */
 export type StepMatching = 'contains' | 'exact' | 'regex'

@@ -8,8 +8,8 @@
  * does not exist: requests with one are refused, what was stored with one is read without it.
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { PropertyFilter } from '../events/event-queries.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
+import type { FilterGroup, PropertyFilter } from './filter-group.ts'
+import { isCohortFilterType } from './filter-group.ts'
 import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
 import { type NegatableFilter, propertyTest } from './property-filter.ts'
 
@@ -19,7 +19,6 @@ const FILTERS_MAX = 100
 const LIST_DEPTH_MAX = 5
 /** A cohort has groups of groups of filters and nothing deeper. */
 const COHORT_DEPTH_MAX = 2
-const COHORT_TYPES: readonly unknown[] = ['cohort', 'static-cohort', 'precalculated-cohort']
 /** What requests may ask of a cohort; equal and unequal count as within and without. */
 const COHORT_LIST_OPERATORS = [...COHORT_OPERATORS, 'exact', 'is_not']
 
@@ -30,32 +29,6 @@ const EVENT_TYPES: readonly unknown[] = ['event', 'person', 'group', 'element']
 const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
 /** Those of them that are equal to something or not. */
 const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
-
-/** Whether filters of this type ask for the membership in a cohort. */
-export function isCohortFilterType(type: unknown): boolean {
-  return COHORT_TYPES.includes(type)
-}
-
-/**
- * The number of the cohort that a filter of such a type names; null when it names none, and then nobody
- * is a member.
- */
-export function cohortIdOf(filter: PropertyFilter): number | null {
-  const { value } = filter
-  const id = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
-  const text = typeof id === 'number' || typeof id === 'string' ? String(id) : ''
-  return /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : null
-}
-
-/** All filters of a tree from left to right. */
-export function filtersOf(tree: FilterGroup): readonly PropertyFilter[] {
-  return tree.values.flatMap((value) => (isGroup(value) ? filtersOf(value) : [value]))
-}
-
-/** Tells a group from a filter. */
-export function isGroup(value: FilterGroup | PropertyFilter): value is FilterGroup {
-  return 'values' in value
-}
 
 /**
  * The filters of a list of persons. Filters on anything but persons and cohorts, and filters that cannot
@@ -118,14 +91,6 @@ export function filterPlaces(tree: unknown): readonly FilterPlace[] {
 export function operatorsInRequests(type: unknown): readonly string[] | null {
   if (isCohortFilterType(type)) return COHORT_LIST_OPERATORS
   return EVENT_TYPES.includes(type) ? LIST_OPERATORS : null
-}
-
-/** All trees at once; null when there is none. */
-export function allOf(trees: readonly (FilterGroup | null)[]): FilterGroup | null {
-  const values = trees.filter((tree) => tree !== null)
-  const [first] = values
-  if (first === undefined) return null
-  return values.length === 1 ? first : { type: 'AND', values }
 }
 
 /** The filter, null to leave it out, or a text that says why it is refused. */

@@ -2,9 +2,8 @@
  * Trees of filters on persons as pure tests, membership in cohorts included. Source:
  * docs/COMPATIBILITY.md, "Property filters" and "Cohorts".
  */
-import type { PropertyFilter } from '../events/event-queries.ts'
-import type { FilterGroup } from '../persons/person-queries.ts'
-import { cohortIdOf, isCohortFilterType, isGroup } from './filter-tree.ts'
+import type { FilterGroup, PropertyFilter } from './filter-group.ts'
+import { cohortIdOf, isCohortFilterType, isGroup } from './filter-group.ts'
 import { propertyTest } from './property-filter.ts'
 
 /** Cohorts that refer to each other: nobody is a member of a deeper one. */

@@ -5,7 +5,7 @@
  * Release conditions of feature flags have rules of their own and do not use this file.
  */
 import { compilePattern, PatternBudget } from '../../base/pattern/pattern.ts'
-import type { PropertyFilter } from '../events/event-queries.ts'
+import type { PropertyFilter } from './filter-group.ts'
 
 /** A filter as clients write it: `negation` swaps the operator with its opposite. */
 export interface NegatableFilter extends PropertyFilter {

@@ -5,8 +5,9 @@
 import type { PatternDialect } from '../../base/pattern/pattern.ts'
 import type { ActionStep } from './actions.ts'
 import { type FilterFault, patternFaultReason } from './filter-faults.ts'
+import { isCohortFilterType } from './filter-group.ts'
 import { COHORT_OPERATORS, operatorRefusal, PATTERN_OPERATORS } from './filter-operators.ts'
-import { filterPlaces, isCohortFilterType, operatorsInRequests } from './filter-tree.ts'
+import { filterPlaces, operatorsInRequests } from './filter-tree.ts'
 
 /** One filter and where it is. */
 interface PlacedFilter {

@@ -1,5 +1,6 @@
 /** A cohort as it is stored, and as the API shows it. */
-import type { CohortView, FilterGroup } from './person-queries.ts'
+import type { FilterGroup } from '../filters/filter-group.ts'
+import type { CohortView } from './cohort-shapes.ts'
 
 /** A cohort as it is stored. */
 export interface CohortRecord {

@@ -1,7 +1,4 @@
-/**
- * What can be asked about persons, groups and cohorts, what can be changed, and the answers. Shapes only:
- * the store implements the questions, the processing thread the changes.
- */
+/** What can be asked about persons, groups and cohorts, and the answers. Shapes only: the store answers. */
 
 import type {
   CountedRows,
@@ -11,10 +8,9 @@ import type {
   RowText,
   TextPieces,
 } from '../../base/pages.ts'
-import type { DeadLetterOutcome } from '../events/dead-letters.ts'
-import type { ErasureCommand, ErasureReceipt } from '../events/erasure.ts'
-import type { PropertyFilter } from '../events/event-queries.ts'
-import type { ActionDraft, ActionView } from '../filters/actions.ts'
+import type { FilterGroup } from '../filters/filter-group.ts'
+import type { CohortView } from './cohort-shapes.ts'
+import type { GroupRows } from './group-shapes.ts'
 
 /** A person as the API shows it. Interface description, section 2.6. */
 export interface PersonView {
@@ -33,12 +29,6 @@ export interface PersonView {
 
 /** A number or a uuid (lower case with hyphens), both within one project. */
 export type PersonReference = number | string
-
-/** A tree of filters: all (`AND`) or one (`OR`) of `values` must hold. */
-export interface FilterGroup {
-  readonly type: 'AND' | 'OR'
-  readonly values: readonly (FilterGroup | PropertyFilter)[]
-}
 
 /** A page of persons: newest `created_at` first, then uuid descending. All filters are joined by AND. */
 export interface PersonListQuery {
@@ -109,40 +99,10 @@ export interface TimelineQuery {
   readonly toMs: number
 }
 
-/** A group of some type. */
-export interface GroupView {
-  readonly group_type_index: number
-  readonly group_key: string
-  readonly group_properties: Readonly<Record<string, unknown>>
-  readonly created_at: string
-}
-
-/** A cohort: a fixed list of persons, or a tree of person filters. */
-export interface CohortView {
-  readonly id: number
-  readonly name: string
-  readonly description: string
-  readonly groups: readonly unknown[]
-  readonly deleted: boolean
-  readonly filters: Readonly<Record<string, unknown>>
-  readonly is_calculating: boolean
-  readonly created_by: Readonly<Record<string, unknown>> | null
-  readonly created_at: string
-  readonly last_calculation: string | null
-  readonly errors_calculating: number
-  readonly count: number | null
-  readonly is_static: boolean
-}
-
 /** Points of a timeline. */
 export interface TimelineRows extends RowsText {
   /** Time of the first one; null when there is none. */
   readonly firstTimestamp: string | null
-}
-
-/** Groups in the order of their keys. */
-export interface GroupRows extends RowsText {
-  readonly nextCursor: string | null
 }
 
 /** Reads that the front hands to the pool. Each uses one read transaction, a table one for each piece. */
@@ -213,100 +173,4 @@ export interface PersonQueries {
     person: PersonReference,
     wish: PageWish,
   ): Promise<RowsText | null>
-}
-
-/** Who asks for a change. */
-export interface Actor {
-  readonly userId: number
-  readonly firstName: string
-  readonly email: string
-}
-
-/**
- * A change that someone asks for. It goes through the log like an event, in the same order, and is
- * visible to every read when its result is known.
- */
-export type PersonCommand =
-  /** PATCH and update_property: an event `$set` on the first distinct_id, and an activity entry. */
-  | {
-      readonly kind: 'set_properties'
-      readonly person: PersonReference
-      readonly set: Readonly<Record<string, unknown>>
-    }
-  | { readonly kind: 'delete_property'; readonly person: PersonReference; readonly key: string }
-  | {
-      readonly kind: 'delete_person'
-      readonly person: PersonReference
-      readonly deletesEvents: boolean
-    }
-  | {
-      readonly kind: 'split_person'
-      readonly person: PersonReference
-      readonly mainDistinctId: string | null
-    }
-  /** `tenrec person merge`: as `$merge_dangerously` on the distinct ids of the two. */
-  | {
-      readonly kind: 'merge_persons'
-      readonly into: PersonReference
-      readonly from: PersonReference
-    }
-  | {
-      readonly kind: 'set_group_properties'
-      readonly typeIndex: number
-      readonly key: string
-      readonly set: Readonly<Record<string, unknown>>
-    }
-  | { readonly kind: 'create_cohort'; readonly cohort: CohortDraft }
-  | {
-      readonly kind: 'update_cohort'
-      readonly id: number
-      readonly changes: Partial<CohortDraft> & { readonly deleted?: boolean }
-    }
-  | { readonly kind: 'create_action'; readonly action: ActionDraft }
-  | {
-      readonly kind: 'update_action'
-      readonly id: number
-      readonly changes: Partial<ActionDraft> & { readonly deleted?: boolean }
-    }
-  | ErasureCommand
-  /** A decision with an anonymous id: see store/identity/flag-overrides.ts. */
-  | {
-      readonly kind: 'set_flag_overrides'
-      readonly distinctIds: readonly string[]
-      readonly flagKeys: readonly string[]
-      readonly identifier: string
-    }
-
-/** What may be said about a cohort. */
-export interface CohortDraft {
-  readonly name: string
-  readonly description: string
-  readonly isStatic: boolean
-  /** Dynamic: the tree of person filters. */
-  readonly filters: FilterGroup | null
-  /** Static: members to add. */
-  readonly personUuids: readonly string[]
-  readonly distinctIds: readonly string[]
-}
-
-/** What became of a command. */
-export type CommandResult =
-  | {
-      readonly kind: 'done'
-      readonly person?: PersonView
-      readonly group?: GroupView
-      readonly cohort?: CohortView
-      readonly action?: ActionView
-      readonly erasure?: ErasureReceipt
-      readonly letters?: DeadLetterOutcome
-    }
-  | { readonly kind: 'not_found' }
-  /** `main_distinct_id` is none of the person's. */
-  | { readonly kind: 'unknown_distinct_id' }
-  /** The properties would be too large; `bytesMax` is the limit. */
-  | { readonly kind: 'too_large'; readonly bytesMax: number }
-
-/** Changes that the front hands to the log. Rejects with 503 `server_error` when the log cannot take them. */
-export interface PersonCommands {
-  run(projectId: number, actor: Actor, command: PersonCommand): Promise<CommandResult>
 }

@@ -3,8 +3,9 @@
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_BYTES_MAX } from '../../base/limits.ts'
 import { timeText } from '../../base/time.ts'
+import type { GroupView } from './group-shapes.ts'
 import { chosenIdsFirst, personName } from './person-name.ts'
-import type { GroupView, PersonView } from './person-queries.ts'
+import type { PersonView } from './person-queries.ts'
 import type { GroupState } from './person-world.ts'
 
 /** What a view is made of; ids are texts in the order of their links. */

@@ -6,7 +6,7 @@
  */
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import { DROP_REASONS, type DropReason } from '../../rules/capture/types.ts'
-import type { DroppedCount } from '../../rules/events/event-queries.ts'
+import type { DroppedCount } from '../../rules/events/dropped-events.ts'
 import { attempt, type DamageListener } from '../faults.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'

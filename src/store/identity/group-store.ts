@@ -4,7 +4,7 @@
  * than 400 bytes are cut in the table's key and followed by their SHA-1.
  */
 import { createHash } from 'node:crypto'
-import type { GroupView } from '../../rules/persons/person-queries.ts'
+import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { groupView } from '../../rules/persons/person-views.ts'
 import { type GroupState, groupState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'

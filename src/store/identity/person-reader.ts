@@ -8,17 +8,10 @@ import type { PersonSummary } from '../../rules/events/event-queries.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
 import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record.ts'
+import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
+import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
-import type {
-  ActivityPage,
-  CohortView,
-  GroupView,
-  PersonListQuery,
-  PersonPage,
-  PersonReference,
-  PersonView,
-  ValueCount,
-} from '../../rules/persons/person-queries.ts'
+import type { ActivityPage, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { valueText } from '../../rules/persons/value-text.ts'
@@ -30,17 +23,8 @@ import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
-import {
-  candidateOf,
-  INLINE_IDS_MAX,
-  loadPerson,
-  loadPersonCounters,
-  loadUuid,
-  numberOfValue,
-  type PersonRecord,
-  propertiesOfRecord,
-} from './person-records.ts'
-import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
+import { candidateOf, INLINE_IDS_MAX, loadPerson, loadPersonCounters, loadUuid, numberOfValue, type PersonRecord, propertiesOfRecord } from './person-records.ts'
+import { type FoundPersons, passesAll, PersonSearch } from './person-search.ts'
 import type { PersonTables } from './person-writes.ts'
 
 /** Persons that `personValues` looks at, newest numbers first. */

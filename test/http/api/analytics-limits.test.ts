@@ -14,7 +14,7 @@ import {
   readStickinessParameters,
   readTrendsParameters,
 } from '../../../src/rules/analytics/question-shapes.ts'
-import type { FilterGroup } from '../../../src/rules/persons/person-queries.ts'
+import type { FilterGroup } from '../../../src/rules/filters/filter-group.ts'
 import {
   contextOf,
   type MemoryScanner,

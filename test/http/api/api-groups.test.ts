@@ -1,6 +1,6 @@
 /** Groups and group types over HTTP: lists by cursor, single groups, changes, errors. */
 import t from 'tap'
-import type { GroupView } from '../../../src/rules/persons/person-queries.ts'
+import type { GroupView } from '../../../src/rules/persons/group-shapes.ts'
 import { parseCsv, startPersons } from '../../fixtures/persons/persons-port.ts'
 
 const ACME: GroupView = {

@@ -6,6 +6,7 @@ import {
   isoInZone,
   parseInterval,
 } from '../../../src/rules/analytics/date-range.ts'
+import type { FilterGroup } from '../../../src/rules/filters/filter-group.ts'
 import { readCohortFilters, readListFilters } from '../../../src/rules/filters/filter-tree.ts'
 import {
   type CohortLookup,
@@ -17,7 +18,6 @@ import {
   isAnonymousId,
   personName,
 } from '../../../src/rules/persons/person-name.ts'
-import type { FilterGroup } from '../../../src/rules/persons/person-queries.ts'
 
 const NO_COHORTS: CohortLookup = () => null
 

@@ -3,9 +3,10 @@
  * or have a property. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import { allOf, readEventFilters } from '../../filters/filter-tree.ts'
+import type { FilterGroup } from '../../filters/filter-group.ts'
+import { allOf } from '../../filters/filter-group.ts'
+import { readEventFilters } from '../../filters/filter-tree.ts'
 import { propertyText } from '../../filters/property-filter.ts'
-import type { FilterGroup } from '../../persons/person-queries.ts'
 import type { ActorPage, AnalyticContext } from '../analytic-query.ts'
 import {
   type EventColumns,

@@ -3,9 +3,9 @@
  * attempt, and whose results are wanted. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import { allOf } from '../../filters/filter-tree.ts'
+import type { FilterGroup } from '../../filters/filter-group.ts'
+import { allOf } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-filter.ts'
-import type { FilterGroup } from '../../persons/person-queries.ts'
 import {
   type AnalyticContext,
   analyticRange,

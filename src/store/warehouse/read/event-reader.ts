@@ -11,17 +11,8 @@ import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { expandProperties } from '../../../rules/capture/person-properties.ts'
 import type { JsonObject } from '../../../rules/capture/types.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
-import type {
-  DroppedCount,
-  DroppedEventPage,
-  DroppedEventsQuery,
-  DroppedEventView,
-  EventListQuery,
-  EventPage,
-  EventRows,
-  EventView,
-  WarningView,
-} from '../../../rules/events/event-queries.ts'
+import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
+import type { EventListQuery, EventPage, EventRows, EventView, WarningView } from '../../../rules/events/event-queries.ts'
 import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
 import { countDeadLetters, readDeadLetters } from '../../aside/dead-letters.ts'

@@ -4,7 +4,8 @@
  * event of the page. In a segment, cheap tests come first and only the columns that tests need are
  * decoded.
  */
-import type { EventListQuery, PropertyFilter } from '../../../rules/events/event-queries.ts'
+import type { EventListQuery } from '../../../rules/events/event-queries.ts'
+import type { PropertyFilter } from '../../../rules/filters/filter-group.ts'
 import { type PropertyTest, propertyTest } from '../../../rules/filters/property-filter.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { propertyColumn } from '../format/segment-properties.ts'

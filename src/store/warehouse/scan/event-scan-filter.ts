@@ -4,11 +4,10 @@
  * tested once for each value that a segment holds, persons, groups and distinct_ids once for a scan.
  */
 
-import type { PropertyFilter } from '../../../rules/events/event-queries.ts'
 import { elementTest } from '../../../rules/filters/element-filter.ts'
-import { isCohortFilterType, isGroup } from '../../../rules/filters/filter-tree.ts'
+import type { FilterGroup, PropertyFilter } from '../../../rules/filters/filter-group.ts'
+import { isCohortFilterType, isGroup } from '../../../rules/filters/filter-group.ts'
 import { type PropertyTest, propertyTest } from '../../../rules/filters/property-filter.ts'
-import type { FilterGroup } from '../../../rules/persons/person-queries.ts'
 import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
