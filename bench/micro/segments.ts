@@ -9,7 +9,7 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseUuid } from '../../src/base/ids.ts'
-import type { JsonObject } from '../../src/rules/capture/types.ts'
+import type { JsonObject } from '../../src/base/json.ts'
 import { eventStoreFolder } from '../../src/store/warehouse/write/event-state.ts'
 import { type EventInput, EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { EventGenerator } from '../ingest/events.ts'

@@ -106,6 +106,14 @@ export class ServiceError extends Error {
   }
 }
 
+/**
+ * 400 `invalid_input` about a field: its name and what is wrong with it make the sentence. `where` stands
+ * in place of the name when something within the field is at fault.
+ */
+export function invalidInput(attr: string, what: string, where = attr): ServiceError {
+  return new ServiceError('invalid_input', `${where} ${what}`, { attr })
+}
+
 /** A wrong setting or a wrong use of the command line: exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'

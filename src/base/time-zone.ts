@@ -1,42 +1,172 @@
 /**
- * From the time on a wall clock to the moment, by the IANA database of the runtime.
+ * Wall clock time in a time zone and back, by the IANA database of the runtime; a zone that is unknown
+ * counts as UTC. Whatever is done to a clock (days added, months cut) is done to its numbers, so that days
+ * of 23 and 25 hours come out right. And dates in ISO 8601, cut into such numbers.
  */
 
+/** Wall clock time: year, month from 1, day, hour, minute, second, millisecond. */
+export type Wall = readonly [number, number, number, number, number, number, number]
+
+/** Clocks are put forward and back by multiples of this. */
+export const CLOCK_STEP_MS = 15 * 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const formatters = new Map<string, Intl.DateTimeFormat | null>()
 
-/**
- * The moment at which clocks in the zone show a time, given as if it were UTC: the first one of two, and
- * for a time that clocks skip the one after the gap. A zone that is unknown counts as UTC.
- */
-export function wallTimeToUtc(wallMs: number, timezone: string): number {
-  if (timezone === 'UTC') return wallMs
+/** Midnight of the day. */
+export function startOfDay([year, month, day]: Wall): Wall {
+  return [year, month, day, 0, 0, 0, 0]
+}
+
+/** Last millisecond of the day. */
+export function endOfDay([year, month, day]: Wall): Wall {
+  return [year, month, day, 23, 59, 59, 999]
+}
+
+/** So many days later by the clock; negative: earlier. */
+export function addDays(wall: Wall, days: number): Wall {
+  return wallOfUtc(utcOf(wall) + days * DAY_MS)
+}
+
+/** So many months later, clipped to the last day of the month. */
+export function addMonths([year, month, day, ...time]: Wall, months: number): Wall {
+  const index = year * 12 + month - 1 + months
+  const newYear = Math.floor(index / 12)
+  const newMonth = index - newYear * 12 + 1
+  return [newYear, newMonth, Math.min(day, lastDayOf(newYear, newMonth)), ...time]
+}
+
+/** The last day of a month, which counts from 1. */
+export function lastDayOf(year: number, month: number): number {
+  return new Date(utcOf([year, month + 1, 0, 0, 0, 0, 0])).getUTCDate()
+}
+
+/** The wall clock time as if it were UTC. */
+export function utcOf([year, month, day, hour, minute, second, millisecond]: Wall): number {
+  const date = new Date(0)
+  date.setUTCFullYear(year, month - 1, day)
+  date.setUTCHours(hour, minute, second, millisecond)
+  return date.getTime()
+}
+
+/** What clocks in UTC show at a time in milliseconds. */
+export function wallOfUtc(timeMs: number): Wall {
+  const date = new Date(timeMs)
+  return [
+    date.getUTCFullYear(),
+    date.getUTCMonth() + 1,
+    date.getUTCDate(),
+    date.getUTCHours(),
+    date.getUTCMinutes(),
+    date.getUTCSeconds(),
+    date.getUTCMilliseconds(),
+  ]
+}
+
+/** What clocks in the zone show. */
+export function wallOf(timeMs: number, timezone: string): Wall {
   const formatter = formatterOf(timezone)
-  if (formatter === null) return wallMs
-  const before = wallMs - offsetAt(wallMs - DAY_MS, formatter)
-  if (before + offsetAt(before, formatter) === wallMs) return before
-  const after = wallMs - offsetAt(wallMs + DAY_MS, formatter)
-  return after + offsetAt(after, formatter) === wallMs ? after : before
+  if (formatter === null) return wallOfUtc(timeMs)
+  const parts = new Map(
+    formatter.formatToParts(timeMs).map(({ type, value }) => [type, Number(value)]),
+  )
+  const part = (type: Intl.DateTimeFormatPartTypes): number => parts.get(type) ?? 0
+  const millisecond = ((timeMs % 1000) + 1000) % 1000
+  return [
+    part('year'),
+    part('month'),
+    part('day'),
+    part('hour') % 24,
+    part('minute'),
+    part('second'),
+    millisecond,
+  ]
 }
 
-/** What clocks of the zone are ahead of UTC at a moment, in ms. */
-function offsetAt(timeMs: number, formatter: Intl.DateTimeFormat): number {
-  const fields = new Map<string, number>()
-  for (const { type, value } of formatter.formatToParts(timeMs)) fields.set(type, Number(value))
-  const field = (name: Intl.DateTimeFormatPartTypes): number => fields.get(name) ?? 0
-  const wall = new Date(0)
-  wall.setUTCFullYear(field('year'), field('month') - 1, field('day'))
-  wall.setUTCHours(field('hour') % 24, field('minute'), field('second'))
-  return wall.getTime() - Math.floor(timeMs / 1000) * 1000
+/** The moment at which clocks show a time; the first one of two, and the one after a gap. */
+export function momentOf(wall: Wall, timezone: string): number {
+  const localMs = utcOf(wall)
+  if (formatterOf(timezone) === null) return localMs
+  const offsetAt = (timeMs: number): number => utcOf(wallOf(timeMs, timezone)) - timeMs
+  const before = localMs - offsetAt(localMs - DAY_MS)
+  if (utcOf(wallOf(before, timezone)) === localMs) return before
+  const after = localMs - offsetAt(localMs + DAY_MS)
+  return utcOf(wallOf(after, timezone)) === localMs ? after : before
 }
 
+/** As `momentOf` for the last millisecond of something: of two moments the later one. */
+export function endMomentOf(wall: Wall, timezone: string): number {
+  return wall[6] === 999
+    ? momentOf(wallOfUtc(utcOf(wall) + 1), timezone) - 1
+    : momentOf(wall, timezone)
+}
+
+/** The full hour before a moment. A clock that is put back shows some hours twice, and they are two hours. */
+export function hourStart(timeMs: number, timezone: string): number {
+  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
+  const startMs = timeMs - (minute * 60 + second) * 1000 - millisecond
+  if (isFullHour(startMs, timezone)) return startMs
+  // Clocks were moved by a part of an hour in between.
+  const lastStepMs = Math.floor(timeMs / CLOCK_STEP_MS) * CLOCK_STEP_MS
+  for (let stepMs = lastStepMs; stepMs > timeMs - 2 * HOUR_MS; stepMs -= CLOCK_STEP_MS) {
+    if (isFullHour(stepMs, timezone)) return stepMs
+  }
+  return startMs
+}
+
+/** Whether clocks show a full hour. */
+export function isFullHour(timeMs: number, timezone: string): boolean {
+  const [, , , , minute, second, millisecond] = wallOf(timeMs, timezone)
+  return minute === 0 && second === 0 && millisecond === 0
+}
+
+/** A date in ISO 8601, cut into its numbers. */
+export interface DateParts {
+  /** As written: it may be no day of any calendar. */
+  readonly wall: Wall
+  /** It names a time of day. */
+  readonly hasTime: boolean
+  /** How far its clock is ahead of UTC, in milliseconds; null when it does not say. */
+  readonly offsetMs: number | null
+}
+
+/**
+ * What a pattern with these groups has found: year, month, day, hour, minute, second, digits of its
+ * fraction, zone. All from the fourth on may be missing.
+ */
+export function dateParts(match: RegExpExecArray): DateParts {
+  const field = (index: number): number => Number(match[index] ?? '0')
+  const millisecond = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3))
+  const zone = match[8]
+  return {
+    wall: [field(1), field(2), field(3), field(4), field(5), field(6), millisecond],
+    hasTime: match[4] !== undefined,
+    offsetMs: zone === undefined ? null : zoneOffsetMs(zone),
+  }
+}
+
+/** Whether a calendar has the day. */
+export function isDayOfCalendar([year, month, day]: Wall): boolean {
+  return month >= 1 && month <= 12 && day >= 1 && day <= lastDayOf(year, month)
+}
+
+/** `Z`, `+02`, `+0200` or `+02:00`. */
+function zoneOffsetMs(zone: string): number {
+  if (zone === 'Z' || zone === 'z') return 0
+  const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
+  const minutes = Number(digits.slice(0, 2)) * 60 + Number(digits.slice(2))
+  return (zone.startsWith('-') ? -minutes : minutes) * 60_000
+}
+
+/** Null for UTC and for what is no time zone. */
 function formatterOf(timezone: string): Intl.DateTimeFormat | null {
-  const known = formatters.get(timezone)
-  if (known !== undefined) return known
-  const made = makeFormatter(timezone)
-  formatters.set(timezone, made)
-  return made
+  if (timezone === 'UTC') return null
+  let formatter = formatters.get(timezone)
+  if (formatter === undefined) {
+    formatter = makeFormatter(timezone)
+    formatters.set(timezone, formatter)
+  }
+  return formatter
 }
 
 function makeFormatter(timezone: string): Intl.DateTimeFormat | null {

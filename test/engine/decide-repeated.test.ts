@@ -3,7 +3,7 @@
  * fresh decision would not say.
  */
 import t from 'tap'
-import type { JsonObject } from '../../src/rules/flags/types.ts'
+import type { JsonObject } from '../../src/base/json.ts'
 import { type DecisionDaemon, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 
 /** How many requests were answered as before since the last call. */

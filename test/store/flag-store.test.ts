@@ -1,12 +1,9 @@
 /** Feature flags in the store: changes, numbers, reuse of keys, the log, and what readers see of it. */
 import t, { type Test } from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
-import type { Flag, FlagCohort, JsonObject } from '../../src/rules/flags/types.ts'
-import {
-  type FlagChangeContext,
-  FlagDirectory,
-  FlagStore,
-} from '../../src/store/catalog/flag-store.ts'
+import type { JsonObject } from '../../src/base/json.ts'
+import type { Flag, FlagCohort } from '../../src/rules/flags/types.ts'
+import { type FlagChangeContext, FlagDirectory, FlagStore } from '../../src/store/catalog/flag-store.ts'
 import { FLAGS_ENVIRONMENT } from '../../src/store/catalog/project-records.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { DamagedRecordError } from '../../src/store/faults.ts'

@@ -3,7 +3,7 @@
  * the latency breaks the target, and says what was at its limit. The events are stored like any others.
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
+import { isObject } from '../../base/json.ts'
 import { readCredentials } from '../../store/directory/first-start.ts'
 import { idOption } from '../lib/arguments.ts'
 import { type Command, type CommandInput, type CommandIo, JSON_OPTION } from '../lib/command.ts'
@@ -151,7 +151,7 @@ async function requireDaemon(baseUrl: string): Promise<void> {
 function reasonsOf(text: string): string {
   try {
     const answer: unknown = JSON.parse(text)
-    if (isJsonObject(answer)) return String(answer['reasons'])
+    if (isObject(answer)) return String(answer['reasons'])
   } catch {
     // Not an answer of ours.
   }

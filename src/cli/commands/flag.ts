@@ -5,23 +5,18 @@
 
 import { requireFreeDisk } from '../../base/disk-space.ts'
 import { OperatorError, UsageError } from '../../base/errors.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { boolean } from '../../config/value-kinds.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { statusDetails, statusOf } from '../../rules/flags/edit/flag-body.ts'
 import { explainFlag } from '../../rules/flags/explain.ts'
-import { isObject } from '../../rules/flags/flag-references.ts'
-import type { DecisionRequest, DecisionSources, Flag, JsonObject } from '../../rules/flags/types.ts'
+import type { DecisionRequest, DecisionSources, Flag } from '../../rules/flags/types.ts'
 import { type FlagChangeContext, FlagStore } from '../../store/catalog/flag-store.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { idOption, listOption } from '../lib/arguments.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
 import { commandEntry } from '../lib/command-audit.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { describeExplanation } from '../lib/flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'

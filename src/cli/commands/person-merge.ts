@@ -3,7 +3,7 @@
  * Nothing takes a merge back: a split gives new persons, without the properties of before.
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
+import { isObject } from '../../base/json.ts'
 import type { Command, CommandInput } from '../lib/command.ts'
 import { JSON_OPTION } from '../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../lib/daemon-client.ts'
@@ -52,7 +52,7 @@ export const PERSON_MERGE: Command = {
     }
     const path = `${projectPath(input)}persons/${String(into['uuid'])}/merge/`
     const merged = await client.ask('POST', path, { ids: [from['uuid']] })
-    if (!isJsonObject(merged)) return 0
+    if (!isObject(merged)) return 0
     const { success: _, ...person } = merged
     printPerson(input, person)
     return 0
@@ -103,5 +103,5 @@ function idsOf({ distinct_ids: ids }: Row): readonly string[] {
 }
 
 function fieldsOf(value: unknown): Row {
-  return isJsonObject(value) ? value : {}
+  return isObject(value) ? value : {}
 }

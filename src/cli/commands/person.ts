@@ -5,7 +5,7 @@
  */
 import { UsageError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
+import { isObject } from '../../base/json.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { idOption } from '../lib/arguments.ts'
 import {
@@ -143,7 +143,7 @@ async function changePerson(
     return 1
   }
   const changed = await change(client, `${projectPath(input)}persons/${String(found['uuid'])}/`)
-  if (isJsonObject(changed)) {
+  if (isObject(changed)) {
     const { success: _, ...person } = changed
     printPerson(input, person)
   } else input.io.err(`deleted ${String(found['uuid'])}\n`)
@@ -209,7 +209,7 @@ export async function findByHttp(
   const reference = referenceOf(name)
   if (reference !== null) {
     const found = await client.find(`${path}persons/${reference}/`)
-    if (isJsonObject(found)) return found
+    if (isObject(found)) return found
   }
   const [person] = await listByHttp(client, path, new Map([['distinct_id', name]]), 1)
   return person ?? null
@@ -223,8 +223,8 @@ async function listByHttp(
 ): Promise<readonly Row[]> {
   const query = new URLSearchParams([...filters, ['limit', String(limit)]])
   const page = await client.ask('GET', `${path}persons/?${query.toString()}`)
-  const results = isJsonObject(page) ? page['results'] : null
-  return Array.isArray(results) ? results.filter(isJsonObject) : []
+  const results = isObject(page) ? page['results'] : null
+  return Array.isArray(results) ? results.filter(isObject) : []
 }
 
 function referenceOf(name: string): PersonReference | null {

@@ -1,16 +1,10 @@
 /** `tenrec project ...`: projects and their settings. A running daemon notices changes within a second. */
 import { UsageError } from '../../base/errors.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { boolean } from '../../config/value-kinds.ts'
 import type { Project, ProjectChanges } from '../../rules/access/organization.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
-import type { JsonObject } from '../../rules/capture/types.ts'
 import { parseId } from '../lib/arguments.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withProjectStore } from '../lib/with-project-store.ts'
 
@@ -171,7 +165,7 @@ function parseFilters(text: string): readonly JsonObject[] {
   } catch {
     throw new UsageError('--test-account-filters is not valid JSON')
   }
-  if (Array.isArray(value) && value.every(isJsonObject)) return value
+  if (Array.isArray(value) && value.every(isObject)) return value
   throw new UsageError('--test-account-filters must be a JSON list of objects')
 }
 

@@ -6,11 +6,11 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, UsageError } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
 import { backupNames, readManifest } from '../../store/care/backup/manifest.ts'
-import { ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import { type LockHolder, lockHolder } from '../../store/directory/data-dir-lock.ts'
+import { ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import { readCredentials } from '../../store/directory/first-start.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
 import { type Command, type CommandInput, JSON_OPTION } from '../lib/command.ts'
@@ -141,7 +141,7 @@ function readHealth(text: string): {
 } {
   try {
     const answer: unknown = JSON.parse(text)
-    if (!isJsonObject(answer)) return {}
+    if (!isObject(answer)) return {}
     const { status, reasons } = answer
     const state = (['ok', 'degraded', 'unavailable'] as const).find((known) => known === status)
     if (state === undefined || !Array.isArray(reasons)) return {}

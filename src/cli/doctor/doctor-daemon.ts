@@ -3,7 +3,7 @@
  * proxy in between is examined too: does it let bodies and headers through, and what it must not.
  */
 import { randomBytes } from 'node:crypto'
-import { isJsonObject } from '../../rules/capture/fields.ts'
+import { isObject } from '../../base/json.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
 import { ask, readMetrics } from '../lib/metric-samples.ts'
 import { printable } from '../lib/output.ts'
@@ -33,7 +33,7 @@ async function checkReadiness(baseUrl: string): Promise<Finding> {
   const check = 'readiness'
   const { status, text } = await ask(baseUrl, '/_readyz')
   const answer = jsonOf(text)
-  const isOurs = isJsonObject(answer) && Array.isArray(answer['reasons'])
+  const isOurs = isObject(answer) && Array.isArray(answer['reasons'])
   if (!isOurs) {
     return problem(
       check,
@@ -114,7 +114,7 @@ async function checkLinks(baseUrl: string, personalKey: string): Promise<readonl
     return [warning(check, `the personal key is answered ${status}: name one that may read events`)]
   }
   const answer = jsonOf(text)
-  const next = isJsonObject(answer) ? answer['next'] : null
+  const next = isObject(answer) ? answer['next'] : null
   if (typeof next !== 'string') {
     return [fine(check, 'not checked: project 1 has too few events for a link to a next page')]
   }

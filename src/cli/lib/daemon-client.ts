@@ -3,7 +3,7 @@
  * options, else from `credentials.json` in the data directory.
  */
 import { OperatorError } from '../../base/errors.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
+import { isObject } from '../../base/json.ts'
 import { readCredentials } from '../../store/directory/first-start.ts'
 import type { CommandInput, OptionDefinition } from './command.ts'
 import { printable } from './output.ts'
@@ -85,7 +85,7 @@ export class DaemonClient {
 
 function accepted(status: number, answer: unknown): unknown {
   if (status < 300) return answer
-  const detail = isJsonObject(answer) ? answer['detail'] : undefined
+  const detail = isObject(answer) ? answer['detail'] : undefined
   const reason = typeof detail === 'string' ? printable(detail) : 'it gave no reason'
   throw new OperatorError(`the daemon answered ${status}: ${reason}`)
 }

@@ -6,7 +6,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError } from '../../base/errors.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
+import { isObject } from '../../base/json.ts'
 import { printable } from './output.ts'
 
 const ATTEMPTS_MAX = 60
@@ -106,7 +106,7 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
 function detailOf(text: string): string {
   try {
     const body: unknown = JSON.parse(text)
-    const detail = isJsonObject(body) ? body['detail'] : undefined
+    const detail = isObject(body) ? body['detail'] : undefined
     if (typeof detail === 'string') return detail
   } catch {
     // The answer is not one of ours; its text says what there is to say.

@@ -1,8 +1,8 @@
 /** Questions of `tenrec query` to the analytic routes of a daemon. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
 import { PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import { closestWord } from '../../config/suggestion.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
 import { PROJECT_OPTION } from '../commands/events/event.ts'
 import { idOption } from './arguments.ts'
 import { type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
@@ -79,7 +79,7 @@ export class QueryClient {
       query.set(name, typeof value === 'object' ? JSON.stringify(value) : String(value))
     }
     const page = await this.#client.ask('GET', `${this.#path}persons/${route}/?${query.toString()}`)
-    if (!isJsonObject(page)) throw new OperatorError('the daemon gave no answer that can be read')
+    if (!isObject(page)) throw new OperatorError('the daemon gave no answer that can be read')
     if (page['total'] !== 0) this.#hasFound = true
     return page
   }
@@ -130,8 +130,8 @@ export class QueryClient {
   async #newestNames(query: string): Promise<readonly string[] | null> {
     try {
       const page = await this.#client.ask('GET', `${this.#path}events/?${query}`)
-      const results = isJsonObject(page) ? page['results'] : null
-      const events = Array.isArray(results) ? results.filter(isJsonObject) : []
+      const results = isObject(page) ? page['results'] : null
+      const events = Array.isArray(results) ? results.filter(isObject) : []
       return [...new Set(events.map(({ event }) => String(event)))]
     } catch (error) {
       if (error instanceof OperatorError) return null
@@ -179,13 +179,13 @@ function condition(text: string): Row {
 function personsOf(page: Row): readonly Row[] {
   const { result, results } = page
   if (Array.isArray(result)) {
-    return result.filter(isJsonObject).map(({ person, appearances }) => {
-      return { ...(isJsonObject(person) ? person : {}), appearances }
+    return result.filter(isObject).map(({ person, appearances }) => {
+      return { ...(isObject(person) ? person : {}), appearances }
     })
   }
   const first: unknown = Array.isArray(results) ? results[0] : null
-  const people = isJsonObject(first) ? first['people'] : null
-  return Array.isArray(people) ? people.filter(isJsonObject) : []
+  const people = isObject(first) ? first['people'] : null
+  return Array.isArray(people) ? people.filter(isObject) : []
 }
 
 function shortRow(person: Row): Row {

@@ -4,13 +4,13 @@
  * read makes the flags that need it fail, and no others.
  */
 import type { Clock } from '../../base/clock.ts'
+import type { JsonObject } from '../../base/json.ts'
 import { decide } from '../../rules/flags/decide.ts'
 import type {
   DecisionRequest,
   DecisionSources,
   Decisions,
   FlagDecision,
-  JsonObject,
 } from '../../rules/flags/types.ts'
 import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
 

@@ -3,14 +3,8 @@
  * arrives in one transaction, so that a crash neither loses nor doubles anything.
  */
 import { parseUuid } from '../../base/ids.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
-import {
-  LogBlockWriter,
-  type LogRecord,
-  ParsedEvents,
-  readBlock,
-  seal,
-} from '../../rules/capture/log-block.ts'
+import { isObject } from '../../base/json.ts'
+import { LogBlockWriter, type LogRecord, ParsedEvents, readBlock, seal } from '../../rules/capture/log-block.ts'
 import type { StoredDeadLetter } from '../../rules/events/dead-letter.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
 import type { DeadLetters } from '../../store/aside/dead-letters.ts'
@@ -80,6 +74,6 @@ function blockOf({ projectId, storedAtMs, raw, origin }: StoredDeadLetter): Buff
 /** The uuid that an event names itself; letters of old versions tell nothing else. */
 function uuidIn(text: string): Uint8Array | null {
   const event: unknown = JSON.parse(text)
-  const uuid = isJsonObject(event) ? event['uuid'] : null
+  const uuid = isObject(event) ? event['uuid'] : null
   return typeof uuid === 'string' ? parseUuid(uuid) : null
 }

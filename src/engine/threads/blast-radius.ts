@@ -3,17 +3,12 @@
  * condition's percentage is ignored. Source: docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
+import { isObject, objectsOf } from '../../base/json.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { decide } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
-import { isObject, objectsOf } from '../../rules/flags/flag-references.ts'
-import type {
-  DecisionRequest,
-  DecisionSources,
-  Flag,
-  FlagSet,
-  JsonObject,
-} from '../../rules/flags/types.ts'
+import type { DecisionRequest, DecisionSources, Flag, FlagSet } from '../../rules/flags/types.ts'
 import type { PersonScan } from '../../store/identity/person-scan.ts'
 
 /** The answer, as it is sent. */

@@ -3,11 +3,11 @@
  * reach. Bodies arrive as bytes, because reading them is proportional to what a client sent.
  */
 import { ServiceError } from '../../base/errors.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import { parseJsonText } from '../../rules/capture/json-text.ts'
 import type { FlagActivityEntries } from '../../rules/flags/edit/flag-activity.ts'
-import { isObject } from '../../rules/flags/flag-references.ts'
-import type { Flag, JsonObject } from '../../rules/flags/types.ts'
+import type { Flag } from '../../rules/flags/types.ts'
 import { FlagStore } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { PersonScan } from '../../store/identity/person-scan.ts'

@@ -1,6 +1,7 @@
 /** What all routes of feature flags begin and end with: who asks, which flag, how it is shown. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
 import type { DecisionService } from '../../engine/front/decisions.ts'
 import type { WorkerPool } from '../../engine/threads/pool.ts'
 import { canEditFlag, type FlagEditor } from '../../rules/access/flag-permissions.ts'
@@ -9,7 +10,7 @@ import type { Actor } from '../../rules/access/user.ts'
 import { type UserFacts, userSummary } from '../../rules/access/user.ts'
 import type { Project } from '../../rules/capture/project-directory.ts'
 import { flagBody } from '../../rules/flags/edit/flag-body.ts'
-import type { Flag, JsonObject } from '../../rules/flags/types.ts'
+import type { Flag } from '../../rules/flags/types.ts'
 import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import {
   authenticate,

@@ -3,9 +3,10 @@
  * remote_config. Source: docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { minimalFlagBody } from '../../rules/flags/edit/flag-body.ts'
-import { isObject } from '../../rules/flags/flag-references.ts'
-import type { Decisions, Flag, FlagDecision, JsonObject } from '../../rules/flags/types.ts'
+import type { Decisions, Flag, FlagDecision } from '../../rules/flags/types.ts'
 import { authoriseServer } from '../server/auth.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiRequest, json } from '../server/router.ts'

@@ -2,8 +2,9 @@
  * The list of feature flags: filters, order and pages, from memory. Source: docs/COMPATIBILITY.md,
  * "List of feature flags".
  */
+
+import { isObject, objectsOf } from '../../base/json.ts'
 import { statusOf } from '../../rules/flags/edit/flag-body.ts'
-import { isObject, objectsOf } from '../../rules/flags/flag-references.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { Answer } from '../server/respond.ts'
 import type { ApiRequest } from '../server/router.ts'

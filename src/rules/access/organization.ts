@@ -1,7 +1,7 @@
 /** The organization, its users, projects and keys, and what can be asked about them. Shapes only: the store keeps them. */
 
-import type { Project as IngestProject, PersonalKeyAccess } from '../capture/project-directory.ts'
-import type { JsonObject } from '../capture/types.ts'
+import type { JsonObject } from '../../base/json.ts'
+import type { PersonalKeyAccess, Project as IngestProject } from '../capture/project-directory.ts'
 import type { FlagAccessLevel } from './flag-permissions.ts'
 
 /** The one organization. */

@@ -2,7 +2,7 @@
  * Breakdowns: what splits a result by values of properties or by cohorts, and the filter that picks one
  * value of them. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
-import { ServiceError } from '../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../base/errors.ts'
 import type { FilterGroup, PropertyFilter } from '../filters/filter-group.ts'
 import type { ValueRequest } from './event-columns.ts'
 import type { BreakdownParameters } from './question-shapes.ts'
@@ -33,7 +33,7 @@ export function readBreakdown(parameters: BreakdownParameters): Breakdown | null
   if (given === null) return null
   const type = TYPES.find((known) => known === given.type)
   if (type === undefined) {
-    throw invalid('breakdown_type', `must be one of ${TYPES.join(', ')}`)
+    throw invalidInput('breakdown_type', `must be one of ${TYPES.join(', ')}`)
   }
   const { groupTypeIndex } = parameters
   if (type === 'group' && groupTypeIndex === null) {
@@ -76,7 +76,7 @@ export function breakdownFilter(parameters: BreakdownParameters): FilterGroup | 
   }
   const values = listOf(value)
   if (values?.length !== breakdown.keys.length) {
-    throw invalid('breakdown_value', 'must be a list with one value for each breakdown')
+    throw invalidInput('breakdown_value', 'must be a list with one value for each breakdown')
   }
   return {
     type: 'AND',
@@ -105,7 +105,7 @@ function binFilter(given: unknown, filter: PropertyFilter): FilterGroup {
   const range = listOf(given)
   const [lower, upper] = range ?? []
   if (range?.length !== 2 || !isNumber(lower) || !isNumber(upper)) {
-    throw invalid('breakdown_value', 'must be a pair of numbers, for example [10,20]')
+    throw invalidInput('breakdown_value', 'must be a pair of numbers, for example [10,20]')
   }
   return {
     type: 'AND',
@@ -143,22 +143,22 @@ function keysOfObjects(items: readonly unknown[], type: string | null): GivenKey
   })
   const [only = type ?? 'event'] = types
   if (types.size > 1 || typeof only !== 'string') {
-    throw invalid('breakdowns', 'must be of one type, all of them')
+    throw invalidInput('breakdowns', 'must be of one type, all of them')
   }
   return { type: only, keys }
 }
 
 function checkedList(value: unknown, attr: string): readonly unknown[] {
-  if (!Array.isArray(value)) throw invalid(attr, 'must be a list')
+  if (!Array.isArray(value)) throw invalidInput(attr, 'must be a list')
   if (value.length > BREAKDOWN_KEYS_MAX) {
-    throw invalid(attr, `may hold ${BREAKDOWN_KEYS_MAX} items at most`)
+    throw invalidInput(attr, `may hold ${BREAKDOWN_KEYS_MAX} items at most`)
   }
   return value as readonly unknown[]
 }
 
 function keyOf(value: unknown, attr: string): string {
   if ((typeof value === 'string' && value !== '') || typeof value === 'number') return String(value)
-  throw invalid(attr, 'must name properties, or cohorts by their number')
+  throw invalidInput(attr, 'must name properties, or cohorts by their number')
 }
 
 /** A list, or the JSON of one; null for anything else. */
@@ -176,8 +176,4 @@ function listOf(value: unknown): readonly unknown[] | null {
 function isNumber(value: unknown): boolean {
   const text = typeof value === 'number' ? String(value) : value
   return typeof text === 'string' && /^-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?$/i.test(text)
-}
-
-function invalid(attr: string, what: string): ServiceError {
-  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
 }

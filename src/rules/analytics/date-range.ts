@@ -2,20 +2,22 @@
  * Ranges of dates as insights write them: relative, as a day, or as a moment, in the time zone of the
  * project. Pure: now is given. Source: docs/COMPATIBILITY.md, "Persons".
  */
-import { ServiceError } from '../../base/errors.ts'
+import { invalidInput } from '../../base/errors.ts'
 import {
   addDays,
   addMonths,
+  dateParts,
   endMomentOf,
   endOfDay,
   hourStart,
+  lastDayOf,
   momentOf,
   startOfDay,
   utcOf,
   type Wall,
   wallOf,
   wallOfUtc,
-} from '../../base/wall-time.ts'
+} from '../../base/time-zone.ts'
 
 /** Length of a period. */
 export type Interval = 'hour' | 'day' | 'week' | 'month'
@@ -62,8 +64,7 @@ export function parseInterval(text: string | null): Interval {
   if (text === null) return 'day'
   if (text === 'minute') return 'hour'
   if (!INTERVALS.includes(text)) {
-    const detail = 'interval must be hour, day, week or month'
-    throw new ServiceError('invalid_input', detail, { attr: 'interval' })
+    throw invalidInput('interval', 'must be hour, day, week or month')
   }
   return text as Interval
 }
@@ -162,24 +163,14 @@ function readDate(text: string, timezone: string, nowMs: number): ReadDate | nul
 }
 
 function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
-  const field = (index: number): number => Number(match[index] ?? '0')
-  const milliseconds = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3))
-  const wall: Wall = [field(1), field(2), field(3), field(4), field(5), field(6), milliseconds]
+  const { wall, offsetMs } = dateParts(match)
   const normal = wallOfUtc(utcOf(wall))
   if (normal.some((value, index) => value !== wall[index])) return null
-  const zone = match[8]
-  if (zone === undefined) {
+  if (offsetMs === null) {
     return { wall, momentMs: momentOf(wall, timezone), kind: 'absolute', isZoned: false }
   }
-  const momentMs = utcOf(wall) - offsetMs(zone)
+  const momentMs = utcOf(wall) - offsetMs
   return { wall: wallOf(momentMs, timezone), momentMs, kind: 'absolute', isZoned: true }
-}
-
-function offsetMs(zone: string): number {
-  if (zone.toUpperCase() === 'Z') return 0
-  const digits = zone.slice(1).replace(':', '').padEnd(4, '0')
-  const minutes = Number(digits.slice(0, 2)) * 60 + Number(digits.slice(2))
-  return (zone.startsWith('-') ? -minutes : minutes) * 60_000
 }
 
 function movedBack(wall: Wall, count: number, unit: string): Wall {
@@ -202,8 +193,8 @@ function atEdge(wall: Wall, unit: string, edge: string | undefined): Wall {
   const [year, month] = wall
   if (edge === undefined || (unit !== 'm' && unit !== 'y')) return wall
   if (edge === 'Start') return [year, unit === 'm' ? month : 1, 1, 0, 0, 0, 0]
-  const last = unit === 'm' ? new Date(Date.UTC(year, month, 0)) : new Date(Date.UTC(year, 12, 0))
-  return wallOfUtc(last.getTime())
+  const last = unit === 'm' ? month : 12
+  return [year, last, lastDayOf(year, last), 0, 0, 0, 0]
 }
 
 /** When both ends are written alike, the end goes to the end of the period that begins there. */

@@ -1,6 +1,6 @@
 /** The members of a JSON object as parameters: what stands in one parameter of a request. */
 
-import { ServiceError } from '../../base/errors.ts'
+import { invalidInput } from '../../base/errors.ts'
 import type { ParameterSource } from './question-shapes.ts'
 
 /** An object within a request, read like a request. Errors name the member as `attr`. */
@@ -18,14 +18,14 @@ export class JsonParameters implements ParameterSource {
   text(name: string): string | null {
     const value = this.value(name)
     if (value === undefined || value === null || value === '') return null
-    if (typeof value === 'object') throw invalid(name, 'must be a text')
+    if (typeof value === 'object') throw invalidInput(name, 'must be a text')
     return String(value)
   }
 
   wholeNumber(name: string): number | null {
     const text = this.text(name)
     if (text === null) return null
-    if (!/^[0-9]{1,20}$/.test(text)) throw invalid(name, 'must be a whole number')
+    if (!/^[0-9]{1,20}$/.test(text)) throw invalidInput(name, 'must be a whole number')
     return Number(text)
   }
 
@@ -36,15 +36,11 @@ export class JsonParameters implements ParameterSource {
     try {
       return JSON.parse(value)
     } catch {
-      throw invalid(name, 'must be JSON')
+      throw invalidInput(name, 'must be JSON')
     }
   }
 
   properties(): unknown {
     return this.json('properties')
   }
-}
-
-function invalid(attr: string, what: string): ServiceError {
-  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
 }

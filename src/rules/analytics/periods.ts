@@ -3,7 +3,7 @@
  * made once for a query; finding the period of an event is then an estimate and a step or two. Source:
  * docs/COMPATIBILITY.md, "Analytic person routes".
  */
-import { ServiceError } from '../../base/errors.ts'
+import { invalidInput } from '../../base/errors.ts'
 import {
   addDays,
   addMonths,
@@ -15,7 +15,7 @@ import {
   utcOf,
   type Wall,
   wallOf,
-} from '../../base/wall-time.ts'
+} from '../../base/time-zone.ts'
 import type { Interval } from './date-range.ts'
 
 /** Periods of one query. More: 400 `invalid_input`. */
@@ -141,8 +141,8 @@ function collectHours(fromMs: number, toMs: number, timezone: string, starts: nu
 
 function add(startMs: number, starts: number[]): void {
   if (starts.length > PERIODS_MAX) {
-    const detail = `the range has more than ${PERIODS_MAX} periods: choose a longer interval`
-    throw new ServiceError('invalid_input', detail, { attr: 'interval' })
+    const what = `has more than ${PERIODS_MAX} periods: choose a longer interval`
+    throw invalidInput('interval', what, 'the range')
   }
   starts.push(startMs)
 }

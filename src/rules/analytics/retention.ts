@@ -10,7 +10,7 @@ import {
   startOfDay,
   type Wall,
   wallOf,
-} from '../../base/wall-time.ts'
+} from '../../base/time-zone.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { largestPerson, pageOfMarked } from './actor-page.ts'
 import { type AnalyticContext, globalFilter } from './analytic-query.ts'

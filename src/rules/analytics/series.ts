@@ -2,7 +2,9 @@
  * Series of a chart: which events they stand for, what is computed of them, and which of several a link
  * means. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
-import { ServiceError } from '../../base/errors.ts'
+
+import { invalidInput, ServiceError } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { readEventFilters } from '../filters/filter-tree.ts'
 import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from './event-columns.ts'
@@ -44,7 +46,8 @@ export function readSeries(
     ...listOf(events, 'events').map((item) => ({ item, type: 'events' as const })),
     ...listOf(actions, 'actions').map((item) => ({ item, type: 'actions' as const })),
   ]
-  if (items.length > SERIES_MAX) throw invalid('events', `may hold ${SERIES_MAX} series at most`)
+  if (items.length > SERIES_MAX)
+    throw invalidInput('events', `may hold ${SERIES_MAX} series at most`)
   return items
     .map(({ item, type }) => ({ item, type, order: orderOf(item) }))
     .sort((a, b) => a.order - b.order)
@@ -64,7 +67,7 @@ function readSeriesItem(
 ): Series {
   if (typeof item === 'string') return bareSeries({ type, id: item, index }, attr, lookup)
   if (!isObject(item))
-    throw invalid(attr, 'may hold objects only, each with the name of an event as id')
+    throw invalidInput(attr, 'may hold objects only, each with the name of an event as id')
   const id = idOf(item, type, attr)
   const filter = readEventFilters(item['properties'], attr)
   return {
@@ -84,7 +87,7 @@ function readSeriesItem(
  * `invalid_input` with `attr`.
  */
 export function readEntity(item: unknown, attr: string, lookup: ActionLookup): Series {
-  if (!isObject(item)) throw invalid(attr, 'must be an object with the name of an event as id')
+  if (!isObject(item)) throw invalidInput(attr, 'must be an object with the name of an event as id')
   return readSeriesItem(item, seriesTypeOf(textOf(item['type']), `${attr}`), 0, attr, lookup)
 }
 
@@ -173,7 +176,7 @@ function matchOf(
   if (type === 'events') return { names: id === null ? null : [id], filter, steps: [] }
   const steps = /^[1-9][0-9]{0,14}$/.test(id ?? '') ? lookup(Number(id)) : null
   if (steps === null) {
-    throw invalid(
+    throw invalidInput(
       attr,
       'names an action that does not exist: take its number from the list of actions',
     )
@@ -184,8 +187,8 @@ function matchOf(
 
 function listOf(value: unknown, attr: SeriesType): readonly unknown[] {
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value)) throw invalid(attr, 'must be a list of series')
-  if (value.length > SERIES_MAX) throw invalid(attr, `may hold ${SERIES_MAX} series at most`)
+  if (!Array.isArray(value)) throw invalidInput(attr, 'must be a list of series')
+  if (value.length > SERIES_MAX) throw invalidInput(attr, `may hold ${SERIES_MAX} series at most`)
   return value as readonly unknown[]
 }
 
@@ -202,7 +205,7 @@ function idOf(
   const id = item['id']
   if (typeof id === 'string' || typeof id === 'number') return String(id)
   if (type === 'events' && (id === undefined || id === null)) return null
-  throw invalid(
+  throw invalidInput(
     attr,
     'has a series whose id is no name of an event, no number of an action, and not null for all events',
   )
@@ -211,7 +214,7 @@ function idOf(
 function seriesTypeOf(text: string | null, attr: string): SeriesType {
   if (text === null || text === 'events') return 'events'
   if (text === 'actions') return 'actions'
-  throw invalid(attr, 'knows the types events and actions only')
+  throw invalidInput(attr, 'knows the types events and actions only')
 }
 
 function textOf(value: unknown): string | null {
@@ -221,14 +224,6 @@ function textOf(value: unknown): string | null {
 function numberOf(value: unknown): number | null {
   if (typeof value === 'string' && /^[0-9]{1,9}$/.test(value)) return Number(value)
   return typeof value === 'number' && Number.isFinite(value) ? value : null
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function invalid(attr: string, what: string): ServiceError {
-  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
 }
 
 function required(name: string, meaning: string): ServiceError {

@@ -2,8 +2,10 @@
  * The elements of an autocapture event as the one text that is stored. Source: docs/COMPATIBILITY.md,
  * "elements_chain".
  */
-import { cutUnits, isJsonObject } from './fields.ts'
-import type { JsonObject } from './types.ts'
+
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
+import { cutUnits } from './fields.ts'
 
 const TEXT_UNITS_MAX = 400
 const HREF_UNITS_MAX = 2048
@@ -13,7 +15,7 @@ const ATTRIBUTE_PREFIX = 'attr__'
 export function elementsChain(elements: readonly unknown[]): string {
   const parts: string[] = []
   for (const element of elements) {
-    if (isJsonObject(element)) parts.push(elementText(element))
+    if (isObject(element)) parts.push(elementText(element))
   }
   return parts.join(';')
 }

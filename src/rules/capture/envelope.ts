@@ -5,12 +5,12 @@
  * Source: docs/COMPATIBILITY.md, "Shapes of a body" and "Requests that are refused".
  */
 import { ServiceError } from '../../base/errors.ts'
+import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import { EVENT_VALUES_MAX } from '../../base/limits.ts'
 import type { BodyOutline } from './body-outline.ts'
 import { captureEventShape } from './capture-schema.ts'
-import { isEmptyValue, isJsonObject } from './fields.ts'
+import { isEmptyValue } from './fields.ts'
 import { parseJsonText } from './json-text.ts'
-import type { JsonObject } from './types.ts'
 
 /** What depends on the path of a request. */
 export interface EnvelopeOptions {
@@ -63,12 +63,12 @@ export function parseEnvelope(json: Uint8Array, options: EnvelopeOptions): Envel
       events,
       isBatch: true,
       isBatchMalformed: false,
-      projectId: isJsonObject(first) ? first['project_id'] : undefined,
+      projectId: isObject(first) ? first['project_id'] : undefined,
       sentAt: undefined,
       isHistorical: false,
     }
   }
-  if (!isJsonObject(value)) {
+  if (!isObject(value)) {
     throw new ServiceError(
       'invalid_payload',
       'The body must be a JSON object or an array of events.',
@@ -136,6 +136,6 @@ function refusal(event: unknown, index: number, isBatch: boolean): ServiceError 
 function nameIdentify(events: readonly unknown[]): void {
   for (const event of events) {
     // An empty object must stay empty: it is refused.
-    if (isJsonObject(event) && !isEmptyValue(event)) event['event'] = '$identify'
+    if (isObject(event) && !isEmptyValue(event)) (event as OwnObject)['event'] = '$identify'
   }
 }

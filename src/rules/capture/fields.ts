@@ -2,9 +2,10 @@
  * The name and the distinct_id of an event as text, and the tests on JSON values that the ingestion
  * rules share. Source: docs/COMPATIBILITY.md, "Event name" and "distinct_id".
  */
+
+import type { JsonObject } from '../../base/json.ts'
 import { DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX } from '../../base/limits.ts'
 import { cleanText } from './json-text.ts'
-import type { JsonObject } from './types.ts'
 
 /** More than any name or id keeps: a code point has at most two units. */
 const JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
@@ -48,11 +49,6 @@ export function isEmptyValue(value: unknown): boolean {
   if (Array.isArray(value)) return value.length === 0
   for (const key in value) if (Object.hasOwn(value, key)) return false
   return true
-}
-
-/** True for a JSON object: neither null nor an array. */
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** At most `unitsMax` UTF-16 units of a clean text; a pair that is cut in half becomes U+FFFD. */

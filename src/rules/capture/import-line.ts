@@ -5,8 +5,8 @@
  * same line sent twice is stored once. Source: docs/OPERATIONS.md, "Export and import".
  */
 import { uuidV5 } from '../../base/ids.ts'
-import { isJsonObject } from './fields.ts'
-import type { JsonObject } from './types.ts'
+import type { JsonObject, OwnObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 
 /** Name space of the uuids of events that came without one. */
 const NAMESPACE = '6e1b6d0e-58a0-5b0e-9b7f-2f6f3c1a7d44'
@@ -28,12 +28,12 @@ export interface ImportedLine {
 export function readImportLine(line: string, lineNumber: number): ImportedLine {
   if (line.trim() === '') return { events: [], faults: [] }
   const value = parse(line)
-  if (!isJsonObject(value)) return { events: [], faults: ['it is no JSON object'] }
+  if (!isObject(value)) return { events: [], faults: ['it is no JSON object'] }
   const list = listOf(value)
   const events: JsonObject[] = []
   const faults: string[] = []
   for (const [index, item] of list.entries()) {
-    const event = isJsonObject(item) ? eventOf(item, `${lineNumber}.${index}.${line}`) : null
+    const event = isObject(item) ? eventOf(item, `${lineNumber}.${index}.${line}`) : null
     if (event === null) faults.push('it has an event without name or distinct_id')
     else events.push(event)
   }
@@ -71,7 +71,7 @@ function eventOf(item: JsonObject, seed: string): JsonObject | null {
   }
 }
 
-function addMissing(properties: JsonObject, key: string, value: unknown): void {
+function addMissing(properties: OwnObject, key: string, value: unknown): void {
   if (value !== null && !Object.hasOwn(properties, key)) properties[key] = value
 }
 
@@ -82,7 +82,7 @@ function textOf(value: unknown): string | null {
 /** An object, also one that is written as JSON text; empty for anything else. */
 function objectOf(value: unknown): JsonObject {
   const parsed = typeof value === 'string' ? parse(value) : value
-  return isJsonObject(parsed) ? parsed : {}
+  return isObject(parsed) ? parsed : {}
 }
 
 function filledObject(value: unknown): JsonObject | null {

@@ -5,9 +5,9 @@
  */
 
 import { ServiceError } from '../../base/errors.ts'
+import type { OwnObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import { asBuffer } from './form.ts'
-import type { JsonObject } from './types.ts'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -82,7 +82,7 @@ function cleanValue(value: unknown): unknown {
     for (let index = 0; index < value.length; index++) value[index] = cleanValue(value[index])
     return value
   }
-  const object = value as JsonObject
+  const object = value as OwnObject
   let hasUnstorableKey = false
   for (const key of Object.keys(object)) {
     if (key === '__proto__' || UNSTORABLE.test(key)) hasUnstorableKey = true
@@ -92,8 +92,8 @@ function cleanValue(value: unknown): unknown {
 }
 
 /** A copy with clean keys in the same order; two that become equal: the last one wins. */
-function withCleanKeys(object: JsonObject): JsonObject {
-  const clean: JsonObject = {}
+function withCleanKeys(object: OwnObject): OwnObject {
+  const clean: OwnObject = {}
   for (const key of Object.keys(object)) {
     if (key === '__proto__') continue
     const cleanKey = cleanText(key)

@@ -3,14 +3,15 @@
  * Source: docs/COMPATIBILITY.md, "Finding the key" and "Resolving the key".
  */
 import { ServiceError } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import { CAPTURE_SCOPE, hasScope } from '../access/scopes.ts'
 import type { FormFields, QueryFields, RawPayload } from './decode.ts'
 import type { Envelope } from './envelope.ts'
-import { isEmptyValue, isJsonObject } from './fields.ts'
+import { isEmptyValue } from './fields.ts'
 import { asBuffer } from './form.ts'
 import type { Project, ProjectDirectory } from './project-directory.ts'
-import type { JsonObject } from './types.ts'
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
 /** One of these stands in every body whose JSON has a key: its names, or an escape that may hide them. */
@@ -54,7 +55,7 @@ export function proveKey(
   if (!KEY_TRACES.some((trace) => asBuffer(json).includes(trace))) throw missingKey()
   let looks = 0
   for (const event of sources.envelope.events) {
-    const key = isJsonObject(event) ? keyOf(event) : undefined
+    const key = isObject(event) ? keyOf(event) : undefined
     if (key !== undefined) return resolveProject(key, findProjectId(sources), directory)
     if (++looks === PROOF_EVENTS_MAX) return null
   }
@@ -118,14 +119,14 @@ function keyOf(object: JsonObject): unknown {
   if (!isEmptyValue(object['token'])) return object['token']
   if (!isEmptyValue(object['api_key'])) return object['api_key']
   const properties = object['properties']
-  if (!isJsonObject(properties) || isEmptyValue(properties['token'])) return undefined
+  if (!isObject(properties) || isEmptyValue(properties['token'])) return undefined
   return properties['token']
 }
 
 function commonKey({ envelope }: KeySources): unknown {
   let common: unknown
   for (const event of envelope.events) {
-    const key = isJsonObject(event) ? keyOf(event) : undefined
+    const key = isObject(event) ? keyOf(event) : undefined
     if (key === undefined) continue
     if (common !== undefined && key !== common) {
       throw new ServiceError(

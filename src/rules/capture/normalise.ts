@@ -4,14 +4,16 @@
  * and persons need state and are decided elsewhere.
  * Source: docs/COMPATIBILITY.md, "Events that are not stored" and "Stored events".
  */
+
+import type { JsonObject, OwnObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { elementsChain } from './elements-chain.ts'
-import { cutUnits, eventDistinctId, eventName, isEmptyValue, isJsonObject } from './fields.ts'
+import { cutUnits, eventDistinctId, eventName, isEmptyValue } from './fields.ts'
 import { eventTime, NO_WARNINGS, sharedIsoText } from './time.ts'
 import type {
   EventContext,
   EventOutcome,
   IngestionWarning,
-  JsonObject,
   LossReason,
   WarningType,
 } from './types.ts'
@@ -36,7 +38,7 @@ export function normaliseEvent(
   const name = eventName(event)
   if (name === null) return NO_NAME
   const given = event['properties']
-  const properties: JsonObject = isJsonObject(given) ? given : {}
+  const properties: OwnObject = isObject(given) ? given : {}
   const distinctId = eventDistinctId(event, properties)
   if (distinctId === null) return NO_DISTINCT_ID
   if (name.charCodeAt(0) === 0x24) {
@@ -115,7 +117,7 @@ function dropByName(name: string, distinctId: string, properties: JsonObject): E
 }
 
 /** Brings `$set`, `$set_once` and `$unset` of the top level and of the properties together. */
-function mergeExplicitUpdates(event: JsonObject, properties: JsonObject): void {
+function mergeExplicitUpdates(event: JsonObject, properties: OwnObject): void {
   mergeObject(event['$set'], properties, '$set')
   mergeObject(event['$set_once'], properties, '$set_once')
   const top = event['$unset']
@@ -129,24 +131,24 @@ function mergeExplicitUpdates(event: JsonObject, properties: JsonObject): void {
 }
 
 /** The top level wins key by key; what is no object is as if it were not there. */
-function mergeObject(top: unknown, properties: JsonObject, field: '$set' | '$set_once'): void {
+function mergeObject(top: unknown, properties: OwnObject, field: '$set' | '$set_once'): void {
   const inner = properties[field]
   if (top === undefined && inner === undefined) return
-  if (isJsonObject(inner)) {
-    if (isJsonObject(top)) Object.assign(inner, top)
-  } else if (isJsonObject(top)) properties[field] = top
+  if (isObject(inner)) {
+    if (isObject(top)) Object.assign(inner, top)
+  } else if (isObject(top)) properties[field] = top
   else if (inner !== undefined) properties[field] = undefined
 }
 
 function collectNames(unset: unknown, names: Set<string>): void {
   if (Array.isArray(unset)) {
     for (const name of unset) if (typeof name === 'string') names.add(name)
-  } else if (isJsonObject(unset)) {
+  } else if (isObject(unset)) {
     for (const name of Object.keys(unset)) names.add(name)
   }
 }
 
-function removePersonFields(properties: JsonObject): void {
+function removePersonFields(properties: OwnObject): void {
   removeUpdates(properties)
   if (properties['$group_0'] !== undefined) properties['$group_0'] = undefined
   if (properties['$group_1'] !== undefined) properties['$group_1'] = undefined
@@ -156,13 +158,13 @@ function removePersonFields(properties: JsonObject): void {
 }
 
 // `delete` makes an object slower to read for good, so it is used only where a key is there.
-function removeUpdates(properties: JsonObject): void {
+function removeUpdates(properties: OwnObject): void {
   if (properties['$set'] !== undefined) properties['$set'] = undefined
   if (properties['$set_once'] !== undefined) properties['$set_once'] = undefined
   if (properties['$unset'] !== undefined) properties['$unset'] = undefined
 }
 
-function setSender(properties: JsonObject, context: EventContext, sentAtMs: number | null): void {
+function setSender(properties: OwnObject, context: EventContext, sentAtMs: number | null): void {
   const given = properties['$ip']
   if (context.isIpAnonymized) {
     if (given !== undefined) properties['$ip'] = undefined
@@ -173,7 +175,7 @@ function setSender(properties: JsonObject, context: EventContext, sentAtMs: numb
 }
 
 /** The elements as text; they leave the properties. */
-function takeElements(properties: JsonObject): string {
+function takeElements(properties: OwnObject): string {
   const text = properties['$elements_chain']
   const elements = properties['$elements']
   if (text === undefined && elements === undefined) return ''
@@ -184,7 +186,7 @@ function takeElements(properties: JsonObject): string {
 }
 
 /** A personal key that a client sent as token by mistake must not be readable in its events. */
-function redactToken(properties: JsonObject): void {
+function redactToken(properties: OwnObject): void {
   const token = properties['token']
   if (typeof token === 'string' && token.startsWith('phx_')) properties['token'] = REDACTED
 }

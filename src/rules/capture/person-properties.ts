@@ -3,8 +3,9 @@
  * and the entries that follow from a fixed list of properties. Those are derived when they are needed and
  * never stored. Source: docs/COMPATIBILITY.md, "Automatic person properties" and "Groups".
  */
-import { isJsonObject } from './fields.ts'
-import type { JsonObject } from './types.ts'
+
+import type { JsonObject, OwnObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 
 const AUTOMATIC_PROPERTIES = [
   ...['$app_build', '$app_name', '$app_namespace', '$app_version', '$browser', '$browser_version'],
@@ -28,8 +29,8 @@ interface AutomaticNames {
 
 /** What an event changes on its person. The objects may be those of the event: do not change them. */
 export interface PersonUpdates {
-  readonly set: Readonly<JsonObject>
-  readonly setOnce: Readonly<JsonObject>
+  readonly set: JsonObject
+  readonly setOnce: JsonObject
   readonly unset: readonly string[]
 }
 
@@ -39,7 +40,7 @@ export interface GroupReference {
   readonly key: string
 }
 
-const NO_PROPERTIES: Readonly<JsonObject> = Object.freeze({})
+const NO_PROPERTIES: JsonObject = Object.freeze({})
 const NO_NAMES: readonly string[] = Object.freeze([])
 const NO_UPDATES: PersonUpdates = Object.freeze({
   set: NO_PROPERTIES,
@@ -54,11 +55,11 @@ const NO_GROUPS: readonly GroupReference[] = Object.freeze([])
  * none. Applying it twice changes nothing more.
  */
 export function expandProperties(
-  properties: Readonly<JsonObject>,
+  properties: JsonObject,
   eventName: string,
   isPersonless: boolean,
-): JsonObject {
-  const expanded: JsonObject = { ...properties }
+): OwnObject {
+  const expanded: OwnObject = { ...properties }
   if (!updatesPerson(eventName, isPersonless)) return expanded
   const set = withAutomatic(properties, '$set')
   if (set !== null) expanded['$set'] = set
@@ -72,7 +73,7 @@ export function expandProperties(
  * for personless events and `$groupidentify`. Changes none of its arguments.
  */
 export function personUpdates(
-  properties: Readonly<JsonObject>,
+  properties: JsonObject,
   eventName: string,
   isPersonless: boolean,
 ): PersonUpdates {
@@ -81,9 +82,9 @@ export function personUpdates(
   const setOnce = properties['$set_once']
   const unset = properties['$unset']
   return {
-    set: withAutomatic(properties, '$set') ?? (isJsonObject(set) ? set : NO_PROPERTIES),
+    set: withAutomatic(properties, '$set') ?? (isObject(set) ? set : NO_PROPERTIES),
     setOnce:
-      withAutomatic(properties, '$set_once') ?? (isJsonObject(setOnce) ? setOnce : NO_PROPERTIES),
+      withAutomatic(properties, '$set_once') ?? (isObject(setOnce) ? setOnce : NO_PROPERTIES),
     unset: Array.isArray(unset) ? unset.filter(isString) : NO_NAMES,
   }
 }
@@ -92,9 +93,9 @@ export function personUpdates(
  * The groups of `$groups` in its order: entries whose key is a non-empty string, a number or a boolean,
  * with the key as text. Personless events have none; the caller knows whether the event is one.
  */
-export function groupsOf(properties: Readonly<JsonObject>): readonly GroupReference[] {
+export function groupsOf(properties: JsonObject): readonly GroupReference[] {
   const groups = properties['$groups']
-  if (!isJsonObject(groups)) return NO_GROUPS
+  if (!isObject(groups)) return NO_GROUPS
   const references: GroupReference[] = []
   for (const type of Object.keys(groups)) {
     const key = groupKeyText(groups[type])
@@ -114,14 +115,11 @@ function updatesPerson(eventName: string, isPersonless: boolean): boolean {
 }
 
 /** `$set` or `$set_once` with the automatic entries added, as a new object; null when there are none. */
-function withAutomatic(
-  properties: Readonly<JsonObject>,
-  field: '$set' | '$set_once',
-): JsonObject | null {
+function withAutomatic(properties: JsonObject, field: '$set' | '$set_once'): OwnObject | null {
   const given = properties[field]
-  const explicit = isJsonObject(given) ? given : NO_PROPERTIES
+  const explicit = isObject(given) ? given : NO_PROPERTIES
   const isOnServer = properties['$is_server'] === true
-  let result: JsonObject | null = null
+  let result: OwnObject | null = null
   for (const key in properties) {
     const names = AUTOMATIC.get(key)
     if (names === undefined || (isOnServer && names.isSystem)) continue

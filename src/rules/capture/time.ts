@@ -2,10 +2,12 @@
  * When an event happened: the client's timestamp or offset, corrected by how far the client's clock is
  * off, within what the server accepts. Source: docs/COMPATIBILITY.md, "Time".
  */
+
+import type { JsonObject } from '../../base/json.ts'
 import { FUTURE_TIMESTAMP_MS_MAX } from '../../base/limits.ts'
 import { cutUnits } from './fields.ts'
 import { MOMENT_MS_MAX, MOMENT_MS_MIN, parseTimestamp } from './timestamp.ts'
-import type { EventContext, IngestionWarning, JsonObject } from './types.ts'
+import type { EventContext, IngestionWarning } from './types.ts'
 
 /** First millisecond of 2001: a clock that says less was never set. */
 const SENT_AT_MS_MIN = 978_307_200_000

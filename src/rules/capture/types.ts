@@ -1,7 +1,5 @@
 /** Plain data that the ingestion rules pass on. No behaviour. */
-
-/** A JSON object whose keys come from clients. Read it with own-property tests only. */
-export type JsonObject = Record<string, unknown>
+import type { JsonObject, OwnObject } from '../../base/json.ts'
 
 /** Why an accepted event is not stored. Source: docs/COMPATIBILITY.md, "Events that are not stored". */
 export const DROP_REASONS = [
@@ -90,7 +88,7 @@ export interface NormalisedEvent {
    * Client properties after normalisation, without derived entries. Owned by the event: may be kept. What
    * was taken out has the value undefined: deleting a key makes V8 slow on the whole object.
    */
-  readonly properties: JsonObject
+  readonly properties: OwnObject
   readonly elementsChain: string
   /** `$process_person_profile` is false, or `$cookieless_mode` is true: no person is made or changed. */
   readonly isPersonless: boolean

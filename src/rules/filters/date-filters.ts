@@ -3,7 +3,14 @@
  * the side of the property also seconds since 1970. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
 
-import { wallTimeToUtc } from '../../base/time-zone.ts'
+import {
+  addMonths,
+  dateParts,
+  isDayOfCalendar,
+  momentOf,
+  utcOf,
+  wallOfUtc,
+} from '../../base/time-zone.ts'
 import { numberOf } from './number-filters.ts'
 
 const RELATIVE = /^-?(\d+)([hdwmy])$/
@@ -52,49 +59,18 @@ function relativeMoment(text: string, nowMs: number): number | null {
 
 /** Goes back step by step; a day that the month does not have becomes its last, and stays so. */
 function monthsBefore(timeMs: number, steps: number, monthsOfStep: number): number {
-  const date = new Date(timeMs)
-  let year = date.getUTCFullYear()
-  let month = date.getUTCMonth()
-  let day = date.getUTCDate()
-  for (let step = 0; step < steps; step++) {
-    month -= monthsOfStep
-    while (month < 0) {
-      month += 12
-      year--
-    }
-    if (day > 28) day = Math.min(day, daysOfMonth(year, month))
-  }
-  const timeOfDayMs = ((timeMs % DAY_MS) + DAY_MS) % DAY_MS
-  return dayMs(year, month, day) + timeOfDayMs
-}
-
-function daysOfMonth(year: number, month: number): number {
-  return new Date(dayMs(year, month + 1, 0)).getUTCDate()
-}
-
-/** As `Date.UTC`, which takes the years 0 to 99 for those of another century. */
-function dayMs(year: number, month: number, day: number): number {
-  return new Date(0).setUTCFullYear(year, month, day)
+  let wall = wallOfUtc(timeMs)
+  let rest = steps
+  // No month lacks an earlier day.
+  for (; rest > 0 && wall[2] > 28; rest--) wall = addMonths(wall, -monthsOfStep)
+  return utcOf(addMonths(wall, -monthsOfStep * rest))
 }
 
 function absoluteMoment(text: string, timezone: string): number | null {
   const match = ABSOLUTE.exec(text)
   if (match === null) return null
-  const field = (index: number): number => Number(match[index] ?? '0')
-  const [year, month, day] = [field(1), field(2) - 1, field(3)]
-  const [hour, minute, second] = [field(4), field(5), field(6)]
-  if (month < 0 || month > 11 || day < 1 || day > daysOfMonth(year, month)) return null
-  if (hour > 23 || minute > 59 || second > 60) return null
-  const fraction = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3))
-  const wallMs = dayMs(year, month, day) + ((hour * 60 + minute) * 60 + second) * 1000 + fraction
-  const zone = match[8]
-  if (zone === undefined) return wallTimeToUtc(wallMs, timezone)
-  return wallMs - offsetMs(zone)
-}
-
-function offsetMs(zone: string): number {
-  if (zone === 'Z' || zone === 'z') return 0
-  const digits = zone.slice(1).replace(':', '')
-  const minutes = Number(digits.slice(0, 2)) * 60 + Number(digits.slice(2))
-  return (zone.startsWith('-') ? -minutes : minutes) * 60_000
+  const { wall, offsetMs } = dateParts(match)
+  const [, , , hour, minute, second] = wall
+  if (!isDayOfCalendar(wall) || hour > 23 || minute > 59 || second > 60) return null
+  return offsetMs === null ? momentOf(wall, timezone) : utcOf(wall) - offsetMs
 }

@@ -3,9 +3,11 @@
  * They are refused when they are saved; those that were stored before stay, and are named by `status_details`
  * of a flag and by `tenrec doctor`. Source: docs/COMPATIBILITY.md, "Filters that can never match".
  */
+
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.ts'
-import { isObject, propertiesOf } from '../flags/flag-references.ts'
-import type { JsonObject } from '../flags/types.ts'
+import { propertiesOf } from '../flags/flag-references.ts'
 import {
   COHORT_OPERATORS,
   DEPENDENCY_OPERATOR,

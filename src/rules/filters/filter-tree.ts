@@ -7,7 +7,9 @@
  * shows can be seen, a cohort that forgot a condition would go on unnoticed. Nobody means an operator that
  * does not exist: requests with one are refused, what was stored with one is read without it.
  */
-import { ServiceError } from '../../base/errors.ts'
+
+import { invalidInput } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
 import type { FilterGroup, PropertyFilter } from './filter-group.ts'
 import { isCohortFilterType } from './filter-group.ts'
 import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
@@ -47,7 +49,7 @@ export function readListFilters(value: unknown): FilterGroup | null {
 export function readCohortFilters(value: unknown): FilterGroup {
   const reader = new TreeReader(COHORT_DEPTH_MAX, 'filters', 'person', takeForCohort)
   const tree = reader.read(value)
-  if (tree === null) throw invalid('filters', 'needs at least one filter on persons')
+  if (tree === null) throw invalidInput('filters', 'needs at least one filter on persons')
   return tree
 }
 
@@ -118,9 +120,9 @@ class TreeReader {
   read(value: unknown): FilterGroup | null {
     if (value === null || value === undefined || value === '') return null
     if (Array.isArray(value)) return this.#group('AND', value, 1, '')
-    if (!isObject(value)) throw invalid(this.#attr, 'must be a list or a tree of filters')
+    if (!isObject(value)) throw invalidInput(this.#attr, 'must be a list or a tree of filters')
     if (Array.isArray(value['values'])) return this.#tree(value, 1, '')
-    if (Object.hasOwn(value, 'values')) throw invalid(this.#attr, 'needs a list as values')
+    if (Object.hasOwn(value, 'values')) throw invalidInput(this.#attr, 'needs a list as values')
     if (Object.hasOwn(value, 'key')) return this.#group('AND', [value], 1, '')
     return this.#group('AND', Object.entries(value).map(filterOfOldForm), 1, '')
   }
@@ -129,7 +131,7 @@ class TreeReader {
   #tree(raw: Readonly<Record<string, unknown>>, depth: number, path: string): FilterGroup | null {
     const type = raw['type'] ?? 'AND'
     if (type !== 'AND' && type !== 'OR') {
-      throw invalid(this.#attr, 'knows groups of the type AND and OR only')
+      throw invalidInput(this.#attr, 'knows groups of the type AND and OR only')
     }
     const list = path === '' ? 'values' : `${path}.values`
     return this.#group(type, raw['values'] as readonly unknown[], depth, list)
@@ -143,18 +145,18 @@ class TreeReader {
     path: string,
   ): FilterGroup | null {
     if (depth > this.#depthMax) {
-      throw invalid(this.#attr, `may hold groups within groups ${this.#depthMax} deep at most`)
+      throw invalidInput(this.#attr, `may hold groups within groups ${this.#depthMax} deep at most`)
     }
     const groups = items.filter((item) => isObject(item) && Array.isArray(item['values']))
     if (groups.length > 0 && groups.length < items.length) {
-      throw invalid(
+      throw invalidInput(
         this.#attr,
         'mixes groups and filters in one list: put the filters into a group',
       )
     }
     const values: (FilterGroup | PropertyFilter)[] = []
     for (const [index, item] of items.entries()) {
-      if (!isObject(item)) throw invalid(this.#attr, 'may hold filters only, each an object')
+      if (!isObject(item)) throw invalidInput(this.#attr, 'may hold filters only, each an object')
       const place = `${path}[${index}]`
       const taken =
         groups.length > 0 ? this.#tree(item, depth + 1, place) : this.#filter(item, place)
@@ -165,11 +167,11 @@ class TreeReader {
 
   #filter(raw: Readonly<Record<string, unknown>>, path: string): PropertyFilter | null {
     if (++this.#count > FILTERS_MAX) {
-      throw invalid(this.#attr, `may hold ${FILTERS_MAX} filters at most`)
+      throw invalidInput(this.#attr, `may hold ${FILTERS_MAX} filters at most`)
     }
     const taken = this.#take(raw, this.#defaultType, path)
     if (typeof taken === 'string')
-      throw invalid(`${this.#attr}: ${placeText(path, raw)}`, taken, this.#attr)
+      throw invalidInput(this.#attr, taken, `${this.#attr}: ${placeText(path, raw)}`)
     return taken
   }
 }
@@ -285,12 +287,4 @@ function filterOfOldForm([name, value]: readonly [string, unknown]): PropertyFil
   const key = start > 0 ? name.slice(0, start) : ''
   const filter = { key, operator, value: value ?? '' }
   return key !== '' && propertyTest(filter) !== null ? filter : { key: name, value }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function invalid(where: string, what: string, attr = where): ServiceError {
-  return new ServiceError('invalid_input', `${where} ${what}`, { attr })
 }

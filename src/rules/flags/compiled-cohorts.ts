@@ -2,10 +2,13 @@
  * Cohorts, compiled for decisions: a list of persons, or a tree of person filters and other cohorts.
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
+
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { cohortTest, type EvaluationTest, personTest } from './compiled-filters.ts'
 import type { CohortTest } from './evaluation.ts'
-import { cohortReferences, isObject, referenceOf } from './flag-references.ts'
-import type { Flag, FlagCohort, FlagSet, JsonObject } from './types.ts'
+import { cohortReferences, referenceOf } from './flag-references.ts'
+import type { Flag, FlagCohort, FlagSet } from './types.ts'
 
 /** Levels of groups in a tree of filters. */
 const TREE_DEPTH_MAX = 2

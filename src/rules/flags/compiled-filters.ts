@@ -2,12 +2,14 @@
  * Property filters of conditions and cohorts, compiled: a stored filter becomes a test of a decision that
  * is under way. A filter that is malformed never matches. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
+
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { DEPENDENCY_OPERATOR } from '../filters/filter-operators.ts'
 import { flagPropertyTest } from '../filters/property-operators.ts'
 import type { Evaluation } from './evaluation.ts'
-import { isObject, referenceOf } from './flag-references.ts'
+import { referenceOf } from './flag-references.ts'
 import { standInFor } from './initial-properties.ts'
-import type { JsonObject } from './types.ts'
 
 /** Whether a decision passes a filter. Throws `EvaluationFailure`. */
 export type EvaluationTest = (evaluation: Evaluation) => boolean

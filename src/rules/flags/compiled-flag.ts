@@ -2,6 +2,9 @@
  * One flag, compiled: its stored filters read once, whatever their shape, and evaluated for a request.
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
+
+import type { JsonObject } from '../../base/json.ts'
+import { isObject, objectsOf } from '../../base/json.ts'
 import {
   flagPrefix,
   holdoutHash,
@@ -15,10 +18,9 @@ import { type CompiledFilter, compileFilters } from './compiled-filters.ts'
 import { compileEnrollment, type Enrollment } from './enrollment.ts'
 import type { Evaluation } from './evaluation.ts'
 import { FlagOutcomes } from './flag-outcomes.ts'
-import { isObject, objectsOf } from './flag-references.ts'
 import { type Holdout, readHoldout } from './holdout.ts'
 import type { HashedText } from './sha1.ts'
-import type { Flag, FlagDecision, JsonObject } from './types.ts'
+import type { Flag, FlagDecision } from './types.ts'
 
 /** A condition, read. */
 export interface CompiledCondition {

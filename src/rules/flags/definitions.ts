@@ -3,15 +3,11 @@
  * ETag, because SDKs ask every half minute. Source: docs/COMPATIBILITY.md, "Local evaluation".
  */
 import { createHash } from 'node:crypto'
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { minimalFlagBody } from './edit/flag-body.ts'
-import {
-  cohortReferences,
-  flagReferences,
-  isObject,
-  referenceOf,
-  withProperties,
-} from './flag-references.ts'
-import type { Flag, FlagCohort, FlagSet, JsonObject } from './types.ts'
+import { cohortReferences, flagReferences, referenceOf, withProperties } from './flag-references.ts'
+import type { Flag, FlagCohort, FlagSet } from './types.ts'
 
 /** Flags that have to be evaluated before a flag. With more, SDKs are made to ask the server. */
 const CHAIN_FLAGS_MAX = 100

@@ -2,7 +2,9 @@
  * Flags that depend on flags: the order in which they can be decided, and those that cannot be. Source:
  * docs/COMPATIBILITY.md, "Flag decisions".
  */
-import { flagReferences, isObject } from './flag-references.ts'
+
+import { isObject } from '../../base/json.ts'
+import { flagReferences } from './flag-references.ts'
 import type { Flag } from './types.ts'
 
 /** Why a flag that depends on others is off. */

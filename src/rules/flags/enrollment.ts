@@ -2,11 +2,12 @@
  * Early access: persons who have decided to take part in a feature, or not to, before any condition.
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
+
+import type { JsonObject } from '../../base/json.ts'
+import { objectsOf } from '../../base/json.ts'
 import type { EvaluationTest } from './compiled-filters.ts'
 import type { Evaluation } from './evaluation.ts'
-import { objectsOf } from './flag-references.ts'
 import { standInFor } from './initial-properties.ts'
-import type { JsonObject } from './types.ts'
 
 /** Whether a person takes part; null when the person has not decided. Throws `EvaluationFailure`. */
 export type Enrollment = (evaluation: Evaluation) => boolean | null

@@ -3,18 +3,14 @@
  * at most once. Nothing is copied: a property is searched in the request, then among the stored ones.
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
+
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
 import { PatternBudget } from '../../base/pattern/pattern.ts'
 import type { TestMoment } from '../filters/property-operators.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
-import { isObject } from './flag-references.ts'
 import { HashedText } from './sha1.ts'
-import type {
-  DecisionReason,
-  DecisionRequest,
-  DecisionSources,
-  FlagDecision,
-  JsonObject,
-} from './types.ts'
+import type { DecisionReason, DecisionRequest, DecisionSources, FlagDecision } from './types.ts'
 
 /** Cohorts that ask for each other in a row. One more counts as one that cannot be computed. */
 const COHORT_DEPTH_MAX = 50

@@ -2,7 +2,7 @@
  * Everything that one flag can evaluate to. There are few outcomes, so each is made once and then handed
  * out again and again: a decision allocates nothing, and who writes answers may remember by identity.
  */
-import { isObject } from './flag-references.ts'
+import { isObject } from '../../base/json.ts'
 import type { DecisionReason, Flag, FlagDecision } from './types.ts'
 
 /** Why no condition applied. */

@@ -2,17 +2,9 @@
  * What the filters of a flag refer to: conditions and their property filters, other flags, cohorts. Reads
  * filters of any shape, because they come from clients; what has the wrong shape is passed over.
  */
-import type { JsonObject } from './types.ts'
 
-/** True for a JSON object: neither null nor a list. */
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** The objects of a list; none for anything else. */
-export function objectsOf(value: unknown): readonly JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : []
-}
+import type { JsonObject } from '../../base/json.ts'
+import { isObject, objectsOf } from '../../base/json.ts'
 
 /** The conditions of a flag in their order. */
 export function conditionsOf(filters: JsonObject): readonly JsonObject[] {

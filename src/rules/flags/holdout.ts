@@ -2,8 +2,9 @@
  * Holdouts: a share of persons who are kept out of all experiments. Source: docs/COMPATIBILITY.md, "Flag
  * decisions".
  */
-import { isObject, objectsOf } from './flag-references.ts'
-import type { JsonObject } from './types.ts'
+
+import type { JsonObject } from '../../base/json.ts'
+import { isObject, objectsOf } from '../../base/json.ts'
 
 /** A holdout of a flag. */
 export interface Holdout {

@@ -3,9 +3,7 @@
  * No behaviour. Source: interface description, sections 2.3 and 2.8; docs/COMPATIBILITY.md, "Feature
  * flags".
  */
-
-/** A JSON object whose keys come from clients. Read it with own-property tests only. */
-export type JsonObject = Readonly<Record<string, unknown>>
+import type { JsonObject } from '../../base/json.ts'
 
 /** Where a flag may be evaluated. */
 export type EvaluationRuntime = 'all' | 'client' | 'server'

@@ -24,6 +24,7 @@
  * Persons and groups are changed in place: one write for each that `update` named, however many events
  * did so, and after a transaction that failed the changed objects must be read anew.
  */
+import type { JsonObject } from '../../base/json.ts'
 import { type GroupKey, groupKeysOf, identifyGroup } from './group-rules.ts'
 import { isIllegalId, otherIdOf } from './merge-ids.ts'
 import { laterPersonUuid, personUuid } from './person-uuid.ts'
@@ -33,7 +34,7 @@ import {
   type PersonWorld,
   personState,
 } from './person-world.ts'
-import { type JsonMembers, PropertyTable } from './property-table.ts'
+import { PropertyTable } from './property-table.ts'
 import { mergeProperties, updateProperties } from './property-updates.ts'
 
 /** How much later than its person an event without one must be to ask for a person of its own. */
@@ -44,7 +45,7 @@ export interface PersonEvent {
   readonly name: string
   readonly distinctId: string
   readonly timestampMs: number
-  readonly properties: JsonMembers
+  readonly properties: JsonObject
   /** No person is made or changed. */
   readonly isPersonless: boolean
 }

@@ -2,9 +2,9 @@
  * Which groups an event belongs to, and what `$groupidentify` makes of a group. Group types get their
  * index in order of first appearance, for ever. Source: docs/COMPATIBILITY.md, "Groups".
  */
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
 import { groupState, type PersonContext, type PersonWorld } from './person-world.ts'
-import type { JsonMembers } from './property-table.ts'
 import { type UpdateResult, updateProperties } from './property-updates.ts'
 
 /** A group of an event: `$group_<typeIndex>` is its key. */
@@ -23,14 +23,13 @@ const GROUP_PROPERTIES: readonly string[] = Array.from(
  * The groups that `$groups` names, in its order; their types are registered. Entries without a usable
  * key and types beyond the limit are left out. Makes no group. No allocation for events without groups.
  */
-export function groupKeysOf(properties: JsonMembers, world: PersonWorld): readonly GroupKey[] {
+export function groupKeysOf(properties: JsonObject, world: PersonWorld): readonly GroupKey[] {
   const groups = properties['$groups']
-  if (typeof groups !== 'object' || groups === null || Array.isArray(groups)) return NO_GROUP_KEYS
+  if (!isObject(groups)) return NO_GROUP_KEYS
   const keys: GroupKey[] = []
-  const members = groups as JsonMembers
-  for (const type in members) {
-    if (type === '' || !Object.hasOwn(members, type)) continue
-    const key = keyText(members[type])
+  for (const type in groups) {
+    if (type === '' || !Object.hasOwn(groups, type)) continue
+    const key = keyText(groups[type])
     if (key === null) continue
     const typeIndex = typeIndexOf(type, world)
     if (typeIndex !== -1) keys.push({ typeIndex, key })
@@ -55,7 +54,7 @@ export function setGroupProperties(
  * has its number of types. `refused`: the group would have become too large; it has its old properties.
  */
 export function identifyGroup(
-  properties: JsonMembers,
+  properties: JsonObject,
   timestampMs: number,
   eventBytes: number,
   world: PersonWorld,

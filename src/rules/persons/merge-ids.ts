@@ -2,8 +2,8 @@
  * Which second id an event wants to join with its distinct_id, and which ids must never be joined because
  * faulty clients send them for everybody. Source: docs/COMPATIBILITY.md, "Merging persons".
  */
+import type { JsonObject } from '../../base/json.ts'
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
-import type { JsonMembers } from './property-table.ts'
 
 const ILLEGAL_IN_ANY_CASE: ReadonlySet<string> = new Set([
   ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
@@ -19,7 +19,7 @@ const ILLEGAL_UNITS_MAX = 19
  * The id that a merge event wants to join with its distinct_id, as text; null for every other event and
  * for merge events without one. `$identify` counts as having one when the key is there at all.
  */
-export function otherIdOf(eventName: string, properties: JsonMembers): string | null {
+export function otherIdOf(eventName: string, properties: JsonObject): string | null {
   switch (eventName) {
     case '$identify': {
       const id = properties['$anon_distinct_id']

@@ -6,11 +6,9 @@
  * The table knows how large its JSON is at most. Far from a limit that is a cheap over-estimate; near it,
  * changes are recorded, measured exactly and taken back if they are too much.
  */
+import type { JsonObject } from '../../base/json.ts'
 import { EVENT_SLOT_OF, isSystemSlot, SLOT_NAMES, SLOT_OF } from './automatic-properties.ts'
 import { isSameJson } from './same-json.ts'
-
-/** A JSON object of a client: read fixed names, or go through all of its keys. */
-export type JsonMembers = Readonly<Record<string, unknown>>
 
 const EMPTY_JSON_BYTES = 2
 /** Tables larger than this part of the limit are kept exactly measured: measuring anew would cost more. */
@@ -44,7 +42,7 @@ export class PropertyTable {
    * The table whose JSON object is `members`. `jsonBytes` are the bytes of its compact JSON, as `toJson`
    * gives it, when they are known: a store that keeps that text knows them without measuring.
    */
-  static from(members: JsonMembers, jsonBytes?: number): PropertyTable {
+  static from(members: JsonObject, jsonBytes?: number): PropertyTable {
     const table = new PropertyTable()
     for (const name in members) {
       if (Object.hasOwn(members, name)) table.#write(name, SLOT_OF.get(name), members[name])
@@ -96,9 +94,9 @@ export class PropertyTable {
    * about 0.5 us for 20 automatic properties, no allocation.
    */
   setAutomatic(
-    event: JsonMembers,
-    set: JsonMembers | undefined,
-    setOnce: JsonMembers | undefined,
+    event: JsonObject,
+    set: JsonObject | undefined,
+    setOnce: JsonObject | undefined,
   ): boolean {
     let isChanged = false
     let position = -1
@@ -220,7 +218,7 @@ export class PropertyTable {
   }
 
   /** Sets members that were written before and stored apart: they count as changes, of `jsonBytes` bytes. */
-  addChanges(members: JsonMembers, jsonBytes: number): void {
+  addChanges(members: JsonObject, jsonBytes: number): void {
     for (const name in members) {
       if (Object.hasOwn(members, name)) this.#write(name, SLOT_OF.get(name), members[name])
     }
@@ -374,6 +372,6 @@ function memberBytes(name: string, value: unknown): number {
 }
 
 /** What servers say about their own system, and the older name of `$os` beside the newer one. */
-function isHidden(key: string, event: JsonMembers): boolean {
+function isHidden(key: string, event: JsonObject): boolean {
   return event['$is_server'] === true || (key === '$os_name' && event['$os'] !== undefined)
 }

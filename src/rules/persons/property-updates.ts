@@ -2,7 +2,8 @@
  * What `$set`, `$set_once`, `$unset` and the automatic entries of an event do to a table of properties,
  * and how large that may make it. Source: docs/COMPATIBILITY.md, "Person properties".
  */
-import type { JsonMembers, PropertyTable } from './property-table.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
+import type { PropertyTable } from './property-table.ts'
 
 /** Bytes of JSON that the properties of one person may have unless configured otherwise. */
 export const PERSON_PROPERTIES_BYTES_MAX = 524_288
@@ -24,7 +25,7 @@ const GROWTH_BYTES = 1024
  */
 export function updateProperties(
   table: PropertyTable,
-  event: JsonMembers,
+  event: JsonObject,
   eventBytes: number,
   bytesMax: number,
 ): UpdateResult {
@@ -64,9 +65,9 @@ export function mergeProperties(
  * "Set, then set once if absent, then unset" is the same as the order of the reference, without a copy
  * of the table: what is set wins over what is set once anyway.
  */
-function applyUpdates(table: PropertyTable, event: JsonMembers): boolean {
-  const set = membersOf(event['$set'])
-  const setOnce = membersOf(event['$set_once'])
+function applyUpdates(table: PropertyTable, event: JsonObject): boolean {
+  const set = isObject(event['$set']) ? event['$set'] : undefined
+  const setOnce = isObject(event['$set_once']) ? event['$set_once'] : undefined
   const unset = event['$unset']
   const removed = Array.isArray(unset) ? namesWithin(table, unset) : null
   let isChanged = false
@@ -94,9 +95,4 @@ function namesWithin(table: PropertyTable, names: readonly unknown[]): ReadonlyS
     if (typeof name === 'string' && table.get(name) !== undefined) within.add(name)
   }
   return within
-}
-
-function membersOf(value: unknown): JsonMembers | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
-  return value as JsonMembers
 }

@@ -15,7 +15,9 @@
  * Changes of a project are counted; `flag_changes` holds the last change of each flag, also of those that
  * are gone for good, so that a reader can fetch just what it has not seen.
  */
-import type { Flag, JsonObject } from '../../rules/flags/types.ts'
+
+import type { JsonObject } from '../../base/json.ts'
+import type { Flag } from '../../rules/flags/types.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberKey, pairKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord } from './project-records.ts'

@@ -13,16 +13,8 @@
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
 
-import {
-  DEFAULT_BROWSER_CAPTURE,
-  type Organization,
-  type PersonalKey,
-  type Project,
-  type SecretKey,
-  type User,
-} from '../../rules/access/organization.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
-import type { JsonObject } from '../../rules/capture/types.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
+import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type Project, type SecretKey, type User } from '../../rules/access/organization.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
@@ -64,7 +56,7 @@ export function* recordsWithin(
 ): Generator<Record<string, unknown>> {
   for (const { key, value } of table.getRange(range)) {
     const record = openRecord(name, key, value)
-    if (!isJsonObject(record)) throw new DamagedRecordError(name, key, 'the value is no record')
+    if (!isObject(record)) throw new DamagedRecordError(name, key, 'the value is no record')
     yield record
   }
 }

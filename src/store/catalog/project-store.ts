@@ -8,36 +8,14 @@ import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import type { FlagAccessLevel, FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
-import {
-  DEFAULT_BROWSER_CAPTURE,
-  type Organization,
-  type PersonalKey,
-  type PersonalKeyGrant,
-  type Project,
-  type ProjectChanges,
-  type SecretKey,
-  type User,
-} from '../../rules/access/organization.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
-import type {
-  ProjectDirectory as IngestProjectDirectory,
-  PersonalKeyAccess,
-} from '../../rules/capture/project-directory.ts'
-import type { JsonObject } from '../../rules/capture/types.ts'
+import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type PersonalKeyGrant, type Project, type ProjectChanges, type SecretKey, type User } from '../../rules/access/organization.ts'
+import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/capture/project-directory.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, hashKey, KeyStore } from './key-store.ts'
-import {
-  allRecords,
-  decodePersonalKey,
-  decodeProject,
-  decodeSecretKey,
-  decodeUser,
-  encodeProject,
-  putRecord,
-  recordsWithin,
-} from './project-records.ts'
+import { allRecords, decodePersonalKey, decodeProject, decodeSecretKey, decodeUser, encodeProject, putRecord, recordsWithin } from './project-records.ts'
 import { decodeRole, decodeRoleAccess } from './role-records.ts'
 
 /** The keys of the first start. */
@@ -360,7 +338,7 @@ function checkTimezone(timezone: string): void {
 
 function checkTestAccountFilters(filters: readonly JsonObject[]): void {
   const attr = 'test_account_filters'
-  if (!filters.every(isJsonObject)) {
+  if (!filters.every(isObject)) {
     const detail = 'test account filters must be a list of JSON objects'
     throw new ServiceError('invalid_input', detail, { attr })
   }

@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
+import { isObject } from '../../base/json.ts'
 import { KernelLock } from './kernel-lock.ts'
 import { ownPidNamespace, ownStartTime, startTimeOf } from './pid-namespace.ts'
 
@@ -222,7 +222,7 @@ function readNote(dataDir: string): Note | null {
     details = null
   }
   const [, pid = '', startTime = ''] = match
-  return { pid: Number(pid), startTime, details: isJsonObject(details) ? details : null }
+  return { pid: Number(pid), startTime, details: isObject(details) ? details : null }
 }
 
 /** Where the link points to; null when it is missing or is no link. */

@@ -8,9 +8,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { publishDraft, writeDraft, writeDurably } from '../../base/durable-file.ts'
+import { isObject } from '../../base/json.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import type { Settings } from '../../config/settings.ts'
-import { isJsonObject } from '../../rules/capture/fields.ts'
 import { generatePersonalKey, generateProjectKey } from '../catalog/key-store.ts'
 import { type FirstKeys, ProjectStore } from '../catalog/project-store.ts'
 import { DataDir } from './data-dir.ts'
@@ -102,7 +102,7 @@ export function readCredentials(
   } catch {
     return null
   }
-  if (!isJsonObject(content)) return null
+  if (!isObject(content)) return null
   const { base_url: baseUrl, personal_key: personalKey } = content
   if (typeof baseUrl !== 'string' || typeof personalKey !== 'string') return null
   return { baseUrl, personalKey }

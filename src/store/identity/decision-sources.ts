@@ -6,7 +6,9 @@
  * Decoded persons are kept while processing stands still; after a commit the version of the stored person
  * tells whether it is still the same.
  */
-import type { FlagCohort, JsonObject } from '../../rules/flags/types.ts'
+
+import type { JsonObject } from '../../base/json.ts'
+import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../lmdb/keys.ts'
 import { readNumber } from '../warehouse/write/event-state.ts'

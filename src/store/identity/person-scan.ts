@@ -2,7 +2,7 @@
  * All persons or groups of a project, one after the other, for questions that have to look at each.
  * Blocks its thread: for threads of the pool.
  */
-import type { JsonObject } from '../../rules/flags/types.ts'
+import type { JsonObject } from '../../base/json.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { isMember } from './cohort-store.ts'

@@ -1,7 +1,7 @@
 /** What flags are for somebody, over HTTP: reasons, own flags, definitions, payloads, and reach. */
 import { PostHog } from 'posthog-node'
 import t from 'tap'
-import type { JsonObject } from '../../../src/rules/flags/types.ts'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { OrganizationStore } from '../../../src/store/catalog/organization-store.ts'
 import { send } from '../../fixtures/exact-client.ts'
 import {

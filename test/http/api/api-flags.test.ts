@@ -1,6 +1,6 @@
 /** Feature flags over HTTP: the routes that read, list and change them, and who may use them. */
 import t from 'tap'
-import type { JsonObject } from '../../../src/rules/flags/types.ts'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { OrganizationStore } from '../../../src/store/catalog/organization-store.ts'
 import {
   type DecisionDaemon,

@@ -1,6 +1,6 @@
 /** Routes of flags and role access, row by row of the interface description, sections 4.1 and 4.2. */
 import t from 'tap'
-import type { JsonObject } from '../../../src/rules/flags/types.ts'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { FLAGS, pathOf, startInterface } from '../../fixtures/interface-daemon.ts'
 import { testRows } from '../../fixtures/interface-rows.ts'
 

@@ -1,6 +1,6 @@
 /** Flags and role access, row by row of the interface description, sections 2.3, 2.4, 2.5 and 3. */
 import t, { type Test } from 'tap'
-import type { JsonObject } from '../../../src/rules/flags/types.ts'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { FLAGS, pathOf, ROLES, startInterface } from '../../fixtures/interface-daemon.ts'
 import { testRows } from '../../fixtures/interface-rows.ts'
 

@@ -1,7 +1,7 @@
 /** Keys, errors and versions, row by row of the interface description, sections 5, 7 and 9. */
 import t, { type Test } from 'tap'
 import { ERROR_CODES } from '../../../src/base/errors.ts'
-import type { JsonObject } from '../../../src/rules/flags/types.ts'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
 import { startInterface } from '../../fixtures/interface-daemon.ts'
 import { testRows } from '../../fixtures/interface-rows.ts'

@@ -3,6 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
+import type { JsonObject, OwnObject } from '../../../src/base/json.ts'
 import { clientAddress } from '../../../src/rules/capture/address.ts'
 import { elementsChain } from '../../../src/rules/capture/elements-chain.ts'
 import {
@@ -18,7 +19,7 @@ import {
   groupsOf,
   personUpdates,
 } from '../../../src/rules/capture/person-properties.ts'
-import type { EventContext, JsonObject, NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import type { EventContext, NormalisedEvent } from '../../../src/rules/capture/types.ts'
 
 const CONTEXT: EventContext = {
   arrivedAtMs: Date.UTC(2024, 0, 15, 12),
@@ -384,7 +385,7 @@ t.test(
     }))
     fc.assert(
       fc.property(value.object, fc.boolean(), (given, isIpAnonymized) => {
-        const event = parseJsonText(Buffer.from(JSON.stringify(given))) as JsonObject
+        const event = parseJsonText(Buffer.from(JSON.stringify(given))) as OwnObject
         const properties = event['properties']
         if (typeof properties !== 'object' || Array.isArray(properties)) delete event['properties']
         const outcome = normaliseEvent(

@@ -1,6 +1,7 @@
 /** Moments as clients write them, and when an event happened. */
 import fc from 'fast-check'
 import t from 'tap'
+import type { JsonObject } from '../../../src/base/json.ts'
 import {
   eventTime,
   parseSentAt,
@@ -12,7 +13,7 @@ import {
   MOMENT_MS_MIN,
   parseTimestamp,
 } from '../../../src/rules/capture/timestamp.ts'
-import type { EventContext, JsonObject } from '../../../src/rules/capture/types.ts'
+import type { EventContext } from '../../../src/rules/capture/types.ts'
 
 const MIDNIGHT = Date.UTC(2021, 9, 29)
 const NOW = Date.UTC(2024, 0, 15, 12)

@@ -3,8 +3,9 @@
  * place; what was stored before can be read, changed and switched off, and is named.
  */
 import t, { type Test } from 'tap'
+import type { JsonObject } from '../../../src/base/json.ts'
 import type { ActionStep, ActionView } from '../../../src/rules/filters/actions.ts'
-import type { Flag, JsonObject } from '../../../src/rules/flags/types.ts'
+import type { Flag } from '../../../src/rules/flags/types.ts'
 import { FLAG_TABLES, storeFlag } from '../../../src/store/catalog/flag-records.ts'
 import { FlagStore } from '../../../src/store/catalog/flag-store.ts'
 import { FLAGS_ENVIRONMENT } from '../../../src/store/catalog/project-records.ts'

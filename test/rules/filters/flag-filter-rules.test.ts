@@ -1,7 +1,7 @@
 /** What filters must be to be stored: each rule and its code. */
 import t from 'tap'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { draftFlag } from '../../../src/rules/flags/edit/flag-changes.ts'
-import type { JsonObject } from '../../../src/rules/flags/types.ts'
 import { on, onFlag, refusal, taken } from '../../fixtures/flags/flag-world.ts'
 
 function person(more: JsonObject = {}): JsonObject {

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import type { JsonObject } from '../../../src/rules/flags/types.ts'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { type FlagDraft, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 interface EvalCase {

@@ -1,9 +1,10 @@
 /** What makes a body unfit for a flag: each rule, its code and its field, and which comes first. */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { changeFlag, draftFlag } from '../../../src/rules/flags/edit/flag-changes.ts'
 import type { FlagWorld } from '../../../src/rules/flags/edit/flag-world.ts'
-import type { Flag, JsonObject } from '../../../src/rules/flags/types.ts'
+import type { Flag } from '../../../src/rules/flags/types.ts'
 import { NOW_MS, onFlag, refusal, taken, worldOf } from '../../fixtures/flags/flag-world.ts'
 
 function flagOf(world: FlagWorld, id: number): Flag {

@@ -1,9 +1,10 @@
 /** Who takes part in a decision, what conditions look at, and how a decision is explained. */
 import t from 'tap'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { compileFlags } from '../../../src/rules/flags/compile.ts'
 import { decide } from '../../../src/rules/flags/decide.ts'
 import { explainFlag } from '../../../src/rules/flags/explain.ts'
-import type { DecisionRequest, JsonObject } from '../../../src/rules/flags/types.ts'
+import type { DecisionRequest } from '../../../src/rules/flags/types.ts'
 import {
   cohort,
   dependency,

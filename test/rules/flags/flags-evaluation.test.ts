@@ -1,9 +1,10 @@
 /** Whole decisions: the cases, and the rules that they leave out. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { compileFlags } from '../../../src/rules/flags/compile.ts'
 import { decide } from '../../../src/rules/flags/decide.ts'
-import type { DecisionSources, Decisions, JsonObject } from '../../../src/rules/flags/types.ts'
+import type { DecisionSources, Decisions } from '../../../src/rules/flags/types.ts'
 import {
   cohort,
   dependency,

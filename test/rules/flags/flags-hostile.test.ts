@@ -3,7 +3,7 @@
  * be, circles, ids of other projects. Each is refused, or decided in time, and nobody else notices.
  */
 import t, { type Test } from 'tap'
-import type { JsonObject } from '../../../src/rules/flags/types.ts'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const FLAGS = 'feature_flags/'

@@ -1,17 +1,13 @@
 /** What holds for all flags and requests: lookups, taking over compiled flags, malformed filters. */
 import fc from 'fast-check'
 import t from 'tap'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { compileFlags } from '../../../src/rules/flags/compile.ts'
 import { decide } from '../../../src/rules/flags/decide.ts'
 import { Evaluation } from '../../../src/rules/flags/evaluation.ts'
 import { explainFlag } from '../../../src/rules/flags/explain.ts'
 import { standInFor } from '../../../src/rules/flags/initial-properties.ts'
-import type {
-  DecisionRequest,
-  FlagCohort,
-  FlagSet,
-  JsonObject,
-} from '../../../src/rules/flags/types.ts'
+import type { DecisionRequest, FlagCohort, FlagSet } from '../../../src/rules/flags/types.ts'
 import {
   makeRequest,
   makeSet,

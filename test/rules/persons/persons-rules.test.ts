@@ -1,8 +1,9 @@
 /** The rules of persons and groups one by one: ids, sizes, names that try to harm, and what is told to the world. */
 import fc from 'fast-check'
 import t from 'tap'
+import type { JsonObject } from '../../../src/base/json.ts'
 import { personUpdates } from '../../../src/rules/capture/person-properties.ts'
-import type { JsonObject, NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import type { NormalisedEvent } from '../../../src/rules/capture/types.ts'
 import {
   applyEvent,
   type PersonOutcome,

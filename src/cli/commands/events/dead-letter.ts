@@ -3,15 +3,10 @@
  * data directory; having them processed again, or giving them up, is the daemon's.
  */
 import { OperatorError, UsageError } from '../../../base/errors.ts'
-import { isJsonObject } from '../../../rules/capture/fields.ts'
+import { isObject } from '../../../base/json.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import { idOption } from '../../lib/arguments.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
 import { isoTime, printRecord, printRows, type Row } from '../../lib/output.ts'
 import { withEvents } from './event.ts'
@@ -84,7 +79,7 @@ async function carryOut(input: CommandInput, name: 'replay' | 'drop'): Promise<n
   // Letters that fail again get new numbers: they are not among those that were there.
   for (;;) {
     const answer = await client.ask('POST', `${ROUTES}${name}/`, { after, through })
-    if (!isJsonObject(answer)) throw new OperatorError('the daemon answered nothing')
+    if (!isObject(answer)) throw new OperatorError('the daemon answered nothing')
     total.done += Number(answer['done'])
     total.failed += Number(answer['failed'])
     total.skipped += Number(answer['skipped'])

@@ -3,7 +3,7 @@
  * erasure has a receipt.
  */
 import { UsageError } from '../../../base/errors.ts'
-import { isJsonObject } from '../../../rules/capture/fields.ts'
+import { isObject } from '../../../base/json.ts'
 import { idOption, parseId, timeOption } from '../../lib/arguments.ts'
 import {
   type Command,
@@ -76,8 +76,8 @@ export const ERASURE_LIST: Command = {
     const limit = Math.min(idOption(input, 'limit', LIST_DEFAULT), LIST_MAX)
     const path = `${erasuresPath(input)}?limit=${limit}`
     const page = await new DaemonClient(input).ask('GET', path)
-    const results: unknown = isJsonObject(page) ? page['results'] : null
-    const rows: readonly Row[] = Array.isArray(results) ? results.filter(isJsonObject) : []
+    const results: unknown = isObject(page) ? page['results'] : null
+    const rows: readonly Row[] = Array.isArray(results) ? results.filter(isObject) : []
     const isJson = input.options.has('json')
     printRows(input.io, isJson ? rows : rows.map(shortRow), isJson)
     return 0
@@ -105,7 +105,7 @@ export const ERASURE_SHOW: Command = {
 
 /** Prints an object that the daemon has answered. */
 export function printAnswer(input: CommandInput, answer: unknown): void {
-  if (isJsonObject(answer)) printRecord(input.io, answer, input.options.has('json'))
+  if (isObject(answer)) printRecord(input.io, answer, input.options.has('json'))
 }
 
 function erasuresPath(input: CommandInput): string {

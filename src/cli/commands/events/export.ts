@@ -3,7 +3,7 @@ import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } f
 import { dirname, resolve } from 'node:path'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { JsonBytes } from '../../../base/json-bytes.ts'
-import { isJsonObject } from '../../../rules/capture/fields.ts'
+import { isObject } from '../../../base/json.ts'
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption, timeOption } from '../../lib/arguments.ts'
@@ -204,7 +204,7 @@ function lastLine(
   if (end === 0 && isBegun) return { end: 0, lastId: 0 }
   const lineStart = end >= 2 ? tail.lastIndexOf(NEWLINE, end - 2) + 1 : 0
   const line: unknown = parse(tail.toString('utf8', lineStart, end))
-  const id = isJsonObject(line) ? line['id'] : undefined
+  const id = isObject(line) ? line['id'] : undefined
   if (typeof id === 'number') return { end: start + end, lastId: id }
   throw new OperatorError(`the last line of ${path} is no exported event: it cannot be resumed`)
 }

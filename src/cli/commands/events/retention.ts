@@ -1,7 +1,7 @@
 /** `tenrec retention ...`: how long the running daemon keeps the events of a project. */
 import { UsageError } from '../../../base/errors.ts'
+import { isObject } from '../../../base/json.ts'
 import { parseBytes } from '../../../config/value-kinds.ts'
-import { isJsonObject } from '../../../rules/capture/fields.ts'
 import { idOption, parseId } from '../../lib/arguments.ts'
 import {
   type Command,
@@ -126,9 +126,9 @@ async function changeRules(input: CommandInput, change: (rules: Rules) => Rules)
 }
 
 function rulesOf(answer: unknown): Rules {
-  const { days = null, bytes_max = null, events } = isJsonObject(answer) ? answer : {}
+  const { days = null, bytes_max = null, events } = isObject(answer) ? answer : {}
   const rules: readonly unknown[] = Array.isArray(events) ? events : []
-  return { days, bytes_max, events: rules.filter(isJsonObject) }
+  return { days, bytes_max, events: rules.filter(isObject) }
 }
 
 function daysOf(text: string): number | null {

@@ -3,11 +3,12 @@
  * request. Without it a flag for a tenth of all would be on for all such visitors or for none.
  * Source: docs/COMPATIBILITY.md, "Visitors without cookies".
  */
+
+import type { JsonObject } from '../../../base/json.ts'
 import type { Settings } from '../../../config/settings.ts'
 import type { DailySalts } from '../../../engine/front/daily-salts.ts'
 import { clientAddress } from '../../../rules/capture/address.ts'
 import { dayOf, visitorId } from '../../../rules/capture/cookieless.ts'
-import type { JsonObject } from '../../../rules/capture/types.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 

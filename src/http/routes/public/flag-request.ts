@@ -5,16 +5,18 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { ServiceError } from '../../../base/errors.ts'
+import type { JsonObject } from '../../../base/json.ts'
+import { isObject } from '../../../base/json.ts'
 import {
   DISTINCT_ID_POINTS_MAX,
   FLAG_BODY_BYTES_MAX,
   FLAG_BODY_VALUES_MAX,
 } from '../../../base/limits.ts'
 import { decodePayload, gunzip, isForm, isGzip } from '../../../rules/capture/decode.ts'
-import { isEmptyValue, isJsonObject } from '../../../rules/capture/fields.ts'
+import { isEmptyValue } from '../../../rules/capture/fields.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
 import { parseJsonText } from '../../../rules/capture/json-text.ts'
-import type { DecisionRequest, EvaluationRuntime, JsonObject } from '../../../rules/flags/types.ts'
+import type { DecisionRequest, EvaluationRuntime } from '../../../rules/flags/types.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type FlagQuery, readFlagQuery } from './flag-query.ts'
 import { guessRuntime } from './runtime-guess.ts'
@@ -93,7 +95,7 @@ export function readFlagRequest(
 ): FlagRequest {
   const parsed = parseBody(head, bytes)
   const body = parsed === undefined && isEmptyAllowed ? NO_PROPERTIES : parsed
-  if (!isJsonObject(body)) throw malformed('the body must be a JSON object')
+  if (!isObject(body)) throw malformed('the body must be a JSON object')
   const { query } = head
   const keys = [body['token'], body['$token'], body['api_key'], query.token, query.apiKey]
   const projectId = body['project_id'] ?? query.projectId
@@ -198,7 +200,7 @@ function asUtf8(bytes: Uint8Array): Uint8Array {
 }
 
 function objectOf(value: unknown): JsonObject {
-  return isJsonObject(value) ? value : NO_PROPERTIES
+  return isObject(value) ? value : NO_PROPERTIES
 }
 
 /** A text that is not empty, or a number as text; else null. */

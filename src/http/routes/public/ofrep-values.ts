@@ -3,9 +3,9 @@
  * Source: docs/COMPATIBILITY.md, "OpenFeature".
  */
 import { isUtf8 } from 'node:buffer'
-import { isJsonObject } from '../../../rules/capture/fields.ts'
+import type { OwnObject } from '../../../base/json.ts'
+import { isObject } from '../../../base/json.ts'
 import { parseJsonText } from '../../../rules/capture/json-text.ts'
-import type { JsonObject } from '../../../rules/capture/types.ts'
 import type { DecisionReason, DecisionRequest, FlagDecision } from '../../../rules/flags/types.ts'
 import { distinctIdOf } from './flag-request.ts'
 
@@ -55,9 +55,9 @@ const TARGETED: ReadonlySet<DecisionReason> = new Set([
 /** Reads a body. Linear. */
 export function readContext(bytes: Uint8Array): ReadContext {
   const body = parse(bytes)
-  if (!isJsonObject(body)) return fault('PARSE_ERROR', 'the body must be a JSON object in UTF-8')
+  if (!isObject(body)) return fault('PARSE_ERROR', 'the body must be a JSON object in UTF-8')
   const context = body['context']
-  if (!isJsonObject(context)) return fault('INVALID_CONTEXT', 'context must be an object')
+  if (!isObject(context)) return fault('INVALID_CONTEXT', 'context must be an object')
   const targetingKey = context['targetingKey']
   if (targetingKey === undefined || targetingKey === null || targetingKey === '') {
     const detail = 'context.targetingKey is missing; send the id of the user'
@@ -66,12 +66,12 @@ export function readContext(bytes: Uint8Array): ReadContext {
   const distinctId = distinctIdOf(targetingKey)
   if (distinctId === null) return fault('INVALID_CONTEXT', 'context.targetingKey must be a text')
   const groups = context['$groups'] ?? {}
-  if (!isJsonObject(groups)) return fault('INVALID_CONTEXT', 'context.$groups must be an object')
+  if (!isObject(groups)) return fault('INVALID_CONTEXT', 'context.$groups must be an object')
   const groupProperties = context['$group_properties'] ?? {}
-  if (!isJsonObject(groupProperties)) {
+  if (!isObject(groupProperties)) {
     return fault('INVALID_CONTEXT', 'context.$group_properties must be an object')
   }
-  const personProperties: JsonObject = {}
+  const personProperties: OwnObject = {}
   for (const [name, value] of Object.entries(context)) {
     if (!SPECIAL_ATTRIBUTES.has(name)) personProperties[name] = value
   }

@@ -2,7 +2,7 @@
  * What a request for a funnel means: its steps, when one of them needs a later event, what undoes an
  * attempt, and whose results are wanted. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
 import { allOf } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-filter.ts'
@@ -107,8 +107,8 @@ function seriesOf(
   const all = [...steps, ...exclusions.map(({ series }) => series)]
   if (order === 'strict') all.push(eventSeries(null))
   if (all.length > SERIES_MAX) {
-    const detail = `steps and exclusions together may be ${SERIES_MAX - 1} at most`
-    throw new ServiceError('invalid_input', detail, { attr: 'events' })
+    const what = `together may be ${SERIES_MAX - 1} at most`
+    throw invalidInput('events', what, 'steps and exclusions')
   }
   return all.map(({ match }) => match)
 }
@@ -118,7 +118,7 @@ function readWindow({ count, unit, days }: WindowParameters): (startMs: number) 
   const length = days ?? count ?? WINDOW_DAYS_DEFAULT
   if (length > WINDOW_COUNT_MAX) {
     const attr = days === null ? 'funnel_window_interval' : 'funnel_window_days'
-    throw invalid(attr, `must be ${WINDOW_COUNT_MAX} at most`)
+    throw invalidInput(attr, `must be ${WINDOW_COUNT_MAX} at most`)
   }
   return windowEnd({ count: length, unit: days === null ? given : 'day' })
 }
@@ -167,7 +167,7 @@ function planBreakdown(
   const attribution = oneOf(ATTRIBUTIONS, type, 'breakdown_attribution_type') ?? 'first_touch'
   const step = parameters.attributionStep ?? 0
   if (attribution === 'step' && step >= stepCount) {
-    throw invalid('breakdown_attribution_value', 'must be the number of a step, from 0')
+    throw invalidInput('breakdown_attribution_value', 'must be the number of a step, from 0')
   }
   const wanted = stepBreakdown === undefined ? null : wantedTexts(stepBreakdown)
   return { breakdown: { breakdown, attribution, step, wanted }, cohorts: null }
@@ -203,10 +203,6 @@ function oneOf<Text extends string>(
 ): Text | null {
   if (text === null) return null
   const found = known.find((one) => one === text)
-  if (found === undefined) throw invalid(attr, `must be one of ${known.join(', ')}`)
+  if (found === undefined) throw invalidInput(attr, `must be one of ${known.join(', ')}`)
   return found
-}
-
-function invalid(attr: string, what: string): ServiceError {
-  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
 }

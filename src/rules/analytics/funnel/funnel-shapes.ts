@@ -3,7 +3,7 @@
  * threads. What it means is decided in the folder query. Source: docs/COMPATIBILITY.md, "Funnels and
  * correlation".
  */
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput } from '../../../base/errors.ts'
 import {
   type AnalyticParameters,
   type BreakdownParameters,
@@ -138,7 +138,7 @@ function readCustomSteps(value: unknown): readonly number[] | null {
   if (value === undefined || value === null) return null
   const attr = 'funnel_custom_steps'
   if (!Array.isArray(value) || value.length > CUSTOM_STEPS_MAX) {
-    throw invalid(attr, `must be a list of at most ${CUSTOM_STEPS_MAX} numbers of steps`)
+    throw invalidInput(attr, `must be a list of at most ${CUSTOM_STEPS_MAX} numbers of steps`)
   }
   // An empty list chooses nothing; then the other parameter does.
   if (value.length === 0) return null
@@ -147,10 +147,6 @@ function readCustomSteps(value: unknown): readonly number[] | null {
 
 function integerOf(text: string | null, attr: string): number | null {
   if (text === null) return null
-  if (!/^-?[0-9]{1,9}$/.test(text)) throw invalid(attr, 'must hold whole numbers only')
+  if (!/^-?[0-9]{1,9}$/.test(text)) throw invalidInput(attr, 'must hold whole numbers only')
   return Number(text)
-}
-
-function invalid(attr: string, what: string): ServiceError {
-  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
 }

@@ -2,7 +2,7 @@
  * Paths around a step of a funnel: which persons have one, and from when until when. Source:
  * docs/COMPATIBILITY.md, "Paths".
  */
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { AnalyticContext } from '../analytic-query.ts'
 import type { EventScanner } from '../event-columns.ts'
 import { runFunnel } from '../funnel/funnel.ts'
@@ -67,12 +67,11 @@ function targetStep(funnelPaths: string, funnel: FunnelParameters | null): numbe
     throw new ServiceError('required', detail, { attr: 'funnel_step' })
   }
   if (groupTypeIndex !== null) {
-    throw new ServiceError('invalid_input', `${attr} must be about persons, not groups`, { attr })
+    throw invalidInput(attr, 'must be about persons, not groups')
   }
   const target = step >= 0 ? Math.max(step - 1, 0) : Math.max(-step - 2, 0)
   if (funnelPaths === BETWEEN && target === 0) {
-    const detail = `${attr} needs a funnel_step that has a step before it`
-    throw new ServiceError('invalid_input', detail, { attr })
+    throw invalidInput(attr, 'needs a funnel_step that has a step before it')
   }
   return target
 }

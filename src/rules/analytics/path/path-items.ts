@@ -3,7 +3,7 @@
  * event, cleaned and grouped. Every different value is dealt with once. Source: docs/COMPATIBILITY.md,
  * "Paths".
  */
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
 import { propertyText } from '../../filters/property-filter.ts'
 import type { EventColumns, ValueColumn, ValueRequest } from '../event-columns.ts'
@@ -43,8 +43,7 @@ export function compileCleaning(rules: readonly CleaningRule[]): readonly Patter
   return rules.map(({ regex, alias }) => {
     const replacement = PatternReplacement.compile(regex, alias)
     if (replacement !== null) return replacement
-    const attr = 'local_path_cleaning_filters'
-    throw new ServiceError('invalid_input', `${attr} has a regex that RE2 refuses`, { attr })
+    throw invalidInput('local_path_cleaning_filters', 'has a regex that RE2 refuses')
   })
 }
 

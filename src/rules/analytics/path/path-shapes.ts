@@ -2,7 +2,9 @@
  * What requests to persons/path say, as plain data that may cross threads. What it means is decided in the
  * folder query. Source: docs/COMPATIBILITY.md, "Paths".
  */
-import { ServiceError } from '../../../base/errors.ts'
+
+import { invalidInput } from '../../../base/errors.ts'
+import { isObject } from '../../../base/json.ts'
 import { type FunnelParameters, readFunnelParameters } from '../funnel/funnel-shapes.ts'
 import { JsonParameters } from '../json-parameters.ts'
 import {
@@ -63,7 +65,7 @@ function readTexts(source: ParameterSource, name: string): readonly string[] {
   const value = source.json(name)
   if (value === undefined || value === null) return []
   const isList = Array.isArray(value) && value.length <= TEXTS_MAX && value.every(isText)
-  if (!isList) throw invalid(name, `must be a list of at most ${TEXTS_MAX} texts`)
+  if (!isList) throw invalidInput(name, `must be a list of at most ${TEXTS_MAX} texts`)
   return value
 }
 
@@ -72,30 +74,22 @@ function readCleaningRules(source: ParameterSource): readonly CleaningRule[] {
   const value = source.json(name)
   if (value === undefined || value === null) return []
   if (!Array.isArray(value) || value.length > TEXTS_MAX) {
-    throw invalid(name, `must be a list of at most ${TEXTS_MAX} rules`)
+    throw invalidInput(name, `must be a list of at most ${TEXTS_MAX} rules`)
   }
   return value.map((rule: unknown) => {
     const { regex, alias } = isObject(rule) ? rule : {}
     if (isText(regex) && isText(alias)) return { regex, alias }
-    throw invalid(name, 'needs the texts regex and alias in each of its rules')
+    throw invalidInput(name, 'needs the texts regex and alias in each of its rules')
   })
 }
 
 function readFunnelFilter(source: ParameterSource): FunnelParameters | null {
   const value = source.json('funnel_filter')
   if (value === undefined || value === null) return null
-  if (!isObject(value)) throw invalid('funnel_filter', 'must be an object with a funnel')
+  if (!isObject(value)) throw invalidInput('funnel_filter', 'must be an object with a funnel')
   return readFunnelParameters(new JsonParameters(value))
 }
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value.length <= TEXT_UNITS_MAX
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function invalid(attr: string, what: string): ServiceError {
-  return new ServiceError('invalid_input', `${attr} ${what}`, { attr })
 }

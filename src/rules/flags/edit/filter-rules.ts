@@ -2,7 +2,9 @@
  * What the filters of a flag must be to be stored. The first rule that is broken is thrown as 400 with
  * `filters` as `attr`. Source: docs/COMPATIBILITY.md, "Feature flag filters".
  */
-import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
+import { type ErrorCode, invalidInput, ServiceError } from '../../../base/errors.ts'
+import type { JsonObject } from '../../../base/json.ts'
+import { isObject, objectsOf } from '../../../base/json.ts'
 import { filterMoment } from '../../filters/date-filters.ts'
 import { faultText, flagFaults, newFault } from '../../filters/filter-faults.ts'
 import {
@@ -10,8 +12,8 @@ import {
   DATE_OPERATORS,
   PATTERN_OPERATORS,
 } from '../../filters/filter-operators.ts'
-import { conditionsOf, isObject, objectsOf, propertiesOf, referenceOf } from '../flag-references.ts'
-import type { FlagCohort, JsonObject } from '../types.ts'
+import { conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
+import type { FlagCohort } from '../types.ts'
 import { checkDependencies } from './flag-dependencies.ts'
 import type { FlagWorld } from './flag-world.ts'
 import { patternLimitFault } from './pattern-limits.ts'
@@ -313,10 +315,10 @@ function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null
 }
 
-function invalid(what: string): ServiceError {
-  return new ServiceError('invalid_input', `filters: ${what}`, { attr: 'filters' })
-}
-
 function fault(code: ErrorCode, what: string): ServiceError {
   return new ServiceError(code, `filters ${what}`, { attr: 'filters' })
+}
+
+function invalid(what: string): ServiceError {
+  return invalidInput('filters', what, 'filters:')
 }

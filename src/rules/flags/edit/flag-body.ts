@@ -3,17 +3,13 @@
  * docs/COMPATIBILITY.md, "Feature flag fields".
  */
 
+import type { JsonObject } from '../../../base/json.ts'
+import { isObject, objectsOf } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
 import type { UserSummary } from '../../access/user.ts'
 import { flagFaults } from '../../filters/filter-faults.ts'
-import {
-  conditionsOf,
-  isObject,
-  objectsOf,
-  referenceOf,
-  withProperties,
-} from '../flag-references.ts'
-import type { Flag, JsonObject } from '../types.ts'
+import { conditionsOf, referenceOf, withProperties } from '../flag-references.ts'
+import type { Flag } from '../types.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 /** Filters that can never match which are shown of a flag. */

@@ -3,9 +3,10 @@
  * the fields. Pure; the store carries it out. Source: docs/COMPATIBILITY.md, "Feature flag fields" and
  * "Changing feature flags".
  */
-import { ServiceError } from '../../../base/errors.ts'
-import { isObject, objectsOf } from '../flag-references.ts'
-import type { Flag, JsonObject } from '../types.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import type { JsonObject } from '../../../base/json.ts'
+import { isObject, objectsOf } from '../../../base/json.ts'
+import type { Flag } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'
 import { requireActiveDependencies, requireNoDependents } from './flag-dependencies.ts'
@@ -145,8 +146,8 @@ function readFilters(
   const groups = member(filters, 'groups')
   if (before !== null && groups === undefined) return undefined
   if (before === null && (!Array.isArray(groups) || groups.length === 0)) {
-    const detail = 'filters needs at least one condition in groups; leave filters out for everyone'
-    throw new ServiceError('invalid_input', detail, { attr: 'filters' })
+    const what = 'needs at least one condition in groups; leave filters out for everyone'
+    throw invalidInput('filters', what)
   }
   checkFiltersSize(filters)
   return checkFilters(filters, before?.id ?? null, world)

@@ -2,10 +2,11 @@
  * Flags that depend on flags: what a change may do to them. Source: docs/COMPATIBILITY.md, "Feature flag
  * filters".
  */
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import type { JsonObject } from '../../../base/json.ts'
 import { DEPENDENCY_OPERATOR } from '../../filters/filter-operators.ts'
 import { flagReferences, propertiesOf, referenceOf } from '../flag-references.ts'
-import type { Flag, JsonObject } from '../types.ts'
+import type { Flag } from '../types.ts'
 import type { FlagWorld } from './flag-world.ts'
 
 /** Dependent flags that a refusal names. */
@@ -24,20 +25,25 @@ export function checkDependencies(
   for (const { type, key, operator } of propertiesOf(filters)) {
     if (type !== 'flag') continue
     if (operator !== DEPENDENCY_OPERATOR) {
-      throw invalid('refer to a flag with another operator than flag_evaluates_to')
+      throw invalidInput('filters', 'refer to a flag with another operator than flag_evaluates_to')
     }
     const id = referenceOf(key)
-    if (id === null) throw invalid('refer to a flag by something else than its id as key')
-    if (id === ownId) throw invalid('refer to the flag itself')
+    if (id === null)
+      throw invalidInput('filters', 'refer to a flag by something else than its id as key')
+    if (id === ownId) throw invalidInput('filters', 'refer to the flag itself')
     const target = world.flagById(id)
     if (target === null || target.deleted) {
-      throw invalid(`refer to flag ${id}, which does not exist`)
+      throw invalidInput('filters', `refer to flag ${id}, which does not exist`)
     }
-    if (!target.active) throw invalid(`refer to flag ${target.key}, which is disabled: enable it`)
+    if (!target.active)
+      throw invalidInput('filters', `refer to flag ${target.key}, which is disabled: enable it`)
     targets.add(id)
   }
   if (ownId !== null && leadsTo(ownId, targets, world)) {
-    throw invalid('refer to a flag that depends on this one: flags cannot wait for each other')
+    throw invalidInput(
+      'filters',
+      'refer to a flag that depends on this one: flags cannot wait for each other',
+    )
   }
 }
 
@@ -85,8 +91,4 @@ function named(flags: readonly Flag[]): string {
   const names = flags.slice(0, NAMED_MAX).map(({ id, key }) => `${key} (${id})`)
   const more = flags.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${more} more` : '')
-}
-
-function invalid(what: string): ServiceError {
-  return new ServiceError('invalid_input', `filters ${what}`, { attr: 'filters' })
 }

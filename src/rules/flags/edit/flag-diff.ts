@@ -3,7 +3,7 @@
  * feature flags".
  */
 
-import { isObject } from '../flag-references.ts'
+import { isObject } from '../../../base/json.ts'
 import type { Flag } from '../types.ts'
 import { writableFields } from './flag-body.ts'
 

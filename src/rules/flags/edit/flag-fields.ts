@@ -3,8 +3,9 @@
  * with its name as `attr` when it cannot be used. Source: docs/COMPATIBILITY.md, "Feature flag fields".
  */
 import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
-import { isObject } from '../flag-references.ts'
-import type { EvaluationRuntime, Flag, JsonObject } from '../types.ts'
+import type { JsonObject } from '../../../base/json.ts'
+import { isObject } from '../../../base/json.ts'
+import type { EvaluationRuntime, Flag } from '../types.ts'
 import type { FlagWorld } from './flag-world.ts'
 
 const KEY_CHARACTERS_MAX = 400

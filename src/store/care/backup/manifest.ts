@@ -12,7 +12,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../../../base/errors.ts'
-import { isJsonObject } from '../../../rules/capture/fields.ts'
+import { isObject } from '../../../base/json.ts'
 import {
   ENVIRONMENT_NAMES,
   type EnvironmentName,
@@ -87,7 +87,7 @@ export function readManifest(folder: string, name: string): Manifest {
   const [line = '', checksum = ''] = readFileSync(path, 'utf8').split('\n')
   if (checksum !== `sha256 ${hashOf(line)}`) throw damaged(path, 'its checksum does not fit')
   const value: unknown = JSON.parse(line)
-  if (!isJsonObject(value)) throw damaged(path, 'it is no manifest')
+  if (!isObject(value)) throw damaged(path, 'it is no manifest')
   const { version, storeFormat } = value
   if (typeof version !== 'number' || typeof storeFormat !== 'number') {
     throw damaged(path, 'it names no format')

@@ -5,11 +5,11 @@
  */
 
 import { parseUuid } from '../../../base/ids.ts'
+import type { JsonObject } from '../../../base/json.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
 import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { expandProperties } from '../../../rules/capture/person-properties.ts'
-import type { JsonObject } from '../../../rules/capture/types.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
 import type { EventListQuery, EventPage, EventRows, EventView, WarningView } from '../../../rules/events/event-queries.ts'

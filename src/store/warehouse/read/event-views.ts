@@ -1,5 +1,5 @@
 /** Builds what a reader sees of one stored event from the columns of its segment. */
-import type { JsonObject } from '../../../rules/capture/types.ts'
+import type { JsonObject } from '../../../base/json.ts'
 import type { EventView, PersonSummary } from '../../../rules/events/event-queries.ts'
 import { personUuid } from '../../../rules/persons/person-uuid.ts'
 import { addOwn, isHistoricalMode, personModeOf } from '../format/segment-builder.ts'
