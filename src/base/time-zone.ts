@@ -11,6 +11,8 @@ export type Wall = readonly [number, number, number, number, number, number, num
 export const CLOCK_STEP_MS = 15 * 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
+/** The calendar repeats itself after them. */
+const DAYS_OF_400_YEARS = 146_097
 const formatters = new Map<string, Intl.DateTimeFormat | null>()
 
 /** Midnight of the day. */
@@ -43,10 +45,10 @@ export function lastDayOf(year: number, month: number): number {
 
 /** The wall clock time as if it were UTC. */
 export function utcOf([year, month, day, hour, minute, second, millisecond]: Wall): number {
-  const date = new Date(0)
-  date.setUTCFullYear(year, month - 1, day)
-  date.setUTCHours(hour, minute, second, millisecond)
-  return date.getTime()
+  // `Date.UTC` takes the years 0 to 99 for those of another century.
+  const shift = year < 0 || year > 99 ? 0 : 400
+  const timeMs = Date.UTC(year + shift, month - 1, day, hour, minute, second, millisecond)
+  return shift === 0 ? timeMs : timeMs - DAYS_OF_400_YEARS * DAY_MS
 }
 
 /** What clocks in UTC show at a time in milliseconds. */
@@ -135,8 +137,12 @@ export interface DateParts {
  * fraction, zone. All from the fourth on may be missing.
  */
 export function dateParts(match: RegExpExecArray): DateParts {
-  const field = (index: number): number => Number(match[index] ?? '0')
-  const millisecond = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3))
+  const field = (index: number): number => {
+    const digits = match[index]
+    return digits === undefined ? 0 : Number(digits)
+  }
+  const fraction = match[7]
+  const millisecond = fraction === undefined ? 0 : Number(fraction.padEnd(3, '0').slice(0, 3))
   const zone = match[8]
   return {
     wall: [field(1), field(2), field(3), field(4), field(5), field(6), millisecond],
@@ -147,7 +153,9 @@ export function dateParts(match: RegExpExecArray): DateParts {
 
 /** Whether a calendar has the day. */
 export function isDayOfCalendar([year, month, day]: Wall): boolean {
-  return month >= 1 && month <= 12 && day >= 1 && day <= lastDayOf(year, month)
+  if (month < 1 || month > 12 || day < 1) return false
+  // Every month has 28.
+  return day <= 28 || day <= lastDayOf(year, month)
 }
 
 /** `Z`, `+02`, `+0200` or `+02:00`. */

@@ -1,6 +1,7 @@
 /** What math computes of the numbers that the events of each person have. */
 
-import { numberOf, propertyText } from '../filters/property-filter.ts'
+import { numberOf } from '../filters/property-filter.ts'
+import { propertyText } from '../filters/property-text.ts'
 import type { EventColumns, ValueColumn } from './event-columns.ts'
 
 const QUANTILES: ReadonlyMap<string, number> = new Map([

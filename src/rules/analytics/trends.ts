@@ -4,7 +4,7 @@
  */
 
 import { allOf } from '../filters/filter-group.ts'
-import { propertyText } from '../filters/property-filter.ts'
+import { propertyText } from '../filters/property-text.ts'
 import { largestPerson, pageOfMarked } from './actor-page.ts'
 import {
   type ActorPage,

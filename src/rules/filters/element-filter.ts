@@ -2,7 +2,8 @@
  * Filters on the chain of elements that an autocapture event carries: tag names, texts, links and CSS
  * selectors, of any element of the chain. Source: docs/COMPATIBILITY.md, "Actions".
  */
-import { type NegatableFilter, propertyTest } from './property-filter.ts'
+import type { PropertyFilter } from './filter-group.ts'
+import { propertyTest } from './property-filter.ts'
 
 /** What element filters can ask for. */
 const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
@@ -36,7 +37,7 @@ interface SelectorPart {
  * The test of a filter of type `element`; null when it cannot be built. A negative operator passes when no
  * element of the chain fits. A selector that cannot be read fits nothing.
  */
-export function elementTest(filter: NegatableFilter): ElementTest | null {
+export function elementTest(filter: PropertyFilter): ElementTest | null {
   const { operator = 'exact', negation = false, key, value } = filter
   if (!ELEMENT_KEYS.includes(key)) return null
   const isNegative = (operator.startsWith('is_not') || operator.startsWith('not_')) !== negation

@@ -15,7 +15,7 @@ import {
   operatorRefusal,
   PATTERN_OPERATORS,
 } from './filter-operators.ts'
-import { textOf } from './property-text.ts'
+import { sortedText } from './property-text.ts'
 
 /** What is wrong with one filter. */
 export interface FilterFault {
@@ -74,8 +74,8 @@ export function newFault(
   before: () => readonly FilterFault[],
 ): FilterFault | null {
   if (faults.length === 0) return null
-  const known = new Set(before().map(({ filter }) => textOf(filter)))
-  return faults.find(({ filter }) => !known.has(textOf(filter))) ?? null
+  const known = new Set(before().map(({ filter }) => sortedText(filter)))
+  return faults.find(({ filter }) => !known.has(sortedText(filter))) ?? null
 }
 
 /** Where and what, in one sentence. */
@@ -90,7 +90,7 @@ export function faultText({ path, reason, filter }: FilterFault): string {
  */
 export function patternFaultReason(value: unknown, dialect: PatternDialect): string | null {
   if (value === undefined || value === null) return 'has no pattern: give one as value'
-  const refusal = patternRefusal(textOf(value), dialect)
+  const refusal = patternRefusal(sortedText(value), dialect)
   return refusal === null ? null : `has a pattern that ${refusal}`
 }
 

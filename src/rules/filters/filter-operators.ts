@@ -23,7 +23,7 @@ export const LIST_OPERATORS = [
 ] as const
 
 /** In conditions of flags, on properties. */
-export const FLAG_OPERATORS: readonly string[] = [
+export const FLAG_OPERATORS = [
   ...LIST_OPERATORS,
   'icontains_multi',
   'not_icontains_multi',
@@ -42,7 +42,9 @@ export const FLAG_OPERATORS: readonly string[] = [
   'semver_tilde',
   'semver_caret',
   'semver_wildcard',
-]
+] as const
+/** One of `FLAG_OPERATORS`. */
+export type FlagOperator = (typeof FLAG_OPERATORS)[number]
 
 /** In filters on cohorts. */
 export const COHORT_OPERATORS: readonly string[] = ['in', 'not_in']

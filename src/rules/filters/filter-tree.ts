@@ -13,7 +13,7 @@ import { isObject } from '../../base/json.ts'
 import type { FilterGroup, PropertyFilter } from './filter-group.ts'
 import { isCohortFilterType } from './filter-group.ts'
 import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
-import { type NegatableFilter, propertyTest } from './property-filter.ts'
+import { propertyTest } from './property-filter.ts'
 
 /** Filters of one tree. More: 400 `invalid_input`. */
 const FILTERS_MAX = 100
@@ -274,7 +274,7 @@ function groupTypeOf(index: unknown): { readonly group_type_index?: number } {
   return isNumber && /^[0-9]$/.test(String(index)) ? { group_type_index: Number(index) } : {}
 }
 
-function isBuildable(filter: NegatableFilter): boolean {
+function isBuildable(filter: PropertyFilter): boolean {
   if (!isCohortFilterType(filter.type)) return propertyTest(filter) !== null
   const { value } = filter
   return value !== undefined && value !== null

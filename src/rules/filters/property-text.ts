@@ -1,5 +1,6 @@
 /**
- * A property as the text that flag filters compare. Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * A property as the text that filters compare. Source: docs/COMPATIBILITY.md, "Property filters" and "Flag
+ * decisions".
  */
 
 /** Nesting up to which keys are sorted; what lies deeper keeps its order. */
@@ -8,13 +9,20 @@ const SORTED_DEPTH_MAX = 128
 /** A list or object is compared by many filters of a request: its text is written once. */
 const texts = new WeakMap<object, string>()
 
-/**
- * A text as it is, everything else as compact JSON with sorted keys. Cost: linear in the value, the first
- * time. A list or object must not be changed afterwards.
- */
-export function textOf(value: unknown): string {
+/** A property as lists and charts show it: a text as it is, else compact JSON; missing is ''. */
+export function propertyText(value: unknown): string {
   if (typeof value === 'string') return value
-  if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? ''
+  if (value === undefined) return ''
+  return JSON.stringify(value) ?? ''
+}
+
+/**
+ * The same with sorted keys, as flags compare it. Cost: linear in the value, the first time. A list or
+ * object must not be changed afterwards.
+ */
+export function sortedText(value: unknown): string {
+  if (typeof value === 'string') return value
+  if (typeof value !== 'object' || value === null) return propertyText(value)
   let text = texts.get(value)
   if (text === undefined) {
     text = JSON.stringify(sorted(value, 0))

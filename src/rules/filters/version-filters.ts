@@ -2,7 +2,7 @@
  * Versions in flag filters: semantic versions with missing parts filled in, their order, and the ranges
  * of the tilde, caret and wildcard operators. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
-import { textOf } from './property-text.ts'
+import { sortedText } from './property-text.ts'
 
 /** Characters of a version; a longer text is none. */
 const VERSION_UNITS_MAX = 256
@@ -94,7 +94,7 @@ function splitVersion(value: unknown): {
   readonly core: readonly string[]
   readonly labels: string
 } {
-  const text = textOf(value).replace(/^v/, '').trim()
+  const text = sortedText(value).replace(/^v/, '').trim()
   if (text.length > VERSION_UNITS_MAX) return { core: [], labels: '-' }
   const end = text.search(/[-+]/)
   const core = end === -1 ? text : text.slice(0, end)

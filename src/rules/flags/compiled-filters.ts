@@ -6,8 +6,8 @@
 import type { JsonObject } from '../../base/json.ts'
 import { isObject } from '../../base/json.ts'
 import { DEPENDENCY_OPERATOR } from '../filters/filter-operators.ts'
-import { flagPropertyTest } from '../filters/property-operators.ts'
 import type { Evaluation } from './evaluation.ts'
+import { flagPropertyTest } from './flag-property-test.ts'
 import { referenceOf } from './flag-references.ts'
 import { standInFor } from './initial-properties.ts'
 

@@ -7,7 +7,7 @@
 import type { JsonObject } from '../../base/json.ts'
 import { isObject } from '../../base/json.ts'
 import { PatternBudget } from '../../base/pattern/pattern.ts'
-import type { TestMoment } from '../filters/property-operators.ts'
+import type { TestMoment } from '../filters/property-test.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import { HashedText } from './sha1.ts'
 import type { DecisionReason, DecisionRequest, DecisionSources, FlagDecision } from './types.ts'

@@ -1,7 +1,7 @@
 /**
  * How a person is called, and which of its ids say something. Source: docs/COMPATIBILITY.md, "Persons".
  */
-import { propertyText } from '../filters/property-filter.ts'
+import { propertyText } from '../filters/property-text.ts'
 
 /** UUIDs, and the longer ids that the browser library keeps in its cookie. */
 const ANONYMOUS = /^(?:[a-z0-9]+-){4}[a-z0-9]+$/

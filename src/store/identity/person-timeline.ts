@@ -6,7 +6,7 @@
 
 import { PAGE_BYTES_MAX } from '../../base/limits.ts'
 import type { NormalisedEvent } from '../../rules/capture/types.ts'
-import { propertyText } from '../../rules/filters/property-filter.ts'
+import { propertyText } from '../../rules/filters/property-text.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import type { TimelinePoint, TimelineQuery } from '../../rules/persons/person-queries.ts'
 import { timelineTooLarge } from '../../rules/persons/person-views.ts'

@@ -4,8 +4,8 @@ import t from 'tap'
 import { PatternBudget } from '../../../src/base/pattern/pattern.ts'
 import { FLAG_OPERATORS, LIST_OPERATORS } from '../../../src/rules/filters/filter-operators.ts'
 import { propertyTest } from '../../../src/rules/filters/property-filter.ts'
-import { flagPropertyTest } from '../../../src/rules/filters/property-operators.ts'
 import { EvaluationFailure } from '../../../src/rules/flags/evaluation-failure.ts'
+import { flagPropertyTest } from '../../../src/rules/flags/flag-property-test.ts'
 
 interface VectorFile {
   readonly vectors: readonly {

@@ -2,14 +2,15 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { compilePattern, PatternBudget } from '../../../src/base/pattern/pattern.ts'
-import { type NegatableFilter, propertyTest } from '../../../src/rules/filters/property-filter.ts'
+import type { PropertyFilter } from '../../../src/rules/filters/filter-group.ts'
+import { propertyTest } from '../../../src/rules/filters/property-filter.ts'
 
 /** Marks a property that the event does not have. */
 const MISSING = undefined
 
 /** Whether a value passes a filter; null when the filter cannot be built. */
 function passes(operator: string | undefined, wanted: unknown, value: unknown): boolean | null {
-  const filter: NegatableFilter = {
+  const filter: PropertyFilter = {
     key: 'k',
     value: wanted,
     ...(operator === undefined ? {} : { operator }),

@@ -6,7 +6,7 @@ import { ServiceError } from '../../../base/errors.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
 import { allOf } from '../../filters/filter-group.ts'
 import { readEventFilters } from '../../filters/filter-tree.ts'
-import { propertyText } from '../../filters/property-filter.ts'
+import { propertyText } from '../../filters/property-text.ts'
 import type { ActorPage, AnalyticContext } from '../analytic-query.ts'
 import {
   type EventColumns,

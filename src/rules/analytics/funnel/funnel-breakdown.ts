@@ -4,7 +4,7 @@
  * Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 
-import { propertyText } from '../../filters/property-filter.ts'
+import { propertyText } from '../../filters/property-text.ts'
 import { type ActorRows, rowsByActor } from '../actor-rows.ts'
 import type { EventColumns, ValueColumn } from '../event-columns.ts'
 

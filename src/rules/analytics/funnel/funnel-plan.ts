@@ -5,7 +5,7 @@
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
 import { allOf } from '../../filters/filter-group.ts'
-import { propertyText } from '../../filters/property-filter.ts'
+import { propertyText } from '../../filters/property-text.ts'
 import {
   type AnalyticContext,
   analyticRange,

@@ -3,7 +3,7 @@
  * docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 
-import { propertyText } from '../../filters/property-filter.ts'
+import { propertyText } from '../../filters/property-text.ts'
 import { largestPerson, pageOfPersons } from '../actor-page.ts'
 import { gatherRows, orderRows, rowsByActor } from '../actor-rows.ts'
 import type { ActorPage, AnalyticContext } from '../analytic-query.ts'

@@ -5,7 +5,7 @@
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
-import { propertyText } from '../../filters/property-filter.ts'
+import { propertyText } from '../../filters/property-text.ts'
 import type { EventColumns, ValueColumn, ValueRequest } from '../event-columns.ts'
 import type { CleaningRule } from './path-shapes.ts'
 

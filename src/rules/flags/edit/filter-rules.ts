@@ -5,7 +5,6 @@
 import { type ErrorCode, invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { isObject, objectsOf } from '../../../base/json.ts'
-import { filterMoment } from '../../filters/date-filters.ts'
 import { faultText, flagFaults, newFault } from '../../filters/filter-faults.ts'
 import {
   COHORT_OPERATORS,
@@ -13,6 +12,7 @@ import {
   PATTERN_OPERATORS,
 } from '../../filters/filter-operators.ts'
 import { conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
+import { filterMoment } from '../flag-values.ts'
 import type { FlagCohort } from '../types.ts'
 import { checkDependencies } from './flag-dependencies.ts'
 import type { FlagWorld } from './flag-world.ts'

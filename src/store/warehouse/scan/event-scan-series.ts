@@ -7,7 +7,8 @@ import {
   SERIES_MAX,
   type SeriesMatch,
 } from '../../../rules/analytics/event-columns.ts'
-import { propertyTest, propertyText } from '../../../rules/filters/property-filter.ts'
+import { propertyTest } from '../../../rules/filters/property-filter.ts'
+import { propertyText } from '../../../rules/filters/property-text.ts'
 import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import {

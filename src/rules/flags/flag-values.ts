@@ -1,8 +1,8 @@
 /**
- * Dates in flag filters: relative ones such as `-7d`, dates and times with or without an offset, and on
+ * Numbers and dates in flag filters. Numbers: as they are, or texts that are written like one, without
+ * spaces or units. Dates: relative ones such as `-7d`, dates and times with or without an offset, and on
  * the side of the property also seconds since 1970. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
-
 import {
   addMonths,
   dateParts,
@@ -11,8 +11,11 @@ import {
   utcOf,
   wallOfUtc,
 } from '../../base/time-zone.ts'
-import { numberOf } from './number-filters.ts'
+import { type DateRelation, NEVER, type PropertyTest, UNLIMITED } from '../filters/property-test.ts'
+import { sortedText } from '../filters/property-text.ts'
 
+const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i
+const NAMED = /^([+-]?)inf(?:inity)?$/i
 const RELATIVE = /^-?(\d+)([hdwmy])$/
 /** A relative number this large or larger is no date. */
 const RELATIVE_NUMBER_END = 10_000
@@ -23,6 +26,31 @@ const DAY_MS = 24 * HOUR_MS
 /** What a date may be at most, either way, as for `Date`. */
 const TIME_MS_MAX = 8.64e15
 
+/** The number that a value stands for; NaN when it is none. */
+export function flagNumber(value: unknown): number {
+  if (typeof value === 'number') return value
+  const text = sortedText(value)
+  if (DECIMAL.test(text)) return Number(text)
+  const named = NAMED.exec(text)
+  if (named === null) return Number.NaN
+  return named[1] === '-' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
+}
+
+/** The test of a date against another, which is relative to the moment of the test when it says so. */
+export function flagDate(relation: DateRelation, wanted: unknown, timezone: string): PropertyTest {
+  const fixedMs = isRelativeDate(wanted) ? null : filterMoment(wanted, 0, timezone)
+  if (fixedMs === null && !isRelativeDate(wanted)) return NEVER
+  return (value, moment = UNLIMITED) => {
+    // Whoever asks for the time makes the decision one of this moment.
+    const timeMs = propertyMoment(value, isRelativeDate(value) ? moment.nowMs : 0, timezone)
+    if (timeMs === null) return false
+    const limitMs = fixedMs ?? filterMoment(wanted, moment.nowMs, timezone)
+    if (limitMs === null) return false
+    if (relation === 'exact') return timeMs === limitMs
+    return relation === 'before' ? timeMs < limitMs : timeMs > limitMs
+  }
+}
+
 /** The moment in ms since 1970 that the value of a filter names, or null when it is no date. */
 export function filterMoment(value: unknown, nowMs: number, timezone: string): number | null {
   if (typeof value !== 'string') return null
@@ -30,18 +58,15 @@ export function filterMoment(value: unknown, nowMs: number, timezone: string): n
 }
 
 /** Whether the value of a filter changes its meaning with the time of the request. */
-export function isRelativeDate(value: unknown): boolean {
+function isRelativeDate(value: unknown): boolean {
   return typeof value === 'string' && relativeMoment(value, 0) !== null
 }
 
 /** The moment in ms since 1970 that a property names, or null when it is no date. */
-export function propertyMoment(value: unknown, nowMs: number, timezone: string): number | null {
+function propertyMoment(value: unknown, nowMs: number, timezone: string): number | null {
   if (typeof value !== 'string' && typeof value !== 'number') return null
-  const seconds = numberOf(value)
-  if (seconds !== null) {
-    const timeMs = seconds * 1000
-    return Math.abs(timeMs) <= TIME_MS_MAX ? timeMs : null
-  }
+  const timeMs = flagNumber(value) * 1000
+  if (!Number.isNaN(timeMs)) return Math.abs(timeMs) <= TIME_MS_MAX ? timeMs : null
   return filterMoment(value, nowMs, timezone)
 }
 

@@ -1,0 +1,205 @@
+/**
+ * The operators of property filters, compiled: a filter becomes a test of one property value. One table for
+ * lists, charts, cohorts, actions and flags; where these read values differently, a dialect says how.
+ * A comparison that cannot be made is false. Source: docs/COMPATIBILITY.md, "Property filters" and "Flag
+ * decisions".
+ */
+import { compilePattern, PatternBudget, type PatternDialect } from '../../base/pattern/pattern.ts'
+import type { FlagOperator } from './filter-operators.ts'
+import {
+  caretRange,
+  compareVersions,
+  tildeRange,
+  type VersionRange,
+  versionOf,
+  wildcardRange,
+} from './version-filters.ts'
+
+/** What a test may need besides the value. */
+export interface TestMoment {
+  readonly nowMs: number
+  readonly patternBudget: PatternBudget
+}
+
+/**
+ * Whether a value passes; `undefined` stands for a property that is not there, `null` is a value. Without a
+ * moment patterns may take their time (each search is limited, not all), and relative dates count from 1970.
+ */
+export type PropertyTest = (value: unknown, moment?: TestMoment) => boolean
+
+/** How a date stands to that of a filter. */
+export type DateRelation = 'before' | 'after' | 'exact'
+
+/** How those who ask read values. */
+export interface FilterDialect {
+  /** A missing property counts as the empty text; else it passes exactly the negative operators. */
+  readonly isMissingEmpty: boolean
+  /** What a filter's value stands for: each value of a list, or the list as one text. */
+  readonly each: (value: unknown) => readonly unknown[]
+  readonly text: (value: unknown) => string
+  /** For comparisons that ignore case. */
+  readonly folded: (text: string) => string
+  /** The test of `exact`; the value is never undefined unless a missing one is empty. */
+  readonly equals: (wanted: unknown) => (value: unknown) => boolean
+  /** NaN for what is no number. */
+  readonly number: (value: unknown) => number
+  readonly date: (relation: DateRelation, wanted: unknown, timezone: string) => PropertyTest
+  readonly patterns: PatternDialect
+  /** What is thrown when the budget does not cover a pattern: nobody knows, and "no" would be a lie. */
+  readonly beyondBudget: () => Error
+}
+
+/** The test that nothing passes. */
+export const NEVER: PropertyTest = () => false
+
+/** The moment of a test that is given none. */
+export const UNLIMITED: TestMoment = {
+  nowMs: 0,
+  patternBudget: new PatternBudget(Number.POSITIVE_INFINITY),
+}
+
+type Plain = (value: unknown) => boolean
+type Build = (wanted: unknown, dialect: FilterDialect, timezone: string) => PropertyTest
+
+const includes = (text: string, part: string): boolean => text.includes(part)
+const startsWith = (text: string, part: string): boolean => text.startsWith(part)
+const endsWith = (text: string, part: string): boolean => text.endsWith(part)
+
+const TESTS: Record<Exclude<FlagOperator, 'is_set' | 'is_not_set'>, Build> = {
+  exact: (wanted, dialect) => present(dialect.equals(wanted), dialect),
+  is_not: (wanted, dialect) => absentOrNot(dialect.equals(wanted), dialect),
+  icontains: (wanted, dialect) => present(folded(dialect.each(wanted), dialect, includes), dialect),
+  not_icontains: (wanted, dialect) =>
+    absentOrNot(folded(dialect.each(wanted), dialect, includes), dialect),
+  regex: (wanted, dialect) => patternTest(wanted, dialect, true),
+  not_regex: (wanted, dialect) => patternTest(wanted, dialect, false),
+  gt: (wanted, dialect) => comparison(wanted, dialect, (number, limit) => number > limit),
+  gte: (wanted, dialect) => comparison(wanted, dialect, (number, limit) => number >= limit),
+  lt: (wanted, dialect) => comparison(wanted, dialect, (number, limit) => number < limit),
+  lte: (wanted, dialect) => comparison(wanted, dialect, (number, limit) => number <= limit),
+  is_date_before: (wanted, dialect, timezone) => dialect.date('before', wanted, timezone),
+  is_date_after: (wanted, dialect, timezone) => dialect.date('after', wanted, timezone),
+  is_date_exact: (wanted, dialect, timezone) => dialect.date('exact', wanted, timezone),
+  icontains_multi: (wanted, dialect) => present(folded(listOf(wanted), dialect, includes), dialect),
+  not_icontains_multi: (wanted, dialect) =>
+    absentOrNot(folded(listOf(wanted), dialect, includes), dialect),
+  starts_with: (wanted, dialect) => present(folded([wanted], dialect, startsWith), dialect),
+  not_starts_with: (wanted, dialect) => absentOrNot(folded([wanted], dialect, startsWith), dialect),
+  ends_with: (wanted, dialect) => present(folded([wanted], dialect, endsWith), dialect),
+  not_ends_with: (wanted, dialect) => absentOrNot(folded([wanted], dialect, endsWith), dialect),
+  between: (wanted, dialect) => betweenTest(wanted, dialect, true),
+  not_between: (wanted, dialect) => betweenTest(wanted, dialect, false),
+  semver_eq: (wanted) => orderTest(wanted, (order) => order === 0),
+  semver_neq: (wanted) => orderTest(wanted, (order) => order !== 0),
+  semver_gt: (wanted) => orderTest(wanted, (order) => order > 0),
+  semver_gte: (wanted) => orderTest(wanted, (order) => order >= 0),
+  semver_lt: (wanted) => orderTest(wanted, (order) => order < 0),
+  semver_lte: (wanted) => orderTest(wanted, (order) => order <= 0),
+  semver_tilde: (wanted) => rangeTest(tildeRange(wanted)),
+  semver_caret: (wanted) => rangeTest(caretRange(wanted)),
+  semver_wildcard: (wanted) => rangeTest(wildcardRange(wanted)),
+}
+const BUILDS = new Map<string, Build>(Object.entries(TESTS))
+
+/**
+ * The test of an operator against the value of a filter; null when the operator is unknown or the value is
+ * missing or null. Dates without an offset are those of `timezone`. Cost: that of a pattern when there is
+ * one, see `compilePattern`. The test throws `beyondBudget`.
+ */
+export function operatorTest(
+  operator: string,
+  wanted: unknown,
+  dialect: FilterDialect,
+  timezone: string,
+): PropertyTest | null {
+  if (operator === 'is_set') return (value) => value !== undefined
+  if (operator === 'is_not_set') return (value) => value === undefined
+  if (wanted === undefined || wanted === null) return null
+  return BUILDS.get(operator)?.(wanted, dialect, timezone) ?? null
+}
+
+/** The values of a list, or the one that is none. */
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [value]
+}
+
+function present(test: Plain, { isMissingEmpty }: FilterDialect): PropertyTest {
+  return isMissingEmpty ? test : (value) => value !== undefined && test(value)
+}
+
+function absentOrNot(test: Plain, { isMissingEmpty }: FilterDialect): PropertyTest {
+  return isMissingEmpty ? (value) => !test(value) : (value) => value === undefined || !test(value)
+}
+
+function folded(
+  wanted: readonly unknown[],
+  { text: textOf, folded: fold }: FilterDialect,
+  holds: (text: string, part: string) => boolean,
+): Plain {
+  const parts = wanted.map((entry) => fold(textOf(entry)))
+  return (value) => {
+    const text = fold(textOf(value))
+    return parts.some((part) => holds(text, part))
+  }
+}
+
+/** A pattern that is invalid passes nothing, whether it is wanted or not. */
+function patternTest(wanted: unknown, dialect: FilterDialect, isWanted: boolean): PropertyTest {
+  const { text: textOf, isMissingEmpty, beyondBudget } = dialect
+  const sources = dialect.each(wanted)
+  const patterns = sources
+    .map((source) => compilePattern(textOf(source), dialect.patterns))
+    .filter((pattern) => pattern !== null)
+  if (patterns.length < sources.length && !isWanted) return NEVER
+  return (value, { patternBudget } = UNLIMITED) => {
+    if (value === undefined && !isMissingEmpty) return !isWanted
+    const text = textOf(value)
+    for (const pattern of patterns) {
+      const isFound = pattern.isFoundIn(text, patternBudget)
+      if (isFound === null) throw beyondBudget()
+      if (isFound) return isWanted
+    }
+    return !isWanted
+  }
+}
+
+/** NaN compares as false with everything. */
+function comparison(
+  wanted: unknown,
+  { each, number: numberOf }: FilterDialect,
+  holds: (number: number, limit: number) => boolean,
+): PropertyTest {
+  const limits = each(wanted).map(numberOf)
+  const [only] = limits
+  if (limits.length === 1 && only !== undefined) return (value) => holds(numberOf(value), only)
+  return (value) => {
+    const number = numberOf(value)
+    return limits.some((limit) => holds(number, limit))
+  }
+}
+
+/** Two numbers, the first not above the second. */
+function betweenTest(wanted: unknown, dialect: FilterDialect, isWanted: boolean): PropertyTest {
+  const { number: numberOf } = dialect
+  if (!Array.isArray(wanted) || wanted.length !== 2) return NEVER
+  const [least, most] = [numberOf(wanted[0]), numberOf(wanted[1])]
+  if (!(least <= most)) return NEVER
+  return (value) => {
+    if (value === undefined) return !isWanted
+    const number = numberOf(value)
+    return !Number.isNaN(number) && (number >= least && number <= most) === isWanted
+  }
+}
+
+function orderTest(wanted: unknown, holds: (order: number) => boolean): PropertyTest {
+  const limit = versionOf(wanted)
+  return rangeTest(limit === null ? null : (version) => holds(compareVersions(version, limit)))
+}
+
+function rangeTest(range: VersionRange | null): PropertyTest {
+  if (range === null) return NEVER
+  return (value) => {
+    const version = value === undefined ? null : versionOf(value)
+    return version !== null && range(version)
+  }
+}

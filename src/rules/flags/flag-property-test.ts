@@ -1,0 +1,108 @@
+/**
+ * Property filters of flags as tests on one value: booleans and their texts are the same, texts are compared
+ * without case, and a request pays for patterns and long texts. Source: docs/COMPATIBILITY.md, "Flag
+ * decisions".
+ */
+import {
+  type FilterDialect,
+  listOf,
+  NEVER,
+  operatorTest,
+  type PropertyTest,
+  UNLIMITED,
+} from '../filters/property-test.ts'
+import { lowerAscii, sortedText } from '../filters/property-text.ts'
+import { EvaluationFailure } from './evaluation-failure.ts'
+import { flagDate, flagNumber } from './flag-values.ts'
+
+/** UTF-16 units that a comparison may look at without being charged for: nearly all properties. */
+const FREE_UNITS = 256
+/** Units of a text that are searched for what one unit of the budget stands for, at worst. */
+const UNITS_PER_CHARGE = 8
+/** They do not read the value, or are charged for by themselves. */
+const UNCHARGED: readonly string[] = ['is_set', 'is_not_set', 'regex', 'not_regex']
+/** They walk through the value once for each of theirs. */
+const SEARCHES_OF_MANY: readonly string[] = ['icontains_multi', 'not_icontains_multi']
+
+const FLAGS: FilterDialect = {
+  isMissingEmpty: false,
+  each: (value) => [value],
+  text: sortedText,
+  folded: lowerAscii,
+  equals: equalTest,
+  number: flagNumber,
+  date: flagDate,
+  patterns: 'unicode',
+  beyondBudget: () => new EvaluationFailure('pattern_limit'),
+}
+
+/**
+ * The test of a filter, given its stored `operator` and `value` and the time zone of naive dates; nothing
+ * passes an unknown operator or a missing value. Never throws; the test throws `EvaluationFailure` when
+ * patterns and long texts of the request have used up their budget. Cost: that of a pattern when there is
+ * one, see `compilePattern`.
+ */
+export function flagPropertyTest(
+  operator: unknown,
+  value: unknown,
+  timezone: string,
+): PropertyTest {
+  const name = operator ?? 'exact'
+  const test = typeof name === 'string' ? operatorTest(name, value, FLAGS, timezone) : null
+  if (test === null || typeof name !== 'string') return NEVER
+  if (UNCHARGED.includes(name)) return test
+  return charged(test, SEARCHES_OF_MANY.includes(name) ? listOf(value).length : 1)
+}
+
+/**
+ * The same test, paid for when the property is long: one request must not have thousands of filters read
+ * a property of a hundred thousand characters each. `times`: how often the test walks through it.
+ */
+function charged(test: PropertyTest, times: number): PropertyTest {
+  return (value, moment = UNLIMITED) => {
+    const units = unitsOf(value) * times
+    if (units > FREE_UNITS) {
+      const { patternBudget } = moment
+      const charge = Math.ceil(units / UNITS_PER_CHARGE)
+      if (!patternBudget.covers(charge)) throw new EvaluationFailure('pattern_limit')
+      patternBudget.spend(charge)
+    }
+    return test(value, moment)
+  }
+}
+
+function unitsOf(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  return typeof value === 'object' && value !== null ? sortedText(value).length : 0
+}
+
+function equalTest(wanted: unknown): (value: unknown) => boolean {
+  if (isBooleanLike(wanted)) {
+    const isTrueWanted = isTruthy(wanted)
+    return (value) => isTruthy(value) === isTrueWanted
+  }
+  const lower = listOf(wanted).map((entry) => sortedText(entry).toLowerCase())
+  const [only] = lower
+  if (lower.length === 1 && only !== undefined) {
+    return (value) => value === only || sortedText(value).toLowerCase() === only
+  }
+  const set = new Set(lower)
+  return (value) => set.has(sortedText(value).toLowerCase())
+}
+
+/** A boolean, the text of one in any case, or a list of nothing else. */
+function isBooleanLike(value: unknown): boolean {
+  if (typeof value === 'boolean') return true
+  if (typeof value === 'string') return isWord(value, 'true') || isWord(value, 'false')
+  return Array.isArray(value) && value.every(isBooleanLike)
+}
+
+function isTruthy(value: unknown): boolean {
+  if (typeof value === 'boolean') return value
+  if (typeof value === 'string') return isWord(value, 'true')
+  return Array.isArray(value) && value.every(isTruthy)
+}
+
+function isWord(text: string, word: string): boolean {
+  return text.length === word.length && text.toLowerCase() === word
+}
