@@ -1,30 +1,22 @@
 /** `tenrec role ...`: roles and who has them. A running daemon notices changes within a second. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
-import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
+import { FLAG_ACCESS_LEVELS, type FlagAccessLevel, levelName } from '../../rules/access/levels.ts'
 import type { RoleView } from '../../rules/access/roles.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import { choicesText, parseLevel } from '../lib/levels.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withOrganizationStore } from '../lib/with-organization-store.ts'
 import { findUser } from './user.ts'
 
 /** More than there can be. */
 const ALL = { limit: 1_000_000, offset: 0 } as const
-const LEVELS: ReadonlyMap<string, FlagAccessLevel> = new Map([
-  ['view', 21],
-  ['edit', 37],
-])
 const UNSET = 'unset'
 
 const LEVEL_OPTION: OptionDefinition = {
   name: 'level',
   placeholder: 'LEVEL',
-  sentence: 'What it lets its members do with flags: view or edit.',
+  sentence: `What it lets its members do with flags: ${choicesText(FLAG_ACCESS_LEVELS)}.`,
 }
 
 /** `tenrec role list`. */
@@ -146,12 +138,12 @@ export const ROLE_DEFAULT: Command = {
   settings: ['dataDir'],
   async run(input) {
     const text = input.options.get('level')
-    const level = text === undefined || text === UNSET ? null : parseLevel(text)
+    const level = text === undefined || text === UNSET ? null : parseLevel(FLAG_ACCESS_LEVELS, text)
     const isWriting = text !== undefined
     const setting = await withOrganizationStore(input, isWriting, ({ users }) =>
       isWriting ? users.setFlagAccess(level, null) : users.organization().flagAccess,
     )
-    const row = { level: setting === null ? UNSET : levelName(setting.level) }
+    const row = { level: setting === null ? UNSET : levelName(FLAG_ACCESS_LEVELS, setting.level) }
     printRecord(input.io, row, input.options.has('json'))
     return 0
   },
@@ -179,25 +171,14 @@ function roleOf({ roles }: OrganizationStore, { operands }: CommandInput): strin
 
 function levelOf({ options }: CommandInput): { readonly level?: FlagAccessLevel } {
   const text = options.get('level')
-  return text === undefined ? {} : { level: parseLevel(text) }
-}
-
-function parseLevel(text: string): FlagAccessLevel {
-  const level = LEVELS.get(text)
-  if (level !== undefined) return level
-  const allowed = [...LEVELS.keys()].join(', ')
-  throw new UsageError(`--level: ${JSON.stringify(text)} is none of ${allowed}`)
-}
-
-function levelName(level: FlagAccessLevel): string {
-  return level === 37 ? 'edit' : 'view'
+  return text === undefined ? {} : { level: parseLevel(FLAG_ACCESS_LEVELS, text) }
 }
 
 function describeRole({ role, members, flags }: RoleView): Row {
   return {
     id: role.id,
     name: role.name,
-    level: levelName(role.level),
+    level: levelName(FLAG_ACCESS_LEVELS, role.level),
     members: members.map(({ user }) => user.email),
     flags: flags.map(({ flagId }) => flagId),
     created_at: isoTime(role.createdAtMs),

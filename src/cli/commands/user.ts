@@ -1,22 +1,13 @@
 /** `tenrec user ...`: who may use the private API. A running daemon notices changes within a second. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { boolean } from '../../config/value-kinds.ts'
-import type { User, UserChanges, UserLevel } from '../../rules/access/organization.ts'
+import { levelName, USER_LEVELS } from '../../rules/access/levels.ts'
+import type { User, UserChanges } from '../../rules/access/organization.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import { choicesText, parseLevel } from '../lib/levels.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withOrganizationStore } from '../lib/with-organization-store.ts'
-
-const LEVELS: ReadonlyMap<string, UserLevel> = new Map([
-  ['member', 1],
-  ['admin', 8],
-  ['owner', 15],
-])
 
 const EMAIL_OPTION: OptionDefinition = {
   name: 'email',
@@ -26,7 +17,7 @@ const EMAIL_OPTION: OptionDefinition = {
 
 const CHANGE_OPTIONS: readonly OptionDefinition[] = [
   { name: 'first-name', placeholder: 'NAME', sentence: 'First name.' },
-  { name: 'level', placeholder: 'LEVEL', sentence: 'member, admin or owner.' },
+  { name: 'level', placeholder: 'LEVEL', sentence: `${choicesText(USER_LEVELS)}.` },
   {
     name: 'distinct-id',
     placeholder: 'ID',
@@ -124,17 +115,10 @@ function readChanges({ options }: CommandInput): UserChanges {
   return {
     ...(email === undefined ? {} : { email }),
     ...(firstName === undefined ? {} : { firstName }),
-    ...(level === undefined ? {} : { level: parseLevel(level) }),
+    ...(level === undefined ? {} : { level: parseLevel(USER_LEVELS, level) }),
     ...(distinctId === undefined ? {} : { distinctId }),
     ...(active === undefined ? {} : { isActive: parseBoolean(active) }),
   }
-}
-
-function parseLevel(text: string): UserLevel {
-  const level = LEVELS.get(text)
-  if (level !== undefined) return level
-  const allowed = [...LEVELS.keys()].join(', ')
-  throw new UsageError(`--level: ${JSON.stringify(text)} is none of ${allowed}`)
 }
 
 function parseBoolean(text: string): boolean {
@@ -145,12 +129,11 @@ function parseBoolean(text: string): boolean {
 }
 
 function describeUser(user: User): Row {
-  const level = [...LEVELS].find(([, number]) => number === user.level)
   return {
     id: user.id,
     email: user.email,
     first_name: user.firstName,
-    level: level?.[0] ?? user.level,
+    level: levelName(USER_LEVELS, user.level),
     state: user.isActive ? 'active' : 'inactive',
     uuid: user.uuid,
     distinct_id: user.distinctId,

@@ -3,32 +3,13 @@
  * what it takes and answers, and the thread's side of it. Reading and changing runs in the pool, because
  * a change waits for the disk.
  */
-
 import type { Page, PageRequest } from '../../base/pages.ts'
 import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit.ts'
-import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
-import type {
-  FlagAccessSetting,
-  KeyChanges,
-  KeyRequest,
-  NewKey,
-  PersonalKey,
-  Project,
-  ProjectChanges,
-  SecretKey,
-  SecretKeyRequest,
-  User,
-  UserChanges,
-} from '../../rules/access/organization.ts'
-import type {
-  FlagNumbers,
-  RoleAccessView,
-  RoleChanges,
-  RoleMember,
-  RoleRequest,
-  RoleView,
-} from '../../rules/access/roles.ts'
+import type { FlagAccessLevel } from '../../rules/access/levels.ts'
+import type { FlagAccessSetting, KeyChanges, KeyRequest, NewKey, PersonalKey, Project, ProjectChanges, SecretKey, SecretKeyRequest, User, UserChanges } from '../../rules/access/organization.ts'
+import type { FlagNumbers, RoleAccessView, RoleChanges, RoleMember, RoleRequest, RoleView } from '../../rules/access/roles.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
+
 
 /** A personal key as threads tell each other: without its hash. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>

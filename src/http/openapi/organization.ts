@@ -2,6 +2,12 @@
  * The description of the organization, its users, projects and keys. docs/COMPATIBILITY.md, "Organization,
  * users, keys, projects".
  */
+import {
+  FLAG_ACCESS_LEVELS,
+  type Levels,
+  levelNumbers,
+  USER_LEVELS,
+} from '../../rules/access/levels.ts'
 import { SCOPES } from '../../rules/access/scopes.ts'
 import {
   about,
@@ -20,6 +26,7 @@ import {
   pageParameters,
   type Resource,
   ref,
+  type Schema,
   TEXT,
   TIME,
   UUID,
@@ -41,10 +48,10 @@ const WRITE_PROJECT = { scope: 'project:write', errors: BODY_ERRORS } as const
 const READ_KEYS = { scope: 'personal_api_key:read' } as const
 const WRITE_KEYS = { scope: 'personal_api_key:write', errors: BODY_ERRORS } as const
 const PAGE = pageParameters(1000)
-const LEVEL = about(choice(1, 8, 15), '1 member, 8 administrator, 15 owner.')
+const LEVEL = levelOf(USER_LEVELS)
 
 /** What a role or the organization lets people do with flags. */
-export const FLAG_LEVEL = about(choice(21, 37), '21 view, 37 edit.')
+export const FLAG_LEVEL = levelOf(FLAG_ACCESS_LEVELS)
 
 const PROJECT_FIELDS: Members = {
   timezone: about(TEXT, 'Such as Europe/Berlin.'),
@@ -337,4 +344,9 @@ export const USER_RESOURCE: Resource = {
       },
     ),
   ],
+}
+
+function levelOf(kind: Levels): Schema {
+  const titles = kind.map(({ number, title }) => `${number} ${title}`)
+  return about(choice(...levelNumbers(kind)), `${titles.join(', ')}.`)
 }

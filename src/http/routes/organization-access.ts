@@ -1,23 +1,13 @@
 /** What the routes of the organization, its users, roles, projects and keys begin and end with. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import type {
-  OrganizationOperation,
-  OrganizationPort,
-  OrganizationRequest,
-  OrganizationResult,
-} from '../../engine/threads/organization-tasks.ts'
-import { type FlagEditor, isAdministrator } from '../../rules/access/flag-permissions.ts'
+import type { OrganizationOperation, OrganizationPort, OrganizationRequest, OrganizationResult } from '../../engine/threads/organization-tasks.ts'
+import type { FlagEditor } from '../../rules/access/flag-permissions.ts'
+import { isAdministrator } from '../../rules/access/levels.ts'
 import type { Organization, Project, User } from '../../rules/access/organization.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import type { Flag } from '../../rules/flags/types.ts'
-import {
-  authenticate,
-  type KeyDirectory,
-  type KeyGrant,
-  type KeyUser,
-  userOf,
-} from '../server/auth.ts'
+import { authenticate, type KeyDirectory, type KeyGrant, type KeyUser, userOf } from '../server/auth.ts'
 import { RequestParameters } from '../server/parameters.ts'
 import { type ApiRequest, json } from '../server/router.ts'
 import { baseUrl, type TrustedProxies } from '../server/url.ts'

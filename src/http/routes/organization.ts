@@ -4,29 +4,13 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
-import type { FlagAccessSetting, User, UserLevel } from '../../rules/access/organization.ts'
+import type { FlagAccessLevel, UserLevel } from '../../rules/access/levels.ts'
+import type { FlagAccessSetting, User } from '../../rules/access/organization.ts'
 import type { KeyUser } from '../server/auth.ts'
 import type { Answer } from '../server/respond.ts'
 import { json, type Route } from '../server/router.ts'
-import {
-  isFlagResource,
-  memberBody,
-  organizationBody,
-  readMemberLevel,
-  readResourceAccess,
-  resourceAccessBody,
-} from '../shapes/organization.ts'
-import {
-  change,
-  denied,
-  fieldsOf,
-  listAnswer,
-  type OrganizationAccess,
-  type OrganizationRoutesOptions,
-  openOrganizationAccess,
-  organizationOf,
-  requireAdministrator,
-} from './organization-access.ts'
+import { isFlagResource, memberBody, organizationBody, readMemberLevel, readResourceAccess, resourceAccessBody } from '../shapes/organization.ts'
+import { change, denied, fieldsOf, listAnswer, openOrganizationAccess, type OrganizationAccess, organizationOf, type OrganizationRoutesOptions, requireAdministrator } from './organization-access.ts'
 import { refusedMethod } from './person-access.ts'
 
 const ORGANIZATION_PATH = '/api/organizations/:org_id/'
@@ -149,7 +133,7 @@ async function deleteResourceAccess(access: OrganizationAccess): Promise<Answer>
   return { status: 204, contentType: '', body: '' }
 }
 
-async function setLevel(access: OrganizationAccess, level: 21 | 37): Promise<object> {
+async function setLevel(access: OrganizationAccess, level: FlagAccessLevel): Promise<object> {
   const setting = await change(access, 'setFlagAccess', { level, userId: access.user.id })
   if (setting === null) throw new TypeError('the change answered no setting')
   return settingBody(access, setting)

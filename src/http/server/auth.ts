@@ -20,7 +20,7 @@ export interface KeyUser {
   readonly email: string
   readonly firstName: string
   readonly distinctId: string
-  /** In the organization: 1 member, 8 administrator, 15 owner. */
+  /** In the organization: number of one of `USER_LEVELS`. */
   readonly level: number
 }
 

@@ -5,6 +5,13 @@
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV5 } from '../../base/ids.ts'
 import { optionalTimeText, timeText } from '../../base/time.ts'
+import {
+  FLAG_ACCESS_LEVELS,
+  type FlagAccessLevel,
+  levelNumbers,
+  USER_LEVELS,
+  type UserLevel,
+} from '../../rules/access/levels.ts'
 import { type UserFacts, userSummary } from '../../rules/access/user.ts'
 import {
   missingField,
@@ -15,8 +22,6 @@ import {
   readTextField,
 } from './body-fields.ts'
 
-const LEVELS = [1, 8, 15] as const
-const FLAG_LEVELS = [21, 37] as const
 const NAME_CHARACTERS_MAX = 200
 /** What the one setting of resource access is about, and its id. */
 const FLAG_RESOURCE = 'feature flags'
@@ -63,8 +68,8 @@ export function memberBody(user: MemberFacts) {
 }
 
 /** The level in a body. Throws 400 with `level` as `attr`. */
-export function readMemberLevel(read: ReadField): 1 | 8 | 15 | undefined {
-  return readChoiceField(read, 'level', LEVELS)
+export function readMemberLevel(read: ReadField): UserLevel | undefined {
+  return readChoiceField(read, 'level', levelNumbers(USER_LEVELS))
 }
 
 /** The body of the organization's default for flags. */
@@ -88,14 +93,14 @@ export function isFlagResource(segment: string): boolean {
 }
 
 /** The level of a body about flags. Throws 400 `required` and `invalid_choice`. */
-export function readResourceAccess(read: ReadField, isResourceRequired: boolean): 21 | 37 {
+export function readResourceAccess(read: ReadField, isResourceRequired: boolean): FlagAccessLevel {
   const resource = read('resource')
   if (resource === undefined && isResourceRequired) throw missingField('resource')
   if (resource !== undefined && resource !== FLAG_RESOURCE) {
     const detail = `resource must be ${JSON.stringify(FLAG_RESOURCE)}: nothing else has levels`
     throw new ServiceError('invalid_choice', detail, { attr: 'resource' })
   }
-  const level = readChoiceField(read, 'access_level', FLAG_LEVELS)
+  const level = readChoiceField(read, 'access_level', levelNumbers(FLAG_ACCESS_LEVELS))
   if (level === undefined) throw missingField('access_level')
   return level
 }

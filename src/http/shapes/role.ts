@@ -4,11 +4,14 @@
  */
 
 import { timeText } from '../../base/time.ts'
+import {
+  FLAG_ACCESS_LEVELS,
+  type FlagAccessLevel,
+  levelNumbers,
+} from '../../rules/access/levels.ts'
 import { type UserFacts, type UserSummary, userSummary } from '../../rules/access/user.ts'
 import { missingField, type ReadField, readChoiceField, readTextField } from './body-fields.ts'
 
-/** What a role lets its members do with flags: 21 view, 37 edit. */
-const LEVELS = [21, 37] as const
 const NAME_CHARACTERS_MAX = 200
 const SEPARATOR = ', '
 
@@ -57,7 +60,7 @@ export interface RoleMembershipFacts {
 /** The fields of a role in a body. */
 export interface RoleFields {
   readonly name?: string
-  readonly level?: (typeof LEVELS)[number]
+  readonly level?: FlagAccessLevel
 }
 
 /** The body of a role. */
@@ -109,6 +112,7 @@ export function roleAccessBody<FlagBody extends object>(
 export function readRoleFields(read: ReadField, isNameRequired: boolean): RoleFields {
   const name = readTextField(read, 'name', NAME_CHARACTERS_MAX)
   if (name === undefined && isNameRequired) throw missingField('name')
-  const level = readChoiceField(read, 'feature_flags_access_level', LEVELS)
+  const attr = 'feature_flags_access_level'
+  const level = readChoiceField(read, attr, levelNumbers(FLAG_ACCESS_LEVELS))
   return { ...(name === undefined ? {} : { name }), ...(level === undefined ? {} : { level }) }
 }

@@ -3,21 +3,14 @@
  * right. Source: docs/COMPATIBILITY.md, "Roles and role access".
  */
 import type { Flag } from '../flags/types.ts'
+import { FLAG_ACCESS_LEVELS, type FlagAccessLevel, isAdministrator } from './levels.ts'
 
-/** 21: may only look at flags. 37: may change all of them. */
-export const FLAG_ACCESS_LEVELS = [21, 37] as const
-/** One of `FLAG_ACCESS_LEVELS`. */
-export type FlagAccessLevel = (typeof FLAG_ACCESS_LEVELS)[number]
-
-const MAY_ONLY_VIEW = 21
-const MAY_ALWAYS_EDIT = 37
-/** The membership level from which on a user administers the organization. */
-const ADMINISTRATOR = 8
+const [{ number: MAY_ONLY_VIEW }, { number: MAY_ALWAYS_EDIT }] = FLAG_ACCESS_LEVELS
 
 /** What rights depend on, of the user who asks. */
 export interface FlagEditor {
   readonly userId: number
-  /** Level in the organization: 1 member, 8 administrator, 15 owner. */
+  /** Number of one of `USER_LEVELS`. */
   readonly level: number
   /** The organization's level for those without a role; null when nobody has set it. */
   readonly defaultLevel: FlagAccessLevel | null
@@ -45,11 +38,6 @@ export function canEditFlag(editor: FlagEditor, flag: OwnedFlag): boolean {
 export function canWriteRoleAccess(editor: FlagEditor, flag: OwnedFlag): boolean {
   if (isCreator(editor, flag) || isAdministrator(editor.level)) return true
   return editor.defaultLevel !== MAY_ONLY_VIEW || editor.roleLevels.includes(MAY_ALWAYS_EDIT)
-}
-
-/** Whether a level is that of an administrator or owner. */
-export function isAdministrator(level: number): boolean {
-  return level >= ADMINISTRATOR
 }
 
 function isCreator({ userId }: FlagEditor, { createdById }: OwnedFlag): boolean {

@@ -2,7 +2,7 @@
 
 import type { JsonObject } from '../../base/json.ts'
 import type { PersonalKeyAccess, Project as IngestProject } from '../capture/project-directory.ts'
-import type { FlagAccessLevel } from './flag-permissions.ts'
+import type { FlagAccessLevel, UserLevel } from './levels.ts'
 
 /** The one organization. */
 export interface Organization {
@@ -21,12 +21,6 @@ export interface FlagAccessSetting {
   readonly createdAtMs: number
   readonly updatedAtMs: number
 }
-
-/** What a user may do in the organization: 1 member, 8 administrator, 15 owner. */
-export const USER_LEVELS = [1, 8, 15] as const
-
-/** One of `USER_LEVELS`. */
-export type UserLevel = (typeof USER_LEVELS)[number]
 
 /** Who owns personal keys. An inactive user has no roles, and the keys open nothing. */
 export interface User {
@@ -150,7 +144,7 @@ export interface PersonalKeyGrant extends PersonalKeyAccess {
 export interface UserRequest {
   readonly email: string
   readonly firstName?: string
-  /** Default: member. */
+  /** Default: the lowest. */
   readonly level?: UserLevel
   /** Under which the user's own flags are decided; default: the user's uuid. */
   readonly distinctId?: string

@@ -1,5 +1,5 @@
 /** Roles, who has them and which flags they may change. Shapes only: the store keeps them. Source: docs/COMPATIBILITY.md, "Roles and role access". */
-import type { FlagAccessLevel } from './flag-permissions.ts'
+import type { FlagAccessLevel } from './levels.ts'
 import type { User } from './organization.ts'
 
 /** Somebody in a role. */
@@ -37,7 +37,7 @@ export interface RoleAccess {
 /** A new role. */
 export interface RoleRequest {
   readonly name: string
-  /** Default: what the organization has set, else 37. */
+  /** Default: what the organization has set, else the highest. */
   readonly level?: FlagAccessLevel
   readonly createdById: number | null
 }

@@ -3,11 +3,8 @@
  * routes".
  */
 
-/** A thing, and whether it is changed. */
-export type Scope = `${string}:read` | `${string}:write`
-
 /** The scopes that something needs. Keys may name others, which open nothing. */
-export const SCOPES: readonly Scope[] = [
+export const SCOPES = [
   'action:read',
   'action:write',
   'activity_log:read',
@@ -28,7 +25,10 @@ export const SCOPES: readonly Scope[] = [
   'project:read',
   'project:write',
   'user:read',
-]
+] as const
+
+/** One of `SCOPES`: a thing, and whether it is changed. */
+export type Scope = (typeof SCOPES)[number]
 
 /** What a personal key needs to send events in the place of a project key. */
 export const CAPTURE_SCOPE: Scope = 'event:write'

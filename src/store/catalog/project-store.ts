@@ -3,13 +3,13 @@
  * `ProjectStore` changes and lists them; `ProjectDirectory` answers from memory on every request and
  * notices changes by a counter that every write transaction raises.
  */
-
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
-import type { FlagAccessLevel, FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
+import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
+import { type FlagAccessLevel, USER_LEVELS } from '../../rules/access/levels.ts'
 import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type PersonalKeyGrant, type Project, type ProjectChanges, type SecretKey, type User } from '../../rules/access/organization.ts'
 import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/capture/project-directory.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
@@ -17,6 +17,7 @@ import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, hashKey, KeyStore } from './key-store.ts'
 import { allRecords, decodePersonalKey, decodeProject, decodeSecretKey, decodeUser, encodeProject, putRecord, recordsWithin } from './project-records.ts'
 import { decodeRole, decodeRoleAccess } from './role-records.ts'
+
 
 /** The keys of the first start. */
 export interface FirstKeys {
@@ -36,6 +37,7 @@ const PROJECTS_MAX = 10_000
 const TEST_ACCOUNT_FILTERS_MAX = 100
 const TEST_ACCOUNT_FILTERS_BYTES_MAX = 64 * 1024
 const OWNER_ID = 1
+const [, , HIGHEST] = USER_LEVELS
 
 /** The writing side. Every change is one durable transaction; what is not allowed is a `ServiceError`. */
 export class ProjectStore {
@@ -74,7 +76,7 @@ export class ProjectStore {
         email: 'owner@localhost',
         firstName: 'Owner',
         distinctId: uuid,
-        level: 15,
+        level: HIGHEST.number,
         isActive: true,
         createdAtMs,
       }

@@ -8,8 +8,8 @@
  * | role_access | project u32, flag u32, entry u32      | `RoleAccess`                            |
  * | state       | `role`, `role_access`                 | the last number given (`number`)        |
  */
-
 import type { Role, RoleAccess } from '../../rules/access/roles.ts'
+
 
 /** Tables of roles. */
 export const ROLE_TABLES = ['roles', 'role_access'] as const

@@ -3,29 +3,19 @@
  * is not allowed is a `ServiceError` and changes nothing. Source: docs/COMPATIBILITY.md, "Roles and role
  * access".
  */
-
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import type { Page, PageRequest } from '../../base/pages.ts'
-import { FLAG_ACCESS_LEVELS } from '../../rules/access/flag-permissions.ts'
+import { FLAG_ACCESS_LEVELS, levelNumbers } from '../../rules/access/levels.ts'
 import type { User } from '../../rules/access/organization.ts'
-import type {
-  FlagNumbers,
-  Role,
-  RoleAccess,
-  RoleAccessView,
-  RoleChanges,
-  RoleMember,
-  RoleMembership,
-  RoleRequest,
-  RoleView,
-} from '../../rules/access/roles.ts'
+import type { FlagNumbers, Role, RoleAccess, RoleAccessView, RoleChanges, RoleMember, RoleMembership, RoleRequest, RoleView } from '../../rules/access/roles.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { allRecords, decodeUser, getRecord, putRecord, recordsWithin } from './project-records.ts'
 import { decodeRole, decodeRoleAccess } from './role-records.ts'
 
-const MAY_ALWAYS_EDIT = 37
+
+const [, HIGHEST] = FLAG_ACCESS_LEVELS
 const NAME_CHARACTERS_MAX = 200
 /** Roles of the organization. A further one is refused. */
 const ROLES_MAX = 500
@@ -66,7 +56,7 @@ export class RoleStore {
         number: this.#environment.nextNumber('role'),
         id: uuidV7(createdAtMs),
         name: name.trim(),
-        level: level ?? flagAccess?.level ?? MAY_ALWAYS_EDIT,
+        level: level ?? flagAccess?.level ?? HIGHEST.number,
         createdById,
         createdAtMs,
         memberships: [],
@@ -311,7 +301,8 @@ function checkRole({ name, level }: Role): void {
     const detail = `name may have ${NAME_CHARACTERS_MAX} characters at most`
     throw new ServiceError('max_length', detail, { attr })
   }
-  if (FLAG_ACCESS_LEVELS.includes(level)) return
-  const detail = `${JSON.stringify(level)} is no level: use 21 to view or 37 to edit`
+  if (levelNumbers(FLAG_ACCESS_LEVELS).includes(level)) return
+  const uses = FLAG_ACCESS_LEVELS.map(({ number, title }) => `${number} to ${title}`)
+  const detail = `${JSON.stringify(level)} is no level: use ${uses.join(' or ')}`
   throw new ServiceError('invalid_choice', detail, { attr: 'feature_flags_access_level' })
 }

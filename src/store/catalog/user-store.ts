@@ -2,25 +2,17 @@
  * Users and what the organization lets them do by default. Users are never removed, because what they
  * made names them: who leaves becomes inactive, has no roles any more, and keys that open nothing.
  */
-
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
-import type { FlagAccessLevel } from '../../rules/access/flag-permissions.ts'
-import type {
-  FlagAccessSetting,
-  Organization,
-  User,
-  UserChanges,
-  UserLevel,
-  UserRequest,
-} from '../../rules/access/organization.ts'
+import { type FlagAccessLevel, isOwner, USER_LEVELS } from '../../rules/access/levels.ts'
+import type { FlagAccessSetting, Organization, User, UserChanges, UserRequest } from '../../rules/access/organization.ts'
 import { numberKey } from '../lmdb/keys.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { allRecords, decodeUser, putRecord } from './project-records.ts'
 import { decodeRole } from './role-records.ts'
 
-const OWNER: UserLevel = 15
-const MEMBER: UserLevel = 1
+
+const [LOWEST] = USER_LEVELS
 /** Users, inactive ones too. A further one is refused. */
 const USERS_MAX = 5000
 const EMAIL_PATTERN = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u
@@ -55,7 +47,7 @@ export class UserStore {
         email: request.email.trim(),
         firstName: request.firstName ?? '',
         distinctId: request.distinctId ?? uuid,
-        level: request.level ?? MEMBER,
+        level: request.level ?? LOWEST.number,
         isActive: true,
         createdAtMs,
       }
@@ -131,7 +123,7 @@ export class UserStore {
 }
 
 function isActiveOwner({ level, isActive }: User): boolean {
-  return isActive && level === OWNER
+  return isActive && isOwner(level)
 }
 
 function checkUser({ email, firstName, distinctId }: User): void {

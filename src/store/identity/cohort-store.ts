@@ -4,10 +4,8 @@
  * project, cohort, P -> nothing, for fixed lists. All sealed. Deleted cohorts stay, marked.
  */
 
-import type { FilterGroup } from '../../rules/filters/filter-group.ts'
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
 import type { CohortRecord } from '../../rules/persons/cohort-record.ts'
-import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'

@@ -3,9 +3,9 @@ import t from 'tap'
 import {
   canEditFlag,
   canWriteRoleAccess,
-  type FlagAccessLevel,
   type FlagEditor,
 } from '../../../src/rules/access/flag-permissions.ts'
+import type { FlagAccessLevel } from '../../../src/rules/access/levels.ts'
 
 const FLAG = { id: 5, projectId: 1, createdById: 7 }
 
