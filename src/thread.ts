@@ -6,6 +6,7 @@ import { workerData } from 'node:worker_threads'
 import { move, transferableSymbol, valueSymbol } from 'piscina'
 import { ServiceError } from './base/errors.ts'
 import { createLogger } from './base/log.ts'
+import { refusal } from './base/refusals.ts'
 import { rowText } from './base/rows-writer.ts'
 import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
 import { LogProcessor } from './engine/processor/log-processor.ts'
@@ -14,26 +15,9 @@ import { CHECK_MS_MAX, LANE_LIMITS } from './engine/threads/check-queue.ts'
 import { readErasures } from './engine/threads/erasure-tasks.ts'
 import { FlagTasks } from './engine/threads/flag-tasks.ts'
 import { OrganizationWorker } from './engine/threads/organization-tasks.ts'
-import {
-  isPageKind,
-  makePage,
-  type PageName,
-  type PageResults,
-  type PageTask,
-  pageBuffers,
-} from './engine/threads/page-tasks.ts'
-import { makeTablePiece, type TableResult, tableBuffers } from './engine/threads/table-tasks.ts'
-import type {
-  AppendResult,
-  AppendTask,
-  CheckResult,
-  CheckTask,
-  FactTask,
-  RowTask,
-  Task,
-  TaskResults,
-  ThreadSettings,
-} from './engine/threads/tasks.ts'
+import { isPageKind, makePage, pageBuffers, type PageName, type PageResults, type PageTask } from './engine/threads/page-tasks.ts'
+import { makeTablePiece, tableBuffers, type TableResult } from './engine/threads/table-tasks.ts'
+import type { AppendResult, AppendTask, CheckResult, CheckTask, FactTask, RowTask, Task, TaskResults, ThreadSettings } from './engine/threads/tasks.ts'
 import type { AnalyticAnswer } from './rules/analytics/analytics.ts'
 import { acceptCapture } from './rules/capture/accept.ts'
 import { SlowBodyError } from './rules/capture/decode.ts'
@@ -262,8 +246,7 @@ function timeLimit(milliseconds: number): () => void {
   const endMs = performance.now() + milliseconds
   return () => {
     if (performance.now() < endMs) return
-    const detail = 'the upload could not be checked in time; send fewer events in one request'
-    throw new ServiceError('server_error', detail, { retryAfterSeconds: 5 })
+    throw refusal('check_slow')
   }
 }
 

@@ -1,13 +1,13 @@
 /**
- * Whether events and changes may be written now. Every reason to answer 503 before anything is written
- * stands here, in the order in which it is looked for.
+ * Whether events and changes may be written now: the reasons against it, in the order in which they are
+ * looked for. What each answers stands in base/refusals.ts.
  */
 import { ServiceError } from '../../base/errors.ts'
+import { reasonText, refusal, type RefusalReason } from '../../base/refusals.ts'
 import type { DiskGuard } from './disk-guard.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { ProcessingLoop } from './processing-loop.ts'
 
-const RETRY_AFTER_SECONDS = 5
 /** What waits in the log counts as this part of what is not written at all: it grows less. */
 const LOGGED_PART = 0.25
 
@@ -33,34 +33,32 @@ export class Admission {
 
   /** Why no event can be accepted now. Asked for every request, before its body is read. */
   refusal(isErasing = false): ServiceError | null {
-    const reason = this.reasonAgainstWriting(isErasing)
-    return reason === null ? null : unavailable(`${reason} Send the events again later.`)
+    const reason = this.#reasonAgainstWriting(isErasing)
+    return reason === null ? null : refusal(reason)
   }
 
   /** Why no flag can be changed now: events that wait are no reason. */
   refusalOfChanges(): ServiceError | null {
     const isFull = this.#options.disk.isBelowReserve(0)
     if (!this.#options.hasFailed() && !isFull) return null
-    const reason = isFull ? 'The disk is nearly full.' : 'The store is about to be restarted.'
-    return unavailable(`${reason} Try again later.`)
+    return refusal(isFull ? 'changes_disk_full' : 'changes_stopped')
   }
 
-  /** The same as a sentence, for those who watch; null when events are accepted. */
-  reasonAgainstWriting(isErasing = false): string | null {
+  /** Why no event can be accepted now, as a sentence for those who watch; null when they are. */
+  reasonAgainstWriting(): string | null {
+    const reason = this.#reasonAgainstWriting(false)
+    return reason === null ? null : reasonText(reason)
+  }
+
+  #reasonAgainstWriting(isErasing: boolean): RefusalReason | null {
     const { settings, disk, budget, loop, groupCommit, hasFailed } = this.#options
-    if (hasFailed()) return 'The store has failed and is about to be restarted.'
-    if (!groupCommit.isHealthy) return 'The disk does not answer.'
+    if (hasFailed()) return 'store_failed'
+    if (!groupCommit.isHealthy) return 'disk_silent'
     const { pendingBytes } = groupCommit
-    if (pendingBytes > settings.inFlightBytesMax) return 'Too many events wait for the disk.'
-    if (loop.backlogBytes > settings.backlogBytesMax) {
-      return 'Too many events wait to be processed.'
-    }
+    if (pendingBytes > settings.inFlightBytesMax) return 'disk_queue_full'
+    if (loop.backlogBytes > settings.backlogBytesMax) return 'log_backlog'
     const bytes = pendingBytes + budget.bytesInFlight + loop.backlogBytes * LOGGED_PART
     const isFull = isErasing ? disk.isBelowFloor(bytes) : disk.isBelowReserve(bytes)
-    return isFull ? 'The disk is nearly full.' : null
+    return isFull ? 'disk_full' : null
   }
-}
-
-function unavailable(detail: string): ServiceError {
-  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

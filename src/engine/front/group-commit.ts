@@ -5,8 +5,9 @@
  * A request is answered exactly once: with success when its bytes are durable, or with 503.
  */
 import type { Clock } from '../../base/clock.ts'
-import { ServiceError } from '../../base/errors.ts'
+import type { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
+import { refusal } from '../../base/refusals.ts'
 import {
   LogBlockWriter,
   type RecordEvents,
@@ -26,7 +27,6 @@ const SPARE_BUFFERS_MAX = 4
 const SPARE_BUFFER_BYTES_MAX = 8 * 1024 * 1024
 /** A commit that takes longer leaves its requests with 503 and unknown outcome. */
 const COMMIT_MS_MAX = 10_000
-const RETRY_AFTER_SECONDS = 5
 /**
  * After a commit that was shared by this many requests the next one begins no earlier than this after
  * it. Under load a commit costs the processor as much as many requests, so larger ones leave more
@@ -127,7 +127,7 @@ export class GroupCommit {
 
   #wait(target: AcknowledgeTarget, bytes: number): void {
     if (this.#isFailed) {
-      target.acknowledge(notStored())
+      target.acknowledge(refusal('not_stored'))
       return
     }
     this.#waiting.push(target)
@@ -187,8 +187,8 @@ export class GroupCommit {
     const deadline = setTimeout(() => {
       isAnswered = true
       this.#options.log.error({ requests: targets.length }, 'the log does not answer')
-      for (const target of targets) target.acknowledge(notStored())
-      for (const target of this.#waiting.splice(0)) target.acknowledge(notStored())
+      for (const target of targets) target.acknowledge(refusal('not_stored'))
+      for (const target of this.#waiting.splice(0)) target.acknowledge(refusal('not_stored'))
     }, COMMIT_MS_MAX)
     try {
       const result = await this.#options.pool.append(
@@ -207,7 +207,8 @@ export class GroupCommit {
       this.#committingBytes = 0
       if (cause instanceof ThreadEndedError && !cause.wasWriting) {
         // The log is as whole as before, and there is another thread for the next commit.
-        if (!isAnswered) for (const target of targets) target.acknowledge(notStored(cause))
+        if (!isAnswered)
+          for (const target of targets) target.acknowledge(refusal('not_stored', { cause }))
         if (this.#waiting.length > 0) this.#schedule()
         this.#tellIdle()
         return
@@ -216,8 +217,9 @@ export class GroupCommit {
       const late = this.#waiting
       this.#waiting = []
       this.#waitingBytes = 0
-      if (!isAnswered) for (const target of targets) target.acknowledge(notStored(cause))
-      for (const target of late) target.acknowledge(notStored(cause))
+      if (!isAnswered)
+        for (const target of targets) target.acknowledge(refusal('not_stored', { cause }))
+      for (const target of late) target.acknowledge(refusal('not_stored', { cause }))
       this.#options.onFailure(cause)
     } finally {
       clearTimeout(deadline)
@@ -239,12 +241,4 @@ export class GroupCommit {
     if (bytes < BLOCK_BUFFER_BYTES || bytes > SPARE_BUFFER_BYTES_MAX) return
     if (this.#spares.length < SPARE_BUFFERS_MAX) this.#spares.push(Buffer.from(buffer))
   }
-}
-
-function notStored(cause?: unknown): ServiceError {
-  return new ServiceError(
-    'server_error',
-    'The events could not be written to disk; send them again with the same uuids.',
-    { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
-  )
 }

@@ -5,13 +5,10 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, writeUuidV7 } from '../../base/ids.ts'
+import { refusal } from '../../base/refusals.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
-import type {
-  DeadLetterCommand,
-  DeadLetterCommands,
-  DeadLetterOutcome,
-} from '../../rules/events/dead-letters.ts'
+import type { DeadLetterCommand, DeadLetterCommands, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
 import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
 import { commandText } from '../processor/command-text.ts'
 import type { CommandOutcome } from '../threads/tasks.ts'
@@ -21,7 +18,6 @@ import type { GroupCommit } from './group-commit.ts'
 const WAITING_MAX = 1000
 /** A command that takes longer is answered with 503; it may still be carried out. */
 const WAIT_MS_MAX = 30_000
-const RETRY_AFTER_SECONDS = 2
 /** Commands that give space back: they go on for a while when the disk is nearly full. */
 const ERASING: ReadonlySet<string> = new Set([
   'delete_person',
@@ -68,11 +64,11 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     actor: Actor,
     command: PersonCommand | DeadLetterCommand,
   ): Promise<CommandResult> {
-    const { groupCommit, clock, refusal, onLogged } = this.#options
-    const refused = refusal(ERASING.has(command.kind))
+    const { groupCommit, clock, onLogged } = this.#options
+    const refused = this.#options.refusal(ERASING.has(command.kind))
     if (refused !== null) return Promise.reject(refused)
     if (this.#waiting.size >= WAITING_MAX) {
-      return Promise.reject(unavailable('Too many changes wait to be made; try again shortly.'))
+      return Promise.reject(refusal('commands_full'))
     }
     const at = clock.now()
     const uuidBytes = new Uint8Array(16)
@@ -89,7 +85,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.delete(uuid)
-        reject(unavailable('The change is stored but not made yet; look again later.'))
+        reject(refusal('command_late'))
       }, WAIT_MS_MAX)
       timer.unref()
       this.#waiting.set(uuid, { resolve, reject, timer })
@@ -107,14 +103,14 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     for (const { uuid, result } of outcomes) {
       const waiting = this.#end(uuid)
       if (result !== null) waiting?.resolve(result)
-      else waiting?.reject(new ServiceError('server_error', 'The change could not be made.'))
+      else waiting?.reject(refusal('command_failed'))
     }
   }
 
   /** Nothing will be processed any more: everyone who waits is told so. */
   fail(): void {
     for (const uuid of [...this.#waiting.keys()]) {
-      this.#end(uuid)?.reject(unavailable('The store is about to be restarted; look again later.'))
+      this.#end(uuid)?.reject(refusal('command_stopped'))
     }
   }
 
@@ -124,8 +120,4 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     clearTimeout(waiting?.timer)
     return waiting
   }
-}
-
-function unavailable(detail: string): ServiceError {
-  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

@@ -3,8 +3,8 @@
  * They run at a lower priority than whatever answers at once, and start with the first question. Every
  * thread keeps decoded columns of its own, which share one budget.
  */
-import { ServiceError } from '../../base/errors.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../base/limits.ts'
+import { refusal } from '../../base/refusals.ts'
 import type {
   AnalyticAnswer,
   AnalyticQueries,
@@ -18,7 +18,6 @@ import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 const QUEUE_MAX = 32
 /** Added to the niceness of the threads: accepting and decisions come first, processing comes last. */
 const NICENESS = 8
-const RETRY_AFTER_SECONDS = 2
 
 /** How many threads there are, and what they are told. */
 export interface AnalyticThreadsOptions {
@@ -68,9 +67,7 @@ export class AnalyticThreads implements AnalyticQueries {
     onCancel: (cancel: () => void) => void,
   ): Promise<AnalyticAnswer> {
     if (this.#questions.size >= this.#questionsMax) {
-      throw new ServiceError('server_error', 'Too many analytic queries wait; try again shortly.', {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-      })
+      throw refusal('questions_full')
     }
     const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     onCancel(() => cancel(cancelled))

@@ -3,8 +3,8 @@
  * condition's percentage is ignored. Source: docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { JsonObject } from '../../base/json.ts'
-import { isObject, objectsOf } from '../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
+import { refusal } from '../../base/refusals.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { decide } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
@@ -24,7 +24,6 @@ const TRIAL_ID = Number.MAX_SAFE_INTEGER
 const COUNT_MS_MAX = 30_000
 /** Persons between two looks at the clock. */
 const CLOCK_EVERY = 1024
-const RETRY_AFTER_SECONDS = 60
 const NOTHING: JsonObject = Object.freeze({})
 
 /** Counts. Throws 400 `invalid_input` for a body that names no usable condition. */
@@ -41,7 +40,9 @@ export function countReached(
   let total = 0
   let reached = 0
   for (const subject of subjectsOf(body, set, scan)) {
-    if (total % CLOCK_EVERY === 0 && performance.now() > deadline) throw tooSlow()
+    if (total % CLOCK_EVERY === 0 && performance.now() > deadline) {
+      throw refusal('count_slow', { limit: COUNT_MS_MAX / 1000 })
+    }
     total++
     if (isForAll) {
       reached++
@@ -179,9 +180,4 @@ function typeIndexOf(body: JsonObject): number | null {
 
 function invalid(detail: string): ServiceError {
   return new ServiceError('invalid_input', detail)
-}
-
-function tooSlow(): ServiceError {
-  const detail = `Counting took more than ${COUNT_MS_MAX / 1000} seconds and was given up.`
-  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

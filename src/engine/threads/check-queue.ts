@@ -10,7 +10,7 @@
  *   slow     known keys only, with few exceptions: large bodies that are parsed event by event
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
-import { ServiceError } from '../../base/errors.ts'
+import { refusal } from '../../base/refusals.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { isGzip } from '../../rules/capture/decode.ts'
 import type { CheckResult, CheckTask } from './tasks.ts'
@@ -51,7 +51,6 @@ export const CHECK_WAIT_MS_MAX = 30_000
 /** A header and an end without anything between them. */
 const GZIP_BYTES_MIN = 18
 const LOOK_EVERY_MS = 50
-const RETRY_AFTER_SECONDS = 5
 
 /** Who waits for a check. */
 export interface CheckWaiter {
@@ -113,7 +112,7 @@ export class CheckQueue {
 
   #enqueue(lane: CheckLane, waiting: Waiting): void {
     if (this.#waiting[lane].length >= WAITING_MAX[lane]) {
-      waiting.reject(tooBusy('too many uploads wait to be checked; send the request again later'))
+      waiting.reject(refusal('checks_full'))
       return
     }
     this.#waiting[lane].push(waiting)
@@ -125,11 +124,10 @@ export class CheckQueue {
     const nowMs = this.#clock.monotonic()
     for (const lane of CHECK_LANES) {
       this.#waiting[lane] = this.#waiting[lane].filter((waiting) => {
-        if (!waiting.waiter.isWanted()) waiting.reject(tooBusy('the client has left'))
-        else if (nowMs - waiting.sinceMs > CHECK_WAIT_MS_MAX) {
-          const detail = 'the upload waited too long to be checked; send the request again later'
-          waiting.reject(tooBusy(detail))
-        } else return true
+        if (!waiting.waiter.isWanted()) waiting.reject(refusal('check_unwanted'))
+        else if (nowMs - waiting.sinceMs > CHECK_WAIT_MS_MAX)
+          waiting.reject(refusal('check_waited'))
+        else return true
         return false
       })
     }
@@ -194,8 +192,4 @@ function firstLaneOf(body: Uint8Array): CheckLane {
 function gzipSize(body: Uint8Array): number {
   if (body.length < GZIP_BYTES_MIN) return 0
   return new DataView(body.buffer, body.byteOffset + body.length - 4, 4).getUint32(0, true)
-}
-
-function tooBusy(detail: string): ServiceError {
-  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

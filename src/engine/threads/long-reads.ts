@@ -3,15 +3,15 @@
  * reads never wait for them. Of those that wait, the ones that ask for the fewest rows go first, and when
  * there are too many the one that asks for the most is refused: a flood of large pages delays no small one.
  */
-import { ServiceError } from '../../base/errors.ts'
+import type { ServiceError } from '../../base/errors.ts'
 import { LONG_READS_WAITING_MAX } from '../../base/limits.ts'
+import { refusal } from '../../base/refusals.ts'
 import { BusyTime } from './busy-time.ts'
 import type { Task, TaskResults, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Added to the niceness of the threads: what answers at once comes first. */
 const NICENESS = 5
-const RETRY_AFTER_SECONDS = 2
 
 /** How many threads there are, and what they are told. */
 export interface LongReadsOptions {
@@ -87,7 +87,7 @@ export class LongReads {
 
   /** Gives up what is still asked, lets every thread close its stores, and ends the threads. */
   close(): Promise<void> {
-    for (const waiting of this.#waiting.splice(0)) waiting.refuse(tooMany())
+    for (const waiting of this.#waiting.splice(0)) waiting.refuse(refusal('long_reads_full'))
     for (const cancelled of this.#reads) Atomics.store(cancelled, 0, 1)
     return this.#threads.close()
   }
@@ -107,7 +107,8 @@ export class LongReads {
       const index = this.#waiting.findIndex((other) => other.weight > weight)
       this.#waiting.splice(index < 0 ? this.#waiting.length : index, 0, waiting)
       onLeave(() => this.#giveUp(waiting))
-      if (this.#waiting.length > LONG_READS_WAITING_MAX) this.#waiting.pop()?.refuse(tooMany())
+      if (this.#waiting.length > LONG_READS_WAITING_MAX)
+        this.#waiting.pop()?.refuse(refusal('long_reads_full'))
     })
   }
 
@@ -115,11 +116,6 @@ export class LongReads {
     const index = this.#waiting.indexOf(waiting)
     if (index < 0) return
     this.#waiting.splice(index, 1)
-    waiting.refuse(tooMany())
+    waiting.refuse(refusal('long_reads_full'))
   }
-}
-
-function tooMany(): ServiceError {
-  const detail = 'Too many large reads wait; try again shortly, or ask for fewer rows.'
-  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

@@ -6,6 +6,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../base/limits.ts'
 import type { CountedRows, RowFormat, RowsText, RowText } from '../../base/pages.ts'
+import { refusal } from '../../base/refusals.ts'
 import { RowsWriter, rowText } from '../../base/rows-writer.ts'
 import type { EventListQuery, EventRows } from '../../rules/events/event-queries.ts'
 import type { GroupRows } from '../../rules/persons/group-shapes.ts'
@@ -146,7 +147,7 @@ function longCheck(cancelled: Int32Array): Check {
 
 /** Nobody sees it: the client has left. */
 export function nobodyWaits(): ServiceError {
-  return new ServiceError('server_error', 'The client has left.')
+  return refusal('read_unwanted')
 }
 
 function answer(

@@ -6,9 +6,9 @@
  * No task is ever aborted and no thread terminated while it may hold LMDB: a terminated thread stops all
  * writers of the process. They are closed by a task.
  */
-import { ServiceError } from '../../base/errors.ts'
 import { SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
 import type { CountedRows, PageWish, RowFormat, RowsText, RowText, TextPieces } from '../../base/pages.ts'
+import { refusal } from '../../base/refusals.ts'
 import type { AuditEntry } from '../../rules/access/audit.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { DroppedQueries } from '../../rules/events/dropped-events.ts'
@@ -39,7 +39,6 @@ const PROCESSING_NICENESS = 15
  * outlives a collection, so that fewer collections copy less.
  */
 const PROCESSING_YOUNG_MIB = 192
-const RETRY_AFTER_SECONDS = 2
 /** Stands for the rows of a long read that has none: it waits for those that ask for less. */
 const LONG_WEIGHT = 1000
 
@@ -394,15 +393,7 @@ export class WorkerPool
     task: Extract<Task, { kind: Kind }>,
   ): Promise<TaskResults[Kind]> {
     if (this.#workers.queueSize >= QUEUE_TASKS_MAX) {
-      return Promise.reject(
-        new ServiceError(
-          'server_error',
-          'Too many requests wait for a thread; try again shortly.',
-          {
-            retryAfterSeconds: RETRY_AFTER_SECONDS,
-          },
-        ),
-      )
+      return Promise.reject(refusal('readers_full'))
     }
     return this.busy.readers.during(this.#workers.ask(task))
   }

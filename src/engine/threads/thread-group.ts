@@ -9,6 +9,7 @@
  */
 import { Piscina } from 'piscina'
 import { ServiceError } from '../../base/errors.ts'
+import { refusal } from '../../base/refusals.ts'
 import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
 
 /** What a group is made of, by the name that logs and metrics give it. */
@@ -20,7 +21,6 @@ export type ThreadKind =
   | 'long_readers'
   | 'analytics'
 
-const RETRY_AFTER_SECONDS = 2
 /** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */
 const TRANSACTION_MS_MAX = 5000
 const LOOK_EVERY_MS = 10
@@ -142,11 +142,7 @@ export class ThreadGroup {
       return await this.run(task, transferList)
     } catch (cause) {
       if (!(cause instanceof ThreadEndedError)) throw cause
-      throw new ServiceError(
-        'server_error',
-        'The thread that worked on this ended unexpectedly; try again shortly.',
-        { retryAfterSeconds: RETRY_AFTER_SECONDS, cause },
-      )
+      throw refusal('thread_ended', { cause })
     }
   }
 

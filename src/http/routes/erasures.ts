@@ -1,5 +1,6 @@
 /** The routes of erasures and of retention. Source: docs/COMPATIBILITY.md, "Erasure and retention". */
 import { ServiceError } from '../../base/errors.ts'
+import { refusal } from '../../base/refusals.ts'
 import { runRetention } from '../../engine/front/retention-schedule.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
 import type {
@@ -29,7 +30,6 @@ const RETENTION_PATH = `${PROJECT_PATH}retention/`
 
 /** Erasures of a project that may be at work; a further one is refused with 429. */
 const RUNNING_MAX = 100
-const RETRY_AFTER_SECONDS = 60
 
 const UNKNOWN_PLAN =
   "segments of events are damaged, so what retention would erase of them is not known; retention leaves them alone. 'tenrec verify' lists them, restore the store from a backup"
@@ -97,8 +97,7 @@ async function createErasure(access: Access, erasures: ErasureQueries): Promise<
   }
   const runningCount = await erasures.runningErasures(access.projectId)
   if (runningCount >= RUNNING_MAX) {
-    const detail = `${RUNNING_MAX} erasures of the project are at work; wait until one is done`
-    throw new ServiceError('throttled', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
+    throw refusal('erasures_full', { limit: RUNNING_MAX })
   }
   const { erasure } = await change(access, { kind: 'erase_events', criteria })
   return accepted(erasure)

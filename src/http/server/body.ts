@@ -6,6 +6,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { Gauge } from '../../base/metrics.ts'
+import { refusal } from '../../base/refusals.ts'
 import type { Exchange, Reservations } from './exchange.ts'
 import { type Closing, sendError } from './respond.ts'
 
@@ -23,7 +24,6 @@ const SPARES_MAX = 64
 const DECLARED_BUFFER_FROM_BYTES = 1024 * 1024
 /** What a refused client may still send before its connection is cut instead of drained. */
 const DRAIN_BYTES_MAX = 64 * 1024 * 1024
-const RETRY_AFTER_SECONDS = 2
 
 /** How slow an upload may be: `graceMs` + 1 second for each `bytesPerSecondMin` received. */
 export interface UploadPace {
@@ -274,7 +274,7 @@ class BodyUpload implements Upload {
     const { budget } = this.#options
     const moreBytes = bytes - this.#reservedBytes
     if (!budget.tryReserve(moreBytes)) {
-      this.#refuse(bodiesFull())
+      this.#refuse(refusal('bodies_full'))
       return false
     }
     this.#reservedBytes = bytes
@@ -297,12 +297,6 @@ class BodyUpload implements Upload {
     giveBack(this.#spare)
     this.#spare = null
   }
-}
-
-/** The refusal of a body for which the budget has no room. */
-export function bodiesFull(): ServiceError {
-  const detail = 'the server is receiving as much as it can hold; send the request again later'
-  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
 function giveBack(spare: Uint8Array | null): void {

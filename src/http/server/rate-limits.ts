@@ -5,8 +5,9 @@
  * docs/OPERATIONS.md, "Rate limits".
  */
 import type { Clock } from '../../base/clock.ts'
-import { ServiceError } from '../../base/errors.ts'
+import type { ServiceError } from '../../base/errors.ts'
 import type { Counter, MetricFamily } from '../../base/metrics.ts'
+import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import type { Project, ProjectDirectory } from '../../rules/capture/project-directory.ts'
 import { networkOf } from './client-address.ts'
 
@@ -136,7 +137,7 @@ export class RateLimits {
   /** Counts a request from an address; the refusal when there were too many. */
   address(address: string): ServiceError | null {
     const wait = this.#addresses?.take(networkOf(address), 1) ?? 0
-    return this.#refusal(wait, 'address_requests', 'too many requests from this address')
+    return this.#refusal(wait, 'address_requests')
   }
 
   /**
@@ -146,12 +147,8 @@ export class RateLimits {
   project(projectId: number, bringsEvents: boolean): void {
     const eventsWait = bringsEvents ? (this.#events?.waitSeconds(projectId) ?? 0) : 0
     const tooMany =
-      this.#refusal(eventsWait, 'project_events', 'too many events for this project') ??
-      this.#refusal(
-        this.#requests?.take(projectId, 1) ?? 0,
-        'project_requests',
-        'too many requests for this project',
-      )
+      this.#refusal(eventsWait, 'project_events') ??
+      this.#refusal(this.#requests?.take(projectId, 1) ?? 0, 'project_requests')
     if (tooMany !== null) throw tooMany
   }
 
@@ -174,11 +171,9 @@ export class RateLimits {
     }
   }
 
-  #refusal(waitSeconds: number, limit: string, what: string): ServiceError | null {
+  #refusal(waitSeconds: number, limit: RefusalReason): ServiceError | null {
     if (waitSeconds === 0) return null
     this.#refused.with(limit).value++
-    const retryAfterSeconds = Math.ceil(waitSeconds)
-    const detail = `${what}; send the request again after ${retryAfterSeconds} seconds`
-    return new ServiceError('throttled', detail, { retryAfterSeconds })
+    return refusal(limit, { retryAfterSeconds: Math.ceil(waitSeconds) })
   }
 }

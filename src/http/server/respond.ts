@@ -5,6 +5,7 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { TextPieces } from '../../base/pages.ts'
+import { refusal } from '../../base/refusals.ts'
 import { corsHeaders } from './cors.ts'
 import type { Exchange } from './exchange.ts'
 import { LargeAnswer, StreamedAnswer } from './large-answer.ts'
@@ -47,7 +48,6 @@ const ACCEPTED = Buffer.from('{"status":1}')
 const DIRECT_BYTES_MAX = 64 * 1024
 /** What an answer that is made while it is read holds at a time, about. */
 const PIECE_BYTES = 256 * 1024
-const RETRY_AFTER_SECONDS = 2
 
 /** A text or bytes, in one part or several, or what is made while it is read. */
 export type AnswerBody = string | Uint8Array | readonly Uint8Array[] | TextPieces
@@ -249,7 +249,7 @@ function sendLarge(
 ): void {
   const isShared = answer.isShared === true
   if (!isShared && !exchange.owner.waiting.hasRoom(bytes)) {
-    write(exchange, refusalOf(exchange, tooManyWait(), answer.closing ?? 'keep'))
+    write(exchange, refusalOf(exchange, refusal('answers_full'), answer.closing ?? 'keep'))
     return
   }
   const kept = answer.isBodyReused === true ? parts.map((part) => Buffer.from(part)) : parts
@@ -263,15 +263,10 @@ function sendPieces(exchange: Exchange, answer: Answer): void {
   if (typeof body !== 'object' || !('next' in body)) return
   if (!exchange.owner.waiting.hasRoom(PIECE_BYTES)) {
     body.cancel()
-    write(exchange, refusalOf(exchange, tooManyWait(), answer.closing ?? 'keep'))
+    write(exchange, refusalOf(exchange, refusal('answers_full'), answer.closing ?? 'keep'))
     return
   }
   new StreamedAnswer(exchange, status, body).start(() => writeLongHead(exchange, answer))
-}
-
-function tooManyWait(): ServiceError {
-  const detail = 'Too many large answers wait for their readers; try again shortly.'
-  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }
 
 function isDrained(answer: Answer): boolean {

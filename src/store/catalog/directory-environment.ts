@@ -4,18 +4,11 @@
  * and one of its own, so that a changed flag does not make everybody read all users again.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
-import { ServiceError } from '../../base/errors.ts'
+import { refusal } from '../../base/refusals.ts'
 import type { Organization } from '../../rules/access/organization.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { AUDIT_TABLES, type AuditTable } from './audit-log.ts'
-import {
-  decodeOrganization,
-  FLAGS_ENVIRONMENT,
-  getRecord,
-  PROJECT_TABLES,
-  type ProjectTable,
-  putRecord,
-} from './project-records.ts'
+import { decodeOrganization, FLAGS_ENVIRONMENT, getRecord, PROJECT_TABLES, type ProjectTable, putRecord } from './project-records.ts'
 import { ROLE_TABLES, type RoleTable } from './role-records.ts'
 
 const VERSION = 'version'
@@ -92,9 +85,7 @@ export class DirectoryEnvironment {
 
   /** The same for what nobody decides by: the versions stay as they are. */
   record<T>(action: () => T): T {
-    if (this.#hasFailed) {
-      throw new ServiceError('server_error', 'The store has failed and must be restarted.')
-    }
+    if (this.#hasFailed) throw refusal('catalog_write_failed')
     let isComplete = false
     try {
       return this.#environment.write(() => {

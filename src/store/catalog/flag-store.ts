@@ -6,6 +6,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import type { JsonObject } from '../../base/json.ts'
+import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
 import type { FlagActivity, FlagActivityEntries, FlagActor } from '../../rules/flags/edit/flag-activity.ts'
 import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
@@ -23,7 +24,6 @@ import { FLAGS_ENVIRONMENT, getRecord, putRecord } from './project-records.ts'
 const FLAGS_MAX = 10_000
 /** UTF-16 units of the JSON of all filters of a project: they are in memory. Beyond: 400 `invalid_input`. */
 const FILTERS_UNITS_MAX = 32 * 1024 * 1024
-const RETRY_AFTER_SECONDS = 5
 
 /** Where, by whom and when flags are changed. */
 export interface FlagChangeContext {
@@ -176,7 +176,7 @@ export class FlagStore {
 
   /** Runs a change and raises the version of the environment. A refusal leaves everything as it was. */
   #write<T>(action: () => T): T {
-    if (this.#hasFailed) throw failedWrite()
+    if (this.#hasFailed) throw refusal('flags_write_failed')
     let isComplete = false
     try {
       return this.#environment.write(() => {
@@ -354,9 +354,4 @@ function requireRoom(flags: ProjectFlags, before: Flag | null, after: Flag): voi
 
 function unknownFlag(): ServiceError {
   return new ServiceError('not_found', 'the project has no such flag')
-}
-
-function failedWrite(): ServiceError {
-  const detail = 'A write has failed; flags can be changed again after a restart.'
-  return new ServiceError('server_error', detail, { retryAfterSeconds: RETRY_AFTER_SECONDS })
 }

@@ -8,6 +8,7 @@ import type { HttpRequest } from 'uWebSockets.js'
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX } from '../../../base/limits.ts'
+import { refusal } from '../../../base/refusals.ts'
 import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group-commit.ts'
 import type { WorkerPool } from '../../../engine/threads/pool.ts'
 import {
@@ -21,7 +22,7 @@ import { clientAddress } from '../../../rules/capture/address.ts'
 import { readQuery } from '../../../rules/capture/decode.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
-import { type BodyBudget, bodiesFull, collectBody } from '../../server/body.ts'
+import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import {
@@ -178,7 +179,7 @@ export class CaptureHandler {
     const { budget, groupCommit, pool } = this.#options
     if (isTransient) {
       // A body that came in one piece has nothing reserved yet, and may now wait.
-      if (!budget.tryReserve(request.body.length)) throw bodiesFull()
+      if (!budget.tryReserve(request.body.length)) throw refusal('bodies_full')
       exchange.hold(budget, request.body.length)
     }
     const body = isTransient ? new Uint8Array(request.body) : request.body

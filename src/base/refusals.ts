@@ -1,0 +1,188 @@
+/**
+ * Every reason to answer 503 or 429, in one table: it is thrown by its name, wherever it is found out.
+ * Trouble that passes is 503; 429 is for those who ask too much. docs/OPERATIONS.md, "Refusals".
+ */
+import { type ErrorCode, ServiceError } from './errors.ts'
+
+/** What is said when something cannot be done now. */
+export interface RefusalDefinition {
+  /** `server_error` is 503, `throttled` 429. */
+  readonly code: Extract<ErrorCode, 'server_error' | 'throttled'>
+  /** Clients see it. `{limit}` and `{seconds}` are filled in when it is thrown. */
+  readonly detail: string
+  /** The header `Retry-After`; null: none, 'given': known when it is thrown. */
+  readonly retryAfterSeconds: number | null | 'given'
+  /** The metric that shows how near this is, or how often it happens; null when only the log tells. */
+  readonly metric: string | null
+}
+
+/** Reason -> what is answered. The name is for us, the text for clients. */
+export const REFUSALS = {
+  store_failed: busy(
+    5,
+    'The store has failed and is about to be restarted. Send the events again later.',
+    'service_ready',
+  ),
+  disk_silent: busy(
+    5,
+    'The disk does not answer. Send the events again later.',
+    'store_commit_duration_seconds',
+  ),
+  disk_queue_full: busy(
+    5,
+    'Too many events wait for the disk. Send the events again later.',
+    'store_commit_duration_seconds',
+  ),
+  log_backlog: busy(
+    5,
+    'Too many events wait to be processed. Send the events again later.',
+    'ingest_backlog_bytes',
+  ),
+  disk_full: busy(5, 'The disk is nearly full. Send the events again later.', 'disk_free_bytes'),
+  not_stored: busy(
+    5,
+    'The events could not be written to disk; send them again with the same uuids.',
+    'store_commit_duration_seconds',
+  ),
+  bodies_full: busy(
+    2,
+    'the server is receiving as much as it can hold; send the request again later',
+    'http_body_bytes_in_flight',
+  ),
+  checks_full: busy(
+    5,
+    'too many uploads wait to be checked; send the request again later',
+    'ingest_checks_waiting',
+  ),
+  check_waited: busy(
+    5,
+    'the upload waited too long to be checked; send the request again later',
+    'ingest_checks_waiting',
+  ),
+  check_unwanted: busy(5, 'the client has left', 'http_requests_aborted_total'),
+  check_slow: busy(
+    5,
+    'the upload could not be checked in time; send fewer events in one request',
+    'worker_busy_seconds_total',
+  ),
+  changes_stopped: busy(5, 'The store is about to be restarted. Try again later.', 'service_ready'),
+  changes_disk_full: busy(5, 'The disk is nearly full. Try again later.', 'disk_free_bytes'),
+  commands_full: busy(
+    2,
+    'Too many changes wait to be made; try again shortly.',
+    'ingest_queue_depth',
+  ),
+  command_late: busy(
+    2,
+    'The change is stored but not made yet; look again later.',
+    'ingest_oldest_unprocessed_age_seconds',
+  ),
+  command_stopped: busy(
+    2,
+    'The store is about to be restarted; look again later.',
+    'service_ready',
+  ),
+  command_failed: busy(null, 'The change could not be made.', 'dead_letters'),
+  flags_write_failed: busy(
+    5,
+    'A write has failed; flags can be changed again after a restart.',
+    null,
+  ),
+  catalog_write_failed: busy(null, 'The store has failed and must be restarted.', null),
+  readers_full: busy(
+    2,
+    'Too many requests wait for a thread; try again shortly.',
+    'worker_queue_depth',
+  ),
+  long_reads_full: busy(
+    2,
+    'Too many large reads wait; try again shortly, or ask for fewer rows.',
+    'worker_queue_depth',
+  ),
+  questions_full: busy(
+    2,
+    'Too many analytic queries wait; try again shortly.',
+    'worker_queue_depth',
+  ),
+  answers_full: busy(
+    2,
+    'Too many large answers wait for their readers; try again shortly.',
+    'http_answer_bytes_waiting',
+  ),
+  read_unwanted: busy(null, 'The client has left.', 'http_requests_aborted_total'),
+  thread_ended: busy(
+    2,
+    'The thread that worked on this ended unexpectedly; try again shortly.',
+    'worker_thread_deaths_total',
+  ),
+  count_slow: busy(
+    60,
+    'Counting took more than {limit} seconds and was given up.',
+    'worker_busy_seconds_total',
+  ),
+  address_requests: throttled(
+    'given',
+    'too many requests from this address; send the request again after {seconds} seconds',
+    'http_rate_limited_total',
+  ),
+  project_requests: throttled(
+    'given',
+    'too many requests for this project; send the request again after {seconds} seconds',
+    'http_rate_limited_total',
+  ),
+  project_events: throttled(
+    'given',
+    'too many events for this project; send the request again after {seconds} seconds',
+    'http_rate_limited_total',
+  ),
+  erasures_full: throttled(
+    60,
+    '{limit} erasures of the project are at work; wait until one is done',
+    null,
+  ),
+} as const satisfies Record<string, RefusalDefinition>
+
+/** The name of a reason. */
+export type RefusalReason = keyof typeof REFUSALS
+
+/** What only the place that refuses knows. */
+export interface RefusalFacts {
+  /** Stands for `{limit}`. */
+  readonly limit?: number
+  /** Where the table says 'given'; stands for `{seconds}` too. */
+  readonly retryAfterSeconds?: number
+  readonly cause?: unknown
+}
+
+/** The error of a reason, to be thrown or answered. */
+export function refusal(reason: RefusalReason, facts: RefusalFacts = {}): ServiceError {
+  const definition: RefusalDefinition = REFUSALS[reason]
+  const { limit = '', cause } = facts
+  const given = definition.retryAfterSeconds
+  const retryAfterSeconds = given === 'given' ? facts.retryAfterSeconds : given
+  const detail = definition.detail
+    .replace('{limit}', String(limit))
+    .replace('{seconds}', String(retryAfterSeconds))
+  return new ServiceError(definition.code, detail, {
+    ...(typeof retryAfterSeconds === 'number' ? { retryAfterSeconds } : {}),
+    cause,
+  })
+}
+
+/** The first sentence of a reason, for those who watch: what is wrong, without what to do. */
+export function reasonText(reason: RefusalReason): string {
+  const { detail } = REFUSALS[reason]
+  return detail.slice(0, detail.indexOf('.') + 1)
+}
+
+function busy(retryAfterSeconds: number | null, detail: string, metric: string | null) {
+  return { code: 'server_error', detail, retryAfterSeconds, metric } as const
+}
+
+function throttled(
+  retryAfterSeconds: RefusalDefinition['retryAfterSeconds'],
+  detail: string,
+  metric: string | null,
+) {
+  return { code: 'throttled', detail, retryAfterSeconds, metric } as const
+}

@@ -1,0 +1,76 @@
+/** The table of reasons for 503 and 429: what is answered, where it is used, and what the operator reads. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
+import { ERROR_CODES } from '../../src/base/errors.ts'
+import {
+  REFUSALS,
+  type RefusalDefinition,
+  type RefusalReason,
+  reasonText,
+  refusal,
+} from '../../src/base/refusals.ts'
+import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
+
+const TABLE = 'src/base/refusals.ts'
+const REASONS: readonly (readonly [string, RefusalDefinition])[] = Object.entries(REFUSALS)
+const SOURCES = new Map(
+  readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => [join('src', path), readFileSync(join('src', path), 'utf8')] as const),
+)
+
+t.test('a reason is thrown as the table says', async (t) => {
+  for (const [reason, { code, retryAfterSeconds }] of REASONS) {
+    const error = refusal(reason as RefusalReason, { limit: 7, retryAfterSeconds: 9 })
+    t.equal(error.code, code)
+    t.equal(error.status, code === 'throttled' ? 429 : 503)
+    t.equal(error.retryAfterSeconds, retryAfterSeconds === 'given' ? 9 : retryAfterSeconds)
+    t.notMatch(error.message, /[{}]/)
+  }
+  const cause = new Error('no')
+  t.equal(refusal('not_stored', { cause }).cause, cause)
+  t.match(refusal('erasures_full', { limit: 7 }).message, /^7 erasures/)
+  t.match(refusal('project_events', { retryAfterSeconds: 9 }).message, /after 9 seconds$/)
+})
+
+t.test('those who watch see what is wrong, not what to do', async (t) => {
+  t.equal(reasonText('disk_full'), 'The disk is nearly full.')
+  t.equal(reasonText('log_backlog'), 'Too many events wait to be processed.')
+})
+
+t.test('every reason is used, and nobody answers 503 or 429 past the table', async (t) => {
+  for (const [path, text] of SOURCES) {
+    if (path === TABLE) continue
+    t.notMatch(text, /new ServiceError\(\s*'(server_error|throttled)'/, path)
+  }
+  const others = [...SOURCES].filter(([path]) => path !== TABLE).map(([, text]) => text)
+  const unused = REASONS.filter(([reason]) => !others.some((text) => text.includes(`'${reason}'`)))
+  t.strictSame(unused, [])
+})
+
+t.test('the metrics that it names are exposed', async (t) => {
+  const page = new ServiceMetrics({ version: '1', clock: SYSTEM_CLOCK }).page.render()
+  for (const [reason, { metric }] of REASONS) {
+    if (metric !== null) t.match(page, `# HELP ${metric} `, reason)
+  }
+})
+
+t.test('docs/OPERATIONS.md has the table', async (t) => {
+  const text = readFileSync('docs/OPERATIONS.md', 'utf8')
+  const [, section = ''] = /^## Refusals\n(.*?)^## /ms.exec(text) ?? []
+  const documented = section
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) => line.split('|').map((cell) => cell.trim()))
+    .map((cells) => cells.slice(1, -1))
+  const expected = REASONS.map(([reason, { code, detail, retryAfterSeconds, metric }]) => [
+    `\`${reason}\``,
+    String(ERROR_CODES[code].status),
+    retryAfterSeconds === 'given' ? 'until there is room' : String(retryAfterSeconds ?? ''),
+    detail,
+    metric === null ? '' : `\`${metric}\``,
+  ])
+  t.strictSame(documented, expected)
+})
