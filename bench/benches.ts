@@ -18,6 +18,7 @@ import { RESTART } from './operate/restart.ts'
 import { SOAK } from './operate/soak.ts'
 import { PEERS } from './peers/peers.ts'
 import { PERSONS } from './persons/persons.ts'
+import { UUID_INDEX } from './uuid-index/uuid-index.ts'
 
 export const BENCHES: readonly Bench[] = [
   BASELINES,
@@ -27,6 +28,7 @@ export const BENCHES: readonly Bench[] = [
   INGEST_SUSTAINED,
   INGEST_LATENCY,
   INGEST_DISK,
+  UUID_INDEX,
   LARGE_BODIES,
   LARGE_MEMORY,
   DECIDE,

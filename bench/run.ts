@@ -44,6 +44,8 @@ async function serveRole(name: string): Promise<void> {
       return (await import('./peers/peer-load-process.ts')).servePeerLoad()
     case 'fastify-server':
       return (await import('./baselines/fastify-server.ts')).serveFastify()
+    case 'uuid-index':
+      return (await import('./uuid-index/process.ts')).serveUuidIndex()
     default:
       throw new Error(`no helper process is called ${name}`)
   }

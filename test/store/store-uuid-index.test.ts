@@ -6,17 +6,11 @@ import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from '../../src/store/lmdb/keys.ts'
 import { UuidFilter } from '../../src/store/warehouse/uuid/uuid-filter.ts'
 import { UuidFingerprint } from '../../src/store/warehouse/uuid/uuid-fingerprint.ts'
-import { findHighInRun, UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
+import { UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
 import { loadChunkRuns, loadRuns, RunCursor } from '../../src/store/warehouse/uuid/uuid-run.ts'
 import { UuidTable } from '../../src/store/warehouse/uuid/uuid-table.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
-import {
-  eventInput,
-  openReader,
-  openWriter,
-  randomNumbers,
-  uuidOf,
-} from '../fixtures/stored-events.ts'
+import { eventInput, openReader, openWriter, randomNumbers, uuidOf } from '../fixtures/stored-events.ts'
 
 /** Random fingerprints, as signed halves. */
 function fingerprints(count: number, seed: number): readonly (readonly [number, number])[] {
@@ -147,11 +141,11 @@ t.test('entries are found in runs of all levels, after merges and after reopenin
     inRuns.length,
   )
   const sequences: number[] = []
-  for (const run of runs) findHighInRun(new RunCursor(tables, run), 5, 1e6, sequences)
+  for (const run of runs) new RunCursor(tables, run).collect(5, null, sequences, 1e6)
   t.equal(sequences.length, inRuns.filter(([high]) => high === 5).length)
   const few: number[] = []
   const [run] = runs
-  if (run !== undefined) findHighInRun(new RunCursor(tables, run), 5, 10, few)
+  if (run !== undefined) new RunCursor(tables, run).collect(5, null, few, 10)
   t.equal(few.length, 10)
 })
 

@@ -10,16 +10,7 @@
 import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
 import { numberKey } from '../../lmdb/keys.ts'
 import { UuidFilter } from './uuid-filter.ts'
-import {
-  loadChunkRuns,
-  loadFilter,
-  loadRuns,
-  RunCursor,
-  RunWriter,
-  removeChunks,
-  type UuidRun,
-  type UuidTables,
-} from './uuid-run.ts'
+import { loadChunkRuns, loadFilter, loadRuns, removeChunks, RunCursor, RunWriter, type UuidRun, type UuidTables } from './uuid-run.ts'
 import { UuidTable } from './uuid-table.ts'
 
 const TABLE_ENTRIES_MAX = 512 * 1024
@@ -101,7 +92,7 @@ export class UuidIndex {
   find(high: number, low: number, found: number[]): void {
     this.#table.find(high, low, found)
     for (const loaded of this.#runs) {
-      if (loaded.filter.mayHave(high, low)) findInRun(loaded.cursor, high >>> 0, low >>> 0, found)
+      if (loaded.filter.mayHave(high, low)) loaded.cursor.collect(high >>> 0, low >>> 0, found)
     }
   }
 
@@ -218,28 +209,5 @@ function mergeSlice(cursors: RunCursor[], writer: RunWriter, limit: number): voi
     }
     writer.add(least.high, least.low, least.sequence)
     if (!least.next()) cursors.splice(cursors.indexOf(least), 1)
-  }
-}
-
-/** Appends the S of every entry of a run with that fingerprint. Halves are unsigned. */
-function findInRun(cursor: RunCursor, high: number, low: number, found: number[]): void {
-  let isInside = cursor.seek(high, low)
-  while (isInside && cursor.high === high && cursor.low === low) {
-    found.push(cursor.sequence)
-    isInside = cursor.next()
-  }
-}
-
-/** Appends the S of entries of a run with that high half, at most `limit`. */
-export function findHighInRun(
-  cursor: RunCursor,
-  high: number,
-  limit: number,
-  found: number[],
-): void {
-  let isInside = cursor.seek(high, 0)
-  while (isInside && cursor.high === high && found.length < limit) {
-    found.push(cursor.sequence)
-    isInside = cursor.next()
   }
 }

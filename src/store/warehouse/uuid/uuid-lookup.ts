@@ -9,8 +9,7 @@ import type { SegmentCache } from '../read/segment-cache.ts'
 import { loadCounters, type ProjectCounters } from '../write/event-projects.ts'
 import { readNumber } from '../write/event-state.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
-import { findHighInRun } from './uuid-index.ts'
-import { loadRun, loadRunNumbers, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
+import { loadRuns, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
 
 /** Events with one uuid that are looked at in each run. */
 const SAME_UUID_MAX = 1000
@@ -35,7 +34,7 @@ export interface FoundRow {
 /** The search; it remembers the directories of the runs. */
 export class UuidLookup {
   readonly #options: UuidLookupOptions
-  readonly #runs = new Map<number, UuidRun>()
+  #runs: ReadonlyMap<number, UuidRun> = new Map()
 
   constructor(options: UuidLookupOptions) {
     this.#options = options
@@ -54,16 +53,8 @@ export class UuidLookup {
 
   /** Directories of the runs; those that are known already are not read again. */
   runs(): readonly UuidRun[] {
-    const { tables } = this.#options
-    const numbers = loadRunNumbers(tables)
-    for (const number of this.#runs.keys()) if (!numbers.includes(number)) this.#runs.delete(number)
-    const runs: UuidRun[] = []
-    for (const number of numbers) {
-      const run = this.#runs.get(number) ?? loadRun(tables, number)
-      if (run === null) continue
-      this.#runs.set(number, run)
-      runs.push(run)
-    }
+    const runs = loadRuns(this.#options.tables, this.#runs)
+    this.#runs = new Map(runs.map((run) => [run.number, run]))
     return runs
   }
 
@@ -93,10 +84,8 @@ export class UuidLookup {
     fingerprint.compute(projectId, uuid, 0, 0, 0)
     const sequences: number[] = []
     for (const run of this.runs()) {
-      const found: number[] = []
       const cursor = new RunCursor(this.#options.tables, run)
-      findHighInRun(cursor, fingerprint.high >>> 0, SAME_UUID_MAX, found)
-      sequences.push(...found)
+      cursor.collect(fingerprint.high >>> 0, null, sequences, SAME_UUID_MAX)
     }
     sequences.sort((a, b) => b - a)
     for (const sequence of sequences) {

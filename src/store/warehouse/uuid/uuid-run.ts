@@ -8,12 +8,12 @@
  * its record in `uuid_runs`; chunks without one are left-overs. S belongs to the project of the event,
  * which is not stored: whoever finds an entry reads the event and compares.
  */
-
 import { DamagedRecordError } from '../../faults.ts'
 import { seal, unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { chunkKey, numberInKey, numberKey } from '../../lmdb/keys.ts'
 import { UuidFilter } from './uuid-filter.ts'
+
 
 const RUNS = 'uuid_runs'
 const CHUNKS = 'uuid_chunks'
@@ -40,57 +40,44 @@ export interface UuidRun {
   readonly level: number
   readonly entries: number
   readonly filterWords: number
-  readonly firstHighs: Uint32Array
-  readonly firstLows: Uint32Array
+  /** High and low half of the first entry of each chunk, one behind the other. */
+  readonly firsts: Uint32Array
 }
 
-/** All published runs, oldest first. Throws `DamagedRecordError`. */
-export function loadRuns(tables: UuidTables): readonly UuidRun[] {
+/** All published runs, oldest first; those in `known` are not read again. Throws `DamagedRecordError`. */
+export function loadRuns(
+  tables: UuidTables,
+  known: ReadonlyMap<number, UuidRun> = new Map(),
+): readonly UuidRun[] {
   const runs: UuidRun[] = []
-  for (const { key, value } of tables.runs.getRange({})) runs.push(decodeRun(key, value))
+  for (const stored of tables.runs.getKeys({})) {
+    const number = numberInKey(stored, 0)
+    runs.push(known.get(number) ?? loadRun(tables, number))
+  }
   return runs
 }
 
-/** Numbers of the published runs, oldest first. */
-export function loadRunNumbers(tables: UuidTables): readonly number[] {
-  const numbers: number[] = []
-  for (const key of tables.runs.getKeys({})) numbers.push(numberInKey(key, 0))
-  return numbers
-}
-
-/** One published run, or null. Throws `DamagedRecordError`. */
-export function loadRun(tables: UuidTables, number: number): UuidRun | null {
+function loadRun(tables: UuidTables, number: number): UuidRun {
   const key = numberKey(number)
-  const value = tables.runs.get(key)
-  return value === undefined ? null : decodeRun(key, value)
-}
-
-function decodeRun(key: Uint8Array, sealed: Buffer): UuidRun {
-  const bytes = unseal(RUNS, key, sealed)
+  const bytes = load(RUNS, tables.runs, key)
   if (bytes.length < HEAD_BYTES || bytes.readUInt8() !== FORMAT_VERSION) {
     throw new DamagedRecordError(RUNS, key, 'the format is unknown')
   }
-  const chunks = (bytes.length - HEAD_BYTES) / 8
-  const firstHighs = new Uint32Array(chunks)
-  const firstLows = new Uint32Array(chunks)
-  for (let chunk = 0; chunk < chunks; chunk++) {
-    firstHighs[chunk] = bytes.readUInt32LE(HEAD_BYTES + chunk * 8)
-    firstLows[chunk] = bytes.readUInt32LE(HEAD_BYTES + chunk * 8 + 4)
-  }
+  const firsts = new Uint32Array((bytes.length - HEAD_BYTES) / 4)
+  bytes.copy(bytesOf(firsts), 0, HEAD_BYTES)
   return {
-    number: numberInKey(key, 0),
+    number,
     level: bytes.readUInt8(1),
     entries: bytes.readUInt32LE(4),
     filterWords: bytes.readUInt32LE(8),
-    firstHighs,
-    firstLows,
+    firsts,
   }
 }
 
 /** The filter of a run. Throws `DamagedRecordError`. */
 export function loadFilter(tables: UuidTables, run: UuidRun): UuidFilter {
   const words = new Uint32Array(run.filterWords)
-  const target = Buffer.from(words.buffer)
+  const target = bytesOf(words)
   for (let piece = 0; piece * FILTER_PIECE_BYTES < target.length; piece++) {
     loadChunk(tables, run.number, KIND_FILTER, piece).copy(target, piece * FILTER_PIECE_BYTES)
   }
@@ -98,10 +85,18 @@ export function loadFilter(tables: UuidTables, run: UuidRun): UuidFilter {
 }
 
 function loadChunk(tables: UuidTables, run: number, kind: number, chunk: number): Buffer {
-  const key = chunkKey(run, kind, chunk)
-  const sealed = tables.chunks.get(key)
-  if (sealed === undefined) throw new DamagedRecordError(CHUNKS, key, 'the value is missing')
-  return unseal(CHUNKS, key, sealed)
+  return load(CHUNKS, tables.chunks, chunkKey(run, kind, chunk))
+}
+
+function load(name: string, table: Table, key: Buffer): Buffer {
+  const sealed = table.get(key)
+  if (sealed === undefined) throw new DamagedRecordError(name, key, 'the value is missing')
+  return unseal(name, key, sealed)
+}
+
+/** The first `count` of some numbers as on disk: all machines that Node runs on in practice are little-endian. */
+function bytesOf(words: Uint32Array, count = words.length): Buffer {
+  return Buffer.from(words.buffer, words.byteOffset, count * 4)
 }
 
 /** Walks the entries of a run in order. Halves are unsigned. */
@@ -147,22 +142,41 @@ export class RunCursor {
     return this.next()
   }
 
+  /**
+   * Appends the S of up to `limit` entries with that high half; only those with that low half, unless it
+   * is null.
+   */
+  collect(
+    high: number,
+    low: number | null,
+    found: number[],
+    limit = Number.POSITIVE_INFINITY,
+  ): void {
+    const end = found.length + limit
+    let isInside = this.seek(high, low ?? 0)
+    while (isInside && this.high === high && (low ?? this.low) === this.low && found.length < end) {
+      found.push(this.sequence)
+      isInside = this.next()
+    }
+  }
+
   /** The last chunk that begins below a fingerprint: equal ones may begin in it. */
   #chunkBefore(high: number, low: number): number {
-    const { firstHighs, firstLows } = this.run
+    const { firsts } = this.run
     let start = 0
-    let end = firstHighs.length
+    let end = firsts.length / 2
     while (start < end) {
       const middle = (start + end) >>> 1
-      const first = firstHighs[middle] ?? 0
-      if (first < high || (first === high && (firstLows[middle] ?? 0) < low)) start = middle + 1
+      const first = firsts[middle * 2] ?? 0
+      const isBelow = first < high || (first === high && (firsts[middle * 2 + 1] ?? 0) < low)
+      if (isBelow) start = middle + 1
       else end = middle
     }
     return Math.max(0, start - 1)
   }
 
   #open(chunk: number): boolean {
-    if (chunk >= this.run.firstHighs.length) return false
+    if (chunk * 2 >= this.run.firsts.length) return false
     this.#bytes = loadChunk(this.#tables, this.run.number, KIND_ENTRIES, chunk)
     this.#chunk = chunk
     this.#count = this.#bytes.length / ENTRY_BYTES
@@ -186,8 +200,7 @@ export class RunWriter {
   readonly #highs = new Uint32Array(CHUNK_ENTRIES)
   readonly #lows = new Uint32Array(CHUNK_ENTRIES)
   readonly #sequences = new Uint32Array(CHUNK_ENTRIES)
-  readonly #firstHighs: number[] = []
-  readonly #firstLows: number[] = []
+  readonly #firsts: number[] = []
   #count = 0
   #entries = 0
 
@@ -200,10 +213,7 @@ export class RunWriter {
 
   add(high: number, low: number, sequence: number): void {
     if (this.#count === CHUNK_ENTRIES) this.#storeChunk()
-    if (this.#count === 0) {
-      this.#firstHighs.push(high)
-      this.#firstLows.push(low)
-    }
+    if (this.#count === 0) this.#firsts.push(high, low)
     this.#highs[this.#count] = high
     this.#lows[this.#count] = low
     this.#sequences[this.#count++] = sequence
@@ -214,52 +224,36 @@ export class RunWriter {
   publish(level: number): UuidRun {
     if (this.#count > 0) this.#storeChunk()
     const { words } = this.filter
-    const filterBytes = Buffer.from(words.buffer)
+    const filterBytes = bytesOf(words)
     for (let piece = 0; piece * FILTER_PIECE_BYTES < filterBytes.length; piece++) {
       const start = piece * FILTER_PIECE_BYTES
-      const key = chunkKey(this.number, KIND_FILTER, piece)
-      const bytes = filterBytes.subarray(start, start + FILTER_PIECE_BYTES)
-      void this.#tables.chunks.put(key, seal(key, bytes))
+      this.#put(KIND_FILTER, piece, filterBytes.subarray(start, start + FILTER_PIECE_BYTES))
     }
-    const run: UuidRun = {
-      number: this.number,
-      level,
-      entries: this.#entries,
-      filterWords: words.length,
-      firstHighs: Uint32Array.from(this.#firstHighs),
-      firstLows: Uint32Array.from(this.#firstLows),
-    }
-    const key = numberKey(run.number)
-    void this.#tables.runs.put(key, seal(key, encodeRun(run)))
-    return run
+    const { number } = this
+    const entries = this.#entries
+    const firsts = Uint32Array.from(this.#firsts)
+    const head = Buffer.alloc(HEAD_BYTES)
+    head.writeUInt8(FORMAT_VERSION)
+    head.writeUInt8(level, 1)
+    head.writeUInt32LE(entries, 4)
+    head.writeUInt32LE(words.length, 8)
+    const key = numberKey(number)
+    void this.#tables.runs.put(key, seal(key, head, bytesOf(firsts)))
+    return { number, level, entries, filterWords: words.length, firsts }
   }
 
   #storeChunk(): void {
-    const count = this.#count
-    // As on disk: all machines that Node runs on in practice are little-endian.
-    const words = new Uint32Array(count * 3)
-    words.set(this.#highs.subarray(0, count))
-    words.set(this.#lows.subarray(0, count), count)
-    words.set(this.#sequences.subarray(0, count), count * 2)
-    const bytes = Buffer.from(words.buffer)
-    const key = chunkKey(this.number, KIND_ENTRIES, this.#firstHighs.length - 1)
-    void this.#tables.chunks.put(key, seal(key, bytes))
-    this.#entries += count
+    const columns = [this.#highs, this.#lows, this.#sequences]
+    const parts = columns.map((column) => bytesOf(column, this.#count))
+    this.#put(KIND_ENTRIES, this.#firsts.length / 2 - 1, ...parts)
+    this.#entries += this.#count
     this.#count = 0
   }
-}
 
-function encodeRun(run: UuidRun): Buffer {
-  const bytes = Buffer.alloc(HEAD_BYTES + run.firstHighs.length * 8)
-  bytes.writeUInt8(FORMAT_VERSION)
-  bytes.writeUInt8(run.level, 1)
-  bytes.writeUInt32LE(run.entries, 4)
-  bytes.writeUInt32LE(run.filterWords, 8)
-  for (let chunk = 0; chunk < run.firstHighs.length; chunk++) {
-    bytes.writeUInt32LE(run.firstHighs[chunk] ?? 0, HEAD_BYTES + chunk * 8)
-    bytes.writeUInt32LE(run.firstLows[chunk] ?? 0, HEAD_BYTES + chunk * 8 + 4)
+  #put(kind: number, chunk: number, ...parts: readonly Uint8Array[]): void {
+    const key = chunkKey(this.number, kind, chunk)
+    void this.#tables.chunks.put(key, seal(key, ...parts))
   }
-  return bytes
 }
 
 /** Removes up to `limit` chunks of a run that is not published; true when none is left. Only in a write transaction. */

@@ -1,0 +1,226 @@
+/**
+ * Question: is a plain table of hashes as cheap as the uuid index, which is code of our own?
+ * Workload: random fingerprints of 64 bits; each event is looked for, then added, in commits of 49,152 (a
+ * backlog) without flushes until there are as many as asked for; then in flushed commits of 49,152 and
+ * of 1,000 (5,000 events a second); then a new process opens it and looks for 100,000 known events.
+ * Each layout has a process of its own, and they take turns. `--events` for another number than 10 million;
+ * UUID_LAYOUTS=runs,hash-key for some of the layouts.
+ * Beyond a million, the first commits hold one 64th of all fingerprints after the other: the tree is the same as
+ * if they had come by chance, in a bounded time. What a plain table costs until then is too little.
+ * Baseline: the index in `store/`, merges included. CPU time of the process.
+ * What would change our mind: a plain layout within 10 % in CPU, bytes and start.
+ */
+import type { Bench, BenchContext } from '../harness.ts'
+import { type Role, startRole } from '../operate/roles.ts'
+import { LAYOUTS, type LayoutName } from './layouts.ts'
+import type { UuidAnswer, UuidRequest, UuidStretch } from './process.ts'
+
+export const UUID_INDEX: Bench = {
+  name: 'uuid-index',
+  group: 'ingest',
+  question: 'Is a plain table of hashes as cheap as the uuid index?',
+  workload: 'random fingerprints, found and added in commits; found again after a start',
+  isOnlyByName: true,
+  needsDaemon: false,
+  run: measure,
+}
+
+const COMMIT_EVENTS = 49_152
+const COMMIT_EVENTS_QUIET = 1000
+/**
+ * How many times as many events `runs` gets behind the first ones: nothing is written but by a run now and then, and
+ * a merge of eight belongs to what they cost.
+ */
+const RUNS_TAIL = 22
+/** Beyond that many, a tree is filled one part after the other. */
+const RANDOM_FILL_MAX = 1_000_000
+const PARTS = 64
+const LOOKUPS = 100_000
+
+const NOTHING = { cpuUs: 0, writtenBytes: 0, fileBytes: 0 }
+
+/** A layout with one kind of uuids. */
+interface Side {
+  readonly label: string
+  readonly layout: LayoutName
+  readonly ids: UuidStretch['ids']
+  readonly folder: string
+  /** What its last process had in memory only. */
+  unwritten: UuidStretch
+}
+
+interface Found {
+  readonly fillUs: number
+  readonly backlogUs: number
+  readonly quietUs: number
+  readonly findUs: number
+  readonly startMs: number
+  readonly bytes: number
+  readonly writtenBytes: number
+  readonly anonymousBytes: number
+}
+
+async function measure(context: BenchContext): Promise<void> {
+  const events = context.events(100_000, 10_000_000)
+  const tail = context.size(10 * COMMIT_EVENTS_QUIET, 4 * COMMIT_EVENTS)
+  const only = process.env['UUID_LAYOUTS']?.split(',')
+  const sides = LAYOUTS.flatMap((layout): Side[] => {
+    const kinds = layout === 'time-key' ? (['v7', 'v4'] as const) : (['v7'] as const)
+    return kinds.map((ids) => {
+      const label = layout === 'time-key' ? `${layout} ${ids}` : layout
+      const unwritten = { first: 1, count: 0, ids, partitionEntries: 0 }
+      return { label, layout, ids, folder: context.newFolder(), unwritten }
+    })
+  }).filter(({ label }) => only === undefined || only.includes(label))
+  const found = await measureSides(context, sides, events, tail)
+  const ours = found[0]
+  if (ours === undefined) throw new Error('nothing was measured')
+  for (const [index, side] of sides.entries()) {
+    const one = found[index]
+    if (one !== undefined) report(context, side.label, one, ours, events)
+  }
+}
+
+async function measureSides(
+  context: BenchContext,
+  sides: readonly Side[],
+  events: number,
+  tail: number,
+): Promise<readonly Found[]> {
+  const partitionEntries = events > RANDOM_FILL_MAX ? Math.ceil(events / PARTS) : 0
+  const inTurns = (turn: Turn): Promise<readonly Spent[]> => insertInTurns(context, sides, turn)
+  const filling = { count: events, commit: COMMIT_EVENTS, partitionEntries, isFlushed: false }
+  const flushed = { count: tail, partitionEntries: 0, isFlushed: true }
+  const fill = await inTurns({ events, first: 1, ...filling })
+  let first = events + 1
+  const backlog = await inTurns({ events, first, commit: COMMIT_EVENTS, ...flushed })
+  first += tail * RUNS_TAIL
+  const quiet = await inTurns({ events, first, commit: COMMIT_EVENTS_QUIET, ...flushed })
+  const found: Found[] = []
+  for (const [index, side] of sides.entries()) {
+    found.push({
+      fillUs: fill[index]?.cpuUs ?? 0,
+      bytes: (fill[index]?.fileBytes ?? 0) / events,
+      backlogUs: backlog[index]?.cpuUs ?? 0,
+      quietUs: quiet[index]?.cpuUs ?? 0,
+      writtenBytes: quiet[index]?.writtenBytes ?? 0,
+      ...(await measureStart(side, events, partitionEntries)),
+    })
+  }
+  return found
+}
+
+interface Turn extends Omit<UuidStretch, 'ids'> {
+  /** Of the whole index. */
+  readonly events: number
+  readonly commit: number
+  readonly isFlushed: boolean
+}
+
+/** For each event of a turn, and the file behind it. */
+interface Spent {
+  readonly cpuUs: number
+  readonly writtenBytes: number
+  readonly fileBytes: number
+}
+
+/** Inserts a stretch into all sides, a tenth into each at a time. */
+async function insertInTurns(
+  context: BenchContext,
+  sides: readonly Side[],
+  turn: Turn,
+): Promise<readonly Spent[]> {
+  const opened = await Promise.all(
+    sides.map(async (side) => {
+      const role = await openSide(side, turn.events, turn.isFlushed)
+      context.cleanUpWith(() => role.stop())
+      const { writtenBytes } = await ask(role, { ask: 'enter', ...side.unwritten })
+      return { side, role, writtenBefore: writtenBytes, cpuUs: 0, spent: NOTHING }
+    }),
+  )
+  for (let tenth = 0; tenth < 10; tenth++) {
+    for (const one of opened) {
+      const { ids, layout } = one.side
+      const total = turn.isFlushed && layout === 'runs' ? turn.count * RUNS_TAIL : turn.count
+      const count = Math.ceil(total / 10)
+      const stretch = { ...turn, first: turn.first + tenth * count, count, ids }
+      const answer = await ask(one.role, { ask: 'insert', ...stretch })
+      if (answer.found > 0) throw new Error(`${answer.found} new events were known`)
+      one.cpuUs += answer.cpuUs
+      one.spent = {
+        cpuUs: one.cpuUs / total,
+        writtenBytes: (answer.writtenBytes - one.writtenBefore) / total,
+        fileBytes: answer.fileBytes,
+      }
+      const { unwritten } = answer
+      one.side.unwritten = {
+        ...stretch,
+        first: stretch.first + count - unwritten,
+        count: unwritten,
+      }
+    }
+  }
+  for (const { role } of opened) await role.stop()
+  return opened.map(({ spent }) => spent)
+}
+
+async function openSide(
+  { layout, folder }: Side,
+  entries: number,
+  isFlushed: boolean,
+): Promise<Role> {
+  const role = startRole('uuid-index')
+  await ask(role, { ask: 'open', layout, folder, entries, isFlushed })
+  return role
+}
+
+async function measureStart(
+  side: Side,
+  events: number,
+  partitionEntries: number,
+): Promise<Pick<Found, 'startMs' | 'findUs' | 'anonymousBytes'>> {
+  const { layout, folder, ids, unwritten } = side
+  const role = startRole('uuid-index')
+  const opened = await ask(role, { ask: 'open', layout, folder, entries: events, isFlushed: true })
+  // The store has to read segments for that, too.
+  const entered = await ask(role, { ask: 'enter', ...unwritten })
+  const count = Math.min(LOOKUPS, Math.floor(events / 4))
+  const known = await ask(role, { ask: 'find', first: 1, count, ids, partitionEntries })
+  await role.stop()
+  if (known.found !== count) throw new Error(`${layout}: ${count - known.found} are not found`)
+  return {
+    startMs: opened.elapsedMs + entered.elapsedMs,
+    findUs: known.cpuUs / count,
+    anonymousBytes: known.memory.anonymousBytes,
+  }
+}
+
+async function ask(role: Role, request: UuidRequest): Promise<UuidAnswer> {
+  role.send(request)
+  // Written by process.ts of the same build.
+  return (await role.receive()) as UuidAnswer
+}
+
+function report(
+  context: BenchContext,
+  label: string,
+  one: Found,
+  ours: Found,
+  events: number,
+): void {
+  const rows: readonly (readonly [string, keyof Found, string, number])[] = [
+    [`CPU per event, from none to ${events}, not flushed`, 'fillUs', 'us', 1],
+    [`CPU per event, ${COMMIT_EVENTS} a commit, flushed`, 'backlogUs', 'us', 1],
+    [`CPU per event, ${COMMIT_EVENTS_QUIET} a commit, flushed`, 'quietUs', 'us', 1],
+    ['CPU per known event that is looked for', 'findUs', 'us', 1],
+    ['file, bytes per event', 'bytes', 'bytes', 1],
+    [`written per event, ${COMMIT_EVENTS_QUIET} a commit`, 'writtenBytes', 'bytes', 1],
+    ['opening', 'startMs', 'ms', 1],
+    ['memory of the process that opened it', 'anonymousBytes', 'MiB', 1024 ** 2],
+  ]
+  for (const [figure, name, unit, divisor] of rows) {
+    const value = one[name] / divisor
+    const figureInput = { figure: `${label}: ${figure}`, value, unit }
+    context.report(one === ours ? figureInput : { ...figureInput, baseline: ours[name] / divisor })
+  }
+}
