@@ -9,7 +9,9 @@
  */
 import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
 import { numberKey } from '../../lmdb/keys.ts'
+import type { SegmentView } from '../format/segment-view.ts'
 import { UuidFilter } from './uuid-filter.ts'
+import type { UuidFingerprint } from './uuid-fingerprint.ts'
 import { loadChunkRuns, loadFilter, loadRuns, removeChunks, RunCursor, RunWriter, type UuidRun, type UuidTables } from './uuid-run.ts'
 import { UuidTable } from './uuid-table.ts'
 
@@ -88,6 +90,20 @@ export class UuidIndex {
     this.#table.add(high, low, sequence)
   }
 
+  /** Notes the events of a stored segment from `firstRow` on. */
+  addRows(view: SegmentView, firstRow: number, fingerprint: UuidFingerprint): void {
+    const { projectId, firstSequence, rows } = view.summary
+    const { names, distinctIds } = view
+    const hashes = names.values.map((name) => fingerprint.hashName(String(name)))
+    const uuid = new Uint8Array(16)
+    for (let row = firstRow; row < rows; row++) {
+      view.copyUuid(row, uuid, 0)
+      const hash = hashes[names.ids[row] ?? 0] ?? 0
+      fingerprint.compute(projectId, uuid, 0, distinctIds[row] ?? 0, hash)
+      this.add(fingerprint.high, fingerprint.low, firstSequence + row)
+    }
+  }
+
   /** Appends the S of every event that may have that fingerprint. Halves are signed. */
   find(high: number, low: number, found: number[]): void {
     this.#table.find(high, low, found)
@@ -135,11 +151,15 @@ export class UuidIndex {
     merge.cursors ??= merge.sources
       .map(({ run }) => new RunCursor(this.#tables, run))
       .filter((cursor) => cursor.next())
-    while (merge.cursors.length > 0) {
-      mergeSlice(merge.cursors, merge.writer, SLICE_ENTRIES)
-      if (isOver()) return merge.cursors.length === 0
+    const { cursors, writer } = merge
+    for (let moved = 1; ; moved++) {
+      let least = cursors[0]
+      if (least === undefined) return true
+      for (const cursor of cursors) if (cursor.isBelow(least.high, least.low)) least = cursor
+      writer.add(least.high, least.low, least.sequence)
+      if (!least.next()) cursors.splice(cursors.indexOf(least), 1)
+      if (moved % SLICE_ENTRIES === 0 && isOver()) return cursors.length === 0
     }
-    return true
   }
 
   /** The runs stay as they are: they are still searched, and what is damaged is told when it is met. */
@@ -195,19 +215,4 @@ function makeFilter(tables: UuidTables, run: UuidRun): UuidFilter {
   const cursor = new RunCursor(tables, run)
   while (cursor.next()) filter.add(cursor.high | 0, cursor.low | 0)
   return filter
-}
-
-/** Moves up to `limit` entries of a merge, smallest first. */
-function mergeSlice(cursors: RunCursor[], writer: RunWriter, limit: number): void {
-  for (let moved = 0; moved < limit; moved++) {
-    let least = cursors[0]
-    if (least === undefined) return
-    for (const cursor of cursors) {
-      const isLess =
-        cursor.high < least.high || (cursor.high === least.high && cursor.low < least.low)
-      if (isLess) least = cursor
-    }
-    writer.add(least.high, least.low, least.sequence)
-    if (!least.next()) cursors.splice(cursors.indexOf(least), 1)
-  }
 }

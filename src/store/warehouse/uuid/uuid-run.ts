@@ -135,11 +135,16 @@ export class RunCursor {
       const middle = (start + end) >>> 1
       this.#index = middle
       this.#read()
-      if (this.high < high || (this.high === high && this.low < low)) start = middle + 1
+      if (this.isBelow(high, low)) start = middle + 1
       else end = middle
     }
     this.#index = start - 1
     return this.next()
+  }
+
+  /** Whether the entry is below a fingerprint. */
+  isBelow(high: number, low: number): boolean {
+    return this.high < high || (this.high === high && this.low < low)
   }
 
   /**

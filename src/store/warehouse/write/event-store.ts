@@ -24,17 +24,9 @@ import { SegmentEncoder } from '../format/segment-encoder.ts'
 import { SegmentTables } from '../format/segment-view.ts'
 import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
-import { indexRows } from '../uuid/uuid-tail.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
 import { loadAllCounters, storeCounters } from './event-projects.ts'
-import {
-  openSeed,
-  readNumber,
-  readWitness,
-  storeNumber,
-  storeWitness,
-  type Witness,
-} from './event-state.ts'
+import { openSeed, readNumber, readWitness, storeNumber, storeWitness, type Witness } from './event-state.ts'
 import { OpenProject } from './open-project.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
@@ -439,7 +431,7 @@ export class EventStoreWriter {
       const firstRow = Math.max(0, next - firstSequence)
       attempt(() => {
         const view = this.#segments.segmentAt(projectId, firstSequence)
-        indexRows(this.#index, this.#fingerprint, view, firstRow)
+        this.#index.addRows(view, firstRow, this.#fingerprint)
       }, onDamage)
     }
   }
