@@ -142,8 +142,9 @@ async function insertInTurns(
     for (const one of opened) {
       const { ids, layout } = one.side
       const total = turn.isFlushed && layout === 'runs' ? turn.count * RUNS_TAIL : turn.count
-      const count = Math.ceil(total / 10)
-      const stretch = { ...turn, first: turn.first + tenth * count, count, ids }
+      const begin = Math.floor((total * tenth) / 10)
+      const count = Math.floor((total * (tenth + 1)) / 10) - begin
+      const stretch = { ...turn, first: turn.first + begin, count, ids }
       const answer = await ask(one.role, { ask: 'insert', ...stretch })
       if (answer.found > 0) throw new Error(`${answer.found} new events were known`)
       one.cpuUs += answer.cpuUs
