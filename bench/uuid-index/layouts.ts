@@ -12,7 +12,7 @@ export const LAYOUTS = ['runs', 'hash-key', 'hash-dup', 'hash-page', 'time-key']
 /** One of `LAYOUTS`. */
 export type LayoutName = (typeof LAYOUTS)[number]
 
-/** An event as the index sees it: the halves of its fingerprint and the first eight bytes of its uuid. */
+/** An event as the index sees it: the halves of its fingerprint, signed, and the first eight bytes of its uuid. */
 export interface Entry {
   high: number
   low: number

@@ -1,0 +1,56 @@
+/** The layouts that the bench of the uuid index compares find what they were given, and nothing else. */
+import { join } from 'node:path'
+import t from 'tap'
+import { type Entry, LAYOUTS, openLayout } from '../../bench/uuid-index/layouts.ts'
+import { randomNumbers } from '../fixtures/stored-events.ts'
+
+t.test(
+  'each layout finds what is added, before and behind commits, doubled ones too',
+  async (t) => {
+    const random = randomNumbers(1)
+    const half = (): number => Math.floor(random() * 2 ** 32)
+    const entries = Array.from({ length: 4000 }, (_, index): Entry => {
+      return {
+        high: half() | 0,
+        low: half() | 0,
+        uuidHigh: half(),
+        uuidLow: half(),
+        sequence: index + 1,
+      }
+    })
+    for (const [index, entry] of entries.entries()) {
+      if (index % 1000 === 999) Object.assign(entry, { ...entries[7], sequence: index + 1 })
+    }
+    const folders = t.testdir(Object.fromEntries(LAYOUTS.map((layout) => [layout, {}])))
+    for (const layout of LAYOUTS) {
+      const folder = join(folders, layout)
+      const opened = openLayout({ layout, folder, entries: entries.length, isFlushed: false })
+      const counts = entries.map((entry, index) => {
+        const found: number[] = []
+        opened.find(entry, found)
+        opened.add(entry)
+        if (index % 900 === 899) opened.commit()
+        return found.length
+      })
+      opened.maintain()
+      t.equal(
+        counts.filter((count) => count === 0).length,
+        3996,
+        `${layout}: new ones are not there`,
+      )
+      const missing = entries.filter((entry) => {
+        const found: number[] = []
+        opened.find(entry, found)
+        return !found.includes(entry.sequence)
+      })
+      t.equal(missing.length, 0, `${layout}: all are there`)
+      const doubled: number[] = []
+      if (entries[7] !== undefined) opened.find(entries[7], doubled)
+      t.strictSame(
+        doubled.sort((a, b) => a - b),
+        [8, 1000, 2000, 3000, 4000],
+        layout,
+      )
+    }
+  },
+)
