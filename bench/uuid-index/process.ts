@@ -118,19 +118,15 @@ function entriesOf(stretch: UuidStretch, first: number, count: number): readonly
 
 /** The entry with that number. */
 function entryOf({ ids, partitionEntries }: UuidStretch, sequence: number): Entry {
-  let high = mixed(sequence, 1)
-  if (partitionEntries > 0) {
-    high = (high >>> 6) | (Math.floor((sequence - 1) / partitionEntries) << 26)
-  }
+  const partOf = (hash: number): number =>
+    partitionEntries === 0
+      ? hash
+      : (hash >>> 6) | (Math.floor((sequence - 1) / partitionEntries) << 26)
+  const high = partOf(mixed(sequence, 1))
   const low = mixed(sequence, 2)
   if (ids === 'v4') {
-    return {
-      high,
-      low,
-      uuidHigh: mixed(sequence, 3) >>> 0,
-      uuidLow: mixed(sequence, 4) >>> 0,
-      sequence,
-    }
+    const [uuidHigh, uuidLow] = [partOf(mixed(sequence, 3)) >>> 0, mixed(sequence, 4) >>> 0]
+    return { high, low, uuidHigh, uuidLow, sequence }
   }
   const chance = (mixed(sequence, 3) >>> 0) / 2 ** 32
   const lateMs = chance < LATE_SHARE ? (chance / LATE_SHARE) * LATE_MS_MAX : 0
