@@ -300,8 +300,8 @@ class RunningDaemon implements Daemon {
       },
     })
     const kinds = Object.values(CAPTURE_PATHS)
-    this.#server.raw(Object.keys(CAPTURE_PATHS), (exchange, request, head, pathIndex) => {
-      capture.handle(exchange, request, head, kinds[pathIndex] ?? 'capture')
+    this.#server.raw(Object.keys(CAPTURE_PATHS), (exchange, head, pathIndex) => {
+      capture.handle(exchange, head, kinds[pathIndex] ?? 'capture')
     })
     registerFlagRoutes(this.#server, {
       clock,

@@ -40,7 +40,7 @@ async function start(t: Test, extra: Extra = () => ({})): Promise<Running> {
   const budget = new BodyBudget({ bytesMax: 64 * MIB, clock })
   const log = { error: (fields: object) => t.fail(JSON.stringify(fields)) }
   const server = new HttpServer({ log, clock, metrics, budget, ...extra(metrics) })
-  server.raw(['/body'], (exchange, _request, head) => {
+  server.raw(['/body'], (exchange, head) => {
     collectBody(exchange, head.contentLength, {
       bytesMax: MIB,
       budget,

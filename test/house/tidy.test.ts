@@ -35,7 +35,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   re2js: ['base/pattern/'],
   'smol-toml': ['config/'],
   'unix-dgram': ['base/service-manager.ts'],
-  'uWebSockets.js': ['http/'],
+  'uWebSockets.js': ['http/server/'],
 }
 
 /** These floors compute: no file, socket, thread, clock or chance. */

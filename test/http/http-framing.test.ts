@@ -22,7 +22,7 @@ const { port, metrics, server } = await startServer(t, (server, budget) => {
     const body = { next: async () => pieces.shift() ?? null, cancel: () => undefined }
     send(exchange, { status: 200, contentType: 'text/plain', body })
   })
-  server.raw(['/capture'], (exchange, _request, head) => {
+  server.raw(['/capture'], (exchange, head) => {
     collectBody(exchange, head.contentLength, {
       bytesMax: 1000,
       budget,

@@ -8,13 +8,7 @@ import { schemaRoutes } from '../../src/http/openapi/schema-routes.ts'
 import { SdkFiles } from '../../src/http/routes/public/sdk-files.ts'
 import { registerSdkRoutes } from '../../src/http/routes/public/sdk-routes.ts'
 import { BodyBudget } from '../../src/http/server/body.ts'
-import {
-  send,
-  sendAccepted,
-  sendEmpty,
-  sendError,
-  sendMethodNotAllowed,
-} from '../../src/http/server/respond.ts'
+import { send, sendAccepted, sendEmpty, sendError, sendMethodNotAllowed } from '../../src/http/server/respond.ts'
 import { groupByPath, json } from '../../src/http/server/router.ts'
 import { HttpServer } from '../../src/http/server/server.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from '../fixtures/http-client.ts'
@@ -26,7 +20,7 @@ function request(method: string, path: string, headers = ''): string {
 }
 
 function setUp(server: HttpServer): void {
-  server.raw(['/one', '/two/deep'], (exchange, _request, _head, pathIndex) => {
+  server.raw(['/one', '/two/deep'], (exchange, _head, pathIndex) => {
     if (exchange.method === 'POST') sendAccepted(exchange)
     else if (exchange.method === 'GET') sendEmpty(exchange, 204, [['X-Path', String(pathIndex)]])
     else sendMethodNotAllowed(exchange, 'GET, POST')

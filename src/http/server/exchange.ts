@@ -18,6 +18,8 @@ import type { WaitingAnswers } from './waiting-answers.ts'
 export class RouteMetrics {
   /** The path pattern. */
   readonly route: string
+  /** Parameters in it. */
+  readonly segmentCount: number
   readonly seconds: Histogram
   /** Requests count for the limit of addresses. */
   readonly isLimited: boolean
@@ -32,6 +34,7 @@ export class RouteMetrics {
   ) {
     this.isLimited = isLimited
     this.route = route
+    this.segmentCount = route.split('/:').length - 1
     this.#requests = requests
     this.seconds = seconds
   }

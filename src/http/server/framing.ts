@@ -6,8 +6,12 @@
  */
 import type { HttpRequest } from 'uWebSockets.js'
 
-/** The headers of one request that anything here looks at; '' where the client sent none. */
+/** What one request says before its body; texts are '' where the client sent nothing. */
 export interface RequestHead {
+  /** The text behind `?`. */
+  query: string
+  /** What stands in place of the parameters of a public path, still percent-encoded. */
+  segments: readonly string[]
   contentType: string
   contentEncoding: string
   /** Declared bytes of the body; null without Content-Length. */
@@ -17,6 +21,7 @@ export interface RequestHead {
   origin: string
   accessControlRequestHeaders: string
   accept: string
+  acceptEncoding: string
   authorization: string
   host: string
   forwardedFor: string
@@ -32,6 +37,7 @@ export interface RequestHead {
   fault: string | null
 }
 
+const NO_SEGMENTS: readonly string[] = []
 const HEAD: RequestHead = emptyHead()
 let contentLengthCount = 0
 let transferEncodingCount = 0
@@ -40,11 +46,14 @@ let hostCount = 0
 let knownHost = ''
 
 /**
- * Reads the headers of a request. The result is one object that the next request overwrites: read it
- * before the handler returns. When `fault` is set the request must be refused and the connection
- * closed. Valid only while the uWebSockets.js handler runs, as `request` is.
+ * Reads the request line and the headers; `segmentCount` is that of the parameters in the path. The
+ * result is one object that the next request overwrites: read it before the handler returns. When
+ * `fault` is set the request must be refused and the connection closed.
  */
-export function checkFraming(request: HttpRequest): RequestHead {
+export function checkFraming(request: HttpRequest, segmentCount = 0): RequestHead {
+  // The declaration says string; without a query the value is undefined.
+  HEAD.query = request.getQuery() ?? ''
+  HEAD.segments = segmentCount === 0 ? NO_SEGMENTS : segmentsOf(request, segmentCount)
   contentLengthCount = 0
   transferEncodingCount = 0
   hostCount = 0
@@ -55,6 +64,7 @@ export function checkFraming(request: HttpRequest): RequestHead {
   HEAD.origin = ''
   HEAD.accessControlRequestHeaders = ''
   HEAD.accept = ''
+  HEAD.acceptEncoding = ''
   HEAD.authorization = ''
   HEAD.host = ''
   HEAD.forwardedFor = ''
@@ -70,6 +80,10 @@ export function checkFraming(request: HttpRequest): RequestHead {
     HEAD.fault = 'send either Content-Length or Transfer-Encoding, not both'
   }
   return HEAD
+}
+
+function segmentsOf(request: HttpRequest, count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) => request.getParameter(index) ?? '')
 }
 
 /** The length first: comparing texts of different lengths is free, and most headers end there. */
@@ -106,7 +120,7 @@ function takeHeader(name: string, value: string): void {
       // Several of them mean the same as one: the last entry is what the last proxy saw.
       if (name === 'x-forwarded-for') {
         HEAD.forwardedFor = HEAD.forwardedFor === '' ? value : `${HEAD.forwardedFor},${value}`
-      }
+      } else if (name === 'accept-encoding') HEAD.acceptEncoding = value
       return
     case 16:
       if (name === 'content-encoding') HEAD.contentEncoding = value
@@ -175,6 +189,8 @@ export function isHost(text: string): boolean {
 
 function emptyHead(): RequestHead {
   return {
+    query: '',
+    segments: NO_SEGMENTS,
     contentType: '',
     contentEncoding: '',
     contentLength: null,
@@ -182,6 +198,7 @@ function emptyHead(): RequestHead {
     origin: '',
     accessControlRequestHeaders: '',
     accept: '',
+    acceptEncoding: '',
     authorization: '',
     host: '',
     forwardedFor: '',

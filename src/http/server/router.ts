@@ -1,9 +1,8 @@
 /**
  * Routes of the private API as data: method, path and handler. A request is copied into an
- * `ApiRequest` before the handler runs, because uWebSockets.js forgets its own when the call returns;
- * the handler returns an answer or throws.
+ * `ApiRequest` before the handler runs, because its head is written again for the next one; the
+ * handler returns an answer or throws.
  */
-import type { HttpRequest } from 'uWebSockets.js'
 import { ServiceError } from '../../base/errors.ts'
 import type { Exchange } from './exchange.ts'
 import type { RequestHead } from './framing.ts'
@@ -105,18 +104,12 @@ export class ApiRequest implements AddressedRequest {
   #query: URLSearchParams | null = null
   #json: { readonly value: unknown } | null = null
 
-  /** Copies everything out of `request`. Throws 404 `not_found` for a path that cannot be decoded. */
-  constructor(
-    exchange: Exchange,
-    request: HttpRequest,
-    head: RequestHead,
-    names: readonly string[],
-  ) {
+  /** Copies everything out of `head`. Throws 404 `not_found` for a path that cannot be decoded. */
+  constructor(exchange: Exchange, path: string, head: RequestHead, names: readonly string[]) {
     this.#exchange = exchange
     this.method = exchange.method
-    this.path = request.getUrl()
-    // The declaration says string; without a query the value is undefined.
-    this.queryText = request.getQuery() ?? ''
+    this.path = path
+    this.queryText = head.query
     this.authorization = head.authorization
     this.contentType = head.contentType
     this.accept = head.accept
@@ -126,7 +119,7 @@ export class ApiRequest implements AddressedRequest {
     this.forwardedProto = head.forwardedProto
     this.forwardedFor = head.forwardedFor
     for (const [index, name] of names.entries()) {
-      this.#parameters.set(name, decodeSegment(request.getParameter(index) ?? ''))
+      this.#parameters.set(name, decodeSegment(head.segments[index] ?? ''))
     }
   }
 
@@ -198,7 +191,8 @@ export class ApiRequest implements AddressedRequest {
   }
 }
 
-function decodeSegment(segment: string): string {
+/** A part of a path. Throws 404 `not_found` for a broken percent escape. */
+export function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment)
   } catch (cause) {

@@ -54,14 +54,13 @@ const UNKNOWN_ROUTE = 'unknown'
 const READER_STALL_MS = 30_000
 
 /**
- * Handles a public request. `request` and `head` are valid until it returns; `pathIndex` says which of
- * the paths given to `raw` was asked for. It must see to it that the exchange is answered, through
+ * Handles a public request. `head` is valid until it returns; `pathIndex` says which of the paths given
+ * to `raw` was asked for. It must see to it that the exchange is answered, through
  * http/server/respond.ts; it reads a body with `collectBody`. The method is not checked: see
  * `exchange.method`. What it throws, or a promise that it returns rejects with, is answered.
  */
 export type RawHandler = (
   exchange: Exchange,
-  request: HttpRequest,
   head: RequestHead,
   pathIndex: number,
 ) => void | Promise<void>
@@ -146,7 +145,7 @@ export class HttpServer {
       const metrics = this.#routeMetrics(path)
       const enter = (response: HttpResponse, request: HttpRequest): void => {
         this.#enter(response, request, metrics, true, (exchange, head) =>
-          handler(exchange, request, head, pathIndex),
+          handler(exchange, head, pathIndex),
         )
       }
       this.#app.any(path, enter).any(`${path}/`, enter)
@@ -167,7 +166,7 @@ export class HttpServer {
       const names = parameterNames(pathRoutes.path)
       const enter = (response: HttpResponse, request: HttpRequest): void => {
         this.#enter(response, request, metrics, false, (exchange, head) => {
-          this.#dispatch(exchange, request, head, pathRoutes, names)
+          this.#dispatch(exchange, request.getUrl(), head, pathRoutes, names)
         })
       }
       this.#app.any(pathRoutes.path, enter).any(pathRoutes.path.slice(0, -1), enter)
@@ -268,7 +267,7 @@ export class HttpServer {
     isPublic: boolean,
     handle: (exchange: Exchange, head: RequestHead) => void | Promise<void>,
   ): void {
-    const head = checkFraming(request)
+    const head = checkFraming(request, route.segmentCount)
     const isTimed = !isPublic || (this.#requestCount++ & (TIMED_EVERY - 1)) === 0
     const options = {
       response,
@@ -314,7 +313,7 @@ export class HttpServer {
 
   #dispatch(
     exchange: Exchange,
-    request: HttpRequest,
+    path: string,
     head: RequestHead,
     routes: PathRoutes,
     names: readonly string[],
@@ -324,7 +323,7 @@ export class HttpServer {
       sendMethodNotAllowed(exchange, routes.allow)
       return
     }
-    const apiRequest = new ApiRequest(exchange, request, head, names)
+    const apiRequest = new ApiRequest(exchange, path, head, names)
     if (head.contentLength === null && !head.isChunked) {
       answer(exchange, handler, apiRequest)
       return

@@ -4,34 +4,22 @@
  * large body.
  * Source: interface description, section 4.4; docs/COMPATIBILITY.md, "Ingestion endpoints".
  */
-import type { HttpRequest } from 'uWebSockets.js'
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX } from '../../../base/limits.ts'
 import { refusal } from '../../../base/refusals.ts'
 import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group-commit.ts'
 import type { WorkerPool } from '../../../engine/threads/pool.ts'
-import {
-  type AcceptTools,
-  acceptCapture,
-  type CaptureKind,
-  type CaptureRequest,
-  type RecordSink,
-} from '../../../rules/capture/accept.ts'
+import { acceptCapture, type AcceptTools, type CaptureKind, type CaptureRequest, type RecordSink } from '../../../rules/capture/accept.ts'
 import { clientAddress } from '../../../rules/capture/address.ts'
 import { readQuery } from '../../../rules/capture/decode.ts'
+import type { RecordEvents, RecordHeader } from '../../../rules/capture/log-block.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import {
-  sendAccepted,
-  sendEmpty,
-  sendError,
-  sendJson,
-  sendMethodNotAllowed,
-} from '../../server/respond.ts'
+import { sendAccepted, sendEmpty, sendError, sendJson, sendMethodNotAllowed } from '../../server/respond.ts'
 
 /** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
@@ -78,9 +66,6 @@ export interface CaptureOptions {
 export class CaptureHandler {
   readonly #options: CaptureOptions
   readonly #tools: AcceptTools
-  readonly #sink: RecordSink
-  /** Who waits for the events that the sink receives. */
-  #current: Waiting | null = null
 
   constructor(options: CaptureOptions) {
     this.#options = options
@@ -91,32 +76,27 @@ export class CaptureHandler {
       slowBytesMax: FRONT_SLOW_BYTES_MAX,
       outlinedBytesMax: FRONT_SLOW_BYTES_MAX,
     }
-    this.#sink = {
-      add: (header, events) => {
-        if (this.#current !== null) options.groupCommit.add(header, events, this.#current)
-      },
-    }
   }
 
   /** Answers one request of a path of CAPTURE_PATHS. `head` is read before this returns. */
-  handle(exchange: Exchange, request: HttpRequest, head: RequestHead, kind: CaptureKind): void {
+  handle(exchange: Exchange, head: RequestHead, kind: CaptureKind): void {
     const { method } = exchange
     if (method === 'OPTIONS') {
       sendJson(exchange, 200, ACCEPTED)
     } else if (method === 'POST' || (method === 'GET' && this.#options.isGetCaptureEnabled)) {
-      this.#capture(exchange, request, head, kind)
+      this.#capture(exchange, head, kind)
     } else {
       sendMethodNotAllowed(exchange, this.#options.isGetCaptureEnabled ? ALL_METHODS : NO_GET)
     }
   }
 
-  #capture(exchange: Exchange, request: HttpRequest, head: RequestHead, kind: CaptureKind): void {
+  #capture(exchange: Exchange, head: RequestHead, kind: CaptureKind): void {
     const refusal = this.#options.refusal()
     if (refusal !== null) {
       sendError(exchange, refusal, 'drain')
       return
     }
-    const draft = this.#draft(exchange, request, head, kind)
+    const draft = this.#draft(exchange, head, kind)
     if (draft.method === 'GET') {
       this.#take(exchange, draft, NO_BODY, true)
       return
@@ -128,12 +108,7 @@ export class CaptureHandler {
     })
   }
 
-  #draft(
-    exchange: Exchange,
-    request: HttpRequest,
-    head: RequestHead,
-    kind: CaptureKind,
-  ): CaptureRequest {
+  #draft(exchange: Exchange, head: RequestHead, kind: CaptureKind): CaptureRequest {
     const { isForwardedForTrusted } = this.#options
     const isForwarded = isForwardedForTrusted && head.forwardedFor !== ''
     return {
@@ -141,7 +116,7 @@ export class CaptureHandler {
       method: exchange.method === 'GET' ? 'GET' : 'POST',
       contentType: head.contentType,
       contentEncoding: head.contentEncoding,
-      query: request.getQuery() ?? '',
+      query: head.query,
       // Asking for the peer costs as much as reading all headers: only when it is needed.
       address: clientAddress(
         head.forwardedFor,
@@ -160,18 +135,15 @@ export class CaptureHandler {
       this.#checkInPool(exchange, request, isTransient)
       return
     }
-    const waiting = new Waiting(exchange, request)
-    this.#current = waiting
+    const waiting = new WaitingRequest(exchange, request, this.#options.groupCommit)
     try {
-      const accepted = acceptCapture(request, this.#tools, this.#sink)
+      const accepted = acceptCapture(request, this.#tools, waiting)
       if (accepted.eventCount === 0) waiting.acknowledge(null)
       else this.#options.onAccepted(accepted.projectId, accepted.eventCount)
     } catch (error) {
       const isTooLargeHere = error instanceof ServiceError && error.code === 'request_too_large'
       if (isTooLargeHere) this.#checkInPool(exchange, request, isTransient)
       else sendError(exchange, error)
-    } finally {
-      this.#current = null
     }
   }
 
@@ -183,7 +155,7 @@ export class CaptureHandler {
       exchange.hold(budget, request.body.length)
     }
     const body = isTransient ? new Uint8Array(request.body) : request.body
-    const waiting = new Waiting(exchange, request)
+    const waiting = new WaitingRequest(exchange, request, groupCommit)
     const waiter = {
       isWanted: () => exchange.isOpen,
       hasRoom: () => groupCommit.pendingBytes < COMMIT_BYTES_MAX,
@@ -199,7 +171,7 @@ export class CaptureHandler {
         if (result.eventCount === 0) {
           waiting.acknowledge(null)
         } else {
-          this.#options.groupCommit.addBlock(result.block, result.eventCount, waiting)
+          groupCommit.addBlock(result.block, result.eventCount, waiting)
           this.#options.onAccepted(result.projectId, result.eventCount)
         }
       })
@@ -207,16 +179,26 @@ export class CaptureHandler {
   }
 }
 
-/** A request that waits until its events are durable. */
-class Waiting implements AcknowledgeTarget {
+/** A request that hands its events to the group commit and is answered when they are durable. */
+class WaitingRequest implements AcknowledgeTarget, RecordSink {
   readonly #exchange: Exchange
+  readonly #groupCommit: CaptureOptions['groupCommit']
   readonly #isRecording: boolean
   readonly #query: string
 
-  constructor(exchange: Exchange, request: CaptureRequest) {
+  constructor(
+    exchange: Exchange,
+    request: CaptureRequest,
+    groupCommit: CaptureOptions['groupCommit'],
+  ) {
     this.#exchange = exchange
+    this.#groupCommit = groupCommit
     this.#isRecording = request.kind === 'session_recording'
     this.#query = request.query
+  }
+
+  add(header: RecordHeader, events: RecordEvents): void {
+    this.#groupCommit.add(header, events, this)
   }
 
   acknowledge(error: ServiceError | null): void {

@@ -3,7 +3,6 @@
  * the body is small, flags are compiled, and a person is read through the memory map if a flag needs it.
  * Source: interface description, sections 4.4 and 9; docs/COMPATIBILITY.md, "Decisions".
  */
-import type { HttpRequest } from 'uWebSockets.js'
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import { FLAG_BODY_BYTES_MAX, KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
@@ -50,14 +49,13 @@ export interface DecideOptions {
 export function handleDecision(
   options: DecideOptions,
   exchange: Exchange,
-  request: HttpRequest,
   head: RequestHead,
   pathIndex: number,
 ): void {
   const isDecide = pathIndex === DECIDE_INDEX
   switch (exchange.method) {
     case 'POST': {
-      const kept = keepHead(head, request.getQuery() ?? '')
+      const kept = keepHead(head)
       const sender = options.visitors.senderOf(exchange, head)
       collectBody(exchange, head.contentLength, {
         bytesMax: FLAG_BODY_BYTES_MAX,

@@ -5,13 +5,8 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { ServiceError } from '../../../base/errors.ts'
-import type { JsonObject } from '../../../base/json.ts'
-import { isObject } from '../../../base/json.ts'
-import {
-  DISTINCT_ID_POINTS_MAX,
-  FLAG_BODY_BYTES_MAX,
-  FLAG_BODY_VALUES_MAX,
-} from '../../../base/limits.ts'
+import { isObject, type JsonObject } from '../../../base/json.ts'
+import { DISTINCT_ID_POINTS_MAX, FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
 import { decodePayload, gunzip, isForm, isGzip } from '../../../rules/capture/decode.ts'
 import { isEmptyValue } from '../../../rules/capture/fields.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
@@ -59,9 +54,9 @@ export interface FlagRequest {
 /** Heads by query, one for each combination of the rest. Nearly all requests repeat one of a few. */
 const knownHeads = new Map<string, FlagRequestHead[]>()
 
-/** What is needed of the head; `queryText` is the text behind `?`. Equal heads are the same object mostly. */
-export function keepHead(head: RequestHead, queryText: string): FlagRequestHead {
-  const { contentType, contentEncoding } = head
+/** What is needed of the head. Equal heads are the same object mostly. */
+export function keepHead(head: RequestHead): FlagRequestHead {
+  const { contentType, contentEncoding, query: queryText } = head
   const guessedRuntime = guessRuntime(head)
   let heads = knownHeads.get(queryText)
   if (heads === undefined) {

@@ -15,13 +15,7 @@ import { CookielessVisitors } from './cookieless-visitors.ts'
 import { DECISION_PATHS, handleDecision } from './decide.ts'
 import { KnownDecisions } from './known-decisions.ts'
 import { handleOfrep, OFREP_PATHS } from './ofrep.ts'
-import {
-  type BrowserCaptureOf,
-  CONFIG_PATHS,
-  EMPTY_LISTS,
-  handleEmptyList,
-  handleRemoteConfig,
-} from './remote-config.ts'
+import { type BrowserCaptureOf, CONFIG_PATHS, EMPTY_LISTS, handleEmptyList, handleRemoteConfig } from './remote-config.ts'
 import { SdkFiles, sdkFolders } from './sdk-files.ts'
 import { registerSdkRoutes } from './sdk-routes.ts'
 
@@ -47,16 +41,16 @@ export function registerFlagRoutes(server: HttpServer, options: FlagRouteOptions
   const hasActiveFlags = (id: number): boolean => snapshots.of(id)?.hasActiveFlags === true
   const configParts = { directory, hasActiveFlags, browserCapture }
   const lists = Object.values(EMPTY_LISTS)
-  server.raw(DECISION_PATHS, (exchange, request, head, pathIndex) => {
-    handleDecision(parts, exchange, request, head, pathIndex)
+  server.raw(DECISION_PATHS, (exchange, head, pathIndex) => {
+    handleDecision(parts, exchange, head, pathIndex)
   })
-  server.raw(OFREP_PATHS, (exchange, request, head, pathIndex) => {
-    handleOfrep(parts, exchange, request, head, pathIndex)
+  server.raw(OFREP_PATHS, (exchange, head, pathIndex) => {
+    handleOfrep(parts, exchange, head, pathIndex)
   })
-  server.raw(CONFIG_PATHS, (exchange, request, head, pathIndex) => {
-    handleRemoteConfig(configParts, exchange, request, head, pathIndex)
+  server.raw(CONFIG_PATHS, (exchange, head, pathIndex) => {
+    handleRemoteConfig(configParts, exchange, head, pathIndex)
   })
-  server.raw(Object.keys(EMPTY_LISTS), (exchange, _request, _head, pathIndex) => {
+  server.raw(Object.keys(EMPTY_LISTS), (exchange, _head, pathIndex) => {
     handleEmptyList(exchange, lists[pathIndex] ?? {})
   })
   const files = new SdkFiles(sdkFolders(settings.dataDir))

@@ -4,10 +4,8 @@
  * Source: docs/COMPATIBILITY.md, "OpenFeature".
  */
 
-import type { HttpRequest } from 'uWebSockets.js'
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../../base/clock.ts'
-import { ServiceError } from '../../../base/errors.ts'
 import { FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
 import type { DecisionService } from '../../../engine/front/decisions.ts'
 import { refuseManyValues } from '../../../rules/capture/json-text.ts'
@@ -25,6 +23,7 @@ import {
   sendJson,
   sendMethodNotAllowed,
 } from '../../server/respond.ts'
+import { decodeSegment } from '../../server/router.ts'
 import { resolveFlagProject } from './decide.ts'
 import { evaluationOf, type OfrepEvaluation, readContext } from './ofrep-values.ts'
 
@@ -67,7 +66,6 @@ interface OfrepCall {
 export function handleOfrep(
   options: OfrepOptions,
   exchange: Exchange,
-  request: HttpRequest,
   head: RequestHead,
   pathIndex: number,
 ): void {
@@ -94,7 +92,7 @@ export function handleOfrep(
   }
   const call: OfrepCall = {
     project,
-    key: pathIndex === 0 ? null : decodeKey(request.getParameter(0) ?? ''),
+    key: pathIndex === 0 ? null : decodeSegment(head.segments[0] ?? ''),
     ifNoneMatch: head.ifNoneMatch,
     runtime: runtimeOf(head),
   }
@@ -183,12 +181,4 @@ function keyOf(head: RequestHead): string {
 /** A browser says so; whatever else uses this protocol is a server. */
 function runtimeOf(head: RequestHead): EvaluationRuntime {
   return head.origin !== '' || head.userAgent.startsWith('Mozilla/') ? 'client' : 'server'
-}
-
-function decodeKey(segment: string): string {
-  try {
-    return decodeURIComponent(segment)
-  } catch (cause) {
-    throw new ServiceError('not_found', 'the path has a broken percent escape', { cause })
-  }
 }

@@ -3,8 +3,6 @@
  * and alone under `/array/<key>/`. Also the lists of products that are not offered, which SDKs ask for
  * all the same. Source: docs/COMPATIBILITY.md, "Remote configuration".
  */
-
-import type { HttpRequest } from 'uWebSockets.js'
 import { createHash } from 'node:crypto'
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
@@ -15,6 +13,7 @@ import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type Header, send, sendError, sendJson } from '../../server/respond.ts'
 import { isAnsweredByMethod } from './read-methods.ts'
+
 
 /**
  * The configuration of a project. `autocapture_opt_out` must be there: without it current browser SDKs
@@ -103,12 +102,11 @@ export type BrowserCaptureOf = (projectId: number) => BrowserCapture
 export function handleRemoteConfig(
   options: RemoteConfigOptions,
   exchange: Exchange,
-  request: HttpRequest,
   head: RequestHead,
   pathIndex: number,
 ): void {
   if (isAnsweredByMethod(exchange)) return
-  const project = findProject(options.directory, request.getParameter(0) ?? '')
+  const project = findProject(options.directory, head.segments[0] ?? '')
   if (project === null) {
     const detail = 'there is no project with this key; copy it from the settings of the project'
     sendError(exchange, new ServiceError('not_found', detail))

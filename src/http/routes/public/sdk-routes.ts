@@ -3,7 +3,6 @@
  * the remote configuration asks for it. Nothing here is on the way of events or decisions.
  * Source: docs/COMPATIBILITY.md, "Snippet"; posthog-js `entrypoints/external-scripts-loader`.
  */
-import type { HttpRequest } from 'uWebSockets.js'
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
@@ -35,9 +34,9 @@ const VARY: Header = ['Vary', 'Accept-Encoding']
 
 /** Registers the paths of the snippet. */
 export function registerSdkRoutes(server: HttpServer, options: SdkRouteOptions): void {
-  server.raw(PATHS, (exchange, request, head, pathIndex) => {
+  server.raw(PATHS, (exchange, head, pathIndex) => {
     if (isAnsweredByMethod(exchange)) return
-    return sendFile(options, exchange, wantedBy(options, request, head, pathIndex))
+    return sendFile(options, exchange, wantedBy(options, head, pathIndex))
   })
 }
 
@@ -50,13 +49,8 @@ interface Wanted {
   readonly ifNoneMatch: string
 }
 
-function wantedBy(
-  { directory }: SdkRouteOptions,
-  request: HttpRequest,
-  head: RequestHead,
-  pathIndex: number,
-): Wanted {
-  const first = request.getParameter(0) ?? ''
+function wantedBy({ directory }: SdkRouteOptions, head: RequestHead, pathIndex: number): Wanted {
+  const [first = '', second = ''] = head.segments
   if (pathIndex === PROJECT_INDEX) {
     const project = first.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(first)
     if (project === null) {
@@ -65,9 +59,9 @@ function wantedBy(
     }
   }
   const { ifNoneMatch } = head
-  const encoding = encodingOf(request.getHeader('accept-encoding'))
+  const encoding = encodingOf(head.acceptEncoding)
   if (pathIndex === VERSIONED_INDEX) {
-    return { name: request.getParameter(1) ?? '', version: first, encoding, ifNoneMatch }
+    return { name: second, version: first, encoding, ifNoneMatch }
   }
   const name = pathIndex === PROJECT_INDEX ? 'array.js' : first
   return { name, version: null, encoding, ifNoneMatch }
