@@ -2,10 +2,12 @@
 import { ServiceError } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import {
+  type ActionDraft,
   type ActionQueries,
   type ActionStep,
   type ActionView,
   actionSteps,
+  type StepMatching,
 } from '../../rules/filters/actions.ts'
 import { isSelector } from '../../rules/filters/element-filter.ts'
 import {
@@ -17,10 +19,17 @@ import {
 import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../rules/filters/saved-filters.ts'
 import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { invalid, pageUrls, RequestParameters, required } from '../server/parameters.ts'
+import {
+  booleanMember,
+  invalid,
+  listMember,
+  pageUrls,
+  RequestParameters,
+  required,
+  textMember,
+} from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'
-import { type ActionFields, readActionFields } from '../shapes/action.ts'
 import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
@@ -33,6 +42,15 @@ import {
 
 const ACTIONS_PATH = '/api/projects/:project_id/actions/'
 const ACTION_PATH = `${ACTIONS_PATH}:action_id/`
+const NAME_UNITS_MAX = 400
+const DESCRIPTION_UNITS_MAX = 1000
+/** Steps of an action. More: 400 `invalid_input`. */
+const STEPS_MAX = 100
+/** Tags of an action. More: 400 `invalid_input`. */
+const TAGS_MAX = 100
+const TAG_UNITS_MAX = 255
+const STEP_TEXT_UNITS_MAX = 1000
+const MATCHINGS = ['contains', 'exact', 'regex'] as const
 
 /** What these routes work with. */
 export interface ActionRoutesOptions extends PersonRoutesOptions {
@@ -108,16 +126,62 @@ async function deleteAction(access: Access): Promise<Answer> {
   return { status: 204, contentType: '', body: '' }
 }
 
+/** What a request says about an action; what is absent there is absent here, too. */
+type ActionFields = Partial<ActionDraft> & { readonly deleted?: boolean }
+
 function readRequest(request: ApiRequest): {
   readonly fields: ActionFields
   readonly format: RowFormat
 } {
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
-  const fields = readActionFields((name) =>
-    name === 'steps' || name === 'tags' ? parameters.json(name) : parameters.value(name),
-  )
+  const name = textMember(parameters.value('name'), 'name', NAME_UNITS_MAX)
+  const about = parameters.value('description')
+  const description = textMember(about, 'description', DESCRIPTION_UNITS_MAX)
+  const steps = listMember(parameters.json('steps'), 'steps', STEPS_MAX)
+  const tags = listMember(parameters.json('tags'), 'tags', TAGS_MAX)
+  const deleted = booleanMember(parameters.value('deleted'), 'deleted')
+  const fields = {
+    ...(name === undefined ? {} : { name: name.trim() }),
+    ...(description === undefined ? {} : { description }),
+    ...(tags === undefined ? {} : { tags: tags.map(readTag) }),
+    ...(steps === undefined ? {} : { steps: steps.map(readStep) }),
+    ...(deleted === undefined ? {} : { deleted }),
+  }
   return { fields, format }
+}
+
+function readTag(tag: unknown): string {
+  const text = textMember(tag, 'tags', TAG_UNITS_MAX) ?? ''
+  if (text === '') throw invalid('tags', 'must hold texts')
+  return text
+}
+
+function readStep(raw: unknown): ActionStep {
+  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
+    throw invalid('steps', 'may hold objects only')
+  }
+  const members = new Map<string, unknown>(Object.entries(raw))
+  const text = (name: string): string | null =>
+    textMember(members.get(name), 'steps', STEP_TEXT_UNITS_MAX) || null
+  const matching = (name: string, ifAbsent: StepMatching): StepMatching => {
+    const value = members.get(name) ?? ifAbsent
+    const found = MATCHINGS.find((one) => one === value)
+    if (found === undefined) throw invalid('steps', `need contains, exact or regex as ${name}`)
+    return found
+  }
+  return {
+    event: text('event'),
+    url: text('url'),
+    url_matching: matching('url_matching', 'contains'),
+    selector: text('selector'),
+    tag_name: text('tag_name'),
+    text: text('text'),
+    text_matching: matching('text_matching', 'exact'),
+    href: text('href'),
+    href_matching: matching('href_matching', 'exact'),
+    properties: members.get('properties') ?? [],
+  }
 }
 
 /** Refuses steps that cannot be read, and too many patterns; answers what can never match. */

@@ -1,33 +1,30 @@
 /** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
-
 import { firstCsvCells } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
+import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { cleanText } from '../../rules/capture/json-text.ts'
 import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
-import type { FilterGroup } from '../../rules/filters/filter-group.ts'
-import { cohortIdOf, filtersOf, isCohortFilterType } from '../../rules/filters/filter-group.ts'
+import { cohortIdOf, type FilterGroup, filtersOf, isCohortFilterType } from '../../rules/filters/filter-group.ts'
 import { readCohortFilters } from '../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import type { CohortDraft, CohortView } from '../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { invalid, pageUrls, RequestParameters, required } from '../server/parameters.ts'
+import { booleanMember, invalid, listMember, pageUrls, RequestParameters, required, textMember } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'
-import { type CohortFields, checkMemberCount, readCohortFields } from '../shapes/cohort.ts'
 import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
-import {
-  type Access,
-  change,
-  type DoneResult,
-  openAccess,
-  type PersonRoutesOptions,
-  refusedMethod,
-} from './person-access.ts'
+import { type Access, change, type DoneResult, openAccess, type PersonRoutesOptions, refusedMethod } from './person-access.ts'
+
 
 const COHORTS_PATH = '/api/projects/:project_id/cohorts/'
 const COHORT_PATH = `${COHORTS_PATH}:cohort_id/`
+const NAME_UNITS_MAX = 400
+const DESCRIPTION_UNITS_MAX = 1000
+/** Persons that one request may add. More: 400 `invalid_input`. */
+const MEMBERS_MAX = 100_000
+const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
 /** First lines of tables that name the column instead of a person. */
 const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']
 
@@ -138,9 +135,7 @@ function readRequest(request: ApiRequest, isStatic = true): CohortRequest {
   const distinctIds = isTable ? readTable(request.body) : null
   const parameters = isTable ? RequestParameters.ofQuery(request) : new RequestParameters(request)
   const format = formatOf(request, parameters)
-  const read = (name: string): unknown =>
-    name === 'filters' ? parameters.json(name) : parameters.value(name)
-  const fields = readCohortFields(read)
+  const fields = readFields(parameters)
   return {
     fields: distinctIds === null ? fields : { isStatic, ...fields, distinctIds },
     answer: (result, status) => {
@@ -148,6 +143,61 @@ function readRequest(request: ApiRequest, isStatic = true): CohortRequest {
       return answerOne(format, withWireTimes(result.cohort), status)
     },
   }
+}
+
+/** What a request says about a cohort; what is absent there is absent here, too. */
+interface CohortFields {
+  readonly name?: string
+  readonly description?: string
+  readonly isStatic?: boolean
+  /** The tree of filters as it was sent; null for an explicit nothing. */
+  readonly filters?: unknown
+  readonly deleted?: boolean
+  readonly personUuids: readonly string[]
+  readonly distinctIds: readonly string[]
+}
+
+function readFields(parameters: RequestParameters): CohortFields {
+  const name = textMember(parameters.value('name'), 'name', NAME_UNITS_MAX)
+  const about = parameters.value('description')
+  const description = textMember(about, 'description', DESCRIPTION_UNITS_MAX)
+  const isStatic = booleanMember(parameters.value('is_static'), 'is_static')
+  const deleted = booleanMember(parameters.value('deleted'), 'deleted')
+  const filters = treeIn(parameters.json('filters'))
+  return {
+    ...(name === undefined ? {} : { name: name.trim() }),
+    ...(description === undefined ? {} : { description }),
+    ...(isStatic === undefined ? {} : { isStatic }),
+    ...(deleted === undefined ? {} : { deleted }),
+    ...(filters === undefined ? {} : { filters }),
+    personUuids: readPersonUuids(parameters),
+    distinctIds: readMembers(parameters, 'distinct_ids').map((id) => {
+      if (typeof id === 'string' && id !== '') return id
+      throw invalid('distinct_ids', 'must hold texts')
+    }),
+  }
+}
+
+/** `{"properties": tree}`, as cohorts are shown, or the bare tree. */
+function treeIn(filters: unknown): unknown {
+  if (typeof filters !== 'object' || filters === null || Array.isArray(filters)) return filters
+  const tree = Object.getOwnPropertyDescriptor(filters, 'properties')
+  if (tree !== undefined) return tree.value as unknown
+  return Object.keys(filters).length === 0 ? null : filters
+}
+
+function readPersonUuids(parameters: RequestParameters): readonly string[] {
+  const isOldName = parameters.value('person_uuids') === undefined
+  const attr = isOldName ? '_create_static_person_ids' : 'person_uuids'
+  return readMembers(parameters, attr).map((text) => {
+    const uuid = typeof text === 'string' ? parseUuid(text) : null
+    if (uuid === null) throw invalid(attr, 'must hold uuids of persons')
+    return formatUuid(uuid, 0)
+  })
+}
+
+function readMembers(parameters: RequestParameters, attr: string): readonly unknown[] {
+  return listMember(parameters.value(attr), attr, MEMBERS_MAX, MEMBERS_ENTRIES) ?? []
 }
 
 function readTable(body: Uint8Array): readonly string[] {
@@ -160,7 +210,7 @@ function readTable(body: Uint8Array): readonly string[] {
   const cells = firstCsvCells(text, 'csv')
   const hasHeader = COLUMN_NAMES.includes(cells[0]?.toLowerCase())
   const distinctIds = hasHeader ? cells.slice(1) : cells
-  checkMemberCount(distinctIds, 'csv')
+  listMember(distinctIds, 'csv', MEMBERS_MAX, MEMBERS_ENTRIES)
   return distinctIds
 }
 

@@ -3,6 +3,7 @@
  * looked over time. Source: docs/COMPATIBILITY.md, "Activity of persons" and "Properties over time".
  */
 
+import { ServiceError } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import {
   type DateRange,
@@ -15,7 +16,6 @@ import type { PersonReference, TimelineRows } from '../../rules/persons/person-q
 import { invalid, RequestParameters, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { Route } from '../server/router.ts'
-import { readTimelineSeries, timelineKeys } from '../shapes/timeline.ts'
 import { answerRows, formatOf, wishOf } from './formats.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import {
@@ -31,6 +31,8 @@ const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const ENTRIES_DEFAULT = 10
 const ENTRIES_MAX = 1000
 const PAGES_MAX = 1_000_000_000
+/** Series of one request. More: 400 `invalid_input`. */
+const SERIES_MAX = 100
 /** The earliest moment that there is. */
 const BEGINNING_MS = -8_640_000_000_000_000
 
@@ -150,13 +152,8 @@ function readTimeline(access: Access, parameters: RequestParameters): TimelineRe
   }
   return {
     format: formatOf(request, parameters),
-    eventNames: readTimelineSeries(series),
-    crucialKeys: timelineKeys({
-      properties: parameters.properties(),
-      series,
-      breakdown: parameters.value('breakdown'),
-      breakdownType: parameters.text('breakdown_type'),
-    }),
+    eventNames: eventNamesOf(series),
+    crucialKeys: crucialKeysOf(parameters, series),
     range: {
       dateFrom: parameters.text('date_from'),
       dateTo: parameters.text('date_to'),
@@ -166,4 +163,53 @@ function readTimeline(access: Access, parameters: RequestParameters): TimelineRe
       firstEventMs: null,
     },
   }
+}
+
+/** The names of the events of a list of series; empty when one of them means all events. */
+function eventNamesOf(series: unknown): readonly string[] {
+  if (series === undefined || series === null) return []
+  if (!Array.isArray(series) || series.length > SERIES_MAX) {
+    throw invalid('events', `must be a list of at most ${SERIES_MAX} series`)
+  }
+  const names = series.map((item: unknown) => {
+    if (typeof item === 'string') return item
+    if (isObject(item) && (item['id'] === null || typeof item['id'] === 'string')) return item['id']
+    const detail =
+      'each of events must be an object with the name of an event as id, or null for all'
+    throw new ServiceError('invalid_input', detail, { attr: 'events' })
+  })
+  return names.includes(null) ? [] : [...new Set(names.filter((name) => name !== null))]
+}
+
+/** Keys of all person filters, and of a breakdown by person: sorted, each once. */
+function crucialKeysOf(parameters: RequestParameters, series: unknown): readonly string[] {
+  const keys = new Set<string>()
+  collectKeys(parameters.properties(), keys)
+  if (Array.isArray(series)) {
+    for (const item of series as readonly unknown[]) {
+      if (isObject(item)) collectKeys(item['properties'], keys)
+    }
+  }
+  const breakdownType = parameters.text('breakdown_type')
+  const breakdown = parameters.value('breakdown')
+  if (breakdownType === 'person') {
+    for (const key of Array.isArray(breakdown) ? (breakdown as readonly unknown[]) : [breakdown]) {
+      if (typeof key === 'string' && key !== '') keys.add(key)
+    }
+  }
+  return [...keys].sort()
+}
+
+/** Goes through lists and groups; JSON of clients is nested to a bounded depth. */
+function collectKeys(value: unknown, keys: Set<string>): void {
+  if (Array.isArray(value)) {
+    for (const item of value as readonly unknown[]) collectKeys(item, keys)
+  } else if (isObject(value)) {
+    if (Array.isArray(value['values'])) collectKeys(value['values'], keys)
+    else if (value['type'] === 'person' && typeof value['key'] === 'string') keys.add(value['key'])
+  }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -154,6 +154,36 @@ export function pageUrls(
   }
 }
 
+/** A text that may be absent or null; its length in UTF-16 units. Throws 400. */
+export function textMember(value: unknown, attr: string, unitsMax: number): string | undefined {
+  if (value === undefined || value === null) return undefined
+  if (typeof value !== 'string') throw invalid(attr, 'must be a text')
+  if (value.length > unitsMax) throw invalid(attr, `may have ${unitsMax} characters at most`)
+  return value
+}
+
+/** A list that may be absent or null; `entries` says in a refusal of what. Throws 400. */
+export function listMember(
+  value: unknown,
+  attr: string,
+  countMax: number,
+  entries = 'entries at most',
+): readonly unknown[] | undefined {
+  if (value === undefined || value === null) return undefined
+  if (!Array.isArray(value)) throw invalid(attr, 'must be a list')
+  if (value.length > countMax) throw invalid(attr, `may hold ${countMax} ${entries}`)
+  return value
+}
+
+/** A boolean or its name; it may be absent, null or empty. Throws 400. */
+export function booleanMember(value: unknown, attr: string): boolean | undefined {
+  if (value === undefined || value === null || value === '') return undefined
+  if (typeof value === 'boolean') return value
+  const text = typeof value === 'string' ? value.toLowerCase() : ''
+  if (text !== 'true' && text !== 'false') throw invalid(attr, 'must be true or false')
+  return text === 'true'
+}
+
 /** 400 `required` for a parameter that is missing. */
 export function required(name: string): ServiceError {
   return new ServiceError('required', `${name} is missing: send it in the query or the body`, {
