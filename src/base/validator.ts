@@ -1,9 +1,10 @@
 /**
- * The only door to ajv: JSON schemas become functions, once, when a module is loaded. Adds the keyword
- * `clientUuid` for UUIDs in the forms that clients send.
+ * The only door to ajv: JSON schemas become functions, once, when a module is loaded or a route is first
+ * asked. Adds keywords for what clients send in several forms.
  */
-import { Ajv, type ErrorObject } from 'ajv'
-import { parseUuid } from './ids.ts'
+import { Ajv, type ErrorObject, type Options, type SchemaObject } from 'ajv'
+import type { DataValidationCxt } from 'ajv/dist/types/index.js'
+import { formatUuid, parseUuid } from './ids.ts'
 
 /** The first thing that is wrong with a value. Safe to show: it never holds what the client sent. */
 export interface ShapeProblem {
@@ -23,7 +24,27 @@ export interface Shape<T> {
   problemOf(value: unknown): ShapeProblem | null
 }
 
-const ajv = new Ajv({ strict: true, allowUnionTypes: true, allErrors: false, messages: true })
+/** The first thing that is wrong with the input of a route. */
+export interface InputFault {
+  /** The keyword of JSON Schema that is not met. */
+  readonly keyword: string
+  /** Names and indexes on the way to the value at fault. */
+  readonly path: readonly string[]
+  /** What ajv tells about the keyword, such as `missingProperty`. */
+  readonly params: Readonly<Record<string, unknown>>
+  /** The value at fault: client text. */
+  readonly value: unknown
+  /** The schema that it does not meet. */
+  readonly schema: Readonly<Record<string, unknown>>
+}
+
+/** Keywords that say how the input of a route is read, and are no part of what is published. */
+export const INPUT_KEYWORDS: readonly string[] = ['trim', 'canonicalUuid', 'fromText', 'refusal']
+
+const OPTIONS: Options = { strict: true, allowUnionTypes: true, allErrors: false }
+const ajv = new Ajv({ ...OPTIONS, messages: true })
+// Formats are for readers of the description; `canonicalUuid` checks.
+const inputAjv = new Ajv({ ...OPTIONS, messages: false, verbose: true, validateFormats: false })
 
 ajv.addKeyword({
   keyword: 'clientUuid',
@@ -31,6 +52,17 @@ ajv.addKeyword({
   errors: false,
   validate: (_: boolean, value: unknown): boolean =>
     value === null || value === '' || (typeof value === 'string' && parseUuid(value) !== null),
+})
+
+inputAjv.addKeyword({ keyword: 'refusal', schemaType: 'array' })
+addReading('trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
+addReading('canonicalUuid', { type: 'string' }, (text) => {
+  const uuid = parseUuid(String(text))
+  return uuid === null ? undefined : formatUuid(uuid, 0)
+})
+addReading('fromText', { before: 'enum' }, (value, { enum: choices }) => {
+  const found = typeof value === 'string' && Array.isArray(choices)
+  return (found ? choices.find((choice) => String(choice) === value) : value) ?? value
 })
 
 /**
@@ -44,6 +76,55 @@ export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shap
     matches: (value): value is T => validate(value),
     problemOf: (value) => (validate(value) ? null : toProblem(validate.errors?.[0])),
   }
+}
+
+/**
+ * Compiles the schema of a route's input: a function that answers what is wrong, or null. It changes the
+ * value where a keyword of `INPUT_KEYWORDS` says so: texts lose the spaces around them and so on.
+ */
+export function compileInput(
+  schema: Readonly<Record<string, unknown>>,
+): (value: unknown) => InputFault | null {
+  const validate = inputAjv.compile(schema)
+  return (value) => {
+    if (validate(value)) return null
+    const [error] = validate.errors ?? []
+    if (error === undefined) throw new TypeError('a schema is not met and nobody knows why')
+    return {
+      keyword: error.keyword,
+      path: error.instancePath.split('/').slice(1),
+      params: error.params,
+      value: error.data,
+      schema: error.parentSchema ?? {},
+    }
+  }
+}
+
+/** A keyword that replaces a value by what `read` makes of it; undefined: it cannot be used. */
+function addReading(
+  keyword: string,
+  place: { readonly type?: 'string'; readonly before?: string },
+  read: (value: unknown, schema: SchemaObject) => unknown,
+): void {
+  inputAjv.addKeyword({
+    keyword,
+    ...place,
+    schemaType: 'boolean',
+    modifying: true,
+    errors: false,
+    validate(
+      _: boolean,
+      value: unknown,
+      schema?: SchemaObject,
+      context?: DataValidationCxt,
+    ): boolean {
+      const result = read(value, schema ?? {})
+      if (result === undefined || context === undefined) return false
+      const { parentData, parentDataProperty } = context
+      parentData[parentDataProperty] = result
+      return true
+    },
+  })
 }
 
 function toProblem(error: ErrorObject | undefined): ShapeProblem {

@@ -1,9 +1,31 @@
 /**
- * The OpenAPI 3.1 document, made from the tables of this folder. Answers that several operations share
- * stand in it once; the order is that of the tables. docs/COMPATIBILITY.md, "API description".
+ * The OpenAPI 3.1 document, made from the records of all routes. Answers that several of them share stand in
+ * it once; the order is that of the records. docs/COMPATIBILITY.md, "API description".
  */
 import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
+import { ROLE_RESOURCE } from '../routes/roles.ts'
+import { isJsonText } from '../server/query-string.ts'
+import {
+  type Door,
+  type Resource,
+  type RouteRecord,
+  refusalsOf,
+  type Who,
+} from '../server/route.ts'
+import {
+  about,
+  choice,
+  type Members,
+  nullable,
+  object,
+  ref,
+  type Schema,
+  TEXT,
+  TEXT_OR_NUMBER,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 import { ANALYTIC_COMPONENTS, ANALYTIC_RESOURCE } from './analytics.ts'
 import { CAPTURE_COMPONENTS, CAPTURE_RESOURCE } from './capture.ts'
 import {
@@ -15,6 +37,7 @@ import {
 import { ERASURE_COMPONENTS, ERASURE_RESOURCE } from './erasures.ts'
 import { EVENT_COMPONENTS, EVENT_RESOURCE } from './events.ts'
 import { FLAG_COMPONENTS, FLAG_RESOURCE } from './flags.ts'
+import { fromTable } from './from-table.ts'
 import { DESCRIPTION_RESOURCE, HEALTH_RESOURCE } from './health.ts'
 import {
   ORGANIZATION_COMPONENTS,
@@ -23,27 +46,13 @@ import {
   USER_RESOURCE,
 } from './organization.ts'
 import { PERSON_COMPONENTS, PERSON_RESOURCE } from './persons.ts'
-import { ROLE_ACCESS_RESOURCE, ROLE_COMPONENTS, ROLE_RESOURCE } from './roles.ts'
+import { Schemas } from './published.ts'
+import { ROLE_ACCESS_RESOURCE, ROLE_COMPONENTS } from './roles.ts'
 import { ACTION_RESOURCE, COHORT_RESOURCE, GROUP_RESOURCE, SET_COMPONENTS } from './sets.ts'
-import {
-  choice,
-  type Door,
-  type Members,
-  nullable,
-  type Operation,
-  object,
-  type Parameter,
-  type Resource,
-  ref,
-  type Schema,
-  TEXT,
-  TEXT_OR_NUMBER,
-  UUID,
-  WHOLE,
-} from './types.ts'
+import type { Resource as Table } from './types.ts'
 
 /** Everything that is served, in the order of the document. */
-const RESOURCES: readonly Resource[] = [
+const RESOURCES: readonly (Table | DescribedResource)[] = [
   CAPTURE_RESOURCE,
   DECISION_RESOURCE,
   REMOTE_CONFIG_RESOURCE,
@@ -85,17 +94,17 @@ const COMPONENTS: Members = {
 }
 
 /** What names in paths stand for, unless a resource says otherwise. */
-const SEGMENTS: NonNullable<Resource['segments']> = {
-  project_id: [TEXT_OR_NUMBER, 'Number of the project, or @current.'],
-  org_id: [TEXT, 'Id of the organization, or @current.'],
-  user_id: [TEXT, 'Uuid of the caller, or @me.'],
-  user_uuid: [UUID, 'Uuid of the user.'],
-  uuid: [UUID, 'Uuid of the event.'],
-  action_id: [WHOLE, 'Number of the action.'],
-  cohort_id: [WHOLE, 'Number of the cohort.'],
-  role_id: [UUID, 'Id of the role.'],
-  parent_lookup_feature_flag_id: [WHOLE, 'Number of the flag.'],
-  key: [TEXT, 'Key of the flag.'],
+const SEGMENTS: Members = {
+  project_id: about(TEXT_OR_NUMBER, 'Number of the project, or @current.'),
+  org_id: about(TEXT, 'Id of the organization, or @current.'),
+  user_id: about(TEXT, 'Uuid of the caller, or @me.'),
+  user_uuid: about(UUID, 'Uuid of the user.'),
+  uuid: about(UUID, 'Uuid of the event.'),
+  action_id: about(WHOLE, 'Number of the action.'),
+  cohort_id: about(WHOLE, 'Number of the cohort.'),
+  role_id: about(UUID, 'Id of the role.'),
+  parent_lookup_feature_flag_id: about(WHOLE, 'Number of the flag.'),
+  key: about(TEXT, 'Key of the flag.'),
 }
 
 const SECURITY_SCHEMES: Readonly<Record<Exclude<Door, 'none'>, Schema>> = {
@@ -139,20 +148,29 @@ const STATUS_MEANINGS: Readonly<Record<number, string>> = {
   504: 'The query took too long.',
 }
 const JSON_TYPE = 'application/json'
-const FORMAT: Parameter = {
-  name: 'format',
-  schema: choice('json', 'csv'),
-  sentence: 'With csv the answer is a table.',
+const FORMAT = about(choice('json', 'csv'), 'With csv the answer is a table.')
+
+/** A record as it is described. */
+type Described = Omit<RouteRecord, 'handle' | 'respond'>
+/** Resources as they are described. */
+type DescribedResource = Omit<Resource, 'routes'> & { readonly routes: readonly Described[] }
+
+/** Everything that is served, in the order of the document. */
+export function describedResources(): readonly DescribedResource[] {
+  return RESOURCES.map((resource) => ('routes' in resource ? resource : fromTable(resource)))
 }
 
 /** The document. Some milliseconds of work: build it once. */
 export function buildDocument(): Schema {
   const paths: Record<string, Record<string, Schema>> = {}
-  for (const resource of RESOURCES) {
-    for (const operation of resource.operations) {
-      const path = operation.path.replace(/:(\w+)/g, '{$1}')
+  const schemas = new Schemas(COMPONENTS)
+  const resources = describedResources()
+  for (const resource of resources) {
+    for (const record of resource.routes) {
+      if (record.isRefusal === true) continue
+      const path = record.path.replace(/:(\w+)/g, '{$1}')
       const item = paths[path] ?? {}
-      item[operation.method.toLowerCase()] = describe(resource, operation)
+      item[record.method.toLowerCase()] = describe(resource, record, schemas)
       paths[path] = item
     }
   }
@@ -166,86 +184,113 @@ export function buildDocument(): Schema {
     },
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
     servers: [{ url: '/' }],
-    tags: RESOURCES.map(({ name, sentence }) => ({ name, description: sentence })),
+    tags: resources.map(({ name, sentence }) => ({ name, description: sentence })),
     paths,
     components: {
-      schemas: COMPONENTS,
+      schemas: schemas.published(),
       responses: errorResponses(),
       securitySchemes: SECURITY_SCHEMES,
     },
   }
 }
 
-function describe(resource: Resource, operation: Operation): Schema {
-  const { id, sentence, query = [], body } = operation
-  const hasFormat = resource.isTable === true && operation.answer !== undefined
+function describe(resource: DescribedResource, record: Described, schemas: Schemas): Schema {
+  const { id, summary, query = {}, body, who } = record
+  const hasTable = resource.isTable === true && hasJson(record)
+  const members = {
+    ...((query['properties'] ?? {}) as Members),
+    ...(hasTable ? { format: FORMAT } : {}),
+  }
+  const needed = (query['required'] ?? []) as readonly string[]
   const parameters = [
-    ...segmentsOf(resource, operation),
-    ...[...query, ...(hasFormat ? [FORMAT] : [])].map((parameter) =>
-      describeParameter(parameter, 'query'),
+    ...segmentsOf(resource, record, schemas),
+    ...Object.entries(members).map(([name, schema]) =>
+      describeParameter(name, schema, needed.includes(name), schemas),
     ),
   ]
   return {
     tags: [resource.name],
     operationId: id,
-    summary: sentence,
-    security: securityOf(operation.doors ?? resource.doors, operation.scope),
+    summary,
+    security: securityOf(who),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: describeBody(operation, body) }),
-    responses: describeAnswers(resource, operation),
+    ...(body === undefined ? {} : { requestBody: describeBody(record, body, schemas) }),
+    responses: describeAnswers(record, hasTable, schemas),
   }
 }
 
-function segmentsOf({ segments = {} }: Resource, { path }: Operation): readonly Schema[] {
+/** Whether the success is JSON. */
+function hasJson({ answers }: Described): boolean {
+  return Object.entries(answers).some(
+    ([status, { schema }]) => status.startsWith('2') && schema !== undefined,
+  )
+}
+
+function segmentsOf(
+  { segments = {} }: DescribedResource,
+  { path }: Described,
+  schemas: Schemas,
+): readonly Schema[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => {
-    const meaning = segments[name] ?? SEGMENTS[name]
-    if (meaning === undefined) throw new TypeError(`${path}: nothing is said about ${name}`)
-    const [schema, sentence] = meaning
-    return describeParameter({ name, schema, sentence, isRequired: true }, 'path')
+    const schema = segments[name] ?? SEGMENTS[name]
+    if (schema === undefined) throw new TypeError(`${path}: nothing is said about ${name}`)
+    return { ...describeParameter(name, schema, true, schemas), in: 'path' }
   })
 }
 
-function describeParameter(parameter: Parameter, place: 'path' | 'query'): Schema {
-  const { name, schema, sentence, isRequired, isJson } = parameter
+function describeParameter(
+  name: string,
+  schema: Schema,
+  isRequired: boolean,
+  schemas: Schemas,
+): Schema {
+  const { description, ...published } = schemas.publish(schema)
   return {
     name,
-    in: place,
-    description: sentence,
-    ...(isRequired === true ? { required: true } : {}),
-    ...(isJson === true ? { content: { [JSON_TYPE]: { schema } } } : { schema }),
+    in: 'query',
+    description,
+    ...(isRequired ? { required: true } : {}),
+    ...(isJsonText(schema)
+      ? { content: { [JSON_TYPE]: { schema: published } } }
+      : { schema: published }),
   }
 }
 
-function describeBody({ bodyTypes = [], isBodyOptional }: Operation, schema: Schema): Schema {
+function describeBody({ bodyTypes = [] }: Described, schema: Schema, schemas: Schemas): Schema {
   const others = bodyTypes.map((type) => [type, { schema: TEXT }])
   return {
-    ...(isBodyOptional === true ? {} : { required: true }),
-    content: { [JSON_TYPE]: { schema }, ...Object.fromEntries(others) },
+    ...(isBodyRequired(schema) ? { required: true } : {}),
+    content: { [JSON_TYPE]: { schema: schemas.publish(schema) }, ...Object.fromEntries(others) },
   }
 }
 
-function securityOf(doors: readonly Door[], scope: string | undefined): readonly Schema[] {
+/** An object of which every member may be left out may be left out itself. */
+function isBodyRequired({ type, required = [] }: Schema): boolean {
+  return type !== 'object' || (required as readonly string[]).length > 0
+}
+
+function securityOf({ doors, scope }: Who): readonly Schema[] {
   return doors.map((door) => {
     if (door === 'none') return {}
-    return { [door]: door === 'personalKey' && scope !== undefined ? [scope] : [] }
+    return { [door]: door === 'personalKey' && scope !== null ? [scope] : [] }
   })
 }
 
-function describeAnswers(resource: Resource, operation: Operation): Schema {
-  const { answer, answerType, status = 200, emptyAnswers = {}, otherAnswers = {} } = operation
+function describeAnswers(record: Described, hasTable: boolean, schemas: Schemas): Schema {
   const responses: Record<string, Schema> = {}
-  for (const code of [...resource.errors, ...(operation.errors ?? [])]) {
-    responses[code] = { $ref: `#/components/responses/Error${code}` }
+  for (const code of refusalsOf(record)) {
+    const { status } = ERROR_CODES[code]
+    responses[status] = { $ref: `#/components/responses/Error${status}` }
   }
-  const content: Record<string, Schema> = {}
-  if (answer !== undefined) content[JSON_TYPE] = { schema: answer }
-  if (answer !== undefined && resource.isTable === true) content['text/csv'] = { schema: TEXT }
-  if (answerType !== undefined) content[answerType] = { schema: TEXT }
-  const hasBody = Object.keys(content).length > 0
-  responses[status] = { description: 'Done.', ...(hasBody ? { content } : {}) }
-  for (const [code, description] of Object.entries(emptyAnswers)) responses[code] = { description }
-  for (const [code, [description, schema]] of Object.entries(otherAnswers)) {
-    responses[code] = { description, content: { [JSON_TYPE]: { schema } } }
+  for (const [status, { description, schema, type }] of Object.entries(record.answers)) {
+    const content: Record<string, Schema> = {}
+    if (schema !== undefined) content[JSON_TYPE] = { schema: schemas.publish(schema) }
+    if (schema !== undefined && hasTable && status.startsWith('2')) {
+      content['text/csv'] = { schema: TEXT }
+    }
+    if (type !== undefined) content[type] = { schema: TEXT }
+    const hasBody = Object.keys(content).length > 0
+    responses[status] = { description, ...(hasBody ? { content } : {}) }
   }
   responses['default'] = { $ref: '#/components/responses/Error' }
   return responses

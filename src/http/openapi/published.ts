@@ -1,25 +1,61 @@
 /**
- * Schemas that validate requests, as they are published: what only our validator knows becomes plain JSON
- * Schema.
+ * Schemas of records as they are published: what only our reader knows goes, what has a name stands under
+ * `components` once.
  */
-import type { Schema } from './types.ts'
+import { INPUT_KEYWORDS } from '../../base/validator.ts'
+import { definitionOf, type Members, ref, type Schema } from '../server/schema.ts'
+
+/** Collects named schemas while others are published. */
+export class Schemas {
+  readonly #found = new Map<string, Schema>()
+
+  /** @param tables components that are referred to by their names alone. */
+  constructor(tables: Members) {
+    for (const [name, schema] of Object.entries(tables)) this.#found.set(name, schema)
+  }
+
+  /** What stands under `components.schemas`. */
+  published(): Members {
+    return Object.fromEntries(this.#found)
+  }
+
+  /** The schema without keywords of our own and of older dialects; a named one as a reference. Linear. */
+  publish(schema: Schema): Schema {
+    const definition = definitionOf(schema)
+    if (definition === null) return this.#plain(schema)
+    const { name, schema: own } = definition
+    if (!this.#found.has(name)) {
+      this.#found.set(name, own)
+      this.#found.set(name, this.#plain(own))
+    }
+    const { description } = schema
+    return description === own['description'] ? ref(name) : { ...ref(name), description }
+  }
+
+  #plain(schema: Schema): Schema {
+    const result: Record<string, unknown> = {}
+    for (const [keyword, value] of Object.entries(schema)) {
+      if (keyword === 'nullable' || INPUT_KEYWORDS.includes(keyword)) continue
+      if (keyword === 'clientUuid') {
+        result['type'] = ['string', 'null']
+        result['description'] = 'A UUID in any usual form; null and the empty text count as none.'
+      } else if (keyword === 'type' && schema['nullable'] === true) result['type'] = [value, 'null']
+      else if (keyword === 'properties') {
+        const members = Object.entries(value as Members)
+        result['properties'] = Object.fromEntries(
+          members.map(([name, member]) => [name, this.publish(member)]),
+        )
+      } else if (keyword === 'anyOf') {
+        result['anyOf'] = (value as readonly Schema[]).map((one) => this.publish(one))
+      } else if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+        result[keyword] = this.publish(value as Schema)
+      } else result[keyword] = value
+    }
+    return result
+  }
+}
 
 /** The same schema without keywords of our own and of older dialects. Linear. */
 export function published(schema: Schema): Schema {
-  const result: Record<string, unknown> = {}
-  for (const [keyword, value] of Object.entries(schema)) {
-    if (keyword === 'nullable') continue
-    if (keyword === 'clientUuid') {
-      result['type'] = ['string', 'null']
-      result['description'] = 'A UUID in any usual form; null and the empty text count as none.'
-    } else if (keyword === 'type' && schema['nullable'] === true) result['type'] = [value, 'null']
-    else if (keyword === 'items') result['items'] = published(value as Schema)
-    else if (keyword === 'properties') {
-      const members = Object.entries(value as Readonly<Record<string, Schema>>)
-      result['properties'] = Object.fromEntries(
-        members.map(([name, member]) => [name, published(member)]),
-      )
-    } else result[keyword] = value
-  }
-  return result
+  return new Schemas({}).publish(schema)
 }

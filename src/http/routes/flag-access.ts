@@ -6,25 +6,19 @@ import type { DecisionService } from '../../engine/front/decisions.ts'
 import type { WorkerPool } from '../../engine/threads/pool.ts'
 import { canEditFlag, type FlagEditor } from '../../rules/access/flag-permissions.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
-import type { Actor } from '../../rules/access/user.ts'
-import { type UserFacts, userSummary } from '../../rules/access/user.ts'
+import { type Actor, type UserFacts, userSummary } from '../../rules/access/user.ts'
 import type { Project } from '../../rules/capture/project-directory.ts'
 import { flagBody } from '../../rules/flags/edit/flag-body.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { FlagDirectory } from '../../store/catalog/flag-store.ts'
-import {
-  authenticate,
-  authoriseAs,
-  type KeyUser,
-  type ServerKeyDirectory,
-  userOf,
-} from '../server/auth.ts'
+import { authenticate, authoriseAs, type KeyUser, userOf } from '../server/auth.ts'
 import type { Answer } from '../server/respond.ts'
+import type { RouteDirectory } from '../server/route.ts'
 import type { ApiRequest } from '../server/router.ts'
 import { baseUrl, type TrustedProxies } from '../server/url.ts'
 
 /** Keys and projects, and in addition users and what they may do. */
-export interface FlagApiDirectory extends ServerKeyDirectory {
+export interface FlagApiDirectory extends RouteDirectory {
   userById(id: number): UserFacts | null
   projectById(id: number): (Project & { readonly timezone?: string }) | null
   flagEditor(user: Pick<KeyUser, 'id' | 'level'>): FlagEditor

@@ -13,17 +13,8 @@ import { type ApiRequest, json, type Route } from '../server/router.ts'
 import { baseUrl } from '../server/url.ts'
 import { missingField, readUuidField } from '../shapes/body-fields.ts'
 import { roleAccessBody } from '../shapes/role.ts'
-import {
-  ask,
-  change,
-  denied,
-  fieldsOf,
-  numberInPath,
-  type OrganizationRoutesOptions,
-  pageAnswer,
-  pageOf,
-} from './organization-access.ts'
-import { bodyOfRole } from './roles.ts'
+import { ask, change, denied, fieldsOf, numberInPath, type OrganizationRoutesOptions, pageAnswer, pageOf } from './organization-access.ts'
+import { roleBody } from './roles.ts'
 
 const FLAG = 'parent_lookup_feature_flag_id'
 const LIST_PATH = `/api/projects/:project_id/feature_flags/:${FLAG}/role_access/`
@@ -133,7 +124,7 @@ function requireRights(options: OrganizationRoutesOptions, user: KeyUser, flag: 
 }
 
 function entryBody({ options, user }: FlagAccess, flag: Flag, entry: RoleAccessView) {
-  return roleAccessBody(entry, options.flagBody(flag, user), bodyOfRole(options, entry.role))
+  return roleAccessBody(entry, options.flagBody(flag, user), roleBody(options, entry.role))
 }
 
 function entryInPath({ request }: FlagAccess): number {

@@ -1,139 +1,221 @@
-/** The routes of roles and their members. Source: docs/COMPATIBILITY.md, "Roles and role access". */
+/**
+ * The routes of roles and their members. Source: interface description, section 2.4;
+ * docs/COMPATIBILITY.md, "Roles and role access".
+ */
 import { ServiceError } from '../../base/errors.ts'
-import { formatUuid, parseUuid } from '../../base/ids.ts'
-import type { RoleView } from '../../rules/access/roles.ts'
-import type { Answer } from '../server/respond.ts'
-import { type ApiRequest, json, type Route } from '../server/router.ts'
-import { missingField, readUuidField } from '../shapes/body-fields.ts'
-import { type RoleBody, readRoleFields, roleBody, roleMembershipBody } from '../shapes/role.ts'
-import {
-  ask,
-  change,
-  fieldsOf,
-  listAnswer,
-  type OrganizationAccess,
-  type OrganizationRoutesOptions,
-  openOrganizationAccess,
-  pageAnswer,
-  pageOf,
-  requireAdministrator,
-} from './organization-access.ts'
+import { timeText } from '../../base/time.ts'
+import type { RoleMember, RoleView } from '../../rules/access/roles.ts'
+import { userSummary } from '../../rules/access/user.ts'
+import { byAdministrators, type Call, done, inOrganization, type Resource, routesOf } from '../server/route.ts'
+import { about, CLIENT_UUID, name, named, nullable, object, openObject, pageOf, TEXT, TIME, type TypeOf, UUID } from '../server/schema.ts'
+import { ask, change, FLAG_LEVEL, NAME_CHARACTERS_MAX, type OrganizationServices, PAGE, pageBody, pageOfList, pageWanted, USER_SUMMARY } from './organization-services.ts'
 
-const ROLES_PATH = '/api/organizations/:org_id/roles/'
-const ROLE_PATH = `${ROLES_PATH}:role_id/`
-const MEMBERSHIPS_PATH = `${ROLE_PATH}role_memberships/`
+const ROLES = '/api/organizations/:org_id/roles/'
+const ROLE = `${ROLES}:role_id/`
+const MEMBERSHIPS = `${ROLE}role_memberships/`
+const SEPARATOR = ', '
 
-/** The routes under `/api/organizations/:org_id/roles/`. */
-export function roleRoutes(options: OrganizationRoutesOptions): readonly Route[] {
-  type Handler = (access: OrganizationAccess) => Promise<Answer>
-  const read = (path: string, handle: Handler): Route => ({
-    method: 'GET',
-    path,
-    handler: (request) => handle(openOrganizationAccess(request, options, 'organization:read')),
-  })
-  const write = (method: Route['method'], path: string, handle: Handler): Route => ({
-    method,
-    path,
-    handler: async (request) => {
-      const access = openOrganizationAccess(request, options, 'organization:write')
-      requireAdministrator(access)
-      return handle(access)
-    },
-  })
-  return [
-    read(ROLES_PATH, listRoles),
-    write('POST', ROLES_PATH, createRole),
-    read(ROLE_PATH, getRole),
-    write('PATCH', ROLE_PATH, patchRole),
-    write('PUT', ROLE_PATH, patchRole),
-    write('DELETE', ROLE_PATH, deleteRole),
-    read(MEMBERSHIPS_PATH, listMembers),
-    write('POST', MEMBERSHIPS_PATH, addMember),
-    write('DELETE', `${MEMBERSHIPS_PATH}:id/`, removeMember),
-  ]
+const READ = inOrganization('organization:read')
+const WRITE = byAdministrators(inOrganization('organization:write'))
+
+/** A role. Interface description, section 2.4. */
+export const ROLE_SCHEMA = named(
+  'Role',
+  object({
+    id: UUID,
+    name: TEXT,
+    feature_flags_access_level: FLAG_LEVEL,
+    created_at: TIME,
+    created_by: nullable(USER_SUMMARY),
+    members: about(TEXT, 'E-mail addresses, separated by commas.'),
+    associated_flags: about(TEXT, 'Keys of flags, separated by commas.'),
+  }),
+)
+const MEMBERSHIP = named(
+  'RoleMembership',
+  object({ id: UUID, role_id: UUID, user: USER_SUMMARY, joined_at: TIME, updated_at: TIME }),
+)
+const NAME = name(NAME_CHARACTERS_MAX)
+const DRAFT = openObject({ name: NAME }, { feature_flags_access_level: FLAG_LEVEL })
+const CHANGES = openObject({}, { name: NAME, feature_flags_access_level: FLAG_LEVEL })
+
+type RoleCall = Pick<Call<OrganizationServices>, 'services' | 'uuid'>
+
+const route = routesOf<OrganizationServices>()
+
+/** Roles and their members. */
+export const ROLE_RESOURCE: Resource<OrganizationServices> = {
+  name: 'Roles',
+  sentence: 'What users may do with flags together.',
+  segments: { id: about(UUID, 'Id of the membership.') },
+  routes: [
+    route({
+      method: 'GET',
+      path: ROLES,
+      id: 'listRoles',
+      summary: 'Lists the roles.',
+      who: READ,
+      query: PAGE,
+      answers: { 200: done(pageOf(ROLE_SCHEMA)) },
+      async handle(call) {
+        const page = pageWanted(call)
+        const { count, results } = await ask(call, 'listRoles', page)
+        const bodies = results.map((view) => roleBody(call.services, view))
+        return pageBody(call, page, count, bodies)
+      },
+    }),
+    route({
+      method: 'POST',
+      path: ROLES,
+      id: 'createRole',
+      summary: 'Makes a role.',
+      who: WRITE,
+      body: DRAFT,
+      answers: { 201: done(ROLE_SCHEMA) },
+      async handle(call) {
+        const request = { ...fieldsOf(call.body()), createdById: call.user.id }
+        return roleBody(call.services, await change(call, 'createRole', request))
+      },
+    }),
+    route({
+      method: 'GET',
+      path: ROLE,
+      id: 'getRole',
+      summary: 'Shows a role.',
+      who: READ,
+      answers: { 200: done(ROLE_SCHEMA) },
+      handle: async (call) => roleBody(call.services, await existingRole(call)),
+    }),
+    route({
+      method: 'PATCH',
+      path: ROLE,
+      id: 'patchRole',
+      summary: 'Changes a role.',
+      who: WRITE,
+      body: CHANGES,
+      answers: { 200: done(ROLE_SCHEMA) },
+      handle: changeRole,
+    }),
+    route({
+      method: 'PUT',
+      path: ROLE,
+      id: 'putRole',
+      summary: 'Changes a role; the name must be there.',
+      who: WRITE,
+      body: DRAFT,
+      answers: { 200: done(ROLE_SCHEMA) },
+      handle: changeRole,
+    }),
+    route({
+      method: 'DELETE',
+      path: ROLE,
+      id: 'deleteRole',
+      summary: 'Removes a role.',
+      who: WRITE,
+      answers: { 204: done() },
+      handle: (call) => change(call, 'deleteRole', roleInPath(call)),
+    }),
+    route({
+      method: 'GET',
+      path: MEMBERSHIPS,
+      id: 'listRoleMemberships',
+      summary: 'Lists the members of a role.',
+      who: READ,
+      query: PAGE,
+      answers: { 200: done(pageOf(MEMBERSHIP)) },
+      async handle(call) {
+        const { role, members } = await existingRole(call)
+        const bodies = members.map((member) => membershipBody(role.id, member))
+        return pageOfList(call, bodies)
+      },
+    }),
+    route({
+      method: 'POST',
+      path: MEMBERSHIPS,
+      id: 'createRoleMembership',
+      summary: 'Adds a user to a role.',
+      who: WRITE,
+      body: openObject({ user_uuid: CLIENT_UUID }),
+      answers: { 201: done(MEMBERSHIP) },
+      async handle(call) {
+        const { user_uuid: userUuid } = call.body()
+        const id = call.uuid('role_id') ?? ''
+        return membershipBody(id, await change(call, 'addRoleMember', { id, userUuid }))
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: `${MEMBERSHIPS}:id/`,
+      id: 'deleteRoleMembership',
+      summary: 'Takes a user out of a role.',
+      who: WRITE,
+      answers: { 204: done() },
+      handle(call) {
+        const id = roleInPath(call)
+        const membershipId = call.uuid('id')
+        if (membershipId === null) {
+          throw new ServiceError('not_found', 'the role has no such membership')
+        }
+        return change(call, 'removeRoleMember', { id, membershipId })
+      },
+    }),
+  ],
 }
 
 /** The body of a role; flags that are deleted are not named. */
-export function bodyOfRole(options: OrganizationRoutesOptions, view: RoleView): RoleBody {
-  const keys = view.flags.flatMap(({ projectId, flagId }) => {
-    const flag = options.flags.flagById(projectId, flagId)
+export function roleBody(
+  { flags }: Pick<OrganizationServices, 'flags'>,
+  { role, createdBy, members, flags: numbers }: RoleView,
+) {
+  const keys = numbers.flatMap(({ projectId, flagId }) => {
+    const flag = flags.flagById(projectId, flagId)
     return flag === null || flag.deleted ? [] : [flag.key]
   })
-  return roleBody(view, keys)
-}
-
-async function listRoles(access: OrganizationAccess): Promise<Answer> {
-  const page = pageOf(access.request)
-  const { count, results } = await ask(access, 'listRoles', page)
-  const bodies = results.map((view) => bodyOfRole(access.options, view))
-  return pageAnswer(access, page, count, bodies)
-}
-
-async function createRole(access: OrganizationAccess): Promise<Answer> {
-  const { name = '', level } = readRoleFields(fieldsOf(access.request), true)
-  const view = await change(access, 'createRole', {
-    name,
-    createdById: access.user.id,
-    ...(level === undefined ? {} : { level }),
-  })
-  return json(bodyOfRole(access.options, view), 201)
-}
-
-async function getRole(access: OrganizationAccess): Promise<Answer> {
-  return json(bodyOfRole(access.options, await existingRole(access)))
-}
-
-async function patchRole(access: OrganizationAccess): Promise<Answer> {
-  const { role } = await existingRole(access)
-  const changes = readRoleFields(fieldsOf(access.request), access.request.method === 'PUT')
-  const view = await change(access, 'changeRole', { id: role.id, changes })
-  return json(bodyOfRole(access.options, view))
-}
-
-async function deleteRole(access: OrganizationAccess): Promise<Answer> {
-  await change(access, 'deleteRole', roleInPath(access.request))
-  return { status: 204, contentType: '', body: '' }
-}
-
-async function listMembers(access: OrganizationAccess): Promise<Answer> {
-  const { role, members } = await existingRole(access)
-  const bodies = members.map((member) => roleMembershipBody(role.id, member))
-  return listAnswer(access, bodies)
-}
-
-async function addMember(access: OrganizationAccess): Promise<Answer> {
-  const userUuid = readUuidField(fieldsOf(access.request), 'user_uuid')
-  if (userUuid === undefined) throw missingField('user_uuid')
-  const id = uuidInPath(access.request, 'role_id') ?? ''
-  const member = await change(access, 'addRoleMember', { id, userUuid })
-  return json(roleMembershipBody(id, member), 201)
-}
-
-async function removeMember(access: OrganizationAccess): Promise<Answer> {
-  const id = roleInPath(access.request)
-  const membershipId = uuidInPath(access.request, 'id')
-  if (membershipId === null) {
-    throw new ServiceError('not_found', 'the role has no such membership')
+  return {
+    id: role.id,
+    name: role.name,
+    feature_flags_access_level: role.level,
+    created_at: timeText(role.createdAtMs),
+    created_by: createdBy === null ? null : userSummary(createdBy),
+    // In the order of joining, and in that in which the flags were added.
+    members: members.map(({ user }) => user.email).join(SEPARATOR),
+    associated_flags: keys.join(SEPARATOR),
   }
-  await change(access, 'removeRoleMember', { id, membershipId })
-  return { status: 204, contentType: '', body: '' }
 }
 
-async function existingRole(access: OrganizationAccess): Promise<RoleView> {
-  const view = await ask(access, 'getRole', roleInPath(access.request))
+function membershipBody(roleId: string, { id, user, joinedAtMs, updatedAtMs }: RoleMember) {
+  return {
+    id,
+    role_id: roleId,
+    user: userSummary(user),
+    joined_at: timeText(joinedAtMs),
+    updated_at: timeText(updatedAtMs),
+  }
+}
+
+async function changeRole(call: Call<OrganizationServices, never, typeof CHANGES>) {
+  const { role } = await existingRole(call)
+  const changes = fieldsOf(call.body())
+  return roleBody(call.services, await change(call, 'changeRole', { id: role.id, changes }))
+}
+
+function fieldsOf<Fields extends TypeOf<typeof CHANGES>>({
+  feature_flags_access_level: level,
+  ...fields
+}: Fields) {
+  return { ...fields, ...(level === undefined ? {} : { level }) }
+}
+
+async function existingRole(call: RoleCall): Promise<RoleView> {
+  const view = await ask(call, 'getRole', roleInPath(call))
   if (view === null) throw unknownRole()
   return view
 }
 
-function roleInPath(request: ApiRequest): string {
-  const id = uuidInPath(request, 'role_id')
+function roleInPath(call: RoleCall): string {
+  const id = call.uuid('role_id')
   if (id === null) throw unknownRole()
   return id
-}
-
-function uuidInPath(request: ApiRequest, name: string): string | null {
-  const uuid = parseUuid(request.parameter(name))
-  return uuid === null ? null : formatUuid(uuid, 0)
 }
 
 function unknownRole(): ServiceError {

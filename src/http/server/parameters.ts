@@ -196,7 +196,8 @@ export function invalid(name: string, what: string): ServiceError {
   return new ServiceError('invalid_input', `${name} ${what}`, { attr: name })
 }
 
-function bodyMembers(request: ApiRequest): ReadonlyMap<string, unknown> {
+/** The members of a JSON body; none without one. Throws what the constructor of `RequestParameters` throws. */
+export function bodyMembers(request: ApiRequest): ReadonlyMap<string, unknown> {
   if (request.json() === undefined) return new Map()
   const hasMark = request.body[0] === 0xef && request.body[1] === 0xbb
   const value = storable(hasMark ? request.body.subarray(3) : request.body, null)

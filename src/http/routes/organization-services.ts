@@ -1,0 +1,142 @@
+/** What the routes of the organization, its users, roles, projects and keys work with. */
+import type { Clock } from '../../base/clock.ts'
+import type { ServiceError } from '../../base/errors.ts'
+import type { OrganizationOperation, OrganizationPort, OrganizationRequest, OrganizationResult } from '../../engine/threads/organization-tasks.ts'
+import type { FlagEditor } from '../../rules/access/flag-permissions.ts'
+import type { Organization, User } from '../../rules/access/organization.ts'
+import type { Flag } from '../../rules/flags/types.ts'
+import type { Project } from '../../store/catalog/project-records.ts'
+import type { KeyUser } from '../server/auth.ts'
+import type { Call, RouteDirectory, RouteServices } from '../server/route.ts'
+import { about, BOOLEAN, named, numberChoice, object, pageParameters, TEXT, UUID, WHOLE } from '../server/schema.ts'
+
+const PAGE_DEFAULT = 100
+const PAGE_MAX = 1000
+
+/** Characters that names of people's things may have. More: 400 `max_length`. */
+export const NAME_CHARACTERS_MAX = 200
+
+/** Parameters of the lists of these routes. */
+export const PAGE = object({}, pageParameters(PAGE_MAX))
+
+const USER_MEMBERS = {
+  id: WHOLE,
+  uuid: UUID,
+  distinct_id: TEXT,
+  first_name: TEXT,
+  email: TEXT,
+  is_email_verified: BOOLEAN,
+}
+/** A user inside another object. Interface description, section 2.2. */
+export const USER_SUMMARY = named('UserSummary', object(USER_MEMBERS))
+/** What a role or the organization lets people do with flags. */
+export const FLAG_LEVEL = about(numberChoice(21, 37), '21 view, 37 edit.')
+
+/** Users, projects and keys as they are now, from memory. */
+export interface OrganizationDirectory extends RouteDirectory {
+  organization(): Organization | null
+  users(): readonly User[]
+  userById(id: number): User | null
+  projects(): readonly Project[]
+  projectById(id: number): Project | null
+  projectByKey(apiKey: string): Project | null
+  flagEditor(user: Pick<KeyUser, 'id' | 'level'>): FlagEditor
+}
+
+/** What these routes work with. */
+export interface OrganizationServices extends RouteServices {
+  readonly directory: OrganizationDirectory
+  readonly store: OrganizationPort
+  readonly flags: {
+    /** A flag of a project, deleted or not, or null. */
+    flagById(projectId: number, id: number): Flag | null
+  }
+  /** Takes over what was changed; called before a change is answered. */
+  readonly refresh: () => void
+  /** Why nothing can be written now, or null. */
+  readonly refusal: () => ServiceError | null
+  readonly clock: Clock
+}
+
+/** A request to one of these routes. */
+export type OrganizationCall = Pick<
+  Call<OrganizationServices>,
+  'request' | 'services' | 'base' | 'user'
+>
+
+/** Asks the store something. */
+export function ask<Name extends OrganizationOperation>(
+  { services }: Pick<OrganizationCall, 'services'>,
+  name: Name,
+  request: OrganizationRequest<Name>,
+): Promise<OrganizationResult<Name>> {
+  return services.store.organization(name, request)
+}
+
+/** Changes something, and lets every later request see it. Throws 503 when nothing can be written. */
+export async function change<Name extends OrganizationOperation>(
+  call: Pick<OrganizationCall, 'services'>,
+  name: Name,
+  request: OrganizationRequest<Name>,
+): Promise<OrganizationResult<Name>> {
+  const refusal = call.services.refusal()
+  if (refusal !== null) throw refusal
+  const result = await ask(call, name, request)
+  call.services.refresh()
+  return result
+}
+
+/** Part of a list that is counted through. What is no number is taken for the default. */
+export interface LenientPage {
+  readonly limit: number
+  readonly offset: number
+}
+
+/** `limit` (1 to 1000, default 100) and `offset` of the query. */
+export function pageWanted({ request }: Pick<OrganizationCall, 'request'>): LenientPage {
+  const limit = wholeNumber(request.query.get('limit'))
+  return {
+    limit: limit === 0 ? PAGE_DEFAULT : Math.min(limit, PAGE_MAX),
+    offset: wholeNumber(request.query.get('offset')),
+  }
+}
+
+/** The envelope of a page. Interface description, section 2.1. */
+export function pageBody(
+  { request, base }: Pick<OrganizationCall, 'request' | 'base'>,
+  { limit, offset }: LenientPage,
+  count: number,
+  results: readonly unknown[],
+) {
+  const url = (start: number): string => {
+    const parameters = new URLSearchParams(request.queryText)
+    // A link must not carry the key on.
+    parameters.delete('personal_api_key')
+    parameters.set('limit', String(limit))
+    if (start === 0) parameters.delete('offset')
+    else parameters.set('offset', String(start))
+    parameters.sort()
+    return `${base}${request.path}?${parameters.toString()}`
+  }
+  return {
+    count,
+    next: offset + limit < count ? url(offset + limit) : null,
+    previous: offset > 0 ? url(Math.max(0, offset - limit)) : null,
+    results,
+  }
+}
+
+/** A page of a list that is in memory. */
+export function pageOfList(
+  call: Pick<OrganizationCall, 'request' | 'base'>,
+  bodies: readonly unknown[],
+) {
+  const page = pageWanted(call)
+  const results = bodies.slice(page.offset, page.offset + page.limit)
+  return pageBody(call, page, bodies.length, results)
+}
+
+/** 0 for what is no whole number. */
+function wholeNumber(text: string | null): number {
+  return text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : 0
+}
