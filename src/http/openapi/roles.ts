@@ -17,7 +17,6 @@ import {
   WHOLE,
 } from './types.ts'
 
-const _ROLES = '/api/organizations/:org_id/roles/'
 const FLAG = '/api/projects/:project_id/feature_flags/:parent_lookup_feature_flag_id/'
 const ENTRIES = `${FLAG}role_access/` as const
 const PAGE = pageParameters(1000)
