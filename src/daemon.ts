@@ -25,13 +25,13 @@ import { WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
 import { schemaRoutes } from './http/openapi/schema-routes.ts'
+import { healthRoutes, type Readiness } from './http/routes/health.ts'
 import { privateRoutes } from './http/routes/private-api.ts'
-import { CAPTURE_PATHS, CaptureHandler } from './http/routes/public/capture.ts'
-import { definitionRoutes } from './http/routes/public/definitions.ts'
-import { registerFlagRoutes } from './http/routes/public/flag-routes.ts'
+import { captureRoutes } from './http/routes/public/capture.ts'
+import { DEFINITION_ROUTES } from './http/routes/public/definitions.ts'
+import { publicFlagRoutes } from './http/routes/public/flag-routes.ts'
 import { BodyBudget, bodyBudgetBytes } from './http/server/body.ts'
 import { createFront } from './http/server/front.ts'
-import { healthRoutes, type Readiness } from './http/server/health.ts'
 import type { RateLimits } from './http/server/rate-limits.ts'
 import type { Route } from './http/server/router.ts'
 import type { HttpServer } from './http/server/server.ts'
@@ -282,7 +282,7 @@ class RunningDaemon implements Daemon {
 
   #addRoutes(): void {
     const { settings, clock } = this.#parts
-    const capture = new CaptureHandler({
+    const capture = captureRoutes({
       clock,
       pool: this.#pool,
       groupCommit: this.#groupCommit,
@@ -299,11 +299,7 @@ class RunningDaemon implements Daemon {
         this.#acceptedCounter(projectId).value += eventCount
       },
     })
-    const kinds = Object.values(CAPTURE_PATHS)
-    this.#server.raw(Object.keys(CAPTURE_PATHS), (exchange, head, pathIndex) => {
-      capture.handle(exchange, head, kinds[pathIndex] ?? 'capture')
-    })
-    registerFlagRoutes(this.#server, {
+    const flags = publicFlagRoutes({
       clock,
       directory: this.#limits.directory(this.#directory, false),
       budget: this.#budget,
@@ -311,16 +307,30 @@ class RunningDaemon implements Daemon {
       projects: this.#directory,
       settings,
     })
+    this.#server.publicRoutes([...capture, ...flags])
     this.#server.routes([
-      ...definitionRoutes({ clock, directory: this.#directory, snapshots: this.#flags.snapshots }),
+      ...DEFINITION_ROUTES.map((route) =>
+        route.bind({ ...this.#routeServices(), snapshots: this.#flags.snapshots }),
+      ),
       ...schemaRoutes(),
       ...healthRoutes({ readiness: () => this.#readiness() }, this.#metrics.page),
       ...this.#privateRoutes(),
     ])
   }
 
-  #privateRoutes(): readonly Route[] {
+  /** What the handlers of all private routes work with. */
+  #routeServices() {
     const { settings, clock } = this.#parts
+    return {
+      clock,
+      directory: this.#directory,
+      publicUrl: settings.publicUrl,
+      trustedProxies: new TrustedProxies(settings.trustedProxies),
+    }
+  }
+
+  #privateRoutes(): readonly Route[] {
+    const { clock } = this.#parts
     const pool = this.#pool
     return privateRoutes({
       ...{
@@ -331,7 +341,7 @@ class RunningDaemon implements Daemon {
         threads: pool,
         store: pool,
       },
-      directory: this.#directory,
+      ...this.#routeServices(),
       commands: this.#commands,
       letters: this.#commands,
       analytics: new MeteredQueries(this.#analytics, this.#metrics, clock),
@@ -339,9 +349,6 @@ class RunningDaemon implements Daemon {
       decisions: this.#flags.decisions,
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#admission.refusalOfChanges(),
-      clock,
-      publicUrl: settings.publicUrl,
-      trustedProxies: new TrustedProxies(settings.trustedProxies),
     })
   }
 

@@ -40,14 +40,14 @@ async function start(t: Test, extra: Extra = () => ({})): Promise<Running> {
   const budget = new BodyBudget({ bytesMax: 64 * MIB, clock })
   const log = { error: (fields: object) => t.fail(JSON.stringify(fields)) }
   const server = new HttpServer({ log, clock, metrics, budget, ...extra(metrics) })
-  server.raw(['/body'], (exchange, head) => {
+  server.raw('/body', (exchange, head) => {
     collectBody(exchange, head.contentLength, {
       bytesMax: MIB,
       budget,
       onBody: (body) => sendJson(exchange, 200, { bytes: body.length }),
     })
   })
-  server.raw(['/large'], (exchange) => {
+  server.raw('/large', (exchange) => {
     send(exchange, { status: 200, contentType: 'text/plain', body: LARGE })
   })
   const port = await server.listen('127.0.0.1', 0)

@@ -21,7 +21,7 @@ function recorder(bodyBytesMax: number, isHeld = false) {
   const seen: Seen[] = []
   const waiting: (() => void)[] = []
   const setUp = (server: HttpServer, budget: BodyBudget): void => {
-    server.raw(['/e'], (exchange, head) => {
+    server.raw('/e', (exchange, head) => {
       collectBody(exchange, head.contentLength, {
         bytesMax: bodyBytesMax,
         budget,

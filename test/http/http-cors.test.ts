@@ -30,11 +30,11 @@ t.test('the origin is echoed, requested headers are allowed', async (t) => {
 
 t.test('every answer of a public route has them if the request has an Origin', async (t) => {
   const { port } = await startServer(t, (server) => {
-    server.raw(['/ok'], (exchange) => sendAccepted(exchange))
-    server.raw(['/no'], (exchange) => {
+    server.raw('/ok', (exchange) => sendAccepted(exchange))
+    server.raw('/no', (exchange) => {
       sendError(exchange, new ServiceError('invalid_api_key', 'no such key'))
     })
-    server.raw(['/broken'], () => {
+    server.raw('/broken', () => {
       throw new TypeError('broken')
     })
     server.routes([{ method: 'GET', path: '/api/private/', handler: () => json(1) }])
@@ -64,7 +64,7 @@ t.test(
   'a page sees why it is refused: unknown paths and methods, but not of private routes',
   async (t) => {
     const { port } = await startServer(t, (server) => {
-      server.raw(['/ok'], (exchange) => {
+      server.raw('/ok', (exchange) => {
         if (exchange.method === 'GET') sendEmpty(exchange, 204)
         else sendMethodNotAllowed(exchange, 'GET')
       })
@@ -100,9 +100,9 @@ t.test(
 
 t.test('a cache keeps answers to GET for each origin, also one that knew none', async (t) => {
   const { port } = await startServer(t, (server) => {
-    server.raw(['/ok'], (exchange) => sendJson(exchange, 200, {}))
-    server.raw(['/e'], (exchange) => sendAccepted(exchange))
-    server.raw(['/flags'], (exchange) => sendReused(exchange, Buffer.from('{}')))
+    server.raw('/ok', (exchange) => sendJson(exchange, 200, {}))
+    server.raw('/e', (exchange) => sendAccepted(exchange))
+    server.raw('/flags', (exchange) => sendReused(exchange, Buffer.from('{}')))
   })
   for (const line of ['GET /ok', 'HEAD /ok', 'GET /flags', 'HEAD /flags', 'GET /e', 'GET /nope']) {
     const request = `${line} HTTP/1.1\r\nHost: a\r\n\r\n`

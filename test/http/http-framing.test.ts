@@ -11,18 +11,18 @@ const bodies: string[] = []
 /** More than sockets hold. */
 const LARGE = Buffer.alloc(16 * 1024 * 1024, 'large ')
 const { port, metrics, server } = await startServer(t, (server, budget) => {
-  server.raw(['/json'], (exchange) => sendJson(exchange, 200, { a: 'value' }))
-  server.raw(['/nothing-to-say'], (exchange) => sendEmpty(exchange, 204))
-  server.raw(['/large'], (exchange) => {
+  server.raw('/json', (exchange) => sendJson(exchange, 200, { a: 'value' }))
+  server.raw('/nothing-to-say', (exchange) => sendEmpty(exchange, 204))
+  server.raw('/large', (exchange) => {
     const body = [LARGE.subarray(0, 1_000_000), LARGE.subarray(1_000_000)]
     send(exchange, { status: 200, contentType: 'text/plain', body })
   })
-  server.raw(['/pieces'], (exchange) => {
+  server.raw('/pieces', (exchange) => {
     const pieces = ['first ', 'second'].map((text) => Buffer.from(text))
     const body = { next: async () => pieces.shift() ?? null, cancel: () => undefined }
     send(exchange, { status: 200, contentType: 'text/plain', body })
   })
-  server.raw(['/capture'], (exchange, head) => {
+  server.raw('/capture', (exchange, head) => {
     collectBody(exchange, head.contentLength, {
       bytesMax: 1000,
       budget,

@@ -1,6 +1,6 @@
 /** What watchers of the process see. */
 import t from 'tap'
-import { healthRoutes } from '../../src/http/server/health.ts'
+import { healthRoutes } from '../../src/http/routes/health.ts'
 import { jsonOf, startServer, talk } from '../fixtures/http-client.ts'
 
 const reasons: string[] = []

@@ -105,7 +105,7 @@ for (const name of ['nginx', 'caddy']) {
   t.test(`behind ${name} requests end where the proxy sees their end`, { skip }, async (t) => {
     const bodies: string[] = []
     const { port: behind } = await startServer(t, (server, budget) => {
-      server.raw(['/capture'], (exchange, head) => {
+      server.raw('/capture', (exchange, head) => {
         collectBody(exchange, head.contentLength, {
           bytesMax: 1000,
           budget,

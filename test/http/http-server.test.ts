@@ -6,9 +6,10 @@ import { OperatorError, ServiceError } from '../../src/base/errors.ts'
 import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
 import { schemaRoutes } from '../../src/http/openapi/schema-routes.ts'
 import { SdkFiles } from '../../src/http/routes/public/sdk-files.ts'
-import { registerSdkRoutes } from '../../src/http/routes/public/sdk-routes.ts'
+import { SDK_ROUTES } from '../../src/http/routes/public/sdk-routes.ts'
 import { BodyBudget } from '../../src/http/server/body.ts'
-import { send, sendAccepted, sendEmpty, sendError, sendMethodNotAllowed } from '../../src/http/server/respond.ts'
+import { bindPublic, type PublicRoute } from '../../src/http/server/public-route.ts'
+import { send, sendAccepted, sendEmpty, sendError } from '../../src/http/server/respond.ts'
 import { groupByPath, json } from '../../src/http/server/router.ts'
 import { HttpServer } from '../../src/http/server/server.ts'
 import { collect, jsonOf, pause, startServer, talk, until } from '../fixtures/http-client.ts'
@@ -20,24 +21,28 @@ function request(method: string, path: string, headers = ''): string {
 }
 
 function setUp(server: HttpServer): void {
-  server.raw(['/one', '/two/deep'], (exchange, _head, pathIndex) => {
-    if (exchange.method === 'POST') sendAccepted(exchange)
-    else if (exchange.method === 'GET') sendEmpty(exchange, 204, [['X-Path', String(pathIndex)]])
-    else sendMethodNotAllowed(exchange, 'GET, POST')
-  })
-  server.raw(['/slow'], async (exchange) => {
+  const paths = ['/one', '/two/deep'].flatMap((path, index): readonly PublicRoute[] => [
+    {
+      method: 'GET',
+      path,
+      handler: (exchange) => sendEmpty(exchange, 204, [['X-Path', String(index)]]),
+    },
+    { method: 'POST', path, handler: sendAccepted },
+  ])
+  server.publicRoutes(paths)
+  server.raw('/slow', async (exchange) => {
     await pause(60)
     sendAccepted(exchange)
     sendAccepted(exchange)
   })
-  server.raw(['/raw-throws'], () => {
+  server.raw('/raw-throws', () => {
     throw new TypeError('broken')
   })
-  server.raw(['/raw-rejects'], async () => {
+  server.raw('/raw-rejects', async () => {
     await pause(1)
     throw new TypeError('broken')
   })
-  server.raw(['/busy'], (exchange) => {
+  server.raw('/busy', (exchange) => {
     const busy = new ServiceError('server_error', 'come back later', { retryAfterSeconds: 7 })
     sendError(exchange, busy)
   })
@@ -259,15 +264,16 @@ t.test('readers of what is kept for everybody leave the room to others', async (
   const options = { log, clock: SYSTEM_CLOCK, metrics, budget, readerStallMs: 600 }
   const server = new HttpServer({ ...options, waitingBytesMax: LARGE.length })
   const answer = { status: 200, contentType: 'text/plain', body: LARGE } as const
-  server.raw(['/shared'], (exchange) => send(exchange, { ...answer, isShared: true }))
-  server.raw(['/own'], (exchange) => send(exchange, answer))
+  server.raw('/shared', (exchange) => send(exchange, { ...answer, isShared: true }))
+  server.raw('/own', (exchange) => send(exchange, answer))
   server.routes(schemaRoutes())
   const folder = t.testdir({
     'package.json': '{"version":"9.9.9"}',
     dist: { 'array.js': 'x'.repeat(100_000) },
   })
   const directory = { projectByKey: () => null }
-  registerSdkRoutes(server, { clock: SYSTEM_CLOCK, directory, files: new SdkFiles([folder]) })
+  const services = { clock: SYSTEM_CLOCK, directory, files: new SdkFiles([folder]) }
+  server.publicRoutes(bindPublic(SDK_ROUTES, services))
   const port = await server.listen('127.0.0.1', 0)
   t.teardown(() => server.close(0))
   const stopped = (path: string): Socket => {
@@ -316,10 +322,10 @@ t.test('the next piece is asked for when the one before has left, and never twic
     cancel: () => undefined,
   }
   const { port } = await startServer(t, (server) => {
-    server.raw(['/direct'], (exchange) => {
+    server.raw('/direct', (exchange) => {
       send(exchange, { status: 200, contentType: 'text/plain', body: bytes })
     })
-    server.raw(['/pieces'], (exchange) => {
+    server.raw('/pieces', (exchange) => {
       send(exchange, { status: 200, contentType: 'text/plain', body })
     })
   })

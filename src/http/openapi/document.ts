@@ -4,12 +4,16 @@
  */
 import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
+import { HEALTH } from '../routes/health.ts'
+import { CAPTURE } from '../routes/public/capture.ts'
+import { FLAG_DECISIONS, REMOTE_CONFIG } from '../routes/public/flag-routes.ts'
+import { OFREP } from '../routes/public/ofrep.ts'
 import { ROLE_RESOURCE } from '../routes/roles.ts'
 import { isJsonText } from '../server/query-string.ts'
 import {
+  type Described,
+  type DescribedResource,
   type Door,
-  type Resource,
-  type RouteRecord,
   refusalsOf,
   type Who,
 } from '../server/route.ts'
@@ -27,18 +31,11 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { ANALYTIC_COMPONENTS, ANALYTIC_RESOURCE } from './analytics.ts'
-import { CAPTURE_COMPONENTS, CAPTURE_RESOURCE } from './capture.ts'
-import {
-  DECISION_COMPONENTS,
-  DECISION_RESOURCE,
-  OFREP_RESOURCE,
-  REMOTE_CONFIG_RESOURCE,
-} from './decisions.ts'
 import { ERASURE_COMPONENTS, ERASURE_RESOURCE } from './erasures.ts'
 import { EVENT_COMPONENTS, EVENT_RESOURCE } from './events.ts'
 import { FLAG_COMPONENTS, FLAG_RESOURCE } from './flags.ts'
 import { fromTable } from './from-table.ts'
-import { DESCRIPTION_RESOURCE, HEALTH_RESOURCE } from './health.ts'
+import { DESCRIPTION_RESOURCE } from './health.ts'
 import {
   ORGANIZATION_COMPONENTS,
   ORGANIZATION_RESOURCE,
@@ -53,10 +50,10 @@ import type { Resource as Table } from './types.ts'
 
 /** Everything that is served, in the order of the document. */
 const RESOURCES: readonly (Table | DescribedResource)[] = [
-  CAPTURE_RESOURCE,
-  DECISION_RESOURCE,
-  REMOTE_CONFIG_RESOURCE,
-  OFREP_RESOURCE,
+  CAPTURE,
+  FLAG_DECISIONS,
+  REMOTE_CONFIG,
+  OFREP,
   EVENT_RESOURCE,
   PERSON_RESOURCE,
   ANALYTIC_RESOURCE,
@@ -70,7 +67,7 @@ const RESOURCES: readonly (Table | DescribedResource)[] = [
   ORGANIZATION_RESOURCE,
   PROJECT_RESOURCE,
   USER_RESOURCE,
-  HEALTH_RESOURCE,
+  HEALTH,
   DESCRIPTION_RESOURCE,
 ]
 
@@ -81,8 +78,6 @@ const COMPONENTS: Members = {
     detail: { ...TEXT, description: 'What is wrong and the way out, for people.' },
     attr: { ...nullable(TEXT), description: 'The field or parameter at fault.' },
   }),
-  ...CAPTURE_COMPONENTS,
-  ...DECISION_COMPONENTS,
   ...EVENT_COMPONENTS,
   ...PERSON_COMPONENTS,
   ...ANALYTIC_COMPONENTS,
@@ -149,11 +144,6 @@ const STATUS_MEANINGS: Readonly<Record<number, string>> = {
 }
 const JSON_TYPE = 'application/json'
 const FORMAT = about(choice('json', 'csv'), 'With csv the answer is a table.')
-
-/** A record as it is described. */
-type Described = Omit<RouteRecord, 'handle' | 'respond'>
-/** Resources as they are described. */
-type DescribedResource = Omit<Resource, 'routes'> & { readonly routes: readonly Described[] }
 
 /** Everything that is served, in the order of the document. */
 export function describedResources(): readonly DescribedResource[] {

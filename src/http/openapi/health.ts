@@ -1,45 +1,5 @@
-/** The description of the routes for those who watch the process, and of the description itself. */
-import { choice, list, object, operation, type Resource, type Schema, TEXT } from './types.ts'
-
-const HEALTH: Schema = object({
-  status: choice('ok', 'degraded', 'unavailable'),
-  reasons: list(TEXT),
-})
-const UNAVAILABLE = { 503: ['Events are not accepted; the reasons say why.', HEALTH] } as const
-
-const WATCHED = [
-  ['/_livez/', 'Liveness', 'Whether the process runs.', { answer: HEALTH }],
-  [
-    '/_readyz/',
-    'Readiness',
-    'Whether events are accepted.',
-    { answer: HEALTH, otherAnswers: UNAVAILABLE },
-  ],
-  [
-    '/_health/',
-    'Health',
-    'Whether anything is served: degraded while events are refused, and reads and decisions go on.',
-    { answer: HEALTH, otherAnswers: UNAVAILABLE },
-  ],
-  [
-    '/metrics/',
-    'Metrics',
-    'Metrics in the text format of Prometheus.',
-    { answerType: 'text/plain' },
-  ],
-] as const
-
-/** Liveness, readiness and metrics. docs/OPERATIONS.md, "Health". */
-export const HEALTH_RESOURCE: Resource = {
-  name: 'Health and metrics',
-  sentence: 'For those who watch the process. No key is needed.',
-  doors: ['none'],
-  errors: [],
-  operations: WATCHED.flatMap(([path, id, sentence, rest]) => [
-    operation(`GET ${path}`, `get${id}`, sentence, rest),
-    operation(`HEAD ${path}`, `head${id}`, `The headers of GET ${path}.`),
-  ]),
-}
+/** The description of the description itself. */
+import { choice, operation, type Resource } from './types.ts'
 
 /** The description of the API. docs/COMPATIBILITY.md, "API description". */
 export const DESCRIPTION_RESOURCE: Resource = {

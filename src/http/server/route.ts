@@ -146,11 +146,16 @@ export interface Resource<Services extends RouteServices = RouteServices> {
   readonly routes: readonly AnyRoute<Services>[]
 }
 
+/** A record as it is described: without its handler. */
+export type Described = Omit<RouteRecord, 'handle' | 'respond'>
+
+/** Resources as they are described. */
+export type DescribedResource = Omit<Resource, 'routes'> & {
+  readonly routes: readonly Described[]
+}
+
 /** A record among others; its handlers know the types of its input. */
-export type AnyRoute<Services extends RouteServices> = Omit<
-  RouteRecord<Services>,
-  'handle' | 'respond'
-> & {
+export type AnyRoute<Services extends RouteServices> = Described & {
   readonly bind: (services: Services) => Route
 }
 

@@ -32,24 +32,32 @@ export function json(value: unknown, status = 200, headers: readonly Header[] = 
 }
 
 /** What one path can do. */
-export interface PathRoutes {
+export interface PathRoutes<Handler> {
   readonly path: string
-  readonly handlers: ReadonlyMap<string, ApiHandler>
+  readonly handlers: ReadonlyMap<string, Handler>
   /** Value of the header Allow. */
   readonly allow: string
   readonly isUnlimited: boolean
 }
 
+/** What of a route is gathered. */
+type GroupedRoute<Handler> = Pick<Route, 'path' | 'isRefusal' | 'isUnlimited'> & {
+  readonly method: string
+  readonly handler: Handler
+}
+
 /** Gathers a table of routes by path. Two handlers for one method and path are a programming error. */
-export function groupByPath(routes: readonly Route[]): readonly PathRoutes[] {
-  const byPath = new Map<string, Map<string, ApiHandler>>()
+export function groupByPath<Handler>(
+  routes: readonly GroupedRoute<Handler>[],
+): readonly PathRoutes<Handler>[] {
+  const byPath = new Map<string, Map<string, Handler>>()
   const refused = new Set<string>()
   const unlimited = new Set<string>()
   for (const { method, path, handler, isRefusal, isUnlimited } of routes) {
     if (!path.startsWith('/') || !path.endsWith('/')) {
       throw new TypeError(`the route ${path} lacks a slash at its start or end`)
     }
-    const handlers = byPath.get(path) ?? new Map<string, ApiHandler>()
+    const handlers = byPath.get(path) ?? new Map<string, Handler>()
     if (handlers.has(method)) throw new TypeError(`the route ${method} ${path} exists twice`)
     handlers.set(method, handler)
     byPath.set(path, handlers)

@@ -35,6 +35,7 @@ import { type BodyBudget, collectBody } from './body.ts'
 import { addressBehind } from './client-address.ts'
 import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
 import { checkFraming, type RequestHead } from './framing.ts'
+import type { PublicHandler, PublicRoute } from './public-route.ts'
 import type { RateLimits } from './rate-limits.ts'
 import { send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'
 import {
@@ -52,18 +53,6 @@ import { WaitingAnswers } from './waiting-answers.ts'
 const TIMED_EVERY = 16
 const UNKNOWN_ROUTE = 'unknown'
 const READER_STALL_MS = 30_000
-
-/**
- * Handles a public request. `head` is valid until it returns; `pathIndex` says which of the paths given
- * to `raw` was asked for. It must see to it that the exchange is answered, through
- * http/server/respond.ts; it reads a body with `collectBody`. The method is not checked: see
- * `exchange.method`. What it throws, or a promise that it returns rejects with, is answered.
- */
-export type RawHandler = (
-  exchange: Exchange,
-  head: RequestHead,
-  pathIndex: number,
-) => void | Promise<void>
 
 /** What a server needs. */
 export interface HttpServerOptions {
@@ -136,20 +125,28 @@ export class HttpServer {
     return this.#requestsInProgress
   }
 
+  /** Registers public routes, all of them that share a path in one call. */
+  publicRoutes(table: readonly PublicRoute[]): void {
+    const slashed = table.map((route) => ({ ...route, path: `${route.path}/` }))
+    for (const { path, handlers, allow } of groupByPath(slashed)) {
+      this.raw(path.slice(0, -1), (exchange, head) => {
+        const handler = handlers.get(exchange.method)
+        if (handler !== undefined) return handler(exchange, head)
+        sendMethodNotAllowed(exchange, allow)
+      })
+    }
+  }
+
   /**
-   * Registers public paths (without trailing slash; one is accepted) for every method. Answers carry
+   * Registers a public path (without trailing slash; one is accepted) for every method. Answers carry
    * CORS headers.
    */
-  raw(paths: readonly string[], handler: RawHandler): void {
-    for (const [pathIndex, path] of paths.entries()) {
-      const metrics = this.#routeMetrics(path)
-      const enter = (response: HttpResponse, request: HttpRequest): void => {
-        this.#enter(response, request, metrics, true, (exchange, head) =>
-          handler(exchange, head, pathIndex),
-        )
-      }
-      this.#app.any(path, enter).any(`${path}/`, enter)
+  raw(path: string, handler: PublicHandler): void {
+    const metrics = this.#routeMetrics(path)
+    const enter = (response: HttpResponse, request: HttpRequest): void => {
+      this.#enter(response, request, metrics, true, handler)
     }
+    this.#app.any(path, enter).any(`${path}/`, enter)
   }
 
   /**
@@ -265,7 +262,7 @@ export class HttpServer {
     request: HttpRequest,
     route: RouteMetrics,
     isPublic: boolean,
-    handle: (exchange: Exchange, head: RequestHead) => void | Promise<void>,
+    handle: PublicHandler,
   ): void {
     const head = checkFraming(request, route.segmentCount)
     const isTimed = !isPublic || (this.#requestCount++ & (TIMED_EVERY - 1)) === 0
@@ -315,7 +312,7 @@ export class HttpServer {
     exchange: Exchange,
     path: string,
     head: RequestHead,
-    routes: PathRoutes,
+    routes: PathRoutes<ApiHandler>,
     names: readonly string[],
   ): void {
     const handler = routes.handlers.get(exchange.method)

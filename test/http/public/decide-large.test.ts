@@ -97,6 +97,10 @@ t.test('what is remembered has a limit, and the oldest goes first', (t) => {
   }
   t.equal(known.find(head, nameOf(0)), null)
   t.equal(known.find(head, nameOf(count - 1))?.decided, decided)
-  t.equal(known.find(keepHead({ ...framing, query: 'v=3' }), nameOf(count - 1)), null, 'another head')
+  t.equal(
+    known.find(keepHead({ ...framing, query: 'v=3' }), nameOf(count - 1)),
+    null,
+    'another head',
+  )
   t.end()
 })

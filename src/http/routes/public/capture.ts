@@ -10,8 +10,10 @@ import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX } from '../../../base/limits
 import { refusal } from '../../../base/refusals.ts'
 import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group-commit.ts'
 import type { WorkerPool } from '../../../engine/threads/pool.ts'
+import { CAPTURE_SCOPE } from '../../../rules/access/scopes.ts'
 import { acceptCapture, type AcceptTools, type CaptureKind, type CaptureRequest, type RecordSink } from '../../../rules/capture/accept.ts'
 import { clientAddress } from '../../../rules/capture/address.ts'
+import { captureEventShape } from '../../../rules/capture/capture-schema.ts'
 import { readQuery } from '../../../rules/capture/decode.ts'
 import type { RecordEvents, RecordHeader } from '../../../rules/capture/log-block.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
@@ -19,7 +21,10 @@ import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { sendAccepted, sendEmpty, sendError, sendJson, sendMethodNotAllowed } from '../../server/respond.ts'
+import { ANY_TEXT_TYPES, bindPublic, pascalCase, preflight, type PublicRecord, type PublicResource, type PublicRoute } from '../../server/public-route.ts'
+import { sendAccepted, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
+import { ANYBODY, done } from '../../server/route.ts'
+import { about, BOOLEAN, choice, list, type Members, named, object, openObject, TEXT, TEXT_OR_NUMBER } from '../../server/schema.ts'
 
 /** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
@@ -32,8 +37,6 @@ export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
   '/s': 'session_recording',
 }
 
-const ALL_METHODS = 'GET, POST, OPTIONS'
-const NO_GET = 'POST, OPTIONS'
 const ACCEPTED = { status: 1 }
 /** posthog-js pauses recordings for a minute when it reads this: nothing of them is stored. */
 const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
@@ -63,7 +66,7 @@ export interface CaptureOptions {
 }
 
 /** Handles the ingestion endpoints of one server. */
-export class CaptureHandler {
+class CaptureHandler {
   readonly #options: CaptureOptions
   readonly #tools: AcceptTools
 
@@ -78,19 +81,8 @@ export class CaptureHandler {
     }
   }
 
-  /** Answers one request of a path of CAPTURE_PATHS. `head` is read before this returns. */
+  /** Answers one POST or GET; `head` is read before this returns. */
   handle(exchange: Exchange, head: RequestHead, kind: CaptureKind): void {
-    const { method } = exchange
-    if (method === 'OPTIONS') {
-      sendJson(exchange, 200, ACCEPTED)
-    } else if (method === 'POST' || (method === 'GET' && this.#options.isGetCaptureEnabled)) {
-      this.#capture(exchange, head, kind)
-    } else {
-      sendMethodNotAllowed(exchange, this.#options.isGetCaptureEnabled ? ALL_METHODS : NO_GET)
-    }
-  }
-
-  #capture(exchange: Exchange, head: RequestHead, kind: CaptureKind): void {
     const refusal = this.#options.refusal()
     if (refusal !== null) {
       sendError(exchange, refusal, 'drain')
@@ -177,6 +169,114 @@ export class CaptureHandler {
       })
       .catch((error: unknown) => sendError(exchange, error))
   }
+}
+
+const SHARED = {
+  compression: about(
+    choice('gzip', 'gzip-js', 'base64', 'b64', 'lz64', 'lz-string'),
+    'How the payload is wrapped. Gzip is recognised without it.',
+  ),
+  sent_at: about(TEXT, 'When the client sent the request, by its own clock.'),
+  _: about(TEXT, 'The same in milliseconds since 1970.'),
+  beacon: about(choice('1'), 'The page is being closed: the answer is 204.'),
+  project_id: about(
+    TEXT,
+    `The project, for a personal key (scope ${CAPTURE_SCOPE}) in place of a project key.`,
+  ),
+}
+const API_KEY = about(TEXT, 'The key of the project; also as token.')
+const EVENT = named('CaptureEvent', {
+  ...captureEventShape.schema,
+  properties: {
+    event: about(TEXT, 'The name; an event without one is not stored.'),
+    distinct_id: about(TEXT_OR_NUMBER, 'Who did it. It may also stand in properties.'),
+    timestamp: about(TEXT_OR_NUMBER, 'When; the time of arrival when absent.'),
+    api_key: API_KEY,
+    ...(captureEventShape.schema['properties'] as Members),
+  },
+  additionalProperties: true,
+})
+const BATCH = named(
+  'CaptureBatch',
+  openObject(
+    { batch: list(EVENT) },
+    {
+      api_key: API_KEY,
+      sent_at: SHARED.sent_at,
+      historical_migration: about(BOOLEAN, 'The events are old ones from another place.'),
+      project_id: about(
+        TEXT_OR_NUMBER,
+        `The project, for a personal key (scope ${CAPTURE_SCOPE}) as api_key.`,
+      ),
+    },
+  ),
+)
+const BODY = named('CaptureBody', {
+  description: 'One event, several in batch, or a list; the key stands in the body or in an event.',
+  anyOf: [BATCH, EVENT, list(EVENT)],
+})
+const DONE = done(object({ status: choice(1) }, { quota_limited: list(TEXT) }))
+const ANSWERS = { 200: DONE, 204: { description: 'Accepted, and the query has beacon=1.' } }
+const ERRORS = [
+  'invalid_input',
+  'invalid_api_key',
+  'error',
+  'server_error',
+  'request_too_large',
+] as const
+
+type CaptureRecord = PublicRecord<CaptureHandler>
+
+/** `/capture/` and its other names. */
+export const CAPTURE: PublicResource<CaptureHandler> = {
+  name: 'Ingestion',
+  sentence: 'Sends events. All paths take the same bodies; 200 means that the events are on disk.',
+  routes: Object.entries(CAPTURE_PATHS).flatMap(([path, kind]): readonly CaptureRecord[] => {
+    const id = `Events${pascalCase(path)}`
+    const handle: CaptureRecord['handle'] = (capture, exchange, head) =>
+      capture.handle(exchange, head, kind)
+    return [
+      {
+        method: 'GET',
+        path,
+        id: `get${id}`,
+        summary: 'Sends events in the query.',
+        who: { ...ANYBODY, doors: ['projectKey'] },
+        query: object(
+          { data: about(TEXT, 'The payload: JSON, or base64 of it.') },
+          { ...SHARED, api_key: about(TEXT, 'The key of the project, if there is no token.') },
+        ),
+        answers: ANSWERS,
+        errors: ERRORS,
+        handle,
+      },
+      {
+        method: 'POST',
+        path,
+        id: `post${id}`,
+        summary: `Sends events to ${path}.`,
+        who: ANYBODY,
+        query: object({}, SHARED),
+        body: BODY,
+        bodyTypes: ANY_TEXT_TYPES,
+        answers: ANSWERS,
+        errors: ERRORS,
+        handle,
+      },
+      {
+        ...preflight(path, id),
+        answers: { 200: DONE },
+        handle: (_, exchange) => sendJson(exchange, 200, ACCEPTED),
+      },
+    ]
+  }),
+}
+
+/** The routes of `CAPTURE`, those for GET only where the settings want them. */
+export function captureRoutes(options: CaptureOptions): readonly PublicRoute[] {
+  const { isGetCaptureEnabled } = options
+  const routes = bindPublic(CAPTURE.routes, new CaptureHandler(options))
+  return routes.filter(({ method }) => method !== 'GET' || isGetCaptureEnabled)
 }
 
 /** A request that hands its events to the group commit and is answered when they are durable. */

@@ -14,7 +14,32 @@ import type { Decisions } from '../../../rules/flags/types.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { sendEmpty, sendJson, sendMethodNotAllowed, sendReused } from '../../server/respond.ts'
+import {
+  ANY_TEXT_TYPES,
+  type PublicRecord,
+  pascalCase,
+  readable,
+} from '../../server/public-route.ts'
+import { sendJson, sendReused } from '../../server/respond.ts'
+import { ANYBODY, done } from '../../server/route.ts'
+import {
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  mapOf,
+  NOTHING,
+  NUMBER,
+  named,
+  nullable,
+  object,
+  openObject,
+  type Schema,
+  TEXT,
+  TEXT_OR_NUMBER,
+  UUID,
+  WHOLE,
+} from '../../server/schema.ts'
 import type { CookielessVisitors, Sender } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './flag-answers.ts'
 import {
@@ -26,13 +51,7 @@ import {
 import type { KnownDecisions } from './known-decisions.ts'
 import { type BrowserCaptureOf, decisionOpening } from './remote-config.ts'
 
-/** The paths; the handler gets their index. */
-export const DECISION_PATHS = ['/decide', '/flags'] as const
-
-const DECIDE_INDEX = 0
-/** A GET names no project: it gets the defaults. */
 const NO_PROJECT = 0
-const ALLOW = 'GET, HEAD, POST, OPTIONS'
 
 /** What decisions over HTTP work with. */
 export interface DecideOptions {
@@ -45,46 +64,34 @@ export interface DecideOptions {
   readonly visitors: CookielessVisitors
 }
 
-/** Answers a request of DECISION_PATHS. `head` is read before this returns. */
-export function handleDecision(
+function decide(
   options: DecideOptions,
   exchange: Exchange,
   head: RequestHead,
-  pathIndex: number,
+  isDecide: boolean,
 ): void {
-  const isDecide = pathIndex === DECIDE_INDEX
-  switch (exchange.method) {
-    case 'POST': {
-      const kept = keepHead(head)
-      const sender = options.visitors.senderOf(exchange, head)
-      collectBody(exchange, head.contentLength, {
-        bytesMax: FLAG_BODY_BYTES_MAX,
-        budget: options.budget,
-        onBody: (body) => {
-          sendReused(exchange, decisionBytes(options, kept, sender, body, isDecide))
-        },
-      })
-      return
-    }
-    case 'GET':
-    case 'HEAD':
-      sendReused(
-        exchange,
-        answerBytes({
-          shape: isDecide ? 'decideEmpty' : 'flags2',
-          decisions: NO_DECISIONS,
-          nowMs: options.clock.now(),
-          opening: decisionOpening(options.browserCapture(NO_PROJECT)),
-        }),
-      )
-      return
-    case 'OPTIONS':
-      if (isDecide) sendJson(exchange, 200, { status: 1 })
-      else sendEmpty(exchange, 204)
-      return
-    default:
-      sendMethodNotAllowed(exchange, ALLOW)
-  }
+  const kept = keepHead(head)
+  const sender = options.visitors.senderOf(exchange, head)
+  collectBody(exchange, head.contentLength, {
+    bytesMax: FLAG_BODY_BYTES_MAX,
+    budget: options.budget,
+    onBody: (body) => {
+      sendReused(exchange, decisionBytes(options, kept, sender, body, isDecide))
+    },
+  })
+}
+
+/** A GET names no project: it gets the defaults. */
+function showDefaults(options: DecideOptions, exchange: Exchange, isDecide: boolean): void {
+  sendReused(
+    exchange,
+    answerBytes({
+      shape: isDecide ? 'decideEmpty' : 'flags2',
+      decisions: NO_DECISIONS,
+      nowMs: options.clock.now(),
+      opening: decisionOpening(options.browserCapture(NO_PROJECT)),
+    }),
+  )
 }
 
 /** The answer to a body. */
@@ -192,3 +199,112 @@ export function resolveFlagProject(
   }
   return project
 }
+
+const FLAG_VALUE: Schema<boolean | string> = { type: ['boolean', 'string'] }
+const DECISION_REQUEST = named(
+  'DecisionRequest',
+  openObject(
+    { distinct_id: about(TEXT_OR_NUMBER, 'For whom.') },
+    {
+      token: about(TEXT, 'The key of the project; also as api_key.'),
+      groups: about(JSON_OBJECT, 'Types and keys of groups.'),
+      person_properties: about(JSON_OBJECT, 'Win over what is stored.'),
+      group_properties: about(mapOf(JSON_OBJECT), 'The same for groups, by type.'),
+      $anon_distinct_id: about(TEXT_OR_NUMBER, 'The id before the user logged in.'),
+      $device_id: about(TEXT_OR_NUMBER, 'For flags that are decided by device.'),
+      flag_keys_to_evaluate: about(list(TEXT), 'Only these flags.'),
+      evaluation_contexts: about(list(TEXT), 'Leaves out flags of other contexts.'),
+      evaluation_runtime: about(TEXT, 'Client, server or all, in lower case.'),
+      disable_flags: about(BOOLEAN, 'An answer without flags.'),
+      project_id: about(TEXT_OR_NUMBER, 'The project, for a personal key as token.'),
+    },
+  ),
+)
+const DECISION = named(
+  'Decision',
+  object(
+    {
+      key: TEXT,
+      enabled: BOOLEAN,
+      variant: nullable(TEXT),
+      reason: object({ code: TEXT, condition_index: nullable(WHOLE), description: TEXT }),
+      metadata: object({
+        id: WHOLE,
+        version: WHOLE,
+        description: NOTHING,
+        payload: about(nullable(TEXT), 'A JSON text.'),
+        has_experiment: BOOLEAN,
+      }),
+    },
+    { failed: BOOLEAN },
+  ),
+)
+const DECISIONS = named(
+  'Decisions',
+  about(
+    openObject(
+      { requestId: UUID, evaluatedAt: WHOLE },
+      {
+        flags: mapOf(DECISION),
+        featureFlags: { anyOf: [mapOf(FLAG_VALUE), list(TEXT)] },
+        featureFlagPayloads: mapOf(TEXT),
+        errorsWhileComputingFlags: BOOLEAN,
+        errorComputingFlags: BOOLEAN,
+      },
+    ),
+    'The members depend on v; the configuration of browsers may be there, too.',
+  ),
+)
+const QUERY = object(
+  {},
+  {
+    v: about(TEXT, 'Version of the answer.'),
+    config: about(BOOLEAN, 'With the configuration of browsers.'),
+    compression: about(TEXT, 'How the body is wrapped.'),
+    only_evaluate_survey_feature_flags: about(BOOLEAN, 'Only flags of surveys.'),
+  },
+)
+
+/** `/flags/` and `/decide/`. */
+export const DECISION_ROUTES: readonly PublicRecord<DecideOptions>[] = [
+  '/flags',
+  '/decide',
+].flatMap((path): readonly PublicRecord<DecideOptions>[] => {
+  const isDecide = path === '/decide'
+  const id = pascalCase(path)
+  const [get, head, options] = readable<DecideOptions>({
+    path,
+    id,
+    summary: 'The configuration of browsers, without flags.',
+    answers: { 200: done(DECISIONS) },
+    errors: ['error', 'server_error'],
+    handle: (services, exchange) => showDefaults(services, exchange, isDecide),
+  })
+  return [
+    get,
+    head,
+    {
+      method: 'POST',
+      path,
+      id: `post${id}`,
+      summary: 'Decides which flags are on for somebody.',
+      who: { ...ANYBODY, doors: ['none', 'projectKey'] },
+      query: QUERY,
+      body: DECISION_REQUEST,
+      bodyTypes: ANY_TEXT_TYPES,
+      answers: { 200: done(DECISIONS) },
+      errors: [
+        ...(['malformed_data', 'invalid_api_key', 'request_too_large'] as const),
+        ...(['error', 'server_error'] as const),
+      ],
+      handle: (services, exchange, head) => decide(services, exchange, head, isDecide),
+    },
+    isDecide
+      ? {
+          ...options,
+          answers: { 200: done(object({ status: NUMBER })) },
+          handle: (_, exchange) => sendJson(exchange, 200, { status: 1 }),
+        }
+      : options,
+  ]
+})

@@ -3,28 +3,28 @@
  * generations, and the list that the first generation read. For servers: the key is secret.
  * Source: docs/COMPATIBILITY.md, "Local evaluation".
  */
-import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../../engine/front/flag-snapshots.ts'
-import type { Project } from '../../../rules/capture/project-directory.ts'
 import {
   type FlagDefinitions,
   flagDefinitions,
   isSameEtag,
 } from '../../../rules/flags/definitions.ts'
 import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
-import { authoriseServer, type ServerKeyDirectory } from '../../server/auth.ts'
 import type { Answer } from '../../server/respond.ts'
-import { type ApiRequest, json, type Route } from '../../server/router.ts'
-
-const SCOPE = 'feature_flag:read'
-/** These paths name no project: the key does, or `token`. */
-const CURRENT_PROJECT = '@current'
+import {
+  type AnyRoute,
+  type Call,
+  done,
+  forServers,
+  type RouteServices,
+  routesOf,
+} from '../../server/route.ts'
+import type { ApiRequest } from '../../server/router.ts'
+import { about, object, ref, TEXT } from '../../server/schema.ts'
 
 /** What definitions work with. */
-export interface DefinitionOptions {
-  readonly clock: Clock
-  readonly directory: ServerKeyDirectory
+export interface DefinitionServices extends RouteServices {
   readonly snapshots: Pick<FlagSnapshots, 'of'>
 }
 
@@ -36,25 +36,49 @@ interface KnownDefinitions {
 
 const known = new WeakMap<FlagSnapshot, KnownDefinitions>()
 
-/** The routes of SDKs for definitions. */
-export function definitionRoutes(options: DefinitionOptions): readonly Route[] {
-  const definitions =
-    (hasCohortsAlways: boolean) =>
-    (request: ApiRequest): Answer => {
-      const project = authoriseServer(request, options.directory, SCOPE, CURRENT_PROJECT)
-      const hasCohorts = hasCohortsAlways || areCohortsWanted(request)
-      return definitionsAnswer(snapshotOf(options, project), request, hasCohorts)
-    }
-  const list = (request: ApiRequest): Answer => {
-    const project = authoriseServer(request, options.directory, SCOPE, CURRENT_PROJECT)
-    return legacyList(snapshotOf(options, project), options.clock.now())
-  }
-  return [
-    { method: 'GET', path: '/flags/definitions/', handler: definitions(true) },
-    { method: 'GET', path: '/api/feature_flag/local_evaluation/', handler: definitions(false) },
-    { method: 'GET', path: '/api/feature_flag/', handler: list },
-  ]
+const READ = forServers('feature_flag:read')
+const TOKEN = about(TEXT, 'Key of the project that is meant.')
+const ANSWERS = {
+  200: done(ref('FlagDefinitions')),
+  304: { description: 'The tag in If-None-Match is that of the definitions.' },
 }
+
+const route = routesOf<DefinitionServices>()
+
+/** The routes of SDKs for definitions. Their paths name no project: the key does, or `token`. */
+export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
+  route({
+    method: 'GET',
+    path: '/flags/definitions/',
+    id: 'getDefinitions',
+    summary: 'Definitions with cohorts.',
+    who: READ,
+    query: object({}, { token: TOKEN }),
+    answers: ANSWERS,
+    respond: (call) => definitionsAnswer(snapshotOf(call), call.request, true),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/feature_flag/local_evaluation/',
+    id: 'getSdkDefinitions',
+    summary: 'Definitions.',
+    who: READ,
+    query: object({}, { token: TOKEN, send_cohorts: about(TEXT, 'With the rules of cohorts.') }),
+    answers: ANSWERS,
+    respond: (call) =>
+      definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/feature_flag/',
+    id: 'listSdkFlags',
+    summary: 'All flags in one page, for old SDKs.',
+    who: READ,
+    query: object({}, { token: TOKEN }),
+    answers: { 200: done(ref('FeatureFlagPage')) },
+    handle: (call) => legacyList(snapshotOf(call), call.nowMs),
+  }),
+]
 
 /**
  * The definitions of a snapshot for a request: 304 when it has them already. Linear in the size of the
@@ -91,7 +115,7 @@ export function areCohortsWanted(request: Pick<ApiRequest, 'query'>): boolean {
 }
 
 /** All in one page, because the clients read only the first. */
-function legacyList({ set }: FlagSnapshot, nowMs: number): Answer {
+function legacyList({ set }: FlagSnapshot, nowMs: number): object {
   const context = {
     createdBy: null,
     lastModifiedBy: null,
@@ -101,12 +125,11 @@ function legacyList({ set }: FlagSnapshot, nowMs: number): Answer {
     nowMs,
   }
   const results = set.flags.map((flag) => flagBody(flag, context))
-  return json({ count: results.length, next: null, previous: null, results })
+  return { count: results.length, next: null, previous: null, results }
 }
 
-function snapshotOf({ snapshots }: DefinitionOptions, project: Project): FlagSnapshot {
-  const snapshot = snapshots.of(project.id)
-  if (snapshot === null)
-    throw new ServiceError('not_found', 'the project has just been made; try again')
-  return snapshot
+function snapshotOf({ services, projectId }: Call<DefinitionServices>): FlagSnapshot {
+  const snapshot = services.snapshots.of(projectId)
+  if (snapshot !== null) return snapshot
+  throw new ServiceError('not_found', 'the project has just been made; try again')
 }

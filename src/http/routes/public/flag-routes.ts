@@ -10,14 +10,17 @@ import { DEFAULT_BROWSER_CAPTURE } from '../../../rules/access/organization.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import type { ProjectDirectory as Projects } from '../../../store/catalog/project-store.ts'
 import type { BodyBudget } from '../../server/body.ts'
-import type { HttpServer } from '../../server/server.ts'
+import { bindPublic, type PublicRoute } from '../../server/public-route.ts'
+import type { DescribedResource } from '../../server/route.ts'
+import { about, TEXT } from '../../server/schema.ts'
 import { CookielessVisitors } from './cookieless-visitors.ts'
-import { DECISION_PATHS, handleDecision } from './decide.ts'
+import { DECISION_ROUTES } from './decide.ts'
+import { DEFINITION_ROUTES } from './definitions.ts'
 import { KnownDecisions } from './known-decisions.ts'
-import { handleOfrep, OFREP_PATHS } from './ofrep.ts'
-import { type BrowserCaptureOf, CONFIG_PATHS, EMPTY_LISTS, handleEmptyList, handleRemoteConfig } from './remote-config.ts'
+import { OFREP } from './ofrep.ts'
+import { type BrowserCaptureOf, CONFIG_ROUTES, EMPTY_LIST_ROUTES } from './remote-config.ts'
 import { SdkFiles, sdkFolders } from './sdk-files.ts'
-import { registerSdkRoutes } from './sdk-routes.ts'
+import { SDK_ROUTES } from './sdk-routes.ts'
 
 /** What the public routes of flags work with. */
 export interface FlagRouteOptions {
@@ -29,30 +32,42 @@ export interface FlagRouteOptions {
   readonly settings: Pick<Settings, 'dataDir' | 'isForwardedForTrusted'>
 }
 
-/** Registers the public routes of flags; those for servers are in definitions.ts. */
-export function registerFlagRoutes(server: HttpServer, options: FlagRouteOptions): void {
+/** Decisions, and the definitions for SDKs that decide by themselves. */
+export const FLAG_DECISIONS: DescribedResource = {
+  name: 'Flag decisions',
+  sentence: 'Which flags are on for somebody. The key of the project stands in the body or query.',
+  routes: [...DECISION_ROUTES, ...DEFINITION_ROUTES],
+}
+
+/** What browsers are told besides flags, and the SDK itself. docs/COMPATIBILITY.md, "Remote configuration". */
+export const REMOTE_CONFIG: DescribedResource = {
+  name: 'Remote configuration',
+  sentence:
+    'What browsers are told besides flags, their SDK, and lists of products that are not offered.',
+  segments: {
+    token: about(TEXT, 'Key of the project.'),
+    version: about(TEXT, 'Of posthog-js, such as 1.449.2 or 1.'),
+    name: about(TEXT, 'Such as array.js.'),
+  },
+  routes: [...SDK_ROUTES, ...CONFIG_ROUTES, ...EMPTY_LIST_ROUTES],
+}
+
+/** The public routes of flags; those for servers are in definitions.ts. */
+export function publicFlagRoutes(options: FlagRouteOptions): readonly PublicRoute[] {
   const { clock, directory, budget, flags, projects, settings } = options
   const { decisions, snapshots } = flags
-  const known = new KnownDecisions(directory, decisions)
   const browserCapture: BrowserCaptureOf = (id) =>
     projects.projectById(id) ?? DEFAULT_BROWSER_CAPTURE
+  const known = new KnownDecisions(directory, decisions)
   const visitors = new CookielessVisitors(new DailySalts(settings.dataDir), settings)
   const parts = { clock, directory, budget, decisions, known, browserCapture, visitors }
   const hasActiveFlags = (id: number): boolean => snapshots.of(id)?.hasActiveFlags === true
-  const configParts = { directory, hasActiveFlags, browserCapture }
-  const lists = Object.values(EMPTY_LISTS)
-  server.raw(DECISION_PATHS, (exchange, head, pathIndex) => {
-    handleDecision(parts, exchange, head, pathIndex)
-  })
-  server.raw(OFREP_PATHS, (exchange, head, pathIndex) => {
-    handleOfrep(parts, exchange, head, pathIndex)
-  })
-  server.raw(CONFIG_PATHS, (exchange, head, pathIndex) => {
-    handleRemoteConfig(configParts, exchange, head, pathIndex)
-  })
-  server.raw(Object.keys(EMPTY_LISTS), (exchange, _head, pathIndex) => {
-    handleEmptyList(exchange, lists[pathIndex] ?? {})
-  })
   const files = new SdkFiles(sdkFolders(settings.dataDir))
-  registerSdkRoutes(server, { clock, directory: projects, files })
+  return [
+    ...bindPublic(DECISION_ROUTES, parts),
+    ...bindPublic(OFREP.routes, parts),
+    ...bindPublic(CONFIG_ROUTES, { directory, hasActiveFlags, browserCapture }),
+    ...bindPublic(EMPTY_LIST_ROUTES, null),
+    ...bindPublic(SDK_ROUTES, { clock, directory: projects, files }),
+  ]
 }

@@ -15,26 +15,24 @@ import type { DecisionRequest, EvaluationRuntime } from '../../../rules/flags/ty
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import {
-  type Header,
-  send,
-  sendEmpty,
-  sendError,
-  sendJson,
-  sendMethodNotAllowed,
-} from '../../server/respond.ts'
+import { type PublicResource, preflight } from '../../server/public-route.ts'
+import { type Header, send, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
+import { ANYBODY, done } from '../../server/route.ts'
 import { decodeSegment } from '../../server/router.ts'
+import {
+  choice,
+  JSON_OBJECT,
+  list,
+  mapOf,
+  named,
+  object,
+  openObject,
+  type Schema,
+  TEXT,
+} from '../../server/schema.ts'
 import { resolveFlagProject } from './decide.ts'
 import { evaluationOf, type OfrepEvaluation, readContext } from './ofrep-values.ts'
 
-/** The paths; the handler gets their index. */
-export const OFREP_PATHS = [
-  '/ofrep/v1/evaluate/flags',
-  '/ofrep/v1/evaluate/flags/:key',
-  '/ofrep/v1/configuration',
-] as const
-
-const CONFIGURATION_INDEX = 2
 const CONFIGURATION = {
   name: 'Tenrec',
   capabilities: {
@@ -62,40 +60,18 @@ interface OfrepCall {
   readonly runtime: EvaluationRuntime
 }
 
-/** Answers a request of OFREP_PATHS. `head` is read before this returns. */
-export function handleOfrep(
-  options: OfrepOptions,
-  exchange: Exchange,
-  head: RequestHead,
-  pathIndex: number,
-): void {
-  const isConfiguration = pathIndex === CONFIGURATION_INDEX
-  const wanted = isConfiguration ? 'GET' : 'POST'
-  if (exchange.method === 'OPTIONS') {
-    sendEmpty(exchange, 204)
-    return
-  }
-  if (exchange.method !== wanted) {
-    sendMethodNotAllowed(exchange, `${wanted}, OPTIONS`)
-    return
-  }
+/** A path with a segment asks for the flag with that key, the other one for all. */
+function takeContext(options: OfrepOptions, exchange: Exchange, head: RequestHead): void {
   let project: Project
   try {
-    project = resolveFlagProject(keyOf(head), undefined, options.directory)
+    project = projectOf(options, head)
   } catch (error) {
-    sendError(exchange, error, isConfiguration ? 'keep' : 'drain')
+    sendError(exchange, error, 'drain')
     return
   }
-  if (isConfiguration) {
-    sendJson(exchange, 200, CONFIGURATION)
-    return
-  }
-  const call: OfrepCall = {
-    project,
-    key: pathIndex === 0 ? null : decodeSegment(head.segments[0] ?? ''),
-    ifNoneMatch: head.ifNoneMatch,
-    runtime: runtimeOf(head),
-  }
+  const { ifNoneMatch, segments } = head
+  const key = segments[0] === undefined ? null : decodeSegment(segments[0])
+  const call: OfrepCall = { project, key, ifNoneMatch, runtime: runtimeOf(head) }
   collectBody(exchange, head.contentLength, {
     bytesMax: FLAG_BODY_BYTES_MAX,
     budget: options.budget,
@@ -172,13 +148,95 @@ function evaluateOne(
   sendJson(exchange, 404, { key, errorCode: 'FLAG_NOT_FOUND', errorDetails })
 }
 
-/** The header of OpenFeature's own, or a Bearer token. */
-function keyOf(head: RequestHead): string {
-  if (head.apiKey !== '') return head.apiKey
-  return /^Bearer\s+(\S+)\s*$/i.exec(head.authorization)?.[1] ?? ''
+/** By the header of OpenFeature's own, or a Bearer token. */
+function projectOf({ directory }: OfrepOptions, { apiKey, authorization }: RequestHead): Project {
+  const key = apiKey || (/^Bearer\s+(\S+)\s*$/i.exec(authorization)?.[1] ?? '')
+  return resolveFlagProject(key, undefined, directory)
 }
 
 /** A browser says so; whatever else uses this protocol is a server. */
 function runtimeOf(head: RequestHead): EvaluationRuntime {
   return head.origin !== '' || head.userAgent.startsWith('Mozilla/') ? 'client' : 'server'
+}
+
+const ALL_FLAGS = '/ofrep/v1/evaluate/flags'
+const ONE_FLAG = `${ALL_FLAGS}/:key`
+const CONFIGURATION_PATH = '/ofrep/v1/configuration'
+const BY_PROJECT_KEY = { ...ANYBODY, doors: ['projectKeyHeader'] } as const
+const REQUEST = named('OfrepRequest', object({ context: openObject({ targetingKey: TEXT }) }))
+const FLAG_VALUE: Schema<boolean | string> = { type: ['boolean', 'string'] }
+const EVALUATION = named(
+  'OfrepEvaluation',
+  openObject(
+    { key: TEXT },
+    {
+      value: FLAG_VALUE,
+      reason: choice('TARGETING_MATCH', 'SPLIT', 'DEFAULT', 'DISABLED'),
+      variant: TEXT,
+      metadata: mapOf({ type: ['string', 'number'] }),
+      errorCode: TEXT,
+      errorDetails: TEXT,
+    },
+  ),
+)
+const FAULT = named(
+  'OfrepFault',
+  openObject({ errorCode: TEXT, errorDetails: TEXT }, { key: TEXT }),
+)
+const BAD_CONTEXT = { description: 'The body or its context cannot be used.', schema: FAULT }
+const ERRORS = ['invalid_api_key', 'request_too_large', 'server_error'] as const
+
+/** OpenFeature's remote evaluation. docs/COMPATIBILITY.md, "OpenFeature". */
+export const OFREP: PublicResource<OfrepOptions> = {
+  name: 'OpenFeature',
+  sentence: 'The same decisions in the protocol of OpenFeature.',
+  routes: [
+    {
+      method: 'POST',
+      path: ALL_FLAGS,
+      id: 'evaluateFlags',
+      summary: 'Decides all flags.',
+      who: BY_PROJECT_KEY,
+      body: REQUEST,
+      answers: {
+        200: done(object({ flags: list(EVALUATION), metadata: JSON_OBJECT })),
+        304: { description: 'The tag in If-None-Match is that of the answer.' },
+        400: BAD_CONTEXT,
+      },
+      errors: ERRORS,
+      handle: takeContext,
+    },
+    preflight(ALL_FLAGS, 'EvaluateFlags'),
+    {
+      method: 'POST',
+      path: ONE_FLAG,
+      id: 'evaluateFlag',
+      summary: 'Decides one flag.',
+      who: BY_PROJECT_KEY,
+      body: REQUEST,
+      answers: {
+        200: done(EVALUATION),
+        400: BAD_CONTEXT,
+        404: { description: 'There is no such flag.', schema: FAULT },
+        500: { description: 'The flag cannot be computed.', schema: FAULT },
+      },
+      errors: ERRORS,
+      handle: takeContext,
+    },
+    preflight(ONE_FLAG, 'EvaluateFlag'),
+    {
+      method: 'GET',
+      path: CONFIGURATION_PATH,
+      id: 'getOfrepConfiguration',
+      summary: 'What is supported.',
+      who: BY_PROJECT_KEY,
+      answers: { 200: done(openObject({ name: TEXT, capabilities: JSON_OBJECT })) },
+      errors: ['invalid_api_key', 'server_error'],
+      handle: (services, exchange, head) => {
+        projectOf(services, head)
+        sendJson(exchange, 200, CONFIGURATION)
+      },
+    },
+    preflight(CONFIGURATION_PATH, 'OfrepConfiguration'),
+  ],
 }

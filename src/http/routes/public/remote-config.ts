@@ -11,8 +11,10 @@ import type { Project, ProjectDirectory } from '../../../rules/capture/project-d
 import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { type Header, send, sendError, sendJson } from '../../server/respond.ts'
-import { isAnsweredByMethod } from './read-methods.ts'
+import { pascalCase, type PublicRecord, readable } from '../../server/public-route.ts'
+import { type Header, send, sendJson } from '../../server/respond.ts'
+import { done } from '../../server/route.ts'
+import { ANY, BOOLEAN, list, named, openObject, TEXT } from '../../server/schema.ts'
 
 
 /**
@@ -70,11 +72,8 @@ export function decisionOpening(capture: BrowserCapture): Uint8Array {
   return DECISION_OPENINGS[indexOf(capture)] ?? Buffer.from('{')
 }
 
-/** Paths of `/array/`; the handler gets their index. */
-export const CONFIG_PATHS = ['/array/:token/config', '/array/:token/config.js'] as const
-
 /** Path -> what is answered there: nothing of the kind exists. */
-export const EMPTY_LISTS: Readonly<Record<string, object>> = {
+const EMPTY_LISTS: Readonly<Record<string, object>> = {
   '/api/surveys': { surveys: [], survey_config: null },
   '/api/early_access_features': { earlyAccessFeatures: [] },
   '/api/web_experiments': { experiments: [] },
@@ -85,7 +84,6 @@ const KEPT: Header = ['Cache-Control', 'public, max-age=300']
 /** While there are no flags, browsers ask each time: the first flag is to be seen by the next page. */
 const ASKED_AGAIN: Header = ['Cache-Control', 'public, no-cache']
 const ETAG_CHARACTERS = 16
-const SCRIPT_INDEX = 1
 
 /** What remote configuration works with. */
 export interface RemoteConfigOptions {
@@ -98,20 +96,13 @@ export interface RemoteConfigOptions {
 /** What browsers capture by themselves for a project; the defaults for an unknown one. */
 export type BrowserCaptureOf = (projectId: number) => BrowserCapture
 
-/** Answers a request of CONFIG_PATHS. `pathIndex` 1 is the script. */
-export function handleRemoteConfig(
+function showConfig(
   options: RemoteConfigOptions,
   exchange: Exchange,
   head: RequestHead,
-  pathIndex: number,
+  isScript: boolean,
 ): void {
-  if (isAnsweredByMethod(exchange)) return
-  const project = findProject(options.directory, head.segments[0] ?? '')
-  if (project === null) {
-    const detail = 'there is no project with this key; copy it from the settings of the project'
-    sendError(exchange, new ServiceError('not_found', detail))
-    return
-  }
+  const project = projectOfPath(options.directory, head)
   const hasFeatureFlags = options.hasActiveFlags(project.id)
   // Without the key `surveys`: posthog-js loads its surveys when it is there, whatever it says.
   const config = JSON.stringify({
@@ -119,7 +110,6 @@ export function handleRemoteConfig(
     token: project.apiKey,
     hasFeatureFlags,
   })
-  const isScript = pathIndex === SCRIPT_INDEX
   const body = isScript ? scriptOf(project.apiKey, config) : config
   const etag = `"${createHash('sha256').update(body).digest('hex').slice(0, ETAG_CHARACTERS)}"`
   const headers: readonly Header[] = [hasFeatureFlags ? KEPT : ASKED_AGAIN, ['ETag', etag]]
@@ -131,13 +121,15 @@ export function handleRemoteConfig(
   send(exchange, { status: 200, contentType, body, headers })
 }
 
-/** Answers a request of EMPTY_LISTS; `list` is its entry. */
-export function handleEmptyList(exchange: Exchange, list: object): void {
-  if (!isAnsweredByMethod(exchange)) sendJson(exchange, 200, list)
-}
-
-function findProject(directory: ProjectDirectory, token: string): Project | null {
-  return token.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(token)
+/** The project whose key is the first segment of a path. Throws 404 `not_found`. */
+export function projectOfPath(
+  directory: Pick<ProjectDirectory, 'projectByKey'>,
+  { segments: [token = ''] }: RequestHead,
+): Project {
+  const project = token.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(token)
+  if (project !== null) return project
+  const detail = 'there is no project with this key; copy it from the settings of the project'
+  throw new ServiceError('not_found', detail)
 }
 
 /** A script that leaves the configuration where browser SDKs look for it. */
@@ -153,3 +145,50 @@ function escapeScript(json: string): string {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   })
 }
+
+const UNCHANGED = { description: 'The tag in If-None-Match is that of the answer.' }
+const ERRORS = ['not_found', 'error'] as const
+
+/** The configuration under `/array/`. */
+export const CONFIG_ROUTES: readonly PublicRecord<RemoteConfigOptions>[] = [
+  ...readable<RemoteConfigOptions>({
+    path: '/array/:token/config',
+    id: 'RemoteConfig',
+    summary: 'The configuration as JSON.',
+    answers: {
+      200: done(
+        named(
+          'RemoteConfig',
+          openObject({ token: TEXT, hasFeatureFlags: BOOLEAN, supportedCompression: list(TEXT) }),
+        ),
+      ),
+      304: UNCHANGED,
+    },
+    errors: ERRORS,
+    handle: (services, exchange, head) => showConfig(services, exchange, head, false),
+  }),
+  ...readable<RemoteConfigOptions>({
+    path: '/array/:token/config.js',
+    id: 'RemoteConfigScript',
+    summary: 'The same as a script.',
+    answers: { 200: { ...done(), type: 'application/javascript' }, 304: UNCHANGED },
+    errors: ERRORS,
+    handle: (services, exchange, head) => showConfig(services, exchange, head, true),
+  }),
+]
+
+/** Products that SDKs ask for and that are not there. */
+export const EMPTY_LIST_ROUTES: readonly PublicRecord<unknown>[] = Object.entries(
+  EMPTY_LISTS,
+).flatMap(([path, empty]) =>
+  readable({
+    path,
+    id: pascalCase(path.slice('/api/'.length)),
+    summary: 'An empty list.',
+    answers: {
+      200: done(openObject(Object.fromEntries(Object.keys(empty).map((name) => [name, ANY])))),
+    },
+    errors: ['error'],
+    handle: (_, exchange) => sendJson(exchange, 200, empty),
+  }),
+)

@@ -5,14 +5,14 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
-import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
 import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
+import { type PublicRecord, readable } from '../../server/public-route.ts'
 import { type Header, send, sendError } from '../../server/respond.ts'
-import type { HttpServer } from '../../server/server.ts'
-import { isAnsweredByMethod } from './read-methods.ts'
+import { done } from '../../server/route.ts'
+import { projectOfPath } from './remote-config.ts'
 import { SDK_LICENCE, type SdkEncoding, type SdkFiles, type SdkRelease } from './sdk-files.ts'
 
 /** What the snippet is served with. */
@@ -22,23 +22,11 @@ export interface SdkRouteOptions {
   readonly files: SdkFiles
 }
 
-const PATHS = ['/static/:name', '/static/:version/:name', '/array/:token/array.js'] as const
-const VERSIONED_INDEX = 1
-const PROJECT_INDEX = 2
-
 /** The content of such a path never changes. */
 const KEPT: Header = ['Cache-Control', 'public, max-age=31536000, immutable']
 /** What a path without the full version gives changes with the release. */
 const KEPT_BRIEFLY: Header = ['Cache-Control', 'public, max-age=300']
 const VARY: Header = ['Vary', 'Accept-Encoding']
-
-/** Registers the paths of the snippet. */
-export function registerSdkRoutes(server: HttpServer, options: SdkRouteOptions): void {
-  server.raw(PATHS, (exchange, head, pathIndex) => {
-    if (isAnsweredByMethod(exchange)) return
-    return sendFile(options, exchange, wantedBy(options, head, pathIndex))
-  })
-}
 
 /** What a request asks for: nothing of the request itself outlives the call of its handler. */
 interface Wanted {
@@ -49,22 +37,9 @@ interface Wanted {
   readonly ifNoneMatch: string
 }
 
-function wantedBy({ directory }: SdkRouteOptions, head: RequestHead, pathIndex: number): Wanted {
-  const [first = '', second = ''] = head.segments
-  if (pathIndex === PROJECT_INDEX) {
-    const project = first.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(first)
-    if (project === null) {
-      const detail = 'there is no project with this key; copy it from the settings of the project'
-      throw new ServiceError('not_found', detail)
-    }
-  }
+function wantedBy(head: RequestHead, name: string, version: string | null): Wanted {
   const { ifNoneMatch } = head
-  const encoding = encodingOf(head.acceptEncoding)
-  if (pathIndex === VERSIONED_INDEX) {
-    return { name: second, version: first, encoding, ifNoneMatch }
-  }
-  const name = pathIndex === PROJECT_INDEX ? 'array.js' : first
-  return { name, version: null, encoding, ifNoneMatch }
+  return { name, version, encoding: encodingOf(head.acceptEncoding), ifNoneMatch }
 }
 
 async function sendFile(
@@ -119,3 +94,45 @@ function encodingOf(acceptEncoding: string): SdkEncoding {
   if (accepted.has('br')) return 'br'
   return accepted.has('gzip') ? 'gzip' : 'identity'
 }
+
+const FILE = {
+  answers: {
+    200: { ...done(), type: 'application/javascript' },
+    304: { description: 'The tag in If-None-Match is that of the answer.' },
+  },
+  errors: ['not_found', 'error'],
+} as const
+
+/** The paths of the snippet. */
+export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
+  ...readable<SdkRouteOptions>({
+    ...FILE,
+    path: '/static/:name',
+    id: 'SdkFile',
+    summary: 'A file of posthog-js.',
+    handle: (services, exchange, head) => {
+      const [name = ''] = head.segments
+      return sendFile(services, exchange, wantedBy(head, name, null))
+    },
+  }),
+  ...readable<SdkRouteOptions>({
+    ...FILE,
+    path: '/static/:version/:name',
+    id: 'SdkFileOfVersion',
+    summary: 'The same of a version.',
+    handle: (services, exchange, head) => {
+      const [version = '', name = ''] = head.segments
+      return sendFile(services, exchange, wantedBy(head, name, version))
+    },
+  }),
+  ...readable<SdkRouteOptions>({
+    ...FILE,
+    path: '/array/:token/array.js',
+    id: 'SdkOfProject',
+    summary: 'array.js for a project.',
+    handle: (services, exchange, head) => {
+      projectOfPath(services.directory, head)
+      return sendFile(services, exchange, wantedBy(head, 'array.js', null))
+    },
+  }),
+]

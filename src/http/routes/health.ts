@@ -1,0 +1,116 @@
+/**
+ * Routes for those who watch the process: liveness, readiness and metrics. They need no key and tell
+ * nothing about customers. docs/OPERATIONS.md, "Health".
+ */
+import type { MetricPage } from '../../base/metrics.ts'
+import type { Answer } from '../server/respond.ts'
+import { ANYBODY, type Described, type DescribedResource, done } from '../server/route.ts'
+import { json, type Route } from '../server/router.ts'
+import { choice, list, object, TEXT } from '../server/schema.ts'
+
+/** How well a daemon serves. */
+export interface Readiness {
+  /** Events are accepted. */
+  readonly isReady: boolean
+  /** At least reads and decisions are answered, and what is refused will mend by itself. */
+  readonly isServing: boolean
+  /** Sentences for the operator why events are refused; none when it is ready. */
+  readonly reasons: readonly string[]
+  /** Sentences about what else is wrong: events are accepted all the same. */
+  readonly troubles: readonly string[]
+}
+
+/** What the daemon knows about itself. Asked on every request: keep it cheap. */
+export interface HealthSource {
+  readiness(): Readiness
+}
+
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+interface HealthServices {
+  readonly source: HealthSource
+  readonly metrics: MetricPage
+}
+
+type WatchedPath = Pick<Described, 'path' | 'id' | 'summary' | 'answers'> & {
+  readonly answer: (services: HealthServices) => Answer
+}
+
+const SCHEMA = object({ status: choice('ok', 'degraded', 'unavailable'), reasons: list(TEXT) })
+const READINESS = {
+  200: done(SCHEMA),
+  503: { description: 'Events are not accepted; the reasons say why.', schema: SCHEMA },
+}
+
+const WATCHED: readonly WatchedPath[] = [
+  {
+    path: '/_livez/',
+    id: 'Liveness',
+    summary: 'Whether the process runs.',
+    answers: { 200: done(SCHEMA) },
+    // That this runs at all is the answer: the event loop turns.
+    answer: () => json({ status: 'ok', reasons: [] }),
+  },
+  {
+    path: '/_readyz/',
+    id: 'Readiness',
+    summary: 'Whether events are accepted.',
+    answers: READINESS,
+    answer: readiness,
+  },
+  {
+    path: '/_health/',
+    id: 'Health',
+    summary:
+      'Whether anything is served: degraded while events are refused, and reads and decisions go on.',
+    answers: READINESS,
+    answer: health,
+  },
+  {
+    path: '/metrics/',
+    id: 'Metrics',
+    summary: 'Metrics in the text format of Prometheus.',
+    answers: { 200: { ...done(), type: 'text/plain' } },
+    answer: ({ metrics }) => ({ status: 200, contentType: METRICS_TYPE, body: metrics.render() }),
+  },
+]
+
+/** Liveness, readiness and metrics. docs/OPERATIONS.md, "Health". */
+export const HEALTH: DescribedResource = {
+  name: 'Health and metrics',
+  sentence: 'For those who watch the process. No key is needed.',
+  routes: WATCHED.flatMap(({ answer: _, id, ...rest }): readonly Described[] => [
+    { ...rest, method: 'GET', id: `get${id}`, who: ANYBODY },
+    {
+      method: 'HEAD',
+      path: rest.path,
+      id: `head${id}`,
+      summary: `The headers of GET ${rest.path}.`,
+      who: ANYBODY,
+      answers: { 200: done() },
+    },
+  ]),
+}
+
+/** The routes of `HEALTH`. */
+export function healthRoutes(source: HealthSource, metrics: MetricPage): readonly Route[] {
+  return WATCHED.flatMap(({ path, answer }) => {
+    const handler = (): Answer => answer({ source, metrics })
+    return [
+      { method: 'GET', path, handler, isUnlimited: true },
+      { method: 'HEAD', path, handler, isUnlimited: true },
+    ]
+  })
+}
+
+function readiness({ source }: HealthServices): Answer {
+  const { isReady, reasons } = source.readiness()
+  return json({ status: isReady ? 'ok' : 'unavailable', reasons }, isReady ? 200 : 503)
+}
+
+/** 200 also while reads and decisions are all that is served, or something is damaged. */
+function health(services: HealthServices): Answer {
+  const { isReady, isServing, reasons, troubles } = services.source.readiness()
+  if (!isServing || (isReady && troubles.length === 0)) return readiness(services)
+  return json({ status: 'degraded', reasons: [...reasons, ...troubles] })
+}
