@@ -5,7 +5,7 @@ import type { OrganizationOperation, OrganizationPort, OrganizationRequest, Orga
 import type { FlagEditor } from '../../rules/access/flag-permissions.ts'
 import type { Organization, User } from '../../rules/access/organization.ts'
 import type { Flag } from '../../rules/flags/types.ts'
-import type { Project } from '../../store/catalog/project-records.ts'
+import type { Project } from '../../rules/access/organization.ts'
 import type { KeyUser } from '../server/auth.ts'
 import type { Call, RouteDirectory, RouteServices } from '../server/route.ts'
 import { about, BOOLEAN, named, numberChoice, object, pageParameters, TEXT, UUID, WHOLE } from '../server/schema.ts'
