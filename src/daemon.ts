@@ -14,13 +14,12 @@ import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
 import { DiskGuard } from './engine/front/disk-guard.ts'
 import { FlagService } from './engine/front/flag-service.ts'
 import { GroupCommit } from './engine/front/group-commit.ts'
-import { MeteredQueries } from './engine/front/metered-queries.ts'
 import { LoggedPersonCommands } from './engine/front/person-commands.ts'
 import { ProcessingLoop } from './engine/front/processing-loop.ts'
+import { measuredQueries } from './engine/front/query-metrics.ts'
 import { RetentionSchedule } from './engine/front/retention-schedule.ts'
 import { collectGauges } from './engine/front/service-gauges.ts'
 import { ServiceMetrics } from './engine/front/service-metrics.ts'
-import { AnalyticThreads } from './engine/threads/analytic-threads.ts'
 import { WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
@@ -78,6 +77,8 @@ export interface DaemonOptions {
   readonly onListening?: (port: number) => void
   /** How often retention is carried out, milliseconds. */
   readonly retentionMs?: number
+  /** The file that every thread runs: it says which stores they work with. Default thread.ts. */
+  readonly threads?: URL
 }
 
 /**
@@ -95,9 +96,9 @@ export async function startDaemon(
   if (!settings.isNetworkDiskAllowed) requireLocalFileSystem(settings.dataDir)
   const dataDir = options.dataDir ?? (await DataDir.open(settings.dataDir))
   for (const note of dataDir.notes) log.warn(note)
-  const { onListening = () => {}, retentionMs } = options
+  const { onListening = () => {}, retentionMs, threads } = options
   const running = new RunningDaemon({
-    ...{ settings, clock, log, serviceManager, dataDir, onListening, retentionMs },
+    ...{ settings, clock, log, serviceManager, dataDir, onListening, retentionMs, threads },
   })
   try {
     await running.start()
@@ -116,6 +117,7 @@ interface Parts {
   readonly dataDir: DataDir
   readonly onListening: (port: number) => void
   readonly retentionMs: number | undefined
+  readonly threads: URL | undefined
 }
 
 class RunningDaemon implements Daemon {
@@ -126,7 +128,6 @@ class RunningDaemon implements Daemon {
   readonly #disk: DiskGuard
   readonly #directory: ProjectDirectory
   readonly #pool: WorkerPool
-  readonly #analytics: AnalyticThreads
   readonly #budget: BodyBudget
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
@@ -156,9 +157,10 @@ class RunningDaemon implements Daemon {
     this.#directory = new ProjectDirectory(settings.dataDir)
     const { workerThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
     const threads = { ...threadSettings(settings), damageCount: this.#damage.shared }
-    const group = { workerThreads, threads, onDeath: (death: ThreadDeath) => this.#died(death) }
-    this.#pool = new WorkerPool(group)
-    this.#analytics = new AnalyticThreads({ ...group, queryMsMax, cacheBytesMax })
+    this.#pool = new WorkerPool({
+      ...{ threads, entry: parts.threads, workerThreads, queryMsMax, cacheBytesMax },
+      onDeath: (death) => this.#died(death),
+    })
     this.#budget = new BodyBudget({
       bytesMax: bodyBudgetBytes(settings.inFlightBytesMax, settings.bodyBytesMax),
       clock,
@@ -190,7 +192,7 @@ class RunningDaemon implements Daemon {
       onLogged: () => this.#loop.hurry(),
     })
     this.#retention = new RetentionSchedule(
-      { queries: this.#pool, commands: this.#commands, clock },
+      { queries: this.#pool.queries, commands: this.#commands, clock },
       log,
       parts.retentionMs,
     )
@@ -208,7 +210,7 @@ class RunningDaemon implements Daemon {
       ...parts,
       metrics: this.#metrics,
       budget: this.#budget,
-      pool: this.#pool,
+      queries: this.#pool.queries,
     })
     this.#limits = front.limits
     this.#server = front.server
@@ -228,7 +230,7 @@ class RunningDaemon implements Daemon {
     this.#addRoutes()
     await this.#disk.refresh()
     // Opens the log before anybody waits for it.
-    await this.#pool.append({ kind: 'append', blocks: [], trimThrough: 0 }, [])
+    await this.#pool.append({ blocks: [], trimThrough: 0 }, [])
     this.#loop.start()
     // Who gets an answer finds what was accepted before.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)
@@ -271,7 +273,6 @@ class RunningDaemon implements Daemon {
     this.#lag.stop()
     serviceManager.close()
     if (this.#failure === undefined) {
-      await this.#analytics.close()
       await this.#pool.close()
       await this.#flags.close()
       await this.#directory.close()
@@ -331,20 +332,13 @@ class RunningDaemon implements Daemon {
 
   #privateRoutes(): readonly Route[] {
     const { clock } = this.#parts
-    const pool = this.#pool
+    const { queries } = this.#pool
     return privateRoutes({
-      ...{
-        queries: pool,
-        dropped: pool,
-        actions: pool,
-        erasures: pool,
-        threads: pool,
-        store: pool,
-      },
       ...this.#routeServices(),
+      queries,
       commands: this.#commands,
       letters: this.#commands,
-      analytics: new MeteredQueries(this.#analytics, this.#metrics, clock),
+      analytics: measuredQueries(queries, this.#metrics, clock),
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
       refresh: () => this.#flags.snapshots.refresh(),
@@ -397,8 +391,8 @@ class RunningDaemon implements Daemon {
       ...this.#parts.settings,
       ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
       checksWaiting: this.#pool.checksWaiting,
-      busy: { ...this.#pool.busy, analytics: this.#analytics.busy },
-      queues: { ...this.#pool.queueDepths, analytics: this.#analytics.queueDepth },
+      busy: this.#pool.busy,
+      queues: this.#pool.queueDepths,
       flags: this.#flags.directory,
       isReady: () => this.#readiness().isReady,
     })

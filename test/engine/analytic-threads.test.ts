@@ -1,7 +1,7 @@
 /** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
 import t from 'tap'
-import { AnalyticThreads } from '../../src/engine/threads/analytic-threads.ts'
-import type { AnalyticQuery } from '../../src/rules/analytics/analytics.ts'
+import { LongReads } from '../../src/engine/threads/long-reads.ts'
+import type { AnalyticAnswer, AnalyticQuery } from '../../src/rules/analytics/analytics.ts'
 import type { ActionStep } from '../../src/rules/filters/actions.ts'
 import { answerRows } from '../fixtures/analytics/analytic-answers.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
@@ -40,6 +40,18 @@ const QUERY: AnalyticQuery = {
   },
 }
 
+const QUESTION = { call: 'analyse', values: [QUERY] }
+
+function openThreads(log: PersonLog, workerThreads: number): LongReads {
+  const analytics = { queryMsMax: 30_000, cacheBytesMax: 1_000_000 }
+  return new LongReads({
+    kind: 'analytics',
+    threads: { ...threadSettings(log.dataDir), analytics },
+    workerThreads,
+    onDeath: () => undefined,
+  })
+}
+
 t.test('questions are answered one after the other, and no more than a number wait', async (t) => {
   const log = new PersonLog(t, t.testdir())
   const step: ActionStep = {
@@ -64,12 +76,8 @@ t.test('questions are answered one after the other, and no more than a number wa
     { event: 'look', distinct_id: 'b', timestamp, properties: {} },
   ])
   log.process()
-  const threads = new AnalyticThreads({
-    threads: threadSettings(log.dataDir),
-    workerThreads: 1,
-    queryMsMax: 30_000,
-  })
-  const ask = () => threads.analyse(QUERY, () => undefined)
+  const threads = openThreads(log, 1)
+  const ask = () => threads.run(QUESTION, 0, () => undefined) as Promise<AnalyticAnswer>
   const answer = await ask()
   t.match(answer, { count: 1, isFull: false, missingPersons: 0 })
   t.match(answerRows(answer), [
@@ -82,7 +90,7 @@ t.test('questions are answered one after the other, and no more than a number wa
     },
   ])
 
-  const cancelled = threads.analyse(QUERY, (cancel) => cancel())
+  const cancelled = threads.run(QUESTION, 0, (cancel) => cancel())
   await t.rejects(cancelled, { code: 'query_timeout' }, 'nobody waits')
 
   const many = await Promise.allSettled(Array.from({ length: 40 }, ask))
@@ -99,10 +107,9 @@ t.test(
     const log = new PersonLog(t, t.testdir())
     log.send(1, [{ event: 'buy', distinct_id: 'a', properties: {} }])
     log.process()
-    const options = { threads: threadSettings(log.dataDir), workerThreads: 2, queryMsMax: 30_000 }
-    await new AnalyticThreads(options).close()
-    const threads = new AnalyticThreads(options)
-    const questions = Array.from({ length: 3 }, () => threads.analyse(QUERY, () => undefined))
+    await openThreads(log, 2).close()
+    const threads = openThreads(log, 2)
+    const questions = Array.from({ length: 3 }, () => threads.run(QUESTION, 0, () => undefined))
     const [, ...results] = await Promise.allSettled([threads.close(), ...questions])
     // There is no such action: a question that is not given up is refused.
     for (const result of results) t.match(result, { status: 'rejected' })

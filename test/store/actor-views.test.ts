@@ -22,7 +22,8 @@ t.test('whatever changes a person changes its text', async (t) => {
     log.process()
   }
   const shown = (value: number | null, ...persons: readonly number[]) => {
-    const { actors, position } = log.reader.analytics(LIMITS)
+    log.reader.scanner(LIMITS)
+    const { actors, position } = log.reader.answers()
     return actors.answerOf(pageOf(value, ...persons), 1, position, 'json')
   }
   send('ann', { email: 'ann@x.example' })

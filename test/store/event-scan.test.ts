@@ -187,7 +187,7 @@ function rowsOf(scanner: { scan: MemoryScanner['scan'] }, request: EventScanRequ
 
 function compare(t: Test, reader: EventReader): void {
   const memory = memoryOf(reader)
-  const { scanner } = reader.analytics(NO_LIMITS)
+  const scanner = reader.scanner(NO_LIMITS)
   let found = 0
   for (const [name, changes] of REQUESTS) {
     const request = { ...BASE, ...changes }
@@ -240,7 +240,7 @@ t.test(
     await t.test('merged segments', async (t) => compare(t, log.reader))
     await t.test('a small cache', async (t) => {
       compare(t, narrow)
-      t.ok(narrow.analytics(NO_LIMITS).scans.cachedBytes <= 30_000)
+      t.ok(narrow.scans !== null && narrow.scans.cachedBytes <= 30_000)
     })
     const persons = log.reader
       .persons()
@@ -270,11 +270,11 @@ t.test('what merges have replaced is not kept in memory', async (t) => {
   for (let commit = 0; commit < 40; commit++) {
     log.send(1, randomEvents(20, commit))
     log.process()
-    const { scanner, scans } = log.reader.analytics(NO_LIMITS)
-    scanner.scan(BASE)
+    log.reader.scanner(NO_LIMITS).scan(BASE)
     const [stored] = log.reader.statistics().projects
-    t.equal(scans.cachedSegments, stored?.segments, `after commit ${commit}`)
-    most = Math.max(most, scans.cachedSegments)
+    const kept = log.reader.scans?.cachedSegments ?? 0
+    t.equal(kept, stored?.segments, `after commit ${commit}`)
+    most = Math.max(most, kept)
   }
   t.ok(most > 1 && most < 40, 'there were several segments, and merges')
 })
@@ -303,7 +303,7 @@ t.test('members of cohorts are found', async (t) => {
   log.run(1, { kind: 'create_cohort', cohort: fixed })
   const dynamic = { ...cohort, isStatic: false, filters: tree, distinctIds: [] }
   log.run(1, { kind: 'create_cohort', cohort: dynamic })
-  const { scanner } = log.reader.analytics(NO_LIMITS)
+  const scanner = log.reader.scanner(NO_LIMITS)
   const count = (filter: FilterGroup): number => scanner.scan({ ...BASE, filter }).count
   const member = (value: number): PropertyFilter => ({ key: 'id', value, type: 'cohort' })
   t.equal(count(all(member(2))), count(tree))
@@ -316,10 +316,10 @@ t.test('a scan ends at its limits', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.send(1, randomEvents(100, 3))
   log.process()
-  const { count } = log.reader.analytics(NO_LIMITS).scanner.scan(BASE)
+  const { count } = log.reader.scanner(NO_LIMITS).scan(BASE)
   const codeOf = (limits: object): string => {
     try {
-      log.reader.analytics({ ...NO_LIMITS, ...limits }).scanner.scan(BASE)
+      log.reader.scanner({ ...NO_LIMITS, ...limits }).scan(BASE)
       return 'none'
     } catch (error) {
       return error instanceof ServiceError ? error.code : String(error)
@@ -334,7 +334,7 @@ t.test('a scan ends at its limits', async (t) => {
 t.test('a project without events has none to scan', async (t) => {
   const log = new PersonLog(t, t.testdir())
   log.process()
-  const { scanner } = log.reader.analytics(NO_LIMITS)
+  const scanner = log.reader.scanner(NO_LIMITS)
   t.equal(scanner.scan(BASE).count, 0)
   t.equal(scanner.firstEventMs(1), null)
   t.equal(scanner.personUuid(1, 5), '')

@@ -15,8 +15,13 @@ import { type FlagChangeContext, FlagStore } from '../../store/catalog/flag-stor
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { idOption, listOption } from '../lib/arguments.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { commandEntry } from '../lib/command-audit.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { describeExplanation } from '../lib/flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'

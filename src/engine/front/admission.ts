@@ -2,8 +2,8 @@
  * Whether events and changes may be written now: the reasons against it, in the order in which they are
  * looked for. What each answers stands in base/refusals.ts.
  */
-import { ServiceError } from '../../base/errors.ts'
-import { reasonText, refusal, type RefusalReason } from '../../base/refusals.ts'
+import type { ServiceError } from '../../base/errors.ts'
+import { type RefusalReason, reasonText, refusal } from '../../base/refusals.ts'
 import type { DiskGuard } from './disk-guard.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { ProcessingLoop } from './processing-loop.ts'

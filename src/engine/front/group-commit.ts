@@ -192,7 +192,7 @@ export class GroupCommit {
     }, COMMIT_MS_MAX)
     try {
       const result = await this.#options.pool.append(
-        { kind: 'append', blocks, trimThrough: this.#trimmed },
+        { blocks, trimThrough: this.#trimmed },
         blocks.map((block) => block.buffer),
       )
       for (const buffer of result.buffers) this.#keep(buffer)

@@ -3,12 +3,16 @@
  * became of them. A command that is in the log is carried out even if nobody waits any more.
  */
 import type { Clock } from '../../base/clock.ts'
-import { ServiceError } from '../../base/errors.ts'
+import type { ServiceError } from '../../base/errors.ts'
 import { formatUuid, writeUuidV7 } from '../../base/ids.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
-import type { DeadLetterCommand, DeadLetterCommands, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
+import type {
+  DeadLetterCommand,
+  DeadLetterCommands,
+  DeadLetterOutcome,
+} from '../../rules/events/dead-letters.ts'
 import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
 import { commandText } from '../processor/command-text.ts'
 import type { CommandOutcome } from '../threads/tasks.ts'

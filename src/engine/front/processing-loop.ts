@@ -29,7 +29,7 @@ const ENTRY_SPAN_MS = 20
 
 /** What a processing loop works with. */
 export interface ProcessingLoopOptions {
-  readonly pool: Pick<WorkerPool, 'process'>
+  readonly pool: Pick<WorkerPool, 'run'>
   readonly clock: Clock
   /** How much may be written: everything, nothing that is stored already, or nothing at all. */
   readonly disk: Pick<DiskGuard, 'isBelowFloor' | 'isExhausted'>
@@ -186,8 +186,8 @@ export class ProcessingLoop {
     let result: ProcessResult
     try {
       const isDiskShort = disk.isBelowFloor(0)
-      const task = { kind: 'process', budgetMs: TASK_BUDGET_MS, isDiskShort } as const
-      result = await this.#options.pool.process(task)
+      const task = { budgetMs: TASK_BUDGET_MS, isDiskShort }
+      result = await this.#options.pool.run('process', [task])
     } catch (cause) {
       this.#isRunning = false
       if (cause instanceof ThreadEndedError && !cause.wasWriting && ++this.#deaths < DEATHS_MAX) {

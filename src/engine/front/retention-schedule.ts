@@ -6,8 +6,9 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
 import type { Actor } from '../../rules/access/user.ts'
-import type { ErasureQueries, ErasureReceipt, RetentionPlan } from '../../rules/events/erasure.ts'
+import type { ErasureReceipt, RetentionPlan } from '../../rules/events/erasure.ts'
 import type { PersonCommands } from '../../rules/persons/commands.ts'
+import type { ErasureQueries } from '../threads/calls.ts'
 
 /** How often events that are kept too long are looked for. */
 const PERIOD_MS = 3_600_000

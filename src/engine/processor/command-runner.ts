@@ -17,9 +17,17 @@ import type { CohortDraft } from '../../rules/persons/cohort-shapes.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
 import { isIllegalId } from '../../rules/persons/merge-ids.ts'
-import type { ActivityView, PersonReference, PersonView } from '../../rules/persons/person-queries.ts'
+import type {
+  ActivityView,
+  PersonReference,
+  PersonView,
+} from '../../rules/persons/person-queries.ts'
 import { countOfIds, groupView, personView } from '../../rules/persons/person-views.ts'
-import { type PersonContext, type PersonState, personState } from '../../rules/persons/person-world.ts'
+import {
+  type PersonContext,
+  type PersonState,
+  personState,
+} from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import type { ProjectPersons } from '../../store/identity/project-persons.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'

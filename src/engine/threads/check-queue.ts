@@ -160,7 +160,7 @@ export class CheckQueue {
     const memory = request.body.buffer as ArrayBuffer
     this.#running[lane]++
     try {
-      const result = await this.#options.run({ kind: 'check', lane, request }, [memory])
+      const result = await this.#options.run({ lane, request }, [memory])
       if (result.kind !== 'deferred') waiting.resolve(result)
       else {
         const deferred = { ...waiting, request: { ...request, body: result.body } }

@@ -12,7 +12,7 @@ import { FlagStore } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { PersonScan } from '../../store/identity/person-scan.ts'
 import { type BlastRadius, countReached } from './blast-radius.ts'
-import type { BlastRadiusTask, ChangedFlag, FlagCommandTask } from './tasks.ts'
+import type { BlastRadiusTask, FlagCommandTask } from './tasks.ts'
 
 /** The stores of one thread that flags need, opened at first use. */
 export class FlagTasks {
@@ -26,7 +26,7 @@ export class FlagTasks {
   }
 
   /** Changes a flag durably and answers its number. Throws what `FlagStore` throws, and 400. */
-  change({ projectId, actor, nowMs, command }: FlagCommandTask): ChangedFlag {
+  change({ projectId, actor, nowMs, command }: FlagCommandTask): { readonly id: number } {
     const store = this.#openStore()
     const cohorts = this.#openDefinitions().cohorts(projectId)
     const context = { projectId, actor, nowMs, cohort: (id: number) => cohorts.get(id) ?? null }
@@ -86,7 +86,7 @@ export class FlagTasks {
   }
 }
 
-function idOf({ id }: Flag): ChangedFlag {
+function idOf({ id }: Flag): { readonly id: number } {
   return { id }
 }
 

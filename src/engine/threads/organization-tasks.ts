@@ -3,75 +3,105 @@
  * what it takes and answers, and the thread's side of it. Reading and changing runs in the pool, because
  * a change waits for the disk.
  */
-import type { Page, PageRequest } from '../../base/pages.ts'
-import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit.ts'
+import type { PageRequest } from '../../base/pages.ts'
+import type { AuditEntry } from '../../rules/access/audit.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
-import type { FlagAccessSetting, KeyChanges, KeyRequest, NewKey, PersonalKey, Project, ProjectChanges, SecretKey, SecretKeyRequest, User, UserChanges } from '../../rules/access/organization.ts'
-import type { FlagNumbers, RoleAccessView, RoleChanges, RoleMember, RoleRequest, RoleView } from '../../rules/access/roles.ts'
+import type {
+  KeyChanges,
+  KeyRequest,
+  NewKey,
+  PersonalKey,
+  ProjectChanges,
+  SecretKey,
+  SecretKeyRequest,
+  UserChanges,
+} from '../../rules/access/organization.ts'
+import type { FlagNumbers, RoleChanges, RoleRequest } from '../../rules/access/roles.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 
+type Store = OrganizationStore
 
 /** A personal key as threads tell each other: without its hash. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>
 /** The same of a project secret key. */
 export type SecretKeyView = Omit<SecretKey, 'hash'>
 
-/** Name -> what it takes and what it answers. Refusals are `ServiceError`s. */
-export interface OrganizationOperations {
-  listRoles: { request: PageRequest; result: Page<RoleView> }
-  getRole: { request: string; result: RoleView | null }
-  createRole: { request: RoleRequest; result: RoleView }
-  changeRole: { request: { id: string; changes: RoleChanges }; result: RoleView }
-  deleteRole: { request: string; result: undefined }
-  roleMembers: { request: string; result: readonly RoleMember[] | null }
-  addRoleMember: { request: { id: string; userUuid: string }; result: RoleMember }
-  removeRoleMember: { request: { id: string; membershipId: string }; result: undefined }
-  listRoleAccess: {
-    request: { flag: FlagNumbers; roleId: string | null; page: PageRequest }
-    result: Page<RoleAccessView>
-  }
-  getRoleAccess: { request: { flag: FlagNumbers; id: number }; result: RoleAccessView | null }
-  addRoleAccess: { request: { flag: FlagNumbers; roleId: string }; result: RoleAccessView }
-  removeRoleAccess: { request: { flag: FlagNumbers; id: number }; result: undefined }
-  changeUser: { request: { id: number; changes: UserChanges }; result: User }
-  setFlagAccess: {
-    request: { level: FlagAccessLevel | null; userId: number }
-    result: FlagAccessSetting | null
-  }
-  createProject: { request: ProjectChanges & { readonly name: string }; result: Project }
-  changeProject: { request: { id: number; changes: ProjectChanges }; result: Project }
-  listKeys: { request: { userId: number }; result: readonly PersonalKeyView[] }
-  createKey: { request: KeyRequest; result: NewKey<PersonalKeyView> }
-  changeKey: { request: { id: number; changes: KeyChanges }; result: PersonalKeyView }
-  rollKey: { request: number; result: NewKey<PersonalKeyView> }
-  revokeKey: { request: number; result: undefined }
-  listSecretKeys: { request: { projectId: number }; result: readonly SecretKeyView[] }
-  createSecretKey: { request: SecretKeyRequest; result: NewKey<SecretKeyView> }
-  rollSecretKey: { request: number; result: NewKey<SecretKeyView> }
-  revokeSecretKey: { request: number; result: undefined }
-  recordAudit: { request: readonly AuditEntry[]; result: undefined }
-  listAudit: { request: PageRequest; result: Page<StoredAuditEntry> }
+/** Name -> what it does. Refusals are `ServiceError`s. */
+const HANDLERS = {
+  listRoles: ({ roles }: Store, page: PageRequest) => roles.list(page),
+  getRole: ({ roles }: Store, id: string) => roles.get(id),
+  createRole: ({ roles }: Store, request: RoleRequest) => roles.create(request),
+  changeRole: ({ roles }: Store, { id, changes }: { id: string; changes: RoleChanges }) =>
+    roles.change(id, changes),
+  deleteRole: ({ roles }: Store, id: string) => nothing(roles.delete(id)),
+  roleMembers: ({ roles }: Store, id: string) => roles.members(id),
+  addRoleMember: ({ roles }: Store, { id, userUuid }: { id: string; userUuid: string }) =>
+    roles.addMember(id, userUuid),
+  removeRoleMember: (
+    { roles }: Store,
+    { id, membershipId }: { id: string; membershipId: string },
+  ) => nothing(roles.removeMember(id, membershipId)),
+  listRoleAccess: (
+    { roles }: Store,
+    { flag, roleId, page }: { flag: FlagNumbers; roleId: string | null; page: PageRequest },
+  ) => roles.flagAccess(flag, roleId, page),
+  getRoleAccess: ({ roles }: Store, { flag, id }: { flag: FlagNumbers; id: number }) =>
+    roles.getAccess(flag, id),
+  addRoleAccess: ({ roles }: Store, { flag, roleId }: { flag: FlagNumbers; roleId: string }) =>
+    roles.addAccess(flag, roleId),
+  removeRoleAccess: ({ roles }: Store, { flag, id }: { flag: FlagNumbers; id: number }) =>
+    nothing(roles.removeAccess(flag, id)),
+  changeUser: ({ users }: Store, { id, changes }: { id: number; changes: UserChanges }) =>
+    users.change(id, changes),
+  setFlagAccess: (
+    { users }: Store,
+    { level, userId }: { level: FlagAccessLevel | null; userId: number },
+  ) => users.setFlagAccess(level, userId),
+  createProject: ({ projects }: Store, request: ProjectChanges & { readonly name: string }) =>
+    projects.createProject(request),
+  changeProject: ({ projects }: Store, { id, changes }: { id: number; changes: ProjectChanges }) =>
+    projects.setProject(id, changes),
+  listKeys: ({ projects }: Store, { userId }: { userId: number }) =>
+    projects.keys
+      .list()
+      .filter((key) => key.userId === userId)
+      .map(withoutHash),
+  createKey: ({ projects }: Store, request: KeyRequest) => newKey(projects.keys.create(request)),
+  changeKey: ({ projects }: Store, { id, changes }: { id: number; changes: KeyChanges }) =>
+    withoutHash(projects.keys.change(id, changes)),
+  rollKey: ({ projects }: Store, id: number) => newKey(projects.keys.roll(id)),
+  revokeKey: ({ projects }: Store, id: number) => nothing(projects.keys.revoke(id)),
+  listSecretKeys: ({ projects }: Store, { projectId }: { projectId: number }) =>
+    projects.keys
+      .listSecrets()
+      .filter((key) => key.projectId === projectId)
+      .map(withoutHash),
+  createSecretKey: ({ projects }: Store, request: SecretKeyRequest) =>
+    newKey(projects.keys.createSecret(request)),
+  rollSecretKey: ({ projects }: Store, id: number) => newKey(projects.keys.rollSecret(id)),
+  revokeSecretKey: ({ projects }: Store, id: number) => nothing(projects.keys.revokeSecret(id)),
+  recordAudit: ({ audit }: Store, entries: readonly AuditEntry[]) => nothing(audit.append(entries)),
+  listAudit: ({ audit }: Store, page: PageRequest) => audit.list(page),
 }
 
 /** One of the operations. */
-export type OrganizationOperation = keyof OrganizationOperations
+export type OrganizationOperation = keyof typeof HANDLERS
 
 /** What an operation takes. */
-export type OrganizationRequest<Name extends OrganizationOperation> =
-  OrganizationOperations[Name]['request']
+export type OrganizationRequest<Name extends OrganizationOperation> = Parameters<
+  (typeof HANDLERS)[Name]
+>[1]
 
 /** What an operation answers. */
-export type OrganizationResult<Name extends OrganizationOperation> =
-  OrganizationOperations[Name]['result']
+export type OrganizationResult<Name extends OrganizationOperation> = ReturnType<
+  (typeof HANDLERS)[Name]
+>
 
-/** Any thread: ask or change something about the organization. */
-export type OrganizationTask<Name extends OrganizationOperation = OrganizationOperation> = {
-  [Each in Name]: {
-    readonly kind: 'organization'
-    readonly name: Each
-    readonly request: OrganizationRequest<Each>
-  }
-}[Name]
+/** Ask or change something about the organization. */
+export interface OrganizationTask<Name extends OrganizationOperation> {
+  readonly name: Name
+  readonly request: OrganizationRequest<Name>
+}
 
 /** Who carries the operations out; the pool. */
 export interface OrganizationPort {
@@ -80,52 +110,6 @@ export interface OrganizationPort {
     name: Name,
     request: OrganizationRequest<Name>,
   ): Promise<OrganizationResult<Name>>
-}
-
-type Handlers = {
-  readonly [Name in OrganizationOperation]: (
-    store: OrganizationStore,
-    request: OrganizationRequest<Name>,
-  ) => OrganizationResult<Name>
-}
-
-const HANDLERS: Handlers = {
-  listRoles: ({ roles }, page) => roles.list(page),
-  getRole: ({ roles }, id) => roles.get(id),
-  createRole: ({ roles }, request) => roles.create(request),
-  changeRole: ({ roles }, { id, changes }) => roles.change(id, changes),
-  deleteRole: ({ roles }, id) => nothing(roles.delete(id)),
-  roleMembers: ({ roles }, id) => roles.members(id),
-  addRoleMember: ({ roles }, { id, userUuid }) => roles.addMember(id, userUuid),
-  removeRoleMember: ({ roles }, { id, membershipId }) =>
-    nothing(roles.removeMember(id, membershipId)),
-  listRoleAccess: ({ roles }, { flag, roleId, page }) => roles.flagAccess(flag, roleId, page),
-  getRoleAccess: ({ roles }, { flag, id }) => roles.getAccess(flag, id),
-  addRoleAccess: ({ roles }, { flag, roleId }) => roles.addAccess(flag, roleId),
-  removeRoleAccess: ({ roles }, { flag, id }) => nothing(roles.removeAccess(flag, id)),
-  changeUser: ({ users }, { id, changes }) => users.change(id, changes),
-  setFlagAccess: ({ users }, { level, userId }) => users.setFlagAccess(level, userId),
-  createProject: ({ projects }, request) => projects.createProject(request),
-  changeProject: ({ projects }, { id, changes }) => projects.setProject(id, changes),
-  listKeys: ({ projects }, { userId }) =>
-    projects.keys
-      .list()
-      .filter((key) => key.userId === userId)
-      .map(withoutHash),
-  createKey: ({ projects }, request) => newKey(projects.keys.create(request)),
-  changeKey: ({ projects }, { id, changes }) => withoutHash(projects.keys.change(id, changes)),
-  rollKey: ({ projects }, id) => newKey(projects.keys.roll(id)),
-  revokeKey: ({ projects }, id) => nothing(projects.keys.revoke(id)),
-  listSecretKeys: ({ projects }, { projectId }) =>
-    projects.keys
-      .listSecrets()
-      .filter((key) => key.projectId === projectId)
-      .map(withoutHash),
-  createSecretKey: ({ projects }, request) => newKey(projects.keys.createSecret(request)),
-  rollSecretKey: ({ projects }, id) => newKey(projects.keys.rollSecret(id)),
-  revokeSecretKey: ({ projects }, id) => nothing(projects.keys.revokeSecret(id)),
-  recordAudit: ({ audit }, entries) => nothing(audit.append(entries)),
-  listAudit: ({ audit }, page) => audit.list(page),
 }
 
 /** The thread's side: carries operations out on the store of a data directory, opened at the first. */
@@ -141,7 +125,8 @@ export class OrganizationWorker {
   run<Name extends OrganizationOperation>(task: OrganizationTask<Name>): OrganizationResult<Name> {
     this.#store ??= new OrganizationStore(this.#dataDir)
     this.#store.refresh()
-    return HANDLERS[task.name](this.#store, task.request)
+    const run = HANDLERS[task.name] as (store: Store, request: unknown) => OrganizationResult<Name>
+    return run(this.#store, task.request)
   }
 
   async close(): Promise<void> {

@@ -1,16 +1,27 @@
 /** The main thread's side of a table of persons: asks for the next piece when the one before has left. */
 import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
-import type { LongReads } from './long-reads.ts'
+import type { WorkerPool } from './pool.ts'
 import type { TableResult, TableState } from './table-tasks.ts'
 
 /** What a further piece weighs among the reads that wait. */
 const PIECE_WEIGHT = 100
 
-/** Begins a table; resolves when its first piece is there, or all of it. Rejects as `LongReads.run`. */
+type Threads = Pick<WorkerPool, 'run'>
+
+/** Who makes tables; the pool. */
+export interface TableQueries {
+  /**
+   * The persons of a list as a table: as a whole when it is small, else made while it is read. Rejects with
+   * 400 when it has too many cells.
+   */
+  personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
+}
+
+/** Begins a table; resolves when its first piece is there, or all of it. Rejects as `WorkerPool.run`. */
 export async function openTable(
   query: PersonListQuery,
-  threads: LongReads,
+  threads: Threads,
   onLeave: PageWish['onLeave'],
 ): Promise<RowText | TextPieces> {
   const pieces = new TablePieces(query, threads)
@@ -20,13 +31,13 @@ export async function openTable(
 }
 
 class TablePieces implements TextPieces {
-  readonly #threads: LongReads
+  readonly #threads: Threads
   #table: PersonListQuery | TableState | null
   #first: RowText | null = null
   #isCancelled = false
   #giveUp: () => void = () => {}
 
-  constructor(query: PersonListQuery, threads: LongReads) {
+  constructor(query: PersonListQuery, threads: Threads) {
     this.#threads = threads
     this.#table = query
   }
@@ -67,14 +78,13 @@ class TablePieces implements TextPieces {
     const table = this.#table
     if (table === null) throw new TypeError('the table is complete')
     const isMoved = 'numbers' in table
-    return this.#threads.run<'personTable'>(
-      (cancelled) => ({ kind: 'personTable', table, cancelled }),
+    return this.#threads.run('personTablePiece', [table], {
       weight,
-      (giveUp) => {
+      onLeave: (giveUp) => {
         this.#giveUp = giveUp
         if (this.#isCancelled) giveUp()
       },
-      isMoved ? [table.numbers.buffer, table.columns.buffer] : [],
-    )
+      transferList: isMoved ? [table.numbers.buffer, table.columns.buffer] : [],
+    })
   }
 }

@@ -1,29 +1,39 @@
 /**
- * The threads of the daemon but those for analytics, by kinds whose work must not wait for each other: one
- * appends to the log, one processes it at low priority, `workerThreads` read, and some check uploads in the
- * order of `check-queue.ts`.
+ * The threads of the daemon, by kinds whose work must not wait for each other: one appends to the log, one
+ * processes it at low priority, `workerThreads` read, some read what takes long, some answer analytic
+ * questions, and some check uploads in the order of `check-queue.ts`. Which call goes where is said by the
+ * table in calls.ts.
  *
  * No task is ever aborted and no thread terminated while it may hold LMDB: a terminated thread stops all
  * writers of the process. They are closed by a task.
  */
-import { SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
-import type { CountedRows, PageWish, RowFormat, RowsText, RowText, TextPieces } from '../../base/pages.ts'
+import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
+import type { PageWish, RowFormat } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
-import type { DroppedQueries } from '../../rules/events/dropped-events.ts'
-import type { ErasureCriteria, ErasureEstimate, ErasureQueries, ErasureReceipt, RetentionPlan, RetentionRules, RetentionView } from '../../rules/events/erasure.ts'
-import type { EventListQuery, EventQueries, EventRows } from '../../rules/events/event-queries.ts'
-import type { ActionQueries } from '../../rules/filters/actions.ts'
-import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
-import type { PersonListQuery, PersonQueries, PersonReference, TimelineQuery, TimelineRows } from '../../rules/persons/person-queries.ts'
 import { BusyTime } from './busy-time.ts'
-import { type CheckLane, CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
-import { LongReads } from './long-reads.ts'
-import type { OrganizationOperation, OrganizationPort, OrganizationRequest, OrganizationResult, OrganizationTask } from './organization-tasks.ts'
-import type { PageName, PageQuestions, PageTask } from './page-tasks.ts'
-import { openTable } from './person-table.ts'
-import type { BlastRadiusTask, FlagCommandTask, Task, TaskResults, ThreadSettings } from './tasks.ts'
+import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call.ts'
+import {
+  CALLS,
+  type CallerOf,
+  type CallName,
+  type CallResult,
+  type CallValues,
+  QUERIES,
+} from './calls.ts'
+import {
+  type CheckLane,
+  CheckQueue,
+  type CheckVerdict,
+  type CheckWaiter,
+  threadsOf,
+} from './check-queue.ts'
+import { LongReads, longThreads } from './long-reads.ts'
+import type { OrganizationPort } from './organization-tasks.ts'
+import type { MadePage } from './pages.ts'
+import { openTable, type TableQueries } from './person-table.ts'
+import type { AppendResult, AppendTask, CheckResult, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */
@@ -39,82 +49,75 @@ const PROCESSING_NICENESS = 15
  * outlives a collection, so that fewer collections copy less.
  */
 const PROCESSING_YOUNG_MIB = 192
-/** Stands for the rows of a long read that has none: it waits for those that ask for less. */
-const LONG_WEIGHT = 1000
 
 /** How many threads there are, and what they are told. */
 export interface PoolOptions {
   readonly threads: ThreadSettings
-  /** Threads for reads, at least 1; half as many for each lane of large bodies. */
+  /** The file that every thread runs; default thread.ts. */
+  readonly entry?: URL | undefined
+  /** Threads for reads, at least 1; half as many for long reads, analytics, each lane of large bodies. */
   readonly workerThreads: number
+  /** Time that one analytic question may take on its thread; it does not count while it waits for one. */
+  readonly queryMsMax: number
+  /** Bytes of decoded columns that all threads for analytics keep together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
+  readonly cacheBytesMax?: number
   /** A thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-type PageAnswer<Name extends PageName> = { readonly page: PageQuestions[Name]['result'] } | null
+/** How a call is carried out. */
+export interface CallOptions {
+  /** Of a page; default JSON. */
+  readonly format?: RowFormat
+  /** Told what to call when nobody waits any more. */
+  readonly onLeave?: PageWish['onLeave']
+  /** Rows that a long call asks for. */
+  readonly weight?: number
+  /** Memory in the values that changes hands. */
+  readonly transferList?: readonly ArrayBuffer[]
+}
+
+/** What can be asked of the threads. */
+export type Queries = CallerOf<typeof QUERIES> & OrganizationPort & AnalyticQueries & TableQueries
 
 /** The threads of the daemon. */
-export class WorkerPool
-  implements
-    EventQueries,
-    DroppedQueries,
-    PersonQueries,
-    ActionQueries,
-    ErasureQueries,
-    OrganizationPort
-{
-  readonly #writer: ThreadGroup
-  readonly #processor: ThreadGroup
-  readonly #workers: ThreadGroup
-  readonly #checkers: ThreadGroup
+export class WorkerPool {
+  readonly queries: Queries
+  readonly #groups: Readonly<Record<'writer' | 'processor' | 'readers' | 'checkers', ThreadGroup>>
+  readonly #long: Readonly<Record<'long_readers' | 'analytics', LongReads>>
   readonly #checks: CheckQueue
-  readonly #longReads: LongReads
   /** How long the threads of each kind have worked. */
-  readonly busy: {
-    readonly [Name in 'writer' | 'processor' | 'checkers' | 'readers' | 'long_readers']: BusyTime
-  }
+  readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
   constructor(options: PoolOptions) {
-    const { threads: settings, onDeath, workerThreads } = options
-    // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
-    // LMDB works on behind the task and needs the thread's event loop.
-    const laneThreads = Math.max(1, Math.floor(workerThreads / 2))
+    const { threads, entry, onDeath, workerThreads } = options
+    const laneThreads = longThreads(workerThreads)
     const checkerThreads = threadsOf(laneThreads)
-    const atomics = settings.isFlushDeferred ? 'async' : 'sync'
-    this.#longReads = new LongReads(options)
+    this.#groups = threadGroups(options, checkerThreads)
+    const cacheBytesMax = Math.floor(
+      (options.cacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT) / longThreads(workerThreads),
+    )
+    const analytics = { queryMsMax: options.queryMsMax, cacheBytesMax }
+    const long = { threads, entry, workerThreads, onDeath }
+    this.#long = {
+      long_readers: new LongReads(long),
+      analytics: new LongReads({ ...long, kind: 'analytics', threads: { ...threads, analytics } }),
+    }
     this.busy = {
-      long_readers: this.#longReads.busy,
+      long_readers: this.#long.long_readers.busy,
+      analytics: this.#long.analytics.busy,
       writer: new BusyTime(1),
       processor: new BusyTime(1),
       readers: new BusyTime(workerThreads),
       checkers: new BusyTime(checkerThreads),
     }
-    const one = { settings, onDeath, threadsMin: 1, threadsMax: 1 }
-    this.#writer = new ThreadGroup({ ...one, kind: 'writer', pool: { atomics } })
-    this.#processor = new ThreadGroup({
-      ...one,
-      kind: 'processor',
-      pool: {
-        atomics: 'async',
-        niceIncrement: PROCESSING_NICENESS,
-        resourceLimits: { maxYoungGenerationSizeMb: PROCESSING_YOUNG_MIB },
-      },
-    })
-    this.#workers = new ThreadGroup({
-      ...{ settings, onDeath, threadsMin: workerThreads, threadsMax: workerThreads },
-      kind: 'readers',
-      pool: { maxQueue: QUEUE_TASKS_MAX, atomics: 'async' },
-    })
-    this.#checkers = new ThreadGroup({
-      ...{ settings, onDeath, threadsMin: CHECKERS_MIN, threadsMax: checkerThreads },
-      kind: 'checkers',
-      pool: { atomics: 'async', niceIncrement: CHECKING_NICENESS },
-    })
     this.#checks = new CheckQueue({
       laneThreads,
+      // What `checkUpload` answers.
       run: (task, transferList) =>
-        this.busy.checkers.during(this.#checkers.ask(task, transferList)),
+        this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
+    this.queries = queriesOf(this)
   }
 
   /** Uploads that wait for a thread, by lane. */
@@ -128,27 +131,38 @@ export class WorkerPool
   }
 
   /** Tasks that wait for a thread, by the name of the threads. */
-  get queueDepths(): Readonly<Record<keyof WorkerPool['busy'], number>> {
+  get queueDepths(): Readonly<Record<ThreadKind, number>> {
     return {
-      writer: this.#writer.queueSize,
-      processor: this.#processor.queueSize,
+      writer: this.#groups.writer.queueSize,
+      processor: this.#groups.processor.queueSize,
       checkers: Object.values(this.checksWaiting).reduce((sum, waiting) => sum + waiting),
-      readers: this.#workers.queueSize,
-      long_readers: this.#longReads.queueDepth,
+      readers: this.#groups.readers.queueSize,
+      long_readers: this.#long.long_readers.queueDepth,
+      analytics: this.#long.analytics.queueDepth,
     }
   }
 
-  /** Runs a task on the thread that appends to the log. */
-  append(
-    task: Extract<Task, { kind: 'append' }>,
-    transferList: readonly ArrayBuffer[],
-  ): Promise<TaskResults['append']> {
-    return this.busy.writer.during(this.#writer.run(task, transferList))
+  /**
+   * Carries out a call of the table. Rejects with the `ServiceError` that it is refused with, with 503 when
+   * too many wait or its thread has ended; `append` and `process` with `ThreadEndedError`.
+   */
+  async run<Name extends CallName>(
+    name: Name,
+    values: CallValues<Name>,
+    options: CallOptions = {},
+  ): Promise<CallResult<Name>> {
+    // What comes back is what `run` of this call in the table returned.
+    return (await this.#run(
+      name,
+      CALLS[name] as unknown as Call,
+      values,
+      options,
+    )) as CallResult<Name>
   }
 
-  /** Runs a task on the thread that processes the log. */
-  process(task: Extract<Task, { kind: 'process' }>): Promise<TaskResults['process']> {
-    return this.busy.processor.during(this.#processor.run(task))
+  /** Appends to the log. */
+  append(task: AppendTask, transferList: readonly ArrayBuffer[]): Promise<AppendResult> {
+    return this.run('append', [task], { transferList })
   }
 
   /**
@@ -159,242 +173,90 @@ export class WorkerPool
     return this.#checks.check(request, waiter)
   }
 
-  listEvents(query: EventListQuery, wish: PageWish): Promise<EventRows> {
-    return this.#page('listEvents', [query], wish, query.limit)
-  }
-
-  getEvent(projectId: number, uuid: string): Promise<RowText | null> {
-    return this.#read({ kind: 'getEvent', values: [projectId, uuid] })
-  }
-
-  async listWarnings(projectId: number, limit: number): Promise<RowsText> {
-    const wish: PageWish = { format: 'json', onLeave: () => {} }
-    return await this.#page('listWarnings', [projectId, limit], wish, limit)
-  }
-
-  listDropped(
-    ...values: Parameters<DroppedQueries['listDropped']>
-  ): ReturnType<DroppedQueries['listDropped']> {
-    return this.#read({ kind: 'listDropped', values })
-  }
-
-  countDropped(
-    ...values: Parameters<DroppedQueries['countDropped']>
-  ): ReturnType<DroppedQueries['countDropped']> {
-    return this.#read({ kind: 'countDropped', values })
-  }
-
-  listPersons(query: PersonListQuery, wish: PageWish): Promise<CountedRows> {
-    return this.#page('listPersons', [query], wish, query.limit)
-  }
-
-  personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces> {
-    return openTable(query, this.#longReads, onLeave)
-  }
-
-  getPerson(...values: Parameters<PersonQueries['getPerson']>): Promise<RowText | null> {
-    return this.#read({ kind: 'getPerson', values })
-  }
-
-  findPerson(
-    projectId: number,
-    person: PersonReference,
-  ): Promise<{ readonly uuid: string } | null> {
-    return this.#read({ kind: 'findPerson', values: [projectId, person] })
-  }
-
-  personValues(
-    projectId: number,
-    key: string,
-    contains: string | null,
-    wish: PageWish,
-  ): Promise<RowsText> {
-    return this.#page('personValues', [projectId, key, contains], wish, 1)
-  }
-
-  personActivity(
-    projectId: number,
-    person: PersonReference | null,
-    offset: number,
-    limit: number,
-    wish: PageWish,
-  ): Promise<CountedRows | null> {
-    return this.#page('personActivity', [projectId, person, offset, limit], wish, limit)
-  }
-
-  propertiesTimeline(query: TimelineQuery, wish: PageWish): Promise<TimelineRows | null> {
-    return this.#page('propertiesTimeline', [query], wish, LONG_WEIGHT)
-  }
-
-  groupTypes(
-    projectId: number,
-  ): Promise<readonly { group_type: string; group_type_index: number }[]> {
-    return this.#read({ kind: 'groupTypes', values: [projectId] })
-  }
-
-  listGroups(
-    ...[projectId, typeIndex, search, limit, cursor, wish]: Parameters<PersonQueries['listGroups']>
-  ): ReturnType<PersonQueries['listGroups']> {
-    const values = [projectId, typeIndex, search, limit, cursor] as const
-    return this.#page('listGroups', [...values], wish, limit)
-  }
-
-  findGroup(...values: Parameters<PersonQueries['findGroup']>): Promise<RowText | null> {
-    return this.#read({ kind: 'findGroup', values })
-  }
-
-  listCohorts(
-    projectId: number,
-    limit: number,
-    offset: number,
-    wish: PageWish,
-  ): Promise<CountedRows> {
-    return this.#page('listCohorts', [projectId, limit, offset], wish, limit)
-  }
-
-  knownCohorts(projectId: number): Promise<readonly CohortView[]> {
-    return this.#read({ kind: 'knownCohorts', values: [projectId] })
-  }
-
-  async getCohort(projectId: number, id: number, wish: PageWish): Promise<RowText | null> {
-    const found = await this.#page('getCohort', [projectId, id], wish, 1)
-    return found?.row ?? null
-  }
-
-  cohortsOfPerson(
-    projectId: number,
-    person: PersonReference,
-    wish: PageWish,
-  ): Promise<RowsText | null> {
-    return this.#page('cohortsOfPerson', [projectId, person], wish, 1)
-  }
-
-  /** Asks or changes something about the organization; refusals reject with `ServiceError`. */
-  async organization<Name extends OrganizationOperation>(
-    name: Name,
-    request: OrganizationRequest<Name>,
-  ): Promise<OrganizationResult<Name>> {
-    const task = { kind: 'organization', name, request } as OrganizationTask
-    // The answer is what the handler of this name in organization-tasks.ts returned.
-    return (await this.#read(task)) as OrganizationResult<Name>
-  }
-
-  /** Stores entries of the audit log durably; not refused when many wait, for they tell of what is done. */
-  async recordAudit(entries: readonly AuditEntry[]): Promise<void> {
-    await this.#workers.ask({ kind: 'organization', name: 'recordAudit', request: entries })
-  }
-
-  /** Changes a flag durably and answers its number; refusals reject with `ServiceError`. */
-  changeFlag(task: Omit<FlagCommandTask, 'kind'>): Promise<TaskResults['changeFlag']> {
-    return this.#read({ kind: 'changeFlag', ...task })
-  }
-
-  /** The log of a flag, or of all (`flagId` null); null when there is no such flag. */
-  flagActivity(
-    projectId: number,
-    flagId: number | null,
-    offset: number,
-    limit: number,
-    wish: PageWish,
-  ): Promise<CountedRows | null> {
-    return this.#page('flagActivity', [projectId, flagId, offset, limit], wish, limit)
-  }
-
-  /** Counts whom the condition in a body would reach. */
-  blastRadius(task: Omit<BlastRadiusTask, 'kind'>): Promise<TaskResults['blastRadius']> {
-    return this.#long({ kind: 'blastRadius', ...task })
-  }
-
-  listActions(
-    projectId: number,
-    limit: number,
-    offset: number,
-    wish: PageWish,
-  ): Promise<CountedRows> {
-    return this.#page('listActions', [projectId, limit, offset], wish, limit)
-  }
-
-  getAction(projectId: number, id: number, format: RowFormat): Promise<RowText | null> {
-    return this.#read({ kind: 'getAction', values: [projectId, id, format] })
-  }
-
-  listErasures(
-    projectId: number,
-    limit: number,
-    offset: number,
-    wish: PageWish,
-  ): Promise<CountedRows> {
-    return this.#page('listErasures', [projectId, limit, offset], wish, limit)
-  }
-
-  runningErasures(projectId: number): Promise<number> {
-    return this.#read({ kind: 'runningErasures', values: [projectId] })
-  }
-
-  getErasure(projectId: number, id: number): Promise<ErasureReceipt | null> {
-    return this.#read({ kind: 'getErasure', values: [projectId, id] })
-  }
-
-  estimateErasure(projectId: number, criteria: ErasureCriteria): Promise<ErasureEstimate | null> {
-    return this.#long({ kind: 'estimateErasure', values: [projectId, criteria] })
-  }
-
-  getRetention(projectId: number): Promise<RetentionView> {
-    return this.#read({ kind: 'getRetention', values: [projectId] })
-  }
-
-  planRetention(
-    projectId: number,
-    rules: RetentionRules | null,
-    nowMs: number,
-  ): Promise<RetentionPlan> {
-    return this.#long({ kind: 'planRetention', values: [projectId, rules, nowMs] })
-  }
-
-  retainedProjects(): Promise<readonly number[]> {
-    return this.#read({ kind: 'retainedProjects', values: [] })
-  }
-
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
-    const groups = [this.#writer, this.#processor, this.#checkers, this.#workers, this.#longReads]
+    const groups = [...Object.values(this.#groups), ...Object.values(this.#long)]
     await Promise.all(groups.map((group) => group.close()))
   }
 
+  async #run(
+    name: string,
+    call: Call,
+    values: readonly unknown[],
+    { format, onLeave = () => {}, weight = LONG_WEIGHT, transferList = [] }: CallOptions,
+  ): Promise<unknown> {
+    const task: Task = { call: name, values, ...(format === undefined ? {} : { format }) }
+    if (call.kind === 'page') return await this.#page(task, call.weight(values), onLeave)
+    const { threads } = call
+    if (threads === 'long_readers' || threads === 'analytics') {
+      return await this.#long[threads].run(task, weight, onLeave, transferList)
+    }
+    const group = this.#groups[threads]
+    if (threads === 'readers' && group.queueSize >= QUEUE_TASKS_MAX) throw refusal('readers_full')
+    // Those who write have to know whether it was done.
+    const isWriting = threads === 'writer' || threads === 'processor'
+    const work = isWriting ? group.run(task, transferList) : group.ask(task, transferList)
+    return await this.busy[threads].during(work)
+  }
+
   /** A page: a short read when it asks for few rows and turns out to be one, else a long one. */
-  async #page<Name extends PageName>(
-    kind: Name,
-    values: PageQuestions[Name]['values'],
-    { format, onLeave }: PageWish,
-    weight: number,
-  ): Promise<PageQuestions[Name]['result']> {
-    const task = (cancelled: Int32Array | null) =>
-      ({ kind, values, format, cancelled }) as unknown as Extract<Task, { kind: Name }> & PageTask
-    if (format === 'json' && weight <= SHORT_PAGE_ROWS_MAX) {
-      const answer = (await this.#read<PageName>(task(null))) as PageAnswer<Name>
-      if (answer !== null) return answer.page
+  async #page(task: Task, weight: number, onLeave: PageWish['onLeave']): Promise<unknown> {
+    const { readers } = this.#groups
+    if (task.format !== 'csv' && weight <= SHORT_PAGE_ROWS_MAX) {
+      if (readers.queueSize >= QUEUE_TASKS_MAX) throw refusal('readers_full')
+      const made = (await this.busy.readers.during(readers.ask(task))) as MadePage
+      if (made !== null) return made.page
     }
-    const answer = (await this.#longReads.run<PageName>(task, weight, onLeave)) as PageAnswer<Name>
-    if (answer === null) throw new TypeError('a long read was taken for a short one')
-    return answer.page
+    const made = (await this.#long.long_readers.run(task, weight, onLeave)) as MadePage
+    if (made === null) throw new TypeError('a long read was taken for a short one')
+    return made.page
   }
+}
 
-  #long<Kind extends 'blastRadius' | 'estimateErasure' | 'planRetention'>(
-    task: Extract<Task, { kind: Kind }>,
-  ): Promise<TaskResults[Kind]> {
-    return this.#longReads.run<Kind>(
-      () => task,
-      LONG_WEIGHT,
-      () => {},
-    )
+function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, checkers: number) {
+  const all = { settings: threads, entry, onDeath }
+  const one = { ...all, threadsMin: 1, threadsMax: 1 }
+  // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
+  // LMDB works on behind the task and needs the thread's event loop.
+  const atomics = threads.isFlushDeferred ? 'async' : 'sync'
+  return {
+    writer: new ThreadGroup({ ...one, kind: 'writer', pool: { atomics } }),
+    processor: new ThreadGroup({
+      ...one,
+      kind: 'processor',
+      pool: {
+        atomics: 'async',
+        niceIncrement: PROCESSING_NICENESS,
+        resourceLimits: { maxYoungGenerationSizeMb: PROCESSING_YOUNG_MIB },
+      },
+    }),
+    readers: new ThreadGroup({
+      ...{ ...all, threadsMin: workerThreads, threadsMax: workerThreads },
+      kind: 'readers',
+      pool: { maxQueue: QUEUE_TASKS_MAX, atomics: 'async' },
+    }),
+    checkers: new ThreadGroup({
+      ...{ ...all, threadsMin: CHECKERS_MIN, threadsMax: checkers },
+      kind: 'checkers',
+      pool: { atomics: 'async', niceIncrement: CHECKING_NICENESS },
+    }),
   }
+}
 
-  #read<Kind extends Exclude<Task['kind'], 'append' | 'process' | 'check' | 'close'>>(
-    task: Extract<Task, { kind: Kind }>,
-  ): Promise<TaskResults[Kind]> {
-    if (this.#workers.queueSize >= QUEUE_TASKS_MAX) {
-      return Promise.reject(refusal('readers_full'))
-    }
-    return this.busy.readers.during(this.#workers.ask(task))
+/** A method for each call of the table. */
+function queriesOf(pool: WorkerPool): Queries {
+  const methods = Object.entries(QUERIES).map(([name, { kind }]) => [
+    name,
+    (...values: unknown[]) => {
+      const wish = kind === 'page' ? (values.pop() as PageWish) : {}
+      return pool.run(name as CallName, values as never, wish)
+    },
+  ])
+  return {
+    // What `CallerOf` says of each.
+    ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
+    organization: (name, request) => pool.run('organization', [{ name, request }]) as never,
+    analyse: (query, onLeave) => pool.run('analyse', [query], { onLeave }),
+    personTable: (query, onLeave) => openTable(query, pool, onLeave),
   }
 }

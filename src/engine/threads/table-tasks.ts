@@ -9,8 +9,8 @@ import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
 import { bytesOf } from '../../base/rows-writer.ts'
 import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
-import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
-import { nobodyWaits } from './page-tasks.ts'
+import type { LongTools } from './call.ts'
+import { requireWanted } from './pages.ts'
 
 /** Characters of the cells that one task looks at, and of a table that is written at once. */
 const LOOKED_AT_MAX = 2 * 1024 * 1024
@@ -32,14 +32,6 @@ export interface TableState {
   readonly columns: Uint8Array<ArrayBuffer>
 }
 
-/** Long reads: begin the table of a list, or go on with it. */
-export interface TableTask {
-  readonly kind: 'personTable'
-  /** The list, at first; then what the task before gave. */
-  readonly table: PersonListQuery | TableState
-  readonly cancelled: Int32Array
-}
-
 /** What a task has done. */
 export interface TableResult {
   /** Lines that are ready; empty while columns are gathered. */
@@ -48,12 +40,21 @@ export interface TableResult {
   readonly rest: TableState | null
 }
 
-/** Makes the next piece. Throws 400 for too many cells, and as the reader. */
-export function makeTablePiece({ table, cancelled }: TableTask, reader: EventReader): TableResult {
-  const persons = reader.persons()
-  const check = (): void => {
-    if (Atomics.load(cancelled, 0) !== 0) throw nobodyWaits()
-  }
+/**
+ * Begins the table of a list, or goes on with what the piece before gave. Throws 400 for too many cells, and
+ * as the reader.
+ */
+export function makeTablePiece(
+  {
+    stores,
+    cancelled,
+  }: Pick<LongTools, 'cancelled'> & {
+    readonly stores: Pick<LongTools['stores'], 'reader'>
+  },
+  table: PersonListQuery | TableState,
+): TableResult {
+  const persons = stores.reader.persons()
+  const check = (): void => requireWanted(cancelled)
   const isBegun = 'numbers' in table
   const state = isBegun
     ? table

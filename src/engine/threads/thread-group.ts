@@ -8,19 +8,14 @@
  * memory, so that this is seen; then the process has to end.
  */
 import { Piscina } from 'piscina'
-import { ServiceError } from '../../base/errors.ts'
+import { type ErrorBody, ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
-import type { Task, TaskAnswer, TaskResults, ThreadSettings } from './tasks.ts'
+import type { Task, ThreadKind } from './call.ts'
+import type { ThreadSettings } from './tasks.ts'
 
-/** What a group is made of, by the name that logs and metrics give it. */
-export type ThreadKind =
-  | 'writer'
-  | 'processor'
-  | 'checkers'
-  | 'readers'
-  | 'long_readers'
-  | 'analytics'
-
+// The sources run as .ts under a loader, and as .js from the build.
+const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
+const THREAD_ENTRY = new URL(`../../thread${EXTENSION}`, import.meta.url)
 /** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */
 const TRANSACTION_MS_MAX = 5000
 const LOOK_EVERY_MS = 10
@@ -58,6 +53,8 @@ export class ThreadEndedError extends Error {
 export interface ThreadGroupOptions {
   readonly kind: ThreadKind
   readonly settings: ThreadSettings
+  /** The file that every thread runs; default thread.ts. */
+  readonly entry?: URL | undefined
   readonly threadsMax: number
   /** Threads that are there without being asked for. */
   readonly threadsMin: number
@@ -80,16 +77,15 @@ export class ThreadGroup {
   #cause: unknown
   #isClosing = false
 
-  constructor({ kind, settings, threadsMax, threadsMin, pool, onDeath }: ThreadGroupOptions) {
+  constructor(options: ThreadGroupOptions) {
+    const { kind, settings, entry = THREAD_ENTRY, threadsMax, threadsMin, pool, onDeath } = options
     this.#kind = kind
     this.#threadsMin = threadsMin
     this.#onDeath = onDeath
-    // The sources run as .ts under a loader, and as .js from the build.
-    const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
     const workerData: ThreadSettings = { ...settings, openWrites: this.#writes }
     this.#threads = new Piscina({
       ...pool,
-      filename: new URL(`../../thread${extension}`, import.meta.url).href,
+      filename: entry.href,
       workerData,
       minThreads: threadsMin,
       maxThreads: threadsMax,
@@ -114,10 +110,7 @@ export class ThreadGroup {
    * Runs a task. Rejects with the `ServiceError` that it was refused with, with `ThreadEndedError` when its
    * thread has ended, and with what it threw.
    */
-  async run<Kind extends keyof TaskResults>(
-    task: Extract<Task, { kind: Kind }>,
-    transferList: readonly ArrayBuffer[] = [],
-  ): Promise<TaskResults[Kind]> {
+  async run(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     const deaths = this.#deaths
     let answer: unknown
     try {
@@ -127,17 +120,14 @@ export class ThreadGroup {
       this.#cause = cause
       throw new ThreadEndedError(this.#isWriting, cause)
     }
-    // The answer is what the handler of this kind in worker.ts returned.
-    const typed = answer as TaskAnswer<Kind>
-    if ('refusal' in typed) throw ServiceError.fromBody(typed.refusal)
-    return typed.result
+    // As run-task.ts gives it: a failure that is the client's to know comes as a value.
+    const given = answer as { readonly result: unknown } | { readonly refusal: ErrorBody }
+    if ('refusal' in given) throw ServiceError.fromBody(given.refusal)
+    return given.result
   }
 
   /** As `run`, for somebody who waits for an answer: the end of the thread is a refusal with 503. */
-  async ask<Kind extends keyof TaskResults>(
-    task: Extract<Task, { kind: Kind }>,
-    transferList: readonly ArrayBuffer[] = [],
-  ): Promise<TaskResults[Kind]> {
+  async ask(task: Task, transferList: readonly ArrayBuffer[] = []): Promise<unknown> {
     try {
       return await this.run(task, transferList)
     } catch (cause) {
@@ -148,7 +138,7 @@ export class ThreadGroup {
 
   /** Lets every thread close its stores, then ends them. Call when no task is running any more. */
   async close(): Promise<void> {
-    await Promise.all(this.#threads.threads.map(() => this.run({ kind: 'close' })))
+    await Promise.all(this.#threads.threads.map(() => this.run({ call: 'close', values: [] })))
     this.#isClosing = true
     clearInterval(this.#stuckTimer)
     await this.#threads.destroy()

@@ -1,9 +1,9 @@
 /** The routes of actions. Source: docs/COMPATIBILITY.md, "Actions". */
 import { ServiceError } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
+import type { ActionQueries, PersonQueries } from '../../engine/threads/calls.ts'
 import {
   type ActionDraft,
-  type ActionQueries,
   type ActionStep,
   type ActionView,
   actionSteps,
@@ -54,7 +54,7 @@ const MATCHINGS = ['contains', 'exact', 'regex'] as const
 
 /** What these routes work with. */
 export interface ActionRoutesOptions extends PersonRoutesOptions {
-  readonly actions: ActionQueries
+  readonly queries: PersonQueries & ActionQueries
 }
 
 type ActionHandler = (access: Access, actions: ActionQueries) => Promise<Answer>
@@ -64,7 +64,7 @@ export function actionRoutes(options: ActionRoutesOptions): readonly Route[] {
   const route = (method: Route['method'], path: string, handle: ActionHandler): Route => {
     const scope = method === 'GET' ? 'action:read' : 'action:write'
     const handler: ApiHandler = (request) =>
-      handle(openAccess(request, options, scope), options.actions)
+      handle(openAccess(request, options, scope), options.queries)
     return { method, path, handler }
   }
   return [

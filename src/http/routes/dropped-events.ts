@@ -5,8 +5,9 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { DROPPED_DAYS_MAX, PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
+import type { DroppedQueries } from '../../engine/threads/calls.ts'
 import { LOSS_REASONS } from '../../rules/capture/types.ts'
-import type { DroppedEventsQuery, DroppedQueries } from '../../rules/events/dropped-events.ts'
+import type { DroppedEventsQuery } from '../../rules/events/dropped-events.ts'
 import { authorise } from '../server/auth.ts'
 import {
   limitParameter,
@@ -27,7 +28,7 @@ const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
 
 /** What these routes work with. */
 export interface DroppedRoutesOptions extends Omit<EventRoutesOptions, 'queries'> {
-  readonly dropped: DroppedQueries
+  readonly queries: DroppedQueries
   readonly clock: Pick<Clock, 'now'>
 }
 
@@ -44,7 +45,7 @@ async function listDropped(request: ApiRequest, options: DroppedRoutesOptions): 
   const query = parseQuery(request, project.id, options.clock.now())
   // Before the wait: the address of the peer is lost when the client leaves.
   const base = baseUrl(request, options)
-  const { results, nextCursor } = await options.dropped.listDropped(query)
+  const { results, nextCursor } = await options.queries.listDropped(query)
   const next =
     nextCursor === null
       ? null
@@ -55,7 +56,7 @@ async function listDropped(request: ApiRequest, options: DroppedRoutesOptions): 
 async function countDropped(request: ApiRequest, options: DroppedRoutesOptions): Promise<Answer> {
   const project = authorise(request, options.directory, SCOPE)
   const afterMs = options.clock.now() - KEPT_MS
-  return json({ results: await options.dropped.countDropped(project.id, afterMs) })
+  return json({ results: await options.queries.countDropped(project.id, afterMs) })
 }
 
 /** Throws 400 `invalid_input` with the parameter as `attr`. Empty parameters count as absent. */

@@ -2,13 +2,9 @@
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
 import { runRetention } from '../../engine/front/retention-schedule.ts'
+import type { ErasureQueries, PersonQueries } from '../../engine/threads/calls.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
-import type {
-  ErasureQueries,
-  ErasureReceipt,
-  RetentionPlan,
-  RetentionView,
-} from '../../rules/events/erasure.ts'
+import type { ErasureReceipt, RetentionPlan, RetentionView } from '../../rules/events/erasure.ts'
 import { authenticate, userOf } from '../server/auth.ts'
 import { pageUrls, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
@@ -36,7 +32,7 @@ const UNKNOWN_PLAN =
 
 /** What these routes work with. */
 export interface ErasureRoutesOptions extends PersonRoutesOptions {
-  readonly erasures: ErasureQueries
+  readonly queries: PersonQueries & ErasureQueries
 }
 
 type Handler = (access: Access, erasures: ErasureQueries) => Promise<Answer>
@@ -52,7 +48,7 @@ export function erasureRoutes(options: ErasureRoutesOptions): readonly Route[] {
       if (scope === 'project:write') {
         requireAdministrator({ user: userOf(authenticate(request, options.directory)) })
       }
-      return handle(access, options.erasures)
+      return handle(access, options.queries)
     },
   })
   return [

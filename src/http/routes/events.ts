@@ -5,10 +5,12 @@
  *
  * All three routes need the scope `event:read`: a warning tells about events and nothing else.
  */
+
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
-import type { EventListQuery, EventQueries } from '../../rules/events/event-queries.ts'
+import type { EventQueries } from '../../engine/threads/calls.ts'
+import type { EventListQuery } from '../../rules/events/event-queries.ts'
 import { authorise, type KeyDirectory } from '../server/auth.ts'
 import {
   limitParameter,
@@ -79,7 +81,7 @@ async function getEvent(request: ApiRequest, options: EventRoutesOptions): Promi
 async function listWarnings(request: ApiRequest, options: EventRoutesOptions): Promise<Answer> {
   const project = authorise(request, options.directory, SCOPE)
   const limit = limitParameter(request, PAGE)
-  const page = await options.queries.listWarnings(project.id, limit)
+  const page = await options.queries.listWarnings(project.id, limit, wishOf(request, 'json'))
   return answerRows('json', wholeRows(page), 'results', { next: null })
 }
 

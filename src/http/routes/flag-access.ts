@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
 import type { DecisionService } from '../../engine/front/decisions.ts'
-import type { WorkerPool } from '../../engine/threads/pool.ts'
+import type { FlagQueries } from '../../engine/threads/calls.ts'
 import { canEditFlag, type FlagEditor } from '../../rules/access/flag-permissions.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
 import { type Actor, type UserFacts, userSummary } from '../../rules/access/user.ts'
@@ -28,7 +28,7 @@ export interface FlagApiDirectory extends RouteDirectory {
 export interface FlagRoutesOptions {
   readonly directory: FlagApiDirectory
   readonly flags: Pick<FlagDirectory, 'flagsOf' | 'flagById' | 'flagByKey'>
-  readonly threads: Pick<WorkerPool, 'changeFlag' | 'flagActivity' | 'blastRadius'>
+  readonly queries: FlagQueries
   readonly decisions: Pick<DecisionService, 'snapshot' | 'decide'>
   /** Lets `flags` and `decisions` see what was changed. Called before a change is answered. */
   readonly refresh: () => void

@@ -117,7 +117,7 @@ async function change(access: FlagAccess, command: FlagCommand): Promise<unknown
   const { options, projectId, nowMs } = access
   requireWritable(access)
   const actor = actorOf(access)
-  const { id } = await options.threads.changeFlag({ projectId, actor, nowMs, command })
+  const { id } = await options.queries.changeFlag({ projectId, actor, nowMs, command })
   options.refresh()
   const flag = options.flags.flagById(projectId, id)
   // Somebody else may have removed it for good in the meantime.
@@ -129,7 +129,7 @@ async function countReached(access: FlagAccess): Promise<Answer> {
   const { request, options, projectId, nowMs } = access
   const timezone = options.directory.projectById(projectId)?.timezone ?? 'UTC'
   const body = jsonBytes(request)
-  return json(await options.threads.blastRadius({ projectId, timezone, nowMs, body }))
+  return json(await options.queries.blastRadius({ projectId, timezone, nowMs, body }))
 }
 
 async function listOwnActivity(access: FlagAccess): Promise<Answer> {
@@ -144,7 +144,7 @@ async function listActivity(access: FlagAccess, flagId: number | null): Promise<
   const skip = skipParameter(request, limit)
   const offset = (page - 1) * limit + skip
   const wish = wishOf(request, 'json')
-  const found = await options.threads.flagActivity(projectId, flagId, offset, limit - skip, wish)
+  const found = await options.queries.flagActivity(projectId, flagId, offset, limit - skip, wish)
   if (found === null) return emptyAnswer(404)
   const url = (place: LogPlace): string =>
     queryUrl(request, base, {

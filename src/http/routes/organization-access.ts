@@ -1,13 +1,24 @@
 /** What the routes of the organization, its users, roles, projects and keys begin and end with. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import type { OrganizationOperation, OrganizationPort, OrganizationRequest, OrganizationResult } from '../../engine/threads/organization-tasks.ts'
+import type {
+  OrganizationOperation,
+  OrganizationPort,
+  OrganizationRequest,
+  OrganizationResult,
+} from '../../engine/threads/organization-tasks.ts'
 import type { FlagEditor } from '../../rules/access/flag-permissions.ts'
 import { isAdministrator } from '../../rules/access/levels.ts'
 import type { Organization, Project, User } from '../../rules/access/organization.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import type { Flag } from '../../rules/flags/types.ts'
-import { authenticate, type KeyDirectory, type KeyGrant, type KeyUser, userOf } from '../server/auth.ts'
+import {
+  authenticate,
+  type KeyDirectory,
+  type KeyGrant,
+  type KeyUser,
+  userOf,
+} from '../server/auth.ts'
 import { RequestParameters } from '../server/parameters.ts'
 import { type ApiRequest, json } from '../server/router.ts'
 import { baseUrl, type TrustedProxies } from '../server/url.ts'
@@ -37,7 +48,7 @@ export interface FullGrant extends KeyGrant {
 /** What these routes work with. */
 export interface OrganizationRoutesOptions {
   readonly directory: OrganizationDirectory
-  readonly store: OrganizationPort
+  readonly queries: OrganizationPort
   readonly flags: {
     /** A flag of a project, deleted or not, or null. */
     flagById(projectId: number, id: number): Flag | null
@@ -149,7 +160,7 @@ export function ask<Name extends OrganizationOperation>(
   name: Name,
   request: OrganizationRequest<Name>,
 ): Promise<OrganizationResult<Name>> {
-  return options.store.organization(name, request)
+  return options.queries.organization(name, request)
 }
 
 /** Changes something, and lets every later request see it. Throws 503 when nothing can be written. */

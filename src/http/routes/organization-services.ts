@@ -1,14 +1,28 @@
 /** What the routes of the organization, its users, roles, projects and keys work with. */
 import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
-import type { OrganizationOperation, OrganizationPort, OrganizationRequest, OrganizationResult } from '../../engine/threads/organization-tasks.ts'
+import type {
+  OrganizationOperation,
+  OrganizationPort,
+  OrganizationRequest,
+  OrganizationResult,
+} from '../../engine/threads/organization-tasks.ts'
 import type { FlagEditor } from '../../rules/access/flag-permissions.ts'
-import type { Organization, User } from '../../rules/access/organization.ts'
+import type { Organization, Project, User } from '../../rules/access/organization.ts'
 import type { Flag } from '../../rules/flags/types.ts'
-import type { Project } from '../../rules/access/organization.ts'
 import type { KeyUser } from '../server/auth.ts'
 import type { Call, RouteDirectory, RouteServices } from '../server/route.ts'
-import { about, BOOLEAN, named, numberChoice, object, pageParameters, TEXT, UUID, WHOLE } from '../server/schema.ts'
+import {
+  about,
+  BOOLEAN,
+  named,
+  numberChoice,
+  object,
+  pageParameters,
+  TEXT,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 
 const PAGE_DEFAULT = 100
 const PAGE_MAX = 1000
@@ -46,7 +60,7 @@ export interface OrganizationDirectory extends RouteDirectory {
 /** What these routes work with. */
 export interface OrganizationServices extends RouteServices {
   readonly directory: OrganizationDirectory
-  readonly store: OrganizationPort
+  readonly queries: OrganizationPort
   readonly flags: {
     /** A flag of a project, deleted or not, or null. */
     flagById(projectId: number, id: number): Flag | null
@@ -70,7 +84,7 @@ export function ask<Name extends OrganizationOperation>(
   name: Name,
   request: OrganizationRequest<Name>,
 ): Promise<OrganizationResult<Name>> {
-  return services.store.organization(name, request)
+  return services.queries.organization(name, request)
 }
 
 /** Changes something, and lets every later request see it. Throws 503 when nothing can be written. */

@@ -9,8 +9,25 @@ import type { FlagAccessSetting, User } from '../../rules/access/organization.ts
 import type { KeyUser } from '../server/auth.ts'
 import type { Answer } from '../server/respond.ts'
 import { json, type Route } from '../server/router.ts'
-import { isFlagResource, memberBody, organizationBody, readMemberLevel, readResourceAccess, resourceAccessBody } from '../shapes/organization.ts'
-import { change, denied, fieldsOf, listAnswer, openOrganizationAccess, type OrganizationAccess, organizationOf, type OrganizationRoutesOptions, requireAdministrator } from './organization-access.ts'
+import {
+  isFlagResource,
+  memberBody,
+  organizationBody,
+  readMemberLevel,
+  readResourceAccess,
+  resourceAccessBody,
+} from '../shapes/organization.ts'
+import {
+  change,
+  denied,
+  fieldsOf,
+  listAnswer,
+  type OrganizationAccess,
+  type OrganizationRoutesOptions,
+  openOrganizationAccess,
+  organizationOf,
+  requireAdministrator,
+} from './organization-access.ts'
 import { refusedMethod } from './person-access.ts'
 
 const ORGANIZATION_PATH = '/api/organizations/:org_id/'

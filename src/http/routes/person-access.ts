@@ -1,11 +1,12 @@
 /** What all routes of persons, groups and cohorts begin and end with. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
+import type { PersonQueries } from '../../engine/threads/calls.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { Project } from '../../rules/capture/project-directory.ts'
 import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
-import type { PersonQueries, PersonReference } from '../../rules/persons/person-queries.ts'
+import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { authenticate, authoriseAs, type KeyDirectory } from '../server/auth.ts'
 import { invalid, personReference, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'

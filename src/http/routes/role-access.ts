@@ -13,7 +13,16 @@ import { type ApiRequest, json, type Route } from '../server/router.ts'
 import { baseUrl } from '../server/url.ts'
 import { missingField, readUuidField } from '../shapes/body-fields.ts'
 import { roleAccessBody } from '../shapes/role.ts'
-import { ask, change, denied, fieldsOf, numberInPath, type OrganizationRoutesOptions, pageAnswer, pageOf } from './organization-access.ts'
+import {
+  ask,
+  change,
+  denied,
+  fieldsOf,
+  numberInPath,
+  type OrganizationRoutesOptions,
+  pageAnswer,
+  pageOf,
+} from './organization-access.ts'
 import { roleBody } from './roles.ts'
 
 const FLAG = 'parent_lookup_feature_flag_id'

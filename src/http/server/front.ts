@@ -5,7 +5,7 @@ import { openFilesMax } from '../../base/open-files.ts'
 import type { Settings } from '../../config/settings.ts'
 import { AuditTrail } from '../../engine/front/audit-trail.ts'
 import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
-import type { WorkerPool } from '../../engine/threads/pool.ts'
+import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
 import type { BodyBudget } from './body.ts'
 import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'
@@ -22,18 +22,18 @@ export interface FrontOptions {
   readonly log: Logger
   readonly metrics: ServiceMetrics
   readonly budget: BodyBudget
-  readonly pool: Pick<WorkerPool, 'recordAudit'>
+  readonly queries: OrganizationPort
 }
 
 /** A server without routes, and the limits that public routes count projects with. */
-export function createFront({ settings, clock, log, metrics, budget, pool }: FrontOptions): {
+export function createFront({ settings, clock, log, metrics, budget, queries }: FrontOptions): {
   readonly server: HttpServer
   readonly limits: RateLimits
 } {
   const trustedProxies = new TrustedProxies(settings.trustedProxies)
   const limits = new RateLimits({ ...settings, clock, refused: metrics.httpRateLimited })
   const trail = new AuditTrail({
-    store: (entries) => pool.recordAudit(entries),
+    store: (entries) => queries.organization('recordAudit', entries),
     log,
     failures: metrics.auditFailures,
   })

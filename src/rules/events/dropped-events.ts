@@ -48,10 +48,3 @@ export interface DroppedCount {
   readonly reason: string
   readonly count: number
 }
-
-/** Reads that the front hands to the pool. */
-export interface DroppedQueries {
-  listDropped(query: DroppedEventsQuery): Promise<DroppedEventPage>
-  /** Hours that end behind `afterMs`, newest first, each reason with its own line. */
-  countDropped(projectId: number, afterMs: number): Promise<readonly DroppedCount[]>
-}

@@ -1,10 +1,3 @@
-/**
- * Erasing events: what can be asked for, what a receipt says, and the rules of retention. Shapes, and
- * the moments that follow from rules; the store finds the events. Source: docs/COMPATIBILITY.md,
- * "Erasure and retention".
- */
-import type { CountedRows, PageWish } from '../../base/pages.ts'
-
 const DAY_MS = 86_400_000
 
 /** Which events to erase: those that fulfil everything that is not null. */
@@ -125,30 +118,6 @@ export interface ErasurePage {
   /** Those of the whole list that are not done. */
   readonly runningCount: number
   readonly results: readonly ErasureReceipt[]
-}
-
-/** Reads that the front hands to the pool. Estimates look into every segment that may matter. */
-export interface ErasureQueries {
-  listErasures(
-    projectId: number,
-    limit: number,
-    offset: number,
-    wish: PageWish,
-  ): Promise<CountedRows>
-  /** Erasures that are not done. */
-  runningErasures(projectId: number): Promise<number>
-  getErasure(projectId: number, id: number): Promise<ErasureReceipt | null>
-  /** Null when there is no such person. */
-  estimateErasure(projectId: number, criteria: ErasureCriteria): Promise<ErasureEstimate | null>
-  getRetention(projectId: number): Promise<RetentionView>
-  /** `rules` null: those of the project. */
-  planRetention(
-    projectId: number,
-    rules: RetentionRules | null,
-    nowMs: number,
-  ): Promise<RetentionPlan>
-  /** Projects that have rules. */
-  retainedProjects(): Promise<readonly number[]>
 }
 
 /** A command about erasing; see `PersonCommand`. */

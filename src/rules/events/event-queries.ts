@@ -1,5 +1,5 @@
 /** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
-import type { PageWish, RowsText, RowText } from '../../base/pages.ts'
+import type { RowsText } from '../../base/pages.ts'
 import type { PropertyFilter } from '../filters/filter-group.ts'
 
 /** One stored event as a reader sees it. Source: docs/COMPATIBILITY.md, "Stored events". */
@@ -72,12 +72,4 @@ export interface WarningView {
   readonly details: Readonly<Record<string, unknown>>
   /** Occurrences of this type and key that this line stands for. */
   readonly count: number
-}
-
-/** Reads that the front hands to the pool. */
-export interface EventQueries {
-  listEvents(query: EventListQuery, wish: PageWish): Promise<EventRows>
-  getEvent(projectId: number, uuid: string): Promise<RowText | null>
-  /** At most 1000, of some kilobytes at most. */
-  listWarnings(projectId: number, limit: number): Promise<RowsText>
 }

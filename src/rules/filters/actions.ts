@@ -2,11 +2,8 @@
  * Actions: sets of events that somebody has given a name, by steps of which one has to fit. Shapes, and
  * what a step means. Source: docs/COMPATIBILITY.md, "Actions".
  */
-
-import type { CountedRows, PageWish, RowFormat, RowText } from '../../base/pages.ts'
 import type { ActionStepMatch } from '../analytics/event-columns.ts'
-import type { FilterGroup, PropertyFilter } from './filter-group.ts'
-import { allOf } from './filter-group.ts'
+import { allOf, type FilterGroup, type PropertyFilter } from './filter-group.ts'
 import { readStoredFilters } from './filter-tree.ts'
 
 /** How a text of a step is compared. */
@@ -46,17 +43,6 @@ export interface ActionDraft {
   readonly description: string
   readonly tags: readonly string[]
   readonly steps: readonly ActionStep[]
-}
-
-/** Reads that the front hands to the pool; deleted actions do not exist. */
-export interface ActionQueries {
-  listActions(
-    projectId: number,
-    limit: number,
-    offset: number,
-    wish: PageWish,
-  ): Promise<CountedRows>
-  getAction(projectId: number, id: number, format: RowFormat): Promise<RowText | null>
 }
 
 const OPERATORS = { contains: 'icontains', exact: 'exact', regex: 'regex' } as const

@@ -1,16 +1,6 @@
 /** What can be asked about persons, groups and cohorts, and the answers. Shapes only: the store answers. */
-
-import type {
-  CountedRows,
-  PageWish,
-  RowFormat,
-  RowsText,
-  RowText,
-  TextPieces,
-} from '../../base/pages.ts'
+import type { RowsText } from '../../base/pages.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
-import type { CohortView } from './cohort-shapes.ts'
-import type { GroupRows } from './group-shapes.ts'
 
 /** A person as the API shows it. Interface description, section 2.6. */
 export interface PersonView {
@@ -103,74 +93,4 @@ export interface TimelineQuery {
 export interface TimelineRows extends RowsText {
   /** Time of the first one; null when there is none. */
   readonly firstTimestamp: string | null
-}
-
-/** Reads that the front hands to the pool. Each uses one read transaction, a table one for each piece. */
-export interface PersonQueries {
-  /** JSON: a table is made by `personTable`. */
-  listPersons(query: PersonListQuery, wish: PageWish): Promise<CountedRows>
-  /**
-   * The persons of a list as a table: as a whole when it is small, else made while it is read. Rejects with
-   * 400 when it has too many cells.
-   */
-  personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
-  /** With the ids from place `firstId` on. */
-  getPerson(
-    projectId: number,
-    person: PersonReference,
-    format: RowFormat,
-    firstId: number,
-  ): Promise<RowText | null>
-  /** Who it is; null when there is no such person. */
-  findPerson(projectId: number, person: PersonReference): Promise<{ readonly uuid: string } | null>
-  /** Rows of `ValueCount`. */
-  personValues(
-    projectId: number,
-    key: string,
-    contains: string | null,
-    wish: PageWish,
-  ): Promise<RowsText>
-  /** Rows of `ActivityView`. `person` null: of the whole project. Null when there is no such person. */
-  personActivity(
-    projectId: number,
-    person: PersonReference | null,
-    offset: number,
-    limit: number,
-    wish: PageWish,
-  ): Promise<CountedRows | null>
-  /** Rows of `TimelinePoint`. Null when there is no such person. */
-  propertiesTimeline(query: TimelineQuery, wish: PageWish): Promise<TimelineRows | null>
-  groupTypes(
-    projectId: number,
-  ): Promise<readonly { group_type: string; group_type_index: number }[]>
-  listGroups(
-    projectId: number,
-    typeIndex: number,
-    search: string | null,
-    limit: number,
-    cursor: string | null,
-    wish: PageWish,
-  ): Promise<GroupRows>
-  findGroup(
-    projectId: number,
-    typeIndex: number,
-    key: string,
-    format: RowFormat,
-  ): Promise<RowText | null>
-  /** Rows of `CohortView`. */
-  listCohorts(
-    projectId: number,
-    limit: number,
-    offset: number,
-    wish: PageWish,
-  ): Promise<CountedRows>
-  /** All cohorts that are not deleted, without counts of members. */
-  knownCohorts(projectId: number): Promise<readonly CohortView[]>
-  getCohort(projectId: number, id: number, wish: PageWish): Promise<RowText | null>
-  /** Cohorts, not deleted, that the person belongs to; null when there is no such person. */
-  cohortsOfPerson(
-    projectId: number,
-    person: PersonReference,
-    wish: PageWish,
-  ): Promise<RowsText | null>
 }

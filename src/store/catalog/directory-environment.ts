@@ -8,7 +8,14 @@ import { refusal } from '../../base/refusals.ts'
 import type { Organization } from '../../rules/access/organization.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { AUDIT_TABLES, type AuditTable } from './audit-log.ts'
-import { decodeOrganization, FLAGS_ENVIRONMENT, getRecord, PROJECT_TABLES, type ProjectTable, putRecord } from './project-records.ts'
+import {
+  decodeOrganization,
+  FLAGS_ENVIRONMENT,
+  getRecord,
+  PROJECT_TABLES,
+  type ProjectTable,
+  putRecord,
+} from './project-records.ts'
 import { ROLE_TABLES, type RoleTable } from './role-records.ts'
 
 const VERSION = 'version'

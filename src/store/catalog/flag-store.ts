@@ -8,7 +8,11 @@ import { uuidV7 } from '../../base/ids.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
-import type { FlagActivity, FlagActivityEntries, FlagActor } from '../../rules/flags/edit/flag-activity.ts'
+import type {
+  FlagActivity,
+  FlagActivityEntries,
+  FlagActor,
+} from '../../rules/flags/edit/flag-activity.ts'
 import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { FlagWorld } from '../../rules/flags/edit/flag-world.ts'
@@ -17,7 +21,13 @@ import { Environment, type Table } from '../lmdb/environment.ts'
 import { numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { listFlagActivity, storeFlagActivity } from './flag-activity.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
-import { FLAG_TABLES, type FlagDashboard, loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
+import {
+  FLAG_TABLES,
+  type FlagDashboard,
+  loadCounters,
+  type ProjectCounters,
+  storeFlag,
+} from './flag-records.ts'
 import { FLAGS_ENVIRONMENT, getRecord, putRecord } from './project-records.ts'
 
 /** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */

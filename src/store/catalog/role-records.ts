@@ -10,7 +10,6 @@
  */
 import type { Role, RoleAccess } from '../../rules/access/roles.ts'
 
-
 /** Tables of roles. */
 export const ROLE_TABLES = ['roles', 'role_access'] as const
 /** One of `ROLE_TABLES`. */

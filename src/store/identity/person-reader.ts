@@ -11,7 +11,14 @@ import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record
 import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
-import type { ActivityPage, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
+import type {
+  ActivityPage,
+  PersonListQuery,
+  PersonPage,
+  PersonReference,
+  PersonView,
+  ValueCount,
+} from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { valueText } from '../../rules/persons/value-text.ts'
@@ -23,8 +30,17 @@ import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
-import { candidateOf, INLINE_IDS_MAX, loadPerson, loadPersonCounters, loadUuid, numberOfValue, type PersonRecord, propertiesOfRecord } from './person-records.ts'
-import { type FoundPersons, passesAll, PersonSearch } from './person-search.ts'
+import {
+  candidateOf,
+  INLINE_IDS_MAX,
+  loadPerson,
+  loadPersonCounters,
+  loadUuid,
+  numberOfValue,
+  type PersonRecord,
+  propertiesOfRecord,
+} from './person-records.ts'
+import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
 import type { PersonTables } from './person-writes.ts'
 
 /** Persons that `personValues` looks at, newest numbers first. */

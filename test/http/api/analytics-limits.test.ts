@@ -137,7 +137,7 @@ t.test('a scan stops within a segment', async (t) => {
     const isCancelled = (): boolean => ++looks >= last
     const limits = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled }
     try {
-      log.reader.analytics(limits).scanner.scan({ ...request, filter })
+      log.reader.scanner(limits).scan({ ...request, filter })
       return ['none', looks]
     } catch (error) {
       return [error instanceof ServiceError ? error.code : String(error), looks]

@@ -158,7 +158,8 @@ t.test('actions are kept in order, and are found by what their steps say', async
   ])
   log.process()
   const limits = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
-  const { scanner, persons: reader } = log.reader.analytics(limits)
+  const scanner = log.reader.scanner(limits)
+  const { persons: reader } = log.reader.answers()
   const names = [2, 3].map((id) => {
     const steps = actionSteps(reader.action(1, id)?.steps ?? [])
     const columns = scanner.scan({

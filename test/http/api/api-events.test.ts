@@ -2,15 +2,12 @@
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { rowsText, rowText } from '../../../src/base/rows-writer.ts'
+import type { EventQueries } from '../../../src/engine/threads/calls.ts'
 import { eventRoutes } from '../../../src/http/routes/events.ts'
 import type { KeyDirectory } from '../../../src/http/server/auth.ts'
 import { TrustedProxies } from '../../../src/http/server/url.ts'
 import { decodeEventCursor, encodeEventCursor } from '../../../src/http/shapes/event-list.ts'
-import type {
-  EventListQuery,
-  EventQueries,
-  EventView,
-} from '../../../src/rules/events/event-queries.ts'
+import type { EventListQuery, EventView } from '../../../src/rules/events/event-queries.ts'
 import { jsonOf, startServer, talk } from '../../fixtures/http-client.ts'
 
 /** Newest first; ties go to the latest arrival. */

@@ -23,11 +23,12 @@ t.test('a table that is made in pieces is the table that is made at once', async
   log.send(1, events)
   log.process()
   const cancelled = new Int32Array(1)
+  const tools = { stores: { reader: log.reader }, cancelled }
   const texts: string[] = []
   let table: typeof LIST | TableState | null = LIST
   let pieces = 0
   while (table !== null) {
-    const { piece, rest } = makeTablePiece({ kind: 'personTable', table, cancelled }, log.reader)
+    const { piece, rest } = makeTablePiece(tools, table)
     t.ok(piece.length < MIB, `a piece of ${piece.length} bytes`)
     texts.push(new TextDecoder().decode(piece))
     table = rest
@@ -36,8 +37,7 @@ t.test('a table that is made in pieces is the table that is made at once', async
   t.ok(pieces > 5, `${pieces} pieces`)
   t.ok(texts.join('') === toCsv(log.reader.persons().list(LIST).results.map(personBody)))
   Atomics.store(cancelled, 0, 1)
-  const task = { kind: 'personTable', table: LIST, cancelled } as const
-  t.throws(() => makeTablePiece(task, log.reader), 'nothing is made for nobody')
+  t.throws(() => makeTablePiece(tools, LIST), 'nothing is made for nobody')
 })
 
 t.test('a page of text ends before its limit, but not before its first row', async (t) => {
@@ -147,16 +147,8 @@ t.test(
     const done: number[] = []
     const leave: (() => void)[] = []
     const ask = async (weight: number): Promise<void> => {
-      await reads.run<'listEvents'>(
-        (cancelled) => ({
-          kind: 'listEvents',
-          values: [{ projectId: 1, limit: weight }],
-          format: 'json',
-          cancelled,
-        }),
-        weight,
-        (cancel) => leave.push(cancel),
-      )
+      const task = { call: 'listEvents', values: [{ projectId: 1, limit: weight }] }
+      await reads.run(task, weight, (cancel) => leave.push(cancel))
       done.push(weight)
     }
     const first = ask(1)

@@ -8,10 +8,21 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { DailySalts } from '../../../src/engine/front/daily-salts.ts'
-import { COOKIELESS_ID, dayOf, isDayOpen, type VisitorEvent, withVisitor } from '../../../src/rules/capture/cookieless.ts'
+import {
+  COOKIELESS_ID,
+  dayOf,
+  isDayOpen,
+  type VisitorEvent,
+  withVisitor,
+} from '../../../src/rules/capture/cookieless.ts'
 import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
 import type { NormalisedEvent } from '../../../src/rules/capture/types.ts'
-import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon, type SpawnedDaemon } from '../../fixtures/daemon.ts'
+import {
+  PERSONAL_KEY,
+  PROJECT_KEY,
+  type SpawnedDaemon,
+  spawnDaemon,
+} from '../../fixtures/daemon.ts'
 import { type EventSource, readEvents, untilStored } from '../../fixtures/event-pages.ts'
 import { closeConnections, jsonOf, send } from '../../fixtures/exact-client.ts'
 

@@ -6,7 +6,12 @@ import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import { idOption } from '../../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
 import { isoTime, printRecord, printRows, type Row } from '../../lib/output.ts'
 import { withEvents } from './event.ts'

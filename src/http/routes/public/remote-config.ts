@@ -11,11 +11,10 @@ import type { Project, ProjectDirectory } from '../../../rules/capture/project-d
 import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { pascalCase, type PublicRecord, readable } from '../../server/public-route.ts'
+import { type PublicRecord, pascalCase, readable } from '../../server/public-route.ts'
 import { type Header, send, sendJson } from '../../server/respond.ts'
 import { done } from '../../server/route.ts'
 import { ANY, BOOLEAN, list, named, openObject, TEXT } from '../../server/schema.ts'
-
 
 /**
  * The configuration of a project. `autocapture_opt_out` must be there: without it current browser SDKs

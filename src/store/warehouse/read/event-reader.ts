@@ -3,7 +3,6 @@
  * have one. Every method runs on one snapshot of environment `events` and blocks its thread, so it
  * belongs into a thread of the pool or a command.
  */
-
 import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
@@ -11,8 +10,19 @@ import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import { expandProperties } from '../../../rules/capture/person-properties.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
-import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
-import type { EventListQuery, EventPage, EventRows, EventView, WarningView } from '../../../rules/events/event-queries.ts'
+import type {
+  DroppedCount,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  DroppedEventView,
+} from '../../../rules/events/dropped-events.ts'
+import type {
+  EventListQuery,
+  EventPage,
+  EventRows,
+  EventView,
+  WarningView,
+} from '../../../rules/events/event-queries.ts'
 import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
 import { countDeadLetters, readDeadLetters } from '../../aside/dead-letters.ts'
@@ -86,14 +96,12 @@ const STRETCH_ROWS_MAX = 32
 /** Asked before a segment is read that has groups of so many bytes, decoded; throws to give up. */
 type ReadCheck = (groupBytes?: number) => void
 
-/** What analytic queries work with, on one snapshot. */
+/** What answers analytic queries beside their scanner, on the same snapshot. */
 export interface AnalyticReads {
-  readonly scanner: EventScanner
   readonly persons: PersonReader
   readonly actors: ActorTexts
   /** Log position of the snapshot. */
   readonly position: number
-  readonly scans: Pick<ScanStore, 'cachedBytes' | 'cachedSegments'>
 }
 
 /**
@@ -211,10 +219,10 @@ export class EventReader {
   }
 
   /**
-   * What analytic queries work with, all as of one moment. Valid until the next call of any method. The
-   * first call in a thread makes its cache.
+   * Scans of the state of now for one query, whose scanner is valid until the next call of any method but
+   * `answers`. The first call in a thread makes its cache.
    */
-  analytics(limits: ScanLimits): AnalyticReads {
+  scanner(limits: ScanLimits): EventScanner {
     this.#refresh()
     this.#scans ??= new ScanStore({
       tables: {
@@ -228,14 +236,19 @@ export class EventReader {
       catalogue: this.#catalogue,
       cacheBytesMax: this.#scanCacheBytesMax,
     })
+    return this.#scans.scanner(limits)
+  }
+
+  /** Of the snapshot of the scanner that was made last. */
+  answers(): AnalyticReads {
     this.#actors ??= new ActorTexts(this.#persons)
-    return {
-      scanner: this.#scans.scanner(limits),
-      persons: this.#persons,
-      actors: this.#actors,
-      position: readNumber(this.#table('state'), 'position') ?? 0,
-      scans: this.#scans,
-    }
+    const position = readNumber(this.#table('state'), 'position') ?? 0
+    return { persons: this.#persons, actors: this.#actors, position }
+  }
+
+  /** What scans keep between queries; null before the first. */
+  get scans(): Pick<ScanStore, 'cachedBytes' | 'cachedSegments'> | null {
+    return this.#scans
   }
 
   /** The points of a timeline; null when there is no such person. Cost: person-timeline.ts. */

@@ -12,7 +12,16 @@ import { numberKey } from '../../lmdb/keys.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { UuidFilter } from './uuid-filter.ts'
 import type { UuidFingerprint } from './uuid-fingerprint.ts'
-import { loadChunkRuns, loadFilter, loadRuns, removeChunks, RunCursor, RunWriter, type UuidRun, type UuidTables } from './uuid-run.ts'
+import {
+  loadChunkRuns,
+  loadFilter,
+  loadRuns,
+  RunCursor,
+  RunWriter,
+  removeChunks,
+  type UuidRun,
+  type UuidTables,
+} from './uuid-run.ts'
 import { UuidTable } from './uuid-table.ts'
 
 const TABLE_ENTRIES_MAX = 512 * 1024

@@ -14,7 +14,6 @@ import type { Table } from '../../lmdb/environment.ts'
 import { chunkKey, numberInKey, numberKey } from '../../lmdb/keys.ts'
 import { UuidFilter } from './uuid-filter.ts'
 
-
 const RUNS = 'uuid_runs'
 const CHUNKS = 'uuid_chunks'
 const FORMAT_VERSION = 1

@@ -26,7 +26,14 @@ import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
 import { loadAllCounters, storeCounters } from './event-projects.ts'
-import { openSeed, readNumber, readWitness, storeNumber, storeWitness, type Witness } from './event-state.ts'
+import {
+  openSeed,
+  readNumber,
+  readWitness,
+  storeNumber,
+  storeWitness,
+  type Witness,
+} from './event-state.ts'
 import { OpenProject } from './open-project.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 

@@ -1,0 +1,127 @@
+/**
+ * All calls of threads in one table, name -> what runs, on which threads, and what it weighs, with the
+ * types that follow from it. What a thread is asked is plain data, so that a table of another process could
+ * answer it as well (ports/task-runner.ts).
+ */
+import type { CountedRows, PageWish } from '../../base/pages.ts'
+import { runAnalytics } from './analytics.ts'
+import { long, page, short } from './call.ts'
+import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS } from './event-calls.ts'
+import type { OrganizationOperation, OrganizationTask } from './organization-tasks.ts'
+import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
+import type { TableQueries } from './person-table.ts'
+import type {
+  AppendResult,
+  AppendTask,
+  BlastRadiusTask,
+  CheckTask,
+  FlagCommandTask,
+  ProcessTask,
+} from './tasks.ts'
+import { checkUpload, memoryOfCheck } from './upload-check.ts'
+
+/** Flags: changes, their log, and whom a condition would reach. */
+export const FLAG_CALLS = {
+  /** Changes a flag durably and answers its number. */
+  changeFlag: short(({ flags }, task: FlagCommandTask) => flags.change(task)),
+  /** Counts whom the condition in a body would reach. */
+  blastRadius: long(({ stores }, task: BlastRadiusTask) => stores.flags.blastRadius(task)),
+  /** The log of a flag, or of all (`flagId` null); null when there is no such flag. */
+  flagActivity: page(
+    (
+      { stores, writer },
+      projectId: number,
+      flagId: number | null,
+      offset: number,
+      limit: number,
+    ): CountedRows | null => {
+      const found = stores.flags.activity(projectId, flagId, offset, limit)
+      if (found === null) return null
+      for (const entry of found.entries) if (!writer.addText(entry)) break
+      return { count: found.totalCount, ...writer.finish() }
+    },
+    ([, , , limit]) => limit,
+  ),
+}
+
+/** Calls that take and answer what who asks has and wants; the others are asked by the pool. */
+export const QUERIES = {
+  ...EVENT_CALLS,
+  ...DROPPED_CALLS,
+  ...ERASURE_CALLS,
+  ...PERSON_CALLS,
+  ...ACTION_CALLS,
+  ...FLAG_CALLS,
+}
+
+/** Every call by its name. */
+export const CALLS = {
+  ...QUERIES,
+  ...TABLE_CALLS,
+  organization: short(({ organization }, task: OrganizationTask<OrganizationOperation>) =>
+    organization.run(task),
+  ),
+  analyse: long(runAnalytics, 'analytics'),
+  /** Appends blocks to the log and forgets those that are processed. */
+  append: short(
+    ({ appender }, task: AppendTask) => append(appender, task),
+    'writer',
+    ({ buffers }) => buffers,
+  ),
+  /** Turns log blocks into stored events. */
+  process: short(
+    ({ processor }, { budgetMs, isDiskShort }: ProcessTask) => processor.run(budgetMs, isDiskShort),
+    'processor',
+  ),
+  /** Checks a body that is too much for the front. */
+  check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
+}
+
+type CallTable = typeof CALLS
+/** Name of a call. */
+export type CallName = keyof CallTable
+
+type RunOf<Entry> = Entry extends { readonly run: (tools: never, ...values: infer V) => infer R }
+  ? { readonly values: V; readonly result: Awaited<R> }
+  : never
+
+/** What a call takes. */
+export type CallValues<Name extends CallName> = RunOf<CallTable[Name]>['values']
+/** What a call answers. */
+export type CallResult<Name extends CallName> = RunOf<CallTable[Name]>['result']
+
+/**
+ * The caller's side of a table of calls: a method for each, which rejects with the `ServiceError` that the
+ * call is refused with, 503 when too many wait. That of a page also takes how the page is wanted.
+ */
+export type CallerOf<Table> = {
+  readonly [Name in keyof Table]: (
+    ...values: Table[Name] extends { readonly kind: 'page' }
+      ? [...values: RunOf<Table[Name]>['values'], wish: PageWish]
+      : RunOf<Table[Name]>['values']
+  ) => Promise<RunOf<Table[Name]>['result']>
+}
+
+/** Calls about events. */
+export type EventQueries = CallerOf<typeof EVENT_CALLS>
+/** Calls about events that were not stored. */
+export type DroppedQueries = CallerOf<typeof DROPPED_CALLS>
+/** Calls about erasures and retention. */
+export type ErasureQueries = CallerOf<typeof ERASURE_CALLS>
+/** Calls about persons, groups and cohorts. */
+export type PersonQueries = CallerOf<typeof PERSON_CALLS> & TableQueries
+/** Calls about actions. */
+export type ActionQueries = CallerOf<typeof ACTION_CALLS>
+/** Calls about flags. */
+export type FlagQueries = CallerOf<typeof FLAG_CALLS>
+
+function append(
+  log: { append(blocks: readonly Buffer[], trimThrough: number): number },
+  task: AppendTask,
+): AppendResult {
+  const startedAt = performance.now()
+  const blocks = task.blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
+  const last = log.append(blocks, task.trimThrough)
+  const commitMs = performance.now() - startedAt
+  return { last, commitMs, buffers: task.blocks.map(({ buffer }) => buffer) }
+}

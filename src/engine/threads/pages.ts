@@ -1,0 +1,75 @@
+/**
+ * Pages on a thread: rows are read, written as text and handed over as bytes, up to a limit of bytes. A
+ * thread for short reads gives a page up that grows too large or takes too long; a thread for long ones
+ * then makes it from the start.
+ */
+
+import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../base/limits.ts'
+import type { RowFormat, RowsText } from '../../base/pages.ts'
+import { refusal } from '../../base/refusals.ts'
+import { RowsWriter } from '../../base/rows-writer.ts'
+import { withWireTimes } from '../../rules/persons/person-answer.ts'
+import type { PageCall, Task } from './call.ts'
+import type { ThreadStores } from './thread-stores.ts'
+
+/** A group of columns with more bytes than this takes too long to decode for a short read. */
+const SHORT_GROUP_BYTES_MAX = 2 * 1024 * 1024
+
+/** What makes a page. */
+export interface PageTools {
+  readonly stores: ThreadStores
+  readonly format: RowFormat
+  readonly writer: RowsWriter
+  /** Asked between rows, and before what takes long: throws when the page is to be given up. */
+  readonly check: (groupBytes?: number) => void
+}
+
+/** What a thread answers to the call of a page; null: it is no short read. */
+export type MadePage = { readonly page: unknown } | null
+
+/** Stops a page that is no short read. */
+class NotShortError extends Error {}
+
+/** Makes a page; null when it is no short read. Throws `ServiceError`, and as the readers. */
+export function makePage<Values extends readonly unknown[]>(
+  { run }: PageCall<Values, unknown>,
+  { values, format = 'json', cancelled }: Task,
+  stores: ThreadStores,
+): MadePage {
+  const isShort = cancelled === undefined
+  const writer = new RowsWriter(format, isShort ? SHORT_PAGE_BYTES_MAX : PAGE_BYTES_MAX)
+  const check = isShort ? shortCheck() : () => requireWanted(cancelled)
+  try {
+    // The caller's object takes what `run` takes.
+    const page = run({ stores, format, writer, check }, ...(values as Values))
+    return isShort && isCut(page) ? null : { page }
+  } catch (error) {
+    if (error instanceof NotShortError) return null
+    throw error
+  }
+}
+
+/** Throws when nobody waits any more. */
+export function requireWanted(cancelled: Int32Array): void {
+  // Nobody sees it.
+  if (Atomics.load(cancelled, 0) !== 0) throw refusal('read_unwanted')
+}
+
+/** Rows with their times as clients see them. */
+export function allRows(writer: RowsWriter, rows: Iterable<object>): RowsText {
+  for (const row of rows) if (!writer.add(withWireTimes(row))) break
+  return writer.finish()
+}
+
+function isCut(page: unknown): boolean {
+  return typeof page === 'object' && page !== null && 'isCut' in page && page.isCut === true
+}
+
+function shortCheck(): PageTools['check'] {
+  const deadline = performance.now() + SHORT_PAGE_MS_MAX
+  return (groupBytes = 0) => {
+    if (groupBytes > SHORT_GROUP_BYTES_MAX || performance.now() > deadline) {
+      throw new NotShortError()
+    }
+  }
+}

@@ -1,0 +1,160 @@
+/** Calls about persons, groups, cohorts and actions. Each uses one read transaction, a table one for each piece. */
+import type { RowFormat, RowsText } from '../../base/pages.ts'
+import { rowText } from '../../base/rows-writer.ts'
+import type { GroupRows } from '../../rules/persons/group-shapes.ts'
+import { personBody, withWireTimes } from '../../rules/persons/person-answer.ts'
+import type {
+  PersonListQuery,
+  PersonReference,
+  TimelineQuery,
+  TimelineRows,
+} from '../../rules/persons/person-queries.ts'
+import { timelineTooLarge } from '../../rules/persons/person-views.ts'
+import { LONG_WEIGHT, long, page, short } from './call.ts'
+import { allRows, type PageTools } from './pages.ts'
+import { makeTablePiece, tableBuffers } from './table-tasks.ts'
+
+/** Persons, what is known about them, groups and cohorts. */
+export const PERSON_CALLS = {
+  /** JSON: a table is made by `personTable`. */
+  listPersons: page(
+    ({ stores, writer, check }, query: PersonListQuery) => {
+      const persons = stores.reader.persons()
+      const { count, numbers } = persons.find(query, check)
+      for (const number of numbers) {
+        check()
+        const person = persons.listed(query.projectId, number)
+        if (person !== null && !writer.add(personBody(person))) break
+      }
+      return { count, ...writer.finish() }
+    },
+    ([{ limit }]) => limit,
+  ),
+  /** With the ids from place `firstId` on. */
+  getPerson: short(
+    (
+      { reader },
+      projectId: number,
+      reference: PersonReference,
+      format: RowFormat,
+      firstId: number,
+    ) => {
+      const person = reader.persons().person(projectId, reference, firstId)
+      return person && rowText(format, personBody(person))
+    },
+  ),
+  /** Who it is; null when there is no such person. */
+  findPerson: short(({ reader }, projectId: number, reference: PersonReference) => {
+    const record = reader.persons().record(projectId, reference)
+    return record && { uuid: record.uuid }
+  }),
+  /** Rows of `ValueCount`. */
+  personValues: page(
+    ({ stores, writer, check }, projectId: number, key: string, contains: string | null) =>
+      allRows(writer, stores.reader.persons().values(projectId, key, contains, check)),
+    () => 1,
+  ),
+  /** Rows of `ActivityView`. `person` null: of the whole project. Null when there is no such person. */
+  personActivity: page(
+    (
+      { stores, writer },
+      projectId: number,
+      person: PersonReference | null,
+      offset: number,
+      limit: number,
+    ) => {
+      const found = stores.reader.persons().activityFrom(projectId, person, offset, limit)
+      return found && { count: found.totalCount, ...allRows(writer, found.entries) }
+    },
+    ([, , , limit]) => limit,
+  ),
+  /** Rows of `TimelinePoint`. Null when there is no such person. */
+  propertiesTimeline: page(timeline, () => LONG_WEIGHT),
+  groupTypes: short(({ reader }, projectId: number) => reader.persons().groupTypes(projectId)),
+  listGroups: page(groups, ([, , , limit]) => limit),
+  findGroup: short(
+    ({ reader }, projectId: number, typeIndex: number, key: string, format: RowFormat) => {
+      const group = reader.persons().group(projectId, typeIndex, key)
+      return group && rowText(format, withWireTimes(group))
+    },
+  ),
+  /** Rows of `CohortView`. */
+  listCohorts: page(
+    ({ stores, writer }, projectId: number, limit: number, offset: number) => {
+      const { count, results } = stores.reader.persons().cohorts(projectId, limit, offset)
+      return { count, ...allRows(writer, results) }
+    },
+    ([, limit]) => limit,
+  ),
+  /** All cohorts that are not deleted, without counts of members. */
+  knownCohorts: short(
+    ({ reader }, projectId: number) =>
+      reader.persons().cohorts(projectId, Number.MAX_SAFE_INTEGER, 0).results,
+  ),
+  getCohort: page(
+    ({ stores, format, check }, projectId: number, id: number) => {
+      const cohort = stores.reader.persons().cohort(projectId, id, check)
+      return cohort && rowText(format, withWireTimes(cohort))
+    },
+    () => 1,
+  ),
+  /** Cohorts, not deleted, that the person belongs to; null when there is no such person. */
+  cohortsOfPerson: page(
+    ({ stores, writer }, projectId: number, person: PersonReference): RowsText | null => {
+      const cohorts = stores.reader.persons().cohortsOfPerson(projectId, person)
+      return cohorts && allRows(writer, cohorts)
+    },
+    () => 1,
+  ),
+}
+
+/** The table of persons. */
+export const TABLE_CALLS = {
+  /** Its next piece; person-table.ts asks for one after the other. */
+  personTablePiece: long(makeTablePiece, 'long_readers', tableBuffers),
+}
+
+/** Actions; those that are deleted do not exist. */
+export const ACTION_CALLS = {
+  /** Rows of `ActionView`. */
+  listActions: page(
+    ({ stores, writer }, projectId: number, limit: number, offset: number) => {
+      const { count, results } = stores.reader.persons().actions(projectId, limit, offset)
+      return { count, ...allRows(writer, results) }
+    },
+    ([, limit]) => limit,
+  ),
+  getAction: short(({ reader }, projectId: number, id: number, format: RowFormat) => {
+    const action = reader.persons().action(projectId, id)
+    return action && rowText(format, withWireTimes(action))
+  }),
+}
+
+function groups(
+  { stores, writer, check }: PageTools,
+  projectId: number,
+  typeIndex: number,
+  search: string | null,
+  limit: number,
+  cursor: string | null,
+): GroupRows {
+  let last: string | null = null
+  let nextCursor: string | null = null
+  const persons = stores.reader.persons()
+  for (const group of persons.groupsAfter(projectId, typeIndex, search, cursor, check)) {
+    if (writer.rowCount >= limit || !writer.add(withWireTimes(group))) {
+      nextCursor = last
+      break
+    }
+    last = group.group_key
+  }
+  return { ...writer.finish(), nextCursor }
+}
+
+function timeline({ stores, writer }: PageTools, query: TimelineQuery): TimelineRows | null {
+  const points = stores.reader.propertiesTimeline(query)
+  if (points === null) return null
+  const text = allRows(writer, points)
+  if (text.isCut) throw timelineTooLarge()
+  return { ...text, firstTimestamp: points[0]?.timestamp ?? null }
+}

@@ -1,0 +1,73 @@
+/**
+ * What runs on a thread of the pool: one function that carries out whatever call of the table arrives.
+ * Which stores it works with is said by the thread's entry file (thread.ts).
+ */
+import { move, transferableSymbol, valueSymbol } from 'piscina'
+import { ServiceError } from '../../base/errors.ts'
+import { createLogger } from '../../base/log.ts'
+import { countWrites, DamagedRecordError, isWithinWrite } from '../../store/faults.ts'
+import { DamageCount, DamageReports } from '../front/damage-reports.ts'
+import { type Call, memoryOf, type Task } from './call.ts'
+import { CALLS, type CallName } from './calls.ts'
+import { makePage } from './pages.ts'
+import type { ThreadSettings } from './tasks.ts'
+import { ThreadStores, type ThreadWiring } from './thread-stores.ts'
+
+/** The function that Piscina calls on a thread with each task. Call it once for each thread. */
+export function taskRunner(
+  settings: ThreadSettings,
+  wiring: ThreadWiring,
+): (task: Task) => Promise<unknown> {
+  const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
+  const damage = new DamageReports(new DamageCount(settings.damageCount), log)
+  const stores = new ThreadStores(settings, wiring, damage)
+  if (settings.openWrites !== undefined) countWrites(settings.openWrites)
+  // A thread that exits within a write transaction would wait for itself when its store is closed, and all
+  // later writes for it. So the process ends with it; what was not committed was not answered.
+  process.on('exit', () => {
+    if (!isWithinWrite()) return
+    log.fatal('a thread ended within a write transaction; the process ends with it')
+    process.kill(process.pid, 'SIGKILL')
+  })
+  return async (task) => {
+    if (task.call === 'close') return { result: await stores.close() }
+    // Names and values come from the caller's side of the same table.
+    const call = CALLS[task.call as CallName] as unknown as Call
+    try {
+      return await answer(call, task, stores)
+    } catch (error) {
+      if (error instanceof ServiceError) return { refusal: error.toBody() }
+      // Those who write must stop; a read is refused, and others go on.
+      const isWriting = call.threads === 'writer' || call.threads === 'processor'
+      if (isWriting || !(error instanceof DamagedRecordError)) throw error
+      damage.report(error)
+      return { refusal: refusalOf(error).toBody() }
+    }
+  }
+}
+
+/** Lets the memory in an answer change hands instead of being copied. */
+async function answer(call: Call, task: Task, stores: ThreadStores): Promise<unknown> {
+  const { result, memory } = await carryOut(call, task, stores)
+  if (memory.length === 0) return { result }
+  return move({ [transferableSymbol]: memory, [valueSymbol]: { result } })
+}
+
+async function carryOut(call: Call, task: Task, stores: ThreadStores) {
+  if (call.kind === 'page') {
+    const made = makePage(call, task, stores)
+    return { result: made, memory: memoryOf(made?.page) }
+  }
+  const { cancelled = new Int32Array(1), values } = task
+  const result =
+    call.kind === 'long'
+      ? call.run({ stores, cancelled }, ...values)
+      : await call.run(stores, ...values)
+  return { result, memory: call.memory(result) }
+}
+
+/** An answer that lacks what cannot be read would be taken for the whole. */
+function refusalOf({ place }: DamagedRecordError): ServiceError {
+  const detail = `a stored record that this needs is damaged (${place}): 'tenrec verify' lists all that is, restore the store from a backup`
+  return new ServiceError('data_corrupted', detail)
+}

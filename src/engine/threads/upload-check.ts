@@ -1,0 +1,71 @@
+/** The check of an upload on a thread; check-queue.ts decides in which lane it runs. */
+
+import { ServiceError } from '../../base/errors.ts'
+import { refusal } from '../../base/refusals.ts'
+import { acceptCapture } from '../../rules/capture/accept.ts'
+import { SlowBodyError } from '../../rules/capture/decode.ts'
+import { LogBlockWriter } from '../../rules/capture/log-block.ts'
+import { Scanner } from '../../rules/capture/scanner/scanner.ts'
+import { CHECK_MS_MAX, LANE_LIMITS } from './check-queue.ts'
+import type { CheckResult, CheckTask } from './tasks.ts'
+import type { ThreadStores } from './thread-stores.ts'
+
+/** Bytes of the memory of a scanner that is kept for the next body. */
+const SCANNER_BYTES_KEPT = 16 * 1024 * 1024
+
+/** That of this thread; what gets to the slow lane needs none. */
+let kept: Scanner | undefined
+
+/** Checks a body: a finished block, a refusal, or the body back for a later lane. Throws what is unforeseen. */
+export function checkUpload(stores: ThreadStores, { lane, request }: CheckTask): CheckResult {
+  const { directory } = stores
+  // What gets to the slow lane was no body for the scanner, whose memory would lie beside the parsed one.
+  if (lane !== 'slow') kept ??= new Scanner()
+  directory.refreshIfChanged()
+  const limits = LANE_LIMITS[lane]
+  const tools = {
+    ...limits,
+    scanner: lane === 'slow' ? null : (kept ?? null),
+    directory,
+    decodedBytesMax: Math.min(limits.decodedBytesMax, stores.settings.decodedBytesMax),
+    checkTime: timeLimit(CHECK_MS_MAX),
+  }
+  // The events are a copy of what the body holds, plus a table.
+  const block = new LogBlockWriter(Buffer.allocUnsafeSlow(request.body.length + 65_536))
+  try {
+    const { projectId, eventCount } = acceptCapture(request, tools, block)
+    const bytes = block.finish()
+    // The writer allocated this memory, so it is an ArrayBuffer of its own.
+    return {
+      kind: 'accepted',
+      block: { buffer: bytes.buffer as ArrayBuffer, bytes: bytes.length },
+      projectId,
+      eventCount,
+    }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    const isTooLargeHere = lane === 'express' && error.code === 'request_too_large'
+    if (error instanceof SlowBodyError || isTooLargeHere) {
+      return { kind: 'deferred', body: request.body }
+    }
+    const { retryAfterSeconds } = error
+    return { kind: 'refused', error: error.toBody(), retryAfterSeconds }
+  } finally {
+    // A scanner keeps the memory of the largest body it has seen, and each thread has one.
+    if (kept !== undefined && kept.memoryBytes > SCANNER_BYTES_KEPT) kept = undefined
+  }
+}
+
+/** The memory in a verdict, to change hands; a body that comes back is the only view of its memory. */
+export function memoryOfCheck(result: CheckResult): readonly ArrayBuffer[] {
+  if (result.kind === 'deferred') return [result.body.buffer as ArrayBuffer]
+  return result.kind === 'accepted' ? [result.block.buffer] : []
+}
+
+/** Throws ServiceError `server_error` when it is called later than in `milliseconds`. */
+function timeLimit(milliseconds: number): () => void {
+  const endMs = performance.now() + milliseconds
+  return () => {
+    if (performance.now() >= endMs) throw refusal('check_slow')
+  }
+}
