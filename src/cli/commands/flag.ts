@@ -2,7 +2,6 @@
  * `tenrec flag ...`: feature flags in the data directory, with or without a running daemon; it notices
  * changes within a second. What is allowed is decided by the same rules as for the private API.
  */
-
 import { requireFreeDisk } from '../../base/disk-space.ts'
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
@@ -15,17 +14,13 @@ import { type FlagChangeContext, FlagStore } from '../../store/catalog/flag-stor
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { idOption, listOption } from '../lib/arguments.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
 import { commandEntry } from '../lib/command-audit.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { describeExplanation } from '../lib/flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'
 import { PROJECT_OPTION } from './events/event.ts'
+
 
 /** Whom the activity log names: nobody asked through the API. */
 const SYSTEM = { userId: 0, firstName: 'System', email: '' } as const

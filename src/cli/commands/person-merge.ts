@@ -4,8 +4,7 @@
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
-import type { Command, CommandInput } from '../lib/command.ts'
-import { JSON_OPTION } from '../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION } from '../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../lib/daemon-client.ts'
 import { printable, type Row } from '../lib/output.ts'
 import { PROJECT_OPTION } from './events/event.ts'

@@ -3,8 +3,7 @@
  * remote_config. Source: docs/COMPATIBILITY.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { minimalFlagBody } from '../../rules/flags/edit/flag-body.ts'
 import type { Decisions, Flag, FlagDecision } from '../../rules/flags/types.ts'
 import { authoriseServer } from '../server/auth.ts'

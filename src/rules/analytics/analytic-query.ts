@@ -4,8 +4,7 @@
  * routes".
  */
 
-import type { FilterGroup } from '../filters/filter-group.ts'
-import { allOf } from '../filters/filter-group.ts'
+import { allOf, type FilterGroup } from '../filters/filter-group.ts'
 import { readEventFilters, readStoredFilters } from '../filters/filter-tree.ts'
 import {
   type DateRange,

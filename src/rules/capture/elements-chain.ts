@@ -3,8 +3,7 @@
  * "elements_chain".
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { cutUnits } from './fields.ts'
 
 const TEXT_UNITS_MAX = 400

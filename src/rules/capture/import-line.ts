@@ -5,8 +5,7 @@
  * same line sent twice is stored once. Source: docs/OPERATIONS.md, "Export and import".
  */
 import { uuidV5 } from '../../base/ids.ts'
-import type { JsonObject, OwnObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 
 /** Name space of the uuids of events that came without one. */
 const NAMESPACE = '6e1b6d0e-58a0-5b0e-9b7f-2f6f3c1a7d44'

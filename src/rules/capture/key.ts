@@ -3,8 +3,7 @@
  * Source: docs/COMPATIBILITY.md, "Finding the key" and "Resolving the key".
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import { CAPTURE_SCOPE, hasScope } from '../access/scopes.ts'
 import type { FormFields, QueryFields, RawPayload } from './decode.ts'

@@ -5,8 +5,7 @@
  * Source: docs/COMPATIBILITY.md, "Events that are not stored" and "Stored events".
  */
 
-import type { JsonObject, OwnObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import { elementsChain } from './elements-chain.ts'
 import { cutUnits, eventDistinctId, eventName, isEmptyValue } from './fields.ts'
 import { eventTime, NO_WARNINGS, sharedIsoText } from './time.ts'

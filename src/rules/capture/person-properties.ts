@@ -4,8 +4,7 @@
  * never stored. Source: docs/COMPATIBILITY.md, "Automatic person properties" and "Groups".
  */
 
-import type { JsonObject, OwnObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 
 const AUTOMATIC_PROPERTIES = [
   ...['$app_build', '$app_name', '$app_namespace', '$app_version', '$browser', '$browser_version'],

@@ -4,8 +4,7 @@
  * of a flag and by `tenrec doctor`. Source: docs/COMPATIBILITY.md, "Filters that can never match".
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.ts'
 import { propertiesOf } from '../flags/flag-references.ts'
 import {

@@ -10,8 +10,7 @@
 
 import { invalidInput } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
-import type { FilterGroup, PropertyFilter } from './filter-group.ts'
-import { isCohortFilterType } from './filter-group.ts'
+import { type FilterGroup, isCohortFilterType, type PropertyFilter } from './filter-group.ts'
 import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
 import { propertyTest } from './property-filter.ts'
 

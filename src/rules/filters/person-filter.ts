@@ -2,9 +2,14 @@
  * Trees of filters on persons as pure tests, membership in cohorts included. Source:
  * docs/COMPATIBILITY.md, "Property filters" and "Cohorts".
  */
-import type { FilterGroup, PropertyFilter } from './filter-group.ts'
-import { cohortIdOf, isCohortFilterType, isGroup } from './filter-group.ts'
+import {
+  cohortIdOf,
+  type FilterGroup,
+  isCohortFilterType,
+  type PropertyFilter,
+} from './filter-group.ts'
 import { propertyTest } from './property-filter.ts'
+import { membershipTest, type TreeDialect, treeTest } from './tree-test.ts'
 
 /** Cohorts that refer to each other: nobody is a member of a deeper one. */
 const COHORT_DEPTH_MAX = 10
@@ -50,6 +55,13 @@ class TestBuilder {
   /** Number of the person that is being tested; results for cohorts count for one person. */
   #round = 0
 
+  readonly #dialect: TreeDialect<PersonCandidate> = {
+    // What lists and cohorts hold was read by `filter-tree.ts`.
+    leaf: (filter) => this.#filter(filter as unknown as PropertyFilter),
+    isLenient: true,
+    depthMax: Number.POSITIVE_INFINITY,
+  }
+
   constructor(cohorts: CohortLookup) {
     this.#cohorts = cohorts
   }
@@ -63,14 +75,7 @@ class TestBuilder {
   }
 
   group(tree: FilterGroup): PersonTest {
-    const tests = tree.values
-      .map((value) => (isGroup(value) ? this.group(value) : this.#filter(value)))
-      .filter((test) => test !== null)
-    const [only] = tests
-    if (only === undefined) return () => true
-    if (tests.length === 1) return only
-    if (tree.type === 'OR') return (person) => tests.some((test) => test(person))
-    return (person) => tests.every((test) => test(person))
+    return treeTest(tree, this.#dialect) ?? (() => true)
   }
 
   /** Nobody is a member of a cohort that leads back to itself by way of itself, or of one too deep. */
@@ -107,20 +112,11 @@ class TestBuilder {
   }
 
   #filter(filter: PropertyFilter): PersonTest | null {
-    if (isCohortFilterType(filter.type)) return this.#membership(filter)
+    if (isCohortFilterType(filter.type)) {
+      const id = cohortIdOf(filter)
+      return membershipTest(filter, id === null ? () => false : this.cohort(id), true)
+    }
     const test = propertyTest(filter)
     return test === null ? null : (person) => test(person.property(filter.key))
-  }
-
-  #membership(filter: PropertyFilter): PersonTest {
-    const id = cohortIdOf(filter)
-    const isMember = id === null ? () => false : this.cohort(id)
-    const { operator } = filter
-    // No operator but these two fits; then nobody passes, unless the filter is negated.
-    const isIn = operator === undefined || operator === 'in' || operator === 'exact'
-    const isNotIn = operator === 'not_in' || operator === 'is_not'
-    const isWanted = isNotIn === (filter.negation === true)
-    if (!isIn && !isNotIn) return () => filter.negation === true
-    return (person) => isMember(person) === isWanted
   }
 }

@@ -3,11 +3,11 @@
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
+import { treeTest } from '../filters/tree-test.ts'
 import { cohortTest, type EvaluationTest, personTest } from './compiled-filters.ts'
 import type { CohortTest } from './evaluation.ts'
-import { cohortReferences, referenceOf } from './flag-references.ts'
+import { cohortReferences, cohortsOfTree } from './flag-references.ts'
 import type { Flag, FlagCohort, FlagSet } from './types.ts'
 
 /** Levels of groups in a tree of filters. */
@@ -39,7 +39,7 @@ export function compileCohorts(
     const known = previous?.get(id)
     const isSame = known?.cohort === cohort
     compiled.set(id, isSame ? known : { cohort, test: compileCohort(cohort, set.timezone) })
-    waiting.push(...cohortsOfTree(cohort.filters['properties'], TREE_DEPTH_MAX))
+    waiting.push(...cohortsOfTree(cohort.filters['properties']))
   }
   return compiled
 }
@@ -51,42 +51,18 @@ export function cohortsOfFlag({ filters }: { readonly filters: JsonObject }): re
   return cohortReferences({ groups: [filters] })
 }
 
-function cohortsOfTree(node: unknown, depth: number): readonly number[] {
-  if (!isObject(node)) return []
-  if (node['type'] === 'cohort') {
-    const id = referenceOf(node['value'])
-    return id === null ? [] : [id]
-  }
-  const values: unknown = node['values']
-  if (depth === 0 || !Array.isArray(values)) return []
-  return values.flatMap((value: unknown) => cohortsOfTree(value, depth - 1))
-}
-
 function compileCohort(cohort: FlagCohort, timezone: string): CohortTest | null {
   const { id, isStatic, filters } = cohort
   if (isStatic) return (evaluation) => evaluation.isListed(id)
-  return compileNode(filters['properties'], timezone, TREE_DEPTH_MAX)
+  const leaf = (filter: JsonObject): EvaluationTest | null => compileLeaf(filter, timezone)
+  return treeTest(filters['properties'], { leaf, isLenient: false, depthMax: TREE_DEPTH_MAX })
 }
 
-/** A group or a filter of the tree; null when it is neither, or asks for what persons did. */
-function compileNode(node: unknown, timezone: string, depth: number): EvaluationTest | null {
-  if (!isObject(node)) return null
-  if (!Array.isArray(node['values'])) return compileLeaf(node, timezone)
-  if (depth === 0) return null
-  const children: EvaluationTest[] = []
-  for (const value of node['values'] as readonly unknown[]) {
-    const child = compileNode(value, timezone, depth - 1)
-    if (child === null) return null
-    children.push(child)
-  }
-  return node['type'] === 'OR'
-    ? (evaluation) => children.some((child) => child(evaluation))
-    : (evaluation) => children.every((child) => child(evaluation))
-}
-
+/** Null for what asks what persons did. */
 function compileLeaf(filter: JsonObject, timezone: string): EvaluationTest | null {
   const type = filter['type'] ?? 'person'
-  if (type !== 'person' && type !== 'cohort') return null
-  const test = type === 'person' ? personTest(filter, timezone) : cohortTest(filter)
+  if (type === 'cohort') return cohortTest(filter)
+  if (type !== 'person') return null
+  const test = personTest(filter, timezone)
   return filter['negation'] === true ? (evaluation) => !test(evaluation) : test
 }

@@ -3,9 +3,9 @@
  * is under way. A filter that is malformed never matches. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { DEPENDENCY_OPERATOR } from '../filters/filter-operators.ts'
+import { membershipTest } from '../filters/tree-test.ts'
 import type { Evaluation } from './evaluation.ts'
 import { flagPropertyTest } from './flag-property-test.ts'
 import { referenceOf } from './flag-references.ts'
@@ -60,7 +60,8 @@ function compileFilter(filter: unknown, place: FilterPlace): EvaluationTest {
     case 'group':
       return groupTest(filter, place)
     case 'cohort':
-      return cohortTest(filter)
+      // Only within cohorts a negation counts.
+      return cohortTest({ ...filter, negation: false })
     case 'flag':
       return dependencyTest(filter)
     default:
@@ -85,14 +86,11 @@ function groupTest(filter: JsonObject, { timezone, aggregation }: FilterPlace): 
   return (evaluation) => test(evaluation.groupValue(typeIndex, key), evaluation)
 }
 
-/** The test of a filter on a cohort: `in` when it names no operator, else `in` or `not_in`. */
+/** The test of a filter on a cohort; nobody passes one that names none. */
 export function cohortTest(filter: JsonObject): EvaluationTest {
   const id = referenceOf(filter['value'])
-  const operator = filter['operator'] ?? 'in'
-  if (id === null || (operator !== 'in' && operator !== 'not_in')) return NEVER_PASSES
-  return operator === 'in'
-    ? (evaluation) => evaluation.isInCohort(id)
-    : (evaluation) => !evaluation.isInCohort(id)
+  if (id === null) return () => filter['negation'] === true
+  return membershipTest(filter, (evaluation: Evaluation) => evaluation.isInCohort(id), false)
 }
 
 /** The value of another flag: any value but off, off, or a variant. */

@@ -3,8 +3,7 @@
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { isObject, objectsOf } from '../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import {
   flagPrefix,
   holdoutHash,

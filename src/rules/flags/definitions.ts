@@ -4,9 +4,14 @@
  */
 import { createHash } from 'node:crypto'
 import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
 import { minimalFlagBody } from './edit/flag-body.ts'
-import { cohortReferences, flagReferences, referenceOf, withProperties } from './flag-references.ts'
+import {
+  cohortReferences,
+  cohortsOfTree,
+  flagReferences,
+  referenceOf,
+  withProperties,
+} from './flag-references.ts'
 import type { Flag, FlagCohort, FlagSet } from './types.ts'
 
 /** Flags that have to be evaluated before a flag. With more, SDKs are made to ask the server. */
@@ -117,20 +122,7 @@ function cohortTrees(
     if (cohort === undefined || cohort.isStatic) continue
     const tree = cohort.filters['properties']
     trees[id] = tree ?? { type: 'OR', values: [] }
-    rest.push(...cohortsIn(tree))
+    rest.push(...cohortsOfTree(tree))
   }
   return trees
-}
-
-function cohortsIn(tree: unknown): readonly number[] {
-  const ids: number[] = []
-  const rest: unknown[] = [tree]
-  while (rest.length > 0) {
-    const node = rest.pop()
-    if (!isObject(node)) continue
-    if (Array.isArray(node['values'])) rest.push(...(node['values'] as readonly unknown[]))
-    const id = node['type'] === 'cohort' ? referenceOf(node['value']) : null
-    if (id !== null) ids.push(id)
-  }
-  return ids
 }

@@ -3,8 +3,7 @@
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { objectsOf } from '../../base/json.ts'
+import { type JsonObject, objectsOf } from '../../base/json.ts'
 import type { EvaluationTest } from './compiled-filters.ts'
 import type { Evaluation } from './evaluation.ts'
 import { standInFor } from './initial-properties.ts'

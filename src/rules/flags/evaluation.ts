@@ -4,8 +4,7 @@
  * Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { PatternBudget } from '../../base/pattern/pattern.ts'
 import type { TestMoment } from '../filters/property-test.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'

@@ -3,8 +3,8 @@
  * filters of any shape, because they come from clients; what has the wrong shape is passed over.
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { isObject, objectsOf } from '../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
+import { nodesOf } from '../filters/tree-test.ts'
 
 /** The conditions of a flag in their order. */
 export function conditionsOf(filters: JsonObject): readonly JsonObject[] {
@@ -30,6 +30,13 @@ export function flagReferences(filters: JsonObject): readonly number[] {
 /** The numbers of the cohorts in conditions, each once. */
 export function cohortReferences(filters: JsonObject): readonly number[] {
   return references(filters, 'cohort', 'value')
+}
+
+/** The numbers of the cohorts that the tree of a cohort is made of. */
+export function cohortsOfTree(tree: unknown): readonly number[] {
+  return nodesOf(tree)
+    .map(({ type, value }) => (type === 'cohort' ? referenceOf(value) : null))
+    .filter((id) => id !== null)
 }
 
 /**

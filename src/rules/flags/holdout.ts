@@ -3,8 +3,7 @@
  * decisions".
  */
 
-import type { JsonObject } from '../../base/json.ts'
-import { isObject, objectsOf } from '../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 
 /** A holdout of a flag. */
 export interface Holdout {

@@ -3,8 +3,7 @@
  * Source: docs/COMPATIBILITY.md, "OpenFeature".
  */
 import { isUtf8 } from 'node:buffer'
-import type { OwnObject } from '../../../base/json.ts'
-import { isObject } from '../../../base/json.ts'
+import { isObject, type OwnObject } from '../../../base/json.ts'
 import { parseJsonText } from '../../../rules/capture/json-text.ts'
 import type { DecisionReason, DecisionRequest, FlagDecision } from '../../../rules/flags/types.ts'
 import { distinctIdOf } from './flag-request.ts'

@@ -3,8 +3,7 @@
  * or have a property. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
-import type { FilterGroup } from '../../filters/filter-group.ts'
-import { allOf } from '../../filters/filter-group.ts'
+import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import { readEventFilters } from '../../filters/filter-tree.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import type { ActorPage, AnalyticContext } from '../analytic-query.ts'

@@ -3,8 +3,7 @@
  * attempt, and whose results are wanted. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
-import type { FilterGroup } from '../../filters/filter-group.ts'
-import { allOf } from '../../filters/filter-group.ts'
+import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import {
   type AnalyticContext,

@@ -3,15 +3,15 @@
  * `filters` as `attr`. Source: docs/COMPATIBILITY.md, "Feature flag filters".
  */
 import { type ErrorCode, invalidInput, ServiceError } from '../../../base/errors.ts'
-import type { JsonObject } from '../../../base/json.ts'
-import { isObject, objectsOf } from '../../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { faultText, flagFaults, newFault } from '../../filters/filter-faults.ts'
 import {
   COHORT_OPERATORS,
   DATE_OPERATORS,
   PATTERN_OPERATORS,
 } from '../../filters/filter-operators.ts'
-import { conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
+import { nodesOf } from '../../filters/tree-test.ts'
+import { cohortsOfTree, conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
 import { filterMoment } from '../flag-values.ts'
 import type { FlagCohort } from '../types.ts'
 import { checkDependencies } from './flag-dependencies.ts'
@@ -247,17 +247,14 @@ function checkCohort(value: unknown, world: FlagWorld): void {
 
 /** Whether a cohort, or one that it is made of, looks at events. */
 function isBehavioral(cohort: FlagCohort, world: FlagWorld): boolean {
-  const seen = new Set<number>([cohort.id])
-  const rest: unknown[] = [cohort.filters['properties']]
-  while (rest.length > 0 && seen.size <= COHORTS_VISITED_MAX) {
-    const node = rest.pop()
-    if (!isObject(node)) continue
-    if (node['type'] === 'behavioral') return true
-    if (Array.isArray(node['values'])) rest.push(...(node['values'] as readonly unknown[]))
-    const id = node['type'] === 'cohort' ? referenceOf(node['value']) : null
-    if (id === null || seen.has(id)) continue
-    seen.add(id)
-    rest.push(world.cohort(id)?.filters['properties'])
+  const seen = new Map([[cohort.id, cohort]])
+  for (const { filters } of seen.values()) {
+    const tree = filters['properties']
+    if (nodesOf(tree).some(({ type }) => type === 'behavioral')) return true
+    for (const id of cohortsOfTree(tree)) {
+      const next = seen.has(id) || seen.size > COHORTS_VISITED_MAX ? null : world.cohort(id)
+      if (next !== null) seen.set(id, next)
+    }
   }
   return false
 }

@@ -3,8 +3,7 @@
  * docs/COMPATIBILITY.md, "Feature flag fields".
  */
 
-import type { JsonObject } from '../../../base/json.ts'
-import { isObject, objectsOf } from '../../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
 import type { UserSummary } from '../../access/user.ts'
 import { flagFaults } from '../../filters/filter-faults.ts'

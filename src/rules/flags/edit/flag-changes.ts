@@ -4,8 +4,7 @@
  * "Changing feature flags".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
-import type { JsonObject } from '../../../base/json.ts'
-import { isObject, objectsOf } from '../../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
 import type { Flag } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'

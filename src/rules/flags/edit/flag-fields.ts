@@ -3,8 +3,7 @@
  * with its name as `attr` when it cannot be used. Source: docs/COMPATIBILITY.md, "Feature flag fields".
  */
 import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
-import type { JsonObject } from '../../../base/json.ts'
-import { isObject } from '../../../base/json.ts'
+import { isObject, type JsonObject } from '../../../base/json.ts'
 import type { EvaluationRuntime, Flag } from '../types.ts'
 import type { FlagWorld } from './flag-world.ts'
 

@@ -5,8 +5,12 @@
  */
 
 import { elementTest } from '../../../rules/filters/element-filter.ts'
-import type { FilterGroup, PropertyFilter } from '../../../rules/filters/filter-group.ts'
-import { isCohortFilterType, isGroup } from '../../../rules/filters/filter-group.ts'
+import {
+  type FilterGroup,
+  isCohortFilterType,
+  isGroup,
+  type PropertyFilter,
+} from '../../../rules/filters/filter-group.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
 import type { PropertyTest } from '../../../rules/filters/property-test.ts'
 import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
