@@ -1,6 +1,7 @@
 /** The check of `tenrec doctor` on stored filters of flags, cohorts and actions: those that can never match. */
-import { type FilterFault, faultText, flagFaults } from '../../rules/filters/filter-faults.ts'
+import { type FilterFault, faultText } from '../../rules/filters/filter-faults.ts'
 import { actionFaults, cohortFaults } from '../../rules/filters/saved-filters.ts'
+import { flagFaults } from '../../rules/flags/flag-faults.ts'
 import { readStoredFlags } from '../../store/catalog/stored-flags.ts'
 import { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'

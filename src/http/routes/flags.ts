@@ -6,23 +6,11 @@
 import { ServiceError } from '../../base/errors.ts'
 import type { FlagCommand } from '../../engine/threads/tasks.ts'
 import type { Scope } from '../../rules/access/scopes.ts'
-import { uncheckedPatterns } from '../../rules/filters/filter-faults.ts'
+import { uncheckedPatterns } from '../../rules/flags/flag-faults.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { Answer } from '../server/respond.ts'
 import { type ApiHandler, type ApiRequest, json, type Route } from '../server/router.ts'
-import {
-  actorOf,
-  emptyAnswer,
-  type FlagAccess,
-  type FlagRoutesOptions,
-  flagIdInPath,
-  flagInPath,
-  openFlagAccess,
-  presentFlag,
-  requireEdit,
-  requireWritable,
-  unknownFlag,
-} from './flag-access.ts'
+import { actorOf, emptyAnswer, type FlagAccess, flagIdInPath, flagInPath, type FlagRoutesOptions, openFlagAccess, presentFlag, requireEdit, requireWritable, unknownFlag } from './flag-access.ts'
 import { evaluationReasons, localEvaluation, myFlags, remoteConfig } from './flag-decisions.ts'
 import { listFlags, queryUrl } from './flag-list.ts'
 import { wishOf } from './formats.ts'

@@ -4,16 +4,9 @@
  * of a flag and by `tenrec doctor`. Source: docs/COMPATIBILITY.md, "Filters that can never match".
  */
 
-import { isObject, type JsonObject } from '../../base/json.ts'
+import type { JsonObject } from '../../base/json.ts'
 import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.ts'
-import { propertiesOf } from '../flags/flag-references.ts'
-import {
-  COHORT_OPERATORS,
-  DEPENDENCY_OPERATOR,
-  FLAG_OPERATORS,
-  operatorRefusal,
-  PATTERN_OPERATORS,
-} from './filter-operators.ts'
+import { operatorRefusal, PATTERN_OPERATORS } from './filter-operators.ts'
 import { sortedText } from './property-text.ts'
 
 /** What is wrong with one filter. */
@@ -25,36 +18,6 @@ export interface FilterFault {
   readonly reason: string
   /** The filter itself. */
   readonly filter: JsonObject
-}
-
-/** The lists of conditions of a flag. The properties of holdouts are not evaluated. */
-const CONDITION_LISTS = ['groups', 'super_groups']
-
-const knownFaults = new WeakMap<JsonObject, readonly FilterFault[]>()
-
-/**
- * What is wrong with the filters of a flag, in their order; none for filters of any other shape. Cost: that
- * of compiling each pattern, once for the same object.
- */
-export function flagFaults(filters: JsonObject): readonly FilterFault[] {
-  const known = knownFaults.get(filters)
-  if (known !== undefined) return known
-  const faults = CONDITION_LISTS.flatMap((list) =>
-    itemsOf(filters[list]).flatMap(([index, condition]) =>
-      conditionFaults(condition, `${list}[${index}].`),
-    ),
-  )
-  // Without conditions the filters are one themselves.
-  if (!Object.hasOwn(filters, 'groups')) faults.push(...conditionFaults(filters, ''))
-  knownFaults.set(filters, faults)
-  return faults
-}
-
-/** The patterns that `flagFaults` is going to compile; none when it has been asked before. */
-export function uncheckedPatterns(filters: JsonObject): readonly string[] {
-  if (knownFaults.has(filters)) return []
-  const lists = CONDITION_LISTS.flatMap((list) => propertiesOf({ groups: filters[list] }))
-  return patternsOf(lists)
 }
 
 /** The patterns of filters, from left to right. */
@@ -83,37 +46,37 @@ export function faultText({ path, reason, filter }: FilterFault): string {
   return `${path}${typeof key === 'string' ? ` (${JSON.stringify(key)})` : ''} ${reason}`
 }
 
+/** One filter and where it is. */
+export interface PlacedFilter {
+  readonly path: string
+  readonly filter: JsonObject
+}
+
 /**
- * Why a pattern of a filter can never be found, behind the place of the filter; null for one that can. The
- * value may be any JSON: its text is the pattern.
+ * What is wrong with a filter that may have `known` operators: the operator, or one of `patterns`, which are
+ * what its value stands for. One at most. Cost: that of compiling each pattern in each dialect.
  */
-export function patternFaultReason(value: unknown, dialect: PatternDialect): string | null {
+export function faultsOfFilter(
+  { path, filter }: PlacedFilter,
+  known: readonly string[],
+  patterns: readonly unknown[],
+  dialects: readonly PatternDialect[],
+): readonly FilterFault[] {
+  const operator = operatorRefusal(filter['operator'], known)
+  if (operator !== null) return [{ path, code: 'invalid_operator', reason: operator, filter }]
+  if (!PATTERN_OPERATORS.includes(filter['operator'])) return []
+  for (const pattern of patterns) {
+    for (const dialect of dialects) {
+      const reason = patternFaultReason(pattern, dialect)
+      if (reason !== null) return [{ path, code: 'invalid_value', reason, filter }]
+    }
+  }
+  return []
+}
+
+/** To be read behind the place of the filter. The value may be any JSON: its text is the pattern. */
+function patternFaultReason(value: unknown, dialect: PatternDialect): string | null {
   if (value === undefined || value === null) return 'has no pattern: give one as value'
   const refusal = patternRefusal(sortedText(value), dialect)
   return refusal === null ? null : `has a pattern that ${refusal}`
-}
-
-function conditionFaults(condition: JsonObject, prefix: string): readonly FilterFault[] {
-  return itemsOf(condition['properties']).flatMap(([index, property]) =>
-    faultOf(property, `${prefix}properties[${index}]`),
-  )
-}
-
-function faultOf(filter: JsonObject, path: string): readonly FilterFault[] {
-  const operator = operatorRefusal(filter['operator'], operatorsOf(filter['type']))
-  if (operator !== null) return [{ path, code: 'invalid_operator', reason: operator, filter }]
-  if (!PATTERN_OPERATORS.includes(filter['operator'])) return []
-  const reason = patternFaultReason(filter['value'], 'unicode')
-  return reason === null ? [] : [{ path, code: 'invalid_value', reason, filter }]
-}
-
-function operatorsOf(type: unknown): readonly string[] {
-  if (type === 'cohort') return COHORT_OPERATORS
-  return type === 'flag' ? [DEPENDENCY_OPERATOR] : FLAG_OPERATORS
-}
-
-/** The objects of a list with their places. */
-function itemsOf(list: unknown): readonly (readonly [index: number, item: JsonObject])[] {
-  if (!Array.isArray(list)) return []
-  return list.flatMap((item: unknown, index) => (isObject(item) ? [[index, item] as const] : []))
 }

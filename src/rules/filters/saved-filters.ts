@@ -4,16 +4,10 @@
  */
 import type { PatternDialect } from '../../base/pattern/pattern.ts'
 import type { ActionStep } from './actions.ts'
-import { type FilterFault, patternFaultReason } from './filter-faults.ts'
+import { type FilterFault, faultsOfFilter, type PlacedFilter } from './filter-faults.ts'
 import { isCohortFilterType } from './filter-group.ts'
-import { COHORT_OPERATORS, operatorRefusal, PATTERN_OPERATORS } from './filter-operators.ts'
+import { COHORT_OPERATORS } from './filter-operators.ts'
 import { filterPlaces, operatorsInRequests } from './filter-tree.ts'
-
-/** One filter and where it is. */
-interface PlacedFilter {
-  readonly path: string
-  readonly filter: Readonly<Record<string, unknown>>
-}
 
 /** Cohorts are asked for in lists, and by flags, whose patterns are read in another dialect. */
 export const COHORT_DIALECTS: readonly PatternDialect[] = ['ascii', 'unicode']
@@ -81,22 +75,13 @@ function placedFilters(tree: unknown, defaultType: string, prefix: string) {
 }
 
 function faultsOf(
-  { path, filter }: PlacedFilter,
+  placed: PlacedFilter,
   known: readonly string[] | null,
   dialects: readonly PatternDialect[],
 ): readonly FilterFault[] {
   // Filters on anything else are left out wherever they stand.
   if (known === null) return []
-  const unknown = operatorRefusal(filter['operator'], known)
-  if (unknown !== null) return [{ path, code: 'invalid_operator', reason: unknown, filter }]
-  if (!PATTERN_OPERATORS.includes(filter['operator'])) return []
-  const value = filter['value']
+  const { value } = placed.filter
   const patterns: readonly unknown[] = Array.isArray(value) && value.length > 0 ? value : [value]
-  for (const pattern of patterns) {
-    for (const dialect of dialects) {
-      const reason = patternFaultReason(pattern, dialect)
-      if (reason !== null) return [{ path, code: 'invalid_value', reason, filter }]
-    }
-  }
-  return []
+  return faultsOfFilter(placed, known, patterns, dialects)
 }

@@ -4,13 +4,14 @@
  */
 import { type ErrorCode, invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
-import { faultText, flagFaults, newFault } from '../../filters/filter-faults.ts'
+import { faultText, newFault } from '../../filters/filter-faults.ts'
 import {
   COHORT_OPERATORS,
   DATE_OPERATORS,
   PATTERN_OPERATORS,
 } from '../../filters/filter-operators.ts'
 import { nodesOf } from '../../filters/tree-test.ts'
+import { flagFaults } from '../flag-faults.ts'
 import { cohortsOfTree, conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
 import { filterMoment } from '../flag-values.ts'
 import type { FlagCohort } from '../types.ts'

@@ -6,7 +6,7 @@
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { timeText } from '../../../base/time.ts'
 import type { UserSummary } from '../../access/user.ts'
-import { flagFaults } from '../../filters/filter-faults.ts'
+import { flagFaults } from '../flag-faults.ts'
 import { conditionsOf, referenceOf, withProperties } from '../flag-references.ts'
 import type { Flag } from '../types.ts'
 

@@ -1,0 +1,64 @@
+/**
+ * Filters of flags that can never match; see filters/filter-faults.ts. Source: docs/COMPATIBILITY.md, "Filters
+ * that can never match".
+ */
+import { isObject, type JsonObject } from '../../base/json.ts'
+import { type FilterFault, faultsOfFilter, patternsOf } from '../filters/filter-faults.ts'
+import {
+  COHORT_OPERATORS,
+  DEPENDENCY_OPERATOR,
+  FLAG_OPERATORS,
+} from '../filters/filter-operators.ts'
+import { propertiesOf } from './flag-references.ts'
+
+/** The lists of conditions of a flag. The properties of holdouts are not evaluated. */
+const CONDITION_LISTS = ['groups', 'super_groups']
+
+const knownFaults = new WeakMap<JsonObject, readonly FilterFault[]>()
+
+/**
+ * What is wrong with the filters of a flag, in their order; none for filters of any other shape. Cost: that
+ * of compiling each pattern, once for the same object.
+ */
+export function flagFaults(filters: JsonObject): readonly FilterFault[] {
+  const known = knownFaults.get(filters)
+  if (known !== undefined) return known
+  const faults = CONDITION_LISTS.flatMap((list) =>
+    itemsOf(filters[list]).flatMap(([index, condition]) =>
+      conditionFaults(condition, `${list}[${index}].`),
+    ),
+  )
+  // Without conditions the filters are one themselves.
+  if (!Object.hasOwn(filters, 'groups')) faults.push(...conditionFaults(filters, ''))
+  knownFaults.set(filters, faults)
+  return faults
+}
+
+/** The patterns that `flagFaults` is going to compile; none when it has been asked before. */
+export function uncheckedPatterns(filters: JsonObject): readonly string[] {
+  if (knownFaults.has(filters)) return []
+  const lists = CONDITION_LISTS.flatMap((list) => propertiesOf({ groups: filters[list] }))
+  return patternsOf(lists)
+}
+
+function conditionFaults(condition: JsonObject, prefix: string): readonly FilterFault[] {
+  return itemsOf(condition['properties']).flatMap(([index, property]) =>
+    faultsOfFilter(
+      { path: `${prefix}properties[${index}]`, filter: property },
+      operatorsOf(property['type']),
+      [property['value']],
+      ['unicode'],
+    ),
+  )
+}
+
+function operatorsOf(type: unknown): readonly string[] {
+  if (type === 'cohort') return COHORT_OPERATORS
+  return type === 'flag' ? [DEPENDENCY_OPERATOR] : FLAG_OPERATORS
+}
+
+/** The objects of a list with their places. */
+function itemsOf(list: unknown): readonly (readonly [index: number, item: JsonObject])[] {
+  if (!Array.isArray(list)) return []
+  return list.flatMap((item: unknown, index) => (isObject(item) ? [[index, item] as const] : []))
+}
