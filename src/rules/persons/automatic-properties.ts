@@ -4,6 +4,7 @@
  * these names has a number (a slot) and persons keep their values in an array.
  * Source: docs/COMPATIBILITY.md, "Automatic person properties".
  */
+import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 
 // The first two describe the machine that sends; `isSystemSlot` counts on their place.
 const PROPERTIES: readonly string[] = [
@@ -36,4 +37,45 @@ export const EVENT_SLOT_OF: ReadonlyMap<string, number> = new Map([
 /** True for the even slots that say nothing about a person when a server sends them. */
 export function isSystemSlot(slot: number): boolean {
   return slot <= 2
+}
+
+/**
+ * The properties of a stored event as a reader sees them: a new object in which `$set` and `$set_once`
+ * also hold the automatic entries, which are never stored. Explicit entries win; personless events and
+ * `$groupidentify` gain none. Applying it twice changes nothing more.
+ */
+export function expandProperties(
+  properties: JsonObject,
+  eventName: string,
+  isPersonless: boolean,
+): OwnObject {
+  const expanded: OwnObject = { ...properties }
+  if (isPersonless || eventName === '$groupidentify') return expanded
+  const set = withAutomatic(properties, '$set', 0)
+  if (set !== null) expanded['$set'] = set
+  const setOnce = withAutomatic(properties, '$set_once', 1)
+  if (setOnce !== null) expanded['$set_once'] = setOnce
+  return expanded
+}
+
+/** The member with the automatic entries added, as a new object; null when there are none. */
+function withAutomatic(
+  properties: JsonObject,
+  field: '$set' | '$set_once',
+  offset: 0 | 1,
+): OwnObject | null {
+  const given = properties[field]
+  const explicit = isObject(given) ? given : {}
+  const isOnServer = properties['$is_server'] === true
+  let result: OwnObject | null = null
+  for (const key in properties) {
+    const slot = EVENT_SLOT_OF.get(key)
+    if (slot === undefined || (isOnServer && isSystemSlot(slot))) continue
+    if (key === '$os_name' && Object.hasOwn(properties, '$os')) continue
+    const name = SLOT_NAMES[slot + offset] ?? ''
+    if (Object.hasOwn(explicit, name)) continue
+    result ??= { ...explicit }
+    result[name] = properties[key]
+  }
+  return result
 }

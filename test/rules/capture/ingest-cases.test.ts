@@ -13,9 +13,9 @@ import { decodePayload } from '../../../src/rules/capture/decode.ts'
 import { checkEvents, parseEnvelope } from '../../../src/rules/capture/envelope.ts'
 import { findKey, findProjectId, resolveProject } from '../../../src/rules/capture/key.ts'
 import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
-import { expandProperties } from '../../../src/rules/capture/person-properties.ts'
 import type { Project, ProjectDirectory } from '../../../src/rules/capture/project-directory.ts'
 import { requestSentAt } from '../../../src/rules/capture/time.ts'
+import { expandProperties } from '../../../src/rules/persons/automatic-properties.ts'
 import { mismatches } from '../../fixtures/matchers.ts'
 
 const BODY_BYTES_MAX = 20 * 1024 * 1024

@@ -14,12 +14,11 @@ import {
 } from '../../../src/rules/capture/fields.ts'
 import { parseJsonText } from '../../../src/rules/capture/json-text.ts'
 import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
-import {
-  expandProperties,
-  groupsOf,
-  personUpdates,
-} from '../../../src/rules/capture/person-properties.ts'
 import type { EventContext, NormalisedEvent } from '../../../src/rules/capture/types.ts'
+import { expandProperties } from '../../../src/rules/persons/automatic-properties.ts'
+import { groupKeysOf } from '../../../src/rules/persons/group-rules.ts'
+import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
+import { personUpdates } from '../../fixtures/persons/person-updates.ts'
 
 const CONTEXT: EventContext = {
   arrivedAtMs: Date.UTC(2024, 0, 15, 12),
@@ -351,12 +350,18 @@ t.test('expanding twice is expanding once, and agrees with the updates', async (
 
 t.test('groups that are usable', async (t) => {
   const $groups = { a: 'x', b: 5, c: false, d: '', e: null, f: {}, g: [], '': 'x' }
-  t.same(groupsOf({ $groups }), [
+  const groupsOf = (value: unknown): readonly unknown[] => {
+    const world = new MemoryPersons()
+    return groupKeysOf({ $groups: value }, world).map(({ typeIndex, key }) => {
+      return { type: world.groupTypes()[typeIndex], key }
+    })
+  }
+  t.same(groupsOf($groups), [
     { type: 'a', key: 'x' },
     { type: 'b', key: '5' },
     { type: 'c', key: 'false' },
   ])
-  for (const value of [undefined, null, 'acme', ['a']]) t.same(groupsOf({ $groups: value }), [])
+  for (const value of [undefined, null, 'acme', ['a']]) t.same(groupsOf(value), [])
 })
 
 t.test(

@@ -2,7 +2,6 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
-import { personUpdates } from '../../../src/rules/capture/person-properties.ts'
 import type { NormalisedEvent } from '../../../src/rules/capture/types.ts'
 import {
   applyEvent,
@@ -18,6 +17,7 @@ import { PropertyTable } from '../../../src/rules/persons/property-table.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../../src/rules/persons/property-updates.ts'
 import { isSameJson } from '../../../src/rules/persons/same-json.ts'
 import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
+import { personUpdates } from '../../fixtures/persons/person-updates.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 15, 12)
 const HARMFUL_NAMES = ['__proto__', 'constructor', 'hasOwnProperty', 'toString', 'valueOf']

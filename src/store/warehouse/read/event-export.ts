@@ -1,12 +1,12 @@
 /**
  * Reads the events of a project one after the other in order of arrival, a segment at a time. Properties
- * are given as they were sent: what only follows from them (rules/capture/person-properties.ts) is left out, and
+ * are given as they were sent: what only follows from them (rules/persons/automatic-properties.ts) is left out, and
  * made again by an import.
  */
-
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
 import { DistinctTexts, SegmentLines } from './export-lines.ts'
+
 
 const NO_ROWS = new Uint16Array(0)
 const NOTHING = { count: 0, events: [], writeLine: () => undefined }
