@@ -57,7 +57,7 @@ interface IngestionCaseFile {
 
 /** The cases that the file holds. Its field `count` speaks of a larger collection. */
 const MERGE_CASES = 96
-const merges = readCases('person-merge-cases.json') as MergeCaseFile
+const merges = readCases('persons/person-merge-cases.json') as MergeCaseFile
 const ingestion = readCases('ingestion-cases.json') as IngestionCaseFile
 /** What only HTTP can answer: methods, the preflight, the recordings sink. */
 const HTTP_CASES = [
