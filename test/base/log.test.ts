@@ -3,8 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
-const LOG = fileURLToPath(new URL('../../src/base/log.ts', import.meta.url))
-const LOADER = fileURLToPath(new URL('../../.ci/loader.mjs', import.meta.url))
+const LOG = fileURLToPath(new URL('../../dist/base/log.js', import.meta.url))
 const PROGRAM = `
   for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level)
 `
@@ -21,7 +20,7 @@ function linesOf(journalStream: string, program = PROGRAM, format = 'json'): rea
     const log = createLogger({ level: 'trace', format: '${format}' })
     ${program}`
   const script = `exec 3>&1; export JOURNAL_STREAM=${journalStream}; exec "$@"`
-  const words = [process.execPath, '--import', LOADER, '--input-type=module', '-e', text]
+  const words = [process.execPath, '--input-type=module', '-e', text]
   const child = spawnSync('sh', ['-c', script, 'sh', ...words], { encoding: 'utf8' })
   return child.stdout.trim().split('\n')
 }

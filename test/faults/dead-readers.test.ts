@@ -13,14 +13,14 @@ function open(dataDir: string): Environment {
 
 /** Lets another process hold the state of now, and kills it. */
 async function killReader(dataDir: string): Promise<void> {
-  const url = pathToFileURL('src/store/lmdb/environment.ts').href
+  const url = pathToFileURL('dist/store/lmdb/environment.js').href
   const options = JSON.stringify({ dataDir, name: 'events', tables: TABLES, isReadOnly: true })
   const script = `
     import { Environment } from ${JSON.stringify(url)}
     const pin = new Environment(${options}).pin()
     for (const { value } of pin.entries('state')) console.log(value.toString())
     setInterval(() => pin, 1000)`
-  const words = ['--import', './.ci/loader.mjs', '--input-type=module', '--eval', script]
+  const words = ['--input-type=module', '--eval', script]
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] })
   await new Promise((resolve) => child.stdout.once('data', resolve))
   const ended = new Promise((resolve) => child.once('exit', resolve))

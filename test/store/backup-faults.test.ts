@@ -130,7 +130,7 @@ t.test('a backup that is killed does not count, and the next one goes on with it
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   const values = await largeStore(data)
-  const url = pathToFileURL('src/store/care/backup/create-backup.ts').href
+  const url = pathToFileURL('dist/store/care/backup/create-backup.js').href
   const script = `
     import { createBackup } from ${JSON.stringify(url)}
     const onProgress = (bytes) => {
@@ -138,7 +138,7 @@ t.test('a backup that is killed does not count, and the next one goes on with it
     }
     const [dataDir, folder] = ${JSON.stringify([data, folder])}
     await createBackup({ dataDir, folder, nowMs: 0, keep: null, onProgress })`
-  const words = ['--import', './.ci/loader.mjs', '--input-type=module', '--eval', script]
+  const words = ['--input-type=module', '--eval', script]
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'inherit'] })
   const signal = await new Promise((resolve) => child.on('exit', (_, name) => resolve(name)))
   t.equal(signal, 'SIGKILL')

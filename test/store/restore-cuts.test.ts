@@ -131,11 +131,11 @@ t.test('a restore killed while it writes keeps a daemon and commands away', asyn
   const folder = await backupNamed(root, 'the backup')
   await storeNamed(data, 'the old store')
   const script = `
-    import { restoreBackup } from ${JSON.stringify(pathToFileURL('src/store/care/backup/restore-backup.ts').href)}
+    import { restoreBackup } from ${JSON.stringify(pathToFileURL('dist/store/care/backup/restore-backup.js').href)}
     const [folder, dataDir] = ${JSON.stringify([folder, data])}
     const onProgress = () => process.kill(process.pid, 'SIGKILL')
     await restoreBackup({ folder, name: null, dataDir, isForced: true, onProgress })`
-  const words = ['--import', './.ci/loader.mjs', '--input-type=module', '--eval', script]
+  const words = ['--input-type=module', '--eval', script]
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'inherit'] })
   const signal = await new Promise((resolve) => child.once('exit', (_, name) => resolve(name)))
   t.equal(signal, 'SIGKILL')
