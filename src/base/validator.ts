@@ -1,8 +1,10 @@
 /**
- * The only door to ajv: JSON schemas become functions, once, when a module is loaded or a route is first
- * asked. Adds keywords for what clients send in several forms.
+ * The only door to ajv: JSON schemas become functions when the first value is compared with them. Many
+ * threads and commands never do, and loading ajv takes longer than most of what they load. Adds keywords
+ * for what clients send in several forms.
  */
-import { Ajv, type ErrorObject, type Options, type SchemaObject } from 'ajv'
+import { createRequire } from 'node:module'
+import type { Ajv, ErrorObject, Options, SchemaObject, ValidateFunction } from 'ajv'
 import type { DataValidationCxt } from 'ajv/dist/types/index.js'
 import { formatUuid, parseUuid } from './ids.ts'
 
@@ -41,40 +43,63 @@ export interface InputFault {
 /** Keywords that say how the input of a route is read, and are no part of what is published. */
 export const INPUT_KEYWORDS: readonly string[] = ['trim', 'canonicalUuid', 'fromText', 'refusal']
 
-const OPTIONS: Options = { strict: true, allowUnionTypes: true, allErrors: false }
-const ajv = new Ajv({ ...OPTIONS, messages: true })
-// Formats are for readers of the description; `canonicalUuid` checks.
-const inputAjv = new Ajv({ ...OPTIONS, messages: false, verbose: true, validateFormats: false })
+let shapes: Ajv | undefined
+let inputs: Ajv | undefined
 
-ajv.addKeyword({
-  keyword: 'clientUuid',
-  schemaType: 'boolean',
-  errors: false,
-  validate: (_: boolean, value: unknown): boolean =>
-    value === null || value === '' || (typeof value === 'string' && parseUuid(value) !== null),
-})
+function shapeCompiler(): Ajv {
+  shapes ??= createCompiler({ messages: true }).addKeyword({
+    keyword: 'clientUuid',
+    schemaType: 'boolean',
+    errors: false,
+    validate: (_: boolean, value: unknown): boolean =>
+      value === null || value === '' || (typeof value === 'string' && parseUuid(value) !== null),
+  })
+  return shapes
+}
 
-inputAjv.addKeyword({ keyword: 'refusal', schemaType: 'array' })
-addReading('trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
-addReading('canonicalUuid', { type: 'string' }, (text) => {
-  const uuid = parseUuid(String(text))
-  return uuid === null ? undefined : formatUuid(uuid, 0)
-})
-addReading('fromText', { before: 'enum' }, (value, { enum: choices }) => {
-  const found = typeof value === 'string' && Array.isArray(choices)
-  return (found ? choices.find((choice) => String(choice) === value) : value) ?? value
-})
+function inputCompiler(): Ajv {
+  if (inputs !== undefined) return inputs
+  // Formats are for readers of the description; `canonicalUuid` checks.
+  inputs = createCompiler({ messages: false, verbose: true, validateFormats: false })
+  inputs.addKeyword({ keyword: 'refusal', schemaType: 'array' })
+  addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
+  addReading(inputs, 'canonicalUuid', { type: 'string' }, (text) => {
+    const uuid = parseUuid(String(text))
+    return uuid === null ? undefined : formatUuid(uuid, 0)
+  })
+  addReading(inputs, 'fromText', { before: 'enum' }, (value, { enum: choices }) => {
+    const found = typeof value === 'string' && Array.isArray(choices)
+    return (found ? choices.find((choice) => String(choice) === value) : value) ?? value
+  })
+  return inputs
+}
+
+function createCompiler(options: Options): Ajv {
+  const require = createRequire(import.meta.url)
+  const { Ajv: Compiler } = require('ajv') as typeof import('ajv')
+  return new Compiler({
+    ...{ strict: true, allowUnionTypes: true, allErrors: false },
+    // That schemas are JSON schemas is seen by a test: compiling theirs takes longer than all of ours.
+    ...{ meta: false, validateSchema: false },
+    ...options,
+  })
+}
 
 /**
- * Compiles a schema (about a millisecond: do it once). The caller vouches that `T` is what the schema
- * describes. Throws when the schema itself is wrong.
+ * A shape made of a schema, which is compiled (about a millisecond; the first one 30) when the first
+ * value comes. The caller vouches that `T` is what the schema describes. `matches` and `problemOf` throw
+ * when the schema itself is wrong.
  */
 export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shape<T> {
-  const validate = ajv.compile(schema)
+  let compiled: ValidateFunction | undefined
+  const validate = (value: unknown): boolean => {
+    compiled ??= shapeCompiler().compile(schema)
+    return compiled(value)
+  }
   return {
     schema,
     matches: (value): value is T => validate(value),
-    problemOf: (value) => (validate(value) ? null : toProblem(validate.errors?.[0])),
+    problemOf: (value) => (validate(value) ? null : toProblem(compiled?.errors?.[0])),
   }
 }
 
@@ -85,7 +110,7 @@ export function compileShape<T>(schema: Readonly<Record<string, unknown>>): Shap
 export function compileInput(
   schema: Readonly<Record<string, unknown>>,
 ): (value: unknown) => InputFault | null {
-  const validate = inputAjv.compile(schema)
+  const validate = inputCompiler().compile(schema)
   return (value) => {
     if (validate(value)) return null
     const [error] = validate.errors ?? []
@@ -102,11 +127,12 @@ export function compileInput(
 
 /** A keyword that replaces a value by what `read` makes of it; undefined: it cannot be used. */
 function addReading(
+  compiler: Ajv,
   keyword: string,
   place: { readonly type?: 'string'; readonly before?: string },
   read: (value: unknown, schema: SchemaObject) => unknown,
 ): void {
-  inputAjv.addKeyword({
+  compiler.addKeyword({
     keyword,
     ...place,
     schemaType: 'boolean',
