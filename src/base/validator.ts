@@ -32,6 +32,8 @@ export interface InputFault {
   readonly keyword: string
   /** Names and indexes on the way to the value at fault. */
   readonly path: readonly string[]
+  /** What is expected, e.g. "must be object". */
+  readonly message: string
   /** What ajv tells about the keyword, such as `missingProperty`. */
   readonly params: Readonly<Record<string, unknown>>
   /** The value at fault: client text. */
@@ -60,7 +62,7 @@ function shapeCompiler(): Ajv {
 function inputCompiler(): Ajv {
   if (inputs !== undefined) return inputs
   // Formats are for readers of the description; `canonicalUuid` checks.
-  inputs = createCompiler({ messages: false, verbose: true, validateFormats: false })
+  inputs = createCompiler({ messages: true, verbose: true, validateFormats: false })
   inputs.addKeyword({ keyword: 'refusal', schemaType: 'array' })
   addReading(inputs, 'trim', { type: 'string', before: 'minLength' }, (text) => String(text).trim())
   addReading(inputs, 'canonicalUuid', { type: 'string' }, (text) => {
@@ -118,6 +120,7 @@ export function compileInput(
     return {
       keyword: error.keyword,
       path: error.instancePath.split('/').slice(1),
+      message: error.message ?? 'has the wrong shape',
       params: error.params,
       value: error.data,
       schema: error.parentSchema ?? {},

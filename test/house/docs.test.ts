@@ -7,19 +7,42 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import t from 'tap'
 import { ERROR_CODES } from '../../src/base/errors.ts'
-import { API_BODY_BYTES_MAX, API_BODY_CONTAINERS_MAX, API_BODY_VALUES_MAX, API_KEY_BODY_VALUES_MAX, BODY_EVENTS_MAX, DISTINCT_ID_POINTS_MAX, DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX, EVENT_NAME_UNITS_MAX, EVENT_VALUES_MAX, FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX, FUTURE_TIMESTAMP_MS_MAX, HEADER_BYTES_MAX, JSON_DEPTH_MAX, KEY_CHARACTERS_MAX, LONG_READS_WAITING_MAX, PAGE_BYTES_MAX, PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX, WAITING_ANSWERS_BYTES_MAX } from '../../src/base/limits.ts'
+import {
+  API_BODY_BYTES_MAX,
+  API_BODY_CONTAINERS_MAX,
+  API_BODY_VALUES_MAX,
+  API_KEY_BODY_VALUES_MAX,
+  BODY_EVENTS_MAX,
+  DISTINCT_ID_POINTS_MAX,
+  DISTINCT_IDS_LISTED_MAX,
+  DISTINCT_IDS_SHOWN_MAX,
+  EVENT_NAME_UNITS_MAX,
+  EVENT_VALUES_MAX,
+  FLAG_BODY_BYTES_MAX,
+  FLAG_BODY_VALUES_MAX,
+  FUTURE_TIMESTAMP_MS_MAX,
+  HEADER_BYTES_MAX,
+  JSON_DEPTH_MAX,
+  KEY_CHARACTERS_MAX,
+  LONG_READS_WAITING_MAX,
+  PAGE_BYTES_MAX,
+  PAGE_EVENTS_DEFAULT,
+  PAGE_EVENTS_MAX,
+  WAITING_ANSWERS_BYTES_MAX,
+} from '../../src/base/limits.ts'
 import { firstStartMessage } from '../../src/cli/lib/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { DISK_RESERVE_BYTES } from '../../src/engine/front/disk-guard.ts'
 import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../../src/engine/threads/check-queue.ts'
+import { decodeEventCursor, EVENT_FILTERS } from '../../src/http/routes/events.ts'
 import { CAPTURE_PATHS } from '../../src/http/routes/public/capture.ts'
-import { decodeEventCursor, parseEventFilters } from '../../src/http/shapes/event-list.ts'
+import { inputReader } from '../../src/http/server/input.ts'
+import { object } from '../../src/http/server/schema.ts'
 import { DROP_REASONS, PERSON_MODES, WARNING_TYPES } from '../../src/rules/capture/types.ts'
 import { propertyTest } from '../../src/rules/filters/property-filter.ts'
 import { expandProperties } from '../../src/rules/persons/automatic-properties.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { SCAN_ROWS_MAX } from '../../src/store/warehouse/scan/event-scan.ts'
-
 
 const MACHINE = { coreCount: 4, isTerminal: false }
 /** Variables that are no setting; the last one is the misspelling that a quoted message is about. */
@@ -239,11 +262,12 @@ t.test('the limits are those of the code', async (t) => {
 t.test('every documented operator is taken from the wire and can be tested', async (t) => {
   const operators = names('Property filters', 'Operator')
   t.equal(new Set(operators).size, 15)
+  const read = inputReader(object({ properties: EVENT_FILTERS }), 'the query')
   for (const operator of operators) {
-    const [filter] = parseEventFilters(JSON.stringify([{ key: 'a', value: '1', operator }]))
+    const [filter] = read({ properties: [{ key: 'a', value: '1', operator }] }).properties
     t.ok(filter && propertyTest(filter), operator)
   }
-  t.throws(() => parseEventFilters('[{"key":"a","value":"1","operator":"like"}]'))
+  t.throws(() => read({ properties: [{ key: 'a', value: '1', operator: 'like' }] }))
 })
 
 t.test('the documented automatic person properties are those of the code', async (t) => {

@@ -14,13 +14,17 @@ import { type FlagChangeContext, FlagStore } from '../../store/catalog/flag-stor
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { idOption, listOption } from '../lib/arguments.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { commandEntry } from '../lib/command-audit.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { describeExplanation } from '../lib/flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'
 import { PROJECT_OPTION } from './events/event.ts'
-
 
 /** Whom the activity log names: nobody asked through the API. */
 const SYSTEM = { userId: 0, firstName: 'System', email: '' } as const

@@ -4,11 +4,18 @@
  */
 import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
+import { ERASURE_RESOURCE } from '../routes/erasures.ts'
+import { EVENT_RESOURCE } from '../routes/events.ts'
+import { FLAG_RESOURCE } from '../routes/flags.ts'
 import { HEALTH } from '../routes/health.ts'
+import { ORGANIZATION_RESOURCE } from '../routes/organization.ts'
+import { PROJECT_RESOURCE } from '../routes/projects.ts'
 import { CAPTURE } from '../routes/public/capture.ts'
 import { FLAG_DECISIONS, REMOTE_CONFIG } from '../routes/public/flag-routes.ts'
 import { OFREP } from '../routes/public/ofrep.ts'
+import { ROLE_ACCESS_RESOURCE } from '../routes/role-access.ts'
 import { ROLE_RESOURCE } from '../routes/roles.ts'
+import { USER_RESOURCE } from '../routes/users.ts'
 import { isJsonText } from '../server/query-string.ts'
 import {
   type Described,
@@ -31,20 +38,10 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { ANALYTIC_COMPONENTS, ANALYTIC_RESOURCE } from './analytics.ts'
-import { ERASURE_COMPONENTS, ERASURE_RESOURCE } from './erasures.ts'
-import { EVENT_COMPONENTS, EVENT_RESOURCE } from './events.ts'
-import { FLAG_COMPONENTS, FLAG_RESOURCE } from './flags.ts'
 import { fromTable } from './from-table.ts'
 import { DESCRIPTION_RESOURCE } from './health.ts'
-import {
-  ORGANIZATION_COMPONENTS,
-  ORGANIZATION_RESOURCE,
-  PROJECT_RESOURCE,
-  USER_RESOURCE,
-} from './organization.ts'
 import { PERSON_COMPONENTS, PERSON_RESOURCE } from './persons.ts'
 import { Schemas } from './published.ts'
-import { ROLE_ACCESS_RESOURCE, ROLE_COMPONENTS } from './roles.ts'
 import { ACTION_RESOURCE, COHORT_RESOURCE, GROUP_RESOURCE, SET_COMPONENTS } from './sets.ts'
 import type { Resource as Table } from './types.ts'
 
@@ -78,14 +75,9 @@ const COMPONENTS: Members = {
     detail: { ...TEXT, description: 'What is wrong and the way out, for people.' },
     attr: { ...nullable(TEXT), description: 'The field or parameter at fault.' },
   }),
-  ...EVENT_COMPONENTS,
   ...PERSON_COMPONENTS,
   ...ANALYTIC_COMPONENTS,
-  ...ERASURE_COMPONENTS,
   ...SET_COMPONENTS,
-  ...FLAG_COMPONENTS,
-  ...ROLE_COMPONENTS,
-  ...ORGANIZATION_COMPONENTS,
 }
 
 /** What names in paths stand for, unless a resource says otherwise. */

@@ -1,47 +1,68 @@
 /** The route of the audit log. docs/COMPATIBILITY.md, "Audit log". */
-
 import { timeText } from '../../base/time.ts'
 import type { StoredAuditEntry } from '../../rules/access/audit.ts'
 import { userSummary } from '../../rules/access/user.ts'
-import type { Answer } from '../server/respond.ts'
-import type { Route } from '../server/router.ts'
+import { byAdministrators, done, inOrganization, type Resource, routesOf } from '../server/route.ts'
+import {
+  about,
+  choice,
+  named,
+  nullable,
+  object,
+  pageOf,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../server/schema.ts'
 import {
   ask,
-  type OrganizationAccess,
   type OrganizationDirectory,
-  type OrganizationRoutesOptions,
-  openOrganizationAccess,
-  pageAnswer,
-  pageOf,
-  requireAdministrator,
-} from './organization-access.ts'
+  type OrganizationServices,
+  PAGE,
+  pageBody,
+  pageWanted,
+  USER_SUMMARY,
+} from './organization-services.ts'
+
+const ENTRY = named(
+  'AuditEntry',
+  object({
+    id: WHOLE,
+    created_at: TIME,
+    source: choice('api', 'command_line'),
+    user: about(nullable(USER_SUMMARY), 'Whose key it was; null on the command line.'),
+    personal_api_key_id: nullable(WHOLE),
+    account: about(nullable(TEXT), 'Account of the machine, on the command line.'),
+    address: about(nullable(TEXT), 'Address of the client.'),
+    project_id: nullable(WHOLE),
+    method: nullable(TEXT),
+    route: about(TEXT, 'Pattern of the path, or the command.'),
+    object_id: about(nullable(TEXT), 'What was changed or made.'),
+    status: about(nullable(WHOLE), 'Status of the answer; null on the command line.'),
+  }),
+)
+
+const route = routesOf<OrganizationServices>()
 
 /** The log of changes, newest first, for administrators and owners. */
-export function auditLogRoutes(options: OrganizationRoutesOptions): readonly Route[] {
-  return [
-    {
-      method: 'GET',
-      path: '/api/organizations/:org_id/audit_log/',
-      handler(request) {
-        const access = openOrganizationAccess(request, options, 'organization:read')
-        requireAdministrator(access)
-        return listEntries(access)
-      },
+export const AUDIT_ROUTES: Resource<OrganizationServices>['routes'] = [
+  route({
+    method: 'GET',
+    path: '/api/organizations/:org_id/audit_log/',
+    id: 'listAuditEntries',
+    summary: 'Lists who changed what.',
+    who: byAdministrators(inOrganization('organization:read')),
+    query: PAGE,
+    answers: { 200: done(pageOf(ENTRY)) },
+    async handle(call) {
+      const page = pageWanted(call)
+      const { count, results } = await ask(call, 'listAudit', page)
+      const { directory } = call.services
+      const bodies = results.map((entry) => entryBody(entry, directory))
+      return pageBody(call, page, count, bodies)
     },
-  ]
-}
-
-async function listEntries(access: OrganizationAccess): Promise<Answer> {
-  const page = pageOf(access.request)
-  const { count, results } = await ask(access, 'listAudit', page)
-  const { directory } = access.options
-  return pageAnswer(
-    access,
-    page,
-    count,
-    results.map((entry) => entryBody(entry, directory)),
-  )
-}
+  }),
+]
 
 function entryBody(entry: StoredAuditEntry, directory: OrganizationDirectory) {
   const user = entry.userId === null ? null : directory.userById(entry.userId)

@@ -4,18 +4,38 @@ import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { cleanText } from '../../rules/capture/json-text.ts'
 import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
-import { cohortIdOf, type FilterGroup, filtersOf, isCohortFilterType } from '../../rules/filters/filter-group.ts'
+import {
+  cohortIdOf,
+  type FilterGroup,
+  filtersOf,
+  isCohortFilterType,
+} from '../../rules/filters/filter-group.ts'
 import { readCohortFilters } from '../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import type { CohortDraft, CohortView } from '../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { booleanMember, invalid, listMember, pageUrls, RequestParameters, required, textMember } from '../server/parameters.ts'
+import {
+  booleanMember,
+  invalid,
+  listMember,
+  pageUrls,
+  RequestParameters,
+  required,
+  textMember,
+} from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'
 import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
-import { type Access, change, type DoneResult, openAccess, type PersonRoutesOptions, refusedMethod } from './person-access.ts'
+import {
+  type Access,
+  change,
+  type DoneResult,
+  openAccess,
+  type PersonRoutesOptions,
+  refusedMethod,
+} from './person-access.ts'
 
 const COHORTS_PATH = '/api/projects/:project_id/cohorts/'
 const COHORT_PATH = `${COHORTS_PATH}:cohort_id/`

@@ -1,66 +1,76 @@
 /** The routes about dead letters, for administrators. docs/COMPATIBILITY.md, "Dead letters". */
-import { ServiceError } from '../../base/errors.ts'
 import type { DeadLetterCommand, DeadLetterCommands } from '../../rules/events/dead-letters.ts'
-import type { Answer } from '../server/respond.ts'
-import { json, type Route } from '../server/router.ts'
-import type { ReadField } from '../shapes/body-fields.ts'
+import { type AnyRoute, byAdministrators, done, inOrganization, routesOf } from '../server/route.ts'
 import {
-  fieldsOf,
-  type OrganizationAccess,
-  type OrganizationRoutesOptions,
-  openOrganizationAccess,
-  requireAdministrator,
-} from './organization-access.ts'
+  about,
+  BOOLEAN,
+  named,
+  nullable,
+  object,
+  openObject,
+  refused,
+  WHOLE,
+} from '../server/schema.ts'
+import type { OrganizationServices } from './organization-services.ts'
 
-const PATH = '/api/organizations/:org_id/dead_letters/'
 /** The highest number that a letter can have. */
 const NUMBER_MAX = 0xffff_ffff
 
 /** What these routes work with. */
-export interface DeadLetterRoutesOptions extends OrganizationRoutesOptions {
+export interface DeadLetterServices extends OrganizationServices {
   readonly letters: DeadLetterCommands
 }
 
+function letterNumber(name: string, sentence: string) {
+  const number = nullable({ ...WHOLE, minimum: 0, maximum: NUMBER_MAX })
+  const detail = `${name} must be the number of a dead letter, from 0 to ${NUMBER_MAX}`
+  return about(refused(number, detail), sentence)
+}
+
+const RANGE = named(
+  'DeadLetterRange',
+  openObject(
+    {},
+    {
+      after: letterNumber('after', 'Only letters with a higher number.'),
+      through: letterNumber('through', 'Only letters up to this number.'),
+    },
+  ),
+)
+const OUTCOME = named(
+  'DeadLetterOutcome',
+  object({
+    done: about(WHOLE, 'Letters that are gone.'),
+    failed: about(WHOLE, 'Letters that could not be processed this time either.'),
+    skipped: about(WHOLE, 'Commands, which are not replayed.'),
+    last: about(WHOLE, 'The last letter that was looked at: `after` of the next request.'),
+    newest: about(WHOLE, 'The newest letter at the beginning; what failed again is newer.'),
+    has_more: BOOLEAN,
+  }),
+)
+
+const route = routesOf<DeadLetterServices>()
+
 /** Processing dead letters again, and giving them up. */
-export function deadLetterRoutes(options: DeadLetterRoutesOptions): readonly Route[] {
-  const route = (name: string, kind: DeadLetterCommand['kind']): Route => ({
+export const DEAD_LETTER_ROUTES: readonly AnyRoute<DeadLetterServices>[] = [
+  letterRoute('replay', 'replay_dead_letters', 'Processes dead letters again.'),
+  letterRoute('drop', 'drop_dead_letters', 'Gives dead letters up.'),
+]
+
+function letterRoute(name: 'replay' | 'drop', kind: DeadLetterCommand['kind'], summary: string) {
+  return route({
     method: 'POST',
-    path: `${PATH}${name}/`,
-    handler(request) {
-      const access = openOrganizationAccess(request, options, 'organization:write')
-      requireAdministrator(access)
-      return carryOut(access, options.letters, kind)
+    path: `/api/organizations/:org_id/dead_letters/${name}/`,
+    id: `${name}DeadLetters`,
+    summary,
+    who: byAdministrators(inOrganization('organization:write')),
+    body: RANGE,
+    answers: { 200: done(OUTCOME) },
+    async handle(call) {
+      const { after, through } = call.body()
+      const range = { kind, after: after ?? 0, through: through ?? NUMBER_MAX }
+      const { hasMore, ...outcome } = await call.services.letters.deadLetters(call.actor, range)
+      return { ...outcome, has_more: hasMore }
     },
   })
-  return [route('replay', 'replay_dead_letters'), route('drop', 'drop_dead_letters')]
-}
-
-async function carryOut(
-  { request, user }: OrganizationAccess,
-  letters: DeadLetterCommands,
-  kind: DeadLetterCommand['kind'],
-): Promise<Answer> {
-  const read = fieldsOf(request)
-  const after = readNumber(read, 'after') ?? 0
-  const through = readNumber(read, 'through') ?? NUMBER_MAX
-  const actor = { userId: user.id, firstName: user.firstName, email: user.email }
-  const outcome = await letters.deadLetters(actor, { kind, after, through })
-  return json({
-    done: outcome.done,
-    failed: outcome.failed,
-    skipped: outcome.skipped,
-    last: outcome.last,
-    newest: outcome.newest,
-    has_more: outcome.hasMore,
-  })
-}
-
-function readNumber(read: ReadField, name: string): number | null {
-  const value = read(name)
-  if (value === undefined || value === null) return null
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= NUMBER_MAX) {
-    return value
-  }
-  const detail = `${name} must be the number of a dead letter, from 0 to ${NUMBER_MAX}`
-  throw new ServiceError('invalid_input', detail, { attr: name })
 }

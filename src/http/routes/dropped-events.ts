@@ -2,79 +2,129 @@
  * Events that were accepted and are not stored, and how many they were. Source: docs/COMPATIBILITY.md,
  * "Dropped events". They hold what clients have sent, so the scope is that of events.
  */
-import type { Clock } from '../../base/clock.ts'
-import { ServiceError } from '../../base/errors.ts'
-import { DROPPED_DAYS_MAX, PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
+import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import type { DroppedQueries } from '../../engine/threads/calls.ts'
-import { LOSS_REASONS } from '../../rules/capture/types.ts'
-import type { DroppedEventsQuery } from '../../rules/events/dropped-events.ts'
-import { authorise } from '../server/auth.ts'
+import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/types.ts'
+import { timeParameter, urlWithParameter } from '../server/query-string.ts'
+import { type AnyRoute, done, inProject, type RouteServices, routesOf } from '../server/route.ts'
 import {
-  limitParameter,
-  textParameter,
-  timeParameter,
-  urlWithParameter,
-} from '../server/query-string.ts'
-import type { Answer } from '../server/respond.ts'
-import { type ApiRequest, json, type Route } from '../server/router.ts'
-import { baseUrl } from '../server/url.ts'
-import { decodeDroppedCursor, encodeDroppedCursor } from '../shapes/dropped-events.ts'
-import type { EventRoutesOptions } from './events.ts'
+  about,
+  choice,
+  list,
+  named,
+  nullable,
+  object,
+  refused,
+  TEXT,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
+import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
 
-const PAGE = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }
-const SCOPE = 'event:read'
+const READ = inProject('event:read')
 const PATH = '/api/projects/:project_id/dropped_events/'
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
+const BLOCK_MAX = 2 ** 48 - 1
+const PLACE_MAX = 2 ** 32 - 1
+
+const EVENT = named(
+  'DroppedEvent',
+  object({
+    uuid: UUID,
+    timestamp: about(TIME, 'Its arrival.'),
+    reason: choice(...LOSS_REASONS),
+    event: nullable(TEXT),
+    distinct_id: nullable(TEXT),
+    data: about(TEXT, 'The first 1024 bytes of its JSON.'),
+    bytes: about(WHOLE, 'The length of its JSON.'),
+  }),
+)
+const COUNT = named(
+  'DroppedCount',
+  object({
+    hour: about(TIME, 'The begin of the hour of arrival.'),
+    reason: choice(...DROP_REASONS),
+    count: WHOLE,
+  }),
+)
+const REASON = refused(choice(...LOSS_REASONS), `reason must be one of ${LOSS_REASONS.join(', ')}`)
 
 /** What these routes work with. */
-export interface DroppedRoutesOptions extends Omit<EventRoutesOptions, 'queries'> {
+export interface DroppedServices extends RouteServices {
   readonly queries: DroppedQueries
-  readonly clock: Pick<Clock, 'now'>
 }
+
+const route = routesOf<DroppedServices>()
 
 /** The routes under `/api/projects/:project_id/dropped_events/`. */
-export function droppedRoutes(options: DroppedRoutesOptions): readonly Route[] {
-  return [
-    { method: 'GET', path: PATH, handler: (request) => listDropped(request, options) },
-    { method: 'GET', path: `${PATH}counts/`, handler: (request) => countDropped(request, options) },
-  ]
+export const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
+  route({
+    method: 'GET',
+    path: PATH,
+    id: 'listDroppedEvents',
+    summary: 'Lists events that were accepted and are not stored, the newest first.',
+    who: READ,
+    query: object(
+      {},
+      {
+        reason: about(REASON, 'Only those that were dropped for it.'),
+        after: about(TEXT, 'Only later arrivals.'),
+        before: about(TEXT, 'Only earlier arrivals.'),
+        limit: LIMIT,
+        cursor: CURSOR,
+      },
+    ),
+    answers: { 200: done(object({ next: nullable(TEXT), results: list(EVENT) })) },
+    async handle(call) {
+      const { request, services, projectId, base, nowMs } = call
+      const { reason, limit, cursor } = call.query()
+      const afterMs = timeParameter(request, 'after')
+      const beforeMs = timeParameter(request, 'before')
+      const { results, nextCursor } = await services.queries.listDropped({
+        projectId,
+        limit: pageLimit(limit),
+        afterMs: Math.max(afterMs ?? 0, nowMs - KEPT_MS),
+        ...(reason === undefined ? {} : { reason }),
+        ...(beforeMs === null ? {} : { beforeMs }),
+        ...(cursor === undefined ? {} : { cursor: decodeDroppedCursor(cursor) }),
+      })
+      if (nextCursor === null) return { next: null, results }
+      const text = encodeDroppedCursor(nextCursor)
+      return { next: urlWithParameter(request, base, 'cursor', text), results }
+    },
+  }),
+  route({
+    method: 'GET',
+    path: `${PATH}counts/`,
+    id: 'countDroppedEvents',
+    summary: 'Counts accepted events that are not stored, by hour and reason.',
+    who: READ,
+    answers: { 200: done(object({ results: list(COUNT) })) },
+    handle: async ({ services, projectId, nowMs }) => ({
+      results: await services.queries.countDropped(projectId, nowMs - KEPT_MS),
+    }),
+  }),
+]
+
+/** The last event of a page, from which the next page goes on. */
+interface DroppedCursor {
+  /** At most 48 bits. */
+  readonly block: number
+  /** At most 32 bits. */
+  readonly place: number
 }
 
-async function listDropped(request: ApiRequest, options: DroppedRoutesOptions): Promise<Answer> {
-  const project = authorise(request, options.directory, SCOPE)
-  const query = parseQuery(request, project.id, options.clock.now())
-  // Before the wait: the address of the peer is lost when the client leaves.
-  const base = baseUrl(request, options)
-  const { results, nextCursor } = await options.queries.listDropped(query)
-  const next =
-    nextCursor === null
-      ? null
-      : urlWithParameter(request, base, 'cursor', encodeDroppedCursor(nextCursor))
-  return json({ next, results })
+/** base64url, so that it needs no escapes in a URL. */
+function encodeDroppedCursor({ block, place }: DroppedCursor): string {
+  return Buffer.from(`${block},${place}`).toString('base64url')
 }
 
-async function countDropped(request: ApiRequest, options: DroppedRoutesOptions): Promise<Answer> {
-  const project = authorise(request, options.directory, SCOPE)
-  const afterMs = options.clock.now() - KEPT_MS
-  return json({ results: await options.queries.countDropped(project.id, afterMs) })
-}
-
-/** Throws 400 `invalid_input` with the parameter as `attr`. Empty parameters count as absent. */
-function parseQuery(request: ApiRequest, projectId: number, nowMs: number): DroppedEventsQuery {
-  const reason = textParameter(request, 'reason')
-  if (reason !== null && !LOSS_REASONS.some((known) => known === reason)) {
-    const detail = `reason must be one of ${LOSS_REASONS.join(', ')}`
-    throw new ServiceError('invalid_input', detail, { attr: 'reason' })
-  }
-  const afterMs = timeParameter(request, 'after')
-  const beforeMs = timeParameter(request, 'before')
-  const cursor = textParameter(request, 'cursor')
-  return {
-    projectId,
-    limit: limitParameter(request, PAGE),
-    afterMs: Math.max(afterMs ?? 0, nowMs - KEPT_MS),
-    ...(reason === null ? {} : { reason }),
-    ...(beforeMs === null ? {} : { beforeMs }),
-    ...(cursor === null ? {} : { cursor: decodeDroppedCursor(cursor) }),
-  }
+/** Throws 400 `invalid_input` for what `encodeDroppedCursor` did not make. */
+function decodeDroppedCursor(text: string): DroppedCursor {
+  const parts = /^([0-9]{1,15}),([0-9]{1,10})$/.exec(Buffer.from(text, 'base64url').toString())
+  const block = Number(parts?.[1])
+  const place = Number(parts?.[2])
+  if (!(block <= BLOCK_MAX && place <= PLACE_MAX)) throw foreignCursor()
+  return { block, place }
 }

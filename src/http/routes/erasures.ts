@@ -1,139 +1,337 @@
-/** The routes of erasures and of retention. Source: docs/COMPATIBILITY.md, "Erasure and retention". */
+/**
+ * The routes of erasures and of retention. Only the body counts, and an unknown member is an error: a
+ * misspelt condition would erase more than was meant. Source: docs/COMPATIBILITY.md, "Erasure and
+ * retention".
+ */
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
 import { runRetention } from '../../engine/front/retention-schedule.ts'
-import type { ErasureQueries, PersonQueries } from '../../engine/threads/calls.ts'
-import type { Scope } from '../../rules/access/scopes.ts'
-import type { ErasureReceipt, RetentionPlan, RetentionView } from '../../rules/events/erasure.ts'
-import { authenticate, userOf } from '../server/auth.ts'
-import { pageUrls, RequestParameters } from '../server/parameters.ts'
+import type { ErasureQueries } from '../../engine/threads/calls.ts'
+import { parseTimestamp } from '../../rules/capture/timestamp.ts'
+import type { ErasureCriteria, RetentionPlan, RetentionView } from '../../rules/events/erasure.ts'
+import type { PersonCommands } from '../../rules/persons/commands.ts'
+import { invalid, pageUrls, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { json, type Route } from '../server/router.ts'
-import { readDryRun, readErasureRequest, readRetentionRequest } from './erasure-fields.ts'
-import { answerRows, wishOf } from './formats.ts'
-import { requireAdministrator } from './organization-access.ts'
 import {
-  type Access,
-  change,
-  openAccess,
-  type PersonRoutesOptions,
-  unknownPerson,
-} from './person-access.ts'
+  byAdministrators,
+  type Call,
+  done,
+  inProject,
+  type Resource,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
+import { json } from '../server/router.ts'
+import {
+  about,
+  BOOLEAN,
+  CLIENT_UUID,
+  choice,
+  closed,
+  list,
+  named,
+  nullable,
+  object,
+  pageOf,
+  pageParameters,
+  refused,
+  type Schema,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
+import { answerRows, wishOf } from './formats.ts'
+import { unknownPerson } from './person-access.ts'
 
-const PROJECT_PATH = '/api/projects/:project_id/'
-const ERASURES_PATH = `${PROJECT_PATH}erasures/`
-const RETENTION_PATH = `${PROJECT_PATH}retention/`
-
+const ERASURES = '/api/projects/:project_id/erasures/'
+const RETENTION = '/api/projects/:project_id/retention/'
+/** Longer than what events can have, so that a name is never cut short here. */
+const TEXT_UNITS_MAX = 400
+const DAYS_MAX = 36_500
+/** Less would not hold the segments of a quiet hour. */
+const BYTES_MIN = 1024 ** 2
+/** Names with a rule of their own in one project. More: 400 `invalid_input`. */
+const NAMED_RULES_MAX = 100
 /** Erasures of a project that may be at work; a further one is refused with 429. */
 const RUNNING_MAX = 100
 
 const UNKNOWN_PLAN =
   "segments of events are damaged, so what retention would erase of them is not known; retention leaves them alone. 'tenrec verify' lists them, restore the store from a backup"
 
+const DRY_RUN = about(nullable(BOOLEAN), 'Only says how much would go.')
+const DATED_RULES = list(object({ event: nullable(TEXT), before: nullable(TIME) }))
+const CONDITION = nullable({ ...TEXT, minLength: 1, maxLength: TEXT_UNITS_MAX } as Schema<string>)
+
+function wholeNumbers(name: string, minimum: number, maximum: number): Schema<number | null> {
+  const number: Schema<number | null> = nullable({ ...WHOLE, minimum, maximum })
+  return refused(number, `${name} must be whole numbers from ${minimum} to ${maximum}, or null`)
+}
+
+const RECEIPT = named(
+  'Erasure',
+  object({
+    id: WHOLE,
+    origin: choice('person', 'request', 'retention'),
+    status: choice('running', 'done', 'incomplete'),
+    requested_by: about(nullable(TEXT), 'E-mail address; null for the daemon itself.'),
+    requested_at: TIME,
+    finished_at: nullable(TIME),
+    criteria: object({
+      event: nullable(TEXT),
+      after: nullable(TIME),
+      before: nullable(TIME),
+      distinct_id: nullable(TEXT),
+      person_id: nullable(UUID),
+      rules: about(DATED_RULES, 'Retention: what goes of which name, null for the others.'),
+      arrived_through: about(nullable(TIME), 'Retention by size: the newest arrival that goes.'),
+    }),
+    events_removed: WHOLE,
+    bytes_released: WHOLE,
+    segments_unreadable: about(WHOLE, 'Damaged ones, which were left alone.'),
+  }),
+)
+const ERASURE_REQUEST = named(
+  'ErasureRequest',
+  closed(
+    object(
+      {},
+      {
+        event: about(CONDITION, 'Name of the events.'),
+        after: about(CONDITION, 'Events from this moment on.'),
+        before: about(CONDITION, 'Events before this moment.'),
+        distinct_id: about(CONDITION, 'Events that were sent with this id.'),
+        person_id: about(
+          refused(nullable(CLIENT_UUID), 'person_id must be the uuid of a person'),
+          'Events of this person.',
+        ),
+        dry_run: DRY_RUN,
+      },
+    ),
+  ),
+)
+const ESTIMATE = named('ErasureEstimate', object({ dry_run: BOOLEAN, events: WHOLE, bytes: WHOLE }))
+const NAMED_RETENTION = named(
+  'NamedRetention',
+  closed(
+    object({
+      event: refused(
+        { ...TEXT, minLength: 1, maxLength: TEXT_UNITS_MAX } as Schema<string>,
+        'events need the name of an event each',
+      ),
+      days: about(wholeNumbers('events', 1, DAYS_MAX), 'With null they are kept for ever.'),
+    }),
+  ),
+)
+const RULES = named(
+  'EventRetention',
+  object({
+    days: nullable(WHOLE),
+    bytes_max: nullable(WHOLE),
+    events: list(NAMED_RETENTION),
+    bytes: about(WHOLE, 'Bytes of the events as they are stored now.'),
+  }),
+)
+const RULES_REQUEST = named(
+  'RetentionRequest',
+  closed(
+    object(
+      {},
+      {
+        days: wholeNumbers('days', 1, DAYS_MAX),
+        bytes_max: wholeNumbers('bytes_max', BYTES_MIN, Number.MAX_SAFE_INTEGER),
+        events: refused(
+          nullable(list(NAMED_RETENTION, NAMED_RULES_MAX)),
+          `events must be a list of ${NAMED_RULES_MAX} rules at most`,
+        ),
+        dry_run: DRY_RUN,
+      },
+    ),
+  ),
+)
+const PLAN = named(
+  'RetentionPlan',
+  object({
+    dry_run: BOOLEAN,
+    events: WHOLE,
+    bytes: WHOLE,
+    rules: DATED_RULES,
+    arrived_through: nullable(TIME),
+    is_running: BOOLEAN,
+  }),
+)
+
 /** What these routes work with. */
-export interface ErasureRoutesOptions extends PersonRoutesOptions {
-  readonly queries: PersonQueries & ErasureQueries
+export interface ErasureServices extends RouteServices {
+  readonly queries: ErasureQueries
+  readonly commands: PersonCommands
 }
 
-type Handler = (access: Access, erasures: ErasureQueries) => Promise<Answer>
+const route = routesOf<ErasureServices>()
+const READ_ERASURES = inProject('person:read')
+// Rules belong to the settings of the project.
+const WRITE_RULES = byAdministrators(inProject('project:write'))
 
-/** The routes under `/api/projects/:project_id/` that erase events. */
-export function erasureRoutes(options: ErasureRoutesOptions): readonly Route[] {
-  const route = (method: Route['method'], path: string, scope: Scope, handle: Handler): Route => ({
-    method,
-    path,
-    handler: (request) => {
-      const access = openAccess(request, options, scope)
-      // Rules belong to the settings of the project.
-      if (scope === 'project:write') {
-        requireAdministrator({ user: userOf(authenticate(request, options.directory)) })
-      }
-      return handle(access, options.queries)
-    },
-  })
-  return [
-    route('GET', ERASURES_PATH, 'person:read', listErasures),
-    route('POST', ERASURES_PATH, 'person:write', createErasure),
-    route('GET', `${ERASURES_PATH}:id/`, 'person:read', getErasure),
-    route('GET', RETENTION_PATH, 'project:read', getRetention),
-    route('PUT', RETENTION_PATH, 'project:write', putRetention),
-    route('POST', `${RETENTION_PATH}run/`, 'project:write', startRetention),
-  ]
+/** Erasures and retention. */
+export const ERASURE_RESOURCE: Resource<ErasureServices> = {
+  name: 'Erasures',
+  sentence: 'Events that were removed for good, and how long events are kept.',
+  segments: { id: about(WHOLE, 'Number of the erasure.') },
+  routes: [
+    route({
+      method: 'GET',
+      path: ERASURES,
+      id: 'listErasures',
+      summary: 'Lists receipts, the newest first.',
+      who: READ_ERASURES,
+      query: object({}, pageParameters(10_000)),
+      answers: { 200: done(pageOf(RECEIPT)) },
+      async respond({ request, services, projectId, base }) {
+        const parameters = new RequestParameters(request)
+        const { limit, offset } = parameters.page()
+        const wish = wishOf(request, 'json')
+        const page = await services.queries.listErasures(projectId, limit, offset, wish)
+        const urls = pageUrls(request, base, parameters, page)
+        return answerRows('json', page, 'results', { count: page.count, ...urls })
+      },
+    }),
+    route({
+      method: 'POST',
+      path: ERASURES,
+      id: 'createErasure',
+      summary: 'Removes events for good, in the background.',
+      who: inProject('person:write'),
+      body: ERASURE_REQUEST,
+      answers: {
+        200: { description: 'Only asked how much would go.', schema: ESTIMATE },
+        202: done(RECEIPT),
+      },
+      errors: ['throttled'],
+      respond: createErasure,
+    }),
+    route({
+      method: 'GET',
+      path: `${ERASURES}:id/`,
+      id: 'getErasure',
+      summary: 'Shows a receipt.',
+      who: READ_ERASURES,
+      answers: { 200: done(RECEIPT) },
+      async handle(call) {
+        const id = call.number('id')
+        const { queries } = call.services
+        const receipt = id === null ? null : await queries.getErasure(call.projectId, id)
+        if (receipt !== null) return receipt
+        throw new ServiceError('not_found', 'the project has no such erasure')
+      },
+    }),
+    route({
+      method: 'GET',
+      path: RETENTION,
+      id: 'getEventRetention',
+      summary: 'Shows how long events are kept.',
+      who: inProject('project:read'),
+      answers: { 200: done(RULES) },
+      handle: async ({ services, projectId }) =>
+        rulesBody(await services.queries.getRetention(projectId)),
+    }),
+    route({
+      method: 'PUT',
+      path: RETENTION,
+      id: 'putEventRetention',
+      summary: 'Says how long events are kept.',
+      who: WRITE_RULES,
+      body: RULES_REQUEST,
+      answers: { 200: done({ anyOf: [RULES, PLAN] }) },
+      async handle(call) {
+        const { services, projectId, nowMs } = call
+        const { days = null, bytes_max: bytesMax = null, events, dry_run: isDryRun } = call.body()
+        const rules = { days, bytesMax, events: events ?? [] }
+        if (new Set(rules.events.map(({ event }) => event)).size < rules.events.length) {
+          throw invalid('events', 'must name each event once')
+        }
+        if (isDryRun === true) {
+          return planBody(await services.queries.planRetention(projectId, rules, nowMs))
+        }
+        await services.commands.run(projectId, call.actor, { kind: 'set_retention', rules })
+        return rulesBody(await services.queries.getRetention(projectId))
+      },
+    }),
+    route({
+      method: 'POST',
+      path: `${RETENTION}run/`,
+      id: 'runEventRetention',
+      summary: 'Removes now what is kept too long.',
+      who: WRITE_RULES,
+      body: closed(object({}, { dry_run: DRY_RUN })),
+      answers: {
+        200: { description: 'Nothing has to go, or it was only asked.', schema: PLAN },
+        202: done(RECEIPT),
+      },
+      async respond(call) {
+        const { services, projectId, nowMs, actor } = call
+        const { queries, commands, clock } = services
+        if (call.body().dry_run === true) {
+          return json(planBody(await queries.planRetention(projectId, null, nowMs)))
+        }
+        const ports = { queries, commands, clock }
+        const { plan, receipt } = await runRetention(ports, projectId, actor)
+        return receipt === null ? json({ ...planBody(plan), dry_run: false }) : json(receipt, 202)
+      },
+    }),
+  ],
 }
 
-async function listErasures(
-  { request, projectId, base }: Access,
-  erasures: ErasureQueries,
-): Promise<Answer> {
-  const parameters = new RequestParameters(request)
-  const { limit, offset } = parameters.page()
-  const wish = wishOf(request, 'json')
-  const page = await erasures.listErasures(projectId, limit, offset, wish)
-  const urls = pageUrls(request, base, parameters, page)
-  return answerRows('json', page, 'results', { count: page.count, ...urls })
-}
+type ErasureCall = Call<ErasureServices, Schema, typeof ERASURE_REQUEST>
 
-async function getErasure(
-  { request, projectId }: Access,
-  erasures: ErasureQueries,
-): Promise<Answer> {
-  const text = request.parameter('id')
-  const id = /^[0-9]{1,10}$/.test(text) ? Number(text) : 0
-  const receipt = await erasures.getErasure(projectId, id)
-  if (receipt === null) throw new ServiceError('not_found', 'the project has no such erasure')
-  return json(receipt)
-}
-
-async function createErasure(access: Access, erasures: ErasureQueries): Promise<Answer> {
-  const { criteria, isDryRun } = readErasureRequest(access.request)
-  if (isDryRun) {
-    const estimate = await erasures.estimateErasure(access.projectId, criteria)
+async function createErasure(call: ErasureCall): Promise<Answer> {
+  const { services, projectId, actor } = call
+  const body = call.body()
+  const criteria = criteriaOf(body)
+  const { queries } = services
+  if (body.dry_run === true) {
+    const estimate = await queries.estimateErasure(projectId, criteria)
     if (estimate === null) throw unknownPerson()
     return json({ dry_run: true, ...estimate })
   }
-  const runningCount = await erasures.runningErasures(access.projectId)
-  if (runningCount >= RUNNING_MAX) {
+  if ((await queries.runningErasures(projectId)) >= RUNNING_MAX) {
     throw refusal('erasures_full', { limit: RUNNING_MAX })
   }
-  const { erasure } = await change(access, { kind: 'erase_events', criteria })
-  return accepted(erasure)
+  const command = { kind: 'erase_events', criteria } as const
+  const result = await services.commands.run(projectId, actor, command)
+  if (result.kind !== 'done') throw unknownPerson()
+  if (result.erasure === undefined) throw new TypeError('the change answered no receipt')
+  return json(result.erasure, 202)
 }
 
-async function getRetention({ projectId }: Access, erasures: ErasureQueries): Promise<Answer> {
-  return json(retentionBody(await erasures.getRetention(projectId)))
-}
-
-async function putRetention(access: Access, erasures: ErasureQueries): Promise<Answer> {
-  const { projectId, options } = access
-  const { rules, isDryRun } = readRetentionRequest(access.request)
-  if (isDryRun) {
-    return json(planBody(await erasures.planRetention(projectId, rules, options.clock.now())))
+function criteriaOf(body: TypeOf<typeof ERASURE_REQUEST>): ErasureCriteria {
+  const criteria: ErasureCriteria = {
+    event: body.event ?? null,
+    afterMs: timeOf('after', body.after),
+    beforeMs: timeOf('before', body.before),
+    distinctId: body.distinct_id ?? null,
+    personId: body.person_id ?? null,
   }
-  await change(access, { kind: 'set_retention', rules })
-  return json(retentionBody(await erasures.getRetention(projectId)))
-}
-
-async function startRetention(access: Access, erasures: ErasureQueries): Promise<Answer> {
-  const { projectId, options, actor } = access
-  if (readDryRun(access.request)) {
-    return json(planBody(await erasures.planRetention(projectId, null, options.clock.now())))
+  if (Object.values(criteria).every((condition) => condition === null)) {
+    const detail =
+      'say which events: send event, after, before, distinct_id or person_id in the body'
+    throw new ServiceError('required', detail, { attr: 'event' })
   }
-  const { commands, clock } = options
-  const { plan, receipt } = await runRetention(
-    { queries: erasures, commands, clock },
-    projectId,
-    actor,
-  )
-  if (receipt !== null) return accepted(receipt)
-  return json({ ...planBody(plan), dry_run: false })
+  const { afterMs, beforeMs } = criteria
+  if (afterMs !== null && beforeMs !== null && afterMs >= beforeMs) {
+    throw invalid('before', 'must be later than after')
+  }
+  return criteria
 }
 
-function accepted(receipt: ErasureReceipt | undefined): Answer {
-  if (receipt === undefined) throw new TypeError('the change answered no receipt')
-  return json(receipt, 202)
+function timeOf(name: string, text: string | null = null): number | null {
+  if (text === null) return null
+  const timeMs = parseTimestamp(text)
+  if (timeMs === null) throw invalid(name, 'must be a time such as 2024-05-01T12:00:00Z')
+  return timeMs
 }
 
-function retentionBody({ rules, bytes }: RetentionView): object {
+function rulesBody({ rules, bytes }: RetentionView): object {
   return { days: rules.days, bytes_max: rules.bytesMax, events: rules.events, bytes }
 }
 
@@ -147,12 +345,12 @@ function planBody(plan: RetentionPlan): object {
     bytes,
     rules: rules
       .filter(({ afterMs }) => afterMs === null)
-      .map(({ event, beforeMs }) => ({ event, before: timeText(beforeMs) })),
-    arrived_through: timeText(arrivedThroughMs),
+      .map(({ event, beforeMs }) => ({ event, before: momentText(beforeMs) })),
+    arrived_through: momentText(arrivedThroughMs),
     is_running: isRunning,
   }
 }
 
-function timeText(timeMs: number | null): string | null {
+function momentText(timeMs: number | null): string | null {
   return timeMs === null ? null : new Date(timeMs).toISOString()
 }

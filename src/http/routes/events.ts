@@ -3,116 +3,225 @@
  * become a query, and a page becomes an envelope with a link to the next one.
  * Source: docs/COMPATIBILITY.md, "Reading events".
  *
- * All three routes need the scope `event:read`: a warning tells about events and nothing else.
+ * All routes need the scope `event:read`: a warning tells about events and nothing else.
  */
-
 import { ServiceError } from '../../base/errors.ts'
-import { formatUuid, parseUuid } from '../../base/ids.ts'
-import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import type { EventQueries } from '../../engine/threads/calls.ts'
-import type { EventListQuery } from '../../rules/events/event-queries.ts'
-import { authorise, type KeyDirectory } from '../server/auth.ts'
+import { PERSON_MODES } from '../../rules/capture/types.ts'
+import type { EventCursor } from '../../rules/events/event-queries.ts'
+import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/filter-operators.ts'
+import { timeParameter, urlWithParameter } from '../server/query-string.ts'
 import {
-  limitParameter,
-  textParameter,
-  timeParameter,
-  urlWithParameter,
-} from '../server/query-string.ts'
-import type { Answer } from '../server/respond.ts'
-import type { ApiRequest, Route } from '../server/router.ts'
-import { baseUrl, type TrustedProxies } from '../server/url.ts'
-import { decodeEventCursor, encodeEventCursor, parseEventFilters } from '../shapes/event-list.ts'
+  type AnyRoute,
+  done,
+  inProject,
+  type Resource,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
+import {
+  about,
+  BOOLEAN,
+  CLIENT_UUID,
+  choice,
+  JSON_OBJECT,
+  list,
+  NOTHING,
+  named,
+  nullable,
+  object,
+  refused,
+  type Schema,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
+import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
+import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 
-const PAGE = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }
-const SCOPE = 'event:read'
-const EVENTS_PATH = '/api/projects/:project_id/events/'
+const EVENTS = '/api/projects/:project_id/events/'
+const READ = inProject('event:read')
+/** Filters of one request. More: 400 `invalid_input`. */
+const FILTERS_MAX = 100
+const SCALARS = ['string', 'number', 'boolean', 'null']
+
+const EVENT_PERSON = named(
+  'EventPerson',
+  object(
+    {
+      uuid: UUID,
+      distinct_ids: list(TEXT),
+      properties: JSON_OBJECT,
+      is_identified: BOOLEAN,
+      created_at: TIME,
+    },
+    { distinct_ids_count: WHOLE },
+  ),
+)
+const EVENT = named(
+  'Event',
+  object(
+    {
+      id: WHOLE,
+      uuid: UUID,
+      event: TEXT,
+      distinct_id: TEXT,
+      timestamp: TIME,
+      created_at: TIME,
+      properties: JSON_OBJECT,
+      person: nullable(EVENT_PERSON),
+      person_id: UUID,
+      person_mode: choice(...PERSON_MODES),
+      elements_chain: TEXT,
+    },
+    { historical_migration: BOOLEAN },
+  ),
+)
+const WARNING = named(
+  'IngestionWarning',
+  object({ type: TEXT, timestamp: TIME, details: JSON_OBJECT, count: WHOLE }),
+)
+const KEY: Schema<string> = { type: 'string', minLength: 1 }
+const VALUE: Schema = { type: [...SCALARS, 'array'], items: { type: SCALARS } }
+/** The parameter `properties` of the event list: tests on properties of the event or its person. */
+export const EVENT_FILTERS = named(
+  'EventFilters',
+  refused(
+    list(
+      object(
+        { key: KEY },
+        {
+          value: VALUE,
+          operator: choice(...LIST_OPERATORS),
+          type: choice('event', 'person'),
+          negation: about(BOOLEAN, 'Swaps the operator with its opposite.'),
+        },
+      ),
+      FILTERS_MAX,
+    ),
+    `properties must be a JSON list of ${FILTERS_MAX} filters at most, for example [{"key":"plan","value":"pro"}]`,
+  ),
+)
 
 /** What these routes work with. */
-export interface EventRoutesOptions {
-  readonly directory: KeyDirectory
+export interface EventServices extends RouteServices {
   readonly queries: EventQueries
-  /** For links, without a path; null takes the address from the request. */
-  readonly publicUrl: string | null
-  readonly trustedProxies: TrustedProxies
 }
 
-/** The routes under `/api/projects/:project_id/` that read events. */
-export function eventRoutes(options: EventRoutesOptions): readonly Route[] {
-  return [
-    { method: 'GET', path: EVENTS_PATH, handler: (request) => listEvents(request, options) },
-    {
-      method: 'GET',
-      path: `${EVENTS_PATH}:uuid/`,
-      handler: (request) => getEvent(request, options),
+const route = routesOf<EventServices>()
+
+/** The routes that read events and warnings. */
+export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
+  route({
+    method: 'GET',
+    path: EVENTS,
+    id: 'listEvents',
+    summary: 'Lists events, the newest first.',
+    who: READ,
+    query: object(
+      {},
+      {
+        event: about(TEXT, 'Only events of this name.'),
+        distinct_id: about(TEXT, 'Only events with this distinct_id.'),
+        person_id: about(
+          refused(CLIENT_UUID, 'person_id must be a uuid'),
+          'Only events that this person owns now.',
+        ),
+        after: about(TEXT, 'Only events with a later timestamp.'),
+        before: about(TEXT, 'Only events with an earlier timestamp.'),
+        properties: about(EVENT_FILTERS, 'Tests that must all hold.'),
+        limit: LIMIT,
+        cursor: CURSOR,
+      },
+    ),
+    answers: { 200: done(object({ next: nullable(TEXT), results: list(EVENT) })) },
+    async respond(call) {
+      const { request, services, projectId, base } = call
+      const { event, distinct_id, person_id, properties, limit, cursor } = call.query()
+      const afterMs = timeParameter(request, 'after')
+      const beforeMs = timeParameter(request, 'before')
+      requireValues(properties)
+      const query = {
+        projectId,
+        limit: pageLimit(limit),
+        ...(distinct_id === undefined ? {} : { distinctId: distinct_id }),
+        ...(person_id === undefined ? {} : { personId: person_id }),
+        ...(event === undefined ? {} : { event }),
+        ...(afterMs === null ? {} : { afterMs }),
+        ...(beforeMs === null ? {} : { beforeMs }),
+        ...(properties === undefined ? {} : { properties }),
+        ...(cursor === undefined ? {} : { cursor: decodeEventCursor(cursor) }),
+      }
+      const page = await services.queries.listEvents(query, wishOf(request, 'json'))
+      const next =
+        page.nextCursor === null
+          ? null
+          : urlWithParameter(request, base, 'cursor', encodeEventCursor(page.nextCursor))
+      return answerRows('json', page, 'results', { next })
     },
-    {
-      method: 'GET',
-      path: '/api/projects/:project_id/ingestion_warnings/',
-      handler: (request) => listWarnings(request, options),
+  }),
+  route({
+    method: 'GET',
+    path: `${EVENTS}:uuid/`,
+    id: 'getEvent',
+    summary: 'Shows the event with a uuid.',
+    who: READ,
+    answers: { 200: done(EVENT) },
+    async respond(call) {
+      const uuid = call.uuid('uuid')
+      const { queries } = call.services
+      const event = uuid === null ? null : await queries.getEvent(call.projectId, uuid)
+      if (event !== null) return answerRow('json', event)
+      throw new ServiceError('not_found', 'the project has no event with this uuid')
     },
-  ]
+  }),
+  route({
+    method: 'GET',
+    path: '/api/projects/:project_id/ingestion_warnings/',
+    id: 'listIngestionWarnings',
+    summary: 'Lists what was odd about events, the newest first.',
+    who: READ,
+    query: object({}, { limit: LIMIT }),
+    answers: { 200: done(object({ next: NOTHING, results: list(WARNING) })) },
+    async respond(call) {
+      const limit = pageLimit(call.query().limit)
+      const page = await call.services.queries.listWarnings(
+        call.projectId,
+        limit,
+        wishOf(call.request, 'json'),
+      )
+      return answerRows('json', wholeRows(page), 'results', { next: null })
+    },
+  }),
+]
+
+/** Events, warnings, and what was dropped. */
+export const EVENT_RESOURCE: Resource<EventServices & DroppedServices> = {
+  name: 'Events',
+  sentence: 'Events as they are stored, and what went wrong when they were.',
+  routes: [...EVENT_ROUTES, ...DROPPED_ROUTES],
 }
 
-async function listEvents(request: ApiRequest, options: EventRoutesOptions): Promise<Answer> {
-  const project = authorise(request, options.directory, SCOPE)
-  const query = parseListQuery(request, project.id)
-  // Before the wait: the address of the peer is lost when the client leaves.
-  const base = baseUrl(request, options)
-  const page = await options.queries.listEvents(query, wishOf(request, 'json'))
-  const next =
-    page.nextCursor === null
-      ? null
-      : urlWithParameter(request, base, 'cursor', encodeEventCursor(page.nextCursor))
-  return answerRows('json', page, 'results', { next })
-}
-
-async function getEvent(request: ApiRequest, options: EventRoutesOptions): Promise<Answer> {
-  const project = authorise(request, options.directory, SCOPE)
-  const bytes = parseUuid(request.parameter('uuid'))
-  const event =
-    bytes === null ? null : await options.queries.getEvent(project.id, formatUuid(bytes, 0))
-  if (event === null) {
-    throw new ServiceError('not_found', 'the project has no event with this uuid')
-  }
-  return answerRow('json', event)
-}
-
-async function listWarnings(request: ApiRequest, options: EventRoutesOptions): Promise<Answer> {
-  const project = authorise(request, options.directory, SCOPE)
-  const limit = limitParameter(request, PAGE)
-  const page = await options.queries.listWarnings(project.id, limit, wishOf(request, 'json'))
-  return answerRows('json', wholeRows(page), 'results', { next: null })
-}
-
-/** Throws 400 `invalid_input` with the parameter as `attr`. Empty parameters count as absent. */
-function parseListQuery(request: ApiRequest, projectId: number): EventListQuery {
-  const distinctId = textParameter(request, 'distinct_id')
-  const personId = personParameter(request)
-  const event = textParameter(request, 'event')
-  const afterMs = timeParameter(request, 'after')
-  const beforeMs = timeParameter(request, 'before')
-  const properties = textParameter(request, 'properties')
-  const cursor = textParameter(request, 'cursor')
-  return {
-    projectId,
-    limit: limitParameter(request, PAGE),
-    ...(distinctId === null ? {} : { distinctId }),
-    ...(personId === null ? {} : { personId }),
-    ...(event === null ? {} : { event }),
-    ...(afterMs === null ? {} : { afterMs }),
-    ...(beforeMs === null ? {} : { beforeMs }),
-    ...(properties === null ? {} : { properties: parseEventFilters(properties) }),
-    ...(cursor === null ? {} : { cursor: decodeEventCursor(cursor) }),
+function requireValues(filters: TypeOf<typeof EVENT_FILTERS> = []): void {
+  for (const { operator, value } of filters) {
+    const isMissing = value === undefined || value === null
+    if (!isMissing || OPERATORS_WITHOUT_VALUE.includes(operator)) continue
+    const detail = 'properties needs a value in every filter, except with is_set and is_not_set'
+    throw new ServiceError('invalid_input', detail, { attr: 'properties' })
   }
 }
 
-function personParameter(request: ApiRequest): string | null {
-  const text = textParameter(request, 'person_id')
-  if (text === null) return null
-  const bytes = parseUuid(text)
-  if (bytes === null) {
-    throw new ServiceError('invalid_input', 'person_id must be a uuid', { attr: 'person_id' })
-  }
-  return formatUuid(bytes, 0)
+/** The opaque text of a cursor: base64url, so that it needs no escapes in a URL. */
+export function encodeEventCursor(cursor: EventCursor): string {
+  return Buffer.from(`${cursor.timestampMs},${cursor.id}`).toString('base64url')
+}
+
+/** Reads what `encodeEventCursor` made. Throws 400 `invalid_input` for anything else. */
+export function decodeEventCursor(text: string): EventCursor {
+  const parts = /^(-?[0-9]{1,15}),([0-9]{1,15})$/.exec(Buffer.from(text, 'base64url').toString())
+  if (parts === null) throw foreignCursor()
+  return { timestampMs: Number(parts[1]), id: Number(parts[2]) }
 }

@@ -2,13 +2,12 @@
  * The list of feature flags: filters, order and pages, from memory. Source: docs/COMPATIBILITY.md,
  * "List of feature flags".
  */
-
 import { isObject, objectsOf } from '../../base/json.ts'
 import { statusOf } from '../../rules/flags/edit/flag-body.ts'
 import type { Flag } from '../../rules/flags/types.ts'
+import { queryUrl } from '../server/query-string.ts'
 import type { Answer } from '../server/respond.ts'
-import type { ApiRequest } from '../server/router.ts'
-import { type FlagAccess, presentFlag } from './flag-access.ts'
+import { type FlagCall, presentFlag } from './flag-access.ts'
 
 const PAGE_FLAGS_DEFAULT = 100
 /** A larger limit is taken for this one. */
@@ -18,18 +17,18 @@ const PAGE_UNITS_MAX = 1024 * 1024
 const TYPES: readonly (string | null)[] = ['boolean', 'multivariant', 'experiment', 'remote_config']
 
 /** Answers one page. Cost: a look at every flag of the project. */
-export function listFlags(access: FlagAccess): Answer {
-  const { request, options, projectId, nowMs } = access
-  const found = options.flags.flagsOf(projectId).filter(filterOf(request.query, nowMs))
+export function listFlags(call: FlagCall): Answer {
+  const { request, services, projectId, nowMs } = call
+  const found = services.flags.flagsOf(projectId).filter(filterOf(request.query, nowMs))
   found.sort(orderOf(request.query.get('order')))
   const limit = pageSize(request.query.get('limit'))
   const offset = pageStart(request.query.get('offset'))
   const page = found.slice(offset, offset + limit)
-  const texts = textsOf(access, page)
+  const texts = textsOf(call, page)
   const end = offset + texts.length
   const urls = {
-    next: end >= found.length || texts.length === 0 ? null : pageUrl(access, limit, end),
-    previous: offset === 0 ? null : pageUrl(access, limit, Math.max(0, offset - limit)),
+    next: end >= found.length || texts.length === 0 ? null : pageUrl(call, limit, end),
+    previous: offset === 0 ? null : pageUrl(call, limit, Math.max(0, offset - limit)),
   }
   const opening = JSON.stringify({ count: found.length, ...urls }).slice(0, -1)
   const body = `${opening},"results":[${texts.join(',')}]}`
@@ -37,11 +36,11 @@ export function listFlags(access: FlagAccess): Answer {
 }
 
 /** Flags as JSON, up to the limit of a page in bytes. */
-function textsOf(access: FlagAccess, flags: readonly Flag[]): readonly string[] {
+function textsOf(call: FlagCall, flags: readonly Flag[]): readonly string[] {
   const texts: string[] = []
   let units = 0
   for (const flag of flags) {
-    const text = JSON.stringify(presentFlag(access, flag, false))
+    const text = JSON.stringify(presentFlag(call, flag, false))
     units += text.length
     if (units > PAGE_UNITS_MAX && texts.length > 0) break
     texts.push(text)
@@ -155,26 +154,9 @@ function pageStart(text: string | null): number {
 }
 
 /** The request's own address with another page; parameters in the order of their names. */
-function pageUrl({ request, base }: FlagAccess, limit: number, offset: number): string {
+function pageUrl({ request, base }: FlagCall, limit: number, offset: number): string {
   return queryUrl(request, base, {
     limit: String(limit),
     offset: offset === 0 ? null : String(offset),
   })
-}
-
-/** The address of a request with some parameters replaced, or left out when null; sorted by name. */
-export function queryUrl(
-  request: Pick<ApiRequest, 'queryText' | 'path'>,
-  base: string,
-  changes: Readonly<Record<string, string | null>>,
-): string {
-  const parameters = new URLSearchParams(request.queryText)
-  // A link must not carry the key on.
-  parameters.delete('personal_api_key')
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === null) parameters.delete(name)
-    else parameters.set(name, value)
-  }
-  parameters.sort()
-  return `${base}${request.path}?${parameters.toString()}`
 }

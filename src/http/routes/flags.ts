@@ -5,134 +5,248 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { FlagCommand } from '../../engine/threads/tasks.ts'
-import type { Scope } from '../../rules/access/scopes.ts'
 import { uncheckedPatterns } from '../../rules/flags/flag-faults.ts'
 import type { Flag } from '../../rules/flags/types.ts'
+import { queryUrl } from '../server/query-string.ts'
 import type { Answer } from '../server/respond.ts'
-import { type ApiHandler, type ApiRequest, json, type Route } from '../server/router.ts'
-import { actorOf, emptyAnswer, type FlagAccess, flagIdInPath, flagInPath, type FlagRoutesOptions, openFlagAccess, presentFlag, requireEdit, requireWritable, unknownFlag } from './flag-access.ts'
-import { evaluationReasons, localEvaluation, myFlags, remoteConfig } from './flag-decisions.ts'
-import { listFlags, queryUrl } from './flag-list.ts'
+import { done, emptyAnswer, inProject, type Resource, routesOf } from '../server/route.ts'
+import type { ApiRequest } from '../server/router.ts'
+import {
+  about,
+  BOOLEAN,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  pageParameters,
+  TEXT,
+  WHOLE,
+} from '../server/schema.ts'
+import {
+  type FlagCall,
+  type FlagServices,
+  flagIdInPath,
+  flagInPath,
+  presentFlag,
+  requireEdit,
+  unknownFlag,
+} from './flag-access.ts'
+import { FLAG_DECISION_ROUTES } from './flag-decisions.ts'
+import { listFlags } from './flag-list.ts'
+import {
+  ACTIVITY_PAGE,
+  CHANGES,
+  CONDITION,
+  DRAFT,
+  FEATURE_FLAG,
+  NAMES,
+  RUNTIME,
+} from './flag-schemas.ts'
 import { wishOf } from './formats.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import { compileInTurns } from './pattern-turns.ts'
 
-const FLAGS_PATH = '/api/projects/:project_id/feature_flags/'
-const FLAG_PATH = `${FLAGS_PATH}:id/`
+const FLAGS = '/api/projects/:project_id/feature_flags/'
+const FLAG = `${FLAGS}:id/`
 const ENTRIES_DEFAULT = 10
 /** A larger limit is taken for this one: an entry may hold two whole flags. */
 const ENTRIES_MAX = 100
 const PAGES_MAX = 1_000_000_000
-const READ = 'feature_flag:read'
-const WRITE = 'feature_flag:write'
-
-/** The routes under `/api/projects/:project_id/feature_flags/`, apart from role access. */
-export function flagRoutes(options: FlagRoutesOptions): readonly Route[] {
-  const route = (
-    method: Route['method'],
-    path: string,
-    scope: Scope,
-    handle: (access: FlagAccess) => Answer | Promise<Answer>,
-  ): Route => {
-    const handler: ApiHandler = (request) => handle(openFlagAccess(request, options, scope))
-    return { method, path, handler }
-  }
-  return [
-    route('GET', FLAGS_PATH, READ, listFlags),
-    route('POST', FLAGS_PATH, WRITE, createFlag),
-    route('GET', `${FLAGS_PATH}activity/`, 'activity_log:read', (access) =>
-      listActivity(access, null),
-    ),
-    route('GET', `${FLAGS_PATH}evaluation_reasons/`, READ, evaluationReasons),
-    route('GET', `${FLAGS_PATH}my_flags/`, READ, myFlags),
-    { ...route('POST', `${FLAGS_PATH}user_blast_radius/`, READ, countReached), isRead: true },
-    served(options, `${FLAGS_PATH}local_evaluation/`, localEvaluation),
-    route('GET', FLAG_PATH, READ, getFlag),
-    route('PATCH', FLAG_PATH, WRITE, (access) => updateFlag(access, false)),
-    route('PUT', FLAG_PATH, WRITE, (access) => updateFlag(access, true)),
-    { ...route('DELETE', FLAG_PATH, WRITE, refuseDeletion), isRefusal: true },
-    route('GET', `${FLAG_PATH}activity/`, 'activity_log:read', listOwnActivity),
-    route('POST', `${FLAG_PATH}dashboard/`, WRITE, addDashboard),
-    served(options, `${FLAG_PATH}remote_config/`, remoteConfig),
-  ]
+const READ = inProject('feature_flag:read')
+const WRITE = inProject('feature_flag:write')
+const LOG = {
+  who: inProject('activity_log:read'),
+  query: object(
+    {},
+    {
+      page: about(WHOLE, 'Number of the page, from 1.'),
+      limit: about(WHOLE, 'Entries of a page: 10 when absent, 100 at most.'),
+      skip: about(WHOLE, 'Entries of the page that were shown before; it comes in next.'),
+    },
+  ),
 }
 
-/** A route that takes secret keys of projects, too. */
-function served(
-  options: FlagRoutesOptions,
-  path: string,
-  handle: (request: ApiRequest, options: FlagRoutesOptions) => Answer,
-): Route {
-  return { method: 'GET', path, handler: (request) => handle(request, options) }
-}
+const route = routesOf<FlagServices>()
 
-/** Flags are never removed; the answer has no body. */
-function refuseDeletion(): Answer {
-  return { ...emptyAnswer(405), headers: [['Allow', 'GET, PATCH, PUT']] }
-}
-
-async function getFlag(access: FlagAccess): Promise<Answer> {
-  return json(await presentWhole(access, flagInPath(access)))
+/** Feature flags of a project, apart from role access. */
+export const FLAG_RESOURCE: Resource<FlagServices> = {
+  name: 'Feature flags',
+  sentence: 'Flags, as people manage them.',
+  segments: { id: about(WHOLE, 'Number of the flag.') },
+  routes: [
+    route({
+      method: 'GET',
+      path: FLAGS,
+      id: 'listFeatureFlags',
+      summary: 'Lists flags, the newest first.',
+      who: READ,
+      query: object(
+        {},
+        {
+          active: about(TEXT, 'True, STALE, or anything else for the inactive ones.'),
+          search: about(TEXT, 'Part of the key or name.'),
+          type: about(TEXT, 'Boolean, multivariant or remote_config, in lower case.'),
+          created_by_id: about(WHOLE, 'Number of the user who made them.'),
+          tags: about(NAMES, 'Any of these tags.'),
+          excluded_properties: about(NAMES, 'Keys of flags to leave out.'),
+          evaluation_runtime: about(RUNTIME, 'Where they are decided.'),
+          order: about(TEXT, 'A member to sort by, with - in front for descending.'),
+          ...pageParameters(1000),
+        },
+      ),
+      answers: { 200: done(pageOf(FEATURE_FLAG)) },
+      respond: listFlags,
+    }),
+    route({
+      method: 'POST',
+      path: FLAGS,
+      id: 'createFeatureFlag',
+      summary: 'Makes a flag.',
+      who: WRITE,
+      body: DRAFT,
+      answers: { 201: done(FEATURE_FLAG) },
+      errors: ['conflict'],
+      handle: (call) => change(call, { kind: 'create', body: jsonBytes(call.request) }),
+    }),
+    route({
+      method: 'GET',
+      path: `${FLAGS}activity/`,
+      id: 'listFlagsActivity',
+      summary: 'Lists changes of all flags.',
+      ...LOG,
+      answers: { 200: done(ACTIVITY_PAGE) },
+      respond: (call) => listActivity(call, null),
+    }),
+    ...FLAG_DECISION_ROUTES,
+    route({
+      method: 'POST',
+      path: `${FLAGS}user_blast_radius/`,
+      id: 'countBlastRadius',
+      summary: 'How many a condition reaches.',
+      who: READ,
+      body: openObject({ condition: nullable(CONDITION) }, { group_type_index: nullable(WHOLE) }),
+      answers: { 200: done(object({ users_affected: WHOLE, total_users: WHOLE })) },
+      audits: false,
+      handle({ request, services, projectId, nowMs }) {
+        const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
+        return services.queries.blastRadius({
+          projectId,
+          timezone,
+          nowMs,
+          body: jsonBytes(request),
+        })
+      },
+    }),
+    route({
+      method: 'GET',
+      path: FLAG,
+      id: 'getFeatureFlag',
+      summary: 'Shows a flag, also a deleted one.',
+      who: READ,
+      answers: { 200: done(FEATURE_FLAG) },
+      handle: (call) => presentWhole(call, flagInPath(call)),
+    }),
+    route({
+      method: 'PATCH',
+      path: FLAG,
+      id: 'patchFeatureFlag',
+      summary: 'Changes a flag.',
+      who: WRITE,
+      body: CHANGES,
+      answers: { 200: done(FEATURE_FLAG) },
+      errors: ['conflict'],
+      handle: (call) => updateFlag(call, false),
+    }),
+    route({
+      method: 'PUT',
+      path: FLAG,
+      id: 'putFeatureFlag',
+      summary: 'Changes a flag; the key must be there.',
+      who: WRITE,
+      body: DRAFT,
+      answers: { 200: done(FEATURE_FLAG) },
+      errors: ['conflict'],
+      handle: (call) => updateFlag(call, true),
+    }),
+    route({
+      method: 'DELETE',
+      path: FLAG,
+      id: 'deleteFeatureFlag',
+      summary: 'Flags are never removed; the answer has no body.',
+      who: WRITE,
+      answers: {},
+      isRefusal: true,
+      respond: () => emptyAnswer(405, [['Allow', 'GET, PATCH, PUT']]),
+    }),
+    route({
+      method: 'GET',
+      path: `${FLAG}activity/`,
+      id: 'listFlagActivity',
+      summary: 'Lists changes of a flag.',
+      ...LOG,
+      answers: {
+        200: done(ACTIVITY_PAGE),
+        404: { description: 'There is no such flag; the answer has no body.' },
+      },
+      respond(call) {
+        const id = flagIdInPath(call)
+        return id === null ? emptyAnswer(404) : listActivity(call, id)
+      },
+    }),
+    route({
+      method: 'POST',
+      path: `${FLAG}dashboard/`,
+      id: 'createFlagDashboard',
+      summary: 'Notes a dashboard of a flag.',
+      who: WRITE,
+      answers: { 200: done(object({ success: BOOLEAN })) },
+      async handle(call) {
+        await change(call, { kind: 'add_dashboard', id: editableFlag(call).id })
+        return { success: true }
+      },
+    }),
+  ],
 }
 
 /** The flag with what of it can never match. */
-async function presentWhole(access: FlagAccess, flag: Flag): Promise<unknown> {
+async function presentWhole(call: FlagCall, flag: Flag): Promise<unknown> {
   await compileInTurns(uncheckedPatterns(flag.filters), ['unicode'])
-  return presentFlag(access, flag, true)
+  return presentFlag(call, flag, true)
 }
 
-async function createFlag(access: FlagAccess): Promise<Answer> {
-  const body = jsonBytes(access.request)
-  return json(await change(access, { kind: 'create', body }), 201)
+async function updateFlag(call: FlagCall, isKeyRequired: boolean): Promise<unknown> {
+  const { id } = editableFlag(call)
+  return change(call, { kind: 'update', id, body: jsonBytes(call.request), isKeyRequired })
 }
 
-async function updateFlag(access: FlagAccess, isKeyRequired: boolean): Promise<Answer> {
-  const flag = flagInPath(access)
-  requireEdit(access, flag)
-  const body = jsonBytes(access.request)
-  return json(await change(access, { kind: 'update', id: flag.id, body, isKeyRequired }))
-}
-
-async function addDashboard(access: FlagAccess): Promise<Answer> {
-  const flag = flagInPath(access)
-  requireEdit(access, flag)
-  await change(access, { kind: 'add_dashboard', id: flag.id })
-  return json({ success: true })
+/** The flag in the path, for somebody who may change it. */
+function editableFlag(call: FlagCall): Flag {
+  const flag = flagInPath(call)
+  requireEdit(call, flag)
+  return flag
 }
 
 /** Has a change made and answers the flag as it is then. */
-async function change(access: FlagAccess, command: FlagCommand): Promise<unknown> {
-  const { options, projectId, nowMs } = access
-  requireWritable(access)
-  const actor = actorOf(access)
-  const { id } = await options.queries.changeFlag({ projectId, actor, nowMs, command })
-  options.refresh()
-  const flag = options.flags.flagById(projectId, id)
+async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
+  const { services, projectId, nowMs, actor } = call
+  const refusal = services.refusal()
+  if (refusal !== null) throw refusal
+  const { id } = await services.queries.changeFlag({ projectId, actor, nowMs, command })
+  services.refresh()
+  const flag = services.flags.flagById(projectId, id)
   // Somebody else may have removed it for good in the meantime.
   if (flag === null) throw unknownFlag()
-  return presentWhole(access, flag)
+  return presentWhole(call, flag)
 }
 
-async function countReached(access: FlagAccess): Promise<Answer> {
-  const { request, options, projectId, nowMs } = access
-  const timezone = options.directory.projectById(projectId)?.timezone ?? 'UTC'
-  const body = jsonBytes(request)
-  return json(await options.queries.blastRadius({ projectId, timezone, nowMs, body }))
-}
-
-async function listOwnActivity(access: FlagAccess): Promise<Answer> {
-  const id = flagIdInPath(access)
-  return id === null ? emptyAnswer(404) : listActivity(access, id)
-}
-
-async function listActivity(access: FlagAccess, flagId: number | null): Promise<Answer> {
-  const { request, options, projectId, base } = access
+async function listActivity(call: FlagCall, flagId: number | null): Promise<Answer> {
+  const { request, services, projectId, base } = call
   const limit = Math.min(positive(request, 'limit', ENTRIES_DEFAULT), ENTRIES_MAX)
   const page = Math.min(positive(request, 'page', 1), PAGES_MAX)
   const skip = skipParameter(request, limit)
   const offset = (page - 1) * limit + skip
   const wish = wishOf(request, 'json')
-  const found = await options.queries.flagActivity(projectId, flagId, offset, limit - skip, wish)
+  const found = await services.queries.flagActivity(projectId, flagId, offset, limit - skip, wish)
   if (found === null) return emptyAnswer(404)
   const url = (place: LogPlace): string =>
     queryUrl(request, base, {

@@ -4,122 +4,264 @@
  * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../base/errors.ts'
+import { optionalTimeText, timeText } from '../../base/time.ts'
 import type { PersonalKeyView } from '../../engine/threads/organization-tasks.ts'
-import type { Scope } from '../../rules/access/scopes.ts'
-import type { Answer } from '../server/respond.ts'
-import { json, type Route } from '../server/router.ts'
-import { missingField } from '../shapes/body-fields.ts'
-import { personalKeyBody, readKeyFields } from '../shapes/organization.ts'
+import { hasScope, SCOPES } from '../../rules/access/scopes.ts'
+import {
+  type Call,
+  callerWith,
+  denied,
+  done,
+  type FullGrant,
+  type Resource,
+  routesOf,
+} from '../server/route.ts'
+import {
+  about,
+  list,
+  name,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  refused,
+  TEXT,
+  TIME,
+  type TypeOf,
+  WHOLE,
+} from '../server/schema.ts'
 import {
   ask,
   change,
-  fieldsOf,
-  listAnswer,
-  numberInPath,
-  type OrganizationAccess,
-  type OrganizationRoutesOptions,
-  openUserAccess,
-  requireContained,
-} from './organization-access.ts'
+  NAME_CHARACTERS_MAX,
+  type OrganizationServices,
+  PAGE,
+  pageOfList,
+} from './organization-services.ts'
 
-const KEYS_PATH = '/api/personal_api_keys/'
-const KEY_PATH = `${KEYS_PATH}:id/`
+const KEYS = '/api/personal_api_keys/'
+const KEY = `${KEYS}:id/`
+const READ = callerWith('personal_api_key:read')
+const WRITE = callerWith('personal_api_key:write')
+
+/** The label of a key in a body. */
+export const LABEL = name(NAME_CHARACTERS_MAX)
+/** What all keys show. */
+export const KEY_MEMBERS = {
+  id: WHOLE,
+  label: TEXT,
+  value: about(nullable(TEXT), 'The key itself, when it is made or rolled; else null.'),
+  mask_value: TEXT,
+  created_at: TIME,
+  last_rolled_at: nullable(TIME),
+}
+const EXPIRY = 'expires_at must be a time to come, such as 2030-01-31T12:00:00Z'
+const PROJECT_NUMBER = { ...WHOLE, minimum: 1, maximum: Number.MAX_SAFE_INTEGER }
+const FIELDS = {
+  scoped_teams: about(
+    nullable(list(refused(PROJECT_NUMBER, 'scoped_teams must hold numbers of projects'))),
+    'Numbers of projects; null is all.',
+  ),
+  expires_at: refused(nullable(TIME), EXPIRY),
+}
+const SCOPE_LIST = about(
+  list(refused(TEXT, 'scopes must hold texts')),
+  `* for all, or some of ${SCOPES.join(', ')}.`,
+)
+const PERSONAL_KEY = named(
+  'PersonalKey',
+  object({
+    ...KEY_MEMBERS,
+    user_id: WHOLE,
+    scopes: list(TEXT),
+    scoped_teams: about(nullable(list(WHOLE)), 'Numbers of projects; null is all.'),
+    expires_at: nullable(TIME),
+  }),
+)
+const DRAFT = named('PersonalKeyDraft', openObject({ label: LABEL, scopes: SCOPE_LIST }, FIELDS))
+const CHANGES = named(
+  'PersonalKeyChanges',
+  openObject({}, { label: LABEL, scopes: SCOPE_LIST, ...FIELDS }),
+)
+
+type KeyCall = Call<OrganizationServices>
+
+const route = routesOf<OrganizationServices>()
 
 /** The routes under `/api/personal_api_keys/`. */
-export function keyRoutes(options: OrganizationRoutesOptions): readonly Route[] {
-  const route = (
-    method: Route['method'],
-    path: string,
-    handle: (access: OrganizationAccess) => Promise<Answer>,
-  ): Route => {
-    const scope: Scope = method === 'GET' ? 'personal_api_key:read' : 'personal_api_key:write'
-    return {
-      method,
-      path,
-      handler: async (request) => handle(openUserAccess(request, options, scope)),
-    }
+export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
+  route({
+    method: 'GET',
+    path: KEYS,
+    id: 'listPersonalKeys',
+    summary: 'Lists the keys of the caller.',
+    who: READ,
+    query: PAGE,
+    answers: { 200: done(pageOf(PERSONAL_KEY)) },
+    async handle(call) {
+      const keys = await ownKeys(call)
+      return pageOfList(
+        call,
+        keys.map((key) => keyBody(key, null)),
+      )
+    },
+  }),
+  route({
+    method: 'POST',
+    path: KEYS,
+    id: 'createPersonalKey',
+    summary: 'Makes a key that may do no more than this.',
+    who: WRITE,
+    body: DRAFT,
+    answers: { 201: done(PERSONAL_KEY) },
+    async handle(call) {
+      const { label, scopes, projectIds = 'all', expiresAtMs } = fieldsOf(call.body(), call.nowMs)
+      requireContained(
+        call.grant,
+        { scopes, projectIds, expiresAtMs: expiresAtMs ?? null },
+        'make a key',
+      )
+      const { text, key } = await change(call, 'createKey', {
+        userId: call.user.id,
+        label,
+        scopes,
+        projectIds,
+        ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
+      })
+      return keyBody(key, text)
+    },
+  }),
+  route({
+    method: 'GET',
+    path: KEY,
+    id: 'getPersonalKey',
+    summary: 'Shows a key.',
+    who: READ,
+    answers: { 200: done(PERSONAL_KEY) },
+    handle: async (call) => keyBody(await keyInPath(call), null),
+  }),
+  route({
+    method: 'PATCH',
+    path: KEY,
+    id: 'patchPersonalKey',
+    summary: 'Changes a key.',
+    who: WRITE,
+    body: CHANGES,
+    answers: { 200: done(PERSONAL_KEY) },
+    async handle(call) {
+      const before = await keyInPath(call)
+      const { expiresAtMs, ...changes } = fieldsOf(call.body(), call.nowMs)
+      if (expiresAtMs !== undefined && expiresAtMs !== before.expiresAtMs) {
+        const detail = 'expires_at cannot change: create another key'
+        throw new ServiceError('invalid_input', detail, { attr: 'expires_at' })
+      }
+      if (changes.scopes !== undefined || changes.projectIds !== undefined) {
+        // Nor may a weak key take rights away from a stronger one.
+        requireContained(call.grant, before, 'change the rights of a key')
+        requireContained(call.grant, { ...before, ...changes }, 'give a key rights')
+      }
+      return keyBody(await change(call, 'changeKey', { id: before.id, changes }), null)
+    },
+  }),
+  route({
+    method: 'DELETE',
+    path: KEY,
+    id: 'deletePersonalKey',
+    summary: 'Revokes a key that may do no more than this.',
+    who: WRITE,
+    answers: { 204: done() },
+    async handle(call) {
+      const before = await keyInPath(call)
+      // A weak key that leaks must not lock its user out.
+      requireContained(call.grant, before, 'revoke a key')
+      await change(call, 'revokeKey', before.id)
+    },
+  }),
+  route({
+    method: 'POST',
+    path: `${KEY}roll/`,
+    id: 'rollPersonalKey',
+    summary: 'Gives a key that may do no more than this a new text.',
+    who: WRITE,
+    answers: { 200: done(PERSONAL_KEY) },
+    async handle(call) {
+      const before = await keyInPath(call)
+      // Whoever gets the new text has the rights of the key.
+      requireContained(call.grant, before, 'replace a key')
+      const { text, key } = await change(call, 'rollKey', before.id)
+      return keyBody(key, text)
+    },
+  }),
+]
+
+/** What a key may do. */
+export type KeyRights = Pick<FullGrant, 'scopes' | 'projectIds' | 'expiresAtMs'>
+
+/**
+ * Throws 403 `permission_denied` for rights that the calling key does not have itself: a scope, a project,
+ * a later expiry. `what` says what it wants to do with a key of such rights.
+ */
+export function requireContained(grant: FullGrant, rights: KeyRights, what: string): void {
+  const refuse = (lack: string): never => {
+    throw denied(`the personal API key cannot ${what} that ${lack}: use a key with these rights`)
   }
-  return [
-    route('GET', KEYS_PATH, listKeys),
-    route('POST', KEYS_PATH, createKey),
-    route('GET', KEY_PATH, getKey),
-    route('PATCH', KEY_PATH, patchKey),
-    route('DELETE', KEY_PATH, revokeKey),
-    route('POST', `${KEY_PATH}roll/`, rollKey),
-  ]
+  const lacking = rights.scopes.filter((scope) => !hasScope(grant.scopes, scope))
+  if (lacking.length > 0) refuse(`has scopes which it lacks itself (${lacking.join(', ')})`)
+  const { projectIds, expiresAtMs } = grant
+  const isWithin =
+    projectIds === 'all' ||
+    (rights.projectIds !== 'all' && rights.projectIds.every((id) => projectIds.includes(id)))
+  if (!isWithin) refuse('opens projects which it may not use itself')
+  const isShorter =
+    expiresAtMs === null || (rights.expiresAtMs !== null && rights.expiresAtMs <= expiresAtMs)
+  if (!isShorter) refuse('lasts longer than itself')
 }
 
-async function listKeys(access: OrganizationAccess): Promise<Answer> {
-  const keys = await ownKeys(access)
-  return listAnswer(
-    access,
-    keys.map((key) => personalKeyBody(key, null)),
-  )
-}
-
-async function createKey(access: OrganizationAccess): Promise<Answer> {
-  const { grant, options, request, user } = access
-  const fields = readKeyFields(fieldsOf(request), options.clock.now())
-  const { label, scopes } = fields
-  if (label === undefined) throw missingField('label')
-  if (scopes === undefined) throw missingField('scopes')
-  const { projectIds = 'all', expiresAtMs = null } = fields
-  requireContained(grant, { scopes, projectIds, expiresAtMs }, 'make a key')
-  const { text, key } = await change(access, 'createKey', {
-    userId: user.id,
-    label,
-    scopes,
-    projectIds,
-    ...(expiresAtMs === null ? {} : { expiresAtMs }),
-  })
-  return json(personalKeyBody(key, text), 201)
-}
-
-async function getKey(access: OrganizationAccess): Promise<Answer> {
-  return json(personalKeyBody(await keyInPath(access), null))
-}
-
-async function patchKey(access: OrganizationAccess): Promise<Answer> {
-  const before = await keyInPath(access)
-  const { options, request, grant } = access
-  const { expiresAtMs, ...changes } = readKeyFields(fieldsOf(request), options.clock.now())
-  if (expiresAtMs !== undefined && expiresAtMs !== before.expiresAtMs) {
-    const detail = 'expires_at cannot change: create another key'
-    throw new ServiceError('invalid_input', detail, { attr: 'expires_at' })
+/** The body of a key; `value` is the key itself, which only its creation answers. */
+function keyBody(key: PersonalKeyView, value: string | null) {
+  return {
+    id: key.id,
+    label: key.label,
+    value,
+    mask_value: `phx_...${key.lastFour}`,
+    user_id: key.userId,
+    scopes: key.scopes,
+    scoped_teams: key.projectIds === 'all' ? null : key.projectIds,
+    created_at: timeText(key.createdAtMs),
+    last_rolled_at: optionalTimeText(key.rolledAtMs),
+    expires_at: optionalTimeText(key.expiresAtMs),
   }
-  if (changes.scopes !== undefined || changes.projectIds !== undefined) {
-    // Nor may a weak key take rights away from a stronger one.
-    requireContained(grant, before, 'change the rights of a key')
-    requireContained(grant, { ...before, ...changes }, 'give a key rights')
+}
+
+/** Null and an empty list of projects stand for all of them. */
+function fieldsOf<Fields extends TypeOf<typeof CHANGES>>(
+  { scoped_teams: projects, expires_at: expiry, ...fields }: Fields,
+  nowMs: number,
+) {
+  const isAll = projects === null || projects?.length === 0
+  const projectIds: readonly number[] | 'all' | undefined = isAll ? 'all' : projects
+  return {
+    ...fields,
+    ...(projectIds === undefined ? {} : { projectIds }),
+    ...(expiry === undefined || expiry === null ? {} : { expiresAtMs: timeToCome(expiry, nowMs) }),
   }
-  const key = await change(access, 'changeKey', { id: before.id, changes })
-  return json(personalKeyBody(key, null))
 }
 
-async function revokeKey(access: OrganizationAccess): Promise<Answer> {
-  const before = await keyInPath(access)
-  // A weak key that leaks must not lock its user out.
-  requireContained(access.grant, before, 'revoke a key')
-  await change(access, 'revokeKey', before.id)
-  return { status: 204, contentType: '', body: '' }
+function timeToCome(text: string, nowMs: number): number {
+  const timeMs = /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(text) ? Date.parse(text) : Number.NaN
+  if (timeMs > nowMs) return timeMs
+  throw new ServiceError('invalid_input', EXPIRY, { attr: 'expires_at' })
 }
 
-async function rollKey(access: OrganizationAccess): Promise<Answer> {
-  const before = await keyInPath(access)
-  // Whoever gets the new text has the rights of the key.
-  requireContained(access.grant, before, 'replace a key')
-  const { text, key } = await change(access, 'rollKey', before.id)
-  return json(personalKeyBody(key, text))
-}
-
-async function ownKeys(access: OrganizationAccess): Promise<readonly PersonalKeyView[]> {
-  const keys = await ask(access, 'listKeys', { userId: access.user.id })
+async function ownKeys(call: KeyCall): Promise<readonly PersonalKeyView[]> {
+  const keys = await ask(call, 'listKeys', { userId: call.user.id })
   return keys.filter(({ revokedAtMs }) => revokedAtMs === null)
 }
 
-async function keyInPath(access: OrganizationAccess): Promise<PersonalKeyView> {
-  const id = numberInPath(access.request, 'id')
-  const key = (await ownKeys(access)).find((candidate) => candidate.id === id)
+async function keyInPath(call: KeyCall): Promise<PersonalKeyView> {
+  const id = call.number('id')
+  const key = (await ownKeys(call)).find((candidate) => candidate.id === id)
   if (key !== undefined) return key
   throw new ServiceError('not_found', 'you have no such personal API key')
 }

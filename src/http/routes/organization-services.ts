@@ -11,6 +11,7 @@ import type { FlagEditor } from '../../rules/access/flag-permissions.ts'
 import type { Organization, Project, User } from '../../rules/access/organization.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { KeyUser } from '../server/auth.ts'
+import { queryUrl } from '../server/query-string.ts'
 import type { Call, RouteDirectory, RouteServices } from '../server/route.ts'
 import {
   about,
@@ -31,9 +32,12 @@ const PAGE_MAX = 1000
 export const NAME_CHARACTERS_MAX = 200
 
 /** Parameters of the lists of these routes. */
-export const PAGE = object({}, pageParameters(PAGE_MAX))
+export const PAGE_MEMBERS = pageParameters(PAGE_MAX)
+/** The query of a list that has no others. */
+export const PAGE = object({}, PAGE_MEMBERS)
 
-const USER_MEMBERS = {
+/** What is told of a user. */
+export const USER_MEMBERS = {
   id: WHOLE,
   uuid: UUID,
   distinct_id: TEXT,
@@ -43,6 +47,8 @@ const USER_MEMBERS = {
 }
 /** A user inside another object. Interface description, section 2.2. */
 export const USER_SUMMARY = named('UserSummary', object(USER_MEMBERS))
+/** The level of a member. */
+export const LEVEL = about(numberChoice(1, 8, 15), '1 member, 8 administrator, 15 owner.')
 /** What a role or the organization lets people do with flags. */
 export const FLAG_LEVEL = about(numberChoice(21, 37), '21 view, 37 edit.')
 
@@ -75,7 +81,7 @@ export interface OrganizationServices extends RouteServices {
 /** A request to one of these routes. */
 export type OrganizationCall = Pick<
   Call<OrganizationServices>,
-  'request' | 'services' | 'base' | 'user'
+  'request' | 'services' | 'base' | 'user' | 'uuid'
 >
 
 /** Asks the store something. */
@@ -100,6 +106,15 @@ export async function change<Name extends OrganizationOperation>(
   return result
 }
 
+/** The organization; there is one from the first start on. */
+export function organizationOf({
+  directory,
+}: Pick<OrganizationServices, 'directory'>): Organization {
+  const organization = directory.organization()
+  if (organization === null) throw new TypeError('the store was never filled')
+  return organization
+}
+
 /** Part of a list that is counted through. What is no number is taken for the default. */
 export interface LenientPage {
   readonly limit: number
@@ -122,16 +137,11 @@ export function pageBody(
   count: number,
   results: readonly unknown[],
 ) {
-  const url = (start: number): string => {
-    const parameters = new URLSearchParams(request.queryText)
-    // A link must not carry the key on.
-    parameters.delete('personal_api_key')
-    parameters.set('limit', String(limit))
-    if (start === 0) parameters.delete('offset')
-    else parameters.set('offset', String(start))
-    parameters.sort()
-    return `${base}${request.path}?${parameters.toString()}`
-  }
+  const url = (start: number): string =>
+    queryUrl(request, base, {
+      limit: String(limit),
+      offset: start === 0 ? null : String(start),
+    })
   return {
     count,
     next: offset + limit < count ? url(offset + limit) : null,

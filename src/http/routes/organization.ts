@@ -1,111 +1,273 @@
 /**
- * The routes of the organization, its members and its default for flags. Source: docs/COMPATIBILITY.md,
- * "Organization, users, keys, projects".
+ * The routes of the organization, its members, its default for flags, its audit log and dead letters.
+ * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../base/errors.ts'
-import { formatUuid, parseUuid } from '../../base/ids.ts'
+import { timeText } from '../../base/time.ts'
 import type { FlagAccessLevel, UserLevel } from '../../rules/access/levels.ts'
-import type { FlagAccessSetting, User } from '../../rules/access/organization.ts'
+import type { FlagAccessSetting, Project, User } from '../../rules/access/organization.ts'
+import { userSummary } from '../../rules/access/user.ts'
 import type { KeyUser } from '../server/auth.ts'
-import type { Answer } from '../server/respond.ts'
-import { json, type Route } from '../server/router.ts'
 import {
-  isFlagResource,
-  memberBody,
-  organizationBody,
-  readMemberLevel,
-  readResourceAccess,
-  resourceAccessBody,
-} from '../shapes/organization.ts'
+  byAdministrators,
+  denied,
+  done,
+  inOrganization,
+  type Resource,
+  refusedRoute,
+  routesOf,
+} from '../server/route.ts'
+import {
+  about,
+  choice,
+  list,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  refused,
+  TEXT,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
+import { AUDIT_ROUTES } from './audit-log.ts'
+import { DEAD_LETTER_ROUTES, type DeadLetterServices } from './dead-letters.ts'
 import {
   change,
-  denied,
-  fieldsOf,
-  listAnswer,
-  type OrganizationAccess,
-  type OrganizationRoutesOptions,
-  openOrganizationAccess,
+  FLAG_LEVEL,
+  LEVEL,
+  type OrganizationCall,
+  type OrganizationServices,
   organizationOf,
-  requireAdministrator,
-} from './organization-access.ts'
-import { refusedMethod } from './person-access.ts'
+  PAGE,
+  pageOfList,
+  USER_SUMMARY,
+} from './organization-services.ts'
 
-const ORGANIZATION_PATH = '/api/organizations/:org_id/'
-const MEMBERS_PATH = `${ORGANIZATION_PATH}members/`
-const MEMBER_PATH = `${MEMBERS_PATH}:user_uuid/`
-const RESOURCE_PATH = `${ORGANIZATION_PATH}resource_access/`
-const RESOURCE_ENTRY_PATH = `${RESOURCE_PATH}:id/`
+const ONE = '/api/organizations/:org_id/'
+const MEMBERS = `${ONE}members/`
+const MEMBER = `${MEMBERS}:user_uuid/`
+const DEFAULTS = `${ONE}resource_access/`
+const DEFAULT = `${DEFAULTS}:id/`
+const READ = inOrganization('organization:read')
+const WRITE = byAdministrators(inOrganization('organization:write'))
+/** What the one setting of resource access is about, and its id. */
+const FLAG_RESOURCE = 'feature flags'
+const FLAG_RESOURCE_ID = 1
 
-/** The routes under `/api/organizations/:org_id/` but those of roles. */
-export function organizationRoutes(options: OrganizationRoutesOptions): readonly Route[] {
-  type Handler = (access: OrganizationAccess) => Answer | Promise<Answer>
-  const read = (path: string, handle: Handler): Route => ({
-    method: 'GET',
-    path,
-    handler: (request) => handle(openOrganizationAccess(request, options, 'organization:read')),
-  })
-  const write = (method: Route['method'], path: string, handle: Handler): Route => ({
-    method,
-    path,
-    handler: (request) => {
-      const access = openOrganizationAccess(request, options, 'organization:write')
-      requireAdministrator(access)
-      return handle(access)
-    },
-  })
-  return [
-    read(ORGANIZATION_PATH, getOrganization),
-    read(MEMBERS_PATH, listMembers),
-    { method: 'POST', path: MEMBERS_PATH, handler: refuseMember, isRefusal: true },
-    read(MEMBER_PATH, getMember),
-    write('PATCH', MEMBER_PATH, patchMember),
-    write('DELETE', MEMBER_PATH, removeMember),
-    read(RESOURCE_PATH, listResourceAccess),
-    write('POST', RESOURCE_PATH, createResourceAccess),
-    read(RESOURCE_ENTRY_PATH, getResourceAccess),
-    write('PATCH', RESOURCE_ENTRY_PATH, patchResourceAccess),
-    write('DELETE', RESOURCE_ENTRY_PATH, deleteResourceAccess),
-  ]
+/** The organization for one of its users. */
+export const ORGANIZATION = named(
+  'Organization',
+  object({
+    id: UUID,
+    name: TEXT,
+    created_at: TIME,
+    membership_level: LEVEL,
+    projects: list(object({ id: WHOLE, name: TEXT })),
+  }),
+)
+const MEMBER_SCHEMA = named(
+  'Member',
+  object({
+    id: about(UUID, 'The uuid of the user.'),
+    user: USER_SUMMARY,
+    level: LEVEL,
+    joined_at: TIME,
+    updated_at: TIME,
+  }),
+)
+const RESOURCE = refused(
+  choice(FLAG_RESOURCE),
+  `resource must be ${JSON.stringify(FLAG_RESOURCE)}: nothing else has levels`,
+  'invalid_choice',
+)
+const RESOURCE_ACCESS = named(
+  'ResourceAccess',
+  object({
+    id: WHOLE,
+    resource: RESOURCE,
+    access_level: FLAG_LEVEL,
+    created_at: TIME,
+    updated_at: TIME,
+    created_by: nullable(USER_SUMMARY),
+  }),
+)
+
+const route = routesOf<OrganizationServices>()
+
+/** The organization, its members and its default for flags. */
+export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
+  name: 'Organization',
+  sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
+  segments: { id: about(WHOLE, 'Number of the setting: 1.') },
+  routes: [
+    route({
+      method: 'GET',
+      path: ONE,
+      id: 'getOrganization',
+      summary: 'Shows the organization.',
+      who: READ,
+      answers: { 200: done(ORGANIZATION) },
+      handle: (call) => organizationBody(call, call.services.directory.projects()),
+    }),
+    route({
+      method: 'GET',
+      path: MEMBERS,
+      id: 'listMembers',
+      summary: 'Lists the members.',
+      who: READ,
+      query: PAGE,
+      answers: { 200: done(pageOf(MEMBER_SCHEMA)) },
+      handle(call) {
+        const members = call.services.directory.users().filter(({ isActive }) => isActive)
+        return pageOfList(call, members.map(memberBody))
+      },
+    }),
+    refusedRoute(
+      { method: 'POST', path: MEMBERS, allow: 'GET' },
+      "members are made on the command line: 'tenrec user create'",
+    ),
+    route({
+      method: 'GET',
+      path: MEMBER,
+      id: 'getMember',
+      summary: 'Shows a member.',
+      who: READ,
+      answers: { 200: done(MEMBER_SCHEMA) },
+      handle: (call) => memberBody(memberInPath(call)),
+    }),
+    route({
+      method: 'PATCH',
+      path: MEMBER,
+      id: 'patchMember',
+      summary: 'Changes the level of a member.',
+      who: WRITE,
+      body: openObject({}, { level: LEVEL }),
+      answers: { 200: done(MEMBER_SCHEMA) },
+      async handle(call) {
+        const member = otherMember(call, 'level')
+        const { level } = call.body()
+        if (level === undefined) return memberBody(member)
+        requireRank(call.user, level)
+        return memberBody(await change(call, 'changeUser', { id: member.id, changes: { level } }))
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: MEMBER,
+      id: 'deleteMember',
+      summary: 'Removes a member.',
+      who: WRITE,
+      answers: { 204: done() },
+      handle(call) {
+        const { id } = otherMember(call, 'membership')
+        return change(call, 'changeUser', { id, changes: { isActive: false } })
+      },
+    }),
+    ...DEAD_LETTER_ROUTES,
+    ...AUDIT_ROUTES,
+    route({
+      method: 'GET',
+      path: DEFAULTS,
+      id: 'listResourceAccess',
+      summary: 'Lists the defaults.',
+      who: READ,
+      query: PAGE,
+      answers: { 200: done(pageOf(RESOURCE_ACCESS)) },
+      handle(call) {
+        const { flagAccess } = organizationOf(call.services)
+        return pageOfList(call, flagAccess === null ? [] : [settingBody(call, flagAccess)])
+      },
+    }),
+    route({
+      method: 'POST',
+      path: DEFAULTS,
+      id: 'createResourceAccess',
+      summary: 'Sets the default for flags.',
+      who: WRITE,
+      body: openObject({ resource: RESOURCE, access_level: FLAG_LEVEL }),
+      answers: { 201: done(RESOURCE_ACCESS) },
+      handle(call) {
+        const { access_level: level } = call.body()
+        if (organizationOf(call.services).flagAccess === null) return setLevel(call, level)
+        const detail =
+          'the organization has a level for feature flags already: change it with PATCH'
+        throw new ServiceError('unique', detail, { attr: 'resource' })
+      },
+    }),
+    route({
+      method: 'GET',
+      path: DEFAULT,
+      id: 'getResourceAccess',
+      summary: 'Shows the default for flags.',
+      who: READ,
+      answers: { 200: done(RESOURCE_ACCESS) },
+      handle: (call) => settingBody(call, settingInPath(call)),
+    }),
+    route({
+      method: 'PATCH',
+      path: DEFAULT,
+      id: 'patchResourceAccess',
+      summary: 'Changes the default for flags.',
+      who: WRITE,
+      body: openObject({ access_level: FLAG_LEVEL }, { resource: RESOURCE }),
+      answers: { 200: done(RESOURCE_ACCESS) },
+      handle(call) {
+        settingInPath(call)
+        return setLevel(call, call.body().access_level)
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: DEFAULT,
+      id: 'deleteResourceAccess',
+      summary: 'Removes the default for flags.',
+      who: WRITE,
+      answers: { 204: done() },
+      handle(call) {
+        settingInPath(call)
+        return change(call, 'setFlagAccess', { level: null, userId: call.user.id })
+      },
+    }),
+  ],
 }
 
-function refuseMember(): Answer {
-  return refusedMethod('GET', "members are made on the command line: 'tenrec user create'")
+/** The body of the organization for the caller. */
+export function organizationBody(
+  { services, user }: Pick<OrganizationCall, 'services' | 'user'>,
+  projects: readonly Project[],
+) {
+  const { id, name, createdAtMs } = organizationOf(services)
+  return {
+    id,
+    name,
+    created_at: timeText(createdAtMs),
+    membership_level: user.level,
+    projects: projects.map((project) => ({ id: project.id, name: project.name })),
+  }
 }
 
-function getOrganization({ options, user }: OrganizationAccess): Answer {
-  const organization = organizationOf(options)
-  return json(organizationBody(organization, user.level, options.directory.projects()))
+/** The body of a member; a membership is known by the uuid of its user. */
+function memberBody(user: User) {
+  const joinedAt = timeText(user.createdAtMs)
+  return {
+    id: user.uuid,
+    user: userSummary(user),
+    level: user.level,
+    joined_at: joinedAt,
+    updated_at: joinedAt,
+  }
 }
 
-function listMembers(access: OrganizationAccess): Answer {
-  const members = access.options.directory.users().filter(({ isActive }) => isActive)
-  return listAnswer(access, members.map(memberBody))
-}
-
-function getMember(access: OrganizationAccess): Answer {
-  return json(memberBody(memberInPath(access)))
-}
-
-async function patchMember(access: OrganizationAccess): Promise<Answer> {
-  const member = otherMember(access, 'level')
-  const level = readMemberLevel(fieldsOf(access.request))
-  if (level === undefined) return json(memberBody(member))
-  requireRank(access.user, level)
-  const changed = await change(access, 'changeUser', { id: member.id, changes: { level } })
-  return json(memberBody(changed))
-}
-
-async function removeMember(access: OrganizationAccess): Promise<Answer> {
-  const { id } = otherMember(access, 'membership')
-  await change(access, 'changeUser', { id, changes: { isActive: false } })
-  return { status: 204, contentType: '', body: '' }
-}
+type MemberCall = Pick<OrganizationCall, 'services' | 'user' | 'uuid'>
 
 /** The member of the path, who is neither the caller nor above the caller. */
-function otherMember(access: OrganizationAccess, what: string): User {
-  const member = memberInPath(access)
-  if (member.id === access.user.id) throw denied(`nobody may change the own ${what}`)
-  requireRank(access.user, member.level)
+function otherMember(call: MemberCall, what: string): User {
+  const member = memberInPath(call)
+  if (member.id === call.user.id) throw denied(`nobody may change the own ${what}`)
+  requireRank(call.user, member.level)
   return member
 }
 
@@ -113,57 +275,35 @@ function requireRank(user: KeyUser, level: UserLevel): void {
   if (level > user.level) throw denied('only owners may change owners and make others owner')
 }
 
-function memberInPath({ request, options }: OrganizationAccess): User {
-  const bytes = parseUuid(request.parameter('user_uuid'))
-  const uuid = bytes === null ? null : formatUuid(bytes, 0)
-  const member = options.directory.users().find((user) => user.uuid === uuid && user.isActive)
+function memberInPath(call: MemberCall): User {
+  const uuid = call.uuid('user_uuid')
+  const users = call.services.directory.users()
+  const member = users.find((user) => user.uuid === uuid && user.isActive)
   if (member !== undefined) return member
   throw new ServiceError('not_found', 'the organization has no such member')
 }
 
-function listResourceAccess(access: OrganizationAccess): Answer {
-  const { flagAccess } = organizationOf(access.options)
-  return listAnswer(access, flagAccess === null ? [] : [settingBody(access, flagAccess)])
-}
-
-async function createResourceAccess(access: OrganizationAccess): Promise<Answer> {
-  const level = readResourceAccess(fieldsOf(access.request), true)
-  if (organizationOf(access.options).flagAccess !== null) {
-    const detail = 'the organization has a level for feature flags already: change it with PATCH'
-    throw new ServiceError('unique', detail, { attr: 'resource' })
-  }
-  return json(await setLevel(access, level), 201)
-}
-
-function getResourceAccess(access: OrganizationAccess): Answer {
-  return json(settingBody(access, settingInPath(access)))
-}
-
-async function patchResourceAccess(access: OrganizationAccess): Promise<Answer> {
-  settingInPath(access)
-  return json(await setLevel(access, readResourceAccess(fieldsOf(access.request), false)))
-}
-
-async function deleteResourceAccess(access: OrganizationAccess): Promise<Answer> {
-  settingInPath(access)
-  await change(access, 'setFlagAccess', { level: null, userId: access.user.id })
-  return { status: 204, contentType: '', body: '' }
-}
-
-async function setLevel(access: OrganizationAccess, level: FlagAccessLevel): Promise<object> {
-  const setting = await change(access, 'setFlagAccess', { level, userId: access.user.id })
+async function setLevel(call: OrganizationCall, level: FlagAccessLevel) {
+  const setting = await change(call, 'setFlagAccess', { level, userId: call.user.id })
   if (setting === null) throw new TypeError('the change answered no setting')
-  return settingBody(access, setting)
+  return settingBody(call, setting)
 }
 
-function settingInPath({ request, options }: OrganizationAccess): FlagAccessSetting {
-  const { flagAccess } = organizationOf(options)
-  if (flagAccess !== null && isFlagResource(request.parameter('id'))) return flagAccess
+function settingInPath({ services, request }: Pick<OrganizationCall, 'services' | 'request'>) {
+  const { flagAccess } = organizationOf(services)
+  if (flagAccess !== null && request.parameter('id') === String(FLAG_RESOURCE_ID)) return flagAccess
   throw new ServiceError('not_found', 'the organization has set no such level')
 }
 
-function settingBody({ options }: OrganizationAccess, setting: FlagAccessSetting): object {
-  const { createdById } = setting
-  const createdBy = createdById === null ? null : options.directory.userById(createdById)
-  return resourceAccessBody(setting, createdBy)
+function settingBody({ services }: Pick<OrganizationCall, 'services'>, setting: FlagAccessSetting) {
+  const { createdById, createdAtMs, updatedAtMs, level } = setting
+  const createdBy = createdById === null ? null : services.directory.userById(createdById)
+  return {
+    id: FLAG_RESOURCE_ID,
+    resource: FLAG_RESOURCE,
+    access_level: level,
+    created_at: timeText(createdAtMs),
+    updated_at: timeText(updatedAtMs),
+    created_by: createdBy === null ? null : userSummary(createdBy),
+  }
 }

@@ -1,36 +1,40 @@
-/** All routes for personal keys as one table. */
-import type { Flag } from '../../rules/flags/types.ts'
-import type { KeyUser } from '../server/auth.ts'
+/** All resources for personal keys as one table. */
+import { bindAll, type Resource } from '../server/route.ts'
 import type { Route } from '../server/router.ts'
-import type { DeadLetterRoutesOptions } from './dead-letters.ts'
-import { type DroppedRoutesOptions, droppedRoutes } from './dropped-events.ts'
-import { type ErasureRoutesOptions, erasureRoutes } from './erasures.ts'
-import { type EventRoutesOptions, eventRoutes } from './events.ts'
-import { type FlagRoutesOptions, presentFlag } from './flag-access.ts'
-import { flagRoutes } from './flags.ts'
-import { organizationApiRoutes } from './organization-api.ts'
+import type { DeadLetterServices } from './dead-letters.ts'
+import type { DroppedServices } from './dropped-events.ts'
+import { ERASURE_RESOURCE, type ErasureServices } from './erasures.ts'
+import { EVENT_RESOURCE, type EventServices } from './events.ts'
+import type { FlagServices } from './flag-access.ts'
+import { FLAG_RESOURCE } from './flags.ts'
+import { ORGANIZATION_RESOURCE } from './organization.ts'
 import { type PersonApiOptions, personApiRoutes } from './person-api.ts'
+import { PROJECT_RESOURCE } from './projects.ts'
+import { ROLE_ACCESS_RESOURCE } from './role-access.ts'
+import { ROLE_RESOURCE } from './roles.ts'
+import { USER_RESOURCE } from './users.ts'
 
 /** What all of them work with. */
-export type PrivateApiOptions = EventRoutesOptions &
-  DroppedRoutesOptions &
-  FlagRoutesOptions &
-  Omit<DeadLetterRoutesOptions, 'flagBody'> &
-  PersonApiOptions &
-  ErasureRoutesOptions
+export type PrivateServices = EventServices &
+  DroppedServices &
+  FlagServices &
+  DeadLetterServices &
+  ErasureServices &
+  PersonApiOptions
+
+/** What people manage with a personal key, besides what persons are and do. */
+export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
+  EVENT_RESOURCE,
+  ERASURE_RESOURCE,
+  FLAG_RESOURCE,
+  ROLE_ACCESS_RESOURCE,
+  ROLE_RESOURCE,
+  ORGANIZATION_RESOURCE,
+  PROJECT_RESOURCE,
+  USER_RESOURCE,
+]
 
 /** The routes under `/api/` about what a project or the organization has. */
-export function privateRoutes(options: PrivateApiOptions): readonly Route[] {
-  const flagBody = (flag: Flag, user: KeyUser): object => {
-    const editor = options.directory.flagEditor(user)
-    return presentFlag({ options, editor, nowMs: options.clock.now() }, flag, false)
-  }
-  return [
-    ...eventRoutes(options),
-    ...droppedRoutes(options),
-    ...flagRoutes(options),
-    ...organizationApiRoutes({ ...options, flagBody }),
-    ...personApiRoutes(options),
-    ...erasureRoutes(options),
-  ]
+export function privateRoutes(services: PrivateServices): readonly Route[] {
+  return [...bindAll(PRIVATE_RESOURCES, services), ...personApiRoutes(services)]
 }

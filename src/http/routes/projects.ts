@@ -3,163 +3,291 @@
  * users, keys, projects".
  */
 import { ServiceError } from '../../base/errors.ts'
+import { uuidV5 } from '../../base/ids.ts'
+import { optionalTimeText, timeText } from '../../base/time.ts'
 import type { SecretKeyView } from '../../engine/threads/organization-tasks.ts'
 import type { Project } from '../../rules/access/organization.ts'
-import type { Scope } from '../../rules/access/scopes.ts'
-import { authoriseAs } from '../server/auth.ts'
-import type { Answer } from '../server/respond.ts'
-import { type ApiRequest, json, type Route } from '../server/router.ts'
+import type { KeyUser } from '../server/auth.ts'
 import {
-  projectBody,
-  readKeyLabel,
-  readProjectFields,
-  secretKeyBody,
-} from '../shapes/organization.ts'
+  byAdministrators,
+  type Call,
+  callerWith,
+  done,
+  type FullGrant,
+  inOrganization,
+  inProject,
+  type Resource,
+  routesOf,
+} from '../server/route.ts'
+import {
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  name,
+  named,
+  object,
+  openObject,
+  pageOf,
+  refused,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
+import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
 import {
   ask,
   change,
-  fieldsOf,
-  listAnswer,
-  numberInPath,
-  type OrganizationAccess,
-  type OrganizationRoutesOptions,
-  openUserAccess,
+  LEVEL,
+  NAME_CHARACTERS_MAX,
+  type OrganizationServices,
   organizationOf,
-  requireAdministrator,
-  requireContained,
-  requireUnlimited,
-} from './organization-access.ts'
-import { visibleProjects } from './users.ts'
+  PAGE,
+  pageOfList,
+} from './organization-services.ts'
 
-const PROJECTS_PATH = '/api/projects/'
-const PROJECT_PATH = `${PROJECTS_PATH}:project_id/`
-const SECRETS_PATH = `${PROJECT_PATH}secret_keys/`
-const SECRET_PATH = `${SECRETS_PATH}:id/`
+const PROJECTS = '/api/projects/'
+const ONE = `${PROJECTS}:project_id/`
+const SECRETS = `${ONE}secret_keys/`
+const READ = inProject('project:read')
+const WRITE = byAdministrators(inProject('project:write'))
 
-/** What a secret key opens is what a personal key with this scope does. */
-const SECRET_KEY_SCOPE: Scope = 'feature_flag:read'
-
-interface ProjectAccess extends OrganizationAccess {
-  readonly projectId: number
+const SETTINGS = {
+  timezone: about(name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
+  anonymize_ips: BOOLEAN,
+  autocapture_opt_out: about(BOOLEAN, 'Browsers capture no clicks, changes and submits.'),
+  autocapture_exceptions_opt_in: about(BOOLEAN, 'Browsers capture exceptions.'),
+  autocapture_web_vitals_opt_in: about(BOOLEAN, 'Browsers capture web vitals.'),
+  test_account_filters: list(
+    refused(JSON_OBJECT, 'test_account_filters must hold objects, such as {"key": "email", ...}'),
+  ),
 }
+/** A project. */
+export const PROJECT = named(
+  'Project',
+  object({
+    id: WHOLE,
+    uuid: UUID,
+    organization: UUID,
+    name: TEXT,
+    api_token: about(TEXT, 'The key with which clients send events.'),
+    ...SETTINGS,
+    is_demo: BOOLEAN,
+    effective_membership_level: LEVEL,
+    created_at: TIME,
+  }),
+)
+const DRAFT = named('ProjectDraft', openObject({ name: name(NAME_CHARACTERS_MAX) }, SETTINGS))
+const CHANGES = named(
+  'ProjectChanges',
+  openObject({}, { name: name(NAME_CHARACTERS_MAX), ...SETTINGS }),
+)
+const SECRET_KEY = named('SecretKey', object({ ...KEY_MEMBERS, project_id: WHOLE }))
 
-/** The routes under `/api/projects/` about projects themselves. */
-export function projectRoutes(options: OrganizationRoutesOptions): readonly Route[] {
-  type Handler = (access: ProjectAccess) => Answer | Promise<Answer>
-  const inProject = (method: Route['method'], path: string, handle: Handler): Route => ({
-    method,
-    path,
-    handler: (request) => {
-      const isReading = method === 'GET'
-      const access = openProject(request, options, isReading ? 'project:read' : 'project:write')
-      if (!isReading) requireAdministrator(access)
-      return handle(access)
-    },
-  })
-  return [
-    {
+type ProjectCall = Call<OrganizationServices>
+
+const route = routesOf<OrganizationServices>()
+
+/** Projects and their secret keys. */
+export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
+  name: 'Projects',
+  sentence: 'Projects, their settings, and their secret keys, which read the flags of one project.',
+  segments: { id: about(WHOLE, 'Number of the key.') },
+  routes: [
+    route({
       method: 'GET',
-      path: PROJECTS_PATH,
-      handler: (request) => listProjects(openUserAccess(request, options, 'project:read')),
-    },
-    {
+      path: PROJECTS,
+      id: 'listProjects',
+      summary: 'Lists the projects that the key may use.',
+      who: callerWith('project:read'),
+      query: PAGE,
+      answers: { 200: done(pageOf(PROJECT)) },
+      handle: (call) =>
+        pageOfList(
+          call,
+          visibleProjects(call).map((project) => projectBody(call, project)),
+        ),
+    }),
+    route({
       method: 'POST',
-      path: PROJECTS_PATH,
-      handler: (request) => createProject(openUserAccess(request, options, 'project:write')),
-    },
-    inProject('GET', PROJECT_PATH, getProject),
-    inProject('PATCH', PROJECT_PATH, patchProject),
-    inProject('GET', SECRETS_PATH, listSecrets),
-    inProject('POST', SECRETS_PATH, createSecret),
-    inProject('DELETE', SECRET_PATH, revokeSecret),
-    inProject('POST', `${SECRET_PATH}roll/`, rollSecret),
-  ]
+      path: PROJECTS,
+      id: 'createProject',
+      summary: 'Makes a project.',
+      who: byAdministrators(inOrganization('project:write')),
+      body: DRAFT,
+      answers: { 201: done(PROJECT) },
+      handle: async (call) =>
+        projectBody(call, await change(call, 'createProject', settingsOf(call.body()))),
+    }),
+    route({
+      method: 'GET',
+      path: ONE,
+      id: 'getProject',
+      summary: 'Shows a project.',
+      who: READ,
+      answers: { 200: done(PROJECT) },
+      handle(call) {
+        const project = call.services.directory.projectById(call.projectId)
+        if (project === null) throw new ServiceError('not_found', 'there is no such project')
+        return projectBody(call, project)
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: ONE,
+      id: 'patchProject',
+      summary: 'Changes a project.',
+      who: WRITE,
+      body: CHANGES,
+      answers: { 200: done(PROJECT) },
+      async handle(call) {
+        const changes = settingsOf(call.body())
+        const project = await change(call, 'changeProject', { id: call.projectId, changes })
+        return projectBody(call, project)
+      },
+    }),
+    route({
+      method: 'GET',
+      path: SECRETS,
+      id: 'listSecretKeys',
+      summary: 'Lists the secret keys.',
+      who: READ,
+      query: PAGE,
+      answers: { 200: done(pageOf(SECRET_KEY)) },
+      async handle(call) {
+        const keys = await secretsInForce(call)
+        return pageOfList(
+          call,
+          keys.map((key) => secretBody(key, null)),
+        )
+      },
+    }),
+    route({
+      method: 'POST',
+      path: SECRETS,
+      id: 'createSecretKey',
+      summary: 'Makes a secret key.',
+      who: WRITE,
+      body: openObject({}, { label: LABEL }),
+      answers: { 201: done(SECRET_KEY) },
+      async handle(call) {
+        const { projectId } = call
+        const request = { ...call.body(), projectId }
+        requireSecretRights(call)
+        const { text, key } = await change(call, 'createSecretKey', request)
+        return secretBody(key, text)
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: `${SECRETS}:id/`,
+      id: 'deleteSecretKey',
+      summary: 'Revokes a secret key.',
+      who: WRITE,
+      answers: { 204: done() },
+      handle: async (call) => change(call, 'revokeSecretKey', await secretInPath(call)),
+    }),
+    route({
+      method: 'POST',
+      path: `${SECRETS}:id/roll/`,
+      id: 'rollSecretKey',
+      summary: 'Gives a secret key a new text.',
+      who: WRITE,
+      answers: { 200: done(SECRET_KEY) },
+      async handle(call) {
+        const id = await secretInPath(call)
+        requireSecretRights(call)
+        const { text, key } = await change(call, 'rollSecretKey', id)
+        return secretBody(key, text)
+      },
+    }),
+  ],
 }
 
-function openProject(
-  request: ApiRequest,
-  options: OrganizationRoutesOptions,
-  scope: Scope,
-): ProjectAccess {
-  const access = openUserAccess(request, options, scope)
-  const { id: projectId } = authoriseAs(access.grant, request, options.directory, scope)
-  return { ...access, projectId }
+/** The body of a project for the caller. */
+export function projectBody(
+  { services, user }: { readonly services: OrganizationServices; readonly user: KeyUser },
+  project: Project,
+) {
+  const organization = organizationOf(services).id
+  return {
+    id: project.id,
+    uuid: uuidV5(organization, `project ${project.id}`),
+    organization,
+    name: project.name,
+    api_token: project.apiKey,
+    timezone: project.timezone,
+    anonymize_ips: project.isIpAnonymized,
+    autocapture_opt_out: project.isAutocaptureOff,
+    autocapture_exceptions_opt_in: project.areExceptionsCaptured,
+    autocapture_web_vitals_opt_in: project.areWebVitalsCaptured,
+    test_account_filters: project.testAccountFilters,
+    is_demo: false,
+    effective_membership_level: user.level,
+    created_at: timeText(project.createdAtMs),
+  }
 }
 
-function listProjects(access: OrganizationAccess): Answer {
-  return listAnswer(
-    access,
-    visibleProjects(access).map((project) => bodyOf(access, project)),
-  )
+/** The projects that the key may use, by id. */
+export function visibleProjects({
+  services,
+  grant,
+}: {
+  readonly services: OrganizationServices
+  readonly grant: FullGrant
+}): readonly Project[] {
+  const { projectIds } = grant
+  const projects = services.directory.projects()
+  return projectIds === 'all' ? projects : projects.filter(({ id }) => projectIds.includes(id))
 }
 
-async function createProject(access: OrganizationAccess): Promise<Answer> {
-  requireUnlimited(access)
-  requireAdministrator(access)
-  const { name = '', ...fields } = readProjectFields(fieldsOf(access.request), true)
-  const project = await change(access, 'createProject', { ...fields, name })
-  return json(bodyOf(access, project), 201)
+/** Settings in the words of the store; what is absent stays so. */
+function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
+  const { anonymize_ips: isIpAnonymized, autocapture_opt_out: isAutocaptureOff, ...others } = fields
+  const {
+    autocapture_exceptions_opt_in: areExceptionsCaptured,
+    autocapture_web_vitals_opt_in: areWebVitalsCaptured,
+    test_account_filters: testAccountFilters,
+    ...rest
+  } = others
+  return {
+    ...rest,
+    ...(isIpAnonymized === undefined ? {} : { isIpAnonymized }),
+    ...(isAutocaptureOff === undefined ? {} : { isAutocaptureOff }),
+    ...(areExceptionsCaptured === undefined ? {} : { areExceptionsCaptured }),
+    ...(areWebVitalsCaptured === undefined ? {} : { areWebVitalsCaptured }),
+    ...(testAccountFilters === undefined ? {} : { testAccountFilters }),
+  }
 }
 
-function getProject(access: ProjectAccess): Answer {
-  const project = access.options.directory.projectById(access.projectId)
-  if (project === null) throw new ServiceError('not_found', 'there is no such project')
-  return json(bodyOf(access, project))
-}
-
-async function patchProject(access: ProjectAccess): Promise<Answer> {
-  const changes = readProjectFields(fieldsOf(access.request), false)
-  const project = await change(access, 'changeProject', { id: access.projectId, changes })
-  return json(bodyOf(access, project))
-}
-
-async function listSecrets(access: ProjectAccess): Promise<Answer> {
-  const keys = await secretsInForce(access)
-  return listAnswer(
-    access,
-    keys.map((key) => secretKeyBody(key, null)),
-  )
-}
-
-async function createSecret(access: ProjectAccess): Promise<Answer> {
-  const label = readKeyLabel(fieldsOf(access.request))
-  const { projectId } = access
-  requireSecretRights(access)
-  const request = label === undefined ? { projectId } : { projectId, label }
-  const { text, key } = await change(access, 'createSecretKey', request)
-  return json(secretKeyBody(key, text), 201)
-}
-
-async function rollSecret(access: ProjectAccess): Promise<Answer> {
-  const id = await secretInPath(access)
-  requireSecretRights(access)
-  const { text, key } = await change(access, 'rollSecretKey', id)
-  return json(secretKeyBody(key, text))
-}
-
-async function revokeSecret(access: ProjectAccess): Promise<Answer> {
-  await change(access, 'revokeSecretKey', await secretInPath(access))
-  return { status: 204, contentType: '', body: '' }
+function secretBody(key: SecretKeyView, value: string | null) {
+  return {
+    id: key.id,
+    label: key.label,
+    value,
+    mask_value: `phs_...${key.lastFour}`,
+    project_id: key.projectId,
+    created_at: timeText(key.createdAtMs),
+    last_rolled_at: optionalTimeText(key.rolledAtMs),
+  }
 }
 
 /** Whoever gets the text of a secret key reads flag definitions with it, for good. */
-function requireSecretRights({ grant, projectId }: ProjectAccess): void {
-  const rights = { scopes: [SECRET_KEY_SCOPE], projectIds: [projectId], expiresAtMs: null }
+function requireSecretRights({ grant, projectId }: ProjectCall): void {
+  const rights = { scopes: ['feature_flag:read'], projectIds: [projectId], expiresAtMs: null }
   requireContained(grant, rights, 'hand out a secret key')
 }
 
-async function secretInPath(access: ProjectAccess): Promise<number> {
-  const id = numberInPath(access.request, 'id')
-  const keys = await secretsInForce(access)
+async function secretInPath(call: ProjectCall): Promise<number> {
+  const id = call.number('id')
+  const keys = await secretsInForce(call)
   if (id !== null && keys.some((key) => key.id === id)) return id
   throw new ServiceError('not_found', 'the project has no such secret key')
 }
 
-async function secretsInForce(access: ProjectAccess): Promise<readonly SecretKeyView[]> {
-  const keys = await ask(access, 'listSecretKeys', { projectId: access.projectId })
+async function secretsInForce(call: ProjectCall): Promise<readonly SecretKeyView[]> {
+  const keys = await ask(call, 'listSecretKeys', { projectId: call.projectId })
   return keys.filter(({ revokedAtMs }) => revokedAtMs === null)
-}
-
-function bodyOf({ options, user }: OrganizationAccess, project: Project): object {
-  return projectBody(project, organizationOf(options).id, user.level)
 }

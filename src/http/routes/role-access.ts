@@ -1,151 +1,174 @@
 /**
  * The routes of role access: which roles may change a flag that is closed to others. Source: interface
- * description, section 4.2; docs/COMPATIBILITY.md, "Roles and role access".
+ * description, sections 2.5 and 4.2; docs/COMPATIBILITY.md, "Roles and role access".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
+import { timeText } from '../../base/time.ts'
 import { canWriteRoleAccess } from '../../rules/access/flag-permissions.ts'
-import type { RoleAccessView } from '../../rules/access/roles.ts'
+import type { FlagNumbers, RoleAccessView } from '../../rules/access/roles.ts'
 import type { Flag } from '../../rules/flags/types.ts'
-import { authenticate, authoriseAs, type KeyUser, userOf } from '../server/auth.ts'
-import type { Answer } from '../server/respond.ts'
-import { type ApiRequest, json, type Route } from '../server/router.ts'
-import { baseUrl } from '../server/url.ts'
-import { missingField, readUuidField } from '../shapes/body-fields.ts'
-import { roleAccessBody } from '../shapes/role.ts'
+import { type Call, denied, done, inProject, type Resource, routesOf } from '../server/route.ts'
+import {
+  about,
+  CLIENT_UUID,
+  named,
+  object,
+  openObject,
+  pageOf,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../server/schema.ts'
+import { type FlagServices, presentFlag } from './flag-access.ts'
+import { FEATURE_FLAG } from './flag-schemas.ts'
 import {
   ask,
   change,
-  denied,
-  fieldsOf,
-  numberInPath,
-  type OrganizationRoutesOptions,
-  pageAnswer,
-  pageOf,
-} from './organization-access.ts'
-import { roleBody } from './roles.ts'
+  type OrganizationServices,
+  PAGE_MEMBERS,
+  pageBody,
+  pageWanted,
+} from './organization-services.ts'
+import { ROLE_SCHEMA, roleBody } from './roles.ts'
 
 const FLAG = 'parent_lookup_feature_flag_id'
-const LIST_PATH = `/api/projects/:project_id/feature_flags/:${FLAG}/role_access/`
-const ENTRY_PATH = `${LIST_PATH}:id/`
+const ENTRIES = `/api/projects/:project_id/feature_flags/:${FLAG}/role_access/`
+const ENTRY = `${ENTRIES}:id/`
+const READ = inProject('feature_flag:read')
+const WRITE = inProject('feature_flag:write')
 
-/** An authorised request about one flag. */
-interface FlagAccess {
-  readonly request: ApiRequest
-  readonly options: OrganizationRoutesOptions
-  readonly user: KeyUser
-  readonly base: string
-  readonly projectId: number
-  readonly flagId: number
+const ACCESS = named(
+  'RoleAccess',
+  object({
+    id: WHOLE,
+    feature_flag: FEATURE_FLAG,
+    role: ROLE_SCHEMA,
+    added_at: TIME,
+    updated_at: TIME,
+  }),
+)
+
+type AccessCall = Call<FlagServices & OrganizationServices>
+
+const route = routesOf<AccessCall['services']>()
+
+/** Which roles may change a flag. */
+export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
+  name: 'Role access',
+  sentence: 'Which roles may change a flag that is closed to others.',
+  segments: { id: about(WHOLE, 'Number of the entry.') },
+  routes: [
+    route({
+      method: 'GET',
+      path: ENTRIES,
+      id: 'listRoleAccess',
+      summary: 'Lists the roles that may change a flag.',
+      who: READ,
+      query: object({}, { role_id: about(TEXT, 'Only the entry of this role.'), ...PAGE_MEMBERS }),
+      answers: { 200: done(pageOf(ACCESS)) },
+      async handle(call) {
+        const page = pageWanted(call)
+        const numbers = flagInPath(call)
+        const role = call.request.query.get('role_id')
+        const uuid = role === null ? null : parseUuid(role)
+        // No role has an id that is no uuid.
+        const roleId = uuid === null ? role : formatUuid(uuid, 0)
+        const found = await ask(call, 'listRoleAccess', { flag: numbers, roleId, page })
+        const flag = call.services.flags.flagById(numbers.projectId, numbers.flagId)
+        if (flag === null) return pageBody(call, page, 0, [])
+        const bodies = found.results.map((entry) => entryBody(call, flag, entry))
+        return pageBody(call, page, found.count, bodies)
+      },
+    }),
+    route({
+      method: 'POST',
+      path: ENTRIES,
+      id: 'createRoleAccess',
+      summary: 'Lets a role change a flag.',
+      who: WRITE,
+      body: openObject({ role_id: CLIENT_UUID }),
+      answers: { 201: done(ACCESS) },
+      async handle(call) {
+        const numbers = flagInPath(call)
+        const flag = existingFlag(call, numbers)
+        requireRights(call, flag)
+        const { role_id: roleId } = call.body()
+        const entry = await change(call, 'addRoleAccess', { flag: numbers, roleId })
+        return entryBody(call, flag, entry)
+      },
+    }),
+    route({
+      method: 'GET',
+      path: ENTRY,
+      id: 'getRoleAccess',
+      summary: 'Shows an entry.',
+      who: READ,
+      answers: { 200: done(ACCESS) },
+      async handle(call) {
+        const { flag, entry } = await existingEntry(call)
+        return entryBody(call, flag, entry)
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: ENTRY,
+      id: 'deleteRoleAccess',
+      summary: 'Takes the right back.',
+      who: WRITE,
+      answers: { 204: done() },
+      async handle(call) {
+        const { flag, entry } = await existingEntry(call)
+        requireRights(call, flag)
+        await change(call, 'removeRoleAccess', { flag: flagInPath(call), id: entry.id })
+      },
+    }),
+  ],
 }
 
-/** The routes under `/api/projects/:project_id/feature_flags/:id/role_access/`. */
-export function roleAccessRoutes(options: OrganizationRoutesOptions): readonly Route[] {
-  const route = (
-    method: Route['method'],
-    path: string,
-    handle: (access: FlagAccess) => Promise<Answer>,
-  ): Route => ({
-    method,
-    path,
-    handler: (request) => handle(openFlagAccess(request, options, method === 'GET')),
-  })
-  return [
-    route('GET', LIST_PATH, listEntries),
-    route('POST', LIST_PATH, addEntry),
-    route('GET', ENTRY_PATH, getEntry),
-    route('DELETE', ENTRY_PATH, removeEntry),
-  ]
-}
-
-function openFlagAccess(
-  request: ApiRequest,
-  options: OrganizationRoutesOptions,
-  isReading: boolean,
-): FlagAccess {
-  const { directory } = options
-  const scope = isReading ? 'feature_flag:read' : 'feature_flag:write'
-  const grant = authenticate(request, directory)
-  const { id: projectId } = authoriseAs(grant, request, directory, scope)
-  const user = userOf(grant)
-  const flagId = numberInPath(request, FLAG)
+function flagInPath(call: AccessCall): FlagNumbers {
+  const flagId = call.number(FLAG)
   if (flagId === null) throw unknownFlag()
-  return { request, options, user, base: baseUrl(request, options), projectId, flagId }
+  return { projectId: call.projectId, flagId }
 }
 
-async function listEntries(access: FlagAccess): Promise<Answer> {
-  const { request, options, projectId, flagId } = access
-  const page = pageOf(request)
-  const roleId = request.query.get('role_id')
-  const uuid = roleId === null ? null : parseUuid(roleId)
-  const found = await ask(access, 'listRoleAccess', {
-    flag: { projectId, flagId },
-    // No role has an id that is no uuid.
-    roleId: uuid === null ? roleId : formatUuid(uuid, 0),
-    page,
-  })
-  const flag = options.flags.flagById(projectId, flagId)
-  const bodies = flag === null ? [] : found.results.map((entry) => entryBody(access, flag, entry))
-  return pageAnswer(access, page, flag === null ? 0 : found.count, bodies)
-}
-
-async function addEntry(access: FlagAccess): Promise<Answer> {
-  const flag = writableFlag(access)
-  const roleId = readUuidField(fieldsOf(access.request), 'role_id')
-  if (roleId === undefined) throw missingField('role_id')
-  const { projectId, flagId } = access
-  const entry = await change(access, 'addRoleAccess', { flag: { projectId, flagId }, roleId })
-  return json(entryBody(access, flag, entry), 201)
-}
-
-async function getEntry(access: FlagAccess): Promise<Answer> {
-  const { options, projectId, flagId } = access
-  const flag = options.flags.flagById(projectId, flagId)
+function existingFlag({ services }: AccessCall, { projectId, flagId }: FlagNumbers): Flag {
+  const flag = services.flags.flagById(projectId, flagId)
   if (flag === null) throw unknownFlag()
-  const id = entryInPath(access)
-  const entry = await ask(access, 'getRoleAccess', { flag: { projectId, flagId }, id })
-  if (entry === null) throw unknownEntry()
-  return json(entryBody(access, flag, entry))
-}
-
-async function removeEntry(access: FlagAccess): Promise<Answer> {
-  const { options, user, projectId, flagId } = access
-  const flag = options.flags.flagById(projectId, flagId)
-  if (flag === null) throw unknownFlag()
-  const numbers = { flag: { projectId, flagId }, id: entryInPath(access) }
-  if ((await ask(access, 'getRoleAccess', numbers)) === null) throw unknownEntry()
-  requireRights(options, user, flag)
-  await change(access, 'removeRoleAccess', numbers)
-  return { status: 204, contentType: '', body: '' }
-}
-
-/** The flag of the path, for a caller who may say which roles change it. */
-function writableFlag({ options, user, projectId, flagId }: FlagAccess): Flag {
-  const flag = options.flags.flagById(projectId, flagId)
-  if (flag === null) throw unknownFlag()
-  requireRights(options, user, flag)
   return flag
 }
 
-function requireRights(options: OrganizationRoutesOptions, user: KeyUser, flag: Flag): void {
-  if (canWriteRoleAccess(options.directory.flagEditor(user), flag)) return
+async function existingEntry(
+  call: AccessCall,
+): Promise<{ readonly flag: Flag; readonly entry: RoleAccessView }> {
+  const numbers = flagInPath(call)
+  const flag = existingFlag(call, numbers)
+  const id = call.number('id')
+  const entry = id === null ? null : await ask(call, 'getRoleAccess', { flag: numbers, id })
+  if (entry !== null) return { flag, entry }
+  throw new ServiceError('not_found', 'the feature flag has no such role access entry')
+}
+
+function requireRights({ services, user }: AccessCall, flag: Flag): void {
+  if (canWriteRoleAccess(services.directory.flagEditor(user), flag)) return
   throw denied('only its creator, administrators and roles that may edit flags share this flag')
 }
 
-function entryBody({ options, user }: FlagAccess, flag: Flag, entry: RoleAccessView) {
-  return roleAccessBody(entry, options.flagBody(flag, user), roleBody(options, entry.role))
-}
-
-function entryInPath({ request }: FlagAccess): number {
-  const id = numberInPath(request, 'id')
-  if (id === null) throw unknownEntry()
-  return id
+/** The body of an entry. Interface description, section 2.5. */
+function entryBody(
+  call: AccessCall,
+  flag: Flag,
+  { id, role, addedAtMs, updatedAtMs }: RoleAccessView,
+) {
+  return {
+    id,
+    feature_flag: presentFlag(call, flag, false),
+    role: roleBody(call.services, role),
+    added_at: timeText(addedAtMs),
+    updated_at: timeText(updatedAtMs),
+  }
 }
 
 function unknownFlag(): ServiceError {
   return new ServiceError('not_found', 'the project has no such feature flag')
-}
-
-function unknownEntry(): ServiceError {
-  return new ServiceError('not_found', 'the feature flag has no such role access entry')
 }

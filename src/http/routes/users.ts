@@ -1,49 +1,55 @@
 /** The route of the calling user. Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects". */
 import { ServiceError } from '../../base/errors.ts'
-import type { Project } from '../../rules/access/organization.ts'
 import { userSummary } from '../../rules/access/user.ts'
 import { currentProjectId } from '../server/auth.ts'
-import type { Answer } from '../server/respond.ts'
-import { json, type Route } from '../server/router.ts'
-import { organizationBody, projectBody } from '../shapes/organization.ts'
-import {
-  type OrganizationAccess,
-  type OrganizationRoutesOptions,
-  openUserAccess,
-  organizationOf,
-} from './organization-access.ts'
+import { callerWith, done, type Resource, routesOf } from '../server/route.ts'
+import { about, list, named, nullable, object, WHOLE } from '../server/schema.ts'
+import { KEY_ROUTES } from './keys.ts'
+import { ORGANIZATION, organizationBody } from './organization.ts'
+import { type OrganizationServices, USER_MEMBERS } from './organization-services.ts'
+import { PROJECT, projectBody, visibleProjects } from './projects.ts'
 
-/** The route `/api/users/@me/`. */
-export function userRoutes(options: OrganizationRoutesOptions): readonly Route[] {
-  return [
-    {
+const route = routesOf<OrganizationServices>()
+
+const USER = named(
+  'User',
+  object({
+    ...USER_MEMBERS,
+    team: nullable(PROJECT),
+    organization: ORGANIZATION,
+    organizations: list(ORGANIZATION),
+  }),
+)
+
+/** The caller and the caller's personal keys. */
+export const USER_RESOURCE: Resource<OrganizationServices> = {
+  name: 'User and personal keys',
+  sentence: 'The user whose key it is, and the other keys of that user.',
+  segments: { id: about(WHOLE, 'Number of the key.') },
+  routes: [
+    route({
       method: 'GET',
       path: '/api/users/:user_id/',
-      handler: (request) => getUser(openUserAccess(request, options, 'user:read')),
-    },
-  ]
-}
-
-function getUser(access: OrganizationAccess): Answer {
-  const { request, options, grant, user } = access
-  const segment = request.parameter('user_id').toLowerCase()
-  if (segment !== '@me' && segment !== user.uuid) {
-    throw new ServiceError('not_found', 'a key shows the user whose it is: ask for @me')
-  }
-  const organization = organizationOf(options)
-  const project = options.directory.projectById(currentProjectId(grant))
-  const body = organizationBody(organization, user.level, visibleProjects(access))
-  return json({
-    ...userSummary(user),
-    team: project === null ? null : projectBody(project, organization.id, user.level),
-    organization: body,
-    organizations: [body],
-  })
-}
-
-/** The projects that the key may use, by id. */
-export function visibleProjects({ options, grant }: OrganizationAccess): readonly Project[] {
-  const { projectIds } = grant
-  const projects = options.directory.projects()
-  return projectIds === 'all' ? projects : projects.filter(({ id }) => projectIds.includes(id))
+      id: 'getUser',
+      summary: 'Shows the caller.',
+      who: callerWith('user:read'),
+      answers: { 200: done(USER) },
+      handle(call) {
+        const { services, grant, user } = call
+        const segment = call.request.parameter('user_id').toLowerCase()
+        if (segment !== '@me' && segment !== user.uuid) {
+          throw new ServiceError('not_found', 'a key shows the user whose it is: ask for @me')
+        }
+        const project = services.directory.projectById(currentProjectId(grant))
+        const organization = organizationBody(call, visibleProjects(call))
+        return {
+          ...userSummary(user),
+          team: project === null ? null : projectBody(call, project),
+          organization,
+          organizations: [organization],
+        }
+      },
+    }),
+    ...KEY_ROUTES,
+  ],
 }

@@ -36,6 +36,10 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
     new ServiceError(code, what, field === '' ? {} : { attr: field })
   const { refusal } = schema
   if (Array.isArray(refusal)) return refuse(refusal[0] as ErrorCode, String(refusal[1]))
+  if (path.length > 1) {
+    const place = path.slice(1).join('.').slice(0, NAME_CHARACTERS_MAX)
+    return refuse('invalid_input', `${attr} cannot be used (at ${place}): ${fault.message}`)
+  }
   switch (keyword) {
     case 'required': {
       const missing = String(params['missingProperty'])

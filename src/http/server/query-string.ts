@@ -88,3 +88,20 @@ export function urlWithParameter(
   parameters.set(name, value)
   return `${base}${request.path}?${parameters.toString()}`
 }
+
+/** The address of a request with some parameters replaced, or left out when null; sorted by name. */
+export function queryUrl(
+  request: Pick<ApiRequest, 'queryText' | 'path'>,
+  base: string,
+  changes: Readonly<Record<string, string | null>>,
+): string {
+  const parameters = new URLSearchParams(request.queryText)
+  // A link must not carry the key on.
+  parameters.delete('personal_api_key')
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) parameters.delete(name)
+    else parameters.set(name, value)
+  }
+  parameters.sort()
+  return `${base}${request.path}?${parameters.toString()}`
+}

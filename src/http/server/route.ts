@@ -8,6 +8,7 @@ import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { isAdministrator } from '../../rules/access/levels.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
+import type { Actor } from '../../rules/access/user.ts'
 import {
   authenticate,
   authoriseAs,
@@ -177,6 +178,26 @@ export function routesOf<Services extends RouteServices>() {
   }
 }
 
+/** A route that only tells what to do instead, with 405; `allow` is the value of the header Allow. */
+export function refusedRoute(
+  { method, path, allow }: Pick<RouteRecord, 'method' | 'path'> & { readonly allow: string },
+  detail: string,
+): AnyRoute<RouteServices> {
+  return routesOf()({
+    method,
+    path,
+    id: '',
+    summary: detail,
+    who: ANYBODY,
+    answers: {},
+    isRefusal: true,
+    respond() {
+      const refusal = new ServiceError('method_not_allowed', detail)
+      return json(refusal.toBody(), refusal.status, [['Allow', allow]])
+    },
+  })
+}
+
 /** The routes of resources, for the server. */
 export function bindAll<Services extends RouteServices>(
   resources: readonly Resource<Services>[],
@@ -241,6 +262,12 @@ export class Call<
   /** Whose personal key it is. */
   get user(): KeyUser {
     return userOf(this.grant)
+  }
+
+  /** The same in the logs of changes. */
+  get actor(): Actor {
+    const { id, firstName, email } = this.user
+    return { userId: id, firstName, email }
   }
 
   /** The project. Only for routes about one. */

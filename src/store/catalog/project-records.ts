@@ -13,7 +13,14 @@
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
-import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type Project, type SecretKey, type User } from '../../rules/access/organization.ts'
+import {
+  DEFAULT_BROWSER_CAPTURE,
+  type Organization,
+  type PersonalKey,
+  type Project,
+  type SecretKey,
+  type User,
+} from '../../rules/access/organization.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'

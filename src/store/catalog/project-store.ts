@@ -10,12 +10,33 @@ import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import { type FlagAccessLevel, USER_LEVELS } from '../../rules/access/levels.ts'
-import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type PersonalKeyGrant, type Project, type ProjectChanges, type SecretKey, type User } from '../../rules/access/organization.ts'
-import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/capture/project-directory.ts'
+import {
+  DEFAULT_BROWSER_CAPTURE,
+  type Organization,
+  type PersonalKey,
+  type PersonalKeyGrant,
+  type Project,
+  type ProjectChanges,
+  type SecretKey,
+  type User,
+} from '../../rules/access/organization.ts'
+import type {
+  ProjectDirectory as IngestProjectDirectory,
+  PersonalKeyAccess,
+} from '../../rules/capture/project-directory.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, hashKey, KeyStore } from './key-store.ts'
-import { allRecords, decodePersonalKey, decodeProject, decodeSecretKey, decodeUser, encodeProject, putRecord, recordsWithin } from './project-records.ts'
+import {
+  allRecords,
+  decodePersonalKey,
+  decodeProject,
+  decodeSecretKey,
+  decodeUser,
+  encodeProject,
+  putRecord,
+  recordsWithin,
+} from './project-records.ts'
 import { decodeRole, decodeRoleAccess } from './role-records.ts'
 
 /** The keys of the first start. */

@@ -1,12 +1,16 @@
 /** The event list over HTTP: parameters, paging, errors. A list in memory stands for the store. */
 import t from 'tap'
+import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { rowsText, rowText } from '../../../src/base/rows-writer.ts'
 import type { EventQueries } from '../../../src/engine/threads/calls.ts'
-import { eventRoutes } from '../../../src/http/routes/events.ts'
-import type { KeyDirectory } from '../../../src/http/server/auth.ts'
+import {
+  decodeEventCursor,
+  EVENT_ROUTES,
+  encodeEventCursor,
+} from '../../../src/http/routes/events.ts'
+import type { RouteDirectory } from '../../../src/http/server/route.ts'
 import { TrustedProxies } from '../../../src/http/server/url.ts'
-import { decodeEventCursor, encodeEventCursor } from '../../../src/http/shapes/event-list.ts'
 import type { EventListQuery, EventView } from '../../../src/rules/events/event-queries.ts'
 import { jsonOf, startServer, talk } from '../../fixtures/http-client.ts'
 
@@ -69,13 +73,16 @@ class EventsInMemory implements EventQueries {
   }
 }
 
-const DIRECTORY: KeyDirectory = {
+const UNLIMITED = { projectIds: 'all', expiresAtMs: null } as const
+const DIRECTORY: RouteDirectory = {
   personalKeyByText: (text) => {
-    if (text === 'phx_k') return { scopes: ['event:read'], projectIds: 'all' }
-    return text === 'phx_flags' ? { scopes: ['feature_flag:write'], projectIds: 'all' } : null
+    if (text === 'phx_k') return { scopes: ['event:read'], ...UNLIMITED }
+    return text === 'phx_flags' ? { scopes: ['feature_flag:write'], ...UNLIMITED } : null
   },
   projectById: (id) => (id <= 2 ? { id, apiKey: `phc_${id}`, isIpAnonymized: false } : null),
   projectByKey: () => null,
+  projectBySecretKey: () => null,
+  organization: () => null,
 }
 
 interface Page {
@@ -87,7 +94,9 @@ async function start(t: Parameters<typeof startServer>[0], publicUrl: string | n
   const queries = new EventsInMemory()
   const trustedProxies = new TrustedProxies([])
   const { port, errors } = await startServer(t, (server) => {
-    server.routes(eventRoutes({ directory: DIRECTORY, queries, publicUrl, trustedProxies }))
+    const directory = DIRECTORY
+    const services = { directory, queries, publicUrl, trustedProxies, clock: SYSTEM_CLOCK }
+    server.routes(EVENT_ROUTES.map((route) => route.bind(services)))
   })
   const get = async (path: string, headers = 'Authorization: Bearer phx_k\r\n') => {
     const bytes = `GET ${path} HTTP/1.1\r\nHost: t.example:99\r\n${headers}\r\n`

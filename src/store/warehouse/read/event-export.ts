@@ -7,7 +7,6 @@ import type { ExportedEvent, ExportedSegment } from '../../../rules/events/expor
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
 import { DistinctTexts, SegmentLines } from './export-lines.ts'
 
-
 const NO_ROWS = new Uint16Array(0)
 const NOTHING = { count: 0, events: [], writeLine: () => undefined }
 
