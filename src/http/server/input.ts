@@ -76,9 +76,9 @@ function wrongKind({ value, schema }: InputFault, attr: string): ServiceError {
     const detail = `${given}${attr} must be one of ${choices.join(', ')}`
     return new ServiceError('invalid_choice', detail, { attr })
   }
-  if (type === 'array') return new ServiceError('not_a_list', `${attr} must be a list`, { attr })
-  const [first] = Array.isArray(type) ? type : [type]
-  const detail = `${attr} must be ${KINDS.get(String(first)) ?? 'something else'}`
+  const [kind] = Array.isArray(type) ? type : [type]
+  if (kind === 'array') return new ServiceError('not_a_list', `${attr} must be a list`, { attr })
+  const detail = `${attr} must be ${KINDS.get(String(kind)) ?? 'something else'}`
   return new ServiceError('invalid_input', detail, { attr })
 }
 
