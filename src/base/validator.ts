@@ -3,8 +3,10 @@
  * threads and commands never do, and loading ajv takes longer than most of what they load. Adds keywords
  * for what clients send in several forms.
  */
+
 import { createRequire } from 'node:module'
-import { Ajv, type ErrorObject, type Options, type SchemaObject, type ValidateFunction } from 'ajv'
+import type { Ajv, ErrorObject, Options, SchemaObject, ValidateFunction } from 'ajv'
+import type { DataValidationCxt } from 'ajv/dist/types/index.js'
 import { formatUuid, parseUuid } from './ids.ts'
 
 /** The first thing that is wrong with a value. Safe to show: it never holds what the client sent. */

@@ -4,11 +4,16 @@
  */
 import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
+import { ACTION_RESOURCE } from '../routes/actions.ts'
+import { COHORT_RESOURCE } from '../routes/cohorts.ts'
 import { ERASURE_RESOURCE } from '../routes/erasures.ts'
 import { EVENT_RESOURCE } from '../routes/events.ts'
 import { FLAG_RESOURCE } from '../routes/flags.ts'
+import { GROUP_RESOURCE } from '../routes/groups.ts'
 import { HEALTH } from '../routes/health.ts'
 import { ORGANIZATION_RESOURCE } from '../routes/organization.ts'
+import { ANALYTIC_RESOURCE } from '../routes/person-analytics.ts'
+import { PERSON_RESOURCE } from '../routes/person-api.ts'
 import { PROJECT_RESOURCE } from '../routes/projects.ts'
 import { CAPTURE } from '../routes/public/capture.ts'
 import { FLAG_DECISIONS, REMOTE_CONFIG } from '../routes/public/flag-routes.ts'
@@ -37,12 +42,9 @@ import {
   UUID,
   WHOLE,
 } from '../server/schema.ts'
-import { ANALYTIC_COMPONENTS, ANALYTIC_RESOURCE } from './analytics.ts'
 import { fromTable } from './from-table.ts'
 import { DESCRIPTION_RESOURCE } from './health.ts'
-import { PERSON_COMPONENTS, PERSON_RESOURCE } from './persons.ts'
 import { Schemas } from './published.ts'
-import { ACTION_RESOURCE, COHORT_RESOURCE, GROUP_RESOURCE, SET_COMPONENTS } from './sets.ts'
 import type { Resource as Table } from './types.ts'
 
 /** Everything that is served, in the order of the document. */
@@ -75,9 +77,6 @@ const COMPONENTS: Members = {
     detail: { ...TEXT, description: 'What is wrong and the way out, for people.' },
     attr: { ...nullable(TEXT), description: 'The field or parameter at fault.' },
   }),
-  ...PERSON_COMPONENTS,
-  ...ANALYTIC_COMPONENTS,
-  ...SET_COMPONENTS,
 }
 
 /** What names in paths stand for, unless a resource says otherwise. */

@@ -23,22 +23,40 @@ import {
   booleanMember,
   invalid,
   listMember,
-  pageUrls,
+  PAGE_ROWS_MAX,
   RequestParameters,
   required,
   textMember,
 } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'
-import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
+import { done, inProject, type Resource, routesOf } from '../server/route.ts'
+import type { ApiRequest } from '../server/router.ts'
+import {
+  about,
+  BOOLEAN,
+  choice,
+  JSON_OBJECT,
+  list,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  pageParameters,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../server/schema.ts'
+import { answerFound, answerOne, answerPage, formatOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
-  type Access,
   change,
-  type DoneResult,
-  openAccess,
-  type PersonRoutesOptions,
-} from './person-access.ts'
+  changed,
+  type PersonCall,
+  type PersonServices,
+  unknown,
+} from './person-services.ts'
+import { FILTERS } from './question-schemas.ts'
 
 const ACTIONS_PATH = '/api/projects/:project_id/actions/'
 const ACTION_PATH = `${ACTIONS_PATH}:action_id/`
@@ -53,77 +71,139 @@ const STEP_TEXT_UNITS_MAX = 1000
 const MATCHINGS = ['contains', 'exact', 'regex'] as const
 
 /** What these routes work with. */
-export interface ActionRoutesOptions extends PersonRoutesOptions {
+export interface ActionServices extends PersonServices {
   readonly queries: PersonQueries & ActionQueries
 }
 
-type ActionHandler = (access: Access, actions: ActionQueries) => Promise<Answer>
+const MATCHING = choice(...MATCHINGS)
+const STEP_MEMBERS = {
+  event: nullable(TEXT),
+  url: nullable(TEXT),
+  url_matching: MATCHING,
+  selector: nullable(TEXT),
+  tag_name: nullable(TEXT),
+  text: nullable(TEXT),
+  text_matching: MATCHING,
+  href: nullable(TEXT),
+  href_matching: MATCHING,
+  properties: FILTERS,
+}
+const ACTION = named(
+  'Action',
+  object({
+    id: WHOLE,
+    name: TEXT,
+    description: TEXT,
+    tags: list(TEXT),
+    steps: list(named('ActionStep', object(STEP_MEMBERS))),
+    created_at: TIME,
+    created_by: nullable(JSON_OBJECT),
+    deleted: BOOLEAN,
+    is_calculating: BOOLEAN,
+  }),
+)
+const FIELDS = {
+  description: TEXT,
+  tags: list(TEXT),
+  steps: list(named('ActionStepFields', openObject({}, STEP_MEMBERS))),
+  deleted: about(BOOLEAN, 'With true the action is removed for good.'),
+}
+const CHANGING = {
+  path: ACTION_PATH,
+  who: inProject('action:write'),
+  body: named('ActionChanges', openObject({}, { name: TEXT, ...FIELDS })),
+  answers: { 200: done(ACTION) },
+  respond: patchAction,
+} as const
 
-/** The routes under `/api/projects/:project_id/actions/`. */
-export function actionRoutes(options: ActionRoutesOptions): readonly Route[] {
-  const route = (method: Route['method'], path: string, handle: ActionHandler): Route => {
-    const scope = method === 'GET' ? 'action:read' : 'action:write'
-    const handler: ApiHandler = (request) =>
-      handle(openAccess(request, options, scope), options.queries)
-    return { method, path, handler }
-  }
-  return [
-    route('GET', ACTIONS_PATH, listActions),
-    route('POST', ACTIONS_PATH, createAction),
-    route('GET', ACTION_PATH, getAction),
-    route('PATCH', ACTION_PATH, patchAction),
-    route('PUT', ACTION_PATH, patchAction),
-    route('DELETE', ACTION_PATH, deleteAction),
-  ]
+const route = routesOf<ActionServices>()
+
+/** Actions. */
+export const ACTION_RESOURCE: Resource<ActionServices> = {
+  name: 'Actions',
+  sentence: 'Names for sets of events.',
+  isTable: true,
+  routes: [
+    route({
+      method: 'GET',
+      path: ACTIONS_PATH,
+      id: 'listActions',
+      summary: 'Lists actions in the order of creation.',
+      who: inProject('action:read'),
+      query: object({}, pageParameters(PAGE_ROWS_MAX)),
+      answers: { 200: done(pageOf(ACTION)) },
+      respond: (call) =>
+        answerPage(call, ({ limit, offset }, wish) =>
+          call.services.queries.listActions(call.projectId, limit, offset, wish),
+        ),
+    }),
+    route({
+      method: 'POST',
+      path: ACTIONS_PATH,
+      id: 'createAction',
+      summary: 'Makes an action.',
+      who: inProject('action:write'),
+      body: named('ActionDraft', openObject({ name: TEXT }, FIELDS)),
+      answers: { 201: done(ACTION) },
+      respond: createAction,
+    }),
+    route({
+      method: 'GET',
+      path: ACTION_PATH,
+      id: 'getAction',
+      summary: 'Shows an action.',
+      who: inProject('action:read'),
+      answers: { 200: done(ACTION) },
+      respond(call) {
+        const id = actionInPath(call)
+        return answerFound(call, unknown('action'), (format) =>
+          call.services.queries.getAction(call.projectId, id, format),
+        )
+      },
+    }),
+    route({ ...CHANGING, method: 'PATCH', id: 'patchAction', summary: 'Changes an action.' }),
+    route({ ...CHANGING, method: 'PUT', id: 'putAction', summary: 'The same as PATCH.' }),
+    route({
+      method: 'DELETE',
+      path: ACTION_PATH,
+      id: 'deleteAction',
+      summary: 'Removes an action for good.',
+      who: inProject('action:write'),
+      answers: { 204: done() },
+      async handle(call) {
+        const id = actionInPath(call)
+        await change(call, { kind: 'update_action', id, changes: { deleted: true } })
+      },
+    }),
+  ],
 }
 
-async function listActions(access: Access, actions: ActionQueries): Promise<Answer> {
-  const { request, projectId, base } = access
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
-  const { limit, offset } = parameters.page()
-  const wish = wishOf(request, format)
-  const page = await actions.listActions(projectId, limit, offset, wish)
-  const urls = pageUrls(request, base, parameters, page)
-  return answerRows(format, page, 'results', { count: page.count, ...urls })
-}
+type ActionCall = PersonCall<ActionServices>
 
-async function getAction({ request, projectId }: Access, actions: ActionQueries): Promise<Answer> {
-  const id = actionInPath(request)
-  const format = formatOf(request, new RequestParameters(request))
-  const action = await actions.getAction(projectId, id, format)
-  if (action === null) throw unknownAction()
-  return answerRow(format, action)
-}
-
-async function createAction(access: Access): Promise<Answer> {
-  const { fields, format } = readRequest(access.request)
+async function createAction(call: ActionCall): Promise<Answer> {
+  const { fields, format } = readRequest(call.request)
   const { name = '', description = '', tags = [], steps = [] } = fields
   if (name === '') throw required('name')
   requireNoFault(newFault(await checkSteps(steps), () => []))
   const action = { name, description, tags, steps }
-  return answer(format, await change(access, { kind: 'create_action', action }), 201)
+  const made = await changed(call, { kind: 'create_action', action }, 'action')
+  return answerOne(format, withWireTimes(made), 201)
 }
 
-async function patchAction(access: Access, actions: ActionQueries): Promise<Answer> {
-  const id = actionInPath(access.request)
-  const { fields, format } = readRequest(access.request)
+async function patchAction(call: ActionCall): Promise<Answer> {
+  const id = actionInPath(call)
+  const { fields, format } = readRequest(call.request)
   if (fields.name === '') throw invalid('name', 'must not be empty')
   const faults = await checkSteps(fields.steps ?? [])
   if (faults.length > 0) {
     // What can never match may stay, so that the rest of the action can be changed.
-    const before = await actions.getAction(access.projectId, id, 'json')
-    if (before === null) throw unknownAction()
+    const before = await call.services.queries.getAction(call.projectId, id, 'json')
+    if (before === null) throw unknown('action')
     const { steps } = JSON.parse(Buffer.from(before).toString()) as Pick<ActionView, 'steps'>
     requireNoFault(newFault(faults, () => actionFaults(steps)))
   }
-  return answer(format, await change(access, { kind: 'update_action', id, changes: fields }), 200)
-}
-
-async function deleteAction(access: Access): Promise<Answer> {
-  const id = actionInPath(access.request)
-  await change(access, { kind: 'update_action', id, changes: { deleted: true } })
-  return { status: 204, contentType: '', body: '' }
+  const made = await changed(call, { kind: 'update_action', id, changes: fields }, 'action')
+  return answerOne(format, withWireTimes(made))
 }
 
 /** What a request says about an action; what is absent there is absent here, too. */
@@ -206,17 +286,8 @@ function requireNoFault(fault: FilterFault | null): void {
   if (fault !== null) throw new ServiceError('invalid_input', faultText(fault), { attr: 'steps' })
 }
 
-function answer(format: RowFormat, result: DoneResult, status: number): Answer {
-  if (result.action === undefined) throw new TypeError('the change answered no action')
-  return answerOne(format, withWireTimes(result.action), status)
-}
-
-function actionInPath(request: ApiRequest): number {
-  const text = request.parameter('action_id')
-  if (!/^[0-9]{1,15}$/.test(text)) throw unknownAction()
-  return Number(text)
-}
-
-function unknownAction(): ServiceError {
-  return new ServiceError('not_found', 'the project has no such action')
+function actionInPath(call: ActionCall): number {
+  const id = call.number('action_id')
+  if (id === null) throw unknown('action')
+  return id
 }

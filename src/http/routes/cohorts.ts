@@ -2,6 +2,7 @@
 import { firstCsvCells } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
+import type { RowFormat } from '../../base/pages.ts'
 import { cleanText } from '../../rules/capture/json-text.ts'
 import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
 import {
@@ -19,23 +20,35 @@ import {
   booleanMember,
   invalid,
   listMember,
-  pageUrls,
+  PAGE_ROWS_MAX,
   RequestParameters,
   required,
   textMember,
 } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import type { ApiHandler, ApiRequest, Route } from '../server/router.ts'
-import { answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
-import { compileInTurns } from './pattern-turns.ts'
+import { ANYBODY, done, inProject, type Resource, routesOf } from '../server/route.ts'
+import type { ApiRequest } from '../server/router.ts'
 import {
-  type Access,
-  change,
-  type DoneResult,
-  openAccess,
-  type PersonRoutesOptions,
-  refusedMethod,
-} from './person-access.ts'
+  ANY,
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  pageParameters,
+  TEXT,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
+import { answerFound, answerOne, answerPage, formatOf, refusedMethod, wishOf } from './formats.ts'
+import { compileInTurns } from './pattern-turns.ts'
+import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
+import { FILTERS } from './question-schemas.ts'
 
 const COHORTS_PATH = '/api/projects/:project_id/cohorts/'
 const COHORT_PATH = `${COHORTS_PATH}:cohort_id/`
@@ -47,77 +60,140 @@ const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
 /** First lines of tables that name the column instead of a person. */
 const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']
 
-/** The routes under `/api/projects/:project_id/cohorts/`. */
-export function cohortRoutes(options: PersonRoutesOptions): readonly Route[] {
-  const route = (
-    method: Route['method'],
-    path: string,
-    handle: (access: Access) => Promise<Answer>,
-  ): Route => {
-    const scope = method === 'GET' ? 'cohort:read' : 'cohort:write'
-    const handler: ApiHandler = (request) => handle(openAccess(request, options, scope))
-    return { method, path, handler }
-  }
-  return [
-    route('GET', COHORTS_PATH, listCohorts),
-    route('POST', COHORTS_PATH, createCohort),
-    route('GET', COHORT_PATH, getCohort),
-    route('PATCH', COHORT_PATH, patchCohort),
-    route('PUT', COHORT_PATH, patchCohort),
-    { method: 'DELETE', path: COHORT_PATH, handler: refuseDeletion, isRefusal: true },
-  ]
+const COHORT = named(
+  'Cohort',
+  object({
+    id: WHOLE,
+    name: TEXT,
+    description: TEXT,
+    groups: list(ANY),
+    deleted: BOOLEAN,
+    filters: openObject({}, { properties: FILTERS }),
+    is_calculating: BOOLEAN,
+    created_by: nullable(JSON_OBJECT),
+    created_at: TIME,
+    last_calculation: nullable(TIME),
+    errors_calculating: WHOLE,
+    count: about(nullable(WHOLE), 'Members; may be null in lists.'),
+    is_static: BOOLEAN,
+  }),
+)
+/** The cohorts that a person is in. */
+export const COHORTS_OF_PERSON = object({ results: list(COHORT) })
+const FIELDS = {
+  description: TEXT,
+  is_static: about(BOOLEAN, 'A list of persons instead of a rule; cannot change.'),
+  filters: about(JSON_OBJECT, 'The rule, as {"properties": filters}.'),
+  person_uuids: about(list(UUID), 'Persons to add to a static cohort.'),
+  distinct_ids: about(list(TEXT), 'Persons to add to a static cohort.'),
+  deleted: about(BOOLEAN, 'With true the cohort is removed for good.'),
+}
+const CHANGING = {
+  path: COHORT_PATH,
+  who: inProject('cohort:write'),
+  body: named('CohortChanges', openObject({}, { name: TEXT, ...FIELDS })),
+  bodyTypes: ['text/csv'],
+  answers: { 200: done(COHORT) },
+  respond: patchCohort,
+} as const
+
+const route = routesOf<PersonServices>()
+
+/** Cohorts. */
+export const COHORT_RESOURCE: Resource<PersonServices> = {
+  name: 'Cohorts',
+  sentence: 'Sets of persons, by a rule or as a list.',
+  isTable: true,
+  routes: [
+    route({
+      method: 'GET',
+      path: COHORTS_PATH,
+      id: 'listCohorts',
+      summary: 'Lists cohorts.',
+      who: inProject('cohort:read'),
+      query: object({}, pageParameters(PAGE_ROWS_MAX)),
+      answers: { 200: done(pageOf(COHORT)) },
+      respond: (call) =>
+        answerPage(call, ({ limit, offset }, wish) =>
+          call.services.queries.listCohorts(call.projectId, limit, offset, wish),
+        ),
+    }),
+    route({
+      method: 'POST',
+      path: COHORTS_PATH,
+      id: 'createCohort',
+      summary: 'Makes a cohort.',
+      who: inProject('cohort:write'),
+      body: named('CohortDraft', openObject({ name: TEXT }, FIELDS)),
+      bodyTypes: ['text/csv'],
+      answers: { 201: done(COHORT) },
+      respond: createCohort,
+    }),
+    route({
+      method: 'GET',
+      path: COHORT_PATH,
+      id: 'getCohort',
+      summary: 'Shows a cohort.',
+      who: inProject('cohort:read'),
+      answers: { 200: done(COHORT) },
+      respond(call) {
+        const id = cohortInPath(call)
+        return answerFound(call, unknown('cohort'), (format) =>
+          call.services.queries.getCohort(call.projectId, id, wishOf(call.request, format)),
+        )
+      },
+    }),
+    route({
+      ...CHANGING,
+      method: 'PATCH',
+      id: 'patchCohort',
+      summary: 'Changes a cohort or adds members.',
+    }),
+    route({ ...CHANGING, method: 'PUT', id: 'putCohort', summary: 'The same as PATCH.' }),
+    route({
+      method: 'DELETE',
+      path: COHORT_PATH,
+      id: 'deleteCohort',
+      summary: 'Cohorts are marked as deleted instead.',
+      who: ANYBODY,
+      answers: {},
+      isRefusal: true,
+      respond() {
+        const detail =
+          'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one'
+        return refusedMethod('GET, PATCH, PUT', detail)
+      },
+    }),
+  ],
 }
 
-function refuseDeletion(): Answer {
-  const detail = 'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one'
-  return refusedMethod('GET, PATCH, PUT', detail)
-}
-
-async function listCohorts({ request, options, projectId, base }: Access): Promise<Answer> {
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
-  const { limit, offset } = parameters.page()
-  const wish = wishOf(request, format)
-  const page = await options.queries.listCohorts(projectId, limit, offset, wish)
-  const urls = pageUrls(request, base, parameters, page)
-  return answerRows(format, page, 'results', { count: page.count, ...urls })
-}
-
-async function getCohort(access: Access): Promise<Answer> {
-  const { request, options, projectId } = access
-  const id = cohortInPath(request)
-  const format = formatOf(request, new RequestParameters(request))
-  const cohort = await options.queries.getCohort(projectId, id, wishOf(request, format))
-  if (cohort === null) throw unknownCohort()
-  return answerRow(format, cohort)
-}
-
-async function createCohort(access: Access): Promise<Answer> {
-  const { fields, answer } = readRequest(access.request)
+async function createCohort(call: PersonCall): Promise<Answer> {
+  const { fields, format } = readRequest(call.request)
   const { name = '', description = '', isStatic = false, personUuids, distinctIds } = fields
   if (name === '') throw required('name')
   if (isStatic) requireNoFilters(fields)
   else requireNoMembers(fields)
   const filters = isStatic ? null : await readTree(fields, null)
-  if (filters !== null) await checkReferences(access, filters, null)
+  if (filters !== null) await checkReferences(call, filters, null)
   const cohort = { name, description, isStatic, filters, personUuids, distinctIds }
-  return answer(await change(access, { kind: 'create_cohort', cohort }), 201)
+  const made = await changed(call, { kind: 'create_cohort', cohort }, 'cohort')
+  return answerOne(format, withWireTimes(made), 201)
 }
 
-async function patchCohort(access: Access): Promise<Answer> {
-  const { request } = access
-  const id = cohortInPath(request)
-  const before = (await knownCohorts(access)).get(id)
-  if (before === undefined) throw unknownCohort()
-  const { fields, answer } = readRequest(request, before.is_static)
+async function patchCohort(call: PersonCall): Promise<Answer> {
+  const id = cohortInPath(call)
+  const before = (await knownCohorts(call)).get(id)
+  if (before === undefined) throw unknown('cohort')
+  const { fields, format } = readRequest(call.request, before.is_static)
   const changes = await readChanges(fields, before)
-  if (changes.filters) await checkReferences(access, changes.filters, id)
-  return answer(await change(access, { kind: 'update_cohort', id, changes }), 200)
+  if (changes.filters) await checkReferences(call, changes.filters, id)
+  const made = await changed(call, { kind: 'update_cohort', id, changes }, 'cohort')
+  return answerOne(format, withWireTimes(made))
 }
 
 /** Definitions without member counts, which would cost a look at every person. */
-async function knownCohorts({ options, projectId }: Access): Promise<Map<number, CohortView>> {
-  const cohorts = await options.queries.knownCohorts(projectId)
+async function knownCohorts({ services, projectId }: PersonCall): Promise<Map<number, CohortView>> {
+  const cohorts = await services.queries.knownCohorts(projectId)
   return new Map(cohorts.map((cohort) => [cohort.id, cohort]))
 }
 
@@ -142,13 +218,11 @@ async function readChanges(fields: CohortFields, before: CohortView): Promise<Co
   }
 }
 
-interface CohortRequest {
-  readonly fields: CohortFields
-  readonly answer: (result: DoneResult, status: number) => Answer
-}
-
 /** JSON, or a table of distinct ids for a static cohort whose other fields stand in the query. */
-function readRequest(request: ApiRequest, isStatic = true): CohortRequest {
+function readRequest(
+  request: ApiRequest,
+  isStatic = true,
+): { readonly fields: CohortFields; readonly format: RowFormat } {
   const mediaType = (request.contentType.split(';')[0] ?? '').trim().toLowerCase()
   const isTable = mediaType === 'text/csv' && request.body.length > 0
   const distinctIds = isTable ? readTable(request.body) : null
@@ -157,10 +231,7 @@ function readRequest(request: ApiRequest, isStatic = true): CohortRequest {
   const fields = readFields(parameters)
   return {
     fields: distinctIds === null ? fields : { isStatic, ...fields, distinctIds },
-    answer: (result, status) => {
-      if (result.cohort === undefined) throw new TypeError('the change answered no cohort')
-      return answerOne(format, withWireTimes(result.cohort), status)
-    },
+    format,
   }
 }
 
@@ -260,14 +331,14 @@ function requireNoMembers({ personUuids, distinctIds }: CohortFields): void {
 
 /** Refuses trees that refer to unknown cohorts, or back to the cohort that they are for. */
 async function checkReferences(
-  access: Access,
+  call: PersonCall,
   tree: FilterGroup,
   ownId: number | null,
 ): Promise<void> {
   const seen = new Set<number>()
   const rest = cohortsIn(tree)
   if (rest.length === 0) return
-  const known = await knownCohorts(access)
+  const known = await knownCohorts(call)
   for (let id = rest.pop(); id !== undefined; id = rest.pop()) {
     if (id === ownId) throw invalid('filters', 'must not lead back to the cohort itself')
     if (seen.has(id)) continue
@@ -286,12 +357,8 @@ function cohortsIn(tree: FilterGroup): number[] {
   return filters.map((filter) => cohortIdOf(filter) ?? 0)
 }
 
-function cohortInPath(request: ApiRequest): number {
-  const text = request.parameter('cohort_id')
-  if (!/^[0-9]{1,15}$/.test(text)) throw unknownCohort()
-  return Number(text)
-}
-
-function unknownCohort(): ServiceError {
-  return new ServiceError('not_found', 'the project has no such cohort')
+function cohortInPath(call: PersonCall): number {
+  const id = call.number('cohort_id')
+  if (id === null) throw unknown('cohort')
+  return id
 }

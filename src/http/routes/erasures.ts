@@ -43,7 +43,7 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
-import { unknownPerson } from './person-access.ts'
+import { unknown } from './person-services.ts'
 
 const ERASURES = '/api/projects/:project_id/erasures/'
 const RETENTION = '/api/projects/:project_id/retention/'
@@ -291,7 +291,7 @@ async function createErasure(call: ErasureCall): Promise<Answer> {
   const { queries } = services
   if (body.dry_run === true) {
     const estimate = await queries.estimateErasure(projectId, criteria)
-    if (estimate === null) throw unknownPerson()
+    if (estimate === null) throw unknown('person')
     return json({ dry_run: true, ...estimate })
   }
   if ((await queries.runningErasures(projectId)) >= RUNNING_MAX) {
@@ -299,7 +299,7 @@ async function createErasure(call: ErasureCall): Promise<Answer> {
   }
   const command = { kind: 'erase_events', criteria } as const
   const result = await services.commands.run(projectId, actor, command)
-  if (result.kind !== 'done') throw unknownPerson()
+  if (result.kind !== 'done') throw unknown('person')
   if (result.erasure === undefined) throw new TypeError('the change answered no receipt')
   return json(result.erasure, 202)
 }

@@ -5,9 +5,10 @@
 
 import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
-import type { PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
-import type { RequestParameters } from '../server/parameters.ts'
+import type { CountedRows, PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
+import { type OffsetPage, pageUrls, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
+import type { Call } from '../server/route.ts'
 import { type ApiRequest, json } from '../server/router.ts'
 
 /**
@@ -24,6 +25,12 @@ export function formatOf(request: ApiRequest, parameters: RequestParameters): Ro
 /** How a page is wanted: in this format, and only as long as the client is there. */
 export function wishOf(request: ApiRequest, format: RowFormat): PageWish {
   return { format, onLeave: (cancel) => request.onLeave(cancel) }
+}
+
+/** 405 that says what to do instead. `allow` is the value of the header Allow. */
+export function refusedMethod(allow: string, detail: string): Answer {
+  const refusal = new ServiceError('method_not_allowed', detail)
+  return json(refusal.toBody(), refusal.status, [['Allow', allow]])
 }
 
 /** One small object that is here: as it is, or as a header and one line. */
@@ -52,6 +59,30 @@ export function answerRows(
   const opening = `${membersOf(before, '{', ',')}${JSON.stringify(member)}:`
   const body = [Buffer.from(opening), rows, Buffer.from(membersOf(behind, ',', '}'))]
   return { status: 200, contentType: typeOf(format), body }
+}
+
+/** A list that is counted through: `read` answers the rows of a page. Throws 400 for bad parameters. */
+export async function answerPage(
+  { request, base }: Pick<Call, 'request' | 'base'>,
+  read: (page: OffsetPage, wish: PageWish) => Promise<CountedRows>,
+): Promise<Answer> {
+  const parameters = new RequestParameters(request)
+  const format = formatOf(request, parameters)
+  const page = await read(parameters.page(), wishOf(request, format))
+  const urls = pageUrls(request, base, parameters, page)
+  return answerRows(format, page, 'results', { count: page.count, ...urls })
+}
+
+/** One thing that a thread wrote, in the format that the request asks for; null is refused with `missing`. */
+export async function answerFound(
+  { request }: Pick<Call, 'request'>,
+  missing: ServiceError,
+  read: (format: RowFormat) => Promise<RowText | null>,
+): Promise<Answer> {
+  const format = formatOf(request, new RequestParameters(request))
+  const row = await read(format)
+  if (row === null) throw missing
+  return answerRow(format, row)
 }
 
 /** A bare list that a thread wrote. Throws what `wholeRows` throws. */

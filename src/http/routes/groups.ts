@@ -5,36 +5,113 @@ import { rowsText } from '../../base/rows-writer.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import { invalid, RequestParameters, required, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import type { Route } from '../server/router.ts'
+import { done, inProject, type Resource, routesOf } from '../server/route.ts'
+import {
+  ANY,
+  about,
+  JSON_OBJECT,
+  list,
+  NOTHING,
+  named,
+  nullable,
+  object,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../server/schema.ts'
 import { answerList, answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
-import { type Access, change, openAccess, type PersonRoutesOptions } from './person-access.ts'
+import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
 const PROJECT_PATH = '/api/projects/:project_id/'
 const GROUPS_DEFAULT = 100
 const GROUPS_MAX = 1000
 
-/** The routes under `groups/` and `groups_types/` of a project. */
-export function groupRoutes(options: PersonRoutesOptions): readonly Route[] {
-  const route = (
-    method: Route['method'],
-    path: string,
-    handle: (access: Access) => Promise<Answer>,
-  ): Route => {
-    const scope = method === 'GET' ? 'group:read' : 'group:write'
-    const handler: Route['handler'] = (request) => handle(openAccess(request, options, scope))
-    return { method, path: `${PROJECT_PATH}${path}`, handler }
-  }
-  return [
-    route('GET', 'groups_types/', listTypes),
-    route('GET', 'groups/', listGroups),
-    route('GET', 'groups/find/', findGroup),
-    route('POST', 'groups/update_property/', updateProperty),
-  ]
+const GROUP = named(
+  'Group',
+  object({
+    group_type_index: WHOLE,
+    group_key: TEXT,
+    group_properties: JSON_OBJECT,
+    created_at: TIME,
+  }),
+)
+const GROUP_TYPE = named(
+  'GroupType',
+  object({
+    group_type: TEXT,
+    group_type_index: WHOLE,
+    name_singular: NOTHING,
+    name_plural: NOTHING,
+  }),
+)
+const TYPE_INDEX = {
+  group_type_index: about(WHOLE, 'Number of the group type, from 0 to 4.'),
+}
+const ONE_GROUP = object({ ...TYPE_INDEX, group_key: about(TEXT, 'Key of the group.') })
+
+const route = routesOf<PersonServices>()
+
+/** Groups and group types. */
+export const GROUP_RESOURCE: Resource<PersonServices> = {
+  name: 'Groups',
+  sentence: 'Companies and other groups, as events named them.',
+  isTable: true,
+  routes: [
+    route({
+      method: 'GET',
+      path: `${PROJECT_PATH}groups_types/`,
+      id: 'listGroupTypes',
+      summary: 'Lists the group types.',
+      who: inProject('group:read'),
+      answers: { 200: done(list(GROUP_TYPE)) },
+      respond: listTypes,
+    }),
+    route({
+      method: 'GET',
+      path: `${PROJECT_PATH}groups/`,
+      id: 'listGroups',
+      summary: 'Lists the groups of a type.',
+      who: inProject('group:read'),
+      query: object(TYPE_INDEX, {
+        search: about(TEXT, 'Part of the key.'),
+        limit: about(
+          WHOLE,
+          `Groups of a page: ${GROUPS_DEFAULT} when absent, ${GROUPS_MAX} at most.`,
+        ),
+        cursor: about(TEXT, 'Where to go on; it comes in next.'),
+      }),
+      answers: {
+        200: done(object({ next: nullable(TEXT), previous: NOTHING, results: list(GROUP) })),
+      },
+      respond: listGroups,
+    }),
+    route({
+      method: 'GET',
+      path: `${PROJECT_PATH}groups/find/`,
+      id: 'findGroup',
+      summary: 'Shows a group.',
+      who: inProject('group:read'),
+      query: ONE_GROUP,
+      answers: { 200: done(GROUP) },
+      respond: findGroup,
+    }),
+    route({
+      method: 'POST',
+      path: `${PROJECT_PATH}groups/update_property/`,
+      id: 'updateGroupProperty',
+      summary: 'Sets one property.',
+      who: inProject('group:write'),
+      query: ONE_GROUP,
+      body: object({ key: TEXT, value: ANY }),
+      answers: { 200: done(GROUP) },
+      respond: updateProperty,
+    }),
+  ],
 }
 
-async function listTypes({ request, options, projectId }: Access): Promise<Answer> {
+async function listTypes({ request, services, projectId }: PersonCall): Promise<Answer> {
   const format = formatOf(request, new RequestParameters(request))
-  const known = await options.queries.groupTypes(projectId)
+  const known = await services.queries.groupTypes(projectId)
   // There are no names for people yet.
   const types = known.map(({ group_type, group_type_index }) => {
     return { group_type, group_type_index, name_singular: null, name_plural: null }
@@ -42,14 +119,14 @@ async function listTypes({ request, options, projectId }: Access): Promise<Answe
   return answerList(format, rowsText(format, types))
 }
 
-async function listGroups({ request, options, projectId, base }: Access): Promise<Answer> {
+async function listGroups({ request, services, projectId, base }: PersonCall): Promise<Answer> {
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   const typeIndex = readTypeIndex(parameters)
   const search = parameters.text('search') ?? parameters.text('group_key')
   const limit = parameters.wholeNumber('limit') ?? 0
   const cursor = parameters.text('cursor')
-  const page = await options.queries.listGroups(
+  const page = await services.queries.listGroups(
     projectId,
     typeIndex,
     search,
@@ -63,19 +140,19 @@ async function listGroups({ request, options, projectId, base }: Access): Promis
   return answerRows(format, page, 'results', { next, previous: null })
 }
 
-async function findGroup({ request, options, projectId }: Access): Promise<Answer> {
+async function findGroup({ request, services, projectId }: PersonCall): Promise<Answer> {
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   const typeIndex = readTypeIndex(parameters)
   const key = parameters.requiredText('group_key')
-  const group = await options.queries.findGroup(projectId, typeIndex, key, format)
-  if (group === null) throw new ServiceError('not_found', 'the project has no such group')
+  const group = await services.queries.findGroup(projectId, typeIndex, key, format)
+  if (group === null) throw unknown('group')
   return answerRow(format, group)
 }
 
-async function updateProperty(access: Access): Promise<Answer> {
-  const parameters = new RequestParameters(access.request)
-  const format = formatOf(access.request, parameters)
+async function updateProperty(call: PersonCall): Promise<Answer> {
+  const parameters = new RequestParameters(call.request)
+  const format = formatOf(call.request, parameters)
   const typeIndex = readTypeIndex(parameters)
   const key = parameters.requiredText('group_key')
   const value = parameters.value('value')
@@ -83,9 +160,8 @@ async function updateProperty(access: Access): Promise<Answer> {
   const name = parameters.requiredText('key')
   if (name === '__proto__') throw invalid('key', 'must be another name')
   const set = { [name]: value }
-  const result = await change(access, { kind: 'set_group_properties', typeIndex, key, set })
-  if (result.group === undefined) throw new TypeError('the change answered no group')
-  return answerOne(format, withWireTimes(result.group))
+  const command = { kind: 'set_group_properties', typeIndex, key, set } as const
+  return answerOne(format, withWireTimes(await changed(call, command, 'group')))
 }
 
 function readTypeIndex(parameters: RequestParameters): number {

@@ -4,6 +4,7 @@
  */
 
 import { ServiceError } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import {
   type DateRange,
@@ -15,17 +16,31 @@ import {
 import type { PersonReference, TimelineRows } from '../../rules/persons/person-queries.ts'
 import { invalid, RequestParameters, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import type { Route } from '../server/router.ts'
+import { type AnyRoute, done, inProject, routesOf } from '../server/route.ts'
+import {
+  ANY,
+  about,
+  choice,
+  JSON_OBJECT,
+  list,
+  NOTHING,
+  named,
+  nullable,
+  object,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../server/schema.ts'
 import { answerRows, formatOf, wishOf } from './formats.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import {
-  type Access,
-  openAccess,
-  type PersonRoutesOptions,
+  type PersonCall,
+  type PersonServices,
   personInPath,
   readForPerson,
-  unknownPerson,
-} from './person-access.ts'
+  unknown,
+} from './person-services.ts'
+import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const ENTRIES_DEFAULT = 10
@@ -36,47 +51,117 @@ const SERIES_MAX = 100
 /** The earliest moment that there is. */
 const BEGINNING_MS = -8_640_000_000_000_000
 
-/** The routes `activity/`, `:id/activity/` and `:id/properties_timeline/` of persons. */
-export function personActivityRoutes(options: PersonRoutesOptions): readonly Route[] {
-  return [
+const ACTIVITY = named(
+  'Activity',
+  object({
+    user: object({ first_name: TEXT, email: TEXT }),
+    activity: choice('updated', 'delete_property', 'deleted', 'split_person'),
+    scope: choice('Person'),
+    item_id: TEXT,
+    detail: object({
+      changes: nullable(list(ANY)),
+      name: nullable(TEXT),
+      short_id: NOTHING,
+      type: NOTHING,
+      trigger: NOTHING,
+    }),
+    created_at: TIME,
+  }),
+)
+const LOG = {
+  who: inProject('activity_log:read'),
+  query: object(
+    {},
     {
-      method: 'GET',
-      path: `${PERSONS_PATH}activity/`,
-      handler: (request) => listActivity(openAccess(request, options, 'activity_log:read'), null),
+      page: about(WHOLE, 'Number of the page, from 1.'),
+      limit: about(
+        WHOLE,
+        `Entries of a page: ${ENTRIES_DEFAULT} when absent, ${ENTRIES_MAX} at most.`,
+      ),
+      skip: about(WHOLE, 'Entries of the page that were shown before; it comes in next.'),
     },
-    {
-      method: 'GET',
-      path: `${PERSONS_PATH}:id/activity/`,
-      handler: (request) => {
-        const access = openAccess(request, options, 'activity_log:read')
-        return listActivity(access, personInPath(access))
-      },
-    },
-    {
-      method: 'GET',
-      path: `${PERSONS_PATH}:id/properties_timeline/`,
-      handler: (request) => showTimeline(openAccess(request, options, 'person:read')),
-    },
-  ]
-}
+  ),
+  answers: {
+    200: done(
+      named(
+        'ActivityPage',
+        object({
+          results: list(ACTIVITY),
+          next: nullable(TEXT),
+          previous: nullable(TEXT),
+          total_count: WHOLE,
+        }),
+      ),
+    ),
+  },
+} as const
+const TIMELINE = named(
+  'PropertiesTimeline',
+  object({
+    points: list(object({ timestamp: TIME, properties: JSON_OBJECT, relevant_event_count: WHOLE })),
+    crucial_property_keys: list(TEXT),
+    effective_date_from: TEXT,
+    effective_date_to: TEXT,
+  }),
+)
 
-async function listActivity(access: Access, person: PersonReference | null): Promise<Answer> {
-  const { request, options, projectId, base } = access
+const route = routesOf<PersonServices>()
+
+/** What people changed about persons, and how the properties of one looked. */
+export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
+  route({
+    ...LOG,
+    method: 'GET',
+    path: `${PERSONS_PATH}activity/`,
+    id: 'listPersonsActivity',
+    summary: 'Lists changes of all persons.',
+    respond: (call) => listActivity(call, null),
+  }),
+  route({
+    ...LOG,
+    method: 'GET',
+    path: `${PERSONS_PATH}:id/activity/`,
+    id: 'listPersonActivity',
+    summary: 'Lists changes of a person.',
+    respond: (call) => listActivity(call, personInPath(call)),
+  }),
+  route({
+    method: 'GET',
+    path: `${PERSONS_PATH}:id/properties_timeline/`,
+    id: 'getPropertiesTimeline',
+    summary: 'Shows how the properties that an insight is about changed.',
+    who: inProject('person:read'),
+    query: object(
+      {},
+      {
+        events: about(list(SERIES), 'Which events count; all when absent.'),
+        actions: about(list(ANY), 'Must be empty.'),
+        properties: about(FILTERS, 'Tests on properties.'),
+        breakdown: about(TEXT, 'A property that counts, too.'),
+        breakdown_type: about(TEXT, 'With person, breakdown is a property of persons.'),
+        ...RANGE,
+      },
+    ),
+    answers: { 200: done(TIMELINE) },
+    respond: showTimeline,
+  }),
+]
+
+async function listActivity(call: PersonCall, person: PersonReference | null): Promise<Answer> {
+  const { request, services, projectId, base } = call
   const read = (parameters: RequestParameters) => ({
     format: formatOf(request, parameters),
     limit: entriesOf(parameters),
     page: pageOf(parameters),
   })
   const { format, limit, page } =
-    person === null
-      ? read(new RequestParameters(request))
-      : await readForPerson(access, person, read)
+    person === null ? read(new RequestParameters(request)) : await readForPerson(call, person, read)
   const skip = skipParameter(request, limit)
   const offset = (page - 1) * limit + skip
   const wish = wishOf(request, format)
-  const { queries } = options
+  const { queries } = services
   const found = await queries.personActivity(projectId, person, offset, limit - skip, wish)
-  if (found === null) throw unknownPerson()
+  if (found === null) throw unknown('person')
   const url = (place: LogPlace): string =>
     urlWith(request, base, {
       page: place.page,
@@ -104,16 +189,14 @@ interface TimelineRequest {
   readonly range: RangeRequest
 }
 
-async function showTimeline(access: Access): Promise<Answer> {
-  const { options, projectId } = access
-  const person = personInPath(access)
-  const asked = await readForPerson(access, person, (parameters) =>
-    readTimeline(access, parameters),
-  )
+async function showTimeline(call: PersonCall): Promise<Answer> {
+  const { services, projectId } = call
+  const person = personInPath(call)
+  const asked = await readForPerson(call, person, (parameters) => readTimeline(call, parameters))
   const { format, eventNames, crucialKeys } = asked
   const isWhole = asked.range.dateFrom === 'all'
   const sought = dateRange(asked.range)
-  const points = await options.queries.propertiesTimeline(
+  const points = await services.queries.propertiesTimeline(
     {
       projectId,
       person,
@@ -122,9 +205,9 @@ async function showTimeline(access: Access): Promise<Answer> {
       fromMs: isWhole ? BEGINNING_MS : sought.fromMs,
       toMs: sought.toMs,
     },
-    wishOf(access.request, format),
+    wishOf(call.request, format),
   )
-  if (points === null) throw unknownPerson()
+  if (points === null) throw unknown('person')
   const range = isWhole ? wholeRange(asked.range, points) : sought
   const { timezone } = asked.range
   const behind = {
@@ -143,8 +226,8 @@ function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): Date
   })
 }
 
-function readTimeline(access: Access, parameters: RequestParameters): TimelineRequest {
-  const { request, options, projectId } = access
+function readTimeline(call: PersonCall, parameters: RequestParameters): TimelineRequest {
+  const { request, services, projectId, nowMs } = call
   const series = parameters.json('events')
   const actions = parameters.json('actions')
   if (Array.isArray(actions) && actions.length > 0) {
@@ -158,8 +241,8 @@ function readTimeline(access: Access, parameters: RequestParameters): TimelineRe
       dateFrom: parameters.text('date_from'),
       dateTo: parameters.text('date_to'),
       interval: parseInterval(parameters.text('interval')),
-      timezone: options.directory.projectById(projectId)?.timezone ?? 'UTC',
-      nowMs: options.clock.now(),
+      timezone: services.directory.projectById(projectId)?.timezone ?? 'UTC',
+      nowMs,
       firstEventMs: null,
     },
   }
@@ -208,8 +291,4 @@ function collectKeys(value: unknown, keys: Set<string>): void {
     if (Array.isArray(value['values'])) collectKeys(value['values'], keys)
     else if (value['type'] === 'person' && typeof value['key'] === 'string') keys.add(value['key'])
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

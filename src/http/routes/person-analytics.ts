@@ -27,55 +27,135 @@ import {
 } from '../../rules/analytics/question-shapes.ts'
 import { RequestParameters, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { type ApiHandler, json, type Route } from '../server/router.ts'
+import {
+  type AnyRoute,
+  done,
+  inProject,
+  type Resource,
+  type RouteRecord,
+  routesOf,
+} from '../server/route.ts'
+import { json } from '../server/router.ts'
+import { type Members, openObject, type Schema } from '../server/schema.ts'
+import {
+  ACTOR_PAGE,
+  CHART_ACTOR_PAGE,
+  CORRELATION_QUERY,
+  FUNNEL_QUERY,
+  LIFECYCLE_QUERY,
+  PATH_QUERY,
+  RETENTION_PAGE,
+  RETENTION_QUERY,
+  STICKINESS_QUERY,
+  TRENDS_QUERY,
+} from './analytic-schemas.ts'
 import { answerRow, answerRows, formatOf } from './formats.ts'
-import { type Access, openAccess, type PersonRoutesOptions } from './person-access.ts'
+import type { PersonCall, PersonServices } from './person-services.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 
 /** What these routes work with. */
-export interface AnalyticRoutesOptions extends PersonRoutesOptions {
+export interface AnalyticServices extends PersonServices {
   readonly analytics: AnalyticQueries
 }
 
 /** Makes the question of a route out of its parameters. */
 type ReadQuestion = (parameters: RequestParameters) => AnalyticQuestion
 
-/** The analytic routes under `/api/projects/:project_id/persons/`. */
-export function personAnalyticRoutes(options: AnalyticRoutesOptions): readonly Route[] {
-  const route = (method: Route['method'], name: string, read: ReadQuestion): Route => {
-    const handler: ApiHandler = (request) =>
-      answerQuestion(openAccess(request, options, 'person:read'), options.analytics, read)
-    return { method, path: `${PERSONS_PATH}${name}/`, handler, isRead: true }
-  }
-  return [
-    route('GET', 'trends', readTrends),
-    route('GET', 'lifecycle', readLifecycle),
-    route('GET', 'retention', readRetention),
-    route('GET', 'stickiness', readStickiness),
-    route('GET', 'funnel', readFunnel),
-    route('POST', 'funnel', readFunnel),
-    route('GET', 'funnel/correlation', readCorrelation),
-    route('POST', 'funnel/correlation', readCorrelation),
-    route('GET', 'path', readPath),
-    route('POST', 'path', readPath),
-  ]
+/** What the records of these routes differ in. */
+type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
+  readonly name: string
+  /** The end of the names of its operations. */
+  readonly id: string
+  readonly query: Schema
+  readonly answer?: Schema
+  readonly read: ReadQuestion
 }
 
-function readTrends(parameters: RequestParameters): AnalyticQuestion {
-  return { kind: 'trends', parameters: readTrendsParameters(parameters) }
+const route = routesOf<AnalyticServices>()
+
+function recordOf({ name, id, summary, answer = CHART_ACTOR_PAGE, read }: AnalyticRoute) {
+  return {
+    path: `${PERSONS_PATH}${name}/`,
+    id,
+    summary,
+    who: inProject('person:read'),
+    answers: { 200: done(answer) },
+    errors: ['query_timeout'],
+    audits: false,
+    respond: (call: PersonCall<AnalyticServices>) => answerQuestion(call, read),
+  } as const
 }
 
-function readLifecycle(parameters: RequestParameters): AnalyticQuestion {
-  return { kind: 'lifecycle', parameters: readLifecycleParameters(parameters) }
+function get(spec: AnalyticRoute): AnyRoute<AnalyticServices> {
+  return route({ ...recordOf(spec), method: 'GET', id: `get${spec.id}`, query: spec.query })
 }
 
-function readRetention(parameters: RequestParameters): AnalyticQuestion {
-  return { kind: 'retention', parameters: readRetentionParameters(parameters) }
+/** Both methods of a route whose parameters may be too long for an address. */
+function getAndPost(spec: AnalyticRoute): readonly AnyRoute<AnalyticServices>[] {
+  const body = openObject({}, spec.query['properties'] as Members)
+  return [get(spec), route({ ...recordOf(spec), method: 'POST', id: `post${spec.id}`, body })]
 }
 
-function readStickiness(parameters: RequestParameters): AnalyticQuestion {
-  return { kind: 'stickiness', parameters: readStickinessParameters(parameters) }
+/** Who is behind a number of a chart. */
+export const ANALYTIC_RESOURCE: Resource<AnalyticServices> = {
+  name: 'Analytics',
+  sentence: 'Who is behind a number of a chart. The parameters are those of the links of charts.',
+  isTable: true,
+  routes: [
+    get({
+      name: 'trends',
+      id: 'TrendsPersons',
+      summary: 'People of a point of a trend.',
+      query: TRENDS_QUERY,
+      read: (given) => ({ kind: 'trends', parameters: readTrendsParameters(given) }),
+    }),
+    get({
+      name: 'lifecycle',
+      id: 'LifecyclePersons',
+      summary: 'New, returning or lost people.',
+      query: LIFECYCLE_QUERY,
+      answer: ACTOR_PAGE,
+      read: (given) => ({ kind: 'lifecycle', parameters: readLifecycleParameters(given) }),
+    }),
+    get({
+      name: 'retention',
+      id: 'RetentionPersons',
+      summary: 'When people came back.',
+      query: RETENTION_QUERY,
+      answer: RETENTION_PAGE,
+      read: (given) => ({ kind: 'retention', parameters: readRetentionParameters(given) }),
+    }),
+    get({
+      name: 'stickiness',
+      id: 'StickinessPersons',
+      summary: 'People by active periods.',
+      query: STICKINESS_QUERY,
+      answer: ACTOR_PAGE,
+      read: (given) => ({ kind: 'stickiness', parameters: readStickinessParameters(given) }),
+    }),
+    ...getAndPost({
+      name: 'funnel',
+      id: 'FunnelPersons',
+      summary: 'People of a step of a funnel.',
+      query: FUNNEL_QUERY,
+      read: readFunnel,
+    }),
+    ...getAndPost({
+      name: 'funnel/correlation',
+      id: 'CorrelationPersons',
+      summary: 'People of a funnel with an event or property in common.',
+      query: CORRELATION_QUERY,
+      read: readCorrelation,
+    }),
+    ...getAndPost({
+      name: 'path',
+      id: 'PathPersons',
+      summary: 'People who went a way.',
+      query: PATH_QUERY,
+      read: (given) => ({ kind: 'path', parameters: readPathParameters(given) }),
+    }),
+  ],
 }
 
 /** Charts send questions about correlation to the route of funnels, too. */
@@ -88,16 +168,11 @@ function readCorrelation(parameters: RequestParameters): AnalyticQuestion {
   return { kind: 'correlation', parameters: readCorrelationParameters(parameters) }
 }
 
-function readPath(parameters: RequestParameters): AnalyticQuestion {
-  return { kind: 'path', parameters: readPathParameters(parameters) }
-}
-
 async function answerQuestion(
-  access: Access,
-  analytics: AnalyticQueries,
+  call: PersonCall<AnalyticServices>,
   read: ReadQuestion,
 ): Promise<Answer> {
-  const { request, options, projectId } = access
+  const { request, services, projectId, nowMs } = call
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   let question: AnalyticQuestion
@@ -106,8 +181,7 @@ async function answerQuestion(
   } catch (error) {
     return missingParameter(error)
   }
-  const project = options.directory.projectById(projectId)
-  const nowMs = options.clock.now()
+  const project = services.directory.projectById(projectId)
   const query = {
     projectId,
     nowMs,
@@ -116,8 +190,8 @@ async function answerQuestion(
     question,
     format,
   }
-  const answer = await analytics.analyse(query, (cancel) => request.onLeave(cancel))
-  return answerPage(access, parameters, format, question, answer)
+  const answer = await services.analytics.analyse(query, (cancel) => request.onLeave(cancel))
+  return pageOfPeople(call, parameters, format, question, answer)
 }
 
 /** A lifecycle without its parameters is answered in a form of its own. Throws any other error. */
@@ -127,8 +201,8 @@ function missingParameter(error: unknown): Answer {
   return json({ ...error.toBody(), message }, error.status)
 }
 
-function answerPage(
-  access: Access,
+function pageOfPeople(
+  call: PersonCall,
   parameters: RequestParameters,
   format: RowFormat,
   question: AnalyticQuestion,
@@ -136,7 +210,7 @@ function answerPage(
 ): Answer {
   const { rows, count, missingPersons } = answer
   if (format === 'csv') return answerRow(format, rows)
-  const { next, initial } = pageLinks(access, parameters, question, answer)
+  const { next, initial } = pageLinks(call, parameters, question, answer)
   const isTotalWanted = readTruth(parameters, 'include_total')
   const total = isTotalWanted ? { total: answer.total } : {}
   if (question.kind === 'retention') {
@@ -152,7 +226,7 @@ function answerPage(
     initial,
     missing_persons: missingPersons,
     is_cached: false,
-    last_refresh: new Date(access.options.clock.now()).toISOString(),
+    last_refresh: new Date(call.services.clock.now()).toISOString(),
     ...total,
   }
   return around('{"results":[{"people":', rows, { count }, page)
@@ -168,7 +242,7 @@ function around(opening: string, rows: Uint8Array, inner: object, outer: object)
 
 /** The same request at another place; what a body says about pages is repeated in the link. */
 function pageLinks(
-  { request, base }: Access,
+  { request, base }: PersonCall,
   parameters: RequestParameters,
   question: AnalyticQuestion,
   { isFull, cutAfter }: AnalyticAnswer,

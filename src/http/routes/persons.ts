@@ -5,9 +5,13 @@
  */
 
 import { CSV_TYPE } from '../../base/csv.ts'
+import type { JsonObject } from '../../base/json.ts'
+import { isObject } from '../../base/json.ts'
+import type { RowFormat } from '../../base/pages.ts'
 import { rowsText } from '../../base/rows-writer.ts'
 import { readListFilters } from '../../rules/filters/filter-tree.ts'
-import { type PersonBody, personBody } from '../../rules/persons/person-answer.ts'
+import type { PersonCommand } from '../../rules/persons/commands.ts'
+import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
 import {
   invalid,
@@ -18,27 +22,44 @@ import {
   required,
 } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import type { ApiHandler, Route } from '../server/router.ts'
+import { ANYBODY, type AnyRoute, done, inProject, routesOf } from '../server/route.ts'
+import {
+  ANY,
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  named,
+  object,
+  pageOf,
+  pageParameters,
+  TEXT,
+  TEXT_OR_NUMBER,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
+import { COHORTS_OF_PERSON } from './cohorts.ts'
 import {
   answerList,
   answerOne,
   answerRow,
   answerRows,
   formatOf,
+  refusedMethod,
   wholeRows,
   wishOf,
 } from './formats.ts'
 import {
-  type Access,
   change,
-  type DoneResult,
-  openAccess,
-  type PersonRoutesOptions,
+  changed,
+  type PersonCall,
+  type PersonServices,
   personInPath,
   readForPerson,
-  refusedMethod,
-  unknownPerson,
-} from './person-access.ts'
+  unknown,
+} from './person-services.ts'
+import { FILTERS } from './question-schemas.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const PERSON_PATH = `${PERSONS_PATH}:id/`
@@ -47,59 +68,193 @@ const IDS_OFFSET_MAX = 0xffff_ffff
 /** Persons that one request may merge into another. */
 const MERGED_PERSONS_MAX = 1000
 
-/** The routes under `/api/projects/:project_id/persons/` that read and change persons as they are now. */
-export function personRoutes(options: PersonRoutesOptions): readonly Route[] {
-  const read = routeMaker(options, 'person:read')
-  const write = routeMaker(options, 'person:write')
-  return [
-    read('GET', PERSONS_PATH, listPersons),
-    { method: 'POST', path: PERSONS_PATH, handler: refuseCreation, isRefusal: true },
-    read('GET', `${PERSONS_PATH}values/`, listValues),
-    read('GET', `${PERSONS_PATH}cohorts/`, listCohorts),
-    read('GET', PERSON_PATH, getPerson),
-    write('PATCH', PERSON_PATH, patchPerson),
-    write('PUT', PERSON_PATH, patchPerson),
-    write('DELETE', PERSON_PATH, deletePerson),
-    write('POST', `${PERSON_PATH}update_property/`, updateProperty),
-    write('POST', `${PERSON_PATH}delete_property/`, deleteProperty),
-    write('POST', `${PERSON_PATH}split/`, splitPerson),
-    write('POST', `${PERSON_PATH}merge/`, mergePersons),
-  ]
+const PERSON_MEMBERS = {
+  id: WHOLE,
+  name: TEXT,
+  distinct_ids: list(TEXT),
+  properties: JSON_OBJECT,
+  created_at: TIME,
+  uuid: UUID,
 }
+/** Present when not all ids are shown. */
+const ID_COUNT = { distinct_ids_count: WHOLE }
+const PERSON = named('Person', object(PERSON_MEMBERS, ID_COUNT))
+const PERSON_CHANGED = named(
+  'PersonChanged',
+  object({ ...PERSON_MEMBERS, success: BOOLEAN }, ID_COUNT),
+)
+const VALUE_COUNT = named('ValueCount', object({ name: TEXT, count: WHOLE }))
 
-type PersonHandler = (access: Access) => Promise<Answer>
+const READ = inProject('person:read')
+const WRITE = inProject('person:write')
+const SETTING = {
+  path: PERSON_PATH,
+  who: WRITE,
+  body: object({ properties: JSON_OBJECT }),
+  answers: { 202: done(PERSON) },
+  respond: patchPerson,
+} as const
 
-function routeMaker(options: PersonRoutesOptions, scope: 'person:read' | 'person:write') {
-  return (method: Route['method'], path: string, handle: PersonHandler): Route => {
-    const handler: ApiHandler = (request) => handle(openAccess(request, options, scope))
-    return { method, path, handler }
-  }
-}
+const route = routesOf<PersonServices>()
 
-function refuseCreation(): Answer {
-  const detail = 'persons are made by events: send an $identify event with the distinct_id instead'
-  return refusedMethod('GET', detail)
-}
+/** Persons as they are now. */
+export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
+  route({
+    method: 'GET',
+    path: PERSONS_PATH,
+    id: 'listPersons',
+    summary: 'Lists persons, the newest first.',
+    who: READ,
+    query: object(
+      {},
+      {
+        distinct_id: about(TEXT, 'The person with this distinct_id.'),
+        email: about(TEXT, 'Persons whose property email is exactly this.'),
+        search: about(TEXT, 'Part of the e-mail address, or a distinct_id, or a uuid.'),
+        properties: about(FILTERS, 'Tests on properties.'),
+        cohort: about(WHOLE, 'Members of the cohort with this number.'),
+        ...pageParameters(PAGE_ROWS_MAX),
+      },
+    ),
+    answers: { 200: done(pageOf(PERSON)) },
+    respond: listPersons,
+  }),
+  route({
+    method: 'POST',
+    path: PERSONS_PATH,
+    id: 'createPerson',
+    summary: 'Events make persons.',
+    who: ANYBODY,
+    answers: {},
+    isRefusal: true,
+    respond() {
+      const detail =
+        'persons are made by events: send an $identify event with the distinct_id instead'
+      return refusedMethod('GET', detail)
+    },
+  }),
+  route({
+    method: 'GET',
+    path: `${PERSONS_PATH}values/`,
+    id: 'listPersonValues',
+    summary: 'Counts the values of a property.',
+    who: READ,
+    query: object(
+      {},
+      {
+        key: about(TEXT, 'Name of the property; without it nothing is found.'),
+        value: about(TEXT, 'Only values that contain this.'),
+      },
+    ),
+    answers: { 200: done(list(VALUE_COUNT)) },
+    respond: listValues,
+  }),
+  route({
+    method: 'GET',
+    path: `${PERSONS_PATH}cohorts/`,
+    id: 'listCohortsOfPerson',
+    summary: 'Lists the cohorts of a person.',
+    who: READ,
+    query: object({ person_id: about(TEXT_OR_NUMBER, 'Number or uuid of the person.') }),
+    answers: { 200: done(COHORTS_OF_PERSON) },
+    respond: listCohorts,
+  }),
+  route({
+    method: 'GET',
+    path: PERSON_PATH,
+    id: 'getPerson',
+    summary: 'Shows a person.',
+    who: READ,
+    query: object(
+      {},
+      {
+        distinct_ids_offset: about(WHOLE, 'Ids to leave out, of those in the order of linking.'),
+      },
+    ),
+    answers: { 200: done(PERSON) },
+    respond: getPerson,
+  }),
+  route({
+    ...SETTING,
+    method: 'PATCH',
+    id: 'patchPerson',
+    summary: 'Sets properties of a person.',
+  }),
+  route({ ...SETTING, method: 'PUT', id: 'putPerson', summary: 'The same as PATCH.' }),
+  route({
+    method: 'DELETE',
+    path: PERSON_PATH,
+    id: 'deletePerson',
+    summary: 'Removes a person for good.',
+    who: WRITE,
+    query: object(
+      {},
+      { delete_events: about(TEXT, 'Removes the events, too, unless false or 0.') },
+    ),
+    answers: { 202: done() },
+    handle: deletePerson,
+  }),
+  route({
+    method: 'POST',
+    path: `${PERSON_PATH}update_property/`,
+    id: 'updatePersonProperty',
+    summary: 'Sets one property.',
+    who: WRITE,
+    body: object({ key: TEXT, value: ANY }),
+    answers: { 202: done(PERSON) },
+    respond: updateProperty,
+  }),
+  route({
+    method: 'POST',
+    path: `${PERSON_PATH}delete_property/`,
+    id: 'deletePersonProperty',
+    summary: 'Removes a property.',
+    who: WRITE,
+    body: object({ $unset: TEXT }),
+    answers: { 201: done(PERSON_CHANGED) },
+    respond: deleteProperty,
+  }),
+  route({
+    method: 'POST',
+    path: `${PERSON_PATH}split/`,
+    id: 'splitPerson',
+    summary: 'Makes each distinct_id a person.',
+    who: WRITE,
+    body: object({}, { main_distinct_id: about(TEXT, 'Keeps the person and its properties.') }),
+    answers: { 201: done(PERSON_CHANGED) },
+    respond: splitPerson,
+  }),
+  route({
+    method: 'POST',
+    path: `${PERSON_PATH}merge/`,
+    id: 'mergePersons',
+    summary: 'Merges other persons into this one.',
+    who: WRITE,
+    body: object({ ids: list(TEXT_OR_NUMBER) }),
+    answers: { 201: done(PERSON_CHANGED) },
+    respond: mergePersons,
+  }),
+]
 
-async function listPersons(access: Access): Promise<Answer> {
-  const { request, options, base } = access
+async function listPersons(call: PersonCall): Promise<Answer> {
+  const { request, services, base } = call
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   const page = parameters.page()
-  const wanted = readListQuery(access, parameters)
+  const wanted = readListQuery(call, parameters)
   const wish = wishOf(request, format)
   if (format === 'csv') {
     const query: PersonListQuery = { ...wanted, limit: PAGE_ROWS_MAX, offset: 0 }
-    const body = await options.queries.personTable(query, wish.onLeave)
+    const body = await services.queries.personTable(query, wish.onLeave)
     return { status: 200, contentType: CSV_TYPE, body }
   }
-  const found = await options.queries.listPersons({ ...wanted, ...page }, wish)
+  const found = await services.queries.listPersons({ ...wanted, ...page }, wish)
   const urls = pageUrls(request, base, parameters, found)
   return answerRows(format, found, 'results', { count: found.count, ...urls })
 }
 
 function readListQuery(
-  { projectId, options }: Access,
+  { projectId, nowMs }: PersonCall,
   parameters: RequestParameters,
 ): Omit<PersonListQuery, 'limit' | 'offset'> {
   const distinctId = parameters.text('distinct_id')
@@ -109,7 +264,7 @@ function readListQuery(
   const properties = readListFilters(parameters.properties())
   return {
     projectId,
-    nowMs: options.clock.now(),
+    nowMs,
     ...(distinctId === null ? {} : { distinctId }),
     ...(email === null ? {} : { email }),
     ...(search === null ? {} : { search }),
@@ -118,40 +273,38 @@ function readListQuery(
   }
 }
 
-async function getPerson(access: Access): Promise<Answer> {
-  const person = personInPath(access)
-  const { format, firstId } = await readForPerson(access, person, (parameters) => ({
-    format: formatOf(access.request, parameters),
+async function getPerson(call: PersonCall): Promise<Answer> {
+  const person = personInPath(call)
+  const { format, firstId } = await readForPerson(call, person, (parameters) => ({
+    format: formatOf(call.request, parameters),
     firstId: Math.min(parameters.wholeNumber('distinct_ids_offset') ?? 0, IDS_OFFSET_MAX),
   }))
-  const { options, projectId } = access
-  const row = await options.queries.getPerson(projectId, person, format, firstId)
-  if (row === null) throw unknownPerson()
+  const { services, projectId } = call
+  const row = await services.queries.getPerson(projectId, person, format, firstId)
+  if (row === null) throw unknown('person')
   return answerRow(format, row)
 }
 
-async function patchPerson(access: Access): Promise<Answer> {
-  const person = personInPath(access)
-  const { set, format } = await readForPerson(access, person, (parameters) => {
+async function patchPerson(call: PersonCall): Promise<Answer> {
+  const person = personInPath(call)
+  const { set, format } = await readForPerson(call, person, (parameters) => {
     const given = parameters.properties()
     if (given === undefined || given === null) throw required('properties')
     if (!isObject(given)) throw invalid('properties', 'must be an object of names and values')
-    return { set: given, format: formatOf(access.request, parameters) }
+    return { set: given, format: formatOf(call.request, parameters) }
   })
-  const result = await change(access, { kind: 'set_properties', person, set })
-  return answerOne(format, bodyOf(result), 202)
+  return answerSet(call, person, set, format)
 }
 
-async function updateProperty(access: Access): Promise<Answer> {
-  const person = personInPath(access)
-  const { set, format } = await readForPerson(access, person, (parameters) => {
+async function updateProperty(call: PersonCall): Promise<Answer> {
+  const person = personInPath(call)
+  const { set, format } = await readForPerson(call, person, (parameters) => {
     const value = parameters.value('value')
     if (value === undefined || value === null) throw required('value')
     const key = parameters.requiredText('key')
-    return { set: namedValue(key, value), format: formatOf(access.request, parameters) }
+    return { set: namedValue(key, value), format: formatOf(call.request, parameters) }
   })
-  const result = await change(access, { kind: 'set_properties', person, set })
-  return answerOne(format, bodyOf(result), 202)
+  return answerSet(call, person, set, format)
 }
 
 /** `__proto__` is no name for a property: no event can set it either. */
@@ -160,24 +313,22 @@ function namedValue(key: string, value: unknown): Readonly<Record<string, unknow
   return { [key]: value }
 }
 
-async function deleteProperty(access: Access): Promise<Answer> {
-  const person = personInPath(access)
-  const { key, format } = await readForPerson(access, person, (parameters) => ({
+async function deleteProperty(call: PersonCall): Promise<Answer> {
+  const person = personInPath(call)
+  const { key, format } = await readForPerson(call, person, (parameters) => ({
     key: parameters.requiredText('$unset'),
-    format: formatOf(access.request, parameters),
+    format: formatOf(call.request, parameters),
   }))
-  const result = await change(access, { kind: 'delete_property', person, key })
-  return answerOne(format, { ...bodyOf(result), success: true }, 201)
+  return answerSuccess(call, { kind: 'delete_property', person, key }, format)
 }
 
-async function deletePerson(access: Access): Promise<Answer> {
-  const person = personInPath(access)
-  const deletesEvents = await readForPerson(access, person, (parameters) => {
-    formatOf(access.request, parameters)
+async function deletePerson(call: PersonCall): Promise<void> {
+  const person = personInPath(call)
+  const deletesEvents = await readForPerson(call, person, (parameters) => {
+    formatOf(call.request, parameters)
     return isDeletionOfEventsWanted(parameters)
   })
-  await change(access, { kind: 'delete_person', person, deletesEvents })
-  return { status: 202, contentType: '', body: '' }
+  await change(call, { kind: 'delete_person', person, deletesEvents })
 }
 
 /** The bare parameter is enough, as it always was; but whoever writes false means it. */
@@ -187,43 +338,43 @@ function isDeletionOfEventsWanted(parameters: RequestParameters): boolean {
   return text !== 'false' && text !== '0'
 }
 
-async function splitPerson(access: Access): Promise<Answer> {
-  const person = personInPath(access)
-  const { mainDistinctId, format } = await readForPerson(access, person, (parameters) => ({
+async function splitPerson(call: PersonCall): Promise<Answer> {
+  const person = personInPath(call)
+  const { mainDistinctId, format } = await readForPerson(call, person, (parameters) => ({
     mainDistinctId: parameters.text('main_distinct_id'),
-    format: formatOf(access.request, parameters),
+    format: formatOf(call.request, parameters),
   }))
-  const result = await change(access, { kind: 'split_person', person, mainDistinctId })
-  return answerOne(format, { ...bodyOf(result), success: true }, 201)
+  return answerSuccess(call, { kind: 'split_person', person, mainDistinctId }, format)
 }
 
-async function mergePersons(access: Access): Promise<Answer> {
-  const into = personInPath(access)
-  const { ids, format } = await readForPerson(access, into, (parameters) => ({
+async function mergePersons(call: PersonCall): Promise<Answer> {
+  const into = personInPath(call)
+  const { ids, format } = await readForPerson(call, into, (parameters) => ({
     ids: readMergedIds(parameters),
-    format: formatOf(access.request, parameters),
+    format: formatOf(call.request, parameters),
   }))
-  const target = await findPerson(access, into)
+  const target = await findPerson(call, into)
   const others: PersonReference[] = []
   // Nothing is merged unless everybody is there.
   for (const id of ids) {
-    const { uuid } = await findPerson(access, id)
+    const { uuid } = await findPerson(call, id)
     if (uuid === target.uuid) throw invalid('ids', 'must not name the person itself')
     if (!others.includes(uuid)) others.push(uuid)
   }
-  let result: DoneResult = { kind: 'done' }
+  let merged = {}
   for (const from of others) {
-    result = await change(access, { kind: 'merge_persons', into: target.uuid, from })
+    const command = { kind: 'merge_persons', into: target.uuid, from } as const
+    merged = personBody(await changed(call, command, 'person'))
   }
-  return answerOne(format, { ...bodyOf(result), success: true }, 201)
+  return answerOne(format, { ...merged, success: true }, 201)
 }
 
 async function findPerson(
-  access: Access,
+  call: PersonCall,
   person: PersonReference,
 ): Promise<{ readonly uuid: string }> {
-  const found = await access.options.queries.findPerson(access.projectId, person)
-  if (found === null) throw unknownPerson()
+  const found = await call.services.queries.findPerson(call.projectId, person)
+  if (found === null) throw unknown('person')
   return found
 }
 
@@ -241,34 +392,46 @@ function readMergedIds(parameters: RequestParameters): readonly PersonReference[
   })
 }
 
-async function listValues(access: Access): Promise<Answer> {
-  const { request, options, projectId } = access
+async function listValues(call: PersonCall): Promise<Answer> {
+  const { request, services, projectId } = call
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   const key = parameters.text('key')
   const contains = parameters.text('value')
   if (key === null) return answerList(format, rowsText(format, []))
   const wish = wishOf(request, format)
-  return answerList(format, await options.queries.personValues(projectId, key, contains, wish))
+  return answerList(format, await services.queries.personValues(projectId, key, contains, wish))
 }
 
-async function listCohorts(access: Access): Promise<Answer> {
-  const { request, options, projectId } = access
+async function listCohorts(call: PersonCall): Promise<Answer> {
+  const { request, services, projectId } = call
   const parameters = new RequestParameters(request)
   const format = formatOf(request, parameters)
   const person = personReference(parameters.requiredText('person_id'))
   if (person === null) throw invalid('person_id', 'must be the number or uuid of a person')
   const wish = wishOf(request, format)
-  const cohorts = await options.queries.cohortsOfPerson(projectId, person, wish)
-  if (cohorts === null) throw unknownPerson()
+  const cohorts = await services.queries.cohortsOfPerson(projectId, person, wish)
+  if (cohorts === null) throw unknown('person')
   return answerRows(format, wholeRows(cohorts), 'results', {})
 }
 
-function bodyOf(result: DoneResult): PersonBody {
-  if (result.person === undefined) throw new TypeError('the change answered no person')
-  return personBody(result.person)
+/** Sets properties; the answer is the person. */
+async function answerSet(
+  call: PersonCall,
+  person: PersonReference,
+  set: JsonObject,
+  format: RowFormat,
+): Promise<Answer> {
+  const result = await changed(call, { kind: 'set_properties', person, set }, 'person')
+  return answerOne(format, personBody(result), 202)
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+/** Makes another change of a person; the answer says that, too. */
+async function answerSuccess(
+  call: PersonCall,
+  command: PersonCommand,
+  format: RowFormat,
+): Promise<Answer> {
+  const person = personBody(await changed(call, command, 'person'))
+  return answerOne(format, { ...person, success: true }, 201)
 }

@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
-import { ANALYTIC_RESOURCE } from '../../../src/http/openapi/analytics.ts'
+import { ANALYTIC_RESOURCE } from '../../../src/http/routes/person-analytics.ts'
 import { type AnalyticQuestion, runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import {
   isCorrelationRequest,
@@ -122,9 +122,10 @@ t.test('no parameter is without a row', async (t) => {
   const named = new Set(ROWS.map(({ name }) => name))
   // Its effect is in the body around the persons.
   named.add('include_total')
-  const described = ANALYTIC_RESOURCE.operations.flatMap(({ query }) =>
-    (query ?? []).map((parameter) => parameter.name),
+  const described = ANALYTIC_RESOURCE.routes.flatMap(({ query = {}, body = {} }) =>
+    [query, body].flatMap(({ properties = {} }) => Object.keys(properties as object)),
   )
+  t.ok(described.includes('funnel_step_breakdown'))
   t.strictSame(
     [...new Set(described)].filter((name) => !named.has(name)),
     [],

@@ -1,0 +1,115 @@
+/**
+ * What the routes of persons, groups, cohorts, actions and analytics work with, and how they change
+ * something.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { ServiceError } from '../../base/errors.ts'
+import type { PersonQueries } from '../../engine/threads/calls.ts'
+import type { Project } from '../../rules/capture/project-directory.ts'
+import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
+import type { PersonReference } from '../../rules/persons/person-queries.ts'
+import { invalid, personReference, RequestParameters } from '../server/parameters.ts'
+import type { Call, RouteDirectory, RouteServices } from '../server/route.ts'
+
+/** A project with what queries about it need. */
+type ProjectSettings = Project & {
+  readonly timezone?: string
+  readonly testAccountFilters?: readonly unknown[]
+}
+
+/** Keys and projects, and in addition who changes something and what time it is there. */
+export interface PersonDirectory extends RouteDirectory {
+  userById(id: number): { readonly firstName: string; readonly email: string } | null
+  projectById(id: number): ProjectSettings | null
+}
+
+/** What these routes work with. */
+export interface PersonServices extends RouteServices {
+  readonly directory: PersonDirectory
+  readonly queries: PersonQueries
+  readonly commands: PersonCommands
+  readonly clock: Clock
+}
+
+/** A request to one of these routes. */
+export type PersonCall<Services extends PersonServices = PersonServices> = Pick<
+  Call<Services>,
+  'request' | 'services' | 'projectId' | 'base' | 'nowMs' | 'grant' | 'number'
+>
+
+/** The result of a change that was made. */
+type DoneResult = Extract<CommandResult, { kind: 'done' }>
+
+/** What changes answer. */
+type Thing = 'person' | 'group' | 'cohort' | 'action' | 'erasure'
+
+const CHANGED_THINGS: Partial<Record<PersonCommand['kind'], Thing>> = {
+  set_group_properties: 'group',
+  update_cohort: 'cohort',
+  update_action: 'action',
+}
+
+/** Hands a change to the log and waits until every read shows it. Throws what its result stands for. */
+export async function change(
+  { services, projectId, grant }: Pick<PersonCall, 'services' | 'projectId' | 'grant'>,
+  command: PersonCommand,
+): Promise<DoneResult> {
+  const userId = grant.userId ?? 0
+  const { firstName = '', email = '' } = services.directory.userById(userId) ?? {}
+  const actor = { userId, firstName, email }
+  const result = await services.commands.run(projectId, actor, command)
+  switch (result.kind) {
+    case 'done':
+      return result
+    case 'not_found':
+      throw unknown(CHANGED_THINGS[command.kind] ?? 'person')
+    case 'unknown_distinct_id':
+      throw invalid('main_distinct_id', 'must be one of the distinct_ids of the person')
+    case 'too_large': {
+      const what = `would have more than ${result.bytesMax} bytes of JSON: delete some first`
+      throw invalid('properties', what)
+    }
+  }
+}
+
+/** The same for a change that answers what it has changed. */
+export async function changed<Name extends Thing>(
+  call: Pick<PersonCall, 'services' | 'projectId' | 'grant'>,
+  command: PersonCommand,
+  thing: Name,
+): Promise<NonNullable<DoneResult[Name]>> {
+  const { [thing]: result } = await change(call, command)
+  if (result === undefined) throw new TypeError(`the change answered no ${thing}`)
+  return result
+}
+
+/** The person in the path. Throws 400 `invalid_input` for what is neither a number nor a uuid. */
+export function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference {
+  const person = personReference(request.parameter('id'))
+  if (person !== null) return person
+  const detail =
+    'a person has a number or a uuid in the path; find one by persons/?distinct_id=<distinct_id>'
+  throw new ServiceError('invalid_input', detail)
+}
+
+/**
+ * Reads the parameters of a route about one person. Whether there is such a person matters more than
+ * what is wrong with the rest: then 404 is thrown instead.
+ */
+export async function readForPerson<T>(
+  { request, services, projectId }: Pick<PersonCall, 'request' | 'services' | 'projectId'>,
+  person: PersonReference,
+  read: (parameters: RequestParameters) => T,
+): Promise<T> {
+  try {
+    return read(new RequestParameters(request))
+  } catch (error) {
+    if ((await services.queries.findPerson(projectId, person)) === null) throw unknown('person')
+    throw error
+  }
+}
+
+/** 404 for what a project does not have. */
+export function unknown(thing: Thing): ServiceError {
+  return new ServiceError('not_found', `the project has no such ${thing}`)
+}
