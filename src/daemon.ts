@@ -35,9 +35,8 @@ import type { RateLimits } from './http/server/rate-limits.ts'
 import type { Route } from './http/server/router.ts'
 import type { HttpServer } from './http/server/server.ts'
 import { TrustedProxies } from './http/server/url.ts'
-import { ProjectDirectory } from './store/catalog/project-store.ts'
+import { ProjectDirectory } from './store/catalog/organization-store.ts'
 import { DataDir } from './store/directory/data-dir.ts'
-import { requireLocalFileSystem } from './store/directory/file-system.ts'
 
 /** How often changes of projects and keys made by other processes are looked for. */
 const DIRECTORY_REFRESH_MS = 200
@@ -93,8 +92,8 @@ export async function startDaemon(
   const log = options.log ?? createLogger({ level: settings.logLevel, format: settings.logFormat })
   const serviceManager = createServiceManager({ environment: process.env, log })
   serviceManager.status('opening the data directory')
-  if (!settings.isNetworkDiskAllowed) requireLocalFileSystem(settings.dataDir)
-  const dataDir = options.dataDir ?? (await DataDir.open(settings.dataDir))
+  const dataDir =
+    options.dataDir ?? (await DataDir.open(settings.dataDir, settings.isNetworkDiskAllowed))
   for (const note of dataDir.notes) log.warn(note)
   const { onListening = () => {}, retentionMs, threads } = options
   const running = new RunningDaemon({

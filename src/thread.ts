@@ -4,8 +4,8 @@ import { taskRunner } from './engine/threads/run-task.ts'
 import type { ThreadSettings } from './engine/threads/tasks.ts'
 import type { ThreadWiring } from './engine/threads/thread-stores.ts'
 import { LogAppender } from './store/log/event-log.ts'
+import { readProcessedPosition } from './store/open-store.ts'
 import { EventReader } from './store/warehouse/read/event-reader.ts'
-import { readProcessedPosition } from './store/warehouse/write/event-state.ts'
 
 /** The entry of a thread of the pool: wires what it runs to the stores of one box. */
 

@@ -10,7 +10,6 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseUuid } from '../../src/base/ids.ts'
 import type { JsonObject } from '../../src/base/json.ts'
-import { eventStoreFolder } from '../../src/store/warehouse/write/event-state.ts'
 import { type EventInput, EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { EventGenerator } from '../ingest/events.ts'
 
@@ -72,7 +71,7 @@ export async function run(options: SegmentRun): Promise<SegmentFigures> {
     total.events += batch
   }
   await writer.close()
-  const file = statSync(join(eventStoreFolder(options.dataDir), 'data.mdb')).size
+  const file = statSync(join(options.dataDir, 'events', 'data.mdb')).size
   const figures: SegmentFigures = {
     events: total.events,
     jsonBytes: rounded(spent.json / total.events),

@@ -17,14 +17,9 @@ export async function diskSpace(path: string): Promise<DiskSpace> {
   return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize }
 }
 
-/** The free bytes of the file system of a folder. Throws what `statfs` throws. */
-export async function freeDiskBytes(path: string): Promise<number> {
-  return (await diskSpace(path)).freeBytes
-}
-
 /** Refuses a command that is about to write to a disk that is nearly full. Throws `OperatorError`. */
 export async function requireFreeDisk(path: string): Promise<void> {
-  const freeBytes = await freeDiskBytes(path)
+  const { freeBytes } = await diskSpace(path)
   if (freeBytes >= COMMAND_BYTES) return
   const freeMib = Math.floor(freeBytes / 1024 ** 2)
   throw new OperatorError(

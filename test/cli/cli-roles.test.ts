@@ -1,7 +1,7 @@
 /** `tenrec user`, `role` and `key` on a store that no daemon serves. */
 import { join } from 'node:path'
 import t from 'tap'
-import { ProjectDirectory } from '../../src/store/catalog/project-store.ts'
+import { ProjectDirectory } from '../../src/store/catalog/organization-store.ts'
 import { linesOf, runCommand as run } from '../fixtures/command-line.ts'
 
 /** A store that no daemon serves; answers a function that runs commands on it. */

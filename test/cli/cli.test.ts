@@ -10,9 +10,9 @@ import type { CommandIo } from '../../src/cli/lib/command.ts'
 import { firstStartMessage } from '../../src/cli/lib/first-start-message.ts'
 import { runCommandLine } from '../../src/cli/run.ts'
 import { SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
-import { ProjectDirectory } from '../../src/store/catalog/project-store.ts'
+import { ProjectDirectory } from '../../src/store/catalog/organization-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
-import { correctBaseUrl } from '../../src/store/directory/first-start.ts'
+import { correctBaseUrl } from '../../src/store/open-store.ts'
 import { eventInput, openWriter, uuidOf } from '../fixtures/stored-events.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 2)

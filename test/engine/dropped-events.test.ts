@@ -1,4 +1,5 @@
 /** Events that are accepted and not stored: what is known of them, for how long, and who forgets them. */
+import { join } from 'node:path'
 import { open } from 'lmdb'
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
@@ -11,9 +12,8 @@ import { restoreBackup } from '../../src/store/care/backup/restore-backup.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from '../../src/store/lmdb/keys.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { eventStoreFolder } from '../../src/store/warehouse/write/event-state.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
-import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
+import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon, type SpawnedDaemon } from '../fixtures/daemon.ts'
 import { closeConnections, postJson } from '../fixtures/exact-client.ts'
 import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
@@ -358,7 +358,7 @@ t.test('a store of a version that kept none is read, and gets its tables on open
   const dataDir = `${t.testdir()}/data`
   const where = ['--data-dir', dataDir]
   t.match(await runCommand('init', ...where), { exitCode: 0 })
-  const root = open({ path: eventStoreFolder(dataDir), keyEncoding: 'binary', encoding: 'binary' })
+  const root = open({ path: join(dataDir, 'events'), keyEncoding: 'binary', encoding: 'binary' })
   for (const name of ['dropped_events', 'dropped_counts']) {
     root.openDB(name, { keyEncoding: 'binary', encoding: 'binary' }).dropSync()
   }

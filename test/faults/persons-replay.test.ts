@@ -9,13 +9,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
-import { readProcessedPosition } from '../../src/store/warehouse/write/event-state.ts'
-import {
-  PersonLog,
-  personDigest,
-  type SentEvent,
-  threadSettings,
-} from '../fixtures/persons/person-log.ts'
+import { readProcessedPosition } from '../../src/store/open-store.ts'
+import { personDigest, PersonLog, type SentEvent, threadSettings } from '../fixtures/persons/person-log.ts'
 
 const PROCESSOR = new URL('../../dist/engine/processor/log-processor.js', import.meta.url)
 const FIRST_MS = Date.UTC(2024, 0, 1)

@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { freeDiskBytes } from '../../src/base/disk-space.ts'
+import { diskSpace } from '../../src/base/disk-space.ts'
 import { OperatorError } from '../../src/base/errors.ts'
 import { DISK_RESERVE_BYTES, DiskGuard, reserveBytesOf } from '../../src/engine/front/disk-guard.ts'
 import { planMigration } from '../../src/store/care/migrations.ts'
@@ -267,7 +267,7 @@ t.test('a directory that was moved, deleted or replaced is noticed', async (t) =
 
 t.test('free space decides whether more is accepted', async (t) => {
   const path = t.testdir()
-  const free = await freeDiskBytes(path)
+  const { freeBytes: free } = await diskSpace(path)
   t.ok(free > 0)
   const guard = new DiskGuard(path, 1)
   t.ok(guard.isBelowReserve(0), 'nothing is accepted before the first look')

@@ -1,4 +1,5 @@
 /** Reading stored events: order, pages, filters; merging and damage as readers see them. */
+import { join } from 'node:path'
 import { open } from 'lmdb'
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
@@ -10,7 +11,6 @@ import type {
 import type { ExportedSegment } from '../../src/rules/events/exported-event.ts'
 import type { DamagedRecordError } from '../../src/store/faults.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { eventStoreFolder } from '../../src/store/warehouse/write/event-state.ts'
 import {
   type EventSketch,
   eventInput,
@@ -249,7 +249,7 @@ t.test('a reader goes on with its page while a writer in the same process commit
 
 /** Flips one bit in the middle of every record of a table whose key begins with a prefix. */
 async function flip(dataDir: string, table: string, prefix: Buffer): Promise<number> {
-  const root = open({ path: eventStoreFolder(dataDir), keyEncoding: 'binary', encoding: 'binary' })
+  const root = open({ path: join(dataDir, 'events'), keyEncoding: 'binary', encoding: 'binary' })
   const records = root.openDB<Buffer, Buffer>(table, {
     keyEncoding: 'binary',
     encoding: 'binary',

@@ -4,13 +4,13 @@
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
-import { readCredentials } from '../../store/directory/first-start.ts'
+import { readCredentials } from '../../store/open-store.ts'
 import { idOption } from '../lib/arguments.ts'
 import { type Command, type CommandInput, type CommandIo, JSON_OPTION } from '../lib/command.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
 import { ask, readMetrics } from '../lib/metric-samples.ts'
 import { printable, printRows } from '../lib/output.ts'
-import { withProjectStore } from '../lib/with-project-store.ts'
+import { withStore } from '../lib/with-store.ts'
 import { LoadGenerator, type LoadTarget, type StepResult } from './bench-load.ts'
 import { type Readings, saturated } from './bench-verdict.ts'
 
@@ -137,7 +137,11 @@ async function projectKeyOf(input: CommandInput): Promise<string> {
         "('tenrec project create' makes one), or say --yes for project 1",
     )
   }
-  const key = await withProjectStore(input, false, (store) => store.project(1)?.apiKey)
+  const key = await withStore(
+    input,
+    false,
+    ({ organization }) => organization.projects.project(1)?.apiKey,
+  )
   if (key === undefined) throw new OperatorError('there is no project 1: name a --project-key')
   return key
 }

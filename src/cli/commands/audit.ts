@@ -3,7 +3,7 @@ import type { StoredAuditEntry } from '../../rules/access/audit.ts'
 import { idOption } from '../lib/arguments.ts'
 import { type Command, JSON_OPTION } from '../lib/command.ts'
 import { isoTime, printRows, type Row } from '../lib/output.ts'
-import { withOrganizationStore } from '../lib/with-organization-store.ts'
+import { withStore } from '../lib/with-store.ts'
 
 const LIST_ENTRIES_DEFAULT = 100
 
@@ -23,7 +23,7 @@ export const AUDIT_LIST: Command = {
   settings: ['dataDir'],
   async run(input) {
     const limit = idOption(input, 'limit', LIST_ENTRIES_DEFAULT)
-    const rows = await withOrganizationStore(input, false, ({ audit, users }) => {
+    const rows = await withStore(input, false, ({ organization: { audit, users } }) => {
       const emails = new Map(users.list().map(({ id, email }) => [id, email]))
       return audit.list({ limit, offset: 0 }).results.map((entry) => rowOf(entry, emails))
     })

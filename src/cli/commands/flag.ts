@@ -2,7 +2,6 @@
  * `tenrec flag ...`: feature flags in the data directory, with or without a running daemon; it notices
  * changes within a second. What is allowed is decided by the same rules as for the private API.
  */
-import { requireFreeDisk } from '../../base/disk-space.ts'
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { boolean } from '../../config/value-kinds.ts'
@@ -11,16 +10,10 @@ import { statusDetails, statusOf } from '../../rules/flags/edit/flag-body.ts'
 import { explainFlag } from '../../rules/flags/explain.ts'
 import type { DecisionRequest, DecisionSources, Flag } from '../../rules/flags/types.ts'
 import { type FlagChangeContext, FlagStore } from '../../store/catalog/flag-store.ts'
-import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
+import type { OpenStore } from '../../store/open-store.ts'
 import { idOption, listOption } from '../lib/arguments.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
-import { commandEntry } from '../lib/command-audit.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { describeExplanation } from '../lib/flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'
@@ -169,33 +162,17 @@ interface OpenFlags {
   readonly wanted: () => Flag
 }
 
-async function withFlags(
+function withFlags(
   input: CommandInput,
   isWriting: boolean,
-  action: (flags: OpenFlags) => number,
-): Promise<number> {
-  const { dataDir } = input.settings()
-  return withStore(dataDir, ['flags', 'events'], isWriting, async (path) => {
-    if (isWriting) await requireFreeDisk(path)
-    return withOpenFlags(input, isWriting, path, action)
-  })
-}
-
-async function withOpenFlags(
-  input: CommandInput,
-  isWriting: boolean,
-  path: string,
   action: (flags: OpenFlags) => number,
 ): Promise<number> {
   const projectId = idOption(input, 'project', 1)
-  const organization = new OrganizationStore(path, input.io.clock)
-  const store = new FlagStore(path)
-  const sources = new DecisionSourceReader(path)
-  try {
+  const run = ({ organization, flags: store, decisions: sources }: OpenStore): number => {
     const project = organization.projects.project(projectId)
     if (project === null) throw new OperatorError(`there is no project ${projectId}`)
     const cohorts = sources.cohorts(projectId)
-    const exitCode = action({
+    return action({
       store,
       sources,
       projectId,
@@ -208,13 +185,8 @@ async function withOpenFlags(
       },
       wanted: () => wantedFlag(store, projectId, input.operands[0] ?? ''),
     })
-    if (isWriting) organization.audit.append([commandEntry(input, projectId)])
-    return exitCode
-  } finally {
-    await store.close()
-    await sources.close()
-    await organization.close()
   }
+  return withStore(input, isWriting, run, ['flags', 'events'], projectId)
 }
 
 function wantedFlag(store: FlagStore, projectId: number, key: string): Flag {

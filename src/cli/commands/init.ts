@@ -1,10 +1,10 @@
 /** `tenrec init`: creates and fills a data directory without serving it. */
 import { existsSync } from 'node:fs'
-import { lockHolder } from '../../store/directory/data-dir-lock.ts'
-import { initialise } from '../../store/directory/first-start.ts'
+import { DataDir } from '../../store/directory/data-dir.ts'
+import { initialise } from '../../store/open-store.ts'
 import type { Command } from '../lib/command.ts'
-import { noteInStore } from '../lib/command-audit.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
+import { noteInStore } from '../lib/with-store.ts'
 
 /** `tenrec init`. */
 export const INIT: Command = {
@@ -17,7 +17,7 @@ export const INIT: Command = {
     const { io } = input
     const resolved = input.settings()
     const { dataDir } = resolved
-    const holder = existsSync(dataDir) ? lockHolder(dataDir) : null
+    const holder = existsSync(dataDir) ? DataDir.holder(dataDir) : null
     if (holder?.purpose === 'daemon') {
       io.err(`${dataDir} is set up already and in use by ${holder.description}\n`)
       return 0

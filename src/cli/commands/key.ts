@@ -14,8 +14,7 @@ import {
   type OptionDefinition,
 } from '../lib/command.ts'
 import { isoTime, printRecord, printRows } from '../lib/output.ts'
-import { withOrganizationStore } from '../lib/with-organization-store.ts'
-import { withProjectStore } from '../lib/with-project-store.ts'
+import { withStore } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
 const SECRET_OPTION: OptionDefinition = {
@@ -54,7 +53,7 @@ export const KEY_CREATE: Command = {
   async run(input) {
     if (input.options.has('secret')) return createSecret(input)
     const request = readRequest(input)
-    const { text, key } = await withOrganizationStore(input, true, (store) => {
+    const { text, key } = await withStore(input, true, ({ organization: store }) => {
       const user = input.options.get('user')
       const owner = user === undefined ? {} : { userId: findUser(store, user).id }
       return store.projects.keys.create({ ...request, ...owner })
@@ -74,10 +73,17 @@ export const KEY_LIST: Command = {
   settings: ['dataDir'],
   async run(input) {
     const nowMs = input.io.clock.now()
-    const rows = await withProjectStore(input, false, ({ keys }) =>
-      input.options.has('secret')
-        ? keys.listSecrets().map(describeSecret)
-        : keys.list().map((key) => describeKey(key, nowMs)),
+    const rows = await withStore(
+      input,
+      false,
+      ({
+        organization: {
+          projects: { keys },
+        },
+      }) =>
+        input.options.has('secret')
+          ? keys.listSecrets().map(describeSecret)
+          : keys.list().map((key) => describeKey(key, nowMs)),
     )
     printRows(input.io, rows, input.options.has('json'))
     return 0
@@ -94,10 +100,17 @@ export const KEY_REVOKE: Command = {
   async run(input) {
     const id = parseId('ID', input.operands[0] ?? '')
     const nowMs = input.io.clock.now()
-    const row = await withProjectStore(input, true, ({ keys }) =>
-      input.options.has('secret')
-        ? describeSecret(keys.revokeSecret(id))
-        : describeKey(keys.revoke(id), nowMs),
+    const row = await withStore(
+      input,
+      true,
+      ({
+        organization: {
+          projects: { keys },
+        },
+      }) =>
+        input.options.has('secret')
+          ? describeSecret(keys.revokeSecret(id))
+          : describeKey(keys.revoke(id), nowMs),
     )
     printRecord(input.io, row, input.options.has('json'))
     return 0
@@ -114,14 +127,22 @@ export const KEY_ROTATE: Command = {
   async run(input) {
     const id = parseId('ID', input.operands[0] ?? '')
     const nowMs = input.io.clock.now()
-    const row = await withProjectStore(input, true, ({ keys }) => {
-      if (input.options.has('secret')) {
-        const { text, key } = keys.rollSecret(id)
-        return { ...describeSecret(key), key: text }
-      }
-      const { text, key } = keys.roll(id)
-      return { ...describeKey(key, nowMs), key: text }
-    })
+    const row = await withStore(
+      input,
+      true,
+      ({
+        organization: {
+          projects: { keys },
+        },
+      }) => {
+        if (input.options.has('secret')) {
+          const { text, key } = keys.rollSecret(id)
+          return { ...describeSecret(key), key: text }
+        }
+        const { text, key } = keys.roll(id)
+        return { ...describeKey(key, nowMs), key: text }
+      },
+    )
     const { id: _id, key, last_four: _lastFour, ...rest } = row
     printRecord(input.io, { id, key, ...rest }, input.options.has('json'))
     return 0
@@ -139,8 +160,14 @@ async function createSecret(input: CommandInput): Promise<number> {
   const projectId = parseId('--projects', project)
   const label = input.options.get('label')
   const request = label === undefined ? { projectId } : { projectId, label }
-  const { text, key } = await withProjectStore(input, true, ({ keys }) =>
-    keys.createSecret(request),
+  const { text, key } = await withStore(
+    input,
+    true,
+    ({
+      organization: {
+        projects: { keys },
+      },
+    }) => keys.createSecret(request),
   )
   const { id, last_four: _lastFour, ...row } = describeSecret(key)
   printRecord(input.io, { id, key: text, ...row }, input.options.has('json'))

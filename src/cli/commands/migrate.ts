@@ -8,7 +8,7 @@ import {
 } from '../../store/care/migrations.ts'
 import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
 import { type Command, type CommandIo, JSON_OPTION } from '../lib/command.ts'
-import { noteInStore } from '../lib/command-audit.ts'
+import { noteInStore } from '../lib/with-store.ts'
 
 /** `tenrec migrate`. */
 export const MIGRATE: Command = {

@@ -7,16 +7,12 @@ import { UsageError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { isObject } from '../../base/json.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
+import { openEvents } from '../../store/open-store.ts'
 import { idOption } from '../lib/arguments.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../lib/daemon-client.ts'
 import { printRows, type Row } from '../lib/output.ts'
-import { PROJECT_OPTION, printableJson, withEvents } from './events/event.ts'
+import { printableJson, PROJECT_OPTION } from './events/event.ts'
 
 const LIST_PERSONS_DEFAULT = 100
 const LIST_PERSONS_MAX = 10_000
@@ -182,7 +178,9 @@ async function listPersons(
     ...(email === undefined ? {} : { email }),
     ...(search === undefined ? {} : { search }),
   }
-  return withEvents(input, (reader) => reader.persons().list(query).results.map(asRow))
+  return openEvents(input.settings().dataDir, (reader) =>
+    reader.persons().list(query).results.map(asRow),
+  )
 }
 
 /** A number or uuid names a person, any other text is a distinct_id; so is a number that nobody has. */
@@ -193,7 +191,9 @@ async function findPerson(input: CommandInput, name: string): Promise<Row | null
   const reference = referenceOf(name)
   if (reference !== null) {
     const projectId = idOption(input, 'project', 1)
-    const found = await withEvents(input, (reader) => reader.persons().person(projectId, reference))
+    const found = await openEvents(input.settings().dataDir, (reader) =>
+      reader.persons().person(projectId, reference),
+    )
     if (found !== null) return asRow(found)
   }
   const [person] = await listPersons(input, new Map([['distinct_id', name]]), 1)

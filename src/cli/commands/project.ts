@@ -4,14 +4,9 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 import { boolean } from '../../config/value-kinds.ts'
 import type { Project, ProjectChanges } from '../../rules/access/organization.ts'
 import { parseId } from '../lib/arguments.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
-import { withProjectStore } from '../lib/with-project-store.ts'
+import { withStore } from '../lib/with-store.ts'
 
 const NAME_OPTION: OptionDefinition = {
   name: 'name',
@@ -75,8 +70,8 @@ export const PROJECT_CREATE: Command = {
   async run(input) {
     const changes = readChanges(input)
     const name = input.options.get('name') ?? ''
-    const project = await withProjectStore(input, true, (store) =>
-      store.createProject({ ...changes, name }),
+    const project = await withStore(input, true, ({ organization }) =>
+      organization.projects.createProject({ ...changes, name }),
     )
     printRecord(input.io, describeProject(project), input.options.has('json'))
     return 0
@@ -94,7 +89,9 @@ export const PROJECT_SET: Command = {
     const id = parseId('ID', input.operands[0] ?? '')
     const changes = readChanges(input)
     if (Object.keys(changes).length === 0) throw new UsageError('there is nothing to change')
-    const project = await withProjectStore(input, true, (store) => store.setProject(id, changes))
+    const project = await withStore(input, true, ({ organization }) =>
+      organization.projects.setProject(id, changes),
+    )
     printRecord(input.io, describeProject(project), input.options.has('json'))
     return 0
   },
@@ -108,7 +105,9 @@ export const PROJECT_LIST: Command = {
   options: [JSON_OPTION],
   settings: ['dataDir'],
   async run(input) {
-    const projects = await withProjectStore(input, false, (store) => store.listProjects())
+    const projects = await withStore(input, false, ({ organization }) =>
+      organization.projects.listProjects(),
+    )
     printRows(input.io, projects.map(describeProject), input.options.has('json'))
     return 0
   },
@@ -123,7 +122,9 @@ export const PROJECT_SHOW: Command = {
   settings: ['dataDir'],
   async run(input) {
     const id = parseId('ID', input.operands[0] ?? '')
-    const project = await withProjectStore(input, false, (store) => store.project(id))
+    const project = await withStore(input, false, ({ organization }) =>
+      organization.projects.project(id),
+    )
     if (project === null) {
       input.io.err(`tenrec: there is no project ${id}\n`)
       return 1

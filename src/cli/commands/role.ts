@@ -3,15 +3,10 @@ import { OperatorError, UsageError } from '../../base/errors.ts'
 import { FLAG_ACCESS_LEVELS, type FlagAccessLevel, levelName } from '../../rules/access/levels.ts'
 import type { RoleView } from '../../rules/access/roles.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { choicesText, parseLevel } from '../lib/levels.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
-import { withOrganizationStore } from '../lib/with-organization-store.ts'
+import { withStore } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
 /** More than there can be. */
@@ -32,7 +27,9 @@ export const ROLE_LIST: Command = {
   options: [JSON_OPTION],
   settings: ['dataDir'],
   async run(input) {
-    const { results } = await withOrganizationStore(input, false, ({ roles }) => roles.list(ALL))
+    const { results } = await withStore(input, false, ({ organization: { roles } }) =>
+      roles.list(ALL),
+    )
     printRows(input.io, results.map(describeRole), input.options.has('json'))
     return 0
   },
@@ -83,7 +80,7 @@ export const ROLE_DELETE: Command = {
   options: [],
   settings: ['dataDir'],
   async run(input) {
-    const id = await withOrganizationStore(input, true, (store) => {
+    const id = await withStore(input, true, ({ organization: store }) => {
       const role = roleOf(store, input)
       store.roles.delete(role)
       return role
@@ -145,7 +142,7 @@ export const ROLE_DEFAULT: Command = {
     const text = input.options.get('level')
     const level = text === undefined || text === UNSET ? null : parseLevel(FLAG_ACCESS_LEVELS, text)
     const isWriting = text !== undefined
-    const setting = await withOrganizationStore(input, isWriting, ({ users }) =>
+    const setting = await withStore(input, isWriting, ({ organization: { users } }) =>
       isWriting ? users.setFlagAccess(level, null) : users.organization().flagAccess,
     )
     const row = { level: setting === null ? UNSET : levelName(FLAG_ACCESS_LEVELS, setting.level) }
@@ -158,7 +155,7 @@ async function changeRole(
   input: CommandInput,
   action: (store: OrganizationStore) => RoleView | null,
 ): Promise<number> {
-  const view = await withOrganizationStore(input, true, action)
+  const view = await withStore(input, true, ({ organization }) => action(organization))
   if (view !== null) printRecord(input.io, describeRole(view), input.options.has('json'))
   return 0
 }

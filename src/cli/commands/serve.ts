@@ -2,7 +2,7 @@
 
 import { baseUrlOf } from '../../config/base-url.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
-import { correctBaseUrl, openFilled } from '../../store/directory/first-start.ts'
+import { correctBaseUrl, openFilled } from '../../store/open-store.ts'
 import type { Command, CommandIo } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 

@@ -29,7 +29,7 @@ import { readFormat } from '../../store/directory/data-dir.ts'
 import { parseId } from '../lib/arguments.ts'
 import { type Command, JSON_OPTION } from '../lib/command.ts'
 import { printRecord } from '../lib/output.ts'
-import { withProjectStore } from '../lib/with-project-store.ts'
+import { withStore } from '../lib/with-store.ts'
 
 /** SHA-512 of the package as published, in base64: as in the lock file of whoever installs it. */
 export const PACKAGE_SHA512 =
@@ -81,7 +81,9 @@ export const SNIPPET_SHOW: Command = {
   async run(input) {
     const settings = input.settings()
     const id = parseId('--project', input.options.get('project') ?? '1')
-    const project = await withProjectStore(input, false, (store) => store.project(id))
+    const project = await withStore(input, false, ({ organization }) =>
+      organization.projects.project(id),
+    )
     if (project === null) throw new OperatorError(`there is no project ${id}`)
     const url = attribute(baseUrlOf(settings, settings.port))
     input.io.out(

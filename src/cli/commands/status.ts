@@ -9,9 +9,8 @@ import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { backupNames, readManifest } from '../../store/care/backup/manifest.ts'
-import { ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
-import { type LockHolder, lockHolder } from '../../store/directory/data-dir-lock.ts'
-import { readCredentials } from '../../store/directory/first-start.ts'
+import { DataDir, ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
+import { readCredentials } from '../../store/open-store.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
 import { type Command, type CommandInput, JSON_OPTION } from '../lib/command.ts'
 import { ask, readMetrics } from '../lib/metric-samples.ts'
@@ -87,7 +86,7 @@ interface Folder {
   readonly path: string
   readonly isReadable: boolean
   /** Who serves it; null for nobody that can be seen. */
-  readonly daemon: LockHolder | null
+  readonly daemon: ReturnType<typeof DataDir.holder>
 }
 
 function lookAt(path: string): Folder {
@@ -101,8 +100,8 @@ function lookAt(path: string): Folder {
 }
 
 /** Others hold the lock as well, for as long as they work. */
-function daemonOf(path: string): LockHolder | null {
-  const holder = lockHolder(path)
+function daemonOf(path: string): ReturnType<typeof DataDir.holder> {
+  const holder = DataDir.holder(path)
   const purpose = holder?.purpose
   const isDaemon = purpose === 'daemon' || purpose === 'unknown' || purpose === null
   return isDaemon ? (holder ?? null) : null

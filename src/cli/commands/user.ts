@@ -4,15 +4,10 @@ import { boolean } from '../../config/value-kinds.ts'
 import { levelName, USER_LEVELS } from '../../rules/access/levels.ts'
 import type { User, UserChanges } from '../../rules/access/organization.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
 import { choicesText, parseLevel } from '../lib/levels.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
-import { withOrganizationStore } from '../lib/with-organization-store.ts'
+import { withStore } from '../lib/with-store.ts'
 
 const EMAIL_OPTION: OptionDefinition = {
   name: 'email',
@@ -38,7 +33,7 @@ export const USER_LIST: Command = {
   options: [JSON_OPTION],
   settings: ['dataDir'],
   async run(input) {
-    const users = await withOrganizationStore(input, false, (store) => store.users.list())
+    const users = await withStore(input, false, ({ organization: store }) => store.users.list())
     printRows(input.io, users.map(describeUser), input.options.has('json'))
     return 0
   },
@@ -53,7 +48,9 @@ export const USER_CREATE: Command = {
   settings: ['dataDir'],
   async run(input) {
     const request = { ...readChanges(input), email: input.options.get('email') ?? '' }
-    const user = await withOrganizationStore(input, true, (store) => store.users.create(request))
+    const user = await withStore(input, true, ({ organization: store }) =>
+      store.users.create(request),
+    )
     printRecord(input.io, describeUser(user), input.options.has('json'))
     return 0
   },
@@ -104,7 +101,7 @@ export function findUser(store: OrganizationStore, name: string): User {
 
 async function changeUser(input: CommandInput, changes: UserChanges): Promise<number> {
   const [name = ''] = input.operands
-  const user = await withOrganizationStore(input, true, (store) =>
+  const user = await withStore(input, true, ({ organization: store }) =>
     store.users.change(findUser(store, name).id, changes),
   )
   printRecord(input.io, describeUser(user), input.options.has('json'))

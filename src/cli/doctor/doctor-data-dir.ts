@@ -4,8 +4,12 @@ import { resolve } from 'node:path'
 import { diskSpace } from '../../base/disk-space.ts'
 import type { Settings } from '../../config/settings.ts'
 import { reserveBytesOf } from '../../engine/front/disk-guard.ts'
-import { ENVIRONMENT_NAMES, requireStore, storeBytes } from '../../store/directory/data-dir.ts'
-import { lockHolder } from '../../store/directory/data-dir-lock.ts'
+import {
+  DataDir,
+  ENVIRONMENT_NAMES,
+  requireStore,
+  storeBytes,
+} from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 /** Free space below this many times the reserve is worth a word. */
@@ -33,7 +37,7 @@ export function checkStoreFolder(dataDir: string): {
     const message = `${path} is no directory: name another with --data-dir`
     return { findings: [problem('data_directory', message)], pid: null, isStore: false }
   }
-  const holder = lockHolder(path)
+  const holder = DataDir.holder(path)
   const owner =
     holder === null
       ? fine('lock', 'no daemon has the data directory open')

@@ -1,10 +1,10 @@
 /** The check of `tenrec doctor` on stored filters of flags, cohorts and actions: those that can never match. */
-import { type FilterFault, faultText } from '../../rules/filters/filter-faults.ts'
+import { faultText, type FilterFault } from '../../rules/filters/filter-faults.ts'
 import { actionFaults, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import { flagFaults } from '../../rules/flags/flag-faults.ts'
-import { readStoredFlags } from '../../store/catalog/stored-flags.ts'
-import { EventReader } from '../../store/warehouse/read/event-reader.ts'
+import { openStore } from '../../store/open-store.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'
+
 
 const CHECK = 'stored_filters'
 /** Filters that are named one by one; of the others only the count. */
@@ -14,14 +14,13 @@ const NAMED_MAX = 50
  * A warning for each filter that can never match, in all projects. Throws `OperatorError`. Cost: everything
  * about flags, cohorts and actions is read, and each pattern compiled.
  */
-export async function checkFilters(dataDir: string): Promise<readonly Finding[]> {
-  const { projectIds, flags } = await readStoredFlags(dataDir)
-  const ofFlags = flags.flatMap(({ projectId, key, filters }) =>
-    described(projectId, `flag ${key}`, 'filters.', flagFaults(filters)),
-  )
-  const reader = new EventReader({ dataDir, isReadOnly: true })
-  try {
-    const persons = reader.persons()
+export function checkFilters(dataDir: string): Promise<readonly Finding[]> {
+  return openStore({ dataDir, environments: [], isWriting: false }, async (store) => {
+    const { projectIds, flags } = await store.readFlags()
+    const ofFlags = flags.flatMap(({ projectId, key, filters }) =>
+      described(projectId, `flag ${key}`, 'filters.', flagFaults(filters)),
+    )
+    const persons = store.events.persons()
     const ofSets = projectIds.flatMap((id) => [
       ...persons.cohorts(id, Number.MAX_SAFE_INTEGER, 0).results.flatMap((cohort) => {
         const faults = cohortFaults(cohort.filters['properties'])
@@ -33,9 +32,7 @@ export async function checkFilters(dataDir: string): Promise<readonly Finding[]>
       }),
     ])
     return findingsOf([...ofFlags, ...ofSets])
-  } finally {
-    await reader.close()
-  }
+  })
 }
 
 function described(

@@ -1,7 +1,5 @@
 /** Checks of `tenrec doctor` on what is stored: events that wait, and events that could not be processed. */
-import { OperatorError } from '../../base/errors.ts'
-import { LogReader } from '../../store/log/event-log.ts'
-import { EventReader } from '../../store/warehouse/read/event-reader.ts'
+import { openStore } from '../../store/open-store.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 /** A daemon that keeps up leaves a few blocks at any moment. */
@@ -9,14 +7,12 @@ const BLOCKS_MANY = 5000
 
 /** Dead letters and backlog. Throws `OperatorError`. Cost: a few reads, and a count of the dead letters. */
 export async function checkStored(dataDir: string, isServed: boolean): Promise<readonly Finding[]> {
-  const reader = new EventReader({ dataDir, isReadOnly: true })
-  try {
-    const { deadLetters, position } = reader.statistics()
-    const last = await lastBlock(dataDir)
+  const request = { dataDir, environments: [], isWriting: false }
+  return openStore(request, ({ events, log }) => {
+    const { deadLetters, position } = events.statistics()
+    const last = log.extent()?.last ?? 0
     return [judgeDeadLetters(deadLetters), judgeBacklog(Math.max(0, last - position), isServed)]
-  } finally {
-    await reader.close()
-  }
+  })
 }
 
 /** The verdict on events that were acknowledged and could not be processed. */
@@ -38,20 +34,4 @@ export function judgeBacklog(blocks: number, isServed: boolean): Finding {
     check,
     `${waiting}: processing is behind; if that lasts, give the machine more cores or send less`,
   )
-}
-
-async function lastBlock(dataDir: string): Promise<number> {
-  let log: LogReader
-  try {
-    log = new LogReader({ dataDir, isReadOnly: true })
-  } catch (error) {
-    // Nothing was ever accepted.
-    if (error instanceof OperatorError) return 0
-    throw error
-  }
-  try {
-    return log.extent()?.last ?? 0
-  } finally {
-    await log.close()
-  }
 }

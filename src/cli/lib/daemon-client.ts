@@ -4,7 +4,7 @@
  */
 import { OperatorError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
-import { readCredentials } from '../../store/directory/first-start.ts'
+import { readCredentials } from '../../store/open-store.ts'
 import type { CommandInput, OptionDefinition } from './command.ts'
 import { printable } from './output.ts'
 

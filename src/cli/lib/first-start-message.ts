@@ -1,5 +1,5 @@
 /** What the operator is told, once, when a data directory was filled for the first time. */
-import type { FirstStart } from '../../store/directory/first-start.ts'
+import type { FirstStart } from '../../store/open-store.ts'
 
 /** Base URL, keys, and two commands that prove that everything works. Ends with a line break. */
 export function firstStartMessage(first: FirstStart): string {

@@ -9,7 +9,7 @@ import { compileFlags } from '../../rules/flags/compile.ts'
 import { decide } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
 import type { DecisionRequest, DecisionSources, Flag, FlagSet } from '../../rules/flags/types.ts'
-import type { PersonScan } from '../../store/identity/person-scan.ts'
+import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 
 /** The answer, as it is sent. */
 export interface BlastRadius {
@@ -30,7 +30,7 @@ const NOTHING: JsonObject = Object.freeze({})
 export function countReached(
   body: JsonObject,
   set: FlagSet,
-  scan: PersonScan,
+  stored: DecisionSourceReader,
   nowMs: number,
 ): BlastRadius {
   const trial = trialFlag(body, set, nowMs)
@@ -39,7 +39,7 @@ export function countReached(
   const deadline = performance.now() + COUNT_MS_MAX
   let total = 0
   let reached = 0
-  for (const subject of subjectsOf(body, set, scan)) {
+  for (const subject of subjectsOf(body, set, stored)) {
     if (total % CLOCK_EVERY === 0 && performance.now() > deadline) {
       throw refusal('count_slow', { limit: COUNT_MS_MAX / 1000 })
     }
@@ -65,15 +65,19 @@ interface Subject {
   readonly sources: DecisionSources
 }
 
-function* subjectsOf(body: JsonObject, set: FlagSet, scan: PersonScan): Generator<Subject> {
+function* subjectsOf(
+  body: JsonObject,
+  set: FlagSet,
+  stored: DecisionSourceReader,
+): Generator<Subject> {
   const { projectId } = set
   const typeIndex = typeIndexOf(body)
   if (typeIndex === null) {
-    for (const { number, distinctId, properties } of scan.persons(projectId)) {
+    for (const { number, distinctId, properties } of stored.persons(projectId)) {
       const sources: DecisionSources = {
         ...NO_SOURCES,
         personProperties: () => properties,
-        isInStaticCohort: (cohortId) => scan.isInStaticCohort(projectId, cohortId, number),
+        isInStaticCohort: (cohortId) => stored.isMember(projectId, cohortId, number),
       }
       yield { distinctId, groups: NOTHING, sources }
     }
@@ -81,7 +85,7 @@ function* subjectsOf(body: JsonObject, set: FlagSet, scan: PersonScan): Generato
   }
   const type = set.groupTypes.get(typeIndex)
   if (type === undefined) return
-  for (const { key, properties } of scan.groups(projectId, typeIndex)) {
+  for (const { key, properties } of stored.groups(projectId, typeIndex)) {
     const groupProperties = (index: number): JsonObject | null =>
       index === typeIndex ? properties : null
     yield { distinctId: '', groups: { [type]: key }, sources: { ...NO_SOURCES, groupProperties } }

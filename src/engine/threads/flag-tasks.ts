@@ -10,7 +10,6 @@ import type { FlagActivityEntries } from '../../rules/flags/edit/flag-activity.t
 import type { Flag } from '../../rules/flags/types.ts'
 import { FlagStore } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
-import { PersonScan } from '../../store/identity/person-scan.ts'
 import { type BlastRadius, countReached } from './blast-radius.ts'
 import type { BlastRadiusTask, FlagCommandTask } from './tasks.ts'
 
@@ -19,7 +18,6 @@ export class FlagTasks {
   readonly #dataDir: string
   #store: FlagStore | undefined
   #definitions: DecisionSourceReader | undefined
-  #scan: PersonScan | undefined
 
   constructor(dataDir: string) {
     this.#dataDir = dataDir
@@ -56,8 +54,6 @@ export class FlagTasks {
   blastRadius(task: BlastRadiusTask): BlastRadius {
     const { projectId, timezone, nowMs } = task
     const definitions = this.#openDefinitions()
-    this.#scan ??= new PersonScan(this.#dataDir)
-    this.#scan.refresh()
     const set = {
       projectId,
       timezone,
@@ -65,13 +61,12 @@ export class FlagTasks {
       cohorts: definitions.cohorts(projectId),
       groupTypes: definitions.groupTypes(projectId),
     }
-    return countReached(readBody(task.body), set, this.#scan, nowMs)
+    return countReached(readBody(task.body), set, definitions, nowMs)
   }
 
   async close(): Promise<void> {
     await this.#store?.close()
     await this.#definitions?.close()
-    await this.#scan?.close()
   }
 
   #openStore(): FlagStore {

@@ -3,7 +3,7 @@
  * sends each call always to the same threads.
  */
 
-import { ProjectDirectory } from '../../store/catalog/project-store.ts'
+import { ProjectDirectory } from '../../store/catalog/organization-store.ts'
 import type { LogAppender } from '../../store/log/event-log.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import type { DamageReports } from '../front/damage-reports.ts'

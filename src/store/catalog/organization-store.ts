@@ -1,8 +1,20 @@
 /** Everything about users, roles, projects and keys behind one open environment, for those who change it. */
+
+import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
+import type { FlagAccessLevel } from '../../rules/access/levels.ts'
+import type { Organization, PersonalKey, PersonalKeyGrant, Project, SecretKey, User } from '../../rules/access/organization.ts'
+import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/capture/project-directory.ts'
+import { DamagedRecordError } from '../faults.ts'
+import { Environment } from '../lmdb/environment.ts'
+import { NUMBER_MAX, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { AuditLog } from './audit-log.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
+import { hashKey } from './key-store.ts'
+import { allRecords, decodePersonalKey, decodeProject, decodeSecretKey, decodeUser, FLAGS_ENVIRONMENT, getRecord, recordsWithin } from './project-records.ts'
 import { ProjectStore } from './project-store.ts'
+import { decodeRole, decodeRoleAccess } from './role-records.ts'
 import { RoleStore } from './role-store.ts'
 import { UserStore } from './user-store.ts'
 
@@ -26,6 +38,209 @@ export class OrganizationStore {
   /** Lets reads see what other threads and processes have committed. */
   refresh(): void {
     this.#environment.refresh()
+  }
+
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+}
+
+/** The roles of one user. */
+interface RolesOfUser {
+  readonly numbers: Set<number>
+  readonly levels: FlagAccessLevel[]
+}
+
+/**
+ * Organization, users, projects and keys as of the last `refreshIfChanged`, for one thread. Lookups
+ * touch no disk and answer null for whatever is unknown.
+ */
+export class ProjectDirectory implements IngestProjectDirectory {
+  readonly #environment: DirectoryEnvironment
+  readonly #clock: Clock
+  #version = -1
+  #organization: Organization | null = null
+  #byKey: ReadonlyMap<string, Project> = new Map()
+  #byId: ReadonlyMap<number, Project> = new Map()
+  #keys: ReadonlyMap<string, PersonalKey> = new Map()
+  #secretKeys: ReadonlyMap<string, SecretKey> = new Map()
+  #users: ReadonlyMap<number, User> = new Map()
+  #roles: ReadonlyMap<number, RolesOfUser> = new Map()
+
+  /** Opens the store that is in `dataDir` and reads it. Throws `DamagedRecordError`. */
+  constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
+    this.#environment = new DirectoryEnvironment(dataDir, clock)
+    this.#clock = clock
+    this.refreshIfChanged()
+  }
+
+  /**
+   * Takes over what any process changed since the last call; whether there was something. Throws
+   * `DamagedRecordError` and then still answers what it knew. Cost: one read when nothing changed.
+   */
+  refreshIfChanged(): boolean {
+    const version = this.#environment.version
+    if (version === this.#version) return false
+    const organization = this.#environment.organization()
+    const projects = this.#records('projects').map(decodeProject)
+    const keys = this.#records('personal_keys').map(decodePersonalKey).filter(isInForce)
+    const secretKeys = this.#records('secret_keys').map(decodeSecretKey).filter(isInForce)
+    const users = this.#records('users').map(decodeUser)
+    const roles = this.#rolesByUser()
+    this.#organization = organization
+    this.#users = new Map(users.map((user) => [user.id, user]))
+    this.#roles = roles
+    this.#byKey = new Map(projects.map((project) => [project.apiKey, project]))
+    this.#byId = new Map(projects.map((project) => [project.id, project]))
+    this.#keys = new Map(keys.map((key) => [key.hash.toString('latin1'), key]))
+    this.#secretKeys = new Map(secretKeys.map((key) => [key.hash.toString('latin1'), key]))
+    this.#version = version
+    return true
+  }
+
+  /** Null before the first start is complete. */
+  organization(): Organization | null {
+    return this.#organization
+  }
+
+  projectByKey(apiKey: string): Project | null {
+    return this.#byKey.get(apiKey) ?? null
+  }
+
+  projectById(id: number): Project | null {
+    return this.#byId.get(id) ?? null
+  }
+
+  /** Inactive users, too: what they made still names them. */
+  userById(id: number): User | null {
+    return this.#users.get(id) ?? null
+  }
+
+  /** All users by id, inactive ones too. */
+  users(): readonly User[] {
+    return [...this.#users.values()]
+  }
+
+  /** All projects by id. */
+  projects(): readonly Project[] {
+    return [...this.#byId.values()]
+  }
+
+  /**
+   * What the rights of a user about flags depend on; from memory, but for the role access entries of a
+   * flag, which are read when they decide.
+   */
+  flagEditor({ id, level }: { readonly id: number; readonly level: number }): FlagEditor {
+    const roles = this.#roles.get(id)
+    return {
+      userId: id,
+      level,
+      defaultLevel: this.#organization?.flagAccess?.level ?? null,
+      roleLevels: roles?.levels ?? [],
+      hasRoleAccess: (flag) => roles !== undefined && this.#hasAccess(roles.numbers, flag),
+    }
+  }
+
+  /**
+   * What a personal key opens; null for an unknown, revoked or expired one, and for the key of an
+   * inactive user. Keys are compared by their hash, so that the time of an answer tells nothing about
+   * how much of a key was right.
+   */
+  personalKeyByText(text: string): PersonalKeyGrant | null {
+    const key = findByHash(this.#keys, text)
+    if (key === null) return null
+    const { userId, scopes, projectIds, expiresAtMs } = key
+    if (expiresAtMs !== null && expiresAtMs <= this.#clock.now()) return null
+    const user = this.#users.get(userId)
+    if (user?.isActive !== true) return null
+    return { keyId: key.id, userId, user, scopes, projectIds, projects: projectIds, expiresAtMs }
+  }
+
+  personalKey(key: string): PersonalKeyAccess | null {
+    return this.personalKeyByText(key)
+  }
+
+  /** The project whose secret key this is; null for an unknown or revoked one. Compared by hash. */
+  projectBySecretKey(text: string): Project | null {
+    const key = findByHash(this.#secretKeys, text)
+    return key === null ? null : this.projectById(key.projectId)
+  }
+
+  close(): Promise<void> {
+    return this.#environment.close()
+  }
+
+  #records(name: 'projects' | 'personal_keys' | 'secret_keys' | 'users' | 'roles') {
+    return [...allRecords(this.#environment.table(name), name)]
+  }
+
+  #rolesByUser(): ReadonlyMap<number, RolesOfUser> {
+    const byUser = new Map<number, RolesOfUser>()
+    for (const { number, level, memberships } of this.#records('roles').map(decodeRole)) {
+      for (const { userId } of memberships) {
+        const roles = byUser.get(userId) ?? { numbers: new Set(), levels: [] }
+        roles.numbers.add(number)
+        roles.levels.push(level)
+        byUser.set(userId, roles)
+      }
+    }
+    return byUser
+  }
+
+  #hasAccess(roleNumbers: ReadonlySet<number>, { projectId, id }: OwnedFlag): boolean {
+    const table = this.#environment.table('role_access')
+    const range = { start: pairKey(projectId, id), end: tripleKey(projectId, id, NUMBER_MAX) }
+    for (const record of recordsWithin(table, 'role_access', range)) {
+      if (roleNumbers.has(decodeRoleAccess(record).roleNumber)) return true
+    }
+    return false
+  }
+}
+
+function isInForce({ revokedAtMs }: { readonly revokedAtMs: number | null }): boolean {
+  return revokedAtMs === null
+}
+
+function findByHash<Key extends { readonly hash: Buffer }>(
+  keys: ReadonlyMap<string, Key>,
+  text: string,
+): Key | null {
+  const hash = hashKey(text)
+  const key = keys.get(hash.toString('latin1'))
+  return key !== undefined && timingSafeEqual(key.hash, hash) ? key : null
+}
+
+const STATE = 'state'
+
+const VERSION_KEY = Buffer.from('version', 'latin1')
+
+/** Reads the version again and again; close it before the thread ends. */
+export class FlagsVersion {
+  readonly #environment: Environment
+
+  /** `isReadOnly`: for a process that does not open the environment to write. */
+  constructor(dataDir: string, isReadOnly = false) {
+    const options = { dataDir, name: FLAGS_ENVIRONMENT, tables: [STATE], isReadOnly }
+    this.#environment = new Environment(options)
+  }
+
+  /** As of now; 0 before the first change. Throws `DamagedRecordError`. */
+  read(): number {
+    this.#environment.refresh()
+    const state = this.#environment.find(STATE)
+    if (state === undefined) return 0
+    const version = getRecord(state, STATE, VERSION_KEY)
+    return typeof version === 'number' ? version : 0
+  }
+
+  /** The same, and 0 when the record is damaged: others report that. */
+  readIfSound(): number {
+    try {
+      return this.read()
+    } catch (cause) {
+      if (cause instanceof DamagedRecordError) return 0
+      throw cause
+    }
   }
 
   close(): Promise<void> {

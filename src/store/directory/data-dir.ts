@@ -30,7 +30,8 @@ import { Environment } from '../lmdb/environment.ts'
 import { joinEnvironment } from '../lmdb/environment-lock.ts'
 import { EVENTS_TABLES } from '../lmdb/keys.ts'
 import { inspectLmdbFile, type LmdbFinding } from '../lmdb/lmdb-file.ts'
-import { lockDataDir } from './data-dir-lock.ts'
+import { type LockHolder, lockDataDir, lockHolder } from './data-dir-lock.ts'
+import { requireLocalFileSystem } from './file-system.ts'
 import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this program reads and writes. */
@@ -78,10 +79,12 @@ export class DataDir {
 
   /**
    * Locks and checks a data directory, and creates what is missing if there is no store yet. Throws
-   * `OperatorError`: exit code 1 when it is in use or cannot be written, 78 when it is damaged.
+   * `OperatorError`: exit code 1 when it is in use, cannot be written or is on a network file system that
+   * is not allowed, 78 when it is damaged.
    */
-  static async open(dataDir: string): Promise<DataDir> {
+  static async open(dataDir: string, isNetworkDiskAllowed = true): Promise<DataDir> {
     const path = resolve(dataDir)
+    if (!isNetworkDiskAllowed) requireLocalFileSystem(path)
     createFolder(path)
     const release = await lockDataDir(path, 'daemon')
     try {
@@ -100,6 +103,11 @@ export class DataDir {
       release()
       throw error
     }
+  }
+
+  /** The process that has a directory, or null. Throws `OperatorError` when that cannot be found out. */
+  static holder(path: string): LockHolder | null {
+    return lockHolder(path)
   }
 
   /**

@@ -13,7 +13,7 @@
  */
 import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
-import { FlagsVersion } from '../catalog/flags-version.ts'
+import { FlagsVersion } from '../catalog/organization-store.ts'
 import { FLAGS_ENVIRONMENT } from '../catalog/project-records.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'

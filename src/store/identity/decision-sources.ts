@@ -1,25 +1,26 @@
 /**
  * What decisions read of environment `events`, in the main thread through the memory map: a person by
  * distinct_id, a group, members of fixed lists, overrides; and the definitions that flags refer to. Each
- * is a few lookups, some microseconds, and never waits for the disk of a writer.
+ * is a few lookups, some microseconds, and never waits for the disk of a writer. Going through all persons
+ * or groups blocks: for threads of the pool.
  *
  * Decoded persons are kept while processing stands still; after a commit the version of the stored person
  * tells whether it is still the same.
  */
-
 import type { JsonObject } from '../../base/json.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../lmdb/keys.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { readNumber } from '../warehouse/write/event-state.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
-import { loadDistinctId } from './distinct-ids.ts'
+import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
-import { findGroup } from './group-store.ts'
+import { allGroups, findGroup } from './group-store.ts'
 import { loadOwnerNow } from './person-owners.ts'
 import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-records.ts'
 import { personTables } from './person-store.ts'
 import type { PersonTables } from './person-writes.ts'
+
 
 /** A snapshot is read from for this long; then decisions see what was committed meanwhile. */
 const SNAPSHOT_MS_MAX = 2
@@ -34,6 +35,20 @@ export interface StoredPerson {
   /** Another one whenever something about the person has changed; -1: there is none. */
   readonly version: number
   readonly properties: JsonObject | null
+}
+
+/** A person of a scan. */
+export interface ScannedPerson {
+  readonly number: number
+  /** The oldest distinct_id; '' when there is none. */
+  readonly distinctId: string
+  readonly properties: JsonObject
+}
+
+/** A group of a scan. */
+export interface ScannedGroup {
+  readonly key: string
+  readonly properties: JsonObject
 }
 
 interface KnownPerson extends StoredPerson {
@@ -101,7 +116,7 @@ export class DecisionSourceReader {
   /** Whether the owner of a distinct_id is on the fixed list of a cohort. Throws `DamagedRecordError`. */
   isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean {
     const { number } = this.#person(projectId, distinctId)
-    return number !== 0 && isMember(this.#tables.members, projectId, cohortId, number)
+    return number !== 0 && this.isMember(projectId, cohortId, number)
   }
 
   /** Overrides of person P. Throws `DamagedRecordError`. */
@@ -122,6 +137,32 @@ export class DecisionSourceReader {
   /** The names of the group types of a project by index. Throws `DamagedRecordError`. */
   groupTypes(projectId: number): ReadonlyMap<number, string> {
     return new Map(loadPersonCounters(this.#tables.projects, projectId).groupTypes.entries())
+  }
+
+  /** All living persons, oldest number first. Throws `DamagedRecordError`. */
+  *persons(projectId: number): Generator<ScannedPerson> {
+    const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
+    for (const key of this.#tables.persons.getKeys(range)) {
+      const number = numberInKey(key, 4)
+      const record = loadPerson(this.#tables, projectId, number)
+      if (record === null) continue
+      const id = record.firstIds[0]
+      yield {
+        number,
+        distinctId: id === undefined ? '' : loadDistinctText(this.#distinctTables, projectId, id),
+        properties: propertiesOfRecord(record),
+      }
+    }
+  }
+
+  /** All groups of one type in the order of their keys. Throws `DamagedRecordError`. */
+  groups(projectId: number, typeIndex: number): Iterable<ScannedGroup> {
+    return allGroups(this.#tables.groups, projectId, typeIndex)
+  }
+
+  /** Whether person P is on the fixed list of a cohort. */
+  isMember(projectId: number, cohortId: number, number: number): boolean {
+    return isMember(this.#tables.members, projectId, cohortId, number)
   }
 
   close(): Promise<void> {

@@ -98,10 +98,10 @@ export class LogAppender {
 /** The reading end. */
 export class LogReader {
   readonly #environment: Environment
-  readonly #blocks: Table
+  /** Undefined: nothing was ever written, and this end may not make it. */
+  readonly #blocks: Table | undefined
   #memory: Buffer = Buffer.allocUnsafeSlow(1024 * 1024)
 
-  /** Read-only it throws `OperatorError` for a log into which nothing was ever written. */
   constructor(options: LogOptions & { readonly isReadOnly?: boolean }) {
     this.#environment = new Environment({
       dataDir: options.dataDir,
@@ -110,7 +110,7 @@ export class LogReader {
       isFlushDeferred: options.isFlushDeferred === true,
       isReadOnly: options.isReadOnly === true,
     })
-    this.#blocks = this.#environment.table(BLOCKS)
+    this.#blocks = this.#environment.find(BLOCKS)
   }
 
   /** Lets `block` see what was appended since the last call. */
@@ -120,7 +120,7 @@ export class LogReader {
 
   /** The stored sequences, or null when the log is empty. */
   extent(): LogExtent | null {
-    return extentOf(this.#blocks)
+    return this.#blocks === undefined ? null : extentOf(this.#blocks)
   }
 
   /**
@@ -128,7 +128,7 @@ export class LogReader {
    * fresh memory for each block costs ten times the copy.
    */
   block(sequence: number): Buffer | undefined {
-    const stored = this.#blocks.getBinaryFast(sequenceKey(sequence))
+    const stored = this.#blocks?.getBinaryFast(sequenceKey(sequence))
     if (stored === undefined) return undefined
     const bytes = stored.length
     if (bytes > this.#memory.length) this.#memory = Buffer.allocUnsafeSlow(bytes * 2)

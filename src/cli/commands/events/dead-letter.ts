@@ -5,16 +5,11 @@
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
+import { openEvents } from '../../../store/open-store.ts'
 import { idOption } from '../../lib/arguments.ts'
-import {
-  type Command,
-  type CommandInput,
-  JSON_OPTION,
-  type OptionDefinition,
-} from '../../lib/command.ts'
+import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
 import { isoTime, printRecord, printRows, type Row } from '../../lib/output.ts'
-import { withEvents } from './event.ts'
 
 const LIST_LETTERS_DEFAULT = 100
 const NUMBER_MAX = 0xffff_ffff
@@ -44,7 +39,7 @@ export const DEAD_LETTER_LIST: Command = {
   async run(input) {
     const limit = idOption(input, 'limit', LIST_LETTERS_DEFAULT)
     const after = input.options.has('after') ? idOption(input, 'after', 1) : 0
-    const rows = await withEvents(input, (reader) => {
+    const rows = await openEvents(input.settings().dataDir, (reader) => {
       const rows: Row[] = []
       for (const letter of reader.deadLetters(after)) {
         rows.push(rowOf(letter, input.options.has('raw')))

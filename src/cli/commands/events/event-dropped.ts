@@ -7,11 +7,12 @@ import { UsageError } from '../../../base/errors.ts'
 import { DROPPED_DAYS_MAX, PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../../base/limits.ts'
 import { LOSS_REASONS } from '../../../rules/capture/types.ts'
 import type { DroppedEventCursor, DroppedEventView } from '../../../rules/events/dropped-events.ts'
+import { openEvents } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption, timeOption } from '../../lib/arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION } from '../../lib/command.ts'
 import { printable, printRows } from '../../lib/output.ts'
-import { PROJECT_OPTION, withEvents } from './event.ts'
+import { PROJECT_OPTION } from './event.ts'
 
 /** The moment after which dropped events are still shown, milliseconds. */
 export function keptAfterMs(): number {
@@ -45,7 +46,7 @@ export const EVENT_DROPPED: Command = {
         if (input.options.has(name))
           throw new UsageError(`--counts and --${name} exclude each other`)
       }
-      return withEvents(input, (reader) => {
+      return openEvents(input.settings().dataDir, (reader) => {
         const counts = reader.countDropped(projectId, keptAfterMs())
         printRows(
           input.io,
@@ -57,7 +58,7 @@ export const EVENT_DROPPED: Command = {
     }
     const query = readQuery(input, projectId)
     const limit = idOption(input, 'limit', PAGE_EVENTS_DEFAULT)
-    return withEvents(input, (reader) => {
+    return openEvents(input.settings().dataDir, (reader) => {
       for (const events of pages(reader, query, limit)) {
         if (isJson)
           printRows(

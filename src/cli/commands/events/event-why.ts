@@ -7,13 +7,12 @@ import { formatUuid, parseUuid } from '../../../base/ids.ts'
 import { eventUuidOffset, readBlock } from '../../../rules/capture/log-block.ts'
 import type { DropReason } from '../../../rules/capture/types.ts'
 import type { WarningView } from '../../../rules/events/event-queries.ts'
-import { requireStore } from '../../../store/directory/data-dir.ts'
-import { LogReader } from '../../../store/log/event-log.ts'
+import { openEvents, openStore } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption } from '../../lib/arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION } from '../../lib/command.ts'
 import { printRecord, type Row } from '../../lib/output.ts'
-import { PROJECT_OPTION, withEvents } from './event.ts'
+import { PROJECT_OPTION } from './event.ts'
 import { keptAfterMs } from './event-dropped.ts'
 
 /** More than a project keeps. */
@@ -47,7 +46,7 @@ async function findFate(input: CommandInput, uuid: Uint8Array): Promise<Row> {
   const projectId = idOption(input, 'project', 1)
   // The log first: what is processed meanwhile is then found among the events.
   const sequence = await findInLog(input, projectId, uuid)
-  return withEvents(input, (reader) => fateIn(reader, projectId, uuid, sequence))
+  return openEvents(input.settings().dataDir, (reader) => fateIn(reader, projectId, uuid, sequence))
 }
 
 function fateIn(
@@ -79,14 +78,13 @@ function fateIn(
 }
 
 /** The number of the newest block of the log that holds the event; null when none does. */
-async function findInLog(
+function findInLog(
   input: CommandInput,
   projectId: number,
   uuid: Uint8Array,
 ): Promise<number | null> {
-  const dataDir = requireStore(input.settings().dataDir, 'log')
-  const log = new LogReader({ dataDir })
-  try {
+  const { dataDir } = input.settings()
+  return openStore({ dataDir, environments: ['log'], isWriting: false }, ({ log }) => {
     const extent = log.extent()
     if (extent === null) return null
     for (let sequence = extent.last; sequence >= extent.first; sequence--) {
@@ -94,9 +92,7 @@ async function findInLog(
       if (block !== undefined && hasEvent(block, projectId, uuid)) return sequence
     }
     return null
-  } finally {
-    await log.close()
-  }
+  })
 }
 
 /** False for a damaged block: it becomes a dead letter, and there it is found. */

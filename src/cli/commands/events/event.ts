@@ -7,8 +7,8 @@ import { UsageError } from '../../../base/errors.ts'
 import { parseUuid } from '../../../base/ids.ts'
 import { PAGE_EVENTS_MAX } from '../../../base/limits.ts'
 import type { EventListQuery, EventView } from '../../../rules/events/event-queries.ts'
-import { requireEnvironment } from '../../../store/directory/data-dir.ts'
-import { EventReader } from '../../../store/warehouse/read/event-reader.ts'
+import { openEvents } from '../../../store/open-store.ts'
+import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption, timeOption } from '../../lib/arguments.ts'
 import {
   type Command,
@@ -69,7 +69,7 @@ export const EVENT_LIST: Command = {
     const limit = input.options.has('all')
       ? Number.POSITIVE_INFINITY
       : idOption(input, 'limit', LIST_EVENTS_DEFAULT)
-    return withEvents(input, (reader) => {
+    return openEvents(input.settings().dataDir, (reader) => {
       for (const events of pages(reader, query, limit)) {
         if (input.options.has('json')) printRows(input.io, events.map(asRow), true)
         else for (const event of events) input.io.out(line(event))
@@ -90,7 +90,7 @@ export const EVENT_SHOW: Command = {
     const [uuid = ''] = input.operands
     if (parseUuid(uuid) === null) throw new UsageError(`${JSON.stringify(uuid)} is not a UUID`)
     const projectId = idOption(input, 'project', 1)
-    return withEvents(input, (reader) => {
+    return openEvents(input.settings().dataDir, (reader) => {
       const event = reader.getEvent(projectId, uuid)
       if (event === null) {
         input.io.err(`tenrec: project ${projectId} has no event ${uuid}\n`)
@@ -122,7 +122,7 @@ export const EVENT_TAIL: Command = {
   async run(input) {
     const filters = readFilters(input)
     const lineCount = idOption(input, 'lines', TAIL_EVENTS_DEFAULT)
-    return withEvents(input, async (reader) => {
+    return openEvents(input.settings().dataDir, async (reader) => {
       const stop = new AbortController()
       const forget = input.io.onStopSignal(() => stop.abort())
       let lastId = 0
@@ -155,20 +155,6 @@ function readFilters(input: CommandInput): Filters {
     projectId: idOption(input, 'project', 1),
     ...(event === undefined ? {} : { event }),
     ...(distinctId === undefined ? {} : { distinctId }),
-  }
-}
-
-/** Opens the events for one command, beside a running daemon or without one. What meets damage ends with exit code 78. */
-export async function withEvents<T>(
-  input: CommandInput,
-  action: (reader: EventReader) => T | Promise<T>,
-): Promise<T> {
-  const dataDir = requireEnvironment(input.settings().dataDir, 'events')
-  const reader = new EventReader({ dataDir, isReadOnly: true })
-  try {
-    return await action(reader)
-  } finally {
-    await reader.close()
   }
 }
 

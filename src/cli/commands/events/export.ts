@@ -2,16 +2,17 @@
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
-import { isObject } from '../../../base/json.ts'
 import { JsonBytes } from '../../../base/json-bytes.ts'
+import { isObject } from '../../../base/json.ts'
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
+import { openEvents } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption, timeOption } from '../../lib/arguments.ts'
 import type { Command, CommandInput, CommandIo } from '../../lib/command.ts'
 import { CHUNK_BYTES, LineFile, type LineTarget, standardOutput } from '../../lib/line-file.ts'
 import { writeParquet } from '../../lib/parquet-file.ts'
 import { Progress } from '../../lib/progress.ts'
-import { PROJECT_OPTION, withEvents } from './event.ts'
+import { PROJECT_OPTION } from './event.ts'
 
 /** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
 const LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
@@ -60,12 +61,12 @@ export const EXPORT: Command = {
     if (format === 'parquet') return exportParquet(input, path)
     if (path === undefined) {
       if (input.options.has('resume')) throw new UsageError('--resume needs --output')
-      return withEvents(input, (reader) =>
+      return openEvents(input.settings().dataDir, (reader) =>
         exportTo(input, reader, standardOutput(input.io), wantedEvents(input)),
       )
     }
     // The file is made once nothing else can be wrong.
-    return withEvents(input, async (reader) => {
+    return openEvents(input.settings().dataDir, async (reader) => {
       const wanted = wantedEvents(input)
       const target = openTarget(path, input.options.has('resume'))
       try {
@@ -100,7 +101,7 @@ function exportParquet(input: CommandInput, path: string | undefined): Promise<n
   if (path === undefined || input.options.has('resume')) {
     throw new UsageError('--format parquet needs --output, and cannot be resumed')
   }
-  return withEvents(input, async (reader) => {
+  return openEvents(input.settings().dataDir, async (reader) => {
     const wanted = wantedEvents(input)
     refuseExisting(path)
     closeSync(openFile(path, 'wx'))

@@ -6,14 +6,14 @@ import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
-import { readCredentials } from '../../../store/directory/first-start.ts'
+import { readCredentials } from '../../../store/open-store.ts'
 import { idOption } from '../../lib/arguments.ts'
 import type { Command, CommandInput } from '../../lib/command.ts'
 import { type FaultListener, ImportBatch } from '../../lib/import-batch.ts'
 import { BodySender } from '../../lib/import-sender.ts'
 import { lineBlocks } from '../../lib/line-blocks.ts'
 import { Progress } from '../../lib/progress.ts'
-import { withProjectStore } from '../../lib/with-project-store.ts'
+import { withStore } from '../../lib/with-store.ts'
 import { PROJECT_OPTION } from './event.ts'
 
 const FAULTS_SHOWN_MAX = 10
@@ -80,7 +80,11 @@ async function findTarget(input: CommandInput): Promise<Target> {
   const projectId = idOption(input, 'project', 1)
   const projectKey =
     input.options.get('project-key') ??
-    (await withProjectStore(input, false, (store) => store.project(projectId)?.apiKey))
+    (await withStore(
+      input,
+      false,
+      ({ organization }) => organization.projects.project(projectId)?.apiKey,
+    ))
   if (projectKey === undefined) throw new OperatorError(`there is no project ${projectId}`)
   return { url: `${baseUrl.replace(/\/+$/, '')}/batch/`, projectKey }
 }

@@ -8,7 +8,7 @@
 import { constants, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { type FileHandle, open, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { freeDiskBytes } from '../../../base/disk-space.ts'
+import { diskSpace } from '../../../base/disk-space.ts'
 import { flush } from '../../../base/durable-file.ts'
 import { OperatorError } from '../../../base/errors.ts'
 import { ChunkMemory } from './chunk-memory.ts'
@@ -142,7 +142,7 @@ export class ChunkWriter {
     this.#bytesUntilLook -= bytes
     if (this.#bytesUntilLook >= 0) return
     this.#bytesUntilLook = BYTES_PER_LOOK
-    const freeBytes = await freeDiskBytes(this.#folder)
+    const { freeBytes } = await diskSpace(this.#folder)
     if (freeBytes < FREE_BYTES_MIN + bytes) throw diskFull(this.#folder)
   }
 

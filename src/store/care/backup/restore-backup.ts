@@ -7,7 +7,7 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { freeDiskBytes } from '../../../base/disk-space.ts'
+import { diskSpace } from '../../../base/disk-space.ts'
 import { flush, writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError } from '../../../base/errors.ts'
 import {
@@ -169,7 +169,7 @@ function requirePlace(path: string, isForced: boolean): void {
 
 async function requireSpace(path: string, bytes: number): Promise<void> {
   const needed = bytes * DISK_FACTOR
-  const free = await freeDiskBytes(path)
+  const { freeBytes: free } = await diskSpace(path)
   if (free >= needed) return
   const mib = (value: number): string => `${Math.ceil(value / 1024 ** 2)} MiB`
   throw new OperatorError(

@@ -12,10 +12,9 @@
  * A store that an earlier version wrote last lacks them.
  */
 import { randomInt } from 'node:crypto'
-import { join } from 'node:path'
 import { seal, unseal } from '../../lmdb/codec.ts'
-import { Environment, type Table } from '../../lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT, type StateNumber, stateKey } from '../../lmdb/keys.ts'
+import type { Environment, Table } from '../../lmdb/environment.ts'
+import { type StateNumber, stateKey } from '../../lmdb/keys.ts'
 
 const STATE = 'state'
 
@@ -55,22 +54,6 @@ export function storeWitness(table: Table, last: Witness, seen: Witness): Witnes
   return {
     logThrough: Math.max(last.logThrough, seen.logThrough),
     flagsVersion: Math.max(last.flagsVersion, seen.flagsVersion),
-  }
-}
-
-/** The folder of the environment in a data directory. */
-export function eventStoreFolder(dataDir: string): string {
-  return join(dataDir, EVENTS_ENVIRONMENT)
-}
-
-/** The position up to which the log of a data directory is processed; 0 for a new one. */
-export function readProcessedPosition(dataDir: string): number {
-  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: [STATE] })
-  try {
-    return readNumber(environment.table(STATE), 'position') ?? 0
-  } finally {
-    // Closing ends at once; what it returns only tells of writes, and there were none.
-    void environment.close()
   }
 }
 
