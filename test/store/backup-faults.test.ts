@@ -4,28 +4,13 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
-import { type BackupResult, createBackup } from '../../src/store/care/backup/create-backup.ts'
-import {
-  backupNames,
-  chunkPath,
-  encodeManifest,
-  manifestPath,
-  readManifest,
-} from '../../src/store/care/backup/manifest.ts'
-import { restoreBackup } from '../../src/store/care/backup/restore-backup.ts'
+import { type BackupResult, createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
+import { backupNames, chunkPath, encodeManifest, manifestPath, readManifest } from '../../src/store/care/backup/manifest.ts'
 import type { Migration } from '../../src/store/care/migrations.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
@@ -130,7 +115,7 @@ t.test('a backup that is killed does not count, and the next one goes on with it
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   const values = await largeStore(data)
-  const url = pathToFileURL('dist/store/care/backup/create-backup.js').href
+  const url = pathToFileURL('dist/store/care/backup/store-reader.js').href
   const script = `
     import { createBackup } from ${JSON.stringify(url)}
     const onProgress = (bytes) => {

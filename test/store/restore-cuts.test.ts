@@ -7,8 +7,7 @@ import { existsSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import { createBackup } from '../../src/store/care/backup/create-backup.ts'
-import { restoreBackup } from '../../src/store/care/backup/restore-backup.ts'
+import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
 import { planMigration } from '../../src/store/care/migrations.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
@@ -131,7 +130,7 @@ t.test('a restore killed while it writes keeps a daemon and commands away', asyn
   const folder = await backupNamed(root, 'the backup')
   await storeNamed(data, 'the old store')
   const script = `
-    import { restoreBackup } from ${JSON.stringify(pathToFileURL('dist/store/care/backup/restore-backup.js').href)}
+    import { restoreBackup } from ${JSON.stringify(pathToFileURL('dist/store/care/backup/store-builder.js').href)}
     const [folder, dataDir] = ${JSON.stringify([folder, data])}
     const onProgress = () => process.kill(process.pid, 'SIGKILL')
     await restoreBackup({ folder, name: null, dataDir, isForced: true, onProgress })`

@@ -7,14 +7,13 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.ts'
-import { createBackup } from '../../src/store/care/backup/create-backup.ts'
+import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
 import {
   backupNames,
   encodeManifest,
   manifestPath,
   readManifest,
 } from '../../src/store/care/backup/manifest.ts'
-import { restoreBackup } from '../../src/store/care/backup/restore-backup.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'

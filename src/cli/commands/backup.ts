@@ -1,9 +1,11 @@
 /** `tenrec backup`, `tenrec backup list`, `tenrec backup verify` and `tenrec restore`. */
 import { resolve } from 'node:path'
-import { checkBackups } from '../../store/care/backup/check-backups.ts'
-import { createBackup } from '../../store/care/backup/create-backup.ts'
-import { backupNames, manifestTotals, readManifest } from '../../store/care/backup/manifest.ts'
-import { restoreBackup } from '../../store/care/backup/restore-backup.ts'
+import {
+  checkBackups,
+  createBackup,
+  listBackups,
+  restoreBackup,
+} from '../../store/care/backup/backups.ts'
 import { parseId } from '../lib/arguments.ts'
 import { lowerPriority } from '../lib/background-priority.ts'
 import { type Command, JSON_OPTION } from '../lib/command.ts'
@@ -71,12 +73,14 @@ export const BACKUP_LIST: Command = {
   options: [JSON_OPTION],
   settings: [],
   async run({ io, operands, options }) {
-    const folder = resolve(operands[0] ?? '')
-    const rows = backupNames(folder).map((name) => {
-      const manifest = readManifest(folder, name)
-      const { bytes, entries } = manifestTotals(manifest)
-      return { name, created_at: manifest.createdAt, program: manifest.program, entries, bytes }
-    })
+    const backups = listBackups(resolve(operands[0] ?? ''))
+    const rows = backups.map(({ name, createdAt, program, entries, bytes }) => ({
+      name,
+      created_at: createdAt,
+      program,
+      entries,
+      bytes,
+    }))
     printRows(io, rows, options.has('json'))
     return 0
   },

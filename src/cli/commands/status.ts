@@ -2,13 +2,13 @@
  * `tenrec status`: whether a daemon runs on a data directory or at an address, how it is, how much it has
  * to do and where its disk goes. Reads what anybody may ask, without a key, and opens no store.
  */
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
-import { backupNames, readManifest } from '../../store/care/backup/manifest.ts'
+import { newestBackup } from '../../store/care/backup/backups.ts'
 import { DataDir, ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import { readCredentials } from '../../store/open-store.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
@@ -196,8 +196,7 @@ function sizeOf(dataDir: string, name: (typeof ENVIRONMENT_NAMES)[number]): numb
 /** When the newest backup of a folder was made; null without one that can be read. */
 function lastBackup(folder: string): string | null {
   try {
-    const newest = existsSync(folder) ? backupNames(folder).at(-1) : undefined
-    return newest === undefined ? null : readManifest(folder, newest).createdAt
+    return newestBackup(folder)?.createdAt ?? null
   } catch {
     return null
   }

@@ -1,14 +1,14 @@
 /** Carries out the commands about actions. For the processing thread; see command-runner.ts. */
-
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import { type ActionRecord, actionView } from '../../rules/filters/action-record.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
-import type { ProjectPersons } from '../../store/identity/project-persons.ts'
+import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+
 
 /** What such a command works with. */
 export interface ActionStep {
-  readonly persons: Pick<ProjectPersons, 'actions'>
+  readonly persons: Pick<ReturnType<EventStoreWriter['persons']>, 'actions'>
   readonly actor: Actor
   readonly atMs: number
 }

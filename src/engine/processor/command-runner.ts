@@ -17,19 +17,10 @@ import type { CohortDraft } from '../../rules/persons/cohort-shapes.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
 import { isIllegalId } from '../../rules/persons/merge-ids.ts'
-import type {
-  ActivityView,
-  PersonReference,
-  PersonView,
-} from '../../rules/persons/person-queries.ts'
+import type { ActivityView, PersonReference, PersonView } from '../../rules/persons/person-queries.ts'
 import { countOfIds, groupView, personView } from '../../rules/persons/person-views.ts'
-import {
-  type PersonContext,
-  type PersonState,
-  personState,
-} from '../../rules/persons/person-world.ts'
+import { type PersonContext, type PersonState, personState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
-import type { ProjectPersons } from '../../store/identity/project-persons.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { runActionCommand } from './action-commands.ts'
 import type { LoggedCommand } from './command-text.ts'
@@ -37,7 +28,7 @@ import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
 
 /** What one command works with. */
 interface Step {
-  readonly persons: ProjectPersons
+  readonly persons: ReturnType<EventStoreWriter['persons']>
   readonly projectId: number
   readonly actor: Actor
   readonly atMs: number

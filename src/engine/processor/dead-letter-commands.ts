@@ -4,16 +4,10 @@
  */
 import { parseUuid } from '../../base/ids.ts'
 import { isObject } from '../../base/json.ts'
-import {
-  LogBlockWriter,
-  type LogRecord,
-  ParsedEvents,
-  readBlock,
-  seal,
-} from '../../rules/capture/log-block.ts'
+import { LogBlockWriter, type LogRecord, ParsedEvents, readBlock, seal } from '../../rules/capture/log-block.ts'
 import type { StoredDeadLetter } from '../../rules/events/dead-letter.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
-import type { DeadLetters } from '../../store/aside/dead-letters.ts'
+import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 
 /** Letters of one command; it says when there are more. */
 const LETTERS_MAX = 200
@@ -22,7 +16,7 @@ const BYTES_MAX = 8 * 1024 * 1024
 
 /** Carries out one command. `process` takes a record as if it were read from the log. */
 export function runDeadLetterCommand(
-  letters: DeadLetters,
+  letters: EventStoreWriter['deadLetters'],
   command: DeadLetterCommand,
   process: (record: LogRecord) => void,
 ): DeadLetterOutcome {

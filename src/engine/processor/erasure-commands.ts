@@ -2,22 +2,17 @@
  * Carries out the commands about erasing events and about retention: they become jobs, which the
  * processing thread works on when nothing waits. For the processing thread; see command-runner.ts.
  */
-
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
+import { type ErasureSpan, type JobOrder, newJob, receiptOf } from '../../rules/events/erasure-job.ts'
 import type { ErasureCommand, ErasureCriteria } from '../../rules/events/erasure.ts'
-import {
-  type ErasureSpan,
-  type JobOrder,
-  newJob,
-  receiptOf,
-} from '../../rules/events/erasure-job.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
-import type { ProjectPersons } from '../../store/identity/project-persons.ts'
+import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+
 
 /** What such a command works with. */
 export interface ErasureStep {
-  readonly persons: ProjectPersons
+  readonly persons: ReturnType<EventStoreWriter['persons']>
   readonly actor: Actor
   readonly atMs: number
   /** S of the newest event: what comes later is not erased. */

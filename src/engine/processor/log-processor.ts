@@ -21,7 +21,6 @@ import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-update
 import { FlagsVersion } from '../../store/catalog/organization-store.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
 import { type LogExtent, LogReader } from '../../store/log/event-log.ts'
-import type { Witness } from '../../store/warehouse/write/event-state.ts'
 import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
 import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
@@ -158,7 +157,7 @@ export class LogProcessor {
   }
 
   /** What the other environments have while everything up to `sequence` is stored. */
-  #seen(sequence: number): Witness {
+  #seen(sequence: number): Parameters<EventStoreWriter['note']>[0] {
     return {
       logThrough: this.#isLogFlushed ? sequence : 0,
       flagsVersion: this.#flags.readIfSound(),

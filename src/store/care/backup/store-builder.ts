@@ -2,11 +2,10 @@
  * Turns a backup into a data directory. The environments are built beside their places and moved there
  * when all of them are on the disk. The folder in which they are built stands from the first step to the
  * last, and a mark while they are moved (data-dir.ts, `RESTORE_NURSERY` and `RESTORE_MARK`): a directory
- * that was left in between is refused until the restore is repeated. A backup of an older
- * format is put into its place as it is, and then migrated: cut short, `tenrec migrate` goes on with it.
+ * that was left in between is refused until the restore is repeated.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { diskSpace } from '../../../base/disk-space.ts'
 import { flush, writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError } from '../../../base/errors.ts'
@@ -18,105 +17,25 @@ import {
   RESTORE_MARK,
   RESTORE_NURSERY,
 } from '../../directory/data-dir.ts'
-import { lockDataDir } from '../../directory/data-dir-lock.ts'
 import { alignLog } from '../../directory/store-agreement.ts'
 import { Environment } from '../../lmdb/environment.ts'
-import {
-  MIGRATIONS,
-  type Migration,
-  planMigration,
-  runMigration,
-  stepsFrom,
-} from '../migrations.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
-import {
-  allTables,
-  backupNames,
-  chunkPath,
-  type Manifest,
-  manifestPath,
-  manifestTotals,
-  readManifest,
-  type TableBackup,
-} from './manifest.ts'
+import { chunkPath, type Manifest, manifestTotals, type TableBackup } from './manifest.ts'
 
 /** What LMDB needs beside the bytes of the entries. */
 const DISK_FACTOR = 1.5
 /** Chunks that one transaction writes. */
 const CHUNKS_PER_TRANSACTION = 16
 
-/** Which backup, and where to. */
-export interface RestoreOptions {
-  readonly folder: string
-  /** Null: the newest. */
-  readonly name: string | null
-  readonly dataDir: string
-  /** Replace a store that is there. */
-  readonly isForced: boolean
-  /** Called after each chunk with the bytes written so far and the bytes in all. */
-  readonly onProgress: (bytes: number, totalBytes: number) => void
-  /** Called before each step that a backup of an older format needs. */
-  readonly onStep?: (step: Migration) => void
-  /** Default: those that `tenrec migrate` takes. */
-  readonly migrations?: readonly Migration[]
-}
-
-/** What was restored. */
-export interface RestoreResult {
-  readonly name: string
-  readonly createdAt: string
-  /** Format of the backup; the store has the current one. */
-  readonly format: number
-  readonly entries: number
-  readonly bytes: number
-}
-
 /**
- * Restores one backup, and migrates it when it has an older format. Throws `OperatorError`: when there is
- * a store and it is not forced, when the directory is in use, when no steps lead from its format to the
- * current one, when a chunk is missing or damaged (exit code 78). Then nothing was replaced.
+ * Builds the environments of the directory `path` and moves them. If that fails, it is as usable as it was.
+ * Throws `OperatorError` when there is no room, and `DamagedChunkError`.
  */
-export async function restoreBackup(options: RestoreOptions): Promise<RestoreResult> {
-  const folder = resolve(options.folder)
-  const name = options.name ?? backupNames(folder).at(-1)
-  if (name === undefined) throw new OperatorError(`there is no backup in ${folder}`)
-  const manifest = readManifest(folder, name)
-  const { migrations = MIGRATIONS, onStep = () => undefined } = options
-  const format = manifest.storeFormat
-  const origin = `${manifestPath(folder, name)} (made by ${manifest.program})`
-  const steps = stepsFrom(format, origin, migrations)
-  requireChunks(folder, manifest)
-  const path = resolve(options.dataDir)
-  await restoreInto(path, folder, manifest, options)
-  if (steps.length > 0) await runMigration(planMigration(path, migrations), onStep)
-  return { name, createdAt: manifest.createdAt, format, ...manifestTotals(manifest) }
-}
-
-async function restoreInto(
+export async function refill(
   path: string,
   folder: string,
   manifest: Manifest,
-  options: RestoreOptions,
-): Promise<void> {
-  mkdirSync(path, { recursive: true, mode: 0o700 })
-  const release = await lockDataDir(path, 'restore')
-  try {
-    requirePlace(path, options.isForced)
-    await refill(path, folder, manifest, options)
-  } catch (cause) {
-    if (!(cause instanceof DamagedChunkError)) throw cause
-    throw new OperatorError(`${cause.message}; use another backup`, { exitCode: 78, cause })
-  } finally {
-    release()
-  }
-}
-
-/** Builds the environments and moves them. If that fails, the directory is as usable as it was. */
-async function refill(
-  path: string,
-  folder: string,
-  manifest: Manifest,
-  options: RestoreOptions,
+  onProgress: (bytes: number, totalBytes: number) => void,
 ): Promise<void> {
   const totals = manifestTotals(manifest)
   const nursery = join(path, RESTORE_NURSERY)
@@ -130,7 +49,7 @@ async function refill(
     for (const environment of ENVIRONMENT_NAMES) {
       await build(nursery, environment, folder, manifest, (chunkBytes) => {
         bytes += chunkBytes
-        options.onProgress(bytes, totals.bytes)
+        onProgress(bytes, totals.bytes)
       })
     }
     await alignLog(nursery)
@@ -145,26 +64,6 @@ async function refill(
 
 function empty(folder: string): void {
   for (const entry of readdirSync(folder)) rmSync(join(folder, entry), { recursive: true })
-}
-
-/** Every chunk must be there before anything is written. */
-function requireChunks(folder: string, manifest: Manifest): void {
-  for (const { chunks } of allTables(manifest)) {
-    const missing = chunks.find((chunk) => !existsSync(chunkPath(folder, chunk)))
-    if (missing === undefined) continue
-    throw new OperatorError(`${chunkPath(folder, missing)} is missing: use another backup`, {
-      exitCode: 78,
-    })
-  }
-}
-
-function requirePlace(path: string, isForced: boolean): void {
-  if (isForced || existsSync(join(path, RESTORE_MARK))) return
-  const taken = ENVIRONMENT_NAMES.find((name) => existsSync(join(path, name)))
-  if (taken === undefined) return
-  throw new OperatorError(
-    `there is a store in ${path}: choose another --data-dir, or replace it with --force`,
-  )
 }
 
 async function requireSpace(path: string, bytes: number): Promise<void> {

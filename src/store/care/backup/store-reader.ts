@@ -1,0 +1,108 @@
+/**
+ * Reads a store for a backup, while a daemon uses it or not. All three environments are pinned before the first
+ * is read, the log first: an event that was acknowledged before is in the log or already processed, and one
+ * that is in both is skipped on restoring by its position. The events may be ahead of the log by what was
+ * processed in between; a restore lets the log know (store-agreement.ts).
+ */
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { OperatorError } from '../../../base/errors.ts'
+import { ENVIRONMENT_NAMES, type EnvironmentName } from '../../directory/data-dir.ts'
+import { Environment } from '../../lmdb/environment.ts'
+import { LmdbFault } from '../verify/lmdb-walk.ts'
+import { type PinnedState, pinNewest } from '../verify/pin-newest.ts'
+import type { ChunkWriter } from './chunk-writer.ts'
+import { cutChunks } from './chunks.ts'
+import type { TableBackup } from './manifest.ts'
+import { listTables, TableCursor } from './table-cursor.ts'
+
+const DATA_NAME = 'data.mdb'
+type Environments = Record<EnvironmentName, readonly TableBackup[]>
+
+/**
+ * Cuts all tables of the store in an absolute path into chunks. `onProgress` gets all bytes so far after each.
+ * Throws `OperatorError`, exit code 78 for a damaged file. Cost: reads every byte of the store once.
+ */
+export async function readEnvironments(
+  dataDir: string,
+  writer: ChunkWriter,
+  onProgress: (bytes: number) => void,
+): Promise<Environments> {
+  const opened = ENVIRONMENT_NAMES.map(
+    (name) => new Environment({ dataDir, name, tables: [], isReadOnly: true }),
+  )
+  const pins: PinnedState[] = []
+  const tables: Partial<Record<EnvironmentName, readonly TableBackup[]>> = {}
+  try {
+    const files = ENVIRONMENT_NAMES.map((name) => join(dataDir, name, DATA_NAME))
+    for (const [index, environment] of opened.entries()) {
+      pins.push(pinFile(environment, files[index] ?? ''))
+    }
+    for (const [index, name] of ENVIRONMENT_NAMES.entries()) {
+      const pinned = pins[index]
+      if (pinned === undefined) continue
+      tables[name] = await readFileOf(files[index] ?? '', pinned, writer, onProgress)
+    }
+  } finally {
+    for (const { pin } of pins) pin.release()
+    for (const environment of opened) await environment.close()
+  }
+  const { log = [], events = [], flags = [] } = tables
+  return { log, events, flags }
+}
+
+function pinFile(environment: Environment, file: string): PinnedState {
+  const pinned = pinNewest(environment, file)
+  if (pinned !== null) return pinned
+  throw new OperatorError(`${file} changes too often to be read: try again`)
+}
+
+async function readFileOf(
+  file: string,
+  { state }: PinnedState,
+  writer: ChunkWriter,
+  onProgress: (bytes: number) => void,
+): Promise<readonly TableBackup[]> {
+  const descriptor = openSync(file, 'r')
+  try {
+    const backups: TableBackup[] = []
+    for (const { name, tree } of listTables(descriptor, state)) {
+      const cursor = new TableCursor(descriptor, state, tree)
+      const backup = await readTable(cursor, name, writer, onProgress)
+      if (backup.entries !== tree.entries) {
+        throw new LmdbFault(`table ${name} has ${backup.entries} entries of ${tree.entries}`)
+      }
+      backups.push(backup)
+    }
+    return backups
+  } catch (cause) {
+    if (!(cause instanceof LmdbFault)) throw cause
+    throw new OperatorError(
+      `${file} is damaged (${cause.message}): see 'tenrec verify'; restore it from an earlier backup`,
+      { exitCode: 78, cause },
+    )
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+async function readTable(
+  cursor: TableCursor,
+  name: string,
+  writer: ChunkWriter,
+  onProgress: (bytes: number) => void,
+): Promise<TableBackup> {
+  const chunks: string[] = []
+  let entries = 0
+  let bytes = 0
+  for (const chunk of cutChunks(cursor, writer.takeMemory)) {
+    const place = chunks.push('') - 1
+    entries += chunk.entries
+    bytes += chunk.length
+    await writer.add(chunk, (chunkName) => {
+      chunks[place] = chunkName
+    })
+    onProgress(writer.bytes)
+  }
+  return { name, entries, bytes, chunks }
+}
