@@ -6,32 +6,27 @@
  * keys to `credentials.json` for the operator. The store keeps only a hash of the personal key, so the file
  * is on the disk before the key is valid.
  */
-
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type Clock, SYSTEM_CLOCK } from '../base/clock.ts'
 import { publishDraft, writeDraft, writeDurably } from '../base/durable-file.ts'
+import { isObject } from '../base/json.ts'
 import { baseUrlOf } from '../config/base-url.ts'
 import type { Settings } from '../config/settings.ts'
-import { isObject } from '../base/json.ts'
 import { FlagStore } from './catalog/flag-store.ts'
 import { generatePersonalKey, generateProjectKey } from './catalog/key-store.ts'
 import { OrganizationStore } from './catalog/organization-store.ts'
 import { type FirstKeys, ProjectStore } from './catalog/project-store.ts'
 import { readStoredFlags, type StoredFlags } from './catalog/stored-flags.ts'
-import {
-  DataDir,
-  type EnvironmentName,
-  requireEnvironment,
-  requireStore,
-} from './directory/data-dir.ts'
 import { lockForCommand } from './directory/data-dir-lock.ts'
+import { DataDir, type EnvironmentName, requireEnvironment, requireStore } from './directory/data-dir.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
 import { Environment } from './lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from './lmdb/keys.ts'
 import { LogReader } from './log/event-log.ts'
+import { readNumber } from './warehouse/format/event-state.ts'
 import { EventReader } from './warehouse/read/event-reader.ts'
-import { readNumber } from './warehouse/write/event-state.ts'
+
 
 const CREDENTIALS_NAME = 'credentials.json'
 /** What the operator is told once. */

@@ -3,16 +3,11 @@ import t, { type Test } from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
 import type { JsonObject } from '../../src/base/json.ts'
 import type { Flag, FlagCohort } from '../../src/rules/flags/types.ts'
-import {
-  type FlagChangeContext,
-  FlagDirectory,
-  FlagStore,
-} from '../../src/store/catalog/flag-store.ts'
-import { FLAGS_ENVIRONMENT } from '../../src/store/catalog/project-records.ts'
+import { type FlagChangeContext, FlagDirectory, FlagStore } from '../../src/store/catalog/flag-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { DamagedRecordError } from '../../src/store/faults.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
-import { pairKey } from '../../src/store/lmdb/keys.ts'
+import { FLAGS_ENVIRONMENT, pairKey } from '../../src/store/lmdb/keys.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 2, 3, 4, 5)
 const ANN = { userId: 1, firstName: 'Ann', email: 'ann@x.example' }

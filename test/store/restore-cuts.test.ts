@@ -130,7 +130,7 @@ t.test('a restore killed while it writes keeps a daemon and commands away', asyn
   const folder = await backupNamed(root, 'the backup')
   await storeNamed(data, 'the old store')
   const script = `
-    import { restoreBackup } from ${JSON.stringify(pathToFileURL('dist/store/care/backup/store-builder.js').href)}
+    import { restoreBackup } from ${JSON.stringify(pathToFileURL('dist/store/care/backup/backups.js').href)}
     const [folder, dataDir] = ${JSON.stringify([folder, data])}
     const onProgress = () => process.kill(process.pid, 'SIGKILL')
     await restoreBackup({ folder, name: null, dataDir, isForced: true, onProgress })`

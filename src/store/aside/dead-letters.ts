@@ -15,7 +15,7 @@ import type {
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
-import { RecordRing } from '../lmdb/record-ring.ts'
+import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dead_letters'
 const REASON_UNITS_MAX = 1000

@@ -11,19 +11,14 @@
 import { formatUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import type { LossReason } from '../../rules/capture/types.ts'
-import type {
-  DroppedEventCursor,
-  DroppedEventPage,
-  DroppedEventsQuery,
-  DroppedEventView,
-} from '../../rules/events/dropped-events.ts'
+import type { DroppedEventCursor, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../rules/events/dropped-events.ts'
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import { attempt, type DamageListener } from '../faults.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { droppedKey, numberInKey, pairKey } from '../lmdb/keys.ts'
-import { RecordRing } from '../lmdb/record-ring.ts'
 import { erasureMatch, meansMoment } from '../warehouse/erase/erasure-match.ts'
+import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dropped_events'
 /** Bytes of an event's JSON that are kept. */

@@ -13,7 +13,7 @@ import {
   requireComplete,
 } from '../directory/data-dir.ts'
 import { lockDataDir } from '../directory/data-dir-lock.ts'
-import { joinEnvironment } from '../lmdb/environment-lock.ts'
+import { joinEnvironment } from '../directory/environment-lock.ts'
 
 /** Turns a store of one format into one of the next. */
 export interface Migration {

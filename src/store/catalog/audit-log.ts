@@ -13,11 +13,6 @@ import { numberInKey, numberKey } from '../lmdb/keys.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { putRecord, recordsWithin } from './project-records.ts'
 
-/** Tables of the log. */
-export const AUDIT_TABLES = ['audit_log'] as const
-/** One of `AUDIT_TABLES`. */
-export type AuditTable = (typeof AUDIT_TABLES)[number]
-
 const TABLE = 'audit_log'
 /** Entries that are kept, some 30 MB; the oldest make room. */
 const AUDIT_ENTRIES_MAX = 100_000

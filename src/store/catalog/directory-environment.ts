@@ -7,27 +7,12 @@ import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Organization } from '../../rules/access/organization.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
-import { AUDIT_TABLES, type AuditTable } from './audit-log.ts'
-import {
-  decodeOrganization,
-  FLAGS_ENVIRONMENT,
-  getRecord,
-  PROJECT_TABLES,
-  type ProjectTable,
-  putRecord,
-} from './project-records.ts'
-import { ROLE_TABLES, type RoleTable } from './role-records.ts'
+import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable } from '../lmdb/keys.ts'
+import { decodeOrganization, getRecord, putRecord } from './project-records.ts'
 
 const VERSION = 'version'
 const DIRECTORY_VERSION = 'directory'
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
-
-/** Tables of users, projects, keys, roles and the audit log. */
-export const DIRECTORY_TABLES: readonly string[] = [
-  ...PROJECT_TABLES,
-  ...ROLE_TABLES,
-  ...AUDIT_TABLES,
-]
 
 /** An open environment; close it before the thread ends. */
 export class DirectoryEnvironment {
@@ -43,7 +28,7 @@ export class DirectoryEnvironment {
     this.#environment = new Environment({
       dataDir,
       name: FLAGS_ENVIRONMENT,
-      tables: DIRECTORY_TABLES,
+      tables: FLAGS_TABLES,
     })
   }
 
@@ -53,7 +38,7 @@ export class DirectoryEnvironment {
     return readNumber(this.table('state'), DIRECTORY_VERSION)
   }
 
-  table(name: ProjectTable | RoleTable | AuditTable): Table {
+  table(name: FlagsTable): Table {
     return this.#environment.table(name)
   }
 

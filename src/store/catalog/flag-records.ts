@@ -15,23 +15,11 @@
  * Changes of a project are counted; `flag_changes` holds the last change of each flag, also of those that
  * are gone for good, so that a reader can fetch just what it has not seen.
  */
-
 import type { JsonObject } from '../../base/json.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberKey, pairKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord } from './project-records.ts'
-
-/** Tables of the environment `flags` that belong to feature flags. */
-export const FLAG_TABLES = [
-  'state',
-  'flags',
-  'flag_projects',
-  'flag_changes',
-  'flag_activity',
-  'flag_activity_items',
-  'flag_dashboards',
-] as const
 
 /** What is counted of the flags of a project. */
 export interface ProjectCounters {

@@ -8,27 +8,17 @@ import { uuidV7 } from '../../base/ids.ts'
 import type { JsonObject } from '../../base/json.ts'
 import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
-import type {
-  FlagActivity,
-  FlagActivityEntries,
-  FlagActor,
-} from '../../rules/flags/edit/flag-activity.ts'
+import type { FlagActivity, FlagActivityEntries, FlagActor } from '../../rules/flags/edit/flag-activity.ts'
 import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { FlagWorld } from '../../rules/flags/edit/flag-world.ts'
 import type { Flag, FlagCohort } from '../../rules/flags/types.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
-import { numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { listFlagActivity, storeFlagActivity } from './flag-activity.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
-import {
-  FLAG_TABLES,
-  type FlagDashboard,
-  loadCounters,
-  type ProjectCounters,
-  storeFlag,
-} from './flag-records.ts'
-import { FLAGS_ENVIRONMENT, getRecord, putRecord } from './project-records.ts'
+import { type FlagDashboard, loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
+import { getRecord, putRecord } from './project-records.ts'
 
 /** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */
 const FLAGS_MAX = 10_000
@@ -207,7 +197,7 @@ export class FlagStore {
     return raise(this.#table('state'), name)
   }
 
-  #table(name: (typeof FLAG_TABLES)[number]): Table {
+  #table(name: FlagsTable): Table {
     return this.#environment.table(name)
   }
 }
@@ -314,8 +304,7 @@ class ProjectChange {
 function openFlags(dataDir: string): Environment {
   // Not read-only, even for reading: LMDB would then refuse to open it for writing elsewhere in the
   // same process.
-  const tables = [...FLAG_TABLES, 'role_access']
-  return new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables })
+  return new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES })
 }
 
 /** Raises a number of table `state` by one and answers it. Only in a write transaction. */

@@ -1,5 +1,4 @@
 /** Everything about users, roles, projects and keys behind one open environment, for those who change it. */
-
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
@@ -8,15 +7,16 @@ import type { Organization, PersonalKey, PersonalKeyGrant, Project, SecretKey, U
 import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/capture/project-directory.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
-import { NUMBER_MAX, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { FLAGS_ENVIRONMENT, NUMBER_MAX, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { AuditLog } from './audit-log.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey } from './key-store.ts'
-import { allRecords, decodePersonalKey, decodeProject, decodeSecretKey, decodeUser, FLAGS_ENVIRONMENT, getRecord, recordsWithin } from './project-records.ts'
+import { allRecords, decodePersonalKey, decodeProject, decodeSecretKey, decodeUser, getRecord, recordsWithin } from './project-records.ts'
 import { ProjectStore } from './project-store.ts'
 import { decodeRole, decodeRoleAccess } from './role-records.ts'
 import { RoleStore } from './role-store.ts'
 import { UserStore } from './user-store.ts'
+
 
 /** The stores of one environment; close it before the thread ends. */
 export class OrganizationStore {

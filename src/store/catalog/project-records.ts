@@ -13,30 +13,11 @@
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
-import {
-  DEFAULT_BROWSER_CAPTURE,
-  type Organization,
-  type PersonalKey,
-  type Project,
-  type SecretKey,
-  type User,
-} from '../../rules/access/organization.ts'
+import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type Project, type SecretKey, type User } from '../../rules/access/organization.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 
-/** Folder of the environment below the data directory. */
-export const FLAGS_ENVIRONMENT = 'flags'
-/** Tables of the environment. */
-export const PROJECT_TABLES = [
-  'state',
-  'users',
-  'projects',
-  'personal_keys',
-  'secret_keys',
-] as const
-/** One of `PROJECT_TABLES`. */
-export type ProjectTable = (typeof PROJECT_TABLES)[number]
 
 /** Writes a record under a key. */
 export function putRecord(table: Table, key: Buffer, value: unknown): void {

@@ -10,10 +10,6 @@
  */
 import type { Role, RoleAccess } from '../../rules/access/roles.ts'
 
-/** Tables of roles. */
-export const ROLE_TABLES = ['roles', 'role_access'] as const
-/** One of `ROLE_TABLES`. */
-export type RoleTable = (typeof ROLE_TABLES)[number]
 
 /** A role from its record. */
 export function decodeRole(record: Record<string, unknown>): Role {

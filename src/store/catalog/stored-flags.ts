@@ -1,8 +1,9 @@
 /** All flags of all projects, read once and without changing anything: for commands that examine a store. */
 import type { Flag } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
+import { FLAGS_ENVIRONMENT } from '../lmdb/keys.ts'
 import { decodeFlag } from './flag-records.ts'
-import { allRecords, decodeProject, FLAGS_ENVIRONMENT } from './project-records.ts'
+import { allRecords, decodeProject } from './project-records.ts'
 
 /** What was found. */
 export interface StoredFlags {

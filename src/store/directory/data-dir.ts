@@ -23,14 +23,12 @@ import { join, resolve } from 'node:path'
 import { requireFreeDisk } from '../../base/disk-space.ts'
 import { flush, writeDurably } from '../../base/durable-file.ts'
 import { OperatorError } from '../../base/errors.ts'
-import { freeListFault } from '../care/verify/lmdb-walk.ts'
-import { DIRECTORY_TABLES } from '../catalog/directory-environment.ts'
-import { FLAG_TABLES } from '../catalog/flag-records.ts'
 import { Environment } from '../lmdb/environment.ts'
-import { joinEnvironment } from '../lmdb/environment-lock.ts'
-import { EVENTS_TABLES } from '../lmdb/keys.ts'
+import { EVENTS_TABLES, FLAGS_TABLES } from '../lmdb/keys.ts'
 import { inspectLmdbFile, type LmdbFinding } from '../lmdb/lmdb-file.ts'
+import { freeListFault } from '../lmdb/lmdb-walk.ts'
 import { type LockHolder, lockDataDir, lockHolder } from './data-dir-lock.ts'
+import { joinEnvironment } from './environment-lock.ts'
 import { requireLocalFileSystem } from './file-system.ts'
 import { findDisagreement } from './store-agreement.ts'
 
@@ -45,7 +43,7 @@ export type EnvironmentName = (typeof ENVIRONMENT_NAMES)[number]
 export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
   log: [],
   events: EVENTS_TABLES,
-  flags: [...new Set([...DIRECTORY_TABLES, ...FLAG_TABLES])],
+  flags: FLAGS_TABLES,
 }
 
 /** Stands in a data directory while a restore moves environments into it; such a directory is refused. */

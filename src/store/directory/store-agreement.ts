@@ -14,18 +14,11 @@
 import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
 import { FlagsVersion } from '../catalog/organization-store.ts'
-import { FLAGS_ENVIRONMENT } from '../catalog/project-records.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT } from '../lmdb/keys.ts'
-import {
-  LOG_ENVIRONMENT,
-  LOG_TABLES,
-  type LogReach,
-  lookAtLog,
-  raiseEnd,
-} from '../log/event-log.ts'
-import { readNumber, readWitness, type Witness } from '../warehouse/write/event-state.ts'
+import { EVENTS_ENVIRONMENT, FLAGS_ENVIRONMENT, LOG_ENVIRONMENT, LOG_TABLES } from '../lmdb/keys.ts'
+import { type LogReach, lookAtLog, raiseEnd } from '../log/event-log.ts'
+import { readNumber, readWitness, type Witness } from '../warehouse/format/event-state.ts'
 
 const STATE = 'state'
 /** What LMDB says of a file whose content is not what it should be. */

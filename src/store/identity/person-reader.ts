@@ -11,14 +11,7 @@ import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record
 import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
-import type {
-  ActivityPage,
-  PersonListQuery,
-  PersonPage,
-  PersonReference,
-  PersonView,
-  ValueCount,
-} from '../../rules/persons/person-queries.ts'
+import type { ActivityPage, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { valueText } from '../../rules/persons/value-text.ts'
@@ -30,18 +23,9 @@ import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
-import {
-  candidateOf,
-  INLINE_IDS_MAX,
-  loadPerson,
-  loadPersonCounters,
-  loadUuid,
-  numberOfValue,
-  type PersonRecord,
-  propertiesOfRecord,
-} from './person-records.ts'
-import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
-import type { PersonTables } from './person-writes.ts'
+import { candidateOf, INLINE_IDS_MAX, loadPerson, loadPersonCounters, loadUuid, numberOfValue, type PersonRecord, propertiesOfRecord } from './person-records.ts'
+import { type FoundPersons, passesAll, type PersonReaderTables, PersonSearch } from './person-search.ts'
+
 
 /** Persons that `personValues` looks at, newest numbers first. */
 const VALUES_PERSONS_MAX = 100_000
@@ -51,12 +35,6 @@ const VALUE_UNITS_MAX = 500
 /** Views kept during one page of events. */
 const SUMMARIES_MAX = 1000
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
-
-/** What the reader works with. */
-export interface PersonReaderTables extends PersonTables {
-  readonly distinctIds: Table
-  readonly distinctTexts: Table
-}
 
 /** Reads persons. */
 export class PersonReader {

@@ -2,14 +2,15 @@
  * Finds the persons of a list: by an index where a filter has one, else by a look at everybody. What it
  * gives are numbers, so that a page of large persons takes no memory before each is shown.
  */
+
 import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
-import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
+import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
+import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey } from '../lmdb/keys.ts'
 import { cohortLookup, loadCohort, memberNumbers } from './cohort-store.ts'
 import { loadDistinctId } from './distinct-ids.ts'
 import { searchEmails } from './person-email-chunks.ts'
 import { loadOwnerNow } from './person-owners.ts'
-import type { PersonReader, PersonReaderTables } from './person-reader.ts'
 import {
   candidateOf,
   createdStart,
@@ -21,6 +22,7 @@ import {
   type PersonRecord,
   propertiesOfRecord,
 } from './person-records.ts'
+import type { PersonTables } from './person-writes.ts'
 
 /** Persons are left out of lists when they were made later than this after now. */
 const FUTURE_MS = 24 * 60 * 60 * 1000
@@ -33,18 +35,18 @@ export interface FoundPersons {
   readonly numbers: readonly number[]
 }
 
+interface PersonLookup {
+  record(projectId: number, reference: PersonReference): PersonRecord | null
+}
+
 /** One search on the snapshot of a reader. */
 export class PersonSearch {
   readonly #tables: PersonReaderTables
-  readonly #persons: Pick<PersonReader, 'record'>
+  readonly #persons: PersonLookup
   readonly #check: () => void
 
   /** `check` is asked for every person that is looked at, and throws to give up. */
-  constructor(
-    tables: PersonReaderTables,
-    persons: Pick<PersonReader, 'record'>,
-    check: () => void = () => {},
-  ) {
+  constructor(tables: PersonReaderTables, persons: PersonLookup, check: () => void = () => {}) {
     this.#tables = tables
     this.#persons = persons
     this.#check = check
@@ -188,4 +190,10 @@ function* numbersOf(
   entries: Iterable<{ readonly key: Uint8Array; readonly value: Buffer }>,
 ): Generator<number> {
   for (const { key, value } of entries) yield numberOfValue('person_created', key, value)
+}
+
+/** What the reader works with. */
+export interface PersonReaderTables extends PersonTables {
+  readonly distinctIds: Table
+  readonly distinctTexts: Table
 }

@@ -1,5 +1,5 @@
 /**
- * Key layouts of the environment `events`. All numbers are big-endian, so that the order of keys is the
+ * Tables of the environments, and key layouts of `events`. All numbers are big-endian, so that the order of keys is the
  * order of numbers. A sequence S counts a project's events from 1 in order of arrival; D counts its
  * distinct_ids from 1, P its persons from 1.
  *
@@ -85,6 +85,33 @@ export const EVENTS_TABLES = [
   'flag_overrides',
   'actions',
 ] as const
+
+/** The other environments: folders below the data directory. */
+export const LOG_ENVIRONMENT = 'log'
+export const FLAGS_ENVIRONMENT = 'flags'
+
+/** The tables of `log` (event-log.ts); a log that was never served has none. */
+export const LOG_TABLES = ['blocks', 'state'] as const
+
+/** The tables of `flags` (project-records.ts, role-records.ts, audit-log.ts, flag-records.ts). */
+export const FLAGS_TABLES = [
+  'state',
+  'users',
+  'projects',
+  'personal_keys',
+  'secret_keys',
+  'roles',
+  'role_access',
+  'audit_log',
+  'flags',
+  'flag_projects',
+  'flag_changes',
+  'flag_activity',
+  'flag_activity_items',
+  'flag_dashboards',
+] as const
+/** One of `FLAGS_TABLES`. */
+export type FlagsTable = (typeof FLAGS_TABLES)[number]
 
 /** The largest S, D, run, line or letter number. */
 export const NUMBER_MAX = 0xffff_ffff

@@ -13,13 +13,10 @@
 import { seal as sealBlock } from '../../rules/capture/log-block.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
+import { LOG_ENVIRONMENT, LOG_TABLES } from '../lmdb/keys.ts'
 
-/** Folder of the environment below the data directory. */
-export const LOG_ENVIRONMENT = 'log'
 const BLOCKS = 'blocks'
 const STATE = 'state'
-/** The tables of the environment; a log that was never served has none. */
-export const LOG_TABLES: readonly string[] = [BLOCKS, STATE]
 const END_KEY = Buffer.from('end', 'latin1')
 /** Blocks that one append removes at most, so that no acknowledgement waits for a long clean-up. */
 const TRIM_BLOCKS_MAX = 512

@@ -2,17 +2,17 @@
  * Filters that can never match: refused when a flag, a cohort or an action is saved, with the reason and the
  * place; what was stored before can be read, changed and switched off, and is named.
  */
+import { FLAGS_TABLES } from '../../../src/store/lmdb/keys.ts'
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import type { ActionStep, ActionView } from '../../../src/rules/filters/actions.ts'
 import type { Flag } from '../../../src/rules/flags/types.ts'
-import { FLAG_TABLES, storeFlag } from '../../../src/store/catalog/flag-records.ts'
+import { storeFlag } from '../../../src/store/catalog/flag-records.ts'
 import { FlagStore } from '../../../src/store/catalog/flag-store.ts'
-import { FLAGS_ENVIRONMENT } from '../../../src/store/catalog/project-records.ts'
 import { ProjectActions } from '../../../src/store/identity/action-store.ts'
 import { ProjectCohorts } from '../../../src/store/identity/cohort-store.ts'
 import { Environment } from '../../../src/store/lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../../src/store/lmdb/keys.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, FLAGS_ENVIRONMENT } from '../../../src/store/lmdb/keys.ts'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { cohort, startPersons } from '../../fixtures/persons/persons-port.ts'
@@ -331,7 +331,7 @@ async function faultyStore(t: Test): Promise<string> {
   store.create(context, { key: 'sound', filters: { groups: [{ properties: [person('exact')] }] } })
   const flag: Flag = store.create(context, { key: 'faulty' })
   await store.close()
-  const flags = new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAG_TABLES })
+  const flags = new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES })
   const groups = [{ properties: [person('regex', '(?=a)'), person('exct')] }]
   flags.write(() => storeFlag(flags.table('flags'), { ...flag, filters: { groups } }, 2))
   await flags.close()

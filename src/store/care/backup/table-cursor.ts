@@ -24,7 +24,7 @@ import {
   nodeOffset,
   type TreeRecord,
   treeRecord,
-} from '../verify/lmdb-walk.ts'
+} from '../../lmdb/lmdb-walk.ts'
 import type { EntryCursor } from './chunks.ts'
 
 /** Leaf pages that lie side by side are read together. */

@@ -12,16 +12,16 @@ import {
   findDamage,
   requireFormat,
 } from '../../directory/data-dir.ts'
+import { joinEnvironment } from '../../directory/environment-lock.ts'
 import { findDisagreement } from '../../directory/store-agreement.ts'
 import { DamagedRecordError } from '../../faults.ts'
 import { unseal } from '../../lmdb/codec.ts'
 import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
-import { joinEnvironment } from '../../lmdb/environment-lock.ts'
-import { LOG_TABLES } from '../../log/event-log.ts'
+import { LOG_TABLES } from '../../lmdb/keys.ts'
+import { LmdbFault, walkLmdbFile } from '../../lmdb/lmdb-walk.ts'
+import { pinNewest } from '../../lmdb/pin-newest.ts'
 import { EventsCheck } from './events-check.ts'
-import { LmdbFault, walkLmdbFile } from './lmdb-walk.ts'
 import { PersonsCheck } from './persons-check.ts'
-import { pinNewest } from './pin-newest.ts'
 
 /** After this many findings the rest of a file is not looked at. */
 const FINDINGS_MAX = 20

@@ -18,10 +18,10 @@ import { type DistinctIdTables, loadDistinctId } from '../../identity/distinct-i
 import type { PersonReader } from '../../identity/person-reader.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import type { EVENTS_TABLES } from '../../lmdb/keys.ts'
+import { loadCounters } from '../format/event-projects.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
 import type { SegmentCache } from '../read/segment-cache.ts'
-import { loadCounters } from '../write/event-projects.ts'
 import { loadJob, loadJobs, type OpenJob } from './erasure-jobs.ts'
 import {
   countLive,

@@ -9,19 +9,8 @@ import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
 import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
-import type {
-  DroppedCount,
-  DroppedEventPage,
-  DroppedEventsQuery,
-  DroppedEventView,
-} from '../../../rules/events/dropped-events.ts'
-import type {
-  EventListQuery,
-  EventPage,
-  EventRows,
-  EventView,
-  WarningView,
-} from '../../../rules/events/event-queries.ts'
+import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
+import type { EventListQuery, EventPage, EventRows, EventView, WarningView } from '../../../rules/events/event-queries.ts'
 import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { expandProperties } from '../../../rules/persons/automatic-properties.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
@@ -35,19 +24,19 @@ import { loadDistinctId, loadDistinctText } from '../../identity/distinct-ids.ts
 import { PersonReader } from '../../identity/person-reader.ts'
 import { loadSeparations } from '../../identity/person-separations.ts'
 import { personTables } from '../../identity/person-store.ts'
-import { timelinePoints } from '../../identity/person-timeline.ts'
 import { Environment, type Table } from '../../lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../lmdb/keys.ts'
 import { ErasureReader } from '../erase/erasure-reader.ts'
+import { loadAllCounters, loadCounters } from '../format/event-projects.ts'
+import { readNumber } from '../format/event-state.ts'
 import { largestGroupBytes } from '../format/segment-column.ts'
 import { SegmentTables } from '../format/segment-view.ts'
 import { type ScanLimits, ScanStore } from '../scan/event-scan.ts'
 import { UuidLookup } from '../uuid/uuid-lookup.ts'
-import { loadAllCounters, loadCounters } from '../write/event-projects.ts'
-import { readNumber } from '../write/event-state.ts'
 import { type ExportQuery, exportSegments } from './event-export.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
 import { EventViews } from './event-views.ts'
+import { timelinePoints } from './person-timeline.ts'
 import { SegmentCache } from './segment-cache.ts'
 import { SegmentCatalogue } from './segment-catalogue.ts'
 

@@ -3,9 +3,9 @@
  * read is read, and everything again after a merge. About 3 us a segment.
  */
 import type { Table } from '../../lmdb/environment.ts'
+import { loadCounters } from '../format/event-projects.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentTables } from '../format/segment-view.ts'
-import { loadCounters } from '../write/event-projects.ts'
 
 /** Projects whose summaries are kept. */
 const PROJECTS_MAX = 32

@@ -19,8 +19,8 @@ import {
 import type { PersonTables } from '../../identity/person-writes.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { pairKey } from '../../lmdb/keys.ts'
-import { loadCounters } from '../write/event-projects.ts'
-import { readNumber } from '../write/event-state.ts'
+import { loadCounters } from '../format/event-projects.ts'
+import { readNumber } from '../format/event-state.ts'
 import type { ScanFacts } from './event-scan-filter.ts'
 
 /** Persons that are looked up one by one before all of the project are read at once. */

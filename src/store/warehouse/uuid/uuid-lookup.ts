@@ -2,14 +2,14 @@
  * Finds an event by its uuid, for those who read: among the newest segments, which no run of the uuid index
  * covers yet, then in the runs.
  */
-
 import type { Table } from '../../lmdb/environment.ts'
+import { loadCounters, type ProjectCounters } from '../format/event-projects.ts'
+import { readNumber } from '../format/event-state.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
 import type { SegmentCache } from '../read/segment-cache.ts'
-import { loadCounters, type ProjectCounters } from '../write/event-projects.ts'
-import { readNumber } from '../write/event-state.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { loadRuns, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
+
 
 /** Events with one uuid that are looked at in each run. */
 const SAME_UUID_MAX = 1000

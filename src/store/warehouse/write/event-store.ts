@@ -19,21 +19,14 @@ import type { ProjectPersons } from '../../identity/project-persons.ts'
 import { Environment, type Table } from '../../lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES, NUMBER_MAX } from '../../lmdb/keys.ts'
 import { EventErasure } from '../erase/event-erasure.ts'
+import { loadAllCounters, storeCounters } from '../format/event-projects.ts'
+import { openSeed, readNumber, readWitness, storeNumber, storeWitness, type Witness } from '../format/event-state.ts'
 import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import { SegmentEncoder } from '../format/segment-encoder.ts'
 import { SegmentTables } from '../format/segment-view.ts'
 import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
-import { loadAllCounters, storeCounters } from './event-projects.ts'
-import {
-  openSeed,
-  readNumber,
-  readWitness,
-  storeNumber,
-  storeWitness,
-  type Witness,
-} from './event-state.ts'
 import { OpenProject } from './open-project.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 

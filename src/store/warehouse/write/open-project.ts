@@ -1,10 +1,10 @@
 /** What the writing thread knows of one project: its counters and the events that are not committed yet. */
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
+import { emptyCounters, type ProjectCounters } from '../format/event-projects.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
 import type { RowIdentity } from '../format/segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.ts'
 import { QUALITY_FAST } from '../format/segment-format.ts'
-import { emptyCounters, type ProjectCounters } from './event-projects.ts'
 
 /** An encoded segment that waits for the commit, and what the check for duplicates needs of it. */
 interface PendingSegment {

@@ -6,12 +6,12 @@
 import { DamagedRecordError, type DamageListener } from '../../faults.ts'
 import type { Environment, Table } from '../../lmdb/environment.ts'
 import { groupKey, pairKey } from '../../lmdb/keys.ts'
+import { storeCounters } from '../format/event-projects.ts'
 import { SEGMENT_BYTES_TARGET, SegmentBuilder } from '../format/segment-builder.ts'
 import { valueBytes } from '../format/segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.ts'
 import { QUALITY_SMALL } from '../format/segment-format.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
-import { storeCounters } from './event-projects.ts'
 import type { OpenProject } from './open-project.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 

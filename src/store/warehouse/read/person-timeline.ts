@@ -3,20 +3,20 @@
  * after each event follows from its events, so they are told again (person-replay.ts) instead of being
  * stored with every event. Source: interface description, section 4.3.
  */
+import { PAGE_BYTES_MAX } from '../../../base/limits.ts'
+import type { NormalisedEvent } from '../../../rules/capture/types.ts'
+import { propertyText } from '../../../rules/filters/property-text.ts'
+import { applyEvent } from '../../../rules/persons/apply-event.ts'
+import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
+import { timelineTooLarge } from '../../../rules/persons/person-views.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../../rules/persons/property-updates.ts'
+import { ReplayedPersons } from '../../identity/person-replay.ts'
+import type { Separation } from '../../identity/person-separations.ts'
+import { personModeOf } from '../format/segment-builder.ts'
+import type { SegmentSummary } from '../format/segment-format.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+import { propertiesOf } from './event-views.ts'
 
-import { PAGE_BYTES_MAX } from '../../base/limits.ts'
-import type { NormalisedEvent } from '../../rules/capture/types.ts'
-import { propertyText } from '../../rules/filters/property-text.ts'
-import { applyEvent } from '../../rules/persons/apply-event.ts'
-import type { TimelinePoint, TimelineQuery } from '../../rules/persons/person-queries.ts'
-import { timelineTooLarge } from '../../rules/persons/person-views.ts'
-import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
-import { personModeOf } from '../warehouse/format/segment-builder.ts'
-import type { SegmentSummary } from '../warehouse/format/segment-format.ts'
-import type { SegmentView } from '../warehouse/format/segment-view.ts'
-import { propertiesOf } from '../warehouse/read/event-views.ts'
-import { ReplayedPersons } from './person-replay.ts'
-import type { Separation } from './person-separations.ts'
 
 /** What a timeline is made from. */
 export interface TimelineSources {

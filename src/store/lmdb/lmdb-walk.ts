@@ -21,7 +21,7 @@ import {
   PAGE_BYTES_OFFSET,
   PAGE_HEADER_BYTES,
   TREE_DEPTH_MAX,
-} from '../../lmdb/lmdb-layout.ts'
+} from './lmdb-layout.ts'
 
 const FREE_TREE_OFFSET = 48
 const MAIN_TREE_OFFSET = 96

@@ -2,7 +2,7 @@
  * Holds the newest state of a data file that may be in use, for those who read its pages by themselves:
  * what they meet then is neither changed nor used again.
  */
-import type { Environment, PinnedEnvironment } from '../../lmdb/environment.ts'
+import type { Environment, PinnedEnvironment } from './environment.ts'
 import { type LmdbState, newestState } from './lmdb-walk.ts'
 
 const ATTEMPTS_MAX = 100

@@ -20,9 +20,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
-import { type LockHolder, lockHolder } from '../directory/data-dir-lock.ts'
-import { KernelLock } from '../directory/kernel-lock.ts'
-import { ownPidNamespace } from '../directory/pid-namespace.ts'
+import { type LockHolder, lockHolder } from './data-dir-lock.ts'
+import { KernelLock } from './kernel-lock.ts'
+import { ownPidNamespace } from './pid-namespace.ts'
 
 const USERS_NAME = 'namespace'
 const LMDB_LOCK_NAME = 'lock.mdb'
