@@ -7,8 +7,7 @@ import {
   type FlagActivityEntries,
   jsonOf,
 } from '../../rules/flags/edit/flag-activity.ts'
-import { emptyValue } from '../identity/person-records.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
+import { emptyValue, seal, unseal } from '../lmdb/codec.ts'
 import type { Environment, Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 

@@ -3,10 +3,9 @@
  * `ActivityView`, sealed. Table `activity_items`: project, P, entry number -> nothing, sealed.
  */
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
+import { emptyValue, seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { emptyValue } from './person-records.ts'
 
 const ACTIVITY = 'activity'
 

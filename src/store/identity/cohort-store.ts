@@ -6,10 +6,9 @@
 
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
 import type { CohortRecord } from '../../rules/persons/cohort-record.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
+import { emptyValue, seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { emptyValue } from './person-records.ts'
 
 const COHORTS = 'cohorts'
 

@@ -304,11 +304,6 @@ export function isEmailCut(keyBytes: number): boolean {
   return keyBytes - 8 >= EMAIL_BYTES_MAX
 }
 
-/** The value of an index entry that says nothing. */
-export function emptyValue(key: Uint8Array): Buffer {
-  return seal(key, NOTHING)
-}
-
 /** A P or D as value. */
 export function numberValue(key: Uint8Array, number: number): Buffer {
   const record = Buffer.allocUnsafe(NUMBER_BYTES)
@@ -324,8 +319,6 @@ export function numberOfValue(table: string, key: Uint8Array, sealed: Buffer): n
   }
   return record.readUInt32LE()
 }
-
-const NOTHING = Buffer.alloc(0)
 
 function uuidBytes(uuid: string): Uint8Array {
   const bytes = parseUuid(uuid)

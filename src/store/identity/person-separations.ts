@@ -3,10 +3,9 @@
  * person can be told again from events. Table `separations`: project, number -> JSON of `Separation`.
  * Table `separated`: project, D, number -> nothing. Both sealed.
  */
-import { seal, unseal } from '../lmdb/codec.ts'
+import { emptyValue, seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { emptyValue } from './person-records.ts'
 
 const SEPARATIONS = 'separations'
 

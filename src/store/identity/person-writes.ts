@@ -4,6 +4,7 @@
  */
 import type { PersonState } from '../../rules/persons/person-world.ts'
 import type { PropertyTable } from '../../rules/persons/property-table.ts'
+import { emptyValue } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { pairKey, tripleKey } from '../lmdb/keys.ts'
 import { PersonChanges } from './person-changes.ts'
@@ -11,7 +12,6 @@ import { EmailChunkWrites } from './person-email-chunks.ts'
 import {
   createdKey,
   emailKey,
-  emptyValue,
   encodePerson,
   encodeUuid,
   INLINE_IDS_MAX,

@@ -57,3 +57,10 @@ export function unseal(table: string, key: Uint8Array, sealed: Buffer): Buffer {
   }
   return bytes
 }
+
+/** The value of an index entry that says nothing. */
+export function emptyValue(key: Uint8Array): Buffer {
+  return seal(key, NOTHING)
+}
+
+const NOTHING = Buffer.alloc(0)

@@ -2,7 +2,6 @@
  * Filters that can never match: refused when a flag, a cohort or an action is saved, with the reason and the
  * place; what was stored before can be read, changed and switched off, and is named.
  */
-import { FLAGS_TABLES } from '../../../src/store/lmdb/keys.ts'
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
 import type { ActionStep, ActionView } from '../../../src/rules/filters/actions.ts'
@@ -12,7 +11,7 @@ import { FlagStore } from '../../../src/store/catalog/flag-store.ts'
 import { ProjectActions } from '../../../src/store/identity/action-store.ts'
 import { ProjectCohorts } from '../../../src/store/identity/cohort-store.ts'
 import { Environment } from '../../../src/store/lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, FLAGS_ENVIRONMENT } from '../../../src/store/lmdb/keys.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, FLAGS_ENVIRONMENT, FLAGS_TABLES } from '../../../src/store/lmdb/keys.ts'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { cohort, startPersons } from '../../fixtures/persons/persons-port.ts'

@@ -10,12 +10,12 @@ import { applyEvent } from '../../../rules/persons/apply-event.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
 import { timelineTooLarge } from '../../../rules/persons/person-views.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../../rules/persons/property-updates.ts'
-import { ReplayedPersons } from '../../identity/person-replay.ts'
 import type { Separation } from '../../identity/person-separations.ts'
 import { personModeOf } from '../format/segment-builder.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { propertiesOf } from './event-views.ts'
+import { ReplayedPersons } from './person-replay.ts'
 
 
 /** What a timeline is made from. */
