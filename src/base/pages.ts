@@ -50,3 +50,11 @@ export interface PageRequest {
   readonly limit: number
   readonly offset: number
 }
+
+/** A stretch of a log, newest first. */
+export interface Entries {
+  /** All that there are. */
+  readonly totalCount: number
+  /** JSON of each, read when its turn comes: an entry may hold large values. */
+  readonly entries: Iterable<string>
+}

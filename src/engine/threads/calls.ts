@@ -3,21 +3,15 @@
  * types that follow from it. What a thread is asked is plain data, so that a table of another process could
  * answer it as well (ports/task-runner.ts).
  */
-import type { CountedRows, PageWish } from '../../base/pages.ts'
+import type { PageWish } from '../../base/pages.ts'
 import { runAnalytics } from './analytics.ts'
 import { long, page, short } from './call.ts'
 import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS } from './event-calls.ts'
 import type { OrganizationOperation, OrganizationTask } from './organization-tasks.ts'
+import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
-import type {
-  AppendResult,
-  AppendTask,
-  BlastRadiusTask,
-  CheckTask,
-  FlagCommandTask,
-  ProcessTask,
-} from './tasks.ts'
+import type { AppendResult, AppendTask, BlastRadiusTask, CheckTask, FlagCommandTask, ProcessTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes, their log, and whom a condition would reach. */
@@ -34,12 +28,7 @@ export const FLAG_CALLS = {
       flagId: number | null,
       offset: number,
       limit: number,
-    ): CountedRows | null => {
-      const found = stores.flags.activity(projectId, flagId, offset, limit)
-      if (found === null) return null
-      for (const entry of found.entries) if (!writer.addText(entry)) break
-      return { count: found.totalCount, ...writer.finish() }
-    },
+    ) => logRows(writer, stores.flags.activity(projectId, flagId, offset, limit)),
     ([, , , limit]) => limit,
   ),
 }

@@ -5,8 +5,8 @@
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
+import type { Entries } from '../../base/pages.ts'
 import { parseJsonText } from '../../rules/capture/json-text.ts'
-import type { FlagActivityEntries } from '../../rules/flags/edit/flag-activity.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import { FlagStore } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
@@ -46,7 +46,7 @@ export class FlagTasks {
     flagId: number | null,
     offset: number,
     limit: number,
-  ): FlagActivityEntries | null {
+  ): Entries | null {
     return this.#openStore().activity(projectId, flagId, offset, limit)
   }
 

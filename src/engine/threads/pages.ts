@@ -3,14 +3,14 @@
  * thread for short reads gives a page up that grows too large or takes too long; a thread for long ones
  * then makes it from the start.
  */
-
 import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../base/limits.ts'
-import type { RowFormat, RowsText } from '../../base/pages.ts'
+import type { CountedRows, Entries, RowFormat, RowsText } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { RowsWriter } from '../../base/rows-writer.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import type { PageCall, Task } from './call.ts'
 import type { ThreadStores } from './thread-stores.ts'
+
 
 /** A group of columns with more bytes than this takes too long to decode for a short read. */
 const SHORT_GROUP_BYTES_MAX = 2 * 1024 * 1024
@@ -59,6 +59,13 @@ export function requireWanted(cancelled: Int32Array): void {
 export function allRows(writer: RowsWriter, rows: Iterable<object>): RowsText {
   for (const row of rows) if (!writer.add(withWireTimes(row))) break
   return writer.finish()
+}
+
+/** A stretch of a log; null when there is none. */
+export function logRows(writer: RowsWriter, found: Entries | null): CountedRows | null {
+  if (found === null) return null
+  for (const entry of found.entries) if (!writer.addText(entry)) break
+  return { count: found.totalCount, ...writer.finish() }
 }
 
 function isCut(page: unknown): boolean {

@@ -10,8 +10,8 @@
 import type { Page, PageRequest } from '../../base/pages.ts'
 import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
+import { putRecord, recordsWithin } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import { putRecord, recordsWithin } from './project-records.ts'
 
 const TABLE = 'audit_log'
 /** Entries that are kept, some 30 MB; the oldest make room. */

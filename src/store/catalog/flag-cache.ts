@@ -5,8 +5,8 @@
 import type { Flag } from '../../rules/flags/types.ts'
 import type { Environment, Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { getRecord, recordsWithin } from '../lmdb/records.ts'
 import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
-import { getRecord, recordsWithin } from './project-records.ts'
 
 /** Flags that may change at once for lists to be changed; with more, they are made anew. */
 const CHANGES_MAX = 128

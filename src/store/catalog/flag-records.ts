@@ -19,7 +19,7 @@ import type { JsonObject } from '../../base/json.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberKey, pairKey } from '../lmdb/keys.ts'
-import { getRecord, putRecord } from './project-records.ts'
+import { getRecord, putRecord } from '../lmdb/records.ts'
 
 /** What is counted of the flags of a project. */
 export interface ProjectCounters {

@@ -6,24 +6,28 @@
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import type { JsonObject } from '../../base/json.ts'
+import type { Entries } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
-import type { FlagActivity, FlagActivityEntries, FlagActor } from '../../rules/flags/edit/flag-activity.ts'
+import { activityJson, type FlagActivity, type FlagActor } from '../../rules/flags/edit/flag-activity.ts'
 import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { FlagWorld } from '../../rules/flags/edit/flag-world.ts'
 import type { Flag, FlagCohort } from '../../rules/flags/types.ts'
+import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { listFlagActivity, storeFlagActivity } from './flag-activity.ts'
+import { getRecord, putRecord } from '../lmdb/records.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
 import { type FlagDashboard, loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
-import { getRecord, putRecord } from './project-records.ts'
+
 
 /** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */
 const FLAGS_MAX = 10_000
 /** UTF-16 units of the JSON of all filters of a project: they are in memory. Beyond: 400 `invalid_input`. */
 const FILTERS_UNITS_MAX = 32 * 1024 * 1024
+
+const ACTIVITY = 'flag_activity'
 
 /** Where, by whom and when flags are changed. */
 export interface FlagChangeContext {
@@ -142,11 +146,12 @@ export class FlagStore {
     flagId: number | null,
     offset: number,
     limit: number,
-  ): FlagActivityEntries | null {
+  ): Entries | null {
     this.#environment.refresh()
     this.#cache.refresh()
     if (flagId !== null && this.#cache.project(projectId).stored(flagId) === null) return null
-    return listFlagActivity(this.#environment, projectId, flagId, offset, limit)
+    const tables = activityTables(this.#environment)
+    return listEntries(tables, ACTIVITY, projectId, flagId, offset, limit)
   }
 
   /** The flags of a project as of now, from memory where nothing changed. */
@@ -274,7 +279,9 @@ class ProjectChange {
 
   log(activity: FlagActivity): void {
     this.#counters = { ...this.#counters, entry: this.#counters.entry + 1 }
-    storeFlagActivity(this.#environment, this.#projectId, this.#counters.entry, activity)
+    const { flagId } = activity
+    const tables = activityTables(this.#environment)
+    storeEntry(tables, this.#projectId, flagId, this.#counters.entry, activityJson(activity))
   }
 
   store(): void {
@@ -299,6 +306,11 @@ class ProjectChange {
     this.#counters = { ...this.#counters, change }
     return change
   }
+}
+
+/** The log of who changed which flag: entries as answers show them. */
+function activityTables(environment: Environment): EntryTables {
+  return { entries: environment.table(ACTIVITY), items: environment.table('flag_activity_items') }
 }
 
 function openFlags(dataDir: string): Environment {

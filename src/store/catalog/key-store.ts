@@ -15,16 +15,9 @@ import type {
   SecretKeyRequest,
 } from '../../rules/access/organization.ts'
 import { NUMBER_MAX, numberKey } from '../lmdb/keys.ts'
+import { allRecords, getRecord, putRecord } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import {
-  allRecords,
-  decodePersonalKey,
-  decodeProject,
-  decodeSecretKey,
-  decodeUser,
-  getRecord,
-  putRecord,
-} from './project-records.ts'
+import { decodePersonalKey, decodeProject, decodeSecretKey, decodeUser } from './project-records.ts'
 
 const PROJECT_KEY_PREFIX = 'phc_'
 const PERSONAL_KEY_PREFIX = 'phx_'

@@ -12,45 +12,9 @@
  * | personal_keys | id u32      | `PersonalKey`                                     |
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
-import { isObject, type JsonObject } from '../../base/json.ts'
+import type { JsonObject } from '../../base/json.ts'
 import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type Project, type SecretKey, type User } from '../../rules/access/organization.ts'
-import { DamagedRecordError } from '../faults.ts'
-import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
-import type { Table } from '../lmdb/environment.ts'
 
-
-/** Writes a record under a key. */
-export function putRecord(table: Table, key: Buffer, value: unknown): void {
-  table.putSync(key, seal(key, pack(value)))
-}
-
-/** Reads a record; undefined when there is none. Throws `DamagedRecordError`. */
-export function getRecord(table: Table, name: string, key: Buffer): unknown {
-  const sealed = table.get(key)
-  return sealed === undefined ? undefined : openRecord(name, key, sealed)
-}
-
-/** All records of a table in the order of their keys. Throws `DamagedRecordError`. */
-export function* allRecords(table: Table, name: string): Generator<Record<string, unknown>> {
-  yield* recordsWithin(table, name, {})
-}
-
-/** The records from one key to before another, in order. Throws `DamagedRecordError`. */
-export function* recordsWithin(
-  table: Table,
-  name: string,
-  range: { readonly start?: Buffer; readonly end?: Buffer },
-): Generator<Record<string, unknown>> {
-  for (const { key, value } of table.getRange(range)) {
-    const record = openRecord(name, key, value)
-    if (!isObject(record)) throw new DamagedRecordError(name, key, 'the value is no record')
-    yield record
-  }
-}
-
-function openRecord(name: string, key: Buffer, sealed: Buffer): unknown {
-  return unpack(unseal(name, key, sealed))
-}
 
 /** A project as it is stored: its filters are text of clients and stay JSON. */
 export function encodeProject(project: Project): Record<string, unknown> {

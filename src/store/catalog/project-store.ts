@@ -10,9 +10,10 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
 import { DEFAULT_BROWSER_CAPTURE, type Organization, type Project, type ProjectChanges, type User } from '../../rules/access/organization.ts'
 import { numberKey } from '../lmdb/keys.ts'
+import { allRecords, putRecord } from '../lmdb/records.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
-import { allRecords, decodeProject, encodeProject, putRecord } from './project-records.ts'
+import { decodeProject, encodeProject } from './project-records.ts'
 
 /** The keys of the first start. */
 export interface FirstKeys {

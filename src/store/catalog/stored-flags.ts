@@ -2,8 +2,9 @@
 import type { Flag } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT } from '../lmdb/keys.ts'
+import { allRecords } from '../lmdb/records.ts'
 import { decodeFlag } from './flag-records.ts'
-import { allRecords, decodeProject } from './project-records.ts'
+import { decodeProject } from './project-records.ts'
 
 /** What was found. */
 export interface StoredFlags {

@@ -5,16 +5,11 @@
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { type FlagAccessLevel, isOwner, USER_LEVELS } from '../../rules/access/levels.ts'
-import type {
-  FlagAccessSetting,
-  Organization,
-  User,
-  UserChanges,
-  UserRequest,
-} from '../../rules/access/organization.ts'
+import type { FlagAccessSetting, Organization, User, UserChanges, UserRequest } from '../../rules/access/organization.ts'
 import { numberKey } from '../lmdb/keys.ts'
+import { allRecords, putRecord } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import { allRecords, decodeUser, putRecord } from './project-records.ts'
+import { decodeUser } from './project-records.ts'
 import { decodeRole } from './role-records.ts'
 
 const [LOWEST] = USER_LEVELS

@@ -4,9 +4,9 @@
  */
 import { type ActionRecord, actionView } from '../../rules/filters/action-record.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { getJson, parseRecord, putJson } from '../lmdb/records.ts'
 
 const ACTIONS = 'actions'
 
@@ -43,8 +43,7 @@ export class ProjectActions {
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
     for (const [id, action] of this.#changed) {
-      const key = pairKey(this.#projectId, id)
-      void this.#table.put(key, seal(key, Buffer.from(JSON.stringify(action))))
+      putJson(this.#table, pairKey(this.#projectId, id), action)
     }
     this.#changed.clear()
   }
@@ -58,9 +57,7 @@ export function findAction(table: Table, projectId: number, id: number): ActionV
 
 function loadAction(table: Table, projectId: number, id: number): ActionRecord | null {
   if (!Number.isInteger(id) || id < 1 || id > NUMBER_MAX) return null
-  const key = pairKey(projectId, id)
-  const value = table.get(key)
-  return value === undefined ? null : decodeAction(key, value)
+  return getJson<ActionRecord>(table, ACTIONS, pairKey(projectId, id))
 }
 
 /** A page of the actions that are not deleted, in order of creation. */
@@ -73,14 +70,9 @@ export function listActions(
   const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
   const actions: ActionRecord[] = []
   for (const { key, value } of table.getRange(range)) {
-    const action = decodeAction(key, value)
+    const action = parseRecord<ActionRecord>(ACTIONS, key, value)
     if (!action.isDeleted) actions.push(action)
   }
   const results = actions.slice(offset, offset + limit).map(actionView)
   return { count: actions.length, results }
-}
-
-function decodeAction(key: Uint8Array, value: Buffer): ActionRecord {
-  // Written by `ProjectActions`, and unchanged since: the checksum says so.
-  return JSON.parse(unseal(ACTIONS, key, value).toString('utf8')) as ActionRecord
 }

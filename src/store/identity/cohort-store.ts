@@ -6,9 +6,10 @@
 
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
 import type { CohortRecord } from '../../rules/persons/cohort-record.ts'
-import { emptyValue, seal, unseal } from '../lmdb/codec.ts'
+import { emptyValue } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { getJson, parseRecord, putJson } from '../lmdb/records.ts'
 
 const COHORTS = 'cohorts'
 
@@ -61,8 +62,7 @@ export class ProjectCohorts {
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
     for (const [id, cohort] of this.#changed) {
-      const key = pairKey(this.#projectId, id)
-      void this.#cohorts.put(key, seal(key, Buffer.from(JSON.stringify(cohort))))
+      putJson(this.#cohorts, pairKey(this.#projectId, id), cohort)
     }
     for (const [id, changes] of this.#changes) {
       for (const [number, isWanted] of changes) {
@@ -79,9 +79,7 @@ export class ProjectCohorts {
 /** A cohort, deleted or not, or null. Throws `DamagedRecordError`. */
 export function loadCohort(table: Table, projectId: number, id: number): CohortRecord | null {
   if (id > NUMBER_MAX) return null
-  const key = pairKey(projectId, id)
-  const value = table.get(key)
-  return value === undefined ? null : decodeCohort(key, value)
+  return getJson<CohortRecord>(table, COHORTS, pairKey(projectId, id))
 }
 
 /** All cohorts of a project that are not deleted, in order of creation. */
@@ -89,7 +87,7 @@ export function loadCohorts(table: Table, projectId: number): readonly CohortRec
   const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
   const cohorts: CohortRecord[] = []
   for (const { key, value } of table.getRange(range)) {
-    const cohort = decodeCohort(key, value)
+    const cohort = parseRecord<CohortRecord>(COHORTS, key, value)
     if (!cohort.isDeleted) cohorts.push(cohort)
   }
   return cohorts
@@ -120,9 +118,4 @@ export function cohortLookup(
 export function* memberNumbers(table: Table, projectId: number, cohort: number): Generator<number> {
   const range = { start: tripleKey(projectId, cohort, 0), end: tripleKey(projectId, cohort + 1, 0) }
   for (const key of table.getKeys(range)) yield numberInKey(key, 8)
-}
-
-function decodeCohort(key: Uint8Array, value: Buffer): CohortRecord {
-  // Written by `ProjectCohorts`, and unchanged since: the checksum says so.
-  return JSON.parse(unseal(COHORTS, key, value).toString('utf8')) as CohortRecord
 }

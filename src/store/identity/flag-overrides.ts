@@ -6,9 +6,10 @@
  * the processing thread in the order of the log, so that merges and overrides never cross.
  * Source: docs/COMPATIBILITY.md, "Continuity".
  */
-import { seal, unseal } from '../lmdb/codec.ts'
+
 import type { Table } from '../lmdb/environment.ts'
 import { pairKey } from '../lmdb/keys.ts'
+import { getJson, putJson } from '../lmdb/records.ts'
 
 const OVERRIDES = 'flag_overrides'
 
@@ -20,11 +21,8 @@ const NO_OVERRIDES: Overrides = new Map()
 /** The overrides of a person; empty for nearly all. Throws `DamagedRecordError`. */
 export function loadOverrides(table: Table, projectId: number, number: number): Overrides {
   const key = pairKey(projectId, number)
-  const value = table.get(key)
-  if (value === undefined) return NO_OVERRIDES
-  // Written by `ProjectOverrides`, and unchanged since: the checksum says so.
-  const pairs = JSON.parse(unseal(OVERRIDES, key, value).toString('utf8')) as [string, string][]
-  return new Map(pairs)
+  const pairs = getJson<[string, string][]>(table, OVERRIDES, key)
+  return pairs === null ? NO_OVERRIDES : new Map(pairs)
 }
 
 /** The overrides of one project in the processing thread. */
@@ -80,7 +78,7 @@ export class ProjectOverrides {
     for (const [number, overrides] of this.#changed) {
       const key = pairKey(this.#projectId, number)
       if (overrides.size === 0) void this.#table.remove(key)
-      else void this.#table.put(key, seal(key, Buffer.from(JSON.stringify([...overrides]))))
+      else putJson(this.#table, key, [...overrides])
     }
     this.#changed.clear()
   }

@@ -3,6 +3,7 @@
  * snapshot that its environment is at; `EventReader` moves it on.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
+import type { Entries } from '../../base/pages.ts'
 import { timeText } from '../../base/time.ts'
 import type { PersonSummary } from '../../rules/events/event-queries.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
@@ -11,14 +12,14 @@ import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record
 import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
-import type { ActivityPage, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
+import type { ActivityPage, ActivityView, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { valueText } from '../../rules/persons/value-text.ts'
+import { listEntries } from '../lmdb/entry-log.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
-import { type ActivityEntries, listActivity } from './activity-log.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
@@ -35,6 +36,11 @@ const VALUE_UNITS_MAX = 500
 /** Views kept during one page of events. */
 const SUMMARIES_MAX = 1000
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
+
+function parseEntry(json: string): ActivityView {
+  // Written by the processing thread; the checksum says that it is unchanged.
+  return JSON.parse(json) as ActivityView
+}
 
 /** Reads persons. */
 export class PersonReader {
@@ -198,7 +204,9 @@ export class PersonReader {
     limit: number,
   ): ActivityPage | null {
     const found = this.activityFrom(projectId, person, (page - 1) * limit, limit)
-    return found === null ? null : { totalCount: found.totalCount, results: [...found.entries] }
+    return found === null
+      ? null
+      : { totalCount: found.totalCount, results: [...found.entries].map(parseEntry) }
   }
 
   /** Activity behind the newest `offset` entries, read as it is gone through; null: no such person. */
@@ -207,11 +215,13 @@ export class PersonReader {
     person: PersonReference | null,
     offset: number,
     limit: number,
-  ): ActivityEntries | null {
-    if (person === null) return listActivity(this.#tables, projectId, null, offset, limit)
-    const record = this.record(projectId, person)
-    if (record === null) return null
-    return listActivity(this.#tables, projectId, record.number, offset, limit)
+  ): Entries | null {
+    const record = person === null ? null : this.record(projectId, person)
+    if (person !== null && record === null) return null
+    const { activity, activityItems } = this.#tables
+    const tables = { entries: activity, items: activityItems }
+    const subject = record?.number ?? null
+    return listEntries(tables, 'activity', projectId, subject, offset, limit)
   }
 
   /** The group types of a project in the order of their index. */

@@ -3,9 +3,10 @@
  * person can be told again from events. Table `separations`: project, number -> JSON of `Separation`.
  * Table `separated`: project, D, number -> nothing. Both sealed.
  */
-import { emptyValue, seal, unseal } from '../lmdb/codec.ts'
+import { emptyValue } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { getJson, putJson } from '../lmdb/records.ts'
 
 const SEPARATIONS = 'separations'
 
@@ -36,8 +37,7 @@ export function storeSeparation(
   number: number,
   separation: Separation,
 ): void {
-  const key = pairKey(projectId, number)
-  void tables.separations.put(key, seal(key, Buffer.from(JSON.stringify(separation))))
+  putJson(tables.separations, pairKey(projectId, number), separation)
   for (const id of separation.ids) {
     const idKey = tripleKey(projectId, id, number)
     void tables.separated.put(idKey, emptyValue(idKey))
@@ -58,11 +58,8 @@ export function loadSeparations(
   for (const idKey of tables.separated.getKeys(range)) {
     const number = numberInKey(idKey, 8)
     const key = pairKey(projectId, number)
-    const value = tables.separations.get(key)
-    if (value === undefined) continue
-    // Written by `storeSeparation`, and unchanged since: the checksum says so.
-    const text = unseal(SEPARATIONS, key, value).toString('utf8')
-    found.set(number, JSON.parse(text) as Separation)
+    const separation = getJson<Separation>(tables.separations, SEPARATIONS, key)
+    if (separation !== null) found.set(number, separation)
   }
   return found
 }

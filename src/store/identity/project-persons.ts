@@ -13,10 +13,10 @@ import {
   personState,
 } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
+import { storeEntry } from '../lmdb/entry-log.ts'
 import { type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
 import { ProjectRetention } from '../warehouse/erase/retention-store.ts'
 import { ProjectActions } from './action-store.ts'
-import { storeActivity } from './activity-log.ts'
 import { ProjectCohorts } from './cohort-store.ts'
 import type { DistinctIds } from './distinct-ids.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
@@ -312,8 +312,9 @@ export class ProjectPersons implements PersonWorld {
     this.actions.store()
     this.overrides.store()
     this.retention.store()
+    const log = { entries: tables.activity, items: tables.activityItems }
     for (const [number, person, view] of this.#activity) {
-      storeActivity(tables, projectId, number, person, view)
+      storeEntry(log, projectId, person, number, JSON.stringify(view))
     }
     for (const [number, separation] of this.#separations) {
       storeSeparation(tables, projectId, number, separation)

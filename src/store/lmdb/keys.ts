@@ -33,8 +33,8 @@
  * | groups          | project u32, type u8, key UTF-8          | group (group-store.ts)                |
  * | cohorts         | project u32, cohort u32                  | JSON (cohort-store.ts)                |
  * | cohort_members  | project u32, cohort u32, P u32           | nothing (cohort-store.ts)             |
- * | activity        | project u32, entry u32                   | JSON (activity-log.ts)                |
- * | activity_items  | project u32, P u32, entry u32            | nothing (activity-log.ts)             |
+ * | activity        | project u32, entry u32                   | JSON (entry-log.ts)                   |
+ * | activity_items  | project u32, P u32, entry u32            | nothing (entry-log.ts)                |
  * | deletion_jobs   | project u32, job u32                     | JSON (erasure-jobs.ts)                |
  * | retention_rules | project u32                              | JSON (retention-store.ts)             |
  * | actions         | project u32, action u32                  | JSON (action-store.ts)                |
@@ -86,8 +86,9 @@ export const EVENTS_TABLES = [
   'actions',
 ] as const
 
-/** The other environments: folders below the data directory. */
+/** Folder of the log. */
 export const LOG_ENVIRONMENT = 'log'
+/** Folder of the catalogue. */
 export const FLAGS_ENVIRONMENT = 'flags'
 
 /** The tables of `log` (event-log.ts); a log that was never served has none. */

@@ -21,14 +21,8 @@ export interface FlagActivity {
   readonly createdAt: string
 }
 
-/** A stretch of the log, newest first. */
-export interface FlagActivityEntries {
-  readonly totalCount: number
-  /** JSON of each entry, read when its turn comes. */
-  readonly entries: Iterable<string>
-}
-
-export function jsonOf({
+/** The JSON of an entry, as answers show it. */
+export function activityJson({
   id,
   activity,
   actor,

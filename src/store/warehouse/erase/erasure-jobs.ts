@@ -1,7 +1,11 @@
+/**
+ * Jobs that erase events. Table `deletion_jobs`: project, number -> JSON of `DeletionJob`, sealed; a job that
+ * is done stays as the receipt. They are carried out by event-erasure.ts.
+ */
 import type { DeletionJob } from '../../../rules/events/erasure-job.ts'
-import { seal, unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../../lmdb/keys.ts'
+import { getJson, parseRecord, putJson } from '../../lmdb/records.ts'
 
 const JOBS = 'deletion_jobs'
 
@@ -14,8 +18,7 @@ export interface OpenJob {
 
 /** Stores a job. Only in a write transaction. */
 export function storeJob(table: Table, projectId: number, number: number, job: DeletionJob): void {
-  const key = pairKey(projectId, number)
-  void table.put(key, seal(key, Buffer.from(JSON.stringify(job))))
+  putJson(table, pairKey(projectId, number), job)
 }
 
 /** The jobs of a project, newest first, done or not. Throws `DamagedRecordError`. */
@@ -28,14 +31,11 @@ export function* loadJobs(table: Table, projectId: number): Generator<OpenJob> {
 /** One job, or null. Throws `DamagedRecordError`. */
 export function loadJob(table: Table, projectId: number, number: number): DeletionJob | null {
   if (!Number.isInteger(number) || number < 1 || number > NUMBER_MAX) return null
-  const key = pairKey(projectId, number)
-  const value = table.get(key)
-  return value === undefined ? null : decodeJob(key, value).job
+  return getJson<DeletionJob>(table, JOBS, pairKey(projectId, number))
 }
 
 function decodeJob(key: Uint8Array, value: Buffer): OpenJob {
-  // Written by `storeJob`, and unchanged since: the checksum says so.
-  const job = JSON.parse(unseal(JOBS, key, value).toString('utf8')) as DeletionJob
+  const job = parseRecord<DeletionJob>(JOBS, key, value)
   return { projectId: numberInKey(key, 0), number: numberInKey(key, 4), job }
 }
 

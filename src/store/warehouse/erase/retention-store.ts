@@ -3,9 +3,9 @@
  * sealed; a project without a record keeps everything.
  */
 import { NO_RETENTION, type RetentionRules } from '../../../rules/events/erasure.ts'
-import { seal, unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../../lmdb/keys.ts'
+import { getJson, parseRecord, putJson } from '../../lmdb/records.ts'
 
 const RULES = 'retention_rules'
 
@@ -27,31 +27,23 @@ export class ProjectRetention {
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
     if (this.#changed === null) return
-    const key = numberKey(this.#projectId)
-    void this.#table.put(key, seal(key, Buffer.from(JSON.stringify(this.#changed))))
+    putJson(this.#table, numberKey(this.#projectId), this.#changed)
     this.#changed = null
   }
 }
 
 /** The rules of a project. Throws `DamagedRecordError`. */
 export function loadRetention(table: Table, projectId: number): RetentionRules {
-  const key = numberKey(projectId)
-  const value = table.get(key)
-  return value === undefined ? NO_RETENTION : decodeRules(key, value)
+  return getJson<RetentionRules>(table, RULES, numberKey(projectId)) ?? NO_RETENTION
 }
 
 /** The projects whose rules let something go. Throws `DamagedRecordError`. */
 export function retainedProjects(table: Table): readonly number[] {
   const projects: number[] = []
   for (const { key, value } of table.getRange({})) {
-    const { days, bytesMax, events } = decodeRules(key, value)
+    const { days, bytesMax, events } = parseRecord<RetentionRules>(RULES, key, value)
     const hasRule = days !== null || bytesMax !== null || events.some((rule) => rule.days !== null)
     if (hasRule) projects.push(numberInKey(key, 0))
   }
   return projects
-}
-
-function decodeRules(key: Uint8Array, value: Buffer): RetentionRules {
-  // Written by `ProjectRetention`, and unchanged since: the checksum says so.
-  return JSON.parse(unseal(RULES, key, value).toString('utf8')) as RetentionRules
 }
