@@ -5,15 +5,41 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { refusal } from '../../base/refusals.ts'
-import type { Organization } from '../../rules/access/organization.ts'
+import type { Organization, PersonalKey, Project, SecretKey, User } from '../../rules/access/organization.ts'
+import type { Role, RoleAccess } from '../../rules/access/roles.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
-import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable } from '../lmdb/keys.ts'
-import { getRecord, putRecord } from '../lmdb/records.ts'
-import { decodeOrganization } from './project-records.ts'
+import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, numberKey } from '../lmdb/keys.ts'
+import { allRecords, getRecord, putRecord, raiseCount, readCount } from '../lmdb/records.ts'
+import { decodeOrganization, decodePersonalKey, decodeProject, decodeSecretKey, encodeProject } from './project-records.ts'
+
 
 const VERSION = 'version'
 const DIRECTORY_VERSION = 'directory'
 const ORGANIZATION_KEY = Buffer.from('organization', 'latin1')
+
+/** Tables that are read as a whole -> what their records are. */
+interface DirectoryRecords {
+  users: User
+  projects: Project
+  personal_keys: PersonalKey
+  secret_keys: SecretKey
+  roles: Role
+  role_access: RoleAccess
+}
+
+const DECODERS: {
+  readonly [Name in keyof DirectoryRecords]: (
+    record: Record<string, unknown>,
+  ) => DirectoryRecords[Name]
+} = {
+  // Written by `put`, and unchanged since: the checksum says so.
+  users: (record) => record as unknown as User,
+  projects: decodeProject,
+  personal_keys: decodePersonalKey,
+  secret_keys: decodeSecretKey,
+  roles: (record) => record as unknown as Role,
+  role_access: (record) => record as unknown as RoleAccess,
+}
 
 /** An open environment; close it before the thread ends. */
 export class DirectoryEnvironment {
@@ -36,7 +62,7 @@ export class DirectoryEnvironment {
   /** Raised by every change of what the tables hold. Cost: one read. */
   get version(): number {
     this.#environment.refresh()
-    return readNumber(this.table('state'), DIRECTORY_VERSION)
+    return readCount(this.table('state'), DIRECTORY_VERSION)
   }
 
   table(name: FlagsTable): Table {
@@ -53,9 +79,25 @@ export class DirectoryEnvironment {
     putRecord(this.table('state'), ORGANIZATION_KEY, organization)
   }
 
+  /** All records of a table in the order of their keys. Throws `DamagedRecordError`. */
+  all<Name extends keyof DirectoryRecords>(name: Name): DirectoryRecords[Name][] {
+    return [...allRecords(this.table(name), name)].map(DECODERS[name])
+  }
+
+  /** Writes a record under its number, and answers it. Within `change` only. */
+  put<Name extends Exclude<keyof DirectoryRecords, 'role_access'>>(
+    name: Name,
+    record: DirectoryRecords[Name],
+  ): DirectoryRecords[Name] {
+    const number = 'number' in record ? record.number : record.id
+    const stored = 'testAccountFilters' in record ? encodeProject(record) : record
+    putRecord(this.table(name), numberKey(number), stored)
+    return record
+  }
+
   /** A number that was never given before under this name, from 1. Within `change` only. */
   nextNumber(name: RoleNumber): number {
-    return this.#raise(name)
+    return raiseCount(this.table('state'), name)
   }
 
   /** Lets reads of this thread see what others have committed. */
@@ -70,8 +112,8 @@ export class DirectoryEnvironment {
   change<T>(action: () => T): T {
     return this.record(() => {
       const result = action()
-      this.#raise(VERSION)
-      this.#raise(DIRECTORY_VERSION)
+      raiseCount(this.table('state'), VERSION)
+      raiseCount(this.table('state'), DIRECTORY_VERSION)
       return result
     })
   }
@@ -96,18 +138,6 @@ export class DirectoryEnvironment {
   close(): Promise<void> {
     return this.#environment.close()
   }
-
-  #raise(name: string): number {
-    const state = this.table('state')
-    const number = readNumber(state, name) + 1
-    putRecord(state, Buffer.from(name, 'latin1'), number)
-    return number
-  }
 }
 
 type RoleNumber = 'role' | 'role_access'
-
-function readNumber(state: Table, name: string): number {
-  const value = getRecord(state, 'state', Buffer.from(name, 'latin1'))
-  return typeof value === 'number' ? value : 0
-}

@@ -2,10 +2,11 @@
  * The flags of all projects in memory, as of the last `refresh`: of a project that changed only the flags
  * that did are read again. Used by readers (`FlagDirectory`) and by the writing side (`FlagStore`).
  */
+
 import type { Flag } from '../../rules/flags/types.ts'
 import type { Environment, Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
-import { getRecord, recordsWithin } from '../lmdb/records.ts'
+import { getRecord, readCount, recordsWithin } from '../lmdb/records.ts'
 import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
 
 /** Flags that may change at once for lists to be changed; with more, they are made anew. */
@@ -114,7 +115,6 @@ function placeOf(flags: readonly Flag[], id: number): number {
 }
 
 const NO_FLAGS = new ProjectFlags(new Map())
-const VERSION_KEY = Buffer.from('version', 'latin1')
 
 /** Flags of all projects. */
 export class FlagCache {
@@ -147,7 +147,7 @@ export class FlagCache {
    * was known stays. Cost: one read when nothing changed.
    */
   refresh(): readonly number[] {
-    const version = readVersion(this.#table('state'))
+    const version = readCount(this.#table('state'), 'version')
     if (version === this.#version) return []
     const changed: number[] = []
     for (const key of this.#table('flag_projects').getKeys({})) {
@@ -193,10 +193,4 @@ export class FlagCache {
   #table(name: string): Table {
     return this.#environment.table(name)
   }
-}
-
-/** The number of the last write transaction of the environment `flags`. */
-function readVersion(state: Table): number {
-  const version = getRecord(state, 'state', VERSION_KEY)
-  return typeof version === 'number' ? version : 0
 }

@@ -17,7 +17,7 @@ import type { Flag, FlagCohort } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { getRecord, putRecord } from '../lmdb/records.ts'
+import { putRecord, raiseCount } from '../lmdb/records.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
 import { type FlagDashboard, loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
 
@@ -187,7 +187,7 @@ export class FlagStore {
       return this.#environment.write(() => {
         this.#cache.refresh()
         const result = action()
-        raise(this.#table('state'), 'version')
+        raiseCount(this.#table('state'), 'version')
         isComplete = true
         return result
       })
@@ -199,7 +199,7 @@ export class FlagStore {
   }
 
   #nextNumber(name: 'flag_id' | 'flag_dashboard_id'): number {
-    return raise(this.#table('state'), name)
+    return raiseCount(this.#table('state'), name)
   }
 
   #table(name: FlagsTable): Table {
@@ -295,7 +295,7 @@ class ProjectChange {
     const end = tripleKey(this.#projectId, flagId + 1, 0)
     const keys = [...table.getKeys({ start, end })].map((key) => Buffer.from(key))
     for (const key of keys) table.removeSync(key)
-    if (keys.length > 0) raise(this.#environment.table('state'), 'directory')
+    if (keys.length > 0) raiseCount(this.#environment.table('state'), 'directory')
   }
 
   #count(flagId: number, lastChange: number | null): number {
@@ -317,15 +317,6 @@ function openFlags(dataDir: string): Environment {
   // Not read-only, even for reading: LMDB would then refuse to open it for writing elsewhere in the
   // same process.
   return new Environment({ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES })
-}
-
-/** Raises a number of table `state` by one and answers it. Only in a write transaction. */
-function raise(state: Table, name: string): number {
-  const key = Buffer.from(name, 'latin1')
-  const last = getRecord(state, 'state', key)
-  const number = (typeof last === 'number' ? last : 0) + 1
-  putRecord(state, key, number)
-  return number
 }
 
 function activityOf(before: Flag, after: Flag): FlagActivity['activity'] {

@@ -15,9 +15,8 @@ import type {
   SecretKeyRequest,
 } from '../../rules/access/organization.ts'
 import { NUMBER_MAX, numberKey } from '../lmdb/keys.ts'
-import { allRecords, getRecord, putRecord } from '../lmdb/records.ts'
+import { getRecord } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import { decodePersonalKey, decodeProject, decodeSecretKey, decodeUser } from './project-records.ts'
 
 const PROJECT_KEY_PREFIX = 'phc_'
 const PERSONAL_KEY_PREFIX = 'phx_'
@@ -89,50 +88,32 @@ export class KeyStore {
     }
     this.#checkRights(key)
     this.#makeRoom('personal_keys', keys)
-    putRecord(this.#environment.table('personal_keys'), numberKey(key.id), key)
-    return key
+    return this.#environment.put('personal_keys', key)
   }
 
   /** Changes the rights of a key. */
   change(id: number, changes: KeyChanges): PersonalKey {
     return this.#environment.change(() => {
-      const key: PersonalKey = { ...this.#require(id), ...changes }
+      const key: PersonalKey = { ...this.#require('personal_keys', id), ...changes }
       if (key.revokedAtMs !== null) throw isRevoked(id)
       this.#checkRights(key)
-      putRecord(this.#environment.table('personal_keys'), numberKey(id), key)
-      return key
+      return this.#environment.put('personal_keys', key)
     })
   }
 
   /** Gives a key another text; the old one is nobody's from then on. */
   roll(id: number): NewKey<PersonalKey> {
-    const text = generatePersonalKey()
-    const key = this.#environment.change(() => {
-      const before = this.#require(id)
-      if (before.revokedAtMs !== null) throw isRevoked(id)
-      const rolledAtMs = this.#environment.clock.now()
-      const rolled: PersonalKey = { ...before, ...hashed(text), rolledAtMs }
-      putRecord(this.#environment.table('personal_keys'), numberKey(id), rolled)
-      return rolled
-    })
-    return { text, key }
+    return this.#roll('personal_keys', id, generatePersonalKey())
   }
 
   /** Revokes a key; revoking it again changes nothing. */
   revoke(id: number): PersonalKey {
-    return this.#environment.change(() => {
-      const key = this.#require(id)
-      if (key.revokedAtMs !== null) return key
-      const revoked: PersonalKey = { ...key, revokedAtMs: this.#environment.clock.now() }
-      putRecord(this.#environment.table('personal_keys'), numberKey(id), revoked)
-      return revoked
-    })
+    return this.#revoke('personal_keys', id)
   }
 
   /** All personal keys by id, revoked and expired ones too. */
   list(): readonly PersonalKey[] {
-    const table = this.#environment.table('personal_keys')
-    return [...allRecords(table, 'personal_keys')].map(decodePersonalKey)
+    return this.#environment.all('personal_keys')
   }
 
   /** Creates a secret key of a project. */
@@ -155,41 +136,24 @@ export class KeyStore {
         rolledAtMs: null,
       }
       this.#makeRoom('secret_keys', keys)
-      putRecord(this.#environment.table('secret_keys'), numberKey(secret.id), secret)
-      return secret
+      return this.#environment.put('secret_keys', secret)
     })
     return { text, key }
   }
 
   /** Gives a secret key another text; the old one is nobody's from then on. */
   rollSecret(id: number): NewKey<SecretKey> {
-    const text = generateSecretKey()
-    const key = this.#environment.change(() => {
-      const before = this.#requireSecret(id)
-      if (before.revokedAtMs !== null) throw isRevoked(id)
-      const rolledAtMs = this.#environment.clock.now()
-      const rolled: SecretKey = { ...before, ...hashed(text), rolledAtMs }
-      putRecord(this.#environment.table('secret_keys'), numberKey(id), rolled)
-      return rolled
-    })
-    return { text, key }
+    return this.#roll('secret_keys', id, generateSecretKey())
   }
 
   /** Revokes a secret key; revoking it again changes nothing. */
   revokeSecret(id: number): SecretKey {
-    return this.#environment.change(() => {
-      const key = this.#requireSecret(id)
-      if (key.revokedAtMs !== null) return key
-      const revoked: SecretKey = { ...key, revokedAtMs: this.#environment.clock.now() }
-      putRecord(this.#environment.table('secret_keys'), numberKey(id), revoked)
-      return revoked
-    })
+    return this.#revoke('secret_keys', id)
   }
 
   /** All project secret keys by id, revoked ones too. */
   listSecrets(): readonly SecretKey[] {
-    const table = this.#environment.table('secret_keys')
-    return [...allRecords(table, 'secret_keys')].map(decodeSecretKey)
+    return this.#environment.all('secret_keys')
   }
 
   /** Whether a personal or secret key has this text. */
@@ -199,8 +163,7 @@ export class KeyStore {
   }
 
   #requireFree(text: string, what: string): void {
-    const projects = [...allRecords(this.#environment.table('projects'), 'projects')]
-    const isProjectKey = projects.some((record) => decodeProject(record).apiKey === text)
+    const isProjectKey = this.#environment.all('projects').some(({ apiKey }) => apiKey === text)
     if (!isProjectKey && !this.isTaken(text)) return
     const detail = `${what} is in use already: choose another`
     throw new ServiceError('unique', detail, { attr: 'value' })
@@ -223,22 +186,37 @@ export class KeyStore {
   }
 
   #requireUser(id: number): void {
-    const table = this.#environment.table('users')
-    const user = [...allRecords(table, 'users')].map(decodeUser).find((one) => one.id === id)
+    const user = this.#environment.all('users').find((one) => one.id === id)
     if (user?.isActive === true) return
     throw new ServiceError('does_not_exist', `there is no active user ${id}`, { attr: 'user' })
   }
 
-  #require(id: number): PersonalKey {
-    const key = this.list().find((candidate) => candidate.id === id)
-    if (key !== undefined) return key
-    throw new ServiceError('not_found', `there is no personal key ${id}`)
+  #roll<Kind extends KeyKind>(kind: Kind, id: number, text: string): NewKey<Keys[Kind]> {
+    const key = this.#environment.change(() => {
+      const before = this.#require(kind, id)
+      if (before.revokedAtMs !== null) throw isRevoked(id)
+      const rolledAtMs = this.#environment.clock.now()
+      return this.#environment.put<KeyKind>(kind, { ...before, ...hashed(text), rolledAtMs })
+    })
+    // What was put is a key of this kind.
+    return { text, key: key as Keys[Kind] }
   }
 
-  #requireSecret(id: number): SecretKey {
-    const key = this.listSecrets().find((candidate) => candidate.id === id)
+  #revoke<Kind extends KeyKind>(kind: Kind, id: number): Keys[Kind] {
+    return this.#environment.change(() => {
+      const key = this.#require(kind, id)
+      if (key.revokedAtMs !== null) return key
+      const revokedAtMs = this.#environment.clock.now()
+      this.#environment.put<KeyKind>(kind, { ...key, revokedAtMs })
+      return { ...key, revokedAtMs }
+    })
+  }
+
+  #require<Kind extends KeyKind>(kind: Kind, id: number): Keys[Kind] {
+    const keys: readonly Keys[Kind][] = this.#environment.all<KeyKind>(kind) as Keys[Kind][]
+    const key = keys.find((candidate) => candidate.id === id)
     if (key !== undefined) return key
-    throw new ServiceError('not_found', `there is no project secret key ${id}`)
+    throw new ServiceError('not_found', `there is no ${KEY_NAMES[kind]} ${id}`)
   }
 
   /** Refuses one key too many, and forgets the revoked keys that are too many. */
@@ -253,6 +231,14 @@ export class KeyStore {
     for (const { id } of forgotten) table.removeSync(numberKey(id))
   }
 }
+
+interface Keys {
+  personal_keys: PersonalKey
+  secret_keys: SecretKey
+}
+type KeyKind = keyof Keys
+
+const KEY_NAMES = { personal_keys: 'personal key', secret_keys: 'project secret key' } as const
 
 type RevocableKey = Pick<PersonalKey, 'id' | 'revokedAtMs'>
 

@@ -4,17 +4,16 @@ import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type { Organization, PersonalKey, PersonalKeyGrant, Project, SecretKey, User } from '../../rules/access/organization.ts'
+import type { RoleAccess } from '../../rules/access/roles.ts'
 import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/capture/project-directory.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, NUMBER_MAX, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { allRecords, getRecord, recordsWithin } from '../lmdb/records.ts'
+import { readCount, recordsWithin } from '../lmdb/records.ts'
 import { AuditLog } from './audit-log.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey } from './key-store.ts'
-import { decodePersonalKey, decodeProject, decodeSecretKey, decodeUser } from './project-records.ts'
 import { ProjectStore } from './project-store.ts'
-import { decodeRole, decodeRoleAccess } from './role-records.ts'
 import { RoleStore } from './role-store.ts'
 import { UserStore } from './user-store.ts'
 
@@ -83,10 +82,10 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const version = this.#environment.version
     if (version === this.#version) return false
     const organization = this.#environment.organization()
-    const projects = this.#records('projects').map(decodeProject)
-    const keys = this.#records('personal_keys').map(decodePersonalKey).filter(isInForce)
-    const secretKeys = this.#records('secret_keys').map(decodeSecretKey).filter(isInForce)
-    const users = this.#records('users').map(decodeUser)
+    const projects = this.#environment.all('projects')
+    const keys = this.#environment.all('personal_keys').filter(isInForce)
+    const secretKeys = this.#environment.all('secret_keys').filter(isInForce)
+    const users = this.#environment.all('users')
     const roles = this.#rolesByUser()
     this.#organization = organization
     this.#users = new Map(users.map((user) => [user.id, user]))
@@ -171,13 +170,9 @@ export class ProjectDirectory implements IngestProjectDirectory {
     return this.#environment.close()
   }
 
-  #records(name: 'projects' | 'personal_keys' | 'secret_keys' | 'users' | 'roles') {
-    return [...allRecords(this.#environment.table(name), name)]
-  }
-
   #rolesByUser(): ReadonlyMap<number, RolesOfUser> {
     const byUser = new Map<number, RolesOfUser>()
-    for (const { number, level, memberships } of this.#records('roles').map(decodeRole)) {
+    for (const { number, level, memberships } of this.#environment.all('roles')) {
       for (const { userId } of memberships) {
         const roles = byUser.get(userId) ?? { numbers: new Set(), levels: [] }
         roles.numbers.add(number)
@@ -192,7 +187,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
     const table = this.#environment.table('role_access')
     const range = { start: pairKey(projectId, id), end: tripleKey(projectId, id, NUMBER_MAX) }
     for (const record of recordsWithin(table, 'role_access', range)) {
-      if (roleNumbers.has(decodeRoleAccess(record).roleNumber)) return true
+      if (roleNumbers.has((record as unknown as RoleAccess).roleNumber)) return true
     }
     return false
   }
@@ -213,8 +208,6 @@ function findByHash<Key extends { readonly hash: Buffer }>(
 
 const STATE = 'state'
 
-const VERSION_KEY = Buffer.from('version', 'latin1')
-
 /** Reads the version again and again; close it before the thread ends. */
 export class FlagsVersion {
   readonly #environment: Environment
@@ -230,8 +223,7 @@ export class FlagsVersion {
     this.#environment.refresh()
     const state = this.#environment.find(STATE)
     if (state === undefined) return 0
-    const version = getRecord(state, STATE, VERSION_KEY)
-    return typeof version === 'number' ? version : 0
+    return readCount(state, 'version')
   }
 
   /** The same, and 0 when the record is damaged: others report that. */

@@ -13,7 +13,7 @@
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
 import type { JsonObject } from '../../base/json.ts'
-import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type Project, type SecretKey, type User } from '../../rules/access/organization.ts'
+import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type Project, type SecretKey } from '../../rules/access/organization.ts'
 
 
 /** A project as it is stored: its filters are text of clients and stay JSON. */
@@ -47,11 +47,6 @@ export function decodePersonalKey(record: Record<string, unknown>): PersonalKey 
 export function decodeSecretKey(record: Record<string, unknown>): SecretKey {
   const key = record as unknown as SecretKey
   return { ...key, hash: Buffer.from(key.hash) }
-}
-
-/** A user from its record. */
-export function decodeUser(record: Record<string, unknown>): User {
-  return record as unknown as User
 }
 
 /** The organization from its record, or null when there is none yet. */

@@ -9,11 +9,8 @@ import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
 import { DEFAULT_BROWSER_CAPTURE, type Organization, type Project, type ProjectChanges, type User } from '../../rules/access/organization.ts'
-import { numberKey } from '../lmdb/keys.ts'
-import { allRecords, putRecord } from '../lmdb/records.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
-import { decodeProject, encodeProject } from './project-records.ts'
 
 /** The keys of the first start. */
 export interface FirstKeys {
@@ -70,7 +67,7 @@ export class ProjectStore {
         isActive: true,
         createdAtMs,
       }
-      putRecord(this.#environment.table('users'), numberKey(owner.id), owner)
+      this.#environment.put('users', owner)
       const project = this.#insertProject({ name: 'Default project', apiKey: keys.projectKey })
       this.keys.insert(keys.personalKey, { label: 'First start' })
       return {
@@ -91,14 +88,13 @@ export class ProjectStore {
       const before = this.#requireProject(id)
       const after: Project = { ...before, ...changes }
       this.#checkProject(after)
-      putRecord(this.#environment.table('projects'), numberKey(id), encodeProject(after))
-      return after
+      return this.#environment.put('projects', after)
     })
   }
 
   /** All projects by id. */
   listProjects(): readonly Project[] {
-    return [...allRecords(this.#environment.table('projects'), 'projects')].map(decodeProject)
+    return this.#environment.all('projects')
   }
 
   project(id: number): Project | null {
@@ -135,8 +131,7 @@ export class ProjectStore {
       createdAtMs: this.#environment.clock.now(),
     }
     this.#checkProject(project)
-    putRecord(this.#environment.table('projects'), numberKey(project.id), encodeProject(project))
-    return project
+    return this.#environment.put('projects', project)
   }
 
   #checkProject(project: Project): void {

@@ -1,7 +1,13 @@
 /**
  * Roles, who has them, and which flags they may change. Every change is one durable transaction; what
  * is not allowed is a `ServiceError` and changes nothing. Source: docs/COMPATIBILITY.md, "Roles and role
- * access".
+ * access". Values are MessagePack with a checksum.
+ *
+ * | table       | key                                   | value                                   |
+ * |-------------|---------------------------------------|-----------------------------------------|
+ * | roles       | number u32, in order of creation      | `Role`                                  |
+ * | role_access | project u32, flag u32, entry u32      | `RoleAccess`                            |
+ * | state       | `role`, `role_access`                 | the last number given (`number`)        |
  */
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
@@ -10,10 +16,8 @@ import { FLAG_ACCESS_LEVELS, levelNumbers } from '../../rules/access/levels.ts'
 import type { User } from '../../rules/access/organization.ts'
 import type { FlagNumbers, Role, RoleAccess, RoleAccessView, RoleChanges, RoleMember, RoleMembership, RoleRequest, RoleView } from '../../rules/access/roles.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { allRecords, getRecord, putRecord, recordsWithin } from '../lmdb/records.ts'
+import { getRecord, putRecord, recordsWithin } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import { decodeUser } from './project-records.ts'
-import { decodeRole, decodeRoleAccess } from './role-records.ts'
 
 const [, HIGHEST] = FLAG_ACCESS_LEVELS
 const NAME_CHARACTERS_MAX = 200
@@ -189,7 +193,7 @@ export class RoleStore {
   }
 
   #roles(): readonly Role[] {
-    return [...allRecords(this.#environment.table('roles'), 'roles')].map(decodeRole)
+    return this.#environment.all('roles')
   }
 
   #find(id: string): Role | null {
@@ -213,17 +217,15 @@ export class RoleStore {
   }
 
   #write(role: Role): void {
-    putRecord(this.#environment.table('roles'), numberKey(role.number), role)
+    this.#environment.put('roles', role)
   }
 
   #users(): ReadonlyMap<number, User> {
-    const records = allRecords(this.#environment.table('users'), 'users')
-    return new Map([...records].map(decodeUser).map((user) => [user.id, user]))
+    return new Map(this.#environment.all('users').map((user) => [user.id, user]))
   }
 
   #accesses(): readonly RoleAccess[] {
-    const table = this.#environment.table('role_access')
-    return [...allRecords(table, 'role_access')].map(decodeRoleAccess)
+    return this.#environment.all('role_access')
   }
 
   #accessesOf({ projectId, flagId }: FlagNumbers): readonly RoleAccess[] {
@@ -233,7 +235,7 @@ export class RoleStore {
       end: tripleKey(projectId, flagId, NUMBER_MAX),
     }
     const table = this.#environment.table('role_access')
-    return [...recordsWithin(table, 'role_access', range)].map(decodeRoleAccess)
+    return [...recordsWithin(table, 'role_access', range)] as unknown as RoleAccess[]
   }
 
   #findAccess({ projectId, flagId }: FlagNumbers, id: number): RoleAccess | null {
@@ -241,7 +243,7 @@ export class RoleStore {
     const key = tripleKey(projectId, flagId, id)
     const record = getRecord(this.#environment.table('role_access'), 'role_access', key)
     // Written by `addAccess`, and unchanged since: the checksum says so.
-    return record === undefined ? null : decodeRoleAccess(record as Record<string, unknown>)
+    return record === undefined ? null : (record as RoleAccess)
   }
 
   #removeAccess(access: RoleAccess): void {

@@ -6,11 +6,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { type FlagAccessLevel, isOwner, USER_LEVELS } from '../../rules/access/levels.ts'
 import type { FlagAccessSetting, Organization, User, UserChanges, UserRequest } from '../../rules/access/organization.ts'
-import { numberKey } from '../lmdb/keys.ts'
-import { allRecords, putRecord } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import { decodeUser } from './project-records.ts'
-import { decodeRole } from './role-records.ts'
 
 const [LOWEST] = USER_LEVELS
 /** Users, inactive ones too. A further one is refused. */
@@ -30,7 +26,7 @@ export class UserStore {
 
   /** All users by id, inactive ones too. */
   list(): readonly User[] {
-    return [...allRecords(this.#environment.table('users'), 'users')].map(decodeUser)
+    return this.#environment.all('users')
   }
 
   create(request: UserRequest): User {
@@ -108,16 +104,14 @@ export class UserStore {
       const detail = 'there is a user with this e-mail address already'
       throw new ServiceError('unique', detail, { attr: 'email' })
     }
-    putRecord(this.#environment.table('users'), numberKey(user.id), user)
+    this.#environment.put('users', user)
   }
 
   #takeRoles(userId: number): void {
-    const table = this.#environment.table('roles')
-    // A list of its own: the table changes under way.
-    for (const role of [...allRecords(table, 'roles')].map(decodeRole)) {
+    for (const role of this.#environment.all('roles')) {
       const memberships = role.memberships.filter((membership) => membership.userId !== userId)
       if (memberships.length === role.memberships.length) continue
-      putRecord(table, numberKey(role.number), { ...role, memberships })
+      this.#environment.put('roles', { ...role, memberships })
     }
   }
 }

@@ -55,3 +55,16 @@ export function getJson<T>(table: Table, name: string, key: Buffer): T | null {
 export function parseRecord<T>(name: string, key: Uint8Array, sealed: Buffer): T {
   return JSON.parse(unseal(name, key, sealed).toString('utf8')) as T
 }
+
+/** A number of table `state`; 0 before it was first raised. Throws `DamagedRecordError`. */
+export function readCount(state: Table, name: string): number {
+  const value = getRecord(state, 'state', Buffer.from(name, 'latin1'))
+  return typeof value === 'number' ? value : 0
+}
+
+/** Raises a number of table `state` by one and answers it. Only in a write transaction. */
+export function raiseCount(state: Table, name: string): number {
+  const number = readCount(state, name) + 1
+  putRecord(state, Buffer.from(name, 'latin1'), number)
+  return number
+}
