@@ -17,7 +17,9 @@ export async function diskSpace(path: string): Promise<DiskSpace> {
   return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize }
 }
 
-/** Refuses a command that is about to write to a disk that is nearly full. Throws `OperatorError`. */
+/**
+ * Refuses a command that is about to write to a disk that is nearly full. Throws `OperatorError`.
+ */
 export async function requireFreeDisk(path: string): Promise<void> {
   const { freeBytes } = await diskSpace(path)
   if (freeBytes >= COMMAND_BYTES) return

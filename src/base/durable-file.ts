@@ -5,8 +5,8 @@ import { dirname } from 'node:path'
 const DRAFT_SUFFIX = '.new'
 
 /**
- * Writes a whole file, readable by its owner only: after a power cut it has the new content or the old.
- * Throws what the file system throws.
+ * Writes a whole file, readable by its owner only: after a power cut it has the new content or the
+ * old. Throws what the file system throws.
  */
 export function writeDurably(path: string, content: string): void {
   writeDraft(path, content)

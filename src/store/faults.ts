@@ -1,6 +1,6 @@
 /**
- * What can go wrong with an open store, for those who have to react: a record that is damaged, and a thread
- * that ends within a write transaction.
+ * What can go wrong with an open store, for those who have to react: a record that is damaged, and
+ * a thread that ends within a write transaction.
  */
 
 /** How many write transactions are open: of threads that share it, and how many there ever were. */
@@ -24,9 +24,9 @@ export function counted<T>(action: () => T): T {
 }
 
 /**
- * From now on the write transactions of this thread are counted in `counter`: in the first element while
- * they are open, in the second for good. A thread that ends within one leaves it open, and the
- * environment locked.
+ * From now on the write transactions of this thread are counted in `counter`: in the first element
+ * while they are open, in the second for good. A thread that ends within one leaves it open, and
+ * the environment locked.
  */
 export function countWrites(counter: Int32Array): void {
   openWrites = counter

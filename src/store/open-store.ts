@@ -1,10 +1,10 @@
 /**
- * The ways to open the store of a data directory: for a daemon, filled at the first start, and for one command,
- * beside a running daemon or without one.
+ * The ways to open the store of a data directory: for a daemon, filled at the first start, and for
+ * one command, beside a running daemon or without one.
  *
- * The first start fills an empty directory with organization, owner, project 1 and its keys, and writes the
- * keys to `credentials.json` for the operator. The store keeps only a hash of the personal key, so the file
- * is on the disk before the key is valid.
+ * The first start fills an empty directory with organization, owner, project 1 and its keys, and
+ * writes the keys to `credentials.json` for the operator. The store keeps only a hash of the
+ * personal key, so the file is on the disk before the key is valid.
  */
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -45,8 +45,8 @@ export interface FilledDataDir {
 
 /**
  * Opens the data directory, and creates it and what belongs into it; a start that was cut short is
- * completed. Throws `OperatorError` when the directory is in use, damaged or on a network file system, and
- * `ServiceError` for preset keys that are no keys.
+ * completed. Throws `OperatorError` when the directory is in use, damaged or on a network file
+ * system, and `ServiceError` for preset keys that are no keys.
  */
 export async function openFilled(
   settings: Settings,
@@ -76,7 +76,10 @@ export async function initialise(
   return first
 }
 
-/** Writes the address at which the daemon really listens, once it is known. Answers what is now true. */
+/**
+ * Writes the address at which the daemon really listens, once it is known. Answers what is now
+ * true.
+ */
 export function correctBaseUrl(first: FirstStart, baseUrl: string): FirstStart {
   if (first.baseUrl === baseUrl) return first
   const corrected = { ...first, baseUrl }
@@ -140,8 +143,8 @@ export interface StoreRequest {
 }
 
 /**
- * Runs `action` with the store and closes it. Throws `OperatorError` for a store that cannot be opened, and
- * what `action` throws.
+ * Runs `action` with the store and closes it. Throws `OperatorError` for a store that cannot be
+ * opened, and what `action` throws.
  */
 export async function openStore<T>(
   { dataDir, environments, isWriting, clock }: StoreRequest,
@@ -162,8 +165,8 @@ export async function openStore<T>(
 }
 
 /**
- * The same for the events alone, to get out what is left of a store: nothing is written, and the other
- * environments may be damaged or gone.
+ * The same for the events alone, to get out what is left of a store: nothing is written, and the
+ * other environments may be damaged or gone.
  */
 export async function openEvents<T>(
   dataDir: string,

@@ -1,7 +1,7 @@
 /**
- * Opens the store for one command, beside a running daemon or without one. Every command that writes users,
- * projects, keys, roles or flags comes through here and leaves an entry in the audit log; changes that go
- * through a daemon are noted there.
+ * Opens the store for one command, beside a running daemon or without one. Every command that
+ * writes users, projects, keys, roles or flags comes through here and leaves an entry in the audit
+ * log; changes that go through a daemon are noted there.
  */
 import { userInfo } from 'node:os'
 import { requireFreeDisk } from '../../base/disk-space.ts'
@@ -13,9 +13,9 @@ import type { CommandInput } from './command.ts'
 const OBJECT_ID_CHARACTERS_MAX = 200
 
 /**
- * Runs `action` with the store and closes it. `isWriting`: only if the disk has room, and with an entry in
- * the audit log when it is done, about the project if one is given. Throws `OperatorError` for a store that
- * cannot be opened, and what `action` throws.
+ * Runs `action` with the store and closes it. `isWriting`: only if the disk has room, and with an
+ * entry in the audit log when it is done, about the project if one is given. Throws `OperatorError`
+ * for a store that cannot be opened, and what `action` throws.
  */
 export function withStore<T>(
   input: CommandInput,
@@ -34,7 +34,10 @@ export function withStore<T>(
   })
 }
 
-/** Leaves the entry of a command that has made or changed a whole store, which must be of the current format. */
+/**
+ * Leaves the entry of a command that has made or changed a whole store, which must be of the
+ * current format.
+ */
 export function noteInStore(
   input: CommandInput,
   dataDir: string,

@@ -1,4 +1,7 @@
-/** Who changed what, when and from where: an entry of the audit log. Neither keys nor bodies nor query strings are in it. */
+/**
+ * Who changed what, when and from where: an entry of the audit log. Neither keys nor bodies nor
+ * query strings are in it.
+ */
 
 /** A change that somebody asked for. */
 export interface AuditEntry {

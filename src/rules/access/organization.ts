@@ -1,8 +1,11 @@
-/** The organization, its users, projects and keys, and what can be asked about them. Shapes only: the store keeps them. */
-
+/**
+ * The organization, its users, projects and keys, and what can be asked about them. Shapes only:
+ * the store keeps them.
+ */
 import type { JsonObject } from '../../base/json.ts'
-import type { Project as IngestProject, PersonalKeyAccess } from '../capture/project-directory.ts'
+import type { PersonalKeyAccess, Project as IngestProject } from '../capture/project-directory.ts'
 import type { FlagAccessLevel, UserLevel } from './levels.ts'
+
 
 /** The one organization. */
 export interface Organization {

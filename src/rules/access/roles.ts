@@ -1,4 +1,7 @@
-/** Roles, who has them and which flags they may change. Shapes only: the store keeps them. Source: docs/COMPATIBILITY.md, "Roles and role access". */
+/**
+ * Roles, who has them and which flags they may change. Shapes only: the store keeps them. Source:
+ * docs/COMPATIBILITY.md, "Roles and role access".
+ */
 import type { FlagAccessLevel } from './levels.ts'
 import type { User } from './organization.ts'
 

@@ -1,4 +1,6 @@
-/** An event, or a block of the log, that could not be processed. Shapes only: the store keeps them. */
+/**
+ * An event, or a block of the log, that could not be processed. Shapes only: the store keeps them.
+ */
 
 /** What else the log knew about an event. */
 export interface DeadLetterOrigin {

@@ -1,4 +1,7 @@
-/** Jobs that erase events: of deleted persons, of what somebody asked for, of retention; one that is done is the receipt. */
+/**
+ * Jobs that erase events: of deleted persons, of what somebody asked for, of retention; one that is
+ * done is the receipt.
+ */
 import type { ErasureCriteria, ErasureOrigin, ErasureReceipt, ErasureRule } from './erasure.ts'
 
 /** D with the S between which its events are meant: behind `after`, up to `through`. */
@@ -8,7 +11,10 @@ export type ErasureSpan = readonly [distinctId: number, after: number, through: 
 export interface ErasureTarget {
   /** Null: everybody's. */
   readonly ids: readonly ErasureSpan[] | null
-  /** An event falls under the rule of its name, else under the one without a name; without one it stays. */
+  /**
+   * An event falls under the rule of its name, else under the one without a name; without one it
+   * stays.
+   */
   readonly rules: readonly ErasureRule[]
   /** Everything up to this S, whatever the rules say. */
   readonly oldestThrough: number

@@ -1,5 +1,4 @@
 /** How persons and groups look to readers of the API. Pure functions. */
-
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_BYTES_MAX } from '../../base/limits.ts'
 import { timeText } from '../../base/time.ts'
@@ -7,6 +6,7 @@ import type { GroupView } from './group-shapes.ts'
 import { chosenIdsFirst, personName } from './person-name.ts'
 import type { PersonView } from './person-queries.ts'
 import type { GroupState } from './person-world.ts'
+
 
 /** What a view is made of; ids are texts in the order of their links. */
 export interface PersonFacts {
@@ -30,8 +30,9 @@ export function countOfIds(
 }
 
 /**
- * A person as the API shows it, with `idsMax` ids at most. In lists ids come in the order of their links, for a single person those
- * that somebody chose come first. Source: docs/COMPATIBILITY.md, "Persons".
+ * A person as the API shows it, with `idsMax` ids at most. In lists ids come in the order of their
+ * links, for a single person those that somebody chose come first. Source: docs/COMPATIBILITY.md,
+ * "Persons".
  */
 export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number): PersonView {
   const { number, uuid, createdAtMs, isIdentified, properties, idCount, distinctIds } = facts

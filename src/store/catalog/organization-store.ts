@@ -1,4 +1,7 @@
-/** Everything about users, roles, projects and keys behind one open environment, for those who change it. */
+/**
+ * Everything about users, roles, projects and keys behind one open environment, for those who
+ * change it.
+ */
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
@@ -127,8 +130,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   /**
-   * What the rights of a user about flags depend on; from memory, but for the role access entries of a
-   * flag, which are read when they decide.
+   * What the rights of a user about flags depend on; from memory, but for the role access entries
+   * of a flag, which are read when they decide.
    */
   flagEditor({ id, level }: { readonly id: number; readonly level: number }): FlagEditor {
     const roles = this.#roles.get(id)
@@ -143,8 +146,8 @@ export class ProjectDirectory implements IngestProjectDirectory {
 
   /**
    * What a personal key opens; null for an unknown, revoked or expired one, and for the key of an
-   * inactive user. Keys are compared by their hash, so that the time of an answer tells nothing about
-   * how much of a key was right.
+   * inactive user. Keys are compared by their hash, so that the time of an answer tells nothing
+   * about how much of a key was right.
    */
   personalKeyByText(text: string): PersonalKeyGrant | null {
     const key = findByHash(this.#keys, text)

@@ -1,7 +1,7 @@
 /**
- * The data directory as a whole. In it: a folder for each environment, the file `format` (which format
- * the store has; written last, so that where it stands, a whole store stands), the note of who has it open
- * (data-dir-lock.ts), and `credentials.json` of the first start (first-start.ts).
+ * The data directory as a whole. In it: a folder for each environment, the file `format` (which
+ * format the store has; written last, so that where it stands, a whole store stands), the note of
+ * who has it open (data-dir-lock.ts), and `credentials.json` of the first start (first-start.ts).
  *
  * What is refused here never gets better by trying again: damaged or missing data files and a newer
  * format end with exit code 78 and one line that tells what to do.
@@ -39,14 +39,19 @@ export const ENVIRONMENT_NAMES = ['log', 'events', 'flags'] as const
 /** One of `ENVIRONMENT_NAMES`. */
 export type EnvironmentName = (typeof ENVIRONMENT_NAMES)[number]
 
-/** Tables that exist from the beginning, so that a command can read a store that was never served. */
+/**
+ * Tables that exist from the beginning, so that a command can read a store that was never served.
+ */
 export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
   log: [],
   events: EVENTS_TABLES,
   flags: FLAGS_TABLES,
 }
 
-/** Stands in a data directory while a restore moves environments into it; such a directory is refused. */
+/**
+ * Stands in a data directory while a restore moves environments into it; such a directory is
+ * refused.
+ */
 export const RESTORE_MARK = 'restoring'
 /** Folder in which a restore builds environments: there from its first step to its last. */
 export const RESTORE_NURSERY = '.restored'
@@ -77,8 +82,8 @@ export class DataDir {
 
   /**
    * Locks and checks a data directory, and creates what is missing if there is no store yet. Throws
-   * `OperatorError`: exit code 1 when it is in use, cannot be written or is on a network file system that
-   * is not allowed, 78 when it is damaged.
+   * `OperatorError`: exit code 1 when it is in use, cannot be written or is on a network file
+   * system that is not allowed, 78 when it is damaged.
    */
   static async open(dataDir: string, isNetworkDiskAllowed = true): Promise<DataDir> {
     const path = resolve(dataDir)
@@ -103,14 +108,18 @@ export class DataDir {
     }
   }
 
-  /** The process that has a directory, or null. Throws `OperatorError` when that cannot be found out. */
+  /**
+   * The process that has a directory, or null. Throws `OperatorError` when that cannot be found
+   * out.
+   */
   static holder(path: string): LockHolder | null {
     return lockHolder(path)
   }
 
   /**
    * Whether the directory and its data files still are the ones that were opened. False after they
-   * were moved, deleted or replaced: whatever is written from then on would be lost. Cost: four stats.
+   * were moved, deleted or replaced: whatever is written from then on would be lost. Cost: four
+   * stats.
    */
   isInPlace(): boolean {
     for (const [file, identity] of this.#identities) {
@@ -126,9 +135,10 @@ export class DataDir {
 }
 
 /**
- * Checks that there is a store which this program understands, that one of its environments may be opened,
- * and that all of them belong together, and registers the process for it (environment-lock.ts): for commands
- * that work beside a running daemon. Answers the absolute path. Throws `OperatorError`, exit code 1 or 78.
+ * Checks that there is a store which this program understands, that one of its environments may be
+ * opened, and that all of them belong together, and registers the process for it
+ * (environment-lock.ts): for commands that work beside a running daemon. Answers the absolute path.
+ * Throws `OperatorError`, exit code 1 or 78.
  */
 export function requireStore(dataDir: string, name: EnvironmentName): string {
   const path = requireEnvironment(dataDir, name)
@@ -181,8 +191,8 @@ export function findDamage(path: string, name: EnvironmentName): string | null {
 }
 
 /**
- * Refuses a store of which one environment is older than the others: what was acknowledged is missing.
- * `path` is absolute. Throws `OperatorError`, exit code 78.
+ * Refuses a store of which one environment is older than the others: what was acknowledged is
+ * missing. `path` is absolute. Throws `OperatorError`, exit code 78.
  */
 export function requireAgreement(path: string): void {
   const found = findDisagreement(path)
@@ -223,7 +233,8 @@ function checkFormat(path: string): boolean {
 
 /**
  * The format of a directory that may be used, or null when there is no store in it. Throws
- * `OperatorError`, exit code 78, when a restore into it was cut short, or its mark is lost or damaged.
+ * `OperatorError`, exit code 78, when a restore into it was cut short, or its mark is lost or
+ * damaged.
  */
 export function requireComplete(path: string): number | null {
   const again = `a restore into ${path} was interrupted, or still runs: repeat 'tenrec restore'`
@@ -243,8 +254,8 @@ export function requireComplete(path: string): number | null {
 }
 
 /**
- * The format that a directory is marked with; null without a mark. Throws `OperatorError`: exit code 1
- * when the mark cannot be read, 78 when it is damaged.
+ * The format that a directory is marked with; null without a mark. Throws `OperatorError`: exit
+ * code 1 when the mark cannot be read, 78 when it is damaged.
  */
 export function readFormat(path: string): number | null {
   const file = join(path, FORMAT_NAME)
@@ -261,8 +272,8 @@ export function readFormat(path: string): number | null {
 }
 
 /**
- * Checks one environment. Answers what there is to tell. Throws `OperatorError` when it is damaged, or
- * missing although there `isStore`.
+ * Checks one environment. Answers what there is to tell. Throws `OperatorError` when it is damaged,
+ * or missing although there `isStore`.
  */
 export function checkEnvironment(
   path: string,
@@ -330,8 +341,8 @@ function checkLmdbLock(file: string): void {
 
 /**
  * Creates the environments that are missing, then the mark. Each is made elsewhere and moved to its
- * place when it is on the disk: a power cut leaves whole environments or none. Another mark tells that
- * nothing was ever stored in those that are there.
+ * place when it is on the disk: a power cut leaves whole environments or none. Another mark tells
+ * that nothing was ever stored in those that are there.
  */
 async function createStore(path: string): Promise<void> {
   await requireFreeDisk(path)

@@ -1,11 +1,11 @@
 /**
- * What decisions read of environment `events`, in the main thread through the memory map: a person by
- * distinct_id, a group, members of fixed lists, overrides; and the definitions that flags refer to. Each
- * is a few lookups, some microseconds, and never waits for the disk of a writer. Going through all persons
- * or groups blocks: for threads of the pool.
+ * What decisions read of environment `events`, in the main thread through the memory map: a person
+ * by distinct_id, a group, members of fixed lists, overrides; and the definitions that flags refer
+ * to. Each is a few lookups, some microseconds, and never waits for the disk of a writer. Going
+ * through all persons or groups blocks: for threads of the pool.
  *
- * Decoded persons are kept while processing stands still; after a commit the version of the stored person
- * tells whether it is still the same.
+ * Decoded persons are kept while processing stands still; after a commit the version of the stored
+ * person tells whether it is still the same.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
@@ -113,7 +113,10 @@ export class DecisionSourceReader {
     return findGroup(this.#tables.groups, projectId, typeIndex, key)?.group_properties ?? null
   }
 
-  /** Whether the owner of a distinct_id is on the fixed list of a cohort. Throws `DamagedRecordError`. */
+  /**
+   * Whether the owner of a distinct_id is on the fixed list of a cohort. Throws
+   * `DamagedRecordError`.
+   */
   isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean {
     const { number } = this.#person(projectId, distinctId)
     return number !== 0 && this.isMember(projectId, cohortId, number)

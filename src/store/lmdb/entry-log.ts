@@ -1,4 +1,6 @@
-/** Logs of who changed what: entries by project, and by what they are about. Nothing removes them. */
+/**
+ * Logs of who changed what: entries by project, and by what they are about. Nothing removes them.
+ */
 import type { Entries } from '../../base/pages.ts'
 import { emptyValue, seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
@@ -11,8 +13,8 @@ export interface EntryTables {
 }
 
 /**
- * Stores an entry of a log under a number that was never used: project, entry -> JSON; project, subject, entry
- * -> nothing. Only in a write transaction.
+ * Stores an entry of a log under a number that was never used: project, entry -> JSON; project,
+ * subject, entry -> nothing. Only in a write transaction.
  */
 export function storeEntry(
   { entries, items }: EntryTables,
@@ -28,8 +30,8 @@ export function storeEntry(
 }
 
 /**
- * A log behind its newest `offset` entries; of one subject, or of the project (`subject` null). `name`: of the
- * table of entries. Throws `DamagedRecordError`.
+ * A log behind its newest `offset` entries; of one subject, or of the project (`subject` null).
+ * `name`: of the table of entries. Throws `DamagedRecordError`.
  */
 export function listEntries(
   { entries, items }: EntryTables,

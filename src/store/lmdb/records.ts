@@ -43,8 +43,8 @@ export function putJson(table: Table, key: Buffer, value: unknown): void {
 }
 
 /**
- * Reads a record of JSON; null when there is none. `T`: what `putJson` wrote; the checksum says that it is
- * unchanged. Throws `DamagedRecordError`.
+ * Reads a record of JSON; null when there is none. `T`: what `putJson` wrote; the checksum says
+ * that it is unchanged. Throws `DamagedRecordError`.
  */
 export function getJson<T>(table: Table, name: string, key: Buffer): T | null {
   const sealed = table.get(key)

@@ -1,4 +1,7 @@
-/** Entries of the log of who changed which flag. Source: docs/COMPATIBILITY.md, "Activity of feature flags". */
+/**
+ * Entries of the log of who changed which flag. Source: docs/COMPATIBILITY.md, "Activity of feature
+ * flags".
+ */
 import type { FlagChange } from './flag-diff.ts'
 
 /** Who changes flags; the one of number 0 is the system. */

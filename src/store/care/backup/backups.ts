@@ -1,9 +1,11 @@
 /**
- * What can be done with a backup folder: make a backup, list and check those that are there, restore one.
+ * What can be done with a backup folder: make a backup, list and check those that are there,
+ * restore one.
  *
- * A backup takes a chunk that is there for a good one, so one that rots would otherwise show when somebody
- * needs it: checking reads manifests and chunks and compares them with their checksums. A backup of an older
- * format is restored as it is and then migrated: cut short, `tenrec migrate` goes on with it.
+ * A backup takes a chunk that is there for a good one, so one that rots would otherwise show when
+ * somebody needs it: checking reads manifests and chunks and compares them with their checksums. A
+ * backup of an older format is restored as it is and then migrated: cut short, `tenrec migrate`
+ * goes on with it.
  */
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -265,9 +267,10 @@ export interface RestoreResult {
 }
 
 /**
- * Restores one backup, and migrates it when it has an older format. Throws `OperatorError`: when there is
- * a store and it is not forced, when the directory is in use, when no steps lead from its format to the
- * current one, when a chunk is missing or damaged (exit code 78). Then nothing was replaced.
+ * Restores one backup, and migrates it when it has an older format. Throws `OperatorError`: when
+ * there is a store and it is not forced, when the directory is in use, when no steps lead from its
+ * format to the current one, when a chunk is missing or damaged (exit code 78). Then nothing was
+ * replaced.
  */
 export async function restoreBackup(options: RestoreOptions): Promise<RestoreResult> {
   const folder = resolve(options.folder)

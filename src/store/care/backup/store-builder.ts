@@ -1,8 +1,8 @@
 /**
- * Turns a backup into a data directory. The environments are built beside their places and moved there
- * when all of them are on the disk. The folder in which they are built stands from the first step to the
- * last, and a mark while they are moved (data-dir.ts, `RESTORE_NURSERY` and `RESTORE_MARK`): a directory
- * that was left in between is refused until the restore is repeated.
+ * Turns a backup into a data directory. The environments are built beside their places and moved
+ * there when all of them are on the disk. The folder in which they are built stands from the first
+ * step to the last, and a mark while they are moved (data-dir.ts, `RESTORE_NURSERY` and
+ * `RESTORE_MARK`): a directory that was left in between is refused until the restore is repeated.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,8 +28,8 @@ const DISK_FACTOR = 1.5
 const CHUNKS_PER_TRANSACTION = 16
 
 /**
- * Builds the environments of the directory `path` and moves them. If that fails, it is as usable as it was.
- * Throws `OperatorError` when there is no room, and `DamagedChunkError`.
+ * Builds the environments of the directory `path` and moves them. If that fails, it is as usable as
+ * it was. Throws `OperatorError` when there is no room, and `DamagedChunkError`.
  */
 export async function refill(
   path: string,
@@ -129,7 +129,9 @@ function fill(
   )
 }
 
-/** Replaces what is there. Between the first and the last step the mark makes every start refuse. */
+/**
+ * Replaces what is there. Between the first and the last step the mark makes every start refuse.
+ */
 function moveIntoPlace(path: string, nursery: string, format: number): void {
   writeDurably(join(path, RESTORE_MARK), 'a restore was interrupted\n')
   for (const name of ENVIRONMENT_NAMES) {

@@ -1,8 +1,9 @@
 /**
- * Reads a store for a backup, while a daemon uses it or not. All three environments are pinned before the first
- * is read, the log first: an event that was acknowledged before is in the log or already processed, and one
- * that is in both is skipped on restoring by its position. The events may be ahead of the log by what was
- * processed in between; a restore lets the log know (store-agreement.ts).
+ * Reads a store for a backup, while a daemon uses it or not. All three environments are pinned
+ * before the first is read, the log first: an event that was acknowledged before is in the log or
+ * already processed, and one that is in both is skipped on restoring by its position. The events
+ * may be ahead of the log by what was processed in between; a restore lets the log know
+ * (store-agreement.ts).
  */
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,8 +21,9 @@ const DATA_NAME = 'data.mdb'
 type Environments = Record<EnvironmentName, readonly TableBackup[]>
 
 /**
- * Cuts all tables of the store in an absolute path into chunks. `onProgress` gets all bytes so far after each.
- * Throws `OperatorError`, exit code 78 for a damaged file. Cost: reads every byte of the store once.
+ * Cuts all tables of the store in an absolute path into chunks. `onProgress` gets all bytes so far
+ * after each. Throws `OperatorError`, exit code 78 for a damaged file. Cost: reads every byte of
+ * the store once.
  */
 export async function readEnvironments(
   dataDir: string,
