@@ -23,7 +23,8 @@ import { ServiceMetrics } from './engine/front/service-metrics.ts'
 import { WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
-import { schemaRoutes } from './http/openapi/schema-routes.ts'
+import { buildDocument } from './http/openapi/document.ts'
+import { descriptionRoutes } from './http/routes/description.ts'
 import { healthRoutes, type Readiness } from './http/routes/health.ts'
 import { privateRoutes } from './http/routes/private-api.ts'
 import { captureRoutes } from './http/routes/public/capture.ts'
@@ -312,7 +313,7 @@ class RunningDaemon implements Daemon {
       ...DEFINITION_ROUTES.map((route) =>
         route.bind({ ...this.#routeServices(), snapshots: this.#flags.snapshots }),
       ),
-      ...schemaRoutes(),
+      ...descriptionRoutes(buildDocument),
       ...healthRoutes({ readiness: () => this.#readiness() }, this.#metrics.page),
       ...this.#privateRoutes(),
     ])

@@ -4,7 +4,8 @@ import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import { OperatorError, ServiceError } from '../../src/base/errors.ts'
 import { ServiceMetrics } from '../../src/engine/front/service-metrics.ts'
-import { schemaRoutes } from '../../src/http/openapi/schema-routes.ts'
+import { buildDocument } from '../../src/http/openapi/document.ts'
+import { descriptionRoutes } from '../../src/http/routes/description.ts'
 import { SdkFiles } from '../../src/http/routes/public/sdk-files.ts'
 import { SDK_ROUTES } from '../../src/http/routes/public/sdk-routes.ts'
 import { BodyBudget } from '../../src/http/server/body.ts'
@@ -266,7 +267,7 @@ t.test('readers of what is kept for everybody leave the room to others', async (
   const answer = { status: 200, contentType: 'text/plain', body: LARGE } as const
   server.raw('/shared', (exchange) => send(exchange, { ...answer, isShared: true }))
   server.raw('/own', (exchange) => send(exchange, answer))
-  server.routes(schemaRoutes())
+  server.routes(descriptionRoutes(buildDocument))
   const folder = t.testdir({
     'package.json': '{"version":"9.9.9"}',
     dist: { 'array.js': 'x'.repeat(100_000) },

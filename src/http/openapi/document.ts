@@ -6,6 +6,7 @@ import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
 import { ACTION_RESOURCE } from '../routes/actions.ts'
 import { COHORT_RESOURCE } from '../routes/cohorts.ts'
+import { DESCRIPTION } from '../routes/description.ts'
 import { ERASURE_RESOURCE } from '../routes/erasures.ts'
 import { EVENT_RESOURCE } from '../routes/events.ts'
 import { FLAG_RESOURCE } from '../routes/flags.ts'
@@ -33,22 +34,19 @@ import {
   about,
   choice,
   type Members,
+  named,
   nullable,
   object,
-  ref,
   type Schema,
   TEXT,
   TEXT_OR_NUMBER,
   UUID,
   WHOLE,
 } from '../server/schema.ts'
-import { fromTable } from './from-table.ts'
-import { DESCRIPTION_RESOURCE } from './health.ts'
 import { Schemas } from './published.ts'
-import type { Resource as Table } from './types.ts'
 
 /** Everything that is served, in the order of the document. */
-const RESOURCES: readonly (Table | DescribedResource)[] = [
+export const RESOURCES: readonly DescribedResource[] = [
   CAPTURE,
   FLAG_DECISIONS,
   REMOTE_CONFIG,
@@ -67,17 +65,18 @@ const RESOURCES: readonly (Table | DescribedResource)[] = [
   PROJECT_RESOURCE,
   USER_RESOURCE,
   HEALTH,
-  DESCRIPTION_RESOURCE,
+  DESCRIPTION,
 ]
 
-const COMPONENTS: Members = {
-  Error: object({
+const ERROR = named(
+  'Error',
+  object({
     type: choice(...new Set(Object.values(ERROR_CODES).map(({ type }) => type))),
     code: choice(...Object.keys(ERROR_CODES)),
-    detail: { ...TEXT, description: 'What is wrong and the way out, for people.' },
-    attr: { ...nullable(TEXT), description: 'The field or parameter at fault.' },
+    detail: about(TEXT, 'What is wrong and the way out, for people.'),
+    attr: about(nullable(TEXT), 'The field or parameter at fault.'),
   }),
-}
+)
 
 /** What names in paths stand for, unless a resource says otherwise. */
 const SEGMENTS: Members = {
@@ -136,17 +135,11 @@ const STATUS_MEANINGS: Readonly<Record<number, string>> = {
 const JSON_TYPE = 'application/json'
 const FORMAT = about(choice('json', 'csv'), 'With csv the answer is a table.')
 
-/** Everything that is served, in the order of the document. */
-export function describedResources(): readonly DescribedResource[] {
-  return RESOURCES.map((resource) => ('routes' in resource ? resource : fromTable(resource)))
-}
-
 /** The document. Some milliseconds of work: build it once. */
 export function buildDocument(): Schema {
   const paths: Record<string, Record<string, Schema>> = {}
-  const schemas = new Schemas(COMPONENTS)
-  const resources = describedResources()
-  for (const resource of resources) {
+  const schemas = new Schemas()
+  for (const resource of RESOURCES) {
     for (const record of resource.routes) {
       if (record.isRefusal === true) continue
       const path = record.path.replace(/:(\w+)/g, '{$1}')
@@ -165,11 +158,11 @@ export function buildDocument(): Schema {
     },
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
     servers: [{ url: '/' }],
-    tags: resources.map(({ name, sentence }) => ({ name, description: sentence })),
+    tags: RESOURCES.map(({ name, sentence }) => ({ name, description: sentence })),
     paths,
     components: {
       schemas: schemas.published(),
-      responses: errorResponses(),
+      responses: errorResponses(schemas),
       securitySchemes: SECURITY_SCHEMES,
     },
   }
@@ -277,8 +270,8 @@ function describeAnswers(record: Described, hasTable: boolean, schemas: Schemas)
   return responses
 }
 
-function errorResponses(): Schema {
-  const content = { [JSON_TYPE]: { schema: ref('Error') } }
+function errorResponses(schemas: Schemas): Schema {
+  const content = { [JSON_TYPE]: { schema: schemas.publish(ERROR) } }
   const entries = Object.entries(STATUS_MEANINGS).map(([status, meaning]): [string, Schema] => {
     const codes = Object.entries(ERROR_CODES)
       .filter(([, code]) => code.status === Number(status))

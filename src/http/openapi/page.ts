@@ -3,7 +3,7 @@
  * docs/COMPATIBILITY.md, "API description".
  */
 import { createHash } from 'node:crypto'
-import type { Schema } from './types.ts'
+import type { Schema } from '../server/schema.ts'
 
 const STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem 1.5rem 4rem }

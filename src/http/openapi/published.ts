@@ -9,11 +9,6 @@ import { definitionOf, type Members, ref, type Schema } from '../server/schema.t
 export class Schemas {
   readonly #found = new Map<string, Schema>()
 
-  /** @param tables components that are referred to by their names alone. */
-  constructor(tables: Members) {
-    for (const [name, schema] of Object.entries(tables)) this.#found.set(name, schema)
-  }
-
   /** What stands under `components.schemas`. */
   published(): Members {
     return Object.fromEntries(this.#found)
@@ -53,9 +48,4 @@ export class Schemas {
     }
     return result
   }
-}
-
-/** The same schema without keywords of our own and of older dialects. Linear. */
-export function published(schema: Schema): Schema {
-  return new Schemas({}).publish(schema)
 }

@@ -5,47 +5,18 @@ import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import { cleanText } from '../../rules/capture/json-text.ts'
 import { faultText, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
-import {
-  cohortIdOf,
-  type FilterGroup,
-  filtersOf,
-  isCohortFilterType,
-} from '../../rules/filters/filter-group.ts'
+import { cohortIdOf, type FilterGroup, filtersOf, isCohortFilterType } from '../../rules/filters/filter-group.ts'
 import { readCohortFilters } from '../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import type { CohortDraft, CohortView } from '../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import {
-  booleanMember,
-  invalid,
-  listMember,
-  PAGE_ROWS_MAX,
-  RequestParameters,
-  required,
-  textMember,
-} from '../server/parameters.ts'
+import { booleanMember, invalid, listMember, PAGE_ROWS_MAX, RequestParameters, required, textMember } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { ANYBODY, done, inProject, type Resource, routesOf } from '../server/route.ts'
+import { done, inProject, refusedRoute, type Resource, routesOf } from '../server/route.ts'
 import type { ApiRequest } from '../server/router.ts'
-import {
-  ANY,
-  about,
-  BOOLEAN,
-  JSON_OBJECT,
-  list,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  pageParameters,
-  TEXT,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
-import { answerFound, answerOne, answerPage, formatOf, refusedMethod, wishOf } from './formats.ts'
+import { about, ANY, BOOLEAN, JSON_OBJECT, list, named, nullable, object, openObject, pageOf, pageParameters, TEXT, TIME, UUID, WHOLE } from '../server/schema.ts'
+import { answerFound, answerOne, answerPage, formatOf, wishOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
@@ -150,20 +121,10 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
       summary: 'Changes a cohort or adds members.',
     }),
     route({ ...CHANGING, method: 'PUT', id: 'putCohort', summary: 'The same as PATCH.' }),
-    route({
-      method: 'DELETE',
-      path: COHORT_PATH,
-      id: 'deleteCohort',
-      summary: 'Cohorts are marked as deleted instead.',
-      who: ANYBODY,
-      answers: {},
-      isRefusal: true,
-      respond() {
-        const detail =
-          'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one'
-        return refusedMethod('GET, PATCH, PUT', detail)
-      },
-    }),
+    refusedRoute(
+      { method: 'DELETE', path: COHORT_PATH, allow: 'GET, PATCH, PUT' },
+      'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one',
+    ),
   ],
 }
 

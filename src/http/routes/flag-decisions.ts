@@ -6,29 +6,12 @@ import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { minimalFlagBody } from '../../rules/flags/edit/flag-body.ts'
 import type { Decisions, FlagDecision } from '../../rules/flags/types.ts'
-import {
-  type AnyRoute,
-  done,
-  emptyAnswer,
-  forServers,
-  inProject,
-  routesOf,
-} from '../server/route.ts'
+import { type AnyRoute, done, emptyAnswer, forServers, inProject, routesOf } from '../server/route.ts'
 import { json } from '../server/router.ts'
-import {
-  about,
-  JSON_OBJECT,
-  list,
-  mapOf,
-  nullable,
-  object,
-  refused,
-  TEXT,
-  WHOLE,
-} from '../server/schema.ts'
+import { about, JSON_OBJECT, list, mapOf, nullable, object, refused, TEXT, WHOLE } from '../server/schema.ts'
 import type { FlagCall, FlagServices } from './flag-access.ts'
-import { DEFINITIONS, FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
-import { areCohortsWanted, definitionsAnswer } from './public/definitions.ts'
+import { FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
+import { areCohortsWanted, DEFINITION_ANSWERS, definitionsAnswer } from './public/definitions.ts'
 import { distinctIdOf } from './public/flag-request.ts'
 
 const FLAGS = '/api/projects/:project_id/feature_flags/'
@@ -104,10 +87,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
     summary: 'Definitions for SDKs.',
     who: SERVER,
     query: object({}, { send_cohorts: SEND_COHORTS }),
-    answers: {
-      200: done(DEFINITIONS),
-      304: { description: 'The tag in If-None-Match is that of the definitions.' },
-    },
+    answers: DEFINITION_ANSWERS,
     respond({ request, services, projectId }) {
       const snapshot = services.decisions.snapshot(projectId)
       if (snapshot === null) {

@@ -17,7 +17,6 @@ import {
   nullable,
   object,
   openObject,
-  ref,
   type Schema,
   TEXT,
   TIME,
@@ -25,6 +24,7 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { USER_SUMMARY } from './organization-services.ts'
+import { PROPERTY_FILTER } from './question-schemas.ts'
 
 /** Tags, keys, contexts. */
 export const NAMES = list(TEXT)
@@ -40,7 +40,7 @@ export const CONDITION = named(
   openObject(
     {},
     {
-      properties: nullable(list(ref('PropertyFilter'))),
+      properties: nullable(list(PROPERTY_FILTER)),
       rollout_percentage: nullable(NUMBER),
       variant: nullable(TEXT),
     },

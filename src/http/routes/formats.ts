@@ -27,12 +27,6 @@ export function wishOf(request: ApiRequest, format: RowFormat): PageWish {
   return { format, onLeave: (cancel) => request.onLeave(cancel) }
 }
 
-/** 405 that says what to do instead. `allow` is the value of the header Allow. */
-export function refusedMethod(allow: string, detail: string): Answer {
-  const refusal = new ServiceError('method_not_allowed', detail)
-  return json(refusal.toBody(), refusal.status, [['Allow', allow]])
-}
-
 /** One small object that is here: as it is, or as a header and one line. */
 export function answerOne(format: RowFormat, value: object, status = 200): Answer {
   if (format === 'json') return json(value, status)

@@ -3,63 +3,23 @@
  * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/COMPATIBILITY.md, "Persons", "Merging
  * persons" and "Person properties".
  */
-
 import { CSV_TYPE } from '../../base/csv.ts'
-import type { JsonObject } from '../../base/json.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import { rowsText } from '../../base/rows-writer.ts'
 import { readListFilters } from '../../rules/filters/filter-tree.ts'
 import type { PersonCommand } from '../../rules/persons/commands.ts'
 import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
-import {
-  invalid,
-  PAGE_ROWS_MAX,
-  pageUrls,
-  personReference,
-  RequestParameters,
-  required,
-} from '../server/parameters.ts'
+import { invalid, PAGE_ROWS_MAX, pageUrls, personReference, RequestParameters, required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { ANYBODY, type AnyRoute, done, inProject, routesOf } from '../server/route.ts'
-import {
-  ANY,
-  about,
-  BOOLEAN,
-  JSON_OBJECT,
-  list,
-  named,
-  object,
-  pageOf,
-  pageParameters,
-  TEXT,
-  TEXT_OR_NUMBER,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import { type AnyRoute, done, inProject, refusedRoute, routesOf } from '../server/route.ts'
+import { about, ANY, BOOLEAN, JSON_OBJECT, list, named, object, pageOf, pageParameters, TEXT, TEXT_OR_NUMBER, TIME, UUID, WHOLE } from '../server/schema.ts'
 import { COHORTS_OF_PERSON } from './cohorts.ts'
-import {
-  answerList,
-  answerOne,
-  answerRow,
-  answerRows,
-  formatOf,
-  refusedMethod,
-  wholeRows,
-  wishOf,
-} from './formats.ts'
-import {
-  change,
-  changed,
-  type PersonCall,
-  type PersonServices,
-  personInPath,
-  readForPerson,
-  unknown,
-} from './person-services.ts'
+import { answerList, answerOne, answerRow, answerRows, formatOf, wholeRows, wishOf } from './formats.ts'
+import { change, changed, type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
+
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const PERSON_PATH = `${PERSONS_PATH}:id/`
@@ -119,20 +79,10 @@ export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
     answers: { 200: done(pageOf(PERSON)) },
     respond: listPersons,
   }),
-  route({
-    method: 'POST',
-    path: PERSONS_PATH,
-    id: 'createPerson',
-    summary: 'Events make persons.',
-    who: ANYBODY,
-    answers: {},
-    isRefusal: true,
-    respond() {
-      const detail =
-        'persons are made by events: send an $identify event with the distinct_id instead'
-      return refusedMethod('GET', detail)
-    },
-  }),
+  refusedRoute(
+    { method: 'POST', path: PERSONS_PATH, allow: 'GET' },
+    'persons are made by events: send an $identify event with the distinct_id instead',
+  ),
   route({
     method: 'GET',
     path: `${PERSONS_PATH}values/`,

@@ -21,7 +21,8 @@ import {
   routesOf,
 } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
-import { about, object, ref, TEXT } from '../../server/schema.ts'
+import { about, object, pageOf, TEXT } from '../../server/schema.ts'
+import { DEFINITIONS, FEATURE_FLAG, SEND_COHORTS } from '../flag-schemas.ts'
 
 /** What definitions work with. */
 export interface DefinitionServices extends RouteServices {
@@ -38,8 +39,9 @@ const known = new WeakMap<FlagSnapshot, KnownDefinitions>()
 
 const READ = forServers('feature_flag:read')
 const TOKEN = about(TEXT, 'Key of the project that is meant.')
-const ANSWERS = {
-  200: done(ref('FlagDefinitions')),
+/** Answers with definitions. */
+export const DEFINITION_ANSWERS = {
+  200: done(DEFINITIONS),
   304: { description: 'The tag in If-None-Match is that of the definitions.' },
 }
 
@@ -54,7 +56,7 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
     summary: 'Definitions with cohorts.',
     who: READ,
     query: object({}, { token: TOKEN }),
-    answers: ANSWERS,
+    answers: DEFINITION_ANSWERS,
     respond: (call) => definitionsAnswer(snapshotOf(call), call.request, true),
   }),
   route({
@@ -63,8 +65,8 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
     id: 'getSdkDefinitions',
     summary: 'Definitions.',
     who: READ,
-    query: object({}, { token: TOKEN, send_cohorts: about(TEXT, 'With the rules of cohorts.') }),
-    answers: ANSWERS,
+    query: object({}, { token: TOKEN, send_cohorts: SEND_COHORTS }),
+    answers: DEFINITION_ANSWERS,
     respond: (call) =>
       definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
   }),
@@ -75,7 +77,7 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
     summary: 'All flags in one page, for old SDKs.',
     who: READ,
     query: object({}, { token: TOKEN }),
-    answers: { 200: done(ref('FeatureFlagPage')) },
+    answers: { 200: done(pageOf(FEATURE_FLAG)) },
     handle: (call) => legacyList(snapshotOf(call), call.nowMs),
   }),
 ]

@@ -1,0 +1,116 @@
+/**
+ * The routes of the API description: OpenAPI for programs, a page for people. Both are made at the first
+ * request and kept. No key is needed: it tells nothing about customers.
+ * Source: docs/COMPATIBILITY.md, "API description".
+ */
+import { createHash } from 'node:crypto'
+import { ServiceError } from '../../base/errors.ts'
+import { isSameEtag } from '../../rules/flags/definitions.ts'
+import { PAGE_POLICY, renderPage } from '../openapi/page.ts'
+import type { Answer, Header } from '../server/respond.ts'
+import { ANYBODY, type Described, type DescribedResource, done } from '../server/route.ts'
+import type { ApiRequest, Route } from '../server/router.ts'
+import { about, choice, JSON_OBJECT, object, type Schema } from '../server/schema.ts'
+
+/** An answer as it is kept. */
+interface KeptAnswer {
+  readonly contentType: string
+  readonly body: Buffer
+  readonly etag: string
+  readonly headers: readonly Header[]
+}
+
+/** Both forms of the description; made when they are asked for first. */
+interface Forms {
+  readonly document: () => KeptAnswer
+  readonly page: () => KeptAnswer
+}
+
+type FormRecord = Described & {
+  readonly form: (request: ApiRequest, forms: Forms) => KeptAnswer
+}
+
+const PAGE_HEADERS: readonly Header[] = [
+  ['Content-Security-Policy', PAGE_POLICY],
+  ['X-Content-Type-Options', 'nosniff'],
+]
+const UNCHANGED = { description: 'The tag in If-None-Match is that of the description.' }
+const DOCUMENT = { 200: done(JSON_OBJECT), 304: UNCHANGED }
+const SHARED = { method: 'GET', who: ANYBODY } as const
+
+const RECORDS: readonly FormRecord[] = [
+  {
+    ...SHARED,
+    path: '/api/schema/',
+    id: 'getSchema',
+    summary: 'Describes every route as OpenAPI 3.1.',
+    query: object(
+      {},
+      { format: about(choice('json', 'html'), 'With html a page for people, as /api/docs/.') },
+    ),
+    answers: DOCUMENT,
+    errors: ['not_found'],
+    form(request, { document, page }) {
+      const format = request.query.get('format') ?? 'json'
+      if (format === 'html') return page()
+      if (format === 'json' || format === '') return document()
+      throw new ServiceError('not_found', 'there is no such format; use format=json or html')
+    },
+  },
+  {
+    ...SHARED,
+    // Where tools look for it.
+    path: '/openapi.json/',
+    id: 'getOpenapi',
+    summary: 'The same as /api/schema/.',
+    answers: DOCUMENT,
+    form: (_, { document }) => document(),
+  },
+  {
+    ...SHARED,
+    path: '/api/docs/',
+    id: 'getDocs',
+    summary: 'Describes every route as a page for people.',
+    answers: { 200: { ...done(), type: 'text/html' }, 304: UNCHANGED },
+    form: (_, { page }) => page(),
+  },
+]
+
+/** The description of the API. */
+export const DESCRIPTION: DescribedResource = {
+  name: 'API description',
+  sentence: 'This description. No key is needed.',
+  routes: RECORDS,
+}
+
+/** The routes of `DESCRIPTION`; `build` makes the document. */
+export function descriptionRoutes(build: () => Schema): readonly Route[] {
+  let document: KeptAnswer | undefined
+  let page: KeptAnswer | undefined
+  const forms: Forms = {
+    document: () => (document ??= keep('application/json', JSON.stringify(build()), [])),
+    page: () => (page ??= keep('text/html; charset=utf-8', renderPage(build()), PAGE_HEADERS)),
+  }
+  return RECORDS.map(({ path, form }) => ({
+    method: 'GET',
+    path,
+    handler: (request) => answerKept(request, form(request, forms)),
+  }))
+}
+
+function keep(contentType: string, text: string, headers: readonly Header[]): KeptAnswer {
+  const etag = `"${createHash('sha256').update(text).digest('hex').slice(0, 16)}"`
+  return { contentType, body: Buffer.from(text), etag, headers }
+}
+
+function answerKept({ ifNoneMatch }: ApiRequest, kept: KeptAnswer): Answer {
+  const headers: readonly Header[] = [
+    ['ETag', kept.etag],
+    ['Cache-Control', 'no-cache'],
+    ...kept.headers,
+  ]
+  if (ifNoneMatch !== '' && isSameEtag(ifNoneMatch, kept.etag)) {
+    return { status: 304, contentType: '', body: '', headers }
+  }
+  return { status: 200, contentType: kept.contentType, body: kept.body, isShared: true, headers }
+}
