@@ -2,60 +2,19 @@
 import { ServiceError } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import type { ActionQueries, PersonQueries } from '../../engine/threads/calls.ts'
-import {
-  type ActionDraft,
-  type ActionStep,
-  type ActionView,
-  actionSteps,
-  type StepMatching,
-} from '../../rules/filters/actions.ts'
+import { type ActionDraft, type ActionStep, actionSteps, type ActionView, type StepMatching } from '../../rules/filters/actions.ts'
 import { isSelector } from '../../rules/filters/element-filter.ts'
-import {
-  type FilterFault,
-  faultText,
-  newFault,
-  patternsOf,
-} from '../../rules/filters/filter-faults.ts'
+import { faultText, type FilterFault, newFault, patternsOf } from '../../rules/filters/filter-faults.ts'
 import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../rules/filters/saved-filters.ts'
 import { patternLimitFault } from '../../rules/flags/edit/pattern-limits.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import {
-  booleanMember,
-  invalid,
-  listMember,
-  PAGE_ROWS_MAX,
-  RequestParameters,
-  required,
-  textMember,
-} from '../server/parameters.ts'
+import { booleanMember, invalid, listMember, PAGE_ROWS_MAX, required, textMember } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../server/route.ts'
-import type { ApiRequest } from '../server/router.ts'
-import {
-  about,
-  BOOLEAN,
-  choice,
-  JSON_OBJECT,
-  list,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  pageParameters,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../server/schema.ts'
-import { answerFound, answerOne, answerPage, formatOf } from './formats.ts'
+import { about, BOOLEAN, choice, JSON_OBJECT, list, named, nullable, object, openObject, pageOf, pageParameters, TEXT, TIME, WHOLE } from '../server/schema.ts'
+import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
-import {
-  change,
-  changed,
-  type PersonCall,
-  type PersonServices,
-  unknown,
-} from './person-services.ts'
+import { change, changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
 const ACTIONS_PATH = '/api/projects/:project_id/actions/'
@@ -181,7 +140,7 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
 type ActionCall = PersonCall<ActionServices>
 
 async function createAction(call: ActionCall): Promise<Answer> {
-  const { fields, format } = readRequest(call.request)
+  const { fields, format } = readRequest(call)
   const { name = '', description = '', tags = [], steps = [] } = fields
   if (name === '') throw required('name')
   requireNoFault(newFault(await checkSteps(steps), () => []))
@@ -192,7 +151,7 @@ async function createAction(call: ActionCall): Promise<Answer> {
 
 async function patchAction(call: ActionCall): Promise<Answer> {
   const id = actionInPath(call)
-  const { fields, format } = readRequest(call.request)
+  const { fields, format } = readRequest(call)
   if (fields.name === '') throw invalid('name', 'must not be empty')
   const faults = await checkSteps(fields.steps ?? [])
   if (faults.length > 0) {
@@ -209,12 +168,11 @@ async function patchAction(call: ActionCall): Promise<Answer> {
 /** What a request says about an action; what is absent there is absent here, too. */
 type ActionFields = Partial<ActionDraft> & { readonly deleted?: boolean }
 
-function readRequest(request: ApiRequest): {
+function readRequest(call: ActionCall): {
   readonly fields: ActionFields
   readonly format: RowFormat
 } {
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
+  const { parameters, format } = inputOf(call)
   const name = textMember(parameters.value('name'), 'name', NAME_UNITS_MAX)
   const about = parameters.value('description')
   const description = textMember(about, 'description', DESCRIPTION_UNITS_MAX)

@@ -16,7 +16,7 @@ import type { Answer } from '../server/respond.ts'
 import { done, inProject, refusedRoute, type Resource, routesOf } from '../server/route.ts'
 import type { ApiRequest } from '../server/router.ts'
 import { about, ANY, BOOLEAN, JSON_OBJECT, list, named, nullable, object, openObject, pageOf, pageParameters, TEXT, TIME, UUID, WHOLE } from '../server/schema.ts'
-import { answerFound, answerOne, answerPage, formatOf, wishOf } from './formats.ts'
+import { answerFound, answerOne, answerPage, formatOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
@@ -109,8 +109,8 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
       answers: { 200: done(COHORT) },
       respond(call) {
         const id = cohortInPath(call)
-        return answerFound(call, unknown('cohort'), (format) =>
-          call.services.queries.getCohort(call.projectId, id, wishOf(call.request, format)),
+        return answerFound(call, unknown('cohort'), (_, wish) =>
+          call.services.queries.getCohort(call.projectId, id, wish),
         )
       },
     }),

@@ -2,7 +2,6 @@
  * Answers of the persons, groups and cohorts routes as JSON or as a table. Source:
  * docs/COMPATIBILITY.md, "CSV".
  */
-
 import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { CountedRows, PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
@@ -10,6 +9,7 @@ import { type OffsetPage, pageUrls, RequestParameters } from '../server/paramete
 import type { Answer } from '../server/respond.ts'
 import type { Call } from '../server/route.ts'
 import { type ApiRequest, json } from '../server/router.ts'
+
 
 /**
  * The format that a request asks for: the parameter, else the header Accept, else JSON. Throws 404
@@ -20,6 +20,13 @@ export function formatOf(request: ApiRequest, parameters: RequestParameters): Ro
   if (text === null) return acceptsCsvFirst(request.accept) ? 'csv' : 'json'
   if (text === 'json' || text === 'csv') return text
   throw new ServiceError('not_found', 'there is no such format; use format=json or format=csv')
+}
+
+/** Parameters of a request, its format, and how a page is wanted. Throws what reading each of them throws. */
+export function inputOf({ request }: Pick<Call, 'request'>) {
+  const parameters = new RequestParameters(request)
+  const format = formatOf(request, parameters)
+  return { parameters, format, wish: wishOf(request, format) }
 }
 
 /** How a page is wanted: in this format, and only as long as the client is there. */
@@ -57,24 +64,23 @@ export function answerRows(
 
 /** A list that is counted through: `read` answers the rows of a page. Throws 400 for bad parameters. */
 export async function answerPage(
-  { request, base }: Pick<Call, 'request' | 'base'>,
+  call: Pick<Call, 'request' | 'base'>,
   read: (page: OffsetPage, wish: PageWish) => Promise<CountedRows>,
 ): Promise<Answer> {
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
-  const page = await read(parameters.page(), wishOf(request, format))
-  const urls = pageUrls(request, base, parameters, page)
+  const { parameters, format, wish } = inputOf(call)
+  const page = await read(parameters.page(), wish)
+  const urls = pageUrls(call.request, call.base, parameters, page)
   return answerRows(format, page, 'results', { count: page.count, ...urls })
 }
 
 /** One thing that a thread wrote, in the format that the request asks for; null is refused with `missing`. */
 export async function answerFound(
-  { request }: Pick<Call, 'request'>,
+  call: Pick<Call, 'request'>,
   missing: ServiceError,
-  read: (format: RowFormat) => Promise<RowText | null>,
+  read: (format: RowFormat, wish: PageWish) => Promise<RowText | null>,
 ): Promise<Answer> {
-  const format = formatOf(request, new RequestParameters(request))
-  const row = await read(format)
+  const { format, wish } = inputOf(call)
+  const row = await read(format, wish)
   if (row === null) throw missing
   return answerRow(format, row)
 }

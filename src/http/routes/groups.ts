@@ -3,7 +3,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'
 import { rowsText } from '../../base/rows-writer.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { invalid, RequestParameters, required, urlWith } from '../server/parameters.ts'
+import { invalid, type RequestParameters, required, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../server/route.ts'
 import {
@@ -19,7 +19,7 @@ import {
   TIME,
   WHOLE,
 } from '../server/schema.ts'
-import { answerList, answerOne, answerRow, answerRows, formatOf, wishOf } from './formats.ts'
+import { answerFound, answerList, answerOne, answerRows, inputOf } from './formats.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
 const PROJECT_PATH = '/api/projects/:project_id/'
@@ -109,9 +109,9 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
   ],
 }
 
-async function listTypes({ request, services, projectId }: PersonCall): Promise<Answer> {
-  const format = formatOf(request, new RequestParameters(request))
-  const known = await services.queries.groupTypes(projectId)
+async function listTypes(call: PersonCall): Promise<Answer> {
+  const { format } = inputOf(call)
+  const known = await call.services.queries.groupTypes(call.projectId)
   // There are no names for people yet.
   const types = known.map(({ group_type, group_type_index }) => {
     return { group_type, group_type_index, name_singular: null, name_plural: null }
@@ -119,9 +119,9 @@ async function listTypes({ request, services, projectId }: PersonCall): Promise<
   return answerList(format, rowsText(format, types))
 }
 
-async function listGroups({ request, services, projectId, base }: PersonCall): Promise<Answer> {
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
+async function listGroups(call: PersonCall): Promise<Answer> {
+  const { request, services, projectId, base } = call
+  const { parameters, format, wish } = inputOf(call)
   const typeIndex = readTypeIndex(parameters)
   const search = parameters.text('search') ?? parameters.text('group_key')
   const limit = parameters.wholeNumber('limit') ?? 0
@@ -132,7 +132,7 @@ async function listGroups({ request, services, projectId, base }: PersonCall): P
     search,
     limit === 0 ? GROUPS_DEFAULT : Math.min(limit, GROUPS_MAX),
     cursor === null ? null : decodeCursor(cursor),
-    wishOf(request, format),
+    wish,
   )
   const { nextCursor } = page
   const next =
@@ -140,19 +140,17 @@ async function listGroups({ request, services, projectId, base }: PersonCall): P
   return answerRows(format, page, 'results', { next, previous: null })
 }
 
-async function findGroup({ request, services, projectId }: PersonCall): Promise<Answer> {
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
+function findGroup(call: PersonCall): Promise<Answer> {
+  const { parameters } = inputOf(call)
   const typeIndex = readTypeIndex(parameters)
   const key = parameters.requiredText('group_key')
-  const group = await services.queries.findGroup(projectId, typeIndex, key, format)
-  if (group === null) throw unknown('group')
-  return answerRow(format, group)
+  return answerFound(call, unknown('group'), (format) =>
+    call.services.queries.findGroup(call.projectId, typeIndex, key, format),
+  )
 }
 
 async function updateProperty(call: PersonCall): Promise<Answer> {
-  const parameters = new RequestParameters(call.request)
-  const format = formatOf(call.request, parameters)
+  const { parameters, format } = inputOf(call)
   const typeIndex = readTypeIndex(parameters)
   const key = parameters.requiredText('group_key')
   const value = parameters.value('value')

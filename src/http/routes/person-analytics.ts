@@ -25,7 +25,7 @@ import {
   readTrendsParameters,
   readTruth,
 } from '../../rules/analytics/question-shapes.ts'
-import { RequestParameters, urlWith } from '../server/parameters.ts'
+import { type RequestParameters, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import {
   type AnyRoute,
@@ -49,7 +49,7 @@ import {
   STICKINESS_QUERY,
   TRENDS_QUERY,
 } from './analytic-schemas.ts'
-import { answerRow, answerRows, formatOf } from './formats.ts'
+import { answerRow, answerRows, inputOf } from './formats.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
@@ -173,8 +173,7 @@ async function answerQuestion(
   read: ReadQuestion,
 ): Promise<Answer> {
   const { request, services, projectId, nowMs } = call
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
+  const { parameters, format } = inputOf(call)
   let question: AnalyticQuestion
   try {
     question = read(parameters)

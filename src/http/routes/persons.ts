@@ -16,7 +16,7 @@ import type { Answer } from '../server/respond.ts'
 import { type AnyRoute, done, inProject, refusedRoute, routesOf } from '../server/route.ts'
 import { about, ANY, BOOLEAN, JSON_OBJECT, list, named, object, pageOf, pageParameters, TEXT, TEXT_OR_NUMBER, TIME, UUID, WHOLE } from '../server/schema.ts'
 import { COHORTS_OF_PERSON } from './cohorts.ts'
-import { answerList, answerOne, answerRow, answerRows, formatOf, wholeRows, wishOf } from './formats.ts'
+import { answerList, answerOne, answerRow, answerRows, formatOf, inputOf, wholeRows } from './formats.ts'
 import { change, changed, type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
@@ -188,11 +188,9 @@ export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
 
 async function listPersons(call: PersonCall): Promise<Answer> {
   const { request, services, base } = call
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
+  const { parameters, format, wish } = inputOf(call)
   const page = parameters.page()
   const wanted = readListQuery(call, parameters)
-  const wish = wishOf(request, format)
   if (format === 'csv') {
     const query: PersonListQuery = { ...wanted, limit: PAGE_ROWS_MAX, offset: 0 }
     const body = await services.queries.personTable(query, wish.onLeave)
@@ -343,23 +341,19 @@ function readMergedIds(parameters: RequestParameters): readonly PersonReference[
 }
 
 async function listValues(call: PersonCall): Promise<Answer> {
-  const { request, services, projectId } = call
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
+  const { services, projectId } = call
+  const { parameters, format, wish } = inputOf(call)
   const key = parameters.text('key')
   const contains = parameters.text('value')
   if (key === null) return answerList(format, rowsText(format, []))
-  const wish = wishOf(request, format)
   return answerList(format, await services.queries.personValues(projectId, key, contains, wish))
 }
 
 async function listCohorts(call: PersonCall): Promise<Answer> {
-  const { request, services, projectId } = call
-  const parameters = new RequestParameters(request)
-  const format = formatOf(request, parameters)
+  const { services, projectId } = call
+  const { parameters, format, wish } = inputOf(call)
   const person = personReference(parameters.requiredText('person_id'))
   if (person === null) throw invalid('person_id', 'must be the number or uuid of a person')
-  const wish = wishOf(request, format)
   const cohorts = await services.queries.cohortsOfPerson(projectId, person, wish)
   if (cohorts === null) throw unknown('person')
   return answerRows(format, wholeRows(cohorts), 'results', {})
