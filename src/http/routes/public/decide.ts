@@ -34,12 +34,12 @@ import {
   nullable,
   object,
   openObject,
-  type Schema,
   TEXT,
   TEXT_OR_NUMBER,
   UUID,
   WHOLE,
 } from '../../server/schema.ts'
+import { FLAG_VALUE } from '../flag-schemas.ts'
 import type { CookielessVisitors, Sender } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './flag-answers.ts'
 import {
@@ -200,7 +200,6 @@ export function resolveFlagProject(
   return project
 }
 
-const FLAG_VALUE: Schema<boolean | string> = { type: ['boolean', 'string'] }
 const DECISION_REQUEST = named(
   'DecisionRequest',
   openObject(

@@ -1,10 +1,5 @@
-/** The query of a flag request. Most requests repeat one of a few texts, so each is read once. */
-
+/** The query of a flag request. */
 import type { AnswerShape } from './flag-answers.ts'
-
-/** Texts that are remembered, and their length. */
-const KNOWN_QUERIES_MAX = 200
-const KNOWN_UNITS_MAX = 200
 
 /** What the query says; '' and null where it says nothing. */
 export interface FlagQuery {
@@ -23,16 +18,12 @@ export interface FlagQuery {
 
 const DECIMAL_INTEGER = /^[+-]?\d{1,15}$/
 
-const known = new Map<string, FlagQuery>()
-
 /** Reads a query, the text behind `?`. Unknown parameters are ignored. */
 export function readFlagQuery(text: string): FlagQuery {
-  const before = known.get(text)
-  if (before !== undefined) return before
   const parameters = new URLSearchParams(text)
   const version = parameters.get('v')
   const config = parameters.get('config')
-  const query: FlagQuery = {
+  return {
     decideShape: decideShape(version),
     flagsShape: flagsShape(version),
     isConfigWanted: config === null ? version === null : config === 'true',
@@ -42,11 +33,6 @@ export function readFlagQuery(text: string): FlagQuery {
     compression: compressionOf(parameters.get('compression') ?? ''),
     isSurveyFlagsOnly: isTrue(parameters.get('only_evaluate_survey_feature_flags')),
   }
-  if (text.length <= KNOWN_UNITS_MAX) {
-    if (known.size >= KNOWN_QUERIES_MAX) known.clear()
-    known.set(text, query)
-  }
-  return query
 }
 
 /** A parameter that is switched on. */

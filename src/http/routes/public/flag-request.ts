@@ -6,11 +6,7 @@
 import { isUtf8 } from 'node:buffer'
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
-import {
-  DISTINCT_ID_POINTS_MAX,
-  FLAG_BODY_BYTES_MAX,
-  FLAG_BODY_VALUES_MAX,
-} from '../../../base/limits.ts'
+import { DISTINCT_ID_POINTS_MAX, FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
 import { decodePayload, gunzip, isForm, isGzip } from '../../../rules/capture/decode.ts'
 import { isEmptyValue } from '../../../rules/capture/fields.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
@@ -18,7 +14,6 @@ import { parseJsonText } from '../../../rules/capture/json-text.ts'
 import type { DecisionRequest, EvaluationRuntime } from '../../../rules/flags/types.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type FlagQuery, readFlagQuery } from './flag-query.ts'
-import { guessRuntime } from './runtime-guess.ts'
 
 /** UTF-8 bytes from which on a distinct_id is cut to its first 200 code points. */
 const DISTINCT_ID_BYTES_MAX = 200
@@ -29,6 +24,11 @@ const LIST_ENTRIES_MAX = 10_000
 const KNOWN_HEADS_MAX = 200
 const HEADS_OF_QUERY_MAX = 16
 const KNOWN_UNITS_MAX = 200
+
+const CLIENT_AGENT =
+  /^posthog-(?:android|ios|react-native|flutter)\/|(?:Mozilla|Chrome|Safari|Firefox|Edge)\//
+const SERVER_AGENT =
+  /^(?:posthog-(?:python|ruby|php|java|go|node|dotnet|elixir)\/|python-requests\/|curl\/)/
 
 const DECODE_LIMITS = { decodedBytesMax: FLAG_BODY_BYTES_MAX }
 const NO_PROPERTIES: JsonObject = Object.freeze({})
@@ -223,6 +223,21 @@ function runtimeOf(value: unknown, guessed: EvaluationRuntime | null): Evaluatio
   if (typeof value !== 'string') return guessed
   const runtime = value.toLowerCase()
   return runtime === 'client' || runtime === 'server' ? runtime : 'all'
+}
+
+/**
+ * Where a request comes from when it does not say so: from the device of a user or from a server. Null:
+ * nothing tells. Flags may be limited to one of them.
+ */
+function guessRuntime(
+  head: Pick<RequestHead, 'userAgent' | 'origin' | 'isFromPage'>,
+): EvaluationRuntime | null {
+  const { userAgent } = head
+  if (userAgent !== '') {
+    if (CLIENT_AGENT.test(userAgent)) return 'client'
+    if (SERVER_AGENT.test(userAgent)) return 'server'
+  }
+  return head.origin !== '' || head.isFromPage ? 'client' : null
 }
 
 /** True, and what older servers took for it. */

@@ -27,9 +27,9 @@ import {
   named,
   object,
   openObject,
-  type Schema,
   TEXT,
 } from '../../server/schema.ts'
+import { FLAG_VALUE } from '../flag-schemas.ts'
 import { resolveFlagProject } from './decide.ts'
 import { evaluationOf, type OfrepEvaluation, readContext } from './ofrep-values.ts'
 
@@ -164,7 +164,6 @@ const ONE_FLAG = `${ALL_FLAGS}/:key`
 const CONFIGURATION_PATH = '/ofrep/v1/configuration'
 const BY_PROJECT_KEY = { ...ANYBODY, doors: ['projectKeyHeader'] } as const
 const REQUEST = named('OfrepRequest', object({ context: openObject({ targetingKey: TEXT }) }))
-const FLAG_VALUE: Schema<boolean | string> = { type: ['boolean', 'string'] }
 const EVALUATION = named(
   'OfrepEvaluation',
   openObject(
