@@ -10,7 +10,6 @@ import type { Answer } from '../server/respond.ts'
 import type { Call } from '../server/route.ts'
 import { type ApiRequest, json } from '../server/router.ts'
 
-
 /**
  * The format that a request asks for: the parameter, else the header Accept, else JSON. Throws 404
  * `not_found` for any other.

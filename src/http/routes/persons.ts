@@ -20,7 +20,6 @@ import { answerList, answerOne, answerRow, answerRows, formatOf, inputOf, wholeR
 import { change, changed, type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
-
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const PERSON_PATH = `${PERSONS_PATH}:id/`
 /** Nobody has as many ids: behind it there are none. */
