@@ -68,7 +68,6 @@ const FIELDS = {
   deleted: about(BOOLEAN, 'With true the action is removed for good.'),
 }
 const CHANGING = {
-  path: ACTION_PATH,
   who: inProject('action:write'),
   body: named('ActionChanges', openObject({}, { name: TEXT, ...FIELDS })),
   answers: { 200: done(ACTION) },
@@ -83,11 +82,7 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
   sentence: 'Names for sets of events.',
   isTable: true,
   routes: [
-    route({
-      method: 'GET',
-      path: ACTIONS_PATH,
-      id: 'listActions',
-      summary: 'Lists actions in the order of creation.',
+    route('GET', ACTIONS_PATH, 'listActions', 'Lists actions in the order of creation.', {
       who: inProject('action:read'),
       query: object({}, pageParameters(PAGE_ROWS_MAX)),
       answers: { 200: done(pageOf(ACTION)) },
@@ -96,21 +91,13 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
           call.services.queries.listActions(call.projectId, limit, offset, wish),
         ),
     }),
-    route({
-      method: 'POST',
-      path: ACTIONS_PATH,
-      id: 'createAction',
-      summary: 'Makes an action.',
+    route('POST', ACTIONS_PATH, 'createAction', 'Makes an action.', {
       who: inProject('action:write'),
       body: named('ActionDraft', openObject({ name: TEXT }, FIELDS)),
       answers: { 201: done(ACTION) },
       respond: createAction,
     }),
-    route({
-      method: 'GET',
-      path: ACTION_PATH,
-      id: 'getAction',
-      summary: 'Shows an action.',
+    route('GET', ACTION_PATH, 'getAction', 'Shows an action.', {
       who: inProject('action:read'),
       answers: { 200: done(ACTION) },
       respond(call) {
@@ -120,13 +107,9 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
         )
       },
     }),
-    route({ ...CHANGING, method: 'PATCH', id: 'patchAction', summary: 'Changes an action.' }),
-    route({ ...CHANGING, method: 'PUT', id: 'putAction', summary: 'The same as PATCH.' }),
-    route({
-      method: 'DELETE',
-      path: ACTION_PATH,
-      id: 'deleteAction',
-      summary: 'Removes an action for good.',
+    route('PATCH', ACTION_PATH, 'patchAction', 'Changes an action.', CHANGING),
+    route('PUT', ACTION_PATH, 'putAction', 'The same as PATCH.', CHANGING),
+    route('DELETE', ACTION_PATH, 'deleteAction', 'Removes an action for good.', {
       who: inProject('action:write'),
       answers: { 204: done() },
       async handle(call) {

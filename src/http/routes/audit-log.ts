@@ -3,26 +3,8 @@ import { timeText } from '../../base/time.ts'
 import type { StoredAuditEntry } from '../../rules/access/audit.ts'
 import { userSummary } from '../../rules/access/user.ts'
 import { byAdministrators, done, inOrganization, type Resource, routesOf } from '../server/route.ts'
-import {
-  about,
-  choice,
-  named,
-  nullable,
-  object,
-  pageOf,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../server/schema.ts'
-import {
-  ask,
-  type OrganizationDirectory,
-  type OrganizationServices,
-  PAGE,
-  pageBody,
-  pageWanted,
-  USER_SUMMARY,
-} from './organization-services.ts'
+import { about, choice, named, nullable, object, pageOf, TEXT, TIME, WHOLE } from '../server/schema.ts'
+import { ask, type OrganizationDirectory, type OrganizationServices, PAGE, pageBody, pageWanted, USER_SUMMARY } from './organization-services.ts'
 
 const ENTRY = named(
   'AuditEntry',
@@ -46,22 +28,24 @@ const route = routesOf<OrganizationServices>()
 
 /** The log of changes, newest first, for administrators and owners. */
 export const AUDIT_ROUTES: Resource<OrganizationServices>['routes'] = [
-  route({
-    method: 'GET',
-    path: '/api/organizations/:org_id/audit_log/',
-    id: 'listAuditEntries',
-    summary: 'Lists who changed what.',
-    who: byAdministrators(inOrganization('organization:read')),
-    query: PAGE,
-    answers: { 200: done(pageOf(ENTRY)) },
-    async handle(call) {
-      const page = pageWanted(call)
-      const { count, results } = await ask(call, 'listAudit', page)
-      const { directory } = call.services
-      const bodies = results.map((entry) => entryBody(entry, directory))
-      return pageBody(call, page, count, bodies)
+  route(
+    'GET',
+    '/api/organizations/:org_id/audit_log/',
+    'listAuditEntries',
+    'Lists who changed what.',
+    {
+      who: byAdministrators(inOrganization('organization:read')),
+      query: PAGE,
+      answers: { 200: done(pageOf(ENTRY)) },
+      async handle(call) {
+        const page = pageWanted(call)
+        const { count, results } = await ask(call, 'listAudit', page)
+        const { directory } = call.services
+        const bodies = results.map((entry) => entryBody(entry, directory))
+        return pageBody(call, page, count, bodies)
+      },
     },
-  }),
+  ),
 ]
 
 function entryBody(entry: StoredAuditEntry, directory: OrganizationDirectory) {

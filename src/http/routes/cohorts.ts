@@ -60,7 +60,6 @@ const FIELDS = {
   deleted: about(BOOLEAN, 'With true the cohort is removed for good.'),
 }
 const CHANGING = {
-  path: COHORT_PATH,
   who: inProject('cohort:write'),
   body: named('CohortChanges', openObject({}, { name: TEXT, ...FIELDS })),
   bodyTypes: ['text/csv'],
@@ -76,11 +75,7 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
   sentence: 'Sets of persons, by a rule or as a list.',
   isTable: true,
   routes: [
-    route({
-      method: 'GET',
-      path: COHORTS_PATH,
-      id: 'listCohorts',
-      summary: 'Lists cohorts.',
+    route('GET', COHORTS_PATH, 'listCohorts', 'Lists cohorts.', {
       who: inProject('cohort:read'),
       query: object({}, pageParameters(PAGE_ROWS_MAX)),
       answers: { 200: done(pageOf(COHORT)) },
@@ -89,22 +84,14 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
           call.services.queries.listCohorts(call.projectId, limit, offset, wish),
         ),
     }),
-    route({
-      method: 'POST',
-      path: COHORTS_PATH,
-      id: 'createCohort',
-      summary: 'Makes a cohort.',
+    route('POST', COHORTS_PATH, 'createCohort', 'Makes a cohort.', {
       who: inProject('cohort:write'),
       body: named('CohortDraft', openObject({ name: TEXT }, FIELDS)),
       bodyTypes: ['text/csv'],
       answers: { 201: done(COHORT) },
       respond: createCohort,
     }),
-    route({
-      method: 'GET',
-      path: COHORT_PATH,
-      id: 'getCohort',
-      summary: 'Shows a cohort.',
+    route('GET', COHORT_PATH, 'getCohort', 'Shows a cohort.', {
       who: inProject('cohort:read'),
       answers: { 200: done(COHORT) },
       respond(call) {
@@ -114,13 +101,8 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
         )
       },
     }),
-    route({
-      ...CHANGING,
-      method: 'PATCH',
-      id: 'patchCohort',
-      summary: 'Changes a cohort or adds members.',
-    }),
-    route({ ...CHANGING, method: 'PUT', id: 'putCohort', summary: 'The same as PATCH.' }),
+    route('PATCH', COHORT_PATH, 'patchCohort', 'Changes a cohort or adds members.', CHANGING),
+    route('PUT', COHORT_PATH, 'putCohort', 'The same as PATCH.', CHANGING),
     refusedRoute(
       { method: 'DELETE', path: COHORT_PATH, allow: 'GET, PATCH, PUT' },
       'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one',

@@ -58,11 +58,8 @@ export const DEAD_LETTER_ROUTES: readonly AnyRoute<DeadLetterServices>[] = [
 ]
 
 function letterRoute(name: 'replay' | 'drop', kind: DeadLetterCommand['kind'], summary: string) {
-  return route({
-    method: 'POST',
-    path: `/api/organizations/:org_id/dead_letters/${name}/`,
-    id: `${name}DeadLetters`,
-    summary,
+  const path = `/api/organizations/:org_id/dead_letters/${name}/`
+  return route('POST', path, `${name}DeadLetters`, summary, {
     who: byAdministrators(inOrganization('organization:write')),
     body: RANGE,
     answers: { 200: done(OUTCOME) },

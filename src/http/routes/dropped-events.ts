@@ -7,19 +7,7 @@ import type { DroppedQueries } from '../../engine/threads/calls.ts'
 import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/types.ts'
 import { timeParameter, urlWithParameter } from '../server/query-string.ts'
 import { type AnyRoute, done, inProject, type RouteServices, routesOf } from '../server/route.ts'
-import {
-  about,
-  choice,
-  list,
-  named,
-  nullable,
-  object,
-  refused,
-  TEXT,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import { about, choice, list, named, nullable, object, refused, TEXT, TIME, UUID, WHOLE } from '../server/schema.ts'
 import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
 
 const READ = inProject('event:read')
@@ -59,52 +47,56 @@ const route = routesOf<DroppedServices>()
 
 /** The routes under `/api/projects/:project_id/dropped_events/`. */
 export const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
-  route({
-    method: 'GET',
-    path: PATH,
-    id: 'listDroppedEvents',
-    summary: 'Lists events that were accepted and are not stored, the newest first.',
-    who: READ,
-    query: object(
-      {},
-      {
-        reason: about(REASON, 'Only those that were dropped for it.'),
-        after: about(TEXT, 'Only later arrivals.'),
-        before: about(TEXT, 'Only earlier arrivals.'),
-        limit: LIMIT,
-        cursor: CURSOR,
+  route(
+    'GET',
+    PATH,
+    'listDroppedEvents',
+    'Lists events that were accepted and are not stored, the newest first.',
+    {
+      who: READ,
+      query: object(
+        {},
+        {
+          reason: about(REASON, 'Only those that were dropped for it.'),
+          after: about(TEXT, 'Only later arrivals.'),
+          before: about(TEXT, 'Only earlier arrivals.'),
+          limit: LIMIT,
+          cursor: CURSOR,
+        },
+      ),
+      answers: { 200: done(object({ next: nullable(TEXT), results: list(EVENT) })) },
+      async handle(call) {
+        const { request, services, projectId, base, nowMs } = call
+        const { reason, limit, cursor } = call.query()
+        const afterMs = timeParameter(request, 'after')
+        const beforeMs = timeParameter(request, 'before')
+        const { results, nextCursor } = await services.queries.listDropped({
+          projectId,
+          limit: pageLimit(limit),
+          afterMs: Math.max(afterMs ?? 0, nowMs - KEPT_MS),
+          ...(reason === undefined ? {} : { reason }),
+          ...(beforeMs === null ? {} : { beforeMs }),
+          ...(cursor === undefined ? {} : { cursor: decodeDroppedCursor(cursor) }),
+        })
+        if (nextCursor === null) return { next: null, results }
+        const text = encodeDroppedCursor(nextCursor)
+        return { next: urlWithParameter(request, base, 'cursor', text), results }
       },
-    ),
-    answers: { 200: done(object({ next: nullable(TEXT), results: list(EVENT) })) },
-    async handle(call) {
-      const { request, services, projectId, base, nowMs } = call
-      const { reason, limit, cursor } = call.query()
-      const afterMs = timeParameter(request, 'after')
-      const beforeMs = timeParameter(request, 'before')
-      const { results, nextCursor } = await services.queries.listDropped({
-        projectId,
-        limit: pageLimit(limit),
-        afterMs: Math.max(afterMs ?? 0, nowMs - KEPT_MS),
-        ...(reason === undefined ? {} : { reason }),
-        ...(beforeMs === null ? {} : { beforeMs }),
-        ...(cursor === undefined ? {} : { cursor: decodeDroppedCursor(cursor) }),
-      })
-      if (nextCursor === null) return { next: null, results }
-      const text = encodeDroppedCursor(nextCursor)
-      return { next: urlWithParameter(request, base, 'cursor', text), results }
     },
-  }),
-  route({
-    method: 'GET',
-    path: `${PATH}counts/`,
-    id: 'countDroppedEvents',
-    summary: 'Counts accepted events that are not stored, by hour and reason.',
-    who: READ,
-    answers: { 200: done(object({ results: list(COUNT) })) },
-    handle: async ({ services, projectId, nowMs }) => ({
-      results: await services.queries.countDropped(projectId, nowMs - KEPT_MS),
-    }),
-  }),
+  ),
+  route(
+    'GET',
+    `${PATH}counts/`,
+    'countDroppedEvents',
+    'Counts accepted events that are not stored, by hour and reason.',
+    {
+      who: READ,
+      answers: { 200: done(object({ results: list(COUNT) })) },
+      handle: async ({ services, projectId, nowMs }) => ({
+        results: await services.queries.countDropped(projectId, nowMs - KEPT_MS),
+      }),
+    },
+  ),
 ]
 
 /** The last event of a page, from which the next page goes on. */

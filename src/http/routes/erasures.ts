@@ -12,36 +12,9 @@ import type { ErasureCriteria, RetentionPlan, RetentionView } from '../../rules/
 import type { PersonCommands } from '../../rules/persons/commands.ts'
 import { invalid, pageUrls, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import {
-  byAdministrators,
-  type Call,
-  done,
-  inProject,
-  type Resource,
-  type RouteServices,
-  routesOf,
-} from '../server/route.ts'
+import { byAdministrators, type Call, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
 import { json } from '../server/router.ts'
-import {
-  about,
-  BOOLEAN,
-  CLIENT_UUID,
-  choice,
-  closed,
-  list,
-  named,
-  nullable,
-  object,
-  pageOf,
-  pageParameters,
-  refused,
-  type Schema,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import { about, BOOLEAN, choice, CLIENT_UUID, closed, list, named, nullable, object, pageOf, pageParameters, refused, type Schema, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
 import { unknown } from './person-services.ts'
 
@@ -179,11 +152,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
   sentence: 'Events that were removed for good, and how long events are kept.',
   segments: { id: about(WHOLE, 'Number of the erasure.') },
   routes: [
-    route({
-      method: 'GET',
-      path: ERASURES,
-      id: 'listErasures',
-      summary: 'Lists receipts, the newest first.',
+    route('GET', ERASURES, 'listErasures', 'Lists receipts, the newest first.', {
       who: READ_ERASURES,
       query: object({}, pageParameters(10_000)),
       answers: { 200: done(pageOf(RECEIPT)) },
@@ -196,11 +165,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         return answerRows('json', page, 'results', { count: page.count, ...urls })
       },
     }),
-    route({
-      method: 'POST',
-      path: ERASURES,
-      id: 'createErasure',
-      summary: 'Removes events for good, in the background.',
+    route('POST', ERASURES, 'createErasure', 'Removes events for good, in the background.', {
       who: inProject('person:write'),
       body: ERASURE_REQUEST,
       answers: {
@@ -210,11 +175,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
       errors: ['throttled'],
       respond: createErasure,
     }),
-    route({
-      method: 'GET',
-      path: `${ERASURES}:id/`,
-      id: 'getErasure',
-      summary: 'Shows a receipt.',
+    route('GET', `${ERASURES}:id/`, 'getErasure', 'Shows a receipt.', {
       who: READ_ERASURES,
       answers: { 200: done(RECEIPT) },
       async handle(call) {
@@ -225,21 +186,13 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         throw new ServiceError('not_found', 'the project has no such erasure')
       },
     }),
-    route({
-      method: 'GET',
-      path: RETENTION,
-      id: 'getEventRetention',
-      summary: 'Shows how long events are kept.',
+    route('GET', RETENTION, 'getEventRetention', 'Shows how long events are kept.', {
       who: inProject('project:read'),
       answers: { 200: done(RULES) },
       handle: async ({ services, projectId }) =>
         rulesBody(await services.queries.getRetention(projectId)),
     }),
-    route({
-      method: 'PUT',
-      path: RETENTION,
-      id: 'putEventRetention',
-      summary: 'Says how long events are kept.',
+    route('PUT', RETENTION, 'putEventRetention', 'Says how long events are kept.', {
       who: WRITE_RULES,
       body: RULES_REQUEST,
       answers: { 200: done({ anyOf: [RULES, PLAN] }) },
@@ -257,11 +210,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         return rulesBody(await services.queries.getRetention(projectId))
       },
     }),
-    route({
-      method: 'POST',
-      path: `${RETENTION}run/`,
-      id: 'runEventRetention',
-      summary: 'Removes now what is kept too long.',
+    route('POST', `${RETENTION}run/`, 'runEventRetention', 'Removes now what is kept too long.', {
       who: WRITE_RULES,
       body: closed(object({}, { dry_run: DRY_RUN })),
       answers: {

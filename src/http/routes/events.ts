@@ -11,33 +11,8 @@ import { PERSON_MODES } from '../../rules/capture/types.ts'
 import type { EventCursor } from '../../rules/events/event-queries.ts'
 import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/filter-operators.ts'
 import { timeParameter, urlWithParameter } from '../server/query-string.ts'
-import {
-  type AnyRoute,
-  done,
-  inProject,
-  type Resource,
-  type RouteServices,
-  routesOf,
-} from '../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  CLIENT_UUID,
-  choice,
-  JSON_OBJECT,
-  list,
-  NOTHING,
-  named,
-  nullable,
-  object,
-  refused,
-  type Schema,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import { type AnyRoute, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
+import { about, BOOLEAN, choice, CLIENT_UUID, JSON_OBJECT, list, named, NOTHING, nullable, object, refused, type Schema, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
 import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
 import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
@@ -115,11 +90,7 @@ const route = routesOf<EventServices>()
 
 /** The routes that read events and warnings. */
 export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
-  route({
-    method: 'GET',
-    path: EVENTS,
-    id: 'listEvents',
-    summary: 'Lists events, the newest first.',
+  route('GET', EVENTS, 'listEvents', 'Lists events, the newest first.', {
     who: READ,
     query: object(
       {},
@@ -163,11 +134,7 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
       return answerRows('json', page, 'results', { next })
     },
   }),
-  route({
-    method: 'GET',
-    path: `${EVENTS}:uuid/`,
-    id: 'getEvent',
-    summary: 'Shows the event with a uuid.',
+  route('GET', `${EVENTS}:uuid/`, 'getEvent', 'Shows the event with a uuid.', {
     who: READ,
     answers: { 200: done(EVENT) },
     async respond(call) {
@@ -178,24 +145,22 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
       throw new ServiceError('not_found', 'the project has no event with this uuid')
     },
   }),
-  route({
-    method: 'GET',
-    path: '/api/projects/:project_id/ingestion_warnings/',
-    id: 'listIngestionWarnings',
-    summary: 'Lists what was odd about events, the newest first.',
-    who: READ,
-    query: object({}, { limit: LIMIT }),
-    answers: { 200: done(object({ next: NOTHING, results: list(WARNING) })) },
-    async respond(call) {
-      const limit = pageLimit(call.query().limit)
-      const page = await call.services.queries.listWarnings(
-        call.projectId,
-        limit,
-        wishOf(call.request, 'json'),
-      )
-      return answerRows('json', wholeRows(page), 'results', { next: null })
+  route(
+    'GET',
+    '/api/projects/:project_id/ingestion_warnings/',
+    'listIngestionWarnings',
+    'Lists what was odd about events, the newest first.',
+    {
+      who: READ,
+      query: object({}, { limit: LIMIT }),
+      answers: { 200: done(object({ next: NOTHING, results: list(WARNING) })) },
+      async respond(call) {
+        const limit = pageLimit(call.query().limit)
+        const page = await call.services.queries.listWarnings(call.projectId, limit, wishOf(call.request, 'json'))
+        return answerRows('json', wholeRows(page), 'results', { next: null })
+      },
     },
-  }),
+  ),
 ]
 
 /** Events, warnings, and what was dropped. */

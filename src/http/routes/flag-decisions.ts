@@ -26,45 +26,43 @@ const route = routesOf<FlagServices>()
 
 /** What flags are for somebody. */
 export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
-  route({
-    method: 'GET',
-    path: `${FLAGS}evaluation_reasons/`,
-    id: 'getEvaluationReasons',
-    summary: 'Why flags are as they are.',
-    who: READ,
-    query: object({ distinct_id: about(TEXT, 'For whom.') }, { groups: GROUPS }),
-    answers: {
-      200: done(
-        mapOf(
-          object({
-            value: FLAG_VALUE,
-            evaluation: object({ reason: TEXT, condition_index: nullable(WHOLE) }),
-          }),
+  route(
+    'GET',
+    `${FLAGS}evaluation_reasons/`,
+    'getEvaluationReasons',
+    'Why flags are as they are.',
+    {
+      who: READ,
+      query: object({ distinct_id: about(TEXT, 'For whom.') }, { groups: GROUPS }),
+      answers: {
+        200: done(
+          mapOf(
+            object({
+              value: FLAG_VALUE,
+              evaluation: object({ reason: TEXT, condition_index: nullable(WHOLE) }),
+            }),
+          ),
         ),
-      ),
+      },
+      handle(call) {
+        const { distinct_id: distinctId, groups } = call.query()
+        const { decisions } = decideFor(call, distinctId, groups)
+        const reasons = decisions.map((decision): [string, unknown] => {
+          const { flag, reason, conditionIndex } = decision
+          const evaluation = { reason, condition_index: conditionIndex }
+          return [flag.key, { value: shownValue(decision), evaluation }]
+        })
+        // Inactive flags are named, too.
+        for (const { key, active } of call.services.flags.flagsOf(call.projectId)) {
+          if (active) continue
+          const evaluation = { reason: 'disabled', condition_index: null }
+          reasons.push([key, { value: false, evaluation }])
+        }
+        return Object.fromEntries(reasons)
+      },
     },
-    handle(call) {
-      const { distinct_id: distinctId, groups } = call.query()
-      const { decisions } = decideFor(call, distinctId, groups)
-      const reasons = decisions.map((decision): [string, unknown] => {
-        const { flag, reason, conditionIndex } = decision
-        const evaluation = { reason, condition_index: conditionIndex }
-        return [flag.key, { value: shownValue(decision), evaluation }]
-      })
-      // Inactive flags are named, too.
-      for (const { key, active } of call.services.flags.flagsOf(call.projectId)) {
-        if (active) continue
-        const evaluation = { reason: 'disabled', condition_index: null }
-        reasons.push([key, { value: false, evaluation }])
-      }
-      return Object.fromEntries(reasons)
-    },
-  }),
-  route({
-    method: 'GET',
-    path: `${FLAGS}my_flags/`,
-    id: 'listMyFlags',
-    summary: 'Lists flags with their value for the caller.',
+  ),
+  route('GET', `${FLAGS}my_flags/`, 'listMyFlags', 'Lists flags with their value for the caller.', {
     who: READ,
     query: object({}, { groups: GROUPS }),
     answers: { 200: done(list(object({ feature_flag: SUMMARY, value: FLAG_VALUE }))) },
@@ -80,11 +78,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
         }))
     },
   }),
-  route({
-    method: 'GET',
-    path: `${FLAGS}local_evaluation/`,
-    id: 'getLocalEvaluation',
-    summary: 'Definitions for SDKs.',
+  route('GET', `${FLAGS}local_evaluation/`, 'getLocalEvaluation', 'Definitions for SDKs.', {
     who: SERVER,
     query: object({}, { send_cohorts: SEND_COHORTS }),
     answers: DEFINITION_ANSWERS,
@@ -96,11 +90,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       return definitionsAnswer(snapshot, request, areCohortsWanted(request))
     },
   }),
-  route({
-    method: 'GET',
-    path: `${FLAGS}:id/remote_config/`,
-    id: 'getFlagRemoteConfig',
-    summary: 'The payload of a flag.',
+  route('GET', `${FLAGS}:id/remote_config/`, 'getFlagRemoteConfig', 'The payload of a flag.', {
     who: SERVER,
     answers: {
       200: done(about(nullable(TEXT), 'The payload as JSON text: parse it once more.')),

@@ -11,37 +11,11 @@ import { queryUrl } from '../server/query-string.ts'
 import type { Answer } from '../server/respond.ts'
 import { done, emptyAnswer, inProject, type Resource, routesOf } from '../server/route.ts'
 import type { ApiRequest } from '../server/router.ts'
-import {
-  about,
-  BOOLEAN,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  pageParameters,
-  TEXT,
-  WHOLE,
-} from '../server/schema.ts'
-import {
-  type FlagCall,
-  type FlagServices,
-  flagIdInPath,
-  flagInPath,
-  presentFlag,
-  requireEdit,
-  unknownFlag,
-} from './flag-access.ts'
+import { about, BOOLEAN, nullable, object, openObject, pageOf, pageParameters, TEXT, WHOLE } from '../server/schema.ts'
+import { type FlagCall, flagIdInPath, flagInPath, type FlagServices, presentFlag, requireEdit, unknownFlag } from './flag-access.ts'
 import { FLAG_DECISION_ROUTES } from './flag-decisions.ts'
 import { listFlags } from './flag-list.ts'
-import {
-  ACTIVITY_PAGE,
-  CHANGES,
-  CONDITION,
-  DRAFT,
-  FEATURE_FLAG,
-  NAMES,
-  RUNTIME,
-} from './flag-schemas.ts'
+import { ACTIVITY_PAGE, CHANGES, CONDITION, DRAFT, FEATURE_FLAG, NAMES, RUNTIME } from './flag-schemas.ts'
 import { wishOf } from './formats.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import { compileInTurns } from './pattern-turns.ts'
@@ -74,11 +48,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
   sentence: 'Flags, as people manage them.',
   segments: { id: about(WHOLE, 'Number of the flag.') },
   routes: [
-    route({
-      method: 'GET',
-      path: FLAGS,
-      id: 'listFeatureFlags',
-      summary: 'Lists flags, the newest first.',
+    route('GET', FLAGS, 'listFeatureFlags', 'Lists flags, the newest first.', {
       who: READ,
       query: object(
         {},
@@ -97,92 +67,66 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       answers: { 200: done(pageOf(FEATURE_FLAG)) },
       respond: listFlags,
     }),
-    route({
-      method: 'POST',
-      path: FLAGS,
-      id: 'createFeatureFlag',
-      summary: 'Makes a flag.',
+    route('POST', FLAGS, 'createFeatureFlag', 'Makes a flag.', {
       who: WRITE,
       body: DRAFT,
       answers: { 201: done(FEATURE_FLAG) },
       errors: ['conflict'],
       handle: (call) => change(call, { kind: 'create', body: jsonBytes(call.request) }),
     }),
-    route({
-      method: 'GET',
-      path: `${FLAGS}activity/`,
-      id: 'listFlagsActivity',
-      summary: 'Lists changes of all flags.',
+    route('GET', `${FLAGS}activity/`, 'listFlagsActivity', 'Lists changes of all flags.', {
       ...LOG,
       answers: { 200: done(ACTIVITY_PAGE) },
       respond: (call) => listActivity(call, null),
     }),
     ...FLAG_DECISION_ROUTES,
-    route({
-      method: 'POST',
-      path: `${FLAGS}user_blast_radius/`,
-      id: 'countBlastRadius',
-      summary: 'How many a condition reaches.',
-      who: READ,
-      body: openObject({ condition: nullable(CONDITION) }, { group_type_index: nullable(WHOLE) }),
-      answers: { 200: done(object({ users_affected: WHOLE, total_users: WHOLE })) },
-      audits: false,
-      handle({ request, services, projectId, nowMs }) {
-        const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
-        return services.queries.blastRadius({
-          projectId,
-          timezone,
-          nowMs,
-          body: jsonBytes(request),
-        })
+    route(
+      'POST',
+      `${FLAGS}user_blast_radius/`,
+      'countBlastRadius',
+      'How many a condition reaches.',
+      {
+        who: READ,
+        body: openObject({ condition: nullable(CONDITION) }, { group_type_index: nullable(WHOLE) }),
+        answers: { 200: done(object({ users_affected: WHOLE, total_users: WHOLE })) },
+        audits: false,
+        handle({ request, services, projectId, nowMs }) {
+          const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
+          return services.queries.blastRadius({
+            projectId,
+            timezone,
+            nowMs,
+            body: jsonBytes(request),
+          })
+        },
       },
-    }),
-    route({
-      method: 'GET',
-      path: FLAG,
-      id: 'getFeatureFlag',
-      summary: 'Shows a flag, also a deleted one.',
+    ),
+    route('GET', FLAG, 'getFeatureFlag', 'Shows a flag, also a deleted one.', {
       who: READ,
       answers: { 200: done(FEATURE_FLAG) },
       handle: (call) => presentWhole(call, flagInPath(call)),
     }),
-    route({
-      method: 'PATCH',
-      path: FLAG,
-      id: 'patchFeatureFlag',
-      summary: 'Changes a flag.',
+    route('PATCH', FLAG, 'patchFeatureFlag', 'Changes a flag.', {
       who: WRITE,
       body: CHANGES,
       answers: { 200: done(FEATURE_FLAG) },
       errors: ['conflict'],
       handle: (call) => updateFlag(call, false),
     }),
-    route({
-      method: 'PUT',
-      path: FLAG,
-      id: 'putFeatureFlag',
-      summary: 'Changes a flag; the key must be there.',
+    route('PUT', FLAG, 'putFeatureFlag', 'Changes a flag; the key must be there.', {
       who: WRITE,
       body: DRAFT,
       answers: { 200: done(FEATURE_FLAG) },
       errors: ['conflict'],
       handle: (call) => updateFlag(call, true),
     }),
-    route({
-      method: 'DELETE',
-      path: FLAG,
-      id: 'deleteFeatureFlag',
-      summary: 'Flags are never removed; the answer has no body.',
+    route('DELETE', FLAG, 'deleteFeatureFlag', 'Flags are never removed; the answer has no body.', {
       who: WRITE,
       answers: {},
       isRefusal: true,
       respond: () => emptyAnswer(405, [['Allow', 'GET, PATCH, PUT']]),
     }),
-    route({
-      method: 'GET',
-      path: `${FLAG}activity/`,
-      id: 'listFlagActivity',
-      summary: 'Lists changes of a flag.',
+    route('GET', `${FLAG}activity/`, 'listFlagActivity', 'Lists changes of a flag.', {
       ...LOG,
       answers: {
         200: done(ACTIVITY_PAGE),
@@ -193,11 +137,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
         return id === null ? emptyAnswer(404) : listActivity(call, id)
       },
     }),
-    route({
-      method: 'POST',
-      path: `${FLAG}dashboard/`,
-      id: 'createFlagDashboard',
-      summary: 'Notes a dashboard of a flag.',
+    route('POST', `${FLAG}dashboard/`, 'createFlagDashboard', 'Notes a dashboard of a flag.', {
       who: WRITE,
       answers: { 200: done(object({ success: BOOLEAN })) },
       async handle(call) {

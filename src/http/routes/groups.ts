@@ -57,20 +57,12 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
   sentence: 'Companies and other groups, as events named them.',
   isTable: true,
   routes: [
-    route({
-      method: 'GET',
-      path: `${PROJECT_PATH}groups_types/`,
-      id: 'listGroupTypes',
-      summary: 'Lists the group types.',
+    route('GET', `${PROJECT_PATH}groups_types/`, 'listGroupTypes', 'Lists the group types.', {
       who: inProject('group:read'),
       answers: { 200: done(list(GROUP_TYPE)) },
       respond: listTypes,
     }),
-    route({
-      method: 'GET',
-      path: `${PROJECT_PATH}groups/`,
-      id: 'listGroups',
-      summary: 'Lists the groups of a type.',
+    route('GET', `${PROJECT_PATH}groups/`, 'listGroups', 'Lists the groups of a type.', {
       who: inProject('group:read'),
       query: object(TYPE_INDEX, {
         search: about(TEXT, 'Part of the key.'),
@@ -85,27 +77,25 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
       },
       respond: listGroups,
     }),
-    route({
-      method: 'GET',
-      path: `${PROJECT_PATH}groups/find/`,
-      id: 'findGroup',
-      summary: 'Shows a group.',
+    route('GET', `${PROJECT_PATH}groups/find/`, 'findGroup', 'Shows a group.', {
       who: inProject('group:read'),
       query: ONE_GROUP,
       answers: { 200: done(GROUP) },
       respond: findGroup,
     }),
-    route({
-      method: 'POST',
-      path: `${PROJECT_PATH}groups/update_property/`,
-      id: 'updateGroupProperty',
-      summary: 'Sets one property.',
-      who: inProject('group:write'),
-      query: ONE_GROUP,
-      body: object({ key: TEXT, value: ANY }),
-      answers: { 200: done(GROUP) },
-      respond: updateProperty,
-    }),
+    route(
+      'POST',
+      `${PROJECT_PATH}groups/update_property/`,
+      'updateGroupProperty',
+      'Sets one property.',
+      {
+        who: inProject('group:write'),
+        query: ONE_GROUP,
+        body: object({ key: TEXT, value: ANY }),
+        answers: { 200: done(GROUP) },
+        respond: updateProperty,
+      },
+    ),
   ],
 }
 

@@ -91,11 +91,7 @@ const route = routesOf<OrganizationServices>()
 
 /** The routes under `/api/personal_api_keys/`. */
 export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
-  route({
-    method: 'GET',
-    path: KEYS,
-    id: 'listPersonalKeys',
-    summary: 'Lists the keys of the caller.',
+  route('GET', KEYS, 'listPersonalKeys', 'Lists the keys of the caller.', {
     who: READ,
     query: PAGE,
     answers: { 200: done(pageOf(PERSONAL_KEY)) },
@@ -107,11 +103,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       )
     },
   }),
-  route({
-    method: 'POST',
-    path: KEYS,
-    id: 'createPersonalKey',
-    summary: 'Makes a key that may do no more than this.',
+  route('POST', KEYS, 'createPersonalKey', 'Makes a key that may do no more than this.', {
     who: WRITE,
     body: DRAFT,
     answers: { 201: done(PERSONAL_KEY) },
@@ -132,20 +124,12 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       return keyBody(key, text)
     },
   }),
-  route({
-    method: 'GET',
-    path: KEY,
-    id: 'getPersonalKey',
-    summary: 'Shows a key.',
+  route('GET', KEY, 'getPersonalKey', 'Shows a key.', {
     who: READ,
     answers: { 200: done(PERSONAL_KEY) },
     handle: async (call) => keyBody(await keyInPath(call), null),
   }),
-  route({
-    method: 'PATCH',
-    path: KEY,
-    id: 'patchPersonalKey',
-    summary: 'Changes a key.',
+  route('PATCH', KEY, 'patchPersonalKey', 'Changes a key.', {
     who: WRITE,
     body: CHANGES,
     answers: { 200: done(PERSONAL_KEY) },
@@ -164,11 +148,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       return keyBody(await change(call, 'changeKey', { id: before.id, changes }), null)
     },
   }),
-  route({
-    method: 'DELETE',
-    path: KEY,
-    id: 'deletePersonalKey',
-    summary: 'Revokes a key that may do no more than this.',
+  route('DELETE', KEY, 'deletePersonalKey', 'Revokes a key that may do no more than this.', {
     who: WRITE,
     answers: { 204: done() },
     async handle(call) {
@@ -178,21 +158,23 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       await change(call, 'revokeKey', before.id)
     },
   }),
-  route({
-    method: 'POST',
-    path: `${KEY}roll/`,
-    id: 'rollPersonalKey',
-    summary: 'Gives a key that may do no more than this a new text.',
-    who: WRITE,
-    answers: { 200: done(PERSONAL_KEY) },
-    async handle(call) {
-      const before = await keyInPath(call)
-      // Whoever gets the new text has the rights of the key.
-      requireContained(call.grant, before, 'replace a key')
-      const { text, key } = await change(call, 'rollKey', before.id)
-      return keyBody(key, text)
+  route(
+    'POST',
+    `${KEY}roll/`,
+    'rollPersonalKey',
+    'Gives a key that may do no more than this a new text.',
+    {
+      who: WRITE,
+      answers: { 200: done(PERSONAL_KEY) },
+      async handle(call) {
+        const before = await keyInPath(call)
+        // Whoever gets the new text has the rights of the key.
+        requireContained(call.grant, before, 'replace a key')
+        const { text, key } = await change(call, 'rollKey', before.id)
+        return keyBody(key, text)
+      },
     },
-  }),
+  ),
 ]
 
 /** What a key may do. */

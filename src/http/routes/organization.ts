@@ -8,43 +8,11 @@ import type { FlagAccessLevel, UserLevel } from '../../rules/access/levels.ts'
 import type { FlagAccessSetting, Project, User } from '../../rules/access/organization.ts'
 import { userSummary } from '../../rules/access/user.ts'
 import type { KeyUser } from '../server/auth.ts'
-import {
-  byAdministrators,
-  denied,
-  done,
-  inOrganization,
-  type Resource,
-  refusedRoute,
-  routesOf,
-} from '../server/route.ts'
-import {
-  about,
-  choice,
-  list,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  refused,
-  TEXT,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import { byAdministrators, denied, done, inOrganization, refusedRoute, type Resource, routesOf } from '../server/route.ts'
+import { about, choice, list, named, nullable, object, openObject, pageOf, refused, TEXT, TIME, UUID, WHOLE } from '../server/schema.ts'
 import { AUDIT_ROUTES } from './audit-log.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from './dead-letters.ts'
-import {
-  change,
-  FLAG_LEVEL,
-  LEVEL,
-  type OrganizationCall,
-  type OrganizationServices,
-  organizationOf,
-  PAGE,
-  pageOfList,
-  USER_SUMMARY,
-} from './organization-services.ts'
+import { change, FLAG_LEVEL, LEVEL, type OrganizationCall, organizationOf, type OrganizationServices, PAGE, pageOfList, USER_SUMMARY } from './organization-services.ts'
 
 const ONE = '/api/organizations/:org_id/'
 const MEMBERS = `${ONE}members/`
@@ -103,20 +71,12 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
   sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
   segments: { id: about(WHOLE, 'Number of the setting: 1.') },
   routes: [
-    route({
-      method: 'GET',
-      path: ONE,
-      id: 'getOrganization',
-      summary: 'Shows the organization.',
+    route('GET', ONE, 'getOrganization', 'Shows the organization.', {
       who: READ,
       answers: { 200: done(ORGANIZATION) },
       handle: (call) => organizationBody(call, call.services.directory.projects()),
     }),
-    route({
-      method: 'GET',
-      path: MEMBERS,
-      id: 'listMembers',
-      summary: 'Lists the members.',
+    route('GET', MEMBERS, 'listMembers', 'Lists the members.', {
       who: READ,
       query: PAGE,
       answers: { 200: done(pageOf(MEMBER_SCHEMA)) },
@@ -129,20 +89,12 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
       { method: 'POST', path: MEMBERS, allow: 'GET' },
       "members are made on the command line: 'tenrec user create'",
     ),
-    route({
-      method: 'GET',
-      path: MEMBER,
-      id: 'getMember',
-      summary: 'Shows a member.',
+    route('GET', MEMBER, 'getMember', 'Shows a member.', {
       who: READ,
       answers: { 200: done(MEMBER_SCHEMA) },
       handle: (call) => memberBody(memberInPath(call)),
     }),
-    route({
-      method: 'PATCH',
-      path: MEMBER,
-      id: 'patchMember',
-      summary: 'Changes the level of a member.',
+    route('PATCH', MEMBER, 'patchMember', 'Changes the level of a member.', {
       who: WRITE,
       body: openObject({}, { level: LEVEL }),
       answers: { 200: done(MEMBER_SCHEMA) },
@@ -154,11 +106,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
         return memberBody(await change(call, 'changeUser', { id: member.id, changes: { level } }))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: MEMBER,
-      id: 'deleteMember',
-      summary: 'Removes a member.',
+    route('DELETE', MEMBER, 'deleteMember', 'Removes a member.', {
       who: WRITE,
       answers: { 204: done() },
       handle(call) {
@@ -168,11 +116,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
     }),
     ...DEAD_LETTER_ROUTES,
     ...AUDIT_ROUTES,
-    route({
-      method: 'GET',
-      path: DEFAULTS,
-      id: 'listResourceAccess',
-      summary: 'Lists the defaults.',
+    route('GET', DEFAULTS, 'listResourceAccess', 'Lists the defaults.', {
       who: READ,
       query: PAGE,
       answers: { 200: done(pageOf(RESOURCE_ACCESS)) },
@@ -181,11 +125,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
         return pageOfList(call, flagAccess === null ? [] : [settingBody(call, flagAccess)])
       },
     }),
-    route({
-      method: 'POST',
-      path: DEFAULTS,
-      id: 'createResourceAccess',
-      summary: 'Sets the default for flags.',
+    route('POST', DEFAULTS, 'createResourceAccess', 'Sets the default for flags.', {
       who: WRITE,
       body: openObject({ resource: RESOURCE, access_level: FLAG_LEVEL }),
       answers: { 201: done(RESOURCE_ACCESS) },
@@ -197,20 +137,12 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
         throw new ServiceError('unique', detail, { attr: 'resource' })
       },
     }),
-    route({
-      method: 'GET',
-      path: DEFAULT,
-      id: 'getResourceAccess',
-      summary: 'Shows the default for flags.',
+    route('GET', DEFAULT, 'getResourceAccess', 'Shows the default for flags.', {
       who: READ,
       answers: { 200: done(RESOURCE_ACCESS) },
       handle: (call) => settingBody(call, settingInPath(call)),
     }),
-    route({
-      method: 'PATCH',
-      path: DEFAULT,
-      id: 'patchResourceAccess',
-      summary: 'Changes the default for flags.',
+    route('PATCH', DEFAULT, 'patchResourceAccess', 'Changes the default for flags.', {
       who: WRITE,
       body: openObject({ access_level: FLAG_LEVEL }, { resource: RESOURCE }),
       answers: { 200: done(RESOURCE_ACCESS) },
@@ -219,11 +151,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
         return setLevel(call, call.body().access_level)
       },
     }),
-    route({
-      method: 'DELETE',
-      path: DEFAULT,
-      id: 'deleteResourceAccess',
-      summary: 'Removes the default for flags.',
+    route('DELETE', DEFAULT, 'deleteResourceAccess', 'Removes the default for flags.', {
       who: WRITE,
       answers: { 204: done() },
       handle(call) {

@@ -2,45 +2,20 @@
  * The routes that look back: what people changed about persons, and how the properties of one person
  * looked over time. Source: docs/COMPATIBILITY.md, "Activity of persons" and "Properties over time".
  */
-
 import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
-import {
-  type DateRange,
-  dateRange,
-  isoInZone,
-  parseInterval,
-  type RangeRequest,
-} from '../../rules/analytics/date-range.ts'
+import { type DateRange, dateRange, isoInZone, parseInterval, type RangeRequest } from '../../rules/analytics/date-range.ts'
 import type { PersonReference, TimelineRows } from '../../rules/persons/person-queries.ts'
 import { invalid, RequestParameters, urlWith } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { type AnyRoute, done, inProject, routesOf } from '../server/route.ts'
-import {
-  ANY,
-  about,
-  choice,
-  JSON_OBJECT,
-  list,
-  NOTHING,
-  named,
-  nullable,
-  object,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../server/schema.ts'
+import { about, ANY, choice, JSON_OBJECT, list, named, NOTHING, nullable, object, TEXT, TIME, WHOLE } from '../server/schema.ts'
 import { answerRows, formatOf, wishOf } from './formats.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
-import {
-  type PersonCall,
-  type PersonServices,
-  personInPath,
-  readForPerson,
-  unknown,
-} from './person-services.ts'
+import { type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
+
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const ENTRIES_DEFAULT = 10
@@ -109,42 +84,36 @@ const route = routesOf<PersonServices>()
 
 /** What people changed about persons, and how the properties of one looked. */
 export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
-  route({
+  route('GET', `${PERSONS_PATH}activity/`, 'listPersonsActivity', 'Lists changes of all persons.', {
     ...LOG,
-    method: 'GET',
-    path: `${PERSONS_PATH}activity/`,
-    id: 'listPersonsActivity',
-    summary: 'Lists changes of all persons.',
     respond: (call) => listActivity(call, null),
   }),
-  route({
+  route('GET', `${PERSONS_PATH}:id/activity/`, 'listPersonActivity', 'Lists changes of a person.', {
     ...LOG,
-    method: 'GET',
-    path: `${PERSONS_PATH}:id/activity/`,
-    id: 'listPersonActivity',
-    summary: 'Lists changes of a person.',
     respond: (call) => listActivity(call, personInPath(call)),
   }),
-  route({
-    method: 'GET',
-    path: `${PERSONS_PATH}:id/properties_timeline/`,
-    id: 'getPropertiesTimeline',
-    summary: 'Shows how the properties that an insight is about changed.',
-    who: inProject('person:read'),
-    query: object(
-      {},
-      {
-        events: about(list(SERIES), 'Which events count; all when absent.'),
-        actions: about(list(ANY), 'Must be empty.'),
-        properties: about(FILTERS, 'Tests on properties.'),
-        breakdown: about(TEXT, 'A property that counts, too.'),
-        breakdown_type: about(TEXT, 'With person, breakdown is a property of persons.'),
-        ...RANGE,
-      },
-    ),
-    answers: { 200: done(TIMELINE) },
-    respond: showTimeline,
-  }),
+  route(
+    'GET',
+    `${PERSONS_PATH}:id/properties_timeline/`,
+    'getPropertiesTimeline',
+    'Shows how the properties that an insight is about changed.',
+    {
+      who: inProject('person:read'),
+      query: object(
+        {},
+        {
+          events: about(list(SERIES), 'Which events count; all when absent.'),
+          actions: about(list(ANY), 'Must be empty.'),
+          properties: about(FILTERS, 'Tests on properties.'),
+          breakdown: about(TEXT, 'A property that counts, too.'),
+          breakdown_type: about(TEXT, 'With person, breakdown is a property of persons.'),
+          ...RANGE,
+        },
+      ),
+      answers: { 200: done(TIMELINE) },
+      respond: showTimeline,
+    },
+  ),
 ]
 
 async function listActivity(call: PersonCall, person: PersonReference | null): Promise<Answer> {

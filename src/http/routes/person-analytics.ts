@@ -74,11 +74,8 @@ type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
 
 const route = routesOf<AnalyticServices>()
 
-function recordOf({ name, id, summary, answer = CHART_ACTOR_PAGE, read }: AnalyticRoute) {
+function recordOf({ answer = CHART_ACTOR_PAGE, read }: AnalyticRoute) {
   return {
-    path: `${PERSONS_PATH}${name}/`,
-    id,
-    summary,
     who: inProject('person:read'),
     answers: { 200: done(answer) },
     errors: ['query_timeout'],
@@ -88,13 +85,15 @@ function recordOf({ name, id, summary, answer = CHART_ACTOR_PAGE, read }: Analyt
 }
 
 function get(spec: AnalyticRoute): AnyRoute<AnalyticServices> {
-  return route({ ...recordOf(spec), method: 'GET', id: `get${spec.id}`, query: spec.query })
+  const { name, id, summary, query } = spec
+  return route('GET', `${PERSONS_PATH}${name}/`, `get${id}`, summary, { ...recordOf(spec), query })
 }
 
 /** Both methods of a route whose parameters may be too long for an address. */
 function getAndPost(spec: AnalyticRoute): readonly AnyRoute<AnalyticServices>[] {
-  const body = openObject({}, spec.query['properties'] as Members)
-  return [get(spec), route({ ...recordOf(spec), method: 'POST', id: `post${spec.id}`, body })]
+  const { name, id, summary, query } = spec
+  const record = { ...recordOf(spec), body: openObject({}, query['properties'] as Members) }
+  return [get(spec), route('POST', `${PERSONS_PATH}${name}/`, `post${id}`, summary, record)]
 }
 
 /** Who is behind a number of a chart. */

@@ -47,7 +47,6 @@ const VALUE_COUNT = named('ValueCount', object({ name: TEXT, count: WHOLE }))
 const READ = inProject('person:read')
 const WRITE = inProject('person:write')
 const SETTING = {
-  path: PERSON_PATH,
   who: WRITE,
   body: object({ properties: JSON_OBJECT }),
   answers: { 202: done(PERSON) },
@@ -58,11 +57,7 @@ const route = routesOf<PersonServices>()
 
 /** Persons as they are now. */
 export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
-  route({
-    method: 'GET',
-    path: PERSONS_PATH,
-    id: 'listPersons',
-    summary: 'Lists persons, the newest first.',
+  route('GET', PERSONS_PATH, 'listPersons', 'Lists persons, the newest first.', {
     who: READ,
     query: object(
       {},
@@ -82,11 +77,7 @@ export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
     { method: 'POST', path: PERSONS_PATH, allow: 'GET' },
     'persons are made by events: send an $identify event with the distinct_id instead',
   ),
-  route({
-    method: 'GET',
-    path: `${PERSONS_PATH}values/`,
-    id: 'listPersonValues',
-    summary: 'Counts the values of a property.',
+  route('GET', `${PERSONS_PATH}values/`, 'listPersonValues', 'Counts the values of a property.', {
     who: READ,
     query: object(
       {},
@@ -98,21 +89,13 @@ export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
     answers: { 200: done(list(VALUE_COUNT)) },
     respond: listValues,
   }),
-  route({
-    method: 'GET',
-    path: `${PERSONS_PATH}cohorts/`,
-    id: 'listCohortsOfPerson',
-    summary: 'Lists the cohorts of a person.',
+  route('GET', `${PERSONS_PATH}cohorts/`, 'listCohortsOfPerson', 'Lists the cohorts of a person.', {
     who: READ,
     query: object({ person_id: about(TEXT_OR_NUMBER, 'Number or uuid of the person.') }),
     answers: { 200: done(COHORTS_OF_PERSON) },
     respond: listCohorts,
   }),
-  route({
-    method: 'GET',
-    path: PERSON_PATH,
-    id: 'getPerson',
-    summary: 'Shows a person.',
+  route('GET', PERSON_PATH, 'getPerson', 'Shows a person.', {
     who: READ,
     query: object(
       {},
@@ -123,18 +106,9 @@ export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
     answers: { 200: done(PERSON) },
     respond: getPerson,
   }),
-  route({
-    ...SETTING,
-    method: 'PATCH',
-    id: 'patchPerson',
-    summary: 'Sets properties of a person.',
-  }),
-  route({ ...SETTING, method: 'PUT', id: 'putPerson', summary: 'The same as PATCH.' }),
-  route({
-    method: 'DELETE',
-    path: PERSON_PATH,
-    id: 'deletePerson',
-    summary: 'Removes a person for good.',
+  route('PATCH', PERSON_PATH, 'patchPerson', 'Sets properties of a person.', SETTING),
+  route('PUT', PERSON_PATH, 'putPerson', 'The same as PATCH.', SETTING),
+  route('DELETE', PERSON_PATH, 'deletePerson', 'Removes a person for good.', {
     who: WRITE,
     query: object(
       {},
@@ -143,41 +117,25 @@ export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
     answers: { 202: done() },
     handle: deletePerson,
   }),
-  route({
-    method: 'POST',
-    path: `${PERSON_PATH}update_property/`,
-    id: 'updatePersonProperty',
-    summary: 'Sets one property.',
+  route('POST', `${PERSON_PATH}update_property/`, 'updatePersonProperty', 'Sets one property.', {
     who: WRITE,
     body: object({ key: TEXT, value: ANY }),
     answers: { 202: done(PERSON) },
     respond: updateProperty,
   }),
-  route({
-    method: 'POST',
-    path: `${PERSON_PATH}delete_property/`,
-    id: 'deletePersonProperty',
-    summary: 'Removes a property.',
+  route('POST', `${PERSON_PATH}delete_property/`, 'deletePersonProperty', 'Removes a property.', {
     who: WRITE,
     body: object({ $unset: TEXT }),
     answers: { 201: done(PERSON_CHANGED) },
     respond: deleteProperty,
   }),
-  route({
-    method: 'POST',
-    path: `${PERSON_PATH}split/`,
-    id: 'splitPerson',
-    summary: 'Makes each distinct_id a person.',
+  route('POST', `${PERSON_PATH}split/`, 'splitPerson', 'Makes each distinct_id a person.', {
     who: WRITE,
     body: object({}, { main_distinct_id: about(TEXT, 'Keeps the person and its properties.') }),
     answers: { 201: done(PERSON_CHANGED) },
     respond: splitPerson,
   }),
-  route({
-    method: 'POST',
-    path: `${PERSON_PATH}merge/`,
-    id: 'mergePersons',
-    summary: 'Merges other persons into this one.',
+  route('POST', `${PERSON_PATH}merge/`, 'mergePersons', 'Merges other persons into this one.', {
     who: WRITE,
     body: object({ ids: list(TEXT_OR_NUMBER) }),
     answers: { 201: done(PERSON_CHANGED) },

@@ -8,45 +8,10 @@ import { optionalTimeText, timeText } from '../../base/time.ts'
 import type { SecretKeyView } from '../../engine/threads/organization-tasks.ts'
 import type { Project } from '../../rules/access/organization.ts'
 import type { KeyUser } from '../server/auth.ts'
-import {
-  byAdministrators,
-  type Call,
-  callerWith,
-  done,
-  type FullGrant,
-  inOrganization,
-  inProject,
-  type Resource,
-  routesOf,
-} from '../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  JSON_OBJECT,
-  list,
-  name,
-  named,
-  object,
-  openObject,
-  pageOf,
-  refused,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import { byAdministrators, type Call, callerWith, done, type FullGrant, inOrganization, inProject, type Resource, routesOf } from '../server/route.ts'
+import { about, BOOLEAN, JSON_OBJECT, list, name, named, object, openObject, pageOf, refused, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
-import {
-  ask,
-  change,
-  LEVEL,
-  NAME_CHARACTERS_MAX,
-  type OrganizationServices,
-  organizationOf,
-  PAGE,
-  pageOfList,
-} from './organization-services.ts'
+import { ask, change, LEVEL, NAME_CHARACTERS_MAX, organizationOf, type OrganizationServices, PAGE, pageOfList } from './organization-services.ts'
 
 const PROJECTS = '/api/projects/'
 const ONE = `${PROJECTS}:project_id/`
@@ -96,11 +61,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   sentence: 'Projects, their settings, and their secret keys, which read the flags of one project.',
   segments: { id: about(WHOLE, 'Number of the key.') },
   routes: [
-    route({
-      method: 'GET',
-      path: PROJECTS,
-      id: 'listProjects',
-      summary: 'Lists the projects that the key may use.',
+    route('GET', PROJECTS, 'listProjects', 'Lists the projects that the key may use.', {
       who: callerWith('project:read'),
       query: PAGE,
       answers: { 200: done(pageOf(PROJECT)) },
@@ -110,22 +71,14 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
           visibleProjects(call).map((project) => projectBody(call, project)),
         ),
     }),
-    route({
-      method: 'POST',
-      path: PROJECTS,
-      id: 'createProject',
-      summary: 'Makes a project.',
+    route('POST', PROJECTS, 'createProject', 'Makes a project.', {
       who: byAdministrators(inOrganization('project:write')),
       body: DRAFT,
       answers: { 201: done(PROJECT) },
       handle: async (call) =>
         projectBody(call, await change(call, 'createProject', settingsOf(call.body()))),
     }),
-    route({
-      method: 'GET',
-      path: ONE,
-      id: 'getProject',
-      summary: 'Shows a project.',
+    route('GET', ONE, 'getProject', 'Shows a project.', {
       who: READ,
       answers: { 200: done(PROJECT) },
       handle(call) {
@@ -134,11 +87,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
         return projectBody(call, project)
       },
     }),
-    route({
-      method: 'PATCH',
-      path: ONE,
-      id: 'patchProject',
-      summary: 'Changes a project.',
+    route('PATCH', ONE, 'patchProject', 'Changes a project.', {
       who: WRITE,
       body: CHANGES,
       answers: { 200: done(PROJECT) },
@@ -148,11 +97,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
         return projectBody(call, project)
       },
     }),
-    route({
-      method: 'GET',
-      path: SECRETS,
-      id: 'listSecretKeys',
-      summary: 'Lists the secret keys.',
+    route('GET', SECRETS, 'listSecretKeys', 'Lists the secret keys.', {
       who: READ,
       query: PAGE,
       answers: { 200: done(pageOf(SECRET_KEY)) },
@@ -164,11 +109,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
         )
       },
     }),
-    route({
-      method: 'POST',
-      path: SECRETS,
-      id: 'createSecretKey',
-      summary: 'Makes a secret key.',
+    route('POST', SECRETS, 'createSecretKey', 'Makes a secret key.', {
       who: WRITE,
       body: openObject({}, { label: LABEL }),
       answers: { 201: done(SECRET_KEY) },
@@ -180,20 +121,12 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
         return secretBody(key, text)
       },
     }),
-    route({
-      method: 'DELETE',
-      path: `${SECRETS}:id/`,
-      id: 'deleteSecretKey',
-      summary: 'Revokes a secret key.',
+    route('DELETE', `${SECRETS}:id/`, 'deleteSecretKey', 'Revokes a secret key.', {
       who: WRITE,
       answers: { 204: done() },
       handle: async (call) => change(call, 'revokeSecretKey', await secretInPath(call)),
     }),
-    route({
-      method: 'POST',
-      path: `${SECRETS}:id/roll/`,
-      id: 'rollSecretKey',
-      summary: 'Gives a secret key a new text.',
+    route('POST', `${SECRETS}:id/roll/`, 'rollSecretKey', 'Gives a secret key a new text.', {
       who: WRITE,
       answers: { 200: done(SECRET_KEY) },
       async handle(call) {

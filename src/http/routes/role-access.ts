@@ -9,27 +9,10 @@ import { canWriteRoleAccess } from '../../rules/access/flag-permissions.ts'
 import type { FlagNumbers, RoleAccessView } from '../../rules/access/roles.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import { type Call, denied, done, inProject, type Resource, routesOf } from '../server/route.ts'
-import {
-  about,
-  CLIENT_UUID,
-  named,
-  object,
-  openObject,
-  pageOf,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../server/schema.ts'
+import { about, CLIENT_UUID, named, object, openObject, pageOf, TEXT, TIME, WHOLE } from '../server/schema.ts'
 import { type FlagServices, presentFlag } from './flag-access.ts'
 import { FEATURE_FLAG } from './flag-schemas.ts'
-import {
-  ask,
-  change,
-  type OrganizationServices,
-  PAGE_MEMBERS,
-  pageBody,
-  pageWanted,
-} from './organization-services.ts'
+import { ask, change, type OrganizationServices, PAGE_MEMBERS, pageBody, pageWanted } from './organization-services.ts'
 import { ROLE_SCHEMA, roleBody } from './roles.ts'
 
 const FLAG = 'parent_lookup_feature_flag_id'
@@ -59,11 +42,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
   sentence: 'Which roles may change a flag that is closed to others.',
   segments: { id: about(WHOLE, 'Number of the entry.') },
   routes: [
-    route({
-      method: 'GET',
-      path: ENTRIES,
-      id: 'listRoleAccess',
-      summary: 'Lists the roles that may change a flag.',
+    route('GET', ENTRIES, 'listRoleAccess', 'Lists the roles that may change a flag.', {
       who: READ,
       query: object({}, { role_id: about(TEXT, 'Only the entry of this role.'), ...PAGE_MEMBERS }),
       answers: { 200: done(pageOf(ACCESS)) },
@@ -81,11 +60,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         return pageBody(call, page, found.count, bodies)
       },
     }),
-    route({
-      method: 'POST',
-      path: ENTRIES,
-      id: 'createRoleAccess',
-      summary: 'Lets a role change a flag.',
+    route('POST', ENTRIES, 'createRoleAccess', 'Lets a role change a flag.', {
       who: WRITE,
       body: openObject({ role_id: CLIENT_UUID }),
       answers: { 201: done(ACCESS) },
@@ -98,11 +73,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         return entryBody(call, flag, entry)
       },
     }),
-    route({
-      method: 'GET',
-      path: ENTRY,
-      id: 'getRoleAccess',
-      summary: 'Shows an entry.',
+    route('GET', ENTRY, 'getRoleAccess', 'Shows an entry.', {
       who: READ,
       answers: { 200: done(ACCESS) },
       async handle(call) {
@@ -110,11 +81,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         return entryBody(call, flag, entry)
       },
     }),
-    route({
-      method: 'DELETE',
-      path: ENTRY,
-      id: 'deleteRoleAccess',
-      summary: 'Takes the right back.',
+    route('DELETE', ENTRY, 'deleteRoleAccess', 'Takes the right back.', {
       who: WRITE,
       answers: { 204: done() },
       async handle(call) {

@@ -6,40 +6,9 @@ import { ServiceError } from '../../base/errors.ts'
 import { timeText } from '../../base/time.ts'
 import type { RoleMember, RoleView } from '../../rules/access/roles.ts'
 import { userSummary } from '../../rules/access/user.ts'
-import {
-  byAdministrators,
-  type Call,
-  done,
-  inOrganization,
-  type Resource,
-  routesOf,
-} from '../server/route.ts'
-import {
-  about,
-  CLIENT_UUID,
-  name,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-} from '../server/schema.ts'
-import {
-  ask,
-  change,
-  FLAG_LEVEL,
-  NAME_CHARACTERS_MAX,
-  type OrganizationServices,
-  PAGE,
-  pageBody,
-  pageOfList,
-  pageWanted,
-  USER_SUMMARY,
-} from './organization-services.ts'
+import { byAdministrators, type Call, done, inOrganization, type Resource, routesOf } from '../server/route.ts'
+import { about, CLIENT_UUID, name, named, nullable, object, openObject, pageOf, TEXT, TIME, type TypeOf, UUID } from '../server/schema.ts'
+import { ask, change, FLAG_LEVEL, NAME_CHARACTERS_MAX, type OrganizationServices, PAGE, pageBody, pageOfList, pageWanted, USER_SUMMARY } from './organization-services.ts'
 
 const ROLES = '/api/organizations/:org_id/roles/'
 const ROLE = `${ROLES}:role_id/`
@@ -80,11 +49,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   sentence: 'What users may do with flags together.',
   segments: { id: about(UUID, 'Id of the membership.') },
   routes: [
-    route({
-      method: 'GET',
-      path: ROLES,
-      id: 'listRoles',
-      summary: 'Lists the roles.',
+    route('GET', ROLES, 'listRoles', 'Lists the roles.', {
       who: READ,
       query: PAGE,
       answers: { 200: done(pageOf(ROLE_SCHEMA)) },
@@ -95,11 +60,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
         return pageBody(call, page, count, bodies)
       },
     }),
-    route({
-      method: 'POST',
-      path: ROLES,
-      id: 'createRole',
-      summary: 'Makes a role.',
+    route('POST', ROLES, 'createRole', 'Makes a role.', {
       who: WRITE,
       body: DRAFT,
       answers: { 201: done(ROLE_SCHEMA) },
@@ -108,49 +69,29 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
         return roleBody(call.services, await change(call, 'createRole', request))
       },
     }),
-    route({
-      method: 'GET',
-      path: ROLE,
-      id: 'getRole',
-      summary: 'Shows a role.',
+    route('GET', ROLE, 'getRole', 'Shows a role.', {
       who: READ,
       answers: { 200: done(ROLE_SCHEMA) },
       handle: async (call) => roleBody(call.services, await existingRole(call)),
     }),
-    route({
-      method: 'PATCH',
-      path: ROLE,
-      id: 'patchRole',
-      summary: 'Changes a role.',
+    route('PATCH', ROLE, 'patchRole', 'Changes a role.', {
       who: WRITE,
       body: CHANGES,
       answers: { 200: done(ROLE_SCHEMA) },
       handle: changeRole,
     }),
-    route({
-      method: 'PUT',
-      path: ROLE,
-      id: 'putRole',
-      summary: 'Changes a role; the name must be there.',
+    route('PUT', ROLE, 'putRole', 'Changes a role; the name must be there.', {
       who: WRITE,
       body: DRAFT,
       answers: { 200: done(ROLE_SCHEMA) },
       handle: changeRole,
     }),
-    route({
-      method: 'DELETE',
-      path: ROLE,
-      id: 'deleteRole',
-      summary: 'Removes a role.',
+    route('DELETE', ROLE, 'deleteRole', 'Removes a role.', {
       who: WRITE,
       answers: { 204: done() },
       handle: (call) => change(call, 'deleteRole', roleInPath(call)),
     }),
-    route({
-      method: 'GET',
-      path: MEMBERSHIPS,
-      id: 'listRoleMemberships',
-      summary: 'Lists the members of a role.',
+    route('GET', MEMBERSHIPS, 'listRoleMemberships', 'Lists the members of a role.', {
       who: READ,
       query: PAGE,
       answers: { 200: done(pageOf(MEMBERSHIP)) },
@@ -160,11 +101,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
         return pageOfList(call, bodies)
       },
     }),
-    route({
-      method: 'POST',
-      path: MEMBERSHIPS,
-      id: 'createRoleMembership',
-      summary: 'Adds a user to a role.',
+    route('POST', MEMBERSHIPS, 'createRoleMembership', 'Adds a user to a role.', {
       who: WRITE,
       body: openObject({ user_uuid: CLIENT_UUID }),
       answers: { 201: done(MEMBERSHIP) },
@@ -174,11 +111,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
         return membershipBody(id, await change(call, 'addRoleMember', { id, userUuid }))
       },
     }),
-    route({
-      method: 'DELETE',
-      path: `${MEMBERSHIPS}:id/`,
-      id: 'deleteRoleMembership',
-      summary: 'Takes a user out of a role.',
+    route('DELETE', `${MEMBERSHIPS}:id/`, 'deleteRoleMembership', 'Takes a user out of a role.', {
       who: WRITE,
       answers: { 204: done() },
       handle(call) {

@@ -27,11 +27,7 @@ export const USER_RESOURCE: Resource<OrganizationServices> = {
   sentence: 'The user whose key it is, and the other keys of that user.',
   segments: { id: about(WHOLE, 'Number of the key.') },
   routes: [
-    route({
-      method: 'GET',
-      path: '/api/users/:user_id/',
-      id: 'getUser',
-      summary: 'Shows the caller.',
+    route('GET', '/api/users/:user_id/', 'getUser', 'Shows the caller.', {
       who: callerWith('user:read'),
       answers: { 200: done(USER) },
       handle(call) {

@@ -9,15 +9,7 @@ import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { isAdministrator } from '../../rules/access/levels.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import type { Actor } from '../../rules/access/user.ts'
-import {
-  authenticate,
-  authoriseAs,
-  authoriseServer,
-  type KeyGrant,
-  type KeyUser,
-  type ServerKeyDirectory,
-  userOf,
-} from './auth.ts'
+import { authenticate, authoriseAs, authoriseServer, type KeyGrant, type KeyUser, type ServerKeyDirectory, userOf } from './auth.ts'
 import { inputReader } from './input.ts'
 import { bodyMembers } from './parameters.ts'
 import { queryMembers } from './query-string.ts'
@@ -114,7 +106,7 @@ export interface RouteRecord<
   Services extends RouteServices = RouteServices,
   Query extends Schema = Schema,
   Body extends Schema = Schema,
-> {
+> extends RouteContent<Services, Query, Body> {
   readonly method: Method
   /** As it is registered: `:name` stands for one segment. Private routes end in a slash. */
   readonly path: string
@@ -122,6 +114,10 @@ export interface RouteRecord<
   readonly id: string
   /** A sentence: what it does. */
   readonly summary: string
+}
+
+/** What a record says besides the names of its route. */
+interface RouteContent<Services extends RouteServices, Query extends Schema, Body extends Schema> {
   readonly who: Who
   /** Parameters of the query, as members of an object; read with `call.query()`. */
   readonly query?: Query
@@ -171,8 +167,13 @@ export type AnyRoute<Services extends RouteServices> = Described & {
 /** The writer of records for handlers that work with `Services`: `const route = routesOf<Services>()`. */
 export function routesOf<Services extends RouteServices>() {
   return <Query extends Schema = Schema<object>, Body extends Schema = Schema<object>>(
-    record: RouteRecord<Services, Query, Body>,
+    method: Method,
+    path: string,
+    id: string,
+    summary: string,
+    content: RouteContent<Services, Query, Body>,
   ): AnyRoute<Services> => {
+    const record = { method, path, id, summary, ...content }
     const { handle: _, respond: __, ...described } = record
     return { ...described, bind: (services) => bind(record, services) }
   }
@@ -183,11 +184,7 @@ export function refusedRoute(
   { method, path, allow }: Pick<RouteRecord, 'method' | 'path'> & { readonly allow: string },
   detail: string,
 ): AnyRoute<RouteServices> {
-  return routesOf()({
-    method,
-    path,
-    id: '',
-    summary: detail,
+  return routesOf()(method, path, '', detail, {
     who: ANYBODY,
     answers: {},
     isRefusal: true,

@@ -49,32 +49,20 @@ const route = routesOf<DefinitionServices>()
 
 /** The routes of SDKs for definitions. Their paths name no project: the key does, or `token`. */
 export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
-  route({
-    method: 'GET',
-    path: '/flags/definitions/',
-    id: 'getDefinitions',
-    summary: 'Definitions with cohorts.',
+  route('GET', '/flags/definitions/', 'getDefinitions', 'Definitions with cohorts.', {
     who: READ,
     query: object({}, { token: TOKEN }),
     answers: DEFINITION_ANSWERS,
     respond: (call) => definitionsAnswer(snapshotOf(call), call.request, true),
   }),
-  route({
-    method: 'GET',
-    path: '/api/feature_flag/local_evaluation/',
-    id: 'getSdkDefinitions',
-    summary: 'Definitions.',
+  route('GET', '/api/feature_flag/local_evaluation/', 'getSdkDefinitions', 'Definitions.', {
     who: READ,
     query: object({}, { token: TOKEN, send_cohorts: SEND_COHORTS }),
     answers: DEFINITION_ANSWERS,
     respond: (call) =>
       definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
   }),
-  route({
-    method: 'GET',
-    path: '/api/feature_flag/',
-    id: 'listSdkFlags',
-    summary: 'All flags in one page, for old SDKs.',
+  route('GET', '/api/feature_flag/', 'listSdkFlags', 'All flags in one page, for old SDKs.', {
     who: READ,
     query: object({}, { token: TOKEN }),
     answers: { 200: done(pageOf(FEATURE_FLAG)) },
