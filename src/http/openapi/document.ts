@@ -139,6 +139,7 @@ const FORMAT = about(choice('json', 'csv'), 'With csv the answer is a table.')
 export function buildDocument(): Schema {
   const paths: Record<string, Record<string, Schema>> = {}
   const schemas = new Schemas()
+  const responses = errorResponses(schemas)
   for (const resource of RESOURCES) {
     for (const record of resource.routes) {
       if (record.isRefusal === true) continue
@@ -162,7 +163,7 @@ export function buildDocument(): Schema {
     paths,
     components: {
       schemas: schemas.published(),
-      responses: errorResponses(schemas),
+      responses,
       securitySchemes: SECURITY_SCHEMES,
     },
   }
