@@ -7,36 +7,16 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import t from 'tap'
 import { ERROR_CODES } from '../../src/base/errors.ts'
-import {
-  API_BODY_BYTES_MAX,
-  API_BODY_CONTAINERS_MAX,
-  API_BODY_VALUES_MAX,
-  API_KEY_BODY_VALUES_MAX,
-  BODY_EVENTS_MAX,
-  DISTINCT_ID_POINTS_MAX,
-  DISTINCT_IDS_LISTED_MAX,
-  DISTINCT_IDS_SHOWN_MAX,
-  EVENT_NAME_UNITS_MAX,
-  EVENT_VALUES_MAX,
-  FLAG_BODY_BYTES_MAX,
-  FLAG_BODY_VALUES_MAX,
-  FUTURE_TIMESTAMP_MS_MAX,
-  HEADER_BYTES_MAX,
-  JSON_DEPTH_MAX,
-  KEY_CHARACTERS_MAX,
-  LONG_READS_WAITING_MAX,
-  PAGE_BYTES_MAX,
-  PAGE_EVENTS_DEFAULT,
-  PAGE_EVENTS_MAX,
-  WAITING_ANSWERS_BYTES_MAX,
-} from '../../src/base/limits.ts'
+import { API_BODY_BYTES_MAX, API_BODY_CONTAINERS_MAX, API_BODY_VALUES_MAX, API_KEY_BODY_VALUES_MAX, BODY_EVENTS_MAX, DISTINCT_ID_POINTS_MAX, DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX, EVENT_NAME_UNITS_MAX, EVENT_VALUES_MAX, FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX, FUTURE_TIMESTAMP_MS_MAX, HEADER_BYTES_MAX, JSON_DEPTH_MAX, KEY_CHARACTERS_MAX, LONG_READS_WAITING_MAX, PAGE_BYTES_MAX, PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX, WAITING_ANSWERS_BYTES_MAX } from '../../src/base/limits.ts'
 import { firstStartMessage } from '../../src/cli/lib/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { DISK_RESERVE_BYTES } from '../../src/engine/front/disk-guard.ts'
 import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../../src/engine/threads/check-queue.ts'
+import { RESOURCES } from '../../src/http/openapi/document.ts'
 import { decodeEventCursor, EVENT_FILTERS } from '../../src/http/routes/events.ts'
 import { CAPTURE_PATHS } from '../../src/http/routes/public/capture.ts'
 import { inputReader } from '../../src/http/server/input.ts'
+import type { Door, Who } from '../../src/http/server/route.ts'
 import { object } from '../../src/http/server/schema.ts'
 import { DROP_REASONS, PERSON_MODES, WARNING_TYPES } from '../../src/rules/capture/types.ts'
 import { propertyTest } from '../../src/rules/filters/property-filter.ts'
@@ -257,6 +237,31 @@ t.test('the limits are those of the code', async (t) => {
     named.filter((key) => !keys.includes(key)),
     [],
   )
+})
+
+/** Who may ask for a route, in words. */
+function keyOf({ doors, scope, isAdministrator }: Who): string {
+  const keys = [...new Set(doors.map((door) => KEY_WORDS[door]))].join(' or ')
+  const level = isAdministrator === true ? ', administrators' : ''
+  return scope === null || keys === 'none' ? keys : `${keys}, \`${scope}\`${level}`
+}
+
+const KEY_WORDS: Readonly<Record<Door, string>> = {
+  none: 'none',
+  personalKey: 'personal key',
+  projectKey: 'project key',
+  projectKeyHeader: 'project key in a header',
+  secretKey: 'secret key',
+}
+
+t.test('the table of routes has what the records say, and nothing else', async (t) => {
+  const expected = RESOURCES.flatMap(({ routes }) => routes)
+    .filter(({ method, isRefusal }) => !['HEAD', 'OPTIONS'].includes(method) && !isRefusal)
+    .map(({ method, path, who, summary }) => [`${method} \`${path}\``, keyOf(who), summary])
+  const rows = table('Table of routes', 'Route')
+  t.ok(expected.length > 100)
+  t.equal(new Set(expected.map(([route]) => route)).size, expected.length)
+  t.strictSame(rows, expected)
 })
 
 t.test('every documented operator is taken from the wire and can be tested', async (t) => {
