@@ -48,9 +48,9 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
     case 'minLength':
       return refuse('blank', `${attr} must not be empty`)
     case 'maxLength':
-      return refuse('max_length', `${attr} may have ${params['limit']} characters at most`)
+      return refuse('max_length', `${attr} may have ${String(params['limit'])} characters at most`)
     case 'maxItems':
-      return refuse('invalid_input', `${attr} may hold ${params['limit']} entries at most`)
+      return refuse('invalid_input', `${attr} may hold ${String(params['limit'])} entries at most`)
     case 'canonicalUuid':
       return refuse('invalid_input', `${attr} must be a UUID`)
     case 'additionalProperties': {
@@ -76,7 +76,7 @@ function wrongKind({ value, schema }: InputFault, attr: string): ServiceError {
     const detail = `${given}${attr} must be one of ${choices.join(', ')}`
     return new ServiceError('invalid_choice', detail, { attr })
   }
-  const [kind] = Array.isArray(type) ? type : [type]
+  const kind: unknown = Array.isArray(type) ? type[0] : type
   if (kind === 'array') return new ServiceError('not_a_list', `${attr} must be a list`, { attr })
   const detail = `${attr} must be ${KINDS.get(String(kind)) ?? 'something else'}`
   return new ServiceError('invalid_input', detail, { attr })

@@ -171,8 +171,9 @@ export function listMember(
 ): readonly unknown[] | undefined {
   if (value === undefined || value === null) return undefined
   if (!Array.isArray(value)) throw invalid(attr, 'must be a list')
-  if (value.length > countMax) throw invalid(attr, `may hold ${countMax} ${entries}`)
-  return value
+  const list: readonly unknown[] = value
+  if (list.length > countMax) throw invalid(attr, `may hold ${countMax} ${entries}`)
+  return list
 }
 
 /** A boolean or its name; it may be absent, null or empty. Throws 400. */

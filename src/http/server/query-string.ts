@@ -5,7 +5,7 @@ import type { ApiRequest } from './router.ts'
 import type { Members, Schema } from './schema.ts'
 
 /** A parameter that is there and not empty, or null. The first of several counts. */
-export function textParameter(request: ApiRequest, name: string): string | null {
+function textParameter(request: ApiRequest, name: string): string | null {
   const text = request.query.get(name)
   return text === null || text === '' ? null : text
 }
@@ -20,24 +20,6 @@ export function timeParameter(request: ApiRequest, name: string): number | null 
     throw new ServiceError('invalid_input', detail, { attr: name })
   }
   return ms
-}
-
-/**
- * The parameter `limit`: absent, empty and 0 mean `limits.default`, more than `limits.max` means
- * `limits.max`. Throws 400 `invalid_input` for anything that is not a whole number.
- */
-export function limitParameter(
-  request: ApiRequest,
-  limits: { readonly default: number; readonly max: number },
-): number {
-  const text = textParameter(request, 'limit')
-  if (text === null) return limits.default
-  if (!/^[0-9]{1,20}$/.test(text)) {
-    const detail = `limit must be a whole number from 1 to ${limits.max}`
-    throw new ServiceError('invalid_input', detail, { attr: 'limit' })
-  }
-  const limit = Number(text)
-  return limit === 0 ? limits.default : Math.min(limit, limits.max)
 }
 
 /**
