@@ -40,7 +40,7 @@ const QUERY: AnalyticQuery = {
   },
 }
 
-const QUESTION = { call: 'analyse', values: [QUERY] }
+const QUESTION = { call: 'analytics', values: [QUERY] }
 
 function openThreads(log: PersonLog, workerThreads: number): LongReads {
   const analytics = { queryMsMax: 30_000, cacheBytesMax: 1_000_000 }

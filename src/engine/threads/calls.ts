@@ -50,7 +50,7 @@ export const CALLS = {
   organization: short(({ organization }, task: OrganizationTask<OrganizationOperation>) =>
     organization.run(task),
   ),
-  analyse: long(runAnalytics, 'analytics'),
+  analytics: long(runAnalytics, 'analytics'),
   /** Appends blocks to the log and forgets those that are processed. */
   append: short(
     ({ appender }, task: AppendTask) => append(appender, task),

@@ -14,21 +14,8 @@ import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call.ts'
-import {
-  CALLS,
-  type CallerOf,
-  type CallName,
-  type CallResult,
-  type CallValues,
-  QUERIES,
-} from './calls.ts'
-import {
-  type CheckLane,
-  CheckQueue,
-  type CheckVerdict,
-  type CheckWaiter,
-  threadsOf,
-} from './check-queue.ts'
+import { type CallerOf, type CallName, type CallResult, CALLS, type CallValues, QUERIES } from './calls.ts'
+import { type CheckLane, CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
@@ -256,7 +243,7 @@ function queriesOf(pool: WorkerPool): Queries {
     // What `CallerOf` says of each.
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
     organization: (name, request) => pool.run('organization', [{ name, request }]) as never,
-    analyse: (query, onLeave) => pool.run('analyse', [query], { onLeave }),
+    analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
     personTable: (query, onLeave) => openTable(query, pool, onLeave),
   }
 }
