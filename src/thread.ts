@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads'
-import { LogProcessor } from './engine/processor/log-processor.ts'
+import { openProcessor } from './engine/processor/open-processor.ts'
 import { taskRunner } from './engine/threads/run-task.ts'
 import type { ThreadSettings } from './engine/threads/tasks.ts'
 import type { ThreadWiring } from './engine/threads/thread-stores.ts'
@@ -12,7 +12,7 @@ import { EventReader } from './store/warehouse/read/event-reader.ts'
 const EMBEDDED: ThreadWiring = {
   appender: (settings) =>
     new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) }),
-  processor: (settings, damage) => new LogProcessor(settings, (error) => damage.report(error)),
+  processor: (settings, damage) => openProcessor(settings, (error) => damage.report(error)),
   reader: ({ dataDir, analytics }, damage) =>
     new EventReader({
       dataDir,

@@ -50,10 +50,11 @@ export class AnalyticStore {
     if (outcome.kind === 'drop') throw new Error(`an event was dropped: ${outcome.reason}`)
     const { event } = outcome
     const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }
-    if (!this.#writer.admit(identity)) throw new Error('an event was taken for a duplicate')
-    const world = this.#writer.admittedPersons(event, PROJECT_ID)
+    const admission = this.#writer.admit(identity)
+    if (admission === null) throw new Error('an event was taken for a duplicate')
+    const world = this.#writer.persons(PROJECT_ID, event.distinctId, admission)
     const { personMode } = applyEvent(event, EVENT_BYTES, world, this.#personContext)
-    this.#writer.append(identity, ARRIVED_AT_MS, personMode, false)
+    this.#writer.warehouse.append(identity, admission, ARRIVED_AT_MS, personMode, false, 0)
   }
 
   /** Stores what was added. The log stays empty, so the position in it does, too. */
@@ -63,7 +64,7 @@ export class AnalyticStore {
 
   /** Merges what there is to merge, as a daemon that has time does, and closes the folder. */
   async close(): Promise<void> {
-    while (this.#writer.maintain(MAINTAIN_MS));
+    while (this.#writer.warehouse.maintain(MAINTAIN_MS));
     await this.#writer.close()
   }
 }

@@ -76,7 +76,7 @@ class StoredTraffic {
 
   /** Merges what there is to merge, as a daemon that has time does, and closes the folder. */
   async close(): Promise<void> {
-    while (this.#writer.maintain(MAINTAIN_MS));
+    while (this.#writer.warehouse.maintain(MAINTAIN_MS));
     await this.#writer.close()
   }
 
@@ -92,10 +92,11 @@ class StoredTraffic {
     const { event } = outcome
     const uuidBytes = Buffer.from(uuid.replaceAll('-', ''), 'hex')
     const identity = { projectId: PROJECT_ID, event, uuidBytes, uuidOffset: 0, hasClientUuid: true }
-    if (!this.#writer.admit(identity)) throw new Error('an event was taken for a duplicate')
-    const world = this.#writer.admittedPersons(event, PROJECT_ID)
+    const admission = this.#writer.admit(identity)
+    if (admission === null) throw new Error('an event was taken for a duplicate')
+    const world = this.#writer.persons(PROJECT_ID, event.distinctId, admission)
     const { personMode } = applyEvent(event, EVENT_BYTES, world, personContextOf(timeMs))
-    this.#writer.append(identity, timeMs, personMode, false)
+    this.#writer.warehouse.append(identity, admission, timeMs, personMode, false, 0)
   }
 }
 

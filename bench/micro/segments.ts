@@ -65,7 +65,7 @@ export async function run(options: SegmentRun): Promise<SegmentFigures> {
     const before = cpuUs()
     total.segmentBytes += writer.commit(index + 1).bytes
     const committed = cpuUs()
-    writer.maintain(50)
+    writer.warehouse.maintain(50)
     spent.commit += committed - before
     spent.maintain += cpuUs() - committed
     total.events += batch

@@ -5,7 +5,8 @@
  */
 import { cpSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import type { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { type SeenAnswer, seenAnswer } from '../fixtures/analytics/analytic-answers.ts'
 import { referenceAnswer } from '../fixtures/analytics/analytic-reference.ts'
@@ -67,11 +68,11 @@ function openReader(t: Test, dataDir: string): EventReader {
   return reader
 }
 
-function openProcessor(dataDir: string, commitEventsMax: number): LogProcessor {
+function startProcessor(dataDir: string, commitEventsMax: number): LogProcessor {
   const fail = (error: Error): never => {
     throw error
   }
-  return new LogProcessor(threadSettings(dataDir), fail, commitEventsMax)
+  return openProcessor(threadSettings(dataDir), fail, commitEventsMax)
 }
 
 /** Processes the log of a directory without a moment for anything else; segments stay as they are. */
@@ -106,14 +107,14 @@ t.test('answers stay the same through all that changes a store', async (t) => {
   await t.test('in many small segments, merged ones, and after restarts', async (t) => {
     const dataDir = `${dir}/small`
     cpSync(`${dir}/first/log`, `${dataDir}/log`, { recursive: true })
-    let processor = openProcessor(dataDir, 1)
+    let processor = startProcessor(dataDir, 1)
     t.teardown(() => processor.close())
     processOnly(processor)
     const reader = openReader(t, dataDir)
     const before = segmentCount(reader)
     t.strictSame(answers(reader, asked), expected, 'in small segments')
     await processor.close()
-    processor = openProcessor(dataDir, 1)
+    processor = startProcessor(dataDir, 1)
     t.strictSame(answers(openReader(t, dataDir), asked), expected, 'after a restart')
     processor.run(EVERYTHING_MS)
     const after = segmentCount(reader)
@@ -121,7 +122,7 @@ t.test('answers stay the same through all that changes a store', async (t) => {
     t.strictSame(answers(reader, asked), expected, 'merged, for who has read before')
     t.strictSame(answers(openReader(t, dataDir), asked), expected, 'merged, for who has not')
     await processor.close()
-    processor = openProcessor(dataDir, 1)
+    processor = startProcessor(dataDir, 1)
     processor.run(EVERYTHING_MS)
     t.strictSame(answers(reader, asked), expected, 'after another restart')
   })
@@ -129,7 +130,7 @@ t.test('answers stay the same through all that changes a store', async (t) => {
   await t.test('when the log is replayed from its start', async (t) => {
     const dataDir = `${dir}/whole`
     cpSync(`${dir}/first/log`, `${dataDir}/log`, { recursive: true })
-    const processor = openProcessor(dataDir, 1e9)
+    const processor = startProcessor(dataDir, 1e9)
     t.teardown(() => processor.close())
     processor.run(EVERYTHING_MS)
     t.strictSame(answers(openReader(t, dataDir), asked), expected)

@@ -3,20 +3,15 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
-import type { ErasureCriteria, ErasureReceipt } from '../../src/rules/events/erasure.ts'
 import { newJob } from '../../src/rules/events/erasure-job.ts'
+import type { ErasureCriteria, ErasureReceipt } from '../../src/rules/events/erasure.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
-import {
-  PROJECT_KEY,
-  PERSONAL_KEY as SPAWNED_PERSONAL_KEY,
-  type SpawnedDaemon,
-  spawnDaemon,
-} from '../fixtures/daemon.ts'
+import { PERSONAL_KEY as SPAWNED_PERSONAL_KEY, PROJECT_KEY, spawnDaemon, type SpawnedDaemon } from '../fixtures/daemon.ts'
 import { untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
 import { type DecisionDaemon, PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
@@ -169,14 +164,14 @@ t.test('a job goes on where it was, and counts what it has done', async (t) => {
       rules: [{ event: 'gone', afterMs: null, beforeMs: null }],
       oldestThrough: 0,
       arrivedThroughMs: null,
-      through: writer.lastSequence(1),
+      through: writer.warehouse.lastSequence(1),
     }),
   )
   writer.commit(5)
   const reader = openReader(t, dataDir)
   const seen: (number | undefined)[] = []
   for (let round = 0; round < 10; round++) {
-    writer.maintain(100)
+    writer.warehouse.maintain(100)
     const receipt = reader.erasures().receipt(1, 1)
     seen.push(receipt?.events_removed)
     if (receipt?.status === 'done') break

@@ -6,7 +6,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t, { type Test } from 'tap'
-import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
@@ -81,7 +81,7 @@ async function seed(t: Test, dataDir: string): Promise<void> {
   const fail = (error: Error): never => {
     throw error
   }
-  const processor = new LogProcessor(threadSettings(dataDir), fail, 1)
+  const processor = openProcessor(threadSettings(dataDir), fail, 1)
   processor.run(60_000)
   await processor.close()
   dir.release()

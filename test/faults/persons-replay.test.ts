@@ -7,12 +7,12 @@ import { cpSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import t from 'tap'
-import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { readProcessedPosition } from '../../src/store/open-store.ts'
 import { personDigest, PersonLog, type SentEvent, threadSettings } from '../fixtures/persons/person-log.ts'
 
-const PROCESSOR = new URL('../../dist/engine/processor/log-processor.js', import.meta.url)
+const PROCESSOR = new URL('../../dist/engine/processor/open-processor.js', import.meta.url)
 const FIRST_MS = Date.UTC(2024, 0, 1)
 
 type Step = { readonly event: SentEvent } | { readonly command: PersonCommand }
@@ -80,7 +80,7 @@ async function replay(from: string, to: string, commitEventsMax: number): Promis
   const fail = (error: Error): never => {
     throw error
   }
-  const processor = new LogProcessor(threadSettings(to), fail, commitEventsMax)
+  const processor = openProcessor(threadSettings(to), fail, commitEventsMax)
   processor.run(3_600_000)
   await processor.close()
   return personDigest(to)
@@ -125,9 +125,9 @@ t.test('a process that is killed again and again ends with the same persons', as
   const killed = `${dir}/killed`
   cpSync(`${log.dataDir}/log`, `${killed}/log`, { recursive: true })
   const script = `
-    const { LogProcessor } = await import(${JSON.stringify(fileURLToPath(PROCESSOR))})
+    const { openProcessor } = await import(${JSON.stringify(fileURLToPath(PROCESSOR))})
     const settings = ${JSON.stringify(threadSettings(killed))}
-    const processor = new LogProcessor(settings, (error) => { throw error }, 5)
+    const processor = openProcessor(settings, (error) => { throw error }, 5)
     process.stdout.write('open')
     processor.run(3_600_000)
     await processor.close()`

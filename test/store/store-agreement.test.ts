@@ -5,15 +5,10 @@
 import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
+import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.ts'
 import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import {
-  backupNames,
-  encodeManifest,
-  manifestPath,
-  readManifest,
-} from '../../src/store/care/backup/manifest.ts'
+import { backupNames, encodeManifest, manifestPath, readManifest } from '../../src/store/care/backup/manifest.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
@@ -58,7 +53,7 @@ async function live(path: string, life: Life): Promise<void> {
   const dir = await DataDir.open(path)
   const settings = { ...threadSettings(path), isFlushDeferred }
   const appender = new LogAppender({ ...settings, processed: readProcessedPosition(path) })
-  const processor = new LogProcessor(settings, (error) => {
+  const processor = openProcessor(settings, (error) => {
     throw error
   })
   for (let index = 0; index < blocks; index++) appender.append([block()], 0)

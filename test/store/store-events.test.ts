@@ -3,14 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { readProcessedPosition } from '../../src/store/open-store.ts'
 import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
-import {
-  type EventSketch,
-  eventInput,
-  openReader,
-  openWriter,
-  randomNumbers,
-  uuidOf,
-} from '../fixtures/stored-events.ts'
+import { eventInput, type EventSketch, openReader, openWriter, randomNumbers, uuidOf } from '../fixtures/stored-events.ts'
 
 /** Adds events and commits them at the next position; the answers of `add`. */
 function store(writer: EventStoreWriter, sketches: readonly EventSketch[]): readonly boolean[] {
@@ -201,7 +194,7 @@ t.test('duplicates are found in what runs of the index cover, also after reopeni
   for (let batch = 0; batch < 40; batch++) {
     const sketches = Array.from({ length: 20 }, () => sketch(next++))
     t.ok(store(writer, sketches).every((isStored) => isStored))
-    if (batch % 3 === 0) while (writer.maintain(5));
+    if (batch % 3 === 0) while (writer.warehouse.maintain(5));
     if (batch % 10 === 9) {
       await writer.close()
       writer = openWriter(t, dataDir, options)
@@ -318,7 +311,7 @@ t.test('many kinds of properties and many projects find room', async (t) => {
       writer.add(eventInput({ projectId, uuid, distinctId: `d${projectId}`, properties: wide }))
     }
     writer.commit(round + 1)
-    while (writer.maintain(5));
+    while (writer.warehouse.maintain(5));
   }
   const reader = openReader(t, dataDir)
   for (const projectId of [1, 13, 20]) {

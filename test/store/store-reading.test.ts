@@ -3,22 +3,11 @@ import { join } from 'node:path'
 import { open } from 'lmdb'
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
-import type {
-  EventCursor,
-  EventListQuery,
-  EventView,
-} from '../../src/rules/events/event-queries.ts'
+import type { EventCursor, EventListQuery, EventView } from '../../src/rules/events/event-queries.ts'
 import type { ExportedSegment } from '../../src/rules/events/exported-event.ts'
 import type { DamagedRecordError } from '../../src/store/faults.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import {
-  type EventSketch,
-  eventInput,
-  openReader,
-  openWriter,
-  randomNumbers,
-  uuidOf,
-} from '../fixtures/stored-events.ts'
+import { eventInput, type EventSketch, openReader, openWriter, randomNumbers, uuidOf } from '../fixtures/stored-events.ts'
 
 const START_MS = 1_700_000_000_000
 const NAMES = ['$pageview', '$autocapture', 'sign up']
@@ -176,7 +165,7 @@ t.test('pages return each event exactly once while others arrive and segments me
         writer.add(eventInput({ uuid: uuidOf(1e6 + late++), timestampMs }))
       }
       writer.commit(1000 + late)
-      writer.maintain(5)
+      writer.warehouse.maintain(5)
     }),
   )
   const old = ids.filter((id) => id <= 300)
@@ -201,7 +190,7 @@ t.test('merging keeps every event and their order, and makes few segments of man
   const before = readAll(reader, {}, 1000)
   const segmentsBefore = reader.statistics().projects[0]?.segments ?? 0
   let merges = 0
-  while (writer.maintain(1)) merges++
+  while (writer.warehouse.maintain(1)) merges++
   const [figures] = reader.statistics().projects
   t.ok(merges > 0)
   t.ok(segmentsBefore > 60, `${segmentsBefore} segments before`)
@@ -210,7 +199,7 @@ t.test('merging keeps every event and their order, and makes few segments of man
   t.equal(before.length, 900)
   await writer.close()
   const again = openWriter(t, dataDir, { segmentRowsTarget: 256 })
-  t.equal(again.maintain(1000), false)
+  t.equal(again.warehouse.maintain(1000), false)
   t.strictSame(readAll(openReader(t, dataDir), {}, 1000), before)
   t.ok(
     all.every((sketch) => !again.add(eventInput(sketch))),
@@ -227,7 +216,7 @@ t.test('small segments between full ones are taken in', async (t) => {
     for (let row = 0; row < 35; row++) writer.add(eventInput({ uuid: uuidOf(next++) }))
     writer.commit(commit)
   }
-  while (writer.maintain(5));
+  while (writer.warehouse.maintain(5));
   t.equal(reader.statistics().projects[0]?.segments, 7)
   const ids = idsOf(readAll(reader, {}, 1000)).toReversed()
   t.strictSame(
@@ -293,8 +282,8 @@ t.test('a flipped bit is refused with table and key, and merging leaves it alone
       onDamage: (error) => reported.push(error),
     })
     t.ok(reported.length > 0, 'opening reports it and goes on')
-    for (let budget = 0; budget < 20; budget++) again.maintain(20)
-    t.equal(again.maintain(20), false, 'merging leaves it alone')
+    for (let budget = 0; budget < 20; budget++) again.warehouse.maintain(20)
+    t.equal(again.warehouse.maintain(20), false, 'merging leaves it alone')
     t.equal(again.add(eventInput({ uuid: uuidOf(149) })), false)
     const newest = formatUuid(uuidOf(120), 0)
     t.equal(strict.getEvent(1, newest)?.id, 121, 'newer events are found')

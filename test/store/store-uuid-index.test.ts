@@ -10,13 +10,7 @@ import { UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
 import { loadChunkRuns, loadRuns, RunCursor } from '../../src/store/warehouse/uuid/uuid-run.ts'
 import { UuidTable } from '../../src/store/warehouse/uuid/uuid-table.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
-import {
-  eventInput,
-  openReader,
-  openWriter,
-  randomNumbers,
-  uuidOf,
-} from '../fixtures/stored-events.ts'
+import { eventInput, openReader, openWriter, randomNumbers, uuidOf } from '../fixtures/stored-events.ts'
 
 /** Random fingerprints, as signed halves. */
 function fingerprints(count: number, seed: number): readonly (readonly [number, number])[] {
@@ -195,7 +189,7 @@ t.test('a damaged index lets no duplicate in, and no event through unseen', asyn
     name: 'DamagedRecordError',
     table: 'uuid_chunks',
   })
-  t.equal(writer.lastSequence(1), 200)
+  t.equal(writer.warehouse.lastSequence(1), 200)
   const reader = openReader(t, dataDir)
   t.throws(() => reader.getEvent(1, formatUuid(uuidOf(7), 0)), {
     name: 'DamagedRecordError',
@@ -222,8 +216,8 @@ t.test('runs of which one is damaged stay as they are, and others are merged', a
   const reported: DamagedRecordError[] = []
   const onDamage = (error: DamagedRecordError): void => void reported.push(error)
   const writer = openWriter(t, dataDir, { runsPerMerge: 2, tableEntriesMax: 50, onDamage })
-  for (let round = 0; round < 20; round++) writer.maintain(20)
-  t.equal(writer.maintain(20), false, 'merging comes to an end')
+  for (let round = 0; round < 20; round++) writer.warehouse.maintain(20)
+  t.equal(writer.warehouse.maintain(20), false, 'merging comes to an end')
   t.equal(reported.length, 1)
   t.equal(openReader(t, dataDir).statistics().uuidRunEntries, 200)
   t.equal(writer.add(eventInput({ uuid: uuidOf(199) })), false)

@@ -79,7 +79,7 @@ export class CommandRunner {
       case 'set_retention':
       case 'run_retention':
         return runErasureCommand(
-          { persons, actor, atMs, lastSequence: this.#store.lastSequence(projectId) },
+          { persons, actor, atMs, lastSequence: this.#store.warehouse.lastSequence(projectId) },
           command,
         )
       case 'set_flag_overrides':
@@ -110,7 +110,7 @@ export class CommandRunner {
     const { persons, atMs, actor, projectId } = step
     const person = find(step, command.person)
     if (person === null) return NOT_FOUND
-    const sequence = this.#store.lastSequence(projectId)
+    const sequence = this.#store.warehouse.lastSequence(projectId)
     const ids = persons.idsOf(person)
     const spans = ids.map((id) => [id, persons.owners.sinceOf(id), sequence] as const)
     persons.addSeparation({
@@ -145,7 +145,7 @@ export class CommandRunner {
     const keptId = ids[keptIndex]
     if (keptId === undefined) return { kind: 'unknown_distinct_id' }
     const keepsProperties = main !== null
-    const sequence = this.#store.lastSequence(projectId)
+    const sequence = this.#store.warehouse.lastSequence(projectId)
     if (ids.length > 1) persons.keepOnly(person, keptId)
     for (const [index, id] of ids.entries()) {
       if (index === keptIndex) continue
@@ -212,14 +212,15 @@ export class CommandRunner {
       isPersonless: false,
     }
     const identity = { projectId, event, uuidBytes: uuid, uuidOffset: 0, hasClientUuid: false }
-    this.#store.admit(identity)
-    const world = this.#store.admittedPersons(event, projectId)
+    const admission = this.#store.admit(identity)
+    if (admission === null) throw new TypeError('an event of a command is no duplicate')
+    const world = this.#store.persons(projectId, distinctId, admission)
     const outcome = applyEvent(event, bytesOf(properties), world, this.#context(step))
     const isRefused = outcome.warnings.some(
       ({ type }) => type === 'person_properties_size_violation',
     )
     if (isRefused && name === '$set') return false
-    this.#store.append(identity, atMs, 'full', false)
+    this.#store.warehouse.append(identity, admission, atMs, 'full', false, 0)
     return true
   }
 

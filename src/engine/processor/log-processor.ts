@@ -8,6 +8,8 @@
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { formatUuid } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
+import type { LogExtent, LogReader } from '../../ports/log.ts'
+import type { WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
 import { eventBytes, eventStart, eventUuidOffset, hasClientUuid, type LogRecord, readBlock, RECORD_COMMAND, RECORD_HISTORICAL, RECORD_INVALID_SENT_AT, RECORD_IP_ANONYMIZED } from '../../rules/capture/log-block.ts'
@@ -20,7 +22,6 @@ import type { PersonContext } from '../../rules/persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
 import { FlagsVersion } from '../../store/catalog/organization-store.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
-import { type LogExtent, LogReader } from '../../store/log/event-log.ts'
 import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
 import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
@@ -45,10 +46,23 @@ interface Fates {
   readonly drops: Partial<Record<DropReason, number>>
 }
 
+/** What processing works with; all of it is closed with the processor. */
+export interface LogProcessorOptions {
+  readonly settings: Pick<ThreadSettings, 'dataDir' | 'propertiesBytesMax' | 'isFlushDeferred'>
+  readonly log: LogReader
+  /** With the warehouse in which events rest. */
+  readonly store: EventStoreWriter
+  /** Told of stored records that had to be left alone. */
+  readonly onDamage: DamageListener
+  /** Events gathered for one transaction, and somewhat more to fill a segment. Default 49,152. */
+  readonly commitEvents?: number | undefined
+}
+
 /** The processing thread's work. One per data directory. */
 export class LogProcessor {
   readonly #log: LogReader
   readonly #store: EventStoreWriter
+  readonly #warehouse: WarehouseWriter
   readonly #propertiesBytesMax: number
   readonly #commitEvents: number
   /** Of the stretch that is gathered. */
@@ -70,19 +84,13 @@ export class LogProcessor {
   #place = 0
   #fates = new Map<number, Fates>()
 
-  /**
-   * `onDamage` is told of stored records that had to be left alone. `commitEvents`: events gathered
-   * for one transaction, and somewhat more to fill a segment.
-   */
-  constructor(
-    settings: ThreadSettings,
-    onDamage: DamageListener,
-    commitEvents: number = COMMIT_EVENTS,
-  ) {
+  constructor(options: LogProcessorOptions) {
+    const { settings, log, store, onDamage, commitEvents = COMMIT_EVENTS } = options
     this.#commitEvents = commitEvents
     this.#onDamage = onDamage
-    this.#store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage })
-    this.#log = new LogReader(settings)
+    this.#log = log
+    this.#store = store
+    this.#warehouse = store.warehouse
     this.#propertiesBytesMax = settings.propertiesBytesMax
     this.#commands = new CommandRunner(this.#store, PERSON_PROPERTIES_BYTES_MAX)
     this.#flags = new FlagsVersion(settings.dataDir)
@@ -123,7 +131,7 @@ export class LogProcessor {
     const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
     const mayMaintain = !isAwaited && !isDiskShort && this.#position >= last
     if (mayMaintain) this.#store.note(this.#seen(this.#position))
-    const isIdle = mayMaintain && !this.#store.maintain(deadline - performance.now())
+    const isIdle = mayMaintain && !this.#warehouse.maintain(deadline - performance.now())
     return {
       processed: this.#position,
       last,
@@ -168,7 +176,7 @@ export class LogProcessor {
   #isEnough(gathered: number): boolean {
     if (this.#gatheredBytes >= COMMIT_BYTES) return true
     if (gathered < this.#commitEvents) return false
-    return gathered >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#store.areSegmentsFull
+    return gathered >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#warehouse.isFull
   }
 
   /** Returns the number of events that the block held. */
@@ -257,18 +265,27 @@ export class LogProcessor {
       hasClientUuid: hasClientUuid(record, index),
     }
     // A duplicate must not touch persons, so it is found out first.
-    if (!this.#store.admit(identity)) {
+    const admission = this.#store.admit(identity)
+    if (admission === null) {
       this.#countDrop(record, fates, 'duplicate')
       return
     }
-    const world = this.#store.admittedPersons(outcome.event, record.projectId)
+    const { distinctId } = outcome.event
+    const world = this.#store.persons(record.projectId, distinctId, admission)
     const applied = applyEvent(outcome.event, length, world, personContext)
     if (applied.warnings.length > 0) this.#warn(record, index, applied.warnings)
     if (applied.groupKeys.length > 0) {
       setGroupProperties(outcome.event.properties, applied.groupKeys)
     }
     const { personMode } = applied
-    this.#store.append(identity, record.arrivedAtMs, personMode, context.isHistorical, length)
+    this.#warehouse.append(
+      identity,
+      admission,
+      record.arrivedAtMs,
+      personMode,
+      context.isHistorical,
+      length,
+    )
     fates.stored++
   }
 

@@ -7,9 +7,10 @@
  * sequence that there ever was, as a sealed f64; written with every change, so that an empty log still says
  * how far it came (store-agreement.ts).
  *
- * One thread appends (`LogAppender`); any thread and process may read (`LogReader`). This file is the
- * whole of the port: another log (a message broker) would offer the same two classes.
+ * One thread appends (`LogAppender`); any thread and process may read (`LogReader`). They implement
+ * ports/log.ts.
  */
+import type * as ports from '../../ports/log.ts'
 import { seal as sealBlock } from '../../rules/capture/log-block.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
@@ -28,14 +29,8 @@ export interface LogOptions {
   readonly isFlushDeferred?: boolean
 }
 
-/** Sequences from `first` to `last` are stored; `last` is `first - 1` when there are none. */
-export interface LogExtent {
-  readonly first: number
-  readonly last: number
-}
-
 /** The writing end. One per data directory. */
-export class LogAppender {
+export class LogAppender implements ports.LogAppender {
   readonly #environment: Environment
   readonly #blocks: Table
   readonly #state: Table
@@ -83,7 +78,7 @@ export class LogAppender {
     return last
   }
 
-  get extent(): LogExtent {
+  get extent(): ports.LogExtent {
     return { first: this.#first, last: this.#last }
   }
 
@@ -93,7 +88,7 @@ export class LogAppender {
 }
 
 /** The reading end. */
-export class LogReader {
+export class LogReader implements ports.LogReader {
   readonly #environment: Environment
   /** Undefined: nothing was ever written, and this end may not make it. */
   readonly #blocks: Table | undefined
@@ -116,7 +111,7 @@ export class LogReader {
   }
 
   /** The stored sequences, or null when the log is empty. */
-  extent(): LogExtent | null {
+  extent(): ports.LogExtent | null {
     return this.#blocks === undefined ? null : extentOf(this.#blocks)
   }
 
@@ -147,7 +142,7 @@ export interface LogReach {
   /** Where its processing stands. */
   readonly processed: number
   /** The first blocks that it should still have and has not; null when it has all that are not processed. */
-  readonly missing: LogExtent | null
+  readonly missing: ports.LogExtent | null
 }
 
 /**
@@ -179,7 +174,7 @@ function lastEver(blocks: Table | undefined, state: Table | undefined): number {
   return Math.max(end, (blocks === undefined ? null : extentOf(blocks))?.last ?? 0)
 }
 
-function firstGap(blocks: Table, processed: number, last: number): LogExtent | null {
+function firstGap(blocks: Table, processed: number, last: number): ports.LogExtent | null {
   let expected = processed + 1
   for (const key of blocks.getKeys({ start: sequenceKey(expected) })) {
     const sequence = Number(Buffer.from(key).readBigUInt64BE())
@@ -207,7 +202,7 @@ function sequenceKey(sequence: number): Buffer {
   return key
 }
 
-function extentOf(blocks: Table): LogExtent | null {
+function extentOf(blocks: Table): ports.LogExtent | null {
   let first: number | null = null
   for (const key of blocks.getKeys({ limit: 1 })) first = Number(Buffer.from(key).readBigUInt64BE())
   if (first === null) return null

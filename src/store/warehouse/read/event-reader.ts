@@ -7,6 +7,7 @@ import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
 import type { RowsWriter } from '../../../base/rows-writer.ts'
+import type { ScanLimits, Warehouse } from '../../../ports/warehouse.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
@@ -31,7 +32,7 @@ import { loadAllCounters, loadCounters } from '../format/event-projects.ts'
 import { readNumber } from '../format/event-state.ts'
 import { largestGroupBytes } from '../format/segment-column.ts'
 import { SegmentTables } from '../format/segment-view.ts'
-import { type ScanLimits, ScanStore } from '../scan/event-scan.ts'
+import { ScanStore } from '../scan/event-scan.ts'
 import { UuidLookup } from '../uuid/uuid-lookup.ts'
 import { type ExportQuery, exportSegments } from './event-export.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
@@ -97,7 +98,7 @@ export interface AnalyticReads {
  * Reads stored events. Close it before its thread ends. Every method throws `DamagedRecordError` when it
  * meets a damaged record: an answer is whole, or there is none.
  */
-export class EventReader {
+export class EventReader implements Warehouse {
   readonly #environment: Environment
   readonly #segments: SegmentTables
   readonly #catalogue: SegmentCatalogue

@@ -6,6 +6,7 @@
  * the reader is at.
  */
 import { ServiceError } from '../../../base/errors.ts'
+import type { ScanLimits } from '../../../ports/warehouse.ts'
 import type {
   EventColumns,
   EventScanner,
@@ -37,16 +38,6 @@ export const SCAN_ROWS_MAX = 20_000_000
 
 /** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
 const ROWS_SHARE = 4
-
-/** What bounds one query. */
-export interface ScanLimits {
-  /** By the clock of `performance.now()`. Later: 504 `query_timeout`. */
-  readonly deadlineMs: number
-  /** Whether nobody waits for the answer any more; asked between segments. */
-  readonly isCancelled: () => boolean
-  /** Default `SCAN_ROWS_MAX`. */
-  readonly rowsMax?: number
-}
 
 /** What scans of one thread work with. */
 export interface ScanStoreOptions {

@@ -1,6 +1,6 @@
 /** What the writing thread knows of one project: its counters and the events that are not committed yet. */
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
-import { emptyCounters, type ProjectCounters } from '../format/event-projects.ts'
+import type { ProjectCounters } from '../format/event-projects.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
 import type { RowIdentity } from '../format/segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.ts'
@@ -28,15 +28,12 @@ export class OpenProject {
   #builder: SegmentBuilder | null = null
   #pending: PendingSegment[] = []
 
-  constructor(projectId: number, counters: ProjectCounters | null, distinctIds: DistinctIds) {
+  constructor(projectId: number, counters: ProjectCounters, distinctIds: DistinctIds) {
     this.projectId = projectId
-    this.counters = counters ?? emptyCounters()
+    this.counters = counters
     this.rows = this.counters.rows
     this.#distinctIds = distinctIds
   }
-
-  /** D of the newest stored distinct_id. */
-  readonly lastDistinctId = (): number => this.counters.distinctIds
 
   get builder(): SegmentBuilder {
     this.#builder ??= new SegmentBuilder((distinctId) => this.textOf(distinctId))
@@ -75,7 +72,6 @@ export class OpenProject {
     this.#pending = []
     const { counters } = this
     counters.rows = this.rows
-    counters.distinctIds = this.#distinctIds.lastOf(this.projectId) ?? counters.distinctIds
     counters.segments += segments.length
     for (const { bytes } of segments) counters.bytes += bytes
     return segments

@@ -1,0 +1,33 @@
+/**
+ * The log: what was accepted and is not yet processed, as blocks in order of arrival. Blocks are numbered from
+ * 1, without a gap, and no number is ever used twice, also not after the blocks before it are gone. What a
+ * block holds: rules/capture/log-block.ts. One process appends, any may read.
+ */
+
+/** Blocks from `first` to `last` are there; `last` is `first - 1` when there are none. */
+export interface LogExtent {
+  readonly first: number
+  readonly last: number
+}
+
+/** The writing end. */
+export interface LogAppender {
+  /**
+   * Appends blocks, all or none, and forgets blocks up to `trimThrough`, now or later. When it is done they
+   * are durable. Returns the number of the last block that there is. When it throws, the outcome is unknown
+   * and the appender must not be used again. The blocks may be sealed in place.
+   */
+  append(blocks: readonly Buffer[], trimThrough: number): number | Promise<number>
+  close(): Promise<void>
+}
+
+/** The reading end, for processing. */
+export interface LogReader {
+  /** Lets `extent` and `block` see what was appended since. */
+  refresh(): void
+  /** The stored blocks, or null when there are none. */
+  extent(): LogExtent | null
+  /** A block, valid until the next call; undefined when it was forgotten or never written. */
+  block(sequence: number): Buffer | undefined
+  close(): Promise<void>
+}

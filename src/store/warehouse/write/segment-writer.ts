@@ -1,0 +1,291 @@
+/**
+ * The events of the embedded warehouse: gathers them in builders, writes them as segments, keeps the uuid index
+ * that duplicates are found by, and has segments merged and events erased when there is time. Part of the one
+ * transaction of environment `events` (event-store.ts).
+ */
+import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
+import type { Admission, CommitStats, EventIdentity, WarehouseWriter } from '../../../ports/warehouse.ts'
+import type { PersonMode } from '../../../rules/capture/types.ts'
+import { attempt, type DamageListener } from '../../faults.ts'
+import type { DistinctIds } from '../../identity/distinct-ids.ts'
+import type { Environment, Table } from '../../lmdb/environment.ts'
+import { type EVENTS_TABLES, NUMBER_MAX } from '../../lmdb/keys.ts'
+import type { OpenJob } from '../erase/erasure-jobs.ts'
+import { EventErasure } from '../erase/event-erasure.ts'
+import { storeCounters } from '../format/event-projects.ts'
+import { openSeed } from '../format/event-state.ts'
+import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
+import { SegmentEncoder } from '../format/segment-encoder.ts'
+import { SegmentTables } from '../format/segment-view.ts'
+import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
+import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
+import { DuplicateCheck } from './duplicate-check.ts'
+import type { ProjectCounters } from '../format/event-projects.ts'
+import { OpenProject } from './open-project.ts'
+import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
+
+/** Projects whose builder keeps its memory between commits. */
+const BUILDERS_MAX = 8
+/** Runs of the uuid index at which a commit merges a slice even though there is no idle time. */
+const RUNS_URGENT = 24
+const URGENT_BUDGET_MS = 20
+/** How long one `maintain` erases events: what arrives meanwhile waits. */
+const ERASURE_BUDGET_MS = 100
+
+/** What the writer of segments works with. */
+export interface SegmentWriterOptions extends UuidIndexOptions {
+  /** With all `EVENTS_TABLES` open. */
+  readonly environment: Environment
+  readonly distinctIds: DistinctIds
+  /** The counters of a project; those of segments are kept here, and stored by who commits. */
+  readonly countersOf: (projectId: number) => ProjectCounters
+  /** Projects that have counters. */
+  readonly projectIds: Iterable<number>
+  readonly clock?: Clock
+  /** Rows of a full segment. */
+  readonly segmentRowsTarget?: number
+  /** Told of damaged records that are left alone: of merging, and of opening the store. */
+  readonly onDamage?: DamageListener
+}
+
+interface RowAdmission extends Admission {
+  readonly nameId: number
+  readonly high: number
+  readonly low: number
+}
+
+/** Stores events as segments. One per data directory, in one thread. */
+export class SegmentWriter implements WarehouseWriter {
+  readonly #environment: Environment
+  readonly #distinctIds: DistinctIds
+  readonly #countersOf: (projectId: number) => ProjectCounters
+  /** Table `projects`. */
+  readonly #counters: Table
+  readonly #clock: Clock
+  readonly #segments: SegmentTables
+  readonly #index: UuidIndex
+  readonly #fingerprint: UuidFingerprint
+  readonly #encoder = new SegmentEncoder()
+  readonly #compactor: SegmentCompactor
+  readonly #rowsTarget: number
+  readonly #projects = new Map<number, OpenProject>()
+  /** Projects with events that no run of the uuid index covers. */
+  readonly #unindexed = new Set<OpenProject>()
+  /** Projects that got events since the last commit. */
+  readonly #touched = new Set<OpenProject>()
+  readonly #found: number[] = []
+  readonly #duplicates: DuplicateCheck
+  readonly #erasure: EventErasure
+  #current: OpenProject | null = null
+
+  /** Throws `DamagedRecordError`; about 0.2 s for 10 million events. */
+  constructor(options: SegmentWriterOptions) {
+    const { environment, onDamage = () => undefined } = options
+    this.#environment = environment
+    this.#distinctIds = options.distinctIds
+    this.#countersOf = options.countersOf
+    this.#clock = options.clock ?? SYSTEM_CLOCK
+    this.#rowsTarget = options.segmentRowsTarget ?? SEGMENT_ROWS_TARGET
+    const table = (name: (typeof EVENTS_TABLES)[number]): Table => environment.table(name)
+    this.#segments = new SegmentTables({
+      headers: table('segment_headers'),
+      groups: table('segment_groups'),
+    })
+    this.#duplicates = new DuplicateCheck(this.#segments)
+    const uuidTables = { runs: table('uuid_runs'), chunks: table('uuid_chunks') }
+    this.#index = new UuidIndex(uuidTables, { ...options, onDamage })
+    this.#fingerprint = new UuidFingerprint(openSeed(environment, table('state')))
+    this.#counters = table('projects')
+    const shared = {
+      environment,
+      projects: this.#counters,
+      encoder: this.#encoder,
+      onDamage,
+    }
+    this.#compactor = new SegmentCompactor({
+      ...shared,
+      tables: this.#segments,
+      rowsTarget: this.#rowsTarget,
+    })
+    this.#erasure = new EventErasure({
+      ...shared,
+      segments: this.#segments,
+      jobs: table('deletion_jobs'),
+      projectOf: (projectId) => this.#openProject(projectId),
+      now: () => this.#clock.now(),
+    })
+    for (const projectId of options.projectIds) {
+      const project = this.#openProject(projectId)
+      this.#compactor.note(project)
+      this.#indexTail(project, onDamage)
+    }
+  }
+
+  admit(input: EventIdentity, distinctId: number, isNew: boolean): RowAdmission | null {
+    const { event, projectId, uuidBytes, uuidOffset } = input
+    const project = this.#project(projectId)
+    const { builder } = project
+    const nameId = builder.names.idOf(event.name)
+    let nameHash = project.nameHashes[nameId]
+    if (nameHash === undefined) {
+      nameHash = this.#fingerprint.hashName(event.name)
+      project.nameHashes[nameId] = nameHash
+    }
+    const fingerprint = this.#fingerprint
+    fingerprint.compute(projectId, uuidBytes, uuidOffset, distinctId, nameHash)
+    const { high, low } = fingerprint
+    if (input.hasClientUuid && !isNew) {
+      const found = this.#found
+      found.length = 0
+      this.#index.find(high, low, found)
+      if (found.length > 0) {
+        const row = { uuidBytes, uuidOffset, name: event.name, distinctId }
+        if (this.#duplicates.isAmong(found, project, row)) return null
+      }
+    }
+    return { distinctId, nameId, high, low }
+  }
+
+  append(
+    input: EventIdentity,
+    admission: RowAdmission,
+    createdAtMs: number,
+    personMode: PersonMode,
+    isHistorical: boolean,
+    bytes: number,
+  ): void {
+    const { event, uuidBytes, uuidOffset } = input
+    const project = this.#project(input.projectId)
+    const { builder } = project
+    if (project.rows >= NUMBER_MAX) throw new RangeError('the project has too many events')
+    const row = builder.beginRow(
+      admission.distinctId,
+      event.timestampMs,
+      createdAtMs,
+      modeByte(personMode, isHistorical),
+      uuidBytes,
+      uuidOffset,
+    )
+    try {
+      builder.putEvent(row, event)
+    } catch (cause) {
+      builder.abandonRow()
+      throw cause
+    }
+    builder.setName(row, admission.nameId)
+    project.rows++
+    this.#index.add(admission.high, admission.low, project.rows)
+    builder.bytes += bytes
+    const isFull = builder.rows >= this.#rowsTarget || builder.bytes >= SEGMENT_BYTES_TARGET
+    if (isFull) project.encode(this.#encoder)
+  }
+
+  lastSequence(projectId: number): number {
+    return this.#openProject(projectId).rows
+  }
+
+  /** Cost: the projects. */
+  get isFull(): boolean {
+    for (const { builder } of this.#touched) {
+      if (builder.rows > 0 && builder.rows * 2 < this.#rowsTarget) return false
+    }
+    return true
+  }
+
+  prepare(): void {
+    for (const project of this.#touched) {
+      if (project.builder.rows > 0) project.encode(this.#encoder)
+    }
+  }
+
+  store(): CommitStats {
+    const stats = { rows: 0, segments: 0, bytes: 0 }
+    for (const project of this.#touched) {
+      for (const segment of project.takePending()) {
+        stats.rows += segment.rows
+        stats.segments++
+        stats.bytes += segment.bytes
+        storeSegment(this.#segments, segment)
+      }
+      this.#compactor.note(project)
+      this.#unindexed.add(project)
+    }
+    if (this.#index.isFull) {
+      this.#index.flush()
+      for (const { projectId, counters } of this.#unindexed) {
+        counters.indexedRows = counters.rows
+        storeCounters(this.#counters, projectId, counters)
+      }
+      this.#unindexed.clear()
+    }
+    return stats
+  }
+
+  settle(jobs: readonly OpenJob[]): void {
+    this.#erasure.add(jobs)
+    const projects = [...this.#touched]
+    for (const project of projects.slice(0, -BUILDERS_MAX)) project.releaseBuilder()
+    this.#touched.clear()
+    this.#current = null
+    if (this.#index.runCount > RUNS_URGENT) this.#maintainIndex(URGENT_BUDGET_MS)
+  }
+
+  /** One step takes up to 50 ms; readers are not disturbed. */
+  maintain(budgetMs: number): boolean {
+    if (this.#touched.size > 0) throw new Error('maintain was called between add and commit')
+    const deadline = this.#clock.monotonic() + budgetMs
+    const erasureEnd = this.#clock.monotonic() + Math.min(budgetMs, ERASURE_BUDGET_MS)
+    while (this.#erasure.hasWork && this.#clock.monotonic() < erasureEnd) {
+      if (this.#erasure.step()) this.#duplicates.forget()
+    }
+    while (this.#compactor.hasWork && this.#clock.monotonic() < deadline) {
+      if (this.#compactor.step()) this.#duplicates.forget()
+    }
+    if (this.#index.hasWork) this.#maintainIndex(deadline - this.#clock.monotonic())
+    return this.#erasure.hasWork || this.#compactor.hasWork || this.#index.hasWork
+  }
+
+  #maintainIndex(budgetMs: number): void {
+    const deadline = this.#clock.monotonic() + budgetMs
+    const isOver = (): boolean => this.#clock.monotonic() >= deadline
+    while (this.#index.hasWork && !isOver()) {
+      this.#environment.write(() => this.#index.maintain(isOver))
+    }
+  }
+
+  #openProject(projectId: number): OpenProject {
+    let project = this.#projects.get(projectId)
+    if (project === undefined) {
+      project = new OpenProject(projectId, this.#countersOf(projectId), this.#distinctIds)
+      this.#projects.set(projectId, project)
+    }
+    return project
+  }
+
+  #project(projectId: number): OpenProject {
+    let project = this.#current
+    if (project === null || project.projectId !== projectId) {
+      project = this.#openProject(projectId)
+      this.#current = project
+      this.#touched.add(project)
+    }
+    return project
+  }
+
+  /** Enters the events behind the last run into the table of the index. */
+  #indexTail(project: OpenProject, onDamage: DamageListener): void {
+    const { projectId, counters } = project
+    if (counters.indexedRows >= counters.rows) return
+    this.#unindexed.add(project)
+    const next = counters.indexedRows + 1
+    const start = this.#segments.firstSequenceOf(projectId, next)
+    const segments = this.#segments.summaries(projectId, start, counters.rows, onDamage)
+    for (const { firstSequence } of segments) {
+      const firstRow = Math.max(0, next - firstSequence)
+      attempt(() => {
+        const view = this.#segments.segmentAt(projectId, firstSequence)
+        this.#index.addRows(view, firstRow, this.#fingerprint)
+      }, onDamage)
+    }
+  }
+}
