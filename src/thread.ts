@@ -19,6 +19,7 @@ const EMBEDDED: ThreadWiring = {
       onDamage: (error) => damage.report(error),
       scanCacheBytesMax: analytics?.cacheBytesMax ?? 0,
     }),
+  warehouse: (reader) => reader,
 }
 
 // pool.ts gives every thread its settings.

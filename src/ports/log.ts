@@ -15,7 +15,7 @@ export interface LogAppender {
   /**
    * Appends blocks, all or none, and forgets blocks up to `trimThrough`, now or later. When it is done they
    * are durable. Returns the number of the last block that there is. When it throws, the outcome is unknown
-   * and the appender must not be used again. The blocks may be sealed in place.
+   * and the appender must not be used again. Each block is sealed in place (`seal` of log-block.ts).
    */
   append(blocks: readonly Buffer[], trimThrough: number): number | Promise<number>
   close(): Promise<void>

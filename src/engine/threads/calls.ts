@@ -4,6 +4,7 @@
  * answer it as well (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
+import type { LogAppender } from '../../ports/log.ts'
 import { runAnalytics } from './analytics.ts'
 import { long, page, short } from './call.ts'
 import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS } from './event-calls.ts'
@@ -104,13 +105,10 @@ export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS>
 
-function append(
-  log: { append(blocks: readonly Buffer[], trimThrough: number): number },
-  task: AppendTask,
-): AppendResult {
+async function append(log: LogAppender, task: AppendTask): Promise<AppendResult> {
   const startedAt = performance.now()
   const blocks = task.blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
-  const last = log.append(blocks, task.trimThrough)
+  const last = await log.append(blocks, task.trimThrough)
   const commitMs = performance.now() - startedAt
   return { last, commitMs, buffers: task.blocks.map(({ buffer }) => buffer) }
 }

@@ -2,15 +2,16 @@
  * What one thread has open. Stores are opened at the first call that needs them and stay open; the pool
  * sends each call always to the same threads.
  */
-
+import type { LogAppender } from '../../ports/log.ts'
+import type { Warehouse } from '../../ports/warehouse.ts'
 import { ProjectDirectory } from '../../store/catalog/organization-store.ts'
-import type { LogAppender } from '../../store/log/event-log.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import type { DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
 import type { ThreadSettings } from './tasks.ts'
+
 
 interface Closable {
   close(): Promise<void>
@@ -20,7 +21,10 @@ interface Closable {
 export interface ThreadWiring {
   appender(settings: ThreadSettings): LogAppender
   processor(settings: ThreadSettings, damage: DamageReports): LogProcessor
+  /** Persons and all that is not in the warehouse. */
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
+  /** Of the thread whose reader that is. */
+  warehouse(reader: EventReader): Warehouse
 }
 
 /** The stores of a thread. */
@@ -48,8 +52,8 @@ export class ThreadStores {
     return this.#once('reader', () => this.#wiring.reader(this.settings, this.#damage))
   }
 
-  get warehouse(): EventReader {
-    return this.reader
+  get warehouse(): Warehouse {
+    return this.#wiring.warehouse(this.reader)
   }
 
   get directory(): ProjectDirectory {

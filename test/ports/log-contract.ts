@@ -1,0 +1,82 @@
+/** What every log does, whatever carries it (src/ports/log.ts). */
+import type { Test } from 'tap'
+import type { LogAppender, LogReader } from '../../src/ports/log.ts'
+import { LogBlockWriter, ParsedEvents, readBlock } from '../../src/rules/capture/log-block.ts'
+
+/** Makes the two ends of a new log; they close with the test. */
+export type LogMaker = (t: Test) => {
+  readonly appender: LogAppender
+  readonly reader: LogReader
+  /** Another reading end of the same log. */
+  readonly openReader: () => LogReader
+}
+
+function block(text: string, padBytes = 0): Buffer {
+  const writer = new LogBlockWriter(Buffer.allocUnsafe(256))
+  const header = { projectId: 1, flags: 0, arrivedAtMs: 1, sentAtMs: Number.NaN, address: '' }
+  const event = JSON.stringify({ event: text, pad: 'x'.repeat(padBytes) })
+  writer.add(header, new ParsedEvents([event], [null]))
+  return writer.finish()
+}
+
+function nameIn(reader: LogReader, sequence: number): string | undefined {
+  const stored = reader.block(sequence)
+  if (stored === undefined) return undefined
+  const [record] = readBlock(stored)
+  return /"event":"([^"]+)"/.exec(record?.bytes.toString('latin1') ?? '')?.[1]
+}
+
+/** States it all. */
+export function logContract(t: Test, name: string, make: LogMaker): void {
+  t.test(`${name}: blocks are read in the order in which they were appended`, async (t) => {
+    const { appender, reader } = make(t)
+    reader.refresh()
+    t.equal(reader.extent(), null, 'empty')
+    t.equal(reader.block(1), undefined)
+    t.equal(await appender.append([block('a'), block('b')], 0), 2)
+    t.equal(await appender.append([], 0), 2, 'nothing is a number of its own')
+    t.equal(await appender.append([block('c', 100_000)], 0), 3)
+    reader.refresh()
+    t.strictSame(reader.extent(), { first: 1, last: 3 })
+    t.strictSame(
+      [1, 2, 3, 4].map((sequence) => nameIn(reader, sequence)),
+      ['a', 'b', 'c', undefined],
+    )
+    t.equal(nameIn(reader, 1), 'a', 'again, and backwards')
+  })
+
+  t.test(`${name}: what comes later is seen after a refresh, by every reader`, async (t) => {
+    const { appender, reader, openReader } = make(t)
+    const other = openReader()
+    await appender.append([block('a')], 0)
+    reader.refresh()
+    t.strictSame(reader.extent(), { first: 1, last: 1 })
+    await appender.append([block('b')], 0)
+    for (const one of [reader, other]) {
+      one.refresh()
+      t.strictSame(one.extent(), { first: 1, last: 2 })
+      t.equal(nameIn(one, 2), 'b')
+    }
+  })
+
+  t.test(`${name}: what is trimmed is gone, and its numbers are not used again`, async (t) => {
+    const { appender, reader } = make(t)
+    await appender.append([block('a'), block('b'), block('c')], 0)
+    await appender.append([], 2)
+    reader.refresh()
+    t.strictSame(reader.extent(), { first: 3, last: 3 })
+    t.strictSame(
+      [1, 2, 3].map((sequence) => nameIn(reader, sequence)),
+      [undefined, undefined, 'c'],
+    )
+    await appender.append([], 3)
+    reader.refresh()
+    t.equal(reader.extent()?.first ?? 4, 4, 'all are gone')
+    t.equal(await appender.append([block('d')], 3), 4)
+    reader.refresh()
+    t.equal(nameIn(reader, 4), 'd')
+    t.equal(await appender.append([block('e')], 100), 5, 'what is not there yet is not trimmed')
+    reader.refresh()
+    t.equal(nameIn(reader, 5), 'e')
+  })
+}
