@@ -1,0 +1,26 @@
+/** The segments of one box and a warehouse in memory, both held to src/ports/warehouse.ts. */
+import t from 'tap'
+import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
+import { SharedBlocks } from './memory-log.ts'
+import { MemoryWarehouse, MemoryWarehouseWriter } from './memory-warehouse.ts'
+import { type WarehouseMaker, warehouseContract } from './warehouse-contract.ts'
+
+function maker(isInMemory: boolean): WarehouseMaker {
+  return (t) => {
+    const dataDir = t.testdir()
+    const shared = new SharedBlocks()
+    const warehouse = new MemoryWarehouseWriter(shared)
+    const store = new EventStoreWriter({ dataDir, ...(isInMemory ? { warehouse } : {}) })
+    t.teardown(() => store.close())
+    const open = () => {
+      const reader = new EventReader({ dataDir })
+      t.teardown(() => reader.close())
+      return isInMemory ? new MemoryWarehouse(shared, reader) : reader
+    }
+    return { store, open }
+  }
+}
+
+warehouseContract(t, 'embedded', maker(false))
+warehouseContract(t, 'in memory', maker(true))
