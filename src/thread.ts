@@ -1,4 +1,5 @@
 import { workerData } from 'node:worker_threads'
+import { BoundedOutbox } from './engine/processor/bounded-outbox.ts'
 import { openProcessor } from './engine/processor/open-processor.ts'
 import { taskRunner } from './engine/threads/run-task.ts'
 import type { ThreadSettings } from './engine/threads/tasks.ts'
@@ -12,7 +13,8 @@ import { EventReader } from './store/warehouse/read/event-reader.ts'
 const EMBEDDED: ThreadWiring = {
   appender: (settings) =>
     new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) }),
-  processor: (settings, damage) => openProcessor(settings, (error) => damage.report(error)),
+  processor: (settings, damage) =>
+    openProcessor(settings, (error) => damage.report(error), { outbox: new BoundedOutbox() }),
   reader: ({ dataDir, analytics }, damage) =>
     new EventReader({
       dataDir,

@@ -54,7 +54,7 @@ export class AnalyticStore {
     if (admission === null) throw new Error('an event was taken for a duplicate')
     const world = this.#writer.persons(PROJECT_ID, event.distinctId, admission)
     const { personMode } = applyEvent(event, EVENT_BYTES, world, this.#personContext)
-    this.#writer.warehouse.append(identity, admission, ARRIVED_AT_MS, personMode, false, 0)
+    this.#writer.append(identity, admission, ARRIVED_AT_MS, personMode, false, 0)
   }
 
   /** Stores what was added. The log stays empty, so the position in it does, too. */

@@ -96,7 +96,7 @@ class StoredTraffic {
     if (admission === null) throw new Error('an event was taken for a duplicate')
     const world = this.#writer.persons(PROJECT_ID, event.distinctId, admission)
     const { personMode } = applyEvent(event, EVENT_BYTES, world, personContextOf(timeMs))
-    this.#writer.warehouse.append(identity, admission, timeMs, personMode, false, 0)
+    this.#writer.append(identity, admission, timeMs, personMode, false, 0)
   }
 }
 

@@ -72,7 +72,7 @@ function startProcessor(dataDir: string, commitEventsMax: number): LogProcessor 
   const fail = (error: Error): never => {
     throw error
   }
-  return openProcessor(threadSettings(dataDir), fail, commitEventsMax)
+  return openProcessor(threadSettings(dataDir), fail, { commitEvents: commitEventsMax })
 }
 
 /** Processes the log of a directory without a moment for anything else; segments stay as they are. */

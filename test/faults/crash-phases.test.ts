@@ -81,7 +81,7 @@ async function seed(t: Test, dataDir: string): Promise<void> {
   const fail = (error: Error): never => {
     throw error
   }
-  const processor = openProcessor(threadSettings(dataDir), fail, 1)
+  const processor = openProcessor(threadSettings(dataDir), fail, { commitEvents: 1 })
   processor.run(60_000)
   await processor.close()
   dir.release()

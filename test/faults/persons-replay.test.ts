@@ -80,7 +80,7 @@ async function replay(from: string, to: string, commitEventsMax: number): Promis
   const fail = (error: Error): never => {
     throw error
   }
-  const processor = openProcessor(threadSettings(to), fail, commitEventsMax)
+  const processor = openProcessor(threadSettings(to), fail, { commitEvents: commitEventsMax })
   processor.run(3_600_000)
   await processor.close()
   return personDigest(to)
@@ -127,7 +127,7 @@ t.test('a process that is killed again and again ends with the same persons', as
   const script = `
     const { openProcessor } = await import(${JSON.stringify(fileURLToPath(PROCESSOR))})
     const settings = ${JSON.stringify(threadSettings(killed))}
-    const processor = openProcessor(settings, (error) => { throw error }, 5)
+    const processor = openProcessor(settings, (error) => { throw error }, { commitEvents: 5 })
     process.stdout.write('open')
     processor.run(3_600_000)
     await processor.close()`

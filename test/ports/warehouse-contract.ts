@@ -46,7 +46,7 @@ function add(store: EventStoreWriter, number: number, sent: Sent): boolean {
   const persons = store.persons(projectId, who, admission)
   const context = { projectId, arrivedAtMs: START_MS, propertiesBytesMax: 65_536 }
   const { personMode } = applyEvent(event, 100, persons, context)
-  store.warehouse.append(identity, admission, START_MS, personMode, false, 100)
+  store.append(identity, admission, START_MS, personMode, false, 100)
   return true
 }
 

@@ -220,7 +220,7 @@ export class CommandRunner {
       ({ type }) => type === 'person_properties_size_violation',
     )
     if (isRefused && name === '$set') return false
-    this.#store.warehouse.append(identity, admission, atMs, 'full', false, 0)
+    this.#store.append(identity, admission, atMs, 'full', false, 0)
     return true
   }
 

@@ -278,7 +278,7 @@ export class LogProcessor {
       setGroupProperties(outcome.event.properties, applied.groupKeys)
     }
     const { personMode } = applied
-    this.#warehouse.append(
+    this.#store.append(
       identity,
       admission,
       record.arrivedAtMs,

@@ -1,15 +1,22 @@
 /** Processing as one box has it: the log in LMDB, and events beside the persons. */
+import type { OutboxWriter } from '../../ports/outbox.ts'
 import type { DamageListener } from '../../store/faults.ts'
 import { LogReader } from '../../store/log/event-log.ts'
 import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
+/** What may be chosen besides. */
+export interface ProcessorChoices extends Pick<LogProcessorOptions, 'commitEvents'> {
+  /** Told of what is stored. */
+  readonly outbox?: OutboxWriter
+}
+
 /** Opens log and store of a data directory. Throws `DamagedRecordError`. */
 export function openProcessor(
   settings: LogProcessorOptions['settings'],
   onDamage: DamageListener,
-  commitEvents?: number,
+  { commitEvents, outbox }: ProcessorChoices = {},
 ): LogProcessor {
-  const store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage })
+  const store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage, outbox })
   return new LogProcessor({ settings, log: new LogReader(settings), store, onDamage, commitEvents })
 }

@@ -71,6 +71,14 @@ export class PersonStore {
     return project
   }
 
+  /** Who was changed or removed since the last commit. */
+  changed(): readonly { readonly projectId: number; readonly numbers: readonly number[] }[] {
+    const all = [...this.#touched].map((project) => {
+      return { projectId: project.projectId, numbers: project.changedPersons }
+    })
+    return all.filter(({ numbers }) => numbers.length > 0)
+  }
+
   /** Stores what was changed. Only in a write transaction. */
   store(): void {
     for (const project of this.#touched) project.store()

@@ -3,15 +3,9 @@
  * memory for a while; what is changed stays until the next commit, which writes each person once,
  * however many events changed it.
  */
-
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
-import {
-  type GroupState,
-  type PersonState,
-  type PersonWorld,
-  personState,
-} from '../../rules/persons/person-world.ts'
+import { type GroupState, personState, type PersonState, type PersonWorld } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { storeEntry } from '../lmdb/entry-log.ts'
 import { type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
@@ -22,24 +16,10 @@ import type { DistinctIds } from './distinct-ids.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
-import {
-  INLINE_IDS_MAX,
-  loadPersonCounters,
-  loadUuid,
-  loadWhole,
-  type PersonCounters,
-  parseProperties,
-  storePersonCounters,
-} from './person-records.ts'
+import { INLINE_IDS_MAX, loadPersonCounters, loadUuid, loadWhole, parseProperties, type PersonCounters, storePersonCounters } from './person-records.ts'
 import { type Separation, storeSeparation } from './person-separations.ts'
-import {
-  emailOf,
-  type GonePerson,
-  type PersonEntry,
-  type PersonTables,
-  PersonWrites,
-  storedIds,
-} from './person-writes.ts'
+import { emailOf, type GonePerson, type PersonEntry, type PersonTables, PersonWrites, storedIds } from './person-writes.ts'
+
 
 /** Persons of one project. For the one writing thread. */
 export class ProjectPersons implements PersonWorld {
@@ -94,11 +74,6 @@ export class ProjectPersons implements PersonWorld {
   /** Whether cohorts or group types have changed since the last commit: flags refer to them. */
   get haveDefinitionsChanged(): boolean {
     return this.#hasNewGroupType || this.cohorts.haveDefinitionsChanged
-  }
-
-  /** Persons held in memory. */
-  get cachedCount(): number {
-    return this.#young.size + this.#old.size
   }
 
   /** Says that `text` has number D, so that it is not looked up again. */
@@ -271,6 +246,12 @@ export class ProjectPersons implements PersonWorld {
     this.#areCountersChanged = true
     this.#jobs.push({ projectId: this.projectId, number: ++this.counters.jobs, job })
     return this.counters.jobs
+  }
+
+  /** P of those who were changed or removed since the last commit. */
+  get changedPersons(): readonly number[] {
+    const unsaved = this.#unsaved.map(({ state }) => state.number)
+    return [...new Set([...unsaved, ...this.#gone.map(({ entry }) => entry.state.number)])]
   }
 
   /** Jobs that are not stored yet, oldest first. */

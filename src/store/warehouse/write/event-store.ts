@@ -7,6 +7,8 @@
  * After a failed commit this object must not be used again: the process ends and replays the log.
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
+import { formatUuid } from '../../../base/ids.ts'
+import type { OutboxWriter } from '../../../ports/outbox.ts'
 import type { Admission, CommitStats, EventIdentity, WarehouseWriter } from '../../../ports/warehouse.ts'
 import type { IngestionWarning, PersonMode } from '../../../rules/capture/types.ts'
 import type { DeadLetter } from '../../../rules/events/dead-letter.ts'
@@ -18,9 +20,8 @@ import { PersonStore, personTables } from '../../identity/person-store.ts'
 import type { ProjectPersons } from '../../identity/project-persons.ts'
 import { Environment, type Table } from '../../lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../lmdb/keys.ts'
-import { emptyCounters, loadAllCounters, storeCounters } from '../format/event-projects.ts'
+import { emptyCounters, loadAllCounters, type ProjectCounters, storeCounters } from '../format/event-projects.ts'
 import { readNumber, readWitness, storeNumber, storeWitness, type Witness } from '../format/event-state.ts'
-import type { ProjectCounters } from '../format/event-projects.ts'
 import { SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
 
 /** How to open the store. The sizes are for tests. */
@@ -33,6 +34,8 @@ export interface EventStoreOptions
   readonly warningLinesMax?: number
   /** Where events rest; default segments in the same environment. */
   readonly warehouse?: WarehouseWriter
+  /** Told of what commits have stored. */
+  readonly outbox?: OutboxWriter | undefined
 }
 
 /** An event to be stored. */
@@ -56,6 +59,7 @@ export class EventStoreWriter {
   readonly dropped: DroppedWriter
   /** Where events rest. */
   readonly warehouse: WarehouseWriter
+  readonly #outbox: OutboxWriter | undefined
   readonly #counters: Map<number, ProjectCounters>
   /** Projects whose cohorts or group types commits have changed; whoever reads it clears it. */
   readonly changedDefinitions = new Set<number>()
@@ -91,6 +95,7 @@ export class EventStoreWriter {
     this.dropped = new DroppedWriter(table, options.onDamage ?? (() => undefined))
     this.#position = readNumber(this.#state, 'position') ?? 0
     this.#witness = readWitness(this.#state)
+    this.#outbox = options.outbox
     this.#counters = loadAllCounters(this.#projectsTable)
     this.warehouse =
       options.warehouse ??
@@ -117,12 +122,12 @@ export class EventStoreWriter {
     const admission = this.admit(input)
     if (admission === null) return false
     const { createdAtMs, personMode, isHistorical } = input
-    this.warehouse.append(input, admission, createdAtMs, personMode, isHistorical, 0)
+    this.append(input, admission, createdAtMs, personMode, isHistorical, 0)
     return true
   }
 
   /**
-   * The first half of `add`, of which `warehouse.append` is the second: null when the event is a duplicate.
+   * The first half of `add`, of which `append` is the second: null when the event is a duplicate.
    * Nothing is added yet.
    */
   admit(input: EventIdentity): Admission | null {
@@ -130,6 +135,25 @@ export class EventStoreWriter {
     this.#touch(projectId)
     const distinctId = this.#distinctIds.idOf(projectId, event.distinctId, this.#lastDistinctId)
     return this.warehouse.admit(input, distinctId, this.#distinctIds.wasAdded)
+  }
+
+  /** The second half, as `WarehouseWriter.append`. */
+  append(
+    input: EventIdentity,
+    admission: Admission,
+    createdAtMs: number,
+    personMode: PersonMode,
+    isHistorical: boolean,
+    bytes: number,
+  ): void {
+    this.warehouse.append(input, admission, createdAtMs, personMode, isHistorical, bytes)
+    if (this.#outbox?.isWanted !== true) return
+    const { projectId, event, uuidBytes, uuidOffset } = input
+    const sequence = this.warehouse.lastSequence(projectId)
+    const uuid = formatUuid(uuidBytes, uuidOffset)
+    this.#outbox.add({
+      ...{ projectId, sequence, uuid, event, createdAtMs, personMode, isHistorical },
+    })
   }
 
   /**
@@ -181,7 +205,12 @@ export class EventStoreWriter {
     })
     this.#position = position
     this.#distinctIds.settle()
-    this.warehouse.settle(this.#persons.settle(this.changedDefinitions))
+    const isWanted = this.#outbox?.isWanted === true
+    const persons = isWanted ? this.#persons.changed() : []
+    const changed = new Set<number>()
+    this.warehouse.settle(this.#persons.settle(changed))
+    for (const projectId of changed) this.changedDefinitions.add(projectId)
+    if (isWanted) this.#outbox?.publish({ position, persons, definitions: [...changed] })
     this.#touched.clear()
     this.#current = 0
     return stats

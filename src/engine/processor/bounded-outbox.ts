@@ -1,0 +1,110 @@
+/** The outbox of one process: batches wait in memory for each subscriber, up to a number of events. */
+import type {
+  Outbox,
+  OutboxBatch,
+  OutboxGap,
+  OutboxRow,
+  OutboxWriter,
+  Subscription,
+} from '../../ports/outbox.ts'
+
+/** Batches without events that may wait beside those with events. */
+const BATCHES_MAX = 1024
+
+/** Both ends of the outbox. */
+export class BoundedOutbox implements Outbox, OutboxWriter {
+  readonly #listeners = new Set<Listener>()
+  #rows: OutboxRow[] = []
+
+  get isWanted(): boolean {
+    return this.#listeners.size > 0
+  }
+
+  add(row: OutboxRow): void {
+    this.#rows.push(row)
+  }
+
+  publish(commit: Omit<OutboxBatch, 'kind' | 'rows'>): void {
+    const rows = this.#rows
+    this.#rows = []
+    const isEmpty = rows.length + commit.persons.length + commit.definitions.length === 0
+    if (isEmpty) return
+    const batch = { kind: 'batch', rows, ...commit } as const
+    for (const listener of this.#listeners) listener.take(batch)
+  }
+
+  subscribe(rowsMax: number): Subscription {
+    const listener = new Listener(rowsMax, () => this.#listeners.delete(listener))
+    this.#listeners.add(listener)
+    return listener
+  }
+}
+
+class Listener implements Subscription {
+  readonly #rowsMax: number
+  readonly #onClose: () => void
+  #batches: OutboxBatch[] = []
+  #waitingRows = 0
+  /** What was given up since the last delivery: by project S before and of the last event. */
+  readonly #missed = new Map<number, { readonly after: number; through: number }>()
+  #missedPosition: number | null = null
+  #isClosed = false
+  #wake: () => void = () => {}
+
+  constructor(rowsMax: number, onClose: () => void) {
+    this.#rowsMax = rowsMax
+    this.#onClose = onClose
+  }
+
+  take(batch: OutboxBatch): void {
+    this.#batches.push(batch)
+    this.#waitingRows += batch.rows.length
+    const isFull = this.#waitingRows > this.#rowsMax || this.#batches.length > BATCHES_MAX
+    // Who fell behind misses everything up to now: deliveries stay in order.
+    if (isFull || this.#missedPosition !== null) this.#giveUp()
+    this.#wake()
+  }
+
+  async next(): Promise<OutboxBatch | OutboxGap | null> {
+    while (!this.#isClosed) {
+      if (this.#missedPosition !== null) return this.#takeGap(this.#missedPosition)
+      const batch = this.#batches.shift()
+      if (batch !== undefined) {
+        this.#waitingRows -= batch.rows.length
+        return batch
+      }
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+    return null
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#batches = []
+    this.#onClose()
+    this.#wake()
+  }
+
+  #giveUp(): void {
+    for (const { rows, position } of this.#batches) {
+      this.#missedPosition = position
+      for (const { projectId, sequence } of rows) {
+        const known = this.#missed.get(projectId)
+        if (known === undefined) {
+          this.#missed.set(projectId, { after: sequence - 1, through: sequence })
+        } else known.through = sequence
+      }
+    }
+    this.#batches = []
+    this.#waitingRows = 0
+  }
+
+  #takeGap(position: number): OutboxGap {
+    const missed = [...this.#missed].map(([projectId, gap]) => ({ projectId, ...gap }))
+    this.#missed.clear()
+    this.#missedPosition = null
+    return { kind: 'gap', position, missed }
+  }
+}

@@ -1,0 +1,72 @@
+/** What every outbox does (src/ports/outbox.ts). */
+import type { Test } from 'tap'
+import type { Outbox, Subscription } from '../../src/ports/outbox.ts'
+
+/** Makes an outbox, and what stores events of project 1 in one commit, by their names, and answers its position. */
+export type OutboxMaker = (t: Test) => {
+  readonly outbox: Outbox
+  readonly store: (...names: readonly string[]) => number
+}
+
+async function takeBatch(subscription: Subscription) {
+  const delivery = await subscription.next()
+  if (delivery?.kind !== 'batch') throw new Error(`no batch: ${JSON.stringify(delivery)}`)
+  return delivery
+}
+
+/** States it all. */
+export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
+  t.test(`${name}: subscribers get what commits have stored, in order`, async (t) => {
+    const { outbox, store } = make(t)
+    store('before')
+    const subscription = outbox.subscribe(1000)
+    const position = store('a', 'b')
+    store('c')
+    const first = await takeBatch(subscription)
+    t.equal(first.position, position)
+    t.match(first.rows, [
+      { projectId: 1, sequence: 2, event: { name: 'a' } },
+      { projectId: 1, sequence: 3, event: { name: 'b' } },
+    ])
+    t.match(first.rows[0]?.uuid ?? '', /^[0-9a-f]{8}-[0-9a-f-]{27}$/)
+    t.match(first.persons, [{ projectId: 1, numbers: [1] }], 'whose properties the events set')
+    t.match((await takeBatch(subscription)).rows, [{ sequence: 4, event: { name: 'c' } }])
+    const waiting = subscription.next()
+    store('d')
+    t.match(await waiting, { kind: 'batch', rows: [{ sequence: 5 }] }, 'who waits is told')
+    subscription.close()
+  })
+
+  t.test(`${name}: who is slow is told what it missed, and goes on behind it`, async (t) => {
+    const { outbox, store } = make(t)
+    const slow = outbox.subscribe(3)
+    const other = outbox.subscribe(1000)
+    store('a', 'b')
+    store('c', 'd')
+    const last = store('e')
+    t.strictSame(await slow.next(), {
+      kind: 'gap',
+      position: last,
+      missed: [{ projectId: 1, after: 0, through: 5 }],
+    })
+    store('f')
+    t.match(await slow.next(), { kind: 'batch', rows: [{ sequence: 6, event: { name: 'f' } }] })
+    const seen: number[] = []
+    while (seen.length < 6) {
+      seen.push(...(await takeBatch(other)).rows.map(({ sequence }) => sequence))
+    }
+    t.strictSame(seen, [1, 2, 3, 4, 5, 6], 'others are not held up')
+    slow.close()
+    other.close()
+  })
+
+  t.test(`${name}: who has left gets nothing more`, async (t) => {
+    const { outbox, store } = make(t)
+    const subscription = outbox.subscribe(1000)
+    const waiting = subscription.next()
+    subscription.close()
+    t.equal(await waiting, null)
+    store('a')
+    t.equal(await subscription.next(), null)
+  })
+}
