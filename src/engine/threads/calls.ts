@@ -75,10 +75,8 @@ type RunOf<Entry> = Entry extends { readonly run: (tools: never, ...values: infe
   ? { readonly values: V; readonly result: Awaited<R> }
   : never
 
-/** What a call takes. */
-export type CallValues<Name extends CallName> = RunOf<CallTable[Name]>['values']
-/** What a call answers. */
-export type CallResult<Name extends CallName> = RunOf<CallTable[Name]>['result']
+/** What each call takes and answers. */
+export type Calls = { readonly [Name in CallName]: RunOf<CallTable[Name]> }
 
 /**
  * The caller's side of a table of calls: a method for each, which rejects with the `ServiceError` that the

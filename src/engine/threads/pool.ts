@@ -8,13 +8,14 @@
  * writers of the process. They are closed by a task.
  */
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
-import type { PageWish, RowFormat } from '../../base/pages.ts'
+import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
+import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call.ts'
-import { type CallerOf, type CallName, type CallResult, CALLS, type CallValues, QUERIES } from './calls.ts'
+import { type CallerOf, type CallName, type Calls, CALLS, QUERIES } from './calls.ts'
 import { type CheckLane, CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
@@ -52,23 +53,11 @@ export interface PoolOptions {
   readonly onDeath: (death: ThreadDeath) => void
 }
 
-/** How a call is carried out. */
-export interface CallOptions {
-  /** Of a page; default JSON. */
-  readonly format?: RowFormat
-  /** Told what to call when nobody waits any more. */
-  readonly onLeave?: PageWish['onLeave']
-  /** Rows that a long call asks for. */
-  readonly weight?: number
-  /** Memory in the values that changes hands. */
-  readonly transferList?: readonly ArrayBuffer[]
-}
-
 /** What can be asked of the threads. */
 export type Queries = CallerOf<typeof QUERIES> & OrganizationPort & AnalyticQueries & TableQueries
 
 /** The threads of the daemon. */
-export class WorkerPool {
+export class WorkerPool implements TaskRunner<Calls> {
   readonly queries: Queries
   readonly #groups: Readonly<Record<'writer' | 'processor' | 'readers' | 'checkers', ThreadGroup>>
   readonly #long: Readonly<Record<'long_readers' | 'analytics', LongReads>>
@@ -129,22 +118,15 @@ export class WorkerPool {
     }
   }
 
-  /**
-   * Carries out a call of the table. Rejects with the `ServiceError` that it is refused with, with 503 when
-   * too many wait or its thread has ended; `append` and `process` with `ThreadEndedError`.
-   */
+  /** As the port says; the end of a thread rejects `append` and `process` with `ThreadEndedError`. */
   async run<Name extends CallName>(
     name: Name,
-    values: CallValues<Name>,
+    values: Calls[Name]['values'],
     options: CallOptions = {},
-  ): Promise<CallResult<Name>> {
+  ): Promise<Calls[Name]['result']> {
+    const call = CALLS[name] as unknown as Call
     // What comes back is what `run` of this call in the table returned.
-    return (await this.#run(
-      name,
-      CALLS[name] as unknown as Call,
-      values,
-      options,
-    )) as CallResult<Name>
+    return (await this.#run(name, call, values, options)) as Calls[Name]['result']
   }
 
   /** Appends to the log. */

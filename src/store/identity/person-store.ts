@@ -45,25 +45,30 @@ export function personTables(environment: Environment): PersonTables {
 export class PersonStore {
   readonly #tables: PersonTables
   readonly #distinctIds: DistinctIds
+  readonly #lastDistinctId: (projectId: number) => number
   readonly #cachedMax: number
   readonly #projects = new Map<number, ProjectPersons>()
   /** Projects that were asked for since the last commit. */
   readonly #touched = new Set<ProjectPersons>()
 
+  /** `lastDistinctId` tells the newest stored D of a project. */
   constructor(
     tables: PersonTables,
     distinctIds: DistinctIds,
+    lastDistinctId: (projectId: number) => number,
     cachedMax: number = CACHED_PERSONS_MAX,
   ) {
     this.#tables = tables
     this.#distinctIds = distinctIds
+    this.#lastDistinctId = lastDistinctId
     this.#cachedMax = cachedMax
   }
 
-  /** The persons of a project; `lastDistinctId` tells its newest stored D. */
-  project(projectId: number, lastDistinctId: () => number): ProjectPersons {
+  /** The persons of a project. */
+  project(projectId: number): ProjectPersons {
     let project = this.#projects.get(projectId)
     if (project === undefined) {
+      const lastDistinctId = (): number => this.#lastDistinctId(projectId)
       project = new ProjectPersons(projectId, this.#tables, this.#distinctIds, lastDistinctId)
       this.#projects.set(projectId, project)
     }

@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
+import type { Write, WriteSet } from '../../ports/change-log.ts'
 import { counted } from '../faults.ts'
 
 /** A table: bytes to bytes, ordered by key. */
@@ -23,6 +24,45 @@ const META_PAGES = 2
 /** How often those who write look for readers whose process has ended. */
 const DEAD_READERS_PERIOD_MS = 60_000
 const TABLE_OPTIONS = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
+
+/** Whose writes are captured, and who is told of them. */
+export interface WriteCapture {
+  /** The folder of all environments. */
+  readonly path: string
+  readonly name: string
+  /** At the end of each transaction; what it writes there is not captured. A throw takes everything back. */
+  readonly within: (environment: Environment) => void
+  /** When the transaction is durable. */
+  readonly after: (writes: WriteSet) => void
+}
+
+let capture: WriteCapture | null = null
+
+/** From now on the write sets of an environment are captured, of whatever is opened in this thread; null: no more. */
+export function captureWrites(wanted: WriteCapture | null): void {
+  capture = wanted
+}
+
+/** Notes in `writes`, while there is a list, what is written to a table. */
+function captureTable(name: string, table: Table, writes: () => Write[] | null): Table {
+  const note = (key: Buffer, value: Buffer | null): void => {
+    // Whoever writes may use its memory again.
+    const copy = { table: name, key: Buffer.from(key), value: value && Buffer.from(value) }
+    writes()?.push(copy)
+  }
+  const put = table.put.bind(table) as Table['put']
+  const remove = table.remove.bind(table) as Table['remove']
+  return Object.assign(table, {
+    put: (key: Buffer, value: Buffer) => {
+      note(key, value)
+      return put(key, value)
+    },
+    remove: (key: Buffer) => {
+      note(key, null)
+      return remove(key)
+    },
+  })
+}
 
 /** Which environment, and how it is opened. */
 export interface EnvironmentOptions {
@@ -41,9 +81,15 @@ export class Environment {
   readonly #root: RootDatabase<Buffer, Buffer>
   /** Undefined: it does not exist, and this end may not make it. */
   readonly #tables = new Map<string, Table | undefined>()
+  /** Who is told of writes; most environments have nobody. */
+  readonly #capture: WriteCapture | null
+  /** What the transaction that is captured has written. */
+  #writes: Write[] | null = null
   #nextCheckMs = 0
 
   constructor(options: EnvironmentOptions) {
+    const isCaptured = capture?.path === options.dataDir && capture.name === options.name
+    this.#capture = isCaptured ? capture : null
     const path = join(options.dataDir, options.name)
     if (options.isReadOnly !== true) mkdirSync(path, { recursive: true, mode: 0o700 })
     this.#root = open<Buffer, Buffer>({
@@ -60,7 +106,9 @@ export class Environment {
     })
     const openTables = (): void => {
       for (const name of options.tables) {
-        this.#tables.set(name, this.#root.openDB(name, TABLE_OPTIONS))
+        const table = this.#root.openDB(name, TABLE_OPTIONS)
+        const isPlain = this.#capture === null
+        this.#tables.set(name, isPlain ? table : captureTable(name, table, () => this.#writes))
       }
     }
     // New tables are made in one transaction: a flush for each of them would take seconds on slow disks.
@@ -104,6 +152,24 @@ export class Environment {
 
   /** Runs `action` in one write transaction and returns when it is durable (see `isFlushDeferred`). Throws what LMDB throws. */
   write<T>(action: () => T): T {
+    if (this.#capture === null || this.#writes !== null) return this.#write(action)
+    const writes: Write[] = []
+    this.#writes = writes
+    try {
+      const result = this.#write(() => {
+        const given = action()
+        this.#writes = null
+        if (writes.length > 0) this.#capture?.within(this)
+        return given
+      })
+      if (writes.length > 0) this.#capture?.after(writes)
+      return result
+    } finally {
+      this.#writes = null
+    }
+  }
+
+  #write<T>(action: () => T): T {
     const now = SYSTEM_CLOCK.monotonic()
     // Whoever reads keeps pages from being used again, also when it is gone; that harms those who write.
     if (now >= this.#nextCheckMs) {

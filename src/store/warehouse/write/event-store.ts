@@ -88,6 +88,7 @@ export class EventStoreWriter {
     this.#persons = new PersonStore(
       personTables(this.#environment),
       this.#distinctIds,
+      (projectId) => this.#countersOf(projectId).distinctIds,
       options.personCacheMax,
     )
     this.#warnings = new WarningLog(table('warnings'), options.warningLinesMax)
@@ -162,8 +163,7 @@ export class EventStoreWriter {
    */
   persons(projectId: number, distinctId?: string, admission?: Admission): ProjectPersons {
     this.#touch(projectId)
-    const lastDistinctId = (): number => this.#countersOf(projectId).distinctIds
-    const persons = this.#persons.project(projectId, lastDistinctId)
+    const persons = this.#persons.project(projectId)
     if (distinctId !== undefined && admission !== undefined) {
       persons.setCurrent(distinctId, admission.distinctId)
     }
