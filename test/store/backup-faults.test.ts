@@ -115,7 +115,7 @@ t.test('a backup that is killed does not count, and the next one goes on with it
   const root = t.testdir({})
   const [data, folder] = [join(root, 'data'), join(root, 'backups')]
   const values = await largeStore(data)
-  const url = pathToFileURL('dist/store/care/backup/store-reader.js').href
+  const url = pathToFileURL('dist/store/care/backup/backups.js').href
   const script = `
     import { createBackup } from ${JSON.stringify(url)}
     const onProgress = (bytes) => {

@@ -7,8 +7,7 @@ import type { ChangeListener, ChangeLog, Following, WriteSet } from '../../ports
 import { captureWrites, Environment, type Table } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT } from '../lmdb/keys.ts'
 import { getRecord, putRecord } from '../lmdb/records.ts'
-import { DIRECTORY_TABLES } from './directory-environment.ts'
-import { FLAG_TABLES } from './flag-records.ts'
+import { FLAGS_TABLES } from '../lmdb/keys.ts'
 
 /** Newest write sets that are kept for followers. */
 const KEPT_MAX = 1024
@@ -25,7 +24,7 @@ export class CatalogueChanges implements ChangeLog {
   /** `keptMax`: newest write sets that are kept for followers. */
   constructor(dataDir: string, keptMax = KEPT_MAX) {
     this.#keptMax = keptMax
-    const tables = [...new Set([...DIRECTORY_TABLES, ...FLAG_TABLES])]
+    const tables = FLAGS_TABLES
     captureWrites({
       path: dataDir,
       name: FLAGS_ENVIRONMENT,

@@ -288,7 +288,7 @@ class ProjectChange {
     putRecord(this.#environment.table('flag_projects'), numberKey(this.#projectId), this.#counters)
   }
 
-  /** Rights on a flag that is gone for good mean nothing; see role-records.ts. */
+  /** Rights on a flag that is gone for good mean nothing; see role-store.ts. */
   #removeRoleAccess(flagId: number): void {
     const table = this.#environment.table('role_access')
     const start = tripleKey(this.#projectId, flagId, 0)

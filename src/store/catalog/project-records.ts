@@ -5,7 +5,7 @@
  * | table         | key         | value                                             |
  * |---------------|-------------|---------------------------------------------------|
  * | state         | `version`   | number of the last write transaction (`number`)   |
- * | state         | `directory` | number of the last one that changed what this table or role-records.ts lists |
+ * | state         | `directory` | number of the last one that changed what this table or role-store.ts lists |
  * | state         | `organization` | `Organization`                                 |
  * | users         | id u32      | `User`                                            |
  * | projects      | id u32      | `Project`, its filters as JSON text               |
