@@ -4,24 +4,12 @@
  */
 import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'
-import { ACTION_RESOURCE } from '../routes/actions.ts'
-import { COHORT_RESOURCE } from '../routes/cohorts.ts'
 import { DESCRIPTION } from '../routes/description.ts'
-import { ERASURE_RESOURCE } from '../routes/erasures.ts'
-import { EVENT_RESOURCE } from '../routes/events.ts'
-import { FLAG_RESOURCE } from '../routes/flags.ts'
-import { GROUP_RESOURCE } from '../routes/groups.ts'
 import { HEALTH } from '../routes/health.ts'
-import { ORGANIZATION_RESOURCE } from '../routes/organization.ts'
-import { ANALYTIC_RESOURCE } from '../routes/person-analytics.ts'
-import { PERSON_RESOURCE } from '../routes/person-api.ts'
-import { PROJECT_RESOURCE } from '../routes/projects.ts'
+import { PRIVATE_RESOURCES } from '../routes/private-api.ts'
 import { CAPTURE } from '../routes/public/capture.ts'
 import { FLAG_DECISIONS, REMOTE_CONFIG } from '../routes/public/flag-routes.ts'
 import { OFREP } from '../routes/public/ofrep.ts'
-import { ROLE_ACCESS_RESOURCE } from '../routes/role-access.ts'
-import { ROLE_RESOURCE } from '../routes/roles.ts'
-import { USER_RESOURCE } from '../routes/users.ts'
 import { isJsonText } from '../server/query-string.ts'
 import {
   type Described,
@@ -51,19 +39,7 @@ export const RESOURCES: readonly DescribedResource[] = [
   FLAG_DECISIONS,
   REMOTE_CONFIG,
   OFREP,
-  EVENT_RESOURCE,
-  PERSON_RESOURCE,
-  ANALYTIC_RESOURCE,
-  ERASURE_RESOURCE,
-  ACTION_RESOURCE,
-  COHORT_RESOURCE,
-  GROUP_RESOURCE,
-  FLAG_RESOURCE,
-  ROLE_ACCESS_RESOURCE,
-  ROLE_RESOURCE,
-  ORGANIZATION_RESOURCE,
-  PROJECT_RESOURCE,
-  USER_RESOURCE,
+  ...PRIVATE_RESOURCES,
   HEALTH,
   DESCRIPTION,
 ]
@@ -257,8 +233,10 @@ function describeAnswers(record: Described, hasTable: boolean, schemas: Schemas)
     const { status } = ERROR_CODES[code]
     responses[status] = { $ref: `#/components/responses/Error${status}` }
   }
-  for (const [status, { description, schema, type }] of Object.entries(record.answers)) {
+  for (const [status, { description, schema: own, type }] of Object.entries(record.answers)) {
     const content: Record<string, Schema> = {}
+    // A status that is also that of refusals, such as 404 without a body, may come as one of them.
+    const schema = own ?? (status in responses ? ERROR : undefined)
     if (schema !== undefined) content[JSON_TYPE] = { schema: schemas.publish(schema) }
     if (schema !== undefined && hasTable && status.startsWith('2')) {
       content['text/csv'] = { schema: TEXT }

@@ -94,7 +94,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
     who: SERVER,
     answers: {
       200: done(about(nullable(TEXT), 'The payload as JSON text: parse it once more.')),
-      404: { description: 'There is no such flag; the answer has no body.' },
+      404: { description: 'There is no such flag: no body. Or no such project.' },
     },
     /**
      * By number or key: the stored JSON text as a JSON string, which SDKs parse once more. A client that did

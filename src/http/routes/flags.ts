@@ -130,7 +130,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       ...LOG,
       answers: {
         200: done(ACTIVITY_PAGE),
-        404: { description: 'There is no such flag; the answer has no body.' },
+        404: { description: 'There is no such flag: no body. Or no such project.' },
       },
       respond(call) {
         const id = flagIdInPath(call)

@@ -13,10 +13,11 @@ import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
 import { invalid, PAGE_ROWS_MAX, pageUrls, personReference, RequestParameters, required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { type AnyRoute, done, inProject, refusedRoute, routesOf } from '../server/route.ts'
+import { done, inProject, refusedRoute, type Resource, routesOf } from '../server/route.ts'
 import { about, ANY, BOOLEAN, JSON_OBJECT, list, named, object, pageOf, pageParameters, TEXT, TEXT_OR_NUMBER, TIME, UUID, WHOLE } from '../server/schema.ts'
 import { COHORTS_OF_PERSON } from './cohorts.ts'
 import { answerList, answerOne, answerRow, answerRows, formatOf, inputOf, wholeRows } from './formats.ts'
+import { ACTIVITY_ROUTES } from './person-activity.ts'
 import { change, changed, type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
@@ -55,93 +56,106 @@ const SETTING = {
 
 const route = routesOf<PersonServices>()
 
-/** Persons as they are now. */
-export const PERSON_ROUTES: readonly AnyRoute<PersonServices>[] = [
-  route('GET', PERSONS_PATH, 'listPersons', 'Lists persons, the newest first.', {
-    who: READ,
-    query: object(
-      {},
+/** Persons, apart from analytics. */
+export const PERSON_RESOURCE: Resource<PersonServices> = {
+  name: 'Persons',
+  sentence: 'Users as events made them. Parameters may stand in the query or in a JSON body.',
+  segments: { id: about(TEXT_OR_NUMBER, 'Number or uuid of the person.') },
+  isTable: true,
+  routes: [
+    route('GET', PERSONS_PATH, 'listPersons', 'Lists persons, the newest first.', {
+      who: READ,
+      query: object(
+        {},
+        {
+          distinct_id: about(TEXT, 'The person with this distinct_id.'),
+          email: about(TEXT, 'Persons whose property email is exactly this.'),
+          search: about(TEXT, 'Part of the e-mail address, or a distinct_id, or a uuid.'),
+          properties: about(FILTERS, 'Tests on properties.'),
+          cohort: about(WHOLE, 'Members of the cohort with this number.'),
+          ...pageParameters(PAGE_ROWS_MAX),
+        },
+      ),
+      answers: { 200: done(pageOf(PERSON)) },
+      respond: listPersons,
+    }),
+    refusedRoute(
+      { method: 'POST', path: PERSONS_PATH, allow: 'GET' },
+      'persons are made by events: send an $identify event with the distinct_id instead',
+    ),
+    route('GET', `${PERSONS_PATH}values/`, 'listPersonValues', 'Counts the values of a property.', {
+      who: READ,
+      query: object(
+        {},
+        {
+          key: about(TEXT, 'Name of the property; without it nothing is found.'),
+          value: about(TEXT, 'Only values that contain this.'),
+        },
+      ),
+      answers: { 200: done(list(VALUE_COUNT)) },
+      respond: listValues,
+    }),
+    route(
+      'GET',
+      `${PERSONS_PATH}cohorts/`,
+      'listCohortsOfPerson',
+      'Lists the cohorts of a person.',
       {
-        distinct_id: about(TEXT, 'The person with this distinct_id.'),
-        email: about(TEXT, 'Persons whose property email is exactly this.'),
-        search: about(TEXT, 'Part of the e-mail address, or a distinct_id, or a uuid.'),
-        properties: about(FILTERS, 'Tests on properties.'),
-        cohort: about(WHOLE, 'Members of the cohort with this number.'),
-        ...pageParameters(PAGE_ROWS_MAX),
+        who: READ,
+        query: object({ person_id: about(TEXT_OR_NUMBER, 'Number or uuid of the person.') }),
+        answers: { 200: done(COHORTS_OF_PERSON) },
+        respond: listCohorts,
       },
     ),
-    answers: { 200: done(pageOf(PERSON)) },
-    respond: listPersons,
-  }),
-  refusedRoute(
-    { method: 'POST', path: PERSONS_PATH, allow: 'GET' },
-    'persons are made by events: send an $identify event with the distinct_id instead',
-  ),
-  route('GET', `${PERSONS_PATH}values/`, 'listPersonValues', 'Counts the values of a property.', {
-    who: READ,
-    query: object(
-      {},
-      {
-        key: about(TEXT, 'Name of the property; without it nothing is found.'),
-        value: about(TEXT, 'Only values that contain this.'),
-      },
-    ),
-    answers: { 200: done(list(VALUE_COUNT)) },
-    respond: listValues,
-  }),
-  route('GET', `${PERSONS_PATH}cohorts/`, 'listCohortsOfPerson', 'Lists the cohorts of a person.', {
-    who: READ,
-    query: object({ person_id: about(TEXT_OR_NUMBER, 'Number or uuid of the person.') }),
-    answers: { 200: done(COHORTS_OF_PERSON) },
-    respond: listCohorts,
-  }),
-  route('GET', PERSON_PATH, 'getPerson', 'Shows a person.', {
-    who: READ,
-    query: object(
-      {},
-      {
-        distinct_ids_offset: about(WHOLE, 'Ids to leave out, of those in the order of linking.'),
-      },
-    ),
-    answers: { 200: done(PERSON) },
-    respond: getPerson,
-  }),
-  route('PATCH', PERSON_PATH, 'patchPerson', 'Sets properties of a person.', SETTING),
-  route('PUT', PERSON_PATH, 'putPerson', 'The same as PATCH.', SETTING),
-  route('DELETE', PERSON_PATH, 'deletePerson', 'Removes a person for good.', {
-    who: WRITE,
-    query: object(
-      {},
-      { delete_events: about(TEXT, 'Removes the events, too, unless false or 0.') },
-    ),
-    answers: { 202: done() },
-    handle: deletePerson,
-  }),
-  route('POST', `${PERSON_PATH}update_property/`, 'updatePersonProperty', 'Sets one property.', {
-    who: WRITE,
-    body: object({ key: TEXT, value: ANY }),
-    answers: { 202: done(PERSON) },
-    respond: updateProperty,
-  }),
-  route('POST', `${PERSON_PATH}delete_property/`, 'deletePersonProperty', 'Removes a property.', {
-    who: WRITE,
-    body: object({ $unset: TEXT }),
-    answers: { 201: done(PERSON_CHANGED) },
-    respond: deleteProperty,
-  }),
-  route('POST', `${PERSON_PATH}split/`, 'splitPerson', 'Makes each distinct_id a person.', {
-    who: WRITE,
-    body: object({}, { main_distinct_id: about(TEXT, 'Keeps the person and its properties.') }),
-    answers: { 201: done(PERSON_CHANGED) },
-    respond: splitPerson,
-  }),
-  route('POST', `${PERSON_PATH}merge/`, 'mergePersons', 'Merges other persons into this one.', {
-    who: WRITE,
-    body: object({ ids: list(TEXT_OR_NUMBER) }),
-    answers: { 201: done(PERSON_CHANGED) },
-    respond: mergePersons,
-  }),
-]
+    route('GET', PERSON_PATH, 'getPerson', 'Shows a person.', {
+      who: READ,
+      query: object(
+        {},
+        {
+          distinct_ids_offset: about(WHOLE, 'Ids to leave out, of those in the order of linking.'),
+        },
+      ),
+      answers: { 200: done(PERSON) },
+      respond: getPerson,
+    }),
+    route('PATCH', PERSON_PATH, 'patchPerson', 'Sets properties of a person.', SETTING),
+    route('PUT', PERSON_PATH, 'putPerson', 'The same as PATCH.', SETTING),
+    route('DELETE', PERSON_PATH, 'deletePerson', 'Removes a person for good.', {
+      who: WRITE,
+      query: object(
+        {},
+        { delete_events: about(TEXT, 'Removes the events, too, unless false or 0.') },
+      ),
+      answers: { 202: done() },
+      handle: deletePerson,
+    }),
+    route('POST', `${PERSON_PATH}update_property/`, 'updatePersonProperty', 'Sets one property.', {
+      who: WRITE,
+      body: object({ key: TEXT, value: ANY }),
+      answers: { 202: done(PERSON) },
+      respond: updateProperty,
+    }),
+    route('POST', `${PERSON_PATH}delete_property/`, 'deletePersonProperty', 'Removes a property.', {
+      who: WRITE,
+      body: object({ $unset: TEXT }),
+      answers: { 201: done(PERSON_CHANGED) },
+      respond: deleteProperty,
+    }),
+    route('POST', `${PERSON_PATH}split/`, 'splitPerson', 'Makes each distinct_id a person.', {
+      who: WRITE,
+      body: object({}, { main_distinct_id: about(TEXT, 'Keeps the person and its properties.') }),
+      answers: { 201: done(PERSON_CHANGED) },
+      respond: splitPerson,
+    }),
+    route('POST', `${PERSON_PATH}merge/`, 'mergePersons', 'Merges other persons into this one.', {
+      who: WRITE,
+      body: object({ ids: list(TEXT_OR_NUMBER) }),
+      answers: { 201: done(PERSON_CHANGED) },
+      respond: mergePersons,
+    }),
+    ...ACTIVITY_ROUTES,
+  ],
+}
 
 async function listPersons(call: PersonCall): Promise<Answer> {
   const { request, services, base } = call

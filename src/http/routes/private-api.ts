@@ -1,14 +1,18 @@
-/** All resources for personal keys as one table. */
+/** All resources for personal keys as one table, in the order of the API description. */
 import { bindAll, type Resource } from '../server/route.ts'
 import type { Route } from '../server/router.ts'
+import { ACTION_RESOURCE, type ActionServices } from './actions.ts'
+import { COHORT_RESOURCE } from './cohorts.ts'
 import type { DeadLetterServices } from './dead-letters.ts'
 import type { DroppedServices } from './dropped-events.ts'
 import { ERASURE_RESOURCE, type ErasureServices } from './erasures.ts'
 import { EVENT_RESOURCE, type EventServices } from './events.ts'
 import type { FlagServices } from './flag-access.ts'
 import { FLAG_RESOURCE } from './flags.ts'
+import { GROUP_RESOURCE } from './groups.ts'
 import { ORGANIZATION_RESOURCE } from './organization.ts'
-import { type PersonApiOptions, personApiRoutes } from './person-api.ts'
+import { ANALYTIC_RESOURCE, type AnalyticServices } from './person-analytics.ts'
+import { PERSON_RESOURCE } from './persons.ts'
 import { PROJECT_RESOURCE } from './projects.ts'
 import { ROLE_ACCESS_RESOURCE } from './role-access.ts'
 import { ROLE_RESOURCE } from './roles.ts'
@@ -20,12 +24,18 @@ export type PrivateServices = EventServices &
   FlagServices &
   DeadLetterServices &
   ErasureServices &
-  PersonApiOptions
+  ActionServices &
+  AnalyticServices
 
-/** What people manage with a personal key, besides what persons are and do. */
+/** What a project or the organization has. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   EVENT_RESOURCE,
+  PERSON_RESOURCE,
+  ANALYTIC_RESOURCE,
   ERASURE_RESOURCE,
+  ACTION_RESOURCE,
+  COHORT_RESOURCE,
+  GROUP_RESOURCE,
   FLAG_RESOURCE,
   ROLE_ACCESS_RESOURCE,
   ROLE_RESOURCE,
@@ -34,7 +44,7 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   USER_RESOURCE,
 ]
 
-/** The routes under `/api/` about what a project or the organization has. */
+/** The routes under `/api/` for personal keys. */
 export function privateRoutes(services: PrivateServices): readonly Route[] {
-  return [...bindAll(PRIVATE_RESOURCES, services), ...personApiRoutes(services)]
+  return bindAll(PRIVATE_RESOURCES, services)
 }
