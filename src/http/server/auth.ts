@@ -8,9 +8,9 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { API_KEY_BODY_VALUES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.ts'
+import type { Project } from '../../rules/access/project-directory.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import { refuseManyValues } from '../../rules/capture/json-text.ts'
-import type { Project } from '../../rules/capture/project-directory.ts'
 import type { ApiRequest } from './router.ts'
 
 /** Whose key it is; active. */

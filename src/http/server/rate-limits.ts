@@ -5,10 +5,10 @@
  * docs/OPERATIONS.md, "Rate limits".
  */
 import type { Clock } from '../../base/clock.ts'
-import type { ServiceError } from '../../base/errors.ts'
+import { ServiceError } from '../../base/errors.ts'
 import type { Counter, MetricFamily } from '../../base/metrics.ts'
-import { type RefusalReason, refusal } from '../../base/refusals.ts'
-import type { Project, ProjectDirectory } from '../../rules/capture/project-directory.ts'
+import { refusal, type RefusalReason } from '../../base/refusals.ts'
+import type { Project, ProjectDirectory } from '../../rules/access/project-directory.ts'
 import { networkOf } from './client-address.ts'
 
 /** Seconds of the rate that may come at once after a pause. */

@@ -6,6 +6,7 @@
  */
 import { parseUuid } from '../../base/ids.ts'
 import { EVENT_VALUES_MAX } from '../../base/limits.ts'
+import type { Project, ProjectDirectory } from '../access/project-directory.ts'
 import { outlineOf } from './body-outline.ts'
 import { type DecodedPayload, decodePayload, SlowBodyError } from './decode.ts'
 import { checkEvents, type Envelope, outlinedEnvelope, parseEnvelope } from './envelope.ts'
@@ -18,7 +19,6 @@ import {
   type RecordEvents,
   type RecordHeader,
 } from './log-block.ts'
-import type { Project, ProjectDirectory } from './project-directory.ts'
 import type { Scanner } from './scanner/scanner.ts'
 import { requestSentAt } from './time.ts'
 

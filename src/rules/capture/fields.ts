@@ -65,7 +65,7 @@ function ownText(text: string, units: number): string {
 }
 
 /** At most `pointsMax` code points of a clean text. */
-function cutPoints(text: string, pointsMax: number): string {
+export function cutPoints(text: string, pointsMax: number): string {
   if (text.length <= pointsMax) return text
   let position = 0
   for (let points = 0; points < pointsMax && position < text.length; points++) {

@@ -5,12 +5,12 @@
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
+import type { Project, ProjectDirectory } from '../access/project-directory.ts'
 import { CAPTURE_SCOPE, hasScope } from '../access/scopes.ts'
 import type { FormFields, QueryFields, RawPayload } from './decode.ts'
 import type { Envelope } from './envelope.ts'
 import { isEmptyValue } from './fields.ts'
 import { asBuffer } from './form.ts'
-import type { Project, ProjectDirectory } from './project-directory.ts'
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
 /** One of these stands in every body whose JSON has a key: its names, or an escape that may hide them. */

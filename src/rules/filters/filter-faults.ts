@@ -9,6 +9,11 @@ import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.
 import { operatorRefusal, PATTERN_OPERATORS } from './filter-operators.ts'
 import { sortedText } from './property-text.ts'
 
+/** Regular expressions of one flag, cohort or action. More: 400 `invalid_input`. */
+const PATTERNS_MAX = 200
+/** UTF-16 units of all of them together. More: 400 `invalid_input`. */
+const PATTERN_UNITS_SUM_MAX = 5000
+
 /** What is wrong with one filter. */
 export interface FilterFault {
   /** Where it is in what was stored: `groups[0].properties[2]`. */
@@ -28,6 +33,22 @@ export function patternsOf(
     .filter(({ operator }) => PATTERN_OPERATORS.includes(operator))
     .flatMap(({ value }): readonly unknown[] => (Array.isArray(value) ? value : [value]))
     .filter((pattern) => typeof pattern === 'string')
+}
+
+/**
+ * What is wrong with the number of patterns among the filters of one flag, cohort or action, which the main
+ * thread compiles when it is saved or published; null: nothing.
+ */
+export function patternLimitFault(
+  filters: readonly { readonly operator?: unknown; readonly value?: unknown }[],
+): string | null {
+  const count = filters.filter(({ operator }) => PATTERN_OPERATORS.includes(operator)).length
+  const units = patternsOf(filters).reduce((sum, pattern) => sum + pattern.length, 0)
+  if (count <= PATTERNS_MAX && units <= PATTERN_UNITS_SUM_MAX) return null
+  return (
+    `may have ${PATTERNS_MAX} regular expressions of ${PATTERN_UNITS_SUM_MAX} characters together at ` +
+    'most; use another operator'
+  )
 }
 
 /** The first fault whose filter is not among those of `before`; null when there is none. */

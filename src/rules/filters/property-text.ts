@@ -1,6 +1,6 @@
 /**
- * A property as the text that filters compare. Source: docs/COMPATIBILITY.md, "Property filters" and "Flag
- * decisions".
+ * A property as text: as filters compare it, and as the list of its values shows it. Source:
+ * docs/COMPATIBILITY.md, "Property filters", "Flag decisions" and "Persons".
  */
 
 /** Nesting up to which keys are sorted; what lies deeper keeps its order. */
@@ -36,6 +36,21 @@ function sorted(value: unknown, depth: number): unknown {
   if (Array.isArray(value)) return value.map((entry: unknown) => sorted(entry, depth + 1))
   const entries = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1))
   return Object.fromEntries(entries.map(([key, entry]) => [key, sorted(entry, depth + 1)]))
+}
+
+/** A value as the list of values shows it; '' for what counts as none. Objects with sorted keys and spaces behind separators. */
+export function valueText(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  return typeof value === 'string' ? value : spacedText(value)
+}
+
+function spacedText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(spacedText).join(', ')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const members = Object.entries(value)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, inner]) => `${JSON.stringify(key)}: ${spacedText(inner)}`)
+  return `{${members.join(', ')}}`
 }
 
 /** Folds ASCII capitals only; other letters stay as they are. */

@@ -4,6 +4,7 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
+import { cutPoints } from '../capture/fields.ts'
 
 const ILLEGAL_IN_ANY_CASE: ReadonlySet<string> = new Set([
   ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
@@ -49,20 +50,8 @@ function withoutQuotes(id: string): string {
   return id.charCodeAt(id.length - 1) === first ? id.slice(1, -1) : id
 }
 
-/** Unlike distinct_ids, objects and arrays read as the text that faulty clients make of them. */
+/** Cut as distinct_ids are, or the two would never meet. Unlike there, objects and arrays read as the text that faulty clients make of them. */
 function idText(id: unknown): string {
-  if (typeof id === 'string') return cutPoints(id)
+  if (typeof id === 'string') return cutPoints(id, DISTINCT_ID_POINTS_MAX)
   return typeof id === 'object' && id !== null ? '[object Object]' : String(id)
-}
-
-/** Cut as distinct_ids are, or the two would never meet. */
-function cutPoints(text: string): string {
-  if (text.length <= DISTINCT_ID_POINTS_MAX) return text
-  let position = 0
-  for (let points = 0; points < DISTINCT_ID_POINTS_MAX && position < text.length; points++) {
-    const unit = text.charCodeAt(position)
-    position += unit >= 0xd800 && unit <= 0xdbff ? 2 : 1
-  }
-  // Copied: a slice would keep the whole text in memory.
-  return Buffer.from(text.slice(0, position), 'utf16le').toString('utf16le')
 }

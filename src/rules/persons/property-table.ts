@@ -6,9 +6,8 @@
  * The table knows how large its JSON is at most. Far from a limit that is a cheap over-estimate; near it,
  * changes are recorded, measured exactly and taken back if they are too much.
  */
-import type { JsonObject } from '../../base/json.ts'
+import { isSameJson, type JsonObject } from '../../base/json.ts'
 import { EVENT_SLOT_OF, isSystemSlot, SLOT_NAMES, SLOT_OF } from './automatic-properties.ts'
-import { isSameJson } from './same-json.ts'
 
 const EMPTY_JSON_BYTES = 2
 /** Tables larger than this part of the limit are kept exactly measured: measuring anew would cost more. */

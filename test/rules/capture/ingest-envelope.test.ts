@@ -2,6 +2,10 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
+import type {
+  PersonalKeyAccess,
+  ProjectDirectory,
+} from '../../../src/rules/access/project-directory.ts'
 import { readQuery } from '../../../src/rules/capture/decode.ts'
 import { checkEvents, type Envelope, parseEnvelope } from '../../../src/rules/capture/envelope.ts'
 import { cleanText, parseJsonText } from '../../../src/rules/capture/json-text.ts'
@@ -11,10 +15,6 @@ import {
   type KeySources,
   resolveProject,
 } from '../../../src/rules/capture/key.ts'
-import type {
-  PersonalKeyAccess,
-  ProjectDirectory,
-} from '../../../src/rules/capture/project-directory.ts'
 
 const LONE_SURROGATE_OR_NUL = /[\0\ud800-\udfff]/u
 const NO_FORM = {

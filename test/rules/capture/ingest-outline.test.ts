@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { BODY_EVENTS_MAX, EVENT_VALUES_MAX } from '../../../src/base/limits.ts'
+import type { ProjectDirectory } from '../../../src/rules/access/project-directory.ts'
 import { acceptCapture, type CaptureKind } from '../../../src/rules/capture/accept.ts'
 import { outlineOf } from '../../../src/rules/capture/body-outline.ts'
 import { readQuery } from '../../../src/rules/capture/decode.ts'
@@ -18,7 +19,6 @@ import {
 import { parseJsonText } from '../../../src/rules/capture/json-text.ts'
 import { findKey } from '../../../src/rules/capture/key.ts'
 import { LogBlockWriter } from '../../../src/rules/capture/log-block.ts'
-import type { ProjectDirectory } from '../../../src/rules/capture/project-directory.ts'
 import { Scanner } from '../../../src/rules/capture/scanner/scanner.ts'
 
 const PROJECT = { id: 7, apiKey: 'phc_known', isIpAnonymized: false }

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { JsonObject } from '../../../src/base/json.ts'
-import type { ProjectDirectory } from '../../../src/rules/capture/project-directory.ts'
+import type { ProjectDirectory } from '../../../src/rules/access/project-directory.ts'
 import { personUuid } from '../../../src/rules/persons/person-uuid.ts'
 import { mismatches } from '../../fixtures/matchers.ts'
 import { type CaseRequest, PersonPipeline } from '../../fixtures/persons/person-pipeline.ts'

@@ -5,7 +5,7 @@
 import { strict as assert } from 'node:assert'
 import fc from 'fast-check'
 import t from 'tap'
-import { isSameJson } from '../../../src/rules/persons/same-json.ts'
+import { isSameJson } from '../../../src/base/json.ts'
 import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
 import {
   apply,

@@ -1,7 +1,7 @@
 /** The rules of persons and groups one by one: ids, sizes, names that try to harm, and what is told to the world. */
 import fc from 'fast-check'
 import t from 'tap'
-import type { JsonObject } from '../../../src/base/json.ts'
+import { isSameJson, type JsonObject } from '../../../src/base/json.ts'
 import type { NormalisedEvent } from '../../../src/rules/capture/types.ts'
 import {
   applyEvent,
@@ -15,7 +15,6 @@ import { laterPersonUuid, personUuid } from '../../../src/rules/persons/person-u
 import type { GroupState, PersonState } from '../../../src/rules/persons/person-world.ts'
 import { PropertyTable } from '../../../src/rules/persons/property-table.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../../src/rules/persons/property-updates.ts'
-import { isSameJson } from '../../../src/rules/persons/same-json.ts'
 import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
 import { personUpdates } from '../../fixtures/persons/person-updates.ts'
 

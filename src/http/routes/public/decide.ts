@@ -7,47 +7,21 @@ import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import { FLAG_BODY_BYTES_MAX, KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
 import type { DecisionService } from '../../../engine/front/decisions.ts'
+import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { COOKIELESS_ID } from '../../../rules/capture/cookieless.ts'
 import { isEmptyValue } from '../../../rules/capture/fields.ts'
-import type { Project, ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import type { Decisions } from '../../../rules/flags/types.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import {
-  ANY_TEXT_TYPES,
-  type PublicRecord,
-  pascalCase,
-  readable,
-} from '../../server/public-route.ts'
+import { ANY_TEXT_TYPES, pascalCase, type PublicRecord, readable } from '../../server/public-route.ts'
 import { sendJson, sendReused } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  JSON_OBJECT,
-  list,
-  mapOf,
-  NOTHING,
-  NUMBER,
-  named,
-  nullable,
-  object,
-  openObject,
-  TEXT,
-  TEXT_OR_NUMBER,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import { about, BOOLEAN, JSON_OBJECT, list, mapOf, named, NOTHING, nullable, NUMBER, object, openObject, TEXT, TEXT_OR_NUMBER, UUID, WHOLE } from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flag-schemas.ts'
 import type { CookielessVisitors, Sender } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './flag-answers.ts'
-import {
-  decisionRequestOf,
-  type FlagRequestHead,
-  keepHead,
-  readFlagRequest,
-} from './flag-request.ts'
+import { decisionRequestOf, type FlagRequestHead, keepHead, readFlagRequest } from './flag-request.ts'
 import type { KnownDecisions } from './known-decisions.ts'
 import { type BrowserCaptureOf, decisionOpening } from './remote-config.ts'
 

@@ -5,8 +5,8 @@
  */
 import { DECISION_BYTES_MAX, KNOWN_DECISIONS_BYTES_MAX } from '../../../base/limits.ts'
 import type { DecisionBasis, DecisionService } from '../../../engine/front/decisions.ts'
+import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
-import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import type { Decisions } from '../../../rules/flags/types.ts'
 import type { FlagRequestHead } from './flag-request.ts'
 

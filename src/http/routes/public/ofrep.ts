@@ -3,35 +3,26 @@
  * a project opens it; the context of the evaluation is the person.
  * Source: docs/COMPATIBILITY.md, "OpenFeature".
  */
-
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../../base/clock.ts'
 import { FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
 import type { DecisionService } from '../../../engine/front/decisions.ts'
+import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { refuseManyValues } from '../../../rules/capture/json-text.ts'
-import type { Project, ProjectDirectory } from '../../../rules/capture/project-directory.ts'
 import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import type { DecisionRequest, EvaluationRuntime } from '../../../rules/flags/types.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { type PublicResource, preflight } from '../../server/public-route.ts'
+import { preflight, type PublicResource } from '../../server/public-route.ts'
 import { type Header, send, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
 import { decodeSegment } from '../../server/router.ts'
-import {
-  choice,
-  JSON_OBJECT,
-  list,
-  mapOf,
-  named,
-  object,
-  openObject,
-  TEXT,
-} from '../../server/schema.ts'
+import { choice, JSON_OBJECT, list, mapOf, named, object, openObject, TEXT } from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flag-schemas.ts'
 import { resolveFlagProject } from './decide.ts'
 import { evaluationOf, type OfrepEvaluation, readContext } from './ofrep-values.ts'
+
 
 const CONFIGURATION = {
   name: 'Tenrec',

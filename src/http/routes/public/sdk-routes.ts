@@ -5,7 +5,7 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
-import type { ProjectDirectory } from '../../../rules/capture/project-directory.ts'
+import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'

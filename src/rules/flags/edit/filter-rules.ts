@@ -4,7 +4,7 @@
  */
 import { type ErrorCode, invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
-import { faultText, newFault } from '../../filters/filter-faults.ts'
+import { faultText, newFault, patternLimitFault } from '../../filters/filter-faults.ts'
 import {
   COHORT_OPERATORS,
   DATE_OPERATORS,
@@ -17,7 +17,6 @@ import { filterMoment } from '../flag-values.ts'
 import type { FlagCohort } from '../types.ts'
 import { checkDependencies } from './flag-dependencies.ts'
 import type { FlagWorld } from './flag-world.ts'
-import { patternLimitFault } from './pattern-limits.ts'
 
 /** Bytes of the JSON of one flag's filters. More: 400 `invalid_input`. */
 const FILTERS_BYTES_MAX = 1024 * 1024

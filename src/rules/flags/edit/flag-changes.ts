@@ -4,12 +4,11 @@
  * "Changing feature flags".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
-import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'
+import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
 import type { Flag } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'
 import { requireActiveDependencies, requireNoDependents } from './flag-dependencies.ts'
-import { isSameJson } from './flag-diff.ts'
 import {
   member,
   readBoolean,

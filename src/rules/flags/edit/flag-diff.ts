@@ -3,7 +3,7 @@
  * feature flags".
  */
 
-import { isObject } from '../../../base/json.ts'
+import { isSameJson } from '../../../base/json.ts'
 import type { Flag } from '../types.ts'
 import { writableFields } from './flag-body.ts'
 
@@ -29,20 +29,6 @@ export function changesBetween(before: Flag, after: Flag): readonly FlagChange[]
     changes.push(changeOf(field, old[field], value))
   }
   return changes
-}
-
-/** Whether two JSON values are equal; the order of members does not matter. */
-export function isSameJson(left: unknown, right: unknown): boolean {
-  if (left === right) return true
-  if (Array.isArray(left) && Array.isArray(right)) {
-    return left.length === right.length && left.every((item, at) => isSameJson(item, right[at]))
-  }
-  if (!isObject(left) || !isObject(right)) return false
-  const names = Object.keys(left)
-  return (
-    names.length === Object.keys(right).length &&
-    names.every((name) => Object.hasOwn(right, name) && isSameJson(left[name], right[name]))
-  )
 }
 
 function changeOf(field: string, before: unknown, after: unknown): FlagChange {
