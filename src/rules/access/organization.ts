@@ -3,8 +3,8 @@
  * the store keeps them.
  */
 import type { JsonObject } from '../../base/json.ts'
-import type { PersonalKeyAccess, Project as IngestProject } from '../capture/project-directory.ts'
 import type { FlagAccessLevel, UserLevel } from './levels.ts'
+import type { PersonalKeyAccess } from './project-directory.ts'
 
 
 /** The one organization. */

@@ -14,7 +14,6 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type Project, type SecretKey } from '../../rules/access/organization.ts'
-import type { Project as IngestProject } from '../../rules/access/project-directory.ts'
 
 
 /** A project as it is stored: its filters are text of clients and stay JSON. */

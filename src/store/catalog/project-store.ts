@@ -9,7 +9,6 @@ import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
 import { DEFAULT_BROWSER_CAPTURE, type Organization, type Project, type ProjectChanges, type User } from '../../rules/access/organization.ts'
-import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/access/project-directory.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
 

@@ -5,7 +5,6 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../../engine/front/flag-snapshots.ts'
-import type { Project } from '../../../rules/access/project-directory.ts'
 import { flagDefinitions, type FlagDefinitions, isSameEtag } from '../../../rules/flags/definitions.ts'
 import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
 import type { Answer } from '../../server/respond.ts'
