@@ -16,8 +16,6 @@ import { parseJsonText } from '../../../src/rules/capture/json-text.ts'
 import { normaliseEvent } from '../../../src/rules/capture/normalise.ts'
 import type { EventContext, NormalisedEvent } from '../../../src/rules/capture/types.ts'
 import { expandProperties } from '../../../src/rules/persons/automatic-properties.ts'
-import { groupKeysOf } from '../../../src/rules/persons/group-rules.ts'
-import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
 import { personUpdates } from '../../fixtures/persons/person-updates.ts'
 
 const CONTEXT: EventContext = {
@@ -346,22 +344,6 @@ t.test('expanding twice is expanding once, and agrees with the updates', async (
     }),
     { numRuns: 500 },
   )
-})
-
-t.test('groups that are usable', async (t) => {
-  const $groups = { a: 'x', b: 5, c: false, d: '', e: null, f: {}, g: [], '': 'x' }
-  const groupsOf = (value: unknown): readonly unknown[] => {
-    const world = new MemoryPersons()
-    return groupKeysOf({ $groups: value }, world).map(({ typeIndex, key }) => {
-      return { type: world.groupTypes()[typeIndex], key }
-    })
-  }
-  t.same(groupsOf($groups), [
-    { type: 'a', key: 'x' },
-    { type: 'b', key: '5' },
-    { type: 'c', key: 'false' },
-  ])
-  for (const value of [undefined, null, 'acme', ['a']]) t.same(groupsOf(value), [])
 })
 
 t.test(

@@ -9,7 +9,7 @@ import {
   personIdOf,
 } from '../../../src/rules/persons/apply-event.ts'
 import { SLOT_NAMES } from '../../../src/rules/persons/automatic-properties.ts'
-import { setGroupProperties } from '../../../src/rules/persons/group-rules.ts'
+import { groupKeysOf, setGroupProperties } from '../../../src/rules/persons/group-rules.ts'
 import { isIllegalId, otherIdOf } from '../../../src/rules/persons/merge-ids.ts'
 import { laterPersonUuid, personUuid } from '../../../src/rules/persons/person-uuid.ts'
 import type { GroupState, PersonState } from '../../../src/rules/persons/person-world.ts'
@@ -382,3 +382,19 @@ function personOf(world: MemoryPersons, distinctId: string): PersonState {
   if (person === null) throw new Error('nobody has that id')
   return person
 }
+
+t.test('groups that are usable', async (t) => {
+  const $groups = { a: 'x', b: 5, c: false, d: '', e: null, f: {}, g: [], '': 'x' }
+  const groupsOf = (value: unknown): readonly unknown[] => {
+    const world = new MemoryPersons()
+    return groupKeysOf({ $groups: value }, world).map(({ typeIndex, key }) => {
+      return { type: world.groupTypes()[typeIndex], key }
+    })
+  }
+  t.same(groupsOf($groups), [
+    { type: 'a', key: 'x' },
+    { type: 'b', key: '5' },
+    { type: 'c', key: 'false' },
+  ])
+  for (const value of [undefined, null, 'acme', ['a']]) t.same(groupsOf(value), [])
+})
