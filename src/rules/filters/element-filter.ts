@@ -5,8 +5,8 @@
 import type { PropertyFilter } from './filter-group.ts'
 import { propertyTest } from './property-filter.ts'
 
-/** What element filters can ask for. */
-const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
+/** What a filter on the element of an autocaptured event can name. */
+export const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
 
 /** Whether a chain passes; '' stands for an event without elements. */
 export type ElementTest = (chain: string) => boolean

@@ -10,6 +10,7 @@
 
 import { invalidInput } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
+import { ELEMENT_KEYS } from './element-filter.ts'
 import { type FilterGroup, isCohortFilterType, type PropertyFilter } from './filter-group.ts'
 import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
 import { propertyTest } from './property-filter.ts'
@@ -26,9 +27,7 @@ const COHORT_LIST_OPERATORS = [...COHORT_OPERATORS, 'exact', 'is_not']
 /** What filters of analytic queries can be about, besides cohorts. */
 const EVENT_TYPES: readonly unknown[] = ['event', 'person', 'group', 'element']
 
-/** What a filter on the element of an autocaptured event can name. */
-const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'selector']
-/** Those of them that are equal to something or not. */
+/** Those of `ELEMENT_KEYS` that are equal to something or not. */
 const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
 
 /**

@@ -60,6 +60,23 @@ export interface FlagSet {
   readonly groupTypes: ReadonlyMap<number, string>
 }
 
+/**
+ * What rules about changes ask of the rest of a project: its flags, and what they may refer to, at the moment
+ * of a change. Whoever keeps flags implements it.
+ */
+export interface FlagWorld {
+  /** All flags that are not deleted. */
+  readonly flags: readonly Flag[]
+  /** A flag of the project, deleted or not; null for any other number. */
+  flagById(id: number): Flag | null
+  /** The flag with this key that is not deleted, or null. */
+  flagByKey(key: string): Flag | null
+  /** A cohort of the project that is not deleted, or null. */
+  cohort(id: number): FlagCohort | null
+  hasDashboard(id: number): boolean
+  readonly nowMs: number
+}
+
 /** What a request says. Client text everywhere. */
 export interface DecisionRequest {
   /** Already text, cut as the wire rule says. */

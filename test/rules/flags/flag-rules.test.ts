@@ -3,8 +3,7 @@ import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import type { JsonObject } from '../../../src/base/json.ts'
 import { changeFlag, draftFlag } from '../../../src/rules/flags/edit/flag-changes.ts'
-import type { FlagWorld } from '../../../src/rules/flags/edit/flag-world.ts'
-import type { Flag } from '../../../src/rules/flags/types.ts'
+import type { Flag, FlagWorld } from '../../../src/rules/flags/types.ts'
 import { NOW_MS, onFlag, refusal, taken, worldOf } from '../../fixtures/flags/flag-world.ts'
 
 function flagOf(world: FlagWorld, id: number): Flag {

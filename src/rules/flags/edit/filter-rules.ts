@@ -14,9 +14,8 @@ import { nodesOf } from '../../filters/tree-test.ts'
 import { flagFaults } from '../flag-faults.ts'
 import { cohortsOfTree, conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
 import { filterMoment } from '../flag-values.ts'
-import type { FlagCohort } from '../types.ts'
+import type { FlagCohort, FlagWorld } from '../types.ts'
 import { checkDependencies } from './flag-dependencies.ts'
-import type { FlagWorld } from './flag-world.ts'
 
 /** Bytes of the JSON of one flag's filters. More: 400 `invalid_input`. */
 const FILTERS_BYTES_MAX = 1024 * 1024

@@ -5,7 +5,7 @@
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, isSameJson, type JsonObject, objectsOf } from '../../../base/json.ts'
-import type { Flag } from '../types.ts'
+import type { Flag, FlagWorld } from '../types.ts'
 import { checkFilters, checkFiltersSize, withoutCohortNames } from './filter-rules.ts'
 import { writableFields } from './flag-body.ts'
 import { requireActiveDependencies, requireNoDependents } from './flag-dependencies.ts'
@@ -25,7 +25,6 @@ import {
   readTags,
   requireFreeKey,
 } from './flag-fields.ts'
-import type { FlagWorld } from './flag-world.ts'
 
 /** What a client decides about a flag; the rest is the store's. */
 export type FlagDraft = Omit<

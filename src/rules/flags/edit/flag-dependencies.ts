@@ -6,8 +6,7 @@ import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { DEPENDENCY_OPERATOR } from '../../filters/filter-operators.ts'
 import { flagReferences, propertiesOf, referenceOf } from '../flag-references.ts'
-import type { Flag } from '../types.ts'
-import type { FlagWorld } from './flag-world.ts'
+import type { Flag, FlagWorld } from '../types.ts'
 
 /** Dependent flags that a refusal names. */
 const NAMED_MAX = 5

@@ -4,8 +4,7 @@
  */
 import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
-import type { EvaluationRuntime, Flag } from '../types.ts'
-import type { FlagWorld } from './flag-world.ts'
+import type { EvaluationRuntime, Flag, FlagWorld } from '../types.ts'
 
 const KEY_CHARACTERS_MAX = 400
 const KEY_PATTERN = /^[a-zA-Z0-9_-]+$/
