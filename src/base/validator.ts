@@ -3,11 +3,10 @@
  * threads and commands never do, and loading ajv takes longer than most of what they load. Adds keywords
  * for what clients send in several forms.
  */
-
 import { createRequire } from 'node:module'
-import type { Ajv, ErrorObject, Options, SchemaObject, ValidateFunction } from 'ajv'
-import type { DataValidationCxt } from 'ajv/dist/types/index.js'
+import type { Ajv, AnySchemaObject, ErrorObject, Options, SchemaValidateFunction, ValidateFunction } from 'ajv'
 import { formatUuid, parseUuid } from './ids.ts'
+
 
 /** The first thing that is wrong with a value. Safe to show: it never holds what the client sent. */
 export interface ShapeProblem {
@@ -134,26 +133,18 @@ function addReading(
   compiler: Ajv,
   keyword: string,
   place: { readonly type?: 'string'; readonly before?: string },
-  read: (value: unknown, schema: SchemaObject) => unknown,
+  read: (value: unknown, schema: AnySchemaObject) => unknown,
 ): void {
+  const validate: SchemaValidateFunction = (_, value, schema, context) => {
+    const result = read(value, schema ?? {})
+    if (result === undefined || context === undefined) return false
+    const { parentData, parentDataProperty } = context
+    parentData[parentDataProperty] = result
+    return true
+  }
   compiler.addKeyword({
-    keyword,
-    ...place,
-    schemaType: 'boolean',
-    modifying: true,
-    errors: false,
-    validate(
-      _: boolean,
-      value: unknown,
-      schema?: SchemaObject,
-      context?: DataValidationCxt,
-    ): boolean {
-      const result = read(value, schema ?? {})
-      if (result === undefined || context === undefined) return false
-      const { parentData, parentDataProperty } = context
-      parentData[parentDataProperty] = result
-      return true
-    },
+    ...{ keyword, ...place },
+    ...{ schemaType: 'boolean', modifying: true, errors: false, validate },
   })
 }
 

@@ -1,0 +1,34 @@
+/** Schemas are compiled when the first value comes, without the schema of schemas: so it is asked here. */
+import { Ajv } from 'ajv'
+import t from 'tap'
+import { compileInput, compileShape } from '../../src/base/validator.ts'
+import { eventFiltersShape } from '../../src/http/shapes/event-list.ts'
+import { captureEventShape } from '../../src/rules/capture/capture-schema.ts'
+
+t.test('what shapes are made of are JSON schemas', async (t) => {
+  const ajv = new Ajv({ strict: true, allowUnionTypes: true })
+  ajv.addKeyword({ keyword: 'clientUuid', schemaType: 'boolean' })
+  for (const { schema } of [captureEventShape, eventFiltersShape]) {
+    t.ok(ajv.validateSchema(schema), ajv.errorsText())
+    t.doesNotThrow(() => ajv.compile(schema))
+  }
+})
+
+t.test('a schema that says what no validator knows throws at the first value', async (t) => {
+  const shape = compileShape({ type: 'object', propertys: {} })
+  t.throws(() => shape.matches({}), /propertys/)
+  t.throws(() => compileInput({ type: 'text' }), /text/)
+})
+
+t.test('a shape tells what is wrong first, and where', async (t) => {
+  const shape = compileShape<{ readonly name: string }>({
+    type: 'object',
+    properties: { name: { type: 'string' }, uuid: { clientUuid: true } },
+    required: ['name'],
+  })
+  t.ok(shape.matches({ name: 'a' }))
+  t.equal(shape.problemOf({ name: 'a' }), null)
+  t.same(shape.problemOf({ name: 1 }), { field: 'name', message: 'must be string' })
+  t.same(shape.problemOf({ name: 'a', uuid: 'b' }), { field: 'uuid', message: 'must be a UUID' })
+  t.match(shape.problemOf({}), { field: '', message: /name/ })
+})
