@@ -17,6 +17,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   store: ['base', 'rules', 'config'],
   engine: ['base', 'rules', 'config', 'store'],
   'thread.ts': ['base', 'rules', 'config', 'store', 'engine'],
+  'thread-start.ts': ['engine', 'thread.ts'],
   http: ['base', 'rules', 'config', 'store', 'engine'],
   'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'http'],
   cli: ['base', 'rules', 'config', 'store', 'engine', 'http', 'daemon.ts'],
@@ -52,7 +53,7 @@ const PURE_EXCEPTIONS = [
 const FILE_LINES_MAX = 455
 const FUNCTION_LINES_MAX = 70
 const FILE_NAMES_AVOIDED = /^(utils?|helpers?|common|misc|index)\.ts$/
-const DEFAULT_EXPORT_ALLOWED = ['src/thread.ts']
+const DEFAULT_EXPORT_ALLOWED = ['src/thread.ts', 'src/thread-start.ts']
 
 /** Marks of unfinished work, written apart so that this file passes its own test. */
 const LEFTOVERS = [

@@ -13,9 +13,7 @@ import { refusal } from '../../base/refusals.ts'
 import type { Task, ThreadKind } from './call.ts'
 import type { ThreadSettings } from './tasks.ts'
 
-// The sources run as .ts under a loader, and as .js from the build.
-const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
-const THREAD_ENTRY = new URL(`../../thread${EXTENSION}`, import.meta.url)
+const THREAD_ENTRY = new URL('../../thread-start.js', import.meta.url)
 /** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */
 const TRANSACTION_MS_MAX = 5000
 const LOOK_EVERY_MS = 10
