@@ -41,7 +41,7 @@ const PROCESSING_YOUNG_MIB = 192
 /** How many threads there are, and what they are told. */
 export interface PoolOptions {
   readonly threads: ThreadSettings
-  /** The file that every thread runs; default thread.ts. */
+  /** The file that every thread runs; default thread-start.ts. */
   readonly entry?: URL | undefined
   /** Threads for reads, at least 1; half as many for long reads, analytics, each lane of large bodies. */
   readonly workerThreads: number

@@ -51,7 +51,7 @@ export class ThreadEndedError extends Error {
 export interface ThreadGroupOptions {
   readonly kind: ThreadKind
   readonly settings: ThreadSettings
-  /** The file that every thread runs; default thread.ts. */
+  /** The file that every thread runs; default thread-start.ts. */
   readonly entry?: URL | undefined
   readonly threadsMax: number
   /** Threads that are there without being asked for. */
