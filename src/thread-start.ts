@@ -1,11 +1,11 @@
 /**
- * The entry file of the threads of the pool. What runs on them is loaded when the first task comes, or some
- * seconds after the start: a daemon is ready sooner, and a thread that nobody needs costs little.
+ * The entry file of the threads of the pool. What runs on them (thread.ts) is loaded when the first task
+ * comes, or some seconds after the start: a daemon is ready sooner, and a thread that nobody needs costs
+ * little.
  */
+import { workerData } from 'node:worker_threads'
 import type { Task } from './engine/threads/call.ts'
-
-/** When a thread without a task loads its work, so that its first task does not wait for that. */
-const LOAD_AFTER_MS = 3000
+import type { ThreadSettings } from './engine/threads/tasks.ts'
 
 let loaded: Promise<typeof import('./thread.ts')> | undefined
 
@@ -14,9 +14,11 @@ function load(): Promise<typeof import('./thread.ts')> {
   return loaded
 }
 
-setTimeout(load, LOAD_AFTER_MS).unref()
+// pool.ts gives every thread its settings.
+const { loadAfterMs = 0 } = workerData as ThreadSettings
+setTimeout(load, loadAfterMs).unref()
 
-/** Runs one task, as `thread.ts` says. */
+/** Carries out one task, as `thread.ts` says. */
 export default async function start(task: Task): Promise<unknown> {
   // Nothing was opened.
   if (loaded === undefined && task.call === 'close') return { result: undefined }

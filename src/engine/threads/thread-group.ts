@@ -13,6 +13,18 @@ import { refusal } from '../../base/refusals.ts'
 import type { Task, ThreadKind } from './call.ts'
 import type { ThreadSettings } from './tasks.ts'
 
+/**
+ * When threads load their work: those that a start waits for at once, others when the first task comes, or
+ * some seconds later, so that no task waits for that while the daemon is busy.
+ */
+const LOAD_AFTER_MS: Readonly<Record<ThreadKind, number>> = {
+  writer: 0,
+  processor: 0,
+  checkers: 3000,
+  readers: 3000,
+  long_readers: 0,
+  analytics: 0,
+}
 const THREAD_ENTRY = new URL('../../thread-start.js', import.meta.url)
 /** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */
 const TRANSACTION_MS_MAX = 5000
@@ -80,7 +92,8 @@ export class ThreadGroup {
     this.#kind = kind
     this.#threadsMin = threadsMin
     this.#onDeath = onDeath
-    const workerData: ThreadSettings = { ...settings, openWrites: this.#writes }
+    const loadAfterMs = LOAD_AFTER_MS[kind]
+    const workerData: ThreadSettings = { ...settings, loadAfterMs, openWrites: this.#writes }
     this.#threads = new Piscina({
       ...pool,
       filename: entry.href,
