@@ -2,7 +2,7 @@
 import { OperatorError, ServiceError, UsageError } from '../base/errors.ts'
 import { DamagedRecordError } from '../store/faults.ts'
 import { helpFor, unknownCommand } from './commands/help.ts'
-import { COMMANDS } from './commands.ts'
+import { allCommands, commandsOf } from './commands.ts'
 import { type Command, type CommandIo, parseArguments, resolveSettings } from './lib/command.ts'
 
 const OK = 0
@@ -17,7 +17,7 @@ const DAMAGED = 78
 export async function runCommandLine(words: readonly string[], io: CommandIo): Promise<number> {
   const [first] = words
   if (first === undefined) {
-    io.err(helpFor(COMMANDS, ''))
+    io.err(helpFor(await allCommands(), ''))
     return USAGE
   }
   if (first === '--help' || first === '-h') return runCommandLine(['help'], io)
@@ -26,31 +26,30 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
   if (first.startsWith('-')) return runCommandLine(['serve', ...words], io)
   let command: Command | undefined
   try {
-    command = findCommand(words)
+    command = await findCommand(words)
     return await runCommand(command, words.slice(command.name.split(' ').length), io)
   } catch (error) {
     return report(error, command, io)
   }
 }
 
-function findCommand(words: readonly string[]): Command {
+async function findCommand(words: readonly string[]): Promise<Command> {
   const [first = '', second = ''] = words
-  const named = (words: string): Command | undefined => COMMANDS.find(({ name }) => name === words)
+  const commands = await commandsOf(first)
+  const named = (words: string): Command | undefined => commands.find(({ name }) => name === words)
   const command = named(`${first} ${second}`) ?? named(first)
   if (command !== undefined) return command
-  const names = COMMANDS.map(({ name }) => name)
-  const group = names.filter((name) => name.startsWith(`${first} `))
-  if (group.length > 0 && (second === '' || second.startsWith('-'))) {
-    if (second === '--help' || second === '-h') return groupHelp(first)
-    const choices = group.map((name) => name.slice(first.length + 1))
+  if (commands.length > 0 && (second === '' || second.startsWith('-'))) {
+    if (second === '--help' || second === '-h') return groupHelp(first, commands)
+    const choices = commands.map(({ name }) => name.slice(first.length + 1))
     throw new UsageError(`'${first}' needs one of ${choices.join(', ')} behind it`)
   }
-  const isGroup = group.length > 0
-  throw new UsageError(unknownCommand(isGroup ? `${first} ${second}` : first, names))
+  const names = (await allCommands()).map(({ name }) => name)
+  throw new UsageError(unknownCommand(commands.length > 0 ? `${first} ${second}` : first, names))
 }
 
 /** A command that prints the help of a group, whatever follows. */
-function groupHelp(group: string): Command {
+function groupHelp(group: string, commands: readonly Command[]): Command {
   return {
     name: group,
     sentence: '',
@@ -58,7 +57,7 @@ function groupHelp(group: string): Command {
     options: [],
     settings: [],
     async run({ io }) {
-      io.out(helpFor(COMMANDS, group))
+      io.out(helpFor(commands, group))
       return OK
     },
   }
@@ -71,7 +70,8 @@ async function runCommand(
 ): Promise<number> {
   const parsed = parseArguments(command, words)
   if (parsed.isHelpWanted) {
-    io.out(helpFor(COMMANDS, command.name))
+    const [first = ''] = command.name.split(' ')
+    io.out(helpFor(await commandsOf(first), command.name))
     return OK
   }
   const { operands, options } = parsed

@@ -6,10 +6,12 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { COMMANDS } from '../../src/cli/commands.ts'
+import { allCommands } from '../../src/cli/commands.ts'
 import { allOptions } from '../../src/cli/lib/command-options.ts'
 import { SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
+
+const COMMANDS = await allCommands()
 
 function has(program: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${program}`]).status === 0

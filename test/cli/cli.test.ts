@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
 import { VERSION } from '../../src/base/version.ts'
-import { COMMANDS } from '../../src/cli/commands.ts'
+import { allCommands } from '../../src/cli/commands.ts'
 import type { CommandIo } from '../../src/cli/lib/command.ts'
 import { firstStartMessage } from '../../src/cli/lib/first-start-message.ts'
 import { runCommandLine } from '../../src/cli/run.ts'
@@ -14,6 +14,8 @@ import { ProjectDirectory } from '../../src/store/catalog/organization-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 import { correctBaseUrl } from '../../src/store/open-store.ts'
 import { eventInput, openWriter, uuidOf } from '../fixtures/stored-events.ts'
+
+const COMMANDS = await allCommands()
 
 const NOW_MS = Date.UTC(2026, 0, 2)
 const KEYS = {

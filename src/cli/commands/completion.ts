@@ -10,7 +10,7 @@ const SHELLS = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof SHELLS)[number]
 
 /** The command `completion` over a table of commands. */
-export function completionCommand(commands: () => readonly Command[]): Command {
+export function completionCommand(commands: () => Promise<readonly Command[]>): Command {
   return {
     name: 'completion',
     sentence: 'Print a script with which a shell (bash, zsh or fish) completes commands.',
@@ -22,7 +22,7 @@ export function completionCommand(commands: () => readonly Command[]): Command {
       if (shell === undefined) {
         throw new UsageError(`${JSON.stringify(name)} is no shell known here: ${SHELLS.join(', ')}`)
       }
-      io.out(WRITERS[shell](commands()))
+      io.out(WRITERS[shell](await commands()))
       return 0
     },
   }

@@ -8,7 +8,7 @@ const COLUMNS = 100
 const HELP_OPTION = { name: 'help', placeholder: null, sentence: 'Print this help.' } as const
 
 /** The command `help` over a table of commands. */
-export function helpCommand(commands: () => readonly Command[]): Command {
+export function helpCommand(commands: () => Promise<readonly Command[]>): Command {
   return {
     name: 'help',
     sentence: 'Explain a command.',
@@ -16,7 +16,7 @@ export function helpCommand(commands: () => readonly Command[]): Command {
     options: [],
     settings: [],
     async run({ io, operands }) {
-      io.out(helpFor(commands(), operands.join(' ')))
+      io.out(helpFor(await commands(), operands.join(' ')))
       return 0
     },
   }

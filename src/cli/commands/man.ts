@@ -13,7 +13,7 @@ const EXIT_CODES = [
 ] as const
 
 /** The command `man` over a table of commands. */
-export function manCommand(commands: () => readonly Command[]): Command {
+export function manCommand(commands: () => Promise<readonly Command[]>): Command {
   return {
     name: 'man',
     sentence: "Print the manual page: 'tenrec man > tenrec.1', then 'man -l tenrec.1'.",
@@ -21,7 +21,7 @@ export function manCommand(commands: () => readonly Command[]): Command {
     options: [],
     settings: [],
     async run({ io }) {
-      io.out(manualPage(commands(), new Date(io.clock.now()).toISOString().slice(0, 10)))
+      io.out(manualPage(await commands(), new Date(io.clock.now()).toISOString().slice(0, 10)))
       return 0
     },
   }
