@@ -5,6 +5,9 @@
  * itself, in every thread: hooks of its module loader would take a thread beside each thread, which costs
  * more than most tests. Names in stack traces and in the coverage are those of the sources.
  *
+ * `node .ci/loader.cjs` brings `.js/` up to date and does nothing else; whoever starts many processes after
+ * that sets SOURCES_ARE_BLANKED, so that they do not look again.
+ *
  * tap asks for hooks, too, to know the files of each test, which nobody looks at; they are not loaded.
  */
 const fs = require('node:fs')
@@ -23,19 +26,23 @@ const IMPORTS = /(\bfrom\s+|\bimport\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+)\.ts\2/g
 
 /** Brings `.js/` up to date: a file there has the time of the one that it was made of. */
 function update() {
+  const paths = FOLDERS.flatMap((folder) => filesIn(join(ROOT, folder)))
+  const changed = paths.filter(updateFile)
+  if (changed.length === 0) return
   for (const name of NEIGHBOURS) link(name)
-  for (const folder of FOLDERS) {
-    for (const entry of fs.readdirSync(join(ROOT, folder), {
-      recursive: true,
-      withFileTypes: true,
-    })) {
-      if (entry.isFile()) updateFile(join(entry.parentPath ?? entry.path, entry.name))
-    }
+  const wanted = new Set(paths.map(targetOf))
+  for (const path of FOLDERS.flatMap((folder) => filesIn(join(TARGET, folder)))) {
+    if (!wanted.has(path) && !path.endsWith('.new')) fs.rmSync(path, { force: true })
   }
 }
 
+function filesIn(folder) {
+  const entries = fs.readdirSync(folder, { recursive: true, withFileTypes: true })
+  const files = entries.filter((entry) => entry.isFile())
+  return files.map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+}
+
 function link(name) {
-  fs.mkdirSync(TARGET, { recursive: true })
   try {
     fs.symlinkSync(join('..', name), join(TARGET, name))
   } catch (error) {
@@ -47,18 +54,20 @@ function targetOf(path) {
   return join(TARGET, relative(ROOT, path)).replace(/\.ts$/, '.js')
 }
 
+/** True if there was something to do. */
 function updateFile(path) {
   const target = targetOf(path)
   const { mtimeMs } = fs.statSync(path)
   const made = fs.statSync(target, { throwIfNoEntry: false })
-  if (made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1) return
+  if (made !== undefined && Math.abs(made.mtimeMs - mtimeMs) < 1) return false
   const content = path.endsWith('.ts') ? blanked(path) : fs.readFileSync(path)
   fs.mkdirSync(join(target, '..'), { recursive: true })
   // Others may read it meanwhile.
-  const temporary = `${target}.${process.pid}`
+  const temporary = `${target}.${process.pid}.new`
   fs.writeFileSync(temporary, content)
   fs.utimesSync(temporary, mtimeMs / 1000, mtimeMs / 1000)
   fs.renameSync(temporary, target)
+  return true
 }
 
 function blanked(path) {
@@ -116,8 +125,12 @@ function runMain(main) {
   import(url).finally(() => process.removeListener('exit', markUnsettled))
 }
 
-startAlone()
-if (workerThreads.isMainThread) {
+if (require.main === module) {
   update()
-  Module.runMain = runMain
+} else {
+  startAlone()
+  if (workerThreads.isMainThread) {
+    if (process.env.SOURCES_ARE_BLANKED === undefined) update()
+    Module.runMain = runMain
+  }
 }

@@ -16,7 +16,7 @@ function load(): Promise<typeof import('./thread.ts')> {
 
 // pool.ts gives every thread its settings.
 const { loadAfterMs = 0 } = workerData as ThreadSettings
-setTimeout(load, loadAfterMs).unref()
+setTimeout(() => void load(), loadAfterMs).unref()
 
 /** Carries out one task, as `thread.ts` says. */
 export default async function start(task: Task): Promise<unknown> {
