@@ -5,7 +5,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { PersonQueries } from '../../engine/threads/calls.ts'
-import type { Project } from '../../rules/capture/project-directory.ts'
+import type { Project } from '../../rules/access/project-directory.ts'
 import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { invalid, personReference, RequestParameters } from '../server/parameters.ts'

@@ -4,7 +4,7 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { FlagAccessLevel, UserLevel } from './levels.ts'
-import type { PersonalKeyAccess } from './project-directory.ts'
+import type { PersonalKeyAccess, Project as IngestProject } from './project-directory.ts'
 
 
 /** The one organization. */

@@ -2,6 +2,7 @@
  * Everything about users, roles, projects and keys behind one open environment, for those who
  * change it.
  */
+import type { ProjectDirectory as IngestProjectDirectory } from '../../rules/access/project-directory.ts'
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
