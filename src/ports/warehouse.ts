@@ -21,7 +21,7 @@ export interface EventIdentity {
   readonly hasClientUuid: boolean
 }
 
-/** That an event is no duplicate, and what was found out about it on the way. */
+/** That an event is no duplicate, and what was found out about it on the way. Valid until the next one. */
 export interface Admission {
   readonly distinctId: number
 }

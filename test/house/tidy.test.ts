@@ -14,9 +14,10 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   base: [],
   config: ['base'],
   rules: ['base'],
-  store: ['base', 'rules', 'config'],
-  engine: ['base', 'rules', 'config', 'store'],
-  'thread.ts': ['base', 'rules', 'config', 'store', 'engine'],
+  ports: ['base', 'rules'],
+  store: ['base', 'rules', 'config', 'ports'],
+  engine: ['base', 'rules', 'config', 'ports', 'store'],
+  'thread.ts': ['base', 'rules', 'config', 'ports', 'store', 'engine'],
   'thread-start.ts': ['engine', 'thread.ts'],
   http: ['base', 'rules', 'config', 'store', 'engine'],
   'daemon.ts': ['base', 'rules', 'config', 'store', 'engine', 'http'],
@@ -32,7 +33,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   msgpackr: ['store/lmdb/codec.ts'],
   pino: ['base/log.ts'],
   'pino-pretty': ['base/log.ts'],
-  piscina: ['engine/threads/', 'thread.ts'],
+  piscina: ['engine/threads/'],
   re2js: ['base/pattern/'],
   'smol-toml': ['config/'],
   'unix-dgram': ['base/service-manager.ts'],
@@ -50,7 +51,7 @@ const PURE_EXCEPTIONS = [
   'src/rules/capture/scanner/scanner.ts',
 ]
 
-const FILE_LINES_MAX = 455
+const FILE_LINES_MAX = 450
 const FUNCTION_LINES_MAX = 70
 const FILE_NAMES_AVOIDED = /^(utils?|helpers?|common|misc|index)\.ts$/
 const DEFAULT_EXPORT_ALLOWED = ['src/thread.ts', 'src/thread-start.ts']

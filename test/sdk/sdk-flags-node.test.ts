@@ -1,7 +1,6 @@
 /**
- * The released posthog-node, version 5 (`/flags/`) and version 3 (`/decide/`), against the built daemon: its
- * decisions, theirs from its definitions, and its answers without an SDK are the same for every user and
- * kind of flag. A known difference is listed with its reason, and has to occur.
+ * The released posthog-node 5 (`/flags/`) and 3 (`/decide/`) against the built daemon: its decisions, theirs
+ * from its definitions and its answers without an SDK are the same. Known differences are listed and occur.
  */
 import { PostHog, type PostHogOptions } from 'posthog-node'
 import { PostHog as PostHog3, type PostHogOptions as PostHogOptions3 } from 'posthog-node-3'

@@ -1,3 +1,8 @@
+/**
+ * Erasing events: what can be asked for, what a receipt says, and the rules of retention. Shapes, and
+ * the moments that follow from rules; the store finds the events. Source: docs/COMPATIBILITY.md,
+ * "Erasure and retention".
+ */
 const DAY_MS = 86_400_000
 
 /** Which events to erase: those that fulfil everything that is not null. */

@@ -1,7 +1,6 @@
 /**
- * The reading end of stored events: lists, single events, warnings, figures. Any thread and process may
- * have one. Every method runs on one snapshot of environment `events` and blocks its thread, so it
- * belongs into a thread of the pool or a command.
+ * The reading end of stored events: lists, single events, warnings, figures. Any thread and process may have
+ * one. Every method runs on one snapshot and blocks its thread: it belongs into the pool or a command.
  */
 import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
@@ -83,11 +82,11 @@ export interface EventStatistics {
  */
 const STRETCH_ROWS_MAX = 32
 
-/** Asked before a segment is read that has groups of so many bytes, decoded; throws to give up. */
+/** Asked before a segment is read whose groups have so many bytes; throws to give up. */
 type ReadCheck = (groupBytes?: number) => void
 
 /** What answers analytic queries beside their scanner, on the same snapshot. */
-export interface AnalyticReads {
+interface AnalyticReads {
   readonly persons: PersonReader
   readonly actors: ActorTexts
   /** Log position of the snapshot. */

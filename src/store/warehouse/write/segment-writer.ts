@@ -12,7 +12,7 @@ import type { Environment, Table } from '../../lmdb/environment.ts'
 import { type EVENTS_TABLES, NUMBER_MAX } from '../../lmdb/keys.ts'
 import type { OpenJob } from '../erase/erasure-jobs.ts'
 import { EventErasure } from '../erase/event-erasure.ts'
-import { storeCounters } from '../format/event-projects.ts'
+import { type ProjectCounters, storeCounters } from '../format/event-projects.ts'
 import { openSeed } from '../format/event-state.ts'
 import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import { SegmentEncoder } from '../format/segment-encoder.ts'
@@ -20,7 +20,6 @@ import { SegmentTables } from '../format/segment-view.ts'
 import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
-import type { ProjectCounters } from '../format/event-projects.ts'
 import { OpenProject } from './open-project.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
@@ -49,9 +48,10 @@ export interface SegmentWriterOptions extends UuidIndexOptions {
 }
 
 interface RowAdmission extends Admission {
-  readonly nameId: number
-  readonly high: number
-  readonly low: number
+  distinctId: number
+  nameId: number
+  high: number
+  low: number
 }
 
 /** Stores events as segments. One per data directory, in one thread. */
@@ -77,6 +77,8 @@ export class SegmentWriter implements WarehouseWriter {
   readonly #duplicates: DuplicateCheck
   readonly #erasure: EventErasure
   #current: OpenProject | null = null
+  /** The one that `admit` answers: an object for each event costs. */
+  readonly #admission: RowAdmission = { distinctId: 0, nameId: 0, high: 0, low: 0 }
 
   /** Throws `DamagedRecordError`; about 0.2 s for 10 million events. */
   constructor(options: SegmentWriterOptions) {
@@ -143,7 +145,12 @@ export class SegmentWriter implements WarehouseWriter {
         if (this.#duplicates.isAmong(found, project, row)) return null
       }
     }
-    return { distinctId, nameId, high, low }
+    const admission = this.#admission
+    admission.distinctId = distinctId
+    admission.nameId = nameId
+    admission.high = high
+    admission.low = low
+    return admission
   }
 
   append(
