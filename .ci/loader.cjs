@@ -79,10 +79,11 @@ function blanked(path) {
 
 /**
  * Hides from this thread what only its start needed: as long as a thread sees that coverage is asked
- * for, Node reads the source map of every package and writes all of them once for every thread.
+ * for, Node reads the source map of every package and writes all of them once for every thread. The
+ * options are tap's, and not for what a test starts.
  */
 function environmentWithout(hidden) {
-  const isShown = (name) => name !== hidden
+  const isShown = (name) => !hidden.includes(name)
   return new Proxy(process.env, {
     get: (all, name) => (isShown(name) ? all[name] : undefined),
     has: (all, name) => isShown(name) && name in all,
@@ -102,7 +103,7 @@ function startAlone() {
   const coverage = NODE_V8_COVERAGE === undefined ? {} : { NODE_V8_COVERAGE }
   const needed = NODE_V8_COVERAGE === undefined ? [] : ['--require', __filename]
   process.execArgv = []
-  process.env = environmentWithout('NODE_V8_COVERAGE')
+  process.env = environmentWithout(['NODE_V8_COVERAGE', 'NODE_OPTIONS'])
   process.setSourceMapsEnabled(false)
   workerThreads.Worker = class extends workerThreads.Worker {
     constructor(file, options = {}) {
