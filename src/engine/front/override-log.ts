@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
 import { writeUuidV7 } from '../../base/ids.ts'
 import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
-import { commandText } from '../processor/command-text.ts'
+import { commandText } from '../../rules/persons/logged-command.ts'
 import type { OverrideRequest, OverrideSink } from './decisions.ts'
 import type { GroupCommit } from './group-commit.ts'
 

@@ -16,6 +16,7 @@ import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record
 import type { CohortDraft } from '../../rules/persons/cohort-shapes.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
+import type { LoggedCommand } from '../../rules/persons/logged-command.ts'
 import { isIllegalId } from '../../rules/persons/merge-ids.ts'
 import type { ActivityView, PersonReference, PersonView } from '../../rules/persons/person-queries.ts'
 import { countOfIds, groupView, personView } from '../../rules/persons/person-views.ts'
@@ -23,7 +24,6 @@ import { type PersonContext, type PersonState, personState } from '../../rules/p
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { runActionCommand } from './action-commands.ts'
-import type { LoggedCommand } from './command-text.ts'
 import { orderForPerson, runErasureCommand } from './erasure-commands.ts'
 
 /** What one command works with. */

@@ -18,6 +18,7 @@ import type { DropReason, EventContext, EventOutcome, IngestionWarning, LossReas
 import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
 import { applyEvent, type PersonWarning } from '../../rules/persons/apply-event.ts'
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
+import { isAboutDeadLetters, readCommand } from '../../rules/persons/logged-command.ts'
 import type { PersonContext } from '../../rules/persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
 import { FlagsVersion } from '../../store/catalog/organization-store.ts'
@@ -26,7 +27,6 @@ import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
 import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
-import { isAboutDeadLetters, readCommand } from './command-text.ts'
 import { runDeadLetterCommand } from './dead-letter-commands.ts'
 
 /**

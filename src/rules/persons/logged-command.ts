@@ -1,8 +1,9 @@
-/** Commands as the log holds them: JSON that both ends know. */
-
+/** Commands as the log holds them: JSON that the front writes and the processor reads. */
 import type { Actor } from '../../rules/access/user.ts'
-import type { DeadLetterCommand } from '../../rules/events/dead-letters.ts'
 import type { PersonCommand } from '../../rules/persons/commands.ts'
+import type { DeadLetterCommand } from '../events/dead-letters.ts'
+import type { Actor, PersonCommand } from './person-queries.ts'
+
 
 /** A command as the log holds it. */
 export interface LoggedCommand {
