@@ -1,8 +1,7 @@
 /** Commands as the log holds them: JSON that the front writes and the processor reads. */
-import type { Actor } from '../../rules/access/user.ts'
-import type { PersonCommand } from '../../rules/persons/commands.ts'
+import type { Actor } from '../access/user.ts'
 import type { DeadLetterCommand } from '../events/dead-letters.ts'
-import type { Actor, PersonCommand } from './person-queries.ts'
+import type { PersonCommand } from './commands.ts'
 
 
 /** A command as the log holds it. */
