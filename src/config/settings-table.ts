@@ -3,6 +3,7 @@
  * command `config`, and docs/CONFIGURATION.md (a test compares the two). A new setting is a line in
  * `SettingValues`, a row in `SETTINGS` and a row in the document.
  */
+import { addressRange } from '../base/addresses.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from '../base/log.ts'
 import {
@@ -10,7 +11,6 @@ import {
   bytes,
   choice,
   integer,
-  isAddressRange,
   isBaseUrl,
   list,
   optional,
@@ -266,7 +266,10 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       flag: 'trusted-proxies',
       variable: 'TENREC_TRUSTED_PROXIES',
       fileKey: 'trusted_proxies',
-      kind: list('IP addresses or ranges such as 10.0.0.0/8, separated by commas', isAddressRange),
+      kind: list(
+        'IP addresses or ranges such as 10.0.0.0/8, separated by commas',
+        (text) => addressRange(text) !== null,
+      ),
       default: () => ['127.0.0.0/8', '::1/128'],
       sentence:
         'Proxies whose `X-Forwarded-Proto` and `X-Forwarded-Host` are believed, and `X-Forwarded-For` for limits and the audit log.',

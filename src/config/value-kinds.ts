@@ -2,7 +2,6 @@
  * The kinds of values that settings and options have: how each is read from text or from the
  * configuration file, how it is written back, and the words that tell what is allowed.
  */
-import { isIP } from 'node:net'
 
 /** Reads and writes the values of one kind. */
 export interface ValueKind<Value> {
@@ -162,15 +161,6 @@ export function list(
 /** The items of a text separated by commas, trimmed; an empty text has none. */
 export function splitList(raw: string): readonly string[] {
   return raw.trim() === '' ? [] : raw.split(',').map((item) => item.trim())
-}
-
-/** Whether a text is an IP address, or an address with a prefix length behind a slash. */
-export function isAddressRange(value: string): boolean {
-  const [address = '', prefix, ...rest] = value.split('/')
-  const version = isIP(address)
-  if (version === 0 || rest.length > 0) return false
-  if (prefix === undefined) return true
-  return /^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128)
 }
 
 /** Whether a text is an http or https address of a server, without credentials, query or fragment. */

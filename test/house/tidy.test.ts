@@ -29,6 +29,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
 const DOORS: Readonly<Record<string, readonly string[]>> = {
   ajv: ['base/validator.ts'],
   'hyparquet-writer': ['cli/lib/parquet-file.ts'],
+  'ipaddr.js': ['base/addresses.ts'],
   lmdb: ['store/lmdb/environment.ts'],
   msgpackr: ['store/lmdb/codec.ts'],
   pino: ['base/log.ts'],

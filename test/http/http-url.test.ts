@@ -1,7 +1,9 @@
 /** Addresses as text, proxies that are believed, links in answers. */
+
 import t from 'tap'
+import { formatAddress } from '../../src/base/addresses.ts'
 import { UsageError } from '../../src/base/errors.ts'
-import { baseUrl, formatAddress, TrustedProxies } from '../../src/http/server/url.ts'
+import { baseUrl, TrustedProxies } from '../../src/http/server/url.ts'
 
 t.test('addresses are written in their shortest form', async (t) => {
   const ipv6 = (...groups: number[]): string =>

@@ -1,7 +1,8 @@
 /** Limits of requests and events in a second: off unless set, and what is answered beyond them. */
 import t from 'tap'
+import { networkOf } from '../../src/base/addresses.ts'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
-import { addressBehind, networkOf } from '../../src/http/server/client-address.ts'
+import { addressBehind } from '../../src/http/server/client-address.ts'
 import { TokenBuckets } from '../../src/http/server/rate-limits.ts'
 import { TrustedProxies } from '../../src/http/server/url.ts'
 import {

@@ -10,8 +10,6 @@ import type { TrustedProxies } from './url.ts'
 const HOPS_MAX = 16
 /** Characters at the end of the header that are looked at. */
 const HEADER_CHARACTERS_MAX = 2048
-/** Groups of an IPv6 address that one customer of a network has, by the usual assignment of /64. */
-const NETWORK_GROUPS = 4
 
 /**
  * The peer of the connection, or, if that is a trusted proxy, the last entry of `X-Forwarded-For` that is
@@ -32,17 +30,4 @@ export function addressBehind(
     if (!proxies.has(hop)) return address
   }
   return address
-}
-
-/** What shares a limit: an IPv4 address, or the /64 network of an IPv6 address. */
-export function networkOf(address: string): string {
-  if (!address.includes(':')) return address
-  const [head = '', tail] = address.split('::', 2)
-  const groups = head === '' ? [] : head.split(':')
-  const tailGroups = tail === undefined || tail === '' ? [] : tail.split(':')
-  while (tail !== undefined && groups.length + tailGroups.length < 8) groups.push('0')
-  return [...groups, ...tailGroups]
-    .slice(0, NETWORK_GROUPS)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')
 }

@@ -8,11 +8,12 @@
  * the answer then goes nowhere and only gives back what the exchange holds.
  */
 import type { HttpResponse } from 'uWebSockets.js'
+import { formatAddress } from '../../base/addresses.ts'
 import type { Counter, Histogram, MetricFamily } from '../../base/metrics.ts'
 import type { RequestHead } from './framing.ts'
 import type { RateLimits } from './rate-limits.ts'
-import { formatAddress } from './url.ts'
 import type { WaitingAnswers } from './waiting-answers.ts'
+
 
 /** What is counted about one route. */
 export class RouteMetrics {

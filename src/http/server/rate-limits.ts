@@ -4,12 +4,12 @@
  * the bucket holds, and the project then waits until that is paid off, so that large batches pass as well.
  * docs/OPERATIONS.md, "Rate limits".
  */
+import { networkOf } from '../../base/addresses.ts'
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { Counter, MetricFamily } from '../../base/metrics.ts'
 import { refusal, type RefusalReason } from '../../base/refusals.ts'
 import type { Project, ProjectDirectory } from '../../rules/access/project-directory.ts'
-import { networkOf } from './client-address.ts'
 
 /** Seconds of the rate that may come at once after a pause. */
 const BURST_SECONDS = 10

@@ -1,46 +1,8 @@
-/**
- * Addresses: of clients as text, of proxies that may speak for a client, and of this server as a
- * client sees it.
- */
+/** Addresses: of proxies that may speak for a client, and of this server as a client sees it. */
 import { BlockList, isIP } from 'node:net'
+import { addressRange } from '../../base/addresses.ts'
 import { UsageError } from '../../base/errors.ts'
 import { isHost } from './framing.ts'
-
-/** The text of 4 or 16 address bytes; an IPv4 address mapped into IPv6 comes out as IPv4. '' for none. */
-export function formatAddress(bytes: Uint8Array): string {
-  if (bytes.length === 4) return dotted(bytes, 0)
-  if (bytes.length !== 16) return ''
-  if (isMapped(bytes)) return dotted(bytes, 12)
-  const groups: number[] = []
-  for (let index = 0; index < 16; index += 2) {
-    groups.push((bytes[index] ?? 0) * 256 + (bytes[index + 1] ?? 0))
-  }
-  // RFC 5952: the first of the longest runs of at least two zero groups becomes `::`.
-  let bestStart = 0
-  let bestLength = 1
-  for (let start = 0; start < 8; start++) {
-    let length = 0
-    while (start + length < 8 && groups[start + length] === 0) length++
-    if (length > bestLength) {
-      bestStart = start
-      bestLength = length
-    }
-  }
-  const hex = groups.map((group) => group.toString(16))
-  if (bestLength === 1) return hex.join(':')
-  return `${hex.slice(0, bestStart).join(':')}::${hex.slice(bestStart + bestLength).join(':')}`
-}
-
-/** Asked for every request: `join` of a typed array takes several times as long. */
-function dotted(bytes: Uint8Array, start: number): string {
-  return `${bytes[start]}.${bytes[start + 1]}.${bytes[start + 2]}.${bytes[start + 3]}`
-}
-
-/** An IPv4 address within an IPv6 one: ten bytes 0 and two bytes 255 in front of it. */
-function isMapped(bytes: Uint8Array): boolean {
-  for (let index = 0; index < 10; index++) if (bytes[index] !== 0) return false
-  return bytes[10] === 0xff && bytes[11] === 0xff
-}
 
 /** Peers whose `X-Forwarded-*` headers are believed. */
 export class TrustedProxies {
@@ -49,17 +11,13 @@ export class TrustedProxies {
   /** @param entries addresses or CIDR blocks; throws `UsageError` for anything else. */
   constructor(entries: readonly string[]) {
     for (const entry of entries) {
-      const [address = '', prefix, ...rest] = entry.split('/')
-      const version = isIP(address)
-      const bitsMax = version === 4 ? 32 : 128
-      const bits = prefix === undefined ? bitsMax : Number(prefix)
-      const isBits = prefix === undefined || /^[0-9]{1,3}$/.test(prefix)
-      if (version === 0 || rest.length > 0 || !isBits || bits > bitsMax) {
+      const range = addressRange(entry)
+      if (range === null) {
         throw new UsageError(
           `trusted proxies: ${JSON.stringify(entry)} is not an address or a block such as 10.0.0.0/8`,
         )
       }
-      this.#list.addSubnet(address, bits, version === 4 ? 'ipv4' : 'ipv6')
+      this.#list.addSubnet(range.address, range.bits, range.family)
     }
   }
 

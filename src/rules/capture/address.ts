@@ -2,11 +2,10 @@
  * The address of a sender as it is stored in `$ip`: the first hop that proxies name, without ports,
  * brackets and the wrapping of IPv4 in IPv6. Source: docs/COMPATIBILITY.md, "Sender address".
  */
+import { unmappedAddress } from '../../base/addresses.ts'
 
 /** Characters of an entry beyond which it is no address (an IPv6 address with a zone has fewer). */
 const ADDRESS_CHARACTERS_MAX = 100
-const MAPPED_DOTTED = /^(?:0{0,4}:){2,5}ffff:(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})$/i
-const MAPPED_HEX = /^(?:0{0,4}:){2,5}ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/i
 const IPV4_WITH_PORT = /^(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\d*$/
 
 /**
@@ -33,21 +32,8 @@ function bareAddress(text: string): string {
   if (firstColon === -1) return text
   if (text.charCodeAt(0) === 0x5b) {
     const bracket = text.indexOf(']')
-    return bracket === -1 ? text : unmapped(text.slice(1, bracket))
+    return bracket === -1 ? text : unmappedAddress(text.slice(1, bracket))
   }
   const match = IPV4_WITH_PORT.exec(text)
-  return match?.[1] ?? unmapped(text)
-}
-
-/** The IPv4 address inside `::ffff:a.b.c.d`, in any spelling; other addresses as they are. */
-function unmapped(address: string): string {
-  const first = address.charCodeAt(0)
-  if (first !== 0x3a && first !== 0x30) return address
-  const dotted = MAPPED_DOTTED.exec(address)?.[1]
-  if (dotted !== undefined) return dotted
-  const groups = MAPPED_HEX.exec(address)
-  if (groups === null) return address
-  const high = Number.parseInt(groups[1] ?? '', 16)
-  const low = Number.parseInt(groups[2] ?? '', 16)
-  return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`
+  return match?.[1] ?? unmappedAddress(text)
 }
