@@ -4,9 +4,15 @@
  * for what clients send in several forms.
  */
 import { createRequire } from 'node:module'
-import type { Ajv, AnySchemaObject, ErrorObject, Options, SchemaValidateFunction, ValidateFunction } from 'ajv'
+import type {
+  Ajv,
+  AnySchemaObject,
+  ErrorObject,
+  Options,
+  SchemaValidateFunction,
+  ValidateFunction,
+} from 'ajv'
 import { formatUuid, parseUuid } from './ids.ts'
-
 
 /** The first thing that is wrong with a value. Safe to show: it never holds what the client sent. */
 export interface ShapeProblem {

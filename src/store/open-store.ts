@@ -18,15 +18,19 @@ import { generatePersonalKey, generateProjectKey } from './catalog/key-store.ts'
 import { OrganizationStore } from './catalog/organization-store.ts'
 import { type FirstKeys, ProjectStore } from './catalog/project-store.ts'
 import { readStoredFlags, type StoredFlags } from './catalog/stored-flags.ts'
+import {
+  DataDir,
+  type EnvironmentName,
+  requireEnvironment,
+  requireStore,
+} from './directory/data-dir.ts'
 import { lockForCommand } from './directory/data-dir-lock.ts'
-import { DataDir, type EnvironmentName, requireEnvironment, requireStore } from './directory/data-dir.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
 import { Environment } from './lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT } from './lmdb/keys.ts'
 import { LogReader } from './log/event-log.ts'
 import { readNumber } from './warehouse/format/event-state.ts'
 import { EventReader } from './warehouse/read/event-reader.ts'
-
 
 const CREDENTIALS_NAME = 'credentials.json'
 /** What the operator is told once. */

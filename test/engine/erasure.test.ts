@@ -3,15 +3,20 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
-import { newJob } from '../../src/rules/events/erasure-job.ts'
 import type { ErasureCriteria, ErasureReceipt } from '../../src/rules/events/erasure.ts'
+import { newJob } from '../../src/rules/events/erasure-job.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { EVENTS_TABLES } from '../../src/store/lmdb/keys.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
-import { PERSONAL_KEY as SPAWNED_PERSONAL_KEY, PROJECT_KEY, spawnDaemon, type SpawnedDaemon } from '../fixtures/daemon.ts'
+import {
+  PROJECT_KEY,
+  PERSONAL_KEY as SPAWNED_PERSONAL_KEY,
+  type SpawnedDaemon,
+  spawnDaemon,
+} from '../fixtures/daemon.ts'
 import { untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
 import { type DecisionDaemon, PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'

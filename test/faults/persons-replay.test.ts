@@ -10,7 +10,12 @@ import t from 'tap'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
 import { readProcessedPosition } from '../../src/store/open-store.ts'
-import { personDigest, PersonLog, type SentEvent, threadSettings } from '../fixtures/persons/person-log.ts'
+import {
+  PersonLog,
+  personDigest,
+  type SentEvent,
+  threadSettings,
+} from '../fixtures/persons/person-log.ts'
 
 const PROCESSOR = new URL('../../dist/engine/processor/open-processor.js', import.meta.url)
 const FIRST_MS = Date.UTC(2024, 0, 1)

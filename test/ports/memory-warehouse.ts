@@ -5,7 +5,15 @@
 import { ServiceError } from '../../src/base/errors.ts'
 import { formatUuid, parseUuid } from '../../src/base/ids.ts'
 import type { RowsWriter } from '../../src/base/rows-writer.ts'
-import type { Admission, CommitStats, ErasureJob, EventIdentity, ScanLimits, Warehouse, WarehouseWriter } from '../../src/ports/warehouse.ts'
+import type {
+  Admission,
+  CommitStats,
+  ErasureJob,
+  EventIdentity,
+  ScanLimits,
+  Warehouse,
+  WarehouseWriter,
+} from '../../src/ports/warehouse.ts'
 import type { EventScanner } from '../../src/rules/analytics/event-columns.ts'
 import type { NormalisedEvent, PersonMode } from '../../src/rules/capture/types.ts'
 import type { ErasureTarget } from '../../src/rules/events/erasure-job.ts'

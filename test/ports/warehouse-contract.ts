@@ -3,7 +3,11 @@ import type { Test } from 'tap'
 import { parseUuid } from '../../src/base/ids.ts'
 import { RowsWriter } from '../../src/base/rows-writer.ts'
 import type { Warehouse } from '../../src/ports/warehouse.ts'
-import { type EventColumns, type EventScanRequest, listedPersons } from '../../src/rules/analytics/event-columns.ts'
+import {
+  type EventColumns,
+  type EventScanRequest,
+  listedPersons,
+} from '../../src/rules/analytics/event-columns.ts'
 import { newJob } from '../../src/rules/events/erasure-job.ts'
 import type { EventListQuery, EventView } from '../../src/rules/events/event-queries.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'

@@ -4,13 +4,31 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { OperatorError } from '../../src/base/errors.ts'
-import { type BackupResult, createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import { backupNames, chunkPath, encodeManifest, manifestPath, readManifest } from '../../src/store/care/backup/manifest.ts'
+import {
+  type BackupResult,
+  createBackup,
+  restoreBackup,
+} from '../../src/store/care/backup/backups.ts'
+import {
+  backupNames,
+  chunkPath,
+  encodeManifest,
+  manifestPath,
+  readManifest,
+} from '../../src/store/care/backup/manifest.ts'
 import type { Migration } from '../../src/store/care/migrations.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'

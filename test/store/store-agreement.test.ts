@@ -8,7 +8,12 @@ import t, { type Test } from 'tap'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.ts'
 import { createBackup, restoreBackup } from '../../src/store/care/backup/backups.ts'
-import { backupNames, encodeManifest, manifestPath, readManifest } from '../../src/store/care/backup/manifest.ts'
+import {
+  backupNames,
+  encodeManifest,
+  manifestPath,
+  readManifest,
+} from '../../src/store/care/backup/manifest.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'

@@ -3,7 +3,14 @@ import fc from 'fast-check'
 import t from 'tap'
 import { readProcessedPosition } from '../../src/store/open-store.ts'
 import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
-import { eventInput, type EventSketch, openReader, openWriter, randomNumbers, uuidOf } from '../fixtures/stored-events.ts'
+import {
+  type EventSketch,
+  eventInput,
+  openReader,
+  openWriter,
+  randomNumbers,
+  uuidOf,
+} from '../fixtures/stored-events.ts'
 
 /** Adds events and commits them at the next position; the answers of `add`. */
 function store(writer: EventStoreWriter, sketches: readonly EventSketch[]): readonly boolean[] {

@@ -3,11 +3,22 @@ import { join } from 'node:path'
 import { open } from 'lmdb'
 import t from 'tap'
 import { formatUuid } from '../../src/base/ids.ts'
-import type { EventCursor, EventListQuery, EventView } from '../../src/rules/events/event-queries.ts'
+import type {
+  EventCursor,
+  EventListQuery,
+  EventView,
+} from '../../src/rules/events/event-queries.ts'
 import type { ExportedSegment } from '../../src/rules/events/exported-event.ts'
 import type { DamagedRecordError } from '../../src/store/faults.ts'
 import type { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
-import { eventInput, type EventSketch, openReader, openWriter, randomNumbers, uuidOf } from '../fixtures/stored-events.ts'
+import {
+  type EventSketch,
+  eventInput,
+  openReader,
+  openWriter,
+  randomNumbers,
+  uuidOf,
+} from '../fixtures/stored-events.ts'
 
 const START_MS = 1_700_000_000_000
 const NAMES = ['$pageview', '$autocapture', 'sign up']

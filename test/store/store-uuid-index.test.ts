@@ -10,7 +10,13 @@ import { UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
 import { loadChunkRuns, loadRuns, RunCursor } from '../../src/store/warehouse/uuid/uuid-run.ts'
 import { UuidTable } from '../../src/store/warehouse/uuid/uuid-table.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
-import { eventInput, openReader, openWriter, randomNumbers, uuidOf } from '../fixtures/stored-events.ts'
+import {
+  eventInput,
+  openReader,
+  openWriter,
+  randomNumbers,
+  uuidOf,
+} from '../fixtures/stored-events.ts'
 
 /** Random fingerprints, as signed halves. */
 function fingerprints(count: number, seed: number): readonly (readonly [number, number])[] {

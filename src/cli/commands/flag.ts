@@ -9,11 +9,16 @@ import { compileFlags } from '../../rules/flags/compile.ts'
 import { statusDetails, statusOf } from '../../rules/flags/edit/flag-body.ts'
 import { explainFlag } from '../../rules/flags/explain.ts'
 import type { DecisionRequest, DecisionSources, Flag } from '../../rules/flags/types.ts'
-import { type FlagChangeContext, FlagStore } from '../../store/catalog/flag-store.ts'
-import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
+import type { FlagChangeContext, FlagStore } from '../../store/catalog/flag-store.ts'
+import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import type { OpenStore } from '../../store/open-store.ts'
 import { idOption, listOption } from '../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { describeExplanation } from '../lib/flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'

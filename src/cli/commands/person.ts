@@ -9,10 +9,15 @@ import { isObject } from '../../base/json.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { openEvents } from '../../store/open-store.ts'
 import { idOption } from '../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../lib/daemon-client.ts'
 import { printRows, type Row } from '../lib/output.ts'
-import { printableJson, PROJECT_OPTION } from './events/event.ts'
+import { PROJECT_OPTION, printableJson } from './events/event.ts'
 
 const LIST_PERSONS_DEFAULT = 100
 const LIST_PERSONS_MAX = 10_000

@@ -4,7 +4,12 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 import { boolean } from '../../config/value-kinds.ts'
 import type { Project, ProjectChanges } from '../../rules/access/organization.ts'
 import { parseId } from '../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'
 

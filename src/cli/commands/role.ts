@@ -3,7 +3,12 @@ import { OperatorError, UsageError } from '../../base/errors.ts'
 import { FLAG_ACCESS_LEVELS, type FlagAccessLevel, levelName } from '../../rules/access/levels.ts'
 import type { RoleView } from '../../rules/access/roles.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { choicesText, parseLevel } from '../lib/levels.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'

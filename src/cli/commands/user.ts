@@ -4,7 +4,12 @@ import { boolean } from '../../config/value-kinds.ts'
 import { levelName, USER_LEVELS } from '../../rules/access/levels.ts'
 import type { User, UserChanges } from '../../rules/access/organization.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../lib/command.ts'
 import { choicesText, parseLevel } from '../lib/levels.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'

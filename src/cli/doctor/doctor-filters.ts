@@ -1,10 +1,9 @@
 /** The check of `tenrec doctor` on stored filters of flags, cohorts and actions: those that can never match. */
-import { faultText, type FilterFault } from '../../rules/filters/filter-faults.ts'
+import { type FilterFault, faultText } from '../../rules/filters/filter-faults.ts'
 import { actionFaults, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import { flagFaults } from '../../rules/flags/flag-faults.ts'
 import { openStore } from '../../store/open-store.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'
-
 
 const CHECK = 'stored_filters'
 /** Filters that are named one by one; of the others only the count. */

@@ -8,7 +8,11 @@ import { formatUuid, writeUuidV7 } from '../../base/ids.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
-import type { DeadLetterCommand, DeadLetterCommands, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
+import type {
+  DeadLetterCommand,
+  DeadLetterCommands,
+  DeadLetterOutcome,
+} from '../../rules/events/dead-letters.ts'
 import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
 import { commandText } from '../../rules/persons/logged-command.ts'
 import type { CommandOutcome } from '../threads/tasks.ts'

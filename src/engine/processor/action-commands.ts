@@ -5,7 +5,6 @@ import { type ActionRecord, actionView } from '../../rules/filters/action-record
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 
-
 /** What such a command works with. */
 export interface ActionStep {
   readonly persons: Pick<ReturnType<EventStoreWriter['persons']>, 'actions'>

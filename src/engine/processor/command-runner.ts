@@ -18,9 +18,17 @@ import type { CommandResult, PersonCommand } from '../../rules/persons/commands.
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
 import type { LoggedCommand } from '../../rules/persons/logged-command.ts'
 import { isIllegalId } from '../../rules/persons/merge-ids.ts'
-import type { ActivityView, PersonReference, PersonView } from '../../rules/persons/person-queries.ts'
+import type {
+  ActivityView,
+  PersonReference,
+  PersonView,
+} from '../../rules/persons/person-queries.ts'
 import { countOfIds, groupView, personView } from '../../rules/persons/person-views.ts'
-import { type PersonContext, type PersonState, personState } from '../../rules/persons/person-world.ts'
+import {
+  type PersonContext,
+  type PersonState,
+  personState,
+} from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { runActionCommand } from './action-commands.ts'

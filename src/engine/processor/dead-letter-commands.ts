@@ -4,7 +4,13 @@
  */
 import { parseUuid } from '../../base/ids.ts'
 import { isObject } from '../../base/json.ts'
-import { LogBlockWriter, type LogRecord, ParsedEvents, readBlock, seal } from '../../rules/capture/log-block.ts'
+import {
+  LogBlockWriter,
+  type LogRecord,
+  ParsedEvents,
+  readBlock,
+  seal,
+} from '../../rules/capture/log-block.ts'
 import type { StoredDeadLetter } from '../../rules/events/dead-letter.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'

@@ -4,11 +4,15 @@
  */
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
-import { type ErasureSpan, type JobOrder, newJob, receiptOf } from '../../rules/events/erasure-job.ts'
 import type { ErasureCommand, ErasureCriteria } from '../../rules/events/erasure.ts'
+import {
+  type ErasureSpan,
+  type JobOrder,
+  newJob,
+  receiptOf,
+} from '../../rules/events/erasure-job.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
-
 
 /** What such a command works with. */
 export interface ErasureStep {

@@ -12,9 +12,26 @@ import type { LogExtent, LogReader } from '../../ports/log.ts'
 import type { WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
-import { eventBytes, eventStart, eventUuidOffset, hasClientUuid, type LogRecord, readBlock, RECORD_COMMAND, RECORD_HISTORICAL, RECORD_INVALID_SENT_AT, RECORD_IP_ANONYMIZED } from '../../rules/capture/log-block.ts'
+import {
+  eventBytes,
+  eventStart,
+  eventUuidOffset,
+  hasClientUuid,
+  type LogRecord,
+  RECORD_COMMAND,
+  RECORD_HISTORICAL,
+  RECORD_INVALID_SENT_AT,
+  RECORD_IP_ANONYMIZED,
+  readBlock,
+} from '../../rules/capture/log-block.ts'
 import { normaliseEvent } from '../../rules/capture/normalise.ts'
-import type { DropReason, EventContext, EventOutcome, IngestionWarning, LossReason } from '../../rules/capture/types.ts'
+import type {
+  DropReason,
+  EventContext,
+  EventOutcome,
+  IngestionWarning,
+  LossReason,
+} from '../../rules/capture/types.ts'
 import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
 import { applyEvent, type PersonWarning } from '../../rules/persons/apply-event.ts'
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
@@ -23,9 +40,14 @@ import type { PersonContext } from '../../rules/persons/person-world.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/property-updates.ts'
 import { FlagsVersion } from '../../store/catalog/organization-store.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
-import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
+import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
-import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
+import type {
+  CommandOutcome,
+  ProcessResult,
+  ProjectFates,
+  ThreadSettings,
+} from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
 import { runDeadLetterCommand } from './dead-letter-commands.ts'
 

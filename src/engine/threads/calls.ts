@@ -12,7 +12,14 @@ import type { OrganizationOperation, OrganizationTask } from './organization-tas
 import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
-import type { AppendResult, AppendTask, BlastRadiusTask, CheckTask, FlagCommandTask, ProcessTask } from './tasks.ts'
+import type {
+  AppendResult,
+  AppendTask,
+  BlastRadiusTask,
+  CheckTask,
+  FlagCommandTask,
+  ProcessTask,
+} from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes, their log, and whom a condition would reach. */
@@ -23,13 +30,8 @@ export const FLAG_CALLS = {
   blastRadius: long(({ stores }, task: BlastRadiusTask) => stores.flags.blastRadius(task)),
   /** The log of a flag, or of all (`flagId` null); null when there is no such flag. */
   flagActivity: page(
-    (
-      { stores, writer },
-      projectId: number,
-      flagId: number | null,
-      offset: number,
-      limit: number,
-    ) => logRows(writer, stores.flags.activity(projectId, flagId, offset, limit)),
+    ({ stores, writer }, projectId: number, flagId: number | null, offset: number, limit: number) =>
+      logRows(writer, stores.flags.activity(projectId, flagId, offset, limit)),
     ([, , , limit]) => limit,
   ),
 }

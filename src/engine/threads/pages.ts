@@ -11,7 +11,6 @@ import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import type { PageCall, Task } from './call.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
-
 /** A group of columns with more bytes than this takes too long to decode for a short read. */
 const SHORT_GROUP_BYTES_MAX = 2 * 1024 * 1024
 

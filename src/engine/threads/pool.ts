@@ -15,8 +15,14 @@ import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call.ts'
-import { type CallerOf, type CallName, type Calls, CALLS, QUERIES } from './calls.ts'
-import { type CheckLane, CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
+import { CALLS, type CallerOf, type CallName, type Calls, QUERIES } from './calls.ts'
+import {
+  type CheckLane,
+  CheckQueue,
+  type CheckVerdict,
+  type CheckWaiter,
+  threadsOf,
+} from './check-queue.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'

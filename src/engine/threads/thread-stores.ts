@@ -12,7 +12,6 @@ import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
 import type { ThreadSettings } from './tasks.ts'
 
-
 interface Closable {
   close(): Promise<void>
 }

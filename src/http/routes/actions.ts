@@ -2,18 +2,58 @@
 import { ServiceError } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import type { ActionQueries, PersonQueries } from '../../engine/threads/calls.ts'
-import { type ActionDraft, type ActionStep, actionSteps, type ActionView, type StepMatching } from '../../rules/filters/actions.ts'
+import {
+  type ActionDraft,
+  type ActionStep,
+  type ActionView,
+  actionSteps,
+  type StepMatching,
+} from '../../rules/filters/actions.ts'
 import { isSelector } from '../../rules/filters/element-filter.ts'
-import { faultText, type FilterFault, newFault, patternLimitFault, patternsOf } from '../../rules/filters/filter-faults.ts'
+import {
+  type FilterFault,
+  faultText,
+  newFault,
+  patternLimitFault,
+  patternsOf,
+} from '../../rules/filters/filter-faults.ts'
 import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../rules/filters/saved-filters.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { booleanMember, invalid, listMember, PAGE_ROWS_MAX, required, textMember } from '../server/parameters.ts'
+import {
+  booleanMember,
+  invalid,
+  listMember,
+  PAGE_ROWS_MAX,
+  required,
+  textMember,
+} from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../server/route.ts'
-import { about, BOOLEAN, choice, JSON_OBJECT, list, named, nullable, object, openObject, pageOf, pageParameters, TEXT, TIME, WHOLE } from '../server/schema.ts'
+import {
+  about,
+  BOOLEAN,
+  choice,
+  JSON_OBJECT,
+  list,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  pageParameters,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../server/schema.ts'
 import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
-import { change, changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
+import {
+  change,
+  changed,
+  type PersonCall,
+  type PersonServices,
+  unknown,
+} from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
 const ACTIONS_PATH = '/api/projects/:project_id/actions/'

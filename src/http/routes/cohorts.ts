@@ -4,17 +4,51 @@ import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import { cleanText } from '../../rules/capture/json-text.ts'
-import { faultText, newFault, patternLimitFault, patternsOf } from '../../rules/filters/filter-faults.ts'
-import { cohortIdOf, type FilterGroup, filtersOf, isCohortFilterType } from '../../rules/filters/filter-group.ts'
+import {
+  faultText,
+  newFault,
+  patternLimitFault,
+  patternsOf,
+} from '../../rules/filters/filter-faults.ts'
+import {
+  cohortIdOf,
+  type FilterGroup,
+  filtersOf,
+  isCohortFilterType,
+} from '../../rules/filters/filter-group.ts'
 import { readCohortFilters } from '../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import type { CohortDraft, CohortView } from '../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { booleanMember, invalid, listMember, PAGE_ROWS_MAX, RequestParameters, required, textMember } from '../server/parameters.ts'
+import {
+  booleanMember,
+  invalid,
+  listMember,
+  PAGE_ROWS_MAX,
+  RequestParameters,
+  required,
+  textMember,
+} from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { done, inProject, refusedRoute, type Resource, routesOf } from '../server/route.ts'
+import { done, inProject, type Resource, refusedRoute, routesOf } from '../server/route.ts'
 import type { ApiRequest } from '../server/router.ts'
-import { about, ANY, BOOLEAN, JSON_OBJECT, list, named, nullable, object, openObject, pageOf, pageParameters, TEXT, TIME, UUID, WHOLE } from '../server/schema.ts'
+import {
+  ANY,
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  pageParameters,
+  TEXT,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 import { answerFound, answerOne, answerPage, formatOf } from './formats.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'

@@ -7,7 +7,19 @@ import type { DroppedQueries } from '../../engine/threads/calls.ts'
 import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/types.ts'
 import { timeParameter, urlWithParameter } from '../server/query-string.ts'
 import { type AnyRoute, done, inProject, type RouteServices, routesOf } from '../server/route.ts'
-import { about, choice, list, named, nullable, object, refused, TEXT, TIME, UUID, WHOLE } from '../server/schema.ts'
+import {
+  about,
+  choice,
+  list,
+  named,
+  nullable,
+  object,
+  refused,
+  TEXT,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
 
 const READ = inProject('event:read')

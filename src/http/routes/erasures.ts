@@ -12,9 +12,36 @@ import type { ErasureCriteria, RetentionPlan, RetentionView } from '../../rules/
 import type { PersonCommands } from '../../rules/persons/commands.ts'
 import { invalid, pageUrls, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { byAdministrators, type Call, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
+import {
+  byAdministrators,
+  type Call,
+  done,
+  inProject,
+  type Resource,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
 import { json } from '../server/router.ts'
-import { about, BOOLEAN, choice, CLIENT_UUID, closed, list, named, nullable, object, pageOf, pageParameters, refused, type Schema, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
+import {
+  about,
+  BOOLEAN,
+  CLIENT_UUID,
+  choice,
+  closed,
+  list,
+  named,
+  nullable,
+  object,
+  pageOf,
+  pageParameters,
+  refused,
+  type Schema,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
 import { unknown } from './person-services.ts'
 

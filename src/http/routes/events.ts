@@ -11,8 +11,33 @@ import { PERSON_MODES } from '../../rules/capture/types.ts'
 import type { EventCursor } from '../../rules/events/event-queries.ts'
 import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/filter-operators.ts'
 import { timeParameter, urlWithParameter } from '../server/query-string.ts'
-import { type AnyRoute, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
-import { about, BOOLEAN, choice, CLIENT_UUID, JSON_OBJECT, list, named, NOTHING, nullable, object, refused, type Schema, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
+import {
+  type AnyRoute,
+  done,
+  inProject,
+  type Resource,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
+import {
+  about,
+  BOOLEAN,
+  CLIENT_UUID,
+  choice,
+  JSON_OBJECT,
+  list,
+  NOTHING,
+  named,
+  nullable,
+  object,
+  refused,
+  type Schema,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
 import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
@@ -156,7 +181,11 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
       answers: { 200: done(object({ next: NOTHING, results: list(WARNING) })) },
       async respond(call) {
         const limit = pageLimit(call.query().limit)
-        const page = await call.services.queries.listWarnings(call.projectId, limit, wishOf(call.request, 'json'))
+        const page = await call.services.queries.listWarnings(
+          call.projectId,
+          limit,
+          wishOf(call.request, 'json'),
+        )
         return answerRows('json', wholeRows(page), 'results', { next: null })
       },
     },

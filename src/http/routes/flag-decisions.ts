@@ -6,9 +6,26 @@ import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { minimalFlagBody } from '../../rules/flags/edit/flag-body.ts'
 import type { Decisions, FlagDecision } from '../../rules/flags/types.ts'
-import { type AnyRoute, done, emptyAnswer, forServers, inProject, routesOf } from '../server/route.ts'
+import {
+  type AnyRoute,
+  done,
+  emptyAnswer,
+  forServers,
+  inProject,
+  routesOf,
+} from '../server/route.ts'
 import { json } from '../server/router.ts'
-import { about, JSON_OBJECT, list, mapOf, nullable, object, refused, TEXT, WHOLE } from '../server/schema.ts'
+import {
+  about,
+  JSON_OBJECT,
+  list,
+  mapOf,
+  nullable,
+  object,
+  refused,
+  TEXT,
+  WHOLE,
+} from '../server/schema.ts'
 import type { FlagCall, FlagServices } from './flag-access.ts'
 import { FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
 import { areCohortsWanted, DEFINITION_ANSWERS, definitionsAnswer } from './public/definitions.ts'

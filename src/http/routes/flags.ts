@@ -11,11 +11,37 @@ import { queryUrl } from '../server/query-string.ts'
 import type { Answer } from '../server/respond.ts'
 import { done, emptyAnswer, inProject, type Resource, routesOf } from '../server/route.ts'
 import type { ApiRequest } from '../server/router.ts'
-import { about, BOOLEAN, nullable, object, openObject, pageOf, pageParameters, TEXT, WHOLE } from '../server/schema.ts'
-import { type FlagCall, flagIdInPath, flagInPath, type FlagServices, presentFlag, requireEdit, unknownFlag } from './flag-access.ts'
+import {
+  about,
+  BOOLEAN,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  pageParameters,
+  TEXT,
+  WHOLE,
+} from '../server/schema.ts'
+import {
+  type FlagCall,
+  type FlagServices,
+  flagIdInPath,
+  flagInPath,
+  presentFlag,
+  requireEdit,
+  unknownFlag,
+} from './flag-access.ts'
 import { FLAG_DECISION_ROUTES } from './flag-decisions.ts'
 import { listFlags } from './flag-list.ts'
-import { ACTIVITY_PAGE, CHANGES, CONDITION, DRAFT, FEATURE_FLAG, NAMES, RUNTIME } from './flag-schemas.ts'
+import {
+  ACTIVITY_PAGE,
+  CHANGES,
+  CONDITION,
+  DRAFT,
+  FEATURE_FLAG,
+  NAMES,
+  RUNTIME,
+} from './flag-schemas.ts'
 import { wishOf } from './formats.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import { compileInTurns } from './pattern-turns.ts'

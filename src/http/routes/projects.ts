@@ -8,10 +8,45 @@ import { optionalTimeText, timeText } from '../../base/time.ts'
 import type { SecretKeyView } from '../../engine/threads/organization-tasks.ts'
 import type { Project } from '../../rules/access/organization.ts'
 import type { KeyUser } from '../server/auth.ts'
-import { byAdministrators, type Call, callerWith, done, type FullGrant, inOrganization, inProject, type Resource, routesOf } from '../server/route.ts'
-import { about, BOOLEAN, JSON_OBJECT, list, name, named, object, openObject, pageOf, refused, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
+import {
+  byAdministrators,
+  type Call,
+  callerWith,
+  done,
+  type FullGrant,
+  inOrganization,
+  inProject,
+  type Resource,
+  routesOf,
+} from '../server/route.ts'
+import {
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  name,
+  named,
+  object,
+  openObject,
+  pageOf,
+  refused,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
-import { ask, change, LEVEL, NAME_CHARACTERS_MAX, organizationOf, type OrganizationServices, PAGE, pageOfList } from './organization-services.ts'
+import {
+  ask,
+  change,
+  LEVEL,
+  NAME_CHARACTERS_MAX,
+  type OrganizationServices,
+  organizationOf,
+  PAGE,
+  pageOfList,
+} from './organization-services.ts'
 
 const PROJECTS = '/api/projects/'
 const ONE = `${PROJECTS}:project_id/`

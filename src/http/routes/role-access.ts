@@ -9,10 +9,27 @@ import { canWriteRoleAccess } from '../../rules/access/flag-permissions.ts'
 import type { FlagNumbers, RoleAccessView } from '../../rules/access/roles.ts'
 import type { Flag } from '../../rules/flags/types.ts'
 import { type Call, denied, done, inProject, type Resource, routesOf } from '../server/route.ts'
-import { about, CLIENT_UUID, named, object, openObject, pageOf, TEXT, TIME, WHOLE } from '../server/schema.ts'
+import {
+  about,
+  CLIENT_UUID,
+  named,
+  object,
+  openObject,
+  pageOf,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../server/schema.ts'
 import { type FlagServices, presentFlag } from './flag-access.ts'
 import { FEATURE_FLAG } from './flag-schemas.ts'
-import { ask, change, type OrganizationServices, PAGE_MEMBERS, pageBody, pageWanted } from './organization-services.ts'
+import {
+  ask,
+  change,
+  type OrganizationServices,
+  PAGE_MEMBERS,
+  pageBody,
+  pageWanted,
+} from './organization-services.ts'
 import { ROLE_SCHEMA, roleBody } from './roles.ts'
 
 const FLAG = 'parent_lookup_feature_flag_id'

@@ -6,9 +6,40 @@ import { ServiceError } from '../../base/errors.ts'
 import { timeText } from '../../base/time.ts'
 import type { RoleMember, RoleView } from '../../rules/access/roles.ts'
 import { userSummary } from '../../rules/access/user.ts'
-import { byAdministrators, type Call, done, inOrganization, type Resource, routesOf } from '../server/route.ts'
-import { about, CLIENT_UUID, name, named, nullable, object, openObject, pageOf, TEXT, TIME, type TypeOf, UUID } from '../server/schema.ts'
-import { ask, change, FLAG_LEVEL, NAME_CHARACTERS_MAX, type OrganizationServices, PAGE, pageBody, pageOfList, pageWanted, USER_SUMMARY } from './organization-services.ts'
+import {
+  byAdministrators,
+  type Call,
+  done,
+  inOrganization,
+  type Resource,
+  routesOf,
+} from '../server/route.ts'
+import {
+  about,
+  CLIENT_UUID,
+  name,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+} from '../server/schema.ts'
+import {
+  ask,
+  change,
+  FLAG_LEVEL,
+  NAME_CHARACTERS_MAX,
+  type OrganizationServices,
+  PAGE,
+  pageBody,
+  pageOfList,
+  pageWanted,
+  USER_SUMMARY,
+} from './organization-services.ts'
 
 const ROLES = '/api/organizations/:org_id/roles/'
 const ROLE = `${ROLES}:role_id/`

@@ -14,7 +14,6 @@ import type { RequestHead } from './framing.ts'
 import type { RateLimits } from './rate-limits.ts'
 import type { WaitingAnswers } from './waiting-answers.ts'
 
-
 /** What is counted about one route. */
 export class RouteMetrics {
   /** The path pattern. */

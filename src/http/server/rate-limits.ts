@@ -6,9 +6,9 @@
  */
 import { networkOf } from '../../base/addresses.ts'
 import type { Clock } from '../../base/clock.ts'
-import { ServiceError } from '../../base/errors.ts'
+import type { ServiceError } from '../../base/errors.ts'
 import type { Counter, MetricFamily } from '../../base/metrics.ts'
-import { refusal, type RefusalReason } from '../../base/refusals.ts'
+import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import type { Project, ProjectDirectory } from '../../rules/access/project-directory.ts'
 
 /** Seconds of the rate that may come at once after a pause. */

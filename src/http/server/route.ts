@@ -9,7 +9,15 @@ import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { isAdministrator } from '../../rules/access/levels.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import type { Actor } from '../../rules/access/user.ts'
-import { authenticate, authoriseAs, authoriseServer, type KeyGrant, type KeyUser, type ServerKeyDirectory, userOf } from './auth.ts'
+import {
+  authenticate,
+  authoriseAs,
+  authoriseServer,
+  type KeyGrant,
+  type KeyUser,
+  type ServerKeyDirectory,
+  userOf,
+} from './auth.ts'
 import { inputReader } from './input.ts'
 import { bodyMembers } from './parameters.ts'
 import { queryMembers } from './query-string.ts'

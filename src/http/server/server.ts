@@ -7,16 +7,31 @@
  * first one is answered (pipelining), and when the client closes its sending side. Such events may be
  * stored and sent again; duplicates are recognised by their uuid.
  */
+
+import {
+  _cfg,
+  App,
+  type HttpRequest,
+  type HttpResponse,
+  LIBUS_LISTEN_EXCLUSIVE_PORT,
+  type TemplatedApp,
+  type us_listen_socket,
+  us_listen_socket_close,
+  us_socket_local_port,
+} from 'uWebSockets.js'
 import { createServer } from 'node:net'
-import { _cfg, App, type HttpRequest, type HttpResponse, LIBUS_LISTEN_EXCLUSIVE_PORT, type TemplatedApp, type us_listen_socket, us_listen_socket_close, us_socket_local_port } from 'uWebSockets.js'
 import { formatAddress } from '../../base/addresses.ts'
 import type { Clock } from '../../base/clock.ts'
 import { OperatorError, ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
-import { API_BODY_BYTES_MAX, API_BODY_CONTAINERS_MAX, API_BODY_VALUES_MAX } from '../../base/limits.ts'
+import {
+  API_BODY_BYTES_MAX,
+  API_BODY_CONTAINERS_MAX,
+  API_BODY_VALUES_MAX,
+} from '../../base/limits.ts'
 import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
 import { refuseManyValues } from '../../rules/capture/json-text.ts'
-import { audited, type AuditOptions, isAudited } from './audit.ts'
+import { type AuditOptions, audited, isAudited } from './audit.ts'
 import { type BodyBudget, collectBody } from './body.ts'
 import { addressBehind } from './client-address.ts'
 import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
@@ -25,10 +40,16 @@ import './header-limit.ts'
 import type { PublicHandler, PublicRoute } from './public-route.ts'
 import type { RateLimits } from './rate-limits.ts'
 import { send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'
-import { type ApiHandler, ApiRequest, groupByPath, parameterNames, type PathRoutes, type Route } from './router.ts'
+import {
+  type ApiHandler,
+  ApiRequest,
+  groupByPath,
+  type PathRoutes,
+  parameterNames,
+  type Route,
+} from './router.ts'
 import { TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
-
 
 /** Of requests to public routes, one in this many is timed: a power of two. */
 const TIMED_EVERY = 16

@@ -4,8 +4,7 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { FlagAccessLevel, UserLevel } from './levels.ts'
-import type { PersonalKeyAccess, Project as IngestProject } from './project-directory.ts'
-
+import type { Project as IngestProject, PersonalKeyAccess } from './project-directory.ts'
 
 /** The one organization. */
 export interface Organization {

@@ -3,7 +3,6 @@ import type { Actor } from '../access/user.ts'
 import type { DeadLetterCommand } from '../events/dead-letters.ts'
 import type { PersonCommand } from './commands.ts'
 
-
 /** A command as the log holds it. */
 export interface LoggedCommand {
   readonly actor: Actor

@@ -7,7 +7,6 @@ import { chosenIdsFirst, personName } from './person-name.ts'
 import type { PersonView } from './person-queries.ts'
 import type { GroupState } from './person-world.ts'
 
-
 /** What a view is made of; ids are texts in the order of their links. */
 export interface PersonFacts {
   readonly number: number

@@ -11,7 +11,12 @@
 import { formatUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import type { LossReason } from '../../rules/capture/types.ts'
-import type { DroppedEventCursor, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../rules/events/dropped-events.ts'
+import type {
+  DroppedEventCursor,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  DroppedEventView,
+} from '../../rules/events/dropped-events.ts'
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import { attempt, type DamageListener } from '../faults.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'

@@ -5,9 +5,8 @@
  */
 import type { ChangeListener, ChangeLog, Following, WriteSet } from '../../ports/change-log.ts'
 import { captureWrites, Environment, type Table } from '../lmdb/environment.ts'
-import { FLAGS_ENVIRONMENT } from '../lmdb/keys.ts'
+import { FLAGS_ENVIRONMENT, FLAGS_TABLES } from '../lmdb/keys.ts'
 import { getRecord, putRecord } from '../lmdb/records.ts'
-import { FLAGS_TABLES } from '../lmdb/keys.ts'
 
 /** Newest write sets that are kept for followers. */
 const KEPT_MAX = 1024

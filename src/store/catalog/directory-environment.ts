@@ -5,13 +5,24 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { refusal } from '../../base/refusals.ts'
-import type { Organization, PersonalKey, Project, SecretKey, User } from '../../rules/access/organization.ts'
+import type {
+  Organization,
+  PersonalKey,
+  Project,
+  SecretKey,
+  User,
+} from '../../rules/access/organization.ts'
 import type { Role, RoleAccess } from '../../rules/access/roles.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, numberKey } from '../lmdb/keys.ts'
 import { allRecords, getRecord, putRecord, raiseCount, readCount } from '../lmdb/records.ts'
-import { decodeOrganization, decodePersonalKey, decodeProject, decodeSecretKey, encodeProject } from './project-records.ts'
-
+import {
+  decodeOrganization,
+  decodePersonalKey,
+  decodeProject,
+  decodeSecretKey,
+  encodeProject,
+} from './project-records.ts'
 
 const VERSION = 'version'
 const DIRECTORY_VERSION = 'directory'

@@ -9,17 +9,32 @@ import type { JsonObject } from '../../base/json.ts'
 import type { Entries } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
-import { activityJson, type FlagActivity, type FlagActor } from '../../rules/flags/edit/flag-activity.ts'
+import {
+  activityJson,
+  type FlagActivity,
+  type FlagActor,
+} from '../../rules/flags/edit/flag-activity.ts'
 import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { Flag, FlagCohort, FlagWorld } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
-import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import {
+  FLAGS_ENVIRONMENT,
+  FLAGS_TABLES,
+  type FlagsTable,
+  numberKey,
+  pairKey,
+  tripleKey,
+} from '../lmdb/keys.ts'
 import { putRecord, raiseCount } from '../lmdb/records.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
-import { type FlagDashboard, loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
-
+import {
+  type FlagDashboard,
+  loadCounters,
+  type ProjectCounters,
+  storeFlag,
+} from './flag-records.ts'
 
 /** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */
 const FLAGS_MAX = 10_000

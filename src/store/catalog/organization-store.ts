@@ -2,13 +2,23 @@
  * Everything about users, roles, projects and keys behind one open environment, for those who
  * change it.
  */
-import type { ProjectDirectory as IngestProjectDirectory } from '../../rules/access/project-directory.ts'
+
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
-import type { Organization, PersonalKey, PersonalKeyGrant, Project, SecretKey, User } from '../../rules/access/organization.ts'
-import type { PersonalKeyAccess } from '../../rules/access/project-directory.ts'
+import type {
+  Organization,
+  PersonalKey,
+  PersonalKeyGrant,
+  Project,
+  SecretKey,
+  User,
+} from '../../rules/access/organization.ts'
+import type {
+  ProjectDirectory as IngestProjectDirectory,
+  PersonalKeyAccess,
+} from '../../rules/access/project-directory.ts'
 import type { RoleAccess } from '../../rules/access/roles.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
@@ -20,7 +30,6 @@ import { hashKey } from './key-store.ts'
 import { ProjectStore } from './project-store.ts'
 import { RoleStore } from './role-store.ts'
 import { UserStore } from './user-store.ts'
-
 
 /** The stores of one environment; close it before the thread ends. */
 export class OrganizationStore {

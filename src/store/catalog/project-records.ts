@@ -13,8 +13,13 @@
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
 import type { JsonObject } from '../../base/json.ts'
-import { DEFAULT_BROWSER_CAPTURE, type Organization, type PersonalKey, type Project, type SecretKey } from '../../rules/access/organization.ts'
-
+import {
+  DEFAULT_BROWSER_CAPTURE,
+  type Organization,
+  type PersonalKey,
+  type Project,
+  type SecretKey,
+} from '../../rules/access/organization.ts'
 
 /** A project as it is stored: its filters are text of clients and stay JSON. */
 export function encodeProject(project: Project): Record<string, unknown> {

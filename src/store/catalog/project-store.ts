@@ -8,7 +8,13 @@ import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
-import { DEFAULT_BROWSER_CAPTURE, type Organization, type Project, type ProjectChanges, type User } from '../../rules/access/organization.ts'
+import {
+  DEFAULT_BROWSER_CAPTURE,
+  type Organization,
+  type Project,
+  type ProjectChanges,
+  type User,
+} from '../../rules/access/organization.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
 

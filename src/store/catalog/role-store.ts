@@ -14,7 +14,17 @@ import { uuidV7 } from '../../base/ids.ts'
 import type { Page, PageRequest } from '../../base/pages.ts'
 import { FLAG_ACCESS_LEVELS, levelNumbers } from '../../rules/access/levels.ts'
 import type { User } from '../../rules/access/organization.ts'
-import type { FlagNumbers, Role, RoleAccess, RoleAccessView, RoleChanges, RoleMember, RoleMembership, RoleRequest, RoleView } from '../../rules/access/roles.ts'
+import type {
+  FlagNumbers,
+  Role,
+  RoleAccess,
+  RoleAccessView,
+  RoleChanges,
+  RoleMember,
+  RoleMembership,
+  RoleRequest,
+  RoleView,
+} from '../../rules/access/roles.ts'
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord, recordsWithin } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'

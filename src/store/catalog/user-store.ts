@@ -5,7 +5,13 @@
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { type FlagAccessLevel, isOwner, USER_LEVELS } from '../../rules/access/levels.ts'
-import type { FlagAccessSetting, Organization, User, UserChanges, UserRequest } from '../../rules/access/organization.ts'
+import type {
+  FlagAccessSetting,
+  Organization,
+  User,
+  UserChanges,
+  UserRequest,
+} from '../../rules/access/organization.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 
 const [LOWEST] = USER_LEVELS

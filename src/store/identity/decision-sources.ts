@@ -21,7 +21,6 @@ import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-rec
 import { personTables } from './person-store.ts'
 import type { PersonTables } from './person-writes.ts'
 
-
 /** A snapshot is read from for this long; then decisions see what was committed meanwhile. */
 const SNAPSHOT_MS_MAX = 2
 /** Persons and bytes of their JSON that are kept decoded; twice as much for a moment. */

@@ -13,7 +13,15 @@ import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record
 import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
-import type { ActivityPage, ActivityView, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
+import type {
+  ActivityPage,
+  ActivityView,
+  PersonListQuery,
+  PersonPage,
+  PersonReference,
+  PersonView,
+  ValueCount,
+} from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { listEntries } from '../lmdb/entry-log.ts'
@@ -24,9 +32,22 @@ import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
-import { candidateOf, INLINE_IDS_MAX, loadPerson, loadPersonCounters, loadUuid, numberOfValue, type PersonRecord, propertiesOfRecord } from './person-records.ts'
-import { type FoundPersons, passesAll, type PersonReaderTables, PersonSearch } from './person-search.ts'
-
+import {
+  candidateOf,
+  INLINE_IDS_MAX,
+  loadPerson,
+  loadPersonCounters,
+  loadUuid,
+  numberOfValue,
+  type PersonRecord,
+  propertiesOfRecord,
+} from './person-records.ts'
+import {
+  type FoundPersons,
+  type PersonReaderTables,
+  PersonSearch,
+  passesAll,
+} from './person-search.ts'
 
 /** Persons that `personValues` looks at, newest numbers first. */
 const VALUES_PERSONS_MAX = 100_000

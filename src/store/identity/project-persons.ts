@@ -5,7 +5,12 @@
  */
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
 import type { ActivityView } from '../../rules/persons/person-queries.ts'
-import { type GroupState, personState, type PersonState, type PersonWorld } from '../../rules/persons/person-world.ts'
+import {
+  type GroupState,
+  type PersonState,
+  type PersonWorld,
+  personState,
+} from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { storeEntry } from '../lmdb/entry-log.ts'
 import { type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
@@ -16,10 +21,24 @@ import type { DistinctIds } from './distinct-ids.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
-import { INLINE_IDS_MAX, loadPersonCounters, loadUuid, loadWhole, parseProperties, type PersonCounters, storePersonCounters } from './person-records.ts'
+import {
+  INLINE_IDS_MAX,
+  loadPersonCounters,
+  loadUuid,
+  loadWhole,
+  type PersonCounters,
+  parseProperties,
+  storePersonCounters,
+} from './person-records.ts'
 import { type Separation, storeSeparation } from './person-separations.ts'
-import { emailOf, type GonePerson, type PersonEntry, type PersonTables, PersonWrites, storedIds } from './person-writes.ts'
-
+import {
+  emailOf,
+  type GonePerson,
+  type PersonEntry,
+  type PersonTables,
+  PersonWrites,
+  storedIds,
+} from './person-writes.ts'
 
 /** Persons of one project. For the one writing thread. */
 export class ProjectPersons implements PersonWorld {

@@ -11,7 +11,12 @@ import { FlagStore } from '../../../src/store/catalog/flag-store.ts'
 import { ProjectActions } from '../../../src/store/identity/action-store.ts'
 import { ProjectCohorts } from '../../../src/store/identity/cohort-store.ts'
 import { Environment } from '../../../src/store/lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, FLAGS_ENVIRONMENT, FLAGS_TABLES } from '../../../src/store/lmdb/keys.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  FLAGS_ENVIRONMENT,
+  FLAGS_TABLES,
+} from '../../../src/store/lmdb/keys.ts'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { cohort, startPersons } from '../../fixtures/persons/persons-port.ts'

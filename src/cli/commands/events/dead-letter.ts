@@ -7,7 +7,12 @@ import { isObject } from '../../../base/json.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import { openEvents } from '../../../store/open-store.ts'
 import { idOption } from '../../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION, type OptionDefinition } from '../../lib/command.ts'
+import {
+  type Command,
+  type CommandInput,
+  JSON_OPTION,
+  type OptionDefinition,
+} from '../../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
 import { isoTime, printRecord, printRows, type Row } from '../../lib/output.ts'
 

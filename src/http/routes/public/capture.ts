@@ -12,7 +12,13 @@ import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group
 import type { WorkerPool } from '../../../engine/threads/pool.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { CAPTURE_SCOPE } from '../../../rules/access/scopes.ts'
-import { acceptCapture, type AcceptTools, type CaptureKind, type CaptureRequest, type RecordSink } from '../../../rules/capture/accept.ts'
+import {
+  type AcceptTools,
+  acceptCapture,
+  type CaptureKind,
+  type CaptureRequest,
+  type RecordSink,
+} from '../../../rules/capture/accept.ts'
 import { clientAddress } from '../../../rules/capture/address.ts'
 import { captureEventShape } from '../../../rules/capture/capture-schema.ts'
 import { readQuery } from '../../../rules/capture/decode.ts'
@@ -21,10 +27,29 @@ import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { ANY_TEXT_TYPES, bindPublic, pascalCase, preflight, type PublicRecord, type PublicResource, type PublicRoute } from '../../server/public-route.ts'
+import {
+  ANY_TEXT_TYPES,
+  bindPublic,
+  type PublicRecord,
+  type PublicResource,
+  type PublicRoute,
+  pascalCase,
+  preflight,
+} from '../../server/public-route.ts'
 import { sendAccepted, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
-import { about, BOOLEAN, choice, list, type Members, named, object, openObject, TEXT, TEXT_OR_NUMBER } from '../../server/schema.ts'
+import {
+  about,
+  BOOLEAN,
+  choice,
+  list,
+  type Members,
+  named,
+  object,
+  openObject,
+  TEXT,
+  TEXT_OR_NUMBER,
+} from '../../server/schema.ts'
 
 /** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {

@@ -14,14 +14,40 @@ import type { Decisions } from '../../../rules/flags/types.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { ANY_TEXT_TYPES, pascalCase, type PublicRecord, readable } from '../../server/public-route.ts'
+import {
+  ANY_TEXT_TYPES,
+  type PublicRecord,
+  pascalCase,
+  readable,
+} from '../../server/public-route.ts'
 import { sendJson, sendReused } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
-import { about, BOOLEAN, JSON_OBJECT, list, mapOf, named, NOTHING, nullable, NUMBER, object, openObject, TEXT, TEXT_OR_NUMBER, UUID, WHOLE } from '../../server/schema.ts'
+import {
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  mapOf,
+  NOTHING,
+  NUMBER,
+  named,
+  nullable,
+  object,
+  openObject,
+  TEXT,
+  TEXT_OR_NUMBER,
+  UUID,
+  WHOLE,
+} from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flag-schemas.ts'
 import type { CookielessVisitors, Sender } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './flag-answers.ts'
-import { decisionRequestOf, type FlagRequestHead, keepHead, readFlagRequest } from './flag-request.ts'
+import {
+  decisionRequestOf,
+  type FlagRequestHead,
+  keepHead,
+  readFlagRequest,
+} from './flag-request.ts'
 import type { KnownDecisions } from './known-decisions.ts'
 import { type BrowserCaptureOf, decisionOpening } from './remote-config.ts'
 

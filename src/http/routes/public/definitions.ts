@@ -5,10 +5,21 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../../engine/front/flag-snapshots.ts'
-import { flagDefinitions, type FlagDefinitions, isSameEtag } from '../../../rules/flags/definitions.ts'
+import {
+  type FlagDefinitions,
+  flagDefinitions,
+  isSameEtag,
+} from '../../../rules/flags/definitions.ts'
 import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
 import type { Answer } from '../../server/respond.ts'
-import { type AnyRoute, type Call, done, forServers, type RouteServices, routesOf } from '../../server/route.ts'
+import {
+  type AnyRoute,
+  type Call,
+  done,
+  forServers,
+  type RouteServices,
+  routesOf,
+} from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
 import { about, object, pageOf, TEXT } from '../../server/schema.ts'
 import { DEFINITIONS, FEATURE_FLAG, SEND_COHORTS } from '../flag-schemas.ts'

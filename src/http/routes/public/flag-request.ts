@@ -6,7 +6,11 @@
 import { isUtf8 } from 'node:buffer'
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
-import { DISTINCT_ID_POINTS_MAX, FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
+import {
+  DISTINCT_ID_POINTS_MAX,
+  FLAG_BODY_BYTES_MAX,
+  FLAG_BODY_VALUES_MAX,
+} from '../../../base/limits.ts'
 import { decodePayload, gunzip, isForm, isGzip } from '../../../rules/capture/decode.ts'
 import { isEmptyValue } from '../../../rules/capture/fields.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'

@@ -14,15 +14,23 @@ import type { DecisionRequest, EvaluationRuntime } from '../../../rules/flags/ty
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { preflight, type PublicResource } from '../../server/public-route.ts'
+import { type PublicResource, preflight } from '../../server/public-route.ts'
 import { type Header, send, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
 import { decodeSegment } from '../../server/router.ts'
-import { choice, JSON_OBJECT, list, mapOf, named, object, openObject, TEXT } from '../../server/schema.ts'
+import {
+  choice,
+  JSON_OBJECT,
+  list,
+  mapOf,
+  named,
+  object,
+  openObject,
+  TEXT,
+} from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flag-schemas.ts'
 import { resolveFlagProject } from './decide.ts'
 import { evaluationOf, type OfrepEvaluation, readContext } from './ofrep-values.ts'
-
 
 const CONFIGURATION = {
   name: 'Tenrec',

@@ -11,7 +11,7 @@ import type { Project, ProjectDirectory } from '../../../rules/access/project-di
 import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
-import { pascalCase, type PublicRecord, readable } from '../../server/public-route.ts'
+import { type PublicRecord, pascalCase, readable } from '../../server/public-route.ts'
 import { type Header, send, sendJson } from '../../server/respond.ts'
 import { done } from '../../server/route.ts'
 import { ANY, BOOLEAN, list, named, openObject, TEXT } from '../../server/schema.ts'

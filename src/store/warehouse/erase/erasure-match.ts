@@ -2,11 +2,11 @@
  * Which events of a segment an erasure means. What the header says comes first: most segments are
  * passed over without a look at their columns.
  */
-import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
+
 import type { ErasureRule } from '../../../rules/events/erasure.ts'
+import type { ErasureTarget } from '../../../rules/events/erasure-job.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
-
 
 /** The same, ready for looking up. */
 export interface ErasureMatch {

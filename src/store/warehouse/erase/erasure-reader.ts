@@ -2,8 +2,18 @@
  * What is asked about erasures: receipts, rules of retention, and how much would go. Estimates look into
  * every segment whose header does not rule it out: some milliseconds each.
  */
+
+import {
+  type ErasureCriteria,
+  type ErasureEstimate,
+  type ErasurePage,
+  type ErasureReceipt,
+  type RetentionPlan,
+  type RetentionRules,
+  type RetentionView,
+  rulesAt,
+} from '../../../rules/events/erasure.ts'
 import { type ErasureSpan, receiptOf } from '../../../rules/events/erasure-job.ts'
-import { type ErasureCriteria, type ErasureEstimate, type ErasurePage, type ErasureReceipt, type RetentionPlan, type RetentionRules, type RetentionView, rulesAt } from '../../../rules/events/erasure.ts'
 import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
 import { type DistinctIdTables, loadDistinctId } from '../../identity/distinct-ids.ts'
 import type { PersonReader } from '../../identity/person-reader.ts'
@@ -14,7 +24,14 @@ import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
 import type { SegmentCache } from '../read/segment-cache.ts'
 import { loadJob, loadJobs, type OpenJob } from './erasure-jobs.ts'
-import { countLive, countRows, type ErasureMatch, erasureMatch, matchedRows, mayMatch } from './erasure-match.ts'
+import {
+  countLive,
+  countRows,
+  type ErasureMatch,
+  erasureMatch,
+  matchedRows,
+  mayMatch,
+} from './erasure-match.ts'
 import { loadRetention, retainedProjects } from './retention-store.ts'
 
 /** What the reading works on, all in one snapshot. */

@@ -9,8 +9,19 @@ import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { ScanLimits, Warehouse } from '../../../ports/warehouse.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
-import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
-import type { EventListQuery, EventPage, EventRows, EventView, WarningView } from '../../../rules/events/event-queries.ts'
+import type {
+  DroppedCount,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  DroppedEventView,
+} from '../../../rules/events/dropped-events.ts'
+import type {
+  EventListQuery,
+  EventPage,
+  EventRows,
+  EventView,
+  WarningView,
+} from '../../../rules/events/event-queries.ts'
 import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { expandProperties } from '../../../rules/persons/automatic-properties.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'

@@ -3,7 +3,12 @@
  * its events need not be stored with them. Behind the same port as the real ones; without groups.
  */
 import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
-import { type GroupState, type PersonState, personState, type PersonWorld } from '../../../rules/persons/person-world.ts'
+import {
+  type GroupState,
+  type PersonState,
+  type PersonWorld,
+  personState,
+} from '../../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../../rules/persons/property-table.ts'
 
 // All indexes are taken, so that the rules leave groups alone.

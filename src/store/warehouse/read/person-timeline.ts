@@ -17,7 +17,6 @@ import type { SegmentView } from '../format/segment-view.ts'
 import { propertiesOf } from './event-views.ts'
 import { ReplayedPersons } from './person-replay.ts'
 
-
 /** What a timeline is made from. */
 export interface TimelineSources {
   /** D of the person's ids with the S behind which its events are. */

@@ -10,7 +10,6 @@ import type { SegmentCache } from '../read/segment-cache.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { loadRuns, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
 
-
 /** Events with one uuid that are looked at in each run. */
 const SAME_UUID_MAX = 1000
 

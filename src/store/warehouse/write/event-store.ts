@@ -9,7 +9,12 @@
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { formatUuid } from '../../../base/ids.ts'
 import type { OutboxWriter } from '../../../ports/outbox.ts'
-import type { Admission, CommitStats, EventIdentity, WarehouseWriter } from '../../../ports/warehouse.ts'
+import type {
+  Admission,
+  CommitStats,
+  EventIdentity,
+  WarehouseWriter,
+} from '../../../ports/warehouse.ts'
 import type { IngestionWarning, PersonMode } from '../../../rules/capture/types.ts'
 import type { DeadLetter } from '../../../rules/events/dead-letter.ts'
 import { DeadLetters } from '../../aside/dead-letters.ts'
@@ -20,8 +25,19 @@ import { PersonStore, personTables } from '../../identity/person-store.ts'
 import type { ProjectPersons } from '../../identity/project-persons.ts'
 import { Environment, type Table } from '../../lmdb/environment.ts'
 import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../lmdb/keys.ts'
-import { emptyCounters, loadAllCounters, type ProjectCounters, storeCounters } from '../format/event-projects.ts'
-import { readNumber, readWitness, storeNumber, storeWitness, type Witness } from '../format/event-state.ts'
+import {
+  emptyCounters,
+  loadAllCounters,
+  type ProjectCounters,
+  storeCounters,
+} from '../format/event-projects.ts'
+import {
+  readNumber,
+  readWitness,
+  storeNumber,
+  storeWitness,
+  type Witness,
+} from '../format/event-state.ts'
 import { SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
 
 /** How to open the store. The sizes are for tests. */

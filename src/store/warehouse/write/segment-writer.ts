@@ -4,7 +4,12 @@
  * transaction of environment `events` (event-store.ts).
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
-import type { Admission, CommitStats, EventIdentity, WarehouseWriter } from '../../../ports/warehouse.ts'
+import type {
+  Admission,
+  CommitStats,
+  EventIdentity,
+  WarehouseWriter,
+} from '../../../ports/warehouse.ts'
 import type { PersonMode } from '../../../rules/capture/types.ts'
 import { attempt, type DamageListener } from '../../faults.ts'
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
