@@ -6,8 +6,8 @@
 import { normaliseEvent } from '../../src/rules/capture/normalise.ts'
 import type { EventContext } from '../../src/rules/capture/types.ts'
 import { applyEvent } from '../../src/rules/persons/apply-event.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/limits.ts'
 import type { PersonContext } from '../../src/rules/persons/person-world.ts'
-import { PERSON_PROPERTIES_BYTES_MAX } from '../../src/rules/persons/property-updates.ts'
 import { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import { WORKLOAD_DAYS, WORKLOAD_START_MS, type WorkloadEvent } from './analytics-workload.ts'
 

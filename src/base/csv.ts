@@ -3,14 +3,11 @@
  * by the way to them. Source: docs/COMPATIBILITY.md, "CSV".
  */
 import { ServiceError } from './errors.ts'
+import { TABLE_CELLS_MAX, TABLE_HEADER_BYTES_MAX } from './limits.ts'
 
 /** The type of the answers. */
 export const CSV_TYPE = 'text/csv; charset=utf-8'
 
-/** Cells of one table, empty ones included. More: 400 `invalid_input`. */
-const CELLS_MAX = 5_000_000
-/** Bytes of the names of all columns. More: as too many cells. */
-const HEADER_BYTES_MAX = 4 * 1024 * 1024
 const NEEDS_QUOTES = /[",\r\n]/
 /** Blanks in front count as nothing for some programs, and full-width or small signs as the plain ones. */
 const FORMULA_START = /^(?:[\t\r\n]|[\p{C}\p{Z}\p{DI}\u2800]*[=+\-@＝＋－＠﹦﹢﹣﹫−])/u
@@ -49,7 +46,8 @@ export class TableColumns {
       this.#names.add(name)
       this.#bytes += name.length
     }
-    const isTooLarge = this.#names.size * rowCount > CELLS_MAX || this.#bytes > HEADER_BYTES_MAX
+    const isTooLarge =
+      this.#names.size * rowCount > TABLE_CELLS_MAX || this.#bytes > TABLE_HEADER_BYTES_MAX
     if (isTooLarge) throw tooManyCells()
   }
 
@@ -97,7 +95,7 @@ function textOf(value: unknown): string {
 }
 
 function tooManyCells(): ServiceError {
-  const detail = `the table would have more than ${CELLS_MAX} cells; ask for fewer rows or for JSON`
+  const detail = `the table would have more than ${TABLE_CELLS_MAX} cells; ask for fewer rows or for JSON`
   return new ServiceError('invalid_input', detail, { attr: 'format' })
 }
 

@@ -73,3 +73,31 @@ export const LONG_READS_WAITING_MAX = 32
 export const DISTINCT_IDS_LISTED_MAX = 100
 /** Distinct ids of a person that is shown alone or within an analytic answer. Further ones: as above. */
 export const DISTINCT_IDS_SHOWN_MAX = 1000
+/** Cells of one table, empty ones included. More: 400 `invalid_input`. */
+export const TABLE_CELLS_MAX = 5_000_000
+/** Bytes of the names of all columns. More: as too many cells. */
+export const TABLE_HEADER_BYTES_MAX = 4 * 1024 * 1024
+/** Label sets that one family may have. Further ones share the set whose values are all `other`. */
+export const METRIC_LABEL_SETS_MAX = 1000
+/** UTF-16 units of a pattern that a refusal repeats. */
+export const PATTERN_QUOTED_UNITS_MAX = 40
+/** Instructions of a compiled pattern. A larger one counts as invalid. */
+export const REPLACEMENT_PROGRAM_MAX = 1000
+/** UTF-16 units of a text that are searched; the rest stays as it is. */
+export const REPLACEMENT_TEXT_UNITS_MAX = 10_000
+/** UTF-16 units of a result; no more replacements are made in a text that has become longer. */
+export const REPLACEMENT_RESULT_UNITS_MAX = 20_000
+/** UTF-16 units of a pattern. A longer one counts as invalid. */
+export const PATTERN_UNITS_MAX = 500
+/** Instructions of a compiled pattern. A larger one counts as invalid. */
+export const PATTERN_PROGRAM_MAX = 1000
+/** UTF-16 units of a text that are searched; the rest is not looked at. */
+export const PATTERN_TEXT_UNITS_MAX = 2000
+/** What the engine may remember about one pattern; it works slower, not wrong, when that is used up. */
+export const PATTERN_ENGINE_BYTES_MAX = 32 * 1024
+/** Compiled patterns that are kept; the one that was compiled first goes first. */
+export const CACHED_PATTERNS_MAX = 500
+/** States that fit into the memory of an engine, at most: each takes 150 bytes and more. */
+export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 150)
+/** Units of the budget of a request, 30 ns each: some 12 ms, measured for the worst patterns. */
+export const PATTERN_REQUEST_UNITS_MAX = 400_000

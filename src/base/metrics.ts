@@ -4,6 +4,7 @@
  * something only when `/metrics` is read. Every family has a fixed set of label names and a bounded
  * number of label values, so that clients cannot make it grow.
  */
+import { METRIC_LABEL_SETS_MAX } from './limits.ts'
 /** A total since the start of the process. `value` only grows. */
 export class Counter {
   value = 0
@@ -50,8 +51,6 @@ export class Histogram {
 
 type Metric = Counter | Gauge | Histogram
 
-/** Label sets that one family may have. Further ones share the set whose values are all `other`. */
-const LABEL_SETS_MAX = 1000
 const OVERFLOW_LABEL = 'other'
 
 /** All metrics of one name, one per set of label values. */
@@ -61,7 +60,11 @@ export class MetricFamily<T extends Metric> {
   readonly #labelSetsMax: number
   readonly #children = new Map<string, T>()
 
-  constructor(labelNames: readonly string[], create: () => T, labelSetsMax = LABEL_SETS_MAX) {
+  constructor(
+    labelNames: readonly string[],
+    create: () => T,
+    labelSetsMax = METRIC_LABEL_SETS_MAX,
+  ) {
     this.#labelNames = labelNames
     this.#create = create
     this.#labelSetsMax = labelSetsMax

@@ -33,7 +33,7 @@ import {
 import { firstStartMessage } from '../../src/cli/lib/first-start-message.ts'
 import { CONFIG_VARIABLE, SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { DISK_RESERVE_BYTES } from '../../src/engine/front/disk-guard.ts'
-import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../../src/engine/threads/check-queue.ts'
+import { CHECK_MS_MAX, CHECK_WAIT_MS_MAX } from '../../src/engine/threads/limits.ts'
 import { RESOURCES } from '../../src/http/openapi/document.ts'
 import { decodeEventCursor, EVENT_FILTERS } from '../../src/http/routes/events.ts'
 import { CAPTURE_PATHS } from '../../src/http/routes/public/capture.ts'
@@ -44,7 +44,7 @@ import { DROP_REASONS, PERSON_MODES, WARNING_TYPES } from '../../src/rules/captu
 import { propertyTest } from '../../src/rules/filters/property-filter.ts'
 import { expandProperties } from '../../src/rules/persons/automatic-properties.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
-import { SCAN_ROWS_MAX } from '../../src/store/warehouse/scan/event-scan.ts'
+import { SCAN_ROWS_MAX } from '../../src/store/warehouse/limits.ts'
 
 const MACHINE = { coreCount: 4, isTerminal: false }
 /** Variables that are no setting; the last one is the misspelling that a quoted message is about. */

@@ -105,7 +105,8 @@ t.test('every room has a README of a screen, whose doors exist and are used', as
 })
 
 t.test('the store has few doors, and no folder holds more than can be taken in', async (t) => {
-  t.ok((DOORS.get('src/store') ?? []).length <= STORE_DOORS_MAX, DOORS.get('src/store')?.join(' '))
+  const storeDoors = DOORS.get('src/store') ?? []
+  t.ok(storeDoors.length <= STORE_DOORS_MAX, storeDoors.join(' '))
   const crowded = ROOMS.filter(
     (room) => SOURCES.filter((path) => dirname(path) === room).length > FOLDER_FILES_MAX,
   )

@@ -2,9 +2,8 @@
  * Why the RE2 engine refuses a pattern, in our own words: they say what to change, and go behind "has a
  * pattern that".
  */
+import { PATTERN_QUOTED_UNITS_MAX } from '../limits.ts'
 
-/** UTF-16 units of a pattern that a refusal repeats. */
-const QUOTED_UNITS_MAX = 40
 const LOOK_AROUND = /^\(\?<?[=!]/
 const BACK_REFERENCE = /^\\[1-9k]/
 const NAMED_REFERENCE = /\(\?P[=>]/
@@ -51,6 +50,7 @@ export function refusalReason(description: string, part: string | null, source: 
 }
 
 function quoted(text: string): string {
-  const part = text.length > QUOTED_UNITS_MAX ? `${text.slice(0, QUOTED_UNITS_MAX)}...` : text
+  const part =
+    text.length > PATTERN_QUOTED_UNITS_MAX ? `${text.slice(0, PATTERN_QUOTED_UNITS_MAX)}...` : text
   return JSON.stringify(part)
 }

@@ -3,14 +3,12 @@
  * where a match begins and ends, which `Pattern` does not.
  */
 import { RE2JS, RE2JSException } from 're2js'
-import { PATTERN_UNITS_MAX } from './pattern.ts'
-
-/** Instructions of a compiled pattern. A larger one counts as invalid. */
-const PROGRAM_SIZE_MAX = 1000
-/** UTF-16 units of a text that are searched; the rest stays as it is. */
-const TEXT_UNITS_MAX = 10_000
-/** UTF-16 units of a result; no more replacements are made in a text that has become longer. */
-const RESULT_UNITS_MAX = 20_000
+import {
+  PATTERN_UNITS_MAX,
+  REPLACEMENT_PROGRAM_MAX,
+  REPLACEMENT_RESULT_UNITS_MAX,
+  REPLACEMENT_TEXT_UNITS_MAX,
+} from '../limits.ts'
 
 /** A compiled pattern with what stands in the place of its matches. */
 export class PatternReplacement {
@@ -38,17 +36,17 @@ export class PatternReplacement {
       if (error instanceof RE2JSException) return null
       throw error
     }
-    return pattern.programSize() > PROGRAM_SIZE_MAX
+    return pattern.programSize() > REPLACEMENT_PROGRAM_MAX
       ? null
       : new PatternReplacement(pattern, partsOf(replacement))
   }
 
   /** The text with every match replaced, from left to right. */
   replaceAll(text: string): string {
-    const matcher = this.#pattern.matcher(text.slice(0, TEXT_UNITS_MAX))
+    const matcher = this.#pattern.matcher(text.slice(0, REPLACEMENT_TEXT_UNITS_MAX))
     let result = ''
     let from = 0
-    while (result.length <= RESULT_UNITS_MAX && matcher.find()) {
+    while (result.length <= REPLACEMENT_RESULT_UNITS_MAX && matcher.find()) {
       result += text.slice(from, matcher.start())
       for (const part of this.#parts) {
         if (typeof part === 'string') result += part

@@ -5,27 +5,22 @@
  * request may spend on patterns together is limited by a `PatternBudget`.
  */
 import { RE2JSException, RE2JSSyntaxException, RE2Set } from 're2js'
+import {
+  CACHED_PATTERNS_MAX,
+  PATTERN_ENGINE_BYTES_MAX,
+  PATTERN_ENGINE_STATES_MAX,
+  PATTERN_PROGRAM_MAX,
+  PATTERN_REQUEST_UNITS_MAX,
+  PATTERN_TEXT_UNITS_MAX,
+  PATTERN_UNITS_MAX,
+} from '../limits.ts'
 import { withUnicodeClasses } from './pattern-dialect.ts'
 import { refusalReason } from './pattern-refusals.ts'
 
-/** UTF-16 units of a pattern. A longer one counts as invalid. */
-export const PATTERN_UNITS_MAX = 500
-/** Instructions of a compiled pattern. A larger one counts as invalid. */
-const PROGRAM_SIZE_MAX = 1000
-/** UTF-16 units of a text that are searched; the rest is not looked at. */
-const TEXT_UNITS_MAX = 2000
-/** What the engine may remember about one pattern; it works slower, not wrong, when that is used up. */
-const ENGINE_BYTES_MAX = 32 * 1024
-/** Compiled patterns that are kept; the one that was compiled first goes first. */
-const CACHED_PATTERNS_MAX = 500
-/** States that fit into the memory of an engine, at most: each takes 150 bytes and more. */
-const ENGINE_STATES_MAX = Math.ceil(ENGINE_BYTES_MAX / 150)
 /** Units that a search costs besides its text. */
 const SEARCH_UNITS = 20
 /** Units that a new state costs for each instruction; a step without states costs one. */
 const STATE_UNITS = 4
-/** Units of the budget of a request, 30 ns each: some 12 ms, measured for the worst patterns. */
-const REQUEST_UNITS_MAX = 400_000
 
 /**
  * What `\d`, `\w` and `\s` mean: ASCII characters as in RE2, or those of all scripts. `\b` is about ASCII
@@ -38,7 +33,7 @@ export class PatternBudget {
   #unitsLeft: number
 
   /** The default is meant for one request on the main thread. */
-  constructor(unitsMax = REQUEST_UNITS_MAX) {
+  constructor(unitsMax = PATTERN_REQUEST_UNITS_MAX) {
     this.#unitsLeft = unitsMax
   }
 
@@ -66,7 +61,8 @@ export class Pattern {
    * Cost: linear in the text, at most times the size of the program.
    */
   isFoundIn(text: string, budget: PatternBudget): boolean | null {
-    const searched = text.length > TEXT_UNITS_MAX ? text.slice(0, TEXT_UNITS_MAX) : text
+    const searched =
+      text.length > PATTERN_TEXT_UNITS_MAX ? text.slice(0, PATTERN_TEXT_UNITS_MAX) : text
     const worstUnits = this.#worstUnits(searched.length)
     if (!budget.covers(worstUnits)) return null
     const { dfa } = this.#engine
@@ -82,7 +78,7 @@ export class Pattern {
 
   /** Full memory once, then a new state for every tenth character, or else a walk without states. */
   #worstUnits(length: number): number {
-    const states = Math.min(length + 2, ENGINE_STATES_MAX + length / 10)
+    const states = Math.min(length + 2, PATTERN_ENGINE_STATES_MAX + length / 10)
     return this.#engine.prog.numInst() * (length + 1 + STATE_UNITS * states) + SEARCH_UNITS
   }
 }
@@ -92,7 +88,7 @@ const COUNTED_REPEAT = /\{(\d{1,6})(?:,(\d{0,6}))?\}/g
 
 /** A text says why there is no pattern. */
 const cache = new Map<string, Pattern | string>()
-const TOO_LARGE = `is too large: it compiles to more than ${PROGRAM_SIZE_MAX} steps`
+const TOO_LARGE = `is too large: it compiles to more than ${PATTERN_PROGRAM_MAX} steps`
 
 /**
  * The compiled form of a pattern, or null when it is invalid or too large. Cost: up to 0.1 s for the
@@ -128,8 +124,8 @@ function compiledOrReason(source: string, dialect: PatternDialect): Pattern | st
 
 function compileAnew(source: string | null): Pattern | string {
   if (source === null) return 'has \\Q or \\C: write each character with a backslash instead'
-  if (repeatsOf(source) > PROGRAM_SIZE_MAX) return TOO_LARGE
-  const engine = new RE2Set(RE2Set.UNANCHORED, 0, ENGINE_BYTES_MAX)
+  if (repeatsOf(source) > PATTERN_PROGRAM_MAX) return TOO_LARGE
+  const engine = new RE2Set(RE2Set.UNANCHORED, 0, PATTERN_ENGINE_BYTES_MAX)
   try {
     engine.add(source)
     engine.compile()
@@ -140,7 +136,7 @@ function compileAnew(source: string | null): Pattern | string {
     if (error instanceof RE2JSException) return TOO_LARGE
     throw error
   }
-  return engine.prog.numInst() > PROGRAM_SIZE_MAX ? TOO_LARGE : new Pattern(engine)
+  return engine.prog.numInst() > PATTERN_PROGRAM_MAX ? TOO_LARGE : new Pattern(engine)
 }
 
 /**

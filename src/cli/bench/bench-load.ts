@@ -6,14 +6,11 @@
 import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError } from '../../base/errors.ts'
+import { BENCH_STRAGGLERS_MS_MAX, BENCH_WAITING_MAX } from '../limits.ts'
 import { BenchConnection, type ConnectionListener } from './bench-connection.ts'
 import { benchBody } from './bench-events.ts'
 
 const TICK_MS = 1
-/** After the last request was due, answers are awaited for this long. */
-const STRAGGLERS_MS_MAX = 5000
-/** Beyond, requests that are due are not even kept: the step has failed. */
-const WAITING_MAX = 200_000
 
 /** Against what is sent. */
 export interface LoadTarget {
@@ -97,12 +94,12 @@ export class LoadGenerator implements ConnectionListener {
     while (sent < dueCount) {
       const due = Math.min(dueCount, 1 + Math.floor((performance.now() - startedAtMs) / periodMs))
       for (; sent < due; sent++) this.#due(startedAtMs + sent * periodMs)
-      if (this.#waiting.length > WAITING_MAX) break
+      if (this.#waiting.length > BENCH_WAITING_MAX) break
       await sleep(TICK_MS)
     }
     const elapsedSeconds = (performance.now() - startedAtMs) / 1000
     const generatorBusy = performance.eventLoopUtilization(busyBefore).utilization
-    const endMs = performance.now() + STRAGGLERS_MS_MAX
+    const endMs = performance.now() + BENCH_STRAGGLERS_MS_MAX
     while (this.#inFlight + this.#waiting.length > 0 && performance.now() < endMs) {
       await sleep(TICK_MS)
     }

@@ -11,15 +11,17 @@ import { isLoopbackHost } from '../lib/loopback.ts'
 import { ask, readMetrics } from '../lib/metric-samples.ts'
 import { printable, printRows } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'
+import {
+  BENCH_BATCH_EVENTS_MAX,
+  BENCH_CONNECTIONS_MAX,
+  BENCH_RATE_MAX,
+  BENCH_SECONDS_MAX,
+} from '../limits.ts'
 import { LoadGenerator, type LoadTarget, type StepResult } from './bench-load.ts'
 import { type Readings, saturated } from './bench-verdict.ts'
 
 const SECONDS_DEFAULT = 30
-const SECONDS_MAX = 3600
-const BATCH_MAX = 10_000
 const CONNECTIONS_DEFAULT = 64
-const CONNECTIONS_MAX = 4096
-const RATE_MAX = 10_000_000
 const TARGET_MS_DEFAULT = 50
 /** Rising rates: so many steps fill the time, beginning with so many requests a second. */
 const STEPS = 12
@@ -94,9 +96,9 @@ interface MeasuredStep extends StepResult {
 }
 
 function planOf(input: CommandInput): Plan {
-  const rate = boundedOption(input, 'rate', 0, RATE_MAX)
+  const rate = boundedOption(input, 'rate', 0, BENCH_RATE_MAX)
   return {
-    seconds: boundedOption(input, 'seconds', SECONDS_DEFAULT, SECONDS_MAX),
+    seconds: boundedOption(input, 'seconds', SECONDS_DEFAULT, BENCH_SECONDS_MAX),
     rate: rate === 0 ? null : rate,
     targetMs: idOption(input, 'p99-ms', TARGET_MS_DEFAULT),
   }
@@ -123,8 +125,8 @@ async function targetOf(input: CommandInput): Promise<LoadTarget> {
   return {
     baseUrl: baseUrl.replace(/\/+$/, ''),
     projectKey: await projectKeyOf(input),
-    connections: boundedOption(input, 'connections', CONNECTIONS_DEFAULT, CONNECTIONS_MAX),
-    eventsPerRequest: boundedOption(input, 'batch', 1, BATCH_MAX),
+    connections: boundedOption(input, 'connections', CONNECTIONS_DEFAULT, BENCH_CONNECTIONS_MAX),
+    eventsPerRequest: boundedOption(input, 'batch', 1, BENCH_BATCH_EVENTS_MAX),
   }
 }
 
@@ -208,7 +210,7 @@ export function nextRate(
 ): number | null {
   const good = Math.max(0, ...steps.filter((step) => step.isWithinTarget).map(({ rate }) => rate))
   const bad = Math.min(...steps.filter((step) => !step.isWithinTarget).map(({ rate }) => rate))
-  if (bad === Number.POSITIVE_INFINITY) return Math.min(RATE_MAX, good * 2)
+  if (bad === Number.POSITIVE_INFINITY) return Math.min(BENCH_RATE_MAX, good * 2)
   if (good === 0) return bad > 2 ? Math.floor(bad / 4) : null
   return bad / good < RATE_RESOLUTION ? null : Math.round(Math.sqrt(good * bad))
 }

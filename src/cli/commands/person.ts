@@ -17,10 +17,10 @@ import {
 } from '../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../lib/daemon-client.ts'
 import { printRows, type Row } from '../lib/output.ts'
+import { LIST_PERSONS_MAX } from '../limits.ts'
 import { PROJECT_OPTION, printableJson } from './events/event.ts'
 
 const LIST_PERSONS_DEFAULT = 100
-const LIST_PERSONS_MAX = 10_000
 
 /** Filters of lists, by the name of the option and of the parameter. */
 const FILTERS: readonly (readonly [option: string, parameter: string])[] = [

@@ -30,11 +30,11 @@ import { parseId } from '../lib/arguments.ts'
 import { type Command, JSON_OPTION } from '../lib/command.ts'
 import { printRecord } from '../lib/output.ts'
 import { withStore } from '../lib/with-store.ts'
+import { DOWNLOAD_MS_MAX } from '../limits.ts'
 
 /** SHA-512 of the package as published, in base64: as in the lock file of whoever installs it. */
 export const PACKAGE_SHA512 =
   'vji+h92IHaLlFSEnRH1hwe8uLWGOdDUImmPXexj/+V7Xm7HTxIQisYE/Kom7Aaw4DRpzfdhQxiyAN1YVYR4G8Q=='
-const DOWNLOAD_MS_MAX = 120_000
 
 const run = promisify(execFile)
 

@@ -5,16 +5,18 @@
 import { closeSync, fdatasyncSync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
+import {
+  DISK_FLUSHES_MAX,
+  DISK_FLUSHING_MS_MAX,
+  DISK_LARGE_MS_MAX,
+  DISK_LARGE_WRITES_MAX,
+} from '../limits.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 const BLOCK_BYTES = 4096
-const FLUSHES_MAX = 2000
 /** The file is written over and over within its first bytes. */
 const FILE_BLOCKS = 512
 const LARGE_BYTES = 1024 ** 2
-const LARGE_WRITES_MAX = 16
-const FLUSHING_MS_MAX = 1200
-const LARGE_MS_MAX = 600
 
 const SLOW_MEDIAN_MS = 10
 const SLOW_P99_MS = 50
@@ -84,8 +86,8 @@ export function judgeDisk(speed: DiskSpeed): Finding {
 function measureFlushes(descriptor: number, clock: Clock): readonly number[] {
   const block = Buffer.alloc(BLOCK_BYTES, 'tenrec doctor ')
   const times: number[] = []
-  const endMs = clock.monotonic() + FLUSHING_MS_MAX
-  for (let count = 0; count < FLUSHES_MAX; count++) {
+  const endMs = clock.monotonic() + DISK_FLUSHING_MS_MAX
+  for (let count = 0; count < DISK_FLUSHES_MAX; count++) {
     const startedAtMs = clock.monotonic()
     if (startedAtMs >= endMs) break
     writeSync(descriptor, block, 0, BLOCK_BYTES, (count % FILE_BLOCKS) * BLOCK_BYTES)
@@ -99,8 +101,8 @@ function measureLargeWrites(descriptor: number, clock: Clock): number {
   const block = Buffer.alloc(LARGE_BYTES, 'tenrec doctor ')
   const startedAtMs = clock.monotonic()
   let bytes = 0
-  for (let count = 0; count < LARGE_WRITES_MAX; count++) {
-    if (clock.monotonic() - startedAtMs > LARGE_MS_MAX) break
+  for (let count = 0; count < DISK_LARGE_WRITES_MAX; count++) {
+    if (clock.monotonic() - startedAtMs > DISK_LARGE_MS_MAX) break
     bytes += writeSync(descriptor, block, 0, LARGE_BYTES, bytes)
   }
   fdatasyncSync(descriptor)

@@ -3,11 +3,10 @@ import { type FilterFault, faultText } from '../../rules/filters/filter-faults.t
 import { actionFaults, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import { flagFaults } from '../../rules/flags/flag-faults.ts'
 import { openStore } from '../../store/open-store.ts'
+import { FILTERS_NAMED_MAX } from '../limits.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'
 
 const CHECK = 'stored_filters'
-/** Filters that are named one by one; of the others only the count. */
-const NAMED_MAX = 50
 
 /**
  * A warning for each filter that can never match, in all projects. Throws `OperatorError`. Cost: everything
@@ -49,7 +48,7 @@ function described(
 function findingsOf(texts: readonly string[]): readonly Finding[] {
   if (texts.length === 0)
     return [fine(CHECK, 'every filter of flags, cohorts and actions is valid')]
-  const findings = texts.slice(0, NAMED_MAX).map((text) => warning(CHECK, text))
+  const findings = texts.slice(0, FILTERS_NAMED_MAX).map((text) => warning(CHECK, text))
   const rest = texts.length - findings.length
   return rest === 0 ? findings : [...findings, warning(CHECK, `${rest} more filters never match`)]
 }

@@ -5,10 +5,9 @@
 import { OperatorError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import { readCredentials } from '../../store/open-store.ts'
+import { DAEMON_ANSWER_MS_MAX } from '../limits.ts'
 import type { CommandInput, OptionDefinition } from './command.ts'
 import { printable } from './output.ts'
-
-const ANSWER_MS_MAX = 60_000
 
 /** Options of commands that ask a daemon. */
 export const DAEMON_OPTIONS: readonly OptionDefinition[] = [
@@ -72,7 +71,7 @@ export class DaemonClient {
         method,
         headers: body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
         redirect: 'error',
-        signal: AbortSignal.timeout(ANSWER_MS_MAX),
+        signal: AbortSignal.timeout(DAEMON_ANSWER_MS_MAX),
         ...content,
       })
       return { status: response.status, answer: parseAnswer(await response.text()) }

@@ -7,11 +7,7 @@ import { JsonBytes } from '../../base/json-bytes.ts'
 import { readImportLine } from '../../rules/capture/import-line.ts'
 import { findOwnLine, type OwnLine } from '../../rules/capture/own-line.ts'
 import { type Scanner, TABLE_ENTRY_BYTES } from '../../rules/capture/scanner/scanner.ts'
-
-/** Events of a body. More wait for the next. */
-const EVENTS_MAX = 10_000
-/** A body is sent before it is larger than this, unless one event is. */
-const BYTES_MAX = 4 * 1024 * 1024
+import { IMPORT_BATCH_BYTES_MAX, IMPORT_BATCH_EVENTS_MAX } from '../limits.ts'
 
 const COMMA = 0x2c
 const CARRIAGE_RETURN = 0x0d
@@ -56,7 +52,9 @@ export class ImportBatch {
   }
 
   get isFull(): boolean {
-    return this.#items.length >= EVENTS_MAX || this.#json.length >= BYTES_MAX
+    return (
+      this.#items.length >= IMPORT_BATCH_EVENTS_MAX || this.#json.length >= IMPORT_BATCH_BYTES_MAX
+    )
   }
 
   /** Forgets the events; the memory stays. */

@@ -7,14 +7,15 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
+import {
+  IMPORT_ANSWER_BYTES_MAX,
+  IMPORT_ANSWER_MS_MAX,
+  IMPORT_ATTEMPTS_MAX,
+  IMPORT_DETAIL_CHARACTERS_MAX,
+} from '../limits.ts'
 import { printable } from './output.ts'
 
-const ATTEMPTS_MAX = 60
 const RETRY_MS_DEFAULT = 1000
-const ANSWER_MS_MAX = 120_000
-/** Bytes of an answer that are read. */
-const ANSWER_BYTES_MAX = 64 * 1024
-const DETAIL_CHARACTERS_MAX = 200
 
 interface Answer {
   readonly status: number
@@ -39,7 +40,7 @@ export class BodySender {
    */
   async send(body: Buffer): Promise<void> {
     let reason = 'it does not answer'
-    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    for (let attempt = 0; attempt < IMPORT_ATTEMPTS_MAX; attempt++) {
       const answer = await this.#post(body).catch((error: unknown) => {
         reason = error instanceof Error ? error.message : String(error)
         return null
@@ -76,7 +77,7 @@ export class BodySender {
           method: 'POST',
           agent: this.#agent,
           headers: { 'Content-Type': 'application/json', 'Content-Length': body.length },
-          signal: AbortSignal.timeout(ANSWER_MS_MAX),
+          signal: AbortSignal.timeout(IMPORT_ANSWER_MS_MAX),
         },
         (response) => {
           readAnswer(response).then(resolve, reject)
@@ -92,7 +93,7 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of response) {
-    if (!Buffer.isBuffer(chunk) || bytes > ANSWER_BYTES_MAX) continue
+    if (!Buffer.isBuffer(chunk) || bytes > IMPORT_ANSWER_BYTES_MAX) continue
     chunks.push(chunk)
     bytes += chunk.length
   }
@@ -111,5 +112,5 @@ function detailOf(text: string): string {
   } catch {
     // The answer is not one of ours; its text says what there is to say.
   }
-  return text.slice(0, DETAIL_CHARACTERS_MAX)
+  return text.slice(0, IMPORT_DETAIL_CHARACTERS_MAX)
 }

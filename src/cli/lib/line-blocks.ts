@@ -2,10 +2,9 @@
 import { createReadStream } from 'node:fs'
 import { createGunzip } from 'node:zlib'
 import { OperatorError } from '../../base/errors.ts'
+import { LINE_BYTES_MAX } from '../limits.ts'
 
 const READ_BYTES = 1024 * 1024
-/** Bytes of one line, which may be a whole page of events. Longer: the command ends. */
-const LINE_BYTES_MAX = 256 * 1024 * 1024
 const NEWLINE = 0x0a
 
 /**

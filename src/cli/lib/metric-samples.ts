@@ -1,7 +1,6 @@
 /** Reads the `/metrics` of a daemon, as far as commands need it. */
 import { OperatorError } from '../../base/errors.ts'
-
-const ANSWER_MS_MAX = 10_000
+import { METRICS_ANSWER_MS_MAX } from '../limits.ts'
 
 /** The samples of one reading. */
 export class MetricSamples {
@@ -65,7 +64,7 @@ export async function ask(
     const response = await fetch(`${baseUrl}${path}`, {
       headers: { ...headers },
       redirect: 'manual',
-      signal: AbortSignal.timeout(ANSWER_MS_MAX),
+      signal: AbortSignal.timeout(METRICS_ANSWER_MS_MAX),
       ...(body === undefined ? {} : { method: 'POST', body }),
     })
     return { status: response.status, text: await response.text() }

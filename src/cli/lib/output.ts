@@ -1,4 +1,6 @@
 /** How commands print: aligned columns for people, one JSON object a line for programs. */
+
+import { CELL_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandIo } from './command.ts'
 
 /** One row: names in snake_case, in the order of printing. */
@@ -6,7 +8,6 @@ export type Row = Readonly<Record<string, unknown>>
 
 // Control characters, and what changes the direction of text: a stored name must not steer a terminal.
 const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu
-const CELL_CHARACTERS_MAX = 80
 
 /** Prints rows below their names, or as JSON lines. */
 export function printRows(io: CommandIo, rows: readonly Row[], isJson: boolean): void {

@@ -1,10 +1,11 @@
 /** Small charts of characters for tables on a terminal. */
+
+import { BAR_COLUMNS_MAX } from '../limits.ts'
 import type { CommandIo } from './command.ts'
 import { printRows, type Row } from './output.ts'
 
 const COLUMNS_DEFAULT = 80
 const BAR_COLUMNS_MIN = 10
-const BAR_COLUMNS_MAX = 50
 /** An eighth of a column, two eighths, and so on. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
 const HEIGHTS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const

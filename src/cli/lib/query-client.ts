@@ -4,15 +4,13 @@ import { isObject } from '../../base/json.ts'
 import { PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import { closestWord } from '../../config/suggestion.ts'
 import { PROJECT_OPTION } from '../commands/events/event.ts'
+import { QUERY_NAMES_SHOWN_MAX, QUERY_ROWS_MAX } from '../limits.ts'
 import { idOption } from './arguments.ts'
 import { type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from './daemon-client.ts'
 import { printable, printRows, type Row } from './output.ts'
 
 const LIMIT_DEFAULT = 20
-const LIMIT_MAX = 10_000
-/** Names of events that are offered when none is close to what was typed. */
-const NAMES_SHOWN_MAX = 5
 /** Sign of a condition -> operator of a filter; the longer ones first. */
 const OPERATORS: readonly (readonly [sign: string, operator: string])[] = [
   ['!=', 'is_not'],
@@ -86,7 +84,7 @@ export class QueryClient {
 
   /** Prints the persons of an answer with their values; answers 0, as `finish`. Throws `OperatorError`. */
   async printPersons(route: string, parameters: QuestionParameters): Promise<number> {
-    const limit = Math.min(idOption(this.#input, 'limit', LIMIT_DEFAULT), LIMIT_MAX)
+    const limit = Math.min(idOption(this.#input, 'limit', LIMIT_DEFAULT), QUERY_ROWS_MAX)
     const page = await this.page(route, { ...parameters, limit })
     const isJson = this.#input.options.has('json')
     const persons = personsOf(page)
@@ -120,7 +118,7 @@ export class QueryClient {
       return null
     const known = (await this.#newestNames(`limit=${PAGE_EVENTS_MAX}`)) ?? []
     const near = closestWord(name, known)
-    const others = known.slice(0, NAMES_SHOWN_MAX).join(', ')
+    const others = known.slice(0, QUERY_NAMES_SHOWN_MAX).join(', ')
     const hint = near === undefined ? `the newest ones are ${others}` : `did you mean ${near}?`
     const told = known.length === 0 ? 'the project has no events' : hint
     return `tenrec: no event ${printable(JSON.stringify(name))} was ever seen; ${printable(told)}\n`

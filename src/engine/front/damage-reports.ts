@@ -5,11 +5,10 @@
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { Logger } from '../../base/log.ts'
 import { DamagedRecordError } from '../../store/faults.ts'
+import { DAMAGE_RECORDS_MAX } from './limits.ts'
 
 /** A damaged record is met by every request that needs it, and logged by each thread this often at most. */
 const LOG_MS_MIN = 60_000
-/** Records whose last line in the log is remembered. */
-const RECORDS_MAX = 1000
 
 const DAMAGED =
   "Stored records are damaged, and what needs them is refused: 'tenrec verify' lists them, restore the store from a backup."
@@ -62,7 +61,7 @@ export class DamageReports {
     const record = isDamage ? `${error.table} ${error.key}` : ''
     const now = this.#clock.monotonic()
     if (now - (this.#loggedAtMs.get(record) ?? Number.NEGATIVE_INFINITY) < LOG_MS_MIN) return
-    if (this.#loggedAtMs.size >= RECORDS_MAX) this.#loggedAtMs.clear()
+    if (this.#loggedAtMs.size >= DAMAGE_RECORDS_MAX) this.#loggedAtMs.clear()
     this.#loggedAtMs.set(record, now)
     const message = isDamage
       ? 'a stored record is damaged; restore the store from a backup'

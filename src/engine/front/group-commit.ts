@@ -16,17 +16,15 @@ import {
 import type { WorkerPool } from '../threads/pool.ts'
 import type { AppendResult, BlockBuffer } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
+import {
+  COMMIT_MS_MAX,
+  COMMIT_SPACED_BYTES_MAX,
+  COMMIT_SPARE_BUFFERS_MAX,
+  COMMIT_SPARE_BYTES_MAX,
+} from './limits.ts'
 
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
-/**
- * Memory kept for the next blocks, as large as traffic has made it: fresh memory for every commit makes
- * the garbage collector run.
- */
-const SPARE_BUFFERS_MAX = 4
-const SPARE_BUFFER_BYTES_MAX = 8 * 1024 * 1024
-/** A commit that takes longer leaves its requests with 503 and unknown outcome. */
-const COMMIT_MS_MAX = 10_000
 /**
  * After a commit that was shared by this many requests the next one begins no earlier than this after
  * it. Under load a commit costs the processor as much as many requests, so larger ones leave more
@@ -34,8 +32,6 @@ const COMMIT_MS_MAX = 10_000
  */
 const SPACED_REQUESTS_MIN = 8
 const SPACING_MS = 1
-/** Bytes that are worth a commit of their own at any time. */
-const SPACED_BYTES_MAX = 256 * 1024
 
 /** Someone who waits for an answer. */
 export interface AcknowledgeTarget {
@@ -145,7 +141,7 @@ export class GroupCommit {
   /** `sharedBy`: requests of the commit that has just ended. */
   #startNextCommit(sharedBy: number): void {
     const elapsedMs = this.#options.clock.monotonic() - this.#commitStartedAtMs
-    const isSpaced = sharedBy >= SPACED_REQUESTS_MIN && this.#waitingBytes < SPACED_BYTES_MAX
+    const isSpaced = sharedBy >= SPACED_REQUESTS_MIN && this.#waitingBytes < COMMIT_SPACED_BYTES_MAX
     if (!isSpaced || elapsedMs >= SPACING_MS) {
       this.#startCommit()
     } else if (!this.#isScheduled) {
@@ -238,7 +234,7 @@ export class GroupCommit {
 
   #keep(buffer: ArrayBuffer): void {
     const bytes = buffer.byteLength
-    if (bytes < BLOCK_BUFFER_BYTES || bytes > SPARE_BUFFER_BYTES_MAX) return
-    if (this.#spares.length < SPARE_BUFFERS_MAX) this.#spares.push(Buffer.from(buffer))
+    if (bytes < BLOCK_BUFFER_BYTES || bytes > COMMIT_SPARE_BYTES_MAX) return
+    if (this.#spares.length < COMMIT_SPARE_BUFFERS_MAX) this.#spares.push(Buffer.from(buffer))
   }
 }

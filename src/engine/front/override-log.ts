@@ -10,9 +10,8 @@ import { ParsedEvents, RECORD_COMMAND } from '../../rules/capture/log-block.ts'
 import { commandText } from '../../rules/persons/logged-command.ts'
 import type { OverrideRequest, OverrideSink } from './decisions.ts'
 import type { GroupCommit } from './group-commit.ts'
+import { OVERRIDES_RECENT_MAX } from './limits.ts'
 
-/** Requests that are remembered, so that a client that repeats itself fills no log. */
-const RECENT_MAX = 10_000
 /** How long processing may take to make a request visible, before it is written once more. */
 const RECENT_MS = 10_000
 const SYSTEM = { userId: 0, firstName: 'System', email: '' }
@@ -54,7 +53,7 @@ export class OverrideLog implements OverrideSink {
       sentAtMs: Number.NaN,
       address: '',
     }
-    if (this.#recent.size >= RECENT_MAX) this.#recent = new Map()
+    if (this.#recent.size >= OVERRIDES_RECENT_MAX) this.#recent = new Map()
     this.#recent.set(name, nowMs)
     groupCommit.add(header, new ParsedEvents([text], [uuid]), {
       acknowledge: (error) => {

@@ -17,11 +17,8 @@ import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/p
 import { commandText } from '../../rules/persons/logged-command.ts'
 import type { CommandOutcome } from '../threads/tasks.ts'
 import type { GroupCommit } from './group-commit.ts'
+import { COMMAND_WAIT_MS_MAX, COMMANDS_WAITING_MAX } from './limits.ts'
 
-/** Commands that may wait at a time; a further one is refused with 503. */
-const WAITING_MAX = 1000
-/** A command that takes longer is answered with 503; it may still be carried out. */
-const WAIT_MS_MAX = 30_000
 /** Commands that give space back: they go on for a while when the disk is nearly full. */
 const ERASING: ReadonlySet<string> = new Set([
   'delete_person',
@@ -71,7 +68,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
     const { groupCommit, clock, onLogged } = this.#options
     const refused = this.#options.refusal(ERASING.has(command.kind))
     if (refused !== null) return Promise.reject(refused)
-    if (this.#waiting.size >= WAITING_MAX) {
+    if (this.#waiting.size >= COMMANDS_WAITING_MAX) {
       return Promise.reject(refusal('commands_full'))
     }
     const at = clock.now()
@@ -90,7 +87,7 @@ export class LoggedPersonCommands implements PersonCommands, DeadLetterCommands 
       const timer = setTimeout(() => {
         this.#waiting.delete(uuid)
         reject(refusal('command_late'))
-      }, WAIT_MS_MAX)
+      }, COMMAND_WAIT_MS_MAX)
       timer.unref()
       this.#waiting.set(uuid, { resolve, reject, timer })
       groupCommit.add(header, events, {

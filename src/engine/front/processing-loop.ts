@@ -8,20 +8,12 @@ import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
 import type { DiskGuard } from './disk-guard.ts'
+import { CATCH_UP_MS_MAX, GATHER_EVENTS_MAX, PROCESSOR_DEATHS_MAX } from './limits.ts'
 
 /** How long one task may work before the front hears of its progress. */
 const TASK_BUDGET_MS = 500
 /** Pause before a stretch when the backlog is small: it bounds how late an event becomes visible. */
 const GATHER_MS = 200
-/** A backlog of that many events is worked on without a pause. */
-const GATHER_EVENTS_MAX = 16_384
-/** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
-const CATCH_UP_MS_MAX = 30_000
-/**
- * Threads that may end one after the other without a result in between. One that goes on from the stored
- * position costs nothing; when none gets anywhere, a new process might.
- */
-const DEATHS_MAX = 3
 /** Pause of processing while the disk is exhausted. */
 const EXHAUSTED_MS = 250
 /** Commits that arrive within this time are kept as one entry. */
@@ -190,7 +182,11 @@ export class ProcessingLoop {
       result = await this.#options.pool.run('process', [task])
     } catch (cause) {
       this.#isRunning = false
-      if (cause instanceof ThreadEndedError && !cause.wasWriting && ++this.#deaths < DEATHS_MAX) {
+      if (
+        cause instanceof ThreadEndedError &&
+        !cause.wasWriting &&
+        ++this.#deaths < PROCESSOR_DEATHS_MAX
+      ) {
         this.#schedule(0)
         return
       }

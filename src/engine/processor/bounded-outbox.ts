@@ -7,9 +7,7 @@ import type {
   OutboxWriter,
   Subscription,
 } from '../../ports/outbox.ts'
-
-/** Batches without events that may wait beside those with events. */
-const BATCHES_MAX = 1024
+import { BATCHES_MAX } from './limits.ts'
 
 /** Both ends of the outbox. */
 export class BoundedOutbox implements Outbox, OutboxWriter {

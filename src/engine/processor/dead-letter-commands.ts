@@ -14,11 +14,7 @@ import {
 import type { StoredDeadLetter } from '../../rules/events/dead-letter.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
-
-/** Letters of one command; it says when there are more. */
-const LETTERS_MAX = 200
-/** Bytes of letters after which one command ends, so that events do not wait long. */
-const BYTES_MAX = 8 * 1024 * 1024
+import { COMMAND_LETTER_BYTES_MAX, COMMAND_LETTERS_MAX } from './limits.ts'
 
 /** Carries out one command. `process` takes a record as if it were read from the log. */
 export function runDeadLetterCommand(
@@ -28,8 +24,8 @@ export function runDeadLetterCommand(
 ): DeadLetterOutcome {
   const { newest } = letters
   let [done, failed, skipped, last, bytes, seen] = [0, 0, 0, command.after, 0, 0]
-  for (const letter of [...letters.some(command.after, command.through, LETTERS_MAX + 1)]) {
-    if (seen === LETTERS_MAX || bytes > BYTES_MAX) {
+  for (const letter of [...letters.some(command.after, command.through, COMMAND_LETTERS_MAX + 1)]) {
+    if (seen === COMMAND_LETTERS_MAX || bytes > COMMAND_LETTER_BYTES_MAX) {
       return { done, failed, skipped, last, newest, hasMore: true }
     }
     seen++

@@ -10,6 +10,7 @@ import { decide } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
 import type { DecisionRequest, DecisionSources, Flag, FlagSet } from '../../rules/flags/types.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
+import { REACH_COUNT_MS_MAX } from './limits.ts'
 
 /** The answer, as it is sent. */
 export interface BlastRadius {
@@ -20,8 +21,6 @@ export interface BlastRadius {
 /** No flag has such a key or number. */
 const TRIAL_KEY = '*'
 const TRIAL_ID = Number.MAX_SAFE_INTEGER
-/** A count that takes longer is given up with 503: it holds a thread. */
-const COUNT_MS_MAX = 30_000
 /** Persons between two looks at the clock. */
 const CLOCK_EVERY = 1024
 const NOTHING: JsonObject = Object.freeze({})
@@ -36,12 +35,12 @@ export function countReached(
   const trial = trialFlag(body, set, nowMs)
   const compiled = compileFlags({ ...set, flags: [...set.flags, trial] })
   const isForAll = objectsOf(conditionOf(body)['properties']).length === 0
-  const deadline = performance.now() + COUNT_MS_MAX
+  const deadline = performance.now() + REACH_COUNT_MS_MAX
   let total = 0
   let reached = 0
   for (const subject of subjectsOf(body, set, stored)) {
     if (total % CLOCK_EVERY === 0 && performance.now() > deadline) {
-      throw refusal('count_slow', { limit: COUNT_MS_MAX / 1000 })
+      throw refusal('count_slow', { limit: REACH_COUNT_MS_MAX / 1000 })
     }
     total++
     if (isForAll) {

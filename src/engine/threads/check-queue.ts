@@ -13,6 +13,7 @@ import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { isGzip } from '../../rules/capture/decode.ts'
+import { CHECK_WAIT_MS_MAX } from './limits.ts'
 import type { CheckResult, CheckTask } from './tasks.ts'
 
 /** The lanes, the cheapest first. */
@@ -42,12 +43,8 @@ export const LANE_LIMITS: Readonly<Record<CheckLane, LaneLimits>> = {
   slow: { decodedBytesMax: NO_LIMIT, slowBytesMax: NO_LIMIT, outlinedBytesMax: NO_LIMIT },
 }
 
-/** Milliseconds for parsing one body in the slow lane. More: 503, because the machine is too busy. */
-export const CHECK_MS_MAX = 20_000
 /** Bodies that wait in a lane. A further one: 503. */
 const WAITING_MAX: Readonly<Record<CheckLane, number>> = { express: 256, bulk: 128, slow: 64 }
-/** Milliseconds that a body waits in all lanes together. More: 503. */
-export const CHECK_WAIT_MS_MAX = 30_000
 /** A header and an end without anything between them. */
 const GZIP_BYTES_MIN = 18
 const LOOK_EVERY_MS = 50

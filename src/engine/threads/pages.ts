@@ -9,10 +9,8 @@ import { refusal } from '../../base/refusals.ts'
 import { RowsWriter } from '../../base/rows-writer.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import type { PageCall, Task } from './call.ts'
+import { SHORT_GROUP_BYTES_MAX } from './limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
-
-/** A group of columns with more bytes than this takes too long to decode for a short read. */
-const SHORT_GROUP_BYTES_MAX = 2 * 1024 * 1024
 
 /** What makes a page. */
 export interface PageTools {

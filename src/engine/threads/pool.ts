@@ -23,6 +23,7 @@ import {
   type CheckWaiter,
   threadsOf,
 } from './check-queue.ts'
+import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
@@ -30,8 +31,6 @@ import { openTable, type TableQueries } from './person-table.ts'
 import type { AppendResult, AppendTask, CheckResult, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
-/** Tasks that may wait for a reading thread; a further one is refused with 503. */
-const QUEUE_TASKS_MAX = 256
 /** Threads for checks that are there from the start, so that the express lane has one beside the first bulk. */
 const CHECKERS_MIN = 2
 /** Added to the niceness of the threads that check uploads. */
@@ -167,7 +166,7 @@ export class WorkerPool implements TaskRunner<Calls> {
       return await this.#long[threads].run(task, weight, onLeave, transferList)
     }
     const group = this.#groups[threads]
-    if (threads === 'readers' && group.queueSize >= QUEUE_TASKS_MAX) throw refusal('readers_full')
+    if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
     // Those who write have to know whether it was done.
     const isWriting = threads === 'writer' || threads === 'processor'
     const work = isWriting ? group.run(task, transferList) : group.ask(task, transferList)
@@ -178,7 +177,7 @@ export class WorkerPool implements TaskRunner<Calls> {
   async #page(task: Task, weight: number, onLeave: PageWish['onLeave']): Promise<unknown> {
     const { readers } = this.#groups
     if (task.format !== 'csv' && weight <= SHORT_PAGE_ROWS_MAX) {
-      if (readers.queueSize >= QUEUE_TASKS_MAX) throw refusal('readers_full')
+      if (readers.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
       const made = (await this.busy.readers.during(readers.ask(task))) as MadePage
       if (made !== null) return made.page
     }
@@ -208,7 +207,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
     readers: new ThreadGroup({
       ...{ ...all, threadsMin: workerThreads, threadsMax: workerThreads },
       kind: 'readers',
-      pool: { maxQueue: QUEUE_TASKS_MAX, atomics: 'async' },
+      pool: { maxQueue: READS_WAITING_MAX, atomics: 'async' },
     }),
     checkers: new ThreadGroup({
       ...{ ...all, threadsMin: CHECKERS_MIN, threadsMax: checkers },

@@ -10,14 +10,8 @@ import { bytesOf } from '../../base/rows-writer.ts'
 import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { LongTools } from './call.ts'
+import { TABLE_LOOKED_AT_MAX, TABLE_PIECE_BYTES_MAX, TABLE_PIECE_MS_MAX } from './limits.ts'
 import { requireWanted } from './pages.ts'
-
-/** Characters of the cells that one task looks at, and of a table that is written at once. */
-const LOOKED_AT_MAX = 2 * 1024 * 1024
-/** Bytes of lines that one task writes, about; the last line may exceed it. */
-const PIECE_BYTES_MAX = 256 * 1024
-/** Time of one task, milliseconds. */
-const PIECE_MS_MAX = 100
 
 /** A table that is being made. Its memory changes hands with each task. */
 export interface TableState {
@@ -84,7 +78,7 @@ class TableMaker {
   readonly #state: TableState
   readonly #check: () => void
   readonly #rowOf: (number: number) => FlatRow | null
-  readonly #deadline = performance.now() + PIECE_MS_MAX
+  readonly #deadline = performance.now() + TABLE_PIECE_MS_MAX
   #rowCount = 0
 
   constructor(state: TableState, check: () => void, rowOf: (number: number) => FlatRow | null) {
@@ -99,7 +93,7 @@ class TableMaker {
     const names = new TableColumns(columnsOf(this.#state))
     const rows: FlatRow[] = []
     let { seen } = this.#state
-    for (let size = 0; seen < numbers.length && this.#goesOn(size, LOOKED_AT_MAX); seen++) {
+    for (let size = 0; seen < numbers.length && this.#goesOn(size, TABLE_LOOKED_AT_MAX); seen++) {
       const row = this.#rowOf(numbers[seen] ?? 0)
       if (row === null) continue
       names.add(row.keys(), numbers.length)
@@ -123,7 +117,11 @@ class TableMaker {
     const columns = columnsOf(this.#state)
     let { written } = this.#state
     const lines = written === 0 && columns.length > 0 ? [csvLine(columns)] : []
-    for (let size = 0; written < numbers.length && this.#goesOn(size, PIECE_BYTES_MAX); written++) {
+    for (
+      let size = 0;
+      written < numbers.length && this.#goesOn(size, TABLE_PIECE_BYTES_MAX);
+      written++
+    ) {
       const row = this.#rowOf(numbers[written] ?? 0)
       if (row === null) continue
       const line = lineOf(row, columns)

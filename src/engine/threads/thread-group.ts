@@ -11,6 +11,7 @@ import { Piscina } from 'piscina'
 import { type ErrorBody, ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Task, ThreadKind } from './call.ts'
+import { REPLACEMENT_MS_MAX, TRANSACTION_MS_MAX } from './limits.ts'
 import type { ThreadSettings } from './tasks.ts'
 
 /**
@@ -26,8 +27,6 @@ const LOAD_AFTER_MS: Readonly<Record<ThreadKind, number>> = {
   analytics: 0,
 }
 const THREAD_ENTRY = new URL('../../thread-start.js', import.meta.url)
-/** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */
-const TRANSACTION_MS_MAX = 5000
 const LOOK_EVERY_MS = 10
 /**
  * A transaction that is open this long is that of a thread which hangs in its own end. The largest take a
@@ -35,8 +34,6 @@ const LOOK_EVERY_MS = 10
  */
 const STUCK_MS_MIN = 180_000
 const STUCK_LOOK_EVERY_MS = 5000
-/** A thread takes a fraction of a second to start; a group that has none after this will not get one. */
-const REPLACEMENT_MS_MAX = 10_000
 
 /** A thread that has ended unexpectedly. */
 export interface ThreadDeath {

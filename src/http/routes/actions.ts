@@ -19,14 +19,8 @@ import {
 } from '../../rules/filters/filter-faults.ts'
 import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../rules/filters/saved-filters.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import {
-  booleanMember,
-  invalid,
-  listMember,
-  PAGE_ROWS_MAX,
-  required,
-  textMember,
-} from '../server/parameters.ts'
+import { PAGE_ROWS_MAX } from '../server/limits.ts'
+import { booleanMember, invalid, listMember, required, textMember } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../server/route.ts'
 import {
@@ -46,6 +40,7 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
+import { STEPS_MAX, TAGS_MAX } from './limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
   change,
@@ -60,10 +55,6 @@ const ACTIONS_PATH = '/api/projects/:project_id/actions/'
 const ACTION_PATH = `${ACTIONS_PATH}:action_id/`
 const NAME_UNITS_MAX = 400
 const DESCRIPTION_UNITS_MAX = 1000
-/** Steps of an action. More: 400 `invalid_input`. */
-const STEPS_MAX = 100
-/** Tags of an action. More: 400 `invalid_input`. */
-const TAGS_MAX = 100
 const TAG_UNITS_MAX = 255
 const STEP_TEXT_UNITS_MAX = 1000
 const MATCHINGS = ['contains', 'exact', 'regex'] as const

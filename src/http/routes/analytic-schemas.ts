@@ -1,5 +1,6 @@
 /** What questions about people behind a number of a chart say, and the pages that answer them. */
-import { PAGE_ROWS_MAX } from '../server/parameters.ts'
+
+import { PAGE_ROWS_MAX } from '../server/limits.ts'
 import {
   ANY,
   about,

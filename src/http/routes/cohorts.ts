@@ -20,11 +20,11 @@ import { readCohortFilters } from '../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
 import type { CohortDraft, CohortView } from '../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
+import { PAGE_ROWS_MAX } from '../server/limits.ts'
 import {
   booleanMember,
   invalid,
   listMember,
-  PAGE_ROWS_MAX,
   RequestParameters,
   required,
   textMember,
@@ -50,6 +50,7 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerFound, answerOne, answerPage, formatOf } from './formats.ts'
+import { MEMBERS_MAX } from './limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
@@ -58,8 +59,6 @@ const COHORTS_PATH = '/api/projects/:project_id/cohorts/'
 const COHORT_PATH = `${COHORTS_PATH}:cohort_id/`
 const NAME_UNITS_MAX = 400
 const DESCRIPTION_UNITS_MAX = 1000
-/** Persons that one request may add. More: 400 `invalid_input`. */
-const MEMBERS_MAX = 100_000
 const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
 /** First lines of tables that name the column instead of a person. */
 const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']

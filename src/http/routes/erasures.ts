@@ -43,19 +43,14 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
+import { ERASURES_RUNNING_MAX, NAMED_RULES_MAX, TEXT_UNITS_MAX } from './limits.ts'
 import { unknown } from './person-services.ts'
 
 const ERASURES = '/api/projects/:project_id/erasures/'
 const RETENTION = '/api/projects/:project_id/retention/'
-/** Longer than what events can have, so that a name is never cut short here. */
-const TEXT_UNITS_MAX = 400
 const DAYS_MAX = 36_500
 /** Less would not hold the segments of a quiet hour. */
 const BYTES_MIN = 1024 ** 2
-/** Names with a rule of their own in one project. More: 400 `invalid_input`. */
-const NAMED_RULES_MAX = 100
-/** Erasures of a project that may be at work; a further one is refused with 429. */
-const RUNNING_MAX = 100
 
 const UNKNOWN_PLAN =
   "segments of events are damaged, so what retention would erase of them is not known; retention leaves them alone. 'tenrec verify' lists them, restore the store from a backup"
@@ -270,8 +265,8 @@ async function createErasure(call: ErasureCall): Promise<Answer> {
     if (estimate === null) throw unknown('person')
     return json({ dry_run: true, ...estimate })
   }
-  if ((await queries.runningErasures(projectId)) >= RUNNING_MAX) {
-    throw refusal('erasures_full', { limit: RUNNING_MAX })
+  if ((await queries.runningErasures(projectId)) >= ERASURES_RUNNING_MAX) {
+    throw refusal('erasures_full', { limit: ERASURES_RUNNING_MAX })
   }
   const command = { kind: 'erase_events', criteria } as const
   const result = await services.commands.run(projectId, actor, command)

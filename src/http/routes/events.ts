@@ -41,11 +41,10 @@ import {
 import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
 import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
+import { FILTERS_MAX } from './limits.ts'
 
 const EVENTS = '/api/projects/:project_id/events/'
 const READ = inProject('event:read')
-/** Filters of one request. More: 400 `invalid_input`. */
-const FILTERS_MAX = 100
 const SCALARS = ['string', 'number', 'boolean', 'null']
 
 const EVENT_PERSON = named(

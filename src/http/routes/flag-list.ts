@@ -8,12 +8,9 @@ import type { Flag } from '../../rules/flags/types.ts'
 import { queryUrl } from '../server/query-string.ts'
 import type { Answer } from '../server/respond.ts'
 import { type FlagCall, presentFlag } from './flag-access.ts'
+import { PAGE_FLAG_UNITS_MAX, PAGE_FLAGS_MAX } from './limits.ts'
 
 const PAGE_FLAGS_DEFAULT = 100
-/** A larger limit is taken for this one. */
-const PAGE_FLAGS_MAX = 1000
-/** UTF-16 units of a page, about, which is made on the main thread: it ends there, with `next`. */
-const PAGE_UNITS_MAX = 1024 * 1024
 const TYPES: readonly (string | null)[] = ['boolean', 'multivariant', 'experiment', 'remote_config']
 
 /** Answers one page. Cost: a look at every flag of the project. */
@@ -42,7 +39,7 @@ function textsOf(call: FlagCall, flags: readonly Flag[]): readonly string[] {
   for (const flag of flags) {
     const text = JSON.stringify(presentFlag(call, flag, false))
     units += text.length
-    if (units > PAGE_UNITS_MAX && texts.length > 0) break
+    if (units > PAGE_FLAG_UNITS_MAX && texts.length > 0) break
     texts.push(text)
   }
   return texts

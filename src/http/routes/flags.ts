@@ -43,15 +43,13 @@ import {
   RUNTIME,
 } from './flag-schemas.ts'
 import { wishOf } from './formats.ts'
+import { PAGE_FLAG_CHANGES_MAX, PAGES_MAX } from './limits.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import { compileInTurns } from './pattern-turns.ts'
 
 const FLAGS = '/api/projects/:project_id/feature_flags/'
 const FLAG = `${FLAGS}:id/`
 const ENTRIES_DEFAULT = 10
-/** A larger limit is taken for this one: an entry may hold two whole flags. */
-const ENTRIES_MAX = 100
-const PAGES_MAX = 1_000_000_000
 const READ = inProject('feature_flag:read')
 const WRITE = inProject('feature_flag:write')
 const LOG = {
@@ -207,7 +205,7 @@ async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
 
 async function listActivity(call: FlagCall, flagId: number | null): Promise<Answer> {
   const { request, services, projectId, base } = call
-  const limit = Math.min(positive(request, 'limit', ENTRIES_DEFAULT), ENTRIES_MAX)
+  const limit = Math.min(positive(request, 'limit', ENTRIES_DEFAULT), PAGE_FLAG_CHANGES_MAX)
   const page = Math.min(positive(request, 'page', 1), PAGES_MAX)
   const skip = skipParameter(request, limit)
   const offset = (page - 1) * limit + skip

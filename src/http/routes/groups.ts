@@ -20,11 +20,11 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerFound, answerList, answerOne, answerRows, inputOf } from './formats.ts'
+import { PAGE_GROUPS_MAX } from './limits.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
 const PROJECT_PATH = '/api/projects/:project_id/'
 const GROUPS_DEFAULT = 100
-const GROUPS_MAX = 1000
 
 const GROUP = named(
   'Group',
@@ -68,7 +68,7 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
         search: about(TEXT, 'Part of the key.'),
         limit: about(
           WHOLE,
-          `Groups of a page: ${GROUPS_DEFAULT} when absent, ${GROUPS_MAX} at most.`,
+          `Groups of a page: ${GROUPS_DEFAULT} when absent, ${PAGE_GROUPS_MAX} at most.`,
         ),
         cursor: about(TEXT, 'Where to go on; it comes in next.'),
       }),
@@ -120,7 +120,7 @@ async function listGroups(call: PersonCall): Promise<Answer> {
     projectId,
     typeIndex,
     search,
-    limit === 0 ? GROUPS_DEFAULT : Math.min(limit, GROUPS_MAX),
+    limit === 0 ? GROUPS_DEFAULT : Math.min(limit, PAGE_GROUPS_MAX),
     cursor === null ? null : decodeCursor(cursor),
     wish,
   )

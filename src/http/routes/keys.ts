@@ -31,10 +31,10 @@ import {
   type TypeOf,
   WHOLE,
 } from '../server/schema.ts'
+import { NAME_CHARACTERS_MAX } from './limits.ts'
 import {
   ask,
   change,
-  NAME_CHARACTERS_MAX,
   type OrganizationServices,
   PAGE,
   pageOfList,

@@ -28,9 +28,6 @@ import {
 const PAGE_DEFAULT = 100
 const PAGE_MAX = 1000
 
-/** Characters that names of people's things may have. More: 400 `max_length`. */
-export const NAME_CHARACTERS_MAX = 200
-
 /** Parameters of the lists of these routes. */
 export const PAGE_MEMBERS = pageParameters(PAGE_MAX)
 /** The query of a list that has no others. */

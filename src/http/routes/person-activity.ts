@@ -31,6 +31,7 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerRows, formatOf, wishOf } from './formats.ts'
+import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from './limits.ts'
 import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
 import {
   type PersonCall,
@@ -43,10 +44,6 @@ import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const ENTRIES_DEFAULT = 10
-const ENTRIES_MAX = 1000
-const PAGES_MAX = 1_000_000_000
-/** Series of one request. More: 400 `invalid_input`. */
-const SERIES_MAX = 100
 /** The earliest moment that there is. */
 const BEGINNING_MS = -8_640_000_000_000_000
 
@@ -75,7 +72,7 @@ const LOG = {
       page: about(WHOLE, 'Number of the page, from 1.'),
       limit: about(
         WHOLE,
-        `Entries of a page: ${ENTRIES_DEFAULT} when absent, ${ENTRIES_MAX} at most.`,
+        `Entries of a page: ${ENTRIES_DEFAULT} when absent, ${PAGE_ACTIVITY_MAX} at most.`,
       ),
       skip: about(WHOLE, 'Entries of the page that were shown before; it comes in next.'),
     },
@@ -166,7 +163,7 @@ async function listActivity(call: PersonCall, person: PersonReference | null): P
 
 function entriesOf(parameters: RequestParameters): number {
   const limit = parameters.wholeNumber('limit') ?? 0
-  return limit === 0 ? ENTRIES_DEFAULT : Math.min(limit, ENTRIES_MAX)
+  return limit === 0 ? ENTRIES_DEFAULT : Math.min(limit, PAGE_ACTIVITY_MAX)
 }
 
 function pageOf(parameters: RequestParameters): number {

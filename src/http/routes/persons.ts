@@ -11,9 +11,9 @@ import { readListFilters } from '../../rules/filters/filter-tree.ts'
 import type { PersonCommand } from '../../rules/persons/commands.ts'
 import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
+import { PAGE_ROWS_MAX } from '../server/limits.ts'
 import {
   invalid,
-  PAGE_ROWS_MAX,
   pageUrls,
   personReference,
   type RequestParameters,
@@ -47,6 +47,7 @@ import {
   inputOf,
   wholeRows,
 } from './formats.ts'
+import { MERGED_PERSONS_MAX } from './limits.ts'
 import { ACTIVITY_ROUTES } from './person-activity.ts'
 import {
   change,
@@ -63,8 +64,6 @@ const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const PERSON_PATH = `${PERSONS_PATH}:id/`
 /** Nobody has as many ids: behind it there are none. */
 const IDS_OFFSET_MAX = 0xffff_ffff
-/** Persons that one request may merge into another. */
-const MERGED_PERSONS_MAX = 1000
 
 const PERSON_MEMBERS = {
   id: WHOLE,

@@ -37,11 +37,11 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
+import { NAME_CHARACTERS_MAX } from './limits.ts'
 import {
   ask,
   change,
   LEVEL,
-  NAME_CHARACTERS_MAX,
   type OrganizationServices,
   organizationOf,
   PAGE,

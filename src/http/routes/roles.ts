@@ -28,11 +28,11 @@ import {
   type TypeOf,
   UUID,
 } from '../server/schema.ts'
+import { NAME_CHARACTERS_MAX } from './limits.ts'
 import {
   ask,
   change,
   FLAG_LEVEL,
-  NAME_CHARACTERS_MAX,
   type OrganizationServices,
   PAGE,
   pageBody,

@@ -7,14 +7,11 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit.ts'
 import { addressBehind } from './client-address.ts'
+import { AUDIT_ANSWER_BYTES_MAX, AUDIT_OBJECT_CHARACTERS_MAX } from './limits.ts'
 import type { Answer } from './respond.ts'
 import type { ApiHandler, ApiRequest, Route } from './router.ts'
 import type { TrustedProxies } from './url.ts'
 
-/** Characters of an object's id that are kept. */
-const OBJECT_ID_CHARACTERS_MAX = 200
-/** An answer up to this size is asked for the id of what was made. */
-const CREATED_BYTES_MAX = 64 * 1024
 const CREATED = 201
 /** Parameters that name whose object it is, not the object. */
 const OWNER_PARAMETERS = ['project_id', 'org_id']
@@ -78,13 +75,13 @@ function objectInPath(request: ApiRequest): string | null {
     if (!OWNER_PARAMETERS.includes(name)) found = text
   }
   if (found === null || KEY_PATTERN.test(found)) return null
-  return found.slice(0, OBJECT_ID_CHARACTERS_MAX)
+  return found.slice(0, AUDIT_OBJECT_CHARACTERS_MAX)
 }
 
 /** The id of what was made, as the answer tells it. */
 function createdId({ status, body }: Answer): string | null {
   const isWhole = typeof body === 'string' || body instanceof Uint8Array
-  if (status !== CREATED || !isWhole || body.length > CREATED_BYTES_MAX) return null
+  if (status !== CREATED || !isWhole || body.length > AUDIT_ANSWER_BYTES_MAX) return null
   const made: unknown = JSON.parse(typeof body === 'string' ? body : Buffer.from(body).toString())
   if (typeof made !== 'object' || made === null || !Object.hasOwn(made, 'id')) return null
   const { id } = made as { readonly id: unknown }

@@ -8,10 +8,14 @@ import { ServiceError } from '../../base/errors.ts'
 import type { Gauge } from '../../base/metrics.ts'
 import { refusal } from '../../base/refusals.ts'
 import type { Exchange, Reservations } from './exchange.ts'
+import {
+  BODY_DRAIN_BYTES_MAX,
+  BODY_READ_BYTES_MAX,
+  BODY_SPARES_MAX,
+  BODY_SWEEP_MS_MAX,
+} from './limits.ts'
 import { type Closing, sendError } from './respond.ts'
 
-/** uWebSockets.js reads at most this much at a time: a larger body never comes in one piece. */
-const READ_BYTES_MAX = 512 * 1024
 /** The first buffer of a body that does not come in one piece. */
 const FIRST_BUFFER_BYTES = 64 * 1024
 /**
@@ -19,11 +23,8 @@ const FIRST_BUFFER_BYTES = 64 * 1024
  * the garbage collector. No difference in processor time could be measured on a busy machine.
  */
 const SPARE_BYTES = 128 * 1024
-const SPARES_MAX = 64
 /** When this much has arrived, the whole declared length is allocated. */
 const DECLARED_BUFFER_FROM_BYTES = 1024 * 1024
-/** What a refused client may still send before its connection is cut instead of drained. */
-const DRAIN_BYTES_MAX = 64 * 1024 * 1024
 
 /** How slow an upload may be: `graceMs` + 1 second for each `bytesPerSecondMin` received. */
 export interface UploadPace {
@@ -45,7 +46,6 @@ export function bodyBudgetBytes(configuredBytes: number, bodyBytesMax: number): 
 }
 
 const DEFAULT_PACE: UploadPace = { graceMs: 10_000, bytesPerSecondMin: 100 * 1024 }
-const SWEEP_MS_MAX = 1000
 
 const spares: Uint8Array[] = []
 
@@ -101,7 +101,7 @@ export class BodyBudget implements Reservations {
       () => {
         this.#cutSlowUploads()
       },
-      Math.min(SWEEP_MS_MAX, this.#pace.graceMs),
+      Math.min(BODY_SWEEP_MS_MAX, this.#pace.graceMs),
     )
     this.#isQuiet = false
     return this.#clock.monotonic()
@@ -172,7 +172,7 @@ export function collectBody(
   let upload: BodyUpload | null = null
   // Of a body in chunks the library tells nothing before its first byte.
   const isChunked = declaredBytes === null && exchange.endsConnection
-  if (isChunked || (declaredBytes !== null && declaredBytes > READ_BYTES_MAX)) {
+  if (isChunked || (declaredBytes !== null && declaredBytes > BODY_READ_BYTES_MAX)) {
     upload = new BodyUpload(exchange, declaredBytes, options)
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
   }
@@ -300,12 +300,12 @@ class BodyUpload implements Upload {
 }
 
 function giveBack(spare: Uint8Array | null): void {
-  if (spare !== null && spares.length < SPARES_MAX) spares.push(spare)
+  if (spare !== null && spares.length < BODY_SPARES_MAX) spares.push(spare)
 }
 
 /** `restBytes` is null when nobody knows how much is to come. */
 function closingFor(restBytes: number | null): Closing {
-  return restBytes !== null && restBytes <= DRAIN_BYTES_MAX ? 'drain' : 'cut'
+  return restBytes !== null && restBytes <= BODY_DRAIN_BYTES_MAX ? 'drain' : 'cut'
 }
 
 function tooLarge(bytesMax: number): ServiceError {

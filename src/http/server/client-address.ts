@@ -4,12 +4,8 @@
  */
 import { isIP } from 'node:net'
 import { clientAddress } from '../../rules/capture/address.ts'
+import { FORWARDED_CHARACTERS_MAX, PROXY_HOPS_MAX } from './limits.ts'
 import type { TrustedProxies } from './url.ts'
-
-/** Proxies in a row that are believed; the address that the last of them saw is taken. */
-const HOPS_MAX = 16
-/** Characters at the end of the header that are looked at. */
-const HEADER_CHARACTERS_MAX = 2048
 
 /**
  * The peer of the connection, or, if that is a trusted proxy, the last entry of `X-Forwarded-For` that is
@@ -21,7 +17,7 @@ export function addressBehind(
   proxies: TrustedProxies,
 ): string {
   if (forwardedFor === '' || !proxies.has(peerAddress)) return peerAddress
-  const entries = forwardedFor.slice(-HEADER_CHARACTERS_MAX).split(',').slice(-HOPS_MAX)
+  const entries = forwardedFor.slice(-FORWARDED_CHARACTERS_MAX).split(',').slice(-PROXY_HOPS_MAX)
   let address = peerAddress
   for (const entry of entries.reverse()) {
     const hop = clientAddress(entry, '', true)

@@ -4,12 +4,8 @@
  */
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 import { compileInput, type InputFault } from '../../base/validator.ts'
+import { NAME_CHARACTERS_MAX, SHOWN_CHARACTERS_MAX } from './limits.ts'
 import type { Schema, TypeOf } from './schema.ts'
-
-/** Characters of a name that a client chose, in an answer. */
-const NAME_CHARACTERS_MAX = 400
-/** A value up to this many characters is named in a refusal. */
-const SHOWN_CHARACTERS_MAX = 20
 
 /**
  * Makes the reader of a schema, compiled at its first use. `place` ends the text about what is missing, such

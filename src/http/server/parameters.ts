@@ -7,12 +7,11 @@ import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import { cleanText, parseJsonText } from '../../rules/capture/json-text.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
+import { PAGE_ROWS_MAX } from './limits.ts'
 import type { ApiRequest } from './router.ts'
 
 /** Rows of a page when the request names no limit. */
 const PAGE_ROWS_DEFAULT = 100
-/** Rows of a page and of a table. A larger limit is taken for this one. */
-export const PAGE_ROWS_MAX = 10_000
 
 /** A page of a list that is counted through. */
 export interface OffsetPage {

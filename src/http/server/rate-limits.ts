@@ -10,11 +10,10 @@ import type { ServiceError } from '../../base/errors.ts'
 import type { Counter, MetricFamily } from '../../base/metrics.ts'
 import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import type { Project, ProjectDirectory } from '../../rules/access/project-directory.ts'
+import { RATE_BUCKETS_MAX } from './limits.ts'
 
 /** Seconds of the rate that may come at once after a pause. */
 const BURST_SECONDS = 10
-/** Addresses, and projects, that are remembered; beyond, those that came least lately start afresh. */
-const BUCKETS_MAX = 100_000
 
 /** The rates; 0 is no limit. */
 export interface RateLimitSettings {
@@ -36,7 +35,7 @@ interface Bucket {
   atMs: number
 }
 
-/** Buckets that fill at the same rate, one for each key. Memory is bounded by `BUCKETS_MAX`. */
+/** Buckets that fill at the same rate, one for each key. Memory is bounded by `RATE_BUCKETS_MAX`. */
 export class TokenBuckets<Key> {
   readonly #perSecond: number
   readonly #clock: Clock
@@ -46,7 +45,7 @@ export class TokenBuckets<Key> {
   #older: ReadonlyMap<Key, Bucket> = new Map()
 
   /** @param perSecond above 0. */
-  constructor(perSecond: number, clock: Clock, keysMax: number = BUCKETS_MAX) {
+  constructor(perSecond: number, clock: Clock, keysMax: number = RATE_BUCKETS_MAX) {
     this.#perSecond = perSecond
     this.#clock = clock
     this.#keysMax = keysMax

@@ -9,6 +9,7 @@ import { refusal } from '../../base/refusals.ts'
 import { corsHeaders } from './cors.ts'
 import type { Exchange } from './exchange.ts'
 import { LargeAnswer, StreamedAnswer } from './large-answer.ts'
+import { ANSWER_DIRECT_BYTES_MAX } from './limits.ts'
 
 /** Name and value. */
 export type Header = readonly [string, string]
@@ -44,8 +45,6 @@ const STATUS_LINES = new Map<number, string>([
 
 const JSON_TYPE = 'application/json'
 const ACCEPTED = Buffer.from('{"status":1}')
-/** Answers up to this size go out in one call; larger ones follow the pace of the reader. */
-const DIRECT_BYTES_MAX = 64 * 1024
 /** What an answer that is made while it is read holds at a time, about. */
 const PIECE_BYTES = 256 * 1024
 
@@ -97,7 +96,7 @@ function writeAccepted(): void {
  * copied. The hot path of decisions.
  */
 export function sendReused(exchange: Exchange, body: Uint8Array): void {
-  const isDirect = body.length <= DIRECT_BYTES_MAX && exchange.method === 'POST'
+  const isDirect = body.length <= ANSWER_DIRECT_BYTES_MAX && exchange.method === 'POST'
   if (exchange.isOpen && isDirect && !exchange.endsConnection) {
     accepted = exchange
     reusedBody = body
@@ -190,7 +189,7 @@ function write(exchange: Exchange, answer: Answer): void {
     return
   }
   const bytes = parts.reduce((sum, part) => sum + part.length, 0)
-  if (bytes > DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
+  if (bytes > ANSWER_DIRECT_BYTES_MAX && exchange.method !== 'HEAD') {
     sendLarge(exchange, answer, parts, bytes)
     return
   }

@@ -5,12 +5,12 @@
  */
 import { WAITING_ANSWERS_BYTES_MAX } from '../../base/limits.ts'
 import type { Counter, Gauge, MetricFamily } from '../../base/metrics.ts'
+import { ANSWER_LOOK_MS_MAX } from './limits.ts'
 
 /** Bytes a second that a reader takes at least, over the time in which an answer waited for it. */
 const READER_BYTES_PER_SECOND_MIN = 64 * 1024
 /** A reader that took nothing for this long may be cut off to make room. */
 const YIELDS_AFTER_MS = 1000
-const LOOK_EVERY_MS_MAX = 1000
 
 /** An answer that is not out yet. */
 export interface WaitingAnswer {
@@ -78,7 +78,7 @@ export class WaitingAnswers {
     this.#answers.add(answer)
     this.changed(answer.heldBytes)
     if (this.#timer !== null) return
-    const everyMs = Math.min(LOOK_EVERY_MS_MAX, this.#options.stallMs / 4)
+    const everyMs = Math.min(ANSWER_LOOK_MS_MAX, this.#options.stallMs / 4)
     this.#timer = setInterval(() => this.#look(), everyMs)
   }
 

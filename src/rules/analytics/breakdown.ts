@@ -5,10 +5,9 @@
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import type { FilterGroup, PropertyFilter } from '../filters/filter-group.ts'
 import type { ValueRequest } from './event-columns.ts'
+import { BREAKDOWN_KEYS_MAX } from './limits.ts'
 import type { BreakdownParameters } from './question-shapes.ts'
 
-/** Properties or cohorts of one breakdown. More: 400 `invalid_input`. */
-const BREAKDOWN_KEYS_MAX = 10
 const TYPES = ['event', 'person', 'group', 'cohort'] as const
 
 /** What values are taken from. */

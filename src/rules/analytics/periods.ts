@@ -17,9 +17,8 @@ import {
   wallOf,
 } from '../../base/time-zone.ts'
 import type { Interval } from './date-range.ts'
+import { PERIODS_MAX } from './limits.ts'
 
-/** Periods of one query. More: 400 `invalid_input`. */
-const PERIODS_MAX = 200_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 

@@ -4,11 +4,10 @@
  * decided in the folder query. Source: docs/COMPATIBILITY.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
+import { QUESTION_ROWS_MAX } from './limits.ts'
 
 /** Persons of a page when the request names no limit. */
 const PAGE_ROWS_DEFAULT = 100
-/** Persons of a page. A larger limit is taken for this one. */
-const PAGE_ROWS_MAX = 10_000
 const TRUE_TEXTS: readonly string[] = ['true', 'y', 'yes', 't', 'on', '1']
 
 /** Query and body of a request as one set of names; each method may throw 400 `invalid_input`. */
@@ -117,7 +116,7 @@ export function readAnalyticParameters(source: ParameterSource): AnalyticParamet
 export function readRowPage(source: ParameterSource, limit: string, offset: string): RowPage {
   const rows = source.wholeNumber(limit) ?? 0
   return {
-    limit: rows === 0 ? PAGE_ROWS_DEFAULT : Math.min(rows, PAGE_ROWS_MAX),
+    limit: rows === 0 ? PAGE_ROWS_DEFAULT : Math.min(rows, QUESTION_ROWS_MAX),
     offset: Math.min(source.wholeNumber(offset) ?? 0, Number.MAX_SAFE_INTEGER),
   }
 }

@@ -22,13 +22,12 @@ import {
   markedPersons,
   type PersonSet,
 } from './event-columns.ts'
+import { RETENTION_INTERVALS_MAX } from './limits.ts'
 import { type PeriodRules, Periods, periodStart } from './periods.ts'
 import type { RetentionParameters, RowPage } from './question-shapes.ts'
 import { eventSeries, readEntity, readSeries, type Series } from './series.ts'
 
 const TOTAL_INTERVALS_DEFAULT = 11
-/** Periods of one cohort. More: 400 `invalid_input`. */
-const TOTAL_INTERVALS_MAX = 1000
 const HOUR_MS = 3_600_000
 const INTERVALS: ReadonlyMap<string, Interval> = new Map([
   ['Hour', 'hour'],
@@ -94,8 +93,8 @@ function planOf(parameters: RetentionParameters, context: AnalyticContext): Coho
     throw new ServiceError('invalid_input', 'period must be Hour, Day, Week or Month')
   }
   const total = parameters.totalIntervals ?? TOTAL_INTERVALS_DEFAULT
-  if (total > TOTAL_INTERVALS_MAX) {
-    const detail = `total_intervals may be ${TOTAL_INTERVALS_MAX} at most`
+  if (total > RETENTION_INTERVALS_MAX) {
+    const detail = `total_intervals may be ${RETENTION_INTERVALS_MAX} at most`
     throw new ServiceError('invalid_input', detail, { attr: 'total_intervals' })
   }
   const selected = parameters.selectedInterval ?? 0

@@ -3,9 +3,8 @@
  * brackets and the wrapping of IPv4 in IPv6. Source: docs/COMPATIBILITY.md, "Sender address".
  */
 import { unmappedAddress } from '../../base/addresses.ts'
+import { ADDRESS_CHARACTERS_MAX } from './limits.ts'
 
-/** Characters of an entry beyond which it is no address (an IPv6 address with a zone has fewer). */
-const ADDRESS_CHARACTERS_MAX = 100
 const IPV4_WITH_PORT = /^(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\d*$/
 
 /**

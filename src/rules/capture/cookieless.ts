@@ -7,6 +7,12 @@
  */
 import { createHmac } from 'node:crypto'
 import { formatUuid } from '../../base/ids.ts'
+import {
+  COOKIELESS_EXTRA_UNITS_MAX,
+  COOKIELESS_LATE_MS_MAX,
+  COOKIELESS_ZONE_UNITS_MAX,
+  COOKIELESS_ZONES_MAX,
+} from './limits.ts'
 import { NO_WARNINGS } from './time.ts'
 import type { EventOutcome, NormalisedEvent, WarningType } from './types.ts'
 
@@ -17,15 +23,8 @@ const HOUR_MS = 3_600_000
 /** A calendar day begins that long before it does in UTC, somewhere on earth, and ends that long after. */
 const AHEAD_MS = 14 * HOUR_MS
 const BEHIND_MS = 12 * HOUR_MS
-/** How late an event may arrive and still belong to the visitor of its day. */
-const LATE_MS_MAX = 72 * HOUR_MS
 const DAY_MS = 24 * HOUR_MS
-const EXTRA_UNITS_MAX = 100
 const HASH_BYTES = 16
-/** Names of zones come from clients; beyond that number all that is known of them is forgotten. */
-const ZONES_MAX = 200
-/** No zone has a longer name. */
-const ZONE_UNITS_MAX = 64
 
 /** What a hash is made of besides the salt. */
 export interface VisitorTraits {
@@ -107,7 +106,9 @@ export function dayOf(timeMs: number, arrivedAtMs: number, zone: string): string
 /** Whether events that arrive now may belong to a day: it is that day somewhere, or was not long ago. */
 export function isDayOpen(day: string, nowMs: number): boolean {
   const startMs = Date.parse(`${day}T00:00:00Z`)
-  return nowMs >= startMs - AHEAD_MS && nowMs < startMs + DAY_MS + BEHIND_MS + LATE_MS_MAX
+  return (
+    nowMs >= startMs - AHEAD_MS && nowMs < startMs + DAY_MS + BEHIND_MS + COOKIELESS_LATE_MS_MAX
+  )
 }
 
 function visitorHash(salt: Uint8Array, traits: VisitorTraits): Buffer {
@@ -117,7 +118,7 @@ function visitorHash(salt: Uint8Array, traits: VisitorTraits): Buffer {
     address,
     host,
     userAgent,
-    extra.slice(0, EXTRA_UNITS_MAX),
+    extra.slice(0, COOKIELESS_EXTRA_UNITS_MAX),
   ])
   return createHmac('sha256', salt).update(text).digest().subarray(0, HASH_BYTES)
 }
@@ -142,11 +143,11 @@ function calendarDay(timeMs: number, zone: string): string {
 }
 
 function formatterOf(name: string): Intl.DateTimeFormat | null {
-  if (name.length > ZONE_UNITS_MAX) return null
+  if (name.length > COOKIELESS_ZONE_UNITS_MAX) return null
   const zone = name.toLowerCase()
   const known = zones.get(zone)
   if (known !== undefined) return known
-  if (zones.size >= ZONES_MAX) zones.clear()
+  if (zones.size >= COOKIELESS_ZONES_MAX) zones.clear()
   const made = makeFormatter(zone)
   zones.set(zone, made)
   return made

@@ -5,9 +5,8 @@
 
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { cutUnits } from './fields.ts'
+import { ELEMENT_HREF_UNITS_MAX, ELEMENT_TEXT_UNITS_MAX } from './limits.ts'
 
-const TEXT_UNITS_MAX = 400
-const HREF_UNITS_MAX = 2048
 const ATTRIBUTE_PREFIX = 'attr__'
 
 /** The chain of the elements, from the clicked one outwards; entries that are no objects are skipped. */
@@ -45,11 +44,11 @@ function classNames(element: JsonObject): readonly string[] {
 function attributesOf(element: JsonObject): ReadonlyMap<string, string> {
   const attributes = new Map<string, string>()
   const text = plainText(element['$el_text'])
-  if (text !== '') attributes.set('text', cutUnits(text, TEXT_UNITS_MAX))
+  if (text !== '') attributes.set('text', cutUnits(text, ELEMENT_TEXT_UNITS_MAX))
   attributes.set('nth-child', plainText(element['nth_child']) || '0')
   attributes.set('nth-of-type', plainText(element['nth_of_type']) || '0')
   const href = plainText(element['attr__href'])
-  if (href !== '') attributes.set('href', cutUnits(href, HREF_UNITS_MAX))
+  if (href !== '') attributes.set('href', cutUnits(href, ELEMENT_HREF_UNITS_MAX))
   const id = plainText(element['attr__id'])
   if (id !== '') attributes.set('attr_id', id)
   for (const key of Object.keys(element)) {

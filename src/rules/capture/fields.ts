@@ -6,9 +6,7 @@
 import type { JsonObject } from '../../base/json.ts'
 import { DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX } from '../../base/limits.ts'
 import { cleanText } from './json-text.ts'
-
-/** More than any name or id keeps: a code point has at most two units. */
-const JSON_UNITS_MAX = 2 * Math.max(DISTINCT_ID_POINTS_MAX, EVENT_NAME_UNITS_MAX) + 1
+import { FIELD_JSON_UNITS_MAX } from './limits.ts'
 
 /**
  * The name of an event, cut to 200 UTF-16 units (a pair cut in half becomes U+FFFD); null when it has
@@ -80,11 +78,11 @@ export function cutPoints(text: string, pointsMax: number): string {
  * Stops soon after JSON_UNITS_MAX units: names and ids are cut far below, and a value may be huge.
  */
 function appendJson(text: string, value: unknown, isSorted: boolean): string {
-  if (typeof value === 'string') return text + JSON.stringify(value.slice(0, JSON_UNITS_MAX))
+  if (typeof value === 'string') return text + JSON.stringify(value.slice(0, FIELD_JSON_UNITS_MAX))
   if (typeof value !== 'object' || value === null) return text + JSON.stringify(value)
   if (Array.isArray(value)) {
     let longer = `${text}[`
-    for (let index = 0; index < value.length && longer.length < JSON_UNITS_MAX; index++) {
+    for (let index = 0; index < value.length && longer.length < FIELD_JSON_UNITS_MAX; index++) {
       longer = appendJson(index === 0 ? longer : `${longer},`, value[index], isSorted)
     }
     return `${longer}]`
@@ -93,9 +91,9 @@ function appendJson(text: string, value: unknown, isSorted: boolean): string {
   const keys = Object.keys(object)
   if (isSorted) keys.sort()
   let longer = `${text}{`
-  for (let index = 0; index < keys.length && longer.length < JSON_UNITS_MAX; index++) {
+  for (let index = 0; index < keys.length && longer.length < FIELD_JSON_UNITS_MAX; index++) {
     const key = keys[index] ?? ''
-    const name = JSON.stringify(key.slice(0, JSON_UNITS_MAX))
+    const name = JSON.stringify(key.slice(0, FIELD_JSON_UNITS_MAX))
     longer = appendJson(`${index === 0 ? longer : `${longer},`}${name}:`, object[key], isSorted)
   }
   return `${longer}}`

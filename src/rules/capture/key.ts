@@ -11,12 +11,11 @@ import type { FormFields, QueryFields, RawPayload } from './decode.ts'
 import type { Envelope } from './envelope.ts'
 import { isEmptyValue } from './fields.ts'
 import { asBuffer } from './form.ts'
+import { KEY_PROOF_EVENTS_MAX } from './limits.ts'
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
 /** One of these stands in every body whose JSON has a key: its names, or an escape that may hide them. */
 const KEY_TRACES = ['token', 'api_key', '\\u']
-/** Events without a key that are looked at for one before the body has to wait for those that are proved. */
-const PROOF_EVENTS_MAX = 1000
 const DECIMAL_INTEGER = /^-?\d{1,15}$/
 
 /** The parts of a request that can carry a key or a project id. */
@@ -56,7 +55,7 @@ export function proveKey(
   for (const event of sources.envelope.events) {
     const key = isObject(event) ? keyOf(event) : undefined
     if (key !== undefined) return resolveProject(key, findProjectId(sources), directory)
-    if (++looks === PROOF_EVENTS_MAX) return null
+    if (++looks === KEY_PROOF_EVENTS_MAX) return null
   }
   throw missingKey()
 }

@@ -8,6 +8,7 @@
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 import { elementsChain } from './elements-chain.ts'
 import { cutUnits, eventDistinctId, eventName, isEmptyValue } from './fields.ts'
+import { WARNING_UNITS_MAX } from './limits.ts'
 import { eventTime, NO_WARNINGS, sharedIsoText } from './time.ts'
 import type {
   EventContext,
@@ -17,7 +18,6 @@ import type {
   WarningType,
 } from './types.ts'
 
-const MESSAGE_UNITS_MAX = 1000
 const REDACTED = '[redacted]'
 const NO_NAME = drop('no_event_name')
 const NO_DISTINCT_ID = drop('no_distinct_id')
@@ -94,7 +94,7 @@ function dropByName(name: string, distinctId: string, properties: JsonObject): E
     case '$$client_ingestion_warning': {
       const message = properties['$$client_ingestion_warning_message']
       const text = typeof message === 'string' ? message : (JSON.stringify(message) ?? '')
-      const details = { distinct_id: distinctId, message: cutUnits(text, MESSAGE_UNITS_MAX) }
+      const details = { distinct_id: distinctId, message: cutUnits(text, WARNING_UNITS_MAX) }
       return drop('client_ingestion_warning', warning('client_ingestion_warning', details))
     }
     case '$identify':

@@ -6,13 +6,13 @@
 import type { JsonObject } from '../../base/json.ts'
 import { FUTURE_TIMESTAMP_MS_MAX } from '../../base/limits.ts'
 import { cutUnits } from './fields.ts'
+import { TIME_SHOWN_UNITS_MAX } from './limits.ts'
 import { MOMENT_MS_MAX, MOMENT_MS_MIN, parseTimestamp } from './timestamp.ts'
 import type { EventContext, IngestionWarning } from './types.ts'
 
 /** First millisecond of 2001: a clock that says less was never set. */
 const SENT_AT_MS_MIN = 978_307_200_000
 const MILLISECOND_DIGITS_MIN = 12
-const SHOWN_UNITS_MAX = 100
 const DIGITS = /^\d{1,16}$/
 
 /** No warnings; shared, so that the usual event allocates no list. */
@@ -120,7 +120,7 @@ function invalidTimestamp(field: string, value: unknown): IngestionWarning {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
   return {
     type: 'ignored_invalid_timestamp',
-    details: { field, value: cutUnits(text, SHOWN_UNITS_MAX) },
+    details: { field, value: cutUnits(text, TIME_SHOWN_UNITS_MAX) },
   }
 }
 

@@ -3,12 +3,12 @@
  * zone of the machine: a missing zone means UTC. Runs once per event, so the usual form has a short way
  * and nothing allocates. Source: docs/COMPATIBILITY.md, "Time".
  */
+import { RFC_2822_CHARACTERS_MAX } from './limits.ts'
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
-const RFC_2822_CHARACTERS_MAX = 80
 const DAYS_BEFORE_MONTH = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
 const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']

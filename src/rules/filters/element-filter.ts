@@ -3,6 +3,7 @@
  * selectors, of any element of the chain. Source: docs/COMPATIBILITY.md, "Actions".
  */
 import type { PropertyFilter } from './filter-group.ts'
+import { ELEMENTS_MAX, SELECTOR_UNITS_MAX } from './limits.ts'
 import { propertyTest } from './property-filter.ts'
 
 /** What a filter on the element of an autocaptured event can name. */
@@ -11,10 +12,6 @@ export const ELEMENT_KEYS: readonly string[] = ['tag_name', 'text', 'href', 'sel
 /** Whether a chain passes; '' stands for an event without elements. */
 export type ElementTest = (chain: string) => boolean
 
-/** Elements of a chain that are looked at, from the clicked one outwards. */
-const ELEMENTS_MAX = 200
-/** Characters of a selector. A longer one matches nothing. */
-const SELECTOR_UNITS_MAX = 1000
 const ATTRIBUTES_START = /^[\w-]*="/
 
 /** One element of a chain. */

@@ -7,12 +7,8 @@
 import type { JsonObject } from '../../base/json.ts'
 import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.ts'
 import { operatorRefusal, PATTERN_OPERATORS } from './filter-operators.ts'
+import { PATTERN_UNITS_SUM_MAX, PATTERNS_MAX } from './limits.ts'
 import { sortedText } from './property-text.ts'
-
-/** Regular expressions of one flag, cohort or action. More: 400 `invalid_input`. */
-const PATTERNS_MAX = 200
-/** UTF-16 units of all of them together. More: 400 `invalid_input`. */
-const PATTERN_UNITS_SUM_MAX = 5000
 
 /** What is wrong with one filter. */
 export interface FilterFault {

@@ -2,6 +2,7 @@
  * The operators of property filters, all of them: which there are, which take a pattern or a date, and
  * where. Source: docs/COMPATIBILITY.md, "Property filters" and "Flag decisions".
  */
+import { QUOTED_UNITS_MAX } from './limits.ts'
 
 /** In lists, analytic questions, cohorts and actions. */
 export const LIST_OPERATORS = [
@@ -60,9 +61,6 @@ export const DATE_OPERATORS: readonly unknown[] = [
 ]
 /** They need no value. */
 export const OPERATORS_WITHOUT_VALUE: readonly unknown[] = ['is_set', 'is_not_set']
-
-/** UTF-16 units of an operator that a refusal repeats. */
-const QUOTED_UNITS_MAX = 40
 
 /**
  * Why an operator of a filter is none of `known`, to be read behind the place of the filter; null when it is

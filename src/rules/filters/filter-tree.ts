@@ -13,14 +13,9 @@ import { isObject } from '../../base/json.ts'
 import { ELEMENT_KEYS } from './element-filter.ts'
 import { type FilterGroup, isCohortFilterType, type PropertyFilter } from './filter-group.ts'
 import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
+import { TREE_COHORT_DEPTH_MAX, TREE_FILTERS_MAX, TREE_LIST_DEPTH_MAX } from './limits.ts'
 import { propertyTest } from './property-filter.ts'
 
-/** Filters of one tree. More: 400 `invalid_input`. */
-const FILTERS_MAX = 100
-/** Groups within groups in a list of persons and in analytic queries. Deeper: 400 `invalid_input`. */
-const LIST_DEPTH_MAX = 5
-/** A cohort has groups of groups of filters and nothing deeper. */
-const COHORT_DEPTH_MAX = 2
 /** What requests may ask of a cohort; equal and unequal count as within and without. */
 const COHORT_LIST_OPERATORS = [...COHORT_OPERATORS, 'exact', 'is_not']
 
@@ -36,7 +31,7 @@ const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
  * `attr` for what is no tree at all, and for unknown operators.
  */
 export function readListFilters(value: unknown): FilterGroup | null {
-  const reader = new TreeReader(LIST_DEPTH_MAX, 'properties', 'person', takeForList)
+  const reader = new TreeReader(TREE_LIST_DEPTH_MAX, 'properties', 'person', takeForList)
   return reader.read(value)
 }
 
@@ -45,7 +40,7 @@ export function readListFilters(value: unknown): FilterGroup | null {
  * `attr` for every filter that cannot be used, and for none at all.
  */
 export function readCohortFilters(value: unknown): FilterGroup {
-  const reader = new TreeReader(COHORT_DEPTH_MAX, 'filters', 'person', takeForCohort)
+  const reader = new TreeReader(TREE_COHORT_DEPTH_MAX, 'filters', 'person', takeForCohort)
   const tree = reader.read(value)
   if (tree === null) throw invalidInput('filters', 'needs at least one filter on persons')
   return tree
@@ -58,13 +53,13 @@ export function readCohortFilters(value: unknown): FilterGroup {
  * operators.
  */
 export function readEventFilters(value: unknown, attr: string): FilterGroup | null {
-  const reader = new TreeReader(LIST_DEPTH_MAX, attr, 'event', takeForEvents)
+  const reader = new TreeReader(TREE_LIST_DEPTH_MAX, attr, 'event', takeForEvents)
   return reader.read(value)
 }
 
 /** The same for filters that are stored: those with an unknown operator are left out. */
 export function readStoredFilters(value: unknown, attr: string): FilterGroup | null {
-  const reader = new TreeReader(LIST_DEPTH_MAX, attr, 'event', takeForStored)
+  const reader = new TreeReader(TREE_LIST_DEPTH_MAX, attr, 'event', takeForStored)
   return reader.read(value)
 }
 
@@ -82,7 +77,7 @@ export function filterPlaces(tree: unknown): readonly FilterPlace[] {
     places.push({ path, raw })
     return null
   }
-  const reader = new TreeReader(LIST_DEPTH_MAX, 'filters', 'event', take)
+  const reader = new TreeReader(TREE_LIST_DEPTH_MAX, 'filters', 'event', take)
   reader.read(tree)
   return places
 }
@@ -164,8 +159,8 @@ class TreeReader {
   }
 
   #filter(raw: Readonly<Record<string, unknown>>, path: string): PropertyFilter | null {
-    if (++this.#count > FILTERS_MAX) {
-      throw invalidInput(this.#attr, `may hold ${FILTERS_MAX} filters at most`)
+    if (++this.#count > TREE_FILTERS_MAX) {
+      throw invalidInput(this.#attr, `may hold ${TREE_FILTERS_MAX} filters at most`)
     }
     const taken = this.#take(raw, this.#defaultType, path)
     if (typeof taken === 'string')

@@ -8,11 +8,9 @@ import {
   isCohortFilterType,
   type PropertyFilter,
 } from './filter-group.ts'
+import { PERSON_COHORT_DEPTH_MAX } from './limits.ts'
 import { propertyTest } from './property-filter.ts'
 import { membershipTest, type TreeDialect, treeTest } from './tree-test.ts'
-
-/** Cohorts that refer to each other: nobody is a member of a deeper one. */
-const COHORT_DEPTH_MAX = 10
 
 /** What a test looks at; whoever keeps persons decides how. */
 export interface PersonCandidate {
@@ -80,7 +78,7 @@ class TestBuilder {
 
   /** Nobody is a member of a cohort that leads back to itself by way of itself, or of one too deep. */
   cohort(id: number): PersonTest {
-    if (this.#path.includes(id) || this.#path.length >= COHORT_DEPTH_MAX) return () => false
+    if (this.#path.includes(id) || this.#path.length >= PERSON_COHORT_DEPTH_MAX) return () => false
     const known = this.#known.get(id)
     if (known !== undefined) return known
     const definition = this.#cohorts(id)

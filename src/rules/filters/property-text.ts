@@ -2,9 +2,7 @@
  * A property as text: as filters compare it, and as the list of its values shows it. Source:
  * docs/COMPATIBILITY.md, "Property filters", "Flag decisions" and "Persons".
  */
-
-/** Nesting up to which keys are sorted; what lies deeper keeps its order. */
-const SORTED_DEPTH_MAX = 128
+import { SORTED_DEPTH_MAX } from './limits.ts'
 
 /** A list or object is compared by many filters of a request: its text is written once. */
 const texts = new WeakMap<object, string>()

@@ -2,10 +2,10 @@
  * Versions in flag filters: semantic versions with missing parts filled in, their order, and the ranges
  * of the tilde, caret and wildcard operators. Source: docs/COMPATIBILITY.md, "Flag decisions".
  */
+
+import { VERSION_UNITS_MAX } from './limits.ts'
 import { sortedText } from './property-text.ts'
 
-/** Characters of a version; a longer text is none. */
-const VERSION_UNITS_MAX = 256
 /** Parts of a version are below this. */
 const PART_END = 2n ** 64n
 const CORE = /^(\d+)\.(\d+)\.(\d+)$/

@@ -8,10 +8,8 @@ import { type DependencyOrder, dependenciesOf, orderDependencies } from './depen
 import type { CohortTest, EvaluationRules } from './evaluation.ts'
 import { FlagLookup } from './flag-lookup.ts'
 import { changesOfFlags, type FlagChange, isSameRecord } from './flag-set-changes.ts'
+import { COMPILED_CHANGES_MAX } from './limits.ts'
 import type { Flag, FlagSet } from './types.ts'
-
-/** Flags that may change at once for the set not to be put together anew. */
-const CHANGES_MAX = 32
 
 /** The flags of a project, ready to be decided. Shared and never changed. */
 export interface CompiledFlags {
@@ -48,7 +46,8 @@ const NO_REFERENCES: References = { flags: [], cohorts: [] }
  */
 export function compileFlags(set: FlagSet, previous?: CompiledFlags): CompiledFlags {
   const known = previous?.set.timezone === set.timezone ? previous : null
-  const changes = known === null ? null : changesOfFlags(known.set.flags, set.flags, CHANGES_MAX)
+  const changes =
+    known === null ? null : changesOfFlags(known.set.flags, set.flags, COMPILED_CHANGES_MAX)
   const flags =
     known === null || changes === null
       ? activeFlags(set, known)

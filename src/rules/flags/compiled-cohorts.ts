@@ -8,10 +8,8 @@ import { treeTest } from '../filters/tree-test.ts'
 import { cohortTest, type EvaluationTest, personTest } from './compiled-filters.ts'
 import type { CohortTest } from './evaluation.ts'
 import { cohortReferences, cohortsOfTree } from './flag-references.ts'
+import { FLAG_COHORT_TREE_DEPTH_MAX } from './limits.ts'
 import type { Flag, FlagCohort, FlagSet } from './types.ts'
-
-/** Levels of groups in a tree of filters. */
-const TREE_DEPTH_MAX = 2
 
 /** A cohort with its test. */
 export interface CompiledCohort {
@@ -55,7 +53,11 @@ function compileCohort(cohort: FlagCohort, timezone: string): CohortTest | null 
   const { id, isStatic, filters } = cohort
   if (isStatic) return (evaluation) => evaluation.isListed(id)
   const leaf = (filter: JsonObject): EvaluationTest | null => compileLeaf(filter, timezone)
-  return treeTest(filters['properties'], { leaf, isLenient: false, depthMax: TREE_DEPTH_MAX })
+  return treeTest(filters['properties'], {
+    leaf,
+    isLenient: false,
+    depthMax: FLAG_COHORT_TREE_DEPTH_MAX,
+  })
 }
 
 /** Null for what asks what persons did. */

@@ -12,10 +12,8 @@ import {
   referenceOf,
   withProperties,
 } from './flag-references.ts'
+import { FLAG_CHAIN_MAX } from './limits.ts'
 import type { Flag, FlagCohort, FlagSet } from './types.ts'
-
-/** Flags that have to be evaluated before a flag. With more, SDKs are made to ask the server. */
-const CHAIN_FLAGS_MAX = 100
 
 /** The JSON of flags that depend on no others. */
 const written = new WeakMap<Flag, string>()
@@ -85,7 +83,7 @@ function withChains(flag: Flag, byId: ReadonlyMap<number, Flag>): JsonObject {
 
 /**
  * The keys of all that a flag depends on, each behind what it depends on itself, and its own at the end.
- * Empty for a circle, a missing flag, or more than `CHAIN_FLAGS_MAX`.
+ * Empty for a circle, a missing flag, or more than `FLAG_CHAIN_MAX`.
  */
 function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string[] {
   const chain: string[] = []
@@ -93,7 +91,7 @@ function chainOf(target: Flag, byId: ReadonlyMap<number, Flag>): readonly string
   const done = new Set<number>()
   const add = (flag: Flag): boolean => {
     if (done.has(flag.id)) return true
-    if (open.has(flag.id) || open.size + chain.length >= CHAIN_FLAGS_MAX) return false
+    if (open.has(flag.id) || open.size + chain.length >= FLAG_CHAIN_MAX) return false
     open.add(flag.id)
     for (const id of flagReferences(flag.filters)) {
       const next = byId.get(id)

@@ -8,11 +8,9 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 import { PatternBudget } from '../../base/pattern/pattern.ts'
 import type { TestMoment } from '../filters/property-test.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
+import { FLAG_COHORT_DEPTH_MAX } from './limits.ts'
 import { HashedText } from './sha1.ts'
 import type { DecisionReason, DecisionRequest, DecisionSources, FlagDecision } from './types.ts'
-
-/** Cohorts that ask for each other in a row. One more counts as one that cannot be computed. */
-const COHORT_DEPTH_MAX = 50
 
 /** Whether the person of a decision belongs to a cohort. Throws `EvaluationFailure`. */
 export type CohortTest = (evaluation: Evaluation) => boolean
@@ -155,7 +153,7 @@ export class Evaluation implements TestMoment {
 
   #evaluateCohort(id: number): boolean {
     const test = this.#rules.cohortTests.get(id) ?? null
-    if (test === null || this.#cohortDepth > COHORT_DEPTH_MAX) {
+    if (test === null || this.#cohortDepth > FLAG_COHORT_DEPTH_MAX) {
       throw new EvaluationFailure('cohort_unavailable')
     }
     return test(this)

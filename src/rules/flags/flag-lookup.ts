@@ -1,7 +1,5 @@
 /** A map that is never changed, and of which the next version costs little when few entries differ. */
-
-/** Entries that differ from the common map; with more, a map of its own is made. */
-const CHANGES_MAX = 128
+import { LOOKUP_CHANGES_MAX } from './limits.ts'
 
 /** Values by key, at one moment. */
 export class FlagLookup<Key, Value> {
@@ -25,7 +23,7 @@ export class FlagLookup<Key, Value> {
   /** The same with other values for some keys; null: none. Now and then linear in all entries. */
   with(changes: ReadonlyMap<Key, Value | null>): FlagLookup<Key, Value> {
     const all = new Map([...this.#changes, ...changes])
-    if (all.size <= CHANGES_MAX) return new FlagLookup(this.#common, all)
+    if (all.size <= LOOKUP_CHANGES_MAX) return new FlagLookup(this.#common, all)
     const common = new Map(this.#common)
     for (const [key, value] of all) {
       if (value === null) common.delete(key)

@@ -13,6 +13,7 @@ import {
 } from '../../base/time-zone.ts'
 import { type DateRelation, NEVER, type PropertyTest, UNLIMITED } from '../filters/property-test.ts'
 import { sortedText } from '../filters/property-text.ts'
+import { TIME_MS_MAX } from './limits.ts'
 
 const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i
 const NAMED = /^([+-]?)inf(?:inity)?$/i
@@ -23,8 +24,6 @@ const ABSOLUTE =
   /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|z|[+-]\d{2}:?\d{2})?)?$/
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** What a date may be at most, either way, as for `Date`. */
-const TIME_MS_MAX = 8.64e15
 
 /** The number that a value stands for; NaN when it is none. */
 export function flagNumber(value: unknown): number {

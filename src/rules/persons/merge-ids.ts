@@ -5,6 +5,7 @@
 import type { JsonObject } from '../../base/json.ts'
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
 import { cutPoints } from '../capture/fields.ts'
+import { ILLEGAL_ID_UNITS_MAX } from './limits.ts'
 
 const ILLEGAL_IN_ANY_CASE: ReadonlySet<string> = new Set([
   ...['anonymous', 'guest', 'distinctid', 'distinct_id', 'id', 'not_authenticated', 'email'],
@@ -13,8 +14,6 @@ const ILLEGAL_IN_ANY_CASE: ReadonlySet<string> = new Set([
 const ILLEGAL_AS_WRITTEN: ReadonlySet<string> = new Set([
   ...['[object Object]', 'NaN', 'None', 'none', 'null', '0', 'undefined'],
 ])
-/** The longest of them, with a pair of quotes. */
-const ILLEGAL_UNITS_MAX = 19
 
 /**
  * The id that a merge event wants to join with its distinct_id, as text; null for every other event and
@@ -38,7 +37,7 @@ export function otherIdOf(eventName: string, properties: JsonObject): string | n
 
 /** True for ids that are never merged: well-known values of faulty clients, quoted or not, and blanks. */
 export function isIllegalId(id: string): boolean {
-  if (id.length > ILLEGAL_UNITS_MAX) return id.trim() === ''
+  if (id.length > ILLEGAL_ID_UNITS_MAX) return id.trim() === ''
   const bare = withoutQuotes(id)
   if (ILLEGAL_AS_WRITTEN.has(bare) || ILLEGAL_IN_ANY_CASE.has(bare.toLowerCase())) return true
   return id.trim() === ''

@@ -8,6 +8,7 @@
  */
 import { isSameJson, type JsonObject } from '../../base/json.ts'
 import { EVENT_SLOT_OF, isSystemSlot, SLOT_NAMES, SLOT_OF } from './automatic-properties.ts'
+import { TABLE_NAME_UNITS_MAX, TABLE_NAMES_MAX, TABLE_SEEN_KEYS_MAX } from './limits.ts'
 
 const EMPTY_JSON_BYTES = 2
 /** Tables larger than this part of the limit are kept exactly measured: measuring anew would cost more. */
@@ -329,19 +330,16 @@ export class PropertyTable {
  */
 function eventSlotAt(position: number, key: string): number {
   const slot = EVENT_SLOT_OF.get(key) ?? -1
-  if (position < SEEN_KEYS_MAX) {
+  if (position < TABLE_SEEN_KEYS_MAX) {
     seenKeys[position] = key
     seenSlots[position] = slot
   }
   return slot
 }
 
-const SEEN_KEYS_MAX = 64
-const seenKeys: string[] = new Array<string>(SEEN_KEYS_MAX).fill('')
-const seenSlots: number[] = new Array<number>(SEEN_KEYS_MAX).fill(-1)
+const seenKeys: string[] = new Array<string>(TABLE_SEEN_KEYS_MAX).fill('')
+const seenSlots: number[] = new Array<number>(TABLE_SEEN_KEYS_MAX).fill(-1)
 
-const NAME_PREFIXES_MAX = 4096
-const NAME_UNITS_MAX = 100
 const namePrefixes = new Map<string, string>()
 
 /** `"name":`, remembered for names that may come again. */
@@ -349,8 +347,8 @@ function namePrefix(name: string): string {
   const known = namePrefixes.get(name)
   if (known !== undefined) return known
   const prefix = `${JSON.stringify(name)}:`
-  if (name.length <= NAME_UNITS_MAX) {
-    if (namePrefixes.size >= NAME_PREFIXES_MAX) namePrefixes.clear()
+  if (name.length <= TABLE_NAME_UNITS_MAX) {
+    if (namePrefixes.size >= TABLE_NAMES_MAX) namePrefixes.clear()
     namePrefixes.set(name, prefix)
   }
   return prefix

@@ -5,9 +5,6 @@
 import { isObject, type JsonObject } from '../../base/json.ts'
 import type { PropertyTable } from './property-table.ts'
 
-/** Bytes of JSON that the properties of one person may have unless configured otherwise. */
-export const PERSON_PROPERTIES_BYTES_MAX = 524_288
-
 /** `refused`: the table would have become too large and is as it was. */
 export type UpdateResult = 'unchanged' | 'changed' | 'refused'
 

@@ -15,14 +15,10 @@ import type {
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
+import { LETTER_REASON_UNITS_MAX, LETTERS_BYTES_MAX, LETTERS_MAX } from './limits.ts'
 import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dead_letters'
-const REASON_UNITS_MAX = 1000
-/** Letters that are kept; the oldest make room, and the metrics tell so. */
-const LETTERS_MAX = 100_000
-/** Bytes of letters that are kept together; the newest is kept whatever its size. */
-const LETTERS_BYTES_MAX = 256 * 1024 * 1024
 
 type Head = readonly [
   projectId: number,
@@ -69,7 +65,7 @@ export class DeadLetters {
     this.#pending.push({
       projectId: letter.projectId,
       step: letter.step,
-      reason: letter.reason.slice(0, REASON_UNITS_MAX),
+      reason: letter.reason.slice(0, LETTER_REASON_UNITS_MAX),
       raw: Buffer.from(letter.raw),
       number: ++this.#last,
       storedAtMs: nowMs,

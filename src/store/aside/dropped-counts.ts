@@ -4,17 +4,16 @@
  *
  * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count.
  */
-import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import { DROP_REASONS, type DropReason } from '../../rules/capture/types.ts'
 import type { DroppedCount } from '../../rules/events/dropped-events.ts'
 import { attempt, type DamageListener } from '../faults.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { DROPPED_HOURS_MAX } from './limits.ts'
 
 const TABLE = 'dropped_counts'
 const HOUR_MS = 3_600_000
-const HOURS_MAX = DROPPED_DAYS_MAX * 24
 
 type Counts = Partial<Record<DropReason, number>>
 
@@ -65,7 +64,10 @@ export class DroppedCounts {
         void this.#table.put(key, seal(key, pack(counts)))
       }
       // An event from a clock that is ahead makes nothing old.
-      this.#removeBefore(projectId, Math.min(newest, Math.floor(nowMs / HOUR_MS)) - HOURS_MAX)
+      this.#removeBefore(
+        projectId,
+        Math.min(newest, Math.floor(nowMs / HOUR_MS)) - DROPPED_HOURS_MAX,
+      )
     }
     this.#added.clear()
   }

@@ -23,17 +23,16 @@ import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { droppedKey, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { erasureMatch, meansMoment } from '../warehouse/erase/erasure-match.ts'
+import {
+  DROPPED_BYTES_MAX,
+  DROPPED_DATA_BYTES_MAX,
+  DROPPED_EVENTS_MAX,
+  DROPPED_REASON_BYTES_MAX,
+  DROPPED_REASON_EVENTS_MAX,
+} from './limits.ts'
 import { RecordRing } from './record-ring.ts'
 
 const TABLE = 'dropped_events'
-/** Bytes of an event's JSON that are kept. */
-const DATA_BYTES_MAX = 1024
-/** Events that a project keeps for each reason; the oldest make room. */
-const REASON_EVENTS_MAX = 200
-const REASON_BYTES_MAX = 256 * 1024
-/** Events that all projects keep together. */
-const ALL_EVENTS_MAX = 20_000
-const ALL_BYTES_MAX = 24 * 1024 * 1024
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
 /** What a record takes beside its texts. */
 const RECORD_BYTES = 96
@@ -94,14 +93,14 @@ export class DroppedEvents {
   constructor(table: Table, onDamage: DamageListener, limits: DroppedLimits = {}) {
     this.#table = table
     this.#onDamage = onDamage
-    this.#reasonEventsMax = limits.reasonEventsMax ?? REASON_EVENTS_MAX
-    this.#all = new RecordRing(limits.allEventsMax ?? ALL_EVENTS_MAX, ALL_BYTES_MAX)
+    this.#reasonEventsMax = limits.reasonEventsMax ?? DROPPED_REASON_EVENTS_MAX
+    this.#all = new RecordRing(limits.allEventsMax ?? DROPPED_EVENTS_MAX, DROPPED_BYTES_MAX)
   }
 
   /** Notes an event; it is stored by the next `store`, unless newer ones take its place before. */
   add({ projectId, block, place, reason, event, distinctId, json, ...rest }: DroppedEvent): void {
     this.#load()
-    const data = Buffer.from(json.subarray(0, DATA_BYTES_MAX))
+    const data = Buffer.from(json.subarray(0, DROPPED_DATA_BYTES_MAX))
     const uuid = Buffer.from(rest.uuid)
     const head: Head = [reason, event, distinctId, json.length, rest.arrivedAtMs, uuid]
     const entry = { projectId, head, key: droppedKey(projectId, block, place), data }
@@ -153,7 +152,7 @@ export class DroppedEvents {
     const ringName = `${entry.projectId} ${reason}`
     let ring = this.#rings.get(ringName)
     if (ring === undefined) {
-      ring = new RecordRing(this.#reasonEventsMax, REASON_BYTES_MAX)
+      ring = new RecordRing(this.#reasonEventsMax, DROPPED_REASON_BYTES_MAX)
       this.#rings.set(ringName, ring)
     }
     const textBytes = Buffer.byteLength(event ?? '') + Buffer.byteLength(distinctId ?? '')

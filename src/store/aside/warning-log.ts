@@ -10,10 +10,9 @@ import type { WarningView } from '../../rules/events/event-queries.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey } from '../lmdb/keys.ts'
+import { WARNING_LINES_MAX } from './limits.ts'
 
 const TABLE = 'warnings'
-/** Lines that a project keeps; the oldest make room. */
-const LINES_MAX = 1000
 const SAMPLE_MS = 60 * 60 * 1000
 
 type StoredLine = readonly [
@@ -48,7 +47,7 @@ export class WarningLog {
   readonly #linesMax: number
   readonly #projects = new Map<number, ProjectLines>()
 
-  constructor(table: Table, linesMax = LINES_MAX) {
+  constructor(table: Table, linesMax = WARNING_LINES_MAX) {
     this.#table = table
     this.#linesMax = linesMax
   }

@@ -12,10 +12,9 @@ import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
 import { putRecord, recordsWithin } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
+import { AUDIT_ENTRIES_MAX } from './limits.ts'
 
 const TABLE = 'audit_log'
-/** Entries that are kept, some 30 MB; the oldest make room. */
-const AUDIT_ENTRIES_MAX = 100_000
 
 /** The log behind an open environment. */
 export class AuditLog {

@@ -7,9 +7,8 @@ import type { ChangeListener, ChangeLog, Following, WriteSet } from '../../ports
 import { captureWrites, Environment, type Table } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES } from '../lmdb/keys.ts'
 import { getRecord, putRecord } from '../lmdb/records.ts'
+import { KEPT_MAX } from './limits.ts'
 
-/** Newest write sets that are kept for followers. */
-const KEPT_MAX = 1024
 const STATE = 'state'
 const NUMBER_KEY = Buffer.from('changes', 'latin1')
 

@@ -8,9 +8,7 @@ import type { Environment, Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { getRecord, readCount, recordsWithin } from '../lmdb/records.ts'
 import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
-
-/** Flags that may change at once for lists to be changed; with more, they are made anew. */
-const CHANGES_MAX = 128
+import { FLAG_CHANGES_READ_MAX } from './limits.ts'
 
 /** Flags of one project as of the last refresh. */
 export class ProjectFlags {
@@ -68,7 +66,7 @@ export class ProjectFlags {
    * a copy of the list, and each change.
    */
   apply(changes: ReadonlyMap<number, StoredFlag | null>): void {
-    if (changes.size > CHANGES_MAX) {
+    if (changes.size > FLAG_CHANGES_READ_MAX) {
       this.#live = null
       this.#byKey = null
       this.#filtersUnits = null

@@ -35,11 +35,7 @@ import {
   type ProjectCounters,
   storeFlag,
 } from './flag-records.ts'
-
-/** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */
-const FLAGS_MAX = 10_000
-/** UTF-16 units of the JSON of all filters of a project: they are in memory. Beyond: 400 `invalid_input`. */
-const FILTERS_UNITS_MAX = 32 * 1024 * 1024
+import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
 
 const ACTIVITY = 'flag_activity'
 
@@ -363,8 +359,8 @@ function requireRoom(flags: ProjectFlags, before: Flag | null, after: Flag): voi
   if (before?.filters === after.filters) return
   const own = before === null ? 0 : (flags.stored(before.id)?.filtersUnits ?? 0)
   const units = flags.filtersUnits - own + JSON.stringify(after.filters).length
-  if (units <= FILTERS_UNITS_MAX) return
-  const detail = `the filters of all flags of a project may have ${FILTERS_UNITS_MAX} characters of JSON; put long lists into cohorts`
+  if (units <= FLAG_FILTERS_UNITS_MAX) return
+  const detail = `the filters of all flags of a project may have ${FLAG_FILTERS_UNITS_MAX} characters of JSON; put long lists into cohorts`
   throw new ServiceError('invalid_input', detail, { attr: 'filters' })
 }
 

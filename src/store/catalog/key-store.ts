@@ -17,6 +17,7 @@ import type {
 import { NUMBER_MAX, numberKey } from '../lmdb/keys.ts'
 import { getRecord } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
+import { KEY_LABEL_CHARACTERS_MAX, KEY_SCOPES_MAX, KEYS_MAX, REVOKED_KEYS_MAX } from './limits.ts'
 
 const PROJECT_KEY_PREFIX = 'phc_'
 const PERSONAL_KEY_PREFIX = 'phx_'
@@ -24,13 +25,7 @@ const SECRET_KEY_PREFIX = 'phs_'
 const KEY_RANDOM_CHARACTERS = 43
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SCOPE_PATTERN = /^(\*|[a-z_]{1,40}:(read|write))$/
-const SCOPES_MAX = 100
-const LABEL_CHARACTERS_MAX = 200
 const OWNER_ID = 1
-/** Keys of each kind that are not revoked. A further one is refused. */
-const KEYS_MAX = 10_000
-/** Revoked keys that stay to be seen; beyond, the oldest are forgotten. */
-const REVOKED_KEYS_MAX = 1000
 
 /** A random project key: `phc_` and 43 letters and digits (256 bits). */
 export function generateProjectKey(): string {
@@ -171,7 +166,7 @@ export class KeyStore {
 
   #checkRights({ label, scopes, projectIds }: PersonalKey): void {
     checkLabel(label)
-    const isList = scopes.length > 0 && scopes.length <= SCOPES_MAX
+    const isList = scopes.length > 0 && scopes.length <= KEY_SCOPES_MAX
     if (!isList || !scopes.every((scope) => SCOPE_PATTERN.test(scope))) {
       const detail = "scopes must be '*' or a list such as event:read,feature_flag:write"
       throw new ServiceError('invalid_input', detail, { attr: 'scopes' })
@@ -259,8 +254,8 @@ function isRevoked(id: number): ServiceError {
 }
 
 function checkLabel(label: string): void {
-  if (label.trim() !== '' && label.length <= LABEL_CHARACTERS_MAX) return
-  const detail = `the name of a key must have 1 to ${LABEL_CHARACTERS_MAX} characters`
+  if (label.trim() !== '' && label.length <= KEY_LABEL_CHARACTERS_MAX) return
+  const detail = `the name of a key must have 1 to ${KEY_LABEL_CHARACTERS_MAX} characters`
   throw new ServiceError('invalid_input', detail, { attr: 'label' })
 }
 

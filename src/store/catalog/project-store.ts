@@ -17,6 +17,12 @@ import {
 } from '../../rules/access/organization.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
+import {
+  NAME_CHARACTERS_MAX,
+  PROJECTS_MAX,
+  TEST_ACCOUNT_FILTERS_BYTES_MAX,
+  TEST_ACCOUNT_FILTERS_MAX,
+} from './limits.ts'
 
 /** The keys of the first start. */
 export interface FirstKeys {
@@ -25,10 +31,6 @@ export interface FirstKeys {
   readonly personalKey: string
 }
 
-const NAME_CHARACTERS_MAX = 200
-const PROJECTS_MAX = 10_000
-const TEST_ACCOUNT_FILTERS_MAX = 100
-const TEST_ACCOUNT_FILTERS_BYTES_MAX = 64 * 1024
 const OWNER_ID = 1
 const [, , HIGHEST] = USER_LEVELS
 

@@ -28,15 +28,9 @@ import type {
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord, recordsWithin } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
+import { NAME_CHARACTERS_MAX, ROLE_ACCESS_MAX, ROLE_MEMBERS_MAX, ROLES_MAX } from './limits.ts'
 
 const [, HIGHEST] = FLAG_ACCESS_LEVELS
-const NAME_CHARACTERS_MAX = 200
-/** Roles of the organization. A further one is refused. */
-const ROLES_MAX = 500
-/** Members of a role. A further one is refused. */
-const ROLE_MEMBERS_MAX = 1000
-/** Role access entries of all flags. A further one is refused. */
-const ROLE_ACCESS_MAX = 10_000
 
 /** Reads and changes roles. */
 export class RoleStore {

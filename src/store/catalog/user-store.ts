@@ -13,14 +13,15 @@ import type {
   UserRequest,
 } from '../../rules/access/organization.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
+import {
+  EMAIL_CHARACTERS_MAX,
+  FIRST_NAME_CHARACTERS_MAX,
+  USER_DISTINCT_ID_CHARACTERS_MAX,
+  USERS_MAX,
+} from './limits.ts'
 
 const [LOWEST] = USER_LEVELS
-/** Users, inactive ones too. A further one is refused. */
-const USERS_MAX = 5000
 const EMAIL_PATTERN = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u
-const EMAIL_CHARACTERS_MAX = 254
-const FIRST_NAME_CHARACTERS_MAX = 150
-const DISTINCT_ID_CHARACTERS_MAX = 200
 
 /** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
 export class UserStore {
@@ -135,8 +136,8 @@ function checkUser({ email, firstName, distinctId }: User): void {
     const detail = `first_name may have ${FIRST_NAME_CHARACTERS_MAX} characters at most`
     throw new ServiceError('max_length', detail, { attr: 'first_name' })
   }
-  if (distinctId === '' || distinctId.length > DISTINCT_ID_CHARACTERS_MAX) {
-    const detail = `distinct_id must have 1 to ${DISTINCT_ID_CHARACTERS_MAX} characters`
+  if (distinctId === '' || distinctId.length > USER_DISTINCT_ID_CHARACTERS_MAX) {
+    const detail = `distinct_id must have 1 to ${USER_DISTINCT_ID_CHARACTERS_MAX} characters`
     throw new ServiceError('invalid_input', detail, { attr: 'distinct_id' })
   }
 }

@@ -15,6 +15,7 @@ import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import { KernelLock } from './kernel-lock.ts'
+import { LOCK_COMMAND_WAIT_MS_MAX, LOCK_SILENCE_MS_MAX, LOCK_WAIT_MS_MAX } from './limits.ts'
 import { ownPidNamespace, ownStartTime, startTimeOf } from './pid-namespace.ts'
 
 const PURPOSES = ['daemon', 'command', 'restore', 'migrate', 'backup'] as const
@@ -47,11 +48,6 @@ const UNKNOWN_HOLDER: LockHolder = {
 }
 const LOCK_NAME = 'lock'
 const OWNER_PATTERN = /^(?:lock\.)?(\d{1,10})\.(\d{1,20})$/
-/** A command holds the lock for a moment: how long others wait for that, and commands for each other. */
-const WAIT_MS_MAX = 1500
-const COMMAND_WAIT_MS_MAX = 10_000
-/** Who holds the lock and leaves no note for so long neither looks whether it is free nor is about to write one. */
-const SILENCE_MS_MAX = 500
 const ATTEMPT_PAUSE_MS = 20
 
 /** Locks a directory until the returned function is called. Throws `OperatorError`, within 2 s. */
@@ -95,7 +91,7 @@ async function take(dataDir: string, purpose: LockPurpose): Promise<(() => void)
     const outcome = tryOnce(dataDir, purpose)
     if (typeof outcome === 'function') return outcome
     const elapsedMs = SYSTEM_CLOCK.monotonic() - startedAtMs
-    if (outcome === null && elapsedMs > WAIT_MS_MAX) {
+    if (outcome === null && elapsedMs > LOCK_WAIT_MS_MAX) {
       throw new OperatorError(
         `${dataDir} or the file 'lock' in it is replaced all the time: see who does`,
       )
@@ -108,10 +104,10 @@ async function take(dataDir: string, purpose: LockPurpose): Promise<(() => void)
 /** How long to wait for somebody who has the lock. */
 function patienceMs(holder: LockHolder, purpose: LockPurpose): number {
   if (holder.purpose === 'command') {
-    return purpose === 'command' ? COMMAND_WAIT_MS_MAX : WAIT_MS_MAX
+    return purpose === 'command' ? LOCK_COMMAND_WAIT_MS_MAX : LOCK_WAIT_MS_MAX
   }
   // The note may be of the past, and the lock that of somebody who only looks.
-  return holder.pid === null || holder.purpose === 'unknown' ? SILENCE_MS_MAX : 0
+  return holder.pid === null || holder.purpose === 'unknown' ? LOCK_SILENCE_MS_MAX : 0
 }
 
 /** The lock, or who has it; null: try again. */

@@ -22,13 +22,11 @@ import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
 import { type LockHolder, lockHolder } from './data-dir-lock.ts'
 import { KernelLock } from './kernel-lock.ts'
+import { LOCK_ATTEMPTS_BESIDE_DAEMON_MAX, LOCK_ATTEMPTS_MAX } from './limits.ts'
 import { ownPidNamespace } from './pid-namespace.ts'
 
 const USERS_NAME = 'namespace'
 const LMDB_LOCK_NAME = 'lock.mdb'
-/** Others who come at the same moment are in the way for an instant, commands until they end, a daemon stays. */
-const ATTEMPTS_MAX = 75
-const ATTEMPTS_BESIDE_DAEMON_MAX = 10
 const ATTEMPT_PAUSE_MS = 20
 
 /** By identity of the folder: a process stands in line once, and until it ends. */
@@ -41,7 +39,7 @@ const joined = new Map<string, KernelLock>()
  */
 export function joinEnvironment(dataDir: string, name: string): void {
   const folder = join(dataDir, name)
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+  for (let attempt = 0; attempt < LOCK_ATTEMPTS_MAX; attempt++) {
     const lock = new KernelLock(folder)
     const isKnown = joined.has(lock.identity)
     if (!isKnown && tryJoin(lock, folder)) {
@@ -50,7 +48,8 @@ export function joinEnvironment(dataDir: string, name: string): void {
     }
     lock.release()
     if (isKnown) return
-    if (attempt === ATTEMPTS_BESIDE_DAEMON_MAX && otherHolder(dataDir)?.purpose === 'daemon') break
+    if (attempt === LOCK_ATTEMPTS_BESIDE_DAEMON_MAX && otherHolder(dataDir)?.purpose === 'daemon')
+      break
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ATTEMPT_PAUSE_MS)
   }
   throw refusal(dataDir, folder)

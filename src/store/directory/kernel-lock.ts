@@ -7,6 +7,7 @@
 import { spawnSync } from 'node:child_process'
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs'
 import { OperatorError } from '../../base/errors.ts'
+import { LOCK_SPAWN_MS_MAX } from './limits.ts'
 
 /** Who else may hold the lock at the same time: nobody, or others that share it. */
 export type LockMode = 'exclusive' | 'shared'
@@ -21,7 +22,6 @@ const PERL = `use Fcntl ':flock';
 open(my $folder, '<&=', 3) or die "$!\\n";
 flock($folder, LOCK_NB | ($ARGV[0] eq 'shared' ? LOCK_SH : LOCK_EX)) or $!{EWOULDBLOCK} ? exit 1 : die "$!\\n";`
 const HELD_BY_ANOTHER = 1
-const SPAWN_MS_MAX = 10_000
 const USUAL_PATH = '/usr/bin:/bin:/usr/sbin:/sbin'
 
 /** A folder that is open and may be locked. */
@@ -61,7 +61,7 @@ export class KernelLock {
       const { error, status, stderr } = spawnSync(name, words(mode), {
         stdio: ['ignore', 'ignore', 'pipe', this.#descriptor],
         env: { PATH: process.env['PATH'] ?? USUAL_PATH, LC_ALL: 'C' },
-        timeout: SPAWN_MS_MAX,
+        timeout: LOCK_SPAWN_MS_MAX,
         encoding: 'utf8',
       })
       if (error !== undefined && 'code' in error && error.code === 'ENOENT') continue

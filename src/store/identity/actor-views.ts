@@ -10,13 +10,9 @@ import type { GroupActor, PersonActor } from '../../rules/analytics/analytic-que
 import type { AnalyticAnswer, AnalyticPage } from '../../rules/analytics/analytics.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import { countOfIds } from '../../rules/persons/person-views.ts'
+import { ACTOR_TEXT_UNITS_MAX, ACTOR_TEXTS_MAX } from './limits.ts'
 import type { PersonReader } from './person-reader.ts'
 import { INLINE_IDS_MAX, type PersonRecord } from './person-records.ts'
-
-/** Persons whose texts are kept; some megabytes. */
-const TEXTS_MAX = 4096
-/** A longer text is not kept. */
-const TEXT_UNITS_MAX = 4096
 
 /** The text of a person without its last member, and what it was made of. */
 interface KnownText {
@@ -115,11 +111,12 @@ export class ActorTexts {
   }
 
   #keep(name: string, known: KnownText): void {
-    const isKept = known.text.length <= TEXT_UNITS_MAX && known.record.idCount <= INLINE_IDS_MAX
+    const isKept =
+      known.text.length <= ACTOR_TEXT_UNITS_MAX && known.record.idCount <= INLINE_IDS_MAX
     this.#known.delete(name)
     if (!isKept) return
     this.#known.set(name, known)
-    if (this.#known.size <= TEXTS_MAX) return
+    if (this.#known.size <= ACTOR_TEXTS_MAX) return
     for (const oldest of this.#known.keys()) {
       this.#known.delete(oldest)
       break

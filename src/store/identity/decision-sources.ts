@@ -16,16 +16,15 @@ import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
 import { allGroups, findGroup } from './group-store.ts'
+import {
+  DECISION_PERSON_BYTES_MAX,
+  DECISION_PERSONS_MAX,
+  DECISION_SNAPSHOT_MS_MAX,
+} from './limits.ts'
 import { loadOwnerNow } from './person-owners.ts'
 import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-records.ts'
 import { personTables } from './person-store.ts'
 import type { PersonTables } from './person-writes.ts'
-
-/** A snapshot is read from for this long; then decisions see what was committed meanwhile. */
-const SNAPSHOT_MS_MAX = 2
-/** Persons and bytes of their JSON that are kept decoded; twice as much for a moment. */
-const CACHED_PERSONS_MAX = 2000
-const CACHED_BYTES_MAX = 4 * 1024 * 1024
 
 /** The owner of a distinct_id as decisions need it. */
 export interface StoredPerson {
@@ -94,7 +93,7 @@ export class DecisionSourceReader {
    * `DamagedRecordError`.
    */
   freshen(): void {
-    if (performance.now() - this.#refreshedAtMs > SNAPSHOT_MS_MAX) this.refresh()
+    if (performance.now() - this.#refreshedAtMs > DECISION_SNAPSHOT_MS_MAX) this.refresh()
   }
 
   /** How far processing was at the last `freshen`: everything read since then is as of there. */
@@ -191,7 +190,7 @@ export class DecisionSourceReader {
   }
 
   #keep(name: string, person: KnownPerson, jsonBytes: number): void {
-    if (this.#young.size >= CACHED_PERSONS_MAX || this.#youngBytes >= CACHED_BYTES_MAX) {
+    if (this.#young.size >= DECISION_PERSONS_MAX || this.#youngBytes >= DECISION_PERSON_BYTES_MAX) {
       this.#old = this.#young
       this.#young = new Map()
       this.#youngBytes = 0

@@ -10,10 +10,10 @@ import { DamagedRecordError } from '../faults.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { distinctIdKey, NUMBER_MAX, pairKey } from '../lmdb/keys.ts'
+import { CACHED_IDS_MAX } from './limits.ts'
 
 const IDS = 'distinct_ids'
 const TEXTS = 'distinct_texts'
-const CACHE_ENTRIES_MAX = 200_000
 
 /** The tables of distinct_ids. */
 export interface DistinctIdTables {
@@ -68,7 +68,7 @@ export class DistinctIds {
   #current: ProjectIds | null = null
   #currentId = -1
 
-  constructor(tables: DistinctIdTables, entriesMax = CACHE_ENTRIES_MAX) {
+  constructor(tables: DistinctIdTables, entriesMax = CACHED_IDS_MAX) {
     this.#tables = tables
     this.#entriesMax = entriesMax
   }

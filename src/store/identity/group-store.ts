@@ -10,13 +10,11 @@ import { type GroupState, groupState } from '../../rules/persons/person-world.ts
 import { PropertyTable } from '../../rules/persons/property-table.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
+import { CACHED_GROUPS_MAX, GROUP_KEY_BYTES_MAX } from './limits.ts'
 import { parseProperties } from './person-records.ts'
 
 const GROUPS = 'groups'
-const KEY_BYTES_MAX = 400
 const FIXED_BYTES = 12
-/** Groups that stay in memory between commits. */
-const CACHED_MAX = 10_000
 
 interface GroupRecord {
   readonly key: string
@@ -76,7 +74,7 @@ export class ProjectGroups {
   }
 
   settle(): void {
-    if (this.#cached.size > CACHED_MAX) this.#cached.clear()
+    if (this.#cached.size > CACHED_GROUPS_MAX) this.#cached.clear()
   }
 }
 
@@ -183,9 +181,9 @@ function decodeGroup(tableKey: Uint8Array, sealed: Buffer): GroupRecord {
 
 function groupTableKey(projectId: number, typeIndex: number, key: string): Buffer {
   let bytes = Buffer.from(key, 'utf8')
-  if (bytes.length > KEY_BYTES_MAX) {
+  if (bytes.length > GROUP_KEY_BYTES_MAX) {
     const digest = createHash('sha1').update(bytes).digest()
-    bytes = Buffer.concat([bytes.subarray(0, KEY_BYTES_MAX), digest])
+    bytes = Buffer.concat([bytes.subarray(0, GROUP_KEY_BYTES_MAX), digest])
   }
   const tableKey = Buffer.allocUnsafe(5 + bytes.length)
   tableKey.writeUInt32BE(projectId)

@@ -16,12 +16,12 @@ import { DamagedRecordError } from '../faults.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey } from '../lmdb/keys.ts'
+import { PERSON_CHANGES_MAX } from './limits.ts'
 
 const CHANGES = 'person_changes'
 const PLACES = 'change_places'
 const CHUNK_PERSONS = 256
 const CHUNK_BYTES = CHUNK_PERSONS * 5
-const ENTRIES_MAX = 64
 const BLOCK_BYTES = 16 * 1024
 const HEAD_BYTES = 4
 const ENTRY_HEAD_BYTES = 8
@@ -116,7 +116,8 @@ export class PersonChanges {
     this.#numbers.push(number)
     this.#entries.push({ version, json })
     this.#entryBytes += json.length
-    if (this.#numbers.length >= ENTRIES_MAX || this.#entryBytes >= BLOCK_BYTES) this.#writeBlock()
+    if (this.#numbers.length >= PERSON_CHANGES_MAX || this.#entryBytes >= BLOCK_BYTES)
+      this.#writeBlock()
   }
 
   /** Forgets the changes of a person. */
@@ -250,7 +251,8 @@ export class PersonChanges {
         chunk.positions[index] = bytes[CHUNK_PERSONS * 4 + index] ?? 0
         const use = this.#uses.get(block)
         // How many entries there were is not known here; blocks are mostly full.
-        if (use === undefined) this.#uses.set(block, { entries: ENTRIES_MAX / 2, current: 1 })
+        if (use === undefined)
+          this.#uses.set(block, { entries: PERSON_CHANGES_MAX / 2, current: 1 })
         else use.current++
       }
     }

@@ -11,11 +11,11 @@ import { DamagedRecordError } from '../faults.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, pairKey } from '../lmdb/keys.ts'
+import { EMAIL_TEXT_BYTES_MAX } from './limits.ts'
 
 const EMAIL_CHUNKS = 'email_chunks'
 const PERSONS = 256
 const HEAD_BYTES = PERSONS * 2
-const TEXT_BYTES_MAX = 256
 const CUT = 0x8000
 
 /** What a search found. */
@@ -118,8 +118,8 @@ function changedTexts(
     start = end
     if (change !== undefined) {
       const whole = change === null ? null : Buffer.from(change.toLowerCase(), 'utf8')
-      text = whole?.subarray(0, TEXT_BYTES_MAX) ?? null
-      word = (text?.length ?? 0) + ((whole?.length ?? 0) > TEXT_BYTES_MAX ? CUT : 0)
+      text = whole?.subarray(0, EMAIL_TEXT_BYTES_MAX) ?? null
+      word = (text?.length ?? 0) + ((whole?.length ?? 0) > EMAIL_TEXT_BYTES_MAX ? CUT : 0)
     }
     head.writeUInt16LE(word, index * 2)
     if (text !== null && text.length > 0) parts.push(text)

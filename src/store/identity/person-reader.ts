@@ -31,6 +31,12 @@ import { findAction, listActions } from './action-store.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
+import {
+  PERSON_SUMMARIES_MAX,
+  SHOWN_VALUE_UNITS_MAX,
+  SHOWN_VALUES_MAX,
+  VALUE_PERSONS_MAX,
+} from './limits.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
 import {
   candidateOf,
@@ -49,13 +55,6 @@ import {
   passesAll,
 } from './person-search.ts'
 
-/** Persons that `personValues` looks at, newest numbers first. */
-const VALUES_PERSONS_MAX = 100_000
-const VALUES_MAX = 20
-/** UTF-16 units of a value that `personValues` counts; longer ones are left out. */
-const VALUE_UNITS_MAX = 500
-/** Views kept during one page of events. */
-const SUMMARIES_MAX = 1000
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
 function parseEntry(json: string): ActivityView {
@@ -99,7 +98,7 @@ export class PersonReader {
       is_identified: record.isIdentified,
       created_at: timeText(record.createdAtMs),
     }
-    if (this.#summaries.size >= SUMMARIES_MAX) this.#summaries.clear()
+    if (this.#summaries.size >= PERSON_SUMMARIES_MAX) this.#summaries.clear()
     this.#summaries.set(name, summary)
     return summary
   }
@@ -199,7 +198,7 @@ export class PersonReader {
     const wanted = contains?.toLowerCase() ?? null
     const start = pairKey(projectId, 2 ** 32 - 1)
     const end = pairKey(projectId, 0)
-    const range = { start, end, reverse: true, limit: VALUES_PERSONS_MAX }
+    const range = { start, end, reverse: true, limit: VALUE_PERSONS_MAX }
     for (const { key: personKey } of this.#tables.persons.getRange(range)) {
       check()
       const record = loadPerson(this.#tables, projectId, numberInKey(personKey, 4))
@@ -207,14 +206,14 @@ export class PersonReader {
       if (record === null || !mayHave(record, name)) continue
       const properties = propertiesOfRecord(record)
       const text = Object.hasOwn(properties, key) ? valueText(properties[key]) : ''
-      if (text === '' || text.length > VALUE_UNITS_MAX) continue
+      if (text === '' || text.length > SHOWN_VALUE_UNITS_MAX) continue
       if (wanted !== null && !text.toLowerCase().includes(wanted)) continue
       counts.set(text, (counts.get(text) ?? 0) + 1)
     }
     return [...counts]
       .map(([name, count]) => ({ name, count }))
       .sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1))
-      .slice(0, VALUES_MAX)
+      .slice(0, SHOWN_VALUES_MAX)
   }
 
   /** A page of activity; null when there is no such person. */

@@ -15,6 +15,7 @@ import { DamagedRecordError } from '../faults.ts'
 import { pack, SEAL_BYTES, seal, sealInPlace, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
+import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
 import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
 
 const PERSONS = 'persons'
@@ -26,8 +27,6 @@ const NUMBER_BYTES = 4
 const SLAB_BYTES = 1024 * 1024
 /** Ids that are part of the person's own record. */
 export const INLINE_IDS_MAX = 8
-/** Bytes of an e-mail address that its index holds. */
-const EMAIL_BYTES_MAX = 256
 /** Larger than any time in milliseconds. */
 const TIME_END = 2 ** 53
 
@@ -292,7 +291,7 @@ export function emailKey(projectId: number, email: string, number: number): Buff
 
 /** What the keys of all persons with that e-mail address begin with. */
 export function emailStart(projectId: number, email: string): Buffer {
-  const bytes = Buffer.from(email, 'utf8').subarray(0, EMAIL_BYTES_MAX)
+  const bytes = Buffer.from(email, 'utf8').subarray(0, PERSON_EMAIL_BYTES_MAX)
   const key = Buffer.allocUnsafe(4 + bytes.length)
   key.writeUInt32BE(projectId)
   key.set(bytes, 4)
@@ -301,7 +300,7 @@ export function emailStart(projectId: number, email: string): Buffer {
 
 /** True when the e-mail index holds only the beginning of such addresses. */
 export function isEmailCut(keyBytes: number): boolean {
-  return keyBytes - 8 >= EMAIL_BYTES_MAX
+  return keyBytes - 8 >= PERSON_EMAIL_BYTES_MAX
 }
 
 /** A P or D as value. */

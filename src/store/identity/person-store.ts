@@ -6,11 +6,9 @@
 import type { Environment } from '../lmdb/environment.ts'
 import type { OpenJob } from '../warehouse/erase/erasure-jobs.ts'
 import type { DistinctIds } from './distinct-ids.ts'
+import { WRITER_PERSONS_MAX } from './limits.ts'
 import type { PersonTables } from './person-writes.ts'
 import { ProjectPersons } from './project-persons.ts'
-
-/** Persons that stay in memory between commits, all projects together. */
-const CACHED_PERSONS_MAX = 50_000
 
 /** The tables of persons in an environment. */
 export function personTables(environment: Environment): PersonTables {
@@ -56,7 +54,7 @@ export class PersonStore {
     tables: PersonTables,
     distinctIds: DistinctIds,
     lastDistinctId: (projectId: number) => number,
-    cachedMax: number = CACHED_PERSONS_MAX,
+    cachedMax: number = WRITER_PERSONS_MAX,
   ) {
     this.#tables = tables
     this.#distinctIds = distinctIds

@@ -12,14 +12,13 @@ import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
 import type { Write, WriteSet } from '../../ports/change-log.ts'
 import { counted } from '../faults.ts'
+import { READERS_MAX, TABLES_MAX } from './limits.ts'
 
 /** A table: bytes to bytes, ordered by key. */
 export type Table = Database<Buffer, Buffer>
 
 /** Address space reserved for one environment. It costs no memory and no disk. */
 const MAP_BYTES = 256 * 1024 ** 3
-const TABLES_MAX = 64
-const READERS_MAX = 254
 const META_PAGES = 2
 /** How often those who write look for readers whose process has ended. */
 const DEAD_READERS_PERIOD_MS = 60_000

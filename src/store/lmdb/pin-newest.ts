@@ -3,9 +3,8 @@
  * what they meet then is neither changed nor used again.
  */
 import type { Environment, PinnedEnvironment } from './environment.ts'
+import { PIN_ATTEMPTS_MAX } from './limits.ts'
 import { type LmdbState, newestState } from './lmdb-walk.ts'
-
-const ATTEMPTS_MAX = 100
 
 /** A state, and what holds it: release it soon. */
 export interface PinnedState {
@@ -15,7 +14,7 @@ export interface PinnedState {
 
 /** Null when the file changes too often. `file`: the data file of the environment. */
 export function pinNewest(environment: Environment, file: string): PinnedState | null {
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+  for (let attempt = 0; attempt < PIN_ATTEMPTS_MAX; attempt++) {
     const state = newestState(file)
     environment.refresh()
     const pin = environment.pin()

@@ -15,12 +15,11 @@ import { seal as sealBlock } from '../../rules/capture/log-block.ts'
 import { seal, unseal } from '../lmdb/codec.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { LOG_ENVIRONMENT, LOG_TABLES } from '../lmdb/keys.ts'
+import { TRIM_BLOCKS_MAX } from './limits.ts'
 
 const BLOCKS = 'blocks'
 const STATE = 'state'
 const END_KEY = Buffer.from('end', 'latin1')
-/** Blocks that one append removes at most, so that no acknowledgement waits for a long clean-up. */
-const TRIM_BLOCKS_MAX = 512
 
 /** Where the log is and how it is flushed. */
 export interface LogOptions {

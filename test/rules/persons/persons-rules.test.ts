@@ -10,11 +10,11 @@ import {
 } from '../../../src/rules/persons/apply-event.ts'
 import { SLOT_NAMES } from '../../../src/rules/persons/automatic-properties.ts'
 import { groupKeysOf, setGroupProperties } from '../../../src/rules/persons/group-rules.ts'
+import { PERSON_PROPERTIES_BYTES_MAX } from '../../../src/rules/persons/limits.ts'
 import { isIllegalId, otherIdOf } from '../../../src/rules/persons/merge-ids.ts'
 import { laterPersonUuid, personUuid } from '../../../src/rules/persons/person-uuid.ts'
 import type { GroupState, PersonState } from '../../../src/rules/persons/person-world.ts'
 import { PropertyTable } from '../../../src/rules/persons/property-table.ts'
-import { PERSON_PROPERTIES_BYTES_MAX } from '../../../src/rules/persons/property-updates.ts'
 import { MemoryPersons } from '../../fixtures/persons/memory-persons.ts'
 import { personUpdates } from '../../fixtures/persons/person-updates.ts'
 

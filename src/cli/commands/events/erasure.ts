@@ -13,10 +13,10 @@ import {
 } from '../../lib/command.ts'
 import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
 import { printRecord, printRows, type Row } from '../../lib/output.ts'
+import { LIST_ERASURES_MAX } from '../../limits.ts'
 import { PROJECT_OPTION } from './event.ts'
 
 const LIST_DEFAULT = 100
-const LIST_MAX = 10_000
 
 /** The option of commands that can say first what they would do. */
 export const DRY_RUN_OPTION: OptionDefinition = {
@@ -66,14 +66,14 @@ export const ERASURE_LIST: Command = {
     {
       name: 'limit',
       placeholder: 'N',
-      sentence: `At most so many; without it ${LIST_DEFAULT}, ${LIST_MAX} at most.`,
+      sentence: `At most so many; without it ${LIST_DEFAULT}, ${LIST_ERASURES_MAX} at most.`,
     },
     ...DAEMON_OPTIONS,
     JSON_OPTION,
   ],
   settings: ['dataDir'],
   async run(input) {
-    const limit = Math.min(idOption(input, 'limit', LIST_DEFAULT), LIST_MAX)
+    const limit = Math.min(idOption(input, 'limit', LIST_DEFAULT), LIST_ERASURES_MAX)
     const path = `${erasuresPath(input)}?limit=${limit}`
     const page = await new DaemonClient(input).ask('GET', path)
     const results: unknown = isObject(page) ? page['results'] : null

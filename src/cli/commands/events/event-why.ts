@@ -12,11 +12,9 @@ import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import { idOption } from '../../lib/arguments.ts'
 import { type Command, type CommandInput, JSON_OPTION } from '../../lib/command.ts'
 import { printRecord, type Row } from '../../lib/output.ts'
+import { WARNINGS_READ_MAX } from '../../limits.ts'
 import { PROJECT_OPTION } from './event.ts'
 import { keptAfterMs } from './event-dropped.ts'
-
-/** More than a project keeps. */
-const WARNINGS_MAX = 1_000_000
 
 /** Warnings about events that were not stored, and the reason that they stand for. */
 const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
@@ -58,7 +56,7 @@ function fateIn(
   const text = formatUuid(uuid, 0)
   const event = reader.getEvent(projectId, text)
   const warnings = reader
-    .listWarnings(projectId, WARNINGS_MAX)
+    .listWarnings(projectId, WARNINGS_READ_MAX)
     .filter(({ details }) => Object.hasOwn(details, 'uuid') && details['uuid'] === text)
   const warned = warnings.length === 0 ? {} : { warnings: warnings.map(({ type }) => type) }
   if (event !== null) {

@@ -12,10 +12,9 @@ import type { Command, CommandInput, CommandIo } from '../../lib/command.ts'
 import { CHUNK_BYTES, LineFile, type LineTarget, standardOutput } from '../../lib/line-file.ts'
 import { writeParquet } from '../../lib/parquet-file.ts'
 import { Progress } from '../../lib/progress.ts'
+import { EXPORT_LAST_LINE_BYTES_MAX } from '../../limits.ts'
 import { PROJECT_OPTION } from './event.ts'
 
-/** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
-const LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
 const NEWLINE = 0x0a
 /** How each line begins. */
 const LINE_HEAD = '{"id":'
@@ -196,7 +195,7 @@ function lastLine(
   size: number,
   path: string,
 ): { readonly end: number; readonly lastId: number } {
-  const start = Math.max(0, size - LAST_LINE_BYTES_MAX)
+  const start = Math.max(0, size - EXPORT_LAST_LINE_BYTES_MAX)
   const tail = Buffer.allocUnsafe(size - start)
   readSync(descriptor, tail, 0, tail.length, start)
   const end = tail.lastIndexOf(NEWLINE) + 1

@@ -14,9 +14,9 @@ import { BodySender } from '../../lib/import-sender.ts'
 import { lineBlocks } from '../../lib/line-blocks.ts'
 import { Progress } from '../../lib/progress.ts'
 import { withStore } from '../../lib/with-store.ts'
+import { IMPORT_FAULTS_SHOWN_MAX } from '../../limits.ts'
 import { PROJECT_OPTION } from './event.ts'
 
-const FAULTS_SHOWN_MAX = 10
 const NOTE_SUFFIX = '.imported'
 /** A note waits for the disk, so not every body gets one: what comes twice is recognised. */
 const NOTE_MS = 1000
@@ -113,7 +113,7 @@ async function importFile(
   let bytes = 0
   let faults = 0
   const importer = new Importer(target, path, (lineNumber, fault) => {
-    if (++faults <= FAULTS_SHOWN_MAX) io.err(`${path}:${lineNumber}: left out: ${fault}\n`)
+    if (++faults <= IMPORT_FAULTS_SHOWN_MAX) io.err(`${path}:${lineNumber}: left out: ${fault}\n`)
   })
   try {
     for await (const block of lineBlocks(path)) {

@@ -1,11 +1,10 @@
 /** The days, weeks or months that `tenrec query` asks for, as the dates on which they begin. */
 import { UsageError } from '../../../base/errors.ts'
 import type { CommandInput, OptionDefinition } from '../../lib/command.ts'
+import { QUERY_PERIODS_MAX } from '../../limits.ts'
 
 const DAY_MS = 86_400_000
 const PERIODS_DEFAULT = 7
-/** Each period is a request or more. */
-const PERIODS_MAX = 100
 const INTERVALS = ['day', 'week', 'month'] as const
 
 /** Length of a period. */
@@ -45,9 +44,9 @@ export function queryRange({ options, io }: CommandInput, isMonday = false): Que
   if (fromMs > toMs) throw new UsageError('--from is later than --to')
   const starts: string[] = []
   for (let ms = startOf(fromMs, interval, isMonday); ms <= lastMs; ms = shifted(ms, 1, interval)) {
-    if (starts.length === PERIODS_MAX) {
+    if (starts.length === QUERY_PERIODS_MAX) {
       const way = 'choose a shorter range or a longer --interval'
-      throw new UsageError(`the range has more than ${PERIODS_MAX} periods: ${way}`)
+      throw new UsageError(`the range has more than ${QUERY_PERIODS_MAX} periods: ${way}`)
     }
     starts.push(isoDate(ms))
   }

@@ -13,11 +13,11 @@ import {
   type QuestionParameters,
   seriesOf,
 } from '../../lib/query-client.ts'
+import { QUERY_STEPS_MAX } from '../../limits.ts'
 import { datesOf, PERIOD_OPTIONS, type QueryRange, queryRange } from './query-periods.ts'
 
 const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
 const PERIOD_NAMES = { day: 'Day', week: 'Week', month: 'Month' } as const
-const STEPS_MAX = 20
 
 /** `tenrec query trends`. */
 export const QUERY_TRENDS: Command = {
@@ -202,7 +202,8 @@ function targetOf({ operands: [event = ''] }: CommandInput, { interval }: QueryR
 
 function funnelOf(input: CommandInput): QuestionParameters {
   const { operands, options } = input
-  if (operands.length > STEPS_MAX) throw new UsageError(`a funnel has ${STEPS_MAX} steps at most`)
+  if (operands.length > QUERY_STEPS_MAX)
+    throw new UsageError(`a funnel has ${QUERY_STEPS_MAX} steps at most`)
   const order = options.get('order')
   return {
     ...datesOf(queryRange(input)),

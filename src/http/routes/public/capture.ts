@@ -50,6 +50,7 @@ import {
   TEXT,
   TEXT_OR_NUMBER,
 } from '../../server/schema.ts'
+import { CAPTURE_WAITING_BYTES_MAX } from '../limits.ts'
 
 /** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
 export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
@@ -65,8 +66,6 @@ export const CAPTURE_PATHS: Readonly<Record<string, CaptureKind>> = {
 const ACCEPTED = { status: 1 }
 /** posthog-js pauses recordings for a minute when it reads this: nothing of them is stored. */
 const RECORDINGS_PAUSED = { status: 1, quota_limited: ['recordings'] }
-/** Bytes on their way to the disk from which on large bodies wait: small ones share their next flush. */
-const COMMIT_BYTES_MAX = 64 * 1024 * 1024
 const NO_BODY = new Uint8Array(0)
 
 /** What the ingestion endpoints work with. */
@@ -175,7 +174,7 @@ class CaptureHandler {
     const waiting = new WaitingRequest(exchange, request, groupCommit)
     const waiter = {
       isWanted: () => exchange.isOpen,
-      hasRoom: () => groupCommit.pendingBytes < COMMIT_BYTES_MAX,
+      hasRoom: () => groupCommit.pendingBytes < CAPTURE_WAITING_BYTES_MAX,
     }
     pool
       .check({ ...request, body }, waiter)

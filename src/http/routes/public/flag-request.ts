@@ -17,17 +17,14 @@ import { asBuffer } from '../../../rules/capture/form.ts'
 import { parseJsonText } from '../../../rules/capture/json-text.ts'
 import type { DecisionRequest, EvaluationRuntime } from '../../../rules/flags/types.ts'
 import type { RequestHead } from '../../server/framing.ts'
+import {
+  DISTINCT_ID_BYTES_MAX,
+  FLAG_HEADS_KNOWN_MAX,
+  FLAG_HEADS_OF_QUERY_MAX,
+  FLAG_KNOWN_UNITS_MAX,
+  FLAG_LIST_ENTRIES_MAX,
+} from '../limits.ts'
 import { type FlagQuery, readFlagQuery } from './flag-query.ts'
-
-/** UTF-8 bytes from which on a distinct_id is cut to its first 200 code points. */
-const DISTINCT_ID_BYTES_MAX = 200
-/** Entries of lists of keys and contexts. Further ones: ignored. */
-const LIST_ENTRIES_MAX = 10_000
-
-/** Queries whose heads are remembered, how many of each, and how long their texts may be. */
-const KNOWN_HEADS_MAX = 200
-const HEADS_OF_QUERY_MAX = 16
-const KNOWN_UNITS_MAX = 200
 
 const CLIENT_AGENT =
   /^posthog-(?:android|ios|react-native|flutter)\/|(?:Mozilla|Chrome|Safari|Firefox|Edge)\//
@@ -69,8 +66,8 @@ export function keepHead(head: RequestHead): FlagRequestHead {
   let heads = knownHeads.get(queryText)
   if (heads === undefined) {
     heads = []
-    if (knownHeads.size >= KNOWN_HEADS_MAX) knownHeads.clear()
-    if (queryText.length <= KNOWN_UNITS_MAX) knownHeads.set(queryText, heads)
+    if (knownHeads.size >= FLAG_HEADS_KNOWN_MAX) knownHeads.clear()
+    if (queryText.length <= FLAG_KNOWN_UNITS_MAX) knownHeads.set(queryText, heads)
   }
   for (const known of heads) {
     if (
@@ -82,8 +79,8 @@ export function keepHead(head: RequestHead): FlagRequestHead {
     }
   }
   const made = { contentType, contentEncoding, query: readFlagQuery(queryText), guessedRuntime }
-  const isShort = contentType.length + contentEncoding.length <= KNOWN_UNITS_MAX
-  if (isShort && heads.length < HEADS_OF_QUERY_MAX) heads.push(made)
+  const isShort = contentType.length + contentEncoding.length <= FLAG_KNOWN_UNITS_MAX
+  if (isShort && heads.length < FLAG_HEADS_OF_QUERY_MAX) heads.push(made)
   return made
 }
 
@@ -218,7 +215,7 @@ function textsOf(value: unknown): readonly string[] | null {
   const texts: string[] = []
   for (const entry of value) {
     if (typeof entry === 'string') texts.push(entry)
-    if (texts.length === LIST_ENTRIES_MAX) break
+    if (texts.length === FLAG_LIST_ENTRIES_MAX) break
   }
   return texts
 }

@@ -11,6 +11,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
+import { SDK_FILE_BYTES_MAX, SDK_FILES_MAX } from '../limits.ts'
 
 /** The release that our tests run, and that `tenrec snippet install` installs. */
 export const SDK_VERSION = '1.449.2'
@@ -19,10 +20,6 @@ export const SDK_NAME = 'posthog-js'
 /** The licence that the files come under; it is served beside them. */
 export const SDK_LICENCE = 'LICENSE'
 
-/** One file of a larger size is not served. */
-const FILE_BYTES_MAX = 2 * 1024 * 1024
-/** Files beyond that number are not served. All of them may be in memory, each in three encodings. */
-const FILES_MAX = 64
 /** How often a folder that was not there is looked for. */
 const LOOK_AGAIN_MS = 1000
 const BROTLI_QUALITY = 9
@@ -137,9 +134,9 @@ async function openRelease(folder: string): Promise<SdkRelease | null> {
     const paths = new Map<string, string>()
     for (const name of (await readdir(join(folder, 'dist'))).sort()) {
       const path = join(folder, 'dist', name)
-      if (!isPageScript(name) || paths.size >= FILES_MAX) continue
+      if (!isPageScript(name) || paths.size >= SDK_FILES_MAX) continue
       const stats = await stat(path)
-      if (stats.isFile() && stats.size <= FILE_BYTES_MAX) paths.set(name, path)
+      if (stats.isFile() && stats.size <= SDK_FILE_BYTES_MAX) paths.set(name, path)
     }
     const licence = join(folder, SDK_LICENCE)
     if (existsSync(licence)) paths.set(SDK_LICENCE, licence)

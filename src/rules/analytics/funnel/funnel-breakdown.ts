@@ -7,9 +7,8 @@
 import { propertyText } from '../../filters/property-text.ts'
 import { type ActorRows, rowsByActor } from '../actor-rows.ts'
 import type { EventColumns, ValueColumn } from '../event-columns.ts'
+import { FUNNEL_VALUES_MAX } from '../limits.ts'
 
-/** Values that are told apart; the others are one value of this name. */
-const VALUES_MAX = 25
 const OTHER = 'Other'
 
 /** Which value an actor or event stands for. */
@@ -139,7 +138,7 @@ function frequentLabels(
   { count, seriesMasks }: EventColumns,
 ): ReadonlySet<number> {
   const all = [...texts.keys()]
-  if (texts.length <= VALUES_MAX) return new Set(all)
+  if (texts.length <= FUNNEL_VALUES_MAX) return new Set(all)
   const isByTouch = attribution === 'first_touch' || attribution === 'last_touch'
   const mask = isByTouch ? 2 ** stepCount - 1 : 1 << (attribution === 'step' ? step : 0)
   const counts = new Uint32Array(texts.length)
@@ -150,7 +149,7 @@ function frequentLabels(
   }
   const order = (id: number): string => JSON.stringify(texts[id])
   all.sort((a, b) => (counts[b] ?? 0) - (counts[a] ?? 0) || (order(a) < order(b) ? -1 : 1))
-  return new Set(all.slice(0, VALUES_MAX))
+  return new Set(all.slice(0, FUNNEL_VALUES_MAX))
 }
 
 function splitByValue(

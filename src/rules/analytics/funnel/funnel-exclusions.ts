@@ -3,12 +3,10 @@
  * docs/COMPATIBILITY.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
+import { FUNNEL_EXCLUSIONS_MAX } from '../limits.ts'
 import { type ActionLookup, readEntity, type Series } from '../series.ts'
 import { isEqualOrBroader } from '../series-breadth.ts'
 import type { FunnelOrder } from './funnel-attempts.ts'
-
-/** Exclusions of one funnel. More: 400 `invalid_input`. */
-const EXCLUSIONS_MAX = 10
 
 /** A series that must not occur between two steps, counted from 0. */
 export interface StepExclusion {
@@ -29,8 +27,8 @@ export function readExclusions(
   lookup: ActionLookup,
 ): readonly StepExclusion[] {
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value) || value.length > EXCLUSIONS_MAX) {
-    throw invalid(`must be a list of at most ${EXCLUSIONS_MAX} series`)
+  if (!Array.isArray(value) || value.length > FUNNEL_EXCLUSIONS_MAX) {
+    throw invalid(`must be a list of at most ${FUNNEL_EXCLUSIONS_MAX} series`)
   }
   const exclusions = value.map((item: unknown) => {
     const exclusion = readExclusion(item, lookup)

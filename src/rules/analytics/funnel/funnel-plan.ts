@@ -14,6 +14,7 @@ import {
 import { type Breakdown, readBreakdown } from '../breakdown.ts'
 import type { DateRange } from '../date-range.ts'
 import { type EventScanner, SERIES_MAX, type SeriesMatch } from '../event-columns.ts'
+import { FUNNEL_WINDOW_COUNT_MAX } from '../limits.ts'
 import { eventSeries, readSeries, type Series } from '../series.ts'
 import { isEqualOrBroader } from '../series-breadth.ts'
 import { WINDOW_UNITS, windowEnd } from './conversion-window.ts'
@@ -26,8 +27,6 @@ import { entranceChoice } from './funnel-trends.ts'
 const ORDERS = ['ordered', 'strict', 'unordered'] as const
 const ATTRIBUTIONS = ['first_touch', 'last_touch', 'all_events', 'step'] as const
 const WINDOW_DAYS_DEFAULT = 14
-/** Units of a window. More: 400 `invalid_input`. */
-const WINDOW_COUNT_MAX = 1_000_000
 
 /** A breakdown by properties: what is asked for, and how it is attributed. */
 export interface PlannedBreakdown {
@@ -115,9 +114,9 @@ function seriesOf(
 function readWindow({ count, unit, days }: WindowParameters): (startMs: number) => number {
   const given = oneOf(WINDOW_UNITS, unit, 'funnel_window_interval_unit') ?? 'day'
   const length = days ?? count ?? WINDOW_DAYS_DEFAULT
-  if (length > WINDOW_COUNT_MAX) {
+  if (length > FUNNEL_WINDOW_COUNT_MAX) {
     const attr = days === null ? 'funnel_window_interval' : 'funnel_window_days'
-    throw invalidInput(attr, `must be ${WINDOW_COUNT_MAX} at most`)
+    throw invalidInput(attr, `must be ${FUNNEL_WINDOW_COUNT_MAX} at most`)
   }
   return windowEnd({ count: length, unit: days === null ? given : 'day' })
 }

@@ -4,6 +4,7 @@
  * correlation".
  */
 import { invalidInput } from '../../../base/errors.ts'
+import { FUNNEL_CUSTOM_STEPS_MAX } from '../limits.ts'
 import {
   type AnalyticParameters,
   type BreakdownParameters,
@@ -13,9 +14,6 @@ import {
   readRowPage,
   readTruth,
 } from '../question-shapes.ts'
-
-/** Steps that may be chosen one by one. More: 400 `invalid_input`. */
-const CUSTOM_STEPS_MAX = 100
 
 /** How long a person has for the steps; null for what the request does not say. */
 export interface WindowParameters {
@@ -137,8 +135,11 @@ function readStepBreakdown(value: unknown): unknown {
 function readCustomSteps(value: unknown): readonly number[] | null {
   if (value === undefined || value === null) return null
   const attr = 'funnel_custom_steps'
-  if (!Array.isArray(value) || value.length > CUSTOM_STEPS_MAX) {
-    throw invalidInput(attr, `must be a list of at most ${CUSTOM_STEPS_MAX} numbers of steps`)
+  if (!Array.isArray(value) || value.length > FUNNEL_CUSTOM_STEPS_MAX) {
+    throw invalidInput(
+      attr,
+      `must be a list of at most ${FUNNEL_CUSTOM_STEPS_MAX} numbers of steps`,
+    )
   }
   // An empty list chooses nothing; then the other parameter does.
   if (value.length === 0) return null

@@ -7,10 +7,9 @@ import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { PatternReplacement } from '../../../base/pattern/pattern-replacement.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import type { EventColumns, ValueColumn, ValueRequest } from '../event-columns.ts'
+import { PATH_CLEANING_UNITS_MAX } from '../limits.ts'
 import type { CleaningRule } from './path-shapes.ts'
 
-/** Characters, times the size of a pattern, that cleaning may look at. More: 400 `query_too_large`. */
-const CLEANING_UNITS_MAX = 1_000_000_000
 /** The item of an event that is no part of a path. */
 export const NO_ITEM = -1
 
@@ -53,7 +52,7 @@ export class ItemTable {
   readonly texts: string[] = []
   readonly #numbers = new Map<string, number>()
   readonly #rules: ItemRules
-  #unitsLeft = CLEANING_UNITS_MAX
+  #unitsLeft = PATH_CLEANING_UNITS_MAX
 
   constructor(rules: ItemRules) {
     this.#rules = rules

@@ -7,16 +7,12 @@ import { invalidInput } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import { type FunnelParameters, readFunnelParameters } from '../funnel/funnel-shapes.ts'
 import { JsonParameters } from '../json-parameters.ts'
+import { PATH_TEXT_UNITS_MAX, PATH_TEXTS_MAX } from '../limits.ts'
 import {
   type AnalyticParameters,
   type ParameterSource,
   readAnalyticParameters,
 } from '../question-shapes.ts'
-
-/** Names or patterns of one list. More: 400 `invalid_input`. */
-const TEXTS_MAX = 200
-/** Characters of a name or pattern. More: 400 `invalid_input`. */
-const TEXT_UNITS_MAX = 2000
 
 /** A pattern in the items of paths and what stands in its place. */
 export interface CleaningRule {
@@ -64,8 +60,8 @@ export function readPathParameters(source: ParameterSource): PathParameters {
 function readTexts(source: ParameterSource, name: string): readonly string[] {
   const value = source.json(name)
   if (value === undefined || value === null) return []
-  const isList = Array.isArray(value) && value.length <= TEXTS_MAX && value.every(isText)
-  if (!isList) throw invalidInput(name, `must be a list of at most ${TEXTS_MAX} texts`)
+  const isList = Array.isArray(value) && value.length <= PATH_TEXTS_MAX && value.every(isText)
+  if (!isList) throw invalidInput(name, `must be a list of at most ${PATH_TEXTS_MAX} texts`)
   return value
 }
 
@@ -73,8 +69,8 @@ function readCleaningRules(source: ParameterSource): readonly CleaningRule[] {
   const name = 'local_path_cleaning_filters'
   const value = source.json(name)
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value) || value.length > TEXTS_MAX) {
-    throw invalidInput(name, `must be a list of at most ${TEXTS_MAX} rules`)
+  if (!Array.isArray(value) || value.length > PATH_TEXTS_MAX) {
+    throw invalidInput(name, `must be a list of at most ${PATH_TEXTS_MAX} rules`)
   }
   return value.map((rule: unknown) => {
     const { regex, alias } = isObject(rule) ? rule : {}
@@ -91,5 +87,5 @@ function readFunnelFilter(source: ParameterSource): FunnelParameters | null {
 }
 
 function isText(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= TEXT_UNITS_MAX
+  return typeof value === 'string' && value.length <= PATH_TEXT_UNITS_MAX
 }

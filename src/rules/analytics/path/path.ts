@@ -17,6 +17,7 @@ import {
   listedPersons,
   type SeriesMatch,
 } from '../event-columns.ts'
+import { PATH_STEP_LIMIT_MAX } from '../limits.ts'
 import { funnelSpans, type PathSpan } from './path-funnel.ts'
 import {
   compileCleaning,
@@ -34,8 +35,6 @@ const CUSTOM_EVENTS = 'custom_event'
 /** Persons between two looks at the limits of a query. */
 const CHECK_EVERY = 1024
 const STEP_LIMIT_DEFAULT = 5
-/** Items of a path. More: 400 `invalid_input`. */
-const STEP_LIMIT_MAX = 1000
 
 /**
  * The page of persons with such a path, by uuid. Throws 400 for what cannot be asked, `invalid_input`
@@ -127,8 +126,8 @@ function eventChoice(parameters: PathParameters): EventChoice {
 
 function stepLimitOf({ stepLimit }: PathParameters): number {
   if (stepLimit === null) return STEP_LIMIT_DEFAULT
-  if (stepLimit >= 1 && stepLimit <= STEP_LIMIT_MAX) return stepLimit
-  const detail = `step_limit must be a number from 1 to ${STEP_LIMIT_MAX}`
+  if (stepLimit >= 1 && stepLimit <= PATH_STEP_LIMIT_MAX) return stepLimit
+  const detail = `step_limit must be a number from 1 to ${PATH_STEP_LIMIT_MAX}`
   throw new ServiceError('invalid_input', detail, { attr: 'step_limit' })
 }
 

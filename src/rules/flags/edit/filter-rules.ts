@@ -14,15 +14,14 @@ import { nodesOf } from '../../filters/tree-test.ts'
 import { flagFaults } from '../flag-faults.ts'
 import { cohortsOfTree, conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'
 import { filterMoment } from '../flag-values.ts'
+import {
+  FLAG_COHORTS_VISITED_MAX,
+  FLAG_FILTERS_BYTES_MAX,
+  FLAG_GROUP_INDEX_MAX,
+  FLAG_LISTED_VALUES_MAX,
+} from '../limits.ts'
 import type { FlagCohort, FlagWorld } from '../types.ts'
 import { checkDependencies } from './flag-dependencies.ts'
-
-/** Bytes of the JSON of one flag's filters. More: 400 `invalid_input`. */
-const FILTERS_BYTES_MAX = 1024 * 1024
-/** Values that one property filter may list. More: 400 `invalid_input`. */
-const LISTED_VALUES_MAX = 1000
-const GROUP_TYPE_INDEX_MAX = 4
-const COHORTS_VISITED_MAX = 1000
 
 const TEXT_OPERATORS: readonly unknown[] = [
   ...PATTERN_OPERATORS,
@@ -51,10 +50,12 @@ export function checkFilters(
   return stored
 }
 
-/** Throws 400 unless the JSON of some filters is at most `FILTERS_BYTES_MAX` long. */
+/** Throws 400 unless the JSON of some filters is at most `FLAG_FILTERS_BYTES_MAX` long. */
 export function checkFiltersSize(filters: JsonObject): void {
-  if (Buffer.byteLength(JSON.stringify(filters)) <= FILTERS_BYTES_MAX) return
-  throw invalid(`may have ${FILTERS_BYTES_MAX} bytes of JSON at most; put long lists into a cohort`)
+  if (Buffer.byteLength(JSON.stringify(filters)) <= FLAG_FILTERS_BYTES_MAX) return
+  throw invalid(
+    `may have ${FLAG_FILTERS_BYTES_MAX} bytes of JSON at most; put long lists into a cohort`,
+  )
 }
 
 /** Filters without the `cohort_name` that answers add. */
@@ -115,7 +116,7 @@ function checkCondition(condition: JsonObject): void {
 function checkAggregation(holder: JsonObject): void {
   const index = holder['aggregation_group_type_index']
   if (isAbsent(index) || isGroupTypeIndex(index)) return
-  const range = `a whole number from 0 to ${GROUP_TYPE_INDEX_MAX}, or null,`
+  const range = `a whole number from 0 to ${FLAG_GROUP_INDEX_MAX}, or null,`
   throw invalid(`needs ${range} as aggregation_group_type_index`)
 }
 
@@ -193,8 +194,8 @@ function variantsOf(filters: JsonObject): readonly JsonObject[] {
 function checkProperty(property: JsonObject, world: FlagWorld): void {
   const { key, type, operator, value } = property
   const where = `property ${JSON.stringify(key)}`
-  if (Array.isArray(value) && value.length > LISTED_VALUES_MAX) {
-    throw invalid(`may list ${LISTED_VALUES_MAX} values at most for ${where}; use a cohort`)
+  if (Array.isArray(value) && value.length > FLAG_LISTED_VALUES_MAX) {
+    throw invalid(`may list ${FLAG_LISTED_VALUES_MAX} values at most for ${where}; use a cohort`)
   }
   if (type === 'cohort') {
     checkCohort(value, world)
@@ -251,7 +252,7 @@ function isBehavioral(cohort: FlagCohort, world: FlagWorld): boolean {
     const tree = filters['properties']
     if (nodesOf(tree).some(({ type }) => type === 'behavioral')) return true
     for (const id of cohortsOfTree(tree)) {
-      const next = seen.has(id) || seen.size > COHORTS_VISITED_MAX ? null : world.cohort(id)
+      const next = seen.has(id) || seen.size > FLAG_COHORTS_VISITED_MAX ? null : world.cohort(id)
       if (next !== null) seen.set(id, next)
     }
   }
@@ -304,7 +305,7 @@ function isPercentage(value: unknown): value is number {
 }
 
 function isGroupTypeIndex(value: unknown): boolean {
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= GROUP_TYPE_INDEX_MAX
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= FLAG_GROUP_INDEX_MAX
 }
 
 function isAbsent(value: unknown): value is undefined | null {

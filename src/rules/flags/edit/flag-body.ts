@@ -8,11 +8,10 @@ import { timeText } from '../../../base/time.ts'
 import type { UserSummary } from '../../access/user.ts'
 import { flagFaults } from '../flag-faults.ts'
 import { conditionsOf, referenceOf, withProperties } from '../flag-references.ts'
+import { FLAG_FAULTS_SHOWN_MAX } from '../limits.ts'
 import type { Flag } from '../types.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
-/** Filters that can never match which are shown of a flag. */
-const FAULTS_MAX = 20
 /** A flag that is on for everyone for longer is stale. */
 const STALE_MS = 30 * DAY_MS
 
@@ -65,12 +64,12 @@ export function flagBody(flag: Flag, context: FlagBodyContext): JsonObject {
 }
 
 /**
- * `status_details`: what of a flag can never match, `FAULTS_MAX` entries at most; no member at all when there
+ * `status_details`: what of a flag can never match, `FLAG_FAULTS_SHOWN_MAX` entries at most; no member at all when there
  * is nothing, as clients know flags. Cost: see `flagFaults`.
  */
 export function statusDetails({ filters }: Flag): { readonly status_details?: StatusDetail[] } {
   const details = flagFaults(filters)
-    .slice(0, FAULTS_MAX)
+    .slice(0, FLAG_FAULTS_SHOWN_MAX)
     .map(({ path, reason }) => ({ path: `filters.${path}`, reason }))
   return details.length === 0 ? {} : { status_details: details }
 }

@@ -6,10 +6,8 @@ import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { DEPENDENCY_OPERATOR } from '../../filters/filter-operators.ts'
 import { flagReferences, propertiesOf, referenceOf } from '../flag-references.ts'
+import { DEPENDENTS_NAMED_MAX } from '../limits.ts'
 import type { Flag, FlagWorld } from '../types.ts'
-
-/** Dependent flags that a refusal names. */
-const NAMED_MAX = 5
 
 /**
  * Throws 400 with `filters` as `attr` when filters refer to flags in a wrong form, to flags that are
@@ -87,7 +85,7 @@ function leadsTo(id: number, from: Iterable<number>, world: FlagWorld): boolean 
 }
 
 function named(flags: readonly Flag[]): string {
-  const names = flags.slice(0, NAMED_MAX).map(({ id, key }) => `${key} (${id})`)
+  const names = flags.slice(0, DEPENDENTS_NAMED_MAX).map(({ id, key }) => `${key} (${id})`)
   const more = flags.length - names.length
   return names.join(', ') + (more > 0 ? ` and ${more} more` : '')
 }

@@ -4,6 +4,7 @@
  */
 
 import { isSameJson } from '../../../base/json.ts'
+import { FLAG_CHANGE_UNITS_MAX } from '../limits.ts'
 import type { Flag } from '../types.ts'
 import { writableFields } from './flag-body.ts'
 
@@ -16,8 +17,6 @@ export interface FlagChange {
   readonly after: unknown
 }
 
-/** Bytes of JSON of both values of a change; larger ones are left out of the log. */
-const CHANGE_UNITS_MAX = 256 * 1024
 const UNLOGGED: readonly string[] = ['created_at', 'analytics_dashboards', 'evaluation_tags']
 
 /** The fields in which two states of a flag differ, in the order of answers. */
@@ -34,7 +33,7 @@ export function changesBetween(before: Flag, after: Flag): readonly FlagChange[]
 function changeOf(field: string, before: unknown, after: unknown): FlagChange {
   const action = before === null ? 'created' : after === null ? 'deleted' : 'changed'
   const units = JSON.stringify(before).length + JSON.stringify(after).length
-  const isLarge = units > CHANGE_UNITS_MAX
+  const isLarge = units > FLAG_CHANGE_UNITS_MAX
   return {
     type: 'FeatureFlag',
     action,

@@ -4,15 +4,17 @@
  */
 import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
+import {
+  FLAG_DASHBOARDS_MAX,
+  FLAG_KEY_CHARACTERS_MAX,
+  FLAG_NAME_UNITS_MAX,
+  FLAG_ROLLBACK_BYTES_MAX,
+  FLAG_TAG_UNITS_MAX,
+  FLAG_TAGS_MAX,
+} from '../limits.ts'
 import type { EvaluationRuntime, Flag, FlagWorld } from '../types.ts'
 
-const KEY_CHARACTERS_MAX = 400
 const KEY_PATTERN = /^[a-zA-Z0-9_-]+$/
-const NAME_UNITS_MAX = 65_536
-const TAGS_MAX = 200
-const TAG_UNITS_MAX = 255
-const DASHBOARDS_MAX = 1000
-const ROLLBACK_BYTES_MAX = 65_536
 const CREATED_AT =
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$/i
 const YES: readonly unknown[] = [true, 1, '1', 'true', 't', 'yes', 'y', 'on']
@@ -27,8 +29,8 @@ export function member(body: JsonObject, name: string): unknown {
 /** The text that a flag has as `name`; undefined when absent. */
 export function readName(body: JsonObject): string | undefined {
   const text = readText(body, 'name')
-  if (text !== undefined && text.length > NAME_UNITS_MAX) {
-    throw fault('max_length', 'name', `may have ${NAME_UNITS_MAX} characters at most`)
+  if (text !== undefined && text.length > FLAG_NAME_UNITS_MAX) {
+    throw fault('max_length', 'name', `may have ${FLAG_NAME_UNITS_MAX} characters at most`)
   }
   return text
 }
@@ -49,8 +51,8 @@ export function readKey(
     return undefined
   }
   if (text === '') throw fault('blank', 'key', 'must not be empty')
-  if (text.length > KEY_CHARACTERS_MAX) {
-    throw fault('max_length', 'key', `may have ${KEY_CHARACTERS_MAX} characters at most`)
+  if (text.length > FLAG_KEY_CHARACTERS_MAX) {
+    throw fault('max_length', 'key', `may have ${FLAG_KEY_CHARACTERS_MAX} characters at most`)
   }
   requireFreeKey(text, own, world)
   if (!KEY_PATTERN.test(text)) {
@@ -101,8 +103,8 @@ export function readCreatedAt(body: JsonObject): number | undefined {
 export function readRollbackConditions(body: JsonObject): unknown {
   const value = member(body, 'rollback_conditions')
   if (value === undefined) return undefined
-  if (Buffer.byteLength(JSON.stringify(value)) > ROLLBACK_BYTES_MAX) {
-    const what = `may have ${ROLLBACK_BYTES_MAX} bytes of JSON at most`
+  if (Buffer.byteLength(JSON.stringify(value)) > FLAG_ROLLBACK_BYTES_MAX) {
+    const what = `may have ${FLAG_ROLLBACK_BYTES_MAX} bytes of JSON at most`
     throw fault('invalid_input', 'rollback_conditions', what)
   }
   return value
@@ -122,12 +124,13 @@ export function readTags(
   for (const tag of value as readonly unknown[]) {
     const text = typeof tag === 'string' ? tag.trim() : ''
     if (text === '') throw fault('invalid_input', name, 'must hold texts that are not empty')
-    if (text.length > TAG_UNITS_MAX) {
-      throw fault('max_length', name, `may hold texts of ${TAG_UNITS_MAX} characters at most`)
+    if (text.length > FLAG_TAG_UNITS_MAX) {
+      throw fault('max_length', name, `may hold texts of ${FLAG_TAG_UNITS_MAX} characters at most`)
     }
     tags.add(isLowerCase ? text.toLowerCase() : text)
   }
-  if (tags.size > TAGS_MAX) throw fault('invalid_input', name, `may hold ${TAGS_MAX} texts at most`)
+  if (tags.size > FLAG_TAGS_MAX)
+    throw fault('invalid_input', name, `may hold ${FLAG_TAGS_MAX} texts at most`)
   return [...tags]
 }
 
@@ -137,8 +140,8 @@ export function readDashboards(body: JsonObject, world: FlagWorld): readonly num
   const value = member(body, name)
   if (value === undefined) return undefined
   if (!Array.isArray(value)) throw fault('not_a_list', name, 'must be a list of numbers')
-  if (value.length > DASHBOARDS_MAX) {
-    throw fault('invalid_input', name, `may hold ${DASHBOARDS_MAX} numbers at most`)
+  if (value.length > FLAG_DASHBOARDS_MAX) {
+    throw fault('invalid_input', name, `may hold ${FLAG_DASHBOARDS_MAX} numbers at most`)
   }
   return (value as readonly unknown[]).map((item) => {
     const isText = typeof item === 'string' && /^[0-9]{1,15}$/.test(item)

@@ -10,6 +10,7 @@
 import { createHash, webcrypto } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Entry } from '../../lmdb/environment.ts'
+import { CHUNK_BYTES_MAX } from '../limits.ts'
 import type { ChunkMemory } from './chunk-memory.ts'
 
 const ENTRY_HEAD_BYTES = 6
@@ -17,8 +18,6 @@ const ENTRY_HEAD_BYTES = 6
 const CHUNK_BYTES_MIN = 512 * 1024
 /** Behind the least size, a chunk ends after about this many further bytes. */
 const CHUNK_BYTES_SPREAD = 1024 * 1024
-/** A chunk ends at the latest with the entry that reaches this size. */
-const CHUNK_BYTES_MAX = 8 * 1024 * 1024
 const HASH_SPACE = 2 ** 32
 
 /** A chunk that has no name yet. */

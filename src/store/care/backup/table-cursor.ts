@@ -25,12 +25,11 @@ import {
   type TreeRecord,
   treeRecord,
 } from '../../lmdb/lmdb-walk.ts'
+import { PAGE_CACHED_MS_MAX } from '../limits.ts'
 import type { EntryCursor } from './chunks.ts'
 
 /** Leaf pages that lie side by side are read together. */
 const LEAVES_PER_READ = 16
-/** A read that takes longer came from the disk: then what lies around it is fetched, too. */
-const CACHED_MS_MAX = 0.1
 const AROUND_BYTES = 256 * 1024
 /** Entries up to this size are copied faster without a call. */
 const SHORT_BYTES = 48
@@ -208,7 +207,7 @@ export class TableCursor implements EntryCursor {
     if (readSync(this.#descriptor, target, offset, length, position) !== length) {
       throw new LmdbFault(`the file ends before byte ${position + length}`)
     }
-    if (length >= AROUND_BYTES || performance.now() - startedAtMs < CACHED_MS_MAX) return
+    if (length >= AROUND_BYTES || performance.now() - startedAtMs < PAGE_CACHED_MS_MAX) return
     this.#around ??= Buffer.allocUnsafeSlow(AROUND_BYTES)
     const start = Math.floor(position / AROUND_BYTES) * AROUND_BYTES
     readSync(this.#descriptor, this.#around, 0, AROUND_BYTES, start)

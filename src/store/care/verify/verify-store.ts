@@ -20,11 +20,10 @@ import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
 import { LOG_TABLES } from '../../lmdb/keys.ts'
 import { LmdbFault, walkLmdbFile } from '../../lmdb/lmdb-walk.ts'
 import { pinNewest } from '../../lmdb/pin-newest.ts'
+import { VERIFY_FINDINGS_MAX } from '../limits.ts'
 import { EventsCheck } from './events-check.ts'
 import { PersonsCheck } from './persons-check.ts'
 
-/** After this many findings the rest of a file is not looked at. */
-const FINDINGS_MAX = 20
 /** Entries between two looks at the event loop. */
 const ENTRIES_PER_TURN = 4096
 /** The table of the log whose values are blocks. */
@@ -169,7 +168,7 @@ class Verification {
         this.#entries++
         this.#bytes += key.length + value.length
         if (++entries % ENTRIES_PER_TURN === 0) await this.#breathe()
-        if (this.#findings.length >= FINDINGS_MAX) return
+        if (this.#findings.length >= VERIFY_FINDINGS_MAX) return
         try {
           if (table === BLOCKS_TABLE) {
             readBlock(value)

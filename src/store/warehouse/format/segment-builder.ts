@@ -7,21 +7,16 @@ import {
   PERSON_MODES,
   type PersonMode,
 } from '../../../rules/capture/types.ts'
+import { SEGMENT_COLUMN_KEY_BYTES_MAX, SEGMENT_COLUMNS_MAX } from '../limits.ts'
 import { ColumnBuilder } from './column-builder.ts'
 
 /** Rows of a full segment. */
 export const SEGMENT_ROWS_TARGET = 8192
-/** Rows that a segment has at most: ids of rows are 16 bits wide. */
-export const SEGMENT_ROWS_MAX = 16_384
 /**
  * Bytes of properties after which a segment is full, whatever its rows: whoever reads one event of it
  * decodes a column of it.
  */
 export const SEGMENT_BYTES_TARGET = 32 * 1024 * 1024
-/** Properties of a segment that get a column of their own; further ones share one. */
-const COLUMNS_MAX = 500
-/** UTF-8 bytes of a property name that gets a column of its own. */
-const COLUMN_KEY_BYTES_MAX = 500
 const CAPACITY_FIRST = 128
 /** Added to the person mode of a row that is historical. */
 const MODE_HISTORICAL = 4
@@ -144,8 +139,11 @@ export class SegmentBuilder {
   columnOf(key: string): ColumnBuilder | null {
     const known = this.columns.get(key)
     if (known !== undefined) return known
-    if (this.columns.size >= COLUMNS_MAX) return null
-    if (key.length * 3 > COLUMN_KEY_BYTES_MAX && Buffer.byteLength(key) > COLUMN_KEY_BYTES_MAX) {
+    if (this.columns.size >= SEGMENT_COLUMNS_MAX) return null
+    if (
+      key.length * 3 > SEGMENT_COLUMN_KEY_BYTES_MAX &&
+      Buffer.byteLength(key) > SEGMENT_COLUMN_KEY_BYTES_MAX
+    ) {
       return null
     }
     const column = new ColumnBuilder(key, this.#capacity)
@@ -168,7 +166,7 @@ export class SegmentBuilder {
     this.elements.reset(rows)
     this.rest.reset(rows)
     // Columns that come and go must not use up the room of those that are needed now.
-    const isCrowded = this.columns.size > COLUMNS_MAX / 2
+    const isCrowded = this.columns.size > SEGMENT_COLUMNS_MAX / 2
     for (const [key, column] of this.columns) {
       if (isCrowded && column.count === 0) this.columns.delete(key)
       else column.reset(rows)

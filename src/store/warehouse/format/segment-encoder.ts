@@ -5,9 +5,10 @@
 
 import { seal } from '../../lmdb/codec.ts'
 import { groupKey, pairKey } from '../../lmdb/keys.ts'
+import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import { ByteWriter } from './byte-writer.ts'
 import type { ColumnBuilder } from './column-builder.ts'
-import { SEGMENT_ROWS_MAX, type SegmentBuilder } from './segment-builder.ts'
+import type { SegmentBuilder } from './segment-builder.ts'
 import {
   type ColumnEntry,
   type Directory,

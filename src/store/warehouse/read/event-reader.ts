@@ -42,6 +42,7 @@ import { loadAllCounters, loadCounters } from '../format/event-projects.ts'
 import { readNumber } from '../format/event-state.ts'
 import { largestGroupBytes } from '../format/segment-column.ts'
 import { SegmentTables } from '../format/segment-view.ts'
+import { STRETCH_ROWS_MAX } from '../limits.ts'
 import { ScanStore } from '../scan/event-scan.ts'
 import { UuidLookup } from '../uuid/uuid-lookup.ts'
 import { type ExportQuery, exportSegments } from './event-export.ts'
@@ -86,12 +87,6 @@ export interface EventStatistics {
   readonly deadLetters: number
   readonly position: number
 }
-
-/**
- * Events of a page that are decoded before the first of them is written: some tens of megabytes at most, if
- * they are large and those before were not.
- */
-const STRETCH_ROWS_MAX = 32
 
 /** Asked before a segment is read whose groups have so many bytes; throws to give up. */
 type ReadCheck = (groupBytes?: number) => void

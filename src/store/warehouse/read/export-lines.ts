@@ -8,6 +8,7 @@ import { JsonBytes } from '../../../base/json-bytes.ts'
 import type { ExportedEvent } from '../../../rules/events/exported-event.ts'
 import { personModeOf } from '../format/segment-builder.ts'
 import type { SegmentView } from '../format/segment-view.ts'
+import { EXPORT_TEXT_BYTES_MAX, EXPORT_TEXTS_MAX } from '../limits.ts'
 import {
   ELEMENTS_HEAD,
   elementPieces,
@@ -19,9 +20,6 @@ const UUID_BYTES = 16
 const OBJECT_START = 0x7b
 const OBJECT_END = 0x7d
 const NEWLINE = 0x0a
-/** Texts of distinct_ids that are kept from segment to segment; all are forgotten when they are more. */
-const DISTINCT_TEXTS_MAX = 65_536
-const DISTINCT_BYTES_MAX = 16 * 1024 * 1024
 
 /** The parts of a line that are the same in all. */
 const HEADS = new JsonBytes()
@@ -47,7 +45,7 @@ export class DistinctTexts {
 
   /** Forgets what has become too much. What was given before stays in the `json` of then. */
   trim(): void {
-    if (this.#pieces.size <= DISTINCT_TEXTS_MAX && this.json.length <= DISTINCT_BYTES_MAX) return
+    if (this.#pieces.size <= EXPORT_TEXTS_MAX && this.json.length <= EXPORT_TEXT_BYTES_MAX) return
     this.#pieces.clear()
     this.json = new JsonBytes()
   }

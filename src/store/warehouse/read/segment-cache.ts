@@ -1,12 +1,8 @@
 /** The segments that a reader used last, with the columns that were decoded: the next page mostly needs them. */
 import { pairKey } from '../../lmdb/keys.ts'
 import { type SegmentTables, SegmentView } from '../format/segment-view.ts'
+import { SEGMENT_VIEWS_BYTES_MAX, SEGMENT_VIEWS_MAX } from '../limits.ts'
 import { missingSegment } from './segment-summaries.ts'
-
-/** A decoded segment takes some megabytes, but those of very large events much more. */
-const VIEWS_MAX = 8
-/** Bytes that all of them hold, about; the one that is used last stays, whatever it holds. */
-const VIEWS_BYTES_MAX = 64 * 1024 * 1024
 
 /** Opens segments, or gives those that are open and have not changed. */
 export class SegmentCache {
@@ -43,7 +39,7 @@ export class SegmentCache {
     for (const view of this.#views.values()) bytes += view.heldBytes
     for (const [oldest, view] of this.#views) {
       const { size } = this.#views
-      if (size === 1 || (size <= VIEWS_MAX && bytes <= VIEWS_BYTES_MAX)) break
+      if (size === 1 || (size <= SEGMENT_VIEWS_MAX && bytes <= SEGMENT_VIEWS_BYTES_MAX)) break
       bytes -= view.heldBytes
       this.#views.delete(oldest)
     }

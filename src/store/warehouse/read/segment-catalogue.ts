@@ -6,9 +6,7 @@ import type { Table } from '../../lmdb/environment.ts'
 import { loadCounters } from '../format/event-projects.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentTables } from '../format/segment-view.ts'
-
-/** Projects whose summaries are kept. */
-const PROJECTS_MAX = 32
+import { CATALOGUE_PROJECTS_MAX } from '../limits.ts'
 
 interface ProjectSummaries {
   readonly generation: number
@@ -49,7 +47,7 @@ export class SegmentCatalogue {
     }
     this.#known.set(projectId, known)
     for (const oldest of this.#known.keys()) {
-      if (this.#known.size <= PROJECTS_MAX) break
+      if (this.#known.size <= CATALOGUE_PROJECTS_MAX) break
       this.#known.delete(oldest)
     }
     return known.summaries

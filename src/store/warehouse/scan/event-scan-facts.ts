@@ -21,17 +21,17 @@ import type { Table } from '../../lmdb/environment.ts'
 import { pairKey } from '../../lmdb/keys.ts'
 import { loadCounters } from '../format/event-projects.ts'
 import { readNumber } from '../format/event-state.ts'
+import {
+  SCAN_CANDIDATES_MAX,
+  SCAN_CREATED_RANGES_MAX,
+  SCAN_LOOKUPS_MAX,
+  SCAN_PROJECTS_MAX,
+} from '../limits.ts'
 import type { ScanFacts } from './event-scan-filter.ts'
 
-/** Persons that are looked up one by one before all of the project are read at once. */
-const SINGLE_LOOKUPS_MAX = 2000
-/** Persons whose records stay at hand during a scan. */
-const CANDIDATES_MAX = 4096
 const PREFIX_BYTES = 6
 const UUID_AT = 12
 
-/** Ranges of time whose new persons stay at hand. */
-const CREATED_RANGES_MAX = 16
 /** Reads between two looks at the limits of the query; some microseconds each. */
 const READS_BETWEEN_CHECKS = 128
 
@@ -82,7 +82,7 @@ export class ProjectFacts implements ScanFacts {
       this.#noteRead()
       const tables = { ids: this.#tables.distinctIds, texts: this.#tables.distinctTexts }
       text = loadDistinctText(tables, this.projectId, distinctId)
-      if (this.#texts.size >= CANDIDATES_MAX) this.#texts.clear()
+      if (this.#texts.size >= SCAN_CANDIDATES_MAX) this.#texts.clear()
       this.#texts.set(distinctId, text)
     }
     return text
@@ -127,7 +127,7 @@ export class ProjectFacts implements ScanFacts {
       found.push(numberOfValue('person_created', key, value))
       this.#noteRead()
     }
-    if (this.#createdWithin.size >= CREATED_RANGES_MAX) this.#createdWithin.clear()
+    if (this.#createdWithin.size >= SCAN_CREATED_RANGES_MAX) this.#createdWithin.clear()
     const persons = Uint32Array.from(found)
     this.#createdWithin.set(name, persons)
     return persons
@@ -146,8 +146,8 @@ export class ProjectFacts implements ScanFacts {
 
   /** Reads one person, or, when many were asked for, everybody. */
   #look(person: number): void {
-    if (this.#singleLookups++ === SINGLE_LOOKUPS_MAX) this.#lookAtAll()
-    if (this.#singleLookups > SINGLE_LOOKUPS_MAX) return
+    if (this.#singleLookups++ === SCAN_LOOKUPS_MAX) this.#lookAtAll()
+    if (this.#singleLookups > SCAN_LOOKUPS_MAX) return
     const record = loadPerson(this.#tables, this.projectId, person)
     if (record === null) return
     const bytes = parseUuid(record.uuid)
@@ -170,7 +170,7 @@ export class ProjectFacts implements ScanFacts {
     this.#noteRead()
     const record = loadPerson(this.#tables, this.projectId, person)
     const candidate = record === null ? null : candidateOf(record)
-    if (this.#candidates.size >= CANDIDATES_MAX) this.#candidates.clear()
+    if (this.#candidates.size >= SCAN_CANDIDATES_MAX) this.#candidates.clear()
     this.#candidates.set(person, candidate)
     return candidate
   }
@@ -222,16 +222,13 @@ export class FactCache {
     const facts = new ProjectFacts(this.#tables, projectId, position, uuids)
     this.#facts.set(projectId, facts)
     for (const oldest of this.#facts.keys()) {
-      if (this.#facts.size <= PROJECTS_MAX) break
+      if (this.#facts.size <= SCAN_PROJECTS_MAX) break
       this.#facts.delete(oldest)
       this.#uuids.delete(oldest)
     }
     return facts
   }
 }
-
-/** Projects whose facts are kept. */
-const PROJECTS_MAX = 4
 
 function prefixOf(bytes: Uint8Array, offset: number): number {
   let prefix = 0

@@ -13,8 +13,8 @@ import {
 } from '../../../rules/filters/filter-group.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
 import type { PropertyTest } from '../../../rules/filters/property-test.ts'
-import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
+import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 
 /** What filters and values look up outside of a segment, as of the snapshot of the scan. */

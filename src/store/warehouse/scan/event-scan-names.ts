@@ -3,8 +3,8 @@
  * another: the name decides about most rows, and a look at each costs more than all that follows. Scans
  * keep all columns in this order; a place is a position in it.
  */
-import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
+import { SEGMENT_ROWS_MAX } from '../limits.ts'
 
 /** Rows by name: those of name i are `rows[starts[i]]` up to, but not including, `rows[starts[i + 1]]`. */
 export interface NameRows {

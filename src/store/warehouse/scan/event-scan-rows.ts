@@ -2,10 +2,9 @@
  * The rows that a scan finds: typed arrays that grow, and their order. Rows are added in order of
  * arrival; mostly that is nearly the order of time.
  */
+import { SCAN_ROW_COLUMNS_KEPT_MAX } from '../limits.ts'
 
 const ROWS_START = 16_384
-/** Results whose memory is kept for the next query. */
-const KEPT_MAX = 2
 /** Rows that may stand between a row and its place, on average, for sorting by insertion. */
 const SHIFTS_A_ROW = 8
 const MICROSECONDS = 1000
@@ -101,7 +100,7 @@ export class RowPool {
     const usable = [...this.#spare, ...this.#lent].filter(
       ({ bytes }) => bytes <= this.#keptBytesMax,
     )
-    this.#spare = usable.slice(0, KEPT_MAX)
+    this.#spare = usable.slice(0, SCAN_ROW_COLUMNS_KEPT_MAX)
     this.#lent = []
   }
 }

@@ -9,7 +9,7 @@ import {
 } from '../../../rules/analytics/event-columns.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
 import { propertyText } from '../../../rules/filters/property-text.ts'
-import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
+import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import {
   allOf,

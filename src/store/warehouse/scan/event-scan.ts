@@ -14,9 +14,9 @@ import type {
 } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
 import { loadPerson } from '../../identity/person-records.ts'
-import { SEGMENT_ROWS_MAX } from '../format/segment-builder.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentTables } from '../format/segment-view.ts'
+import { SCAN_ROWS_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { SegmentCatalogue } from '../read/segment-catalogue.ts'
 import { ScanCache, type ScanSegment } from './event-scan-cache.ts'
 import { FactCache, type FactTables, type ProjectFacts } from './event-scan-facts.ts'
@@ -32,9 +32,6 @@ import { RowPool, type ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
 import { addStretch, type Stretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
-
-/** Rows that one scan may find. More: 400 `query_too_large`. A row takes 20 bytes and 4 for each value. */
-export const SCAN_ROWS_MAX = 20_000_000
 
 /** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
 const ROWS_SHARE = 4

@@ -10,6 +10,7 @@
 import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
 import { numberKey } from '../../lmdb/keys.ts'
 import type { SegmentView } from '../format/segment-view.ts'
+import { UUID_REMOVED_CHUNKS_MAX, UUID_TABLE_ENTRIES_MAX } from '../limits.ts'
 import { UuidFilter } from './uuid-filter.ts'
 import type { UuidFingerprint } from './uuid-fingerprint.ts'
 import {
@@ -24,12 +25,9 @@ import {
 } from './uuid-run.ts'
 import { UuidTable } from './uuid-table.ts'
 
-const TABLE_ENTRIES_MAX = 512 * 1024
 const RUNS_PER_MERGE = 8
 /** Entries between two looks at the clock. */
 const SLICE_ENTRIES = 8192
-/** Chunks that one step removes. */
-const REMOVED_CHUNKS_MAX = 512
 
 /** Sizes, for tests, and whom to tell of damage. */
 export interface UuidIndexOptions {
@@ -72,7 +70,7 @@ export class UuidIndex {
   /** Loads directories and filters: about 2 ms a million entries. Throws `DamagedRecordError`. */
   constructor(tables: UuidTables, options: UuidIndexOptions = {}) {
     this.#tables = tables
-    this.#tableEntriesMax = options.tableEntriesMax ?? TABLE_ENTRIES_MAX
+    this.#tableEntriesMax = options.tableEntriesMax ?? UUID_TABLE_ENTRIES_MAX
     this.#runsPerMerge = options.runsPerMerge ?? RUNS_PER_MERGE
     this.#onDamage = options.onDamage ?? refuseDamage
     this.#runs = loadRuns(tables).map((run) => {
@@ -144,7 +142,7 @@ export class UuidIndex {
   maintain(isOver: () => boolean): void {
     const leftover = this.#leftovers[0]
     if (leftover !== undefined) {
-      if (removeChunks(this.#tables, leftover, REMOVED_CHUNKS_MAX)) this.#leftovers.shift()
+      if (removeChunks(this.#tables, leftover, UUID_REMOVED_CHUNKS_MAX)) this.#leftovers.shift()
       return
     }
     this.#merge ??= this.#beginMerge()

@@ -6,12 +6,10 @@ import type { Table } from '../../lmdb/environment.ts'
 import { loadCounters, type ProjectCounters } from '../format/event-projects.ts'
 import { readNumber } from '../format/event-state.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import { SAME_UUID_MAX } from '../limits.ts'
 import type { SegmentCache } from '../read/segment-cache.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
 import { loadRuns, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
-
-/** Events with one uuid that are looked at in each run. */
-const SAME_UUID_MAX = 1000
 
 /** What is searched. */
 export interface UuidLookupOptions {

@@ -5,10 +5,8 @@
 
 import type { RowIdentity } from '../format/segment-column.ts'
 import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import { DUPLICATE_VIEWS_MAX } from '../limits.ts'
 import type { OpenProject } from './open-project.ts'
-
-/** Segments that stay decoded. */
-const VIEWS_MAX = 8
 
 /** Compares events with those at given places. */
 export class DuplicateCheck {
@@ -47,7 +45,7 @@ export class DuplicateCheck {
     if (known !== undefined) return known
     const view = this.#segments.segmentOf(projectId, sequence)
     this.#views.push(view)
-    if (this.#views.length > VIEWS_MAX) this.#views.shift()
+    if (this.#views.length > DUPLICATE_VIEWS_MAX) this.#views.shift()
     return view
   }
 }

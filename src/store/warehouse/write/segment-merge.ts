@@ -5,21 +5,15 @@
  * most, and once when commits hold some hundred events.
  */
 import type { ColumnBuilder } from '../format/column-builder.ts'
-import {
-  addOwn,
-  SEGMENT_ROWS_MAX,
-  SEGMENT_ROWS_TARGET,
-  type SegmentBuilder,
-} from '../format/segment-builder.ts'
+import { addOwn, SEGMENT_ROWS_TARGET, type SegmentBuilder } from '../format/segment-builder.ts'
 import type { ColumnView } from '../format/segment-column.ts'
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
+import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 
 const TIER_FACTOR = 16
 /** Segments that make a merge worth its work, unless fewer nearly fill one. */
 const SOURCES_MIN = 16
-/** Segments that one merge reads at most, which bounds its time. */
-const SOURCES_MAX = 128
 
 /** A segment as the choice of merges sees it. */
 export interface SegmentSize {
@@ -68,7 +62,7 @@ function planTier(
       if (isWorth(index - start, rows)) return { start, end: index }
       start = index + 1
       rows = 0
-    } else if (rows + next > rowsTarget || index - start >= SOURCES_MAX) {
+    } else if (rows + next > rowsTarget || index - start >= MERGE_SOURCES_MAX) {
       if (isWorth(index - start, rows)) return { start, end: index }
       start = index
       rows = next

@@ -22,14 +22,13 @@ import { openSeed } from '../format/event-state.ts'
 import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import { SegmentEncoder } from '../format/segment-encoder.ts'
 import { SegmentTables } from '../format/segment-view.ts'
+import { BUILDERS_MAX } from '../limits.ts'
 import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
 import { OpenProject } from './open-project.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
-/** Projects whose builder keeps its memory between commits. */
-const BUILDERS_MAX = 8
 /** Runs of the uuid index at which a commit merges a slice even though there is no idle time. */
 const RUNS_URGENT = 24
 const URGENT_BUDGET_MS = 20

@@ -1,0 +1,66 @@
+/** The limits of the command line: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** After the last request was due, answers are awaited for this long. */
+export const BENCH_STRAGGLERS_MS_MAX = 5000
+/** Beyond, requests that are due are not even kept: the step has failed. */
+export const BENCH_WAITING_MAX = 200_000
+/** Seconds of `bench`. More: a wrong use. */
+export const BENCH_SECONDS_MAX = 3600
+/** Events of a batch of `bench`. More: a wrong use. */
+export const BENCH_BATCH_EVENTS_MAX = 10_000
+/** Connections of `bench`. More: a wrong use. */
+export const BENCH_CONNECTIONS_MAX = 4096
+/** Events a second of `bench`. More: a wrong use. */
+export const BENCH_RATE_MAX = 10_000_000
+/** Persons of a list. More: a wrong use. */
+export const LIST_PERSONS_MAX = 10_000
+/** Milliseconds of the download of the SDK. Longer: it fails. */
+export const DOWNLOAD_MS_MAX = 120_000
+/** Flushes that `doctor` times. It stops there. */
+export const DISK_FLUSHES_MAX = 2000
+/** Large writes that `doctor` times. It stops there. */
+export const DISK_LARGE_WRITES_MAX = 16
+/** Milliseconds in which it flushes. It stops there. */
+export const DISK_FLUSHING_MS_MAX = 1200
+/** Milliseconds in which it writes much. It stops there. */
+export const DISK_LARGE_MS_MAX = 600
+/** Filters that are named one by one; of the others only the count. */
+export const FILTERS_NAMED_MAX = 50
+/** Milliseconds that a command waits for the daemon. Longer: it fails. */
+export const DAEMON_ANSWER_MS_MAX = 60_000
+/** Events of a body. More wait for the next. */
+export const IMPORT_BATCH_EVENTS_MAX = 10_000
+/** A body is sent before it is larger than this, unless one event is. */
+export const IMPORT_BATCH_BYTES_MAX = 4 * 1024 * 1024
+/** Times that a batch is sent. Then the import fails. */
+export const IMPORT_ATTEMPTS_MAX = 60
+/** Milliseconds that an import waits for an answer. Longer: sent again. */
+export const IMPORT_ANSWER_MS_MAX = 120_000
+/** Bytes of an answer that are read. */
+export const IMPORT_ANSWER_BYTES_MAX = 64 * 1024
+/** Characters of an answer that a message shows. Longer: cut. */
+export const IMPORT_DETAIL_CHARACTERS_MAX = 200
+/** Bytes of one line, which may be a whole page of events. Longer: the command ends. */
+export const LINE_BYTES_MAX = 256 * 1024 * 1024
+/** Milliseconds that a command waits for the metrics. Longer: they are unknown. */
+export const METRICS_ANSWER_MS_MAX = 10_000
+/** Characters of a cell of a printed table. Longer: cut. */
+export const CELL_CHARACTERS_MAX = 80
+/** Columns of the longest bar of a chart. */
+export const BAR_COLUMNS_MAX = 50
+/** Rows that a query asks for. More: a wrong use. */
+export const QUERY_ROWS_MAX = 10_000
+/** Names of events that are offered when none is close to what was typed. */
+export const QUERY_NAMES_SHOWN_MAX = 5
+/** Erasures of a list. More: a wrong use. */
+export const LIST_ERASURES_MAX = 10_000
+/** More than a project keeps. */
+export const WARNINGS_READ_MAX = 1_000_000
+/** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
+export const EXPORT_LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
+/** Faulty lines that an import names. Further: counted. */
+export const IMPORT_FAULTS_SHOWN_MAX = 10
+/** Each period is a request or more. */
+export const QUERY_PERIODS_MAX = 100
+/** Steps of a funnel. More: a wrong use. */
+export const QUERY_STEPS_MAX = 20

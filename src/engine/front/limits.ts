@@ -1,0 +1,30 @@
+/** The limits of engine/front: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Records whose last line in the log is remembered. */
+export const DAMAGE_RECORDS_MAX = 1000
+/**
+ * Memory kept for the next blocks, as large as traffic has made it: fresh memory for every commit makes
+ * the garbage collector run.
+ */
+export const COMMIT_SPARE_BUFFERS_MAX = 4
+/** Bytes of one of them. A larger one is given up. */
+export const COMMIT_SPARE_BYTES_MAX = 8 * 1024 * 1024
+/** A commit that takes longer leaves its requests with 503 and unknown outcome. */
+export const COMMIT_MS_MAX = 10_000
+/** Bytes that are worth a commit of their own at any time. */
+export const COMMIT_SPACED_BYTES_MAX = 256 * 1024
+/** Requests that are remembered, so that a client that repeats itself fills no log. */
+export const OVERRIDES_RECENT_MAX = 10_000
+/** Commands that may wait at a time; a further one is refused with 503. */
+export const COMMANDS_WAITING_MAX = 1000
+/** A command that takes longer is answered with 503; it may still be carried out. */
+export const COMMAND_WAIT_MS_MAX = 30_000
+/** A backlog of that many events is worked on without a pause. */
+export const GATHER_EVENTS_MAX = 16_384
+/** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
+export const CATCH_UP_MS_MAX = 30_000
+/**
+ * Threads that may end one after the other without a result in between. One that goes on from the stored
+ * position costs nothing; when none gets anywhere, a new process might.
+ */
+export const PROCESSOR_DEATHS_MAX = 3

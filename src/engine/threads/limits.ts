@@ -1,0 +1,22 @@
+/** The limits of engine/threads: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** A count that takes longer is given up with 503: it holds a thread. */
+export const REACH_COUNT_MS_MAX = 30_000
+/** Milliseconds for parsing one body in the slow lane. More: 503, because the machine is too busy. */
+export const CHECK_MS_MAX = 20_000
+/** Milliseconds that a body waits in all lanes together. More: 503. */
+export const CHECK_WAIT_MS_MAX = 30_000
+/** A group of columns with more bytes than this takes too long to decode for a short read. */
+export const SHORT_GROUP_BYTES_MAX = 2 * 1024 * 1024
+/** Tasks that may wait for a reading thread; a further one is refused with 503. */
+export const READS_WAITING_MAX = 256
+/** Characters of the cells that one task looks at, and of a table that is written at once. */
+export const TABLE_LOOKED_AT_MAX = 2 * 1024 * 1024
+/** Bytes of lines that one task writes, about; the last line may exceed it. */
+export const TABLE_PIECE_BYTES_MAX = 256 * 1024
+/** Time of one task, milliseconds. */
+export const TABLE_PIECE_MS_MAX = 100
+/** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */
+export const TRANSACTION_MS_MAX = 5000
+/** A thread takes a fraction of a second to start; a group that has none after this will not get one. */
+export const REPLACEMENT_MS_MAX = 10_000

@@ -1,0 +1,50 @@
+/** The limits of http/routes: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Steps of an action. More: 400 `invalid_input`. */
+export const STEPS_MAX = 100
+/** Tags of an action. More: 400 `invalid_input`. */
+export const TAGS_MAX = 100
+/** Persons that one request may add. More: 400 `invalid_input`. */
+export const MEMBERS_MAX = 100_000
+/** Longer than what events can have, so that a name is never cut short here. */
+export const TEXT_UNITS_MAX = 400
+/** Names with a rule of their own in one project. More: 400 `invalid_input`. */
+export const NAMED_RULES_MAX = 100
+/** Erasures of a project that may be at work; a further one is refused with 429. */
+export const ERASURES_RUNNING_MAX = 100
+/** Filters of one request. More: 400 `invalid_input`. */
+export const FILTERS_MAX = 100
+/** A larger limit is taken for this one. */
+export const PAGE_FLAGS_MAX = 1000
+/** UTF-16 units of a page, about, which is made on the main thread: it ends there, with `next`. */
+export const PAGE_FLAG_UNITS_MAX = 1024 * 1024
+/** A larger limit is taken for this one: an entry may hold two whole flags. */
+export const PAGE_FLAG_CHANGES_MAX = 100
+/** Number of a page. A larger one is taken for this one. */
+export const PAGES_MAX = 1_000_000_000
+/** Groups of a page. A larger limit is taken for this one. */
+export const PAGE_GROUPS_MAX = 1000
+/** Characters that names of people's things may have. More: 400 `max_length`. */
+export const NAME_CHARACTERS_MAX = 200
+/** Entries of a page of activity. A larger limit is taken for this one. */
+export const PAGE_ACTIVITY_MAX = 1000
+/** Series of one request. More: 400 `invalid_input`. */
+export const SERIES_MAX = 100
+/** Persons that one request may merge into another. */
+export const MERGED_PERSONS_MAX = 1000
+/** Bytes on their way to the disk from which on large bodies wait: small ones share their next flush. */
+export const CAPTURE_WAITING_BYTES_MAX = 64 * 1024 * 1024
+/** UTF-8 bytes from which on a distinct_id is cut to its first 200 code points. */
+export const DISTINCT_ID_BYTES_MAX = 200
+/** Entries of lists of keys and contexts. Further ones: ignored. */
+export const FLAG_LIST_ENTRIES_MAX = 10_000
+/** Queries whose heads are remembered, how many of each, and how long their texts may be. */
+export const FLAG_HEADS_KNOWN_MAX = 200
+/** Of these, for one query. A further one: the oldest is forgotten. */
+export const FLAG_HEADS_OF_QUERY_MAX = 16
+/** UTF-16 units of a head or query that is remembered. Longer: read each time. */
+export const FLAG_KNOWN_UNITS_MAX = 200
+/** One file of a larger size is not served. */
+export const SDK_FILE_BYTES_MAX = 2 * 1024 * 1024
+/** Files beyond that number are not served. All of them may be in memory, each in three encodings. */
+export const SDK_FILES_MAX = 64

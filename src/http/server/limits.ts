@@ -1,0 +1,30 @@
+/** The limits of http/server: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Characters of an object's id that are kept. */
+export const AUDIT_OBJECT_CHARACTERS_MAX = 200
+/** An answer up to this size is asked for the id of what was made. */
+export const AUDIT_ANSWER_BYTES_MAX = 64 * 1024
+/** uWebSockets.js reads at most this much at a time: a larger body never comes in one piece. */
+export const BODY_READ_BYTES_MAX = 512 * 1024
+/** Memory of bodies that is kept to be used again. Further: given up. */
+export const BODY_SPARES_MAX = 64
+/** What a refused client may still send before its connection is cut instead of drained. */
+export const BODY_DRAIN_BYTES_MAX = 64 * 1024 * 1024
+/** Milliseconds between two looks at uploads that are too slow. */
+export const BODY_SWEEP_MS_MAX = 1000
+/** Proxies in a row that are believed; the address that the last of them saw is taken. */
+export const PROXY_HOPS_MAX = 16
+/** Characters at the end of the header that are looked at. */
+export const FORWARDED_CHARACTERS_MAX = 2048
+/** Characters of a name that a client chose, in an answer. */
+export const NAME_CHARACTERS_MAX = 400
+/** A value up to this many characters is named in a refusal. */
+export const SHOWN_CHARACTERS_MAX = 20
+/** Rows of a page and of a table. A larger limit is taken for this one. */
+export const PAGE_ROWS_MAX = 10_000
+/** Addresses, and projects, that are remembered; beyond, those that came least lately start afresh. */
+export const RATE_BUCKETS_MAX = 100_000
+/** Answers up to this size go out in one call; larger ones follow the pace of the reader. */
+export const ANSWER_DIRECT_BYTES_MAX = 64 * 1024
+/** Milliseconds between two looks at answers that wait for their readers. */
+export const ANSWER_LOOK_MS_MAX = 1000

@@ -1,0 +1,42 @@
+/** The limits of store/catalog: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Entries that are kept, some 30 MB; the oldest make room. */
+export const AUDIT_ENTRIES_MAX = 100_000
+/** Newest write sets that are kept for followers. */
+export const KEPT_MAX = 1024
+/** Flags that may change at once for lists to be changed; with more, they are made anew. */
+export const FLAG_CHANGES_READ_MAX = 128
+/** Flags of one project, deleted ones too. A further one: 400 `invalid_input`. */
+export const FLAGS_MAX = 10_000
+/** UTF-16 units of the JSON of all filters of a project: they are in memory. Beyond: 400 `invalid_input`. */
+export const FLAG_FILTERS_UNITS_MAX = 32 * 1024 * 1024
+/** Scopes of a key. More: 400 `invalid_input`. */
+export const KEY_SCOPES_MAX = 100
+/** Characters of the label of a key. Longer: 400 `max_length`. */
+export const KEY_LABEL_CHARACTERS_MAX = 200
+/** Keys of each kind that are not revoked. A further one is refused. */
+export const KEYS_MAX = 10_000
+/** Revoked keys that stay to be seen; beyond, the oldest are forgotten. */
+export const REVOKED_KEYS_MAX = 1000
+/** Characters of the name of a role or project. Longer: 400 `max_length`. */
+export const NAME_CHARACTERS_MAX = 200
+/** Projects of the organization. A further one: 400 `invalid_input`. */
+export const PROJECTS_MAX = 10_000
+/** Test account filters of a project. More: 400 `invalid_input`. */
+export const TEST_ACCOUNT_FILTERS_MAX = 100
+/** Bytes of their JSON. More: 400 `invalid_input`. */
+export const TEST_ACCOUNT_FILTERS_BYTES_MAX = 64 * 1024
+/** Roles of the organization. A further one is refused. */
+export const ROLES_MAX = 500
+/** Members of a role. A further one is refused. */
+export const ROLE_MEMBERS_MAX = 1000
+/** Role access entries of all flags. A further one is refused. */
+export const ROLE_ACCESS_MAX = 10_000
+/** Users, inactive ones too. A further one is refused. */
+export const USERS_MAX = 5000
+/** Characters of an e-mail address. Longer: 400 `invalid_input`. */
+export const EMAIL_CHARACTERS_MAX = 254
+/** Characters of a first name. Longer: 400 `max_length`. */
+export const FIRST_NAME_CHARACTERS_MAX = 150
+/** Characters of a user's distinct_id. Longer: 400 `invalid_input`. */
+export const USER_DISTINCT_ID_CHARACTERS_MAX = 200

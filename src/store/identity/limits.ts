@@ -1,0 +1,34 @@
+/** The limits of store/identity: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Persons whose texts are kept; some megabytes. */
+export const ACTOR_TEXTS_MAX = 4096
+/** A longer text is not kept. */
+export const ACTOR_TEXT_UNITS_MAX = 4096
+/** A snapshot is read from for this long; then decisions see what was committed meanwhile. */
+export const DECISION_SNAPSHOT_MS_MAX = 2
+/** Persons and bytes of their JSON that are kept decoded; twice as much for a moment. */
+export const DECISION_PERSONS_MAX = 2000
+/** Bytes of them, about. Beyond: all are forgotten. */
+export const DECISION_PERSON_BYTES_MAX = 4 * 1024 * 1024
+/** Texts of distinct_ids that are remembered. Beyond: all are forgotten. */
+export const CACHED_IDS_MAX = 200_000
+/** Bytes of the key of a group. Longer: the group is not kept. */
+export const GROUP_KEY_BYTES_MAX = 400
+/** Groups that stay in memory between commits. */
+export const CACHED_GROUPS_MAX = 10_000
+/** Entries of the record of changes of a person. Beyond: a further record. */
+export const PERSON_CHANGES_MAX = 64
+/** Bytes of an e-mail address that can be searched for. Longer: cut. */
+export const EMAIL_TEXT_BYTES_MAX = 256
+/** Persons that `personValues` looks at, newest numbers first. */
+export const VALUE_PERSONS_MAX = 100_000
+/** Values of a property that are offered. Further: left out. */
+export const SHOWN_VALUES_MAX = 20
+/** UTF-16 units of a value that `personValues` counts; longer ones are left out. */
+export const SHOWN_VALUE_UNITS_MAX = 500
+/** Views kept during one page of events. */
+export const PERSON_SUMMARIES_MAX = 1000
+/** Bytes of an e-mail address that its index holds. */
+export const PERSON_EMAIL_BYTES_MAX = 256
+/** Persons that stay in memory between commits, all projects together. */
+export const WRITER_PERSONS_MAX = 50_000

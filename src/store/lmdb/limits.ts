@@ -1,0 +1,8 @@
+/** The limits of store/lmdb: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Tables of an environment. A further one cannot be opened. */
+export const TABLES_MAX = 64
+/** Threads that read an environment at a time. A further one cannot. */
+export const READERS_MAX = 254
+/** Times that a state of all environments is looked for. Then it fails. */
+export const PIN_ATTEMPTS_MAX = 100

@@ -1,0 +1,47 @@
+/** The limits of store/warehouse: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Rows that a segment has at most: ids of rows are 16 bits wide. */
+export const SEGMENT_ROWS_MAX = 16_384
+/** Properties of a segment that get a column of their own; further ones share one. */
+export const SEGMENT_COLUMNS_MAX = 500
+/** UTF-8 bytes of a property name that gets a column of its own. */
+export const SEGMENT_COLUMN_KEY_BYTES_MAX = 500
+/**
+ * Events of a page that are decoded before the first of them is written: some tens of megabytes at most, if
+ * they are large and those before were not.
+ */
+export const STRETCH_ROWS_MAX = 32
+/** Texts of distinct_ids that are kept from segment to segment; all are forgotten when they are more. */
+export const EXPORT_TEXTS_MAX = 65_536
+/** Bytes of them. Beyond: forgotten. */
+export const EXPORT_TEXT_BYTES_MAX = 16 * 1024 * 1024
+/** A decoded segment takes some megabytes, but those of very large events much more. */
+export const SEGMENT_VIEWS_MAX = 8
+/** Bytes that all of them hold, about; the one that is used last stays, whatever it holds. */
+export const SEGMENT_VIEWS_BYTES_MAX = 64 * 1024 * 1024
+/** Projects whose summaries are kept. */
+export const CATALOGUE_PROJECTS_MAX = 32
+/** Persons that are looked up one by one before all of the project are read at once. */
+export const SCAN_LOOKUPS_MAX = 2000
+/** Persons whose records stay at hand during a scan. */
+export const SCAN_CANDIDATES_MAX = 4096
+/** Ranges of time whose new persons stay at hand. */
+export const SCAN_CREATED_RANGES_MAX = 16
+/** Projects whose facts are kept. */
+export const SCAN_PROJECTS_MAX = 4
+/** Results whose memory is kept for the next query. */
+export const SCAN_ROW_COLUMNS_KEPT_MAX = 2
+/** Rows that one scan may find. More: 400 `query_too_large`. A row takes 20 bytes and 4 for each value. */
+export const SCAN_ROWS_MAX = 20_000_000
+/** Uuids of the table in memory. Beyond: it is written as a run. */
+export const UUID_TABLE_ENTRIES_MAX = 512 * 1024
+/** Chunks that one step removes. */
+export const UUID_REMOVED_CHUNKS_MAX = 512
+/** Events with one uuid that are looked at in each run. */
+export const SAME_UUID_MAX = 1000
+/** Segments that stay decoded. */
+export const DUPLICATE_VIEWS_MAX = 8
+/** Segments that one merge reads at most, which bounds its time. */
+export const MERGE_SOURCES_MAX = 128
+/** Projects whose builder keeps its memory between commits. */
+export const BUILDERS_MAX = 8
