@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 
 t.test('docs/LIMITS.md is what the rooms say, and no limit stands elsewhere', async (t) => {
-  const command = ['--import', './.ci/loader.mjs', '.ci/list-limits.mjs']
+  const command = ['--require', './.ci/loader.cjs', '.ci/list-limits.mjs']
   // Fails with the names of those that stand elsewhere.
   const page = execFileSync(process.execPath, command, { encoding: 'utf8' })
   t.equal(readFileSync('docs/LIMITS.md', 'utf8'), page, 'npm run docs makes it anew')

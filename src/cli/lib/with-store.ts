@@ -9,8 +9,7 @@ import type { AuditEntry } from '../../rules/access/audit.ts'
 import type { EnvironmentName } from '../../store/directory/data-dir.ts'
 import { type OpenStore, openStore } from '../../store/open-store.ts'
 import type { CommandInput } from './command.ts'
-
-const OBJECT_ID_CHARACTERS_MAX = 200
+import { OBJECT_ID_CHARACTERS_MAX } from './limits.ts'
 
 /**
  * Runs `action` with the store and closes it. `isWriting`: only if the disk has room, and with an

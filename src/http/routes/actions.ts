@@ -40,7 +40,14 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
-import { STEPS_MAX, TAGS_MAX } from './limits.ts'
+import {
+  DESCRIPTION_UNITS_MAX,
+  NAME_UNITS_MAX,
+  STEP_TEXT_UNITS_MAX,
+  STEPS_MAX,
+  TAG_UNITS_MAX,
+  TAGS_MAX,
+} from './limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
   change,
@@ -53,10 +60,6 @@ import { FILTERS } from './question-schemas.ts'
 
 const ACTIONS_PATH = '/api/projects/:project_id/actions/'
 const ACTION_PATH = `${ACTIONS_PATH}:action_id/`
-const NAME_UNITS_MAX = 400
-const DESCRIPTION_UNITS_MAX = 1000
-const TAG_UNITS_MAX = 255
-const STEP_TEXT_UNITS_MAX = 1000
 const MATCHINGS = ['contains', 'exact', 'regex'] as const
 
 /** What these routes work with. */

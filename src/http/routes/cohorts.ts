@@ -50,15 +50,13 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerFound, answerOne, answerPage, formatOf } from './formats.ts'
-import { MEMBERS_MAX } from './limits.ts'
+import { DESCRIPTION_UNITS_MAX, MEMBERS_MAX, NAME_UNITS_MAX } from './limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
 const COHORTS_PATH = '/api/projects/:project_id/cohorts/'
 const COHORT_PATH = `${COHORTS_PATH}:cohort_id/`
-const NAME_UNITS_MAX = 400
-const DESCRIPTION_UNITS_MAX = 1000
 const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
 /** First lines of tables that name the column instead of a person. */
 const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']

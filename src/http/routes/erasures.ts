@@ -43,12 +43,16 @@ import {
   WHOLE,
 } from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
-import { ERASURES_RUNNING_MAX, NAMED_RULES_MAX, TEXT_UNITS_MAX } from './limits.ts'
+import {
+  ERASURES_RUNNING_MAX,
+  NAMED_RULES_MAX,
+  RETENTION_DAYS_MAX,
+  TEXT_UNITS_MAX,
+} from './limits.ts'
 import { unknown } from './person-services.ts'
 
 const ERASURES = '/api/projects/:project_id/erasures/'
 const RETENTION = '/api/projects/:project_id/retention/'
-const DAYS_MAX = 36_500
 /** Less would not hold the segments of a quiet hour. */
 const BYTES_MIN = 1024 ** 2
 
@@ -115,7 +119,10 @@ const NAMED_RETENTION = named(
         { ...TEXT, minLength: 1, maxLength: TEXT_UNITS_MAX } as Schema<string>,
         'events need the name of an event each',
       ),
-      days: about(wholeNumbers('events', 1, DAYS_MAX), 'With null they are kept for ever.'),
+      days: about(
+        wholeNumbers('events', 1, RETENTION_DAYS_MAX),
+        'With null they are kept for ever.',
+      ),
     }),
   ),
 )
@@ -134,7 +141,7 @@ const RULES_REQUEST = named(
     object(
       {},
       {
-        days: wholeNumbers('days', 1, DAYS_MAX),
+        days: wholeNumbers('days', 1, RETENTION_DAYS_MAX),
         bytes_max: wholeNumbers('bytes_max', BYTES_MIN, Number.MAX_SAFE_INTEGER),
         events: refused(
           nullable(list(NAMED_RETENTION, NAMED_RULES_MAX)),

@@ -48,3 +48,15 @@ export const FLAG_KNOWN_UNITS_MAX = 200
 export const SDK_FILE_BYTES_MAX = 2 * 1024 * 1024
 /** Files beyond that number are not served. All of them may be in memory, each in three encodings. */
 export const SDK_FILES_MAX = 64
+/** Name of a cohort or an action; a longer one is 400 `max_length`. */
+export const NAME_UNITS_MAX = 400
+/** Description of a cohort or an action; a longer one is 400. */
+export const DESCRIPTION_UNITS_MAX = 1000
+/** One tag of an action; a longer one is 400. */
+export const TAG_UNITS_MAX = 255
+/** One text of a step of an action, such as a selector; a longer one is 400. */
+export const STEP_TEXT_UNITS_MAX = 1000
+/** Days for which a rule of retention keeps events; more is 400. */
+export const RETENTION_DAYS_MAX = 36_500
+/** Rows of a page of what the organization has; a larger wish is answered with as many. */
+export const ORGANIZATION_PAGE_MAX = 1000

@@ -24,12 +24,12 @@ import {
   UUID,
   WHOLE,
 } from '../server/schema.ts'
+import { ORGANIZATION_PAGE_MAX } from './limits.ts'
 
 const PAGE_DEFAULT = 100
-const PAGE_MAX = 1000
 
 /** Parameters of the lists of these routes. */
-export const PAGE_MEMBERS = pageParameters(PAGE_MAX)
+export const PAGE_MEMBERS = pageParameters(ORGANIZATION_PAGE_MAX)
 /** The query of a list that has no others. */
 export const PAGE = object({}, PAGE_MEMBERS)
 
@@ -122,7 +122,7 @@ export interface LenientPage {
 export function pageWanted({ request }: Pick<OrganizationCall, 'request'>): LenientPage {
   const limit = wholeNumber(request.query.get('limit'))
   return {
-    limit: limit === 0 ? PAGE_DEFAULT : Math.min(limit, PAGE_MAX),
+    limit: limit === 0 ? PAGE_DEFAULT : Math.min(limit, ORGANIZATION_PAGE_MAX),
     offset: wholeNumber(request.query.get('offset')),
   }
 }
