@@ -77,7 +77,7 @@ export interface DaemonOptions {
   readonly onListening?: (port: number) => void
   /** How often retention is carried out, milliseconds. */
   readonly retentionMs?: number
-  /** The file that every thread runs: it says which stores they work with. Default thread-start.ts. */
+  /** The file that every thread runs: it says which stores they work with. Default thread.ts. */
   readonly threads?: URL
 }
 

@@ -1,3 +1,4 @@
+/** The entry of a thread of the pool: wires what it runs to the stores of one box. */
 import { workerData } from 'node:worker_threads'
 import { BoundedOutbox } from './engine/processor/bounded-outbox.ts'
 import { openProcessor } from './engine/processor/open-processor.ts'
@@ -7,8 +8,6 @@ import type { ThreadWiring } from './engine/threads/thread-stores.ts'
 import { LogAppender } from './store/log/event-log.ts'
 import { readProcessedPosition } from './store/open-store.ts'
 import { EventReader } from './store/warehouse/read/event-reader.ts'
-
-/** The entry of a thread of the pool: wires what it runs to the stores of one box. */
 
 const EMBEDDED: ThreadWiring = {
   appender: (settings) =>

@@ -15,14 +15,8 @@ import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call.ts'
-import { CALLS, type CallerOf, type CallName, type Calls, QUERIES } from './calls.ts'
-import {
-  type CheckLane,
-  CheckQueue,
-  type CheckVerdict,
-  type CheckWaiter,
-  threadsOf,
-} from './check-queue.ts'
+import { type CallerOf, type CallName, CALLS, type Calls, QUERIES } from './calls.ts'
+import { type CheckLane, CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
@@ -31,8 +25,6 @@ import { openTable, type TableQueries } from './person-table.ts'
 import type { AppendResult, AppendTask, CheckResult, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
-/** Threads for checks that are there from the start, so that the express lane has one beside the first bulk. */
-const CHECKERS_MIN = 2
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
 /** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
@@ -46,7 +38,7 @@ const PROCESSING_YOUNG_MIB = 192
 /** How many threads there are, and what they are told. */
 export interface PoolOptions {
   readonly threads: ThreadSettings
-  /** The file that every thread runs; default thread-start.ts. */
+  /** The file that every thread runs; default thread.ts. */
   readonly entry?: URL | undefined
   /** Threads for reads, at least 1; half as many for long reads, analytics, each lane of large bodies. */
   readonly workerThreads: number
@@ -210,7 +202,8 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
       pool: { maxQueue: READS_WAITING_MAX, atomics: 'async' },
     }),
     checkers: new ThreadGroup({
-      ...{ ...all, threadsMin: CHECKERS_MIN, threadsMax: checkers },
+      // When first needed: many daemons never see a large body.
+      ...{ ...all, threadsMin: 0, threadsMax: checkers },
       kind: 'checkers',
       pool: { atomics: 'async', niceIncrement: CHECKING_NICENESS },
     }),

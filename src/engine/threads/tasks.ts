@@ -25,8 +25,6 @@ export interface ThreadSettings {
   readonly analytics?: AnalyticSettings
   /** Shared by the threads of a group: how many write transactions they have open. */
   readonly openWrites?: Int32Array
-  /** How long a thread that nobody asks for anything waits before it loads its work, milliseconds. */
-  readonly loadAfterMs?: number
   /** Shared by all threads: how often damage was met (damage-reports.ts). */
   readonly damageCount?: Int32Array
 }

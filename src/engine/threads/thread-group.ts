@@ -14,19 +14,7 @@ import type { Task, ThreadKind } from './call.ts'
 import { REPLACEMENT_MS_MAX, TRANSACTION_MS_MAX } from './limits.ts'
 import type { ThreadSettings } from './tasks.ts'
 
-/**
- * When threads load their work: those that a start waits for at once, others when the first task comes, or
- * some seconds later, so that no task waits for that while the daemon is busy.
- */
-const LOAD_AFTER_MS: Readonly<Record<ThreadKind, number>> = {
-  writer: 0,
-  processor: 0,
-  checkers: 3000,
-  readers: 3000,
-  long_readers: 0,
-  analytics: 0,
-}
-const THREAD_ENTRY = new URL('../../thread-start.js', import.meta.url)
+const THREAD_ENTRY = new URL('../../thread.js', import.meta.url)
 const LOOK_EVERY_MS = 10
 /**
  * A transaction that is open this long is that of a thread which hangs in its own end. The largest take a
@@ -60,7 +48,7 @@ export class ThreadEndedError extends Error {
 export interface ThreadGroupOptions {
   readonly kind: ThreadKind
   readonly settings: ThreadSettings
-  /** The file that every thread runs; default thread-start.ts. */
+  /** The file that every thread runs; default thread.ts. */
   readonly entry?: URL | undefined
   readonly threadsMax: number
   /** Threads that are there without being asked for. */
@@ -89,8 +77,7 @@ export class ThreadGroup {
     this.#kind = kind
     this.#threadsMin = threadsMin
     this.#onDeath = onDeath
-    const loadAfterMs = LOAD_AFTER_MS[kind]
-    const workerData: ThreadSettings = { ...settings, loadAfterMs, openWrites: this.#writes }
+    const workerData: ThreadSettings = { ...settings, openWrites: this.#writes }
     this.#threads = new Piscina({
       ...pool,
       filename: entry.href,
