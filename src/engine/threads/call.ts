@@ -4,8 +4,17 @@
  * thread (run-task.ts).
  */
 import type { RowFormat } from '../../base/pages.ts'
-import type { PageTools } from './pages.ts'
+import { RowsWriter } from '../../base/rows-writer.ts'
 import type { ThreadStores } from './thread-stores.ts'
+
+/** What makes a page. */
+export interface PageTools {
+  readonly stores: ThreadStores
+  readonly format: RowFormat
+  readonly writer: RowsWriter
+  /** Asked between rows, and before what takes long: throws when the page is to be given up. */
+  readonly check: (groupBytes?: number) => void
+}
 
 /** Threads by the name that logs and metrics give them. */
 export type ThreadKind =

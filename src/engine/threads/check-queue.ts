@@ -14,12 +14,7 @@ import { refusal } from '../../base/refusals.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { isGzip } from '../../rules/capture/decode.ts'
 import { CHECK_WAIT_MS_MAX } from './limits.ts'
-import type { CheckResult, CheckTask } from './tasks.ts'
-
-/** The lanes, the cheapest first. */
-export const CHECK_LANES = ['express', 'bulk', 'slow'] as const
-/** One of CHECK_LANES. */
-export type CheckLane = (typeof CHECK_LANES)[number]
+import { CHECK_LANES, type CheckLane, type CheckResult, type CheckTask } from './tasks.ts'
 
 /** How much of one body a lane looks at, in bytes; see `AcceptTools`. More: the next lane. */
 export interface LaneLimits {

@@ -4,22 +4,13 @@
  * then makes it from the start.
  */
 import { PAGE_BYTES_MAX, SHORT_PAGE_BYTES_MAX, SHORT_PAGE_MS_MAX } from '../../base/limits.ts'
-import type { CountedRows, Entries, RowFormat, RowsText } from '../../base/pages.ts'
+import type { CountedRows, Entries, RowsText } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { RowsWriter } from '../../base/rows-writer.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import type { PageCall, Task } from './call.ts'
+import type { PageCall, PageTools, Task } from './call.ts'
 import { SHORT_GROUP_BYTES_MAX } from './limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
-
-/** What makes a page. */
-export interface PageTools {
-  readonly stores: ThreadStores
-  readonly format: RowFormat
-  readonly writer: RowsWriter
-  /** Asked between rows, and before what takes long: throws when the page is to be given up. */
-  readonly check: (groupBytes?: number) => void
-}
 
 /** What a thread answers to the call of a page; null: it is no short read. */
 export type MadePage = { readonly page: unknown } | null

@@ -1,13 +1,18 @@
 /** The main thread's side of a table of persons: asks for the next piece when the one before has left. */
 import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
-import type { WorkerPool } from './pool.ts'
+import type { TaskRunner } from '../../ports/task-runner.ts'
 import type { TableResult, TableState } from './table-tasks.ts'
 
 /** What a further piece weighs among the reads that wait. */
 const PIECE_WEIGHT = 100
 
-type Threads = Pick<WorkerPool, 'run'>
+type Threads = TaskRunner<{
+  readonly personTablePiece: {
+    readonly values: readonly [PersonListQuery | TableState]
+    readonly result: TableResult
+  }
+}>
 
 /** Who makes tables; the pool. */
 export interface TableQueries {
@@ -18,7 +23,7 @@ export interface TableQueries {
   personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
 }
 
-/** Begins a table; resolves when its first piece is there, or all of it. Rejects as `WorkerPool.run`. */
+/** Begins a table; resolves when its first piece is there, or all of it. Rejects as `TaskRunner.run`. */
 export async function openTable(
   query: PersonListQuery,
   threads: Threads,

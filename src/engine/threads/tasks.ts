@@ -10,7 +10,11 @@ import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { DropReason } from '../../rules/capture/types.ts'
 import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
-import type { CheckLane } from './check-queue.ts'
+
+/** Lanes in which uploads are checked, the cheapest first. */
+export const CHECK_LANES = ['express', 'bulk', 'slow'] as const
+/** One of CHECK_LANES. */
+export type CheckLane = (typeof CHECK_LANES)[number]
 
 /** What every thread is told when it starts. */
 export interface ThreadSettings {
