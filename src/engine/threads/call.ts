@@ -4,7 +4,7 @@
  * thread (run-task.ts).
  */
 import type { RowFormat } from '../../base/pages.ts'
-import { RowsWriter } from '../../base/rows-writer.ts'
+import type { RowsWriter } from '../../base/rows-writer.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
 /** What makes a page. */

@@ -3,9 +3,14 @@ import type { RowFormat, RowsText } from '../../base/pages.ts'
 import { rowText } from '../../base/rows-writer.ts'
 import type { GroupRows } from '../../rules/persons/group-shapes.ts'
 import { personBody, withWireTimes } from '../../rules/persons/person-answer.ts'
-import type { PersonListQuery, PersonReference, TimelineQuery, TimelineRows } from '../../rules/persons/person-queries.ts'
+import type {
+  PersonListQuery,
+  PersonReference,
+  TimelineQuery,
+  TimelineRows,
+} from '../../rules/persons/person-queries.ts'
 import { timelineTooLarge } from '../../rules/persons/person-views.ts'
-import { long, LONG_WEIGHT, page, type PageTools, short } from './call.ts'
+import { LONG_WEIGHT, long, type PageTools, page, short } from './call.ts'
 import { allRows, logRows } from './pages.ts'
 import { makeTablePiece, tableBuffers } from './table-tasks.ts'
 

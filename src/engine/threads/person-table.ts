@@ -1,7 +1,7 @@
 /** The main thread's side of a table of persons: asks for the next piece when the one before has left. */
 import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
-import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { TaskRunner } from '../../ports/task-runner.ts'
+import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { TableResult, TableState } from './table-tasks.ts'
 
 /** What a further piece weighs among the reads that wait. */

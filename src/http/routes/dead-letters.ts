@@ -11,7 +11,7 @@ import {
   refused,
   WHOLE,
 } from '../server/schema.ts'
-import type { OrganizationServices } from './organization-services.ts'
+import type { OrganizationServices } from './organization/organization-services.ts'
 
 /** The highest number that a letter can have. */
 const NUMBER_MAX = 0xffff_ffff

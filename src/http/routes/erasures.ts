@@ -49,7 +49,7 @@ import {
   RETENTION_DAYS_MAX,
   TEXT_UNITS_MAX,
 } from './limits.ts'
-import { unknown } from './person-services.ts'
+import { unknown } from './persons/person-services.ts'
 
 const ERASURES = '/api/projects/:project_id/erasures/'
 const RETENTION = '/api/projects/:project_id/retention/'

@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
-import { ANALYTIC_RESOURCE } from '../../../src/http/routes/person-analytics.ts'
+import { ANALYTIC_RESOURCE } from '../../../src/http/routes/persons/person-analytics.ts'
 import { type AnalyticQuestion, runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import {
   isCorrelationRequest,

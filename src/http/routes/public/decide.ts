@@ -39,7 +39,7 @@ import {
   UUID,
   WHOLE,
 } from '../../server/schema.ts'
-import { FLAG_VALUE } from '../flag-schemas.ts'
+import { FLAG_VALUE } from '../flags/flag-schemas.ts'
 import type { CookielessVisitors, Sender } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './flag-answers.ts'
 import {

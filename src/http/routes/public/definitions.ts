@@ -22,7 +22,7 @@ import {
 } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
 import { about, object, pageOf, TEXT } from '../../server/schema.ts'
-import { DEFINITIONS, FEATURE_FLAG, SEND_COHORTS } from '../flag-schemas.ts'
+import { DEFINITIONS, FEATURE_FLAG, SEND_COHORTS } from '../flags/flag-schemas.ts'
 
 /** What definitions work with. */
 export interface DefinitionServices extends RouteServices {

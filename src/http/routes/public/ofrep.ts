@@ -28,7 +28,7 @@ import {
   openObject,
   TEXT,
 } from '../../server/schema.ts'
-import { FLAG_VALUE } from '../flag-schemas.ts'
+import { FLAG_VALUE } from '../flags/flag-schemas.ts'
 import { resolveFlagProject } from './decide.ts'
 import { evaluationOf, type OfrepEvaluation, readContext } from './ofrep-values.ts'
 

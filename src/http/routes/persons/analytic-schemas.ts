@@ -1,6 +1,6 @@
 /** What questions about people behind a number of a chart say, and the pages that answer them. */
 
-import { PAGE_ROWS_MAX } from '../server/limits.ts'
+import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import {
   ANY,
   about,
@@ -18,7 +18,7 @@ import {
   TIME,
   UUID,
   WHOLE,
-} from '../server/schema.ts'
+} from '../../server/schema.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const NAMES = list(TEXT)

@@ -1,28 +1,38 @@
 /** The routes of actions. Source: docs/COMPATIBILITY.md, "Actions". */
-import { ServiceError } from '../../base/errors.ts'
-import type { RowFormat } from '../../base/pages.ts'
-import type { ActionQueries, PersonQueries } from '../../engine/threads/calls.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import type { RowFormat } from '../../../base/pages.ts'
+import type { ActionQueries, PersonQueries } from '../../../engine/threads/calls.ts'
 import {
   type ActionDraft,
   type ActionStep,
   type ActionView,
   actionSteps,
   type StepMatching,
-} from '../../rules/filters/actions.ts'
-import { isSelector } from '../../rules/filters/element-filter.ts'
+} from '../../../rules/filters/actions.ts'
+import { isSelector } from '../../../rules/filters/element-filter.ts'
 import {
   type FilterFault,
   faultText,
   newFault,
   patternLimitFault,
   patternsOf,
-} from '../../rules/filters/filter-faults.ts'
-import { ACTION_DIALECTS, actionFaults, actionFilters } from '../../rules/filters/saved-filters.ts'
-import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { PAGE_ROWS_MAX } from '../server/limits.ts'
-import { booleanMember, invalid, listMember, required, textMember } from '../server/parameters.ts'
-import type { Answer } from '../server/respond.ts'
-import { done, inProject, type Resource, routesOf } from '../server/route.ts'
+} from '../../../rules/filters/filter-faults.ts'
+import {
+  ACTION_DIALECTS,
+  actionFaults,
+  actionFilters,
+} from '../../../rules/filters/saved-filters.ts'
+import { withWireTimes } from '../../../rules/persons/person-answer.ts'
+import { PAGE_ROWS_MAX } from '../../server/limits.ts'
+import {
+  booleanMember,
+  invalid,
+  listMember,
+  required,
+  textMember,
+} from '../../server/parameters.ts'
+import type { Answer } from '../../server/respond.ts'
+import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import {
   about,
   BOOLEAN,
@@ -38,8 +48,8 @@ import {
   TEXT,
   TIME,
   WHOLE,
-} from '../server/schema.ts'
-import { answerFound, answerOne, answerPage, inputOf } from './formats.ts'
+} from '../../server/schema.ts'
+import { answerFound, answerOne, answerPage, inputOf } from '../formats.ts'
 import {
   DESCRIPTION_UNITS_MAX,
   NAME_UNITS_MAX,
@@ -47,7 +57,7 @@ import {
   STEPS_MAX,
   TAG_UNITS_MAX,
   TAGS_MAX,
-} from './limits.ts'
+} from '../limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
   change,

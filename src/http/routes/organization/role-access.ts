@@ -2,13 +2,13 @@
  * The routes of role access: which roles may change a flag that is closed to others. Source: interface
  * description, sections 2.5 and 4.2; docs/COMPATIBILITY.md, "Roles and role access".
  */
-import { ServiceError } from '../../base/errors.ts'
-import { formatUuid, parseUuid } from '../../base/ids.ts'
-import { timeText } from '../../base/time.ts'
-import { canWriteRoleAccess } from '../../rules/access/flag-permissions.ts'
-import type { FlagNumbers, RoleAccessView } from '../../rules/access/roles.ts'
-import type { Flag } from '../../rules/flags/types.ts'
-import { type Call, denied, done, inProject, type Resource, routesOf } from '../server/route.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { formatUuid, parseUuid } from '../../../base/ids.ts'
+import { timeText } from '../../../base/time.ts'
+import { canWriteRoleAccess } from '../../../rules/access/flag-permissions.ts'
+import type { FlagNumbers, RoleAccessView } from '../../../rules/access/roles.ts'
+import type { Flag } from '../../../rules/flags/types.ts'
+import { type Call, denied, done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import {
   about,
   CLIENT_UUID,
@@ -19,9 +19,9 @@ import {
   TEXT,
   TIME,
   WHOLE,
-} from '../server/schema.ts'
-import { type FlagServices, presentFlag } from './flag-access.ts'
-import { FEATURE_FLAG } from './flag-schemas.ts'
+} from '../../server/schema.ts'
+import { type FlagServices, presentFlag } from '../flags/flag-access.ts'
+import { FEATURE_FLAG } from '../flags/flag-schemas.ts'
 import {
   ask,
   change,

@@ -3,19 +3,19 @@
  * threads for analytics, its answer one of the forms that charts know. Source: docs/COMPATIBILITY.md,
  * "Analytic person routes", "Funnels and correlation" and "Paths".
  */
-import { ServiceError } from '../../base/errors.ts'
-import type { RowFormat } from '../../base/pages.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import type { RowFormat } from '../../../base/pages.ts'
 import type {
   AnalyticAnswer,
   AnalyticQueries,
   AnalyticQuestion,
-} from '../../rules/analytics/analytics.ts'
+} from '../../../rules/analytics/analytics.ts'
 import {
   isCorrelationRequest,
   readCorrelationParameters,
   readFunnelParameters,
-} from '../../rules/analytics/funnel/funnel-shapes.ts'
-import { readPathParameters } from '../../rules/analytics/path/path-shapes.ts'
+} from '../../../rules/analytics/funnel/funnel-shapes.ts'
+import { readPathParameters } from '../../../rules/analytics/path/path-shapes.ts'
 import {
   lifecycleMessage,
   type RowPage,
@@ -24,9 +24,9 @@ import {
   readStickinessParameters,
   readTrendsParameters,
   readTruth,
-} from '../../rules/analytics/question-shapes.ts'
-import { type RequestParameters, urlWith } from '../server/parameters.ts'
-import type { Answer } from '../server/respond.ts'
+} from '../../../rules/analytics/question-shapes.ts'
+import { type RequestParameters, urlWith } from '../../server/parameters.ts'
+import type { Answer } from '../../server/respond.ts'
 import {
   type AnyRoute,
   done,
@@ -34,9 +34,10 @@ import {
   type Resource,
   type RouteRecord,
   routesOf,
-} from '../server/route.ts'
-import { json } from '../server/router.ts'
-import { type Members, openObject, type Schema } from '../server/schema.ts'
+} from '../../server/route.ts'
+import { json } from '../../server/router.ts'
+import { type Members, openObject, type Schema } from '../../server/schema.ts'
+import { answerRow, answerRows, inputOf } from '../formats.ts'
 import {
   ACTOR_PAGE,
   CHART_ACTOR_PAGE,
@@ -49,7 +50,6 @@ import {
   STICKINESS_QUERY,
   TRENDS_QUERY,
 } from './analytic-schemas.ts'
-import { answerRow, answerRows, inputOf } from './formats.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'

@@ -3,7 +3,7 @@
  * turn, so that other requests go on in between.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.ts'
+import { type PatternDialect, patternRefusal } from '../../../base/pattern/pattern.ts'
 
 /**
  * Compiles patterns, so that they are known when they are looked at next. `patterns` are no more than one

@@ -2,10 +2,10 @@
  * What flags are for somebody: the routes evaluation_reasons, my_flags, local_evaluation and
  * remote_config. Source: docs/COMPATIBILITY.md, "Feature flag routes".
  */
-import { ServiceError } from '../../base/errors.ts'
-import { isObject, type JsonObject } from '../../base/json.ts'
-import { minimalFlagBody } from '../../rules/flags/edit/flag-body.ts'
-import type { Decisions, FlagDecision } from '../../rules/flags/types.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { isObject, type JsonObject } from '../../../base/json.ts'
+import { minimalFlagBody } from '../../../rules/flags/edit/flag-body.ts'
+import type { Decisions, FlagDecision } from '../../../rules/flags/types.ts'
 import {
   type AnyRoute,
   done,
@@ -13,8 +13,8 @@ import {
   forServers,
   inProject,
   routesOf,
-} from '../server/route.ts'
-import { json } from '../server/router.ts'
+} from '../../server/route.ts'
+import { json } from '../../server/router.ts'
 import {
   about,
   JSON_OBJECT,
@@ -25,11 +25,11 @@ import {
   refused,
   TEXT,
   WHOLE,
-} from '../server/schema.ts'
+} from '../../server/schema.ts'
+import { areCohortsWanted, DEFINITION_ANSWERS, definitionsAnswer } from '../public/definitions.ts'
+import { distinctIdOf } from '../public/flag-request.ts'
 import type { FlagCall, FlagServices } from './flag-access.ts'
 import { FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
-import { areCohortsWanted, DEFINITION_ANSWERS, definitionsAnswer } from './public/definitions.ts'
-import { distinctIdOf } from './public/flag-request.ts'
 
 const FLAGS = '/api/projects/:project_id/feature_flags/'
 const READ = inProject('feature_flag:read')

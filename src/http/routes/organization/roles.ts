@@ -2,10 +2,10 @@
  * The routes of roles and their members. Source: interface description, section 2.4;
  * docs/COMPATIBILITY.md, "Roles and role access".
  */
-import { ServiceError } from '../../base/errors.ts'
-import { timeText } from '../../base/time.ts'
-import type { RoleMember, RoleView } from '../../rules/access/roles.ts'
-import { userSummary } from '../../rules/access/user.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { timeText } from '../../../base/time.ts'
+import type { RoleMember, RoleView } from '../../../rules/access/roles.ts'
+import { userSummary } from '../../../rules/access/user.ts'
 import {
   byAdministrators,
   type Call,
@@ -13,7 +13,7 @@ import {
   inOrganization,
   type Resource,
   routesOf,
-} from '../server/route.ts'
+} from '../../server/route.ts'
 import {
   about,
   CLIENT_UUID,
@@ -27,8 +27,8 @@ import {
   TIME,
   type TypeOf,
   UUID,
-} from '../server/schema.ts'
-import { NAME_CHARACTERS_MAX } from './limits.ts'
+} from '../../server/schema.ts'
+import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import {
   ask,
   change,

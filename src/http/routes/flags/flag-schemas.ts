@@ -22,9 +22,9 @@ import {
   TIME,
   UUID,
   WHOLE,
-} from '../server/schema.ts'
-import { USER_SUMMARY } from './organization-services.ts'
-import { PROPERTY_FILTER } from './question-schemas.ts'
+} from '../../server/schema.ts'
+import { USER_SUMMARY } from '../organization/organization-services.ts'
+import { PROPERTY_FILTER } from '../persons/question-schemas.ts'
 
 /** Tags, keys, contexts. */
 export const NAMES = list(TEXT)

@@ -1,11 +1,11 @@
 /** The routes of groups and group types. Source: docs/COMPATIBILITY.md, "Group routes". */
-import { ServiceError } from '../../base/errors.ts'
-import { GROUP_TYPES_MAX } from '../../base/limits.ts'
-import { rowsText } from '../../base/rows-writer.ts'
-import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { invalid, type RequestParameters, required, urlWith } from '../server/parameters.ts'
-import type { Answer } from '../server/respond.ts'
-import { done, inProject, type Resource, routesOf } from '../server/route.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
+import { rowsText } from '../../../base/rows-writer.ts'
+import { withWireTimes } from '../../../rules/persons/person-answer.ts'
+import { invalid, type RequestParameters, required, urlWith } from '../../server/parameters.ts'
+import type { Answer } from '../../server/respond.ts'
+import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import {
   ANY,
   about,
@@ -18,9 +18,9 @@ import {
   TEXT,
   TIME,
   WHOLE,
-} from '../server/schema.ts'
-import { answerFound, answerList, answerOne, answerRows, inputOf } from './formats.ts'
-import { PAGE_GROUPS_MAX } from './limits.ts'
+} from '../../server/schema.ts'
+import { answerFound, answerList, answerOne, answerRows, inputOf } from '../formats.ts'
+import { PAGE_GROUPS_MAX } from '../limits.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
 const PROJECT_PATH = '/api/projects/:project_id/'

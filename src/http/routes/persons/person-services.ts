@@ -2,14 +2,18 @@
  * What the routes of persons, groups, cohorts, actions and analytics work with, and how they change
  * something.
  */
-import type { Clock } from '../../base/clock.ts'
-import { ServiceError } from '../../base/errors.ts'
-import type { PersonQueries } from '../../engine/threads/calls.ts'
-import type { Project } from '../../rules/access/project-directory.ts'
-import type { CommandResult, PersonCommand, PersonCommands } from '../../rules/persons/commands.ts'
-import type { PersonReference } from '../../rules/persons/person-queries.ts'
-import { invalid, personReference, RequestParameters } from '../server/parameters.ts'
-import type { Call, RouteDirectory, RouteServices } from '../server/route.ts'
+import type { Clock } from '../../../base/clock.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import type { PersonQueries } from '../../../engine/threads/calls.ts'
+import type { Project } from '../../../rules/access/project-directory.ts'
+import type {
+  CommandResult,
+  PersonCommand,
+  PersonCommands,
+} from '../../../rules/persons/commands.ts'
+import type { PersonReference } from '../../../rules/persons/person-queries.ts'
+import { invalid, personReference, RequestParameters } from '../../server/parameters.ts'
+import type { Call, RouteDirectory, RouteServices } from '../../server/route.ts'
 
 /** A project with what queries about it need. */
 type ProjectSettings = Project & {

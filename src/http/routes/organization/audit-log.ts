@@ -1,8 +1,14 @@
 /** The route of the audit log. docs/COMPATIBILITY.md, "Audit log". */
-import { timeText } from '../../base/time.ts'
-import type { StoredAuditEntry } from '../../rules/access/audit.ts'
-import { userSummary } from '../../rules/access/user.ts'
-import { byAdministrators, done, inOrganization, type Resource, routesOf } from '../server/route.ts'
+import { timeText } from '../../../base/time.ts'
+import type { StoredAuditEntry } from '../../../rules/access/audit.ts'
+import { userSummary } from '../../../rules/access/user.ts'
+import {
+  byAdministrators,
+  done,
+  inOrganization,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
 import {
   about,
   choice,
@@ -13,7 +19,7 @@ import {
   TEXT,
   TIME,
   WHOLE,
-} from '../server/schema.ts'
+} from '../../server/schema.ts'
 import {
   ask,
   type OrganizationDirectory,

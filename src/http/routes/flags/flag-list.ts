@@ -2,13 +2,13 @@
  * The list of feature flags: filters, order and pages, from memory. Source: docs/COMPATIBILITY.md,
  * "List of feature flags".
  */
-import { isObject, objectsOf } from '../../base/json.ts'
-import { statusOf } from '../../rules/flags/edit/flag-body.ts'
-import type { Flag } from '../../rules/flags/types.ts'
-import { queryUrl } from '../server/query-string.ts'
-import type { Answer } from '../server/respond.ts'
+import { isObject, objectsOf } from '../../../base/json.ts'
+import { statusOf } from '../../../rules/flags/edit/flag-body.ts'
+import type { Flag } from '../../../rules/flags/types.ts'
+import { queryUrl } from '../../server/query-string.ts'
+import type { Answer } from '../../server/respond.ts'
+import { PAGE_FLAG_UNITS_MAX, PAGE_FLAGS_MAX } from '../limits.ts'
 import { type FlagCall, presentFlag } from './flag-access.ts'
-import { PAGE_FLAG_UNITS_MAX, PAGE_FLAGS_MAX } from './limits.ts'
 
 const PAGE_FLAGS_DEFAULT = 100
 const TYPES: readonly (string | null)[] = ['boolean', 'multivariant', 'experiment', 'remote_config']

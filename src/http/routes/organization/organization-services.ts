@@ -1,18 +1,18 @@
 /** What the routes of the organization, its users, roles, projects and keys work with. */
-import type { Clock } from '../../base/clock.ts'
-import type { ServiceError } from '../../base/errors.ts'
+import type { Clock } from '../../../base/clock.ts'
+import type { ServiceError } from '../../../base/errors.ts'
 import type {
   OrganizationOperation,
   OrganizationPort,
   OrganizationRequest,
   OrganizationResult,
-} from '../../engine/threads/organization-tasks.ts'
-import type { FlagEditor } from '../../rules/access/flag-permissions.ts'
-import type { Organization, Project, User } from '../../rules/access/organization.ts'
-import type { Flag } from '../../rules/flags/types.ts'
-import type { KeyUser } from '../server/auth.ts'
-import { queryUrl } from '../server/query-string.ts'
-import type { Call, RouteDirectory, RouteServices } from '../server/route.ts'
+} from '../../../engine/threads/organization-tasks.ts'
+import type { FlagEditor } from '../../../rules/access/flag-permissions.ts'
+import type { Organization, Project, User } from '../../../rules/access/organization.ts'
+import type { Flag } from '../../../rules/flags/types.ts'
+import type { KeyUser } from '../../server/auth.ts'
+import { queryUrl } from '../../server/query-string.ts'
+import type { Call, RouteDirectory, RouteServices } from '../../server/route.ts'
 import {
   about,
   BOOLEAN,
@@ -23,8 +23,8 @@ import {
   TEXT,
   UUID,
   WHOLE,
-} from '../server/schema.ts'
-import { ORGANIZATION_PAGE_MAX } from './limits.ts'
+} from '../../server/schema.ts'
+import { ORGANIZATION_PAGE_MAX } from '../limits.ts'
 
 const PAGE_DEFAULT = 100
 

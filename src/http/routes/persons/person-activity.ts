@@ -2,20 +2,20 @@
  * The routes that look back: what people changed about persons, and how the properties of one person
  * looked over time. Source: docs/COMPATIBILITY.md, "Activity of persons" and "Properties over time".
  */
-import { ServiceError } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
-import type { RowFormat } from '../../base/pages.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { isObject } from '../../../base/json.ts'
+import type { RowFormat } from '../../../base/pages.ts'
 import {
   type DateRange,
   dateRange,
   isoInZone,
   parseInterval,
   type RangeRequest,
-} from '../../rules/analytics/date-range.ts'
-import type { PersonReference, TimelineRows } from '../../rules/persons/person-queries.ts'
-import { invalid, RequestParameters, urlWith } from '../server/parameters.ts'
-import type { Answer } from '../server/respond.ts'
-import { type AnyRoute, done, inProject, routesOf } from '../server/route.ts'
+} from '../../../rules/analytics/date-range.ts'
+import type { PersonReference, TimelineRows } from '../../../rules/persons/person-queries.ts'
+import { invalid, RequestParameters, urlWith } from '../../server/parameters.ts'
+import type { Answer } from '../../server/respond.ts'
+import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
 import {
   ANY,
   about,
@@ -29,10 +29,10 @@ import {
   TEXT,
   TIME,
   WHOLE,
-} from '../server/schema.ts'
-import { answerRows, formatOf, wishOf } from './formats.ts'
-import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from './limits.ts'
-import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
+} from '../../server/schema.ts'
+import { answerRows, formatOf, wishOf } from '../formats.ts'
+import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from '../limits.ts'
+import { answerLog, type LogPlace, skipParameter } from '../log-page.ts'
 import {
   type PersonCall,
   type PersonServices,

@@ -3,14 +3,14 @@
  * answered when they are durable and every later decision sees them. Source: interface description,
  * section 4.1; docs/COMPATIBILITY.md, "Feature flag routes".
  */
-import { ServiceError } from '../../base/errors.ts'
-import type { FlagCommand } from '../../engine/threads/tasks.ts'
-import { uncheckedPatterns } from '../../rules/flags/flag-faults.ts'
-import type { Flag } from '../../rules/flags/types.ts'
-import { queryUrl } from '../server/query-string.ts'
-import type { Answer } from '../server/respond.ts'
-import { done, emptyAnswer, inProject, type Resource, routesOf } from '../server/route.ts'
-import type { ApiRequest } from '../server/router.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import type { FlagCommand } from '../../../engine/threads/tasks.ts'
+import { uncheckedPatterns } from '../../../rules/flags/flag-faults.ts'
+import type { Flag } from '../../../rules/flags/types.ts'
+import { queryUrl } from '../../server/query-string.ts'
+import type { Answer } from '../../server/respond.ts'
+import { done, emptyAnswer, inProject, type Resource, routesOf } from '../../server/route.ts'
+import type { ApiRequest } from '../../server/router.ts'
 import {
   about,
   BOOLEAN,
@@ -21,7 +21,11 @@ import {
   pageParameters,
   TEXT,
   WHOLE,
-} from '../server/schema.ts'
+} from '../../server/schema.ts'
+import { wishOf } from '../formats.ts'
+import { PAGE_FLAG_CHANGES_MAX, PAGES_MAX } from '../limits.ts'
+import { answerLog, type LogPlace, skipParameter } from '../log-page.ts'
+import { compileInTurns } from '../persons/pattern-turns.ts'
 import {
   type FlagCall,
   type FlagServices,
@@ -42,10 +46,6 @@ import {
   NAMES,
   RUNTIME,
 } from './flag-schemas.ts'
-import { wishOf } from './formats.ts'
-import { PAGE_FLAG_CHANGES_MAX, PAGES_MAX } from './limits.ts'
-import { answerLog, type LogPlace, skipParameter } from './log-page.ts'
-import { compileInTurns } from './pattern-turns.ts'
 
 const FLAGS = '/api/projects/:project_id/feature_flags/'
 const FLAG = `${FLAGS}:id/`

@@ -2,12 +2,12 @@
  * The routes of the organization, its members, its default for flags, its audit log and dead letters.
  * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
  */
-import { ServiceError } from '../../base/errors.ts'
-import { timeText } from '../../base/time.ts'
-import type { FlagAccessLevel, UserLevel } from '../../rules/access/levels.ts'
-import type { FlagAccessSetting, Project, User } from '../../rules/access/organization.ts'
-import { userSummary } from '../../rules/access/user.ts'
-import type { KeyUser } from '../server/auth.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { timeText } from '../../../base/time.ts'
+import type { FlagAccessLevel, UserLevel } from '../../../rules/access/levels.ts'
+import type { FlagAccessSetting, Project, User } from '../../../rules/access/organization.ts'
+import { userSummary } from '../../../rules/access/user.ts'
+import type { KeyUser } from '../../server/auth.ts'
 import {
   byAdministrators,
   denied,
@@ -16,7 +16,7 @@ import {
   type Resource,
   refusedRoute,
   routesOf,
-} from '../server/route.ts'
+} from '../../server/route.ts'
 import {
   about,
   choice,
@@ -31,9 +31,9 @@ import {
   TIME,
   UUID,
   WHOLE,
-} from '../server/schema.ts'
+} from '../../server/schema.ts'
+import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { AUDIT_ROUTES } from './audit-log.ts'
-import { DEAD_LETTER_ROUTES, type DeadLetterServices } from './dead-letters.ts'
 import {
   change,
   FLAG_LEVEL,

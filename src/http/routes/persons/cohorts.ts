@@ -1,26 +1,26 @@
 /** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
-import { firstCsvCells } from '../../base/csv.ts'
-import { ServiceError } from '../../base/errors.ts'
-import { formatUuid, parseUuid } from '../../base/ids.ts'
-import type { RowFormat } from '../../base/pages.ts'
-import { cleanText } from '../../rules/capture/json-text.ts'
+import { firstCsvCells } from '../../../base/csv.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { formatUuid, parseUuid } from '../../../base/ids.ts'
+import type { RowFormat } from '../../../base/pages.ts'
+import { cleanText } from '../../../rules/capture/json-text.ts'
 import {
   faultText,
   newFault,
   patternLimitFault,
   patternsOf,
-} from '../../rules/filters/filter-faults.ts'
+} from '../../../rules/filters/filter-faults.ts'
 import {
   cohortIdOf,
   type FilterGroup,
   filtersOf,
   isCohortFilterType,
-} from '../../rules/filters/filter-group.ts'
-import { readCohortFilters } from '../../rules/filters/filter-tree.ts'
-import { COHORT_DIALECTS, cohortFaults } from '../../rules/filters/saved-filters.ts'
-import type { CohortDraft, CohortView } from '../../rules/persons/cohort-shapes.ts'
-import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import { PAGE_ROWS_MAX } from '../server/limits.ts'
+} from '../../../rules/filters/filter-group.ts'
+import { readCohortFilters } from '../../../rules/filters/filter-tree.ts'
+import { COHORT_DIALECTS, cohortFaults } from '../../../rules/filters/saved-filters.ts'
+import type { CohortDraft, CohortView } from '../../../rules/persons/cohort-shapes.ts'
+import { withWireTimes } from '../../../rules/persons/person-answer.ts'
+import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import {
   booleanMember,
   invalid,
@@ -28,10 +28,10 @@ import {
   RequestParameters,
   required,
   textMember,
-} from '../server/parameters.ts'
-import type { Answer } from '../server/respond.ts'
-import { done, inProject, type Resource, refusedRoute, routesOf } from '../server/route.ts'
-import type { ApiRequest } from '../server/router.ts'
+} from '../../server/parameters.ts'
+import type { Answer } from '../../server/respond.ts'
+import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
+import type { ApiRequest } from '../../server/router.ts'
 import {
   ANY,
   about,
@@ -48,9 +48,9 @@ import {
   TIME,
   UUID,
   WHOLE,
-} from '../server/schema.ts'
-import { answerFound, answerOne, answerPage, formatOf } from './formats.ts'
-import { DESCRIPTION_UNITS_MAX, MEMBERS_MAX, NAME_UNITS_MAX } from './limits.ts'
+} from '../../server/schema.ts'
+import { answerFound, answerOne, answerPage, formatOf } from '../formats.ts'
+import { DESCRIPTION_UNITS_MAX, MEMBERS_MAX, NAME_UNITS_MAX } from '../limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'

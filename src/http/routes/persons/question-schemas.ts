@@ -14,7 +14,7 @@ import {
   TEXT,
   TEXT_OR_NUMBER,
   WHOLE,
-} from '../server/schema.ts'
+} from '../../server/schema.ts'
 
 const TYPES = ['person', 'event', 'group', 'cohort', 'static-cohort', 'element', 'flag'] as const
 

@@ -2,12 +2,12 @@
  * The routes of projects, their settings and secret keys. Source: docs/COMPATIBILITY.md, "Organization,
  * users, keys, projects".
  */
-import { ServiceError } from '../../base/errors.ts'
-import { uuidV5 } from '../../base/ids.ts'
-import { optionalTimeText, timeText } from '../../base/time.ts'
-import type { SecretKeyView } from '../../engine/threads/organization-tasks.ts'
-import type { Project } from '../../rules/access/organization.ts'
-import type { KeyUser } from '../server/auth.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { uuidV5 } from '../../../base/ids.ts'
+import { optionalTimeText, timeText } from '../../../base/time.ts'
+import type { SecretKeyView } from '../../../engine/threads/organization-tasks.ts'
+import type { Project } from '../../../rules/access/organization.ts'
+import type { KeyUser } from '../../server/auth.ts'
 import {
   byAdministrators,
   type Call,
@@ -18,7 +18,7 @@ import {
   inProject,
   type Resource,
   routesOf,
-} from '../server/route.ts'
+} from '../../server/route.ts'
 import {
   about,
   BOOLEAN,
@@ -35,9 +35,9 @@ import {
   type TypeOf,
   UUID,
   WHOLE,
-} from '../server/schema.ts'
+} from '../../server/schema.ts'
+import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
-import { NAME_CHARACTERS_MAX } from './limits.ts'
 import {
   ask,
   change,

@@ -3,24 +3,24 @@
  * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/COMPATIBILITY.md, "Persons", "Merging
  * persons" and "Person properties".
  */
-import { CSV_TYPE } from '../../base/csv.ts'
-import { isObject, type JsonObject } from '../../base/json.ts'
-import type { RowFormat } from '../../base/pages.ts'
-import { rowsText } from '../../base/rows-writer.ts'
-import { readListFilters } from '../../rules/filters/filter-tree.ts'
-import type { PersonCommand } from '../../rules/persons/commands.ts'
-import { personBody } from '../../rules/persons/person-answer.ts'
-import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
-import { PAGE_ROWS_MAX } from '../server/limits.ts'
+import { CSV_TYPE } from '../../../base/csv.ts'
+import { isObject, type JsonObject } from '../../../base/json.ts'
+import type { RowFormat } from '../../../base/pages.ts'
+import { rowsText } from '../../../base/rows-writer.ts'
+import { readListFilters } from '../../../rules/filters/filter-tree.ts'
+import type { PersonCommand } from '../../../rules/persons/commands.ts'
+import { personBody } from '../../../rules/persons/person-answer.ts'
+import type { PersonListQuery, PersonReference } from '../../../rules/persons/person-queries.ts'
+import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import {
   invalid,
   pageUrls,
   personReference,
   type RequestParameters,
   required,
-} from '../server/parameters.ts'
-import type { Answer } from '../server/respond.ts'
-import { done, inProject, type Resource, refusedRoute, routesOf } from '../server/route.ts'
+} from '../../server/parameters.ts'
+import type { Answer } from '../../server/respond.ts'
+import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
 import {
   ANY,
   about,
@@ -36,8 +36,7 @@ import {
   TIME,
   UUID,
   WHOLE,
-} from '../server/schema.ts'
-import { COHORTS_OF_PERSON } from './cohorts.ts'
+} from '../../server/schema.ts'
 import {
   answerList,
   answerOne,
@@ -46,8 +45,9 @@ import {
   formatOf,
   inputOf,
   wholeRows,
-} from './formats.ts'
-import { MERGED_PERSONS_MAX } from './limits.ts'
+} from '../formats.ts'
+import { MERGED_PERSONS_MAX } from '../limits.ts'
+import { COHORTS_OF_PERSON } from './cohorts.ts'
 import { ACTIVITY_ROUTES } from './person-activity.ts'
 import {
   change,

@@ -3,10 +3,10 @@
  * replaces, revokes or changes the rights of one that does.
  * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
  */
-import { ServiceError } from '../../base/errors.ts'
-import { optionalTimeText, timeText } from '../../base/time.ts'
-import type { PersonalKeyView } from '../../engine/threads/organization-tasks.ts'
-import { hasScope, SCOPES } from '../../rules/access/scopes.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { optionalTimeText, timeText } from '../../../base/time.ts'
+import type { PersonalKeyView } from '../../../engine/threads/organization-tasks.ts'
+import { hasScope, SCOPES } from '../../../rules/access/scopes.ts'
 import {
   type Call,
   callerWith,
@@ -15,7 +15,7 @@ import {
   type FullGrant,
   type Resource,
   routesOf,
-} from '../server/route.ts'
+} from '../../server/route.ts'
 import {
   about,
   list,
@@ -30,8 +30,8 @@ import {
   TIME,
   type TypeOf,
   WHOLE,
-} from '../server/schema.ts'
-import { NAME_CHARACTERS_MAX } from './limits.ts'
+} from '../../server/schema.ts'
+import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import {
   ask,
   change,
