@@ -34,7 +34,7 @@ export const NOT_LIMITS = [
 
 const HEAD = `# Limits
 
-Every limit that is no [setting](CONFIGURATION.md), by the room of \`src/\` whose \`limits.ts\` holds it; \`node .ci/list-limits.mjs --write\` makes this page from the comments there. What clients meet is also in [COMPATIBILITY.md](COMPATIBILITY.md#limits).
+Every limit that is no [setting](CONFIGURATION.md), by the room of \`src/\` whose \`limits.ts\` holds it; \`node .ci/list-limits.mjs --write\` makes this page from the comments there. What clients meet is also in [errors and limits](compatibility/errors.md#limits).
 `
 
 /** The unit in a name, as words behind a number. */

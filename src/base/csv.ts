@@ -1,6 +1,6 @@
 /**
  * Lists of objects as comma-separated values (RFC 4180). Nested values become columns of their own, named
- * by the way to them. Source: docs/COMPATIBILITY.md, "CSV".
+ * by the way to them. Source: docs/compatibility/api.md, "CSV".
  */
 import { ServiceError } from './errors.ts'
 import { TABLE_CELLS_MAX, TABLE_HEADER_BYTES_MAX } from './limits.ts'

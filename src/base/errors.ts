@@ -1,7 +1,7 @@
 /**
  * The one table of errors that a client can see. A code stands for one `type`, one HTTP status
  * and one meaning; `detail` is written where the error is raised and says what to do about it.
- * Sources: interface description, section 7; docs/COMPATIBILITY.md, "Errors".
+ * Sources: interface description, section 7; docs/compatibility/errors.md, "Errors".
  */
 
 /** Code -> HTTP status and `type` of its body. */

@@ -61,7 +61,7 @@ const HEX_CODES = Buffer.from('0123456789abcdef', 'latin1')
 /**
  * The 16 bytes of a UUID in any of the forms that clients send: with hyphens, 32 hex digits, in
  * braces, or as `urn:uuid:`; any case, any version. Null for anything else.
- * Source: docs/COMPATIBILITY.md, "uuid".
+ * Source: docs/compatibility/events.md, "uuid".
  */
 export function parseUuid(text: string): Uint8Array | null {
   let body = text

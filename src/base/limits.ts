@@ -1,6 +1,6 @@
 /**
  * Limits that are not settings. Each has a name, a unit and, beside it, what is answered beyond it.
- * Sources: ingestion rules in docs/COMPATIBILITY.md, "Limits".
+ * Sources: ingestion rules in docs/compatibility/errors.md, "Limits".
  */
 
 /** Nesting of containers in a JSON body, the root counting as 1. Deeper: 400 `invalid_payload`. */

@@ -50,7 +50,7 @@ export interface ErasureJob {
 export interface WarehouseWriter {
   /**
    * Null when the event is a duplicate: same project, uuid, name and D, stored or gathered. Nothing is added
-   * yet. `isNew`: nobody has sent with this D before. Source: docs/COMPATIBILITY.md, "Duplicates".
+   * yet. `isNew`: nobody has sent with this D before. Source: docs/compatibility/events.md, "Duplicates".
    */
   admit(event: EventIdentity, distinctId: number, isNew: boolean): Admission | null
   /**

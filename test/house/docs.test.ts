@@ -1,5 +1,5 @@
 /**
- * The documents against the code: what a comment cites exists, tables in docs/COMPATIBILITY.md hold
+ * The documents against the code: what a comment cites exists, tables in docs/compatibility hold
  * exactly what the code has, and commands, settings and versions that a document names are real. That
  * linked files exist is checked in tidy.test.ts; here it is their headings.
  */
@@ -52,7 +52,10 @@ const OTHER_VARIABLES = [CONFIG_VARIABLE, 'TENREC_CHROMIUM', 'TENREC_PROT']
 
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', ...filesBelow('docs', '.md')]
 const TEXTS = new Map(DOCUMENTS.map((path) => [path, readFileSync(path, 'utf8')]))
-const COMPATIBILITY = textOf('docs/COMPATIBILITY.md')
+/** What is promised, on all its pages. */
+const COMPATIBILITY = DOCUMENTS.filter((path) => /COMPATIBILITY|compatibility/.test(path))
+  .map(textOf)
+  .join('\n')
 
 function filesBelow(folder: string, ending: string): readonly string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -83,7 +86,7 @@ function anchorOf(title: string): string {
 function section(title: string): string {
   const lines = COMPATIBILITY.split('\n')
   const start = lines.findIndex((line) => /^#+ /.test(line) && line.endsWith(` ${title}`))
-  if (start < 0) throw new Error(`docs/COMPATIBILITY.md has no section ${title}`)
+  if (start < 0) throw new Error(`no page of docs/compatibility has a section ${title}`)
   const rest = lines.slice(start + 1)
   const end = rest.findIndex((line) => /^#+ /.test(line))
   return rest.slice(0, end < 0 ? undefined : end).join('\n')
@@ -121,7 +124,7 @@ interface Citation {
 /** `docs/X.md, "A" and "B"` in comments, also when the comment breaks the line in between. */
 function citationsIn(file: string): readonly Citation[] {
   const flat = readFileSync(file, 'utf8').replace(/\s*\n\s*(?:\*|\/\/)?\s*/g, ' ')
-  const pattern = /docs\/([A-Z]+\.md), ("[^"]+"(?:(?:,| and) "[^"]+")*)/g
+  const pattern = /docs\/([A-Za-z/]+\.md), ("[^"]+"(?:(?:,| and) "[^"]+")*)/g
   return [...flat.matchAll(pattern)].flatMap(([, document = '', titles = '']) =>
     [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => ({
       file,
@@ -146,20 +149,31 @@ t.test('every section that a comment cites exists under that name', async (t) =>
 
 t.test('a comment that names the document names a section of it, too', async (t) => {
   const mentions = filesBelow('src', '.ts').flatMap((file) => {
-    const count = readFileSync(file, 'utf8').split('docs/COMPATIBILITY.md').length - 1
-    const cited = citationsIn(file).filter(({ document }) => document.endsWith('COMPATIBILITY.md'))
+    const count = readFileSync(file, 'utf8').split('docs/compatibility/').length - 1
+    const cited = citationsIn(file).filter(({ document }) =>
+      document.startsWith('docs/compatibility/'),
+    )
     return count > 0 && cited.length < count ? [`${file}: ${count} mentions`] : []
   })
   t.strictSame(mentions, [])
 })
 
+/** Page, its first heading about what becomes of requests and events, and the first one behind these. */
+const INGESTION = [
+  ['ingestion', 'Reading the payload', ''],
+  ['events', 'Events', 'Reading events'],
+  ['persons', 'Automatic person properties', 'Persons'],
+  ['decisions', 'Decisions', 'Flag decisions'],
+] as const
+
 t.test('the documents tell the rules of ingestion in sections that the code cites', async (t) => {
   const cited = new Set(CITATIONS.map(({ title }) => title))
-  const lines = COMPATIBILITY.split('\n')
-  const start = lines.indexOf('## Reading the payload')
-  const end = lines.indexOf('## Private routes')
-  t.ok(start > 0 && end > start)
-  const titles = headings(lines.slice(start, end).join('\n'))
+  const titles = INGESTION.flatMap(([page, first, behind]) => {
+    const all = headings(textOf(`docs/compatibility/${page}.md`))
+    const stretch = all.slice(all.indexOf(first), behind === '' ? undefined : all.indexOf(behind))
+    t.ok(stretch.length > 1, page)
+    return stretch
+  })
   // Two headings only hold others.
   const uncited = titles.filter((title) => !cited.has(title))
   t.strictSame(uncited, ['Keys of ingestion', 'Events'])
@@ -223,7 +237,10 @@ t.test('the limits are those of the code', async (t) => {
     ['free disk space, bytes', DISK_RESERVE_BYTES],
     ['events of a request', BODY_EVENTS_MAX],
     ['values of an event, or beside `batch`', EVENT_VALUES_MAX],
-    ['wait of an upload for its [check](OPERATIONS.md#threads), milliseconds', CHECK_WAIT_MS_MAX],
+    [
+      'wait of an upload for its [check](../OPERATIONS.md#threads), milliseconds',
+      CHECK_WAIT_MS_MAX,
+    ],
     ['time to parse the events of one upload, milliseconds', CHECK_MS_MAX],
     ['properties of an event, bytes of JSON', SETTINGS.eventPropertiesBytesMax.default(MACHINE)],
     ['nesting of JSON, containers', JSON_DEPTH_MAX],

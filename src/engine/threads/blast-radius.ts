@@ -1,6 +1,6 @@
 /**
  * Whom a condition would reach: every person, or group of one type, is put to the rules of flags. The
- * condition's percentage is ignored. Source: docs/COMPATIBILITY.md, "Feature flag routes".
+ * condition's percentage is ignored. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'

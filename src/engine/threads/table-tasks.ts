@@ -2,7 +2,7 @@
  * The table of persons on a thread, a bounded piece at a time, so that a large one holds no thread while
  * its reader is slow. What the table is about is decided once: first the numbers of its persons, then the
  * columns of all of them, then lines are written. A person who is gone when the line is due is left out,
- * and so is a property that has come since the columns were gathered. docs/COMPATIBILITY.md, "CSV".
+ * and so is a property that has come since the columns were gathered. docs/compatibility/api.md, "CSV".
  */
 
 import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'

@@ -1,6 +1,6 @@
 /**
  * The OpenAPI 3.1 document, made from the records of all routes. Answers that several of them share stand in
- * it once; the order is that of the records. docs/COMPATIBILITY.md, "API description".
+ * it once; the order is that of the records. docs/compatibility/api.md, "API description".
  */
 import { ERROR_CODES } from '../../base/errors.ts'
 import { VERSION } from '../../base/version.ts'

@@ -1,6 +1,6 @@
 /**
  * The API description as a page for people: plain HTML that loads nothing, made from the same document.
- * docs/COMPATIBILITY.md, "API description".
+ * docs/compatibility/api.md, "API description".
  */
 import { createHash } from 'node:crypto'
 import type { Schema } from '../server/schema.ts'

@@ -1,4 +1,4 @@
-/** The routes about dead letters, for administrators. docs/COMPATIBILITY.md, "Dead letters". */
+/** The routes about dead letters, for administrators. docs/compatibility/events.md, "Dead letters". */
 import type { DeadLetterCommand, DeadLetterCommands } from '../../rules/events/dead-letters.ts'
 import { type AnyRoute, byAdministrators, done, inOrganization, routesOf } from '../server/route.ts'
 import {

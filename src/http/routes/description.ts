@@ -1,7 +1,7 @@
 /**
  * The routes of the API description: OpenAPI for programs, a page for people. Both are made at the first
  * request and kept. No key is needed: it tells nothing about customers.
- * Source: docs/COMPATIBILITY.md, "API description".
+ * Source: docs/compatibility/api.md, "API description".
  */
 import { createHash } from 'node:crypto'
 import { ServiceError } from '../../base/errors.ts'

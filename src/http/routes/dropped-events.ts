@@ -1,5 +1,5 @@
 /**
- * Events that were accepted and are not stored, and how many they were. Source: docs/COMPATIBILITY.md,
+ * Events that were accepted and are not stored, and how many they were. Source: docs/compatibility/events.md,
  * "Dropped events". They hold what clients have sent, so the scope is that of events.
  */
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'

@@ -1,6 +1,6 @@
 /**
  * The routes of erasures and of retention. Only the body counts, and an unknown member is an error: a
- * misspelt condition would erase more than was meant. Source: docs/COMPATIBILITY.md, "Erasure and
+ * misspelt condition would erase more than was meant. Source: docs/compatibility/events.md, "Erasure and
  * retention".
  */
 import { ServiceError } from '../../base/errors.ts'

@@ -1,7 +1,7 @@
 /**
  * Reading stored events and ingestion warnings. The reads themselves run in the pool; here parameters
  * become a query, and a page becomes an envelope with a link to the next one.
- * Source: docs/COMPATIBILITY.md, "Reading events".
+ * Source: docs/compatibility/events.md, "Reading events".
  *
  * All routes need the scope `event:read`: a warning tells about events and nothing else.
  */

@@ -1,6 +1,6 @@
 /**
  * Answers of the persons, groups and cohorts routes as JSON or as a table. Source:
- * docs/COMPATIBILITY.md, "CSV".
+ * docs/compatibility/api.md, "CSV".
  */
 import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'

@@ -1,6 +1,6 @@
 /**
  * Pages of logs, which are counted by their number. One that ends at its limit of bytes goes on with the
- * same number and `skip`, the entries of the page that were shown before. docs/COMPATIBILITY.md, "Pages".
+ * same number and `skip`, the entries of the page that were shown before. docs/compatibility/api.md, "Pages".
  */
 import type { CountedRows, RowFormat } from '../../base/pages.ts'
 import type { Answer } from '../server/respond.ts'

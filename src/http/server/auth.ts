@@ -1,6 +1,6 @@
 /**
  * Who may use a private route: a personal API key, its scopes and the project of the path.
- * Source: interface description, section 5; docs/COMPATIBILITY.md, "Authentication of private routes".
+ * Source: interface description, section 5; docs/compatibility/api.md, "Authentication of private routes".
  *
  * The order of the checks decides what a stranger can find out: the key first, then the scope, then the
  * project. A key limited to some projects gets the same 403 for every other number, whether there is

@@ -1,7 +1,7 @@
 /**
  * Cross-origin headers of the public routes. Any page may send events with the project's key, which
  * is public; private routes never answer with these headers.
- * Source: docs/COMPATIBILITY.md, "CORS".
+ * Source: docs/compatibility/ingestion.md, "CORS".
  */
 
 /** Seconds that a browser may remember the answer to a preflight. */

@@ -1,6 +1,6 @@
 /**
  * The input of a route read by its schema: what is wrong becomes the refusal that clients know, in one
- * place. docs/COMPATIBILITY.md, "Errors".
+ * place. docs/compatibility/errors.md, "Errors".
  */
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 import { compileInput, type InputFault } from '../../base/validator.ts'

@@ -137,7 +137,7 @@ export function sendEmpty(
 
 /**
  * A refusal. A `ServiceError` becomes its body; anything else is logged and becomes 500 `error` with
- * an id that leads to the log. Source: docs/COMPATIBILITY.md, "Errors".
+ * an id that leads to the log. Source: docs/compatibility/errors.md, "Errors".
  */
 export function sendError(exchange: Exchange, error: unknown, closing: Closing = 'keep'): void {
   send(exchange, refusalOf(exchange, error, closing))

@@ -1,6 +1,6 @@
 /**
  * Who may change a flag, and who may say which roles may. Reading and creating flags is everybody's
- * right. Source: docs/COMPATIBILITY.md, "Roles and role access".
+ * right. Source: docs/compatibility/organization.md, "Roles and role access".
  */
 import type { Flag } from '../flags/types.ts'
 import { FLAG_ACCESS_LEVELS, type FlagAccessLevel, isAdministrator } from './levels.ts'

@@ -1,6 +1,6 @@
 /**
  * Roles, who has them and which flags they may change. Shapes only: the store keeps them. Source:
- * docs/COMPATIBILITY.md, "Roles and role access".
+ * docs/compatibility/organization.md, "Roles and role access".
  */
 import type { FlagAccessLevel } from './levels.ts'
 import type { User } from './organization.ts'

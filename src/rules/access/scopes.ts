@@ -1,5 +1,5 @@
 /**
- * What personal keys may be allowed to do. Source: docs/COMPATIBILITY.md, "Authentication of private
+ * What personal keys may be allowed to do. Source: docs/compatibility/api.md, "Authentication of private
  * routes".
  */
 

@@ -1,6 +1,6 @@
 /**
  * The page of a result that a request wants, picked from all persons without sorting them all. Source:
- * docs/COMPATIBILITY.md, "Analytic person routes".
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import type { ActorPage } from './analytic-query.ts'

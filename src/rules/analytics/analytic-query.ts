@@ -1,6 +1,6 @@
 /**
  * What all analytic queries have in common: what they know about the project, the range of time, the
- * filters that hold for every event, and how they answer. Source: docs/COMPATIBILITY.md, "Analytic person
+ * filters that hold for every event, and how they answer. Source: docs/compatibility/analytics.md, "Analytic person
  * routes".
  */
 

@@ -1,6 +1,6 @@
 /**
  * The questions of the analytic routes of persons as one: what can be asked, what is answered, and which
- * algorithm answers it. Shapes of what crosses threads. Source: docs/COMPATIBILITY.md, "Analytic person
+ * algorithm answers it. Shapes of what crosses threads. Source: docs/compatibility/analytics.md, "Analytic person
  * routes".
  */
 

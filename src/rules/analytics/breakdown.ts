@@ -1,6 +1,6 @@
 /**
  * Breakdowns: what splits a result by values of properties or by cohorts, and the filter that picks one
- * value of them. Source: docs/COMPATIBILITY.md, "Analytic person routes".
+ * value of them. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import type { FilterGroup, PropertyFilter } from '../filters/filter-group.ts'

@@ -1,6 +1,6 @@
 /**
  * Ranges of dates as insights write them: relative, as a day, or as a moment, in the time zone of the
- * project. Pure: now is given. Source: docs/COMPATIBILITY.md, "Persons".
+ * project. Pure: now is given. Source: docs/compatibility/persons.md, "Persons".
  */
 import { invalidInput } from '../../base/errors.ts'
 import {
@@ -34,7 +34,7 @@ export interface RangeRequest {
   readonly firstEventMs: number | null
 }
 
-/** How the ends of a range are moved. Source: docs/COMPATIBILITY.md, "Analytic person routes". */
+/** How the ends of a range are moved. Source: docs/compatibility/analytics.md, "Analytic person routes". */
 export interface RangeRules {
   /** Ends that are written alike mean one whole interval. */
   readonly isWidened: boolean

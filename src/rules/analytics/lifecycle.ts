@@ -1,6 +1,6 @@
 /**
  * Who was new, returning, resurrecting or dormant in one period of a series. Source:
- * docs/COMPATIBILITY.md, "Analytic person routes".
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { largestPerson, pageOfMarkedPersons } from './actor-page.ts'

@@ -1,7 +1,7 @@
 /**
  * Periods of the calendar: the hours, days, weeks and months of a time zone. A table of their starts is
  * made once for a query; finding the period of an event is then an estimate and a step or two. Source:
- * docs/COMPATIBILITY.md, "Analytic person routes".
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { invalidInput } from '../../base/errors.ts'
 import {

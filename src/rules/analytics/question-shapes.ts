@@ -1,7 +1,7 @@
 /**
  * What requests to the analytic routes of persons say: the parameters that all of them share and those of
  * trends, lifecycle, retention and stickiness, as plain data that may cross threads. What they mean is
- * decided in the folder query. Source: docs/COMPATIBILITY.md, "Analytic person routes".
+ * decided in the folder query. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { QUESTION_ROWS_MAX } from './limits.ts'

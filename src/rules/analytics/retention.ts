@@ -1,6 +1,6 @@
 /**
  * Who belongs to a cohort of retention, and in which later periods each of them came back. Source:
- * docs/COMPATIBILITY.md, "Analytic person routes".
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
 import {

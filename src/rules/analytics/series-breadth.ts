@@ -4,7 +4,7 @@ import type { Series } from './series.ts'
 
 /**
  * Whether a series is written like another one or as a broader one: the same event or action, and none
- * but filters of the other one; keys and values are compared. Source: docs/COMPATIBILITY.md, "Funnels
+ * but filters of the other one; keys and values are compared. Source: docs/compatibility/analytics.md, "Funnels
  * and correlation".
  */
 export function isEqualOrBroader(series: Series, other: Series): boolean {

@@ -1,6 +1,6 @@
 /**
  * Series of a chart: which events they stand for, what is computed of them, and which of several a link
- * means. Source: docs/COMPATIBILITY.md, "Analytic person routes".
+ * means. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import { invalidInput, ServiceError } from '../../base/errors.ts'

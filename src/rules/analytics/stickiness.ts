@@ -1,6 +1,6 @@
 /**
  * Who came back how often: persons with events of a series in exactly so many different periods. Source:
- * docs/COMPATIBILITY.md, "Analytic person routes".
+ * docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import { largestPerson, pageOfMarkedPersons } from './actor-page.ts'

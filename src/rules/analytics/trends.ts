@@ -1,6 +1,6 @@
 /**
  * Who is behind a point of a trend: everyone with an event of the series in the range, with the number
- * that the chart computes of the events of each. Source: docs/COMPATIBILITY.md, "Analytic person routes".
+ * that the chart computes of the events of each. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import { allOf } from '../filters/filter-group.ts'

@@ -2,7 +2,7 @@
  * From a request to a record of the log: decode, parse, find the project, check the structure. The first
  * check that fails decides the answer, and then nothing of the request is kept. The same function runs
  * on the front for small bodies and in the pool for large ones.
- * Source: docs/COMPATIBILITY.md, "Order of checks".
+ * Source: docs/compatibility/ingestion.md, "Order of checks".
  */
 import { parseUuid } from '../../base/ids.ts'
 import { EVENT_VALUES_MAX } from '../../base/limits.ts'

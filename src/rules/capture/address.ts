@@ -1,6 +1,6 @@
 /**
  * The address of a sender as it is stored in `$ip`: the first hop that proxies name, without ports,
- * brackets and the wrapping of IPv4 in IPv6. Source: docs/COMPATIBILITY.md, "Sender address".
+ * brackets and the wrapping of IPv4 in IPv6. Source: docs/compatibility/events.md, "Sender address".
  */
 import { unmappedAddress } from '../../base/addresses.ts'
 import { ADDRESS_CHARACTERS_MAX } from './limits.ts'

@@ -1,7 +1,7 @@
 /**
  * One event as the public capture endpoints receive it. The schema holds exactly what refuses a whole
  * request; everything else about an event is a matter of `ingest/`.
- * Source: docs/COMPATIBILITY.md, "Requests that are refused".
+ * Source: docs/compatibility/ingestion.md, "Requests that are refused".
  */
 import { compileShape } from '../../base/validator.ts'
 

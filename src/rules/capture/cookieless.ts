@@ -2,7 +2,7 @@
  * Visitors without cookies. posthog-js with `cookieless_mode` sends the same distinct_id for everybody;
  * here it becomes one for each visitor and day: a hash of what the request tells anyway, with a secret
  * that exists for some days only. What went into the hash does not stay in the event.
- * Source: docs/COMPATIBILITY.md, "Visitors without cookies"; PostHog
+ * Source: docs/compatibility/persons.md, "Visitors without cookies"; PostHog
  * nodejs/src/ingestion/cookieless/cookieless-manager.ts, stateless mode.
  */
 import { createHmac } from 'node:crypto'

@@ -1,7 +1,7 @@
 /**
  * From the bytes of a request to the bytes of its JSON: where the payload is, how it was compressed,
  * and in how many layers. Every layer is bounded and every step is linear.
- * Source: docs/COMPATIBILITY.md, "Reading the payload" and "Compression".
+ * Source: docs/compatibility/ingestion.md, "Reading the payload" and "Compression".
  */
 import { isUtf8 } from 'node:buffer'
 import { gunzipSync } from 'node:zlib'
@@ -105,7 +105,7 @@ const NO_QUERY: QueryFields = Object.freeze({
 /**
  * Finds and decodes the payload of a request. Throws ServiceError `no_data` (nothing was sent),
  * `invalid_payload` (it cannot be decoded) or `request_too_large`. Plain JSON is passed on without a
- * copy. Source: docs/COMPATIBILITY.md, "Reading the payload".
+ * copy. Source: docs/compatibility/ingestion.md, "Reading the payload".
  */
 export function decodePayload(request: RawPayload, limits: DecodeLimits): DecodedPayload {
   const queryFields = request.query === '' ? null : parseQuery(request.query)

@@ -1,5 +1,5 @@
 /**
- * The elements of an autocapture event as the one text that is stored. Source: docs/COMPATIBILITY.md,
+ * The elements of an autocapture event as the one text that is stored. Source: docs/compatibility/events.md,
  * "elements_chain".
  */
 

@@ -2,7 +2,7 @@
  * From the JSON of a request to its events: the three shapes of a body, what the root says about all
  * events, and the structure that each event must have. The key is resolved between the two functions
  * here, because a wrong key is reported before a wrong event.
- * Source: docs/COMPATIBILITY.md, "Shapes of a body" and "Requests that are refused".
+ * Source: docs/compatibility/ingestion.md, "Shapes of a body" and "Requests that are refused".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
@@ -47,7 +47,7 @@ export interface Envelope {
 /**
  * Parses a body in valid UTF-8. ServiceError `no_data` when it says nothing, `invalid_payload` when it
  * is not JSON, nested too deeply or a bare value. The events survive a round trip through JSON
- * unchanged. Linear. Source: docs/COMPATIBILITY.md, "JSON" and "Shapes of a body".
+ * unchanged. Linear. Source: docs/compatibility/ingestion.md, "JSON" and "Shapes of a body".
  */
 export function parseEnvelope(json: Uint8Array, options: EnvelopeOptions): Envelope {
   const value = parseJsonText(json, EVENT_VALUES_MAX)
@@ -111,7 +111,7 @@ function* elementsOf(outline: BodyOutline, options: EnvelopeOptions): Generator<
 /**
  * The events of an envelope, one by one, as long as each of them has the structure of an event, to be
  * stored as they are. Throws ServiceError `invalid_payload` that names the first element and field at
- * fault. Source: docs/COMPATIBILITY.md, "Requests that are refused".
+ * fault. Source: docs/compatibility/ingestion.md, "Requests that are refused".
  */
 export function* checkEvents(envelope: Envelope): Generator<JsonObject> {
   if (envelope.isBatchMalformed) {

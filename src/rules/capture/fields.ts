@@ -1,6 +1,6 @@
 /**
  * The name and the distinct_id of an event as text, and the tests on JSON values that the ingestion
- * rules share. Source: docs/COMPATIBILITY.md, "Event name" and "distinct_id".
+ * rules share. Source: docs/compatibility/events.md, "Event name" and "distinct_id".
  */
 
 import type { JsonObject } from '../../base/json.ts'

@@ -1,7 +1,7 @@
 /**
  * Untrusted JSON text to plain data that can be stored as it is: bounded nesting, no lone surrogates,
  * no NUL, no `__proto__` keys, no infinite numbers, long integer ids with all their digits.
- * Source: docs/COMPATIBILITY.md, "JSON".
+ * Source: docs/compatibility/ingestion.md, "JSON".
  */
 
 import { ServiceError } from '../../base/errors.ts'

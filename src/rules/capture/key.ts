@@ -1,6 +1,6 @@
 /**
  * Which project a request belongs to: where the key is, and what it opens. Details never repeat a key.
- * Source: docs/COMPATIBILITY.md, "Finding the key" and "Resolving the key".
+ * Source: docs/compatibility/ingestion.md, "Finding the key" and "Resolving the key".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
@@ -29,7 +29,7 @@ export interface KeySources {
 /**
  * The key of a request, of whatever type it was sent: GET query, form, root, then the elements, which
  * must agree. ServiceError `missing_api_key` when there is none, `invalid_api_key` when elements
- * disagree. Source: docs/COMPATIBILITY.md, "Finding the key".
+ * disagree. Source: docs/compatibility/ingestion.md, "Finding the key".
  */
 export function findKey(sources: KeySources): unknown {
   const key = namedKey(sources) ?? (sources.envelope.isBatch ? commonKey(sources) : undefined)
@@ -72,7 +72,7 @@ export function findProjectId(sources: KeySources): unknown {
 
 /**
  * The project that a key opens. ServiceError `invalid_api_key`, `invalid_personal_api_key` or
- * `invalid_project` (attr `project_id`). Source: docs/COMPATIBILITY.md, "Resolving the key".
+ * `invalid_project` (attr `project_id`). Source: docs/compatibility/ingestion.md, "Resolving the key".
  */
 export function resolveProject(
   key: unknown,

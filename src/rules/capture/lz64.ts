@@ -1,7 +1,7 @@
 /**
  * Decoder of the "lz64" text that old browser clients send: LZString's dictionary coding, six bits to
  * a character of the standard base64 alphabet. Output is bounded while it is produced, because a
- * small text can stand for gigabytes. Source: docs/COMPATIBILITY.md, "Compression".
+ * small text can stand for gigabytes. Source: docs/compatibility/ingestion.md, "Compression".
  */
 import { ServiceError } from '../../base/errors.ts'
 

@@ -2,7 +2,7 @@
  * From an event as it was accepted to the event that is stored, or to the reason why it is not. Runs once
  * per event: it takes the event object over and changes it in place. Duplicates, quotas, group numbers
  * and persons need state and are decided elsewhere.
- * Source: docs/COMPATIBILITY.md, "Events that are not stored" and "Stored events".
+ * Source: docs/compatibility/events.md, "Events that are not stored" and "Stored events".
  */
 
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'

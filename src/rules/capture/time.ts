@@ -1,6 +1,6 @@
 /**
  * When an event happened: the client's timestamp or offset, corrected by how far the client's clock is
- * off, within what the server accepts. Source: docs/COMPATIBILITY.md, "Time".
+ * off, within what the server accepts. Source: docs/compatibility/events.md, "Time".
  */
 
 import type { JsonObject } from '../../base/json.ts'
@@ -67,7 +67,7 @@ export function requestSentAt(
 /**
  * When an event happened, by the four steps of the reference: arrival time; timestamp, corrected by the
  * client's clock; offset; not more than 23 hours ahead. Never throws; what cannot be used is ignored
- * with a warning. Source: docs/COMPATIBILITY.md, "Time".
+ * with a warning. Source: docs/compatibility/events.md, "Time".
  */
 export function eventTime(
   event: JsonObject,

@@ -1,7 +1,7 @@
 /**
  * Moments as clients write them, to milliseconds since 1970 in UTC. Nothing here reads a clock or a time
  * zone of the machine: a missing zone means UTC. Runs once per event, so the usual form has a short way
- * and nothing allocates. Source: docs/COMPATIBILITY.md, "Time".
+ * and nothing allocates. Source: docs/compatibility/events.md, "Time".
  */
 import { RFC_2822_CHARACTERS_MAX } from './limits.ts'
 
@@ -39,7 +39,7 @@ export const MOMENT_MS_MAX = 253_402_300_799_999
  * A moment in milliseconds, from ISO 8601 (calendar, week or ordinal date, with or without a time), RFC
  * 2822, or a count since 1970 of 10, 13, 16 or 19 digits (seconds, milliseconds, microseconds,
  * nanoseconds) as text or number. Null for anything else and for days that do not exist. Digits beyond
- * milliseconds are cut. Source: docs/COMPATIBILITY.md, "Time".
+ * milliseconds are cut. Source: docs/compatibility/events.md, "Time".
  */
 export function parseTimestamp(value: unknown): number | null {
   if (typeof value === 'string') return parseText(value)

@@ -2,7 +2,7 @@
 import type { JsonObject, OwnObject } from '../../base/json.ts'
 
 /**
- * Why an accepted event is not stored. Source: docs/COMPATIBILITY.md, "Events that are not stored". `isLoss`:
+ * Why an accepted event is not stored. Source: docs/compatibility/events.md, "Events that are not stored". `isLoss`:
  * nothing of it is stored anywhere but among the dropped ones.
  */
 const DROPS = {
@@ -29,7 +29,7 @@ export const LOSS_REASONS = DROP_REASONS.filter(
   (reason) => DROPS[reason].isLoss,
 ) as readonly LossReason[]
 
-/** What an operator is warned of. Source: docs/COMPATIBILITY.md, "Ingestion warnings". */
+/** What an operator is warned of. Source: docs/compatibility/events.md, "Ingestion warnings". */
 export const WARNING_TYPES = [
   'cannot_merge_already_identified',
   'cannot_merge_with_illegal_distinct_id',
@@ -71,7 +71,7 @@ export interface EventContext {
   readonly propertiesBytesMax: number
 }
 
-/** How an event relates to its person. Source: docs/COMPATIBILITY.md, "Personless events". */
+/** How an event relates to its person. Source: docs/compatibility/persons.md, "Personless events". */
 export const PERSON_MODES = ['full', 'propertyless', 'force_upgrade'] as const
 /** One of `PERSON_MODES`. */
 export type PersonMode = (typeof PERSON_MODES)[number]

@@ -1,6 +1,6 @@
 /** What can be asked about events that were accepted and are not stored. Shapes only. */
 
-/** An event that was accepted and is not stored. Source: docs/COMPATIBILITY.md, "Dropped events". */
+/** An event that was accepted and is not stored. Source: docs/compatibility/events.md, "Dropped events". */
 export interface DroppedEventView {
   readonly uuid: string
   /** Arrival: ISO 8601, UTC, milliseconds. */

@@ -1,6 +1,6 @@
 /**
  * Erasing events: what can be asked for, what a receipt says, and the rules of retention. Shapes, and
- * the moments that follow from rules; the store finds the events. Source: docs/COMPATIBILITY.md,
+ * the moments that follow from rules; the store finds the events. Source: docs/compatibility/events.md,
  * "Erasure and retention".
  */
 const DAY_MS = 86_400_000

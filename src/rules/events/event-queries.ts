@@ -2,7 +2,7 @@
 import type { RowsText } from '../../base/pages.ts'
 import type { PropertyFilter } from '../filters/filter-group.ts'
 
-/** One stored event as a reader sees it. Source: docs/COMPATIBILITY.md, "Stored events". */
+/** One stored event as a reader sees it. Source: docs/compatibility/events.md, "Stored events". */
 export interface EventView {
   /** Position in the project's order of arrival, from 1. */
   readonly id: number

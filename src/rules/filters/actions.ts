@@ -1,6 +1,6 @@
 /**
  * Actions: sets of events that somebody has given a name, by steps of which one has to fit. Shapes, and
- * what a step means. Source: docs/COMPATIBILITY.md, "Actions".
+ * what a step means. Source: docs/compatibility/analytics.md, "Actions".
  */
 import type { ActionStepMatch } from '../analytics/event-columns.ts'
 import { allOf, type FilterGroup, type PropertyFilter } from './filter-group.ts'

@@ -1,6 +1,6 @@
 /**
  * Filters on the chain of elements that an autocapture event carries: tag names, texts, links and CSS
- * selectors, of any element of the chain. Source: docs/COMPATIBILITY.md, "Actions".
+ * selectors, of any element of the chain. Source: docs/compatibility/analytics.md, "Actions".
  */
 import type { PropertyFilter } from './filter-group.ts'
 import { ELEMENTS_MAX, SELECTOR_UNITS_MAX } from './limits.ts'

@@ -1,7 +1,7 @@
 /**
  * Stored filters that can never match: an operator that nobody knows, a pattern that the engine refuses.
  * They are refused when they are saved; those that were stored before stay, and are named by `status_details`
- * of a flag and by `tenrec doctor`. Source: docs/COMPATIBILITY.md, "Filters that can never match".
+ * of a flag and by `tenrec doctor`. Source: docs/compatibility/flags.md, "Filters that can never match".
  */
 
 import type { JsonObject } from '../../base/json.ts'

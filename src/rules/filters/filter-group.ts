@@ -1,9 +1,9 @@
 /**
  * Trees of property filters as they are after reading, and what can be asked of one without evaluating it.
- * Source: docs/COMPATIBILITY.md, "Property filters".
+ * Source: docs/compatibility/events.md, "Property filters".
  */
 
-/** A test on one event property; see docs/COMPATIBILITY.md, "Property filters". */
+/** A test on one event property; see docs/compatibility/events.md, "Property filters". */
 export interface PropertyFilter {
   readonly key: string
   readonly value?: unknown

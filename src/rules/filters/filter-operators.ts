@@ -1,6 +1,6 @@
 /**
  * The operators of property filters, all of them: which there are, which take a pattern or a date, and
- * where. Source: docs/COMPATIBILITY.md, "Property filters" and "Flag decisions".
+ * where. Source: docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions".
  */
 import { QUOTED_UNITS_MAX } from './limits.ts'
 

@@ -1,7 +1,6 @@
 /**
  * Reading trees of filters from what clients send: a list of filters, a tree of AND and OR, one filter, or
- * the old form with the operator in the name. Source: docs/COMPATIBILITY.md, "Persons", "Cohorts" and
- * "Analytic person routes".
+ * the old form with the operator in the name. Source: docs/compatibility/persons.md, "Persons" and docs/compatibility/persons.md, "Cohorts" and docs/compatibility/analytics.md, "Analytic person routes".
  *
  * Lists of persons and analytic queries leave out what cannot be used, a cohort refuses it: what a list
  * shows can be seen, a cohort that forgot a condition would go on unnoticed. Nobody means an operator that

@@ -1,6 +1,6 @@
 /**
  * Trees of filters on persons as pure tests, membership in cohorts included. Source:
- * docs/COMPATIBILITY.md, "Property filters" and "Cohorts".
+ * docs/compatibility/events.md, "Property filters" and docs/compatibility/persons.md, "Cohorts".
  */
 import {
   cohortIdOf,

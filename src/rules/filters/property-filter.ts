@@ -1,6 +1,6 @@
 /**
  * Property filters of lists, charts, cohorts and actions as pure tests on one value. Both sides are compared
- * as text; a missing property is the empty text. Source: docs/COMPATIBILITY.md, "Property filters".
+ * as text; a missing property is the empty text. Source: docs/compatibility/events.md, "Property filters".
  */
 import { dateParts, isDayOfCalendar, utcOf } from '../../base/time-zone.ts'
 import type { PropertyFilter } from './filter-group.ts'

@@ -1,8 +1,7 @@
 /**
  * The operators of property filters, compiled: a filter becomes a test of one property value. One table for
  * lists, charts, cohorts, actions and flags; where these read values differently, a dialect says how.
- * A comparison that cannot be made is false. Source: docs/COMPATIBILITY.md, "Property filters" and "Flag
- * decisions".
+ * A comparison that cannot be made is false. Source: docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions".
  */
 import { compilePattern, PatternBudget, type PatternDialect } from '../../base/pattern/pattern.ts'
 import type { FlagOperator } from './filter-operators.ts'

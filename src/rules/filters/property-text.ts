@@ -1,6 +1,6 @@
 /**
  * A property as text: as filters compare it, and as the list of its values shows it. Source:
- * docs/COMPATIBILITY.md, "Property filters", "Flag decisions" and "Persons".
+ * docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions" and docs/compatibility/persons.md, "Persons".
  */
 import { SORTED_DEPTH_MAX } from './limits.ts'
 

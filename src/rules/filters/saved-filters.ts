@@ -1,6 +1,6 @@
 /**
  * Filters of cohorts and actions that can never match, as filter-faults.ts finds those of flags. Source:
- * docs/COMPATIBILITY.md, "Filters that can never match".
+ * docs/compatibility/flags.md, "Filters that can never match".
  */
 import type { PatternDialect } from '../../base/pattern/pattern.ts'
 import type { ActionStep } from './actions.ts'

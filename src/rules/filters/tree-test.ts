@@ -1,6 +1,6 @@
 /**
  * Trees of filters and the membership in cohorts as tests of a candidate, for lists and for flags. Where the
- * two differ, a dialect says how. Source: docs/COMPATIBILITY.md, "Cohorts" and "Flag decisions".
+ * two differ, a dialect says how. Source: docs/compatibility/persons.md, "Cohorts" and docs/compatibility/decisions.md, "Flag decisions".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 

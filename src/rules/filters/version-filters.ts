@@ -1,6 +1,6 @@
 /**
  * Versions in flag filters: semantic versions with missing parts filled in, their order, and the ranges
- * of the tilde, caret and wildcard operators. Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * of the tilde, caret and wildcard operators. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { VERSION_UNITS_MAX } from './limits.ts'

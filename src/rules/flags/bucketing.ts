@@ -1,7 +1,7 @@
 /**
  * Bucketing: which share of all identifiers one belongs to, for rollouts, variants and holdouts. Decided
  * by a hash alone, so that everybody who knows flag and identifier comes to the same result. Source:
- * docs/COMPATIBILITY.md, "Flag decisions".
+ * docs/compatibility/decisions.md, "Flag decisions".
  */
 import { HashedText, sha1Start } from './sha1.ts'
 

@@ -1,6 +1,6 @@
 /**
  * Cohorts, compiled for decisions: a list of persons, or a tree of person filters and other cohorts.
- * Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject, type JsonObject } from '../../base/json.ts'

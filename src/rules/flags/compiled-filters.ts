@@ -1,6 +1,6 @@
 /**
  * Property filters of conditions and cohorts, compiled: a stored filter becomes a test of a decision that
- * is under way. A filter that is malformed never matches. Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * is under way. A filter that is malformed never matches. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject, type JsonObject } from '../../base/json.ts'

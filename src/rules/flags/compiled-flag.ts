@@ -1,6 +1,6 @@
 /**
  * One flag, compiled: its stored filters read once, whatever their shape, and evaluated for a request.
- * Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'

@@ -1,6 +1,6 @@
 /**
  * The answer to a request for flags: which flags take part, and what each of them evaluates to. Source:
- * docs/COMPATIBILITY.md, "Flag decisions".
+ * docs/compatibility/decisions.md, "Flag decisions".
  */
 import type { CompiledFlags } from './compile.ts'
 import type { CompiledFlag } from './compiled-flag.ts'

@@ -1,6 +1,6 @@
 /**
  * Flag definitions for SDKs that decide by themselves: all flags of a project, what they refer to, and an
- * ETag, because SDKs ask every half minute. Source: docs/COMPATIBILITY.md, "Local evaluation".
+ * ETag, because SDKs ask every half minute. Source: docs/compatibility/decisions.md, "Local evaluation".
  */
 import { createHash } from 'node:crypto'
 import type { JsonObject } from '../../base/json.ts'

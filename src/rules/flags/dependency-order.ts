@@ -1,6 +1,6 @@
 /**
  * Flags that depend on flags: the order in which they can be decided, and those that cannot be. Source:
- * docs/COMPATIBILITY.md, "Flag decisions".
+ * docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject } from '../../base/json.ts'

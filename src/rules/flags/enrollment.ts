@@ -1,6 +1,6 @@
 /**
  * Early access: persons who have decided to take part in a feature, or not to, before any condition.
- * Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { type JsonObject, objectsOf } from '../../base/json.ts'

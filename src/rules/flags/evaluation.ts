@@ -1,7 +1,7 @@
 /**
  * One decision under way: what the request says and what is stored, looked up when a flag asks for it and
  * at most once. Nothing is copied: a property is searched in the request, then among the stored ones.
- * Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 
 import { isObject, type JsonObject } from '../../base/json.ts'

@@ -1,5 +1,5 @@
 /**
- * Filters of flags that can never match; see filters/filter-faults.ts. Source: docs/COMPATIBILITY.md, "Filters
+ * Filters of flags that can never match; see filters/filter-faults.ts. Source: docs/compatibility/flags.md, "Filters
  * that can never match".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'

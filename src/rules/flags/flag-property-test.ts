@@ -1,6 +1,6 @@
 /**
  * Property filters of flags as tests on one value: booleans and their texts are the same, texts are compared
- * without case, and a request pays for patterns and long texts. Source: docs/COMPATIBILITY.md, "Flag
+ * without case, and a request pays for patterns and long texts. Source: docs/compatibility/decisions.md, "Flag
  * decisions".
  */
 import {

@@ -1,7 +1,7 @@
 /**
  * Numbers and dates in flag filters. Numbers: as they are, or texts that are written like one, without
  * spaces or units. Dates: relative ones such as `-7d`, dates and times with or without an offset, and on
- * the side of the property also seconds since 1970. Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * the side of the property also seconds since 1970. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 import {
   addMonths,

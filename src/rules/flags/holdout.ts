@@ -1,5 +1,5 @@
 /**
- * Holdouts: a share of persons who are kept out of all experiments. Source: docs/COMPATIBILITY.md, "Flag
+ * Holdouts: a share of persons who are kept out of all experiments. Source: docs/compatibility/decisions.md, "Flag
  * decisions".
  */
 

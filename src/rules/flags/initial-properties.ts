@@ -1,6 +1,6 @@
 /**
  * Person properties that keep the first value of another one: while a person lacks them, filters see the
- * current value instead. Source: docs/COMPATIBILITY.md, "Flag decisions".
+ * current value instead. Source: docs/compatibility/decisions.md, "Flag decisions".
  */
 import { SLOT_NAMES, SLOT_OF } from '../persons/automatic-properties.ts'
 

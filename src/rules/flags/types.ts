@@ -1,6 +1,6 @@
 /**
  * Plain data that flag rules work on: flags as they are stored, what a request says, what a decision is.
- * No behaviour. Source: interface description, sections 2.3 and 2.8; docs/COMPATIBILITY.md, "Feature
+ * No behaviour. Source: interface description, sections 2.3 and 2.8; docs/compatibility/flags.md, "Feature
  * flags".
  */
 import type { JsonObject } from '../../base/json.ts'
@@ -117,7 +117,7 @@ export interface DecisionSources {
   continuityOverrides(): ReadonlyMap<string, string>
 }
 
-/** Why a flag is what it is. Source: docs/COMPATIBILITY.md, "Flag decisions". */
+/** Why a flag is what it is. Source: docs/compatibility/decisions.md, "Flag decisions". */
 export type DecisionReason =
   | 'condition_match'
   | 'no_condition_match'

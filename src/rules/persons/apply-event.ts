@@ -2,7 +2,7 @@
  * What one event does to the persons and groups of its project: the rules run once per event that is
  * stored, in order of arrival, after duplicates have been left out. They see the project through the port
  * `PersonWorld` and decide by nothing but the event, the context and what the port tells, so that the same
- * events always lead to the same persons. Source: docs/COMPATIBILITY.md, "Persons".
+ * events always lead to the same persons. Source: docs/compatibility/persons.md, "Persons".
  *
  * What a store behind the port has to keep, per project, in the transaction that also moves the position
  * in the log (D is the number of a distinct_id, P that of a person):

@@ -2,7 +2,7 @@
  * The properties of events that are copied to the person without being asked for: the latest value under
  * its own name, the first one under `$initial_`. Nearly every event carries many of them, so each of
  * these names has a number (a slot) and persons keep their values in an array.
- * Source: docs/COMPATIBILITY.md, "Automatic person properties".
+ * Source: docs/compatibility/persons.md, "Automatic person properties".
  */
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
 

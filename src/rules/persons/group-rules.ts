@@ -1,6 +1,6 @@
 /**
  * Which groups an event belongs to, and what `$groupidentify` makes of a group. Group types get their
- * index in order of first appearance, for ever. Source: docs/COMPATIBILITY.md, "Groups".
+ * index in order of first appearance, for ever. Source: docs/compatibility/persons.md, "Groups".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'

@@ -1,6 +1,6 @@
 /**
  * Which second id an event wants to join with its distinct_id, and which ids must never be joined because
- * faulty clients send them for everybody. Source: docs/COMPATIBILITY.md, "Merging persons".
+ * faulty clients send them for everybody. Source: docs/compatibility/persons.md, "Merging persons".
  */
 import type { JsonObject } from '../../base/json.ts'
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'

@@ -1,6 +1,6 @@
 /**
  * Persons and their activity as clients see them: which members, and how times are written. Source:
- * docs/COMPATIBILITY.md, "Persons".
+ * docs/compatibility/persons.md, "Persons".
  */
 import { exactTimeText } from '../../base/time.ts'
 

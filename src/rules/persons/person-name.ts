@@ -1,5 +1,5 @@
 /**
- * How a person is called, and which of its ids say something. Source: docs/COMPATIBILITY.md, "Persons".
+ * How a person is called, and which of its ids say something. Source: docs/compatibility/persons.md, "Persons".
  */
 import { propertyText } from '../filters/property-text.ts'
 

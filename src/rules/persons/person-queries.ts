@@ -49,7 +49,7 @@ export interface ValueCount {
   readonly count: number
 }
 
-/** One entry of the activity log. Docs: COMPATIBILITY.md, "Activity of persons". */
+/** One entry of the activity log. Docs: docs/compatibility/persons.md, "Activity of persons". */
 export interface ActivityView {
   readonly user: { readonly first_name: string; readonly email: string }
   readonly activity: 'updated' | 'delete_property' | 'deleted' | 'split_person'

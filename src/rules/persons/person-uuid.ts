@@ -5,7 +5,7 @@ const NAMESPACE = '932979b4-65c3-4424-8467-0b66ec27bc22'
 
 /**
  * The deterministic person uuid of a distinct_id in a project, as text. About 2 us.
- * Source: docs/COMPATIBILITY.md, "Person uuid".
+ * Source: docs/compatibility/persons.md, "Person uuid".
  */
 export function personUuid(projectId: number, distinctId: string): string {
   return uuidV5(NAMESPACE, `${projectId}:${distinctId}`)

@@ -30,7 +30,7 @@ export function countOfIds(
 
 /**
  * A person as the API shows it, with `idsMax` ids at most. In lists ids come in the order of their
- * links, for a single person those that somebody chose come first. Source: docs/COMPATIBILITY.md,
+ * links, for a single person those that somebody chose come first. Source: docs/compatibility/persons.md,
  * "Persons".
  */
 export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number): PersonView {

@@ -1,6 +1,6 @@
 /**
  * What `$set`, `$set_once`, `$unset` and the automatic entries of an event do to a table of properties,
- * and how large that may make it. Source: docs/COMPATIBILITY.md, "Person properties".
+ * and how large that may make it. Source: docs/compatibility/persons.md, "Person properties".
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import type { PropertyTable } from './property-table.ts'

@@ -1,6 +1,6 @@
 /**
  * Roles, who has them, and which flags they may change. Every change is one durable transaction; what
- * is not allowed is a `ServiceError` and changes nothing. Source: docs/COMPATIBILITY.md, "Roles and role
+ * is not allowed is a `ServiceError` and changes nothing. Source: docs/compatibility/organization.md, "Roles and role
  * access". Values are MessagePack with a checksum.
  *
  * | table       | key                                   | value                                   |

@@ -4,7 +4,7 @@
  *
  * Table `flag_overrides`: project, P -> JSON list of `[flag key, identifier]`; sealed. It is written by
  * the processing thread in the order of the log, so that merges and overrides never cross.
- * Source: docs/COMPATIBILITY.md, "Continuity".
+ * Source: docs/compatibility/decisions.md, "Continuity".
  */
 
 import type { Table } from '../lmdb/environment.ts'

@@ -1,7 +1,7 @@
 /**
  * `tenrec query paths`: who goes from one page, screen or event to another, asked of a running daemon. To
  * the routes a page is its whole address, and a place in a session a number; people mean the path of the
- * page, wherever in the session it comes. Source of the rules: docs/COMPATIBILITY.md, "Paths".
+ * page, wherever in the session it comes. Source of the rules: docs/compatibility/analytics.md, "Paths".
  */
 import { UsageError } from '../../../base/errors.ts'
 import { idOption } from '../../lib/arguments.ts'

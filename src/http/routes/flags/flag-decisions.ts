@@ -1,6 +1,6 @@
 /**
  * What flags are for somebody: the routes evaluation_reasons, my_flags, local_evaluation and
- * remote_config. Source: docs/COMPATIBILITY.md, "Feature flag routes".
+ * remote_config. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'

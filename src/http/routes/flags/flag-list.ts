@@ -1,5 +1,5 @@
 /**
- * The list of feature flags: filters, order and pages, from memory. Source: docs/COMPATIBILITY.md,
+ * The list of feature flags: filters, order and pages, from memory. Source: docs/compatibility/flags.md,
  * "List of feature flags".
  */
 import { isObject, objectsOf } from '../../../base/json.ts'

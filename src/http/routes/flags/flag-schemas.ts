@@ -1,6 +1,6 @@
 /**
  * The schemas of feature flags as people manage them and SDKs load them. Source: interface description,
- * section 2.3; docs/COMPATIBILITY.md, "Feature flag fields". Bodies that change a flag are read by the rules
+ * section 2.3; docs/compatibility/flags.md, "Feature flag fields". Bodies that change a flag are read by the rules
  * (rules/flags/edit), field by field.
  */
 import {

@@ -1,7 +1,7 @@
 /**
  * The routes of feature flags. Reads answer from memory; changes are made by a thread of the pool and
  * answered when they are durable and every later decision sees them. Source: interface description,
- * section 4.1; docs/COMPATIBILITY.md, "Feature flag routes".
+ * section 4.1; docs/compatibility/flags.md, "Feature flag routes".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagCommand } from '../../../engine/threads/tasks.ts'

@@ -1,4 +1,4 @@
-/** The route of the audit log. docs/COMPATIBILITY.md, "Audit log". */
+/** The route of the audit log. docs/compatibility/organization.md, "Audit log". */
 import { timeText } from '../../../base/time.ts'
 import type { StoredAuditEntry } from '../../../rules/access/audit.ts'
 import { userSummary } from '../../../rules/access/user.ts'

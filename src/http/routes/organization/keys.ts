@@ -1,7 +1,7 @@
 /**
  * The routes of the calling user's personal keys. No key makes another that may do more than itself, nor
  * replaces, revokes or changes the rights of one that does.
- * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
+ * Source: docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'

@@ -1,6 +1,6 @@
 /**
  * The routes of the organization, its members, its default for flags, its audit log and dead letters.
- * Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects".
+ * Source: docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'

@@ -1,5 +1,5 @@
 /**
- * The routes of projects, their settings and secret keys. Source: docs/COMPATIBILITY.md, "Organization,
+ * The routes of projects, their settings and secret keys. Source: docs/compatibility/organization.md, "Organization,
  * users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'

@@ -1,6 +1,6 @@
 /**
  * The routes of role access: which roles may change a flag that is closed to others. Source: interface
- * description, sections 2.5 and 4.2; docs/COMPATIBILITY.md, "Roles and role access".
+ * description, sections 2.5 and 4.2; docs/compatibility/organization.md, "Roles and role access".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'

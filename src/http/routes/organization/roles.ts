@@ -1,6 +1,6 @@
 /**
  * The routes of roles and their members. Source: interface description, section 2.4;
- * docs/COMPATIBILITY.md, "Roles and role access".
+ * docs/compatibility/organization.md, "Roles and role access".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'

@@ -1,4 +1,4 @@
-/** The route of the calling user. Source: docs/COMPATIBILITY.md, "Organization, users, keys, projects". */
+/** The route of the calling user. Source: docs/compatibility/organization.md, "Organization, users, keys, projects". */
 import { ServiceError } from '../../../base/errors.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { currentProjectId } from '../../server/auth.ts'

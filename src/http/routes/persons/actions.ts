@@ -1,4 +1,4 @@
-/** The routes of actions. Source: docs/COMPATIBILITY.md, "Actions". */
+/** The routes of actions. Source: docs/compatibility/analytics.md, "Actions". */
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
 import type { ActionQueries, PersonQueries } from '../../../engine/threads/calls.ts'

@@ -1,4 +1,4 @@
-/** The routes of cohorts. Source: docs/COMPATIBILITY.md, "Cohorts". */
+/** The routes of cohorts. Source: docs/compatibility/persons.md, "Cohorts". */
 import { firstCsvCells } from '../../../base/csv.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'

@@ -1,4 +1,4 @@
-/** The routes of groups and group types. Source: docs/COMPATIBILITY.md, "Group routes". */
+/** The routes of groups and group types. Source: docs/compatibility/persons.md, "Group routes". */
 import { ServiceError } from '../../../base/errors.ts'
 import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
 import { rowsText } from '../../../base/rows-writer.ts'

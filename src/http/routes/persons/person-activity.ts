@@ -1,6 +1,6 @@
 /**
  * The routes that look back: what people changed about persons, and how the properties of one person
- * looked over time. Source: docs/COMPATIBILITY.md, "Activity of persons" and "Properties over time".
+ * looked over time. Source: docs/compatibility/persons.md, "Activity of persons" and "Properties over time".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'

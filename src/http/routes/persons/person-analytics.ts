@@ -1,6 +1,6 @@
 /**
  * The analytic routes of persons: who is behind a point of a chart. Parameters become a question for the
- * threads for analytics, its answer one of the forms that charts know. Source: docs/COMPATIBILITY.md,
+ * threads for analytics, its answer one of the forms that charts know. Source: docs/compatibility/analytics.md,
  * "Analytic person routes", "Funnels and correlation" and "Paths".
  */
 import { ServiceError } from '../../../base/errors.ts'

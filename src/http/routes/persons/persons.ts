@@ -1,6 +1,6 @@
 /**
  * The routes of persons but those that look back in time (person-activity.ts) and analytics
- * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/COMPATIBILITY.md, "Persons", "Merging
+ * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/compatibility/persons.md, "Persons", "Merging
  * persons" and "Person properties".
  */
 import { CSV_TYPE } from '../../../base/csv.ts'

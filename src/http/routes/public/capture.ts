@@ -2,7 +2,7 @@
  * The ingestion endpoints. A request is read, checked in place when it is small and in the pool when it
  * is large, and answered when its events are durable. Nothing here is proportional to the size of a
  * large body.
- * Source: interface description, section 4.4; docs/COMPATIBILITY.md, "Ingestion endpoints".
+ * Source: interface description, section 4.4; docs/compatibility/ingestion.md, "Ingestion endpoints".
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'

@@ -1,7 +1,7 @@
 /**
  * Who asks for flags without cookies: the same id that the visitor's events get, from the headers of the
  * request. Without it a flag for a tenth of all would be on for all such visitors or for none.
- * Source: docs/COMPATIBILITY.md, "Visitors without cookies".
+ * Source: docs/compatibility/persons.md, "Visitors without cookies".
  */
 
 import type { JsonObject } from '../../../base/json.ts'

@@ -1,7 +1,7 @@
 /**
  * `/decide/` and `/flags/`: which flags are on for a user. Everything happens in place, in microseconds:
  * the body is small, flags are compiled, and a person is read through the memory map if a flag needs it.
- * Source: interface description, sections 4.4 and 9; docs/COMPATIBILITY.md, "Decisions".
+ * Source: interface description, sections 4.4 and 9; docs/compatibility/decisions.md, "Decisions".
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
@@ -166,7 +166,7 @@ function decideAnew(options: DecideOptions, call: DecisionCall): ProjectDecision
 /**
  * The project of a key: its own, or for a personal key the one that is named. Throws ServiceError
  * `no_api_key`, `invalid_api_key`, `invalid_personal_api_key` or `invalid_project`.
- * Source: docs/COMPATIBILITY.md, "Refused flag requests".
+ * Source: docs/compatibility/decisions.md, "Refused flag requests".
  */
 export function resolveFlagProject(
   key: unknown,

@@ -1,7 +1,7 @@
 /**
  * Flags as SDKs load them that decide by themselves: definitions under the paths of all their
  * generations, and the list that the first generation read. For servers: the key is secret.
- * Source: docs/COMPATIBILITY.md, "Local evaluation".
+ * Source: docs/compatibility/decisions.md, "Local evaluation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../../engine/front/flag-snapshots.ts'

@@ -1,7 +1,7 @@
 /**
  * Decisions as JSON, in the shape of every version. What is said of a flag depends on few things, so
  * the bytes of each outcome are made once and then copied: an answer costs a copy for each flag.
- * Source: interface description, sections 2.8 and 9; docs/COMPATIBILITY.md, "Flag answers".
+ * Source: interface description, sections 2.8 and 9; docs/compatibility/decisions.md, "Flag answers".
  */
 import { randomUUID } from 'node:crypto'
 import type { Decisions, FlagDecision } from '../../../rules/flags/types.ts'

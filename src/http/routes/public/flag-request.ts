@@ -1,7 +1,7 @@
 /**
  * From the body and query of a flag request to what the rules ask for. Clients of ten years send the
  * same things under different names and in different wrappings; all of them are read here.
- * Source: interface description, section 2.8; docs/COMPATIBILITY.md, "Flag requests".
+ * Source: interface description, section 2.8; docs/compatibility/decisions.md, "Flag requests".
  */
 import { isUtf8 } from 'node:buffer'
 import { ServiceError } from '../../../base/errors.ts'

@@ -39,7 +39,7 @@ export const FLAG_DECISIONS: DescribedResource = {
   routes: [...DECISION_ROUTES, ...DEFINITION_ROUTES],
 }
 
-/** What browsers are told besides flags, and the SDK itself. docs/COMPATIBILITY.md, "Remote configuration". */
+/** What browsers are told besides flags, and the SDK itself. docs/compatibility/decisions.md, "Remote configuration". */
 export const REMOTE_CONFIG: DescribedResource = {
   name: 'Remote configuration',
   sentence:

@@ -1,6 +1,6 @@
 /**
  * The values of OFREP: evaluation contexts in, evaluations out.
- * Source: docs/COMPATIBILITY.md, "OpenFeature".
+ * Source: docs/compatibility/decisions.md, "OpenFeature".
  */
 import { isUtf8 } from 'node:buffer'
 import { isObject, type OwnObject } from '../../../base/json.ts'

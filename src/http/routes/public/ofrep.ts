@@ -1,7 +1,7 @@
 /**
  * OpenFeature's remote evaluation protocol (OFREP): the same decisions for SDKs of any vendor. The key of
  * a project opens it; the context of the evaluation is the person.
- * Source: docs/COMPATIBILITY.md, "OpenFeature".
+ * Source: docs/compatibility/decisions.md, "OpenFeature".
  */
 import { createHash } from 'node:crypto'
 import type { Clock } from '../../../base/clock.ts'
@@ -184,7 +184,7 @@ const FAULT = named(
 const BAD_CONTEXT = { description: 'The body or its context cannot be used.', schema: FAULT }
 const ERRORS = ['invalid_api_key', 'request_too_large', 'server_error'] as const
 
-/** OpenFeature's remote evaluation. docs/COMPATIBILITY.md, "OpenFeature". */
+/** OpenFeature's remote evaluation. docs/compatibility/decisions.md, "OpenFeature". */
 export const OFREP: PublicResource<OfrepOptions> = {
   name: 'OpenFeature',
   sentence: 'The same decisions in the protocol of OpenFeature.',

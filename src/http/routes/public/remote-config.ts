@@ -1,7 +1,7 @@
 /**
  * What browser SDKs are told besides flags: the configuration that comes with every answer of `/decide/`,
  * and alone under `/array/<key>/`. Also the lists of products that are not offered, which SDKs ask for
- * all the same. Source: docs/COMPATIBILITY.md, "Remote configuration".
+ * all the same. Source: docs/compatibility/decisions.md, "Remote configuration".
  */
 import { createHash } from 'node:crypto'
 import { ServiceError } from '../../../base/errors.ts'

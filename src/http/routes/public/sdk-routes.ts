@@ -1,7 +1,7 @@
 /**
  * The files of posthog-js for PostHog's `<script>`: the SDK itself, and what it loads when the page or
  * the remote configuration asks for it. Nothing here is on the way of events or decisions.
- * Source: docs/COMPATIBILITY.md, "Snippet"; posthog-js `entrypoints/external-scripts-loader`.
+ * Source: docs/compatibility/decisions.md, "Snippet"; posthog-js `entrypoints/external-scripts-loader`.
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'

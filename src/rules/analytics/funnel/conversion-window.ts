@@ -1,5 +1,5 @@
 /**
- * The time that a funnel leaves for its steps. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
+ * The time that a funnel leaves for its steps. Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
 
 /** Units of a window. */

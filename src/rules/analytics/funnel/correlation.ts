@@ -1,6 +1,6 @@
 /**
  * Who is behind a correlation of a funnel: persons who converted, or did not, and had an event meanwhile,
- * or have a property. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
+ * or have a property. Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'

@@ -1,6 +1,6 @@
 /**
  * How far one actor got in a funnel: every event that can begin it is an attempt, and the best attempt
- * counts. The first of several equally good ones is kept. Source: docs/COMPATIBILITY.md, "Funnels and
+ * counts. The first of several equally good ones is kept. Source: docs/compatibility/analytics.md, "Funnels and
  * correlation".
  *
  * Of the actor's events in order, the place of each step never moves back from one attempt to the next.

@@ -1,7 +1,7 @@
 /**
  * Breakdowns of a funnel by values of properties: which value an actor or an event stands for, and which
  * actors and events are left when one value is asked for. Cohorts are filters and not dealt with here.
- * Source: docs/COMPATIBILITY.md, "Funnels and correlation".
+ * Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
 
 import { propertyText } from '../../filters/property-text.ts'

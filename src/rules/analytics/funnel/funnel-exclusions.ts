@@ -1,6 +1,6 @@
 /**
  * What undoes an attempt of a funnel: series that must not occur between two of its steps. Source:
- * docs/COMPATIBILITY.md, "Funnels and correlation".
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { FUNNEL_EXCLUSIONS_MAX } from '../limits.ts'

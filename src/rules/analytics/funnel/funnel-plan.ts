@@ -1,6 +1,6 @@
 /**
  * What a request for a funnel means: its steps, when one of them needs a later event, what undoes an
- * attempt, and whose results are wanted. Source: docs/COMPATIBILITY.md, "Funnels and correlation".
+ * attempt, and whose results are wanted. Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'

@@ -1,6 +1,6 @@
 /**
  * What requests to persons/funnel and persons/funnel/correlation say, as plain data that may cross
- * threads. What it means is decided in the folder query. Source: docs/COMPATIBILITY.md, "Funnels and
+ * threads. What it means is decided in the folder query. Source: docs/compatibility/analytics.md, "Funnels and
  * correlation".
  */
 import { invalidInput } from '../../../base/errors.ts'

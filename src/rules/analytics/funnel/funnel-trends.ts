@@ -1,6 +1,6 @@
 /**
  * Funnels over time: the period in which an attempt begins, and which of its results are meant. Source:
- * docs/COMPATIBILITY.md, "Funnels and correlation".
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { momentOfText, type RangeRequest } from '../date-range.ts'

@@ -1,6 +1,6 @@
 /**
  * Who is behind a step of a funnel: everybody whose best attempt got that far, or no further. Source:
- * docs/COMPATIBILITY.md, "Funnels and correlation".
+ * docs/compatibility/analytics.md, "Funnels and correlation".
  */
 
 import { propertyText } from '../../filters/property-text.ts'

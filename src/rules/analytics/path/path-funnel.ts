@@ -1,6 +1,6 @@
 /**
  * Paths around a step of a funnel: which persons have one, and from when until when. Source:
- * docs/COMPATIBILITY.md, "Paths".
+ * docs/compatibility/analytics.md, "Paths".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { AnalyticContext } from '../analytic-query.ts'

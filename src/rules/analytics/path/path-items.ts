@@ -1,6 +1,6 @@
 /**
  * What the events of a path are called: the address of a page, the name of a screen, or the name of the
- * event, cleaned and grouped. Every different value is dealt with once. Source: docs/COMPATIBILITY.md,
+ * event, cleaned and grouped. Every different value is dealt with once. Source: docs/compatibility/analytics.md,
  * "Paths".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'

@@ -1,6 +1,6 @@
 /**
  * Paths of one person: events one behind the other, cut into sessions, and whether one of them goes the
- * way that is asked for. Source: docs/COMPATIBILITY.md, "Paths".
+ * way that is asked for. Source: docs/compatibility/analytics.md, "Paths".
  */
 import { type ItemTable, NO_ITEM } from './path-items.ts'
 

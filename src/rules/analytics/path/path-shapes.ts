@@ -1,6 +1,6 @@
 /**
  * What requests to persons/path say, as plain data that may cross threads. What it means is decided in the
- * folder query. Source: docs/COMPATIBILITY.md, "Paths".
+ * folder query. Source: docs/compatibility/analytics.md, "Paths".
  */
 
 import { invalidInput } from '../../../base/errors.ts'

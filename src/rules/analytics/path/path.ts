@@ -1,6 +1,6 @@
 /**
  * Who went a way: persons with a session whose items follow each other as the request says. Source:
- * docs/COMPATIBILITY.md, "Paths".
+ * docs/compatibility/analytics.md, "Paths".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { pageOfPersons } from '../actor-page.ts'

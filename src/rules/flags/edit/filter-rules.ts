@@ -1,6 +1,6 @@
 /**
  * What the filters of a flag must be to be stored. The first rule that is broken is thrown as 400 with
- * `filters` as `attr`. Source: docs/COMPATIBILITY.md, "Feature flag filters".
+ * `filters` as `attr`. Source: docs/compatibility/flags.md, "Feature flag filters".
  */
 import { type ErrorCode, invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'

@@ -1,5 +1,5 @@
 /**
- * Entries of the log of who changed which flag. Source: docs/COMPATIBILITY.md, "Activity of feature
+ * Entries of the log of who changed which flag. Source: docs/compatibility/flags.md, "Activity of feature
  * flags".
  */
 import type { FlagChange } from './flag-diff.ts'
@@ -11,7 +11,7 @@ export interface FlagActor {
   readonly email: string
 }
 
-/** An entry of the log. Source: docs/COMPATIBILITY.md, "Activity of feature flags". */
+/** An entry of the log. Source: docs/compatibility/flags.md, "Activity of feature flags". */
 export interface FlagActivity {
   /** UUID. */
   readonly id: string

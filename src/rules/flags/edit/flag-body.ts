@@ -1,6 +1,6 @@
 /**
  * Flags as the private API shows them. Source: interface description, section 2.3;
- * docs/COMPATIBILITY.md, "Feature flag fields".
+ * docs/compatibility/flags.md, "Feature flag fields".
  */
 
 import { isObject, type JsonObject, objectsOf } from '../../../base/json.ts'

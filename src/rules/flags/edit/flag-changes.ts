@@ -1,6 +1,6 @@
 /**
  * What a body makes of a flag: a new one or a changed one, or the first reason against it in the order of
- * the fields. Pure; the store carries it out. Source: docs/COMPATIBILITY.md, "Feature flag fields" and
+ * the fields. Pure; the store carries it out. Source: docs/compatibility/flags.md, "Feature flag fields" and
  * "Changing feature flags".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'

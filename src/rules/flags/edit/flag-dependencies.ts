@@ -1,5 +1,5 @@
 /**
- * Flags that depend on flags: what a change may do to them. Source: docs/COMPATIBILITY.md, "Feature flag
+ * Flags that depend on flags: what a change may do to them. Source: docs/compatibility/flags.md, "Feature flag
  * filters".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'

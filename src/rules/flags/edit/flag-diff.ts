@@ -1,5 +1,5 @@
 /**
- * What a change of a flag has changed, for the activity log. Source: docs/COMPATIBILITY.md, "Activity of
+ * What a change of a flag has changed, for the activity log. Source: docs/compatibility/flags.md, "Activity of
  * feature flags".
  */
 

@@ -1,6 +1,6 @@
 /**
  * Single fields of a flag as clients send them: each function reads one member of a body and throws 400
- * with its name as `attr` when it cannot be used. Source: docs/COMPATIBILITY.md, "Feature flag fields".
+ * with its name as `attr` when it cannot be used. Source: docs/compatibility/flags.md, "Feature flag fields".
  */
 import { type ErrorCode, ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'

@@ -133,7 +133,7 @@ export class EventStoreWriter {
   /**
    * Adds an event; false when it is a duplicate: same project, uuid, name and distinct_id. Visible to
    * nobody before `commit`. Throws, and then has added nothing.
-   * Source: docs/COMPATIBILITY.md, "Duplicates".
+   * Source: docs/compatibility/events.md, "Duplicates".
    */
   add(input: EventInput): boolean {
     const admission = this.admit(input)
