@@ -7,7 +7,7 @@ import type { AuditEntry } from '../../src/rules/access/audit.ts'
 import { AuditLog } from '../../src/store/catalog/audit-log.ts'
 import { DirectoryEnvironment } from '../../src/store/catalog/directory-environment.ts'
 import { linesOf, runCommand } from '../fixtures/command-line.ts'
-import { PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
+import { type JsonAnswer, PERSONAL_KEY } from '../fixtures/flags/decision-daemon.ts'
 import { resultsOf, startOrganization } from '../fixtures/organization-daemon.ts'
 
 const daemon = await startOrganization(t)
@@ -101,6 +101,58 @@ t.test('an entry tells what was made, and nothing of bodies, queries and keys', 
   }
   await daemon.ask('DELETE', `personal_api_keys/${PERSONAL_KEY}/`)
   t.match(await newest(), { method: 'DELETE', object_id: null, status: 404 })
+})
+
+t.test('a change leaves one entry, with the status and the object of its answer', async (t) => {
+  const idOf = (answer: JsonAnswer): string => String(answer.body['id'])
+  const entryCount = async () => Number((await daemon.ask('GET', `${LOG}?limit=1`)).body['count'])
+  const change = async (
+    [method, path, body]: readonly [string, string, object?],
+    object?: string | null,
+  ): Promise<JsonAnswer> => {
+    const before = await entryCount()
+    const answer = await daemon.ask(method, path, body)
+    t.ok(answer.status < 300, `${method} ${path} answers ${answer.status}`)
+    t.equal(await entryCount(), before + 1, `${method} ${path}: one entry`)
+    const objectId = object === undefined ? idOf(answer) : object
+    t.match(await newest(), { method, status: answer.status, object_id: objectId }, path)
+    return answer
+  }
+  const roles = 'organizations/@current/roles/'
+  const access = 'organizations/@current/resource_access/'
+  const flags = 'projects/1/feature_flags/'
+  const role = idOf(await change(['POST', roles, { name: 'Noted' }]))
+  await change(['PATCH', `${roles}${role}/`, { name: 'Noted again' }])
+  const { user } = daemon.somebody({ email: 'noted@x.example' })
+  await daemon.settled()
+  const member = { user_uuid: user.uuid }
+  const membership = idOf(await change(['POST', `${roles}${role}/role_memberships/`, member]))
+  const flag = idOf(await change(['POST', flags, { key: 'noted' }]))
+  await change(['PATCH', `${flags}${flag}/`, { name: 'x' }])
+  await change(['POST', `${flags}${flag}/dashboard/`], flag)
+  const opened = idOf(await change(['POST', `${flags}${flag}/role_access/`, { role_id: role }]))
+  await change(['DELETE', `${flags}${flag}/role_access/${opened}/`], opened)
+  await change(['DELETE', `${roles}${role}/role_memberships/${membership}/`], membership)
+  await change(['DELETE', `${roles}${role}/`], role)
+  const rule = { resource: 'feature flags', access_level: 37 }
+  await change(['POST', access, rule], '1')
+  await change(['PATCH', `${access}1/`, { access_level: 21 }], '1')
+  await change(['DELETE', `${access}1/`], '1')
+  const userPath = `organizations/@current/members/${user.uuid}/`
+  await change(['PATCH', userPath, { level: 8 }], user.uuid)
+  await change(['DELETE', userPath], user.uuid)
+  const scopes = ['event:read']
+  const key = idOf(await change(['POST', 'personal_api_keys/', { label: 'noted', scopes }]))
+  await change(['PATCH', `personal_api_keys/${key}/`, { label: 'again' }])
+  await change(['POST', `personal_api_keys/${key}/roll/`])
+  await change(['DELETE', `personal_api_keys/${key}/`], key)
+  const secret = idOf(await change(['POST', 'projects/1/secret_keys/', { label: 'noted' }]))
+  await change(['POST', `projects/1/secret_keys/${secret}/roll/`])
+  await change(['DELETE', `projects/1/secret_keys/${secret}/`], secret)
+  await change(['PATCH', 'projects/1/', { name: 'Noted' }], null)
+  await change(['POST', 'projects/', { name: 'Made' }])
+  const action = idOf(await change(['POST', 'projects/1/actions/', { name: 'noted', steps: [] }]))
+  await change(['PATCH', `projects/1/actions/${action}/`, { name: 'again' }], action)
 })
 
 t.test('what reads, and what strangers send, leaves none', async (t) => {

@@ -15,7 +15,7 @@ import { closeConnections, jsonOf, postJson, send } from '../fixtures/exact-clie
 import { eventually } from '../fixtures/timed-command.ts'
 import { MemoryLog, SharedBlocks } from './memory-log.ts'
 
-const ENTRY = new URL('./memory-thread.ts', import.meta.url)
+const ENTRY = new URL('./memory-thread.js', import.meta.url)
 
 t.test('log and warehouse may be others: the daemon is wired to those in memory', async (t) => {
   const dataDir = t.testdir()

@@ -21,7 +21,7 @@ import {
 } from '../lib/command.ts'
 import { describeExplanation } from '../lib/flag-explanation.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
-import { withStore } from '../lib/with-store.ts'
+import { commandEntry, withStore } from '../lib/with-store.ts'
 import { PROJECT_OPTION } from './events/event.ts'
 
 /** Whom the activity log names: nobody asked through the API. */
@@ -187,11 +187,12 @@ function withFlags(
         actor: SYSTEM,
         nowMs: input.io.clock.now(),
         cohort: (id) => cohorts.get(id) ?? null,
+        audit: isWriting ? commandEntry(input, projectId) : undefined,
       },
       wanted: () => wantedFlag(store, projectId, input.operands[0] ?? ''),
     })
   }
-  return withStore(input, isWriting, run, ['flags', 'events'], projectId)
+  return withStore(input, isWriting, run, ['flags', 'events'])
 }
 
 function wantedFlag(store: FlagStore, projectId: number, key: string): Flag {

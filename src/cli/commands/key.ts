@@ -14,7 +14,7 @@ import {
   type OptionDefinition,
 } from '../lib/command.ts'
 import { isoTime, printRecord, printRows } from '../lib/output.ts'
-import { withStore } from '../lib/with-store.ts'
+import { changeOrganization, withStore } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
 const SECRET_OPTION: OptionDefinition = {
@@ -53,7 +53,7 @@ export const KEY_CREATE: Command = {
   async run(input) {
     if (input.options.has('secret')) return createSecret(input)
     const request = readRequest(input)
-    const { text, key } = await withStore(input, true, ({ organization: store }) => {
+    const { text, key } = await changeOrganization(input, (store) => {
       const user = input.options.get('user')
       const owner = user === undefined ? {} : { userId: findUser(store, user).id }
       return store.projects.keys.create({ ...request, ...owner })
@@ -100,17 +100,10 @@ export const KEY_REVOKE: Command = {
   async run(input) {
     const id = parseId('ID', input.operands[0] ?? '')
     const nowMs = input.io.clock.now()
-    const row = await withStore(
-      input,
-      true,
-      ({
-        organization: {
-          projects: { keys },
-        },
-      }) =>
-        input.options.has('secret')
-          ? describeSecret(keys.revokeSecret(id))
-          : describeKey(keys.revoke(id), nowMs),
+    const row = await changeOrganization(input, ({ projects: { keys } }) =>
+      input.options.has('secret')
+        ? describeSecret(keys.revokeSecret(id))
+        : describeKey(keys.revoke(id), nowMs),
     )
     printRecord(input.io, row, input.options.has('json'))
     return 0
@@ -127,22 +120,14 @@ export const KEY_ROTATE: Command = {
   async run(input) {
     const id = parseId('ID', input.operands[0] ?? '')
     const nowMs = input.io.clock.now()
-    const row = await withStore(
-      input,
-      true,
-      ({
-        organization: {
-          projects: { keys },
-        },
-      }) => {
-        if (input.options.has('secret')) {
-          const { text, key } = keys.rollSecret(id)
-          return { ...describeSecret(key), key: text }
-        }
-        const { text, key } = keys.roll(id)
-        return { ...describeKey(key, nowMs), key: text }
-      },
-    )
+    const row = await changeOrganization(input, ({ projects: { keys } }) => {
+      if (input.options.has('secret')) {
+        const { text, key } = keys.rollSecret(id)
+        return { ...describeSecret(key), key: text }
+      }
+      const { text, key } = keys.roll(id)
+      return { ...describeKey(key, nowMs), key: text }
+    })
     const { id: _id, key, last_four: _lastFour, ...rest } = row
     printRecord(input.io, { id, key, ...rest }, input.options.has('json'))
     return 0
@@ -160,14 +145,8 @@ async function createSecret(input: CommandInput): Promise<number> {
   const projectId = parseId('--projects', project)
   const label = input.options.get('label')
   const request = label === undefined ? { projectId } : { projectId, label }
-  const { text, key } = await withStore(
-    input,
-    true,
-    ({
-      organization: {
-        projects: { keys },
-      },
-    }) => keys.createSecret(request),
+  const { text, key } = await changeOrganization(input, ({ projects: { keys } }) =>
+    keys.createSecret(request),
   )
   const { id, last_four: _lastFour, ...row } = describeSecret(key)
   printRecord(input.io, { id, key: text, ...row }, input.options.has('json'))

@@ -11,7 +11,7 @@ import {
   type OptionDefinition,
 } from '../lib/command.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
-import { withStore } from '../lib/with-store.ts'
+import { changeOrganization, withStore } from '../lib/with-store.ts'
 
 const NAME_OPTION: OptionDefinition = {
   name: 'name',
@@ -75,8 +75,8 @@ export const PROJECT_CREATE: Command = {
   async run(input) {
     const changes = readChanges(input)
     const name = input.options.get('name') ?? ''
-    const project = await withStore(input, true, ({ organization }) =>
-      organization.projects.createProject({ ...changes, name }),
+    const project = await changeOrganization(input, ({ projects }) =>
+      projects.createProject({ ...changes, name }),
     )
     printRecord(input.io, describeProject(project), input.options.has('json'))
     return 0
@@ -94,8 +94,8 @@ export const PROJECT_SET: Command = {
     const id = parseId('ID', input.operands[0] ?? '')
     const changes = readChanges(input)
     if (Object.keys(changes).length === 0) throw new UsageError('there is nothing to change')
-    const project = await withStore(input, true, ({ organization }) =>
-      organization.projects.setProject(id, changes),
+    const project = await changeOrganization(input, ({ projects }) =>
+      projects.setProject(id, changes),
     )
     printRecord(input.io, describeProject(project), input.options.has('json'))
     return 0

@@ -11,7 +11,7 @@ import {
 } from '../lib/command.ts'
 import { choicesText, parseLevel } from '../lib/levels.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
-import { withStore } from '../lib/with-store.ts'
+import { changeOrganization, withStore } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
 /** More than there can be. */
@@ -85,7 +85,7 @@ export const ROLE_DELETE: Command = {
   options: [],
   settings: ['dataDir'],
   async run(input) {
-    const id = await withStore(input, true, ({ organization: store }) => {
+    const id = await changeOrganization(input, (store) => {
       const role = roleOf(store, input)
       store.roles.delete(role)
       return role
@@ -146,10 +146,14 @@ export const ROLE_DEFAULT: Command = {
   async run(input) {
     const text = input.options.get('level')
     const level = text === undefined || text === UNSET ? null : parseLevel(FLAG_ACCESS_LEVELS, text)
-    const isWriting = text !== undefined
-    const setting = await withStore(input, isWriting, ({ organization: { users } }) =>
-      isWriting ? users.setFlagAccess(level, null) : users.organization().flagAccess,
-    )
+    const setting =
+      text === undefined
+        ? await withStore(
+            input,
+            false,
+            ({ organization: { users } }) => users.organization().flagAccess,
+          )
+        : await changeOrganization(input, ({ users }) => users.setFlagAccess(level, null))
     const row = { level: setting === null ? UNSET : levelName(FLAG_ACCESS_LEVELS, setting.level) }
     printRecord(input.io, row, input.options.has('json'))
     return 0
@@ -160,7 +164,7 @@ async function changeRole(
   input: CommandInput,
   action: (store: OrganizationStore) => RoleView | null,
 ): Promise<number> {
-  const view = await withStore(input, true, ({ organization }) => action(organization))
+  const view = await changeOrganization(input, action)
   if (view !== null) printRecord(input.io, describeRole(view), input.options.has('json'))
   return 0
 }

@@ -12,7 +12,7 @@ import {
 } from '../lib/command.ts'
 import { choicesText, parseLevel } from '../lib/levels.ts'
 import { isoTime, printRecord, printRows, type Row } from '../lib/output.ts'
-import { withStore } from '../lib/with-store.ts'
+import { changeOrganization, withStore } from '../lib/with-store.ts'
 
 const EMAIL_OPTION: OptionDefinition = {
   name: 'email',
@@ -53,9 +53,7 @@ export const USER_CREATE: Command = {
   settings: ['dataDir'],
   async run(input) {
     const request = { ...readChanges(input), email: input.options.get('email') ?? '' }
-    const user = await withStore(input, true, ({ organization: store }) =>
-      store.users.create(request),
-    )
+    const user = await changeOrganization(input, (store) => store.users.create(request))
     printRecord(input.io, describeUser(user), input.options.has('json'))
     return 0
   },
@@ -106,7 +104,7 @@ export function findUser(store: OrganizationStore, name: string): User {
 
 async function changeUser(input: CommandInput, changes: UserChanges): Promise<number> {
   const [name = ''] = input.operands
-  const user = await withStore(input, true, ({ organization: store }) =>
+  const user = await changeOrganization(input, (store) =>
     store.users.change(findUser(store, name).id, changes),
   )
   printRecord(input.io, describeUser(user), input.options.has('json'))

@@ -1,36 +1,50 @@
 /**
  * Opens the store for one command, beside a running daemon or without one. Every command that
- * writes users, projects, keys, roles or flags comes through here and leaves an entry in the audit
- * log; changes that go through a daemon are noted there.
+ * writes users, projects, keys, roles or flags comes through here and takes its entry in the audit
+ * log into the transaction of the change; changes that go through a daemon are noted there.
  */
 import { userInfo } from 'node:os'
 import { requireFreeDisk } from '../../base/disk-space.ts'
 import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import type { EnvironmentName } from '../../store/directory/data-dir.ts'
 import { type OpenStore, openStore } from '../../store/open-store.ts'
 import type { CommandInput } from './command.ts'
 import { OBJECT_ID_CHARACTERS_MAX } from './limits.ts'
 
 /**
- * Runs `action` with the store and closes it. `isWriting`: only if the disk has room, and with an
- * entry in the audit log when it is done, about the project if one is given. Throws `OperatorError`
- * for a store that cannot be opened, and what `action` throws.
+ * Runs `action` with the store and closes it. `isWriting`: only if the disk has room; `action` then
+ * stores its `commandEntry` with what it changes. Throws `OperatorError` for a store that cannot be
+ * opened, and what `action` throws.
  */
 export function withStore<T>(
   input: CommandInput,
   isWriting: boolean,
   action: (store: OpenStore) => T | Promise<T>,
   environments: readonly EnvironmentName[] = ['flags'],
-  projectId: number | null = null,
 ): Promise<T> {
   const { dataDir } = input.settings()
   const { clock } = input.io
   return openStore({ dataDir, environments, isWriting, clock }, async (store) => {
     if (isWriting) await requireFreeDisk(store.path)
-    const result = await action(store)
-    if (isWriting) store.organization.audit.append([commandEntry(input, projectId)])
-    return result
+    return action(store)
   })
+}
+
+/**
+ * Changes users, projects, keys or roles in one transaction with the command's entry in the audit
+ * log. Throws as `withStore`.
+ */
+export function changeOrganization<T>(
+  input: CommandInput,
+  action: (store: OrganizationStore) => T,
+): Promise<T> {
+  return withStore(input, true, ({ organization }) =>
+    organization.noted(
+      () => commandEntry(input, null),
+      () => action(organization),
+    ),
+  )
 }
 
 /**
@@ -49,7 +63,7 @@ export function noteInStore(
 }
 
 /** The entry of a command that has changed something; `projectId` where it is about one project. */
-function commandEntry(input: CommandInput, projectId: number | null): AuditEntry {
+export function commandEntry(input: CommandInput, projectId: number | null): AuditEntry {
   const [operand] = input.operands
   return {
     atMs: input.io.clock.now(),

@@ -24,10 +24,11 @@ export class FlagTasks {
   }
 
   /** Changes a flag durably and answers its number. Throws what `FlagStore` throws, and 400. */
-  change({ projectId, actor, nowMs, command }: FlagCommandTask): { readonly id: number } {
+  change({ projectId, actor, nowMs, command, audit }: FlagCommandTask): { readonly id: number } {
     const store = this.#openStore()
     const cohorts = this.#openDefinitions().cohorts(projectId)
-    const context = { projectId, actor, nowMs, cohort: (id: number) => cohorts.get(id) ?? null }
+    const cohort = (id: number) => cohorts.get(id) ?? null
+    const context = { projectId, actor, nowMs, cohort, audit }
     switch (command.kind) {
       case 'create':
         return idOf(store.create(context, readBody(command.body)))

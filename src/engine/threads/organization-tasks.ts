@@ -21,6 +21,9 @@ import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 
 type Store = OrganizationStore
 
+/** Status of an answer that tells what was made. */
+const CREATED = 201
+
 /** A personal key as threads tell each other: without its hash. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>
 /** The same of a project secret key. */
@@ -101,6 +104,8 @@ export type OrganizationResult<Name extends OrganizationOperation> = ReturnType<
 export interface OrganizationTask<Name extends OrganizationOperation> {
   readonly name: Name
   readonly request: OrganizationRequest<Name>
+  /** Of a change: stored in its transaction. What was made stands for the object that it names. */
+  readonly audit?: AuditEntry | undefined
 }
 
 /** Who carries the operations out; the pool. */
@@ -109,6 +114,7 @@ export interface OrganizationPort {
   organization<Name extends OrganizationOperation>(
     name: Name,
     request: OrganizationRequest<Name>,
+    audit?: AuditEntry,
   ): Promise<OrganizationResult<Name>>
 }
 
@@ -124,14 +130,28 @@ export class OrganizationWorker {
   /** Throws the `ServiceError` that the operation is refused with. */
   run<Name extends OrganizationOperation>(task: OrganizationTask<Name>): OrganizationResult<Name> {
     this.#store ??= new OrganizationStore(this.#dataDir)
-    this.#store.refresh()
+    const store = this.#store
+    store.refresh()
     const run = HANDLERS[task.name] as (store: Store, request: unknown) => OrganizationResult<Name>
-    return run(this.#store, task.request)
+    const { request, audit } = task
+    if (audit === undefined) return run(store, request)
+    const isMade = audit.status === CREATED
+    return store.noted(
+      (result) => ({ ...audit, objectId: (isMade ? idOf(result) : null) ?? audit.objectId }),
+      () => run(store, request),
+    )
   }
 
   async close(): Promise<void> {
     await this.#store?.close()
   }
+}
+
+/** The id of what a change has made: of itself, or of its role or key. */
+function idOf(result: unknown): string | null {
+  if (typeof result !== 'object' || result === null) return null
+  const { id, role, key } = result as Readonly<Record<'id' | 'role' | 'key', unknown>>
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : idOf(role ?? key)
 }
 
 function nothing(_: unknown): undefined {

@@ -222,7 +222,8 @@ function queriesOf(pool: WorkerPool): Queries {
   return {
     // What `CallerOf` says of each.
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
-    organization: (name, request) => pool.run('organization', [{ name, request }]) as never,
+    organization: (name, request, audit) =>
+      pool.run('organization', [{ name, request, audit }]) as never,
     analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
     personTable: (query, onLeave) => openTable(query, pool, onLeave),
   }

@@ -5,6 +5,7 @@
 import type { ErrorBody } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
 import type { Settings } from '../../config/settings.ts'
+import type { AuditEntry } from '../../rules/access/audit.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { DropReason } from '../../rules/capture/types.ts'
@@ -156,6 +157,8 @@ export interface FlagCommandTask {
   readonly actor: Actor
   readonly nowMs: number
   readonly command: FlagCommand
+  /** Stored in the transaction of the change. */
+  readonly audit?: AuditEntry | undefined
 }
 
 /** Count whom the condition in a body would reach. */

@@ -1,7 +1,9 @@
 /**
  * The audit of private routes. `HttpServer.routes` wraps every route that may change something, so that
  * none can be forgotten; what only reads although its method says otherwise is marked as such. An entry is
- * durable before the answer leaves. docs/OPERATIONS.md, "Audit log".
+ * durable before the answer leaves: a change of flags or of the organization stores it in its own
+ * transaction (`ApiRequest.noting`), the others and refusals are noted here. docs/OPERATIONS.md,
+ * "Audit log".
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
@@ -9,7 +11,7 @@ import type { AuditEntry } from '../../rules/access/audit.ts'
 import { addressBehind } from './client-address.ts'
 import { AUDIT_ANSWER_BYTES_MAX, AUDIT_OBJECT_CHARACTERS_MAX } from './limits.ts'
 import type { Answer } from './respond.ts'
-import type { ApiHandler, ApiRequest, Route } from './router.ts'
+import type { ApiHandler, ApiRequest, AuditNote, Route } from './router.ts'
 import type { TrustedProxies } from './url.ts'
 
 const CREATED = 201
@@ -40,21 +42,30 @@ export function audited(route: Route, options: AuditOptions): ApiHandler {
   return async (request) => {
     // Before any wait: the peer is forgotten when the client leaves.
     const address = addressBehind(request.peerAddress, request.forwardedFor, trustedProxies)
+    const entryOf = (status: number): AuditEntry | undefined =>
+      request.caller === null
+        ? undefined
+        : {
+            atMs: clock.now(),
+            source: 'api',
+            ...request.caller,
+            account: null,
+            address,
+            projectId: request.projectId,
+            method: route.method,
+            route: route.path,
+            objectId: objectInPath(request),
+            status,
+          }
+    const { successStatus } = route
+    const audit: AuditNote = {
+      entry: () => (successStatus === undefined ? undefined : entryOf(successStatus)),
+      isStored: false,
+    }
+    request.audit = audit
     const note = async (status: number, madeId: string | null): Promise<void> => {
-      const { caller } = request
-      if (caller === null) return
-      await record({
-        atMs: clock.now(),
-        source: 'api',
-        ...caller,
-        account: null,
-        address,
-        projectId: request.projectId,
-        method: route.method,
-        route: route.path,
-        objectId: madeId ?? objectInPath(request),
-        status,
-      })
+      const left = audit.isStored ? undefined : entryOf(status)
+      if (left !== undefined) await record({ ...left, objectId: madeId ?? left.objectId })
     }
     let answer: Answer
     try {

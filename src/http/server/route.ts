@@ -376,7 +376,11 @@ function bind<Services extends RouteServices, Query extends Schema, Body extends
     query: inputReader(querySchema, 'the query'),
     body: inputReader(bodySchema, 'the body'),
   }
-  const answer = answerer({ ...record, isSelfMade: handle === undefined })
+  const success = handle === undefined ? null : successOf(record)
+  const answer = (value: unknown): Answer => {
+    if (success === null) throw new TypeError(`${path} answers no value`)
+    return success.hasBody ? json(value, success.status) : emptyAnswer(success.status)
+  }
   return {
     method,
     path,
@@ -388,22 +392,17 @@ function bind<Services extends RouteServices, Query extends Schema, Body extends
     },
     ...(isRefusal === true ? { isRefusal } : {}),
     ...(audits === false ? { isRead: true } : {}),
+    ...(success === null ? {} : { successStatus: success.status }),
   }
 }
 
-/** What makes the success of a record out of a value. */
-function answerer({
-  id,
-  answers,
-  isSelfMade,
-}: Pick<RouteRecord, 'id' | 'answers'> & { readonly isSelfMade: boolean }): (
-  value: unknown,
-) => Answer {
+/** The one success of a record whose handler answers its value. */
+function successOf({ id, answers }: Pick<RouteRecord, 'id' | 'answers'>) {
   const good = Object.entries(answers).filter(([status]) => status.startsWith('2'))
-  const [[text = '', { schema }] = ['', done()]] = good
-  if (!isSelfMade && good.length !== 1) throw new TypeError(`${id} has several successes`)
-  const status = Number(text)
-  return (value) => (schema === undefined ? emptyAnswer(status) : json(value, status))
+  const [success] = good
+  if (success === undefined || good.length > 1) throw new TypeError(`${id} has not one success`)
+  const [status, { schema }] = success
+  return { status: Number(status), hasBody: schema !== undefined }
 }
 
 /** An answer of a status alone. */

@@ -4,6 +4,7 @@
  * handler returns an answer or throws.
  */
 import { ServiceError } from '../../base/errors.ts'
+import type { AuditEntry } from '../../rules/access/audit.ts'
 import type { Exchange } from './exchange.ts'
 import type { RequestHead } from './framing.ts'
 import type { Answer, Header } from './respond.ts'
@@ -19,6 +20,8 @@ export interface Route {
   readonly isRefusal?: true
   /** It changes nothing, although its method could: no entry in the audit log. */
   readonly isRead?: true
+  /** Status of every success; absent where it depends on the request. */
+  readonly successStatus?: number
   /** For those who watch the process: no limit of rates. */
   readonly isUnlimited?: true
 }
@@ -86,6 +89,14 @@ export interface Caller {
   readonly keyId: number | null
 }
 
+/** What a request leaves in the audit log, if what it does can leave it itself. */
+export interface AuditNote {
+  /** The entry of a success; undefined without a valid key, and where its status is not known. */
+  readonly entry: () => AuditEntry | undefined
+  /** Set when the entry is stored. */
+  isStored: boolean
+}
+
 /** A private request, complete with its body. Client text everywhere: nothing in it is validated. */
 export class ApiRequest implements AddressedRequest {
   readonly method: string
@@ -104,6 +115,8 @@ export class ApiRequest implements AddressedRequest {
   readonly forwardedFor: string
   /** Null until a personal key was found to be valid. */
   caller: Caller | null = null
+  /** Null where nothing is noted. */
+  audit: AuditNote | null = null
   /** Empty until the body has arrived, which is before the handler runs. */
   body: Uint8Array = new Uint8Array(0)
   readonly #exchange: Exchange
@@ -164,6 +177,14 @@ export class ApiRequest implements AddressedRequest {
   /** The body is declared as a table, or as some other text: it is not read as JSON. */
   get isTable(): boolean {
     return this.contentType.trimStart().toLowerCase().startsWith('text/')
+  }
+
+  /** Makes a change that stores its entry of the audit log, if there is one, in its transaction. */
+  async noting<T>(change: (entry: AuditEntry | undefined) => Promise<T>): Promise<T> {
+    const entry = this.audit?.entry()
+    const result = await change(entry)
+    if (this.audit !== null && entry !== undefined) this.audit.isStored = true
+    return result
   }
 
   get peerAddress(): string {

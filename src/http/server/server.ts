@@ -8,6 +8,7 @@
  * stored and sent again; duplicates are recognised by their uuid.
  */
 
+import './header-limit.ts'
 import {
   _cfg,
   App,
@@ -36,7 +37,6 @@ import { type BodyBudget, collectBody } from './body.ts'
 import { addressBehind } from './client-address.ts'
 import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
 import { checkFraming, type RequestHead } from './framing.ts'
-import './header-limit.ts'
 import type { PublicHandler, PublicRoute } from './public-route.ts'
 import type { RateLimits } from './rate-limits.ts'
 import { send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'

@@ -6,9 +6,9 @@
  * Table `audit_log`: entry u32 (from 1, ascending, without gaps) -> `AuditEntry` as MessagePack with a
  * checksum.
  */
-
 import type { Page, PageRequest } from '../../base/pages.ts'
 import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit.ts'
+import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
 import { putRecord, recordsWithin } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
@@ -26,19 +26,16 @@ export class AuditLog {
     this.#entriesMax = entriesMax
   }
 
-  /** Stores entries durably, in one transaction, and removes the oldest beyond the limit. */
+  /** Stores entries durably, and removes the oldest beyond the limit. */
   append(entries: readonly AuditEntry[]): void {
     this.#environment.record(() => {
-      const table = this.#environment.table(TABLE)
-      let { first, last } = this.#extent()
-      for (const entry of entries) putRecord(table, numberKey(++last), entry)
-      for (; first <= last - this.#entriesMax; first++) table.removeSync(numberKey(first))
+      putAuditEntries(this.#environment.table(TABLE), entries, this.#entriesMax)
     })
   }
 
   /** Entries, newest first. Throws `DamagedRecordError`. */
   list({ limit, offset }: PageRequest): Page<StoredAuditEntry> {
-    const { first, last } = this.#extent()
+    const { first, last } = extentOf(this.#environment.table(TABLE))
     const newest = last - offset
     const oldest = Math.max(first, newest - limit + 1)
     const results: StoredAuditEntry[] = []
@@ -51,15 +48,28 @@ export class AuditLog {
     }
     return { count: last - first + 1, results: results.reverse() }
   }
+}
 
-  /** Numbers of the oldest and the newest entry; 1 and 0 when there is none. */
-  #extent(): { first: number; last: number } {
-    const table = this.#environment.table(TABLE)
-    for (const firstKey of table.getKeys({ limit: 1 })) {
-      for (const lastKey of table.getKeys({ reverse: true, limit: 1 })) {
-        return { first: numberInKey(firstKey, 0), last: numberInKey(lastKey, 0) }
-      }
+/**
+ * Stores entries in the table of the log, and removes the oldest beyond the limit. Only in a write
+ * transaction: that of the change which they tell of.
+ */
+export function putAuditEntries(
+  table: Table,
+  entries: readonly AuditEntry[],
+  entriesMax: number = AUDIT_ENTRIES_MAX,
+): void {
+  let { first, last } = extentOf(table)
+  for (const entry of entries) putRecord(table, numberKey(++last), entry)
+  for (; first <= last - entriesMax; first++) table.removeSync(numberKey(first))
+}
+
+/** Numbers of the oldest and the newest entry; 1 and 0 when there is none. */
+function extentOf(table: Table): { first: number; last: number } {
+  for (const firstKey of table.getKeys({ limit: 1 })) {
+    for (const lastKey of table.getKeys({ reverse: true, limit: 1 })) {
+      return { first: numberInKey(firstKey, 0), last: numberInKey(lastKey, 0) }
     }
-    return { first: 1, last: 0 }
   }
+  return { first: 1, last: 0 }
 }

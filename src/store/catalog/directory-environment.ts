@@ -57,6 +57,7 @@ export class DirectoryEnvironment {
   readonly clock: Clock
   readonly #environment: Environment
   #hasFailed = false
+  #isWriting = false
 
   /** `dataDir` must hold a store (data-dir.ts). */
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
@@ -129,10 +130,15 @@ export class DirectoryEnvironment {
     })
   }
 
-  /** The same for what nobody decides by: the versions stay as they are. */
+  /**
+   * The same for what nobody decides by: the versions stay as they are. Within another one it is
+   * part of that one's transaction.
+   */
   record<T>(action: () => T): T {
+    if (this.#isWriting) return action()
     if (this.#hasFailed) throw refusal('catalog_write_failed')
     let isComplete = false
+    this.#isWriting = true
     try {
       return this.#environment.write(() => {
         const result = action()
@@ -143,6 +149,8 @@ export class DirectoryEnvironment {
       // What a failed commit has left behind is not known: nothing may be written on top of it.
       this.#hasFailed = isComplete
       throw error
+    } finally {
+      this.#isWriting = false
     }
   }
 

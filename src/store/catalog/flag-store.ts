@@ -9,6 +9,7 @@ import type { JsonObject } from '../../base/json.ts'
 import type { Entries } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
+import type { AuditEntry } from '../../rules/access/audit.ts'
 import {
   activityJson,
   type FlagActivity,
@@ -28,6 +29,7 @@ import {
   tripleKey,
 } from '../lmdb/keys.ts'
 import { putRecord, raiseCount } from '../lmdb/records.ts'
+import { putAuditEntries } from './audit-log.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
 import {
   type FlagDashboard,
@@ -46,6 +48,8 @@ export interface FlagChangeContext {
   readonly nowMs: number
   /** A cohort of the project that is not deleted, or null. */
   readonly cohort: (id: number) => FlagCohort | null
+  /** Stored with the change; the number of the flag stands for an object that it does not name. */
+  readonly audit?: AuditEntry | undefined
 }
 
 /** The writing side. For threads of the pool and commands; close it before the thread ends. */
@@ -66,7 +70,7 @@ export class FlagStore {
    */
   create(context: FlagChangeContext, body: JsonObject): Flag {
     const { projectId, actor, nowMs } = context
-    return this.#write(() => {
+    return this.#write(context, () => {
       const flags = this.#cache.project(projectId)
       const draft = draftFlag(body, this.#world(context, flags))
       const change = new ProjectChange(this.#environment, projectId)
@@ -101,7 +105,7 @@ export class FlagStore {
    */
   update(context: FlagChangeContext, id: number, body: JsonObject, isKeyRequired: boolean): Flag {
     const { projectId, nowMs, actor } = context
-    return this.#write(() => {
+    return this.#write(context, () => {
       const flags = this.#cache.project(projectId)
       const stored = flags.stored(id)
       if (stored === null) throw unknownFlag()
@@ -129,7 +133,7 @@ export class FlagStore {
   /** Gives a flag the record of a dashboard, if it has none. Throws 404 `not_found`, and 503. */
   addDashboard(context: FlagChangeContext, id: number): Flag {
     const { projectId, nowMs } = context
-    return this.#write(() => {
+    return this.#write(context, () => {
       const stored = this.#cache.project(projectId).stored(id)
       if (stored === null) throw unknownFlag()
       if (stored.flag.usageDashboard !== null) return stored.flag
@@ -189,17 +193,24 @@ export class FlagStore {
     }
   }
 
-  /** Runs a change and raises the version of the environment. A refusal leaves everything as it was. */
-  #write<T>(action: () => T): T {
+  /**
+   * Runs a change, notes it and raises the version of the environment. A refusal leaves everything
+   * as it was.
+   */
+  #write({ audit }: FlagChangeContext, action: () => Flag): Flag {
     if (this.#hasFailed) throw refusal('flags_write_failed')
     let isComplete = false
     try {
       return this.#environment.write(() => {
         this.#cache.refresh()
-        const result = action()
+        const flag = action()
+        if (audit !== undefined) {
+          const entry = { ...audit, objectId: audit.objectId ?? String(flag.id) }
+          putAuditEntries(this.#table('audit_log'), [entry])
+        }
         raiseCount(this.#table('state'), 'version')
         isComplete = true
-        return result
+        return flag
       })
     } catch (error) {
       // What a failed commit has left behind is not known: nothing may be written on top of it.

@@ -2,9 +2,9 @@
  * Everything about users, roles, projects and keys behind one open environment, for those who
  * change it.
  */
-
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+import type { AuditEntry } from '../../rules/access/audit.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type {
@@ -46,6 +46,19 @@ export class OrganizationStore {
     this.projects = new ProjectStore(dataDir, clock, this.#environment)
     this.roles = new RoleStore(this.#environment)
     this.users = new UserStore(this.#environment)
+  }
+
+  /**
+   * Makes a change together with its entry in the audit log: both are durable, or neither.
+   * `entryOf` is given what the change answers. Throws what `action` throws, and then nothing is
+   * changed or noted.
+   */
+  noted<T>(entryOf: (result: T) => AuditEntry, action: () => T): T {
+    return this.#environment.record(() => {
+      const result = action()
+      this.audit.append([entryOf(result)])
+      return result
+    })
   }
 
   /** Lets reads see what other threads and processes have committed. */

@@ -192,10 +192,12 @@ function editableFlag(call: FlagCall): Flag {
 
 /** Has a change made and answers the flag as it is then. */
 async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
-  const { services, projectId, nowMs, actor } = call
+  const { request, services, projectId, nowMs, actor } = call
   const refusal = services.refusal()
   if (refusal !== null) throw refusal
-  const { id } = await services.queries.changeFlag({ projectId, actor, nowMs, command })
+  const { id } = await request.noting((audit) =>
+    services.queries.changeFlag({ projectId, actor, nowMs, command, audit }),
+  )
   services.refresh()
   const flag = services.flags.flagById(projectId, id)
   // Somebody else may have removed it for good in the meantime.

@@ -90,16 +90,24 @@ export function ask<Name extends OrganizationOperation>(
   return services.queries.organization(name, request)
 }
 
-/** Changes something, and lets every later request see it. Throws 503 when nothing can be written. */
+/**
+ * Changes something together with its entry in the audit log, and lets every later request see it.
+ * `objectId`: for the entry, where neither the path nor the result tells it. Throws 503 when
+ * nothing can be written.
+ */
 export async function change<Name extends OrganizationOperation>(
-  call: Pick<OrganizationCall, 'services'>,
+  { request, services }: Pick<OrganizationCall, 'request' | 'services'>,
   name: Name,
-  request: OrganizationRequest<Name>,
+  wanted: OrganizationRequest<Name>,
+  objectId?: string,
 ): Promise<OrganizationResult<Name>> {
-  const refusal = call.services.refusal()
+  const refusal = services.refusal()
   if (refusal !== null) throw refusal
-  const result = await ask(call, name, request)
-  call.services.refresh()
+  const result = await request.noting((entry) => {
+    const audit = entry && { ...entry, objectId: objectId ?? entry.objectId }
+    return services.queries.organization(name, wanted, audit)
+  })
+  services.refresh()
   return result
 }
 

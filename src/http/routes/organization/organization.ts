@@ -244,7 +244,12 @@ function memberInPath(call: MemberCall): User {
 }
 
 async function setLevel(call: OrganizationCall, level: FlagAccessLevel) {
-  const setting = await change(call, 'setFlagAccess', { level, userId: call.user.id })
+  const setting = await change(
+    call,
+    'setFlagAccess',
+    { level, userId: call.user.id },
+    String(FLAG_RESOURCE_ID),
+  )
   if (setting === null) throw new TypeError('the change answered no setting')
   return settingBody(call, setting)
 }
