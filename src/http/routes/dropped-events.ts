@@ -5,22 +5,10 @@
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import type { DroppedQueries } from '../../engine/threads/calls.ts'
 import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/types.ts'
-import { timeParameter, urlWithParameter } from '../server/query-string.ts'
+import { CURSOR, decodeCursor, encodeCursor, LIMIT, limitOf, PAGE_LIMITS, urlWith } from '../server/pages.ts'
+import { timeParameter } from '../server/query-string.ts'
 import { type AnyRoute, done, inProject, type RouteServices, routesOf } from '../server/route.ts'
-import {
-  about,
-  choice,
-  list,
-  named,
-  nullable,
-  object,
-  refused,
-  TEXT,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
-import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
+import { about, choice, list, named, nullable, object, refused, TEXT, TIME, UUID, WHOLE } from '../server/schema.ts'
 
 const READ = inProject('event:read')
 const PATH = '/api/projects/:project_id/dropped_events/'
@@ -78,21 +66,20 @@ export const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
       ),
       answers: { 200: done(object({ next: nullable(TEXT), results: list(EVENT) })) },
       async handle(call) {
-        const { request, services, projectId, base, nowMs } = call
+        const { request, services, projectId, nowMs } = call
         const { reason, limit, cursor } = call.query()
         const afterMs = timeParameter(request, 'after')
         const beforeMs = timeParameter(request, 'before')
         const { results, nextCursor } = await services.queries.listDropped({
           projectId,
-          limit: pageLimit(limit),
+          limit: limitOf(limit, PAGE_LIMITS),
           afterMs: Math.max(afterMs ?? 0, nowMs - KEPT_MS),
           ...(reason === undefined ? {} : { reason }),
           ...(beforeMs === null ? {} : { beforeMs }),
           ...(cursor === undefined ? {} : { cursor: decodeDroppedCursor(cursor) }),
         })
         if (nextCursor === null) return { next: null, results }
-        const text = encodeDroppedCursor(nextCursor)
-        return { next: urlWithParameter(request, base, 'cursor', text), results }
+        return { next: urlWith(call, { cursor: encodeDroppedCursor(nextCursor) }), results }
       },
     },
   ),
@@ -119,16 +106,16 @@ interface DroppedCursor {
   readonly place: number
 }
 
-/** base64url, so that it needs no escapes in a URL. */
 function encodeDroppedCursor({ block, place }: DroppedCursor): string {
-  return Buffer.from(`${block},${place}`).toString('base64url')
+  return encodeCursor(`${block},${place}`)
 }
 
 /** Throws 400 `invalid_input` for what `encodeDroppedCursor` did not make. */
 function decodeDroppedCursor(text: string): DroppedCursor {
-  const parts = /^([0-9]{1,15}),([0-9]{1,10})$/.exec(Buffer.from(text, 'base64url').toString())
-  const block = Number(parts?.[1])
-  const place = Number(parts?.[2])
-  if (!(block <= BLOCK_MAX && place <= PLACE_MAX)) throw foreignCursor()
-  return { block, place }
+  return decodeCursor(text, (cursor) => {
+    const parts = /^([0-9]{1,15}),([0-9]{1,10})$/.exec(cursor)
+    const block = Number(parts?.[1])
+    const place = Number(parts?.[2])
+    return block <= BLOCK_MAX && place <= PLACE_MAX ? { block, place } : null
+  })
 }

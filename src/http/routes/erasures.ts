@@ -10,45 +10,14 @@ import type { ErasureQueries } from '../../engine/threads/calls.ts'
 import { parseTimestamp } from '../../rules/capture/timestamp.ts'
 import type { ErasureCriteria, RetentionPlan, RetentionView } from '../../rules/events/erasure.ts'
 import type { PersonCommands } from '../../rules/persons/commands.ts'
-import { invalid, pageUrls, RequestParameters } from '../server/parameters.ts'
+import { pageUrls } from '../server/pages.ts'
+import { invalid, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import {
-  byAdministrators,
-  type Call,
-  done,
-  inProject,
-  type Resource,
-  type RouteServices,
-  routesOf,
-} from '../server/route.ts'
+import { byAdministrators, type Call, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
 import { json } from '../server/router.ts'
-import {
-  about,
-  BOOLEAN,
-  CLIENT_UUID,
-  choice,
-  closed,
-  list,
-  named,
-  nullable,
-  object,
-  pageOf,
-  pageParameters,
-  refused,
-  type Schema,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import { about, BOOLEAN, choice, CLIENT_UUID, closed, list, named, nullable, object, pageOf, pageParameters, refused, type Schema, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
-import {
-  ERASURES_RUNNING_MAX,
-  NAMED_RULES_MAX,
-  RETENTION_DAYS_MAX,
-  TEXT_UNITS_MAX,
-} from './limits.ts'
+import { ERASURES_RUNNING_MAX, NAMED_RULES_MAX, RETENTION_DAYS_MAX, TEXT_UNITS_MAX } from './limits.ts'
 import { unknown } from './persons/person-services.ts'
 
 const ERASURES = '/api/projects/:project_id/erasures/'
@@ -185,12 +154,13 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
       who: READ_ERASURES,
       query: object({}, pageParameters(10_000)),
       answers: { 200: done(pageOf(RECEIPT)) },
-      async respond({ request, services, projectId, base }) {
+      async respond(call) {
+        const { request, services, projectId } = call
         const parameters = new RequestParameters(request)
         const { limit, offset } = parameters.page()
         const wish = wishOf(request, 'json')
         const page = await services.queries.listErasures(projectId, limit, offset, wish)
-        const urls = pageUrls(request, base, parameters, page)
+        const urls = pageUrls(call, parameters, page)
         return answerRows('json', page, 'results', { count: page.count, ...urls })
       },
     }),

@@ -10,36 +10,11 @@ import type { EventQueries } from '../../engine/threads/calls.ts'
 import { PERSON_MODES } from '../../rules/capture/types.ts'
 import type { EventCursor } from '../../rules/events/event-queries.ts'
 import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/filter-operators.ts'
-import { timeParameter, urlWithParameter } from '../server/query-string.ts'
-import {
-  type AnyRoute,
-  done,
-  inProject,
-  type Resource,
-  type RouteServices,
-  routesOf,
-} from '../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  CLIENT_UUID,
-  choice,
-  JSON_OBJECT,
-  list,
-  NOTHING,
-  named,
-  nullable,
-  object,
-  refused,
-  type Schema,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import { CURSOR, decodeCursor, encodeCursor, LIMIT, limitOf, PAGE_LIMITS, urlWith } from '../server/pages.ts'
+import { timeParameter } from '../server/query-string.ts'
+import { type AnyRoute, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
+import { about, BOOLEAN, choice, CLIENT_UUID, JSON_OBJECT, list, named, NOTHING, nullable, object, refused, type Schema, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
 import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
-import { CURSOR, foreignCursor, LIMIT, pageLimit } from './event-page.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 import { FILTERS_MAX } from './limits.ts'
 
@@ -134,14 +109,14 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
     ),
     answers: { 200: done(object({ next: nullable(TEXT), results: list(EVENT) })) },
     async respond(call) {
-      const { request, services, projectId, base } = call
+      const { request, services, projectId } = call
       const { event, distinct_id, person_id, properties, limit, cursor } = call.query()
       const afterMs = timeParameter(request, 'after')
       const beforeMs = timeParameter(request, 'before')
       requireValues(properties)
       const query = {
         projectId,
-        limit: pageLimit(limit),
+        limit: limitOf(limit, PAGE_LIMITS),
         ...(distinct_id === undefined ? {} : { distinctId: distinct_id }),
         ...(person_id === undefined ? {} : { personId: person_id }),
         ...(event === undefined ? {} : { event }),
@@ -154,7 +129,7 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
       const next =
         page.nextCursor === null
           ? null
-          : urlWithParameter(request, base, 'cursor', encodeEventCursor(page.nextCursor))
+          : urlWith(call, { cursor: encodeEventCursor(page.nextCursor) })
       return answerRows('json', page, 'results', { next })
     },
   }),
@@ -179,7 +154,7 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
       query: object({}, { limit: LIMIT }),
       answers: { 200: done(object({ next: NOTHING, results: list(WARNING) })) },
       async respond(call) {
-        const limit = pageLimit(call.query().limit)
+        const limit = limitOf(call.query().limit, PAGE_LIMITS)
         const page = await call.services.queries.listWarnings(
           call.projectId,
           limit,
@@ -207,14 +182,15 @@ function requireValues(filters: TypeOf<typeof EVENT_FILTERS> = []): void {
   }
 }
 
-/** The opaque text of a cursor: base64url, so that it needs no escapes in a URL. */
+/** The opaque text of a cursor. */
 export function encodeEventCursor(cursor: EventCursor): string {
-  return Buffer.from(`${cursor.timestampMs},${cursor.id}`).toString('base64url')
+  return encodeCursor(`${cursor.timestampMs},${cursor.id}`)
 }
 
 /** Reads what `encodeEventCursor` made. Throws 400 `invalid_input` for anything else. */
 export function decodeEventCursor(text: string): EventCursor {
-  const parts = /^(-?[0-9]{1,15}),([0-9]{1,15})$/.exec(Buffer.from(text, 'base64url').toString())
-  if (parts === null) throw foreignCursor()
-  return { timestampMs: Number(parts[1]), id: Number(parts[2]) }
+  return decodeCursor(text, (cursor) => {
+    const parts = /^(-?[0-9]{1,15}),([0-9]{1,15})$/.exec(cursor)
+    return parts === null ? null : { timestampMs: Number(parts[1]), id: Number(parts[2]) }
+  })
 }

@@ -5,7 +5,8 @@
 import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { CountedRows, PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
-import { type OffsetPage, pageUrls, RequestParameters } from '../server/parameters.ts'
+import { type OffsetPage, pageUrls } from '../server/pages.ts'
+import { RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { Call } from '../server/route.ts'
 import { type ApiRequest, json } from '../server/router.ts'
@@ -68,7 +69,7 @@ export async function answerPage(
 ): Promise<Answer> {
   const { parameters, format, wish } = inputOf(call)
   const page = await read(parameters.page(), wish)
-  const urls = pageUrls(call.request, call.base, parameters, page)
+  const urls = pageUrls(call, parameters, page)
   return answerRows(format, page, 'results', { count: page.count, ...urls })
 }
 

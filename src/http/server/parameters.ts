@@ -1,6 +1,6 @@
 /**
- * Parameters of private routes that may stand in the query or in a JSON body, and lists of pages by
- * offset. On equal names the body wins. Source: docs/compatibility/persons.md, "Parameters of persons".
+ * Parameters of private routes that may stand in the query or in a JSON body. On equal names the
+ * body wins. Source: docs/COMPATIBILITY.md, "Parameters of persons".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
@@ -8,16 +8,11 @@ import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import { cleanText, parseJsonText } from '../../rules/capture/json-text.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { PAGE_ROWS_MAX } from './limits.ts'
+import { limitOf, type OffsetPage } from './pages.ts'
 import type { ApiRequest } from './router.ts'
 
 /** Rows of a page when the request names no limit. */
 const PAGE_ROWS_DEFAULT = 100
-
-/** A page of a list that is counted through. */
-export interface OffsetPage {
-  readonly limit: number
-  readonly offset: number
-}
 
 /** Query and body of one request as one set of names. */
 export class RequestParameters {
@@ -100,11 +95,10 @@ export class RequestParameters {
 
   /** `limit` and `offset`. Throws 400. */
   page(): OffsetPage {
-    const limit = this.wholeNumber('limit') ?? 0
-    const offset = this.wholeNumber('offset') ?? 0
+    const limits = { default: PAGE_ROWS_DEFAULT, max: PAGE_ROWS_MAX }
     return {
-      limit: limit === 0 ? PAGE_ROWS_DEFAULT : Math.min(limit, PAGE_ROWS_MAX),
-      offset: Math.min(offset, Number.MAX_SAFE_INTEGER),
+      limit: limitOf(this.wholeNumber('limit'), limits),
+      offset: Math.min(this.wholeNumber('offset') ?? 0, Number.MAX_SAFE_INTEGER),
     }
   }
 }
@@ -116,41 +110,6 @@ export function personReference(text: string): PersonReference | null {
   if (!/^[0-9]{1,20}$/.test(text)) return null
   // A larger number is nobody's.
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
-}
-
-/** The absolute URL of the same request with some parameters replaced or added, or left out when null. */
-export function urlWith(
-  request: ApiRequest,
-  base: string,
-  changes: Readonly<Record<string, string | number | null>>,
-): string {
-  const parameters = new URLSearchParams(request.queryText)
-  // A link must not carry the key on.
-  parameters.delete('personal_api_key')
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === null) parameters.delete(name)
-    else parameters.set(name, String(value))
-  }
-  return `${base}${request.path}?${parameters.toString()}`
-}
-
-/**
- * The URLs around a page: `next` when the page is full or ended at its limit of bytes, behind its last row;
- * `previous` when a whole page lies before it.
- */
-export function pageUrls(
-  request: ApiRequest,
-  base: string,
-  parameters: RequestParameters,
-  { rowCount, isCut }: { readonly rowCount: number; readonly isCut: boolean },
-): { readonly next: string | null; readonly previous: string | null } {
-  const { limit, offset } = parameters.page()
-  const size = parameters.isInBody('limit') ? { limit } : {}
-  const url = (start: number): string => urlWith(request, base, { ...size, offset: start })
-  return {
-    next: isCut || rowCount >= limit ? url(offset + rowCount) : null,
-    previous: offset >= limit ? url(offset - limit) : null,
-  }
 }
 
 /** A text that may be absent or null; its length in UTF-16 units. Throws 400. */

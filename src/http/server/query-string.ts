@@ -1,4 +1,4 @@
-/** Typed reading of the query parameters of private routes, and links to the next page of a list. */
+/** Typed reading of the query parameters of private routes. */
 import { ServiceError } from '../../base/errors.ts'
 import { parseTimestamp } from '../../rules/capture/timestamp.ts'
 import type { ApiRequest } from './router.ts'
@@ -52,38 +52,4 @@ function memberOf(name: string, text: string, schema: Schema): unknown {
 /** Whether a parameter of a query with this schema is the text of JSON. */
 export function isJsonText({ type, anyOf, $ref }: Schema): boolean {
   return type === 'array' || type === 'object' || anyOf !== undefined || $ref !== undefined
-}
-
-/**
- * The absolute URL of the same request with one parameter replaced or added; all others but the
- * key are kept in their order. `base` is the scheme and authority from `baseUrl`.
- */
-export function urlWithParameter(
-  request: ApiRequest,
-  base: string,
-  name: string,
-  value: string,
-): string {
-  const parameters = new URLSearchParams(request.queryText)
-  // A link must not carry the key on.
-  parameters.delete('personal_api_key')
-  parameters.set(name, value)
-  return `${base}${request.path}?${parameters.toString()}`
-}
-
-/** The address of a request with some parameters replaced, or left out when null; sorted by name. */
-export function queryUrl(
-  request: Pick<ApiRequest, 'queryText' | 'path'>,
-  base: string,
-  changes: Readonly<Record<string, string | null>>,
-): string {
-  const parameters = new URLSearchParams(request.queryText)
-  // A link must not carry the key on.
-  parameters.delete('personal_api_key')
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === null) parameters.delete(name)
-    else parameters.set(name, value)
-  }
-  parameters.sort()
-  return `${base}${request.path}?${parameters.toString()}`
 }

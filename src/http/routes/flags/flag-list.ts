@@ -5,12 +5,11 @@
 import { isObject, objectsOf } from '../../../base/json.ts'
 import { statusOf } from '../../../rules/flags/edit/flag-body.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
-import { queryUrl } from '../../server/query-string.ts'
+import { countedUrls, lenientPage } from '../../server/pages.ts'
 import type { Answer } from '../../server/respond.ts'
-import { PAGE_FLAG_UNITS_MAX, PAGE_FLAGS_MAX } from '../limits.ts'
+import { PAGE_FLAG_UNITS_MAX } from '../limits.ts'
 import { type FlagCall, presentFlag } from './flag-access.ts'
 
-const PAGE_FLAGS_DEFAULT = 100
 const TYPES: readonly (string | null)[] = ['boolean', 'multivariant', 'experiment', 'remote_config']
 
 /** Answers one page. Cost: a look at every flag of the project. */
@@ -18,15 +17,9 @@ export function listFlags(call: FlagCall): Answer {
   const { request, services, projectId, nowMs } = call
   const found = services.flags.flagsOf(projectId).filter(filterOf(request.query, nowMs))
   found.sort(orderOf(request.query.get('order')))
-  const limit = pageSize(request.query.get('limit'))
-  const offset = pageStart(request.query.get('offset'))
-  const page = found.slice(offset, offset + limit)
-  const texts = textsOf(call, page)
-  const end = offset + texts.length
-  const urls = {
-    next: end >= found.length || texts.length === 0 ? null : pageUrl(call, limit, end),
-    previous: offset === 0 ? null : pageUrl(call, limit, Math.max(0, offset - limit)),
-  }
+  const page = lenientPage(call)
+  const texts = textsOf(call, found.slice(page.offset, page.offset + page.limit))
+  const urls = countedUrls(call, page, texts.length, found.length)
   const opening = JSON.stringify({ count: found.length, ...urls }).slice(0, -1)
   const body = `${opening},"results":[${texts.join(',')}]}`
   return { status: 200, contentType: 'application/json', body }
@@ -139,21 +132,4 @@ function orderOf(text: string | null): FlagOrder {
     if (left === right) return b.id - a.id
     return left < right ? -sign : sign
   }
-}
-
-function pageSize(text: string | null): number {
-  const limit = text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : 0
-  return limit === 0 ? PAGE_FLAGS_DEFAULT : Math.min(limit, PAGE_FLAGS_MAX)
-}
-
-function pageStart(text: string | null): number {
-  return text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : 0
-}
-
-/** The request's own address with another page; parameters in the order of their names. */
-function pageUrl({ request, base }: FlagCall, limit: number, offset: number): string {
-  return queryUrl(request, base, {
-    limit: String(limit),
-    offset: offset === 0 ? null : String(offset),
-  })
 }

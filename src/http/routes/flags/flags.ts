@@ -7,45 +7,18 @@ import { ServiceError } from '../../../base/errors.ts'
 import type { FlagCommand } from '../../../engine/threads/tasks.ts'
 import { uncheckedPatterns } from '../../../rules/flags/flag-faults.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
-import { queryUrl } from '../../server/query-string.ts'
+import { logUrls, PAGE_LIMITS, skipParameter } from '../../server/pages.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, emptyAnswer, inProject, type Resource, routesOf } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
-import {
-  about,
-  BOOLEAN,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  pageParameters,
-  TEXT,
-  WHOLE,
-} from '../../server/schema.ts'
-import { wishOf } from '../formats.ts'
+import { about, BOOLEAN, nullable, object, openObject, pageOf, pageParameters, TEXT, WHOLE } from '../../server/schema.ts'
+import { answerRows, wishOf } from '../formats.ts'
 import { PAGE_FLAG_CHANGES_MAX, PAGES_MAX } from '../limits.ts'
-import { answerLog, type LogPlace, skipParameter } from '../log-page.ts'
 import { compileInTurns } from '../persons/pattern-turns.ts'
-import {
-  type FlagCall,
-  type FlagServices,
-  flagIdInPath,
-  flagInPath,
-  presentFlag,
-  requireEdit,
-  unknownFlag,
-} from './flag-access.ts'
+import { type FlagCall, flagIdInPath, flagInPath, type FlagServices, presentFlag, requireEdit, unknownFlag } from './flag-access.ts'
 import { FLAG_DECISION_ROUTES } from './flag-decisions.ts'
 import { listFlags } from './flag-list.ts'
-import {
-  ACTIVITY_PAGE,
-  CHANGES,
-  CONDITION,
-  DRAFT,
-  FEATURE_FLAG,
-  NAMES,
-  RUNTIME,
-} from './flag-schemas.ts'
+import { ACTIVITY_PAGE, CHANGES, CONDITION, DRAFT, FEATURE_FLAG, NAMES, RUNTIME } from './flag-schemas.ts'
 
 const FLAGS = '/api/projects/:project_id/feature_flags/'
 const FLAG = `${FLAGS}:id/`
@@ -85,7 +58,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
           excluded_properties: about(NAMES, 'Keys of flags to leave out.'),
           evaluation_runtime: about(RUNTIME, 'Where they are decided.'),
           order: about(TEXT, 'A member to sort by, with - in front for descending.'),
-          ...pageParameters(1000),
+          ...pageParameters(PAGE_LIMITS.max),
         },
       ),
       answers: { 200: done(pageOf(FEATURE_FLAG)) },
@@ -206,7 +179,7 @@ async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
 }
 
 async function listActivity(call: FlagCall, flagId: number | null): Promise<Answer> {
-  const { request, services, projectId, base } = call
+  const { request, services, projectId } = call
   const limit = Math.min(positive(request, 'limit', ENTRIES_DEFAULT), PAGE_FLAG_CHANGES_MAX)
   const page = Math.min(positive(request, 'page', 1), PAGES_MAX)
   const skip = skipParameter(request, limit)
@@ -214,13 +187,8 @@ async function listActivity(call: FlagCall, flagId: number | null): Promise<Answ
   const wish = wishOf(request, 'json')
   const found = await services.queries.flagActivity(projectId, flagId, offset, limit - skip, wish)
   if (found === null) return emptyAnswer(404)
-  const url = (place: LogPlace): string =>
-    queryUrl(request, base, {
-      page: String(place.page),
-      limit: String(limit),
-      skip: place.skip === 0 ? null : String(place.skip),
-    })
-  return answerLog('json', found, { page, limit, skip }, url)
+  const urls = logUrls(call, { page, limit, skip }, found, true)
+  return answerRows('json', found, 'results', {}, { ...urls, total_count: found.count })
 }
 
 function positive(request: ApiRequest, name: string, whenAbsent: number): number {

@@ -2,33 +2,10 @@
 import { timeText } from '../../../base/time.ts'
 import type { StoredAuditEntry } from '../../../rules/access/audit.ts'
 import { userSummary } from '../../../rules/access/user.ts'
-import {
-  byAdministrators,
-  done,
-  inOrganization,
-  type Resource,
-  routesOf,
-} from '../../server/route.ts'
-import {
-  about,
-  choice,
-  named,
-  nullable,
-  object,
-  pageOf,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
-import {
-  ask,
-  type OrganizationDirectory,
-  type OrganizationServices,
-  PAGE,
-  pageBody,
-  pageWanted,
-  USER_SUMMARY,
-} from './organization-services.ts'
+import { lenientPage, pageBody } from '../../server/pages.ts'
+import { byAdministrators, done, inOrganization, type Resource, routesOf } from '../../server/route.ts'
+import { about, choice, named, nullable, object, pageOf, TEXT, TIME, WHOLE } from '../../server/schema.ts'
+import { ask, type OrganizationDirectory, type OrganizationServices, PAGE, USER_SUMMARY } from './organization-services.ts'
 
 const ENTRY = named(
   'AuditEntry',
@@ -62,7 +39,7 @@ export const AUDIT_ROUTES: Resource<OrganizationServices>['routes'] = [
       query: PAGE,
       answers: { 200: done(pageOf(ENTRY)) },
       async handle(call) {
-        const page = pageWanted(call)
+        const page = lenientPage(call)
         const { count, results } = await ask(call, 'listAudit', page)
         const { directory } = call.services
         const bodies = results.map((entry) => entryBody(entry, directory))

@@ -1,35 +1,18 @@
 /** What the routes of the organization, its users, roles, projects and keys work with. */
 import type { Clock } from '../../../base/clock.ts'
 import type { ServiceError } from '../../../base/errors.ts'
-import type {
-  OrganizationOperation,
-  OrganizationPort,
-  OrganizationRequest,
-  OrganizationResult,
-} from '../../../engine/threads/organization-tasks.ts'
+import type { OrganizationOperation, OrganizationPort, OrganizationRequest, OrganizationResult } from '../../../engine/threads/organization-tasks.ts'
 import type { FlagEditor } from '../../../rules/access/flag-permissions.ts'
 import type { Organization, Project, User } from '../../../rules/access/organization.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import type { KeyUser } from '../../server/auth.ts'
-import { queryUrl } from '../../server/query-string.ts'
+import { PAGE_LIMITS } from '../../server/pages.ts'
 import type { Call, RouteDirectory, RouteServices } from '../../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  named,
-  numberChoice,
-  object,
-  pageParameters,
-  TEXT,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
-import { ORGANIZATION_PAGE_MAX } from '../limits.ts'
+import { about, BOOLEAN, named, numberChoice, object, pageParameters, TEXT, UUID, WHOLE } from '../../server/schema.ts'
 
-const PAGE_DEFAULT = 100
 
 /** Parameters of the lists of these routes. */
-export const PAGE_MEMBERS = pageParameters(ORGANIZATION_PAGE_MAX)
+export const PAGE_MEMBERS = pageParameters(PAGE_LIMITS.max)
 /** The query of a list that has no others. */
 export const PAGE = object({}, PAGE_MEMBERS)
 
@@ -118,54 +101,4 @@ export function organizationOf({
   const organization = directory.organization()
   if (organization === null) throw new TypeError('the store was never filled')
   return organization
-}
-
-/** Part of a list that is counted through. What is no number is taken for the default. */
-export interface LenientPage {
-  readonly limit: number
-  readonly offset: number
-}
-
-/** `limit` (1 to 1000, default 100) and `offset` of the query. */
-export function pageWanted({ request }: Pick<OrganizationCall, 'request'>): LenientPage {
-  const limit = wholeNumber(request.query.get('limit'))
-  return {
-    limit: limit === 0 ? PAGE_DEFAULT : Math.min(limit, ORGANIZATION_PAGE_MAX),
-    offset: wholeNumber(request.query.get('offset')),
-  }
-}
-
-/** The envelope of a page. Interface description, section 2.1. */
-export function pageBody(
-  { request, base }: Pick<OrganizationCall, 'request' | 'base'>,
-  { limit, offset }: LenientPage,
-  count: number,
-  results: readonly unknown[],
-) {
-  const url = (start: number): string =>
-    queryUrl(request, base, {
-      limit: String(limit),
-      offset: start === 0 ? null : String(start),
-    })
-  return {
-    count,
-    next: offset + limit < count ? url(offset + limit) : null,
-    previous: offset > 0 ? url(Math.max(0, offset - limit)) : null,
-    results,
-  }
-}
-
-/** A page of a list that is in memory. */
-export function pageOfList(
-  call: Pick<OrganizationCall, 'request' | 'base'>,
-  bodies: readonly unknown[],
-) {
-  const page = pageWanted(call)
-  const results = bodies.slice(page.offset, page.offset + page.limit)
-  return pageBody(call, page, bodies.length, results)
-}
-
-/** 0 for what is no whole number. */
-function wholeNumber(text: string | null): number {
-  return text !== null && /^[0-9]{1,15}$/.test(text) ? Number(text) : 0
 }

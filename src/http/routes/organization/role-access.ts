@@ -8,28 +8,12 @@ import { timeText } from '../../../base/time.ts'
 import { canWriteRoleAccess } from '../../../rules/access/flag-permissions.ts'
 import type { FlagNumbers, RoleAccessView } from '../../../rules/access/roles.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
+import { lenientPage, pageBody } from '../../server/pages.ts'
 import { type Call, denied, done, inProject, type Resource, routesOf } from '../../server/route.ts'
-import {
-  about,
-  CLIENT_UUID,
-  named,
-  object,
-  openObject,
-  pageOf,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
+import { about, CLIENT_UUID, named, object, openObject, pageOf, TEXT, TIME, WHOLE } from '../../server/schema.ts'
 import { type FlagServices, presentFlag } from '../flags/flag-access.ts'
 import { FEATURE_FLAG } from '../flags/flag-schemas.ts'
-import {
-  ask,
-  change,
-  type OrganizationServices,
-  PAGE_MEMBERS,
-  pageBody,
-  pageWanted,
-} from './organization-services.ts'
+import { ask, change, type OrganizationServices, PAGE_MEMBERS } from './organization-services.ts'
 import { ROLE_SCHEMA, roleBody } from './roles.ts'
 
 const FLAG = 'parent_lookup_feature_flag_id'
@@ -64,7 +48,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
       query: object({}, { role_id: about(TEXT, 'Only the entry of this role.'), ...PAGE_MEMBERS }),
       answers: { 200: done(pageOf(ACCESS)) },
       async handle(call) {
-        const page = pageWanted(call)
+        const page = lenientPage(call)
         const numbers = flagInPath(call)
         const role = call.request.query.get('role_id')
         const uuid = role === null ? null : parseUuid(role)

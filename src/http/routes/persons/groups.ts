@@ -3,28 +3,16 @@ import { ServiceError } from '../../../base/errors.ts'
 import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
-import { invalid, type RequestParameters, required, urlWith } from '../../server/parameters.ts'
+import { CURSOR, decodeCursor, encodeCursor, PAGE_LIMITS, urlWith } from '../../server/pages.ts'
+import { invalid, type RequestParameters, required } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
-import {
-  ANY,
-  about,
-  JSON_OBJECT,
-  list,
-  NOTHING,
-  named,
-  nullable,
-  object,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
+import { about, ANY, JSON_OBJECT, list, named, NOTHING, nullable, object, TEXT, TIME, WHOLE } from '../../server/schema.ts'
 import { answerFound, answerList, answerOne, answerRows, inputOf } from '../formats.ts'
-import { PAGE_GROUPS_MAX } from '../limits.ts'
+import { limitOf } from '../../server/pages.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
 const PROJECT_PATH = '/api/projects/:project_id/'
-const GROUPS_DEFAULT = 100
 
 const GROUP = named(
   'Group',
@@ -68,9 +56,9 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
         search: about(TEXT, 'Part of the key.'),
         limit: about(
           WHOLE,
-          `Groups of a page: ${GROUPS_DEFAULT} when absent, ${PAGE_GROUPS_MAX} at most.`,
+          `Groups of a page: ${PAGE_LIMITS.default} when absent, ${PAGE_LIMITS.max} at most.`,
         ),
-        cursor: about(TEXT, 'Where to go on; it comes in next.'),
+        cursor: CURSOR,
       }),
       answers: {
         200: done(object({ next: nullable(TEXT), previous: NOTHING, results: list(GROUP) })),
@@ -110,23 +98,24 @@ async function listTypes(call: PersonCall): Promise<Answer> {
 }
 
 async function listGroups(call: PersonCall): Promise<Answer> {
-  const { request, services, projectId, base } = call
+  const { services, projectId } = call
   const { parameters, format, wish } = inputOf(call)
   const typeIndex = readTypeIndex(parameters)
   const search = parameters.text('search') ?? parameters.text('group_key')
-  const limit = parameters.wholeNumber('limit') ?? 0
   const cursor = parameters.text('cursor')
   const page = await services.queries.listGroups(
     projectId,
     typeIndex,
     search,
-    limit === 0 ? GROUPS_DEFAULT : Math.min(limit, PAGE_GROUPS_MAX),
-    cursor === null ? null : decodeCursor(cursor),
+    limitOf(parameters.wholeNumber('limit'), PAGE_LIMITS),
+    // Any text may stand behind a cursor: only what this server made is taken.
+    cursor === null
+      ? null
+      : decodeCursor(cursor, (key) => (encodeCursor(key) === cursor ? key : null)),
     wish,
   )
   const { nextCursor } = page
-  const next =
-    nextCursor === null ? null : urlWith(request, base, { cursor: encodeCursor(nextCursor) })
+  const next = nextCursor === null ? null : urlWith(call, { cursor: encodeCursor(nextCursor) })
   return answerRows(format, page, 'results', { next, previous: null })
 }
 
@@ -161,15 +150,4 @@ function readTypeIndex(parameters: RequestParameters): number {
   const index = /^[0-9]{1,2}$/.test(text) ? Number(text) : GROUP_TYPES_MAX
   if (index < GROUP_TYPES_MAX) return index
   throw invalid('group_type_index', `must be a number from 0 to ${GROUP_TYPES_MAX - 1}`)
-}
-
-/** The text behind a cursor may be anything: only what this server made is taken. */
-function encodeCursor(cursor: string): string {
-  return Buffer.from(cursor).toString('base64url')
-}
-
-function decodeCursor(text: string): string {
-  const cursor = Buffer.from(text, 'base64url').toString()
-  if (encodeCursor(cursor) === text) return cursor
-  throw invalid('cursor', 'must come from the field next of a page before; start without one')
 }

@@ -5,45 +5,21 @@
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import {
-  type DateRange,
-  dateRange,
-  isoInZone,
-  parseInterval,
-  type RangeRequest,
-} from '../../../rules/analytics/date-range.ts'
+import { dateRange, type DateRange, isoInZone, parseInterval, type RangeRequest } from '../../../rules/analytics/date-range.ts'
 import type { PersonReference, TimelineRows } from '../../../rules/persons/person-queries.ts'
-import { invalid, RequestParameters, urlWith } from '../../server/parameters.ts'
+import { logUrls, skipParameter } from '../../server/pages.ts'
+import { invalid, RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
-import {
-  ANY,
-  about,
-  choice,
-  JSON_OBJECT,
-  list,
-  NOTHING,
-  named,
-  nullable,
-  object,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
+import { about, ANY, choice, JSON_OBJECT, list, named, NOTHING, nullable, object, TEXT, TIME, WHOLE } from '../../server/schema.ts'
 import { answerRows, formatOf, wishOf } from '../formats.ts'
 import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from '../limits.ts'
-import { answerLog, type LogPlace, skipParameter } from '../log-page.ts'
-import {
-  type PersonCall,
-  type PersonServices,
-  personInPath,
-  readForPerson,
-  unknown,
-} from './person-services.ts'
+import { limitOf } from '../../server/pages.ts'
+import { type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
-const ENTRIES_DEFAULT = 10
+const ENTRIES = { default: 10, max: PAGE_ACTIVITY_MAX }
 /** The earliest moment that there is. */
 const BEGINNING_MS = -8_640_000_000_000_000
 
@@ -72,7 +48,7 @@ const LOG = {
       page: about(WHOLE, 'Number of the page, from 1.'),
       limit: about(
         WHOLE,
-        `Entries of a page: ${ENTRIES_DEFAULT} when absent, ${PAGE_ACTIVITY_MAX} at most.`,
+        `Entries of a page: ${ENTRIES.default} when absent, ${ENTRIES.max} at most.`,
       ),
       skip: about(WHOLE, 'Entries of the page that were shown before; it comes in next.'),
     },
@@ -138,10 +114,10 @@ export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
 ]
 
 async function listActivity(call: PersonCall, person: PersonReference | null): Promise<Answer> {
-  const { request, services, projectId, base } = call
+  const { request, services, projectId } = call
   const read = (parameters: RequestParameters) => ({
     format: formatOf(request, parameters),
-    limit: entriesOf(parameters),
+    limit: limitOf(parameters.wholeNumber('limit'), ENTRIES),
     page: pageOf(parameters),
   })
   const { format, limit, page } =
@@ -152,18 +128,8 @@ async function listActivity(call: PersonCall, person: PersonReference | null): P
   const { queries } = services
   const found = await queries.personActivity(projectId, person, offset, limit - skip, wish)
   if (found === null) throw unknown('person')
-  const url = (place: LogPlace): string =>
-    urlWith(request, base, {
-      page: place.page,
-      limit,
-      skip: place.skip === 0 ? null : place.skip,
-    })
-  return answerLog(format, found, { page, limit, skip }, url)
-}
-
-function entriesOf(parameters: RequestParameters): number {
-  const limit = parameters.wholeNumber('limit') ?? 0
-  return limit === 0 ? ENTRIES_DEFAULT : Math.min(limit, PAGE_ACTIVITY_MAX)
+  const urls = logUrls(call, { page, limit, skip }, found)
+  return answerRows(format, found, 'results', {}, { ...urls, total_count: found.count })
 }
 
 function pageOf(parameters: RequestParameters): number {

@@ -5,51 +5,18 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import type {
-  AnalyticAnswer,
-  AnalyticQueries,
-  AnalyticQuestion,
-} from '../../../rules/analytics/analytics.ts'
-import {
-  isCorrelationRequest,
-  readCorrelationParameters,
-  readFunnelParameters,
-} from '../../../rules/analytics/funnel/funnel-shapes.ts'
+import type { AnalyticAnswer, AnalyticQueries, AnalyticQuestion } from '../../../rules/analytics/analytics.ts'
+import { isCorrelationRequest, readCorrelationParameters, readFunnelParameters } from '../../../rules/analytics/funnel/funnel-shapes.ts'
 import { readPathParameters } from '../../../rules/analytics/path/path-shapes.ts'
-import {
-  lifecycleMessage,
-  type RowPage,
-  readLifecycleParameters,
-  readRetentionParameters,
-  readStickinessParameters,
-  readTrendsParameters,
-  readTruth,
-} from '../../../rules/analytics/question-shapes.ts'
-import { type RequestParameters, urlWith } from '../../server/parameters.ts'
+import { lifecycleMessage, readLifecycleParameters, readRetentionParameters, readStickinessParameters, readTrendsParameters, readTruth, type RowPage } from '../../../rules/analytics/question-shapes.ts'
+import { urlWith } from '../../server/pages.ts'
+import type { RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
-import {
-  type AnyRoute,
-  done,
-  inProject,
-  type Resource,
-  type RouteRecord,
-  routesOf,
-} from '../../server/route.ts'
+import { type AnyRoute, done, inProject, type Resource, type RouteRecord, routesOf } from '../../server/route.ts'
 import { json } from '../../server/router.ts'
 import { type Members, openObject, type Schema } from '../../server/schema.ts'
 import { answerRow, answerRows, inputOf } from '../formats.ts'
-import {
-  ACTOR_PAGE,
-  CHART_ACTOR_PAGE,
-  CORRELATION_QUERY,
-  FUNNEL_QUERY,
-  LIFECYCLE_QUERY,
-  PATH_QUERY,
-  RETENTION_PAGE,
-  RETENTION_QUERY,
-  STICKINESS_QUERY,
-  TRENDS_QUERY,
-} from './analytic-schemas.ts'
+import { ACTOR_PAGE, CHART_ACTOR_PAGE, CORRELATION_QUERY, FUNNEL_QUERY, LIFECYCLE_QUERY, PATH_QUERY, RETENTION_PAGE, RETENTION_QUERY, STICKINESS_QUERY, TRENDS_QUERY } from './analytic-schemas.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
@@ -240,7 +207,7 @@ function around(opening: string, rows: Uint8Array, inner: object, outer: object)
 
 /** The same request at another place; what a body says about pages is repeated in the link. */
 function pageLinks(
-  { request, base }: PersonCall,
+  call: PersonCall,
   parameters: RequestParameters,
   question: AnalyticQuestion,
   { isFull, cutAfter }: AnalyticAnswer,
@@ -248,7 +215,6 @@ function pageLinks(
   const prefix = question.kind === 'correlation' ? 'funnel_correlation_person_' : ''
   const { limit, offset }: RowPage = question.parameters.page
   const size = parameters.isInBody(`${prefix}limit`) ? { [`${prefix}limit`]: limit } : {}
-  const link = (start: number): string =>
-    urlWith(request, base, { ...size, [`${prefix}offset`]: start })
+  const link = (start: number): string => urlWith(call, { ...size, [`${prefix}offset`]: start })
   return { next: isFull ? link(offset + (cutAfter ?? limit)) : null, initial: link(0) }
 }
