@@ -5,10 +5,30 @@
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
 import type { DroppedQueries } from '../../engine/threads/calls.ts'
 import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/types.ts'
-import { CURSOR, decodeCursor, encodeCursor, LIMIT, limitOf, PAGE_LIMITS, urlWith } from '../server/pages.ts'
+import {
+  CURSOR,
+  decodeCursor,
+  encodeCursor,
+  LIMIT,
+  limitOf,
+  PAGE_LIMITS,
+  urlWith,
+} from '../server/pages.ts'
 import { timeParameter } from '../server/query-string.ts'
 import { type AnyRoute, done, inProject, type RouteServices, routesOf } from '../server/route.ts'
-import { about, choice, list, named, nullable, object, refused, TEXT, TIME, UUID, WHOLE } from '../server/schema.ts'
+import {
+  about,
+  choice,
+  list,
+  named,
+  nullable,
+  object,
+  refused,
+  TEXT,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 
 const READ = inProject('event:read')
 const PATH = '/api/projects/:project_id/dropped_events/'

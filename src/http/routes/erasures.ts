@@ -13,11 +13,43 @@ import type { PersonCommands } from '../../rules/persons/commands.ts'
 import { pageUrls } from '../server/pages.ts'
 import { invalid, RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { byAdministrators, type Call, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
+import {
+  byAdministrators,
+  type Call,
+  done,
+  inProject,
+  type Resource,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
 import { json } from '../server/router.ts'
-import { about, BOOLEAN, choice, CLIENT_UUID, closed, list, named, nullable, object, pageOf, pageParameters, refused, type Schema, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
+import {
+  about,
+  BOOLEAN,
+  CLIENT_UUID,
+  choice,
+  closed,
+  list,
+  named,
+  nullable,
+  object,
+  pageOf,
+  pageParameters,
+  refused,
+  type Schema,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
-import { ERASURES_RUNNING_MAX, NAMED_RULES_MAX, RETENTION_DAYS_MAX, TEXT_UNITS_MAX } from './limits.ts'
+import {
+  ERASURES_RUNNING_MAX,
+  NAMED_RULES_MAX,
+  RETENTION_DAYS_MAX,
+  TEXT_UNITS_MAX,
+} from './limits.ts'
 import { unknown } from './persons/person-services.ts'
 
 const ERASURES = '/api/projects/:project_id/erasures/'

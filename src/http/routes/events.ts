@@ -10,10 +10,43 @@ import type { EventQueries } from '../../engine/threads/calls.ts'
 import { PERSON_MODES } from '../../rules/capture/types.ts'
 import type { EventCursor } from '../../rules/events/event-queries.ts'
 import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/filter-operators.ts'
-import { CURSOR, decodeCursor, encodeCursor, LIMIT, limitOf, PAGE_LIMITS, urlWith } from '../server/pages.ts'
+import {
+  CURSOR,
+  decodeCursor,
+  encodeCursor,
+  LIMIT,
+  limitOf,
+  PAGE_LIMITS,
+  urlWith,
+} from '../server/pages.ts'
 import { timeParameter } from '../server/query-string.ts'
-import { type AnyRoute, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
-import { about, BOOLEAN, choice, CLIENT_UUID, JSON_OBJECT, list, named, NOTHING, nullable, object, refused, type Schema, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../server/schema.ts'
+import {
+  type AnyRoute,
+  done,
+  inProject,
+  type Resource,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
+import {
+  about,
+  BOOLEAN,
+  CLIENT_UUID,
+  choice,
+  JSON_OBJECT,
+  list,
+  NOTHING,
+  named,
+  nullable,
+  object,
+  refused,
+  type Schema,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../server/schema.ts'
 import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 import { FILTERS_MAX } from './limits.ts'

@@ -14,16 +14,12 @@ export const NAMED_RULES_MAX = 100
 export const ERASURES_RUNNING_MAX = 100
 /** Filters of one request. More: 400 `invalid_input`. */
 export const FILTERS_MAX = 100
-/** A larger limit is taken for this one. */
-export const PAGE_FLAGS_MAX = 1000
 /** UTF-16 units of a page, about, which is made on the main thread: it ends there, with `next`. */
 export const PAGE_FLAG_UNITS_MAX = 1024 * 1024
 /** A larger limit is taken for this one: an entry may hold two whole flags. */
 export const PAGE_FLAG_CHANGES_MAX = 100
 /** Number of a page. A larger one is taken for this one. */
 export const PAGES_MAX = 1_000_000_000
-/** Groups of a page. A larger limit is taken for this one. */
-export const PAGE_GROUPS_MAX = 1000
 /** Characters that names of people's things may have. More: 400 `max_length`. */
 export const NAME_CHARACTERS_MAX = 200
 /** Entries of a page of activity. A larger limit is taken for this one. */
@@ -58,5 +54,3 @@ export const TAG_UNITS_MAX = 255
 export const STEP_TEXT_UNITS_MAX = 1000
 /** Days for which a rule of retention keeps events; more is 400. */
 export const RETENTION_DAYS_MAX = 36_500
-/** Rows of a page of what the organization has; a larger wish is answered with as many. */
-export const ORGANIZATION_PAGE_MAX = 1000

@@ -11,14 +11,40 @@ import { logUrls, PAGE_LIMITS, skipParameter } from '../../server/pages.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, emptyAnswer, inProject, type Resource, routesOf } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
-import { about, BOOLEAN, nullable, object, openObject, pageOf, pageParameters, TEXT, WHOLE } from '../../server/schema.ts'
+import {
+  about,
+  BOOLEAN,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  pageParameters,
+  TEXT,
+  WHOLE,
+} from '../../server/schema.ts'
 import { answerRows, wishOf } from '../formats.ts'
 import { PAGE_FLAG_CHANGES_MAX, PAGES_MAX } from '../limits.ts'
 import { compileInTurns } from '../persons/pattern-turns.ts'
-import { type FlagCall, flagIdInPath, flagInPath, type FlagServices, presentFlag, requireEdit, unknownFlag } from './flag-access.ts'
+import {
+  type FlagCall,
+  type FlagServices,
+  flagIdInPath,
+  flagInPath,
+  presentFlag,
+  requireEdit,
+  unknownFlag,
+} from './flag-access.ts'
 import { FLAG_DECISION_ROUTES } from './flag-decisions.ts'
 import { listFlags } from './flag-list.ts'
-import { ACTIVITY_PAGE, CHANGES, CONDITION, DRAFT, FEATURE_FLAG, NAMES, RUNTIME } from './flag-schemas.ts'
+import {
+  ACTIVITY_PAGE,
+  CHANGES,
+  CONDITION,
+  DRAFT,
+  FEATURE_FLAG,
+  NAMES,
+  RUNTIME,
+} from './flag-schemas.ts'
 
 const FLAGS = '/api/projects/:project_id/feature_flags/'
 const FLAG = `${FLAGS}:id/`

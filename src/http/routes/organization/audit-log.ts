@@ -3,9 +3,31 @@ import { timeText } from '../../../base/time.ts'
 import type { StoredAuditEntry } from '../../../rules/access/audit.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { lenientPage, pageBody } from '../../server/pages.ts'
-import { byAdministrators, done, inOrganization, type Resource, routesOf } from '../../server/route.ts'
-import { about, choice, named, nullable, object, pageOf, TEXT, TIME, WHOLE } from '../../server/schema.ts'
-import { ask, type OrganizationDirectory, type OrganizationServices, PAGE, USER_SUMMARY } from './organization-services.ts'
+import {
+  byAdministrators,
+  done,
+  inOrganization,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
+import {
+  about,
+  choice,
+  named,
+  nullable,
+  object,
+  pageOf,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../../server/schema.ts'
+import {
+  ask,
+  type OrganizationDirectory,
+  type OrganizationServices,
+  PAGE,
+  USER_SUMMARY,
+} from './organization-services.ts'
 
 const ENTRY = named(
   'AuditEntry',

@@ -8,8 +8,30 @@ import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { PersonalKeyView } from '../../../engine/threads/organization-tasks.ts'
 import { hasScope, SCOPES } from '../../../rules/access/scopes.ts'
 import { pageOfList } from '../../server/pages.ts'
-import { type Call, callerWith, denied, done, type FullGrant, type Resource, routesOf } from '../../server/route.ts'
-import { about, list, name, named, nullable, object, openObject, pageOf, refused, TEXT, TIME, type TypeOf, WHOLE } from '../../server/schema.ts'
+import {
+  type Call,
+  callerWith,
+  denied,
+  done,
+  type FullGrant,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
+import {
+  about,
+  list,
+  name,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  refused,
+  TEXT,
+  TIME,
+  type TypeOf,
+  WHOLE,
+} from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import { ask, change, type OrganizationServices, PAGE } from './organization-services.ts'
 

@@ -1,15 +1,29 @@
 /** What the routes of the organization, its users, roles, projects and keys work with. */
 import type { Clock } from '../../../base/clock.ts'
 import type { ServiceError } from '../../../base/errors.ts'
-import type { OrganizationOperation, OrganizationPort, OrganizationRequest, OrganizationResult } from '../../../engine/threads/organization-tasks.ts'
+import type {
+  OrganizationOperation,
+  OrganizationPort,
+  OrganizationRequest,
+  OrganizationResult,
+} from '../../../engine/threads/organization-tasks.ts'
 import type { FlagEditor } from '../../../rules/access/flag-permissions.ts'
 import type { Organization, Project, User } from '../../../rules/access/organization.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import type { KeyUser } from '../../server/auth.ts'
 import { PAGE_LIMITS } from '../../server/pages.ts'
 import type { Call, RouteDirectory, RouteServices } from '../../server/route.ts'
-import { about, BOOLEAN, named, numberChoice, object, pageParameters, TEXT, UUID, WHOLE } from '../../server/schema.ts'
-
+import {
+  about,
+  BOOLEAN,
+  named,
+  numberChoice,
+  object,
+  pageParameters,
+  TEXT,
+  UUID,
+  WHOLE,
+} from '../../server/schema.ts'
 
 /** Parameters of the lists of these routes. */
 export const PAGE_MEMBERS = pageParameters(PAGE_LIMITS.max)

@@ -9,11 +9,42 @@ import type { FlagAccessSetting, Project, User } from '../../../rules/access/org
 import { userSummary } from '../../../rules/access/user.ts'
 import type { KeyUser } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
-import { byAdministrators, denied, done, inOrganization, refusedRoute, type Resource, routesOf } from '../../server/route.ts'
-import { about, choice, list, named, nullable, object, openObject, pageOf, refused, TEXT, TIME, UUID, WHOLE } from '../../server/schema.ts'
+import {
+  byAdministrators,
+  denied,
+  done,
+  inOrganization,
+  type Resource,
+  refusedRoute,
+  routesOf,
+} from '../../server/route.ts'
+import {
+  about,
+  choice,
+  list,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  refused,
+  TEXT,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { AUDIT_ROUTES } from './audit-log.ts'
-import { change, FLAG_LEVEL, LEVEL, type OrganizationCall, organizationOf, type OrganizationServices, PAGE, USER_SUMMARY } from './organization-services.ts'
+import {
+  change,
+  FLAG_LEVEL,
+  LEVEL,
+  type OrganizationCall,
+  type OrganizationServices,
+  organizationOf,
+  PAGE,
+  USER_SUMMARY,
+} from './organization-services.ts'
 
 const ONE = '/api/organizations/:org_id/'
 const MEMBERS = `${ONE}members/`

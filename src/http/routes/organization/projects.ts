@@ -9,11 +9,44 @@ import type { SecretKeyView } from '../../../engine/threads/organization-tasks.t
 import type { Project } from '../../../rules/access/organization.ts'
 import type { KeyUser } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
-import { byAdministrators, type Call, callerWith, done, type FullGrant, inOrganization, inProject, type Resource, routesOf } from '../../server/route.ts'
-import { about, BOOLEAN, JSON_OBJECT, list, name, named, object, openObject, pageOf, refused, TEXT, TIME, type TypeOf, UUID, WHOLE } from '../../server/schema.ts'
+import {
+  byAdministrators,
+  type Call,
+  callerWith,
+  done,
+  type FullGrant,
+  inOrganization,
+  inProject,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
+import {
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  name,
+  named,
+  object,
+  openObject,
+  pageOf,
+  refused,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+  WHOLE,
+} from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
-import { ask, change, LEVEL, organizationOf, type OrganizationServices, PAGE } from './organization-services.ts'
+import {
+  ask,
+  change,
+  LEVEL,
+  type OrganizationServices,
+  organizationOf,
+  PAGE,
+} from './organization-services.ts'
 
 const PROJECTS = '/api/projects/'
 const ONE = `${PROJECTS}:project_id/`

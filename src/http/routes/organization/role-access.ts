@@ -10,7 +10,17 @@ import type { FlagNumbers, RoleAccessView } from '../../../rules/access/roles.ts
 import type { Flag } from '../../../rules/flags/types.ts'
 import { lenientPage, pageBody } from '../../server/pages.ts'
 import { type Call, denied, done, inProject, type Resource, routesOf } from '../../server/route.ts'
-import { about, CLIENT_UUID, named, object, openObject, pageOf, TEXT, TIME, WHOLE } from '../../server/schema.ts'
+import {
+  about,
+  CLIENT_UUID,
+  named,
+  object,
+  openObject,
+  pageOf,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../../server/schema.ts'
 import { type FlagServices, presentFlag } from '../flags/flag-access.ts'
 import { FEATURE_FLAG } from '../flags/flag-schemas.ts'
 import { ask, change, type OrganizationServices, PAGE_MEMBERS } from './organization-services.ts'

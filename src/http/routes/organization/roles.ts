@@ -7,10 +7,37 @@ import { timeText } from '../../../base/time.ts'
 import type { RoleMember, RoleView } from '../../../rules/access/roles.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { lenientPage, pageBody, pageOfList } from '../../server/pages.ts'
-import { byAdministrators, type Call, done, inOrganization, type Resource, routesOf } from '../../server/route.ts'
-import { about, CLIENT_UUID, name, named, nullable, object, openObject, pageOf, TEXT, TIME, type TypeOf, UUID } from '../../server/schema.ts'
+import {
+  byAdministrators,
+  type Call,
+  done,
+  inOrganization,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
+import {
+  about,
+  CLIENT_UUID,
+  name,
+  named,
+  nullable,
+  object,
+  openObject,
+  pageOf,
+  TEXT,
+  TIME,
+  type TypeOf,
+  UUID,
+} from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
-import { ask, change, FLAG_LEVEL, type OrganizationServices, PAGE, USER_SUMMARY } from './organization-services.ts'
+import {
+  ask,
+  change,
+  FLAG_LEVEL,
+  type OrganizationServices,
+  PAGE,
+  USER_SUMMARY,
+} from './organization-services.ts'
 
 const ROLES = '/api/organizations/:org_id/roles/'
 const ROLE = `${ROLES}:role_id/`

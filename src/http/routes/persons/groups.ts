@@ -3,13 +3,31 @@ import { ServiceError } from '../../../base/errors.ts'
 import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
-import { CURSOR, decodeCursor, encodeCursor, PAGE_LIMITS, urlWith } from '../../server/pages.ts'
+import {
+  CURSOR,
+  decodeCursor,
+  encodeCursor,
+  limitOf,
+  PAGE_LIMITS,
+  urlWith,
+} from '../../server/pages.ts'
 import { invalid, type RequestParameters, required } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
-import { about, ANY, JSON_OBJECT, list, named, NOTHING, nullable, object, TEXT, TIME, WHOLE } from '../../server/schema.ts'
+import {
+  ANY,
+  about,
+  JSON_OBJECT,
+  list,
+  NOTHING,
+  named,
+  nullable,
+  object,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../../server/schema.ts'
 import { answerFound, answerList, answerOne, answerRows, inputOf } from '../formats.ts'
-import { limitOf } from '../../server/pages.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
 const PROJECT_PATH = '/api/projects/:project_id/'

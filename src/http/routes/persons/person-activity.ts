@@ -5,17 +5,41 @@
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import { dateRange, type DateRange, isoInZone, parseInterval, type RangeRequest } from '../../../rules/analytics/date-range.ts'
+import {
+  type DateRange,
+  dateRange,
+  isoInZone,
+  parseInterval,
+  type RangeRequest,
+} from '../../../rules/analytics/date-range.ts'
 import type { PersonReference, TimelineRows } from '../../../rules/persons/person-queries.ts'
-import { logUrls, skipParameter } from '../../server/pages.ts'
+import { limitOf, logUrls, skipParameter } from '../../server/pages.ts'
 import { invalid, RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
-import { about, ANY, choice, JSON_OBJECT, list, named, NOTHING, nullable, object, TEXT, TIME, WHOLE } from '../../server/schema.ts'
+import {
+  ANY,
+  about,
+  choice,
+  JSON_OBJECT,
+  list,
+  NOTHING,
+  named,
+  nullable,
+  object,
+  TEXT,
+  TIME,
+  WHOLE,
+} from '../../server/schema.ts'
 import { answerRows, formatOf, wishOf } from '../formats.ts'
 import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from '../limits.ts'
-import { limitOf } from '../../server/pages.ts'
-import { type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
+import {
+  type PersonCall,
+  type PersonServices,
+  personInPath,
+  readForPerson,
+  unknown,
+} from './person-services.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'

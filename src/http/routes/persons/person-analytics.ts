@@ -5,18 +5,52 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import type { AnalyticAnswer, AnalyticQueries, AnalyticQuestion } from '../../../rules/analytics/analytics.ts'
-import { isCorrelationRequest, readCorrelationParameters, readFunnelParameters } from '../../../rules/analytics/funnel/funnel-shapes.ts'
+import type {
+  AnalyticAnswer,
+  AnalyticQueries,
+  AnalyticQuestion,
+} from '../../../rules/analytics/analytics.ts'
+import {
+  isCorrelationRequest,
+  readCorrelationParameters,
+  readFunnelParameters,
+} from '../../../rules/analytics/funnel/funnel-shapes.ts'
 import { readPathParameters } from '../../../rules/analytics/path/path-shapes.ts'
-import { lifecycleMessage, readLifecycleParameters, readRetentionParameters, readStickinessParameters, readTrendsParameters, readTruth, type RowPage } from '../../../rules/analytics/question-shapes.ts'
+import {
+  lifecycleMessage,
+  type RowPage,
+  readLifecycleParameters,
+  readRetentionParameters,
+  readStickinessParameters,
+  readTrendsParameters,
+  readTruth,
+} from '../../../rules/analytics/question-shapes.ts'
 import { urlWith } from '../../server/pages.ts'
 import type { RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
-import { type AnyRoute, done, inProject, type Resource, type RouteRecord, routesOf } from '../../server/route.ts'
+import {
+  type AnyRoute,
+  done,
+  inProject,
+  type Resource,
+  type RouteRecord,
+  routesOf,
+} from '../../server/route.ts'
 import { json } from '../../server/router.ts'
 import { type Members, openObject, type Schema } from '../../server/schema.ts'
 import { answerRow, answerRows, inputOf } from '../formats.ts'
-import { ACTOR_PAGE, CHART_ACTOR_PAGE, CORRELATION_QUERY, FUNNEL_QUERY, LIFECYCLE_QUERY, PATH_QUERY, RETENTION_PAGE, RETENTION_QUERY, STICKINESS_QUERY, TRENDS_QUERY } from './analytic-schemas.ts'
+import {
+  ACTOR_PAGE,
+  CHART_ACTOR_PAGE,
+  CORRELATION_QUERY,
+  FUNNEL_QUERY,
+  LIFECYCLE_QUERY,
+  PATH_QUERY,
+  RETENTION_PAGE,
+  RETENTION_QUERY,
+  STICKINESS_QUERY,
+  TRENDS_QUERY,
+} from './analytic-schemas.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'

@@ -13,15 +13,51 @@ import { personBody } from '../../../rules/persons/person-answer.ts'
 import type { PersonListQuery, PersonReference } from '../../../rules/persons/person-queries.ts'
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import { pageUrls } from '../../server/pages.ts'
-import { invalid, personReference, type RequestParameters, required } from '../../server/parameters.ts'
+import {
+  invalid,
+  personReference,
+  type RequestParameters,
+  required,
+} from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
-import { done, inProject, refusedRoute, type Resource, routesOf } from '../../server/route.ts'
-import { about, ANY, BOOLEAN, JSON_OBJECT, list, named, object, pageOf, pageParameters, TEXT, TEXT_OR_NUMBER, TIME, UUID, WHOLE } from '../../server/schema.ts'
-import { answerList, answerOne, answerRow, answerRows, formatOf, inputOf, wholeRows } from '../formats.ts'
+import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
+import {
+  ANY,
+  about,
+  BOOLEAN,
+  JSON_OBJECT,
+  list,
+  named,
+  object,
+  pageOf,
+  pageParameters,
+  TEXT,
+  TEXT_OR_NUMBER,
+  TIME,
+  UUID,
+  WHOLE,
+} from '../../server/schema.ts'
+import {
+  answerList,
+  answerOne,
+  answerRow,
+  answerRows,
+  formatOf,
+  inputOf,
+  wholeRows,
+} from '../formats.ts'
 import { MERGED_PERSONS_MAX } from '../limits.ts'
 import { COHORTS_OF_PERSON } from './cohorts.ts'
 import { ACTIVITY_ROUTES } from './person-activity.ts'
-import { change, changed, type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
+import {
+  change,
+  changed,
+  type PersonCall,
+  type PersonServices,
+  personInPath,
+  readForPerson,
+  unknown,
+} from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
