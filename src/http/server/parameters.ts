@@ -1,6 +1,6 @@
 /**
  * Parameters of private routes that may stand in the query or in a JSON body. On equal names the
- * body wins. Source: docs/COMPATIBILITY.md, "Parameters of persons".
+ * body wins. Source: docs/compatibility/persons.md, "Parameters of persons".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
