@@ -21,8 +21,8 @@ const TARGET = join(ROOT, '.js')
 const FOLDERS = ['src', 'test', 'bench']
 /** What code of these folders finds beside them by way of `import.meta.url`. */
 const NEIGHBOURS = ['package.json', 'dist', 'docs']
-/** What a file with types names when it imports another one. */
-const IMPORTS = /(\bfrom\s+|\bimport\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+)\.ts\2/g
+/** What a file with types names when it imports another one, or makes a thread of it. */
+const IMPORTS = /(\b(?:from|import|new URL)\b\s*\(?\s*)(['"])(\.{1,2}\/[^'"\n]+)\.ts\2/g
 
 /** Brings `.js/` up to date: a file there has the time of the one that it was made of. */
 function update() {
