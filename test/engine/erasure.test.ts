@@ -371,7 +371,7 @@ t.test('tenrec erasure', async (t) => {
 
 t.test('the space of erased events is free after a restore', async (t) => {
   const dataDir = await initialised(t)
-  const path = join(dataDir, '../..')
+  const path = join(dataDir, '..')
   const log = new PersonLog(t, dataDir)
   for (let round = 0; round < 20; round++) {
     const events = Array.from({ length: 40 }, (_, index) => {
