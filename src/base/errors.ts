@@ -61,7 +61,7 @@ export interface ErrorBody {
 }
 
 /**
- * An expected refusal. Raised in `wire/`, `ingest/`, `store/` and `http/`; turned into an answer in
+ * An expected refusal. Raised on every floor; turned into an answer in
  * exactly one place, `http/server/respond.ts`. A class survives no thread boundary: send `toBody()` and
  * rebuild with `fromBody()`.
  */

@@ -428,3 +428,15 @@ t.test('the tests that are said to inject faults exist', async (t) => {
     for (const path of paths) t.ok(existsSync(path), path)
   }
 })
+
+t.test('what to open to change something exists', async (t) => {
+  const [, text = ''] = textOf('docs/CONTRIBUTING.md').split('\n## To change something, open\n')
+  const rows = (text.split('\n## ')[0] ?? '').split('\n').filter((line) => line.startsWith('| '))
+  const named = rows.slice(2).map((line) => codes(line.split('|')[2] ?? ''))
+  t.ok(named.length >= 20)
+  const beside = rows.slice(2).flatMap((line) => codes(line.split('|')[3] ?? ''))
+  for (const path of named.flat()) t.ok(existsSync(path), path)
+  for (const path of beside.filter((code) => code.includes('/') || code.endsWith('.ts'))) {
+    t.ok(existsSync(path) || existsSync(join('src', path)) || path === 'limits.ts', path)
+  }
+})

@@ -1,6 +1,6 @@
 /**
  * One event as the public capture endpoints receive it. The schema holds exactly what refuses a whole
- * request; everything else about an event is a matter of `ingest/`.
+ * request; everything else about an event is a matter of the files beside it.
  * Source: docs/compatibility/ingestion.md, "Requests that are refused".
  */
 import { compileShape } from '../../base/validator.ts'
