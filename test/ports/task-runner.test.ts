@@ -25,3 +25,19 @@ taskRunnerContract(t, 'embedded', (t) => {
   t.teardown(() => pool.close())
   return pool
 })
+
+t.test('a refusal of a thread keeps its Retry-After on the way', async (t) => {
+  const pool = new WorkerPool({
+    threads: threadSettings(t.testdir()),
+    entry: new URL('../fixtures/faults/refusing-thread.js', import.meta.url),
+    workerThreads: 1,
+    queryMsMax: 30_000,
+    onDeath: ({ cause }) => t.fail(String(cause)),
+  })
+  t.teardown(() => pool.close())
+  await t.rejects(pool.run('groupTypes', [1]), {
+    code: 'server_error',
+    message: 'Counting took more than 1 seconds and was given up.',
+    retryAfterSeconds: 60,
+  })
+})

@@ -3,9 +3,16 @@
  * all of them; both ends derive from that table, the caller's object (pool.ts) and the dispatcher of a
  * thread (run-task.ts).
  */
+import type { ErrorBody } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import type { RowsWriter } from '../../base/rows-writer.ts'
 import type { ThreadStores } from './thread-stores.ts'
+
+/** What a thread answers to a call that is refused; else `{ result }`. */
+export interface Refused {
+  readonly refusal: ErrorBody
+  readonly retryAfterSeconds: number | null
+}
 
 /** What makes a page. */
 export interface PageTools {

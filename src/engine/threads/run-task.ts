@@ -7,7 +7,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { createLogger } from '../../base/log.ts'
 import { countWrites, DamagedRecordError, isWithinWrite } from '../../store/faults.ts'
 import { DamageCount, DamageReports } from '../front/damage-reports.ts'
-import { type Call, memoryOf, type Task } from './call.ts'
+import { type Call, memoryOf, type Refused, type Task } from './call.ts'
 import { CALLS, type CallName } from './calls.ts'
 import { makePage } from './pages.ts'
 import type { ThreadSettings } from './tasks.ts'
@@ -36,12 +36,12 @@ export function taskRunner(
     try {
       return await answer(call, task, stores)
     } catch (error) {
-      if (error instanceof ServiceError) return { refusal: error.toBody() }
+      if (error instanceof ServiceError) return refused(error)
       // Those who write must stop; a read is refused, and others go on.
       const isWriting = call.threads === 'writer' || call.threads === 'processor'
       if (isWriting || !(error instanceof DamagedRecordError)) throw error
       damage.report(error)
-      return { refusal: refusalOf(error).toBody() }
+      return refused(refusalOf(error))
     }
   }
 }
@@ -64,6 +64,11 @@ async function carryOut(call: Call, task: Task, stores: ThreadStores) {
       ? call.run({ stores, cancelled }, ...values)
       : await call.run(stores, ...values)
   return { result, memory: call.memory(result) }
+}
+
+/** As ThreadGroup rebuilds it: no class survives the way between threads. */
+function refused(error: ServiceError): Refused {
+  return { refusal: error.toBody(), retryAfterSeconds: error.retryAfterSeconds }
 }
 
 /** An answer that lacks what cannot be read would be taken for the whole. */

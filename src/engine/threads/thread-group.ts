@@ -8,9 +8,9 @@
  * memory, so that this is seen; then the process has to end.
  */
 import { Piscina } from 'piscina'
-import { type ErrorBody, ServiceError } from '../../base/errors.ts'
+import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
-import type { Task, ThreadKind } from './call.ts'
+import type { Refused, Task, ThreadKind } from './call.ts'
 import { REPLACEMENT_MS_MAX, TRANSACTION_MS_MAX } from './limits.ts'
 import type { ThreadSettings } from './tasks.ts'
 
@@ -116,8 +116,10 @@ export class ThreadGroup {
       throw new ThreadEndedError(this.#isWriting, cause)
     }
     // As run-task.ts gives it: a failure that is the client's to know comes as a value.
-    const given = answer as { readonly result: unknown } | { readonly refusal: ErrorBody }
-    if ('refusal' in given) throw ServiceError.fromBody(given.refusal)
+    const given = answer as { readonly result: unknown } | Refused
+    if ('refusal' in given) {
+      throw ServiceError.fromBody(given.refusal, given.retryAfterSeconds)
+    }
     return given.result
   }
 
