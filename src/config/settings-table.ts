@@ -34,7 +34,7 @@ export interface SettingValues {
   readonly backlogBytesMax: number
   /** 0: no limit. */
   readonly eventPropertiesBytesMax: number
-  /** Null: as much as `reserveBytesOf` in store/directory/disk-guard.ts says of the disk. */
+  /** Null: as much as `reserveBytesOf` in engine/front/disk-guard.ts says of the disk. */
   readonly diskReserveBytes: number | null
   readonly isNetworkDiskAllowed: boolean
   readonly workerThreads: number

@@ -1,6 +1,6 @@
 /**
  * Who carries out calls of threads: the pool of this process, or one elsewhere that has the project's store. A
- * call is plain data by the typed table (engine/threads/calls.ts): its name, and values that can be copied.
+ * call is plain data by the typed table (engine/threads/call-table.ts): its name, and values that can be copied.
  */
 
 /** Name of a call -> what it takes and what it answers. */

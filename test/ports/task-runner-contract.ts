@@ -1,6 +1,6 @@
 /** What whoever carries out calls does (src/ports/task-runner.ts). */
 import type { Test } from 'tap'
-import type { Calls } from '../../src/engine/threads/calls.ts'
+import type { Calls } from '../../src/engine/threads/call-table.ts'
 import type { TaskRunner } from '../../src/ports/task-runner.ts'
 
 /** Makes one with a store in which project 1 has 150 events `e` of `ann`; it closes with the test. */

@@ -1,5 +1,5 @@
 /** `tenrec audit list`: who changed what, read from the data directory with or without a running daemon. */
-import type { StoredAuditEntry } from '../../rules/access/audit.ts'
+import type { StoredAuditEntry } from '../../rules/access/audit-entry.ts'
 import { idOption } from '../lib/arguments.ts'
 import { type Command, JSON_OPTION } from '../lib/command.ts'
 import { isoTime, printRows, type Row } from '../lib/output.ts'

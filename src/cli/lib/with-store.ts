@@ -5,7 +5,7 @@
  */
 import { userInfo } from 'node:os'
 import { requireFreeDisk } from '../../base/disk-space.ts'
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import type { EnvironmentName } from '../../store/directory/data-dir.ts'
 import { type OpenStore, openStore } from '../../store/open-store.ts'

@@ -2,7 +2,7 @@
  * The front's side of the audit log. Entries that come while a write is on its way share the next one, as
  * events share a commit, so that many changes at a time do not each wait for a flush of their own.
  */
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 
 /** What the trail works with. */
 export interface AuditTrailOptions {

@@ -8,7 +8,7 @@ import type { Logger } from '../../base/log.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { ErasureReceipt, RetentionPlan } from '../../rules/events/erasure.ts'
 import type { PersonCommands } from '../../rules/persons/commands.ts'
-import type { ErasureQueries } from '../threads/calls.ts'
+import type { ErasureQueries } from '../threads/call-table.ts'
 
 /** How often events that are kept too long are looked for. */
 const PERIOD_MS = 3_600_000

@@ -11,6 +11,7 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 import type { LogExtent, LogReader } from '../../ports/log.ts'
 import type { WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
+import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
 import {
   eventBytes,
@@ -25,13 +26,7 @@ import {
   readBlock,
 } from '../../rules/capture/log-block.ts'
 import { normaliseEvent } from '../../rules/capture/normalise.ts'
-import type {
-  DropReason,
-  EventContext,
-  EventOutcome,
-  IngestionWarning,
-  LossReason,
-} from '../../rules/capture/types.ts'
+import type { EventContext, EventOutcome, IngestionWarning } from '../../rules/capture/types.ts'
 import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
 import { applyEvent, type PersonWarning } from '../../rules/persons/apply-event.ts'
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'

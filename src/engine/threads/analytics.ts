@@ -8,7 +8,7 @@ import {
   runQuestion,
 } from '../../rules/analytics/analytics.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
-import type { LongTools } from './call.ts'
+import type { LongTools } from './call-kinds.ts'
 
 /** Runs a question to its end. Throws `ServiceError` as `AnalyticQueries.analyse` rejects. */
 export function runAnalytics(

@@ -3,7 +3,7 @@ import { rowText } from '../../base/rows-writer.ts'
 import type { DroppedEventsQuery } from '../../rules/events/dropped-events.ts'
 import type { ErasureCriteria, RetentionRules } from '../../rules/events/erasure.ts'
 import type { EventListQuery } from '../../rules/events/event-queries.ts'
-import { long, page, short } from './call.ts'
+import { long, page, short } from './call-kinds.ts'
 import { allRows } from './pages.ts'
 
 /** Lists of events, and what is known about those that were not stored as they came. */

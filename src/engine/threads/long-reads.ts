@@ -9,7 +9,7 @@ import { LONG_READS_WAITING_MAX } from '../../base/limits.ts'
 import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { BusyTime } from './busy-time.ts'
-import type { Task } from './call.ts'
+import type { Task } from './call-kinds.ts'
 import type { ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 

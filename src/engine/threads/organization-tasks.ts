@@ -4,7 +4,7 @@
  * a change waits for the disk.
  */
 import type { PageRequest } from '../../base/pages.ts'
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type {
   KeyChanges,

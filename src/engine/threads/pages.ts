@@ -8,7 +8,7 @@ import type { CountedRows, Entries, RowsText } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { RowsWriter } from '../../base/rows-writer.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
-import type { PageCall, PageTools, Task } from './call.ts'
+import type { PageCall, PageTools, Task } from './call-kinds.ts'
 import { SHORT_GROUP_BYTES_MAX } from './limits.ts'
 import type { ThreadStores } from './thread-stores.ts'
 

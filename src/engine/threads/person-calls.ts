@@ -10,7 +10,7 @@ import type {
   TimelineRows,
 } from '../../rules/persons/person-queries.ts'
 import { timelineTooLarge } from '../../rules/persons/person-views.ts'
-import { LONG_WEIGHT, long, type PageTools, page, short } from './call.ts'
+import { LONG_WEIGHT, long, type PageTools, page, short } from './call-kinds.ts'
 import { allRows, logRows } from './pages.ts'
 import { makeTablePiece, tableBuffers } from './table-tasks.ts'
 

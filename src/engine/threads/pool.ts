@@ -2,7 +2,7 @@
  * The threads of the daemon, by kinds whose work must not wait for each other: one appends to the log, one
  * processes it at low priority, `workerThreads` read, some read what takes long, some answer analytic
  * questions, and some check uploads in the order of `check-queue.ts`. Which call goes where is said by the
- * table in calls.ts.
+ * table in call-table.ts.
  *
  * No task is ever aborted and no thread terminated while it may hold LMDB: a terminated thread stops all
  * writers of the process. They are closed by a task.
@@ -14,8 +14,8 @@ import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
-import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call.ts'
-import { CALLS, type CallerOf, type CallName, type Calls, QUERIES } from './calls.ts'
+import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
+import { CALLS, type CallerOf, type CallName, type Calls, QUERIES } from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'

@@ -9,7 +9,7 @@ import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
 import { bytesOf } from '../../base/rows-writer.ts'
 import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
-import type { LongTools } from './call.ts'
+import type { LongTools } from './call-kinds.ts'
 import { TABLE_LOOKED_AT_MAX, TABLE_PIECE_BYTES_MAX, TABLE_PIECE_MS_MAX } from './limits.ts'
 import { requireWanted } from './pages.ts'
 

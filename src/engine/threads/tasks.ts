@@ -5,10 +5,10 @@
 import type { ErrorBody } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
 import type { Settings } from '../../config/settings.ts'
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
-import type { DropReason } from '../../rules/capture/types.ts'
+import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
 

@@ -10,7 +10,7 @@
 import { Piscina } from 'piscina'
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
-import type { Refused, Task, ThreadKind } from './call.ts'
+import type { Refused, Task, ThreadKind } from './call-kinds.ts'
 import { REPLACEMENT_MS_MAX, TRANSACTION_MS_MAX } from './limits.ts'
 import type { ThreadSettings } from './tasks.ts'
 

@@ -3,8 +3,8 @@
  * "Dropped events". They hold what clients have sent, so the scope is that of events.
  */
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
-import type { DroppedQueries } from '../../engine/threads/calls.ts'
-import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/types.ts'
+import type { DroppedQueries } from '../../engine/threads/call-table.ts'
+import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/drop-reasons.ts'
 import {
   CURSOR,
   decodeCursor,

@@ -6,7 +6,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
 import { runRetention } from '../../engine/front/retention-schedule.ts'
-import type { ErasureQueries } from '../../engine/threads/calls.ts'
+import type { ErasureQueries } from '../../engine/threads/call-table.ts'
 import { parseTimestamp } from '../../rules/capture/timestamp.ts'
 import type { ErasureCriteria, RetentionPlan, RetentionView } from '../../rules/events/erasure.ts'
 import type { PersonCommands } from '../../rules/persons/commands.ts'

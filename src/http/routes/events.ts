@@ -6,10 +6,10 @@
  * All routes need the scope `event:read`: a warning tells about events and nothing else.
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { EventQueries } from '../../engine/threads/calls.ts'
+import type { EventQueries } from '../../engine/threads/call-table.ts'
 import { PERSON_MODES } from '../../rules/capture/types.ts'
 import type { EventCursor } from '../../rules/events/event-queries.ts'
-import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/filter-operators.ts'
+import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/operator-names.ts'
 import {
   CURSOR,
   decodeCursor,

@@ -7,7 +7,7 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import { addressBehind } from './client-address.ts'
 import { AUDIT_ANSWER_BYTES_MAX, AUDIT_OBJECT_CHARACTERS_MAX } from './limits.ts'
 import type { Answer } from './respond.ts'

@@ -4,7 +4,7 @@
  * handler returns an answer or throws.
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Exchange } from './exchange.ts'
 import type { RequestHead } from './framing.ts'
 import type { Answer, Header } from './respond.ts'

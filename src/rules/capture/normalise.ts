@@ -6,17 +6,12 @@
  */
 
 import { isObject, type JsonObject, type OwnObject } from '../../base/json.ts'
+import type { LossReason } from './drop-reasons.ts'
 import { elementsChain } from './elements-chain.ts'
 import { cutUnits, eventDistinctId, eventName, isEmptyValue } from './fields.ts'
 import { WARNING_UNITS_MAX } from './limits.ts'
 import { eventTime, NO_WARNINGS, sharedIsoText } from './time.ts'
-import type {
-  EventContext,
-  EventOutcome,
-  IngestionWarning,
-  LossReason,
-  WarningType,
-} from './types.ts'
+import type { EventContext, EventOutcome, IngestionWarning, WarningType } from './types.ts'
 
 const REDACTED = '[redacted]'
 const NO_NAME = drop('no_event_name')

@@ -6,8 +6,8 @@
 
 import type { JsonObject } from '../../base/json.ts'
 import { type PatternDialect, patternRefusal } from '../../base/pattern/pattern.ts'
-import { operatorRefusal, PATTERN_OPERATORS } from './filter-operators.ts'
 import { PATTERN_UNITS_SUM_MAX, PATTERNS_MAX } from './limits.ts'
+import { operatorRefusal, PATTERN_OPERATORS } from './operator-names.ts'
 import { sortedText } from './property-text.ts'
 
 /** What is wrong with one filter. */

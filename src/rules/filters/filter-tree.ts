@@ -11,8 +11,8 @@ import { invalidInput } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import { ELEMENT_KEYS } from './element-filter.ts'
 import { type FilterGroup, isCohortFilterType, type PropertyFilter } from './filter-group.ts'
-import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './filter-operators.ts'
 import { TREE_COHORT_DEPTH_MAX, TREE_FILTERS_MAX, TREE_LIST_DEPTH_MAX } from './limits.ts'
+import { COHORT_OPERATORS, LIST_OPERATORS, operatorRefusal } from './operator-names.ts'
 import { propertyTest } from './property-filter.ts'
 
 /** What requests may ask of a cohort; equal and unequal count as within and without. */

@@ -4,14 +4,14 @@
  */
 import { dateParts, isDayOfCalendar, utcOf } from '../../base/time-zone.ts'
 import type { PropertyFilter } from './filter-group.ts'
-import { LIST_OPERATORS } from './filter-operators.ts'
+import { LIST_OPERATORS } from './operator-names.ts'
 import {
   type DateRelation,
   type FilterDialect,
   listOf,
   operatorTest,
   type PropertyTest,
-} from './property-test.ts'
+} from './operator-tests.ts'
 import { propertyText } from './property-text.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000

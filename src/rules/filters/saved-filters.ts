@@ -6,8 +6,8 @@ import type { PatternDialect } from '../../base/pattern/pattern.ts'
 import type { ActionStep } from './actions.ts'
 import { type FilterFault, faultsOfFilter, type PlacedFilter } from './filter-faults.ts'
 import { isCohortFilterType } from './filter-group.ts'
-import { COHORT_OPERATORS } from './filter-operators.ts'
 import { filterPlaces, operatorsInRequests } from './filter-tree.ts'
+import { COHORT_OPERATORS } from './operator-names.ts'
 
 /** Cohorts are asked for in lists, and by flags, whose patterns are read in another dialect. */
 export const COHORT_DIALECTS: readonly PatternDialect[] = ['ascii', 'unicode']

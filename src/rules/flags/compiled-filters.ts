@@ -4,7 +4,7 @@
  */
 
 import { isObject, type JsonObject } from '../../base/json.ts'
-import { DEPENDENCY_OPERATOR } from '../filters/filter-operators.ts'
+import { DEPENDENCY_OPERATOR } from '../filters/operator-names.ts'
 import { membershipTest } from '../filters/tree-test.ts'
 import type { Evaluation } from './evaluation.ts'
 import { flagPropertyTest } from './flag-property-test.ts'

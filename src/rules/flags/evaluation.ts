@@ -6,7 +6,7 @@
 
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { PatternBudget } from '../../base/pattern/pattern.ts'
-import type { TestMoment } from '../filters/property-test.ts'
+import type { TestMoment } from '../filters/operator-tests.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import { FLAG_COHORT_DEPTH_MAX } from './limits.ts'
 import { HashedText } from './sha1.ts'

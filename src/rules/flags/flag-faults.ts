@@ -4,11 +4,7 @@
  */
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { type FilterFault, faultsOfFilter, patternsOf } from '../filters/filter-faults.ts'
-import {
-  COHORT_OPERATORS,
-  DEPENDENCY_OPERATOR,
-  FLAG_OPERATORS,
-} from '../filters/filter-operators.ts'
+import { COHORT_OPERATORS, DEPENDENCY_OPERATOR, FLAG_OPERATORS } from '../filters/operator-names.ts'
 import { propertiesOf } from './flag-references.ts'
 
 /** The lists of conditions of a flag. The properties of holdouts are not evaluated. */

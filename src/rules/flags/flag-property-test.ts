@@ -10,7 +10,7 @@ import {
   operatorTest,
   type PropertyTest,
   UNLIMITED,
-} from '../filters/property-test.ts'
+} from '../filters/operator-tests.ts'
 import { lowerAscii, sortedText } from '../filters/property-text.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import { flagDate, flagNumber } from './flag-values.ts'

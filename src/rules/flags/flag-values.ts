@@ -11,7 +11,12 @@ import {
   utcOf,
   wallOfUtc,
 } from '../../base/time-zone.ts'
-import { type DateRelation, NEVER, type PropertyTest, UNLIMITED } from '../filters/property-test.ts'
+import {
+  type DateRelation,
+  NEVER,
+  type PropertyTest,
+  UNLIMITED,
+} from '../filters/operator-tests.ts'
 import { sortedText } from '../filters/property-text.ts'
 import { TIME_MS_MAX } from './limits.ts'
 

@@ -4,7 +4,7 @@
  *
  * Table `dropped_counts`: project u32, hours since 1970 u32 -> MessagePack of an object from reason to count.
  */
-import { DROP_REASONS, type DropReason } from '../../rules/capture/types.ts'
+import { DROP_REASONS, type DropReason } from '../../rules/capture/drop-reasons.ts'
 import type { DroppedCount } from '../../rules/events/dropped-events.ts'
 import { attempt, type DamageListener } from '../faults.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'

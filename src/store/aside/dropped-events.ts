@@ -10,7 +10,7 @@
  */
 import { formatUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
-import type { LossReason } from '../../rules/capture/types.ts'
+import type { LossReason } from '../../rules/capture/drop-reasons.ts'
 import type {
   DroppedEventCursor,
   DroppedEventPage,

@@ -1,5 +1,5 @@
 /** What becomes of events that are accepted and not stored: they are counted, and a part of them is kept for a while. */
-import type { DropReason } from '../../rules/capture/types.ts'
+import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import type { DamageListener } from '../faults.ts'
 import type { ProjectPersons } from '../identity/project-persons.ts'
 import type { Table } from '../lmdb/environment.ts'

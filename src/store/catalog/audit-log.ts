@@ -7,7 +7,7 @@
  * checksum.
  */
 import type { Page, PageRequest } from '../../base/pages.ts'
-import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
 import { putRecord, recordsWithin } from '../lmdb/records.ts'

@@ -9,7 +9,7 @@ import type { JsonObject } from '../../base/json.ts'
 import type { Entries } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import {
   activityJson,
   type FlagActivity,

@@ -4,7 +4,7 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
-import type { AuditEntry } from '../../rules/access/audit.ts'
+import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type {

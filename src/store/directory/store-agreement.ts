@@ -5,7 +5,7 @@
  *
  *   log     has every block behind the position of `events`, and says how far it ever came (event-log.ts)
  *   events  says how far the log had come, and which version the flags had (event-state.ts)
- *   flags   has its version (flags-version.ts)
+ *   flags   has its version (catalog/organization-store.ts)
  *
  * A block is removed from the log in a transaction that begins when the transaction of `events` that
  * covers it is on the disk, so a crash or a power cut at any moment leaves a store that agrees. With

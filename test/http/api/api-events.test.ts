@@ -3,7 +3,7 @@ import t from 'tap'
 import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { rowsText, rowText } from '../../../src/base/rows-writer.ts'
-import type { EventQueries } from '../../../src/engine/threads/calls.ts'
+import type { EventQueries } from '../../../src/engine/threads/call-table.ts'
 import {
   decodeEventCursor,
   EVENT_ROUTES,

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { PatternBudget } from '../../../src/base/pattern/pattern.ts'
-import { FLAG_OPERATORS, LIST_OPERATORS } from '../../../src/rules/filters/filter-operators.ts'
+import { FLAG_OPERATORS, LIST_OPERATORS } from '../../../src/rules/filters/operator-names.ts'
 import { propertyTest } from '../../../src/rules/filters/property-filter.ts'
 import { EvaluationFailure } from '../../../src/rules/flags/evaluation-failure.ts'
 import { flagPropertyTest } from '../../../src/rules/flags/flag-property-test.ts'

@@ -5,7 +5,7 @@
 import { SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { UsageError } from '../../../base/errors.ts'
 import { DROPPED_DAYS_MAX, PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../../base/limits.ts'
-import { LOSS_REASONS } from '../../../rules/capture/types.ts'
+import { LOSS_REASONS } from '../../../rules/capture/drop-reasons.ts'
 import type { DroppedEventCursor, DroppedEventView } from '../../../rules/events/dropped-events.ts'
 import { openEvents } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'

@@ -4,8 +4,8 @@
  */
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
+import type { DropReason } from '../../../rules/capture/drop-reasons.ts'
 import { eventUuidOffset, readBlock } from '../../../rules/capture/log-block.ts'
-import type { DropReason } from '../../../rules/capture/types.ts'
 import type { WarningView } from '../../../rules/events/event-queries.ts'
 import { openEvents, openStore } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'

@@ -1,6 +1,6 @@
 /** The route of the audit log. docs/compatibility/organization.md, "Audit log". */
 import { timeText } from '../../../base/time.ts'
-import type { StoredAuditEntry } from '../../../rules/access/audit.ts'
+import type { StoredAuditEntry } from '../../../rules/access/audit-entry.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { lenientPage, pageBody } from '../../server/pages.ts'
 import {

@@ -4,18 +4,15 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
-import type { FlagAccessLevel, UserLevel } from '../../../rules/access/levels.ts'
-import type { FlagAccessSetting, Project, User } from '../../../rules/access/organization.ts'
+import type { FlagAccessLevel } from '../../../rules/access/levels.ts'
+import type { FlagAccessSetting, Project } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
-import type { KeyUser } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
 import {
   byAdministrators,
-  denied,
   done,
   inOrganization,
   type Resource,
-  refusedRoute,
   routesOf,
 } from '../../server/route.ts'
 import {
@@ -35,6 +32,7 @@ import {
 } from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { AUDIT_ROUTES } from './audit-log.ts'
+import { MEMBER_ROUTES } from './members.ts'
 import {
   change,
   FLAG_LEVEL,
@@ -47,8 +45,6 @@ import {
 } from './organization-services.ts'
 
 const ONE = '/api/organizations/:org_id/'
-const MEMBERS = `${ONE}members/`
-const MEMBER = `${MEMBERS}:user_uuid/`
 const DEFAULTS = `${ONE}resource_access/`
 const DEFAULT = `${DEFAULTS}:id/`
 const READ = inOrganization('organization:read')
@@ -66,16 +62,6 @@ export const ORGANIZATION = named(
     created_at: TIME,
     membership_level: LEVEL,
     projects: list(object({ id: WHOLE, name: TEXT })),
-  }),
-)
-const MEMBER_SCHEMA = named(
-  'Member',
-  object({
-    id: about(UUID, 'The uuid of the user.'),
-    user: USER_SUMMARY,
-    level: LEVEL,
-    joined_at: TIME,
-    updated_at: TIME,
   }),
 )
 const RESOURCE = refused(
@@ -108,44 +94,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
       answers: { 200: done(ORGANIZATION) },
       handle: (call) => organizationBody(call, call.services.directory.projects()),
     }),
-    route('GET', MEMBERS, 'listMembers', 'Lists the members.', {
-      who: READ,
-      query: PAGE,
-      answers: { 200: done(pageOf(MEMBER_SCHEMA)) },
-      handle(call) {
-        const members = call.services.directory.users().filter(({ isActive }) => isActive)
-        return pageOfList(call, members.map(memberBody))
-      },
-    }),
-    refusedRoute(
-      { method: 'POST', path: MEMBERS, allow: 'GET' },
-      "members are made on the command line: 'tenrec user create'",
-    ),
-    route('GET', MEMBER, 'getMember', 'Shows a member.', {
-      who: READ,
-      answers: { 200: done(MEMBER_SCHEMA) },
-      handle: (call) => memberBody(memberInPath(call)),
-    }),
-    route('PATCH', MEMBER, 'patchMember', 'Changes the level of a member.', {
-      who: WRITE,
-      body: openObject({}, { level: LEVEL }),
-      answers: { 200: done(MEMBER_SCHEMA) },
-      async handle(call) {
-        const member = otherMember(call, 'level')
-        const { level } = call.body()
-        if (level === undefined) return memberBody(member)
-        requireRank(call.user, level)
-        return memberBody(await change(call, 'changeUser', { id: member.id, changes: { level } }))
-      },
-    }),
-    route('DELETE', MEMBER, 'deleteMember', 'Removes a member.', {
-      who: WRITE,
-      answers: { 204: done() },
-      handle(call) {
-        const { id } = otherMember(call, 'membership')
-        return change(call, 'changeUser', { id, changes: { isActive: false } })
-      },
-    }),
+    ...MEMBER_ROUTES,
     ...DEAD_LETTER_ROUTES,
     ...AUDIT_ROUTES,
     route('GET', DEFAULTS, 'listResourceAccess', 'Lists the defaults.', {
@@ -207,40 +156,6 @@ export function organizationBody(
     membership_level: user.level,
     projects: projects.map((project) => ({ id: project.id, name: project.name })),
   }
-}
-
-/** The body of a member; a membership is known by the uuid of its user. */
-function memberBody(user: User) {
-  const joinedAt = timeText(user.createdAtMs)
-  return {
-    id: user.uuid,
-    user: userSummary(user),
-    level: user.level,
-    joined_at: joinedAt,
-    updated_at: joinedAt,
-  }
-}
-
-type MemberCall = Pick<OrganizationCall, 'services' | 'user' | 'uuid'>
-
-/** The member of the path, who is neither the caller nor above the caller. */
-function otherMember(call: MemberCall, what: string): User {
-  const member = memberInPath(call)
-  if (member.id === call.user.id) throw denied(`nobody may change the own ${what}`)
-  requireRank(call.user, member.level)
-  return member
-}
-
-function requireRank(user: KeyUser, level: UserLevel): void {
-  if (level > user.level) throw denied('only owners may change owners and make others owner')
-}
-
-function memberInPath(call: MemberCall): User {
-  const uuid = call.uuid('user_uuid')
-  const users = call.services.directory.users()
-  const member = users.find((user) => user.uuid === uuid && user.isActive)
-  if (member !== undefined) return member
-  throw new ServiceError('not_found', 'the organization has no such member')
 }
 
 async function setLevel(call: OrganizationCall, level: FlagAccessLevel) {

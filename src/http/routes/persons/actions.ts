@@ -1,7 +1,7 @@
 /** The routes of actions. Source: docs/compatibility/analytics.md, "Actions". */
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import type { ActionQueries, PersonQueries } from '../../../engine/threads/calls.ts'
+import type { ActionQueries, PersonQueries } from '../../../engine/threads/call-table.ts'
 import {
   type ActionDraft,
   type ActionStep,

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
-import type { PersonQueries } from '../../../engine/threads/calls.ts'
+import type { PersonQueries } from '../../../engine/threads/call-table.ts'
 import type { Project } from '../../../rules/access/project-directory.ts'
 import type {
   CommandResult,

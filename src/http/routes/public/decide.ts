@@ -41,7 +41,7 @@ import {
 } from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flags/flag-schemas.ts'
 import type { CookielessVisitors, Sender } from './cookieless-visitors.ts'
-import { answerBytes, NO_DECISIONS } from './flag-answers.ts'
+import { answerBytes, NO_DECISIONS } from './decide-answers.ts'
 import {
   decisionRequestOf,
   type FlagRequestHead,

@@ -1,5 +1,5 @@
 /** The query of a flag request. */
-import type { AnswerShape } from './flag-answers.ts'
+import type { AnswerShape } from './decide-answers.ts'
 
 /** What the query says; '' and null where it says nothing. */
 export interface FlagQuery {

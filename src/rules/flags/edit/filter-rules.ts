@@ -9,7 +9,7 @@ import {
   COHORT_OPERATORS,
   DATE_OPERATORS,
   PATTERN_OPERATORS,
-} from '../../filters/filter-operators.ts'
+} from '../../filters/operator-names.ts'
 import { nodesOf } from '../../filters/tree-test.ts'
 import { flagFaults } from '../flag-faults.ts'
 import { cohortsOfTree, conditionsOf, propertiesOf, referenceOf } from '../flag-references.ts'

@@ -4,7 +4,7 @@
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import type { JsonObject } from '../../../base/json.ts'
-import { DEPENDENCY_OPERATOR } from '../../filters/filter-operators.ts'
+import { DEPENDENCY_OPERATOR } from '../../filters/operator-names.ts'
 import { flagReferences, propertiesOf, referenceOf } from '../flag-references.ts'
 import { DEPENDENTS_NAMED_MAX } from '../limits.ts'
 import type { Flag, FlagWorld } from '../types.ts'

@@ -6,8 +6,8 @@
  */
 import type { EventListQuery } from '../../../rules/events/event-queries.ts'
 import type { PropertyFilter } from '../../../rules/filters/filter-group.ts'
+import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
-import type { PropertyTest } from '../../../rules/filters/property-test.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { propertyColumn } from '../format/segment-properties.ts'
 import type { SegmentView } from '../format/segment-view.ts'

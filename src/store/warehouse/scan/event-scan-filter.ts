@@ -11,8 +11,8 @@ import {
   isGroup,
   type PropertyFilter,
 } from '../../../rules/filters/filter-group.ts'
+import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
-import type { PropertyTest } from '../../../rules/filters/property-test.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'

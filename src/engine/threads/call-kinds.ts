@@ -1,5 +1,5 @@
 /**
- * What a call of a thread is: plain data in, a result out, and which threads carry it out. calls.ts lists
+ * What a call of a thread is: plain data in, a result out, and which threads carry it out. call-table.ts lists
  * all of them; both ends derive from that table, the caller's object (pool.ts) and the dispatcher of a
  * thread (run-task.ts).
  */

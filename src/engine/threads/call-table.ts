@@ -6,7 +6,7 @@
 import type { PageWish } from '../../base/pages.ts'
 import type { LogAppender } from '../../ports/log.ts'
 import { runAnalytics } from './analytics.ts'
-import { long, page, short } from './call.ts'
+import { long, page, short } from './call-kinds.ts'
 import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS } from './event-calls.ts'
 import type { OrganizationOperation, OrganizationTask } from './organization-tasks.ts'
 import { logRows } from './pages.ts'

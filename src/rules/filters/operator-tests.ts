@@ -4,7 +4,7 @@
  * A comparison that cannot be made is false. Source: docs/compatibility/events.md, "Property filters" and docs/compatibility/decisions.md, "Flag decisions".
  */
 import { compilePattern, PatternBudget, type PatternDialect } from '../../base/pattern/pattern.ts'
-import type { FlagOperator } from './filter-operators.ts'
+import type { FlagOperator } from './operator-names.ts'
 import {
   caretRange,
   compareVersions,

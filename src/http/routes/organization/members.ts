@@ -1,0 +1,122 @@
+/**
+ * The routes of the members of the organization. Source: docs/compatibility/organization.md,
+ * "Organization, users, keys, projects".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { timeText } from '../../../base/time.ts'
+import type { UserLevel } from '../../../rules/access/levels.ts'
+import type { User } from '../../../rules/access/organization.ts'
+import { userSummary } from '../../../rules/access/user.ts'
+import type { KeyUser } from '../../server/auth.ts'
+import { pageOfList } from '../../server/pages.ts'
+import {
+  byAdministrators,
+  denied,
+  done,
+  inOrganization,
+  refusedRoute,
+  routesOf,
+} from '../../server/route.ts'
+import { about, named, object, openObject, pageOf, TIME, UUID } from '../../server/schema.ts'
+import {
+  change,
+  LEVEL,
+  type OrganizationCall,
+  type OrganizationServices,
+  PAGE,
+  USER_SUMMARY,
+} from './organization-services.ts'
+
+const MEMBERS = '/api/organizations/:org_id/members/'
+const MEMBER = `${MEMBERS}:user_uuid/`
+const READ = inOrganization('organization:read')
+const WRITE = byAdministrators(inOrganization('organization:write'))
+
+const MEMBER_SCHEMA = named(
+  'Member',
+  object({
+    id: about(UUID, 'The uuid of the user.'),
+    user: USER_SUMMARY,
+    level: LEVEL,
+    joined_at: TIME,
+    updated_at: TIME,
+  }),
+)
+
+const route = routesOf<OrganizationServices>()
+
+/** Who belongs to the organization, and at which level. */
+export const MEMBER_ROUTES = [
+  route('GET', MEMBERS, 'listMembers', 'Lists the members.', {
+    who: READ,
+    query: PAGE,
+    answers: { 200: done(pageOf(MEMBER_SCHEMA)) },
+    handle(call) {
+      const members = call.services.directory.users().filter(({ isActive }) => isActive)
+      return pageOfList(call, members.map(memberBody))
+    },
+  }),
+  refusedRoute(
+    { method: 'POST', path: MEMBERS, allow: 'GET' },
+    "members are made on the command line: 'tenrec user create'",
+  ),
+  route('GET', MEMBER, 'getMember', 'Shows a member.', {
+    who: READ,
+    answers: { 200: done(MEMBER_SCHEMA) },
+    handle: (call) => memberBody(memberInPath(call)),
+  }),
+  route('PATCH', MEMBER, 'patchMember', 'Changes the level of a member.', {
+    who: WRITE,
+    body: openObject({}, { level: LEVEL }),
+    answers: { 200: done(MEMBER_SCHEMA) },
+    async handle(call) {
+      const member = otherMember(call, 'level')
+      const { level } = call.body()
+      if (level === undefined) return memberBody(member)
+      requireRank(call.user, level)
+      return memberBody(await change(call, 'changeUser', { id: member.id, changes: { level } }))
+    },
+  }),
+  route('DELETE', MEMBER, 'deleteMember', 'Removes a member.', {
+    who: WRITE,
+    answers: { 204: done() },
+    handle(call) {
+      const { id } = otherMember(call, 'membership')
+      return change(call, 'changeUser', { id, changes: { isActive: false } })
+    },
+  }),
+]
+
+/** The body of a member; a membership is known by the uuid of its user. */
+function memberBody(user: User) {
+  const joinedAt = timeText(user.createdAtMs)
+  return {
+    id: user.uuid,
+    user: userSummary(user),
+    level: user.level,
+    joined_at: joinedAt,
+    updated_at: joinedAt,
+  }
+}
+
+type MemberCall = Pick<OrganizationCall, 'services' | 'user' | 'uuid'>
+
+/** The member of the path, who is neither the caller nor above the caller. */
+function otherMember(call: MemberCall, what: string): User {
+  const member = memberInPath(call)
+  if (member.id === call.user.id) throw denied(`nobody may change the own ${what}`)
+  requireRank(call.user, member.level)
+  return member
+}
+
+function requireRank(user: KeyUser, level: UserLevel): void {
+  if (level > user.level) throw denied('only owners may change owners and make others owner')
+}
+
+function memberInPath(call: MemberCall): User {
+  const uuid = call.uuid('user_uuid')
+  const users = call.services.directory.users()
+  const member = users.find((user) => user.uuid === uuid && user.isActive)
+  if (member !== undefined) return member
+  throw new ServiceError('not_found', 'the organization has no such member')
+}
