@@ -1,6 +1,8 @@
 /** Network addresses as text: their usual form, the networks they are in, ranges. The only door to ipaddr.js. */
 import { isIP } from 'node:net'
-import ipaddr from 'ipaddr.js'
+import { loadPackage } from './load-package.ts'
+
+const { IPv6 } = loadPackage('ipaddr.js') as typeof import('ipaddr.js')
 
 /** Groups of an IPv6 address that one customer of a network has, by the usual assignment of /64. */
 const NETWORK_GROUPS = 4
@@ -27,22 +29,22 @@ export function addressRange(text: string): AddressRange | null {
 export function formatAddress(bytes: Uint8Array): string {
   if (bytes.length === 4) return dotted(bytes, 0)
   if (bytes.length !== 16) return ''
-  return isMapped(bytes) ? dotted(bytes, 12) : new ipaddr.IPv6([...bytes]).toRFC5952String()
+  return isMapped(bytes) ? dotted(bytes, 12) : new IPv6([...bytes]).toRFC5952String()
 }
 
 /** The IPv4 address inside `::ffff:a.b.c.d`, in any spelling; other texts as they are. */
 export function unmappedAddress(text: string): string {
   const first = text.charCodeAt(0)
   // Such an address begins with a colon or a zero.
-  if ((first !== 0x3a && first !== 0x30) || !ipaddr.IPv6.isValid(text)) return text
-  const address = ipaddr.IPv6.parse(text)
+  if ((first !== 0x3a && first !== 0x30) || !IPv6.isValid(text)) return text
+  const address = IPv6.parse(text)
   return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : text
 }
 
 /** What shares a limit: an IPv4 address, or the /64 network of an IPv6 address. */
 export function networkOf(address: string): string {
-  if (!ipaddr.IPv6.isValid(address)) return address
-  const groups = ipaddr.IPv6.parse(address).parts.slice(0, NETWORK_GROUPS)
+  if (!IPv6.isValid(address)) return address
+  const groups = IPv6.parse(address).parts.slice(0, NETWORK_GROUPS)
   return groups.map((group) => group.toString(16)).join(':')
 }
 

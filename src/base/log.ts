@@ -4,8 +4,10 @@
  * `journalctl -p warning` finds what matters.
  */
 import { fstatSync } from 'node:fs'
-import { type Logger as PinoLogger, pino } from 'pino'
-import pretty from 'pino-pretty'
+import type { Logger as PinoLogger } from 'pino'
+import { loadPackage } from './load-package.ts'
+
+const { pino } = loadPackage('pino') as typeof import('pino')
 
 /** Severities, least severe first. */
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
@@ -85,6 +87,7 @@ export function createLogger(options: { level: LogLevel; format: LogFormat }): L
   const base = { level: options.level, base: null }
   if (options.format === 'pretty') {
     const colorize = process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === ''
+    const pretty = loadPackage('pino-pretty') as typeof import('pino-pretty')
     const stream = pretty({ colorize, sync: true, ignore: 'pid,hostname' })
     return pino(base, { write: (line) => void stream.write(printable(line)) })
   }

@@ -7,9 +7,9 @@
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
 import { OperatorError } from './errors.ts'
+import { loadPackage } from './load-package.ts'
 import type { Logger } from './log.ts'
 
 /** The environment that a service manager sets, as in `process.env`. */
@@ -170,7 +170,7 @@ function chooseTransport(
 /** The package is optional and compiled at installation: absent on machines without a compiler. */
 function loadDatagramModule(): DatagramModule | null {
   try {
-    return createRequire(import.meta.url)('unix-dgram') as DatagramModule
+    return loadPackage('unix-dgram') as DatagramModule
   } catch {
     return null
   }

@@ -3,7 +3,6 @@
  * threads and commands never do, and loading ajv takes longer than most of what they load. Adds keywords
  * for what clients send in several forms.
  */
-import { createRequire } from 'node:module'
 import type {
   Ajv,
   AnySchemaObject,
@@ -13,6 +12,7 @@ import type {
   ValidateFunction,
 } from 'ajv'
 import { formatUuid, parseUuid } from './ids.ts'
+import { loadPackage } from './load-package.ts'
 
 /** The first thing that is wrong with a value. Safe to show: it never holds what the client sent. */
 export interface ShapeProblem {
@@ -83,8 +83,7 @@ function inputCompiler(): Ajv {
 }
 
 function createCompiler(options: Options): Ajv {
-  const require = createRequire(import.meta.url)
-  const { Ajv: Compiler } = require('ajv') as typeof import('ajv')
+  const { Ajv: Compiler } = loadPackage('ajv') as typeof import('ajv')
   return new Compiler({
     ...{ strict: true, allowUnionTypes: true, allErrors: false },
     // That schemas are JSON schemas is seen by a test: compiling theirs takes longer than all of ours.

@@ -2,16 +2,18 @@
  * What runs on a thread of the pool: one function that carries out whatever call of the table arrives.
  * Which stores it works with is said by the thread's entry file (thread.ts).
  */
-import { move, transferableSymbol, valueSymbol } from 'piscina'
 import { ServiceError } from '../../base/errors.ts'
+import { loadPackage } from '../../base/load-package.ts'
 import { createLogger } from '../../base/log.ts'
 import { countWrites, DamagedRecordError, isWithinWrite } from '../../store/faults.ts'
 import { DamageCount, DamageReports } from '../front/damage-reports.ts'
 import { type Call, memoryOf, type Refused, type Task } from './call-kinds.ts'
-import { CALLS, type CallName } from './call-table.ts'
+import { type CallName, CALLS } from './call-table.ts'
 import { makePage } from './pages.ts'
 import type { ThreadSettings } from './tasks.ts'
 import { ThreadStores, type ThreadWiring } from './thread-stores.ts'
+
+const piscina = loadPackage('piscina') as typeof import('piscina')
 
 /** The function that Piscina calls on a thread with each task. Call it once for each thread. */
 export function taskRunner(
@@ -50,7 +52,7 @@ export function taskRunner(
 async function answer(call: Call, task: Task, stores: ThreadStores): Promise<unknown> {
   const { result, memory } = await carryOut(call, task, stores)
   if (memory.length === 0) return { result }
-  return move({ [transferableSymbol]: memory, [valueSymbol]: { result } })
+  return piscina.move({ [piscina.transferableSymbol]: memory, [piscina.valueSymbol]: { result } })
 }
 
 async function carryOut(call: Call, task: Task, stores: ThreadStores) {
