@@ -64,3 +64,5 @@ export const IMPORT_FAULTS_SHOWN_MAX = 10
 export const QUERY_PERIODS_MAX = 100
 /** Steps of a funnel. More: a wrong use. */
 export const QUERY_STEPS_MAX = 20
+/** Of what a command names, kept in its audit entry; the rest is cut off. */
+export const OBJECT_ID_CHARACTERS_MAX = 200

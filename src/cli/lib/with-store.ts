@@ -9,8 +9,8 @@ import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import type { EnvironmentName } from '../../store/directory/data-dir.ts'
 import { type OpenStore, openStore } from '../../store/open-store.ts'
+import { OBJECT_ID_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandInput } from './command.ts'
-import { OBJECT_ID_CHARACTERS_MAX } from './limits.ts'
 
 /**
  * Runs `action` with the store and closes it. `isWriting`: only if the disk has room; `action` then

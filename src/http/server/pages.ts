@@ -1,6 +1,6 @@
 /**
  * Pages of lists: how much and from where (`limit`, `offset`, `cursor`, `skip`), and the addresses
- * of the pages around one. Source: docs/COMPATIBILITY.md, "Pages".
+ * of the pages around one. Source: docs/compatibility/api.md, "Pages".
  */
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'

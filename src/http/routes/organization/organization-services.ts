@@ -8,6 +8,12 @@ import type {
   OrganizationResult,
 } from '../../../engine/threads/organization-tasks.ts'
 import type { FlagEditor } from '../../../rules/access/flag-permissions.ts'
+import {
+  FLAG_ACCESS_LEVELS,
+  type Levels,
+  levelNumbers,
+  USER_LEVELS,
+} from '../../../rules/access/levels.ts'
 import type { Organization, Project, User } from '../../../rules/access/organization.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import type { KeyUser } from '../../server/auth.ts'
@@ -42,9 +48,9 @@ export const USER_MEMBERS = {
 /** A user inside another object. Interface description, section 2.2. */
 export const USER_SUMMARY = named('UserSummary', object(USER_MEMBERS))
 /** The level of a member. */
-export const LEVEL = about(numberChoice(1, 8, 15), '1 member, 8 administrator, 15 owner.')
+export const LEVEL = levelChoice(USER_LEVELS)
 /** What a role or the organization lets people do with flags. */
-export const FLAG_LEVEL = about(numberChoice(21, 37), '21 view, 37 edit.')
+export const FLAG_LEVEL = levelChoice(FLAG_ACCESS_LEVELS)
 
 /** Users, projects and keys as they are now, from memory. */
 export interface OrganizationDirectory extends RouteDirectory {
@@ -115,4 +121,10 @@ export function organizationOf({
   const organization = directory.organization()
   if (organization === null) throw new TypeError('the store was never filled')
   return organization
+}
+
+/** The numbers of a kind of permission, and what each is. */
+function levelChoice<const Kind extends Levels>(kind: Kind) {
+  const titles = kind.map(({ number, title }) => `${number} ${title}`)
+  return about(numberChoice(...levelNumbers(kind)), `${titles.join(', ')}.`)
 }
