@@ -1,15 +1,15 @@
 /** Texts of persons in analytic answers are used again only while nothing of the person has changed. */
 import t from 'tap'
-import type { AnalyticPage } from '../../src/rules/analytics/analytics.ts'
+import type { ActorPage } from '../../src/rules/analytics/analytic-query.ts'
 import { answerRows } from '../fixtures/analytics/analytic-answers.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 
 const LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
 
 /** A page with these persons and a value. */
-function pageOf(value: number | null, ...persons: readonly number[]): AnalyticPage {
+function pageOf(value: number | null, ...persons: readonly number[]): ActorPage {
   const actors = persons.map((person) => ({ kind: 'person' as const, person, value }))
-  return { actors, isFull: false, total: persons.length, appearances: null, totals: null }
+  return { actors, isFull: false, total: persons.length }
 }
 
 t.test('whatever changes a person changes its text', async (t) => {

@@ -1,37 +1,31 @@
 /**
- * The questions of the analytic routes of persons as one: what can be asked, what is answered, and which
- * algorithm answers it. Shapes of what crosses threads. Source: docs/compatibility/analytics.md, "Analytic person
- * routes".
+ * The questions of the analytic routes of persons as one: what is answered, and which algorithm answers
+ * it. Shapes of what crosses threads. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 
 import type { RowFormat } from '../../base/pages.ts'
-import type { ActorPage, AnalyticContext } from './analytic-query.ts'
+import type { ActorPage, AnalyticContext, Inquiry } from './analytic-query.ts'
 import type { EventScanner } from './event-columns.ts'
 import { correlationActors } from './funnel/correlation.ts'
 import { funnelActors } from './funnel/funnel.ts'
-import type { CorrelationParameters, FunnelParameters } from './funnel/funnel-shapes.ts'
 import { lifecycleActors } from './lifecycle.ts'
 import { pathActors } from './path/path.ts'
-import type { PathParameters } from './path/path-shapes.ts'
-import type {
-  LifecycleParameters,
-  RetentionParameters,
-  StickinessParameters,
-  TrendsParameters,
-} from './question-shapes.ts'
-import { retentionRows } from './retention.ts'
+import type { AnalyticKind, AnalyticQuestion, ParametersOf } from './questions.ts'
+import { retentionActors } from './retention.ts'
 import { stickinessActors } from './stickiness.ts'
 import { trendsActors } from './trends.ts'
 
-/** What is asked. */
-export type AnalyticQuestion =
-  | { readonly kind: 'trends'; readonly parameters: TrendsParameters }
-  | { readonly kind: 'funnel'; readonly parameters: FunnelParameters }
-  | { readonly kind: 'correlation'; readonly parameters: CorrelationParameters }
-  | { readonly kind: 'lifecycle'; readonly parameters: LifecycleParameters }
-  | { readonly kind: 'path'; readonly parameters: PathParameters }
-  | { readonly kind: 'retention'; readonly parameters: RetentionParameters }
-  | { readonly kind: 'stickiness'; readonly parameters: StickinessParameters }
+const ANSWERS: {
+  readonly [Kind in AnalyticKind]: (inquiry: Inquiry<ParametersOf<Kind>>) => ActorPage
+} = {
+  trends: trendsActors,
+  funnel: funnelActors,
+  correlation: correlationActors,
+  lifecycle: lifecycleActors,
+  path: pathActors,
+  retention: retentionActors,
+  stickiness: stickinessActors,
+}
 
 /** A question about a project. */
 export interface AnalyticQuery extends Omit<AnalyticContext, 'actions'> {
@@ -69,50 +63,13 @@ export interface AnalyticQueries {
   analyse(query: AnalyticQuery, onCancel: (cancel: () => void) => void): Promise<AnalyticAnswer>
 }
 
-/** A page of an answer before its persons are looked up. */
-export interface AnalyticPage extends ActorPage {
-  /** For each actor; null for all but retention. */
-  readonly appearances: readonly (readonly number[])[] | null
-  /** As in `AnalyticAnswer`. */
-  readonly totals: readonly number[] | null
-}
-
 /** Answers a question. Throws 400 for what cannot be asked, and as `EventScanner.scan`. */
 export function runQuestion(
-  question: AnalyticQuestion,
-  context: AnalyticContext,
-  scanner: EventScanner,
-): AnalyticPage {
-  if (question.kind !== 'retention') {
-    return { ...actorsOf(question, context, scanner), appearances: null, totals: null }
-  }
-  const { rows, isFull, total, totals } = retentionRows(question.parameters, context, scanner)
-  return {
-    actors: rows.map(({ person }) => ({ kind: 'person', person, value: null })),
-    appearances: rows.map(({ appearances }) => appearances),
-    isFull,
-    total,
-    totals,
-  }
-}
-
-function actorsOf(
-  question: Exclude<AnalyticQuestion, { readonly kind: 'retention' }>,
+  { kind, parameters }: AnalyticQuestion,
   context: AnalyticContext,
   scanner: EventScanner,
 ): ActorPage {
-  switch (question.kind) {
-    case 'trends':
-      return trendsActors(question.parameters, context, scanner)
-    case 'funnel':
-      return funnelActors(question.parameters, context, scanner)
-    case 'correlation':
-      return correlationActors(question.parameters, context, scanner)
-    case 'lifecycle':
-      return lifecycleActors(question.parameters, context, scanner)
-    case 'path':
-      return pathActors(question.parameters, context, scanner)
-    case 'stickiness':
-      return stickinessActors(question.parameters, context, scanner)
-  }
+  // A question has the parameters of its kind.
+  const answer = ANSWERS[kind] as (inquiry: Inquiry) => ActorPage
+  return answer({ parameters, context, scanner })
 }

@@ -2,7 +2,6 @@
  * Ranges of dates as insights write them: relative, as a day, or as a moment, in the time zone of the
  * project. Pure: now is given. Source: docs/compatibility/persons.md, "Persons".
  */
-import { invalidInput } from '../../base/errors.ts'
 import {
   addDays,
   addMonths,
@@ -18,9 +17,7 @@ import {
   wallOf,
   wallOfUtc,
 } from '../../base/time-zone.ts'
-
-/** Length of a period. */
-export type Interval = 'hour' | 'day' | 'week' | 'month'
+import { type Interval, periodStart } from './periods.ts'
 
 /** What a request says; null for what it does not say. */
 export interface RangeRequest {
@@ -41,7 +38,7 @@ export interface RangeRules {
   /** The start goes back to the start of its week or month, or, in ranges of two hours, hour. */
   readonly isRounded: boolean
   /** The range begins so many days earlier, and is not rounded. */
-  readonly daysBefore?: number
+  readonly daysBefore?: number | undefined
 }
 
 /** Both ends belong to it, in milliseconds. `fromMs` may lie behind `toMs`; then nothing is in it. */
@@ -52,22 +49,9 @@ export interface DateRange {
 
 const INSIGHT_RULES: RangeRules = { isWidened: true, isRounded: true }
 const HOUR_MS = 3_600_000
-const INTERVALS: readonly string[] = ['hour', 'day', 'week', 'month']
 const MOMENT =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
-
-/**
- * The interval of a text: `minute` counts as hour, null as day. Throws 400 `invalid_input` for another.
- */
-export function parseInterval(text: string | null): Interval {
-  if (text === null) return 'day'
-  if (text === 'minute') return 'hour'
-  if (!INTERVALS.includes(text)) {
-    throw invalidInput('interval', 'must be hour, day, week or month')
-  }
-  return text as Interval
-}
 
 /** The range that a request means. What cannot be read counts as now, as clients expect. */
 export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RULES): DateRange {
@@ -213,11 +197,7 @@ function roundedStart(fromMs: number, toMs: number, interval: Interval, timezone
     return toMs - fromMs >= 2 * HOUR_MS ? hourStart(fromMs, timezone) : fromMs
   }
   if (interval === 'day') return fromMs
-  const from = wallOf(fromMs, timezone)
-  const [year, month] = from
-  if (interval === 'month') return momentOf([year, month, 1, 0, 0, 0, 0], timezone)
-  const sunday = addDays(from, -new Date(utcOf(from)).getUTCDay())
-  return momentOf(startOfDay(sunday), timezone)
+  return periodStart(fromMs, { interval, timezone, weekStart: 'sunday' })
 }
 
 /** Far back, numbers of days and months leave what a date can say. */

@@ -1,4 +1,8 @@
-/** In how many different periods each person has events: one bit for each person and period. */
+/**
+ * When persons have events: before a moment or behind it, and in how many different periods, of which
+ * each has a bit for each person.
+ */
+import { largestPerson } from './actor-page.ts'
 import type { EventColumns, EventScanner } from './event-columns.ts'
 import type { Periods } from './periods.ts'
 
@@ -6,6 +10,21 @@ import type { Periods } from './periods.ts'
 const WORDS_MAX = 1 << 24
 /** Rows between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
+
+/** A mark of those with events before the moment. */
+export const EARLIER = 1
+/** A mark of those with events from the moment on. */
+export const WITHIN = 2
+
+/** For each P when it had events, seen from a moment in milliseconds: `EARLIER`, `WITHIN`, or both. */
+export function activityOf({ count, persons, timesMs }: EventColumns, startMs: number): Uint8Array {
+  const marks = new Uint8Array(largestPerson(persons, count) + 1)
+  for (let row = 0; row < count; row++) {
+    const person = persons[row] ?? 0
+    marks[person] = (marks[person] ?? 0) | ((timesMs[row] ?? 0) >= startMs ? WITHIN : EARLIER)
+  }
+  return marks
+}
 
 /** Different pairs of a person and a period with events. */
 export interface PeriodCounts {

@@ -16,11 +16,22 @@ import {
   type Wall,
   wallOf,
 } from '../../base/time-zone.ts'
-import type { Interval } from './date-range.ts'
 import { PERIODS_MAX } from './limits.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
+const INTERVALS = ['hour', 'day', 'week', 'month'] as const
+
+/** Length of a period. */
+export type Interval = (typeof INTERVALS)[number]
+
+/** The interval of a text: `minute` counts as hour, null as day. Throws 400 `invalid_input` for another. */
+export function parseInterval(text: string | null): Interval {
+  const name = text === 'minute' ? 'hour' : (text ?? 'day')
+  const interval = INTERVALS.find((known) => known === name)
+  if (interval === undefined) throw invalidInput('interval', 'must be hour, day, week or month')
+  return interval
+}
 
 /** What a period is. */
 export interface PeriodRules {
@@ -49,9 +60,13 @@ export function shiftedPeriodStart(startMs: number, count: number, rules: Period
     }
     return timeMs
   }
-  const wall = startWall(startMs, rules)
-  if (interval === 'month') return momentOf(addMonths(wall, count), timezone)
-  return momentOf(addDays(wall, interval === 'week' ? 7 * count : count), timezone)
+  return momentOf(shiftedWall(startWall(startMs, rules), count, interval), timezone)
+}
+
+/** So many days, weeks or months later by the clock; negative: earlier. */
+export function shiftedWall(wall: Wall, count: number, interval: Exclude<Interval, 'hour'>): Wall {
+  if (interval === 'month') return addMonths(wall, count)
+  return addDays(wall, interval === 'week' ? 7 * count : count)
 }
 
 /** The periods from that of one moment to that of another, without a gap, numbered from 0. */
@@ -71,7 +86,7 @@ export class Periods {
   static covering(fromMs: number, toMs: number, rules: PeriodRules): Periods {
     const starts: number[] = []
     if (rules.interval === 'hour') collectHours(fromMs, toMs, rules.timezone, starts)
-    else collectDays(fromMs, toMs, rules, starts)
+    else collectDays(fromMs, toMs, rules, rules.interval, starts)
     return new Periods(Float64Array.from(starts))
   }
 
@@ -105,17 +120,17 @@ function startWall(timeMs: number, { interval, timezone, weekStart }: PeriodRule
   return addDays(day, -(weekStart === 'sunday' ? weekday : (weekday + 6) % 7))
 }
 
-function collectDays(fromMs: number, toMs: number, rules: PeriodRules, starts: number[]): void {
-  const { interval, timezone } = rules
+function collectDays(
+  fromMs: number,
+  toMs: number,
+  rules: PeriodRules,
+  interval: Exclude<Interval, 'hour'>,
+  starts: number[],
+): void {
   const first = startWall(fromMs, rules)
-  for (let step = 0; ; step++) {
-    const wall =
-      interval === 'month'
-        ? addMonths(first, step)
-        : addDays(first, interval === 'week' ? 7 * step : step)
-    const startMs = momentOf(wall, timezone)
+  for (let step = 0, startMs = Number.NEGATIVE_INFINITY; startMs <= toMs; step++) {
+    startMs = momentOf(shiftedWall(first, step, interval), rules.timezone)
     add(startMs, starts)
-    if (startMs > toMs) return
   }
 }
 

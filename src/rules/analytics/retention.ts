@@ -3,29 +3,19 @@
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
 import { ServiceError } from '../../base/errors.ts'
-import {
-  addDays,
-  addMonths,
-  momentOf,
-  startOfDay,
-  type Wall,
-  wallOf,
-} from '../../base/time-zone.ts'
+import { momentOf, startOfDay, wallOf } from '../../base/time-zone.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
-import { largestPerson, pageOfMarked } from './actor-page.ts'
-import { type AnalyticContext, globalFilter } from './analytic-query.ts'
-import { type Interval, momentOfText } from './date-range.ts'
-import { distinctPeriodCounts } from './distinct-periods.ts'
-import {
-  type EventColumns,
-  type EventScanner,
-  markedPersons,
-  type PersonSet,
-} from './event-columns.ts'
+import { largestPerson, pageOfPersons, personsMarked } from './actor-page.ts'
+import { type ActorPage, globalFilter, type Inquiry, scanEvents } from './analytic-query.ts'
+import { momentOfText } from './date-range.ts'
+import { activityOf, distinctPeriodCounts, WITHIN } from './distinct-periods.ts'
+import { type EventColumns, listedPersons } from './event-columns.ts'
 import { RETENTION_INTERVALS_MAX } from './limits.ts'
-import { type PeriodRules, Periods, periodStart } from './periods.ts'
-import type { RetentionParameters, RowPage } from './question-shapes.ts'
+import { type Interval, type PeriodRules, Periods, periodStart, shiftedWall } from './periods.ts'
+import type { ParametersOf } from './questions.ts'
 import { eventSeries, readEntity, readSeries, type Series } from './series.ts'
+
+type RetentionInquiry = Inquiry<ParametersOf<'retention'>>
 
 const TOTAL_INTERVALS_DEFAULT = 11
 const HOUR_MS = 3_600_000
@@ -35,26 +25,6 @@ const INTERVALS: ReadonlyMap<string, Interval> = new Map([
   ['Week', 'week'],
   ['Month', 'month'],
 ])
-/** Seen from the cohort's period. */
-const EARLIER = 1
-const WITHIN = 2
-
-/** One person of a cohort. */
-export interface RetentionRow {
-  readonly person: number
-  /** 1 or 0 for the cohort's period (always 1) and each one behind it. */
-  readonly appearances: readonly number[]
-}
-
-/** A page of a cohort, in order. */
-export interface RetentionPage {
-  readonly rows: readonly RetentionRow[]
-  readonly isFull: boolean
-  /** Persons of all pages. */
-  readonly total: number
-  /** How many of them appear in each period. */
-  readonly totals: readonly number[]
-}
 
 /** The cohort that is asked for. */
 interface CohortPlan {
@@ -75,18 +45,27 @@ interface CohortPlan {
  * be asked, `invalid_input` without `attr` for an unknown period and for a cohort that the table does not
  * have, and as `EventScanner.scan`.
  */
-export function retentionRows(
-  parameters: RetentionParameters,
-  context: AnalyticContext,
-  scanner: EventScanner,
-): RetentionPage {
-  const plan = planOf(parameters, context)
-  const marks = cohortMarks(plan, context, scanner)
-  const returns = returnsOf(plan, marks, context, scanner)
-  return pageOfRows(marks, returns, plan, parameters.page, context.projectId, scanner)
+export function retentionActors(inquiry: RetentionInquiry): ActorPage {
+  const plan = planOf(inquiry)
+  const cohort = cohortOf(plan, inquiry)
+  const { periods, shown } = plan
+  const returns = returnsOf(plan, cohort, inquiry)
+  const { persons, count } = returns ?? { persons: cohort, count: 0 }
+  const largest = largestPerson(persons, count)
+  const scores = new Uint32Array(Math.max((cohort.at(-1) ?? 0) + 1, largest + 1))
+  const totals = new Array<number>(shown).fill(0)
+  totals[0] = cohort.length
+  if (returns !== null) {
+    const { byPerson, byPeriod } = distinctPeriodCounts(returns, periods, largest, inquiry.scanner)
+    scores.set(byPerson)
+    for (let period = 1; period < shown; period++) totals[period] = byPeriod[period] ?? 0
+  }
+  const page = pageOfPersons(cohort, inquiry, scores, null)
+  return { ...page, appearances: appearancesOf(page, returns, plan, largest), totals }
 }
 
-function planOf(parameters: RetentionParameters, context: AnalyticContext): CohortPlan {
+function planOf(inquiry: RetentionInquiry): CohortPlan {
+  const { parameters, context } = inquiry
   const { targetEntity, returningEntity } = parameters
   const interval = INTERVALS.get(parameters.period ?? 'Day')
   if (interval === undefined) {
@@ -113,18 +92,17 @@ function planOf(parameters: RetentionParameters, context: AnalyticContext): Coho
   return {
     target,
     returning,
-    filter: globalFilter(parameters, context),
+    filter: globalFilter(inquiry),
     isFirstTime: parameters.retentionType === 'retention_first_time',
-    ...periodsOf(parameters.dateTo, interval, total, selected, context),
+    ...periodsOf(inquiry, interval, total, selected),
   }
 }
 
 function periodsOf(
-  dateTo: string | null,
+  { parameters: { dateTo }, context: { timezone, nowMs } }: RetentionInquiry,
   interval: Interval,
   total: number,
   selected: number,
-  { timezone, nowMs }: AnalyticContext,
 ): Pick<CohortPlan, 'periods' | 'shown' | 'endMs'> {
   const rules: PeriodRules = { interval, timezone, weekStart: 'sunday' }
   const request = { dateFrom: null, dateTo, interval, timezone, nowMs, firstEventMs: null }
@@ -144,115 +122,63 @@ function reach(lastMs: number, total: number, interval: Interval, timezone: stri
   if (interval === 'hour') {
     return { startMs: lastMs + HOUR_MS - total * HOUR_MS, endMs: lastMs + HOUR_MS }
   }
-  const moved = (wall: Wall, count: number): Wall =>
-    interval === 'month'
-      ? addMonths(wall, count)
-      : addDays(wall, interval === 'week' ? 7 * count : count)
-  const end = moved(startOfDay(wallOf(lastMs, timezone)), 1)
-  return { startMs: momentOf(moved(end, -total), timezone), endMs: momentOf(end, timezone) }
+  const end = shiftedWall(startOfDay(wallOf(lastMs, timezone)), 1, interval)
+  const start = shiftedWall(end, -total, interval)
+  return { startMs: momentOf(start, timezone), endMs: momentOf(end, timezone) }
 }
 
-/** For each P 1 when it is in the cohort. */
-function cohortMarks(
-  plan: CohortPlan,
-  context: AnalyticContext,
-  scanner: EventScanner,
-): Uint8Array {
-  const startMs = plan.periods.startMs(0)
-  const firstMs = plan.isFirstTime ? scanner.firstEventMs(context.projectId) : null
-  const toMs = Math.min(plan.periods.startMs(1), plan.endMs) - 1
-  const fromMs = Math.min(firstMs ?? startMs, startMs)
-  const spanMs = [fromMs, toMs] as const
-  const { count, persons, timesMs } = scan(plan, plan.target, spanMs, null, context, scanner)
-  const marks = new Uint8Array(largestPerson(persons, count) + 1)
-  for (let row = 0; row < count; row++) {
-    const person = persons[row] ?? 0
-    marks[person] = (marks[person] ?? 0) | ((timesMs[row] ?? 0) >= startMs ? WITHIN : EARLIER)
+/** The persons of the cohort (P), ascending. */
+function cohortOf(plan: CohortPlan, inquiry: RetentionInquiry): Uint32Array {
+  const { periods, endMs, isFirstTime, filter, target } = plan
+  const { context, scanner } = inquiry
+  const startMs = periods.startMs(0)
+  const firstMs = isFirstTime ? scanner.firstEventMs(context.projectId) : null
+  const range = {
+    fromMs: Math.min(firstMs ?? startMs, startMs),
+    toMs: Math.min(periods.startMs(1), endMs) - 1,
   }
+  const columns = scanEvents(inquiry, range, { filter, series: [target.match] })
   // Who was there earlier is not there for the first time.
-  for (let person = 0; person < marks.length; person++) {
-    marks[person] = marks[person] === WITHIN ? 1 : 0
-  }
-  return marks
+  return personsMarked(activityOf(columns, startMs), WITHIN)
 }
 
 /** The returning events of the cohort behind its period. */
 function returnsOf(
-  plan: CohortPlan,
-  marks: Uint8Array,
-  context: AnalyticContext,
-  scanner: EventScanner,
+  { periods, endMs, filter, returning }: CohortPlan,
+  cohort: Uint32Array,
+  inquiry: RetentionInquiry,
 ): EventColumns | null {
-  const fromMs = plan.periods.startMs(1)
-  const isAnybody = marks.includes(1)
-  if (!isAnybody || fromMs >= plan.endMs) return null
-  const spanMs = [fromMs, plan.endMs - 1] as const
-  return scan(plan, plan.returning, spanMs, markedPersons(marks), context, scanner)
+  const fromMs = periods.startMs(1)
+  if (cohort.length === 0 || fromMs >= endMs) return null
+  const persons = listedPersons(cohort)
+  const range = { fromMs, toMs: endMs - 1 }
+  return scanEvents(inquiry, range, { filter, series: [returning.match], persons })
 }
 
-function scan(
-  { filter }: CohortPlan,
-  series: Series,
-  [fromMs, toMs]: readonly [fromMs: number, toMs: number],
-  persons: PersonSet | null,
-  { projectId, nowMs }: AnalyticContext,
-  scanner: EventScanner,
-): EventColumns {
-  return scanner.scan({
-    projectId,
-    fromMs,
-    toMs,
-    filter,
-    series: [series.match],
-    values: [],
-    persons,
-    nowMs,
-    order: 'any',
-  })
-}
-
-function pageOfRows(
-  marks: Uint8Array,
+/** For each person of a page in which periods it appears. */
+function appearancesOf(
+  { actors }: ActorPage,
   returns: EventColumns | null,
-  plan: CohortPlan,
-  page: RowPage,
-  projectId: number,
-  scanner: EventScanner,
-): RetentionPage {
-  const largest = returns === null ? 0 : largestPerson(returns.persons, returns.count)
-  const totals = new Array<number>(plan.shown).fill(0)
-  const counts = new Uint32Array(Math.max(marks.length, largest + 1))
-  if (returns !== null) {
-    const found = distinctPeriodCounts(returns, plan.periods, largest, scanner)
-    counts.set(found.byPerson)
-    for (let period = 1; period < plan.shown; period++) totals[period] = found.byPeriod[period] ?? 0
-  }
-  const { persons, isFull, total } = pageOfMarked(marks, counts, page, projectId, scanner)
-  const rows = persons.map((person) => {
-    const appearances = new Array<number>(plan.shown).fill(0)
-    appearances[0] = 1
-    return { person, appearances }
-  })
-  if (returns !== null) fill(rows, returns, plan.periods, largest)
-  totals[0] = total
-  return { rows, isFull, total, totals }
-}
-
-function fill(
-  rows: readonly { readonly person: number; readonly appearances: number[] }[],
-  { count, persons, timesMs }: EventColumns,
-  periods: Periods,
+  { periods, shown }: CohortPlan,
   largest: number,
-): void {
-  const rowNumbers = new Uint32Array(largest + 1)
-  rows.forEach(({ person }, index) => {
-    if (person <= largest) rowNumbers[person] = index + 1
+): readonly (readonly number[])[] {
+  const lists = actors.map(() => {
+    const list = new Array<number>(shown).fill(0)
+    list[0] = 1
+    return list
   })
-  for (let row = 0; row < count; row++) {
-    const number = rowNumbers[persons[row] ?? 0] ?? 0
-    if (number === 0) continue
-    const period = periods.indexOf(timesMs[row] ?? 0)
-    const appearances = rows[number - 1]?.appearances
-    if (period > 0 && appearances !== undefined) appearances[period] = 1
+  if (returns === null) return lists
+  const places = new Uint32Array(largest + 1)
+  for (const [index, actor] of actors.entries()) {
+    if (actor.kind === 'person' && actor.person <= largest) places[actor.person] = index + 1
   }
+  const { count, persons, timesMs } = returns
+  for (let row = 0; row < count; row++) {
+    const place = places[persons[row] ?? 0] ?? 0
+    if (place === 0) continue
+    const period = periods.indexOf(timesMs[row] ?? 0)
+    const list = lists[place - 1]
+    if (period > 0 && list !== undefined) list[period] = 1
+  }
+  return lists
 }

@@ -5,10 +5,11 @@
 
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
-import type { FilterGroup } from '../filters/filter-group.ts'
+import { type FilterGroup, filtersOf } from '../filters/filter-group.ts'
 import { readEventFilters } from '../filters/filter-tree.ts'
 import { type ActionStepMatch, SERIES_MAX, type SeriesMatch } from './event-columns.ts'
-import type { AnalyticParameters, TargetParameters } from './question-shapes.ts'
+import type { AnalyticParameters } from './question-shapes.ts'
+import type { ParametersOf } from './questions.ts'
 
 /** The steps of the action with this number, joined by OR; null when there is none. */
 export type ActionLookup = (id: number) => readonly ActionStepMatch[] | null
@@ -93,7 +94,7 @@ export function readEntity(item: unknown, attr: string, lookup: ActionLookup): S
 
 /** A series that is nothing but an event, or every event when `id` is null. */
 export function eventSeries(id: string | null): Series {
-  return bareSeries({ type: 'events', id, index: 0 }, 'events', () => null)
+  return bareSeries({ type: 'events', id }, 'events', () => null)
 }
 
 /**
@@ -102,7 +103,7 @@ export function eventSeries(id: string | null): Series {
  * `readSeries`.
  */
 export function targetSeries(
-  parameters: AnalyticParameters & { readonly target: TargetParameters },
+  parameters: Pick<ParametersOf<'stickiness'>, 'events' | 'actions' | 'target'>,
   lookup: ActionLookup,
 ): Series {
   const { target } = parameters
@@ -116,9 +117,25 @@ export function targetSeries(
   const found =
     (target.order === null ? undefined : series[target.order]) ??
     series.find((one) => one.type === type && one.id === target.id && one.math === math) ??
-    bareSeries({ ...target, type, math, index: 0 }, 'entity_id', lookup)
+    bareSeries({ ...target, type, math }, 'entity_id', lookup)
   checkMath(found)
   return found
+}
+
+/**
+ * Whether a series is written like another one or as a broader one: the same event or action, and none
+ * but filters of the other one; keys and values are compared. Source: docs/compatibility/analytics.md, "Funnels
+ * and correlation".
+ */
+export function isEqualOrBroader(series: Series, other: Series): boolean {
+  if (series.type !== other.type || series.id !== other.id) return false
+  const known = new Set(filterTexts(other))
+  return filterTexts(series).every((text) => known.has(text))
+}
+
+function filterTexts({ filter }: Series): readonly string[] {
+  if (filter === null) return []
+  return filtersOf(filter).map(({ key, value }) => JSON.stringify([key, value]))
 }
 
 /** Math that computes on the numbers of a property. */
@@ -143,27 +160,14 @@ function checkMath({ math, mathProperty, mathGroupTypeIndex }: Series): void {
   }
 }
 
-interface BareSeries {
-  readonly type: SeriesType
-  readonly id: string | null
-  readonly index: number
-  readonly math?: string
-  readonly mathProperty?: string | null
-  readonly mathGroupTypeIndex?: number | null
-}
+/** What of a series need not be said. */
+const PLAIN = { index: 0, math: 'total', mathProperty: null, mathGroupTypeIndex: null } as const
+
+type BareSeries = Pick<Series, 'type' | 'id'> & Partial<Series>
 
 function bareSeries(bare: BareSeries, attr: string, lookup: ActionLookup): Series {
-  const { type, id, index } = bare
-  return {
-    type,
-    id,
-    index,
-    math: bare.math ?? 'total',
-    mathProperty: bare.mathProperty ?? null,
-    mathGroupTypeIndex: bare.mathGroupTypeIndex ?? null,
-    filter: null,
-    match: matchOf(type, id, null, attr, lookup),
-  }
+  const match = matchOf(bare.type, bare.id, null, attr, lookup)
+  return { ...PLAIN, filter: null, ...bare, match }
 }
 
 function matchOf(

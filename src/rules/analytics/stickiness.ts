@@ -3,62 +3,42 @@
  * docs/compatibility/analytics.md, "Analytic person routes".
  */
 
-import { largestPerson, pageOfMarkedPersons } from './actor-page.ts'
+import { largestPerson, pageOfPersons, personsMarked } from './actor-page.ts'
 import {
   type ActorPage,
-  type AnalyticContext,
   analyticRange,
   globalFilter,
-  intervalOf,
+  type Inquiry,
   NO_ACTORS,
+  scanEvents,
 } from './analytic-query.ts'
 import { distinctPeriodCounts } from './distinct-periods.ts'
-import type { EventColumns, EventScanner } from './event-columns.ts'
-import { Periods } from './periods.ts'
-import type { StickinessParameters } from './question-shapes.ts'
+import type { EventColumns } from './event-columns.ts'
+import { Periods, parseInterval } from './periods.ts'
+import type { ParametersOf } from './questions.ts'
 import { targetSeries } from './series.ts'
 
 /**
  * The page of persons, by uuid. Weeks begin on Sunday. Throws 400 for what cannot be asked, and as
  * `EventScanner.scan`.
  */
-export function stickinessActors(
-  parameters: StickinessParameters,
-  context: AnalyticContext,
-  scanner: EventScanner,
-): ActorPage {
+export function stickinessActors(inquiry: Inquiry<ParametersOf<'stickiness'>>): ActorPage {
+  const { parameters, context, scanner } = inquiry
   const series = targetSeries(parameters, context.actions)
-  const interval = intervalOf(parameters)
-  const rules = { isWidened: false, isRounded: true }
-  const range = analyticRange(parameters, context, scanner, rules)
-  const filter = globalFilter(parameters, context)
+  const interval = parseInterval(parameters.interval)
+  const range = analyticRange(inquiry, { isWidened: false, isRounded: true })
+  const filter = globalFilter(inquiry)
   const wanted = parameters.stickinessDays
   if (wanted === 0) return NO_ACTORS
-  const columns = scanner.scan({
-    projectId: context.projectId,
-    fromMs: range.fromMs,
-    toMs: range.toMs,
-    filter,
-    series: [series.match],
-    values: [],
-    persons: null,
-    nowMs: context.nowMs,
-    order: 'any',
-  })
+  const columns = scanEvents(inquiry, range, { filter, series: [series.match] })
   if (columns.count === 0) return NO_ACTORS
   const { earliestMs, latestMs } = extentOf(columns)
   const { timezone } = context
-  const periods = Periods.covering(earliestMs, latestMs, {
-    interval,
-    timezone,
-    weekStart: 'sunday',
-  })
+  const rules = { interval, timezone, weekStart: 'sunday' } as const
+  const periods = Periods.covering(earliestMs, latestMs, rules)
   const largest = largestPerson(columns.persons, columns.count)
-  const { byPerson: counts } = distinctPeriodCounts(columns, periods, largest, scanner)
-  const marks = new Uint8Array(counts.length)
-  for (let person = 0; person <= largest; person++)
-    marks[person] = counts[person] === wanted ? 1 : 0
-  return pageOfMarkedPersons(marks, parameters.page, context.projectId, scanner)
+  const { byPerson } = distinctPeriodCounts(columns, periods, largest, scanner)
+  return pageOfPersons(personsMarked(byPerson, wanted), inquiry)
 }
 
 /** A range may be far longer than there are events. */

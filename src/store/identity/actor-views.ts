@@ -6,8 +6,8 @@
 import { DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import { RowsWriter } from '../../base/rows-writer.ts'
-import type { GroupActor, PersonActor } from '../../rules/analytics/analytic-query.ts'
-import type { AnalyticAnswer, AnalyticPage } from '../../rules/analytics/analytics.ts'
+import type { ActorPage, GroupActor, PersonActor } from '../../rules/analytics/analytic-query.ts'
+import type { AnalyticAnswer } from '../../rules/analytics/analytics.ts'
 import { withWireTimes } from '../../rules/persons/person-answer.ts'
 import { countOfIds } from '../../rules/persons/person-views.ts'
 import { ACTOR_TEXT_UNITS_MAX, ACTOR_TEXTS_MAX } from './limits.ts'
@@ -37,7 +37,7 @@ export class ActorTexts {
    * of the log at the snapshot. Cost: some 20 us for a person whose text is not known.
    */
   answerOf(
-    page: AnalyticPage,
+    page: ActorPage,
     projectId: number,
     position: number,
     format: RowFormat,
@@ -65,7 +65,7 @@ export class ActorTexts {
       rows,
       count,
       total: page.total,
-      totals: page.totals,
+      totals: page.totals ?? null,
       isFull: page.isFull || isCut,
       cutAfter: isCut ? placeCount : null,
       missingPersons: placeCount - count,

@@ -3,17 +3,7 @@ import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import type { EventScanRequest } from '../../../src/rules/analytics/event-columns.ts'
-import {
-  readCorrelationParameters,
-  readFunnelParameters,
-} from '../../../src/rules/analytics/funnel/funnel-shapes.ts'
-import { readPathParameters } from '../../../src/rules/analytics/path/path-shapes.ts'
-import {
-  readLifecycleParameters,
-  readRetentionParameters,
-  readStickinessParameters,
-  readTrendsParameters,
-} from '../../../src/rules/analytics/question-shapes.ts'
+import { readQuestion } from '../../../src/rules/analytics/questions.ts'
 import type { FilterGroup } from '../../../src/rules/filters/filter-group.ts'
 import {
   contextOf,
@@ -43,22 +33,7 @@ const QUESTIONS = {
 
 function questionOf(kind: keyof typeof QUESTIONS) {
   const source = parametersOf({ ...RANGE, ...QUESTIONS[kind] })
-  switch (kind) {
-    case 'trends':
-      return { kind, parameters: readTrendsParameters(source) }
-    case 'stickiness':
-      return { kind, parameters: readStickinessParameters(source) }
-    case 'lifecycle':
-      return { kind, parameters: readLifecycleParameters(source) }
-    case 'retention':
-      return { kind, parameters: readRetentionParameters(source) }
-    case 'funnel':
-      return { kind, parameters: readFunnelParameters(source) }
-    case 'correlation':
-      return { kind, parameters: readCorrelationParameters(source) }
-    case 'path':
-      return { kind, parameters: readPathParameters(source) }
-  }
+  return readQuestion(kind, source)
 }
 
 /** One event each of many persons: first all do a, then c, then b. */

@@ -5,19 +5,12 @@
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
 import { ANALYTIC_RESOURCE } from '../../../src/http/routes/persons/person-analytics.ts'
-import { type AnalyticQuestion, runQuestion } from '../../../src/rules/analytics/analytics.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import {
+  type AnalyticQuestion,
   isCorrelationRequest,
-  readCorrelationParameters,
-  readFunnelParameters,
-} from '../../../src/rules/analytics/funnel/funnel-shapes.ts'
-import { readPathParameters } from '../../../src/rules/analytics/path/path-shapes.ts'
-import {
-  readLifecycleParameters,
-  readRetentionParameters,
-  readStickinessParameters,
-  readTrendsParameters,
-} from '../../../src/rules/analytics/question-shapes.ts'
+  readQuestion,
+} from '../../../src/rules/analytics/questions.ts'
 import { contextOf, parametersOf, scannerOf } from '../../fixtures/analytics/memory-scanner.ts'
 import {
   PARAMETER_EVENTS,
@@ -62,22 +55,8 @@ const MIXED = {
 function questionOf(route: ParameterRoute, query: Query): AnalyticQuestion {
   const source = parametersOf(query)
   const isCorrelation = route === 'funnel' && isCorrelationRequest(source)
-  switch (isCorrelation ? 'funnel/correlation' : route) {
-    case 'trends':
-      return { kind: 'trends', parameters: readTrendsParameters(source) }
-    case 'stickiness':
-      return { kind: 'stickiness', parameters: readStickinessParameters(source) }
-    case 'lifecycle':
-      return { kind: 'lifecycle', parameters: readLifecycleParameters(source) }
-    case 'retention':
-      return { kind: 'retention', parameters: readRetentionParameters(source) }
-    case 'funnel':
-      return { kind: 'funnel', parameters: readFunnelParameters(source) }
-    case 'funnel/correlation':
-      return { kind: 'correlation', parameters: readCorrelationParameters(source) }
-    case 'path':
-      return { kind: 'path', parameters: readPathParameters(source) }
-  }
+  const kind = isCorrelation || route === 'funnel/correlation' ? 'correlation' : route
+  return readQuestion(kind, source)
 }
 
 /** Who is found, with values and appearances, in order; or a refusal as `code attr`. */

@@ -1,11 +1,8 @@
 /** Correlations: what happened between the steps of a funnel, and to whom. */
 import fc from 'fast-check'
 import t from 'tap'
-import { correlationActors } from '../../../src/rules/analytics/funnel/correlation.ts'
-import {
-  isCorrelationRequest,
-  readCorrelationParameters,
-} from '../../../src/rules/analytics/funnel/funnel-shapes.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
+import { isCorrelationRequest, readQuestion } from '../../../src/rules/analytics/questions.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,
@@ -19,8 +16,8 @@ type Query = Readonly<Record<string, unknown>>
 
 /** Names of the persons, or keys of the groups, of a page in order. */
 function correlation(scanner: MemoryScanner, query: Query, changes = {}) {
-  const parameters = readCorrelationParameters(parametersOf(query))
-  const { actors, isFull } = correlationActors(parameters, contextOf(changes), scanner)
+  const question = readQuestion('correlation', parametersOf(query))
+  const { actors, isFull } = runQuestion(question, contextOf(changes), scanner)
   const names = actors.map((actor) =>
     actor.kind === 'person' ? scanner.nameOf(actor.person) : actor.key,
   )

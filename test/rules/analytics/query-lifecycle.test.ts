@@ -2,11 +2,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../../../src/base/errors.ts'
-import { lifecycleActors } from '../../../src/rules/analytics/lifecycle.ts'
-import {
-  lifecycleMessage,
-  readLifecycleParameters,
-} from '../../../src/rules/analytics/question-shapes.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
+import { lifecycleMessage, readQuestion } from '../../../src/rules/analytics/questions.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,
@@ -22,8 +19,8 @@ const STATUSES = ['new', 'returning', 'resurrecting', 'dormant']
 
 /** Names of persons in order. */
 function lives(scanner: MemoryScanner, query: Query, changes = {}): readonly string[] {
-  const parameters = readLifecycleParameters(parametersOf(query))
-  const { actors } = lifecycleActors(parameters, contextOf(changes), scanner)
+  const question = readQuestion('lifecycle', parametersOf(query))
+  const { actors } = runQuestion(question, contextOf(changes), scanner)
   return actors.map((actor) => (actor.kind === 'person' ? scanner.nameOf(actor.person) : '?'))
 }
 

@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { PatternReplacement } from '../../../src/base/pattern/pattern-replacement.ts'
-import { pathActors } from '../../../src/rules/analytics/path/path.ts'
-import { readPathParameters } from '../../../src/rules/analytics/path/path-shapes.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
+import { readQuestion } from '../../../src/rules/analytics/questions.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,
@@ -17,8 +17,8 @@ type Query = Readonly<Record<string, unknown>>
 
 /** Names of the persons of a page in order. */
 function paths(scanner: MemoryScanner, query: Query, changes = {}) {
-  const parameters = readPathParameters(parametersOf({ ...RANGE, ...query }))
-  const { actors, isFull } = pathActors(parameters, contextOf(changes), scanner)
+  const question = readQuestion('path', parametersOf({ ...RANGE, ...query }))
+  const { actors, isFull } = runQuestion(question, contextOf(changes), scanner)
   const names = actors.map((actor) =>
     actor.kind === 'person' ? scanner.nameOf(actor.person) : actor.key,
   )

@@ -1,8 +1,8 @@
 /** Periods of the calendar in time zones, found in a table and one by one. */
 import fc from 'fast-check'
 import t from 'tap'
-import type { Interval } from '../../../src/rules/analytics/date-range.ts'
 import {
+  type Interval,
   type PeriodRules,
   Periods,
   periodStart,

@@ -1,8 +1,8 @@
 /** Retention: cohorts and the periods in which their persons came back. */
 import fc from 'fast-check'
 import t from 'tap'
-import { readRetentionParameters } from '../../../src/rules/analytics/question-shapes.ts'
-import { retentionRows } from '../../../src/rules/analytics/retention.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
+import { readQuestion } from '../../../src/rules/analytics/questions.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,
@@ -16,11 +16,13 @@ type Query = Readonly<Record<string, unknown>>
 
 /** Names with appearances as digits, in order. */
 function cohort(scanner: MemoryScanner, query: Query, changes = {}) {
-  const parameters = readRetentionParameters(parametersOf(query))
-  const { rows, isFull } = retentionRows(parameters, contextOf(changes), scanner)
-  const texts = rows.map(
-    ({ person, appearances }) => `${scanner.nameOf(person)} ${appearances.join('')}`,
-  )
+  const question = readQuestion('retention', parametersOf(query))
+  const { actors, appearances, isFull } = runQuestion(question, contextOf(changes), scanner)
+  const texts = actors.map((actor, index) => {
+    t.strictSame([actor.kind, actor.value], ['person', null])
+    const name = actor.kind === 'person' ? scanner.nameOf(actor.person) : ''
+    return `${name} ${appearances?.[index]?.join('') ?? ''}`
+  })
   return { texts, isFull }
 }
 

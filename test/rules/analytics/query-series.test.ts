@@ -1,19 +1,16 @@
 /** Series of charts: reading them, finding the one that a link means, and filters on events. */
 import t from 'tap'
 import { globalFilter } from '../../../src/rules/analytics/analytic-query.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import type { ActionStepMatch } from '../../../src/rules/analytics/event-columns.ts'
-import {
-  readAnalyticParameters,
-  readTrendsParameters,
-  readTruth,
-} from '../../../src/rules/analytics/question-shapes.ts'
+import { readAnalyticParameters, readTruth } from '../../../src/rules/analytics/question-shapes.ts'
+import { readQuestion } from '../../../src/rules/analytics/questions.ts'
 import {
   eventSeries,
   readEntity,
   readSeries,
   targetSeries,
 } from '../../../src/rules/analytics/series.ts'
-import { trendsActors } from '../../../src/rules/analytics/trends.ts'
 import { readEventFilters, readStoredFilters } from '../../../src/rules/filters/filter-tree.ts'
 import { contextOf, parametersOf, scannerOf } from '../../fixtures/analytics/memory-scanner.ts'
 
@@ -31,7 +28,7 @@ function seriesOf(events: unknown, actions?: unknown) {
 }
 
 function target(query: Query) {
-  return targetSeries(readTrendsParameters(parametersOf(query)), lookup)
+  return targetSeries(readQuestion('trends', parametersOf(query)).parameters, lookup)
 }
 
 t.test('series are sorted by order and numbered', async (t) => {
@@ -121,8 +118,8 @@ t.test('an action stands for the events of its steps, one without steps for none
       date_from: '2023-01-02',
       date_to: '2023-01-02',
     }
-    const parameters = readTrendsParameters(parametersOf(query))
-    const { actors } = trendsActors(parameters, contextOf({ actions: lookup }), scanner)
+    const question = readQuestion('trends', parametersOf(query))
+    const { actors } = runQuestion(question, contextOf({ actions: lookup }), scanner)
     return actors.map((actor) => (actor.kind === 'person' ? scanner.nameOf(actor.person) : ''))
   }
   t.strictSame(names(7), ['a'])
@@ -230,7 +227,10 @@ t.test('filters on events', async (t) => {
 
 t.test('what holds for every event', async (t) => {
   const filters = (query: Query, testAccountFilters: readonly unknown[] = []) =>
-    globalFilter(readAnalyticParameters(parametersOf(query)), contextOf({ testAccountFilters }))
+    globalFilter({
+      parameters: readAnalyticParameters(parametersOf(query)),
+      context: contextOf({ testAccountFilters }),
+    })
   const internal = { key: 'email', type: 'person', operator: 'not_icontains', value: '@own.io' }
   t.equal(filters({}, [internal]), null)
   t.equal(filters({ filter_test_accounts: 'false' }, [internal]), null)

@@ -1,10 +1,10 @@
 /** Stickiness: persons with events in exactly so many periods. */
 import fc from 'fast-check'
 import t from 'tap'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
 import { distinctPeriodCounts } from '../../../src/rules/analytics/distinct-periods.ts'
 import { Periods } from '../../../src/rules/analytics/periods.ts'
-import { readStickinessParameters } from '../../../src/rules/analytics/question-shapes.ts'
-import { stickinessActors } from '../../../src/rules/analytics/stickiness.ts'
+import { readQuestion } from '../../../src/rules/analytics/questions.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,
@@ -18,8 +18,8 @@ type Query = Readonly<Record<string, unknown>>
 
 /** Names of persons in order. */
 function sticky(scanner: MemoryScanner, query: Query, changes = {}): readonly string[] {
-  const parameters = readStickinessParameters(parametersOf(query))
-  const { actors } = stickinessActors(parameters, contextOf(changes), scanner)
+  const question = readQuestion('stickiness', parametersOf(query))
+  const { actors } = runQuestion(question, contextOf(changes), scanner)
   return actors.map((actor) => {
     const { kind, value } = actor
     t.strictSame([kind, value], ['person', null])

@@ -1,7 +1,7 @@
 /** Trends: who is behind a point, with which value, in which order. */
 import t from 'tap'
-import { readTrendsParameters } from '../../../src/rules/analytics/question-shapes.ts'
-import { trendsActors } from '../../../src/rules/analytics/trends.ts'
+import { runQuestion } from '../../../src/rules/analytics/analytics.ts'
+import { readQuestion } from '../../../src/rules/analytics/questions.ts'
 import { casesOf, worldOf } from '../../fixtures/analytics/analytic-cases.ts'
 import {
   contextOf,
@@ -18,8 +18,8 @@ const VIEW = { entity_id: 'view', entity_type: 'events', ...DAY }
 
 /** Persons or groups with their values, in order. */
 function trend(scanner: MemoryScanner, query: Query, changes = {}) {
-  const parameters = readTrendsParameters(parametersOf(query))
-  const { actors, isFull } = trendsActors(parameters, contextOf(changes), scanner)
+  const question = readQuestion('trends', parametersOf(query))
+  const { actors, isFull } = runQuestion(question, contextOf(changes), scanner)
   const rows = actors.map((actor) => [
     actor.kind === 'person' ? scanner.nameOf(actor.person) : actor.key,
     actor.value,

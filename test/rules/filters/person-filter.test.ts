@@ -4,8 +4,8 @@ import {
   type DateRange,
   dateRange,
   isoInZone,
-  parseInterval,
 } from '../../../src/rules/analytics/date-range.ts'
+import { parseInterval } from '../../../src/rules/analytics/periods.ts'
 import type { FilterGroup } from '../../../src/rules/filters/filter-group.ts'
 import { readCohortFilters, readListFilters } from '../../../src/rules/filters/filter-tree.ts'
 import {

@@ -9,9 +9,9 @@ import {
   type DateRange,
   dateRange,
   isoInZone,
-  parseInterval,
   type RangeRequest,
 } from '../../../rules/analytics/date-range.ts'
+import { parseInterval } from '../../../rules/analytics/periods.ts'
 import type { PersonReference, TimelineRows } from '../../../rules/persons/person-queries.ts'
 import { limitOf, logUrls, skipParameter } from '../../server/pages.ts'
 import { invalid, RequestParameters } from '../../server/parameters.ts'

@@ -5,26 +5,15 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import type {
-  AnalyticAnswer,
-  AnalyticQueries,
-  AnalyticQuestion,
-} from '../../../rules/analytics/analytics.ts'
+import type { AnalyticAnswer, AnalyticQueries } from '../../../rules/analytics/analytics.ts'
+import { type RowPage, readTruth } from '../../../rules/analytics/question-shapes.ts'
 import {
+  type AnalyticKind,
+  type AnalyticQuestion,
   isCorrelationRequest,
-  readCorrelationParameters,
-  readFunnelParameters,
-} from '../../../rules/analytics/funnel/funnel-shapes.ts'
-import { readPathParameters } from '../../../rules/analytics/path/path-shapes.ts'
-import {
   lifecycleMessage,
-  type RowPage,
-  readLifecycleParameters,
-  readRetentionParameters,
-  readStickinessParameters,
-  readTrendsParameters,
-  readTruth,
-} from '../../../rules/analytics/question-shapes.ts'
+  readQuestion,
+} from '../../../rules/analytics/questions.ts'
 import { urlWith } from '../../server/pages.ts'
 import type { RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
@@ -60,9 +49,6 @@ export interface AnalyticServices extends PersonServices {
   readonly analytics: AnalyticQueries
 }
 
-/** Makes the question of a route out of its parameters. */
-type ReadQuestion = (parameters: RequestParameters) => AnalyticQuestion
-
 /** What the records of these routes differ in. */
 type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
   readonly name: string
@@ -70,18 +56,18 @@ type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
   readonly id: string
   readonly query: Schema
   readonly answer?: Schema
-  readonly read: ReadQuestion
+  readonly kind: AnalyticKind
 }
 
 const route = routesOf<AnalyticServices>()
 
-function recordOf({ answer = CHART_ACTOR_PAGE, read }: AnalyticRoute) {
+function recordOf({ answer = CHART_ACTOR_PAGE, kind }: AnalyticRoute) {
   return {
     who: inProject('person:read'),
     answers: { 200: done(answer) },
     errors: ['query_timeout'],
     audits: false,
-    respond: (call: PersonCall<AnalyticServices>) => answerQuestion(call, read),
+    respond: (call: PersonCall<AnalyticServices>) => answerQuestion(call, kind),
   } as const
 }
 
@@ -108,7 +94,7 @@ export const ANALYTIC_RESOURCE: Resource<AnalyticServices> = {
       id: 'TrendsPersons',
       summary: 'People of a point of a trend.',
       query: TRENDS_QUERY,
-      read: (given) => ({ kind: 'trends', parameters: readTrendsParameters(given) }),
+      kind: 'trends',
     }),
     get({
       name: 'lifecycle',
@@ -116,7 +102,7 @@ export const ANALYTIC_RESOURCE: Resource<AnalyticServices> = {
       summary: 'New, returning or lost people.',
       query: LIFECYCLE_QUERY,
       answer: ACTOR_PAGE,
-      read: (given) => ({ kind: 'lifecycle', parameters: readLifecycleParameters(given) }),
+      kind: 'lifecycle',
     }),
     get({
       name: 'retention',
@@ -124,7 +110,7 @@ export const ANALYTIC_RESOURCE: Resource<AnalyticServices> = {
       summary: 'When people came back.',
       query: RETENTION_QUERY,
       answer: RETENTION_PAGE,
-      read: (given) => ({ kind: 'retention', parameters: readRetentionParameters(given) }),
+      kind: 'retention',
     }),
     get({
       name: 'stickiness',
@@ -132,51 +118,43 @@ export const ANALYTIC_RESOURCE: Resource<AnalyticServices> = {
       summary: 'People by active periods.',
       query: STICKINESS_QUERY,
       answer: ACTOR_PAGE,
-      read: (given) => ({ kind: 'stickiness', parameters: readStickinessParameters(given) }),
+      kind: 'stickiness',
     }),
     ...getAndPost({
       name: 'funnel',
       id: 'FunnelPersons',
       summary: 'People of a step of a funnel.',
       query: FUNNEL_QUERY,
-      read: readFunnel,
+      kind: 'funnel',
     }),
     ...getAndPost({
       name: 'funnel/correlation',
       id: 'CorrelationPersons',
       summary: 'People of a funnel with an event or property in common.',
       query: CORRELATION_QUERY,
-      read: readCorrelation,
+      kind: 'correlation',
     }),
     ...getAndPost({
       name: 'path',
       id: 'PathPersons',
       summary: 'People who went a way.',
       query: PATH_QUERY,
-      read: (given) => ({ kind: 'path', parameters: readPathParameters(given) }),
+      kind: 'path',
     }),
   ],
 }
 
-/** Charts send questions about correlation to the route of funnels, too. */
-function readFunnel(parameters: RequestParameters): AnalyticQuestion {
-  if (isCorrelationRequest(parameters)) return readCorrelation(parameters)
-  return { kind: 'funnel', parameters: readFunnelParameters(parameters) }
-}
-
-function readCorrelation(parameters: RequestParameters): AnalyticQuestion {
-  return { kind: 'correlation', parameters: readCorrelationParameters(parameters) }
-}
-
 async function answerQuestion(
   call: PersonCall<AnalyticServices>,
-  read: ReadQuestion,
+  kind: AnalyticKind,
 ): Promise<Answer> {
   const { request, services, projectId, nowMs } = call
   const { parameters, format } = inputOf(call)
   let question: AnalyticQuestion
   try {
-    question = read(parameters)
+    // Charts send questions about correlation to the route of funnels, too.
+    const isCorrelation = kind === 'funnel' && isCorrelationRequest(parameters)
+    question = readQuestion(isCorrelation ? 'correlation' : kind, parameters)
   } catch (error) {
     return missingParameter(error)
   }

@@ -1,6 +1,7 @@
 /**
  * The time that a funnel leaves for its steps. Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
+import { addMonths, utcOf, wallOfUtc } from '../../../base/time-zone.ts'
 
 /** Units of a window. */
 export const WINDOW_UNITS = ['minute', 'hour', 'day', 'week', 'month'] as const
@@ -8,7 +9,7 @@ export const WINDOW_UNITS = ['minute', 'hour', 'day', 'week', 'month'] as const
 /** Unit of a window. */
 export type WindowUnit = (typeof WINDOW_UNITS)[number]
 
-/** Length of a window. Days have 24 hours; months are those of the calendar in UTC. */
+/** Length of a window. Days have 24 hours; months are those of the calendar in UTC, clipped at their end. */
 export interface ConversionWindow {
   readonly count: number
   readonly unit: WindowUnit
@@ -28,15 +29,7 @@ export function windowEnd({ count, unit }: ConversionWindow): (startMs: number) 
     return (startMs) => startMs + lengthMs
   }
   return (startMs) => {
-    const date = new Date(startMs)
-    const day = date.getUTCDate()
-    date.setUTCDate(1)
-    date.setUTCMonth(date.getUTCMonth() + count)
-    const lastDay = new Date(date)
-    lastDay.setUTCMonth(lastDay.getUTCMonth() + 1, 0)
-    // Clipped: a month behind 31 January is the end of February.
-    date.setUTCDate(Math.min(day, lastDay.getUTCDate()))
-    const endMs = date.getTime()
+    const endMs = utcOf(addMonths(wallOfUtc(startMs), count))
     return Number.isNaN(endMs) ? Number.POSITIVE_INFINITY : endMs
   }
 }

@@ -6,14 +6,14 @@ import { ServiceError } from '../../../base/errors.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import { readEventFilters } from '../../filters/filter-tree.ts'
 import { propertyText } from '../../filters/property-text.ts'
-import type { ActorPage, AnalyticContext } from '../analytic-query.ts'
+import { type ActorPage, type Inquiry, scanEvents } from '../analytic-query.ts'
 import {
   type EventColumns,
   type EventScanner,
   listedPersons,
   type ValueRequest,
 } from '../event-columns.ts'
-import { readEntity, type Series } from '../series.ts'
+import { type ActionLookup, readEntity, type Series } from '../series.ts'
 import { type FunnelResults, pageOfResults, runFunnel } from './funnel.ts'
 import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
 import type { CorrelationParameters } from './funnel-shapes.ts'
@@ -27,26 +27,25 @@ const TYPES = ['events', 'event_with_properties', 'properties']
  * 400 for what cannot be asked, `invalid_input` without `attr` when the event or the properties are
  * missing, and as `EventScanner.scan`.
  */
-export function correlationActors(
-  parameters: CorrelationParameters,
-  context: AnalyticContext,
-  scanner: EventScanner,
-): ActorPage {
+export function correlationActors(inquiry: Inquiry<CorrelationParameters>): ActorPage {
+  const { parameters, context } = inquiry
   const type = parameters.correlationType ?? 'events'
   if (!TYPES.includes(type)) {
     const detail = `funnel_correlation_type must be one of ${TYPES.join(', ')}`
     throw new ServiceError('invalid_input', detail, { attr: 'funnel_correlation_type' })
   }
-  const plan = planFunnel(parameters, context, scanner, 1)
-  const { page, isConverted } = parameters
+  const plan = planFunnel(inquiry, 1)
   const isByProperties = type === 'properties'
   const filter = allOf([plan.filter, isByProperties ? valueFilter(parameters) : null])
-  const entity = isByProperties ? null : entityOf(parameters, context)
-  const reached = runFunnel({ ...plan, filter }, context, scanner)
-  const results = chosenResults(reached, plan.rules, isConverted)
-  if (entity === null) return pageOfResults(results, plan, page, context, scanner)
-  const actors = actorsWithEvent(results, plan, entity, context, scanner)
-  return pageOfResults({ ...results, actors }, plan, page, context, scanner)
+  const entity = isByProperties ? null : entityOf(parameters, context.actions)
+  const results = chosenResults(
+    runFunnel({ ...plan, filter }, inquiry),
+    plan.rules,
+    parameters.isConverted,
+  )
+  if (entity === null) return pageOfResults(results, plan, inquiry)
+  const actors = actorsWithEvent(results, plan, entity, inquiry)
+  return pageOfResults({ ...results, actors }, plan, inquiry)
 }
 
 /** The actors whose best attempt has all steps, or whose has not. */
@@ -74,7 +73,7 @@ function valueFilter({ propertyValues }: CorrelationParameters): FilterGroup | n
   return readEventFilters(propertyValues, 'funnel_correlation_property_values')
 }
 
-function entityOf({ entity }: CorrelationParameters, { actions }: AnalyticContext): Series {
+function entityOf({ entity }: CorrelationParameters, actions: ActionLookup): Series {
   if (entity === undefined) {
     const detail = 'funnel_correlation_person_entity is missing: send the event as a series'
     throw new ServiceError('invalid_input', detail)
@@ -87,8 +86,7 @@ function actorsWithEvent(
   results: FunnelResults,
   plan: FunnelPlan,
   entity: Series,
-  { projectId, nowMs }: AnalyticContext,
-  scanner: EventScanner,
+  inquiry: Inquiry,
 ): Uint32Array {
   const stepNames = namesOfSteps(plan.steps)
   const { names } = entity.match
@@ -97,18 +95,11 @@ function actorsWithEvent(
   const values: ValueRequest[] = [{ kind: 'event_name' }]
   const { groupTypeIndex } = plan
   if (groupTypeIndex !== null) values.push({ kind: 'group_key', typeIndex: groupTypeIndex })
-  const columns = scanner.scan({
-    projectId,
-    fromMs: plan.range.fromMs,
-    toMs: exclusiveEnd(plan.range.toMs),
-    filter: null,
-    series: [entity.match],
-    values,
-    persons: groupTypeIndex === null ? listedPersons(results.actors) : null,
-    nowMs,
-    order: 'any',
-  })
-  const isMarked = marksOf(columns, stepNames, results, plan, scanner)
+  const range = { fromMs: plan.range.fromMs, toMs: exclusiveEnd(plan.range.toMs) }
+  const persons = groupTypeIndex === null ? listedPersons(results.actors) : null
+  const wish = { filter: null, series: [entity.match], values, persons }
+  const columns = scanEvents(inquiry, range, wish)
+  const isMarked = marksOf(columns, stepNames, results, plan, inquiry.scanner)
   return results.actors.filter((_actor, index) => isMarked[index] === 1)
 }
 

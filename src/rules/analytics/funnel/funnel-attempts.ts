@@ -14,7 +14,7 @@ export type FunnelOrder = 'ordered' | 'strict' | 'unordered'
 
 /** Events that undo an attempt when they come between two steps. */
 export interface Exclusion {
-  /** Bit of the excluded series in the masks. */
+  /** Bit of the excluded series in the masks: of each its own, right behind those of the steps. */
   readonly bit: number
   /** Steps from 0. */
   readonly fromStep: number
@@ -47,10 +47,8 @@ export class AttemptFinder {
   readonly #times: Float64Array
   readonly #masks: Uint32Array
   readonly #entrance: Entrance
-  /** For each step the place up to which it was looked for. */
+  /** For each bit of the masks the place up to which it was looked for. */
   readonly #cursors: Uint32Array
-  /** For each exclusion the same. */
-  readonly #exclusionCursors: Uint32Array
   /** Places of the steps of the attempt at hand; the end of the rows for a step that does not exist. */
   readonly #places: Uint32Array
   readonly #stepsMask: number
@@ -66,9 +64,8 @@ export class AttemptFinder {
       untilMs: Number.POSITIVE_INFINITY,
     }
     this.stepTimesMs = new Float64Array(rules.stepCount)
-    this.#cursors = new Uint32Array(rules.stepCount)
+    this.#cursors = new Uint32Array(rules.stepCount + rules.exclusions.length)
     this.#places = new Uint32Array(rules.stepCount)
-    this.#exclusionCursors = new Uint32Array(rules.exclusions.length)
     this.#stepsMask = 2 ** rules.stepCount - 1
   }
 
@@ -77,7 +74,6 @@ export class AttemptFinder {
     this.#end = end
     this.#best = 0
     this.#cursors.fill(start)
-    this.#exclusionCursors.fill(start)
     const { order, stepCount } = this.#rules
     const startMask = order === 'unordered' ? this.#stepsMask : 1
     for (let place = start; place < end && this.#best < stepCount; place++) {
@@ -120,14 +116,12 @@ export class AttemptFinder {
   #isExcluded(): boolean {
     const { exclusions, windowEnd } = this.#rules
     const end = this.#end
-    for (let index = 0; index < exclusions.length; index++) {
-      const exclusion = exclusions[index]
-      if (exclusion === undefined) continue
-      const from = this.#places[exclusion.fromStep] ?? end
+    for (const { bit, fromStep, toStep } of exclusions) {
+      const from = this.#places[fromStep] ?? end
       if (from === end) continue
-      const excluded = this.#nextExcluded(index, exclusion.bit, from)
+      const excluded = this.#next(bit, from)
       if (excluded === end || excluded === from) continue
-      const to = this.#places[exclusion.toStep] ?? end
+      const to = this.#places[toStep] ?? end
       if (to < end) {
         if (excluded < to) return true
       } else if ((this.#times[excluded] ?? 0) < windowEnd(this.#times[from] ?? 0)) return true
@@ -181,8 +175,8 @@ export class AttemptFinder {
       const found = this.#places[step] ?? 0
       if (step !== own && found > last) last = found
     }
-    for (let index = 0; index < exclusions.length; index++) {
-      const excluded = this.#nextExcluded(index, exclusions[index]?.bit ?? 0, place + 1)
+    for (const { bit } of exclusions) {
+      const excluded = this.#next(bit, place + 1)
       if (excluded === this.#end) continue
       // The end stands for a step that is missing.
       if (last < this.#end ? excluded < last : (this.#times[excluded] ?? 0) < lastMs) return true
@@ -201,22 +195,13 @@ export class AttemptFinder {
     this.stepTimesMs.subarray(0, count).sort()
   }
 
-  /** The first place from `from` on of an event that fits a step; the end when there is none. */
-  #next(step: number, from: number): number {
-    let place = Math.max(this.#cursors[step] ?? 0, from)
-    const bit = 1 << step
-    while (place < this.#end && ((this.#masks[place] ?? 0) & bit) === 0) place++
+  /** The first place from `from` on of an event with a bit; the end when there is none. */
+  #next(bit: number, from: number): number {
+    let place = Math.max(this.#cursors[bit] ?? 0, from)
+    const mask = 1 << bit
+    while (place < this.#end && ((this.#masks[place] ?? 0) & mask) === 0) place++
     if (place > this.#end) place = this.#end
-    this.#cursors[step] = place
-    return place
-  }
-
-  #nextExcluded(index: number, bitNumber: number, from: number): number {
-    let place = Math.max(this.#exclusionCursors[index] ?? 0, from)
-    const bit = 1 << bitNumber
-    while (place < this.#end && ((this.#masks[place] ?? 0) & bit) === 0) place++
-    if (place > this.#end) place = this.#end
-    this.#exclusionCursors[index] = place
+    this.#cursors[bit] = place
     return place
   }
 }

@@ -14,7 +14,7 @@ const OTHER = 'Other'
 /** Which value an actor or event stands for. */
 export type Attribution = 'first_touch' | 'last_touch' | 'all_events' | 'step'
 
-/** A breakdown by properties. */
+/** How values of properties split a funnel. */
 export interface FunnelBreakdown {
   readonly attribution: Attribution
   /** Of the attribution `step`: the step whose events have the value. */
@@ -22,15 +22,6 @@ export interface FunnelBreakdown {
   readonly stepCount: number
   /** Texts of the value that is asked for, one for each property; null: any value. */
   readonly wanted: readonly string[] | null
-}
-
-/** Actors as far as a breakdown lets them into the funnel. An actor may come several times in a row. */
-export interface SplitRows {
-  /** Key of the actor of each part. */
-  readonly keys: Uint32Array
-  /** One longer than `keys`. */
-  readonly starts: Uint32Array
-  readonly rows: Uint32Array
 }
 
 /** What the events stand for: each different combination of values once. */
@@ -42,14 +33,15 @@ interface Labels {
 
 /**
  * Splits the rows of actors by the values of a breakdown, and takes away what has another value than
- * the wanted one. `values` are columns of the scan, one for each property. Cost: linear in the rows.
+ * the wanted one: an actor may then come several times in a row. `values` are columns of the scan, one for
+ * each property. Cost: linear in the rows.
  */
 export function splitByBreakdown(
   breakdown: FunnelBreakdown,
   columns: EventColumns,
   values: readonly ValueColumn[],
   actors: ActorRows,
-): SplitRows {
+): ActorRows {
   const labels = labelsOf(values, columns.count)
   const wanted = wantedLabels(labels, breakdown, columns)
   if (breakdown.attribution === 'all_events') {
@@ -68,21 +60,23 @@ interface WantedLabels {
 }
 
 function labelsOf(values: readonly ValueColumn[], count: number): Labels {
-  const columns = values.map((column) => textIds(column))
   let ids = new Uint32Array(count)
   let texts: readonly (readonly string[])[] = [[]]
-  for (const column of columns) {
+  for (const column of values) {
+    const own = column.values.map(propertyText)
+    // The number 1 and the text `1` are one value.
+    const numbers = new Map(own.map((text, index) => [text, index]))
+    const numberOf = Uint32Array.from(own, (text) => numbers.get(text) ?? 0)
     const known = new Map<number, number>()
     const pairs: (readonly string[])[] = []
     const next = new Uint32Array(count)
-    const width = column.texts.length
     for (let row = 0; row < count; row++) {
       const left = ids[row] ?? 0
-      const right = column.textIds[column.ids[row] ?? 0] ?? 0
-      const pair = left * width + right
+      const right = numberOf[column.ids[row] ?? 0] ?? 0
+      const pair = left * own.length + right
       let id = known.get(pair)
       if (id === undefined) {
-        id = pairs.push([...(texts[left] ?? []), column.texts[right] ?? '']) - 1
+        id = pairs.push([...(texts[left] ?? []), own[right] ?? '']) - 1
         known.set(pair, id)
       }
       next[row] = id
@@ -91,19 +85,6 @@ function labelsOf(values: readonly ValueColumn[], count: number): Labels {
     texts = pairs
   }
   return { ids, texts }
-}
-
-/** The number 1 and the text `1` are one value. */
-function textIds({ ids, values }: ValueColumn) {
-  const known = new Map<string, number>()
-  const texts: string[] = []
-  const textIdOfValue = Uint32Array.from(values, (value) => {
-    const text = propertyText(value)
-    const id = known.get(text) ?? texts.push(text) - 1
-    known.set(text, id)
-    return id
-  })
-  return { ids, texts, textIds: textIdOfValue }
 }
 
 function wantedLabels(
@@ -157,7 +138,7 @@ function splitByValue(
   { isWanted, folded }: WantedLabels,
   columns: EventColumns,
   actors: ActorRows,
-): SplitRows {
+): ActorRows {
   // Sorted by value first and then by actor, both stable: each value of an actor is one stretch.
   const keyOfRow = new Uint32Array(columns.count)
   const labelKeys = new Uint32Array(columns.count)
@@ -191,7 +172,7 @@ function splitByValue(
 }
 
 /** The actors that a test on the stretch of their rows lets through, with all their rows. */
-function keptActors(actors: ActorRows, isKept: (start: number, end: number) => boolean): SplitRows {
+function keptActors(actors: ActorRows, isKept: (start: number, end: number) => boolean): ActorRows {
   const keys = new Uint32Array(actors.keys.length)
   const starts = new Uint32Array(actors.keys.length + 1)
   const rows = new Uint32Array(actors.rows.length)

@@ -4,8 +4,7 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { FUNNEL_EXCLUSIONS_MAX } from '../limits.ts'
-import { type ActionLookup, readEntity, type Series } from '../series.ts'
-import { isEqualOrBroader } from '../series-breadth.ts'
+import { type ActionLookup, isEqualOrBroader, readEntity, type Series } from '../series.ts'
 import type { FunnelOrder } from './funnel-attempts.ts'
 
 /** A series that must not occur between two steps, counted from 0. */

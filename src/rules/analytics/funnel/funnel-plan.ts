@@ -5,24 +5,18 @@
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
-import {
-  type AnalyticContext,
-  analyticRange,
-  globalFilter,
-  rangeRequest,
-} from '../analytic-query.ts'
+import { analyticRange, globalFilter, type Inquiry, rangeRequest } from '../analytic-query.ts'
 import { type Breakdown, readBreakdown } from '../breakdown.ts'
 import type { DateRange } from '../date-range.ts'
-import { type EventScanner, SERIES_MAX, type SeriesMatch } from '../event-columns.ts'
+import { SERIES_MAX, type SeriesMatch } from '../event-columns.ts'
 import { FUNNEL_WINDOW_COUNT_MAX } from '../limits.ts'
-import { eventSeries, readSeries, type Series } from '../series.ts'
-import { isEqualOrBroader } from '../series-breadth.ts'
+import { eventSeries, isEqualOrBroader, readSeries, type Series } from '../series.ts'
 import { WINDOW_UNITS, windowEnd } from './conversion-window.ts'
 import type { AttemptRules, Entrance, FunnelOrder } from './funnel-attempts.ts'
 import type { Attribution } from './funnel-breakdown.ts'
 import { readExclusions, type StepExclusion } from './funnel-exclusions.ts'
-import type { FunnelParameters, WindowParameters } from './funnel-shapes.ts'
-import { entranceChoice } from './funnel-trends.ts'
+import type { FunnelParameters } from './funnel-shapes.ts'
+import { entranceAt } from './funnel-trends.ts'
 
 const ORDERS = ['ordered', 'strict', 'unordered'] as const
 const ATTRIBUTIONS = ['first_touch', 'last_touch', 'all_events', 'step'] as const
@@ -58,11 +52,10 @@ export interface FunnelPlan {
  * 400 `invalid_input` and `required` as the documentation says for each parameter.
  */
 export function planFunnel(
-  parameters: FunnelParameters,
-  context: AnalyticContext,
-  scanner: EventScanner,
+  inquiry: Inquiry<FunnelParameters>,
   stepDefault: number | null,
 ): FunnelPlan {
+  const { parameters, context } = inquiry
   const steps = readSeries(parameters, context.actions)
   if (steps.length === 0) {
     throw new ServiceError('required', 'a funnel needs steps: send events, a list of series', {
@@ -74,27 +67,26 @@ export function planFunnel(
   const series = seriesOf(steps, exclusions, order)
   const { breakdown, cohorts } = planBreakdown(parameters, steps.length)
   return {
-    range: analyticRange(parameters, context, scanner, { isWidened: false, isRounded: true }),
-    filter: allOf([globalFilter(parameters, context), cohorts]),
+    range: analyticRange(inquiry, { isWidened: false, isRounded: true }),
+    filter: allOf([globalFilter(inquiry), cohorts]),
     steps,
     series,
     rules: {
       order,
       stepCount: steps.length,
-      needsLaterEvent: steps.map((step, index) => isBroaderThanBefore(step, steps[index - 1])),
+      needsLaterEvent: steps.map((step, index) => {
+        const before = steps[index - 1]
+        return before !== undefined && isEqualOrBroader(step, before)
+      }),
       windowEnd: readWindow(parameters.window),
       exclusions: exclusions.map(({ fromStep, toStep }, index) => {
         return { bit: steps.length + index, fromStep, toStep }
       }),
     },
     breakdown,
-    ...choiceOf(parameters, context, scanner, steps.length, stepDefault),
+    ...choiceOf(inquiry, steps.length, stepDefault),
     groupTypeIndex: parameters.groupTypeIndex,
   }
-}
-
-function isBroaderThanBefore(step: Series, before: Series | undefined): boolean {
-  return before !== undefined && isEqualOrBroader(step, before)
 }
 
 function seriesOf(
@@ -111,7 +103,11 @@ function seriesOf(
   return all.map(({ match }) => match)
 }
 
-function readWindow({ count, unit, days }: WindowParameters): (startMs: number) => number {
+function readWindow({
+  count,
+  unit,
+  days,
+}: FunnelParameters['window']): (startMs: number) => number {
   const given = oneOf(WINDOW_UNITS, unit, 'funnel_window_interval_unit') ?? 'day'
   const length = days ?? count ?? WINDOW_DAYS_DEFAULT
   if (length > FUNNEL_WINDOW_COUNT_MAX) {
@@ -122,32 +118,33 @@ function readWindow({ count, unit, days }: WindowParameters): (startMs: number) 
 }
 
 function choiceOf(
-  parameters: FunnelParameters,
-  context: AnalyticContext,
-  scanner: EventScanner,
+  inquiry: Inquiry<FunnelParameters>,
   stepCount: number,
   stepDefault: number | null,
 ): Pick<FunnelPlan, 'isWanted' | 'entrance'> {
-  const counts = Array.from({ length: stepCount + 1 }, (_, count) => count)
-  if (parameters.entrance !== null) {
-    const request = rangeRequest(parameters, context, scanner)
-    const { entrance, least, most } = entranceChoice(parameters.entrance, stepCount, request)
-    const isWanted = counts.map(
-      (count) => entrance !== null && count > 0 && count >= least && count <= most,
-    )
-    return { isWanted, entrance }
+  const { entrance: period, customSteps, step } = inquiry.parameters
+  const wantedIf = (isWanted: (count: number) => boolean): readonly boolean[] =>
+    Array.from({ length: stepCount + 1 }, (_, count) => count > 0 && isWanted(count))
+  if (period !== null) {
+    const entrance = entranceAt(period, rangeRequest(inquiry))
+    const from = (period.fromStep ?? 0) + 1
+    const to = period.toStep === null ? stepCount : period.toStep + 1
+    const [least, most] = period.isDropOff === true ? [from, to - 1] : [to, stepCount]
+    return {
+      isWanted: wantedIf((count) => entrance !== null && count >= least && count <= most),
+      entrance,
+    }
   }
-  const { customSteps } = parameters
   if (customSteps !== null) {
-    return { isWanted: counts.map((n) => n > 0 && customSteps.includes(n)), entrance: null }
+    return { isWanted: wantedIf((count) => customSteps.includes(count)), entrance: null }
   }
-  const step = parameters.step ?? stepDefault
-  if (step === null) {
+  const wanted = step ?? stepDefault
+  if (wanted === null) {
     const detail = 'funnel_step is missing: send the number of a step, or funnel_custom_steps'
     throw new ServiceError('required', detail, { attr: 'funnel_step' })
   }
   // Negative: those who did everything before that step and dropped off before it.
-  const isWanted = counts.map((n) => n > 0 && (step >= 0 ? n >= step : n === -step - 1))
+  const isWanted = wantedIf((count) => (wanted >= 0 ? count >= wanted : count === -wanted - 1))
   return { isWanted, entrance: null }
 }
 

@@ -1,13 +1,10 @@
 /**
  * What requests to persons/funnel and persons/funnel/correlation say, as plain data that may cross
- * threads. What it means is decided in the folder query. Source: docs/compatibility/analytics.md, "Funnels and
- * correlation".
+ * threads. Source: docs/compatibility/analytics.md, "Funnels and correlation".
  */
 import { invalidInput } from '../../../base/errors.ts'
 import { FUNNEL_CUSTOM_STEPS_MAX } from '../limits.ts'
 import {
-  type AnalyticParameters,
-  type BreakdownParameters,
   type ParameterSource,
   readAnalyticParameters,
   readBreakdownParameters,
@@ -15,108 +12,69 @@ import {
   readTruth,
 } from '../question-shapes.ts'
 
-/** How long a person has for the steps; null for what the request does not say. */
-export interface WindowParameters {
-  readonly count: number | null
-  readonly unit: string | null
-  /** The older form, in days, which wins. */
-  readonly days: number | null
-}
-
-/** Which entrances of a funnel over time are meant; null for what the request does not say. */
-export interface EntranceParameters {
-  readonly isDropOff: boolean | null
-  readonly periodStart: string | null
-  /** Steps from 0. */
-  readonly fromStep: number | null
-  readonly toStep: number | null
-}
-
 /** Parameters of persons/funnel. */
-export interface FunnelParameters extends AnalyticParameters {
-  readonly orderType: string | null
-  readonly window: WindowParameters
-  /** A list of series with their steps, as clients write it; undefined when absent. */
-  readonly exclusions: unknown
-  /** Negative for those who dropped off before a step; null when absent. */
-  readonly step: number | null
-  /** Null when absent. */
-  readonly customSteps: readonly number[] | null
-  readonly breakdown: BreakdownParameters
-  readonly attributionType: string | null
-  /** Step from 0. */
-  readonly attributionStep: number | null
-  /** A value of the breakdown or a list of them; undefined when absent. */
-  readonly stepBreakdown: unknown
-  /** Groups of this type pass through the funnel instead of persons. */
-  readonly groupTypeIndex: number | null
-  /** Null unless the funnel is shown over time. */
-  readonly entrance: EntranceParameters | null
-}
+export type FunnelParameters = Readonly<ReturnType<typeof readFunnelParameters>>
 
 /** Parameters of persons/funnel/correlation. */
-export interface CorrelationParameters extends FunnelParameters {
-  readonly correlationType: string | null
-  /** Series as clients write it; undefined when absent. */
-  readonly entity: unknown
-  /** Null: whether or not they converted. */
-  readonly isConverted: boolean | null
-  /** A list of filters; undefined when absent. */
-  readonly propertyValues: unknown
-}
+export type CorrelationParameters = Readonly<ReturnType<typeof readCorrelationParameters>>
+
+/** Which entrances of a funnel over time are meant; null for what the request does not say. */
+export type EntranceParameters = Readonly<NonNullable<ReturnType<typeof readEntrance>>>
 
 /** Parameters of persons/funnel. Throws 400 `invalid_input`. */
-export function readFunnelParameters(source: ParameterSource): FunnelParameters {
+export function readFunnelParameters(source: ParameterSource) {
   return {
     ...readAnalyticParameters(source),
     orderType: source.text('funnel_order_type'),
+    /** How long a person has for the steps; `days` is the older form, which wins. */
     window: {
       count: source.wholeNumber('funnel_window_interval'),
       unit: source.text('funnel_window_interval_unit'),
       days: source.wholeNumber('funnel_window_days'),
     },
+    /** A list of series with their steps, as clients write it; undefined when absent. */
     exclusions: source.json('exclusions'),
+    /** Negative for those who dropped off before a step; null when absent. */
     step: integerOf(source.text('funnel_step'), 'funnel_step'),
     customSteps: readCustomSteps(source.json('funnel_custom_steps')),
     breakdown: readBreakdownParameters(source),
     attributionType: source.text('breakdown_attribution_type'),
+    /** Step from 0. */
     attributionStep: source.wholeNumber('breakdown_attribution_value'),
+    /** A value of the breakdown or a list of them; undefined when absent. */
     stepBreakdown: readStepBreakdown(source.value('funnel_step_breakdown')),
+    /** Groups of this type pass through the funnel instead of persons. */
     groupTypeIndex: source.wholeNumber('aggregation_group_type_index'),
     entrance: readEntrance(source),
   }
 }
 
-/** Whether a request for the persons of a funnel is one for correlated persons. */
-export function isCorrelationRequest(source: ParameterSource): boolean {
-  return source.json('funnel_correlation_person_entity') !== undefined
-}
-
 /** Parameters of persons/funnel/correlation. Throws 400 `invalid_input`. */
-export function readCorrelationParameters(source: ParameterSource): CorrelationParameters {
-  const converted = source.text('funnel_correlation_person_converted')
+export function readCorrelationParameters(source: ParameterSource) {
+  const prefix = 'funnel_correlation_person'
+  const isGiven = source.text(`${prefix}_converted`) !== null
   return {
     ...readFunnelParameters(source),
-    page: readRowPage(
-      source,
-      'funnel_correlation_person_limit',
-      'funnel_correlation_person_offset',
-    ),
+    page: readRowPage(source, `${prefix}_limit`, `${prefix}_offset`),
     correlationType: source.text('funnel_correlation_type'),
-    entity: source.json('funnel_correlation_person_entity'),
-    isConverted:
-      converted === null ? null : readTruth(source, 'funnel_correlation_person_converted'),
+    /** Series as clients write it; undefined when absent. */
+    entity: source.json(`${prefix}_entity`),
+    /** Null: whether or not they converted. */
+    isConverted: isGiven ? readTruth(source, `${prefix}_converted`) : null,
+    /** A list of filters; undefined when absent. */
     propertyValues: source.json('funnel_correlation_property_values'),
   }
 }
 
-function readEntrance(source: ParameterSource): EntranceParameters | null {
+/** Null unless the funnel is shown over time. */
+function readEntrance(source: ParameterSource) {
   const view = source.text('funnel_viz_type')
   const isOldForm = view === null && source.text('display') === 'ActionsLineGraph'
   if (view !== 'trends' && !isOldForm) return null
   return {
     isDropOff: source.text('drop_off') === null ? null : readTruth(source, 'drop_off', true),
     periodStart: source.text('entrance_period_start'),
+    /** Steps from 0. */
     fromStep: source.wholeNumber('funnel_from_step'),
     toStep: source.wholeNumber('funnel_to_step'),
   }

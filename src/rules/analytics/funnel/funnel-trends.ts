@@ -1,6 +1,6 @@
 /**
- * Funnels over time: the period in which an attempt begins, and which of its results are meant. Source:
- * docs/compatibility/analytics.md, "Funnels and correlation".
+ * Funnels over time: the period in which an attempt begins. Source: docs/compatibility/analytics.md,
+ * "Funnels and correlation".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { momentOfText, type RangeRequest } from '../date-range.ts'
@@ -10,39 +10,19 @@ import type { EntranceParameters } from './funnel-shapes.ts'
 
 const MOMENT = /^(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?.{0,6})?$/
 
-/** Which attempts count and with how many steps. */
-export interface EntranceChoice {
-  /** Null: no period begins there, so that nobody is meant. */
-  readonly entrance: Entrance | null
-  /** Least number of steps. */
-  readonly least: number
-  /** Greatest number of steps. */
-  readonly most: number
-}
-
 /**
- * What a request for a funnel over time means. Throws 400 `invalid_input` without `attr` when it does not
- * say whether it is about drop-offs, or which period.
+ * The period that a request for a funnel over time means; null: none begins there, so that nobody is meant.
+ * Throws 400 `invalid_input` without `attr` when it does not say whether it is about drop-offs, or which
+ * period.
  */
-export function entranceChoice(
-  { isDropOff, periodStart: text, fromStep, toStep }: EntranceParameters,
-  stepCount: number,
+export function entranceAt(
+  { isDropOff, periodStart: text }: EntranceParameters,
   request: RangeRequest,
-): EntranceChoice {
+): Entrance | null {
   if (isDropOff === null || text === null) {
     const detail = 'a funnel over time needs drop_off and entrance_period_start'
     throw new ServiceError('invalid_input', detail)
   }
-  const from = (fromStep ?? 0) + 1
-  const to = toStep === null ? stepCount : toStep + 1
-  return {
-    entrance: periodThatStartsAt(text, request),
-    least: isDropOff ? from : to,
-    most: isDropOff ? to - 1 : stepCount,
-  }
-}
-
-function periodThatStartsAt(text: string, request: RangeRequest): Entrance | null {
   const day = MOMENT.exec(text)?.[1]
   if (day === undefined || !isDay(day)) return null
   // With the interval hour the time of day is kept.

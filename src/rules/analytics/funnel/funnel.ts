@@ -4,14 +4,13 @@
  */
 
 import { propertyText } from '../../filters/property-text.ts'
-import { largestPerson, pageOfPersons } from '../actor-page.ts'
-import { gatherRows, orderRows, rowsByActor } from '../actor-rows.ts'
-import type { ActorPage, AnalyticContext } from '../analytic-query.ts'
+import { largestPerson, pageOfGroups, pageOfPersons } from '../actor-page.ts'
+import { type ActorRows, gatherRows, orderRows, rowsByActor } from '../actor-rows.ts'
+import { type ActorPage, type Inquiry, scanEvents } from '../analytic-query.ts'
 import { breakdownValues } from '../breakdown.ts'
 import type { EventColumns, EventScanner, ValueColumn, ValueRequest } from '../event-columns.ts'
-import type { RowPage } from '../question-shapes.ts'
 import { AttemptFinder } from './funnel-attempts.ts'
-import { type SplitRows, splitByBreakdown } from './funnel-breakdown.ts'
+import { splitByBreakdown } from './funnel-breakdown.ts'
 import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
 import type { FunnelParameters } from './funnel-shapes.ts'
 
@@ -34,72 +33,60 @@ export interface FunnelResults {
  * The page of persons, or groups, that a request for a funnel means: by uuid, groups by key. Throws 400
  * for what cannot be asked, and as `EventScanner.scan`.
  */
-export function funnelActors(
-  parameters: FunnelParameters,
-  context: AnalyticContext,
-  scanner: EventScanner,
-): ActorPage {
-  const plan = planFunnel(parameters, context, scanner, null)
-  const results = runFunnel(plan, context, scanner)
-  return pageOfResults(results, plan, parameters.page, context, scanner)
+export function funnelActors(inquiry: Inquiry<FunnelParameters>): ActorPage {
+  const plan = planFunnel(inquiry, null)
+  return pageOfResults(runFunnel(plan, inquiry), plan, inquiry)
 }
 
 /** The page of the wanted actors of a funnel, by uuid or key. */
 export function pageOfResults(
   { actors, groupKeys }: Pick<FunnelResults, 'actors' | 'groupKeys'>,
   { groupTypeIndex }: FunnelPlan,
-  page: RowPage,
-  { projectId }: AnalyticContext,
-  scanner: EventScanner,
+  inquiry: Inquiry,
 ): ActorPage {
-  if (groupKeys === null) return pageOfPersons(actors, page, projectId, scanner)
-  const keys = Array.from(actors, (actor) => propertyText(groupKeys[actor])).sort(compareTexts)
-  const shown = keys.slice(page.offset, page.offset + page.limit)
-  return {
-    actors: shown.map((key) => {
-      return { kind: 'group', typeIndex: groupTypeIndex ?? 0, key, value: null }
-    }),
-    isFull: shown.length >= page.limit,
-    total: keys.length,
-  }
+  if (groupKeys === null) return pageOfPersons(actors, inquiry)
+  const groups = Array.from(actors, (actor) => {
+    return { key: propertyText(groupKeys[actor]), value: null }
+  })
+  return pageOfGroups(groups, groupTypeIndex ?? 0, inquiry)
 }
 
 /**
  * The wanted actors of a funnel. Cost: linear in the events that are found, times the steps. Throws as
  * `EventScanner.scan`.
  */
-export function runFunnel(
-  plan: FunnelPlan,
-  { projectId, nowMs }: AnalyticContext,
-  scanner: EventScanner,
-): FunnelResults {
-  const { range, filter, series, groupTypeIndex, isWanted } = plan
-  const isByGroup = groupTypeIndex !== null
-  const isNobodyWanted = !isWanted.includes(true) || range.fromMs > range.toMs
-  const groupValues: readonly ValueRequest[] = isByGroup
-    ? [{ kind: 'group_key', typeIndex: groupTypeIndex }]
-    : []
-  if (isNobodyWanted) return collect(plan, NO_ROWS, null, isByGroup ? [] : null, scanner)
-  const columns = scanner.scan({
-    projectId,
-    fromMs: range.fromMs,
-    toMs: range.toMs,
-    filter,
-    series,
-    values: [
-      ...groupValues,
-      ...(plan.breakdown === null ? [] : breakdownValues(plan.breakdown.breakdown)),
-    ],
-    persons: null,
-    nowMs,
-    order: 'unsorted',
-  })
-  const groups = isByGroup ? columns.values[0] : undefined
+export function runFunnel(plan: FunnelPlan, inquiry: Inquiry): FunnelResults {
+  const { scanner } = inquiry
+  const { range, filter, series, groupTypeIndex, isWanted, breakdown } = plan
+  if (!isWanted.includes(true) || range.fromMs > range.toMs) {
+    return {
+      actors: new Uint32Array(0),
+      bests: new Uint8Array(0),
+      stepTimesMs: new Float64Array(0),
+      groupKeys: groupTypeIndex === null ? null : [],
+    }
+  }
+  const groupValues: readonly ValueRequest[] =
+    groupTypeIndex === null ? [] : [{ kind: 'group_key', typeIndex: groupTypeIndex }]
+  const values = [
+    ...groupValues,
+    ...(breakdown === null ? [] : breakdownValues(breakdown.breakdown)),
+  ]
+  const columns = scanEvents(inquiry, range, { filter, series, values, order: 'unsorted' })
+  const groups = groupTypeIndex === null ? undefined : columns.values[0]
   const keys = groups === undefined ? columns.persons : groupIds(groups)
   const isHopeless = hopelessKeys(plan, keys, columns)
   const actors = rowsByActor(keys, columns.count, null, (key) => isHopeless[key] === 1)
   orderRows(actors, columns, scanner)
-  const split = plan.breakdown === null ? actors : splitRows(plan, columns, actors)
+  const split =
+    breakdown === null
+      ? actors
+      : splitByBreakdown(
+          { ...breakdown, stepCount: plan.steps.length },
+          columns,
+          columns.values.slice(groupValues.length),
+          actors,
+        )
   return collect(plan, split, columns, groups?.values ?? null, scanner)
 }
 
@@ -134,20 +121,6 @@ function bitCount(mask: number): number {
   return count
 }
 
-const NO_ROWS: SplitRows = {
-  keys: new Uint32Array(0),
-  starts: new Uint32Array(1),
-  rows: new Uint32Array(0),
-}
-
-function splitRows(plan: FunnelPlan, columns: EventColumns, actors: SplitRows): SplitRows {
-  if (plan.breakdown === null) return actors
-  const { attribution, step, wanted } = plan.breakdown
-  const values = plan.groupTypeIndex === null ? columns.values : columns.values.slice(1)
-  const stepCount = plan.steps.length
-  return splitByBreakdown({ attribution, step, stepCount, wanted }, columns, values, actors)
-}
-
 /** Events without a group, or with an empty key, belong to nobody. */
 function groupIds({ ids, values }: ValueColumn): Uint32Array {
   const isEmpty = values.map((value) => propertyText(value) === '')
@@ -157,16 +130,12 @@ function groupIds({ ids, values }: ValueColumn): Uint32Array {
 /** The best of the parts of each actor that are wanted, the earliest one of equal ones. */
 function collect(
   { rules, entrance, isWanted }: FunnelPlan,
-  { keys, starts, rows }: SplitRows,
-  columns: EventColumns | null,
+  { keys, starts, rows }: ActorRows,
+  columns: EventColumns,
   groupKeys: readonly unknown[] | null,
   limits: Pick<EventScanner, 'checkLimits'>,
 ): FunnelResults {
-  const gathered =
-    columns === null
-      ? { timesMs: new Float64Array(0), masks: new Uint32Array(0) }
-      : gatherRows(columns, rows)
-  const finder = new AttemptFinder(rules, gathered, entrance)
+  const finder = new AttemptFinder(rules, gatherRows(columns, rows), entrance)
   const { stepCount } = rules
   const actors = new Uint32Array(keys.length)
   const bests = new Uint8Array(keys.length)
@@ -194,9 +163,4 @@ function collect(
     stepTimesMs: stepTimesMs.subarray(0, count * stepCount),
     groupKeys,
   }
-}
-
-function compareTexts(a: string, b: string): number {
-  if (a === b) return 0
-  return a < b ? -1 : 1
 }

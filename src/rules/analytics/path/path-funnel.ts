@@ -3,8 +3,7 @@
  * docs/compatibility/analytics.md, "Paths".
  */
 import { invalidInput, ServiceError } from '../../../base/errors.ts'
-import type { AnalyticContext } from '../analytic-query.ts'
-import type { EventScanner } from '../event-columns.ts'
+import type { Inquiry } from '../analytic-query.ts'
 import { runFunnel } from '../funnel/funnel.ts'
 import { planFunnel } from '../funnel/funnel-plan.ts'
 import type { FunnelParameters } from '../funnel/funnel-shapes.ts'
@@ -25,15 +24,15 @@ export interface PathSpan {
  * request has no funnel. Throws 400 for what cannot be asked, and as `EventScanner.scan`.
  */
 export function funnelSpans(
-  { funnelPaths, funnel }: PathParameters,
-  context: AnalyticContext,
-  scanner: EventScanner,
+  inquiry: Inquiry<PathParameters>,
 ): ReadonlyMap<number, PathSpan> | null {
+  const { funnelPaths, funnel } = inquiry.parameters
   if (funnelPaths === null) return null
   const step = targetStep(funnelPaths, funnel)
   if (funnel === null) return null
-  const plan = planFunnel({ ...funnel, customSteps: null, entrance: null }, context, scanner, null)
-  const { actors, stepTimesMs } = runFunnel(plan, context, scanner)
+  const within = { ...inquiry, parameters: { ...funnel, customSteps: null, entrance: null } }
+  const plan = planFunnel(within, null)
+  const { actors, stepTimesMs } = runFunnel(plan, within)
   const { stepCount, windowEnd } = plan.rules
   const isDropOff = (funnel.step ?? 0) < 0
   const spans = new Map<number, PathSpan>()

@@ -3,25 +3,20 @@
  * way that is asked for. Source: docs/compatibility/analytics.md, "Paths".
  */
 import { type ItemTable, NO_ITEM } from './path-items.ts'
+import type { PathParameters } from './path-shapes.ts'
 
 /** A gap of this length ends a session. */
 const SESSION_GAP_MS = 30 * 60_000
 const FOLD = '...'
 
-/** How sessions are cut; items as their texts. */
-export interface PathCut {
-  readonly startPoint: string | null
-  readonly endPoint: string | null
-  readonly stepLimit: number
-}
-
-/** What is asked for: keys of the form `2_/about`, a position from 1 and an item. */
-export interface PathKeys {
-  readonly startKey: string | null
-  readonly endKey: string | null
-  /** When given, the other two do not count. */
-  readonly dropOffKey: string | null
-}
+/**
+ * How sessions are cut, by items as their texts, and what is asked for: keys of the form `2_/about`, a
+ * position from 1 and an item. With `dropOffKey` the other two do not count.
+ */
+export type PathWish = Pick<
+  PathParameters,
+  'startPoint' | 'endPoint' | 'startKey' | 'endKey' | 'dropOffKey'
+> & { readonly stepLimit: number }
 
 /** A key; an item that does not occur has a number too. */
 interface PathKey {
@@ -42,13 +37,14 @@ export class PathFinder {
   /** Items of the session at hand. */
   readonly #session: number[] = []
 
-  constructor({ startPoint, endPoint, stepLimit }: PathCut, keys: PathKeys, table: ItemTable) {
+  constructor(wish: PathWish, table: ItemTable) {
+    const { startPoint, endPoint } = wish
     this.#startPoint = startPoint === null ? null : table.numberOf(startPoint)
     this.#endPoint = endPoint === null ? null : table.numberOf(endPoint)
-    this.#stepLimit = stepLimit
-    this.#startKey = readKey(keys.startKey, table)
-    this.#endKey = readKey(keys.endKey, table)
-    this.#dropOffKey = readKey(keys.dropOffKey, table)
+    this.#stepLimit = wish.stepLimit
+    this.#startKey = readKey(wish.startKey, table)
+    this.#endKey = readKey(wish.endKey, table)
+    this.#dropOffKey = readKey(wish.dropOffKey, table)
     this.#empty = table.numberOf('')
     this.#fold = table.numberOf(FOLD)
   }

@@ -1,44 +1,22 @@
 /**
- * What requests to persons/path say, as plain data that may cross threads. What it means is decided in the
- * folder query. Source: docs/compatibility/analytics.md, "Paths".
+ * What requests to persons/path say, as plain data that may cross threads. Source:
+ * docs/compatibility/analytics.md, "Paths".
  */
 
 import { invalidInput } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import { type FunnelParameters, readFunnelParameters } from '../funnel/funnel-shapes.ts'
-import { JsonParameters } from '../json-parameters.ts'
 import { PATH_TEXT_UNITS_MAX, PATH_TEXTS_MAX } from '../limits.ts'
-import {
-  type AnalyticParameters,
-  type ParameterSource,
-  readAnalyticParameters,
-} from '../question-shapes.ts'
+import { JsonParameters, type ParameterSource, readAnalyticParameters } from '../question-shapes.ts'
 
 /** A pattern in the items of paths and what stands in its place. */
-export interface CleaningRule {
-  readonly regex: string
-  readonly alias: string
-}
+export type CleaningRule = Readonly<Record<'regex' | 'alias', string>>
 
 /** Parameters of persons/path. */
-export interface PathParameters extends AnalyticParameters {
-  readonly includeEventTypes: readonly string[]
-  readonly includeCustomEvents: readonly string[]
-  readonly excludeEvents: readonly string[]
-  readonly groupings: readonly string[]
-  readonly cleaningRules: readonly CleaningRule[]
-  readonly startPoint: string | null
-  readonly endPoint: string | null
-  readonly stepLimit: number | null
-  readonly startKey: string | null
-  readonly endKey: string | null
-  readonly dropOffKey: string | null
-  readonly funnelPaths: string | null
-  readonly funnel: FunnelParameters | null
-}
+export type PathParameters = Readonly<ReturnType<typeof readPathParameters>>
 
 /** Parameters of persons/path. Throws 400 `invalid_input`. */
-export function readPathParameters(source: ParameterSource): PathParameters {
+export function readPathParameters(source: ParameterSource) {
   return {
     ...readAnalyticParameters(source),
     includeEventTypes: readTexts(source, 'include_event_types'),

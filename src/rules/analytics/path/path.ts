@@ -7,9 +7,10 @@ import { pageOfPersons } from '../actor-page.ts'
 import { orderRows, rowsByActor } from '../actor-rows.ts'
 import {
   type ActorPage,
-  type AnalyticContext,
   analyticRange,
   globalFilter,
+  type Inquiry,
+  scanEvents,
 } from '../analytic-query.ts'
 import {
   type EventColumns,
@@ -40,34 +41,25 @@ const STEP_LIMIT_DEFAULT = 5
  * The page of persons with such a path, by uuid. Throws 400 for what cannot be asked, `invalid_input`
  * without `attr` when both all custom events and some of them are named, and as `EventScanner.scan`.
  */
-export function pathActors(
-  parameters: PathParameters,
-  context: AnalyticContext,
-  scanner: EventScanner,
-): ActorPage {
+export function pathActors(inquiry: Inquiry<PathParameters>): ActorPage {
+  const { parameters, scanner } = inquiry
   const choice = eventChoice(parameters)
   const stepLimit = stepLimitOf(parameters)
   const table = new ItemTable(choice.rules)
-  const range = analyticRange(parameters, context, scanner, { isWidened: false, isRounded: true })
-  const filter = globalFilter(parameters, context)
-  const { projectId, nowMs } = context
-  const spans = funnelSpans(parameters, context, scanner)
-  const columns = scanner.scan({
-    projectId,
-    fromMs: range.fromMs,
-    toMs: range.toMs,
+  const range = analyticRange(inquiry, { isWidened: false, isRounded: true })
+  const filter = globalFilter(inquiry)
+  const spans = funnelSpans(inquiry)
+  const columns = scanEvents(inquiry, range, {
     filter,
     series: [choice.series],
     values: ITEM_VALUES,
     persons: spans === null ? null : listedPersons(spans.keys()),
-    nowMs,
     order: 'unsorted',
   })
   const items = table.itemsOf(columns)
   if (spans !== null) removeOutside(items, columns, spans)
-  const finder = new PathFinder({ ...parameters, stepLimit }, parameters, table)
-  const persons = personsWithPath(finder, items, columns, scanner)
-  return pageOfPersons(persons, parameters.page, projectId, scanner)
+  const finder = new PathFinder({ ...parameters, stepLimit }, table)
+  return pageOfPersons(personsWithPath(finder, items, columns, scanner), inquiry)
 }
 
 function personsWithPath(
