@@ -3,6 +3,7 @@
  * persons. Source: docs/compatibility/analytics.md, "Analytic person routes".
  */
 import type { ActorPage, Inquiry } from './analytic-query.ts'
+import type { EventScanner } from './event-columns.ts'
 
 /** Numbers by P; null: none. */
 export type Scores = Float64Array | Uint32Array | null
@@ -46,7 +47,7 @@ export function pageOfPersons(
     if (order !== 0 || a === b) return order
     return scanner.personUuid(projectId, a) < scanner.personUuid(projectId, b) ? -1 : 1
   }
-  const first = firstOf(persons, offset + limit, compare, () => scanner.checkLimits())
+  const first = firstOf(persons, offset + limit, scores, compare, scanner)
   const actors = Array.from(first.subarray(offset), (person) => {
     const value = values?.[person] ?? Number.NaN
     return { kind: 'person' as const, person, value: Number.isFinite(value) ? value : null }
@@ -84,26 +85,30 @@ export function largestPerson(persons: Uint32Array, count: number): number {
   return largest
 }
 
-/** The first `size` persons in an order: those that may be among them are gathered, and put in order now and then. */
+/** The first `size` persons: those that may be among them are gathered, and put in order now and then. */
 function firstOf(
   persons: Uint32Array,
   size: number,
+  scores: Scores,
   compare: (a: number, b: number) => number,
-  checkLimits: () => void,
+  limits: Pick<EventScanner, 'checkLimits'>,
 ): Uint32Array {
   const gathered = new Uint32Array(Math.min(persons.length + 1, 2 * size + GATHERED_MORE))
   let count = 0
   let last = -1
+  let least = Number.NEGATIVE_INFINITY
   for (let index = 0; index < persons.length; index++) {
-    if (index % CHECK_EVERY === 0) checkLimits()
+    if (index % CHECK_EVERY === 0) limits.checkLimits()
     const person = persons[index] ?? 0
     // Nearly everybody ends here.
+    if (scores !== null && (scores[person] ?? 0) < least) continue
     if (last >= 0 && compare(person, last) > 0) continue
     gathered[count++] = person
     if (count < gathered.length) continue
     gathered.sort(compare)
     count = Math.min(count, size)
     last = gathered[count - 1] ?? 0
+    least = scores?.[last] ?? 0
   }
   return gathered.subarray(0, count).sort(compare).subarray(0, size)
 }

@@ -3,7 +3,6 @@
 import { numberOf } from '../filters/property-filter.ts'
 import { propertyText } from '../filters/property-text.ts'
 import { largestPerson } from './actor-page.ts'
-import { rowsByActor } from './actor-rows.ts'
 import type { ValueColumn } from './event-columns.ts'
 
 const QUANTILES: ReadonlyMap<string, number> = new Map([
@@ -13,12 +12,6 @@ const QUANTILES: ReadonlyMap<string, number> = new Map([
   ['p95', 0.95],
   ['p99', 0.99],
 ])
-const COMBINED: Readonly<Record<string, (known: number, number: number) => number>> = {
-  sum: (known, number) => known + number,
-  avg: (known, number) => known + number,
-  min: (known, number) => (number < known ? number : known),
-  max: (known, number) => (number > known ? number : known),
-}
 
 /** How often each key below `size` occurs. Linear. */
 export function countsOf(keys: Uint32Array, count: number, size: number): Uint32Array {
@@ -43,28 +36,47 @@ export function aggregatesByPerson(
 ): Float64Array {
   const numbers = Float64Array.from(values, readNumber)
   const results = new Float64Array(largestPerson(persons, count) + 1).fill(Number.NaN)
-  const combined = COMBINED[math]
-  if (combined === undefined) {
-    const { keys, starts, rows } = rowsByActor(persons, count)
-    const gathered = new Float64Array(rows.length)
-    for (const [place, row] of rows.entries())
+  const quantile = QUANTILES.get(math)
+  if (quantile !== undefined) {
+    // The numbers of each person side by side, in one list for all.
+    const gathered = new Float64Array(count)
+    const ends = countsOf(persons, count, results.length)
+    for (let person = 0, start = 0; person < ends.length; person++) {
+      const own = ends[person] ?? 0
+      ends[person] = start
+      start += own
+    }
+    for (let row = 0; row < count; row++) {
+      const person = persons[row] ?? 0
+      const place = ends[person] ?? 0
       gathered[place] = numbers[ids[row] ?? 0] ?? Number.NaN
-    for (const [actor, person] of keys.entries()) {
-      const own = gathered.subarray(starts[actor], starts[actor + 1])
-      results[person] = quantileOf(own.sort(), QUANTILES.get(math) ?? Number.NaN)
+      ends[person] = place + 1
+    }
+    for (let person = 1; person < ends.length; person++) {
+      const own = gathered.subarray(ends[person - 1], ends[person])
+      if (own.length > 0) results[person] = quantileOf(own.sort(), quantile)
     }
     return results
   }
   const counts = new Uint32Array(results.length)
+  const isExtreme = math === 'min' || math === 'max'
+  const isMaximum = math === 'max'
   for (let row = 0; row < count; row++) {
     const number = numbers[ids[row] ?? 0] ?? Number.NaN
     if (Number.isNaN(number)) continue
     const person = persons[row] ?? 0
+    const before = results[person] ?? Number.NaN
     const known = counts[person] ?? 0
-    results[person] = known === 0 ? number : combined(results[person] ?? 0, number)
     counts[person] = known + 1
+    if (known === 0) results[person] = number
+    else if (!isExtreme) results[person] = before + number
+    else if (isMaximum ? number > before : number < before) results[person] = number
   }
-  return math === 'avg' ? results.map((sum, person) => sum / (counts[person] ?? 1)) : results
+  if (math !== 'avg') return results
+  for (let person = 0; person < results.length; person++) {
+    results[person] = (results[person] ?? 0) / (counts[person] ?? 1)
+  }
+  return results
 }
 
 function readNumber(value: unknown): number {
@@ -74,8 +86,9 @@ function readNumber(value: unknown): number {
 
 /** NaN stands behind all numbers and is none of them. */
 function quantileOf(sorted: Float64Array, quantile: number): number {
-  const firstNaN = sorted.findIndex(Number.isNaN)
-  const place = quantile * ((firstNaN < 0 ? sorted.length : firstNaN) - 1)
+  let count = sorted.length
+  while (count > 0 && Number.isNaN(sorted[count - 1])) count--
+  const place = quantile * (count - 1)
   const below = sorted[Math.floor(place)] ?? Number.NaN
   const above = sorted[Math.ceil(place)] ?? Number.NaN
   return below + (above - below) * (place - Math.floor(place))

@@ -35,25 +35,15 @@ export class SlowBodyError extends ServiceError {
   }
 }
 
-/** Fields of a form body that ingestion reads, apart from `data`. Absent ones are undefined. */
-export interface FormFields {
+/** Fields of a form body, or parameters of a query, that ingestion reads, apart from `data`. Absent ones are undefined. */
+export interface OuterFields {
+  /** Of a query: counts for GET only, as `token`. */
   readonly apiKey: string | undefined
-  readonly token: string | undefined
-  readonly compression: string | undefined
-  readonly sentAt: string | undefined
-  readonly projectId: string | undefined
-}
-
-/** Query parameters that ingestion reads, apart from `data`. Absent ones are undefined. */
-export interface QueryFields {
-  /** Counts for GET only. */
-  readonly apiKey: string | undefined
-  /** Counts for GET only. */
   readonly token: string | undefined
   readonly compression: string | undefined
   /** `sent_at`. */
   readonly sentAt: string | undefined
-  /** `_`: the client's clock when sending; old browser clients. */
+  /** `_` of a query: the client's clock when sending; old browser clients. */
   readonly underscore: string | undefined
   readonly projectId: string | undefined
   readonly beacon: string | undefined
@@ -63,44 +53,20 @@ export interface QueryFields {
 export interface DecodedPayload {
   /** Valid UTF-8 without byte order mark; may share memory with the body. Not yet known to be JSON. */
   readonly json: Uint8Array
-  readonly form: FormFields
-  readonly query: QueryFields
+  readonly form: OuterFields
+  readonly query: OuterFields
 }
 
 /** What a client may declare as compression. */
 export type CompressionHint = 'gzip' | 'lz64' | 'base64'
 
-const QUERY_NAMES = [
-  'api_key',
-  'token',
-  'compression',
-  'sent_at',
-  '_',
-  'project_id',
-  'beacon',
-  'data',
-]
 const FORM_NAMES = ['api_key', 'token', 'compression', 'sent_at', 'project_id', 'data']
+const QUERY_NAMES = [...FORM_NAMES, '_', 'beacon']
 const FORM_STARTS = ['data=', '_=', 'ip=', 'compression='] as const
 const SPACE = 0x20
 const PLUS = 0x2b
 
-const NO_FORM: FormFields = Object.freeze({
-  apiKey: undefined,
-  token: undefined,
-  compression: undefined,
-  sentAt: undefined,
-  projectId: undefined,
-})
-const NO_QUERY: QueryFields = Object.freeze({
-  apiKey: undefined,
-  token: undefined,
-  compression: undefined,
-  sentAt: undefined,
-  underscore: undefined,
-  projectId: undefined,
-  beacon: undefined,
-})
+const NO_FIELDS: OuterFields = Object.freeze(outerFields(new Map()))
 
 /**
  * Finds and decodes the payload of a request. Throws ServiceError `no_data` (nothing was sent),
@@ -109,12 +75,12 @@ const NO_QUERY: QueryFields = Object.freeze({
  */
 export function decodePayload(request: RawPayload, limits: DecodeLimits): DecodedPayload {
   const queryFields = request.query === '' ? null : parseQuery(request.query)
-  const query = queryFields === null ? NO_QUERY : toQueryFields(queryFields)
+  const query = queryFields === null ? NO_FIELDS : outerFields(queryFields)
   if (request.method === 'GET') {
     const data = queryFields?.get('data')
     if (data === undefined) throw noData()
     const hint = hintOf(query.compression)
-    return { json: decodeLayers(data, hint, limits), form: NO_FORM, query }
+    return { json: decodeLayers(data, hint, limits), form: NO_FIELDS, query }
   }
   const isUrlEncoded = isForm(request.contentType)
   let body = request.body
@@ -128,20 +94,20 @@ export function decodePayload(request: RawPayload, limits: DecodeLimits): Decode
     const data = fields.get('data')
     if (data !== undefined || isUrlEncoded) {
       if (data === undefined || data.length === 0) throw noData()
-      const form = toFormFields(fields)
+      const form = outerFields(fields)
       const header = isInflated ? '' : request.contentEncoding
       const hint = hintOf(query.compression) ?? hintOf(form.compression) ?? hintOf(header)
       return { json: decodeLayers(data, hint, limits), form, query }
     }
   }
-  if (isInflated) return { json: toJsonBytes(body, null, limits), form: NO_FORM, query }
+  if (isInflated) return { json: toJsonBytes(body, null, limits), form: NO_FIELDS, query }
   const hint = compressionHint(query.compression, request.contentEncoding)
-  return { json: decodeLayers(body, hint, limits), form: NO_FORM, query }
+  return { json: decodeLayers(body, hint, limits), form: NO_FIELDS, query }
 }
 
 /** The query parameters that ingestion reads. `query` is the raw text without `?`. Linear. */
-export function readQuery(query: string): QueryFields {
-  return query === '' ? NO_QUERY : toQueryFields(parseQuery(query))
+export function readQuery(query: string): OuterFields {
+  return query === '' ? NO_FIELDS : outerFields(parseQuery(query))
 }
 
 /**
@@ -287,7 +253,7 @@ function parseQuery(query: string): Map<string, Buffer> {
   return parseForm(Buffer.from(query), QUERY_NAMES)
 }
 
-function toQueryFields(fields: Map<string, Buffer>): QueryFields {
+function outerFields(fields: Map<string, Buffer>): OuterFields {
   return {
     apiKey: textOf(fields, 'api_key'),
     token: textOf(fields, 'token'),
@@ -296,16 +262,6 @@ function toQueryFields(fields: Map<string, Buffer>): QueryFields {
     underscore: textOf(fields, '_'),
     projectId: textOf(fields, 'project_id'),
     beacon: textOf(fields, 'beacon'),
-  }
-}
-
-function toFormFields(fields: Map<string, Buffer>): FormFields {
-  return {
-    apiKey: textOf(fields, 'api_key'),
-    token: textOf(fields, 'token'),
-    compression: textOf(fields, 'compression'),
-    sentAt: textOf(fields, 'sent_at'),
-    projectId: textOf(fields, 'project_id'),
   }
 }
 

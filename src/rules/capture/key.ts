@@ -7,7 +7,7 @@ import { isObject, type JsonObject } from '../../base/json.ts'
 import { KEY_CHARACTERS_MAX } from '../../base/limits.ts'
 import type { Project, ProjectDirectory } from '../access/project-directory.ts'
 import { CAPTURE_SCOPE, hasScope } from '../access/scopes.ts'
-import type { FormFields, QueryFields, RawPayload } from './decode.ts'
+import type { OuterFields, RawPayload } from './decode.ts'
 import type { Envelope } from './envelope.ts'
 import { isEmptyValue } from './fields.ts'
 import { asBuffer } from './form.ts'
@@ -21,8 +21,8 @@ const DECIMAL_INTEGER = /^-?\d{1,15}$/
 /** The parts of a request that can carry a key or a project id. */
 export interface KeySources {
   readonly method: RawPayload['method']
-  readonly query: QueryFields
-  readonly form: FormFields
+  readonly query: OuterFields
+  readonly form: OuterFields
   readonly envelope: Envelope
 }
 

@@ -19,7 +19,7 @@ import {
 const LONE_SURROGATE_OR_NUL = /[\0\ud800-\udfff]/u
 const NO_FORM = {
   ...{ apiKey: undefined, token: undefined, compression: undefined },
-  ...{ sentAt: undefined, projectId: undefined },
+  ...{ sentAt: undefined, underscore: undefined, projectId: undefined, beacon: undefined },
 }
 
 const parse = (text: string): unknown => parseJsonText(Buffer.from(text))

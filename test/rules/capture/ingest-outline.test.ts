@@ -29,7 +29,7 @@ const DIRECTORY: ProjectDirectory = {
 }
 const NO_FORM = {
   ...{ apiKey: undefined, token: undefined, compression: undefined },
-  ...{ sentAt: undefined, projectId: undefined },
+  ...{ sentAt: undefined, underscore: undefined, projectId: undefined, beacon: undefined },
 }
 const KEY = `"api_key":"${PROJECT.apiKey}"`
 const EVENT = '{"event":"e","distinct_id":"u"}'

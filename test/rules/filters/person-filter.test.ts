@@ -1,10 +1,6 @@
 /** Filters on persons as pure rules: trees, cohorts, names, and ranges of dates. */
 import t from 'tap'
-import {
-  type DateRange,
-  dateRange,
-  isoInZone,
-} from '../../../src/rules/analytics/date-range.ts'
+import { type DateRange, dateRange, isoInZone } from '../../../src/rules/analytics/date-range.ts'
 import { parseInterval } from '../../../src/rules/analytics/periods.ts'
 import type { FilterGroup } from '../../../src/rules/filters/filter-group.ts'
 import { readCohortFilters, readListFilters } from '../../../src/rules/filters/filter-tree.ts'
