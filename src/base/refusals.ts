@@ -18,27 +18,11 @@ export interface RefusalDefinition {
 
 /** Reason -> what is answered. The name is for us, the text for clients. */
 export const REFUSALS = {
-  store_failed: busy(
-    5,
-    'The store has failed and is about to be restarted. Send the events again later.',
-    'service_ready',
-  ),
-  disk_silent: busy(
-    5,
-    'The disk does not answer. Send the events again later.',
-    'store_commit_duration_seconds',
-  ),
-  disk_queue_full: busy(
-    5,
-    'Too many events wait for the disk. Send the events again later.',
-    'store_commit_duration_seconds',
-  ),
-  log_backlog: busy(
-    5,
-    'Too many events wait to be processed. Send the events again later.',
-    'ingest_backlog_bytes',
-  ),
-  disk_full: busy(5, 'The disk is nearly full. Send the events again later.', 'disk_free_bytes'),
+  store_failed: resend('The store has failed and is about to be restarted.', 'service_ready'),
+  disk_silent: resend('The disk does not answer.', 'store_commit_duration_seconds'),
+  disk_queue_full: resend('Too many events wait for the disk.', 'store_commit_duration_seconds'),
+  log_backlog: resend('Too many events wait to be processed.', 'ingest_backlog_bytes'),
+  disk_full: resend('The disk is nearly full.', 'disk_free_bytes'),
   not_stored: busy(
     5,
     'The events could not be written to disk; send them again with the same uuids.',
@@ -67,11 +51,7 @@ export const REFUSALS = {
   ),
   changes_stopped: busy(5, 'The store is about to be restarted. Try again later.', 'service_ready'),
   changes_disk_full: busy(5, 'The disk is nearly full. Try again later.', 'disk_free_bytes'),
-  commands_full: busy(
-    2,
-    'Too many changes wait to be made; try again shortly.',
-    'ingest_queue_depth',
-  ),
+  commands_full: retry('Too many changes wait to be made', 'ingest_queue_depth'),
   command_late: busy(
     2,
     'The change is stored but not made yet; look again later.',
@@ -89,30 +69,17 @@ export const REFUSALS = {
     null,
   ),
   catalog_write_failed: busy(null, 'The store has failed and must be restarted.', null),
-  readers_full: busy(
-    2,
-    'Too many requests wait for a thread; try again shortly.',
-    'worker_queue_depth',
-  ),
+  readers_full: retry('Too many requests wait for a thread', 'worker_queue_depth'),
   long_reads_full: busy(
     2,
     'Too many large reads wait; try again shortly, or ask for fewer rows.',
     'worker_queue_depth',
   ),
-  questions_full: busy(
-    2,
-    'Too many analytic queries wait; try again shortly.',
-    'worker_queue_depth',
-  ),
-  answers_full: busy(
-    2,
-    'Too many large answers wait for their readers; try again shortly.',
-    'http_answer_bytes_waiting',
-  ),
+  questions_full: retry('Too many analytic queries wait', 'worker_queue_depth'),
+  answers_full: retry('Too many large answers wait for their readers', 'http_answer_bytes_waiting'),
   read_unwanted: busy(null, 'The client has left.', 'http_requests_aborted_total'),
-  thread_ended: busy(
-    2,
-    'The thread that worked on this ended unexpectedly; try again shortly.',
+  thread_ended: retry(
+    'The thread that worked on this ended unexpectedly',
     'worker_thread_deaths_total',
   ),
   count_slow: busy(
@@ -173,6 +140,15 @@ export function refusal(reason: RefusalReason, facts: RefusalFacts = {}): Servic
 export function reasonText(reason: RefusalReason): string {
   const { detail } = REFUSALS[reason]
   return detail.slice(0, detail.indexOf('.') + 1)
+}
+
+/** Of capture: the events are as they were, and may come again. */
+function resend(what: string, metric: string | null) {
+  return busy(5, `${what} Send the events again later.`, metric)
+}
+
+function retry(what: string, metric: string | null) {
+  return busy(2, `${what}; try again shortly.`, metric)
 }
 
 function busy(retryAfterSeconds: number | null, detail: string, metric: string | null) {

@@ -6,27 +6,22 @@
 import { toCsv } from './csv.ts'
 import { ServiceError } from './errors.ts'
 import { PAGE_BYTES_MAX, TABLE_BYTES_MAX } from './limits.ts'
-
-/** As `RowsText` of base/pages.ts, which explains it. */
-interface WrittenRows {
-  readonly rows: Uint8Array<ArrayBuffer>
-  readonly rowCount: number
-  readonly isCut: boolean
-}
+import type { RowFormat, RowsText } from './pages.ts'
 
 /**
  * Gathers rows. A JSON page ends before the row that would exceed its limit, but has at least one; a table
  * has nowhere to say that it goes on, so that one that is too large is refused.
  */
 export class RowsWriter {
-  readonly #format: 'json' | 'csv'
+  readonly #format: RowFormat
   readonly #bytesMax: number
+  /** JSON of each row, or the row itself for a table. */
   readonly #texts: string[] = []
   readonly #objects: object[] = []
   #bytes = 0
   #isCut = false
 
-  constructor(format: 'json' | 'csv', bytesMax = PAGE_BYTES_MAX) {
+  constructor(format: RowFormat, bytesMax = PAGE_BYTES_MAX) {
     this.#format = format
     this.#bytesMax = format === 'json' ? bytesMax : TABLE_BYTES_MAX
   }
@@ -63,11 +58,11 @@ export class RowsWriter {
   }
 
   /** What was written. Throws 400 when the table has too many cells. */
-  finish(): WrittenRows {
+  finish(): RowsText {
     const { rowCount } = this
     const isCut = this.#isCut
-    if (this.#format === 'csv') return { rows: bytesOf([toCsv(this.#objects)]), rowCount, isCut }
-    return { rows: bytesOf(['[', ...commaSeparated(this.#texts), ']']), rowCount, isCut }
+    const text = this.#format === 'csv' ? toCsv(this.#objects) : `[${this.#texts.join(',')}]`
+    return { rows: bytesOf([text]), rowCount, isCut }
   }
 
   #put(json: string, row: object | null): boolean {
@@ -86,12 +81,12 @@ export class RowsWriter {
 }
 
 /** One object as a page has it, without the list around it. */
-export function rowText(format: 'json' | 'csv', row: object): Uint8Array<ArrayBuffer> {
+export function rowText(format: RowFormat, row: object): Uint8Array<ArrayBuffer> {
   return bytesOf([format === 'json' ? JSON.stringify(row) : toCsv([row])])
 }
 
 /** Rows that are there already, as a page. */
-export function rowsText(format: 'json' | 'csv', rows: Iterable<object>): WrittenRows {
+export function rowsText(format: RowFormat, rows: Iterable<object>): RowsText {
   const writer = new RowsWriter(format)
   writer.addAll(rows)
   return writer.finish()
@@ -104,10 +99,6 @@ export function bytesOf(texts: readonly string[]): Uint8Array<ArrayBuffer> {
   let position = 0
   for (const text of texts) position += encoder.encodeInto(text, bytes.subarray(position)).written
   return bytes
-}
-
-function commaSeparated(texts: readonly string[]): readonly string[] {
-  return texts.map((text, index) => (index === 0 ? text : `,${text}`))
 }
 
 function tableTooLarge(): ServiceError {

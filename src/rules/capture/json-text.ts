@@ -24,8 +24,8 @@ const FINITE_DIGITS_MAX = 308
  */
 const LONG_INTEGER_ID =
   /(?<=[{,\s])"(\$?distinct_id|\$anon_distinct_id|alias)"(\s{0,8}:\s{0,8})(-?[1-9]\d{15,199})(?=[\s,}])/g
-/** What ends a string or may hide that, and what Python writes; behind a backslash that no string has is no JSON. */
-const QUOTES_AND_BARE_NUMBERS = /\\[^]|"|NaN|-?Infinity/g
+/** What opens and ends strings, escapes that hide it, and the numbers that Python writes. */
+const QUOTES_AND_BARE_NUMBERS = /\\[\s\S]|"|NaN|-?Infinity/g
 
 /**
  * The value of a JSON text in valid UTF-8. Undefined for a text of white space only. Bare `NaN`,

@@ -82,12 +82,7 @@ function checkStructure(filters: JsonObject): void {
   checkAggregation(filters)
   for (const condition of groups) checkCondition(condition)
   for (const name of ['super_groups', 'holdout_groups']) {
-    const value = filters[name]
-    if (isAbsent(value)) continue
-    if (!Array.isArray(value) || !value.every(isObject)) {
-      throw invalid(`needs a list of objects as ${name}`)
-    }
-    for (const condition of value) checkCondition(condition)
+    for (const condition of objectsIn(filters[name], name)) checkCondition(condition)
   }
   if (!isAbsent(filters['holdout']) && !isObject(filters['holdout'])) {
     throw invalid('needs an object as holdout')
@@ -95,14 +90,18 @@ function checkStructure(filters: JsonObject): void {
   checkVariantStructure(filters['multivariate'])
 }
 
+/** A list of objects; empty when absent. */
+function objectsIn(value: unknown, what: string): readonly JsonObject[] {
+  if (isAbsent(value)) return []
+  if (Array.isArray(value) && value.every(isObject)) return value
+  throw invalid(`needs a list of objects as ${what}`)
+}
+
 function checkCondition(condition: JsonObject): void {
   const { properties, rollout_percentage: rollout, variant } = condition
-  if (!isAbsent(properties)) {
-    const isList = Array.isArray(properties) && properties.every(isObject)
-    if (!isList) throw invalid('needs a list of objects as properties of a condition')
-    if (!objectsOf(properties).every(({ key }) => typeof key === 'string')) {
-      throw invalid('needs a text as key of every property filter')
-    }
+  const filters = objectsIn(properties, 'properties of a condition')
+  if (!filters.every(({ key }) => typeof key === 'string')) {
+    throw invalid('needs a text as key of every property filter')
   }
   if (!isAbsent(rollout) && !isPercentage(rollout)) {
     throw invalid('needs a number from 0 to 100, or null, as rollout_percentage of a condition')
@@ -115,7 +114,8 @@ function checkCondition(condition: JsonObject): void {
 
 function checkAggregation(holder: JsonObject): void {
   const index = holder['aggregation_group_type_index']
-  if (isAbsent(index) || isGroupTypeIndex(index)) return
+  const isIndex = Number.isInteger(index) && Number(index) >= 0
+  if (isAbsent(index) || (isIndex && Number(index) <= FLAG_GROUP_INDEX_MAX)) return
   const range = `a whole number from 0 to ${FLAG_GROUP_INDEX_MAX}, or null,`
   throw invalid(`needs ${range} as aggregation_group_type_index`)
 }
@@ -123,13 +123,11 @@ function checkAggregation(holder: JsonObject): void {
 function checkVariantStructure(multivariate: unknown): void {
   if (isAbsent(multivariate)) return
   if (!isObject(multivariate)) throw invalid('needs an object, or null, as multivariate')
-  const { variants } = multivariate
-  if (isAbsent(variants)) return
-  if (!Array.isArray(variants) || !variants.every(isObject)) {
-    throw invalid('needs a list of objects as variants')
-  }
   const keys = new Set<string>()
-  for (const { key, rollout_percentage: rollout } of variants) {
+  for (const { key, rollout_percentage: rollout } of objectsIn(
+    multivariate['variants'],
+    'variants',
+  )) {
     if (typeof key !== 'string' || key === '') {
       throw invalid('needs a text that is not empty as key of every variant')
     }
@@ -149,15 +147,12 @@ function checkPropertyTypes(filters: JsonObject): void {
     const isOwn = Object.hasOwn(condition, 'aggregation_group_type_index')
     const index = isOwn ? condition['aggregation_group_type_index'] : common
     for (const property of objectsOf(condition['properties'])) {
-      if (isAbsent(index)) checkPersonProperty(property)
-      else checkGroupProperty(property, index, isOwn)
+      if (!isAbsent(index)) checkGroupProperty(property, index, isOwn)
+      else if (!['person', 'cohort', 'flag'].includes(String(property['type']))) {
+        throw invalid('may use properties of the types person, cohort and flag only')
+      }
     }
   }
-}
-
-function checkPersonProperty({ type }: JsonObject): void {
-  if (type === 'person' || type === 'cohort' || type === 'flag') return
-  throw invalid('may use properties of the types person, cohort and flag only')
 }
 
 function checkGroupProperty(property: JsonObject, index: unknown, isOwn: boolean): void {
@@ -202,7 +197,8 @@ function checkProperty(property: JsonObject, world: FlagWorld): void {
     return
   }
   if (type === 'flag') return
-  if (DATE_OPERATORS.includes(operator) && !isDate(value)) {
+  // Only whether it is a date at all: the time and the zone do not matter.
+  if (DATE_OPERATORS.includes(operator) && filterMoment(value, 0, 'UTC') === null) {
     throw fault('invalid_date', `need a date such as 2024-01-31 or -7d for ${where}`)
   }
   if (TEXT_OPERATORS.includes(operator) && typeof value !== 'string') {
@@ -295,17 +291,8 @@ function isJsonText(text: string): boolean {
   }
 }
 
-/** Only whether it is a date at all: the time and the zone do not matter. */
-function isDate(value: unknown): boolean {
-  return filterMoment(value, 0, 'UTC') !== null
-}
-
 function isPercentage(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= 100
-}
-
-function isGroupTypeIndex(value: unknown): boolean {
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= FLAG_GROUP_INDEX_MAX
 }
 
 function isAbsent(value: unknown): value is undefined | null {

@@ -91,45 +91,43 @@ function readFields(
   isKeyRequired: boolean,
   world: FlagWorld,
 ): Partial<FlagDraft> {
-  const name = readName(body)
-  const key = readKey(body, isKeyRequired, before, world)
-  const filters = readFilters(body, before, world)
-  const deleted = readBoolean(body, 'deleted')
-  const active = readBoolean(body, 'active')
-  const createdAtMs = readCreatedAt(body)
-  const ensureExperienceContinuity = readNullableBoolean(body, 'ensure_experience_continuity')
-  const rollbackConditions = readRollbackConditions(body)
-  const performedRollback = readNullableBoolean(body, 'performed_rollback')
-  const tags = readTags(body, 'tags', true)
-  const contexts = 'evaluation_contexts'
-  const evaluationTags = readTags(body, 'evaluation_tags', false)
-  const evaluationContexts = readTags(body, contexts, false) ?? evaluationTags
-  const added = readDashboards(body, world)
-  const known = before?.analyticsDashboards ?? []
-  const hasEnrichedAnalytics = readNullableBoolean(body, 'has_enriched_analytics')
-  const isRemoteConfiguration = readNullableBoolean(body, 'is_remote_configuration')
-  const hasEncryptedPayloads = readEncryption(body)
-  const evaluationRuntime = readRuntime(body)
-  const bucketingIdentifier = readBucketing(body)
+  const { analyticsDashboards: known = [] } = before ?? {}
+  // The members are read in the order in which they stand here.
   return present({
-    name,
-    key,
-    filters,
-    deleted,
-    active,
-    createdAtMs,
-    ensureExperienceContinuity,
-    rollbackConditions,
-    performedRollback: active === true ? false : performedRollback,
-    tags,
-    evaluationContexts,
-    analyticsDashboards: added === undefined ? undefined : [...new Set([...known, ...added])],
-    hasEnrichedAnalytics: hasEnrichedAnalytics === null ? false : hasEnrichedAnalytics,
-    isRemoteConfiguration: isRemoteConfiguration === null ? false : isRemoteConfiguration,
-    hasEncryptedPayloads,
-    evaluationRuntime,
-    bucketingIdentifier,
+    name: readName(body),
+    key: readKey(body, isKeyRequired, before, world),
+    filters: readFilters(body, before, world),
+    deleted: readBoolean(body, 'deleted'),
+    active: readBoolean(body, 'active'),
+    createdAtMs: readCreatedAt(body),
+    ensureExperienceContinuity: readNullableBoolean(body, 'ensure_experience_continuity'),
+    rollbackConditions: readRollbackConditions(body),
+    performedRollback: readRollback(body),
+    tags: readTags(body, 'tags', true),
+    evaluationContexts: readContexts(body),
+    analyticsDashboards: readDashboards(body, known, world),
+    hasEnrichedAnalytics: falseForNull(readNullableBoolean(body, 'has_enriched_analytics')),
+    isRemoteConfiguration: falseForNull(readNullableBoolean(body, 'is_remote_configuration')),
+    hasEncryptedPayloads: readEncryption(body),
+    evaluationRuntime: readRuntime(body),
+    bucketingIdentifier: readBucketing(body),
   })
+}
+
+/** Who enables a flag says that nothing was rolled back. */
+function readRollback(body: JsonObject): boolean | null | undefined {
+  const performed = readNullableBoolean(body, 'performed_rollback')
+  return readBoolean(body, 'active') === true ? false : performed
+}
+
+/** `evaluation_tags` is the older name; both are checked. */
+function readContexts(body: JsonObject): readonly string[] | undefined {
+  const tags = readTags(body, 'evaluation_tags', false)
+  return readTags(body, 'evaluation_contexts', false) ?? tags
+}
+
+function falseForNull(value: boolean | null | undefined): boolean | undefined {
+  return value === null ? false : value
 }
 
 /** A change whose filters have no conditions is ignored as far as filters are concerned. */

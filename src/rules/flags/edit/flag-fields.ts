@@ -26,6 +26,19 @@ export function member(body: JsonObject, name: string): unknown {
   return Object.hasOwn(body, name) ? body[name] : undefined
 }
 
+/** What `read` makes of a member that is there. Throws 400 `null` where null is none of its values. */
+function given<Field>(
+  body: JsonObject,
+  name: string,
+  expected: string,
+  read: (value: unknown) => Field,
+): Field | undefined {
+  const value = member(body, name)
+  if (value === undefined) return undefined
+  if (value === null) throw fault('null', name, `must be ${expected}, not null`)
+  return read(value)
+}
+
 /** The text that a flag has as `name`; undefined when absent. */
 export function readName(body: JsonObject): string | undefined {
   const text = readText(body, 'name')
@@ -70,15 +83,15 @@ export function requireFreeKey(key: string, own: Flag | null, world: FlagWorld):
 
 /** A boolean in any of the forms that a form would send; undefined when absent. */
 export function readBoolean(body: JsonObject, name: string): boolean | undefined {
-  const value = readNullableBoolean(body, name)
-  if (value === null) throw fault('null', name, 'must be true or false, not null')
-  return value
+  return given(body, name, 'true or false', (value) => booleanOf(value, name))
 }
 
 /** The same where null is a value, too. */
 export function readNullableBoolean(body: JsonObject, name: string): boolean | null | undefined {
-  const value = member(body, name)
-  if (value === undefined || value === null) return value
+  return member(body, name) === null ? null : readBoolean(body, name)
+}
+
+function booleanOf(value: unknown, name: string): boolean {
   const plain = typeof value === 'string' ? value.toLowerCase() : value
   if (YES.includes(plain)) return true
   if (NO.includes(plain)) return false
@@ -87,16 +100,13 @@ export function readNullableBoolean(body: JsonObject, name: string): boolean | n
 
 /** `created_at` in milliseconds; undefined when absent. */
 export function readCreatedAt(body: JsonObject): number | undefined {
-  const value = member(body, 'created_at')
-  if (value === undefined) return undefined
-  if (value === null) throw fault('null', 'created_at', 'must be a time, not null')
-  const isTime = typeof value === 'string' && CREATED_AT.test(value)
-  const hasZone = isTime && (value.length === 10 || /(Z|[+-][0-9:]+)$/i.test(value.slice(10)))
-  const timeMs = isTime ? Date.parse(hasZone ? value.replace(' ', 'T') : `${value}Z`) : Number.NaN
-  if (Number.isNaN(timeMs)) {
+  return given(body, 'created_at', 'a time', (value) => {
+    const isTime = typeof value === 'string' && CREATED_AT.test(value)
+    const hasZone = isTime && (value.length === 10 || /(Z|[+-][0-9:]+)$/i.test(value.slice(10)))
+    const timeMs = isTime ? Date.parse(hasZone ? value.replace(' ', 'T') : `${value}Z`) : Number.NaN
+    if (!Number.isNaN(timeMs)) return timeMs
     throw fault('invalid_input', 'created_at', 'must be a time such as 2024-01-31T10:00:00Z')
-  }
-  return timeMs
+  })
 }
 
 /** Any JSON of limited size; undefined when absent. */
@@ -134,8 +144,12 @@ export function readTags(
   return [...tags]
 }
 
-/** Numbers of dashboards that exist; undefined when absent. */
-export function readDashboards(body: JsonObject, world: FlagWorld): readonly number[] | undefined {
+/** Numbers of dashboards that exist, behind those that are known; undefined when absent. */
+export function readDashboards(
+  body: JsonObject,
+  known: readonly number[],
+  world: FlagWorld,
+): readonly number[] | undefined {
   const name = 'analytics_dashboards'
   const value = member(body, name)
   if (value === undefined) return undefined
@@ -143,7 +157,7 @@ export function readDashboards(body: JsonObject, world: FlagWorld): readonly num
   if (value.length > FLAG_DASHBOARDS_MAX) {
     throw fault('invalid_input', name, `may hold ${FLAG_DASHBOARDS_MAX} numbers at most`)
   }
-  return (value as readonly unknown[]).map((item) => {
+  const added = (value as readonly unknown[]).map((item) => {
     const isText = typeof item === 'string' && /^[0-9]{1,15}$/.test(item)
     const id = isText ? Number(item) : item
     if (typeof id !== 'number')
@@ -151,6 +165,7 @@ export function readDashboards(body: JsonObject, world: FlagWorld): readonly num
     if (!world.hasDashboard(id)) throw fault('does_not_exist', name, `names no dashboard by ${id}`)
     return id
   })
+  return [...new Set([...known, ...added])]
 }
 
 /** `evaluation_runtime`; undefined when absent. */
@@ -187,20 +202,17 @@ export function readEncryption(body: JsonObject): boolean | undefined {
 
 /** `filters` as an object; undefined when absent. Throws 400 `not_a_dict`. */
 export function readFiltersObject(body: JsonObject): JsonObject | undefined {
-  const value = member(body, 'filters')
-  if (value === undefined) return undefined
-  if (value === null) throw fault('null', 'filters', 'must be an object, not null')
-  if (!isObject(value)) throw fault('not_a_dict', 'filters', 'must be an object')
-  return value
+  return given(body, 'filters', 'an object', (value) => {
+    if (isObject(value)) return value
+    throw fault('not_a_dict', 'filters', 'must be an object')
+  })
 }
 
 function readText(body: JsonObject, name: string): string | undefined {
-  const value = member(body, name)
-  if (value === undefined) return undefined
-  if (value === null) throw fault('null', name, 'must be a text, not null')
-  if (typeof value === 'number') return String(value)
-  if (typeof value !== 'string') throw fault('invalid_input', name, 'must be a text')
-  return value
+  return given(body, name, 'a text', (value) => {
+    if (typeof value === 'string' || typeof value === 'number') return String(value)
+    throw fault('invalid_input', name, 'must be a text')
+  })
 }
 
 function fault(code: ErrorCode, name: string, what: string): ServiceError {
