@@ -1,7 +1,7 @@
 /** Carries out the commands about actions. For the processing thread; see command-runner.ts. */
 import { timeText } from '../../base/time.ts'
 import type { Actor } from '../../rules/access/user.ts'
-import { type ActionRecord, actionView } from '../../rules/filters/action-record.ts'
+import { type ActionRecord, actionView } from '../../rules/filters/actions.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 

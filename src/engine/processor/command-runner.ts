@@ -12,8 +12,11 @@ import type { Actor } from '../../rules/access/user.ts'
 import type { NormalisedEvent } from '../../rules/capture/types.ts'
 import { newJob } from '../../rules/events/erasure-job.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
-import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record.ts'
-import type { CohortDraft } from '../../rules/persons/cohort-shapes.ts'
+import {
+  type CohortDraft,
+  type CohortRecord,
+  cohortView,
+} from '../../rules/persons/cohort-shapes.ts'
 import type { CommandResult, PersonCommand } from '../../rules/persons/commands.ts'
 import { identifyGroup } from '../../rules/persons/group-rules.ts'
 import type { LoggedCommand } from '../../rules/persons/logged-command.ts'

@@ -45,6 +45,29 @@ export interface ActionDraft {
   readonly steps: readonly ActionStep[]
 }
 
+/** An action as it is stored. */
+export interface ActionRecord extends ActionDraft {
+  readonly id: number
+  readonly isDeleted: boolean
+  readonly createdAt: string
+  readonly createdBy: Readonly<Record<string, unknown>> | null
+}
+
+/** An action as the API shows it. */
+export function actionView(action: ActionRecord): ActionView {
+  return {
+    id: action.id,
+    name: action.name,
+    description: action.description,
+    tags: action.tags,
+    steps: action.steps,
+    created_at: action.createdAt,
+    created_by: action.createdBy,
+    deleted: action.isDeleted,
+    is_calculating: false,
+  }
+}
+
 const OPERATORS = { contains: 'icontains', exact: 'exact', regex: 'regex' } as const
 
 /** What the steps of an action ask of an event; one of them has to fit. Throws 400 `invalid_input`. */

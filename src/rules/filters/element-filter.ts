@@ -97,73 +97,61 @@ function isPart(element: ChainElement, part: SelectorPart): boolean {
   })
 }
 
-/** The alternatives of a selector, each from the outermost part inwards; null when it cannot be read. */
-function parseSelector(text: string): readonly (readonly SelectorPart[])[] | null {
-  if (text.trim() === '' || text.length > SELECTOR_UNITS_MAX) return null
-  const reader = new SelectorReader(text.trim())
-  return reader.read()
-}
-
 const SIMPLE =
   /\*|([\w-]+)|\.((?:\\.|[^\s.#:[\]>,\\])+)|#((?:\\.|[^\s.#:[\]>,\\])+)|\[\s*([\w:@.-]+)\s*(?:=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\]"']*)))?\s*\]|:(nth-child|nth-of-type)\(\s*(\d+)\s*\)/y
 const COMBINATOR = /\s*([>,])\s*|\s+/y
 
-class SelectorReader {
-  readonly #text: string
-  #offset = 0
-
-  constructor(text: string) {
-    this.#text = text
+/** The alternatives of a selector, each from the outermost part inwards; null when it cannot be read. */
+function parseSelector(selector: string): readonly (readonly SelectorPart[])[] | null {
+  const text = selector.trim()
+  if (text === '' || selector.length > SELECTOR_UNITS_MAX) return null
+  const alternatives: SelectorPart[][] = []
+  let parts: SelectorPart[] = []
+  for (let offset = 0; offset < text.length; ) {
+    const { part, end } = readPart(text, offset)
+    if (part === null) return null
+    const combinator = matchAt(COMBINATOR, text, end)
+    offset = end + (combinator?.[0].length ?? 0)
+    const isEnd = offset >= text.length
+    // Parts have something between them, and nothing behind the last one.
+    if ((combinator === null) !== isEnd) return null
+    parts.push({ ...part, isParent: combinator?.[1] === '>' })
+    if (combinator?.[1] !== ',' && !isEnd) continue
+    alternatives.push(parts)
+    parts = []
   }
+  return alternatives
+}
 
-  read(): readonly (readonly SelectorPart[])[] | null {
-    const alternatives: SelectorPart[][] = []
-    let parts: SelectorPart[] = []
-    while (this.#offset < this.#text.length) {
-      const part = this.#part()
-      if (part === null) return null
-      const combinator = this.#match(COMBINATOR)
-      const isEnd = this.#offset >= this.#text.length
-      if (combinator === null && !isEnd) return null
-      if (isEnd && combinator !== null) return null
-      parts.push({ ...part, isParent: combinator?.[1] === '>' })
-      if (combinator?.[1] === ',' || isEnd) {
-        alternatives.push(parts)
-        parts = []
-      }
+/** What one element must be, null when that cannot be read, and where it ends. */
+function readPart(text: string, start: number) {
+  let tagName: string | null = null
+  const classes: string[] = []
+  const attributes: (readonly [string, string | null])[] = []
+  let end = start
+  for (let match = matchAt(SIMPLE, text, end); match !== null; match = matchAt(SIMPLE, text, end)) {
+    const [whole, name, className, id, attribute, double, single, bare, position, number] = match
+    const isFirst = end === start
+    end += whole.length
+    if (name !== undefined || whole === '*') {
+      if (!isFirst) return { part: null, end }
+      tagName = name?.toLowerCase() ?? null
+    } else if (className !== undefined) classes.push(unescaped(className))
+    else if (id !== undefined) attributes.push(['attr_id', unescaped(id)])
+    else if (position !== undefined) attributes.push([position, String(Number(number))])
+    else if (attribute !== undefined) {
+      const value = double ?? single ?? bare
+      const key = attribute === 'id' ? 'attr_id' : attribute
+      attributes.push([key, value === undefined ? null : unescaped(value.trim())])
     }
-    return alternatives
   }
+  return { part: end === start ? null : { tagName, classes, attributes }, end }
+}
 
-  #part(): Omit<SelectorPart, 'isParent'> | null {
-    let tagName: string | null = null
-    const classes: string[] = []
-    const attributes: (readonly [string, string | null])[] = []
-    const start = this.#offset
-    for (let match = this.#match(SIMPLE); match !== null; match = this.#match(SIMPLE)) {
-      const [whole, name, className, id, attribute, double, single, bare, position, number] = match
-      const isFirst = this.#offset - whole.length === start
-      if (name !== undefined || whole === '*') {
-        if (!isFirst) return null
-        tagName = name?.toLowerCase() ?? null
-      } else if (className !== undefined) classes.push(unescaped(className))
-      else if (id !== undefined) attributes.push(['attr_id', unescaped(id)])
-      else if (position !== undefined) attributes.push([position, String(Number(number))])
-      else if (attribute !== undefined) {
-        const value = double ?? single ?? bare
-        const key = attribute === 'id' ? 'attr_id' : attribute
-        attributes.push([key, value === undefined ? null : unescaped(value.trim())])
-      }
-    }
-    return this.#offset === start ? null : { tagName, classes, attributes }
-  }
-
-  #match(pattern: RegExp): RegExpExecArray | null {
-    pattern.lastIndex = this.#offset
-    const match = pattern.exec(this.#text)
-    if (match !== null) this.#offset = pattern.lastIndex
-    return match
-  }
+/** What a sticky pattern finds at an offset. */
+function matchAt(pattern: RegExp, text: string, offset: number): RegExpExecArray | null {
+  pattern.lastIndex = offset
+  return pattern.exec(text)
 }
 
 function unescaped(text: string): string {

@@ -8,7 +8,7 @@
  */
 
 import { invalidInput } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { ELEMENT_KEYS } from './element-filter.ts'
 import { type FilterGroup, isCohortFilterType, type PropertyFilter } from './filter-group.ts'
 import { TREE_COHORT_DEPTH_MAX, TREE_FILTERS_MAX, TREE_LIST_DEPTH_MAX } from './limits.ts'
@@ -30,8 +30,7 @@ const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
  * `attr` for what is no tree at all, and for unknown operators.
  */
 export function readListFilters(value: unknown): FilterGroup | null {
-  const reader = new TreeReader(TREE_LIST_DEPTH_MAX, 'properties', 'person', takeForList)
-  return reader.read(value)
+  return readTree(value, TREE_LIST_DEPTH_MAX, 'properties', takeForList)
 }
 
 /**
@@ -39,8 +38,7 @@ export function readListFilters(value: unknown): FilterGroup | null {
  * `attr` for every filter that cannot be used, and for none at all.
  */
 export function readCohortFilters(value: unknown): FilterGroup {
-  const reader = new TreeReader(TREE_COHORT_DEPTH_MAX, 'filters', 'person', takeForCohort)
-  const tree = reader.read(value)
+  const tree = readTree(value, TREE_COHORT_DEPTH_MAX, 'filters', takeForCohort)
   if (tree === null) throw invalidInput('filters', 'needs at least one filter on persons')
   return tree
 }
@@ -52,32 +50,30 @@ export function readCohortFilters(value: unknown): FilterGroup {
  * operators.
  */
 export function readEventFilters(value: unknown, attr: string): FilterGroup | null {
-  const reader = new TreeReader(TREE_LIST_DEPTH_MAX, attr, 'event', takeForEvents)
-  return reader.read(value)
+  return readTree(value, TREE_LIST_DEPTH_MAX, attr, (raw) => {
+    return operatorFault(raw, raw['type'] ?? 'event') ?? takeForStored(raw)
+  })
 }
 
 /** The same for filters that are stored: those with an unknown operator are left out. */
 export function readStoredFilters(value: unknown, attr: string): FilterGroup | null {
-  const reader = new TreeReader(TREE_LIST_DEPTH_MAX, attr, 'event', takeForStored)
-  return reader.read(value)
+  return readTree(value, TREE_LIST_DEPTH_MAX, attr, takeForStored)
 }
 
 /** A filter as it stands in a tree, and the way to it. */
 export interface FilterPlace {
   /** Such as `values[0].values[2]`, or `[2]` in a list. */
   readonly path: string
-  readonly raw: Readonly<Record<string, unknown>>
+  readonly raw: JsonObject
 }
 
 /** All filters of what `readStoredFilters` or `readCohortFilters` has read, from left to right. */
 export function filterPlaces(tree: unknown): readonly FilterPlace[] {
   const places: FilterPlace[] = []
-  const take: TakeFilter = (raw, _type, path) => {
+  readTree(tree, TREE_LIST_DEPTH_MAX, 'filters', (raw, path) => {
     places.push({ path, raw })
     return null
-  }
-  const reader = new TreeReader(TREE_LIST_DEPTH_MAX, 'filters', 'event', take)
-  reader.read(tree)
+  })
   return places
 }
 
@@ -88,110 +84,76 @@ export function operatorsInRequests(type: unknown): readonly string[] | null {
 }
 
 /** The filter, null to leave it out, or a text that says why it is refused. */
-type TakeFilter = (
-  raw: Readonly<Record<string, unknown>>,
-  defaultType: string,
-  path: string,
-) => PropertyFilter | string | null
+type TakeFilter = (raw: JsonObject, path: string) => PropertyFilter | string | null
 
-class TreeReader {
-  readonly #depthMax: number
-  readonly #attr: string
-  /** What filters are about that do not say it. */
-  readonly #defaultType: string
-  readonly #take: TakeFilter
-  #count = 0
-
-  constructor(depthMax: number, attr: string, defaultType: string, take: TakeFilter) {
-    this.#depthMax = depthMax
-    this.#attr = attr
-    this.#defaultType = defaultType
-    this.#take = take
-  }
-
-  read(value: unknown): FilterGroup | null {
-    if (value === null || value === undefined || value === '') return null
-    if (Array.isArray(value)) return this.#group('AND', value, 1, '')
-    if (!isObject(value)) throw invalidInput(this.#attr, 'must be a list or a tree of filters')
-    if (Array.isArray(value['values'])) return this.#tree(value, 1, '')
-    if (Object.hasOwn(value, 'values')) throw invalidInput(this.#attr, 'needs a list as values')
-    if (Object.hasOwn(value, 'key')) return this.#group('AND', [value], 1, '')
-    return this.#group('AND', Object.entries(value).map(filterOfOldForm), 1, '')
-  }
-
+function readTree(
+  given: unknown,
+  depthMax: number,
+  attr: string,
+  take: TakeFilter,
+): FilterGroup | null {
+  let count = 0
   /** `path` leads to the group. */
-  #tree(raw: Readonly<Record<string, unknown>>, depth: number, path: string): FilterGroup | null {
+  const treeOf = (raw: JsonObject, depth: number, path: string): FilterGroup | null => {
     const type = raw['type'] ?? 'AND'
     if (type !== 'AND' && type !== 'OR') {
-      throw invalidInput(this.#attr, 'knows groups of the type AND and OR only')
+      throw invalidInput(attr, 'knows groups of the type AND and OR only')
     }
     const list = path === '' ? 'values' : `${path}.values`
-    return this.#group(type, raw['values'] as readonly unknown[], depth, list)
+    return groupOf(type, raw['values'] as readonly unknown[], depth, list)
   }
-
   /** `path` leads to the list. */
-  #group(
+  const groupOf = (
     type: 'AND' | 'OR',
     items: readonly unknown[],
     depth: number,
     path: string,
-  ): FilterGroup | null {
-    if (depth > this.#depthMax) {
-      throw invalidInput(this.#attr, `may hold groups within groups ${this.#depthMax} deep at most`)
+  ): FilterGroup | null => {
+    if (depth > depthMax) {
+      throw invalidInput(attr, `may hold groups within groups ${depthMax} deep at most`)
     }
     const groups = items.filter((item) => isObject(item) && Array.isArray(item['values']))
     if (groups.length > 0 && groups.length < items.length) {
-      throw invalidInput(
-        this.#attr,
-        'mixes groups and filters in one list: put the filters into a group',
-      )
+      const what = 'mixes groups and filters in one list: put the filters into a group'
+      throw invalidInput(attr, what)
     }
     const values: (FilterGroup | PropertyFilter)[] = []
     for (const [index, item] of items.entries()) {
-      if (!isObject(item)) throw invalidInput(this.#attr, 'may hold filters only, each an object')
+      if (!isObject(item)) throw invalidInput(attr, 'may hold filters only, each an object')
       const place = `${path}[${index}]`
-      const taken =
-        groups.length > 0 ? this.#tree(item, depth + 1, place) : this.#filter(item, place)
+      const taken = groups.length > 0 ? treeOf(item, depth + 1, place) : filterAt(item, place)
       if (taken !== null) values.push(taken)
     }
     return values.length === 0 ? null : { type, values }
   }
-
-  #filter(raw: Readonly<Record<string, unknown>>, path: string): PropertyFilter | null {
-    if (++this.#count > TREE_FILTERS_MAX) {
-      throw invalidInput(this.#attr, `may hold ${TREE_FILTERS_MAX} filters at most`)
+  const filterAt = (raw: JsonObject, path: string): PropertyFilter | null => {
+    if (++count > TREE_FILTERS_MAX) {
+      throw invalidInput(attr, `may hold ${TREE_FILTERS_MAX} filters at most`)
     }
-    const taken = this.#take(raw, this.#defaultType, path)
-    if (typeof taken === 'string')
-      throw invalidInput(this.#attr, taken, `${this.#attr}: ${placeText(path, raw)}`)
-    return taken
+    const taken = take(raw, path)
+    if (typeof taken !== 'string') return taken
+    throw invalidInput(attr, taken, `${attr}: ${placeText(path, raw)}`)
   }
+  if (given === null || given === undefined || given === '') return null
+  if (Array.isArray(given)) return groupOf('AND', given, 1, '')
+  if (!isObject(given)) throw invalidInput(attr, 'must be a list or a tree of filters')
+  if (Array.isArray(given['values'])) return treeOf(given, 1, '')
+  if (Object.hasOwn(given, 'values')) throw invalidInput(attr, 'needs a list as values')
+  if (Object.hasOwn(given, 'key')) return groupOf('AND', [given], 1, '')
+  return groupOf('AND', Object.entries(given).map(filterOfOldForm), 1, '')
 }
 
-function takeForList(
-  raw: Readonly<Record<string, unknown>>,
-  defaultType: string,
-): PropertyFilter | string | null {
-  const type = raw['type'] ?? defaultType
+function takeForList(raw: JsonObject): PropertyFilter | string | null {
+  const type = raw['type'] ?? 'person'
   if (type !== 'person' && !isCohortFilterType(type)) return null
   const refusal = operatorFault(raw, type)
   if (refusal !== null) return refusal
-  const filter = filterOf(raw, defaultType)
+  const filter = filterOf(raw, 'person')
   return filter !== null && isBuildable(filter) ? filter : null
 }
 
-function takeForEvents(
-  raw: Readonly<Record<string, unknown>>,
-  defaultType: string,
-): PropertyFilter | string | null {
-  return operatorFault(raw, raw['type'] ?? defaultType) ?? takeForStored(raw, defaultType)
-}
-
-function takeForStored(
-  raw: Readonly<Record<string, unknown>>,
-  defaultType: string,
-): PropertyFilter | string | null {
-  const filter = filterOf(raw, defaultType)
+function takeForStored(raw: JsonObject): PropertyFilter | string | null {
+  const filter = filterOf(raw, 'event')
   if (filter === null) return null
   if (filter.type === 'session') return 'cannot use sessions, which are not stored'
   if (!isBuildable(filter)) return null
@@ -210,12 +172,9 @@ function takeForElement(filter: PropertyFilter): PropertyFilter | string | null 
   return 'can compare tag_name and selector of elements with the operators exact and is_not only'
 }
 
-function takeForCohort(
-  raw: Readonly<Record<string, unknown>>,
-  defaultType: string,
-): PropertyFilter | string {
+function takeForCohort(raw: JsonObject): PropertyFilter | string {
   const refusal = operatorRefusal(raw['operator'], LIST_OPERATORS)
-  const filter = filterOf(raw, defaultType)
+  const filter = filterOf(raw, 'person')
   if (filter === null) return refusal ?? 'needs a text as key in every filter'
   if (raw['type'] === 'behavioral') return 'cannot use what people did: use properties of persons'
   if (filter.type !== 'person' && !isCohortFilterType(filter.type)) {
@@ -226,24 +185,18 @@ function takeForCohort(
   return isBuildable(filter) ? filter : 'needs a value'
 }
 
-function operatorFault(
-  { operator }: Readonly<Record<string, unknown>>,
-  type: unknown,
-): string | null {
+function operatorFault({ operator }: JsonObject, type: unknown): string | null {
   const known = operatorsInRequests(type)
   return known === null ? null : operatorRefusal(operator, known)
 }
 
 /** The path to a filter, and its key. */
-function placeText(path: string, { key }: Readonly<Record<string, unknown>>): string {
+function placeText(path: string, { key }: JsonObject): string {
   return typeof key === 'string' ? `${path} (${JSON.stringify(key)})` : path
 }
 
 /** The parts of a filter that have a meaning; null without a key. */
-function filterOf(
-  raw: Readonly<Record<string, unknown>>,
-  defaultType: string,
-): PropertyFilter | null {
+function filterOf(raw: JsonObject, defaultType: string): PropertyFilter | null {
   const { key, value, operator, negation } = raw
   const type = raw['type'] ?? defaultType
   const isCohort = isCohortFilterType(type)

@@ -1,4 +1,4 @@
-/** Cohorts as the API shows them, and what may be said about one. Shapes only. */
+/** Cohorts as they are stored and as the API shows them, and what may be said about one. */
 import type { FilterGroup } from '../filters/filter-group.ts'
 
 /** A cohort: a fixed list of persons, or a tree of person filters. */
@@ -28,4 +28,36 @@ export interface CohortDraft {
   /** Static: members to add. */
   readonly personUuids: readonly string[]
   readonly distinctIds: readonly string[]
+}
+
+/** A cohort as it is stored. */
+export interface CohortRecord extends Omit<CohortDraft, 'personUuids' | 'distinctIds'> {
+  readonly id: number
+  readonly isDeleted: boolean
+  readonly createdAt: string
+  readonly createdBy: Readonly<Record<string, unknown>> | null
+  /** When members were last added; null for dynamic cohorts. */
+  readonly changedAt: string | null
+  /** Members of a fixed list. */
+  readonly count: number
+}
+
+/** A cohort as the API shows it; `count` is null when it is not known. */
+export function cohortView(cohort: CohortRecord, count: number | null): CohortView {
+  const { filters, isStatic } = cohort
+  return {
+    id: cohort.id,
+    name: cohort.name,
+    description: cohort.description,
+    groups: [],
+    deleted: cohort.isDeleted,
+    filters: filters === null ? {} : { properties: filters },
+    is_calculating: false,
+    created_by: cohort.createdBy,
+    created_at: cohort.createdAt,
+    last_calculation: isStatic ? cohort.changedAt : null,
+    errors_calculating: 0,
+    count: isStatic ? cohort.count : count,
+    is_static: isStatic,
+  }
 }

@@ -2,8 +2,7 @@
  * Actions of a project. Table `actions`: project, action -> JSON of `ActionRecord`, sealed. Deleted
  * actions stay, marked, so that no number is given twice.
  */
-import { type ActionRecord, actionView } from '../../rules/filters/action-record.ts'
-import type { ActionView } from '../../rules/filters/actions.ts'
+import { type ActionRecord, type ActionView, actionView } from '../../rules/filters/actions.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { getJson, parseRecord, putJson } from '../lmdb/records.ts'

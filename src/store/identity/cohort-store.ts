@@ -5,7 +5,7 @@
  */
 
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
-import type { CohortRecord } from '../../rules/persons/cohort-record.ts'
+import type { CohortRecord } from '../../rules/persons/cohort-shapes.ts'
 import { emptyValue } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'

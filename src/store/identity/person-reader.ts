@@ -9,8 +9,11 @@ import type { PersonSummary } from '../../rules/events/event-queries.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
 import { valueText } from '../../rules/filters/property-text.ts'
-import { type CohortRecord, cohortView } from '../../rules/persons/cohort-record.ts'
-import type { CohortView } from '../../rules/persons/cohort-shapes.ts'
+import {
+  type CohortRecord,
+  type CohortView,
+  cohortView,
+} from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
 import type {
