@@ -15,29 +15,6 @@ import type { Logger } from './log.ts'
 /** The environment that a service manager sets, as in `process.env`. */
 export type ServiceEnvironment = Readonly<Record<string, string | undefined>>
 
-/** One daemon's line to its service manager. No method throws or waits. */
-export interface ServiceManager {
-  /** True if a service manager listens. */
-  readonly isManaged: boolean
-  /** Milliseconds within which a sign of life is expected, or null if nobody watches. */
-  readonly watchdogMs: number | null
-  /** The start is complete: requests are answered. */
-  ready(): void
-  /** One line for people, shown by `systemctl status`. Line breaks become spaces. */
-  status(text: string): void
-  /** The daemon has begun to shut down. */
-  stopping(): void
-  /** Asks for `durationMs` more, from now, before a start or a stop counts as hung. */
-  extendTimeout(durationMs: number): void
-  /**
-   * Sends a sign of life every half watchdog period for as long as `isAlive()` is true; once it is
-   * false the service manager kills and restarts the daemon. Does nothing if nobody watches.
-   */
-  startWatchdog(isAlive: () => boolean): void
-  /** Stops the watchdog's timer. */
-  close(): void
-}
-
 /** Where messages go; null if there is no way to send. */
 type Send = (message: string) => void
 
@@ -74,7 +51,7 @@ export function createServiceManager(options: {
 }): ServiceManager {
   const { environment, log } = options
   const address = environment['NOTIFY_SOCKET'] ?? ''
-  if (address === '') return new Messenger(() => {}, null, log, false)
+  if (address === '') return new ServiceManager(() => {}, null, log, false)
   const watchdogMs = parseWatchdogMs(environment)
   const send = chooseTransport(address, environment, log)
   if (send === null) {
@@ -87,11 +64,14 @@ export function createServiceManager(options: {
     }
     log.warn(`NOTIFY_SOCKET is set, but ${reason}: the service manager is not told of readiness`)
   }
-  return new Messenger(send ?? (() => {}), watchdogMs, log, send !== null)
+  return new ServiceManager(send ?? (() => {}), watchdogMs, log, send !== null)
 }
 
-class Messenger implements ServiceManager {
+/** One daemon's line to its service manager. No method throws or waits. */
+export class ServiceManager {
+  /** True if a service manager listens. */
   readonly isManaged: boolean
+  /** Milliseconds within which a sign of life is expected, or null if nobody watches. */
   readonly watchdogMs: number | null
   readonly #send: Send
   readonly #log: Logger
@@ -105,23 +85,31 @@ class Messenger implements ServiceManager {
     this.isManaged = isManaged
   }
 
+  /** The start is complete: requests are answered. */
   ready(): void {
     this.#send('READY=1')
   }
 
+  /** One line for people, shown by `systemctl status`. Line breaks become spaces. */
   status(text: string): void {
     // A line break would start another assignment.
     this.#send(`STATUS=${text.replace(/[\r\n]+/g, ' ')}`)
   }
 
+  /** The daemon has begun to shut down. */
   stopping(): void {
     this.#send('STOPPING=1')
   }
 
+  /** Asks for `durationMs` more, from now, before a start or a stop counts as hung. */
   extendTimeout(durationMs: number): void {
     this.#send(`EXTEND_TIMEOUT_USEC=${Math.ceil(durationMs * 1000)}`)
   }
 
+  /**
+   * Sends a sign of life every half watchdog period for as long as `isAlive()` is true; once it is
+   * false the service manager kills and restarts the daemon. Does nothing if nobody watches.
+   */
   startWatchdog(isAlive: () => boolean): void {
     if (this.watchdogMs === null) return
     clearInterval(this.#timer)
@@ -130,6 +118,7 @@ class Messenger implements ServiceManager {
     this.#feedWatchdog(isAlive())
   }
 
+  /** Stops the watchdog's timer. */
   close(): void {
     clearInterval(this.#timer)
   }

@@ -28,7 +28,7 @@ import {
 import { normaliseEvent } from '../../rules/capture/normalise.ts'
 import type { EventContext, EventOutcome, IngestionWarning } from '../../rules/capture/types.ts'
 import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
-import { applyEvent, type PersonWarning } from '../../rules/persons/apply-event.ts'
+import { applyEvent } from '../../rules/persons/apply-event.ts'
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
 import { isAboutDeadLetters, readCommand } from '../../rules/persons/logged-command.ts'
@@ -343,11 +343,7 @@ export class LogProcessor {
     return { ...visitor, warnings: [...outcome.warnings, ...visitor.warnings] }
   }
 
-  #warn(
-    record: LogRecord,
-    index: number,
-    warnings: readonly (IngestionWarning | PersonWarning)[],
-  ): void {
+  #warn(record: LogRecord, index: number, warnings: readonly IngestionWarning[]): void {
     const uuid = formatUuid(record.bytes, eventUuidOffset(record, index))
     for (const { type, details } of warnings) {
       const warning = { type, details: { uuid, ...details } }

@@ -43,8 +43,8 @@ export function normaliseEvent(
   if (context.propertiesBytesMax > 0 && rawBytes > context.propertiesBytesMax) {
     const bytes = Buffer.byteLength(JSON.stringify(properties))
     if (bytes > context.propertiesBytesMax) {
-      const details = { event: name, distinct_id: distinctId, bytes }
-      return drop('properties_too_large', warning('message_size_too_large', details))
+      const cause = warning('message_size_too_large', name, distinctId, { bytes })
+      return drop('properties_too_large', cause)
     }
   }
   const time = eventTime(event, properties, context)
@@ -54,8 +54,7 @@ export function normaliseEvent(
   if (profile !== false && profile !== undefined) {
     properties['$process_person_profile'] = undefined
     if (profile !== true) {
-      const details = { event: name, distinct_id: distinctId }
-      warnings = [...warnings, warning('invalid_process_person_profile', details)]
+      warnings = [...warnings, warning('invalid_process_person_profile', name, distinctId)]
     }
   }
   if (isPersonless) removePersonFields(properties)
@@ -90,20 +89,19 @@ function dropByName(name: string, distinctId: string, properties: JsonObject): E
       const message = properties['$$client_ingestion_warning_message']
       const text = typeof message === 'string' ? message : (JSON.stringify(message) ?? '')
       const details = { distinct_id: distinctId, message: cutUnits(text, WARNING_UNITS_MAX) }
-      return drop('client_ingestion_warning', warning('client_ingestion_warning', details))
+      return drop('client_ingestion_warning', { type: 'client_ingestion_warning', details })
     }
     case '$identify':
     case '$create_alias':
     case '$merge_dangerously':
     case '$groupidentify': {
       if (properties['$cookieless_mode'] === true && name !== '$groupidentify') {
-        const details = { event: name, distinct_id: distinctId }
-        return drop('cookieless_person_event', warning('cookieless_unsupported_event', details))
+        const cause = warning('cookieless_unsupported_event', name, distinctId)
+        return drop('cookieless_person_event', cause)
       }
       if (properties['$process_person_profile'] !== false) return null
       const type = 'invalid_event_when_process_person_profile_is_false'
-      const details = { event: name, distinct_id: distinctId }
-      return drop('personless_person_event', warning(type, details))
+      return drop('personless_person_event', warning(type, name, distinctId))
     }
     default:
       return null
@@ -185,8 +183,13 @@ function redactToken(properties: OwnObject): void {
   if (typeof token === 'string' && token.startsWith('phx_')) properties['token'] = REDACTED
 }
 
-function warning(type: WarningType, details: JsonObject): IngestionWarning {
-  return { type, details }
+function warning(
+  type: WarningType,
+  event: string,
+  distinctId: string,
+  more: JsonObject = {},
+): IngestionWarning {
+  return { type, details: { event, distinct_id: distinctId, ...more } }
 }
 
 function drop(reason: LossReason, cause?: IngestionWarning): EventOutcome {

@@ -25,6 +25,7 @@
  * did so, and after a transaction that failed the changed objects must be read anew.
  */
 import type { JsonObject } from '../../base/json.ts'
+import type { IngestionWarning, PersonMode } from '../capture/types.ts'
 import { type GroupKey, groupKeysOf, identifyGroup } from './group-rules.ts'
 import { isIllegalId, otherIdOf } from './merge-ids.ts'
 import { laterPersonUuid, personUuid } from './person-uuid.ts'
@@ -50,27 +51,14 @@ export interface PersonEvent {
   readonly isPersonless: boolean
 }
 
-/** How a stored event relates to its person. */
-export type EventPersonMode = 'full' | 'propertyless' | 'force_upgrade'
-
-/** What an operator is warned of; `details` hold ids and sizes, no values of properties. */
-export interface PersonWarning {
-  readonly type:
-    | 'cannot_merge_already_identified'
-    | 'cannot_merge_with_illegal_distinct_id'
-    | 'person_properties_size_violation'
-    | 'message_size_too_large'
-  readonly details: Record<string, unknown>
-}
-
 /** What became of an event. */
 export interface PersonOutcome {
   /** The person after the event: the living object, to be read before the next event. Null: nobody. */
   readonly person: PersonState | null
-  readonly personMode: EventPersonMode
+  readonly personMode: PersonMode
   /** What is stored as `$group_0` to `$group_4`; see `setGroupProperties`. */
   readonly groupKeys: readonly GroupKey[]
-  readonly warnings: readonly PersonWarning[]
+  readonly warnings: readonly IngestionWarning[]
 }
 
 /** Events with rules of their own. `$`-names are most of the traffic, these are few of them. */
@@ -78,7 +66,7 @@ const SPECIAL_NAMES: ReadonlySet<string> = new Set([
   ...['$identify', '$create_alias', '$merge_dangerously', '$groupidentify'],
   ...['$exception', '$$heatmap'],
 ])
-const NO_WARNINGS: readonly PersonWarning[] = Object.freeze([])
+const NO_WARNINGS: readonly IngestionWarning[] = Object.freeze([])
 const NO_GROUP_KEYS: readonly GroupKey[] = Object.freeze([])
 const NOBODY: PersonOutcome = Object.freeze({
   person: null,
@@ -94,7 +82,7 @@ interface Step {
   readonly eventBytes: number
   readonly world: PersonWorld
   readonly context: PersonContext
-  readonly warnings: PersonWarning[]
+  readonly warnings: IngestionWarning[]
 }
 
 /**
@@ -233,10 +221,9 @@ function absorbPerson(step: Step, target: PersonState, source: PersonState): voi
   const areMerged = mergeProperties(target.properties, source.properties, propertiesBytesMax)
   if (!areMerged) warnings.push(sizeWarning(event, target, context))
   if (source.createdAtMs < target.createdAtMs) target.createdAtMs = source.createdAtMs
-  const isFitting =
-    updateProperties(target.properties, event.properties, eventBytes, propertiesBytesMax) !==
-    'refused'
-  if (!isFitting) warnings.push(sizeWarning(event, target, context))
+  const { properties } = event
+  const result = updateProperties(target.properties, properties, eventBytes, propertiesBytesMax)
+  if (result === 'refused') warnings.push(sizeWarning(event, target, context))
   target.isIdentified = true
   target.version = Math.max(target.version, source.version) + 1
   world.update(target)
@@ -260,8 +247,8 @@ function createPerson(step: Step, seedId: string, isIdentified: boolean): Person
 
 function applyUpdates(step: Step, person: PersonState, becomesIdentified: boolean): void {
   const { event, eventBytes, world, context, warnings } = step
-  const isFitting = updatePerson(person, event, eventBytes, world, context, becomesIdentified)
-  if (!isFitting) warnings.push(sizeWarning(event, person, context))
+  if (updatePerson(person, event, eventBytes, world, context, becomesIdentified)) return
+  warnings.push(sizeWarning(event, person, context))
 }
 
 /** False when the properties would have become too large: they are as they were. */
@@ -288,7 +275,7 @@ function sizeWarning(
   event: PersonEvent,
   person: PersonState,
   context: PersonContext,
-): PersonWarning {
+): IngestionWarning {
   const { name, distinctId } = event
   const bytesMax = context.propertiesBytesMax
   return {

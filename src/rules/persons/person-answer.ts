@@ -3,18 +3,10 @@
  * docs/compatibility/persons.md, "Persons".
  */
 import { exactTimeText } from '../../base/time.ts'
+import type { PersonView } from './person-queries.ts'
 
 /** A person of the API. Interface description, section 2.6. */
-export interface PersonBody {
-  readonly id: number
-  readonly name: string
-  readonly distinct_ids: readonly string[]
-  /** How many there are, when not all are shown. */
-  readonly distinct_ids_count?: number
-  readonly properties: Readonly<Record<string, unknown>>
-  readonly created_at: string
-  readonly uuid: string
-}
+export type PersonBody = Omit<PersonView, 'is_identified'>
 
 /** The body of a person: these members, whatever else is known of it. */
 export function personBody(person: PersonBody): PersonBody {
