@@ -2,9 +2,8 @@
 import t from 'tap'
 import { networkOf } from '../../src/base/addresses.ts'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
-import { addressBehind } from '../../src/http/server/client-address.ts'
 import { TokenBuckets } from '../../src/http/server/rate-limits.ts'
-import { TrustedProxies } from '../../src/http/server/url.ts'
+import { addressBehind, TrustedProxies } from '../../src/http/server/url.ts'
 import {
   type DecisionDaemon,
   PERSONAL_KEY,

@@ -3,22 +3,16 @@
  * request and kept. No key is needed: it tells nothing about customers.
  * Source: docs/compatibility/api.md, "API description".
  */
-import { createHash } from 'node:crypto'
 import { ServiceError } from '../../base/errors.ts'
-import { isSameEtag } from '../../rules/flags/definitions.ts'
 import { PAGE_POLICY, renderPage } from '../openapi/page.ts'
+import { etagOf, unlessKept } from '../server/etags.ts'
 import type { Answer, Header } from '../server/respond.ts'
 import { ANYBODY, type Described, type DescribedResource, done } from '../server/route.ts'
 import type { ApiRequest, Route } from '../server/router.ts'
 import { about, choice, JSON_OBJECT, object, type Schema } from '../server/schema.ts'
 
 /** An answer as it is kept. */
-interface KeptAnswer {
-  readonly contentType: string
-  readonly body: Buffer
-  readonly etag: string
-  readonly headers: readonly Header[]
-}
+type KeptAnswer = Answer & { readonly etag: string }
 
 /** Both forms of the description; made when they are asked for first. */
 interface Forms {
@@ -94,23 +88,15 @@ export function descriptionRoutes(build: () => Schema): readonly Route[] {
   return RECORDS.map(({ path, form }) => ({
     method: 'GET',
     path,
-    handler: (request) => answerKept(request, form(request, forms)),
+    handler(request) {
+      const { etag, ...answer } = form(request, forms)
+      return unlessKept(request.head, etag, answer)
+    },
   }))
 }
 
-function keep(contentType: string, text: string, headers: readonly Header[]): KeptAnswer {
-  const etag = `"${createHash('sha256').update(text).digest('hex').slice(0, 16)}"`
-  return { contentType, body: Buffer.from(text), etag, headers }
-}
-
-function answerKept({ ifNoneMatch }: ApiRequest, kept: KeptAnswer): Answer {
-  const headers: readonly Header[] = [
-    ['ETag', kept.etag],
-    ['Cache-Control', 'no-cache'],
-    ...kept.headers,
-  ]
-  if (ifNoneMatch !== '' && isSameEtag(ifNoneMatch, kept.etag)) {
-    return { status: 304, contentType: '', body: '', headers }
-  }
-  return { status: 200, contentType: kept.contentType, body: kept.body, isShared: true, headers }
+function keep(contentType: string, text: string, more: readonly Header[]): KeptAnswer {
+  const headers: readonly Header[] = [['Cache-Control', 'no-cache'], ...more]
+  const body = Buffer.from(text)
+  return { status: 200, contentType, body, isShared: true, headers, etag: etagOf(body) }
 }

@@ -17,7 +17,7 @@ import { type ApiRequest, json } from '../server/router.ts'
  */
 export function formatOf(request: ApiRequest, parameters: RequestParameters): RowFormat {
   const text = parameters.text('format')
-  if (text === null) return acceptsCsvFirst(request.accept) ? 'csv' : 'json'
+  if (text === null) return acceptsCsvFirst(request.head.accept) ? 'csv' : 'json'
   if (text === 'json' || text === 'csv') return text
   throw new ServiceError('not_found', 'there is no such format; use format=json or format=csv')
 }

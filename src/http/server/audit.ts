@@ -8,11 +8,10 @@
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
-import { addressBehind } from './client-address.ts'
 import { AUDIT_ANSWER_BYTES_MAX, AUDIT_OBJECT_CHARACTERS_MAX } from './limits.ts'
 import type { Answer } from './respond.ts'
 import type { ApiHandler, ApiRequest, AuditNote, Route } from './router.ts'
-import type { TrustedProxies } from './url.ts'
+import { addressBehind, type TrustedProxies } from './url.ts'
 
 const CREATED = 201
 /** Parameters that name whose object it is, not the object. */
@@ -41,7 +40,7 @@ export function audited(route: Route, options: AuditOptions): ApiHandler {
   const { record, clock, trustedProxies } = options
   return async (request) => {
     // Before any wait: the peer is forgotten when the client leaves.
-    const address = addressBehind(request.peerAddress, request.forwardedFor, trustedProxies)
+    const address = addressBehind(request.peerAddress, request.head.forwardedFor, trustedProxies)
     const entryOf = (status: number): AuditEntry | undefined =>
       request.caller === null
         ? undefined

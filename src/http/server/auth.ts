@@ -163,7 +163,7 @@ function unknownProject(): ServiceError {
 
 /** Header, body field, query parameter, in this order. Other schemes of Authorization do not count. */
 function findKey(request: ApiRequest): unknown {
-  const bearer = /^Bearer\s+(\S.+)$/.exec(request.authorization)?.[1]
+  const bearer = /^Bearer\s+(\S.+)$/.exec(request.head.authorization)?.[1]
   if (bearer !== undefined) return bearer.trimEnd()
   const inBody = bodyField(request)
   if (inBody !== undefined && inBody !== null && inBody !== '') return inBody

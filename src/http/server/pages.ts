@@ -47,7 +47,7 @@ export interface PageUrls {
 
 /** What an address is made of: the request, and its scheme and authority from `baseUrl`. */
 export interface PageAddress {
-  readonly request: Pick<ApiRequest, 'queryText' | 'path'>
+  readonly request: Pick<ApiRequest, 'head' | 'path'>
   readonly base: string
 }
 
@@ -95,7 +95,7 @@ export function urlWith(
   changes: Readonly<Record<string, string | number | null>>,
   isSorted = false,
 ): string {
-  const parameters = new URLSearchParams(request.queryText)
+  const parameters = new URLSearchParams(request.head.query)
   // A link must not carry the key on.
   parameters.delete('personal_api_key')
   for (const [name, value] of Object.entries(changes)) {

@@ -15,8 +15,7 @@ import {
 } from './route.ts'
 
 /**
- * Answers a public request. `head` is valid until it returns. It must see to it that the exchange is
- * answered, through http/server/respond.ts. What it throws, or a promise that it returns rejects with,
+ * Answers a public request. It must see to it that the exchange is answered, through http/server/respond.ts. What it throws, or a promise that it returns rejects with,
  * is answered.
  */
 export type PublicHandler = (exchange: Exchange, head: RequestHead) => void | Promise<void>

@@ -1,14 +1,12 @@
 /**
- * Routes of the private API as data: method, path and handler. A request is copied into an
- * `ApiRequest` before the handler runs, because its head is written again for the next one; the
- * handler returns an answer or throws.
+ * Routes of the private API as data: method, path and handler, which gets an `ApiRequest` with the whole
+ * body and returns an answer or throws.
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Exchange } from './exchange.ts'
 import type { RequestHead } from './framing.ts'
 import type { Answer, Header } from './respond.ts'
-import type { AddressedRequest } from './url.ts'
 
 /** One method of one path. */
 export interface Route {
@@ -98,21 +96,10 @@ export interface AuditNote {
 }
 
 /** A private request, complete with its body. Client text everywhere: nothing in it is validated. */
-export class ApiRequest implements AddressedRequest {
-  readonly method: string
+export class ApiRequest {
   /** As the client wrote it, without the query. */
   readonly path: string
-  /** The raw text behind `?`, or ''. */
-  readonly queryText: string
-  readonly authorization: string
-  readonly contentType: string
-  readonly accept: string
-  readonly ifNoneMatch: string
-  readonly host: string
-  readonly forwardedHost: string
-  readonly forwardedProto: string
-  /** `X-Forwarded-For`, several joined by commas. */
-  readonly forwardedFor: string
+  readonly head: RequestHead
   /** Null until a personal key was found to be valid. */
   caller: Caller | null = null
   /** Null where nothing is noted. */
@@ -125,20 +112,11 @@ export class ApiRequest implements AddressedRequest {
   #query: URLSearchParams | null = null
   #json: { readonly value: unknown } | null = null
 
-  /** Copies everything out of `head`. Throws 404 `not_found` for a path that cannot be decoded. */
+  /** Throws 404 `not_found` for a path that cannot be decoded. */
   constructor(exchange: Exchange, path: string, head: RequestHead, names: readonly string[]) {
     this.#exchange = exchange
-    this.method = exchange.method
     this.path = path
-    this.queryText = head.query
-    this.authorization = head.authorization
-    this.contentType = head.contentType
-    this.accept = head.accept
-    this.ifNoneMatch = head.ifNoneMatch
-    this.host = head.host
-    this.forwardedHost = head.forwardedHost
-    this.forwardedProto = head.forwardedProto
-    this.forwardedFor = head.forwardedFor
+    this.head = head
     for (const [index, name] of names.entries()) {
       this.#parameters.set(name, decodeSegment(head.segments[index] ?? ''))
     }
@@ -170,13 +148,18 @@ export class ApiRequest implements AddressedRequest {
 
   /** The decoded query parameters; parsed at first use. */
   get query(): URLSearchParams {
-    this.#query ??= new URLSearchParams(this.queryText)
+    this.#query ??= new URLSearchParams(this.head.query)
     return this.#query
+  }
+
+  /** What the body is declared as, without parameters and in lower case; '' when nothing is said. */
+  get mediaType(): string {
+    return (this.head.contentType.split(';')[0] ?? '').trim().toLowerCase()
   }
 
   /** The body is declared as a table, or as some other text: it is not read as JSON. */
   get isTable(): boolean {
-    return this.contentType.trimStart().toLowerCase().startsWith('text/')
+    return this.mediaType.startsWith('text/')
   }
 
   /** Makes a change that stores its entry of the audit log, if there is one, in its transaction. */
@@ -187,6 +170,7 @@ export class ApiRequest implements AddressedRequest {
     return result
   }
 
+  /** The address at the other end of the connection, '' when the client has left. */
   get peerAddress(): string {
     return this.#exchange.peerAddress
   }
@@ -206,14 +190,18 @@ export class ApiRequest implements AddressedRequest {
     return this.#json.value
   }
 
+  /** The same, unread. Throws 415 `unsupported_media_type`. */
+  jsonBytes(): Uint8Array {
+    const { body, mediaType } = this
+    if (body.length === 0 || mediaType === '' || mediaType === 'application/json') return body
+    throw new ServiceError('unsupported_media_type', 'send the body as application/json')
+  }
+
   #parseBody(): unknown {
-    if (this.body.length === 0) return undefined
-    const mediaType = (this.contentType.split(';')[0] ?? '').trim().toLowerCase()
-    if (mediaType !== '' && mediaType !== 'application/json') {
-      throw new ServiceError('unsupported_media_type', 'send the body as application/json')
-    }
+    const body = this.jsonBytes()
+    if (body.length === 0) return undefined
     try {
-      return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(this.body))
+      return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
     } catch (cause) {
       throw new ServiceError('parse_error', 'the body is not valid JSON in UTF-8', { cause })
     }

@@ -34,7 +34,6 @@ import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
 import { refuseManyValues } from '../../rules/capture/json-text.ts'
 import { type AuditOptions, audited, isAudited } from './audit.ts'
 import { type BodyBudget, collectBody } from './body.ts'
-import { addressBehind } from './client-address.ts'
 import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
 import { checkFraming, type RequestHead } from './framing.ts'
 import type { PublicHandler, PublicRoute } from './public-route.ts'
@@ -48,7 +47,7 @@ import {
   parameterNames,
   type Route,
 } from './router.ts'
-import { TrustedProxies } from './url.ts'
+import { addressBehind, TrustedProxies } from './url.ts'
 import { WaitingAnswers } from './waiting-answers.ts'
 
 /** Of requests to public routes, one in this many is timed: a power of two. */

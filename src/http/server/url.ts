@@ -2,7 +2,9 @@
 import { BlockList, isIP } from 'node:net'
 import { addressRange } from '../../base/addresses.ts'
 import { UsageError } from '../../base/errors.ts'
-import { isHost } from './framing.ts'
+import { clientAddress } from '../../rules/capture/address.ts'
+import { isHost, type RequestHead } from './framing.ts'
+import { FORWARDED_CHARACTERS_MAX, PROXY_HOPS_MAX } from './limits.ts'
 
 /** Peers whose `X-Forwarded-*` headers are believed. */
 export class TrustedProxies {
@@ -28,12 +30,26 @@ export class TrustedProxies {
   }
 }
 
-/** What a request says about the address it was sent to. */
-export interface AddressedRequest {
-  readonly host: string
-  readonly forwardedHost: string
-  readonly forwardedProto: string
-  readonly peerAddress: string
+/**
+ * The address that a request is held against, for limits and for the audit log. Unlike `$ip`, which is what
+ * a client says of itself, only trusted proxies choose it: the peer of the connection, or, if that is one,
+ * the last entry of `X-Forwarded-For` that is not. Entries left of it are whatever the client wrote.
+ */
+export function addressBehind(
+  peerAddress: string,
+  forwardedFor: string,
+  proxies: TrustedProxies,
+): string {
+  if (forwardedFor === '' || !proxies.has(peerAddress)) return peerAddress
+  const entries = forwardedFor.slice(-FORWARDED_CHARACTERS_MAX).split(',').slice(-PROXY_HOPS_MAX)
+  let address = peerAddress
+  for (const entry of entries.reverse()) {
+    const hop = clientAddress(entry, '', true)
+    if (isIP(hop) === 0) return address
+    address = hop
+    if (!proxies.has(hop)) return address
+  }
+  return address
 }
 
 /**
@@ -42,14 +58,17 @@ export interface AddressedRequest {
  * A client behind no proxy can only choose what it is told itself.
  */
 export function baseUrl(
-  request: AddressedRequest,
+  request: {
+    readonly head: Pick<RequestHead, 'host' | 'forwardedHost' | 'forwardedProto'>
+    readonly peerAddress: string
+  },
   settings: { readonly publicUrl: string | null; readonly trustedProxies: TrustedProxies },
 ): string {
+  const { host, forwardedHost, forwardedProto } = request.head
   if (settings.publicUrl !== null) return settings.publicUrl.replace(/\/+$/, '')
   if (settings.trustedProxies.has(request.peerAddress)) {
-    const scheme = request.forwardedProto === 'https' ? 'https' : 'http'
-    const host = isHost(request.forwardedHost) ? request.forwardedHost : request.host
-    return `${scheme}://${host}`
+    const scheme = forwardedProto === 'https' ? 'https' : 'http'
+    return `${scheme}://${isHost(forwardedHost) ? forwardedHost : host}`
   }
-  return `http://${request.host}`
+  return `http://${host}`
 }

@@ -196,8 +196,7 @@ function readRequest(
   request: ApiRequest,
   isStatic = true,
 ): { readonly fields: CohortFields; readonly format: RowFormat } {
-  const mediaType = (request.contentType.split(';')[0] ?? '').trim().toLowerCase()
-  const isTable = mediaType === 'text/csv' && request.body.length > 0
+  const isTable = request.mediaType === 'text/csv' && request.body.length > 0
   const distinctIds = isTable ? readTable(request.body) : null
   const parameters = isTable ? RequestParameters.ofQuery(request) : new RequestParameters(request)
   const format = formatOf(request, parameters)

@@ -105,48 +105,47 @@ class CaptureHandler {
     }
   }
 
-  /** Answers one POST or GET; `head` is read before this returns. */
+  /** Answers one POST or GET. */
   handle(exchange: Exchange, head: RequestHead, kind: CaptureKind): void {
     const refusal = this.#options.refusal()
     if (refusal !== null) {
       sendError(exchange, refusal, 'drain')
       return
     }
-    const draft = this.#draft(exchange, head, kind)
-    if (draft.method === 'GET') {
-      this.#take(exchange, draft, NO_BODY, true)
+    if (exchange.method === 'GET') {
+      this.#take(exchange, head, kind, NO_BODY, true)
       return
     }
     collectBody(exchange, head.contentLength, {
       bytesMax: this.#options.bodyBytesMax,
       budget: this.#options.budget,
-      onBody: (body, isTransient) => this.#take(exchange, draft, body, isTransient),
+      onBody: (body, isTransient) => this.#take(exchange, head, kind, body, isTransient),
     })
   }
 
-  #draft(exchange: Exchange, head: RequestHead, kind: CaptureKind): CaptureRequest {
+  /** The body is complete. `isTransient`: its memory is gone when this returns. */
+  #take(
+    exchange: Exchange,
+    head: RequestHead,
+    kind: CaptureKind,
+    body: Uint8Array,
+    isTransient: boolean,
+  ): void {
     const { isForwardedForTrusted } = this.#options
-    const isForwarded = isForwardedForTrusted && head.forwardedFor !== ''
-    return {
+    const { contentType, contentEncoding, query, forwardedFor } = head
+    const isForwarded = isForwardedForTrusted && forwardedFor !== ''
+    // Asking for the peer costs as much as reading all headers: only when it is needed.
+    const peer = isForwarded ? '' : exchange.peerAddress
+    const request: CaptureRequest = {
       kind,
       method: exchange.method === 'GET' ? 'GET' : 'POST',
-      contentType: head.contentType,
-      contentEncoding: head.contentEncoding,
-      query: head.query,
-      // Asking for the peer costs as much as reading all headers: only when it is needed.
-      address: clientAddress(
-        head.forwardedFor,
-        isForwarded ? '' : exchange.peerAddress,
-        isForwardedForTrusted,
-      ),
-      arrivedAtMs: 0,
-      body: NO_BODY,
+      contentType,
+      contentEncoding,
+      query,
+      address: clientAddress(forwardedFor, peer, isForwardedForTrusted),
+      arrivedAtMs: this.#options.clock.now(),
+      body,
     }
-  }
-
-  /** The body is complete. `isTransient`: its memory is gone when this returns. */
-  #take(exchange: Exchange, draft: CaptureRequest, body: Uint8Array, isTransient: boolean): void {
-    const request = { ...draft, arrivedAtMs: this.#options.clock.now(), body }
     if (body.length > FRONT_BODY_BYTES_MAX) {
       this.#checkInPool(exchange, request, isTransient)
       return

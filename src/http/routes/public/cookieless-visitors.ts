@@ -12,14 +12,6 @@ import { dayOf, visitorId } from '../../../rules/capture/cookieless.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 
-/** What is kept of a request until its body is there. */
-export interface Sender {
-  readonly exchange: Exchange
-  readonly forwardedFor: string
-  readonly userAgent: string
-  readonly origin: string
-}
-
 /** Finds out who asks. */
 export class CookielessVisitors {
   readonly #salts: Pick<DailySalts, 'saltOf'>
@@ -33,19 +25,18 @@ export class CookielessVisitors {
     this.#isForwardedForTrusted = isForwardedForTrusted
   }
 
-  /** What has to be known of a request; null for one that no page has sent. */
-  senderOf(exchange: Exchange, head: RequestHead): Sender | null {
-    const { forwardedFor, userAgent, origin } = head
-    return origin === '' ? null : { exchange, forwardedFor, userAgent, origin }
-  }
-
   /**
    * The visitor behind a request with the id of all visitors without cookies. The first call of a day may
    * wait for the disk.
    */
-  idOf(sender: Sender, projectId: number, body: JsonObject, nowMs: number): string {
+  idOf(
+    exchange: Exchange,
+    { forwardedFor, origin, userAgent }: RequestHead,
+    projectId: number,
+    body: JsonObject,
+    nowMs: number,
+  ): string {
     const { timezone, cookieless_hash_extra: extra } = body
-    const { forwardedFor, exchange, origin, userAgent } = sender
     const day = dayOf(nowMs, nowMs, typeof timezone === 'string' ? timezone : '')
     return visitorId(this.#salts.saltOf(day), {
       projectId,

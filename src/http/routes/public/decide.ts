@@ -10,7 +10,6 @@ import type { DecisionService } from '../../../engine/front/decisions.ts'
 import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { COOKIELESS_ID } from '../../../rules/capture/cookieless.ts'
 import { isEmptyValue } from '../../../rules/capture/fields.ts'
-import type { Decisions } from '../../../rules/flags/types.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
@@ -40,7 +39,7 @@ import {
   WHOLE,
 } from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flags/flag-schemas.ts'
-import type { CookielessVisitors, Sender } from './cookieless-visitors.ts'
+import type { CookielessVisitors } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './decide-answers.ts'
 import {
   decisionRequestOf,
@@ -48,7 +47,7 @@ import {
   keepHead,
   readFlagRequest,
 } from './flag-request.ts'
-import type { KnownDecisions } from './known-decisions.ts'
+import type { KnownDecision, KnownDecisions } from './known-decisions.ts'
 import { type BrowserCaptureOf, decisionOpening } from './remote-config.ts'
 
 const NO_PROJECT = 0
@@ -70,13 +69,11 @@ function decide(
   head: RequestHead,
   isDecide: boolean,
 ): void {
-  const kept = keepHead(head)
-  const sender = options.visitors.senderOf(exchange, head)
   collectBody(exchange, head.contentLength, {
     bytesMax: FLAG_BODY_BYTES_MAX,
     budget: options.budget,
     onBody: (body) => {
-      sendReused(exchange, decisionBytes(options, kept, sender, body, isDecide))
+      sendReused(exchange, decisionBytes(options, { exchange, head, body, isDecide }))
     },
   })
 }
@@ -94,21 +91,23 @@ function showDefaults(options: DecideOptions, exchange: Exchange, isDecide: bool
   )
 }
 
-/** The answer to a body. */
-function decisionBytes(
-  options: DecideOptions,
-  head: FlagRequestHead,
-  sender: Sender | null,
-  body: Uint8Array,
-  isDecide: boolean,
-): Uint8Array {
+/** A request with its body. */
+interface DecisionCall {
+  readonly exchange: Exchange
+  readonly head: RequestHead
+  readonly body: Uint8Array
+  readonly isDecide: boolean
+}
+
+function decisionBytes(options: DecideOptions, call: DecisionCall): Uint8Array {
   const { clock, known } = options
+  const { body, isDecide } = call
+  const head = keepHead(call.head)
   const { query } = head
   const nowMs = clock.now()
   const name = known.nameOf(head, body)
   const before = name === null ? null : known.find(head, name)
-  const call = { head, sender, body, isDecide, nowMs, name }
-  const { projectId, decided } = before === null ? decideAnew(options, call) : before
+  const { projectId, decided } = before ?? decideAnew(options, call, head, name, nowMs)
   const hasConfig = isDecide || query.isConfigWanted
   return answerBytes({
     shape: isDecide ? query.decideShape : query.flagsShape,
@@ -118,28 +117,19 @@ function decisionBytes(
   })
 }
 
-/** What was decided, and for which project. */
-interface ProjectDecisions {
-  readonly projectId: number
-  readonly decided: Decisions
-}
-
-interface DecisionCall {
-  readonly head: FlagRequestHead
-  /** Null: nobody whose cookies could be missing. */
-  readonly sender: Sender | null
-  readonly body: Uint8Array
-  readonly isDecide: boolean
-  readonly nowMs: number
-  /** Under which the decision may be kept, or null. */
-  readonly name: string | null
-}
-
-/** The order of the checks is part of the wire: body, key, project, distinct_id. */
-function decideAnew(options: DecideOptions, call: DecisionCall): ProjectDecisions {
+/**
+ * Reads the request and decides; `name` is the one under which the decision may be kept, or null. The order
+ * of the checks is part of the wire: body, key, project, distinct_id.
+ */
+function decideAnew(
+  options: DecideOptions,
+  { exchange, head: sent, body, isDecide }: DecisionCall,
+  head: FlagRequestHead,
+  name: string | null,
+  nowMs: number,
+): Pick<KnownDecision, 'projectId' | 'decided'> {
   const { directory, decisions, known } = options
-  const { head, body, nowMs, name } = call
-  const request = readFlagRequest(head, body, call.isDecide)
+  const request = readFlagRequest(head, body, isDecide)
   const project = resolveFlagProject(request.key, request.projectId, directory)
   if (request.areFlagsDisabled) return { projectId: project.id, decided: NO_DECISIONS }
   const { distinctId } = request
@@ -147,10 +137,10 @@ function decideAnew(options: DecideOptions, call: DecisionCall): ProjectDecision
     const detail = 'distinct_id is missing; send the id of the user as a text or a number'
     throw new ServiceError('missing_distinct_id', detail)
   }
-  const { sender } = call
+  // Only pages have an origin, and only in them cookies could be missing.
   const visitor =
-    distinctId === COOKIELESS_ID && sender !== null
-      ? options.visitors.idOf(sender, project.id, request.body, nowMs)
+    distinctId === COOKIELESS_ID && sent.origin !== ''
+      ? options.visitors.idOf(exchange, sent, project.id, request.body, nowMs)
       : distinctId
   const asked = decisionRequestOf(request, head, visitor, nowMs)
   const { decided, basis } = decisions.decideRepeatably(project.id, asked)

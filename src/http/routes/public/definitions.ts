@@ -5,12 +5,9 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagSnapshot, FlagSnapshots } from '../../../engine/front/flag-snapshots.ts'
-import {
-  type FlagDefinitions,
-  flagDefinitions,
-  isSameEtag,
-} from '../../../rules/flags/definitions.ts'
+import { type FlagDefinitions, flagDefinitions } from '../../../rules/flags/definitions.ts'
 import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
+import { unlessKept } from '../../server/etags.ts'
 import type { Answer } from '../../server/respond.ts'
 import {
   type AnyRoute,
@@ -76,7 +73,7 @@ export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
  */
 export function definitionsAnswer(
   snapshot: FlagSnapshot,
-  request: Pick<ApiRequest, 'ifNoneMatch'>,
+  { head }: Pick<ApiRequest, 'head'>,
   hasCohorts: boolean,
 ): Answer {
   let written = known.get(snapshot)
@@ -87,15 +84,8 @@ export function definitionsAnswer(
   const name = hasCohorts ? 'full' : 'plain'
   written[name] ??= flagDefinitions(snapshot.set, hasCohorts)
   const { body, etag } = written[name]
-  const headers = [
-    ['ETag', etag],
-    ['Cache-Control', 'private, must-revalidate'],
-  ] as const
-  const { ifNoneMatch } = request
-  if (ifNoneMatch !== '' && isSameEtag(ifNoneMatch, etag)) {
-    return { status: 304, contentType: '', body: '', headers }
-  }
-  return { status: 200, contentType: 'application/json', body, headers }
+  const headers = [['Cache-Control', 'private, must-revalidate']] as const
+  return unlessKept(head, etag, { status: 200, contentType: 'application/json', body, headers })
 }
 
 /** `send_cohorts` bare, `true` or `1`. */

@@ -3,19 +3,18 @@
  * a project opens it; the context of the evaluation is the person.
  * Source: docs/compatibility/decisions.md, "OpenFeature".
  */
-import { createHash } from 'node:crypto'
 import type { Clock } from '../../../base/clock.ts'
 import { FLAG_BODY_BYTES_MAX, FLAG_BODY_VALUES_MAX } from '../../../base/limits.ts'
 import type { DecisionService } from '../../../engine/front/decisions.ts'
 import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { refuseManyValues } from '../../../rules/capture/json-text.ts'
-import { isSameEtag } from '../../../rules/flags/definitions.ts'
 import type { DecisionRequest, EvaluationRuntime } from '../../../rules/flags/types.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
+import { etagOf, unlessKept } from '../../server/etags.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type PublicResource, preflight } from '../../server/public-route.ts'
-import { type Header, send, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
+import { type Header, send, sendError, sendJson } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
 import { decodeSegment } from '../../server/router.ts'
 import {
@@ -55,8 +54,7 @@ interface OfrepCall {
   readonly project: Project
   /** Null: all flags. */
   readonly key: string | null
-  readonly ifNoneMatch: string
-  readonly runtime: EvaluationRuntime
+  readonly head: RequestHead
 }
 
 /** A path with a segment asks for the flag with that key, the other one for all. */
@@ -68,9 +66,8 @@ function takeContext(options: OfrepOptions, exchange: Exchange, head: RequestHea
     sendError(exchange, error, 'drain')
     return
   }
-  const { ifNoneMatch, segments } = head
-  const key = segments[0] === undefined ? null : decodeSegment(segments[0])
-  const call: OfrepCall = { project, key, ifNoneMatch, runtime: runtimeOf(head) }
+  const [segment] = head.segments
+  const call = { project, key: segment === undefined ? null : decodeSegment(segment), head }
   collectBody(exchange, head.contentLength, {
     bytesMax: FLAG_BODY_BYTES_MAX,
     budget: options.budget,
@@ -97,7 +94,7 @@ function evaluate(
     nowMs: options.clock.now(),
     flagKeys: call.key === null ? null : [call.key],
     evaluationContexts: [],
-    evaluationRuntime: call.runtime,
+    evaluationRuntime: runtimeOf(call.head),
     isSurveyFlagsOnly: false,
   }
   if (call.key === null) evaluateAll(options, exchange, call, request)
@@ -112,14 +109,8 @@ function evaluateAll(
 ): void {
   const decided = decisions.decide(call.project.id, request)
   const body = JSON.stringify({ flags: decided.decisions.map(evaluationOf), metadata: {} })
-  const digest = createHash('sha1').update(body).digest('hex')
-  const etag = `"${digest.slice(0, 16)}"`
-  const headers: readonly Header[] = [['ETag', etag], EXPOSED]
-  if (call.ifNoneMatch !== '' && isSameEtag(call.ifNoneMatch, etag)) {
-    sendEmpty(exchange, 304, headers)
-    return
-  }
-  send(exchange, { status: 200, contentType: 'application/json', body, headers })
+  const answer = { status: 200, contentType: 'application/json', body, headers: [EXPOSED] }
+  send(exchange, unlessKept(call.head, etagOf(body), answer))
 }
 
 function evaluateOne(

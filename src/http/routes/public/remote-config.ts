@@ -3,12 +3,11 @@
  * and alone under `/array/<key>/`. Also the lists of products that are not offered, which SDKs ask for
  * all the same. Source: docs/compatibility/decisions.md, "Remote configuration".
  */
-import { createHash } from 'node:crypto'
 import { ServiceError } from '../../../base/errors.ts'
 import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
 import type { BrowserCapture } from '../../../rules/access/organization.ts'
 import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'
-import { isSameEtag } from '../../../rules/flags/definitions.ts'
+import { etagOf, unlessKept } from '../../server/etags.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type PublicRecord, pascalCase, readable } from '../../server/public-route.ts'
@@ -43,32 +42,23 @@ function configOf(capture: BrowserCapture): object {
   }
 }
 
-/** By `indexOf`: with three switches there are eight configurations. */
-const DECISION_OPENINGS = Array.from({ length: 8 }, (_, index) => {
-  // Old SDKs look for `surveys` here; current ones do not read it here.
-  const members = JSON.stringify({ ...configOf(captureOf(index)), surveys: false }).slice(1, -1)
-  return Buffer.from(`{${members},`)
-})
-
-function captureOf(index: number): BrowserCapture {
-  return {
-    isAutocaptureOff: (index & 1) !== 0,
-    areExceptionsCaptured: (index & 2) !== 0,
-    areWebVitalsCaptured: (index & 4) !== 0,
-  }
-}
-
-function indexOf(capture: BrowserCapture): number {
-  return (
-    (capture.isAutocaptureOff ? 1 : 0) |
-    (capture.areExceptionsCaptured ? 2 : 0) |
-    (capture.areWebVitalsCaptured ? 4 : 0)
-  )
-}
+/** By three switches: eight at most. */
+const decisionOpenings = new Map<number, Uint8Array>()
 
 /** The beginning of an answer with decisions that also has the configuration, as far as the comma behind it. */
 export function decisionOpening(capture: BrowserCapture): Uint8Array {
-  return DECISION_OPENINGS[indexOf(capture)] ?? Buffer.from('{')
+  const switches =
+    (capture.isAutocaptureOff ? 1 : 0) |
+    (capture.areExceptionsCaptured ? 2 : 0) |
+    (capture.areWebVitalsCaptured ? 4 : 0)
+  let opening = decisionOpenings.get(switches)
+  if (opening === undefined) {
+    // Old SDKs look for `surveys` here; current ones do not read it here.
+    const config = JSON.stringify({ ...configOf(capture), surveys: false })
+    opening = Buffer.from(`${config.slice(0, -1)},`)
+    decisionOpenings.set(switches, opening)
+  }
+  return opening
 }
 
 /** Path -> what is answered there: nothing of the kind exists. */
@@ -82,7 +72,6 @@ const EMPTY_LISTS: Readonly<Record<string, object>> = {
 const KEPT: Header = ['Cache-Control', 'public, max-age=300']
 /** While there are no flags, browsers ask each time: the first flag is to be seen by the next page. */
 const ASKED_AGAIN: Header = ['Cache-Control', 'public, no-cache']
-const ETAG_CHARACTERS = 16
 
 /** What remote configuration works with. */
 export interface RemoteConfigOptions {
@@ -110,14 +99,9 @@ function showConfig(
     hasFeatureFlags,
   })
   const body = isScript ? scriptOf(project.apiKey, config) : config
-  const etag = `"${createHash('sha256').update(body).digest('hex').slice(0, ETAG_CHARACTERS)}"`
-  const headers: readonly Header[] = [hasFeatureFlags ? KEPT : ASKED_AGAIN, ['ETag', etag]]
-  if (head.ifNoneMatch !== '' && isSameEtag(head.ifNoneMatch, etag)) {
-    send(exchange, { status: 304, contentType: '', body: '', headers })
-    return
-  }
+  const headers = [hasFeatureFlags ? KEPT : ASKED_AGAIN]
   const contentType = isScript ? 'application/javascript; charset=utf-8' : 'application/json'
-  send(exchange, { status: 200, contentType, body, headers })
+  send(exchange, unlessKept(head, etagOf(body), { status: 200, contentType, body, headers }))
 }
 
 /** The project whose key is the first segment of a path. Throws 404 `not_found`. */

@@ -4,13 +4,13 @@
  * them there), else from the npm package of that name beside this program. Which names are served is
  * read once from the folder: a request never makes a path.
  */
-import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
+import { etagOf } from '../../server/etags.ts'
 import { SDK_FILE_BYTES_MAX, SDK_FILES_MAX } from '../limits.ts'
 
 /** The release that our tests run, and that `tenrec snippet install` installs. */
@@ -23,7 +23,6 @@ export const SDK_LICENCE = 'LICENSE'
 /** How often a folder that was not there is looked for. */
 const LOOK_AGAIN_MS = 1000
 const BROTLI_QUALITY = 9
-const ETAG_CHARACTERS = 16
 /** Scripts for pages; builds for bundlers and for React are something else. */
 const SCRIPT = /^(?!main\.|module\.|rrweb|customizations|default-extensions)[a-z0-9.-]+\.js$/
 
@@ -77,8 +76,7 @@ export class SdkRelease {
     if (path === undefined) return null
     return kept(this.#files, `${encoding} ${name}`, async () => {
       const raw = await kept(this.#read, name, () => readFile(path))
-      const digest = createHash('sha256').update(raw).digest('hex').slice(0, ETAG_CHARACTERS)
-      return { bytes: await compressors[encoding](raw), etag: `W/"${digest}"` }
+      return { bytes: await compressors[encoding](raw), etag: `W/${etagOf(raw)}` }
     })
   }
 }

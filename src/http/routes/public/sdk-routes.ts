@@ -6,11 +6,11 @@
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
-import { isSameEtag } from '../../../rules/flags/definitions.ts'
+import { unlessKept } from '../../server/etags.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
 import { type PublicRecord, readable } from '../../server/public-route.ts'
-import { type Header, send, sendError } from '../../server/respond.ts'
+import { type Answer, type Header, send, sendError } from '../../server/respond.ts'
 import { done } from '../../server/route.ts'
 import { projectOfPath } from './remote-config.ts'
 import { SDK_LICENCE, type SdkEncoding, type SdkFiles, type SdkRelease } from './sdk-files.ts'
@@ -28,24 +28,13 @@ const KEPT: Header = ['Cache-Control', 'public, max-age=31536000, immutable']
 const KEPT_BRIEFLY: Header = ['Cache-Control', 'public, max-age=300']
 const VARY: Header = ['Vary', 'Accept-Encoding']
 
-/** What a request asks for: nothing of the request itself outlives the call of its handler. */
-interface Wanted {
-  readonly name: string
-  /** As it stands in the path; null without one. */
-  readonly version: string | null
-  readonly encoding: SdkEncoding
-  readonly ifNoneMatch: string
-}
-
-function wantedBy(head: RequestHead, name: string, version: string | null): Wanted {
-  const { ifNoneMatch } = head
-  return { name, version, encoding: encodingOf(head.acceptEncoding), ifNoneMatch }
-}
-
+/** Sends a file; `version` as it stands in the path, null without one. */
 async function sendFile(
   { clock, files }: SdkRouteOptions,
   exchange: Exchange,
-  wanted: Wanted,
+  head: RequestHead,
+  name: string,
+  version: string | null = null,
 ): Promise<void> {
   const release = await files.release(clock.monotonic())
   if (release === null) {
@@ -53,26 +42,19 @@ async function sendFile(
       "the files of posthog-js are not installed: run 'tenrec snippet install', or use the npm package in your page"
     throw new ServiceError('not_found', detail)
   }
-  const { name, version, encoding, ifNoneMatch } = wanted
+  const encoding = encodingOf(head.acceptEncoding)
   const file = isVersionOf(release, version) ? await release.file(name, encoding) : null
   if (file === null) {
     const detail = `posthog-js ${release.version} is what is installed here, and this path is none of its files`
     sendError(exchange, new ServiceError('not_found', detail))
     return
   }
-  const headers: Header[] = [
-    version === release.version ? KEPT : KEPT_BRIEFLY,
-    ['ETag', file.etag],
-    VARY,
-  ]
-  if (ifNoneMatch !== '' && isSameEtag(ifNoneMatch, file.etag)) {
-    send(exchange, { status: 304, contentType: '', body: '', headers })
-    return
-  }
+  const headers: Header[] = [version === release.version ? KEPT : KEPT_BRIEFLY, VARY]
   if (encoding !== 'identity') headers.push(['Content-Encoding', encoding])
   const isScript = name !== SDK_LICENCE
   const contentType = `${isScript ? 'application/javascript' : 'text/plain'}; charset=utf-8`
-  send(exchange, { status: 200, contentType, body: file.bytes, isShared: true, headers })
+  const answer: Answer = { status: 200, contentType, body: file.bytes, isShared: true, headers }
+  send(exchange, unlessKept(head, file.etag, answer))
 }
 
 /** Pages may name the major version alone. */
@@ -112,7 +94,7 @@ export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
     summary: 'A file of posthog-js.',
     handle: (services, exchange, head) => {
       const [name = ''] = head.segments
-      return sendFile(services, exchange, wantedBy(head, name, null))
+      return sendFile(services, exchange, head, name)
     },
   }),
   ...readable<SdkRouteOptions>({
@@ -122,7 +104,7 @@ export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
     summary: 'The same of a version.',
     handle: (services, exchange, head) => {
       const [version = '', name = ''] = head.segments
-      return sendFile(services, exchange, wantedBy(head, name, version))
+      return sendFile(services, exchange, head, name, version)
     },
   }),
   ...readable<SdkRouteOptions>({
@@ -132,7 +114,7 @@ export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
     summary: 'array.js for a project.',
     handle: (services, exchange, head) => {
       projectOfPath(services.directory, head)
-      return sendFile(services, exchange, wantedBy(head, 'array.js', null))
+      return sendFile(services, exchange, head, 'array.js')
     },
   }),
 ]
