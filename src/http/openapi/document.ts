@@ -18,19 +18,8 @@ import {
   refusalsOf,
   type Who,
 } from '../server/route.ts'
-import {
-  about,
-  choice,
-  type Members,
-  named,
-  nullable,
-  object,
-  type Schema,
-  TEXT,
-  TEXT_OR_NUMBER,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import type { Members, Schema } from '../server/schema.ts'
+import * as is from '../server/schema.ts'
 import { Schemas } from './published.ts'
 
 /** Everything that is served, in the order of the document. */
@@ -44,28 +33,25 @@ export const RESOURCES: readonly DescribedResource[] = [
   DESCRIPTION,
 ]
 
-const ERROR = named(
-  'Error',
-  object({
-    type: choice(...new Set(Object.values(ERROR_CODES).map(({ type }) => type))),
-    code: choice(...Object.keys(ERROR_CODES)),
-    detail: about(TEXT, 'What is wrong and the way out, for people.'),
-    attr: about(nullable(TEXT), 'The field or parameter at fault.'),
-  }),
-)
+const ERROR = is.namedObject('Error', {
+  type: is.choice(...new Set(Object.values(ERROR_CODES).map(({ type }) => type))),
+  code: is.choice(...Object.keys(ERROR_CODES)),
+  detail: is.about(is.TEXT, 'What is wrong and the way out, for people.'),
+  attr: is.about(is.nullable(is.TEXT), 'The field or parameter at fault.'),
+})
 
 /** What names in paths stand for, unless a resource says otherwise. */
 const SEGMENTS: Members = {
-  project_id: about(TEXT_OR_NUMBER, 'Number of the project, or @current.'),
-  org_id: about(TEXT, 'Id of the organization, or @current.'),
-  user_id: about(TEXT, 'Uuid of the caller, or @me.'),
-  user_uuid: about(UUID, 'Uuid of the user.'),
-  uuid: about(UUID, 'Uuid of the event.'),
-  action_id: about(WHOLE, 'Number of the action.'),
-  cohort_id: about(WHOLE, 'Number of the cohort.'),
-  role_id: about(UUID, 'Id of the role.'),
-  parent_lookup_feature_flag_id: about(WHOLE, 'Number of the flag.'),
-  key: about(TEXT, 'Key of the flag.'),
+  project_id: is.about(is.TEXT_OR_NUMBER, 'Number of the project, or @current.'),
+  org_id: is.about(is.TEXT, 'Id of the organization, or @current.'),
+  user_id: is.about(is.TEXT, 'Uuid of the caller, or @me.'),
+  user_uuid: is.about(is.UUID, 'Uuid of the user.'),
+  uuid: is.about(is.UUID, 'Uuid of the event.'),
+  action_id: is.about(is.WHOLE, 'Number of the action.'),
+  cohort_id: is.about(is.WHOLE, 'Number of the cohort.'),
+  role_id: is.about(is.UUID, 'Id of the role.'),
+  parent_lookup_feature_flag_id: is.about(is.WHOLE, 'Number of the flag.'),
+  key: is.about(is.TEXT, 'Key of the flag.'),
 }
 
 const SECURITY_SCHEMES: Readonly<Record<Exclude<Door, 'none'>, Schema>> = {
@@ -109,7 +95,7 @@ const STATUS_MEANINGS: Readonly<Record<number, string>> = {
   504: 'The query took too long.',
 }
 const JSON_TYPE = 'application/json'
-const FORMAT = about(choice('json', 'csv'), 'With csv the answer is a table.')
+const FORMAT = is.about(is.choice('json', 'csv'), 'With csv the answer is a table.')
 
 /** The document. Some milliseconds of work: build it once. */
 export function buildDocument(): Schema {
@@ -208,7 +194,7 @@ function describeParameter(
 }
 
 function describeBody({ bodyTypes = [] }: Described, schema: Schema, schemas: Schemas): Schema {
-  const others = bodyTypes.map((type) => [type, { schema: TEXT }])
+  const others = bodyTypes.map((type) => [type, { schema: is.TEXT }])
   return {
     ...(isBodyRequired(schema) ? { required: true } : {}),
     content: { [JSON_TYPE]: { schema: schemas.publish(schema) }, ...Object.fromEntries(others) },
@@ -239,9 +225,9 @@ function describeAnswers(record: Described, hasTable: boolean, schemas: Schemas)
     const schema = own ?? (status in responses ? ERROR : undefined)
     if (schema !== undefined) content[JSON_TYPE] = { schema: schemas.publish(schema) }
     if (schema !== undefined && hasTable && status.startsWith('2')) {
-      content['text/csv'] = { schema: TEXT }
+      content['text/csv'] = { schema: is.TEXT }
     }
-    if (type !== undefined) content[type] = { schema: TEXT }
+    if (type !== undefined) content[type] = { schema: is.TEXT }
     const hasBody = Object.keys(content).length > 0
     responses[status] = { description, ...(hasBody ? { content } : {}) }
   }

@@ -1,16 +1,7 @@
 /** The routes about dead letters, for administrators. docs/compatibility/events.md, "Dead letters". */
 import type { DeadLetterCommand, DeadLetterCommands } from '../../rules/events/dead-letters.ts'
 import { type AnyRoute, byAdministrators, done, inOrganization, routesOf } from '../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  named,
-  nullable,
-  object,
-  openObject,
-  refused,
-  WHOLE,
-} from '../server/schema.ts'
+import * as is from '../server/schema.ts'
 import type { OrganizationServices } from './organization/organization-services.ts'
 
 /** The highest number that a letter can have. */
@@ -22,14 +13,14 @@ export interface DeadLetterServices extends OrganizationServices {
 }
 
 function letterNumber(name: string, sentence: string) {
-  const number = nullable({ ...WHOLE, minimum: 0, maximum: NUMBER_MAX })
+  const number = is.nullable({ ...is.WHOLE, minimum: 0, maximum: NUMBER_MAX })
   const detail = `${name} must be the number of a dead letter, from 0 to ${NUMBER_MAX}`
-  return about(refused(number, detail), sentence)
+  return is.about(is.refused(number, detail), sentence)
 }
 
-const RANGE = named(
+const RANGE = is.named(
   'DeadLetterRange',
-  openObject(
+  is.openObject(
     {},
     {
       after: letterNumber('after', 'Only letters with a higher number.'),
@@ -37,17 +28,14 @@ const RANGE = named(
     },
   ),
 )
-const OUTCOME = named(
-  'DeadLetterOutcome',
-  object({
-    done: about(WHOLE, 'Letters that are gone.'),
-    failed: about(WHOLE, 'Letters that could not be processed this time either.'),
-    skipped: about(WHOLE, 'Commands, which are not replayed.'),
-    last: about(WHOLE, 'The last letter that was looked at: `after` of the next request.'),
-    newest: about(WHOLE, 'The newest letter at the beginning; what failed again is newer.'),
-    has_more: BOOLEAN,
-  }),
-)
+const OUTCOME = is.namedObject('DeadLetterOutcome', {
+  done: is.about(is.WHOLE, 'Letters that are gone.'),
+  failed: is.about(is.WHOLE, 'Letters that could not be processed this time either.'),
+  skipped: is.about(is.WHOLE, 'Commands, which are not replayed.'),
+  last: is.about(is.WHOLE, 'The last letter that was looked at: `after` of the next request.'),
+  newest: is.about(is.WHOLE, 'The newest letter at the beginning; what failed again is newer.'),
+  has_more: is.BOOLEAN,
+})
 
 const route = routesOf<DeadLetterServices>()
 

@@ -9,7 +9,8 @@ import { etagOf, unlessKept } from '../server/etags.ts'
 import type { Answer, Header } from '../server/respond.ts'
 import { ANYBODY, type Described, type DescribedResource, done } from '../server/route.ts'
 import type { ApiRequest, Route } from '../server/router.ts'
-import { about, choice, JSON_OBJECT, object, type Schema } from '../server/schema.ts'
+import type { Schema } from '../server/schema.ts'
+import * as is from '../server/schema.ts'
 
 /** An answer as it is kept. */
 type KeptAnswer = Answer & { readonly etag: string }
@@ -29,7 +30,7 @@ const PAGE_HEADERS: readonly Header[] = [
   ['X-Content-Type-Options', 'nosniff'],
 ]
 const UNCHANGED = { description: 'The tag in If-None-Match is that of the description.' }
-const DOCUMENT = { 200: done(JSON_OBJECT), 304: UNCHANGED }
+const DOCUMENT = { 200: done(is.JSON_OBJECT), 304: UNCHANGED }
 const SHARED = { method: 'GET', who: ANYBODY } as const
 
 const RECORDS: readonly FormRecord[] = [
@@ -38,10 +39,9 @@ const RECORDS: readonly FormRecord[] = [
     path: '/api/schema/',
     id: 'getSchema',
     summary: 'Describes every route as OpenAPI 3.1.',
-    query: object(
-      {},
-      { format: about(choice('json', 'html'), 'With html a page for people, as /api/docs/.') },
-    ),
+    query: is.options({
+      format: is.about(is.choice('json', 'html'), 'With html a page for people, as /api/docs/.'),
+    }),
     answers: DOCUMENT,
     errors: ['not_found'],
     form(request, { document, page }) {

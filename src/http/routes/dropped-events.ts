@@ -16,19 +16,7 @@ import {
 } from '../server/pages.ts'
 import { timeParameter } from '../server/query-string.ts'
 import { type AnyRoute, done, inProject, type RouteServices, routesOf } from '../server/route.ts'
-import {
-  about,
-  choice,
-  list,
-  named,
-  nullable,
-  object,
-  refused,
-  TEXT,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import * as is from '../server/schema.ts'
 
 const READ = inProject('event:read')
 const PATH = '/api/projects/:project_id/dropped_events/'
@@ -36,27 +24,24 @@ const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
 const BLOCK_MAX = 2 ** 48 - 1
 const PLACE_MAX = 2 ** 32 - 1
 
-const EVENT = named(
-  'DroppedEvent',
-  object({
-    uuid: UUID,
-    timestamp: about(TIME, 'Its arrival.'),
-    reason: choice(...LOSS_REASONS),
-    event: nullable(TEXT),
-    distinct_id: nullable(TEXT),
-    data: about(TEXT, 'The first 1024 bytes of its JSON.'),
-    bytes: about(WHOLE, 'The length of its JSON.'),
-  }),
+const EVENT = is.namedObject('DroppedEvent', {
+  uuid: is.UUID,
+  timestamp: is.about(is.TIME, 'Its arrival.'),
+  reason: is.choice(...LOSS_REASONS),
+  event: is.nullable(is.TEXT),
+  distinct_id: is.nullable(is.TEXT),
+  data: is.about(is.TEXT, 'The first 1024 bytes of its JSON.'),
+  bytes: is.about(is.WHOLE, 'The length of its JSON.'),
+})
+const COUNT = is.namedObject('DroppedCount', {
+  hour: is.about(is.TIME, 'The begin of the hour of arrival.'),
+  reason: is.choice(...DROP_REASONS),
+  count: is.WHOLE,
+})
+const REASON = is.refused(
+  is.choice(...LOSS_REASONS),
+  `reason must be one of ${LOSS_REASONS.join(', ')}`,
 )
-const COUNT = named(
-  'DroppedCount',
-  object({
-    hour: about(TIME, 'The begin of the hour of arrival.'),
-    reason: choice(...DROP_REASONS),
-    count: WHOLE,
-  }),
-)
-const REASON = refused(choice(...LOSS_REASONS), `reason must be one of ${LOSS_REASONS.join(', ')}`)
 
 /** What these routes work with. */
 export interface DroppedServices extends RouteServices {
@@ -74,17 +59,14 @@ export const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
     'Lists events that were accepted and are not stored, the newest first.',
     {
       who: READ,
-      query: object(
-        {},
-        {
-          reason: about(REASON, 'Only those that were dropped for it.'),
-          after: about(TEXT, 'Only later arrivals.'),
-          before: about(TEXT, 'Only earlier arrivals.'),
-          limit: LIMIT,
-          cursor: CURSOR,
-        },
-      ),
-      answers: { 200: done(object({ next: nullable(TEXT), results: list(EVENT) })) },
+      query: is.options({
+        reason: is.about(REASON, 'Only those that were dropped for it.'),
+        after: is.about(is.TEXT, 'Only later arrivals.'),
+        before: is.about(is.TEXT, 'Only earlier arrivals.'),
+        limit: LIMIT,
+        cursor: CURSOR,
+      }),
+      answers: { 200: done(is.object({ next: is.nullable(is.TEXT), results: is.list(EVENT) })) },
       async handle(call) {
         const { request, services, projectId, nowMs } = call
         const { reason, limit, cursor } = call.query()
@@ -110,7 +92,7 @@ export const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
     'Counts accepted events that are not stored, by hour and reason.',
     {
       who: READ,
-      answers: { 200: done(object({ results: list(COUNT) })) },
+      answers: { 200: done(is.object({ results: is.list(COUNT) })) },
       handle: async ({ services, projectId, nowMs }) => ({
         results: await services.queries.countDropped(projectId, nowMs - KEPT_MS),
       }),

@@ -23,26 +23,8 @@ import {
   routesOf,
 } from '../server/route.ts'
 import { json } from '../server/router.ts'
-import {
-  about,
-  BOOLEAN,
-  CLIENT_UUID,
-  choice,
-  closed,
-  list,
-  named,
-  nullable,
-  object,
-  pageOf,
-  pageParameters,
-  refused,
-  type Schema,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import type { Schema, TypeOf } from '../server/schema.ts'
+import * as is from '../server/schema.ts'
 import { answerRows, wishOf } from './formats.ts'
 import {
   ERASURES_RUNNING_MAX,
@@ -60,110 +42,108 @@ const BYTES_MIN = 1024 ** 2
 const UNKNOWN_PLAN =
   "segments of events are damaged, so what retention would erase of them is not known; retention leaves them alone. 'tenrec verify' lists them, restore the store from a backup"
 
-const DRY_RUN = about(nullable(BOOLEAN), 'Only says how much would go.')
-const DATED_RULES = list(object({ event: nullable(TEXT), before: nullable(TIME) }))
-const CONDITION = nullable({ ...TEXT, minLength: 1, maxLength: TEXT_UNITS_MAX } as Schema<string>)
+const DRY_RUN = is.about(is.nullable(is.BOOLEAN), 'Only says how much would go.')
+const DATED_RULES = is.list(
+  is.object({ event: is.nullable(is.TEXT), before: is.nullable(is.TIME) }),
+)
+const CONDITION = is.nullable({
+  ...is.TEXT,
+  minLength: 1,
+  maxLength: TEXT_UNITS_MAX,
+} as Schema<string>)
 
 function wholeNumbers(name: string, minimum: number, maximum: number): Schema<number | null> {
-  const number: Schema<number | null> = nullable({ ...WHOLE, minimum, maximum })
-  return refused(number, `${name} must be whole numbers from ${minimum} to ${maximum}, or null`)
+  const number: Schema<number | null> = is.nullable({ ...is.WHOLE, minimum, maximum })
+  return is.refused(number, `${name} must be whole numbers from ${minimum} to ${maximum}, or null`)
 }
 
-const RECEIPT = named(
-  'Erasure',
-  object({
-    id: WHOLE,
-    origin: choice('person', 'request', 'retention'),
-    status: choice('running', 'done', 'incomplete'),
-    requested_by: about(nullable(TEXT), 'E-mail address; null for the daemon itself.'),
-    requested_at: TIME,
-    finished_at: nullable(TIME),
-    criteria: object({
-      event: nullable(TEXT),
-      after: nullable(TIME),
-      before: nullable(TIME),
-      distinct_id: nullable(TEXT),
-      person_id: nullable(UUID),
-      rules: about(DATED_RULES, 'Retention: what goes of which name, null for the others.'),
-      arrived_through: about(nullable(TIME), 'Retention by size: the newest arrival that goes.'),
-    }),
-    events_removed: WHOLE,
-    bytes_released: WHOLE,
-    segments_unreadable: about(WHOLE, 'Damaged ones, which were left alone.'),
-  }),
-)
-const ERASURE_REQUEST = named(
-  'ErasureRequest',
-  closed(
-    object(
-      {},
-      {
-        event: about(CONDITION, 'Name of the events.'),
-        after: about(CONDITION, 'Events from this moment on.'),
-        before: about(CONDITION, 'Events before this moment.'),
-        distinct_id: about(CONDITION, 'Events that were sent with this id.'),
-        person_id: about(
-          refused(nullable(CLIENT_UUID), 'person_id must be the uuid of a person'),
-          'Events of this person.',
-        ),
-        dry_run: DRY_RUN,
-      },
+const RECEIPT = is.namedObject('Erasure', {
+  id: is.WHOLE,
+  origin: is.choice('person', 'request', 'retention'),
+  status: is.choice('running', 'done', 'incomplete'),
+  requested_by: is.about(is.nullable(is.TEXT), 'E-mail address; null for the daemon itself.'),
+  requested_at: is.TIME,
+  finished_at: is.nullable(is.TIME),
+  criteria: is.object({
+    event: is.nullable(is.TEXT),
+    after: is.nullable(is.TIME),
+    before: is.nullable(is.TIME),
+    distinct_id: is.nullable(is.TEXT),
+    person_id: is.nullable(is.UUID),
+    rules: is.about(DATED_RULES, 'Retention: what goes of which name, null for the others.'),
+    arrived_through: is.about(
+      is.nullable(is.TIME),
+      'Retention by size: the newest arrival that goes.',
     ),
+  }),
+  events_removed: is.WHOLE,
+  bytes_released: is.WHOLE,
+  segments_unreadable: is.about(is.WHOLE, 'Damaged ones, which were left alone.'),
+})
+const ERASURE_REQUEST = is.named(
+  'ErasureRequest',
+  is.closed(
+    is.options({
+      event: is.about(CONDITION, 'Name of the events.'),
+      after: is.about(CONDITION, 'Events from this moment on.'),
+      before: is.about(CONDITION, 'Events before this moment.'),
+      distinct_id: is.about(CONDITION, 'Events that were sent with this id.'),
+      person_id: is.about(
+        is.refused(is.nullable(is.CLIENT_UUID), 'person_id must be the uuid of a person'),
+        'Events of this person.',
+      ),
+      dry_run: DRY_RUN,
+    }),
   ),
 )
-const ESTIMATE = named('ErasureEstimate', object({ dry_run: BOOLEAN, events: WHOLE, bytes: WHOLE }))
-const NAMED_RETENTION = named(
+const ESTIMATE = is.namedObject('ErasureEstimate', {
+  dry_run: is.BOOLEAN,
+  events: is.WHOLE,
+  bytes: is.WHOLE,
+})
+const NAMED_RETENTION = is.named(
   'NamedRetention',
-  closed(
-    object({
-      event: refused(
-        { ...TEXT, minLength: 1, maxLength: TEXT_UNITS_MAX } as Schema<string>,
+  is.closed(
+    is.object({
+      event: is.refused(
+        { ...is.TEXT, minLength: 1, maxLength: TEXT_UNITS_MAX } as Schema<string>,
         'events need the name of an event each',
       ),
-      days: about(
+      days: is.about(
         wholeNumbers('events', 1, RETENTION_DAYS_MAX),
         'With null they are kept for ever.',
       ),
     }),
   ),
 )
-const RULES = named(
-  'EventRetention',
-  object({
-    days: nullable(WHOLE),
-    bytes_max: nullable(WHOLE),
-    events: list(NAMED_RETENTION),
-    bytes: about(WHOLE, 'Bytes of the events as they are stored now.'),
-  }),
-)
-const RULES_REQUEST = named(
+const RULES = is.namedObject('EventRetention', {
+  days: is.nullable(is.WHOLE),
+  bytes_max: is.nullable(is.WHOLE),
+  events: is.list(NAMED_RETENTION),
+  bytes: is.about(is.WHOLE, 'Bytes of the events as they are stored now.'),
+})
+const RULES_REQUEST = is.named(
   'RetentionRequest',
-  closed(
-    object(
-      {},
-      {
-        days: wholeNumbers('days', 1, RETENTION_DAYS_MAX),
-        bytes_max: wholeNumbers('bytes_max', BYTES_MIN, Number.MAX_SAFE_INTEGER),
-        events: refused(
-          nullable(list(NAMED_RETENTION, NAMED_RULES_MAX)),
-          `events must be a list of ${NAMED_RULES_MAX} rules at most`,
-        ),
-        dry_run: DRY_RUN,
-      },
-    ),
+  is.closed(
+    is.options({
+      days: wholeNumbers('days', 1, RETENTION_DAYS_MAX),
+      bytes_max: wholeNumbers('bytes_max', BYTES_MIN, Number.MAX_SAFE_INTEGER),
+      events: is.refused(
+        is.nullable(is.list(NAMED_RETENTION, NAMED_RULES_MAX)),
+        `events must be a list of ${NAMED_RULES_MAX} rules at most`,
+      ),
+      dry_run: DRY_RUN,
+    }),
   ),
 )
-const PLAN = named(
-  'RetentionPlan',
-  object({
-    dry_run: BOOLEAN,
-    events: WHOLE,
-    bytes: WHOLE,
-    rules: DATED_RULES,
-    arrived_through: nullable(TIME),
-    is_running: BOOLEAN,
-  }),
-)
+const PLAN = is.namedObject('RetentionPlan', {
+  dry_run: is.BOOLEAN,
+  events: is.WHOLE,
+  bytes: is.WHOLE,
+  rules: DATED_RULES,
+  arrived_through: is.nullable(is.TIME),
+  is_running: is.BOOLEAN,
+})
 
 /** What these routes work with. */
 export interface ErasureServices extends RouteServices {
@@ -180,12 +160,12 @@ const WRITE_RULES = byAdministrators(inProject('project:write'))
 export const ERASURE_RESOURCE: Resource<ErasureServices> = {
   name: 'Erasures',
   sentence: 'Events that were removed for good, and how long events are kept.',
-  segments: { id: about(WHOLE, 'Number of the erasure.') },
+  segments: { id: is.about(is.WHOLE, 'Number of the erasure.') },
   routes: [
     route('GET', ERASURES, 'listErasures', 'Lists receipts, the newest first.', {
       who: READ_ERASURES,
-      query: object({}, pageParameters(10_000)),
-      answers: { 200: done(pageOf(RECEIPT)) },
+      query: is.options(is.pageParameters(10_000)),
+      answers: { 200: done(is.pageOf(RECEIPT)) },
       async respond(call) {
         const { request, services, projectId } = call
         const parameters = new RequestParameters(request)
@@ -243,7 +223,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
     }),
     route('POST', `${RETENTION}run/`, 'runEventRetention', 'Removes now what is kept too long.', {
       who: WRITE_RULES,
-      body: closed(object({}, { dry_run: DRY_RUN })),
+      body: is.closed(is.options({ dry_run: DRY_RUN })),
       answers: {
         200: { description: 'Nothing has to go, or it was only asked.', schema: PLAN },
         202: done(RECEIPT),

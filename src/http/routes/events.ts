@@ -28,25 +28,8 @@ import {
   type RouteServices,
   routesOf,
 } from '../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  CLIENT_UUID,
-  choice,
-  JSON_OBJECT,
-  list,
-  NOTHING,
-  named,
-  nullable,
-  object,
-  refused,
-  type Schema,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-  WHOLE,
-} from '../server/schema.ts'
+import type { Schema, TypeOf } from '../server/schema.ts'
+import * as is from '../server/schema.ts'
 import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 import { FILTERS_MAX } from './limits.ts'
@@ -55,56 +38,54 @@ const EVENTS = '/api/projects/:project_id/events/'
 const READ = inProject('event:read')
 const SCALARS = ['string', 'number', 'boolean', 'null']
 
-const EVENT_PERSON = named(
+const EVENT_PERSON = is.namedObject(
   'EventPerson',
-  object(
-    {
-      uuid: UUID,
-      distinct_ids: list(TEXT),
-      properties: JSON_OBJECT,
-      is_identified: BOOLEAN,
-      created_at: TIME,
-    },
-    { distinct_ids_count: WHOLE },
-  ),
+  {
+    uuid: is.UUID,
+    distinct_ids: is.list(is.TEXT),
+    properties: is.JSON_OBJECT,
+    is_identified: is.BOOLEAN,
+    created_at: is.TIME,
+  },
+  { distinct_ids_count: is.WHOLE },
 )
-const EVENT = named(
+const EVENT = is.namedObject(
   'Event',
-  object(
-    {
-      id: WHOLE,
-      uuid: UUID,
-      event: TEXT,
-      distinct_id: TEXT,
-      timestamp: TIME,
-      created_at: TIME,
-      properties: JSON_OBJECT,
-      person: nullable(EVENT_PERSON),
-      person_id: UUID,
-      person_mode: choice(...PERSON_MODES),
-      elements_chain: TEXT,
-    },
-    { historical_migration: BOOLEAN },
-  ),
+  {
+    id: is.WHOLE,
+    uuid: is.UUID,
+    event: is.TEXT,
+    distinct_id: is.TEXT,
+    timestamp: is.TIME,
+    created_at: is.TIME,
+    properties: is.JSON_OBJECT,
+    person: is.nullable(EVENT_PERSON),
+    person_id: is.UUID,
+    person_mode: is.choice(...PERSON_MODES),
+    elements_chain: is.TEXT,
+  },
+  { historical_migration: is.BOOLEAN },
 )
-const WARNING = named(
-  'IngestionWarning',
-  object({ type: TEXT, timestamp: TIME, details: JSON_OBJECT, count: WHOLE }),
-)
+const WARNING = is.namedObject('IngestionWarning', {
+  type: is.TEXT,
+  timestamp: is.TIME,
+  details: is.JSON_OBJECT,
+  count: is.WHOLE,
+})
 const KEY: Schema<string> = { type: 'string', minLength: 1 }
 const VALUE: Schema = { type: [...SCALARS, 'array'], items: { type: SCALARS } }
 /** The parameter `properties` of the event list: tests on properties of the event or its person. */
-export const EVENT_FILTERS = named(
+export const EVENT_FILTERS = is.named(
   'EventFilters',
-  refused(
-    list(
-      object(
+  is.refused(
+    is.list(
+      is.object(
         { key: KEY },
         {
           value: VALUE,
-          operator: choice(...LIST_OPERATORS),
-          type: choice('event', 'person'),
-          negation: about(BOOLEAN, 'Swaps the operator with its opposite.'),
+          operator: is.choice(...LIST_OPERATORS),
+          type: is.choice('event', 'person'),
+          negation: is.about(is.BOOLEAN, 'Swaps the operator with its opposite.'),
         },
       ),
       FILTERS_MAX,
@@ -124,23 +105,20 @@ const route = routesOf<EventServices>()
 export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
   route('GET', EVENTS, 'listEvents', 'Lists events, the newest first.', {
     who: READ,
-    query: object(
-      {},
-      {
-        event: about(TEXT, 'Only events of this name.'),
-        distinct_id: about(TEXT, 'Only events with this distinct_id.'),
-        person_id: about(
-          refused(CLIENT_UUID, 'person_id must be a uuid'),
-          'Only events that this person owns now.',
-        ),
-        after: about(TEXT, 'Only events with a later timestamp.'),
-        before: about(TEXT, 'Only events with an earlier timestamp.'),
-        properties: about(EVENT_FILTERS, 'Tests that must all hold.'),
-        limit: LIMIT,
-        cursor: CURSOR,
-      },
-    ),
-    answers: { 200: done(object({ next: nullable(TEXT), results: list(EVENT) })) },
+    query: is.options({
+      event: is.about(is.TEXT, 'Only events of this name.'),
+      distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
+      person_id: is.about(
+        is.refused(is.CLIENT_UUID, 'person_id must be a uuid'),
+        'Only events that this person owns now.',
+      ),
+      after: is.about(is.TEXT, 'Only events with a later timestamp.'),
+      before: is.about(is.TEXT, 'Only events with an earlier timestamp.'),
+      properties: is.about(EVENT_FILTERS, 'Tests that must all hold.'),
+      limit: LIMIT,
+      cursor: CURSOR,
+    }),
+    answers: { 200: done(is.object({ next: is.nullable(is.TEXT), results: is.list(EVENT) })) },
     async respond(call) {
       const { request, services, projectId } = call
       const { event, distinct_id, person_id, properties, limit, cursor } = call.query()
@@ -184,8 +162,8 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
     'Lists what was odd about events, the newest first.',
     {
       who: READ,
-      query: object({}, { limit: LIMIT }),
-      answers: { 200: done(object({ next: NOTHING, results: list(WARNING) })) },
+      query: is.options({ limit: LIMIT }),
+      answers: { 200: done(is.object({ next: is.NOTHING, results: is.list(WARNING) })) },
       async respond(call) {
         const limit = limitOf(call.query().limit, PAGE_LIMITS)
         const page = await call.services.queries.listWarnings(

@@ -6,7 +6,7 @@ import type { MetricPage } from '../../base/metrics.ts'
 import type { Answer } from '../server/respond.ts'
 import { ANYBODY, type Described, type DescribedResource, done } from '../server/route.ts'
 import { json, type Route } from '../server/router.ts'
-import { choice, list, object, TEXT } from '../server/schema.ts'
+import * as is from '../server/schema.ts'
 
 /** How well a daemon serves. */
 export interface Readiness {
@@ -36,7 +36,10 @@ type WatchedPath = Pick<Described, 'path' | 'id' | 'summary' | 'answers'> & {
   readonly answer: (services: HealthServices) => Answer
 }
 
-const SCHEMA = object({ status: choice('ok', 'degraded', 'unavailable'), reasons: list(TEXT) })
+const SCHEMA = is.object({
+  status: is.choice('ok', 'degraded', 'unavailable'),
+  reasons: is.list(is.TEXT),
+})
 const READINESS = {
   200: done(SCHEMA),
   503: { description: 'Events are not accepted; the reasons say why.', schema: SCHEMA },

@@ -5,7 +5,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import { PAGE_EVENTS_DEFAULT, PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import type { ApiRequest } from './router.ts'
-import { about, refused, TEXT, WHOLE } from './schema.ts'
+import * as is from './schema.ts'
 
 /** Entries of a page: when the request names none, and at most. More is taken for the most. */
 export interface PageLimits {
@@ -17,12 +17,12 @@ export interface PageLimits {
 export const PAGE_LIMITS: PageLimits = { default: PAGE_EVENTS_DEFAULT, max: PAGE_EVENTS_MAX }
 
 /** The parameter `limit` of a list that goes on with a cursor. */
-export const LIMIT = about(
-  refused(WHOLE, `limit must be a whole number from 1 to ${PAGE_LIMITS.max}`),
+export const LIMIT = is.about(
+  is.refused(is.WHOLE, `limit must be a whole number from 1 to ${PAGE_LIMITS.max}`),
   `Rows of a page: ${PAGE_LIMITS.default} when absent, ${PAGE_LIMITS.max} at most.`,
 )
 /** The parameter `cursor`. */
-export const CURSOR = about(TEXT, 'Where to go on; it comes in next.')
+export const CURSOR = is.about(is.TEXT, 'Where to go on; it comes in next.')
 
 /** A page of a list that is counted through. */
 export interface OffsetPage {

@@ -69,6 +69,11 @@ export function object<Required extends Members, Optional extends Members = Memb
   }
 }
 
+/** The same where every member may be absent. */
+export function options<Optional extends Members>(optional: Optional) {
+  return object<Record<never, Schema>, Optional>({}, optional)
+}
+
 /** An object that may have members besides those. */
 export function openObject<Required extends Members, Optional extends Members = Members>(
   required: Required,
@@ -132,6 +137,15 @@ export function refused<T>(
 export function named<T>(name: string, schema: Schema<T>): Schema<T> {
   const definition: Definition = { name, schema }
   return { ...schema, [DEFINITION]: definition }
+}
+
+/** An object that stands in the document once. */
+export function namedObject<Required extends Members, Optional extends Members = Members>(
+  name: string,
+  required: Required,
+  optional?: Optional,
+) {
+  return named(name, object(required, optional))
 }
 
 /** The name of a schema, and what was named; null for one without. */

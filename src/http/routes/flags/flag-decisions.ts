@@ -15,17 +15,7 @@ import {
   routesOf,
 } from '../../server/route.ts'
 import { json } from '../../server/router.ts'
-import {
-  about,
-  JSON_OBJECT,
-  list,
-  mapOf,
-  nullable,
-  object,
-  refused,
-  TEXT,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { areCohortsWanted, DEFINITION_ANSWERS, definitionsAnswer } from '../public/definitions.ts'
 import { distinctIdOf } from '../public/flag-request.ts'
 import type { FlagCall, FlagServices } from './flag-access.ts'
@@ -34,8 +24,11 @@ import { FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
 const FLAGS = '/api/projects/:project_id/feature_flags/'
 const READ = inProject('feature_flag:read')
 const SERVER = forServers('feature_flag:read')
-const GROUPS = about(
-  refused(JSON_OBJECT, 'groups must be a JSON object of group types and keys, percent-encoded'),
+const GROUPS = is.about(
+  is.refused(
+    is.JSON_OBJECT,
+    'groups must be a JSON object of group types and keys, percent-encoded',
+  ),
   'Types and keys of groups.',
 )
 
@@ -50,13 +43,13 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
     'Why flags are as they are.',
     {
       who: READ,
-      query: object({ distinct_id: about(TEXT, 'For whom.') }, { groups: GROUPS }),
+      query: is.object({ distinct_id: is.about(is.TEXT, 'For whom.') }, { groups: GROUPS }),
       answers: {
         200: done(
-          mapOf(
-            object({
+          is.mapOf(
+            is.object({
               value: FLAG_VALUE,
-              evaluation: object({ reason: TEXT, condition_index: nullable(WHOLE) }),
+              evaluation: is.object({ reason: is.TEXT, condition_index: is.nullable(is.WHOLE) }),
             }),
           ),
         ),
@@ -81,8 +74,8 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
   ),
   route('GET', `${FLAGS}my_flags/`, 'listMyFlags', 'Lists flags with their value for the caller.', {
     who: READ,
-    query: object({}, { groups: GROUPS }),
-    answers: { 200: done(list(object({ feature_flag: SUMMARY, value: FLAG_VALUE }))) },
+    query: is.options({ groups: GROUPS }),
+    answers: { 200: done(is.list(is.object({ feature_flag: SUMMARY, value: FLAG_VALUE }))) },
     handle(call) {
       const { decisions } = decideFor(call, call.user.distinctId, call.query().groups)
       const values = new Map(decisions.map((decision) => [decision.flag.id, shownValue(decision)]))
@@ -97,7 +90,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
   }),
   route('GET', `${FLAGS}local_evaluation/`, 'getLocalEvaluation', 'Definitions for SDKs.', {
     who: SERVER,
-    query: object({}, { send_cohorts: SEND_COHORTS }),
+    query: is.options({ send_cohorts: SEND_COHORTS }),
     answers: DEFINITION_ANSWERS,
     respond({ request, services, projectId }) {
       const snapshot = services.decisions.snapshot(projectId)
@@ -110,7 +103,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
   route('GET', `${FLAGS}:id/remote_config/`, 'getFlagRemoteConfig', 'The payload of a flag.', {
     who: SERVER,
     answers: {
-      200: done(about(nullable(TEXT), 'The payload as JSON text: parse it once more.')),
+      200: done(is.about(is.nullable(is.TEXT), 'The payload as JSON text: parse it once more.')),
       404: { description: 'There is no such flag: no body. Or no such project.' },
     },
     /**

@@ -3,64 +3,49 @@
  * section 2.3; docs/compatibility/flags.md, "Feature flag fields". Bodies that change a flag are read by the rules
  * (rules/flags/edit), field by field.
  */
-import {
-  ANY,
-  about,
-  BOOLEAN,
-  choice,
-  JSON_OBJECT,
-  list,
-  mapOf,
-  NOTHING,
-  NUMBER,
-  named,
-  nullable,
-  object,
-  openObject,
-  type Schema,
-  TEXT,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import type { Schema } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
 import { PROPERTY_FILTER } from '../persons/question-schemas.ts'
 
 /** Tags, keys, contexts. */
-export const NAMES = list(TEXT)
+export const NAMES = is.list(is.TEXT)
 /** Where a flag is decided. */
-export const RUNTIME = choice('all', 'client', 'server')
+export const RUNTIME = is.choice('all', 'client', 'server')
 /** What a flag is for somebody. */
 export const FLAG_VALUE: Schema<boolean | string> = { type: ['boolean', 'string'] }
-const BUCKETING = nullable(choice('distinct_id', 'device_id'))
+const BUCKETING = is.nullable(is.choice('distinct_id', 'device_id'))
 
 /** Tests that must all hold, and for how many of those. */
-export const CONDITION = named(
+export const CONDITION = is.named(
   'FlagCondition',
-  openObject(
+  is.openObject(
     {},
     {
-      properties: nullable(list(PROPERTY_FILTER)),
-      rollout_percentage: nullable(NUMBER),
-      variant: nullable(TEXT),
+      properties: is.nullable(is.list(PROPERTY_FILTER)),
+      rollout_percentage: is.nullable(is.NUMBER),
+      variant: is.nullable(is.TEXT),
     },
   ),
 )
-const VARIANT = named(
+const VARIANT = is.named(
   'FlagVariant',
-  openObject({ key: TEXT }, { name: nullable(TEXT), rollout_percentage: nullable(NUMBER) }),
+  is.openObject(
+    { key: is.TEXT },
+    { name: is.nullable(is.TEXT), rollout_percentage: is.nullable(is.NUMBER) },
+  ),
 )
-const FILTERS = named(
+const FILTERS = is.named(
   'FlagFilters',
-  about(
-    openObject(
+  is.about(
+    is.openObject(
       {},
       {
-        groups: list(CONDITION),
-        multivariate: nullable(openObject({}, { variants: list(VARIANT) })),
-        payloads: about(nullable(JSON_OBJECT), 'JSON texts by variant, or by true.'),
-        aggregation_group_type_index: nullable(WHOLE),
-        super_groups: nullable(list(CONDITION)),
+        groups: is.list(CONDITION),
+        multivariate: is.nullable(is.openObject({}, { variants: is.list(VARIANT) })),
+        payloads: is.about(is.nullable(is.JSON_OBJECT), 'JSON texts by variant, or by true.'),
+        aggregation_group_type_index: is.nullable(is.WHOLE),
+        super_groups: is.nullable(is.list(CONDITION)),
       },
     ),
     'Who gets which value; further members are kept.',
@@ -69,134 +54,123 @@ const FILTERS = named(
 
 /** Members that are written as they are shown. */
 const FIELDS = {
-  name: TEXT,
+  name: is.TEXT,
   filters: FILTERS,
-  deleted: BOOLEAN,
-  active: BOOLEAN,
-  created_at: TIME,
-  ensure_experience_continuity: nullable(BOOLEAN),
-  rollback_conditions: ANY,
-  performed_rollback: nullable(BOOLEAN),
+  deleted: is.BOOLEAN,
+  active: is.BOOLEAN,
+  created_at: is.TIME,
+  ensure_experience_continuity: is.nullable(is.BOOLEAN),
+  rollback_conditions: is.ANY,
+  performed_rollback: is.nullable(is.BOOLEAN),
   tags: NAMES,
   evaluation_tags: NAMES,
   evaluation_contexts: NAMES,
-  analytics_dashboards: list(WHOLE),
-  has_enriched_analytics: nullable(BOOLEAN),
-  is_remote_configuration: nullable(BOOLEAN),
-  has_encrypted_payloads: nullable(BOOLEAN),
+  analytics_dashboards: is.list(is.WHOLE),
+  has_enriched_analytics: is.nullable(is.BOOLEAN),
+  is_remote_configuration: is.nullable(is.BOOLEAN),
+  has_encrypted_payloads: is.nullable(is.BOOLEAN),
   evaluation_runtime: RUNTIME,
   bucketing_identifier: BUCKETING,
 }
 const CHANGED = {
   ...FIELDS,
-  version: about(WHOLE, 'The version that the client began with.'),
-  original_flag: about(JSON_OBJECT, 'The flag that the client began with.'),
+  version: is.about(is.WHOLE, 'The version that the client began with.'),
+  original_flag: is.about(is.JSON_OBJECT, 'The flag that the client began with.'),
 }
 
 /** A flag. */
-export const FEATURE_FLAG = named(
+export const FEATURE_FLAG = is.namedObject(
   'FeatureFlag',
-  object(
-    {
-      id: WHOLE,
-      key: TEXT,
-      ...FIELDS,
-      created_by: nullable(USER_SUMMARY),
-      last_modified_by: nullable(USER_SUMMARY),
-      updated_at: TIME,
-      version: WHOLE,
-      is_simple_flag: BOOLEAN,
-      rollout_percentage: nullable(NUMBER),
-      experiment_set: list(ANY),
-      surveys: list(ANY),
-      features: JSON_OBJECT,
-      can_edit: BOOLEAN,
-      user_access_level: choice('editor', 'viewer'),
-      usage_dashboard: nullable(WHOLE),
-      status: choice('ACTIVE', 'INACTIVE', 'STALE', 'DELETED'),
-    },
-    {
-      status_details: about(
-        list(object({ path: TEXT, reason: TEXT })),
-        'Filters that can never match, if there are any; not in lists.',
-      ),
-    },
-  ),
+  {
+    id: is.WHOLE,
+    key: is.TEXT,
+    ...FIELDS,
+    created_by: is.nullable(USER_SUMMARY),
+    last_modified_by: is.nullable(USER_SUMMARY),
+    updated_at: is.TIME,
+    version: is.WHOLE,
+    is_simple_flag: is.BOOLEAN,
+    rollout_percentage: is.nullable(is.NUMBER),
+    experiment_set: is.list(is.ANY),
+    surveys: is.list(is.ANY),
+    features: is.JSON_OBJECT,
+    can_edit: is.BOOLEAN,
+    user_access_level: is.choice('editor', 'viewer'),
+    usage_dashboard: is.nullable(is.WHOLE),
+    status: is.choice('ACTIVE', 'INACTIVE', 'STALE', 'DELETED'),
+  },
+  {
+    status_details: is.about(
+      is.list(is.object({ path: is.TEXT, reason: is.TEXT })),
+      'Filters that can never match, if there are any; not in lists.',
+    ),
+  },
 )
 /** A flag in a body; the key must be there. */
-export const DRAFT = named('FeatureFlagDraft', openObject({ key: TEXT }, CHANGED))
+export const DRAFT = is.named('FeatureFlagDraft', is.openObject({ key: is.TEXT }, CHANGED))
 /** What changes of a flag. */
-export const CHANGES = named('FeatureFlagChanges', openObject({}, { key: TEXT, ...CHANGED }))
+export const CHANGES = is.named(
+  'FeatureFlagChanges',
+  is.openObject({}, { key: is.TEXT, ...CHANGED }),
+)
 
 /** A flag as SDKs see it. */
-export const SUMMARY = named(
-  'FlagSummary',
-  object({
-    id: WHOLE,
-    team_id: WHOLE,
-    name: TEXT,
-    key: TEXT,
-    filters: FILTERS,
-    deleted: BOOLEAN,
-    active: BOOLEAN,
-    ensure_experience_continuity: nullable(BOOLEAN),
-    has_encrypted_payloads: nullable(BOOLEAN),
-    version: WHOLE,
-    evaluation_runtime: RUNTIME,
-    bucketing_identifier: BUCKETING,
-    evaluation_tags: NAMES,
-    evaluation_contexts: NAMES,
-  }),
-)
+export const SUMMARY = is.namedObject('FlagSummary', {
+  id: is.WHOLE,
+  team_id: is.WHOLE,
+  name: is.TEXT,
+  key: is.TEXT,
+  filters: FILTERS,
+  deleted: is.BOOLEAN,
+  active: is.BOOLEAN,
+  ensure_experience_continuity: is.nullable(is.BOOLEAN),
+  has_encrypted_payloads: is.nullable(is.BOOLEAN),
+  version: is.WHOLE,
+  evaluation_runtime: RUNTIME,
+  bucketing_identifier: BUCKETING,
+  evaluation_tags: NAMES,
+  evaluation_contexts: NAMES,
+})
 /** What SDKs need that decide by themselves. */
-export const DEFINITIONS = named(
-  'FlagDefinitions',
-  object({
-    flags: list(SUMMARY),
-    group_type_mapping: mapOf(TEXT),
-    cohorts: about(mapOf(JSON_OBJECT), 'Rules of cohorts by their numbers.'),
-  }),
-)
+export const DEFINITIONS = is.namedObject('FlagDefinitions', {
+  flags: is.list(SUMMARY),
+  group_type_mapping: is.mapOf(is.TEXT),
+  cohorts: is.about(is.mapOf(is.JSON_OBJECT), 'Rules of cohorts by their numbers.'),
+})
 /** The query of definitions: whether they have the rules of cohorts. */
-export const SEND_COHORTS = about(TEXT, 'With the rules of cohorts.')
+export const SEND_COHORTS = is.about(is.TEXT, 'With the rules of cohorts.')
 
-const CHANGE = named(
+const CHANGE = is.named(
   'FlagChange',
-  openObject({
-    type: TEXT,
-    action: choice('created', 'deleted', 'changed'),
-    field: TEXT,
-    before: ANY,
-    after: ANY,
+  is.openObject({
+    type: is.TEXT,
+    action: is.choice('created', 'deleted', 'changed'),
+    field: is.TEXT,
+    before: is.ANY,
+    after: is.ANY,
   }),
 )
-const ACTIVITY = named(
-  'FlagActivity',
-  object({
-    id: UUID,
-    user: object({ first_name: TEXT, email: nullable(TEXT) }, { is_system: BOOLEAN }),
-    activity: choice('created', 'updated', 'deleted', 'restored'),
-    scope: choice('FeatureFlag'),
-    item_id: TEXT,
-    detail: object({
-      id: NOTHING,
-      changes: nullable(list(CHANGE)),
-      merge: NOTHING,
-      trigger: NOTHING,
-      name: TEXT,
-      short_id: NOTHING,
-      type: NOTHING,
-    }),
-    created_at: TIME,
+const ACTIVITY = is.namedObject('FlagActivity', {
+  id: is.UUID,
+  user: is.object({ first_name: is.TEXT, email: is.nullable(is.TEXT) }, { is_system: is.BOOLEAN }),
+  activity: is.choice('created', 'updated', 'deleted', 'restored'),
+  scope: is.choice('FeatureFlag'),
+  item_id: is.TEXT,
+  detail: is.object({
+    id: is.NOTHING,
+    changes: is.nullable(is.list(CHANGE)),
+    merge: is.NOTHING,
+    trigger: is.NOTHING,
+    name: is.TEXT,
+    short_id: is.NOTHING,
+    type: is.NOTHING,
   }),
-)
+  created_at: is.TIME,
+})
 /** A page of the log of changes. */
-export const ACTIVITY_PAGE = named(
-  'FlagActivityPage',
-  object({
-    results: list(ACTIVITY),
-    next: nullable(TEXT),
-    previous: nullable(TEXT),
-    total_count: WHOLE,
-  }),
-)
+export const ACTIVITY_PAGE = is.namedObject('FlagActivityPage', {
+  results: is.list(ACTIVITY),
+  next: is.nullable(is.TEXT),
+  previous: is.nullable(is.TEXT),
+  total_count: is.WHOLE,
+})

@@ -11,17 +11,7 @@ import { logUrls, PAGE_LIMITS, skipParameter } from '../../server/pages.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, emptyAnswer, inProject, type Resource, routesOf } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
-import {
-  about,
-  BOOLEAN,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  pageParameters,
-  TEXT,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { answerRows, wishOf } from '../formats.ts'
 import { PAGE_FLAG_CHANGES_MAX, PAGES_MAX } from '../limits.ts'
 import { compileInTurns } from '../persons/pattern-turns.ts'
@@ -53,14 +43,11 @@ const READ = inProject('feature_flag:read')
 const WRITE = inProject('feature_flag:write')
 const LOG = {
   who: inProject('activity_log:read'),
-  query: object(
-    {},
-    {
-      page: about(WHOLE, 'Number of the page, from 1.'),
-      limit: about(WHOLE, 'Entries of a page: 10 when absent, 100 at most.'),
-      skip: about(WHOLE, 'Entries of the page that were shown before; it comes in next.'),
-    },
-  ),
+  query: is.options({
+    page: is.about(is.WHOLE, 'Number of the page, from 1.'),
+    limit: is.about(is.WHOLE, 'Entries of a page: 10 when absent, 100 at most.'),
+    skip: is.about(is.WHOLE, 'Entries of the page that were shown before; it comes in next.'),
+  }),
 }
 
 const route = routesOf<FlagServices>()
@@ -69,25 +56,22 @@ const route = routesOf<FlagServices>()
 export const FLAG_RESOURCE: Resource<FlagServices> = {
   name: 'Feature flags',
   sentence: 'Flags, as people manage them.',
-  segments: { id: about(WHOLE, 'Number of the flag.') },
+  segments: { id: is.about(is.WHOLE, 'Number of the flag.') },
   routes: [
     route('GET', FLAGS, 'listFeatureFlags', 'Lists flags, the newest first.', {
       who: READ,
-      query: object(
-        {},
-        {
-          active: about(TEXT, 'True, STALE, or anything else for the inactive ones.'),
-          search: about(TEXT, 'Part of the key or name.'),
-          type: about(TEXT, 'Boolean, multivariant or remote_config, in lower case.'),
-          created_by_id: about(WHOLE, 'Number of the user who made them.'),
-          tags: about(NAMES, 'Any of these tags.'),
-          excluded_properties: about(NAMES, 'Keys of flags to leave out.'),
-          evaluation_runtime: about(RUNTIME, 'Where they are decided.'),
-          order: about(TEXT, 'A member to sort by, with - in front for descending.'),
-          ...pageParameters(PAGE_LIMITS.max),
-        },
-      ),
-      answers: { 200: done(pageOf(FEATURE_FLAG)) },
+      query: is.options({
+        active: is.about(is.TEXT, 'True, STALE, or anything else for the inactive ones.'),
+        search: is.about(is.TEXT, 'Part of the key or name.'),
+        type: is.about(is.TEXT, 'Boolean, multivariant or remote_config, in lower case.'),
+        created_by_id: is.about(is.WHOLE, 'Number of the user who made them.'),
+        tags: is.about(NAMES, 'Any of these tags.'),
+        excluded_properties: is.about(NAMES, 'Keys of flags to leave out.'),
+        evaluation_runtime: is.about(RUNTIME, 'Where they are decided.'),
+        order: is.about(is.TEXT, 'A member to sort by, with - in front for descending.'),
+        ...is.pageParameters(PAGE_LIMITS.max),
+      }),
+      answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
       respond: listFlags,
     }),
     route('POST', FLAGS, 'createFeatureFlag', 'Makes a flag.', {
@@ -110,8 +94,11 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       'How many a condition reaches.',
       {
         who: READ,
-        body: openObject({ condition: nullable(CONDITION) }, { group_type_index: nullable(WHOLE) }),
-        answers: { 200: done(object({ users_affected: WHOLE, total_users: WHOLE })) },
+        body: is.openObject(
+          { condition: is.nullable(CONDITION) },
+          { group_type_index: is.nullable(is.WHOLE) },
+        ),
+        answers: { 200: done(is.object({ users_affected: is.WHOLE, total_users: is.WHOLE })) },
         audits: false,
         handle({ request, services, projectId, nowMs }) {
           const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
@@ -162,7 +149,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
     }),
     route('POST', `${FLAG}dashboard/`, 'createFlagDashboard', 'Notes a dashboard of a flag.', {
       who: WRITE,
-      answers: { 200: done(object({ success: BOOLEAN })) },
+      answers: { 200: done(is.object({ success: is.BOOLEAN })) },
       async handle(call) {
         await change(call, { kind: 'add_dashboard', id: editableFlag(call).id })
         return { success: true }

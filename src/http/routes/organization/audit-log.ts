@@ -10,17 +10,7 @@ import {
   type Resource,
   routesOf,
 } from '../../server/route.ts'
-import {
-  about,
-  choice,
-  named,
-  nullable,
-  object,
-  pageOf,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import {
   ask,
   type OrganizationDirectory,
@@ -29,23 +19,20 @@ import {
   USER_SUMMARY,
 } from './organization-services.ts'
 
-const ENTRY = named(
-  'AuditEntry',
-  object({
-    id: WHOLE,
-    created_at: TIME,
-    source: choice('api', 'command_line'),
-    user: about(nullable(USER_SUMMARY), 'Whose key it was; null on the command line.'),
-    personal_api_key_id: nullable(WHOLE),
-    account: about(nullable(TEXT), 'Account of the machine, on the command line.'),
-    address: about(nullable(TEXT), 'Address of the client.'),
-    project_id: nullable(WHOLE),
-    method: nullable(TEXT),
-    route: about(TEXT, 'Pattern of the path, or the command.'),
-    object_id: about(nullable(TEXT), 'What was changed or made.'),
-    status: about(nullable(WHOLE), 'Status of the answer; null on the command line.'),
-  }),
-)
+const ENTRY = is.namedObject('AuditEntry', {
+  id: is.WHOLE,
+  created_at: is.TIME,
+  source: is.choice('api', 'command_line'),
+  user: is.about(is.nullable(USER_SUMMARY), 'Whose key it was; null on the command line.'),
+  personal_api_key_id: is.nullable(is.WHOLE),
+  account: is.about(is.nullable(is.TEXT), 'Account of the machine, on the command line.'),
+  address: is.about(is.nullable(is.TEXT), 'Address of the client.'),
+  project_id: is.nullable(is.WHOLE),
+  method: is.nullable(is.TEXT),
+  route: is.about(is.TEXT, 'Pattern of the path, or the command.'),
+  object_id: is.about(is.nullable(is.TEXT), 'What was changed or made.'),
+  status: is.about(is.nullable(is.WHOLE), 'Status of the answer; null on the command line.'),
+})
 
 const route = routesOf<OrganizationServices>()
 
@@ -59,7 +46,7 @@ export const AUDIT_ROUTES: Resource<OrganizationServices>['routes'] = [
     {
       who: byAdministrators(inOrganization('organization:read')),
       query: PAGE,
-      answers: { 200: done(pageOf(ENTRY)) },
+      answers: { 200: done(is.pageOf(ENTRY)) },
       async handle(call) {
         const page = lenientPage(call)
         const { count, results } = await ask(call, 'listAudit', page)

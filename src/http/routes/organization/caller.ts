@@ -3,7 +3,7 @@ import { ServiceError } from '../../../base/errors.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { currentProjectId } from '../../server/auth.ts'
 import { callerWith, done, type Resource, routesOf } from '../../server/route.ts'
-import { about, list, named, nullable, object, WHOLE } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { KEY_ROUTES } from './keys.ts'
 import { ORGANIZATION, organizationBody } from './organization.ts'
 import { type OrganizationServices, USER_MEMBERS } from './organization-services.ts'
@@ -11,21 +11,18 @@ import { PROJECT, projectBody, visibleProjects } from './projects.ts'
 
 const route = routesOf<OrganizationServices>()
 
-const USER = named(
-  'User',
-  object({
-    ...USER_MEMBERS,
-    team: nullable(PROJECT),
-    organization: ORGANIZATION,
-    organizations: list(ORGANIZATION),
-  }),
-)
+const USER = is.namedObject('User', {
+  ...USER_MEMBERS,
+  team: is.nullable(PROJECT),
+  organization: ORGANIZATION,
+  organizations: is.list(ORGANIZATION),
+})
 
 /** The caller and the caller's personal keys. */
 export const USER_RESOURCE: Resource<OrganizationServices> = {
   name: 'User and personal keys',
   sentence: 'The user whose key it is, and the other keys of that user.',
-  segments: { id: about(WHOLE, 'Number of the key.') },
+  segments: { id: is.about(is.WHOLE, 'Number of the key.') },
   routes: [
     route('GET', '/api/users/:user_id/', 'getUser', 'Shows the caller.', {
       who: callerWith('user:read'),

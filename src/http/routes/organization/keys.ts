@@ -17,21 +17,8 @@ import {
   type Resource,
   routesOf,
 } from '../../server/route.ts'
-import {
-  about,
-  list,
-  name,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  refused,
-  TEXT,
-  TIME,
-  type TypeOf,
-  WHOLE,
-} from '../../server/schema.ts'
+import type { TypeOf } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import { ask, change, type OrganizationServices, PAGE } from './organization-services.ts'
 
@@ -41,43 +28,43 @@ const READ = callerWith('personal_api_key:read')
 const WRITE = callerWith('personal_api_key:write')
 
 /** The label of a key in a body. */
-export const LABEL = name(NAME_CHARACTERS_MAX)
+export const LABEL = is.name(NAME_CHARACTERS_MAX)
 /** What all keys show. */
 export const KEY_MEMBERS = {
-  id: WHOLE,
-  label: TEXT,
-  value: about(nullable(TEXT), 'The key itself, when it is made or rolled; else null.'),
-  mask_value: TEXT,
-  created_at: TIME,
-  last_rolled_at: nullable(TIME),
+  id: is.WHOLE,
+  label: is.TEXT,
+  value: is.about(is.nullable(is.TEXT), 'The key itself, when it is made or rolled; else null.'),
+  mask_value: is.TEXT,
+  created_at: is.TIME,
+  last_rolled_at: is.nullable(is.TIME),
 }
 const EXPIRY = 'expires_at must be a time to come, such as 2030-01-31T12:00:00Z'
-const PROJECT_NUMBER = { ...WHOLE, minimum: 1, maximum: Number.MAX_SAFE_INTEGER }
+const PROJECT_NUMBER = { ...is.WHOLE, minimum: 1, maximum: Number.MAX_SAFE_INTEGER }
 const FIELDS = {
-  scoped_teams: about(
-    nullable(list(refused(PROJECT_NUMBER, 'scoped_teams must hold numbers of projects'))),
+  scoped_teams: is.about(
+    is.nullable(is.list(is.refused(PROJECT_NUMBER, 'scoped_teams must hold numbers of projects'))),
     'Numbers of projects; null is all.',
   ),
-  expires_at: refused(nullable(TIME), EXPIRY),
+  expires_at: is.refused(is.nullable(is.TIME), EXPIRY),
 }
-const SCOPE_LIST = about(
-  list(refused(TEXT, 'scopes must hold texts')),
+const SCOPE_LIST = is.about(
+  is.list(is.refused(is.TEXT, 'scopes must hold texts')),
   `* for all, or some of ${SCOPES.join(', ')}.`,
 )
-const PERSONAL_KEY = named(
-  'PersonalKey',
-  object({
-    ...KEY_MEMBERS,
-    user_id: WHOLE,
-    scopes: list(TEXT),
-    scoped_teams: about(nullable(list(WHOLE)), 'Numbers of projects; null is all.'),
-    expires_at: nullable(TIME),
-  }),
+const PERSONAL_KEY = is.namedObject('PersonalKey', {
+  ...KEY_MEMBERS,
+  user_id: is.WHOLE,
+  scopes: is.list(is.TEXT),
+  scoped_teams: is.about(is.nullable(is.list(is.WHOLE)), 'Numbers of projects; null is all.'),
+  expires_at: is.nullable(is.TIME),
+})
+const DRAFT = is.named(
+  'PersonalKeyDraft',
+  is.openObject({ label: LABEL, scopes: SCOPE_LIST }, FIELDS),
 )
-const DRAFT = named('PersonalKeyDraft', openObject({ label: LABEL, scopes: SCOPE_LIST }, FIELDS))
-const CHANGES = named(
+const CHANGES = is.named(
   'PersonalKeyChanges',
-  openObject({}, { label: LABEL, scopes: SCOPE_LIST, ...FIELDS }),
+  is.openObject({}, { label: LABEL, scopes: SCOPE_LIST, ...FIELDS }),
 )
 
 type KeyCall = Call<OrganizationServices>
@@ -89,7 +76,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
   route('GET', KEYS, 'listPersonalKeys', 'Lists the keys of the caller.', {
     who: READ,
     query: PAGE,
-    answers: { 200: done(pageOf(PERSONAL_KEY)) },
+    answers: { 200: done(is.pageOf(PERSONAL_KEY)) },
     async handle(call) {
       const keys = await ownKeys(call)
       return pageOfList(

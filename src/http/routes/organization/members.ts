@@ -17,7 +17,7 @@ import {
   refusedRoute,
   routesOf,
 } from '../../server/route.ts'
-import { about, named, object, openObject, pageOf, TIME, UUID } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import {
   change,
   LEVEL,
@@ -32,16 +32,13 @@ const MEMBER = `${MEMBERS}:user_uuid/`
 const READ = inOrganization('organization:read')
 const WRITE = byAdministrators(inOrganization('organization:write'))
 
-const MEMBER_SCHEMA = named(
-  'Member',
-  object({
-    id: about(UUID, 'The uuid of the user.'),
-    user: USER_SUMMARY,
-    level: LEVEL,
-    joined_at: TIME,
-    updated_at: TIME,
-  }),
-)
+const MEMBER_SCHEMA = is.namedObject('Member', {
+  id: is.about(is.UUID, 'The uuid of the user.'),
+  user: USER_SUMMARY,
+  level: LEVEL,
+  joined_at: is.TIME,
+  updated_at: is.TIME,
+})
 
 const route = routesOf<OrganizationServices>()
 
@@ -50,7 +47,7 @@ export const MEMBER_ROUTES = [
   route('GET', MEMBERS, 'listMembers', 'Lists the members.', {
     who: READ,
     query: PAGE,
-    answers: { 200: done(pageOf(MEMBER_SCHEMA)) },
+    answers: { 200: done(is.pageOf(MEMBER_SCHEMA)) },
     handle(call) {
       const members = call.services.directory.users().filter(({ isActive }) => isActive)
       return pageOfList(call, members.map(memberBody))
@@ -67,7 +64,7 @@ export const MEMBER_ROUTES = [
   }),
   route('PATCH', MEMBER, 'patchMember', 'Changes the level of a member.', {
     who: WRITE,
-    body: openObject({}, { level: LEVEL }),
+    body: is.openObject({}, { level: LEVEL }),
     answers: { 200: done(MEMBER_SCHEMA) },
     async handle(call) {
       const member = otherMember(call, 'level')

@@ -19,34 +19,24 @@ import type { Flag } from '../../../rules/flags/types.ts'
 import type { KeyUser } from '../../server/auth.ts'
 import { PAGE_LIMITS } from '../../server/pages.ts'
 import type { Call, RouteDirectory, RouteServices } from '../../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  named,
-  numberChoice,
-  object,
-  pageParameters,
-  TEXT,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 
 /** Parameters of the lists of these routes. */
-export const PAGE_MEMBERS = pageParameters(PAGE_LIMITS.max)
+export const PAGE_MEMBERS = is.pageParameters(PAGE_LIMITS.max)
 /** The query of a list that has no others. */
-export const PAGE = object({}, PAGE_MEMBERS)
+export const PAGE = is.options(PAGE_MEMBERS)
 
 /** What is told of a user. */
 export const USER_MEMBERS = {
-  id: WHOLE,
-  uuid: UUID,
-  distinct_id: TEXT,
-  first_name: TEXT,
-  email: TEXT,
-  is_email_verified: BOOLEAN,
+  id: is.WHOLE,
+  uuid: is.UUID,
+  distinct_id: is.TEXT,
+  first_name: is.TEXT,
+  email: is.TEXT,
+  is_email_verified: is.BOOLEAN,
 }
 /** A user inside another object. Interface description, section 2.2. */
-export const USER_SUMMARY = named('UserSummary', object(USER_MEMBERS))
+export const USER_SUMMARY = is.namedObject('UserSummary', USER_MEMBERS)
 /** The level of a member. */
 export const LEVEL = levelChoice(USER_LEVELS)
 /** What a role or the organization lets people do with flags. */
@@ -126,5 +116,5 @@ export function organizationOf({
 /** The numbers of a kind of permission, and what each is. */
 function levelChoice<const Kind extends Levels>(kind: Kind) {
   const titles = kind.map(({ number, title }) => `${number} ${title}`)
-  return about(numberChoice(...levelNumbers(kind)), `${titles.join(', ')}.`)
+  return is.about(is.numberChoice(...levelNumbers(kind)), `${titles.join(', ')}.`)
 }

@@ -15,21 +15,7 @@ import {
   type Resource,
   routesOf,
 } from '../../server/route.ts'
-import {
-  about,
-  choice,
-  list,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  refused,
-  TEXT,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { AUDIT_ROUTES } from './audit-log.ts'
 import { MEMBER_ROUTES } from './members.ts'
@@ -54,32 +40,26 @@ const FLAG_RESOURCE = 'feature flags'
 const FLAG_RESOURCE_ID = 1
 
 /** The organization for one of its users. */
-export const ORGANIZATION = named(
-  'Organization',
-  object({
-    id: UUID,
-    name: TEXT,
-    created_at: TIME,
-    membership_level: LEVEL,
-    projects: list(object({ id: WHOLE, name: TEXT })),
-  }),
-)
-const RESOURCE = refused(
-  choice(FLAG_RESOURCE),
+export const ORGANIZATION = is.namedObject('Organization', {
+  id: is.UUID,
+  name: is.TEXT,
+  created_at: is.TIME,
+  membership_level: LEVEL,
+  projects: is.list(is.object({ id: is.WHOLE, name: is.TEXT })),
+})
+const RESOURCE = is.refused(
+  is.choice(FLAG_RESOURCE),
   `resource must be ${JSON.stringify(FLAG_RESOURCE)}: nothing else has levels`,
   'invalid_choice',
 )
-const RESOURCE_ACCESS = named(
-  'ResourceAccess',
-  object({
-    id: WHOLE,
-    resource: RESOURCE,
-    access_level: FLAG_LEVEL,
-    created_at: TIME,
-    updated_at: TIME,
-    created_by: nullable(USER_SUMMARY),
-  }),
-)
+const RESOURCE_ACCESS = is.namedObject('ResourceAccess', {
+  id: is.WHOLE,
+  resource: RESOURCE,
+  access_level: FLAG_LEVEL,
+  created_at: is.TIME,
+  updated_at: is.TIME,
+  created_by: is.nullable(USER_SUMMARY),
+})
 
 const route = routesOf<OrganizationServices>()
 
@@ -87,7 +67,7 @@ const route = routesOf<OrganizationServices>()
 export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
   name: 'Organization',
   sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
-  segments: { id: about(WHOLE, 'Number of the setting: 1.') },
+  segments: { id: is.about(is.WHOLE, 'Number of the setting: 1.') },
   routes: [
     route('GET', ONE, 'getOrganization', 'Shows the organization.', {
       who: READ,
@@ -100,7 +80,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
     route('GET', DEFAULTS, 'listResourceAccess', 'Lists the defaults.', {
       who: READ,
       query: PAGE,
-      answers: { 200: done(pageOf(RESOURCE_ACCESS)) },
+      answers: { 200: done(is.pageOf(RESOURCE_ACCESS)) },
       handle(call) {
         const { flagAccess } = organizationOf(call.services)
         return pageOfList(call, flagAccess === null ? [] : [settingBody(call, flagAccess)])
@@ -108,7 +88,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
     }),
     route('POST', DEFAULTS, 'createResourceAccess', 'Sets the default for flags.', {
       who: WRITE,
-      body: openObject({ resource: RESOURCE, access_level: FLAG_LEVEL }),
+      body: is.openObject({ resource: RESOURCE, access_level: FLAG_LEVEL }),
       answers: { 201: done(RESOURCE_ACCESS) },
       handle(call) {
         const { access_level: level } = call.body()
@@ -125,7 +105,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
     }),
     route('PATCH', DEFAULT, 'patchResourceAccess', 'Changes the default for flags.', {
       who: WRITE,
-      body: openObject({ access_level: FLAG_LEVEL }, { resource: RESOURCE }),
+      body: is.openObject({ access_level: FLAG_LEVEL }, { resource: RESOURCE }),
       answers: { 200: done(RESOURCE_ACCESS) },
       handle(call) {
         settingInPath(call)

@@ -20,23 +20,8 @@ import {
   type Resource,
   routesOf,
 } from '../../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  JSON_OBJECT,
-  list,
-  name,
-  named,
-  object,
-  openObject,
-  pageOf,
-  refused,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import type { TypeOf } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
 import {
@@ -55,36 +40,39 @@ const READ = inProject('project:read')
 const WRITE = byAdministrators(inProject('project:write'))
 
 const SETTINGS = {
-  timezone: about(name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
-  anonymize_ips: BOOLEAN,
-  autocapture_opt_out: about(BOOLEAN, 'Browsers capture no clicks, changes and submits.'),
-  autocapture_exceptions_opt_in: about(BOOLEAN, 'Browsers capture exceptions.'),
-  autocapture_web_vitals_opt_in: about(BOOLEAN, 'Browsers capture web vitals.'),
-  test_account_filters: list(
-    refused(JSON_OBJECT, 'test_account_filters must hold objects, such as {"key": "email", ...}'),
+  timezone: is.about(is.name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
+  anonymize_ips: is.BOOLEAN,
+  autocapture_opt_out: is.about(is.BOOLEAN, 'Browsers capture no clicks, changes and submits.'),
+  autocapture_exceptions_opt_in: is.about(is.BOOLEAN, 'Browsers capture exceptions.'),
+  autocapture_web_vitals_opt_in: is.about(is.BOOLEAN, 'Browsers capture web vitals.'),
+  test_account_filters: is.list(
+    is.refused(
+      is.JSON_OBJECT,
+      'test_account_filters must hold objects, such as {"key": "email", ...}',
+    ),
   ),
 }
 /** A project. */
-export const PROJECT = named(
-  'Project',
-  object({
-    id: WHOLE,
-    uuid: UUID,
-    organization: UUID,
-    name: TEXT,
-    api_token: about(TEXT, 'The key with which clients send events.'),
-    ...SETTINGS,
-    is_demo: BOOLEAN,
-    effective_membership_level: LEVEL,
-    created_at: TIME,
-  }),
+export const PROJECT = is.namedObject('Project', {
+  id: is.WHOLE,
+  uuid: is.UUID,
+  organization: is.UUID,
+  name: is.TEXT,
+  api_token: is.about(is.TEXT, 'The key with which clients send events.'),
+  ...SETTINGS,
+  is_demo: is.BOOLEAN,
+  effective_membership_level: LEVEL,
+  created_at: is.TIME,
+})
+const DRAFT = is.named(
+  'ProjectDraft',
+  is.openObject({ name: is.name(NAME_CHARACTERS_MAX) }, SETTINGS),
 )
-const DRAFT = named('ProjectDraft', openObject({ name: name(NAME_CHARACTERS_MAX) }, SETTINGS))
-const CHANGES = named(
+const CHANGES = is.named(
   'ProjectChanges',
-  openObject({}, { name: name(NAME_CHARACTERS_MAX), ...SETTINGS }),
+  is.openObject({}, { name: is.name(NAME_CHARACTERS_MAX), ...SETTINGS }),
 )
-const SECRET_KEY = named('SecretKey', object({ ...KEY_MEMBERS, project_id: WHOLE }))
+const SECRET_KEY = is.namedObject('SecretKey', { ...KEY_MEMBERS, project_id: is.WHOLE })
 
 type ProjectCall = Call<OrganizationServices>
 
@@ -94,12 +82,12 @@ const route = routesOf<OrganizationServices>()
 export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   name: 'Projects',
   sentence: 'Projects, their settings, and their secret keys, which read the flags of one project.',
-  segments: { id: about(WHOLE, 'Number of the key.') },
+  segments: { id: is.about(is.WHOLE, 'Number of the key.') },
   routes: [
     route('GET', PROJECTS, 'listProjects', 'Lists the projects that the key may use.', {
       who: callerWith('project:read'),
       query: PAGE,
-      answers: { 200: done(pageOf(PROJECT)) },
+      answers: { 200: done(is.pageOf(PROJECT)) },
       handle: (call) =>
         pageOfList(
           call,
@@ -135,7 +123,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
     route('GET', SECRETS, 'listSecretKeys', 'Lists the secret keys.', {
       who: READ,
       query: PAGE,
-      answers: { 200: done(pageOf(SECRET_KEY)) },
+      answers: { 200: done(is.pageOf(SECRET_KEY)) },
       async handle(call) {
         const keys = await secretsInForce(call)
         return pageOfList(
@@ -146,7 +134,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
     }),
     route('POST', SECRETS, 'createSecretKey', 'Makes a secret key.', {
       who: WRITE,
-      body: openObject({}, { label: LABEL }),
+      body: is.openObject({}, { label: LABEL }),
       answers: { 201: done(SECRET_KEY) },
       async handle(call) {
         const { projectId } = call

@@ -10,17 +10,7 @@ import type { FlagNumbers, RoleAccessView } from '../../../rules/access/roles.ts
 import type { Flag } from '../../../rules/flags/types.ts'
 import { lenientPage, pageBody } from '../../server/pages.ts'
 import { type Call, denied, done, inProject, type Resource, routesOf } from '../../server/route.ts'
-import {
-  about,
-  CLIENT_UUID,
-  named,
-  object,
-  openObject,
-  pageOf,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { type FlagServices, presentFlag } from '../flags/flag-access.ts'
 import { FEATURE_FLAG } from '../flags/flag-schemas.ts'
 import { ask, change, type OrganizationServices, PAGE_MEMBERS } from './organization-services.ts'
@@ -32,16 +22,13 @@ const ENTRY = `${ENTRIES}:id/`
 const READ = inProject('feature_flag:read')
 const WRITE = inProject('feature_flag:write')
 
-const ACCESS = named(
-  'RoleAccess',
-  object({
-    id: WHOLE,
-    feature_flag: FEATURE_FLAG,
-    role: ROLE_SCHEMA,
-    added_at: TIME,
-    updated_at: TIME,
-  }),
-)
+const ACCESS = is.namedObject('RoleAccess', {
+  id: is.WHOLE,
+  feature_flag: FEATURE_FLAG,
+  role: ROLE_SCHEMA,
+  added_at: is.TIME,
+  updated_at: is.TIME,
+})
 
 type AccessCall = Call<FlagServices & OrganizationServices>
 
@@ -51,12 +38,15 @@ const route = routesOf<AccessCall['services']>()
 export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
   name: 'Role access',
   sentence: 'Which roles may change a flag that is closed to others.',
-  segments: { id: about(WHOLE, 'Number of the entry.') },
+  segments: { id: is.about(is.WHOLE, 'Number of the entry.') },
   routes: [
     route('GET', ENTRIES, 'listRoleAccess', 'Lists the roles that may change a flag.', {
       who: READ,
-      query: object({}, { role_id: about(TEXT, 'Only the entry of this role.'), ...PAGE_MEMBERS }),
-      answers: { 200: done(pageOf(ACCESS)) },
+      query: is.options({
+        role_id: is.about(is.TEXT, 'Only the entry of this role.'),
+        ...PAGE_MEMBERS,
+      }),
+      answers: { 200: done(is.pageOf(ACCESS)) },
       async handle(call) {
         const page = lenientPage(call)
         const numbers = flagInPath(call)
@@ -73,7 +63,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
     }),
     route('POST', ENTRIES, 'createRoleAccess', 'Lets a role change a flag.', {
       who: WRITE,
-      body: openObject({ role_id: CLIENT_UUID }),
+      body: is.openObject({ role_id: is.CLIENT_UUID }),
       answers: { 201: done(ACCESS) },
       async handle(call) {
         const numbers = flagInPath(call)

@@ -15,20 +15,8 @@ import {
   type Resource,
   routesOf,
 } from '../../server/route.ts'
-import {
-  about,
-  CLIENT_UUID,
-  name,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  TEXT,
-  TIME,
-  type TypeOf,
-  UUID,
-} from '../../server/schema.ts'
+import type { TypeOf } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import {
   ask,
@@ -48,25 +36,25 @@ const READ = inOrganization('organization:read')
 const WRITE = byAdministrators(inOrganization('organization:write'))
 
 /** A role. Interface description, section 2.4. */
-export const ROLE_SCHEMA = named(
-  'Role',
-  object({
-    id: UUID,
-    name: TEXT,
-    feature_flags_access_level: FLAG_LEVEL,
-    created_at: TIME,
-    created_by: nullable(USER_SUMMARY),
-    members: about(TEXT, 'E-mail addresses, separated by commas.'),
-    associated_flags: about(TEXT, 'Keys of flags, separated by commas.'),
-  }),
-)
-const MEMBERSHIP = named(
-  'RoleMembership',
-  object({ id: UUID, role_id: UUID, user: USER_SUMMARY, joined_at: TIME, updated_at: TIME }),
-)
-const NAME = name(NAME_CHARACTERS_MAX)
-const DRAFT = openObject({ name: NAME }, { feature_flags_access_level: FLAG_LEVEL })
-const CHANGES = openObject({}, { name: NAME, feature_flags_access_level: FLAG_LEVEL })
+export const ROLE_SCHEMA = is.namedObject('Role', {
+  id: is.UUID,
+  name: is.TEXT,
+  feature_flags_access_level: FLAG_LEVEL,
+  created_at: is.TIME,
+  created_by: is.nullable(USER_SUMMARY),
+  members: is.about(is.TEXT, 'E-mail addresses, separated by commas.'),
+  associated_flags: is.about(is.TEXT, 'Keys of flags, separated by commas.'),
+})
+const MEMBERSHIP = is.namedObject('RoleMembership', {
+  id: is.UUID,
+  role_id: is.UUID,
+  user: USER_SUMMARY,
+  joined_at: is.TIME,
+  updated_at: is.TIME,
+})
+const NAME = is.name(NAME_CHARACTERS_MAX)
+const DRAFT = is.openObject({ name: NAME }, { feature_flags_access_level: FLAG_LEVEL })
+const CHANGES = is.openObject({}, { name: NAME, feature_flags_access_level: FLAG_LEVEL })
 
 type RoleCall = Pick<Call<OrganizationServices>, 'services' | 'uuid'>
 
@@ -76,12 +64,12 @@ const route = routesOf<OrganizationServices>()
 export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   name: 'Roles',
   sentence: 'What users may do with flags together.',
-  segments: { id: about(UUID, 'Id of the membership.') },
+  segments: { id: is.about(is.UUID, 'Id of the membership.') },
   routes: [
     route('GET', ROLES, 'listRoles', 'Lists the roles.', {
       who: READ,
       query: PAGE,
-      answers: { 200: done(pageOf(ROLE_SCHEMA)) },
+      answers: { 200: done(is.pageOf(ROLE_SCHEMA)) },
       async handle(call) {
         const page = lenientPage(call)
         const { count, results } = await ask(call, 'listRoles', page)
@@ -123,7 +111,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
     route('GET', MEMBERSHIPS, 'listRoleMemberships', 'Lists the members of a role.', {
       who: READ,
       query: PAGE,
-      answers: { 200: done(pageOf(MEMBERSHIP)) },
+      answers: { 200: done(is.pageOf(MEMBERSHIP)) },
       async handle(call) {
         const { role, members } = await existingRole(call)
         const bodies = members.map((member) => membershipBody(role.id, member))
@@ -132,7 +120,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
     }),
     route('POST', MEMBERSHIPS, 'createRoleMembership', 'Adds a user to a role.', {
       who: WRITE,
-      body: openObject({ user_uuid: CLIENT_UUID }),
+      body: is.openObject({ user_uuid: is.CLIENT_UUID }),
       answers: { 201: done(MEMBERSHIP) },
       async handle(call) {
         const { user_uuid: userUuid } = call.body()

@@ -33,22 +33,7 @@ import {
 } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  choice,
-  JSON_OBJECT,
-  list,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  pageParameters,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { answerFound, answerOne, answerPage, inputOf } from '../formats.ts'
 import {
   DESCRIPTION_UNITS_MAX,
@@ -77,42 +62,39 @@ export interface ActionServices extends PersonServices {
   readonly queries: PersonQueries & ActionQueries
 }
 
-const MATCHING = choice(...MATCHINGS)
+const MATCHING = is.choice(...MATCHINGS)
 const STEP_MEMBERS = {
-  event: nullable(TEXT),
-  url: nullable(TEXT),
+  event: is.nullable(is.TEXT),
+  url: is.nullable(is.TEXT),
   url_matching: MATCHING,
-  selector: nullable(TEXT),
-  tag_name: nullable(TEXT),
-  text: nullable(TEXT),
+  selector: is.nullable(is.TEXT),
+  tag_name: is.nullable(is.TEXT),
+  text: is.nullable(is.TEXT),
   text_matching: MATCHING,
-  href: nullable(TEXT),
+  href: is.nullable(is.TEXT),
   href_matching: MATCHING,
   properties: FILTERS,
 }
-const ACTION = named(
-  'Action',
-  object({
-    id: WHOLE,
-    name: TEXT,
-    description: TEXT,
-    tags: list(TEXT),
-    steps: list(named('ActionStep', object(STEP_MEMBERS))),
-    created_at: TIME,
-    created_by: nullable(JSON_OBJECT),
-    deleted: BOOLEAN,
-    is_calculating: BOOLEAN,
-  }),
-)
+const ACTION = is.namedObject('Action', {
+  id: is.WHOLE,
+  name: is.TEXT,
+  description: is.TEXT,
+  tags: is.list(is.TEXT),
+  steps: is.list(is.namedObject('ActionStep', STEP_MEMBERS)),
+  created_at: is.TIME,
+  created_by: is.nullable(is.JSON_OBJECT),
+  deleted: is.BOOLEAN,
+  is_calculating: is.BOOLEAN,
+})
 const FIELDS = {
-  description: TEXT,
-  tags: list(TEXT),
-  steps: list(named('ActionStepFields', openObject({}, STEP_MEMBERS))),
-  deleted: about(BOOLEAN, 'With true the action is removed for good.'),
+  description: is.TEXT,
+  tags: is.list(is.TEXT),
+  steps: is.list(is.named('ActionStepFields', is.openObject({}, STEP_MEMBERS))),
+  deleted: is.about(is.BOOLEAN, 'With true the action is removed for good.'),
 }
 const CHANGING = {
   who: inProject('action:write'),
-  body: named('ActionChanges', openObject({}, { name: TEXT, ...FIELDS })),
+  body: is.named('ActionChanges', is.openObject({}, { name: is.TEXT, ...FIELDS })),
   answers: { 200: done(ACTION) },
   respond: patchAction,
 } as const
@@ -127,8 +109,8 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
   routes: [
     route('GET', ACTIONS_PATH, 'listActions', 'Lists actions in the order of creation.', {
       who: inProject('action:read'),
-      query: object({}, pageParameters(PAGE_ROWS_MAX)),
-      answers: { 200: done(pageOf(ACTION)) },
+      query: is.options(is.pageParameters(PAGE_ROWS_MAX)),
+      answers: { 200: done(is.pageOf(ACTION)) },
       respond: (call) =>
         answerPage(call, ({ limit, offset }, wish) =>
           call.services.queries.listActions(call.projectId, limit, offset, wish),
@@ -136,7 +118,7 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
     }),
     route('POST', ACTIONS_PATH, 'createAction', 'Makes an action.', {
       who: inProject('action:write'),
-      body: named('ActionDraft', openObject({ name: TEXT }, FIELDS)),
+      body: is.named('ActionDraft', is.openObject({ name: is.TEXT }, FIELDS)),
       answers: { 201: done(ACTION) },
       respond: createAction,
     }),

@@ -1,199 +1,176 @@
 /** What questions about people behind a number of a chart say, and the pages that answer them. */
 
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
-import {
-  ANY,
-  about,
-  BOOLEAN,
-  choice,
-  JSON_OBJECT,
-  list,
-  NUMBER,
-  named,
-  nullable,
-  object,
-  pageParameters,
-  TEXT,
-  TEXT_OR_NUMBER,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
-const NAMES = list(TEXT)
+const NAMES = is.list(is.TEXT)
 const ACTOR_MEMBERS = {
-  properties: JSON_OBJECT,
-  matched_recordings: list(ANY),
-  value_at_data_point: nullable(NUMBER),
+  properties: is.JSON_OBJECT,
+  matched_recordings: is.list(is.ANY),
+  value_at_data_point: is.nullable(is.NUMBER),
 }
-const PERSON_ACTOR = named(
+const PERSON_ACTOR = is.namedObject(
   'PersonActor',
-  object(
-    {
-      type: choice('person'),
-      id: UUID,
-      uuid: UUID,
-      created_at: TIME,
-      is_identified: BOOLEAN,
-      name: TEXT,
-      distinct_ids: NAMES,
-      ...ACTOR_MEMBERS,
-    },
-    { distinct_ids_count: WHOLE },
-  ),
-)
-const GROUP_ACTOR = named(
-  'GroupActor',
-  object({
-    type: choice('group'),
-    id: TEXT,
-    group_key: TEXT,
-    group_type_index: WHOLE,
-    created_at: nullable(TIME),
+  {
+    type: is.choice('person'),
+    id: is.UUID,
+    uuid: is.UUID,
+    created_at: is.TIME,
+    is_identified: is.BOOLEAN,
+    name: is.TEXT,
+    distinct_ids: NAMES,
     ...ACTOR_MEMBERS,
-  }),
+  },
+  { distinct_ids_count: is.WHOLE },
 )
-const ACTOR = named('Actor', { anyOf: [PERSON_ACTOR, GROUP_ACTOR] })
-const PEOPLE = named('People', object({ people: list(ACTOR), count: WHOLE }))
+const GROUP_ACTOR = is.namedObject('GroupActor', {
+  type: is.choice('group'),
+  id: is.TEXT,
+  group_key: is.TEXT,
+  group_type_index: is.WHOLE,
+  created_at: is.nullable(is.TIME),
+  ...ACTOR_MEMBERS,
+})
+const ACTOR = is.named('Actor', { anyOf: [PERSON_ACTOR, GROUP_ACTOR] })
+const PEOPLE = is.namedObject('People', { people: is.list(ACTOR), count: is.WHOLE })
 /** A page of people. */
-export const ACTOR_PAGE = named(
+export const ACTOR_PAGE = is.namedObject(
   'ActorPage',
-  object({ results: list(PEOPLE), next: nullable(TEXT) }, { total: WHOLE }),
+  { results: is.list(PEOPLE), next: is.nullable(is.TEXT) },
+  { total: is.WHOLE },
 )
 /** A page of people behind a point of a chart. */
-export const CHART_ACTOR_PAGE = named(
+export const CHART_ACTOR_PAGE = is.namedObject(
   'ChartActorPage',
-  object(
-    {
-      results: list(PEOPLE),
-      next: nullable(TEXT),
-      initial: about(TEXT, 'Address of the first page.'),
-      missing_persons: about(WHOLE, 'People of the page who do not exist any more.'),
-      is_cached: BOOLEAN,
-      last_refresh: TIME,
-    },
-    { total: about(WHOLE, 'People of all pages, with include_total.') },
-  ),
+  {
+    results: is.list(PEOPLE),
+    next: is.nullable(is.TEXT),
+    initial: is.about(is.TEXT, 'Address of the first page.'),
+    missing_persons: is.about(is.WHOLE, 'People of the page who do not exist any more.'),
+    is_cached: is.BOOLEAN,
+    last_refresh: is.TIME,
+  },
+  { total: is.about(is.WHOLE, 'People of all pages, with include_total.') },
 )
 /** A page of people with the periods in which they appear. */
-export const RETENTION_PAGE = named(
+export const RETENTION_PAGE = is.namedObject(
   'RetentionPage',
-  object(
-    {
-      result: list(object({ person: ACTOR, appearances: list(WHOLE) })),
-      next: nullable(TEXT),
-      missing_persons: WHOLE,
-    },
-    { total: WHOLE, totals: about(list(WHOLE), 'How many of them appear in each period.') },
-  ),
+  {
+    result: is.list(is.object({ person: ACTOR, appearances: is.list(is.WHOLE) })),
+    next: is.nullable(is.TEXT),
+    missing_persons: is.WHOLE,
+  },
+  {
+    total: is.WHOLE,
+    totals: is.about(is.list(is.WHOLE), 'How many of them appear in each period.'),
+  },
 )
 
 const SHARED = {
-  events: about(list(SERIES), 'The series that are events.'),
-  actions: about(list(SERIES), 'The series that are actions.'),
-  properties: about(FILTERS, 'Tests for all series.'),
+  events: is.about(is.list(SERIES), 'The series that are events.'),
+  actions: is.about(is.list(SERIES), 'The series that are actions.'),
+  properties: is.about(FILTERS, 'Tests for all series.'),
   ...RANGE,
-  filter_test_accounts: about(BOOLEAN, 'Adds the filters of the project.'),
-  include_total: about(BOOLEAN, 'Says how many people there are on all pages.'),
-  search: about(TEXT, 'Part of an e-mail address, name or distinct_id.'),
+  filter_test_accounts: is.about(is.BOOLEAN, 'Adds the filters of the project.'),
+  include_total: is.about(is.BOOLEAN, 'Says how many people there are on all pages.'),
+  search: is.about(is.TEXT, 'Part of an e-mail address, name or distinct_id.'),
 }
-const PAGE = pageParameters(PAGE_ROWS_MAX)
+const PAGE = is.pageParameters(PAGE_ROWS_MAX)
 const TARGET = {
-  entity_id: about(TEXT_OR_NUMBER, 'The event or action whose people are meant.'),
-  entity_type: about(choice('events', 'actions'), 'Which of both.'),
-  entity_math: about(TEXT, 'How the chart counts that series.'),
-  entity_order: about(WHOLE, 'Its number among the series.'),
-  math_property: about(TEXT, 'The property that is added up and the like.'),
-  math_group_type_index: about(WHOLE, 'The group type that is counted.'),
+  entity_id: is.about(is.TEXT_OR_NUMBER, 'The event or action whose people are meant.'),
+  entity_type: is.about(is.choice('events', 'actions'), 'Which of both.'),
+  entity_math: is.about(is.TEXT, 'How the chart counts that series.'),
+  entity_order: is.about(is.WHOLE, 'Its number among the series.'),
+  math_property: is.about(is.TEXT, 'The property that is added up and the like.'),
+  math_group_type_index: is.about(is.WHOLE, 'The group type that is counted.'),
 }
 const BREAKDOWN = {
-  breakdown: about(TEXT_OR_NUMBER, 'A property or cohort that splits the chart; or a list.'),
-  breakdowns: about(list(JSON_OBJECT), 'Several, each with property and type.'),
-  breakdown_type: about(TEXT, 'What is split: event, person, group or cohort.'),
-  breakdown_group_type_index: about(WHOLE, 'The group type of that property.'),
-  breakdown_value: about(TEXT_OR_NUMBER, 'The value that is asked for.'),
-  breakdown_histogram_bin_count: about(WHOLE, 'Says that the value is a range of numbers.'),
+  breakdown: is.about(is.TEXT_OR_NUMBER, 'A property or cohort that splits the chart; or a list.'),
+  breakdowns: is.about(is.list(is.JSON_OBJECT), 'Several, each with property and type.'),
+  breakdown_type: is.about(is.TEXT, 'What is split: event, person, group or cohort.'),
+  breakdown_group_type_index: is.about(is.WHOLE, 'The group type of that property.'),
+  breakdown_value: is.about(is.TEXT_OR_NUMBER, 'The value that is asked for.'),
+  breakdown_histogram_bin_count: is.about(is.WHOLE, 'Says that the value is a range of numbers.'),
 }
 const FUNNEL = {
   ...SHARED,
   ...BREAKDOWN,
-  funnel_step: about(WHOLE, 'How far people came; negative for those who stopped there.'),
-  funnel_custom_steps: about(list(WHOLE), 'Exact numbers of steps.'),
-  funnel_order_type: about(choice('ordered', 'strict', 'unordered'), 'Order of the steps.'),
-  funnel_window_interval: about(WHOLE, 'How long an attempt may take: a number of units.'),
-  funnel_window_interval_unit: about(TEXT, 'Minute, hour, day, week or month.'),
-  funnel_window_days: about(WHOLE, 'The same in days; goes before both.'),
-  exclusions: about(list(JSON_OBJECT), 'Series that end an attempt.'),
-  funnel_viz_type: about(TEXT, 'With trends the period in which attempts begin counts.'),
-  entrance_period_start: about(TEXT, 'First moment of that period.'),
-  drop_off: about(TEXT, 'Those who did not convert.'),
-  funnel_from_step: about(WHOLE, 'The step from which they count.'),
-  funnel_to_step: about(WHOLE, 'The step up to which they count.'),
-  aggregation_group_type_index: about(WHOLE, 'Groups of this type instead of persons.'),
-  breakdown_attribution_type: about(TEXT, 'Which value stands for a person.'),
-  breakdown_attribution_value: about(WHOLE, 'The step that decides.'),
-  funnel_step_breakdown: about(TEXT_OR_NUMBER, 'The value of the breakdown; or a list.'),
+  funnel_step: is.about(is.WHOLE, 'How far people came; negative for those who stopped there.'),
+  funnel_custom_steps: is.about(is.list(is.WHOLE), 'Exact numbers of steps.'),
+  funnel_order_type: is.about(is.choice('ordered', 'strict', 'unordered'), 'Order of the steps.'),
+  funnel_window_interval: is.about(is.WHOLE, 'How long an attempt may take: a number of units.'),
+  funnel_window_interval_unit: is.about(is.TEXT, 'Minute, hour, day, week or month.'),
+  funnel_window_days: is.about(is.WHOLE, 'The same in days; goes before both.'),
+  exclusions: is.about(is.list(is.JSON_OBJECT), 'Series that end an attempt.'),
+  funnel_viz_type: is.about(is.TEXT, 'With trends the period in which attempts begin counts.'),
+  entrance_period_start: is.about(is.TEXT, 'First moment of that period.'),
+  drop_off: is.about(is.TEXT, 'Those who did not convert.'),
+  funnel_from_step: is.about(is.WHOLE, 'The step from which they count.'),
+  funnel_to_step: is.about(is.WHOLE, 'The step up to which they count.'),
+  aggregation_group_type_index: is.about(is.WHOLE, 'Groups of this type instead of persons.'),
+  breakdown_attribution_type: is.about(is.TEXT, 'Which value stands for a person.'),
+  breakdown_attribution_value: is.about(is.WHOLE, 'The step that decides.'),
+  funnel_step_breakdown: is.about(is.TEXT_OR_NUMBER, 'The value of the breakdown; or a list.'),
 }
 const CORRELATION = {
   ...FUNNEL,
-  funnel_correlation_type: about(TEXT, 'Events, event_with_properties or properties.'),
-  funnel_correlation_person_entity: about(SERIES, 'The event in between.'),
-  funnel_correlation_person_converted: about(BOOLEAN, 'Whether the people converted.'),
-  funnel_correlation_property_values: about(FILTERS, 'What the people are like.'),
-  funnel_correlation_person_limit: about(WHOLE, 'People of a page, 100 when absent.'),
-  funnel_correlation_person_offset: about(WHOLE, 'People to pass over.'),
+  funnel_correlation_type: is.about(is.TEXT, 'Events, event_with_properties or properties.'),
+  funnel_correlation_person_entity: is.about(SERIES, 'The event in between.'),
+  funnel_correlation_person_converted: is.about(is.BOOLEAN, 'Whether the people converted.'),
+  funnel_correlation_property_values: is.about(FILTERS, 'What the people are like.'),
+  funnel_correlation_person_limit: is.about(is.WHOLE, 'People of a page, 100 when absent.'),
+  funnel_correlation_person_offset: is.about(is.WHOLE, 'People to pass over.'),
 }
 const PATHS = {
   ...SHARED,
-  include_event_types: about(NAMES, 'Kinds of events: $pageview, $screen, custom_event.'),
-  include_custom_events: about(NAMES, 'Further events by name.'),
-  exclude_events: about(NAMES, 'Items that are taken away.'),
-  path_groupings: about(NAMES, 'Patterns that become one item.'),
-  local_path_cleaning_filters: about(list(JSON_OBJECT), 'Patterns and their aliases.'),
-  start_point: about(TEXT, 'Item with which paths begin.'),
-  end_point: about(TEXT, 'Item with which paths end.'),
-  step_limit: about(WHOLE, 'Items of a path, 5 when absent.'),
-  path_start_key: about(TEXT, 'Position and item, such as 1_/about.'),
-  path_end_key: about(TEXT, 'The item that must follow.'),
-  path_dropoff_key: about(TEXT, 'The item with which paths must end.'),
-  funnel_paths: about(TEXT, 'Which part of a funnel paths are about.'),
-  funnel_filter: about(JSON_OBJECT, 'That funnel.'),
+  include_event_types: is.about(NAMES, 'Kinds of events: $pageview, $screen, custom_event.'),
+  include_custom_events: is.about(NAMES, 'Further events by name.'),
+  exclude_events: is.about(NAMES, 'Items that are taken away.'),
+  path_groupings: is.about(NAMES, 'Patterns that become one item.'),
+  local_path_cleaning_filters: is.about(is.list(is.JSON_OBJECT), 'Patterns and their aliases.'),
+  start_point: is.about(is.TEXT, 'Item with which paths begin.'),
+  end_point: is.about(is.TEXT, 'Item with which paths end.'),
+  step_limit: is.about(is.WHOLE, 'Items of a path, 5 when absent.'),
+  path_start_key: is.about(is.TEXT, 'Position and item, such as 1_/about.'),
+  path_end_key: is.about(is.TEXT, 'The item that must follow.'),
+  path_dropoff_key: is.about(is.TEXT, 'The item with which paths must end.'),
+  funnel_paths: is.about(is.TEXT, 'Which part of a funnel paths are about.'),
+  funnel_filter: is.about(is.JSON_OBJECT, 'That funnel.'),
   ...PAGE,
 }
 
 /** Parameters of a trend. */
-export const TRENDS_QUERY = object({}, { ...SHARED, ...TARGET, ...BREAKDOWN, ...PAGE })
+export const TRENDS_QUERY = is.options({ ...SHARED, ...TARGET, ...BREAKDOWN, ...PAGE })
 /** Parameters of a lifecycle. */
-export const LIFECYCLE_QUERY = object(
+export const LIFECYCLE_QUERY = is.object(
   {
-    target_date: about(TEXT, 'A moment of the period.'),
-    lifecycle_type: about(TEXT, 'New, returning, resurrecting or dormant, in lower case.'),
+    target_date: is.about(is.TEXT, 'A moment of the period.'),
+    lifecycle_type: is.about(is.TEXT, 'New, returning, resurrecting or dormant, in lower case.'),
   },
   { ...SHARED, ...PAGE },
 )
 /** Parameters of a retention. */
-export const RETENTION_QUERY = object(
-  {},
-  {
-    target_entity: about(SERIES, 'The event that begins; $pageview when absent.'),
-    returning_entity: about(SERIES, 'The event that shows a return.'),
-    retention_type: about(TEXT, 'With retention_first_time only the first one counts.'),
-    period: about(choice('Hour', 'Day', 'Week', 'Month'), 'How long a period is.'),
-    total_intervals: about(WHOLE, 'Periods of the range, 11 when absent.'),
-    selected_interval: about(WHOLE, 'The period of the cohort, from 0.'),
-    ...SHARED,
-    ...PAGE,
-  },
-)
+export const RETENTION_QUERY = is.options({
+  target_entity: is.about(SERIES, 'The event that begins; $pageview when absent.'),
+  returning_entity: is.about(SERIES, 'The event that shows a return.'),
+  retention_type: is.about(is.TEXT, 'With retention_first_time only the first one counts.'),
+  period: is.about(is.choice('Hour', 'Day', 'Week', 'Month'), 'How long a period is.'),
+  total_intervals: is.about(is.WHOLE, 'Periods of the range, 11 when absent.'),
+  selected_interval: is.about(is.WHOLE, 'The period of the cohort, from 0.'),
+  ...SHARED,
+  ...PAGE,
+})
 /** Parameters of a stickiness. */
-export const STICKINESS_QUERY = object(
-  {},
-  { ...SHARED, ...TARGET, stickiness_days: about(WHOLE, 'In how many periods.'), ...PAGE },
-)
+export const STICKINESS_QUERY = is.options({
+  ...SHARED,
+  ...TARGET,
+  stickiness_days: is.about(is.WHOLE, 'In how many periods.'),
+  ...PAGE,
+})
 /** Parameters of a funnel. */
-export const FUNNEL_QUERY = object({}, { ...FUNNEL, ...PAGE })
+export const FUNNEL_QUERY = is.options({ ...FUNNEL, ...PAGE })
 /** Parameters of a correlation. */
-export const CORRELATION_QUERY = object({}, CORRELATION)
+export const CORRELATION_QUERY = is.options(CORRELATION)
 /** Parameters of paths. */
-export const PATH_QUERY = object({}, PATHS)
+export const PATH_QUERY = is.options(PATHS)

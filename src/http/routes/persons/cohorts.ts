@@ -32,23 +32,7 @@ import {
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
-import {
-  ANY,
-  about,
-  BOOLEAN,
-  JSON_OBJECT,
-  list,
-  named,
-  nullable,
-  object,
-  openObject,
-  pageOf,
-  pageParameters,
-  TEXT,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { answerFound, answerOne, answerPage, formatOf } from '../formats.ts'
 import { DESCRIPTION_UNITS_MAX, MEMBERS_MAX, NAME_UNITS_MAX } from '../limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
@@ -61,37 +45,34 @@ const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
 /** First lines of tables that name the column instead of a person. */
 const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']
 
-const COHORT = named(
-  'Cohort',
-  object({
-    id: WHOLE,
-    name: TEXT,
-    description: TEXT,
-    groups: list(ANY),
-    deleted: BOOLEAN,
-    filters: openObject({}, { properties: FILTERS }),
-    is_calculating: BOOLEAN,
-    created_by: nullable(JSON_OBJECT),
-    created_at: TIME,
-    last_calculation: nullable(TIME),
-    errors_calculating: WHOLE,
-    count: about(nullable(WHOLE), 'Members; may be null in lists.'),
-    is_static: BOOLEAN,
-  }),
-)
+const COHORT = is.namedObject('Cohort', {
+  id: is.WHOLE,
+  name: is.TEXT,
+  description: is.TEXT,
+  groups: is.list(is.ANY),
+  deleted: is.BOOLEAN,
+  filters: is.openObject({}, { properties: FILTERS }),
+  is_calculating: is.BOOLEAN,
+  created_by: is.nullable(is.JSON_OBJECT),
+  created_at: is.TIME,
+  last_calculation: is.nullable(is.TIME),
+  errors_calculating: is.WHOLE,
+  count: is.about(is.nullable(is.WHOLE), 'Members; may be null in lists.'),
+  is_static: is.BOOLEAN,
+})
 /** The cohorts that a person is in. */
-export const COHORTS_OF_PERSON = object({ results: list(COHORT) })
+export const COHORTS_OF_PERSON = is.object({ results: is.list(COHORT) })
 const FIELDS = {
-  description: TEXT,
-  is_static: about(BOOLEAN, 'A list of persons instead of a rule; cannot change.'),
-  filters: about(JSON_OBJECT, 'The rule, as {"properties": filters}.'),
-  person_uuids: about(list(UUID), 'Persons to add to a static cohort.'),
-  distinct_ids: about(list(TEXT), 'Persons to add to a static cohort.'),
-  deleted: about(BOOLEAN, 'With true the cohort is removed for good.'),
+  description: is.TEXT,
+  is_static: is.about(is.BOOLEAN, 'A list of persons instead of a rule; cannot change.'),
+  filters: is.about(is.JSON_OBJECT, 'The rule, as {"properties": filters}.'),
+  person_uuids: is.about(is.list(is.UUID), 'Persons to add to a static cohort.'),
+  distinct_ids: is.about(is.list(is.TEXT), 'Persons to add to a static cohort.'),
+  deleted: is.about(is.BOOLEAN, 'With true the cohort is removed for good.'),
 }
 const CHANGING = {
   who: inProject('cohort:write'),
-  body: named('CohortChanges', openObject({}, { name: TEXT, ...FIELDS })),
+  body: is.named('CohortChanges', is.openObject({}, { name: is.TEXT, ...FIELDS })),
   bodyTypes: ['text/csv'],
   answers: { 200: done(COHORT) },
   respond: patchCohort,
@@ -107,8 +88,8 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
   routes: [
     route('GET', COHORTS_PATH, 'listCohorts', 'Lists cohorts.', {
       who: inProject('cohort:read'),
-      query: object({}, pageParameters(PAGE_ROWS_MAX)),
-      answers: { 200: done(pageOf(COHORT)) },
+      query: is.options(is.pageParameters(PAGE_ROWS_MAX)),
+      answers: { 200: done(is.pageOf(COHORT)) },
       respond: (call) =>
         answerPage(call, ({ limit, offset }, wish) =>
           call.services.queries.listCohorts(call.projectId, limit, offset, wish),
@@ -116,7 +97,7 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
     }),
     route('POST', COHORTS_PATH, 'createCohort', 'Makes a cohort.', {
       who: inProject('cohort:write'),
-      body: named('CohortDraft', openObject({ name: TEXT }, FIELDS)),
+      body: is.named('CohortDraft', is.openObject({ name: is.TEXT }, FIELDS)),
       bodyTypes: ['text/csv'],
       answers: { 201: done(COHORT) },
       respond: createCohort,

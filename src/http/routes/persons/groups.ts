@@ -14,46 +14,28 @@ import {
 import { invalid, type RequestParameters, required } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
-import {
-  ANY,
-  about,
-  JSON_OBJECT,
-  list,
-  NOTHING,
-  named,
-  nullable,
-  object,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { answerFound, answerList, answerOne, answerRows, inputOf } from '../formats.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
 const PROJECT_PATH = '/api/projects/:project_id/'
 
-const GROUP = named(
-  'Group',
-  object({
-    group_type_index: WHOLE,
-    group_key: TEXT,
-    group_properties: JSON_OBJECT,
-    created_at: TIME,
-  }),
-)
-const GROUP_TYPE = named(
-  'GroupType',
-  object({
-    group_type: TEXT,
-    group_type_index: WHOLE,
-    name_singular: NOTHING,
-    name_plural: NOTHING,
-  }),
-)
+const GROUP = is.namedObject('Group', {
+  group_type_index: is.WHOLE,
+  group_key: is.TEXT,
+  group_properties: is.JSON_OBJECT,
+  created_at: is.TIME,
+})
+const GROUP_TYPE = is.namedObject('GroupType', {
+  group_type: is.TEXT,
+  group_type_index: is.WHOLE,
+  name_singular: is.NOTHING,
+  name_plural: is.NOTHING,
+})
 const TYPE_INDEX = {
-  group_type_index: about(WHOLE, 'Number of the group type, from 0 to 4.'),
+  group_type_index: is.about(is.WHOLE, 'Number of the group type, from 0 to 4.'),
 }
-const ONE_GROUP = object({ ...TYPE_INDEX, group_key: about(TEXT, 'Key of the group.') })
+const ONE_GROUP = is.object({ ...TYPE_INDEX, group_key: is.about(is.TEXT, 'Key of the group.') })
 
 const route = routesOf<PersonServices>()
 
@@ -65,21 +47,23 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
   routes: [
     route('GET', `${PROJECT_PATH}groups_types/`, 'listGroupTypes', 'Lists the group types.', {
       who: inProject('group:read'),
-      answers: { 200: done(list(GROUP_TYPE)) },
+      answers: { 200: done(is.list(GROUP_TYPE)) },
       respond: listTypes,
     }),
     route('GET', `${PROJECT_PATH}groups/`, 'listGroups', 'Lists the groups of a type.', {
       who: inProject('group:read'),
-      query: object(TYPE_INDEX, {
-        search: about(TEXT, 'Part of the key.'),
-        limit: about(
-          WHOLE,
+      query: is.object(TYPE_INDEX, {
+        search: is.about(is.TEXT, 'Part of the key.'),
+        limit: is.about(
+          is.WHOLE,
           `Groups of a page: ${PAGE_LIMITS.default} when absent, ${PAGE_LIMITS.max} at most.`,
         ),
         cursor: CURSOR,
       }),
       answers: {
-        200: done(object({ next: nullable(TEXT), previous: NOTHING, results: list(GROUP) })),
+        200: done(
+          is.object({ next: is.nullable(is.TEXT), previous: is.NOTHING, results: is.list(GROUP) }),
+        ),
       },
       respond: listGroups,
     }),
@@ -97,7 +81,7 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
       {
         who: inProject('group:write'),
         query: ONE_GROUP,
-        body: object({ key: TEXT, value: ANY }),
+        body: is.object({ key: is.TEXT, value: is.ANY }),
         answers: { 200: done(GROUP) },
         respond: updateProperty,
       },

@@ -5,41 +5,17 @@
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import {
-  type DateRange,
-  dateRange,
-  isoInZone,
-  type RangeRequest,
-} from '../../../rules/analytics/date-range.ts'
+import { type DateRange, dateRange, isoInZone, type RangeRequest } from '../../../rules/analytics/date-range.ts'
 import { parseInterval } from '../../../rules/analytics/periods.ts'
 import type { PersonReference, TimelineRows } from '../../../rules/persons/person-queries.ts'
 import { limitOf, logUrls, skipParameter } from '../../server/pages.ts'
 import { invalid, RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
-import {
-  ANY,
-  about,
-  choice,
-  JSON_OBJECT,
-  list,
-  NOTHING,
-  named,
-  nullable,
-  object,
-  TEXT,
-  TIME,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { answerRows, formatOf, wishOf } from '../formats.ts'
 import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from '../limits.ts'
-import {
-  type PersonCall,
-  type PersonServices,
-  personInPath,
-  readForPerson,
-  unknown,
-} from './person-services.ts'
+import { type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const PERSONS_PATH = '/api/projects/:project_id/persons/'
@@ -47,59 +23,49 @@ const ENTRIES = { default: 10, max: PAGE_ACTIVITY_MAX }
 /** The earliest moment that there is. */
 const BEGINNING_MS = -8_640_000_000_000_000
 
-const ACTIVITY = named(
-  'Activity',
-  object({
-    user: object({ first_name: TEXT, email: TEXT }),
-    activity: choice('updated', 'delete_property', 'deleted', 'split_person'),
-    scope: choice('Person'),
-    item_id: TEXT,
-    detail: object({
-      changes: nullable(list(ANY)),
-      name: nullable(TEXT),
-      short_id: NOTHING,
-      type: NOTHING,
-      trigger: NOTHING,
-    }),
-    created_at: TIME,
+const ACTIVITY = is.namedObject('Activity', {
+  user: is.object({ first_name: is.TEXT, email: is.TEXT }),
+  activity: is.choice('updated', 'delete_property', 'deleted', 'split_person'),
+  scope: is.choice('Person'),
+  item_id: is.TEXT,
+  detail: is.object({
+    changes: is.nullable(is.list(is.ANY)),
+    name: is.nullable(is.TEXT),
+    short_id: is.NOTHING,
+    type: is.NOTHING,
+    trigger: is.NOTHING,
   }),
-)
+  created_at: is.TIME,
+})
 const LOG = {
   who: inProject('activity_log:read'),
-  query: object(
-    {},
-    {
-      page: about(WHOLE, 'Number of the page, from 1.'),
-      limit: about(
-        WHOLE,
-        `Entries of a page: ${ENTRIES.default} when absent, ${ENTRIES.max} at most.`,
-      ),
-      skip: about(WHOLE, 'Entries of the page that were shown before; it comes in next.'),
-    },
-  ),
+  query: is.options({
+    page: is.about(is.WHOLE, 'Number of the page, from 1.'),
+    limit: is.about(
+      is.WHOLE,
+      `Entries of a page: ${ENTRIES.default} when absent, ${ENTRIES.max} at most.`,
+    ),
+    skip: is.about(is.WHOLE, 'Entries of the page that were shown before; it comes in next.'),
+  }),
   answers: {
     200: done(
-      named(
-        'ActivityPage',
-        object({
-          results: list(ACTIVITY),
-          next: nullable(TEXT),
-          previous: nullable(TEXT),
-          total_count: WHOLE,
-        }),
-      ),
+      is.namedObject('ActivityPage', {
+        results: is.list(ACTIVITY),
+        next: is.nullable(is.TEXT),
+        previous: is.nullable(is.TEXT),
+        total_count: is.WHOLE,
+      }),
     ),
   },
 } as const
-const TIMELINE = named(
-  'PropertiesTimeline',
-  object({
-    points: list(object({ timestamp: TIME, properties: JSON_OBJECT, relevant_event_count: WHOLE })),
-    crucial_property_keys: list(TEXT),
-    effective_date_from: TEXT,
-    effective_date_to: TEXT,
-  }),
-)
+const TIMELINE = is.namedObject('PropertiesTimeline', {
+  points: is.list(
+    is.object({ timestamp: is.TIME, properties: is.JSON_OBJECT, relevant_event_count: is.WHOLE }),
+  ),
+  crucial_property_keys: is.list(is.TEXT),
+  effective_date_from: is.TEXT,
+  effective_date_to: is.TEXT,
+})
 
 const route = routesOf<PersonServices>()
 
@@ -120,17 +86,14 @@ export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
     'Shows how the properties that an insight is about changed.',
     {
       who: inProject('person:read'),
-      query: object(
-        {},
-        {
-          events: about(list(SERIES), 'Which events count; all when absent.'),
-          actions: about(list(ANY), 'Must be empty.'),
-          properties: about(FILTERS, 'Tests on properties.'),
-          breakdown: about(TEXT, 'A property that counts, too.'),
-          breakdown_type: about(TEXT, 'With person, breakdown is a property of persons.'),
-          ...RANGE,
-        },
-      ),
+      query: is.options({
+        events: is.about(is.list(SERIES), 'Which events count; all when absent.'),
+        actions: is.about(is.list(is.ANY), 'Must be empty.'),
+        properties: is.about(FILTERS, 'Tests on properties.'),
+        breakdown: is.about(is.TEXT, 'A property that counts, too.'),
+        breakdown_type: is.about(is.TEXT, 'With person, breakdown is a property of persons.'),
+        ...RANGE,
+      }),
       answers: { 200: done(TIMELINE) },
       respond: showTimeline,
     },

@@ -21,22 +21,7 @@ import {
 } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
-import {
-  ANY,
-  about,
-  BOOLEAN,
-  JSON_OBJECT,
-  list,
-  named,
-  object,
-  pageOf,
-  pageParameters,
-  TEXT,
-  TEXT_OR_NUMBER,
-  TIME,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import {
   answerList,
   answerOne,
@@ -66,27 +51,28 @@ const PERSON_PATH = `${PERSONS_PATH}:id/`
 const IDS_OFFSET_MAX = 0xffff_ffff
 
 const PERSON_MEMBERS = {
-  id: WHOLE,
-  name: TEXT,
-  distinct_ids: list(TEXT),
-  properties: JSON_OBJECT,
-  created_at: TIME,
-  uuid: UUID,
+  id: is.WHOLE,
+  name: is.TEXT,
+  distinct_ids: is.list(is.TEXT),
+  properties: is.JSON_OBJECT,
+  created_at: is.TIME,
+  uuid: is.UUID,
 }
 /** Present when not all ids are shown. */
-const ID_COUNT = { distinct_ids_count: WHOLE }
-const PERSON = named('Person', object(PERSON_MEMBERS, ID_COUNT))
-const PERSON_CHANGED = named(
+const ID_COUNT = { distinct_ids_count: is.WHOLE }
+const PERSON = is.namedObject('Person', PERSON_MEMBERS, ID_COUNT)
+const PERSON_CHANGED = is.namedObject(
   'PersonChanged',
-  object({ ...PERSON_MEMBERS, success: BOOLEAN }, ID_COUNT),
+  { ...PERSON_MEMBERS, success: is.BOOLEAN },
+  ID_COUNT,
 )
-const VALUE_COUNT = named('ValueCount', object({ name: TEXT, count: WHOLE }))
+const VALUE_COUNT = is.namedObject('ValueCount', { name: is.TEXT, count: is.WHOLE })
 
 const READ = inProject('person:read')
 const WRITE = inProject('person:write')
 const SETTING = {
   who: WRITE,
-  body: object({ properties: JSON_OBJECT }),
+  body: is.object({ properties: is.JSON_OBJECT }),
   answers: { 202: done(PERSON) },
   respond: patchPerson,
 } as const
@@ -97,23 +83,20 @@ const route = routesOf<PersonServices>()
 export const PERSON_RESOURCE: Resource<PersonServices> = {
   name: 'Persons',
   sentence: 'Users as events made them. Parameters may stand in the query or in a JSON body.',
-  segments: { id: about(TEXT_OR_NUMBER, 'Number or uuid of the person.') },
+  segments: { id: is.about(is.TEXT_OR_NUMBER, 'Number or uuid of the person.') },
   isTable: true,
   routes: [
     route('GET', PERSONS_PATH, 'listPersons', 'Lists persons, the newest first.', {
       who: READ,
-      query: object(
-        {},
-        {
-          distinct_id: about(TEXT, 'The person with this distinct_id.'),
-          email: about(TEXT, 'Persons whose property email is exactly this.'),
-          search: about(TEXT, 'Part of the e-mail address, or a distinct_id, or a uuid.'),
-          properties: about(FILTERS, 'Tests on properties.'),
-          cohort: about(WHOLE, 'Members of the cohort with this number.'),
-          ...pageParameters(PAGE_ROWS_MAX),
-        },
-      ),
-      answers: { 200: done(pageOf(PERSON)) },
+      query: is.options({
+        distinct_id: is.about(is.TEXT, 'The person with this distinct_id.'),
+        email: is.about(is.TEXT, 'Persons whose property email is exactly this.'),
+        search: is.about(is.TEXT, 'Part of the e-mail address, or a distinct_id, or a uuid.'),
+        properties: is.about(FILTERS, 'Tests on properties.'),
+        cohort: is.about(is.WHOLE, 'Members of the cohort with this number.'),
+        ...is.pageParameters(PAGE_ROWS_MAX),
+      }),
+      answers: { 200: done(is.pageOf(PERSON)) },
       respond: listPersons,
     }),
     refusedRoute(
@@ -122,14 +105,11 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
     ),
     route('GET', `${PERSONS_PATH}values/`, 'listPersonValues', 'Counts the values of a property.', {
       who: READ,
-      query: object(
-        {},
-        {
-          key: about(TEXT, 'Name of the property; without it nothing is found.'),
-          value: about(TEXT, 'Only values that contain this.'),
-        },
-      ),
-      answers: { 200: done(list(VALUE_COUNT)) },
+      query: is.options({
+        key: is.about(is.TEXT, 'Name of the property; without it nothing is found.'),
+        value: is.about(is.TEXT, 'Only values that contain this.'),
+      }),
+      answers: { 200: done(is.list(VALUE_COUNT)) },
       respond: listValues,
     }),
     route(
@@ -139,19 +119,21 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       'Lists the cohorts of a person.',
       {
         who: READ,
-        query: object({ person_id: about(TEXT_OR_NUMBER, 'Number or uuid of the person.') }),
+        query: is.object({
+          person_id: is.about(is.TEXT_OR_NUMBER, 'Number or uuid of the person.'),
+        }),
         answers: { 200: done(COHORTS_OF_PERSON) },
         respond: listCohorts,
       },
     ),
     route('GET', PERSON_PATH, 'getPerson', 'Shows a person.', {
       who: READ,
-      query: object(
-        {},
-        {
-          distinct_ids_offset: about(WHOLE, 'Ids to leave out, of those in the order of linking.'),
-        },
-      ),
+      query: is.options({
+        distinct_ids_offset: is.about(
+          is.WHOLE,
+          'Ids to leave out, of those in the order of linking.',
+        ),
+      }),
       answers: { 200: done(PERSON) },
       respond: getPerson,
     }),
@@ -159,34 +141,35 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
     route('PUT', PERSON_PATH, 'putPerson', 'The same as PATCH.', SETTING),
     route('DELETE', PERSON_PATH, 'deletePerson', 'Removes a person for good.', {
       who: WRITE,
-      query: object(
-        {},
-        { delete_events: about(TEXT, 'Removes the events, too, unless false or 0.') },
-      ),
+      query: is.options({
+        delete_events: is.about(is.TEXT, 'Removes the events, too, unless false or 0.'),
+      }),
       answers: { 202: done() },
       handle: deletePerson,
     }),
     route('POST', `${PERSON_PATH}update_property/`, 'updatePersonProperty', 'Sets one property.', {
       who: WRITE,
-      body: object({ key: TEXT, value: ANY }),
+      body: is.object({ key: is.TEXT, value: is.ANY }),
       answers: { 202: done(PERSON) },
       respond: updateProperty,
     }),
     route('POST', `${PERSON_PATH}delete_property/`, 'deletePersonProperty', 'Removes a property.', {
       who: WRITE,
-      body: object({ $unset: TEXT }),
+      body: is.object({ $unset: is.TEXT }),
       answers: { 201: done(PERSON_CHANGED) },
       respond: deleteProperty,
     }),
     route('POST', `${PERSON_PATH}split/`, 'splitPerson', 'Makes each distinct_id a person.', {
       who: WRITE,
-      body: object({}, { main_distinct_id: about(TEXT, 'Keeps the person and its properties.') }),
+      body: is.options({
+        main_distinct_id: is.about(is.TEXT, 'Keeps the person and its properties.'),
+      }),
       answers: { 201: done(PERSON_CHANGED) },
       respond: splitPerson,
     }),
     route('POST', `${PERSON_PATH}merge/`, 'mergePersons', 'Merges other persons into this one.', {
       who: WRITE,
-      body: object({ ids: list(TEXT_OR_NUMBER) }),
+      body: is.object({ ids: is.list(is.TEXT_OR_NUMBER) }),
       answers: { 201: done(PERSON_CHANGED) },
       respond: mergePersons,
     }),

@@ -1,69 +1,54 @@
 /** Schemas of what questions say: tests on properties, series of events, ranges of days, pages. */
-import {
-  ANY,
-  about,
-  BOOLEAN,
-  choice,
-  JSON_OBJECT,
-  list,
-  named,
-  nullable,
-  object,
-  openObject,
-  ref,
-  TEXT,
-  TEXT_OR_NUMBER,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 
 const TYPES = ['person', 'event', 'group', 'cohort', 'static-cohort', 'element', 'flag'] as const
 
 /** A test on one property. */
-export const PROPERTY_FILTER = named(
+export const PROPERTY_FILTER = is.named(
   'PropertyFilter',
-  about(
-    openObject(
-      { key: TEXT_OR_NUMBER },
+  is.about(
+    is.openObject(
+      { key: is.TEXT_OR_NUMBER },
       {
-        value: ANY,
-        operator: nullable(TEXT),
-        type: nullable(choice(...TYPES)),
-        group_type_index: nullable(WHOLE),
-        negation: nullable(BOOLEAN),
+        value: is.ANY,
+        operator: is.nullable(is.TEXT),
+        type: is.nullable(is.choice(...TYPES)),
+        group_type_index: is.nullable(is.WHOLE),
+        negation: is.nullable(is.BOOLEAN),
       },
     ),
     'A test on one property.',
   ),
 )
 
-const FILTER_GROUP = named(
+const FILTER_GROUP = is.named(
   'FilterGroup',
-  about(
-    object({
-      type: choice('AND', 'OR'),
-      values: list({ anyOf: [ref('FilterGroup'), PROPERTY_FILTER] }),
+  is.about(
+    is.object({
+      type: is.choice('AND', 'OR'),
+      values: is.list({ anyOf: [is.ref('FilterGroup'), PROPERTY_FILTER] }),
     }),
     'Tests of which all or any must hold.',
   ),
 )
 
 /** Tests on properties. */
-export const FILTERS = named('Filters', {
-  anyOf: [list(PROPERTY_FILTER), FILTER_GROUP, JSON_OBJECT],
+export const FILTERS = is.named('Filters', {
+  anyOf: [is.list(PROPERTY_FILTER), FILTER_GROUP, is.JSON_OBJECT],
 })
 
 /** Events that a question counts. */
-export const SERIES = named(
+export const SERIES = is.named(
   'Series',
-  about(
-    openObject(
+  is.about(
+    is.openObject(
       {},
       {
-        id: nullable(TEXT_OR_NUMBER),
-        order: nullable(WHOLE),
-        math: nullable(TEXT),
-        math_property: nullable(TEXT),
-        math_group_type_index: nullable(WHOLE),
+        id: is.nullable(is.TEXT_OR_NUMBER),
+        order: is.nullable(is.WHOLE),
+        math: is.nullable(is.TEXT),
+        math_property: is.nullable(is.TEXT),
+        math_group_type_index: is.nullable(is.WHOLE),
         properties: FILTERS,
       },
     ),
@@ -73,7 +58,7 @@ export const SERIES = named(
 
 /** Parameters of a range of days. */
 export const RANGE = {
-  date_from: about(TEXT, 'Where the range begins: a day, a moment, or -7d and the like.'),
-  date_to: about(TEXT, 'Where it ends, the last day included.'),
-  interval: about(choice('hour', 'day', 'week', 'month'), 'How long a period is.'),
+  date_from: is.about(is.TEXT, 'Where the range begins: a day, a moment, or -7d and the like.'),
+  date_to: is.about(is.TEXT, 'Where it ends, the last day included.'),
+  interval: is.about(is.choice('hour', 'day', 'week', 'month'), 'How long a period is.'),
 }

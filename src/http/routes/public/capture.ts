@@ -38,18 +38,8 @@ import {
 } from '../../server/public-route.ts'
 import { sendAccepted, sendEmpty, sendError, sendJson } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  choice,
-  list,
-  type Members,
-  named,
-  object,
-  openObject,
-  TEXT,
-  TEXT_OR_NUMBER,
-} from '../../server/schema.ts'
+import type { Members } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { CAPTURE_WAITING_BYTES_MAX } from '../limits.ts'
 
 /** Path -> what it asks for. Each answers with and without one trailing slash, never by a redirect. */
@@ -195,50 +185,50 @@ class CaptureHandler {
 }
 
 const SHARED = {
-  compression: about(
-    choice('gzip', 'gzip-js', 'base64', 'b64', 'lz64', 'lz-string'),
+  compression: is.about(
+    is.choice('gzip', 'gzip-js', 'base64', 'b64', 'lz64', 'lz-string'),
     'How the payload is wrapped. Gzip is recognised without it.',
   ),
-  sent_at: about(TEXT, 'When the client sent the request, by its own clock.'),
-  _: about(TEXT, 'The same in milliseconds since 1970.'),
-  beacon: about(choice('1'), 'The page is being closed: the answer is 204.'),
-  project_id: about(
-    TEXT,
+  sent_at: is.about(is.TEXT, 'When the client sent the request, by its own clock.'),
+  _: is.about(is.TEXT, 'The same in milliseconds since 1970.'),
+  beacon: is.about(is.choice('1'), 'The page is being closed: the answer is 204.'),
+  project_id: is.about(
+    is.TEXT,
     `The project, for a personal key (scope ${CAPTURE_SCOPE}) in place of a project key.`,
   ),
 }
-const API_KEY = about(TEXT, 'The key of the project; also as token.')
-const EVENT = named('CaptureEvent', {
+const API_KEY = is.about(is.TEXT, 'The key of the project; also as token.')
+const EVENT = is.named('CaptureEvent', {
   ...captureEventShape.schema,
   properties: {
-    event: about(TEXT, 'The name; an event without one is not stored.'),
-    distinct_id: about(TEXT_OR_NUMBER, 'Who did it. It may also stand in properties.'),
-    timestamp: about(TEXT_OR_NUMBER, 'When; the time of arrival when absent.'),
+    event: is.about(is.TEXT, 'The name; an event without one is not stored.'),
+    distinct_id: is.about(is.TEXT_OR_NUMBER, 'Who did it. It may also stand in properties.'),
+    timestamp: is.about(is.TEXT_OR_NUMBER, 'When; the time of arrival when absent.'),
     api_key: API_KEY,
     ...(captureEventShape.schema['properties'] as Members),
   },
   additionalProperties: true,
 })
-const BATCH = named(
+const BATCH = is.named(
   'CaptureBatch',
-  openObject(
-    { batch: list(EVENT) },
+  is.openObject(
+    { batch: is.list(EVENT) },
     {
       api_key: API_KEY,
       sent_at: SHARED.sent_at,
-      historical_migration: about(BOOLEAN, 'The events are old ones from another place.'),
-      project_id: about(
-        TEXT_OR_NUMBER,
+      historical_migration: is.about(is.BOOLEAN, 'The events are old ones from another place.'),
+      project_id: is.about(
+        is.TEXT_OR_NUMBER,
         `The project, for a personal key (scope ${CAPTURE_SCOPE}) as api_key.`,
       ),
     },
   ),
 )
-const BODY = named('CaptureBody', {
+const BODY = is.named('CaptureBody', {
   description: 'One event, several in batch, or a list; the key stands in the body or in an event.',
-  anyOf: [BATCH, EVENT, list(EVENT)],
+  anyOf: [BATCH, EVENT, is.list(EVENT)],
 })
-const DONE = done(object({ status: choice(1) }, { quota_limited: list(TEXT) }))
+const DONE = done(is.object({ status: is.choice(1) }, { quota_limited: is.list(is.TEXT) }))
 const ANSWERS = { 200: DONE, 204: { description: 'Accepted, and the query has beacon=1.' } }
 const ERRORS = [
   'invalid_input',
@@ -265,9 +255,12 @@ export const CAPTURE: PublicResource<CaptureHandler> = {
         id: `get${id}`,
         summary: 'Sends events in the query.',
         who: { ...ANYBODY, doors: ['projectKey'] },
-        query: object(
-          { data: about(TEXT, 'The payload: JSON, or base64 of it.') },
-          { ...SHARED, api_key: about(TEXT, 'The key of the project, if there is no token.') },
+        query: is.object(
+          { data: is.about(is.TEXT, 'The payload: JSON, or base64 of it.') },
+          {
+            ...SHARED,
+            api_key: is.about(is.TEXT, 'The key of the project, if there is no token.'),
+          },
         ),
         answers: ANSWERS,
         errors: ERRORS,
@@ -279,7 +272,7 @@ export const CAPTURE: PublicResource<CaptureHandler> = {
         id: `post${id}`,
         summary: `Sends events to ${path}.`,
         who: ANYBODY,
-        query: object({}, SHARED),
+        query: is.options(SHARED),
         body: BODY,
         bodyTypes: ANY_TEXT_TYPES,
         answers: ANSWERS,

@@ -21,23 +21,7 @@ import {
 } from '../../server/public-route.ts'
 import { sendJson, sendReused } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
-import {
-  about,
-  BOOLEAN,
-  JSON_OBJECT,
-  list,
-  mapOf,
-  NOTHING,
-  NUMBER,
-  named,
-  nullable,
-  object,
-  openObject,
-  TEXT,
-  TEXT_OR_NUMBER,
-  UUID,
-  WHOLE,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flags/flag-schemas.ts'
 import type { CookielessVisitors } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './decide-answers.ts'
@@ -190,69 +174,68 @@ export function resolveFlagProject(
   return project
 }
 
-const DECISION_REQUEST = named(
+const DECISION_REQUEST = is.named(
   'DecisionRequest',
-  openObject(
-    { distinct_id: about(TEXT_OR_NUMBER, 'For whom.') },
+  is.openObject(
+    { distinct_id: is.about(is.TEXT_OR_NUMBER, 'For whom.') },
     {
-      token: about(TEXT, 'The key of the project; also as api_key.'),
-      groups: about(JSON_OBJECT, 'Types and keys of groups.'),
-      person_properties: about(JSON_OBJECT, 'Win over what is stored.'),
-      group_properties: about(mapOf(JSON_OBJECT), 'The same for groups, by type.'),
-      $anon_distinct_id: about(TEXT_OR_NUMBER, 'The id before the user logged in.'),
-      $device_id: about(TEXT_OR_NUMBER, 'For flags that are decided by device.'),
-      flag_keys_to_evaluate: about(list(TEXT), 'Only these flags.'),
-      evaluation_contexts: about(list(TEXT), 'Leaves out flags of other contexts.'),
-      evaluation_runtime: about(TEXT, 'Client, server or all, in lower case.'),
-      disable_flags: about(BOOLEAN, 'An answer without flags.'),
-      project_id: about(TEXT_OR_NUMBER, 'The project, for a personal key as token.'),
+      token: is.about(is.TEXT, 'The key of the project; also as api_key.'),
+      groups: is.about(is.JSON_OBJECT, 'Types and keys of groups.'),
+      person_properties: is.about(is.JSON_OBJECT, 'Win over what is stored.'),
+      group_properties: is.about(is.mapOf(is.JSON_OBJECT), 'The same for groups, by type.'),
+      $anon_distinct_id: is.about(is.TEXT_OR_NUMBER, 'The id before the user logged in.'),
+      $device_id: is.about(is.TEXT_OR_NUMBER, 'For flags that are decided by device.'),
+      flag_keys_to_evaluate: is.about(is.list(is.TEXT), 'Only these flags.'),
+      evaluation_contexts: is.about(is.list(is.TEXT), 'Leaves out flags of other contexts.'),
+      evaluation_runtime: is.about(is.TEXT, 'Client, server or all, in lower case.'),
+      disable_flags: is.about(is.BOOLEAN, 'An answer without flags.'),
+      project_id: is.about(is.TEXT_OR_NUMBER, 'The project, for a personal key as token.'),
     },
   ),
 )
-const DECISION = named(
+const DECISION = is.namedObject(
   'Decision',
-  object(
-    {
-      key: TEXT,
-      enabled: BOOLEAN,
-      variant: nullable(TEXT),
-      reason: object({ code: TEXT, condition_index: nullable(WHOLE), description: TEXT }),
-      metadata: object({
-        id: WHOLE,
-        version: WHOLE,
-        description: NOTHING,
-        payload: about(nullable(TEXT), 'A JSON text.'),
-        has_experiment: BOOLEAN,
-      }),
-    },
-    { failed: BOOLEAN },
-  ),
+  {
+    key: is.TEXT,
+    enabled: is.BOOLEAN,
+    variant: is.nullable(is.TEXT),
+    reason: is.object({
+      code: is.TEXT,
+      condition_index: is.nullable(is.WHOLE),
+      description: is.TEXT,
+    }),
+    metadata: is.object({
+      id: is.WHOLE,
+      version: is.WHOLE,
+      description: is.NOTHING,
+      payload: is.about(is.nullable(is.TEXT), 'A JSON text.'),
+      has_experiment: is.BOOLEAN,
+    }),
+  },
+  { failed: is.BOOLEAN },
 )
-const DECISIONS = named(
+const DECISIONS = is.named(
   'Decisions',
-  about(
-    openObject(
-      { requestId: UUID, evaluatedAt: WHOLE },
+  is.about(
+    is.openObject(
+      { requestId: is.UUID, evaluatedAt: is.WHOLE },
       {
-        flags: mapOf(DECISION),
-        featureFlags: { anyOf: [mapOf(FLAG_VALUE), list(TEXT)] },
-        featureFlagPayloads: mapOf(TEXT),
-        errorsWhileComputingFlags: BOOLEAN,
-        errorComputingFlags: BOOLEAN,
+        flags: is.mapOf(DECISION),
+        featureFlags: { anyOf: [is.mapOf(FLAG_VALUE), is.list(is.TEXT)] },
+        featureFlagPayloads: is.mapOf(is.TEXT),
+        errorsWhileComputingFlags: is.BOOLEAN,
+        errorComputingFlags: is.BOOLEAN,
       },
     ),
     'The members depend on v; the configuration of browsers may be there, too.',
   ),
 )
-const QUERY = object(
-  {},
-  {
-    v: about(TEXT, 'Version of the answer.'),
-    config: about(BOOLEAN, 'With the configuration of browsers.'),
-    compression: about(TEXT, 'How the body is wrapped.'),
-    only_evaluate_survey_feature_flags: about(BOOLEAN, 'Only flags of surveys.'),
-  },
-)
+const QUERY = is.options({
+  v: is.about(is.TEXT, 'Version of the answer.'),
+  config: is.about(is.BOOLEAN, 'With the configuration of browsers.'),
+  compression: is.about(is.TEXT, 'How the body is wrapped.'),
+  only_evaluate_survey_feature_flags: is.about(is.BOOLEAN, 'Only flags of surveys.'),
+})
 
 /** `/flags/` and `/decide/`. */
 export const DECISION_ROUTES: readonly PublicRecord<DecideOptions>[] = [
@@ -291,7 +274,7 @@ export const DECISION_ROUTES: readonly PublicRecord<DecideOptions>[] = [
     isDecide
       ? {
           ...options,
-          answers: { 200: done(object({ status: NUMBER })) },
+          answers: { 200: done(is.object({ status: is.NUMBER })) },
           handle: (_, exchange) => sendJson(exchange, 200, { status: 1 }),
         }
       : options,

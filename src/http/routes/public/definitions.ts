@@ -18,7 +18,7 @@ import {
   routesOf,
 } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
-import { about, object, pageOf, TEXT } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { DEFINITIONS, FEATURE_FLAG, SEND_COHORTS } from '../flags/flag-schemas.ts'
 
 /** What definitions work with. */
@@ -35,7 +35,7 @@ interface KnownDefinitions {
 const known = new WeakMap<FlagSnapshot, KnownDefinitions>()
 
 const READ = forServers('feature_flag:read')
-const TOKEN = about(TEXT, 'Key of the project that is meant.')
+const TOKEN = is.about(is.TEXT, 'Key of the project that is meant.')
 /** Answers with definitions. */
 export const DEFINITION_ANSWERS = {
   200: done(DEFINITIONS),
@@ -48,21 +48,21 @@ const route = routesOf<DefinitionServices>()
 export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
   route('GET', '/flags/definitions/', 'getDefinitions', 'Definitions with cohorts.', {
     who: READ,
-    query: object({}, { token: TOKEN }),
+    query: is.options({ token: TOKEN }),
     answers: DEFINITION_ANSWERS,
     respond: (call) => definitionsAnswer(snapshotOf(call), call.request, true),
   }),
   route('GET', '/api/feature_flag/local_evaluation/', 'getSdkDefinitions', 'Definitions.', {
     who: READ,
-    query: object({}, { token: TOKEN, send_cohorts: SEND_COHORTS }),
+    query: is.options({ token: TOKEN, send_cohorts: SEND_COHORTS }),
     answers: DEFINITION_ANSWERS,
     respond: (call) =>
       definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
   }),
   route('GET', '/api/feature_flag/', 'listSdkFlags', 'All flags in one page, for old SDKs.', {
     who: READ,
-    query: object({}, { token: TOKEN }),
-    answers: { 200: done(pageOf(FEATURE_FLAG)) },
+    query: is.options({ token: TOKEN }),
+    answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
     handle: (call) => legacyList(snapshotOf(call), call.nowMs),
   }),
 ]

@@ -17,16 +17,7 @@ import { type PublicResource, preflight } from '../../server/public-route.ts'
 import { type Header, send, sendError, sendJson } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
 import { decodeSegment } from '../../server/router.ts'
-import {
-  choice,
-  JSON_OBJECT,
-  list,
-  mapOf,
-  named,
-  object,
-  openObject,
-  TEXT,
-} from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flags/flag-schemas.ts'
 import { resolveFlagProject } from './decide.ts'
 import { evaluationOf, type OfrepEvaluation, readContext } from './ofrep-values.ts'
@@ -153,24 +144,26 @@ const ALL_FLAGS = '/ofrep/v1/evaluate/flags'
 const ONE_FLAG = `${ALL_FLAGS}/:key`
 const CONFIGURATION_PATH = '/ofrep/v1/configuration'
 const BY_PROJECT_KEY = { ...ANYBODY, doors: ['projectKeyHeader'] } as const
-const REQUEST = named('OfrepRequest', object({ context: openObject({ targetingKey: TEXT }) }))
-const EVALUATION = named(
+const REQUEST = is.namedObject('OfrepRequest', {
+  context: is.openObject({ targetingKey: is.TEXT }),
+})
+const EVALUATION = is.named(
   'OfrepEvaluation',
-  openObject(
-    { key: TEXT },
+  is.openObject(
+    { key: is.TEXT },
     {
       value: FLAG_VALUE,
-      reason: choice('TARGETING_MATCH', 'SPLIT', 'DEFAULT', 'DISABLED'),
-      variant: TEXT,
-      metadata: mapOf({ type: ['string', 'number'] }),
-      errorCode: TEXT,
-      errorDetails: TEXT,
+      reason: is.choice('TARGETING_MATCH', 'SPLIT', 'DEFAULT', 'DISABLED'),
+      variant: is.TEXT,
+      metadata: is.mapOf({ type: ['string', 'number'] }),
+      errorCode: is.TEXT,
+      errorDetails: is.TEXT,
     },
   ),
 )
-const FAULT = named(
+const FAULT = is.named(
   'OfrepFault',
-  openObject({ errorCode: TEXT, errorDetails: TEXT }, { key: TEXT }),
+  is.openObject({ errorCode: is.TEXT, errorDetails: is.TEXT }, { key: is.TEXT }),
 )
 const BAD_CONTEXT = { description: 'The body or its context cannot be used.', schema: FAULT }
 const ERRORS = ['invalid_api_key', 'request_too_large', 'server_error'] as const
@@ -188,7 +181,7 @@ export const OFREP: PublicResource<OfrepOptions> = {
       who: BY_PROJECT_KEY,
       body: REQUEST,
       answers: {
-        200: done(object({ flags: list(EVALUATION), metadata: JSON_OBJECT })),
+        200: done(is.object({ flags: is.list(EVALUATION), metadata: is.JSON_OBJECT })),
         304: { description: 'The tag in If-None-Match is that of the answer.' },
         400: BAD_CONTEXT,
       },
@@ -219,7 +212,7 @@ export const OFREP: PublicResource<OfrepOptions> = {
       id: 'getOfrepConfiguration',
       summary: 'What is supported.',
       who: BY_PROJECT_KEY,
-      answers: { 200: done(openObject({ name: TEXT, capabilities: JSON_OBJECT })) },
+      answers: { 200: done(is.openObject({ name: is.TEXT, capabilities: is.JSON_OBJECT })) },
       errors: ['invalid_api_key', 'server_error'],
       handle: (services, exchange, head) => {
         projectOf(services, head)

@@ -13,7 +13,7 @@ import type { RequestHead } from '../../server/framing.ts'
 import { type PublicRecord, pascalCase, readable } from '../../server/public-route.ts'
 import { type Header, send, sendJson } from '../../server/respond.ts'
 import { done } from '../../server/route.ts'
-import { ANY, BOOLEAN, list, named, openObject, TEXT } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
 
 /**
  * The configuration of a project. `autocapture_opt_out` must be there: without it current browser SDKs
@@ -140,9 +140,13 @@ export const CONFIG_ROUTES: readonly PublicRecord<RemoteConfigOptions>[] = [
     summary: 'The configuration as JSON.',
     answers: {
       200: done(
-        named(
+        is.named(
           'RemoteConfig',
-          openObject({ token: TEXT, hasFeatureFlags: BOOLEAN, supportedCompression: list(TEXT) }),
+          is.openObject({
+            token: is.TEXT,
+            hasFeatureFlags: is.BOOLEAN,
+            supportedCompression: is.list(is.TEXT),
+          }),
         ),
       ),
       304: UNCHANGED,
@@ -169,7 +173,9 @@ export const EMPTY_LIST_ROUTES: readonly PublicRecord<unknown>[] = Object.entrie
     id: pascalCase(path.slice('/api/'.length)),
     summary: 'An empty list.',
     answers: {
-      200: done(openObject(Object.fromEntries(Object.keys(empty).map((name) => [name, ANY])))),
+      200: done(
+        is.openObject(Object.fromEntries(Object.keys(empty).map((name) => [name, is.ANY]))),
+      ),
     },
     errors: ['error'],
     handle: (_, exchange) => sendJson(exchange, 200, empty),
