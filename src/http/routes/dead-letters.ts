@@ -1,8 +1,11 @@
 /** The routes about dead letters, for administrators. docs/compatibility/events.md, "Dead letters". */
 import type { DeadLetterCommand, DeadLetterCommands } from '../../rules/events/dead-letters.ts'
-import { type AnyRoute, byAdministrators, done, inOrganization, routesOf } from '../server/route.ts'
+import { type AnyRoute, done } from '../server/route.ts'
 import * as is from '../server/schema.ts'
-import type { OrganizationServices } from './organization/organization-services.ts'
+import {
+  type OrganizationServices,
+  organizationRoutes,
+} from './organization/organization-services.ts'
 
 /** The highest number that a letter can have. */
 const NUMBER_MAX = 0xffff_ffff
@@ -37,7 +40,7 @@ const OUTCOME = is.namedObject('DeadLetterOutcome', {
   has_more: is.BOOLEAN,
 })
 
-const route = routesOf<DeadLetterServices>()
+const route = organizationRoutes<DeadLetterServices>('dead_letters/')
 
 /** Processing dead letters again, and giving them up. */
 export const DEAD_LETTER_ROUTES: readonly AnyRoute<DeadLetterServices>[] = [
@@ -46,9 +49,7 @@ export const DEAD_LETTER_ROUTES: readonly AnyRoute<DeadLetterServices>[] = [
 ]
 
 function letterRoute(name: 'replay' | 'drop', kind: DeadLetterCommand['kind'], summary: string) {
-  const path = `/api/organizations/:org_id/dead_letters/${name}/`
-  return route('POST', path, `${name}DeadLetters`, summary, {
-    who: byAdministrators(inOrganization('organization:write')),
+  return route('POST', `${name}/`, `${name}DeadLetters`, summary, {
     body: RANGE,
     answers: { 200: done(OUTCOME) },
     async handle(call) {

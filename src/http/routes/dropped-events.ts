@@ -18,8 +18,6 @@ import { timeParameter } from '../server/query-string.ts'
 import { type AnyRoute, done, inProject, type RouteServices, routesOf } from '../server/route.ts'
 import * as is from '../server/schema.ts'
 
-const READ = inProject('event:read')
-const PATH = '/api/projects/:project_id/dropped_events/'
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
 const BLOCK_MAX = 2 ** 48 - 1
 const PLACE_MAX = 2 ** 32 - 1
@@ -48,17 +46,19 @@ export interface DroppedServices extends RouteServices {
   readonly queries: DroppedQueries
 }
 
-const route = routesOf<DroppedServices>()
+const route = routesOf<DroppedServices>(
+  '/api/projects/:project_id/dropped_events/',
+  inProject('event:read'),
+)
 
 /** The routes under `/api/projects/:project_id/dropped_events/`. */
 export const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
   route(
     'GET',
-    PATH,
+    '',
     'listDroppedEvents',
     'Lists events that were accepted and are not stored, the newest first.',
     {
-      who: READ,
       query: is.options({
         reason: is.about(REASON, 'Only those that were dropped for it.'),
         after: is.about(is.TEXT, 'Only later arrivals.'),
@@ -87,11 +87,10 @@ export const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
   ),
   route(
     'GET',
-    `${PATH}counts/`,
+    'counts/',
     'countDroppedEvents',
     'Counts accepted events that are not stored, by hour and reason.',
     {
-      who: READ,
       answers: { 200: done(is.object({ results: is.list(COUNT) })) },
       handle: async ({ services, projectId, nowMs }) => ({
         results: await services.queries.countDropped(projectId, nowMs - KEPT_MS),

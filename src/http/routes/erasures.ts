@@ -34,8 +34,6 @@ import {
 } from './limits.ts'
 import { unknown } from './persons/person-services.ts'
 
-const ERASURES = '/api/projects/:project_id/erasures/'
-const RETENTION = '/api/projects/:project_id/retention/'
 /** Less would not hold the segments of a quiet hour. */
 const BYTES_MIN = 1024 ** 2
 
@@ -151,10 +149,18 @@ export interface ErasureServices extends RouteServices {
   readonly commands: PersonCommands
 }
 
-const route = routesOf<ErasureServices>()
-const READ_ERASURES = inProject('person:read')
+const ERASURES = '/api/projects/:project_id/erasures/'
+const erasure = routesOf<ErasureServices>(
+  ERASURES,
+  inProject('person:read'),
+  inProject('person:write'),
+)
 // Rules belong to the settings of the project.
-const WRITE_RULES = byAdministrators(inProject('project:write'))
+const retention = routesOf<ErasureServices>(
+  '/api/projects/:project_id/retention/',
+  inProject('project:read'),
+  byAdministrators(inProject('project:write')),
+)
 
 /** Erasures and retention. */
 export const ERASURE_RESOURCE: Resource<ErasureServices> = {
@@ -162,8 +168,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
   sentence: 'Events that were removed for good, and how long events are kept.',
   segments: { id: is.about(is.WHOLE, 'Number of the erasure.') },
   routes: [
-    route('GET', ERASURES, 'listErasures', 'Lists receipts, the newest first.', {
-      who: READ_ERASURES,
+    erasure('GET', '', 'listErasures', 'Lists receipts, the newest first.', {
       query: is.options(is.pageParameters(10_000)),
       answers: { 200: done(is.pageOf(RECEIPT)) },
       async respond(call) {
@@ -176,8 +181,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         return answerRows('json', page, 'results', { count: page.count, ...urls })
       },
     }),
-    route('POST', ERASURES, 'createErasure', 'Removes events for good, in the background.', {
-      who: inProject('person:write'),
+    erasure('POST', '', 'createErasure', 'Removes events for good, in the background.', {
       body: ERASURE_REQUEST,
       answers: {
         200: { description: 'Only asked how much would go.', schema: ESTIMATE },
@@ -186,8 +190,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
       errors: ['throttled'],
       respond: createErasure,
     }),
-    route('GET', `${ERASURES}:id/`, 'getErasure', 'Shows a receipt.', {
-      who: READ_ERASURES,
+    erasure('GET', ':id/', 'getErasure', 'Shows a receipt.', {
       answers: { 200: done(RECEIPT) },
       async handle(call) {
         const id = call.number('id')
@@ -197,14 +200,12 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         throw new ServiceError('not_found', 'the project has no such erasure')
       },
     }),
-    route('GET', RETENTION, 'getEventRetention', 'Shows how long events are kept.', {
-      who: inProject('project:read'),
+    retention('GET', '', 'getEventRetention', 'Shows how long events are kept.', {
       answers: { 200: done(RULES) },
       handle: async ({ services, projectId }) =>
         rulesBody(await services.queries.getRetention(projectId)),
     }),
-    route('PUT', RETENTION, 'putEventRetention', 'Says how long events are kept.', {
-      who: WRITE_RULES,
+    retention('PUT', '', 'putEventRetention', 'Says how long events are kept.', {
       body: RULES_REQUEST,
       answers: { 200: done({ anyOf: [RULES, PLAN] }) },
       async handle(call) {
@@ -221,8 +222,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         return rulesBody(await services.queries.getRetention(projectId))
       },
     }),
-    route('POST', `${RETENTION}run/`, 'runEventRetention', 'Removes now what is kept too long.', {
-      who: WRITE_RULES,
+    retention('POST', 'run/', 'runEventRetention', 'Removes now what is kept too long.', {
       body: is.closed(is.options({ dry_run: DRY_RUN })),
       answers: {
         200: { description: 'Nothing has to go, or it was only asked.', schema: PLAN },

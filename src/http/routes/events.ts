@@ -34,8 +34,6 @@ import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 import { FILTERS_MAX } from './limits.ts'
 
-const EVENTS = '/api/projects/:project_id/events/'
-const READ = inProject('event:read')
 const SCALARS = ['string', 'number', 'boolean', 'null']
 
 const EVENT_PERSON = is.namedObject(
@@ -99,12 +97,11 @@ export interface EventServices extends RouteServices {
   readonly queries: EventQueries
 }
 
-const route = routesOf<EventServices>()
+const route = routesOf<EventServices>('/api/projects/:project_id/', inProject('event:read'))
 
 /** The routes that read events and warnings. */
 export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
-  route('GET', EVENTS, 'listEvents', 'Lists events, the newest first.', {
-    who: READ,
+  route('GET', 'events/', 'listEvents', 'Lists events, the newest first.', {
     query: is.options({
       event: is.about(is.TEXT, 'Only events of this name.'),
       distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
@@ -144,8 +141,7 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
       return answerRows('json', page, 'results', { next })
     },
   }),
-  route('GET', `${EVENTS}:uuid/`, 'getEvent', 'Shows the event with a uuid.', {
-    who: READ,
+  route('GET', 'events/:uuid/', 'getEvent', 'Shows the event with a uuid.', {
     answers: { 200: done(EVENT) },
     async respond(call) {
       const uuid = call.uuid('uuid')
@@ -157,11 +153,10 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
   }),
   route(
     'GET',
-    '/api/projects/:project_id/ingestion_warnings/',
+    'ingestion_warnings/',
     'listIngestionWarnings',
     'Lists what was odd about events, the newest first.',
     {
-      who: READ,
       query: is.options({ limit: LIMIT }),
       answers: { 200: done(is.object({ next: is.NOTHING, results: is.list(WARNING) })) },
       async respond(call) {

@@ -115,6 +115,7 @@ export interface RouteRecord<
   Query extends Schema = Schema,
   Body extends Schema = Schema,
 > extends RouteContent<Services, Query, Body> {
+  readonly who: Who
   readonly method: Method
   /** As it is registered: `:name` stands for one segment. Private routes end in a slash. */
   readonly path: string
@@ -126,7 +127,8 @@ export interface RouteRecord<
 
 /** What a record says besides the names of its route. */
 interface RouteContent<Services extends RouteServices, Query extends Schema, Body extends Schema> {
-  readonly who: Who
+  /** Where it is not what the writer of the records says; see `routesOf`. */
+  readonly who?: Who
   /** Parameters of the query, as members of an object; read with `call.query()`. */
   readonly query?: Query
   /** JSON body; read with `call.body()`. It may be left out when no member is required. */
@@ -172,8 +174,15 @@ export type AnyRoute<Services extends RouteServices> = Described & {
   readonly bind: (services: Services) => Route
 }
 
-/** The writer of records for handlers that work with `Services`: `const route = routesOf<Services>()`. */
-export function routesOf<Services extends RouteServices>() {
+/**
+ * The writer of records for handlers that work with `Services`: `const route = routesOf<Services>(...)`. Paths
+ * go on behind `base`. GET is for `reader` and every other method for `writer`, unless a record has a `who`.
+ */
+export function routesOf<Services extends RouteServices>(
+  base: string,
+  reader: Who,
+  writer = reader,
+) {
   return <Query extends Schema = Schema<object>, Body extends Schema = Schema<object>>(
     method: Method,
     path: string,
@@ -181,7 +190,8 @@ export function routesOf<Services extends RouteServices>() {
     summary: string,
     content: RouteContent<Services, Query, Body>,
   ): AnyRoute<Services> => {
-    const record = { method, path, id, summary, ...content }
+    const who = method === 'GET' ? reader : writer
+    const record = { method, path: `${base}${path}`, id, summary, who, ...content }
     const { handle: _, respond: __, ...described } = record
     return { ...described, bind: (services) => bind(record, services) }
   }
@@ -192,8 +202,7 @@ export function refusedRoute(
   { method, path, allow }: Pick<RouteRecord, 'method' | 'path'> & { readonly allow: string },
   detail: string,
 ): AnyRoute<RouteServices> {
-  return routesOf()(method, path, '', detail, {
-    who: ANYBODY,
+  return routesOf('', ANYBODY)(method, path, '', detail, {
     answers: {},
     isRefusal: true,
     respond() {

@@ -21,8 +21,6 @@ import { distinctIdOf } from '../public/flag-request.ts'
 import type { FlagCall, FlagServices } from './flag-access.ts'
 import { FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
 
-const FLAGS = '/api/projects/:project_id/feature_flags/'
-const READ = inProject('feature_flag:read')
 const SERVER = forServers('feature_flag:read')
 const GROUPS = is.about(
   is.refused(
@@ -32,48 +30,43 @@ const GROUPS = is.about(
   'Types and keys of groups.',
 )
 
-const route = routesOf<FlagServices>()
+const route = routesOf<FlagServices>(
+  '/api/projects/:project_id/feature_flags/',
+  inProject('feature_flag:read'),
+)
 
 /** What flags are for somebody. */
 export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
-  route(
-    'GET',
-    `${FLAGS}evaluation_reasons/`,
-    'getEvaluationReasons',
-    'Why flags are as they are.',
-    {
-      who: READ,
-      query: is.object({ distinct_id: is.about(is.TEXT, 'For whom.') }, { groups: GROUPS }),
-      answers: {
-        200: done(
-          is.mapOf(
-            is.object({
-              value: FLAG_VALUE,
-              evaluation: is.object({ reason: is.TEXT, condition_index: is.nullable(is.WHOLE) }),
-            }),
-          ),
+  route('GET', 'evaluation_reasons/', 'getEvaluationReasons', 'Why flags are as they are.', {
+    query: is.object({ distinct_id: is.about(is.TEXT, 'For whom.') }, { groups: GROUPS }),
+    answers: {
+      200: done(
+        is.mapOf(
+          is.object({
+            value: FLAG_VALUE,
+            evaluation: is.object({ reason: is.TEXT, condition_index: is.nullable(is.WHOLE) }),
+          }),
         ),
-      },
-      handle(call) {
-        const { distinct_id: distinctId, groups } = call.query()
-        const { decisions } = decideFor(call, distinctId, groups)
-        const reasons = decisions.map((decision): [string, unknown] => {
-          const { flag, reason, conditionIndex } = decision
-          const evaluation = { reason, condition_index: conditionIndex }
-          return [flag.key, { value: shownValue(decision), evaluation }]
-        })
-        // Inactive flags are named, too.
-        for (const { key, active } of call.services.flags.flagsOf(call.projectId)) {
-          if (active) continue
-          const evaluation = { reason: 'disabled', condition_index: null }
-          reasons.push([key, { value: false, evaluation }])
-        }
-        return Object.fromEntries(reasons)
-      },
+      ),
     },
-  ),
-  route('GET', `${FLAGS}my_flags/`, 'listMyFlags', 'Lists flags with their value for the caller.', {
-    who: READ,
+    handle(call) {
+      const { distinct_id: distinctId, groups } = call.query()
+      const { decisions } = decideFor(call, distinctId, groups)
+      const reasons = decisions.map((decision): [string, unknown] => {
+        const { flag, reason, conditionIndex } = decision
+        const evaluation = { reason, condition_index: conditionIndex }
+        return [flag.key, { value: shownValue(decision), evaluation }]
+      })
+      // Inactive flags are named, too.
+      for (const { key, active } of call.services.flags.flagsOf(call.projectId)) {
+        if (active) continue
+        const evaluation = { reason: 'disabled', condition_index: null }
+        reasons.push([key, { value: false, evaluation }])
+      }
+      return Object.fromEntries(reasons)
+    },
+  }),
+  route('GET', 'my_flags/', 'listMyFlags', 'Lists flags with their value for the caller.', {
     query: is.options({ groups: GROUPS }),
     answers: { 200: done(is.list(is.object({ feature_flag: SUMMARY, value: FLAG_VALUE }))) },
     handle(call) {
@@ -88,7 +81,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
         }))
     },
   }),
-  route('GET', `${FLAGS}local_evaluation/`, 'getLocalEvaluation', 'Definitions for SDKs.', {
+  route('GET', 'local_evaluation/', 'getLocalEvaluation', 'Definitions for SDKs.', {
     who: SERVER,
     query: is.options({ send_cohorts: SEND_COHORTS }),
     answers: DEFINITION_ANSWERS,
@@ -100,7 +93,7 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       return definitionsAnswer(snapshot, request, areCohortsWanted(request))
     },
   }),
-  route('GET', `${FLAGS}:id/remote_config/`, 'getFlagRemoteConfig', 'The payload of a flag.', {
+  route('GET', ':id/remote_config/', 'getFlagRemoteConfig', 'The payload of a flag.', {
     who: SERVER,
     answers: {
       200: done(is.about(is.nullable(is.TEXT), 'The payload as JSON text: parse it once more.')),

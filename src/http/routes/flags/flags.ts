@@ -36,11 +36,7 @@ import {
   RUNTIME,
 } from './flag-schemas.ts'
 
-const FLAGS = '/api/projects/:project_id/feature_flags/'
-const FLAG = `${FLAGS}:id/`
 const ENTRIES_DEFAULT = 10
-const READ = inProject('feature_flag:read')
-const WRITE = inProject('feature_flag:write')
 const LOG = {
   who: inProject('activity_log:read'),
   query: is.options({
@@ -50,7 +46,11 @@ const LOG = {
   }),
 }
 
-const route = routesOf<FlagServices>()
+const route = routesOf<FlagServices>(
+  '/api/projects/:project_id/feature_flags/',
+  inProject('feature_flag:read'),
+  inProject('feature_flag:write'),
+)
 
 /** Feature flags of a project, apart from role access. */
 export const FLAG_RESOURCE: Resource<FlagServices> = {
@@ -58,8 +58,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
   sentence: 'Flags, as people manage them.',
   segments: { id: is.about(is.WHOLE, 'Number of the flag.') },
   routes: [
-    route('GET', FLAGS, 'listFeatureFlags', 'Lists flags, the newest first.', {
-      who: READ,
+    route('GET', '', 'listFeatureFlags', 'Lists flags, the newest first.', {
       query: is.options({
         active: is.about(is.TEXT, 'True, STALE, or anything else for the inactive ones.'),
         search: is.about(is.TEXT, 'Part of the key or name.'),
@@ -74,69 +73,64 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
       respond: listFlags,
     }),
-    route('POST', FLAGS, 'createFeatureFlag', 'Makes a flag.', {
-      who: WRITE,
+    route('POST', '', 'createFeatureFlag', 'Makes a flag.', {
       body: DRAFT,
       answers: { 201: done(FEATURE_FLAG) },
       errors: ['conflict'],
       handle: (call) => change(call, { kind: 'create', body: call.request.jsonBytes() }),
     }),
-    route('GET', `${FLAGS}activity/`, 'listFlagsActivity', 'Lists changes of all flags.', {
+    route('GET', 'activity/', 'listFlagsActivity', 'Lists changes of all flags.', {
       ...LOG,
       answers: { 200: done(ACTIVITY_PAGE) },
       respond: (call) => listActivity(call, null),
     }),
     ...FLAG_DECISION_ROUTES,
-    route(
-      'POST',
-      `${FLAGS}user_blast_radius/`,
-      'countBlastRadius',
-      'How many a condition reaches.',
-      {
-        who: READ,
-        body: is.openObject(
-          { condition: is.nullable(CONDITION) },
-          { group_type_index: is.nullable(is.WHOLE) },
-        ),
-        answers: { 200: done(is.object({ users_affected: is.WHOLE, total_users: is.WHOLE })) },
-        audits: false,
-        handle({ request, services, projectId, nowMs }) {
-          const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
-          return services.queries.blastRadius({
-            projectId,
-            timezone,
-            nowMs,
-            body: request.jsonBytes(),
-          })
-        },
+    route('POST', 'user_blast_radius/', 'countBlastRadius', 'How many a condition reaches.', {
+      who: inProject('feature_flag:read'),
+      body: is.openObject(
+        { condition: is.nullable(CONDITION) },
+        { group_type_index: is.nullable(is.WHOLE) },
+      ),
+      answers: { 200: done(is.object({ users_affected: is.WHOLE, total_users: is.WHOLE })) },
+      audits: false,
+      handle({ request, services, projectId, nowMs }) {
+        const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
+        return services.queries.blastRadius({
+          projectId,
+          timezone,
+          nowMs,
+          body: request.jsonBytes(),
+        })
       },
-    ),
-    route('GET', FLAG, 'getFeatureFlag', 'Shows a flag, also a deleted one.', {
-      who: READ,
+    }),
+    route('GET', ':id/', 'getFeatureFlag', 'Shows a flag, also a deleted one.', {
       answers: { 200: done(FEATURE_FLAG) },
       handle: (call) => presentWhole(call, flagInPath(call)),
     }),
-    route('PATCH', FLAG, 'patchFeatureFlag', 'Changes a flag.', {
-      who: WRITE,
+    route('PATCH', ':id/', 'patchFeatureFlag', 'Changes a flag.', {
       body: CHANGES,
       answers: { 200: done(FEATURE_FLAG) },
       errors: ['conflict'],
       handle: (call) => updateFlag(call, false),
     }),
-    route('PUT', FLAG, 'putFeatureFlag', 'Changes a flag; the key must be there.', {
-      who: WRITE,
+    route('PUT', ':id/', 'putFeatureFlag', 'Changes a flag; the key must be there.', {
       body: DRAFT,
       answers: { 200: done(FEATURE_FLAG) },
       errors: ['conflict'],
       handle: (call) => updateFlag(call, true),
     }),
-    route('DELETE', FLAG, 'deleteFeatureFlag', 'Flags are never removed; the answer has no body.', {
-      who: WRITE,
-      answers: {},
-      isRefusal: true,
-      respond: () => emptyAnswer(405, [['Allow', 'GET, PATCH, PUT']]),
-    }),
-    route('GET', `${FLAG}activity/`, 'listFlagActivity', 'Lists changes of a flag.', {
+    route(
+      'DELETE',
+      ':id/',
+      'deleteFeatureFlag',
+      'Flags are never removed; the answer has no body.',
+      {
+        answers: {},
+        isRefusal: true,
+        respond: () => emptyAnswer(405, [['Allow', 'GET, PATCH, PUT']]),
+      },
+    ),
+    route('GET', ':id/activity/', 'listFlagActivity', 'Lists changes of a flag.', {
       ...LOG,
       answers: {
         200: done(ACTIVITY_PAGE),
@@ -147,8 +141,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
         return id === null ? emptyAnswer(404) : listActivity(call, id)
       },
     }),
-    route('POST', `${FLAG}dashboard/`, 'createFlagDashboard', 'Notes a dashboard of a flag.', {
-      who: WRITE,
+    route('POST', ':id/dashboard/', 'createFlagDashboard', 'Notes a dashboard of a flag.', {
       answers: { 200: done(is.object({ success: is.BOOLEAN })) },
       async handle(call) {
         await change(call, { kind: 'add_dashboard', id: editableFlag(call).id })

@@ -34,28 +34,24 @@ const ENTRY = is.namedObject('AuditEntry', {
   status: is.about(is.nullable(is.WHOLE), 'Status of the answer; null on the command line.'),
 })
 
-const route = routesOf<OrganizationServices>()
+const route = routesOf<OrganizationServices>(
+  '/api/organizations/:org_id/',
+  byAdministrators(inOrganization('organization:read')),
+)
 
 /** The log of changes, newest first, for administrators and owners. */
 export const AUDIT_ROUTES: Resource<OrganizationServices>['routes'] = [
-  route(
-    'GET',
-    '/api/organizations/:org_id/audit_log/',
-    'listAuditEntries',
-    'Lists who changed what.',
-    {
-      who: byAdministrators(inOrganization('organization:read')),
-      query: PAGE,
-      answers: { 200: done(is.pageOf(ENTRY)) },
-      async handle(call) {
-        const page = lenientPage(call)
-        const { count, results } = await ask(call, 'listAudit', page)
-        const { directory } = call.services
-        const bodies = results.map((entry) => entryBody(entry, directory))
-        return pageBody(call, page, count, bodies)
-      },
+  route('GET', 'audit_log/', 'listAuditEntries', 'Lists who changed what.', {
+    query: PAGE,
+    answers: { 200: done(is.pageOf(ENTRY)) },
+    async handle(call) {
+      const page = lenientPage(call)
+      const { count, results } = await ask(call, 'listAudit', page)
+      const { directory } = call.services
+      const bodies = results.map((entry) => entryBody(entry, directory))
+      return pageBody(call, page, count, bodies)
     },
-  ),
+  }),
 ]
 
 function entryBody(entry: StoredAuditEntry, directory: OrganizationDirectory) {

@@ -9,7 +9,7 @@ import { ORGANIZATION, organizationBody } from './organization.ts'
 import { type OrganizationServices, USER_MEMBERS } from './organization-services.ts'
 import { PROJECT, projectBody, visibleProjects } from './projects.ts'
 
-const route = routesOf<OrganizationServices>()
+const route = routesOf<OrganizationServices>('/api/users/', callerWith('user:read'))
 
 const USER = is.namedObject('User', {
   ...USER_MEMBERS,
@@ -24,8 +24,7 @@ export const USER_RESOURCE: Resource<OrganizationServices> = {
   sentence: 'The user whose key it is, and the other keys of that user.',
   segments: { id: is.about(is.WHOLE, 'Number of the key.') },
   routes: [
-    route('GET', '/api/users/:user_id/', 'getUser', 'Shows the caller.', {
-      who: callerWith('user:read'),
+    route('GET', ':user_id/', 'getUser', 'Shows the caller.', {
       answers: { 200: done(USER) },
       handle(call) {
         const { services, grant, user } = call

@@ -22,11 +22,6 @@ import * as is from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import { ask, change, type OrganizationServices, PAGE } from './organization-services.ts'
 
-const KEYS = '/api/personal_api_keys/'
-const KEY = `${KEYS}:id/`
-const READ = callerWith('personal_api_key:read')
-const WRITE = callerWith('personal_api_key:write')
-
 /** The label of a key in a body. */
 export const LABEL = is.name(NAME_CHARACTERS_MAX)
 /** What all keys show. */
@@ -69,12 +64,15 @@ const CHANGES = is.named(
 
 type KeyCall = Call<OrganizationServices>
 
-const route = routesOf<OrganizationServices>()
+const route = routesOf<OrganizationServices>(
+  '/api/personal_api_keys/',
+  callerWith('personal_api_key:read'),
+  callerWith('personal_api_key:write'),
+)
 
 /** The routes under `/api/personal_api_keys/`. */
 export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
-  route('GET', KEYS, 'listPersonalKeys', 'Lists the keys of the caller.', {
-    who: READ,
+  route('GET', '', 'listPersonalKeys', 'Lists the keys of the caller.', {
     query: PAGE,
     answers: { 200: done(is.pageOf(PERSONAL_KEY)) },
     async handle(call) {
@@ -85,8 +83,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       )
     },
   }),
-  route('POST', KEYS, 'createPersonalKey', 'Makes a key that may do no more than this.', {
-    who: WRITE,
+  route('POST', '', 'createPersonalKey', 'Makes a key that may do no more than this.', {
     body: DRAFT,
     answers: { 201: done(PERSONAL_KEY) },
     async handle(call) {
@@ -106,13 +103,11 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       return keyBody(key, text)
     },
   }),
-  route('GET', KEY, 'getPersonalKey', 'Shows a key.', {
-    who: READ,
+  route('GET', ':id/', 'getPersonalKey', 'Shows a key.', {
     answers: { 200: done(PERSONAL_KEY) },
     handle: async (call) => keyBody(await keyInPath(call), null),
   }),
-  route('PATCH', KEY, 'patchPersonalKey', 'Changes a key.', {
-    who: WRITE,
+  route('PATCH', ':id/', 'patchPersonalKey', 'Changes a key.', {
     body: CHANGES,
     answers: { 200: done(PERSONAL_KEY) },
     async handle(call) {
@@ -130,8 +125,7 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
       return keyBody(await change(call, 'changeKey', { id: before.id, changes }), null)
     },
   }),
-  route('DELETE', KEY, 'deletePersonalKey', 'Revokes a key that may do no more than this.', {
-    who: WRITE,
+  route('DELETE', ':id/', 'deletePersonalKey', 'Revokes a key that may do no more than this.', {
     answers: { 204: done() },
     async handle(call) {
       const before = await keyInPath(call)
@@ -142,11 +136,10 @@ export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
   }),
   route(
     'POST',
-    `${KEY}roll/`,
+    ':id/roll/',
     'rollPersonalKey',
     'Gives a key that may do no more than this a new text.',
     {
-      who: WRITE,
       answers: { 200: done(PERSONAL_KEY) },
       async handle(call) {
         const before = await keyInPath(call)

@@ -9,28 +9,19 @@ import type { User } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import type { KeyUser } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
-import {
-  byAdministrators,
-  denied,
-  done,
-  inOrganization,
-  refusedRoute,
-  routesOf,
-} from '../../server/route.ts'
+import { denied, done, refusedRoute } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import {
   change,
   LEVEL,
   type OrganizationCall,
   type OrganizationServices,
+  organizationRoutes,
   PAGE,
   USER_SUMMARY,
 } from './organization-services.ts'
 
 const MEMBERS = '/api/organizations/:org_id/members/'
-const MEMBER = `${MEMBERS}:user_uuid/`
-const READ = inOrganization('organization:read')
-const WRITE = byAdministrators(inOrganization('organization:write'))
 
 const MEMBER_SCHEMA = is.namedObject('Member', {
   id: is.about(is.UUID, 'The uuid of the user.'),
@@ -40,12 +31,11 @@ const MEMBER_SCHEMA = is.namedObject('Member', {
   updated_at: is.TIME,
 })
 
-const route = routesOf<OrganizationServices>()
+const route = organizationRoutes<OrganizationServices>('members/')
 
 /** Who belongs to the organization, and at which level. */
 export const MEMBER_ROUTES = [
-  route('GET', MEMBERS, 'listMembers', 'Lists the members.', {
-    who: READ,
+  route('GET', '', 'listMembers', 'Lists the members.', {
     query: PAGE,
     answers: { 200: done(is.pageOf(MEMBER_SCHEMA)) },
     handle(call) {
@@ -57,13 +47,11 @@ export const MEMBER_ROUTES = [
     { method: 'POST', path: MEMBERS, allow: 'GET' },
     "members are made on the command line: 'tenrec user create'",
   ),
-  route('GET', MEMBER, 'getMember', 'Shows a member.', {
-    who: READ,
+  route('GET', ':user_uuid/', 'getMember', 'Shows a member.', {
     answers: { 200: done(MEMBER_SCHEMA) },
     handle: (call) => memberBody(memberInPath(call)),
   }),
-  route('PATCH', MEMBER, 'patchMember', 'Changes the level of a member.', {
-    who: WRITE,
+  route('PATCH', ':user_uuid/', 'patchMember', 'Changes the level of a member.', {
     body: is.openObject({}, { level: LEVEL }),
     answers: { 200: done(MEMBER_SCHEMA) },
     async handle(call) {
@@ -74,8 +62,7 @@ export const MEMBER_ROUTES = [
       return memberBody(await change(call, 'changeUser', { id: member.id, changes: { level } }))
     },
   }),
-  route('DELETE', MEMBER, 'deleteMember', 'Removes a member.', {
-    who: WRITE,
+  route('DELETE', ':user_uuid/', 'deleteMember', 'Removes a member.', {
     answers: { 204: done() },
     handle(call) {
       const { id } = otherMember(call, 'membership')

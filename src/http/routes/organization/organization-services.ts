@@ -18,7 +18,14 @@ import type { Organization, Project, User } from '../../../rules/access/organiza
 import type { Flag } from '../../../rules/flags/types.ts'
 import type { KeyUser } from '../../server/auth.ts'
 import { PAGE_LIMITS } from '../../server/pages.ts'
-import type { Call, RouteDirectory, RouteServices } from '../../server/route.ts'
+import {
+  byAdministrators,
+  type Call,
+  inOrganization,
+  type RouteDirectory,
+  type RouteServices,
+  routesOf,
+} from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 
 /** Parameters of the lists of these routes. */
@@ -73,6 +80,15 @@ export type OrganizationCall = Pick<
   Call<OrganizationServices>,
   'request' | 'services' | 'base' | 'user' | 'uuid'
 >
+
+/** The writer of records behind `base` of the organization: read by users, changed by administrators. */
+export function organizationRoutes<Services extends OrganizationServices>(base = '') {
+  return routesOf<Services>(
+    `/api/organizations/:org_id/${base}`,
+    inOrganization('organization:read'),
+    byAdministrators(inOrganization('organization:write')),
+  )
+}
 
 /** Asks the store something. */
 export function ask<Name extends OrganizationOperation>(

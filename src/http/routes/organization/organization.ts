@@ -8,13 +8,7 @@ import type { FlagAccessLevel } from '../../../rules/access/levels.ts'
 import type { FlagAccessSetting, Project } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { pageOfList } from '../../server/pages.ts'
-import {
-  byAdministrators,
-  done,
-  inOrganization,
-  type Resource,
-  routesOf,
-} from '../../server/route.ts'
+import { done, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { AUDIT_ROUTES } from './audit-log.ts'
@@ -26,15 +20,11 @@ import {
   type OrganizationCall,
   type OrganizationServices,
   organizationOf,
+  organizationRoutes,
   PAGE,
   USER_SUMMARY,
 } from './organization-services.ts'
 
-const ONE = '/api/organizations/:org_id/'
-const DEFAULTS = `${ONE}resource_access/`
-const DEFAULT = `${DEFAULTS}:id/`
-const READ = inOrganization('organization:read')
-const WRITE = byAdministrators(inOrganization('organization:write'))
 /** What the one setting of resource access is about, and its id. */
 const FLAG_RESOURCE = 'feature flags'
 const FLAG_RESOURCE_ID = 1
@@ -61,7 +51,7 @@ const RESOURCE_ACCESS = is.namedObject('ResourceAccess', {
   created_by: is.nullable(USER_SUMMARY),
 })
 
-const route = routesOf<OrganizationServices>()
+const route = organizationRoutes<OrganizationServices>()
 
 /** The organization, its members and its default for flags. */
 export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
@@ -69,16 +59,14 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
   sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
   segments: { id: is.about(is.WHOLE, 'Number of the setting: 1.') },
   routes: [
-    route('GET', ONE, 'getOrganization', 'Shows the organization.', {
-      who: READ,
+    route('GET', '', 'getOrganization', 'Shows the organization.', {
       answers: { 200: done(ORGANIZATION) },
       handle: (call) => organizationBody(call, call.services.directory.projects()),
     }),
     ...MEMBER_ROUTES,
     ...DEAD_LETTER_ROUTES,
     ...AUDIT_ROUTES,
-    route('GET', DEFAULTS, 'listResourceAccess', 'Lists the defaults.', {
-      who: READ,
+    route('GET', 'resource_access/', 'listResourceAccess', 'Lists the defaults.', {
       query: PAGE,
       answers: { 200: done(is.pageOf(RESOURCE_ACCESS)) },
       handle(call) {
@@ -86,8 +74,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
         return pageOfList(call, flagAccess === null ? [] : [settingBody(call, flagAccess)])
       },
     }),
-    route('POST', DEFAULTS, 'createResourceAccess', 'Sets the default for flags.', {
-      who: WRITE,
+    route('POST', 'resource_access/', 'createResourceAccess', 'Sets the default for flags.', {
       body: is.openObject({ resource: RESOURCE, access_level: FLAG_LEVEL }),
       answers: { 201: done(RESOURCE_ACCESS) },
       handle(call) {
@@ -98,28 +85,37 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
         throw new ServiceError('unique', detail, { attr: 'resource' })
       },
     }),
-    route('GET', DEFAULT, 'getResourceAccess', 'Shows the default for flags.', {
-      who: READ,
+    route('GET', 'resource_access/:id/', 'getResourceAccess', 'Shows the default for flags.', {
       answers: { 200: done(RESOURCE_ACCESS) },
       handle: (call) => settingBody(call, settingInPath(call)),
     }),
-    route('PATCH', DEFAULT, 'patchResourceAccess', 'Changes the default for flags.', {
-      who: WRITE,
-      body: is.openObject({ access_level: FLAG_LEVEL }, { resource: RESOURCE }),
-      answers: { 200: done(RESOURCE_ACCESS) },
-      handle(call) {
-        settingInPath(call)
-        return setLevel(call, call.body().access_level)
+    route(
+      'PATCH',
+      'resource_access/:id/',
+      'patchResourceAccess',
+      'Changes the default for flags.',
+      {
+        body: is.openObject({ access_level: FLAG_LEVEL }, { resource: RESOURCE }),
+        answers: { 200: done(RESOURCE_ACCESS) },
+        handle(call) {
+          settingInPath(call)
+          return setLevel(call, call.body().access_level)
+        },
       },
-    }),
-    route('DELETE', DEFAULT, 'deleteResourceAccess', 'Removes the default for flags.', {
-      who: WRITE,
-      answers: { 204: done() },
-      handle(call) {
-        settingInPath(call)
-        return change(call, 'setFlagAccess', { level: null, userId: call.user.id })
+    ),
+    route(
+      'DELETE',
+      'resource_access/:id/',
+      'deleteResourceAccess',
+      'Removes the default for flags.',
+      {
+        answers: { 204: done() },
+        handle(call) {
+          settingInPath(call)
+          return change(call, 'setFlagAccess', { level: null, userId: call.user.id })
+        },
       },
-    }),
+    ),
   ],
 }
 

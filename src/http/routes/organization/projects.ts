@@ -33,12 +33,6 @@ import {
   PAGE,
 } from './organization-services.ts'
 
-const PROJECTS = '/api/projects/'
-const ONE = `${PROJECTS}:project_id/`
-const SECRETS = `${ONE}secret_keys/`
-const READ = inProject('project:read')
-const WRITE = byAdministrators(inProject('project:write'))
-
 const SETTINGS = {
   timezone: is.about(is.name(NAME_CHARACTERS_MAX), 'Such as Europe/Berlin.'),
   anonymize_ips: is.BOOLEAN,
@@ -76,7 +70,11 @@ const SECRET_KEY = is.namedObject('SecretKey', { ...KEY_MEMBERS, project_id: is.
 
 type ProjectCall = Call<OrganizationServices>
 
-const route = routesOf<OrganizationServices>()
+const route = routesOf<OrganizationServices>(
+  '/api/projects/',
+  inProject('project:read'),
+  byAdministrators(inProject('project:write')),
+)
 
 /** Projects and their secret keys. */
 export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
@@ -84,7 +82,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   sentence: 'Projects, their settings, and their secret keys, which read the flags of one project.',
   segments: { id: is.about(is.WHOLE, 'Number of the key.') },
   routes: [
-    route('GET', PROJECTS, 'listProjects', 'Lists the projects that the key may use.', {
+    route('GET', '', 'listProjects', 'Lists the projects that the key may use.', {
       who: callerWith('project:read'),
       query: PAGE,
       answers: { 200: done(is.pageOf(PROJECT)) },
@@ -94,15 +92,14 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
           visibleProjects(call).map((project) => projectBody(call, project)),
         ),
     }),
-    route('POST', PROJECTS, 'createProject', 'Makes a project.', {
+    route('POST', '', 'createProject', 'Makes a project.', {
       who: byAdministrators(inOrganization('project:write')),
       body: DRAFT,
       answers: { 201: done(PROJECT) },
       handle: async (call) =>
         projectBody(call, await change(call, 'createProject', settingsOf(call.body()))),
     }),
-    route('GET', ONE, 'getProject', 'Shows a project.', {
-      who: READ,
+    route('GET', ':project_id/', 'getProject', 'Shows a project.', {
       answers: { 200: done(PROJECT) },
       handle(call) {
         const project = call.services.directory.projectById(call.projectId)
@@ -110,8 +107,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
         return projectBody(call, project)
       },
     }),
-    route('PATCH', ONE, 'patchProject', 'Changes a project.', {
-      who: WRITE,
+    route('PATCH', ':project_id/', 'patchProject', 'Changes a project.', {
       body: CHANGES,
       answers: { 200: done(PROJECT) },
       async handle(call) {
@@ -120,8 +116,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
         return projectBody(call, project)
       },
     }),
-    route('GET', SECRETS, 'listSecretKeys', 'Lists the secret keys.', {
-      who: READ,
+    route('GET', ':project_id/secret_keys/', 'listSecretKeys', 'Lists the secret keys.', {
       query: PAGE,
       answers: { 200: done(is.pageOf(SECRET_KEY)) },
       async handle(call) {
@@ -132,8 +127,7 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
         )
       },
     }),
-    route('POST', SECRETS, 'createSecretKey', 'Makes a secret key.', {
-      who: WRITE,
+    route('POST', ':project_id/secret_keys/', 'createSecretKey', 'Makes a secret key.', {
       body: is.openObject({}, { label: LABEL }),
       answers: { 201: done(SECRET_KEY) },
       async handle(call) {
@@ -144,21 +138,25 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
         return secretBody(key, text)
       },
     }),
-    route('DELETE', `${SECRETS}:id/`, 'deleteSecretKey', 'Revokes a secret key.', {
-      who: WRITE,
+    route('DELETE', ':project_id/secret_keys/:id/', 'deleteSecretKey', 'Revokes a secret key.', {
       answers: { 204: done() },
       handle: async (call) => change(call, 'revokeSecretKey', await secretInPath(call)),
     }),
-    route('POST', `${SECRETS}:id/roll/`, 'rollSecretKey', 'Gives a secret key a new text.', {
-      who: WRITE,
-      answers: { 200: done(SECRET_KEY) },
-      async handle(call) {
-        const id = await secretInPath(call)
-        requireSecretRights(call)
-        const { text, key } = await change(call, 'rollSecretKey', id)
-        return secretBody(key, text)
+    route(
+      'POST',
+      ':project_id/secret_keys/:id/roll/',
+      'rollSecretKey',
+      'Gives a secret key a new text.',
+      {
+        answers: { 200: done(SECRET_KEY) },
+        async handle(call) {
+          const id = await secretInPath(call)
+          requireSecretRights(call)
+          const { text, key } = await change(call, 'rollSecretKey', id)
+          return secretBody(key, text)
+        },
       },
-    }),
+    ),
   ],
 }
 

@@ -18,9 +18,6 @@ import { ROLE_SCHEMA, roleBody } from './roles.ts'
 
 const FLAG = 'parent_lookup_feature_flag_id'
 const ENTRIES = `/api/projects/:project_id/feature_flags/:${FLAG}/role_access/`
-const ENTRY = `${ENTRIES}:id/`
-const READ = inProject('feature_flag:read')
-const WRITE = inProject('feature_flag:write')
 
 const ACCESS = is.namedObject('RoleAccess', {
   id: is.WHOLE,
@@ -32,7 +29,11 @@ const ACCESS = is.namedObject('RoleAccess', {
 
 type AccessCall = Call<FlagServices & OrganizationServices>
 
-const route = routesOf<AccessCall['services']>()
+const route = routesOf<AccessCall['services']>(
+  ENTRIES,
+  inProject('feature_flag:read'),
+  inProject('feature_flag:write'),
+)
 
 /** Which roles may change a flag. */
 export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
@@ -40,8 +41,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
   sentence: 'Which roles may change a flag that is closed to others.',
   segments: { id: is.about(is.WHOLE, 'Number of the entry.') },
   routes: [
-    route('GET', ENTRIES, 'listRoleAccess', 'Lists the roles that may change a flag.', {
-      who: READ,
+    route('GET', '', 'listRoleAccess', 'Lists the roles that may change a flag.', {
       query: is.options({
         role_id: is.about(is.TEXT, 'Only the entry of this role.'),
         ...PAGE_MEMBERS,
@@ -61,8 +61,7 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         return pageBody(call, page, found.count, bodies)
       },
     }),
-    route('POST', ENTRIES, 'createRoleAccess', 'Lets a role change a flag.', {
-      who: WRITE,
+    route('POST', '', 'createRoleAccess', 'Lets a role change a flag.', {
       body: is.openObject({ role_id: is.CLIENT_UUID }),
       answers: { 201: done(ACCESS) },
       async handle(call) {
@@ -74,16 +73,14 @@ export const ROLE_ACCESS_RESOURCE: Resource<AccessCall['services']> = {
         return entryBody(call, flag, entry)
       },
     }),
-    route('GET', ENTRY, 'getRoleAccess', 'Shows an entry.', {
-      who: READ,
+    route('GET', ':id/', 'getRoleAccess', 'Shows an entry.', {
       answers: { 200: done(ACCESS) },
       async handle(call) {
         const { flag, entry } = await existingEntry(call)
         return entryBody(call, flag, entry)
       },
     }),
-    route('DELETE', ENTRY, 'deleteRoleAccess', 'Takes the right back.', {
-      who: WRITE,
+    route('DELETE', ':id/', 'deleteRoleAccess', 'Takes the right back.', {
       answers: { 204: done() },
       async handle(call) {
         const { flag, entry } = await existingEntry(call)

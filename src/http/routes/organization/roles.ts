@@ -7,14 +7,7 @@ import { timeText } from '../../../base/time.ts'
 import type { RoleMember, RoleView } from '../../../rules/access/roles.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { lenientPage, pageBody, pageOfList } from '../../server/pages.ts'
-import {
-  byAdministrators,
-  type Call,
-  done,
-  inOrganization,
-  type Resource,
-  routesOf,
-} from '../../server/route.ts'
+import { type Call, done, type Resource } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
@@ -23,17 +16,12 @@ import {
   change,
   FLAG_LEVEL,
   type OrganizationServices,
+  organizationRoutes,
   PAGE,
   USER_SUMMARY,
 } from './organization-services.ts'
 
-const ROLES = '/api/organizations/:org_id/roles/'
-const ROLE = `${ROLES}:role_id/`
-const MEMBERSHIPS = `${ROLE}role_memberships/`
 const SEPARATOR = ', '
-
-const READ = inOrganization('organization:read')
-const WRITE = byAdministrators(inOrganization('organization:write'))
 
 /** A role. Interface description, section 2.4. */
 export const ROLE_SCHEMA = is.namedObject('Role', {
@@ -58,7 +46,7 @@ const CHANGES = is.openObject({}, { name: NAME, feature_flags_access_level: FLAG
 
 type RoleCall = Pick<Call<OrganizationServices>, 'services' | 'uuid'>
 
-const route = routesOf<OrganizationServices>()
+const route = organizationRoutes<OrganizationServices>('roles/')
 
 /** Roles and their members. */
 export const ROLE_RESOURCE: Resource<OrganizationServices> = {
@@ -66,8 +54,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   sentence: 'What users may do with flags together.',
   segments: { id: is.about(is.UUID, 'Id of the membership.') },
   routes: [
-    route('GET', ROLES, 'listRoles', 'Lists the roles.', {
-      who: READ,
+    route('GET', '', 'listRoles', 'Lists the roles.', {
       query: PAGE,
       answers: { 200: done(is.pageOf(ROLE_SCHEMA)) },
       async handle(call) {
@@ -77,8 +64,7 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
         return pageBody(call, page, count, bodies)
       },
     }),
-    route('POST', ROLES, 'createRole', 'Makes a role.', {
-      who: WRITE,
+    route('POST', '', 'createRole', 'Makes a role.', {
       body: DRAFT,
       answers: { 201: done(ROLE_SCHEMA) },
       async handle(call) {
@@ -86,40 +72,40 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
         return roleBody(call.services, await change(call, 'createRole', request))
       },
     }),
-    route('GET', ROLE, 'getRole', 'Shows a role.', {
-      who: READ,
+    route('GET', ':role_id/', 'getRole', 'Shows a role.', {
       answers: { 200: done(ROLE_SCHEMA) },
       handle: async (call) => roleBody(call.services, await existingRole(call)),
     }),
-    route('PATCH', ROLE, 'patchRole', 'Changes a role.', {
-      who: WRITE,
+    route('PATCH', ':role_id/', 'patchRole', 'Changes a role.', {
       body: CHANGES,
       answers: { 200: done(ROLE_SCHEMA) },
       handle: changeRole,
     }),
-    route('PUT', ROLE, 'putRole', 'Changes a role; the name must be there.', {
-      who: WRITE,
+    route('PUT', ':role_id/', 'putRole', 'Changes a role; the name must be there.', {
       body: DRAFT,
       answers: { 200: done(ROLE_SCHEMA) },
       handle: changeRole,
     }),
-    route('DELETE', ROLE, 'deleteRole', 'Removes a role.', {
-      who: WRITE,
+    route('DELETE', ':role_id/', 'deleteRole', 'Removes a role.', {
       answers: { 204: done() },
       handle: (call) => change(call, 'deleteRole', roleInPath(call)),
     }),
-    route('GET', MEMBERSHIPS, 'listRoleMemberships', 'Lists the members of a role.', {
-      who: READ,
-      query: PAGE,
-      answers: { 200: done(is.pageOf(MEMBERSHIP)) },
-      async handle(call) {
-        const { role, members } = await existingRole(call)
-        const bodies = members.map((member) => membershipBody(role.id, member))
-        return pageOfList(call, bodies)
+    route(
+      'GET',
+      ':role_id/role_memberships/',
+      'listRoleMemberships',
+      'Lists the members of a role.',
+      {
+        query: PAGE,
+        answers: { 200: done(is.pageOf(MEMBERSHIP)) },
+        async handle(call) {
+          const { role, members } = await existingRole(call)
+          const bodies = members.map((member) => membershipBody(role.id, member))
+          return pageOfList(call, bodies)
+        },
       },
-    }),
-    route('POST', MEMBERSHIPS, 'createRoleMembership', 'Adds a user to a role.', {
-      who: WRITE,
+    ),
+    route('POST', ':role_id/role_memberships/', 'createRoleMembership', 'Adds a user to a role.', {
       body: is.openObject({ user_uuid: is.CLIENT_UUID }),
       answers: { 201: done(MEMBERSHIP) },
       async handle(call) {
@@ -128,18 +114,23 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
         return membershipBody(id, await change(call, 'addRoleMember', { id, userUuid }))
       },
     }),
-    route('DELETE', `${MEMBERSHIPS}:id/`, 'deleteRoleMembership', 'Takes a user out of a role.', {
-      who: WRITE,
-      answers: { 204: done() },
-      handle(call) {
-        const id = roleInPath(call)
-        const membershipId = call.uuid('id')
-        if (membershipId === null) {
-          throw new ServiceError('not_found', 'the role has no such membership')
-        }
-        return change(call, 'removeRoleMember', { id, membershipId })
+    route(
+      'DELETE',
+      ':role_id/role_memberships/:id/',
+      'deleteRoleMembership',
+      'Takes a user out of a role.',
+      {
+        answers: { 204: done() },
+        handle(call) {
+          const id = roleInPath(call)
+          const membershipId = call.uuid('id')
+          if (membershipId === null) {
+            throw new ServiceError('not_found', 'the role has no such membership')
+          }
+          return change(call, 'removeRoleMember', { id, membershipId })
+        },
       },
-    }),
+    ),
   ],
 }
 

@@ -53,8 +53,6 @@ import {
 } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
-const ACTIONS_PATH = '/api/projects/:project_id/actions/'
-const ACTION_PATH = `${ACTIONS_PATH}:action_id/`
 const MATCHINGS = ['contains', 'exact', 'regex'] as const
 
 /** What these routes work with. */
@@ -93,13 +91,16 @@ const FIELDS = {
   deleted: is.about(is.BOOLEAN, 'With true the action is removed for good.'),
 }
 const CHANGING = {
-  who: inProject('action:write'),
   body: is.named('ActionChanges', is.openObject({}, { name: is.TEXT, ...FIELDS })),
   answers: { 200: done(ACTION) },
   respond: patchAction,
 } as const
 
-const route = routesOf<ActionServices>()
+const route = routesOf<ActionServices>(
+  '/api/projects/:project_id/actions/',
+  inProject('action:read'),
+  inProject('action:write'),
+)
 
 /** Actions. */
 export const ACTION_RESOURCE: Resource<ActionServices> = {
@@ -107,8 +108,7 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
   sentence: 'Names for sets of events.',
   isTable: true,
   routes: [
-    route('GET', ACTIONS_PATH, 'listActions', 'Lists actions in the order of creation.', {
-      who: inProject('action:read'),
+    route('GET', '', 'listActions', 'Lists actions in the order of creation.', {
       query: is.options(is.pageParameters(PAGE_ROWS_MAX)),
       answers: { 200: done(is.pageOf(ACTION)) },
       respond: (call) =>
@@ -116,14 +116,12 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
           call.services.queries.listActions(call.projectId, limit, offset, wish),
         ),
     }),
-    route('POST', ACTIONS_PATH, 'createAction', 'Makes an action.', {
-      who: inProject('action:write'),
+    route('POST', '', 'createAction', 'Makes an action.', {
       body: is.named('ActionDraft', is.openObject({ name: is.TEXT }, FIELDS)),
       answers: { 201: done(ACTION) },
       respond: createAction,
     }),
-    route('GET', ACTION_PATH, 'getAction', 'Shows an action.', {
-      who: inProject('action:read'),
+    route('GET', ':action_id/', 'getAction', 'Shows an action.', {
       answers: { 200: done(ACTION) },
       respond(call) {
         const id = actionInPath(call)
@@ -132,10 +130,9 @@ export const ACTION_RESOURCE: Resource<ActionServices> = {
         )
       },
     }),
-    route('PATCH', ACTION_PATH, 'patchAction', 'Changes an action.', CHANGING),
-    route('PUT', ACTION_PATH, 'putAction', 'The same as PATCH.', CHANGING),
-    route('DELETE', ACTION_PATH, 'deleteAction', 'Removes an action for good.', {
-      who: inProject('action:write'),
+    route('PATCH', ':action_id/', 'patchAction', 'Changes an action.', CHANGING),
+    route('PUT', ':action_id/', 'putAction', 'The same as PATCH.', CHANGING),
+    route('DELETE', ':action_id/', 'deleteAction', 'Removes an action for good.', {
       answers: { 204: done() },
       async handle(call) {
         const id = actionInPath(call)

@@ -39,8 +39,7 @@ import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
-const COHORTS_PATH = '/api/projects/:project_id/cohorts/'
-const COHORT_PATH = `${COHORTS_PATH}:cohort_id/`
+const COHORTS = '/api/projects/:project_id/cohorts/'
 const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
 /** First lines of tables that name the column instead of a person. */
 const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']
@@ -71,14 +70,13 @@ const FIELDS = {
   deleted: is.about(is.BOOLEAN, 'With true the cohort is removed for good.'),
 }
 const CHANGING = {
-  who: inProject('cohort:write'),
   body: is.named('CohortChanges', is.openObject({}, { name: is.TEXT, ...FIELDS })),
   bodyTypes: ['text/csv'],
   answers: { 200: done(COHORT) },
   respond: patchCohort,
 } as const
 
-const route = routesOf<PersonServices>()
+const route = routesOf<PersonServices>(COHORTS, inProject('cohort:read'), inProject('cohort:write'))
 
 /** Cohorts. */
 export const COHORT_RESOURCE: Resource<PersonServices> = {
@@ -86,8 +84,7 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
   sentence: 'Sets of persons, by a rule or as a list.',
   isTable: true,
   routes: [
-    route('GET', COHORTS_PATH, 'listCohorts', 'Lists cohorts.', {
-      who: inProject('cohort:read'),
+    route('GET', '', 'listCohorts', 'Lists cohorts.', {
       query: is.options(is.pageParameters(PAGE_ROWS_MAX)),
       answers: { 200: done(is.pageOf(COHORT)) },
       respond: (call) =>
@@ -95,15 +92,13 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
           call.services.queries.listCohorts(call.projectId, limit, offset, wish),
         ),
     }),
-    route('POST', COHORTS_PATH, 'createCohort', 'Makes a cohort.', {
-      who: inProject('cohort:write'),
+    route('POST', '', 'createCohort', 'Makes a cohort.', {
       body: is.named('CohortDraft', is.openObject({ name: is.TEXT }, FIELDS)),
       bodyTypes: ['text/csv'],
       answers: { 201: done(COHORT) },
       respond: createCohort,
     }),
-    route('GET', COHORT_PATH, 'getCohort', 'Shows a cohort.', {
-      who: inProject('cohort:read'),
+    route('GET', ':cohort_id/', 'getCohort', 'Shows a cohort.', {
       answers: { 200: done(COHORT) },
       respond(call) {
         const id = cohortInPath(call)
@@ -112,10 +107,10 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
         )
       },
     }),
-    route('PATCH', COHORT_PATH, 'patchCohort', 'Changes a cohort or adds members.', CHANGING),
-    route('PUT', COHORT_PATH, 'putCohort', 'The same as PATCH.', CHANGING),
+    route('PATCH', ':cohort_id/', 'patchCohort', 'Changes a cohort or adds members.', CHANGING),
+    route('PUT', ':cohort_id/', 'putCohort', 'The same as PATCH.', CHANGING),
     refusedRoute(
-      { method: 'DELETE', path: COHORT_PATH, allow: 'GET, PATCH, PUT' },
+      { method: 'DELETE', path: `${COHORTS}:cohort_id/`, allow: 'GET, PATCH, PUT' },
       'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one',
     ),
   ],

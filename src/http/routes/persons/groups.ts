@@ -18,8 +18,6 @@ import * as is from '../../server/schema.ts'
 import { answerFound, answerList, answerOne, answerRows, inputOf } from '../formats.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 
-const PROJECT_PATH = '/api/projects/:project_id/'
-
 const GROUP = is.namedObject('Group', {
   group_type_index: is.WHOLE,
   group_key: is.TEXT,
@@ -37,7 +35,11 @@ const TYPE_INDEX = {
 }
 const ONE_GROUP = is.object({ ...TYPE_INDEX, group_key: is.about(is.TEXT, 'Key of the group.') })
 
-const route = routesOf<PersonServices>()
+const route = routesOf<PersonServices>(
+  '/api/projects/:project_id/',
+  inProject('group:read'),
+  inProject('group:write'),
+)
 
 /** Groups and group types. */
 export const GROUP_RESOURCE: Resource<PersonServices> = {
@@ -45,13 +47,11 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
   sentence: 'Companies and other groups, as events named them.',
   isTable: true,
   routes: [
-    route('GET', `${PROJECT_PATH}groups_types/`, 'listGroupTypes', 'Lists the group types.', {
-      who: inProject('group:read'),
+    route('GET', 'groups_types/', 'listGroupTypes', 'Lists the group types.', {
       answers: { 200: done(is.list(GROUP_TYPE)) },
       respond: listTypes,
     }),
-    route('GET', `${PROJECT_PATH}groups/`, 'listGroups', 'Lists the groups of a type.', {
-      who: inProject('group:read'),
+    route('GET', 'groups/', 'listGroups', 'Lists the groups of a type.', {
       query: is.object(TYPE_INDEX, {
         search: is.about(is.TEXT, 'Part of the key.'),
         limit: is.about(
@@ -67,25 +67,17 @@ export const GROUP_RESOURCE: Resource<PersonServices> = {
       },
       respond: listGroups,
     }),
-    route('GET', `${PROJECT_PATH}groups/find/`, 'findGroup', 'Shows a group.', {
-      who: inProject('group:read'),
+    route('GET', 'groups/find/', 'findGroup', 'Shows a group.', {
       query: ONE_GROUP,
       answers: { 200: done(GROUP) },
       respond: findGroup,
     }),
-    route(
-      'POST',
-      `${PROJECT_PATH}groups/update_property/`,
-      'updateGroupProperty',
-      'Sets one property.',
-      {
-        who: inProject('group:write'),
-        query: ONE_GROUP,
-        body: is.object({ key: is.TEXT, value: is.ANY }),
-        answers: { 200: done(GROUP) },
-        respond: updateProperty,
-      },
-    ),
+    route('POST', 'groups/update_property/', 'updateGroupProperty', 'Sets one property.', {
+      query: ONE_GROUP,
+      body: is.object({ key: is.TEXT, value: is.ANY }),
+      answers: { 200: done(GROUP) },
+      respond: updateProperty,
+    }),
   ],
 }
 

@@ -18,7 +18,6 @@ import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from '../limits.ts'
 import { type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
-const PERSONS_PATH = '/api/projects/:project_id/persons/'
 const ENTRIES = { default: 10, max: PAGE_ACTIVITY_MAX }
 /** The earliest moment that there is. */
 const BEGINNING_MS = -8_640_000_000_000_000
@@ -38,7 +37,6 @@ const ACTIVITY = is.namedObject('Activity', {
   created_at: is.TIME,
 })
 const LOG = {
-  who: inProject('activity_log:read'),
   query: is.options({
     page: is.about(is.WHOLE, 'Number of the page, from 1.'),
     limit: is.about(
@@ -67,21 +65,24 @@ const TIMELINE = is.namedObject('PropertiesTimeline', {
   effective_date_to: is.TEXT,
 })
 
-const route = routesOf<PersonServices>()
+const route = routesOf<PersonServices>(
+  '/api/projects/:project_id/persons/',
+  inProject('activity_log:read'),
+)
 
 /** What people changed about persons, and how the properties of one looked. */
 export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
-  route('GET', `${PERSONS_PATH}activity/`, 'listPersonsActivity', 'Lists changes of all persons.', {
+  route('GET', 'activity/', 'listPersonsActivity', 'Lists changes of all persons.', {
     ...LOG,
     respond: (call) => listActivity(call, null),
   }),
-  route('GET', `${PERSONS_PATH}:id/activity/`, 'listPersonActivity', 'Lists changes of a person.', {
+  route('GET', ':id/activity/', 'listPersonActivity', 'Lists changes of a person.', {
     ...LOG,
     respond: (call) => listActivity(call, personInPath(call)),
   }),
   route(
     'GET',
-    `${PERSONS_PATH}:id/properties_timeline/`,
+    ':id/properties_timeline/',
     'getPropertiesTimeline',
     'Shows how the properties that an insight is about changed.',
     {

@@ -6,43 +6,17 @@
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
 import type { AnalyticAnswer, AnalyticQueries } from '../../../rules/analytics/analytics.ts'
-import { type RowPage, readTruth } from '../../../rules/analytics/question-shapes.ts'
-import {
-  type AnalyticKind,
-  type AnalyticQuestion,
-  isCorrelationRequest,
-  lifecycleMessage,
-  readQuestion,
-} from '../../../rules/analytics/questions.ts'
+import { readTruth, type RowPage } from '../../../rules/analytics/question-shapes.ts'
+import { type AnalyticKind, type AnalyticQuestion, isCorrelationRequest, lifecycleMessage, readQuestion } from '../../../rules/analytics/questions.ts'
 import { urlWith } from '../../server/pages.ts'
 import type { RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
-import {
-  type AnyRoute,
-  done,
-  inProject,
-  type Resource,
-  type RouteRecord,
-  routesOf,
-} from '../../server/route.ts'
+import { type AnyRoute, done, inProject, type Resource, type RouteRecord, routesOf } from '../../server/route.ts'
 import { json } from '../../server/router.ts'
 import { type Members, openObject, type Schema } from '../../server/schema.ts'
 import { answerRow, answerRows, inputOf } from '../formats.ts'
-import {
-  ACTOR_PAGE,
-  CHART_ACTOR_PAGE,
-  CORRELATION_QUERY,
-  FUNNEL_QUERY,
-  LIFECYCLE_QUERY,
-  PATH_QUERY,
-  RETENTION_PAGE,
-  RETENTION_QUERY,
-  STICKINESS_QUERY,
-  TRENDS_QUERY,
-} from './analytic-schemas.ts'
+import { ACTOR_PAGE, CHART_ACTOR_PAGE, CORRELATION_QUERY, FUNNEL_QUERY, LIFECYCLE_QUERY, PATH_QUERY, RETENTION_PAGE, RETENTION_QUERY, STICKINESS_QUERY, TRENDS_QUERY } from './analytic-schemas.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
-
-const PERSONS_PATH = '/api/projects/:project_id/persons/'
 
 /** What these routes work with. */
 export interface AnalyticServices extends PersonServices {
@@ -59,11 +33,13 @@ type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
   readonly kind: AnalyticKind
 }
 
-const route = routesOf<AnalyticServices>()
+const route = routesOf<AnalyticServices>(
+  '/api/projects/:project_id/persons/',
+  inProject('person:read'),
+)
 
 function recordOf({ answer = CHART_ACTOR_PAGE, kind }: AnalyticRoute) {
   return {
-    who: inProject('person:read'),
     answers: { 200: done(answer) },
     errors: ['query_timeout'],
     audits: false,
@@ -73,14 +49,14 @@ function recordOf({ answer = CHART_ACTOR_PAGE, kind }: AnalyticRoute) {
 
 function get(spec: AnalyticRoute): AnyRoute<AnalyticServices> {
   const { name, id, summary, query } = spec
-  return route('GET', `${PERSONS_PATH}${name}/`, `get${id}`, summary, { ...recordOf(spec), query })
+  return route('GET', `${name}/`, `get${id}`, summary, { ...recordOf(spec), query })
 }
 
 /** Both methods of a route whose parameters may be too long for an address. */
 function getAndPost(spec: AnalyticRoute): readonly AnyRoute<AnalyticServices>[] {
   const { name, id, summary, query } = spec
   const record = { ...recordOf(spec), body: openObject({}, query['properties'] as Members) }
-  return [get(spec), route('POST', `${PERSONS_PATH}${name}/`, `post${id}`, summary, record)]
+  return [get(spec), route('POST', `${name}/`, `post${id}`, summary, record)]
 }
 
 /** Who is behind a number of a chart. */

@@ -45,8 +45,7 @@ import {
 } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
 
-const PERSONS_PATH = '/api/projects/:project_id/persons/'
-const PERSON_PATH = `${PERSONS_PATH}:id/`
+const PERSONS = '/api/projects/:project_id/persons/'
 /** Nobody has as many ids: behind it there are none. */
 const IDS_OFFSET_MAX = 0xffff_ffff
 
@@ -68,16 +67,13 @@ const PERSON_CHANGED = is.namedObject(
 )
 const VALUE_COUNT = is.namedObject('ValueCount', { name: is.TEXT, count: is.WHOLE })
 
-const READ = inProject('person:read')
-const WRITE = inProject('person:write')
 const SETTING = {
-  who: WRITE,
   body: is.object({ properties: is.JSON_OBJECT }),
   answers: { 202: done(PERSON) },
   respond: patchPerson,
 } as const
 
-const route = routesOf<PersonServices>()
+const route = routesOf<PersonServices>(PERSONS, inProject('person:read'), inProject('person:write'))
 
 /** Persons, apart from analytics. */
 export const PERSON_RESOURCE: Resource<PersonServices> = {
@@ -86,8 +82,7 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
   segments: { id: is.about(is.TEXT_OR_NUMBER, 'Number or uuid of the person.') },
   isTable: true,
   routes: [
-    route('GET', PERSONS_PATH, 'listPersons', 'Lists persons, the newest first.', {
-      who: READ,
+    route('GET', '', 'listPersons', 'Lists persons, the newest first.', {
       query: is.options({
         distinct_id: is.about(is.TEXT, 'The person with this distinct_id.'),
         email: is.about(is.TEXT, 'Persons whose property email is exactly this.'),
@@ -100,11 +95,10 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       respond: listPersons,
     }),
     refusedRoute(
-      { method: 'POST', path: PERSONS_PATH, allow: 'GET' },
+      { method: 'POST', path: PERSONS, allow: 'GET' },
       'persons are made by events: send an $identify event with the distinct_id instead',
     ),
-    route('GET', `${PERSONS_PATH}values/`, 'listPersonValues', 'Counts the values of a property.', {
-      who: READ,
+    route('GET', 'values/', 'listPersonValues', 'Counts the values of a property.', {
       query: is.options({
         key: is.about(is.TEXT, 'Name of the property; without it nothing is found.'),
         value: is.about(is.TEXT, 'Only values that contain this.'),
@@ -112,22 +106,14 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       answers: { 200: done(is.list(VALUE_COUNT)) },
       respond: listValues,
     }),
-    route(
-      'GET',
-      `${PERSONS_PATH}cohorts/`,
-      'listCohortsOfPerson',
-      'Lists the cohorts of a person.',
-      {
-        who: READ,
-        query: is.object({
-          person_id: is.about(is.TEXT_OR_NUMBER, 'Number or uuid of the person.'),
-        }),
-        answers: { 200: done(COHORTS_OF_PERSON) },
-        respond: listCohorts,
-      },
-    ),
-    route('GET', PERSON_PATH, 'getPerson', 'Shows a person.', {
-      who: READ,
+    route('GET', 'cohorts/', 'listCohortsOfPerson', 'Lists the cohorts of a person.', {
+      query: is.object({
+        person_id: is.about(is.TEXT_OR_NUMBER, 'Number or uuid of the person.'),
+      }),
+      answers: { 200: done(COHORTS_OF_PERSON) },
+      respond: listCohorts,
+    }),
+    route('GET', ':id/', 'getPerson', 'Shows a person.', {
       query: is.options({
         distinct_ids_offset: is.about(
           is.WHOLE,
@@ -137,38 +123,33 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
       answers: { 200: done(PERSON) },
       respond: getPerson,
     }),
-    route('PATCH', PERSON_PATH, 'patchPerson', 'Sets properties of a person.', SETTING),
-    route('PUT', PERSON_PATH, 'putPerson', 'The same as PATCH.', SETTING),
-    route('DELETE', PERSON_PATH, 'deletePerson', 'Removes a person for good.', {
-      who: WRITE,
+    route('PATCH', ':id/', 'patchPerson', 'Sets properties of a person.', SETTING),
+    route('PUT', ':id/', 'putPerson', 'The same as PATCH.', SETTING),
+    route('DELETE', ':id/', 'deletePerson', 'Removes a person for good.', {
       query: is.options({
         delete_events: is.about(is.TEXT, 'Removes the events, too, unless false or 0.'),
       }),
       answers: { 202: done() },
       handle: deletePerson,
     }),
-    route('POST', `${PERSON_PATH}update_property/`, 'updatePersonProperty', 'Sets one property.', {
-      who: WRITE,
+    route('POST', ':id/update_property/', 'updatePersonProperty', 'Sets one property.', {
       body: is.object({ key: is.TEXT, value: is.ANY }),
       answers: { 202: done(PERSON) },
       respond: updateProperty,
     }),
-    route('POST', `${PERSON_PATH}delete_property/`, 'deletePersonProperty', 'Removes a property.', {
-      who: WRITE,
+    route('POST', ':id/delete_property/', 'deletePersonProperty', 'Removes a property.', {
       body: is.object({ $unset: is.TEXT }),
       answers: { 201: done(PERSON_CHANGED) },
       respond: deleteProperty,
     }),
-    route('POST', `${PERSON_PATH}split/`, 'splitPerson', 'Makes each distinct_id a person.', {
-      who: WRITE,
+    route('POST', ':id/split/', 'splitPerson', 'Makes each distinct_id a person.', {
       body: is.options({
         main_distinct_id: is.about(is.TEXT, 'Keeps the person and its properties.'),
       }),
       answers: { 201: done(PERSON_CHANGED) },
       respond: splitPerson,
     }),
-    route('POST', `${PERSON_PATH}merge/`, 'mergePersons', 'Merges other persons into this one.', {
-      who: WRITE,
+    route('POST', ':id/merge/', 'mergePersons', 'Merges other persons into this one.', {
       body: is.object({ ids: is.list(is.TEXT_OR_NUMBER) }),
       answers: { 201: done(PERSON_CHANGED) },
       respond: mergePersons,

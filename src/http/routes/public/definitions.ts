@@ -34,7 +34,6 @@ interface KnownDefinitions {
 
 const known = new WeakMap<FlagSnapshot, KnownDefinitions>()
 
-const READ = forServers('feature_flag:read')
 const TOKEN = is.about(is.TEXT, 'Key of the project that is meant.')
 /** Answers with definitions. */
 export const DEFINITION_ANSWERS = {
@@ -42,25 +41,22 @@ export const DEFINITION_ANSWERS = {
   304: { description: 'The tag in If-None-Match is that of the definitions.' },
 }
 
-const route = routesOf<DefinitionServices>()
+const route = routesOf<DefinitionServices>('', forServers('feature_flag:read'))
 
 /** The routes of SDKs for definitions. Their paths name no project: the key does, or `token`. */
 export const DEFINITION_ROUTES: readonly AnyRoute<DefinitionServices>[] = [
   route('GET', '/flags/definitions/', 'getDefinitions', 'Definitions with cohorts.', {
-    who: READ,
     query: is.options({ token: TOKEN }),
     answers: DEFINITION_ANSWERS,
     respond: (call) => definitionsAnswer(snapshotOf(call), call.request, true),
   }),
   route('GET', '/api/feature_flag/local_evaluation/', 'getSdkDefinitions', 'Definitions.', {
-    who: READ,
     query: is.options({ token: TOKEN, send_cohorts: SEND_COHORTS }),
     answers: DEFINITION_ANSWERS,
     respond: (call) =>
       definitionsAnswer(snapshotOf(call), call.request, areCohortsWanted(call.request)),
   }),
   route('GET', '/api/feature_flag/', 'listSdkFlags', 'All flags in one page, for old SDKs.', {
-    who: READ,
     query: is.options({ token: TOKEN }),
     answers: { 200: done(is.pageOf(FEATURE_FLAG)) },
     handle: (call) => legacyList(snapshotOf(call), call.nowMs),
