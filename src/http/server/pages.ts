@@ -132,14 +132,15 @@ export function pageBody(
   return { count, ...countedUrls(address, page, page.limit, count), results }
 }
 
-/** A page of a list that is in memory. */
-export function pageOfList(
+/** A page of a list that is in memory, each entry as `bodyOf` shows it. */
+export function pageOfList<Entry>(
   call: { readonly request: ApiRequest; readonly base: string },
-  bodies: readonly unknown[],
+  entries: readonly Entry[],
+  bodyOf: (entry: Entry) => unknown,
 ) {
   const page = lenientPage(call)
-  const results = bodies.slice(page.offset, page.offset + page.limit)
-  return pageBody(call, page, bodies.length, results)
+  const shown = entries.slice(page.offset, page.offset + page.limit)
+  return pageBody(call, page, entries.length, shown.map(bodyOf))
 }
 
 /**

@@ -20,7 +20,7 @@ import {
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
-import { ask, change, type OrganizationServices, PAGE } from './organization-services.ts'
+import { ask, change, listing, type OrganizationServices } from './organization-services.ts'
 
 /** The label of a key in a body. */
 export const LABEL = is.name(NAME_CHARACTERS_MAX)
@@ -73,15 +73,8 @@ const route = routesOf<OrganizationServices>(
 /** The routes under `/api/personal_api_keys/`. */
 export const KEY_ROUTES: Resource<OrganizationServices>['routes'] = [
   route('GET', '', 'listPersonalKeys', 'Lists the keys of the caller.', {
-    query: PAGE,
-    answers: { 200: done(is.pageOf(PERSONAL_KEY)) },
-    async handle(call) {
-      const keys = await ownKeys(call)
-      return pageOfList(
-        call,
-        keys.map((key) => keyBody(key, null)),
-      )
-    },
+    ...listing(PERSONAL_KEY),
+    handle: async (call) => pageOfList(call, await ownKeys(call), (key) => keyBody(key, null)),
   }),
   route('POST', '', 'createPersonalKey', 'Makes a key that may do no more than this.', {
     body: DRAFT,

@@ -14,10 +14,10 @@ import * as is from '../../server/schema.ts'
 import {
   change,
   LEVEL,
+  listing,
   type OrganizationCall,
   type OrganizationServices,
   organizationRoutes,
-  PAGE,
   USER_SUMMARY,
 } from './organization-services.ts'
 
@@ -36,11 +36,10 @@ const route = organizationRoutes<OrganizationServices>('members/')
 /** Who belongs to the organization, and at which level. */
 export const MEMBER_ROUTES = [
   route('GET', '', 'listMembers', 'Lists the members.', {
-    query: PAGE,
-    answers: { 200: done(is.pageOf(MEMBER_SCHEMA)) },
+    ...listing(MEMBER_SCHEMA),
     handle(call) {
       const members = call.services.directory.users().filter(({ isActive }) => isActive)
-      return pageOfList(call, members.map(memberBody))
+      return pageOfList(call, members, memberBody)
     },
   }),
   refusedRoute(

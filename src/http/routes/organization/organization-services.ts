@@ -17,10 +17,11 @@ import {
 import type { Organization, Project, User } from '../../../rules/access/organization.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import type { KeyUser } from '../../server/auth.ts'
-import { PAGE_LIMITS } from '../../server/pages.ts'
+import { lenientPage, PAGE_LIMITS, pageBody } from '../../server/pages.ts'
 import {
   byAdministrators,
   type Call,
+  done,
   inOrganization,
   type RouteDirectory,
   type RouteServices,
@@ -30,8 +31,11 @@ import * as is from '../../server/schema.ts'
 
 /** Parameters of the lists of these routes. */
 export const PAGE_MEMBERS = is.pageParameters(PAGE_LIMITS.max)
-/** The query of a list that has no others. */
-export const PAGE = is.options(PAGE_MEMBERS)
+
+/** What the record of a list says of its query and answer. */
+export function listing(item: is.Schema) {
+  return { query: is.options(PAGE_MEMBERS), answers: { 200: done(is.pageOf(item)) } }
+}
 
 /** What is told of a user. */
 export const USER_MEMBERS = {
@@ -97,6 +101,17 @@ export function ask<Name extends OrganizationOperation>(
   request: OrganizationRequest<Name>,
 ): Promise<OrganizationResult<Name>> {
   return services.queries.organization(name, request)
+}
+
+/** The page of a list that the store counts through. */
+export async function askPage<Name extends 'listRoles' | 'listAudit'>(
+  call: OrganizationCall,
+  name: Name,
+  bodyOf: (entry: OrganizationResult<Name>['results'][number]) => unknown,
+) {
+  const page = lenientPage(call)
+  const { count, results } = await ask<Name>(call, name, page)
+  return pageBody(call, page, count, results.map(bodyOf))
 }
 
 /**

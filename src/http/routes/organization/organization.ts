@@ -4,24 +4,25 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
+import type { StoredAuditEntry } from '../../../rules/access/audit-entry.ts'
 import type { FlagAccessLevel } from '../../../rules/access/levels.ts'
 import type { FlagAccessSetting, Project } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { pageOfList } from '../../server/pages.ts'
-import { done, type Resource } from '../../server/route.ts'
+import { byAdministrators, done, inOrganization, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
-import { AUDIT_ROUTES } from './audit-log.ts'
 import { MEMBER_ROUTES } from './members.ts'
 import {
+  askPage,
   change,
   FLAG_LEVEL,
   LEVEL,
+  listing,
   type OrganizationCall,
   type OrganizationServices,
   organizationOf,
   organizationRoutes,
-  PAGE,
   USER_SUMMARY,
 } from './organization-services.ts'
 
@@ -53,6 +54,21 @@ const RESOURCE_ACCESS = is.namedObject('ResourceAccess', {
 
 const route = organizationRoutes<OrganizationServices>()
 
+const AUDIT_ENTRY = is.namedObject('AuditEntry', {
+  id: is.WHOLE,
+  created_at: is.TIME,
+  source: is.choice('api', 'command_line'),
+  user: is.about(is.nullable(USER_SUMMARY), 'Whose key it was; null on the command line.'),
+  personal_api_key_id: is.nullable(is.WHOLE),
+  account: is.about(is.nullable(is.TEXT), 'Account of the machine, on the command line.'),
+  address: is.about(is.nullable(is.TEXT), 'Address of the client.'),
+  project_id: is.nullable(is.WHOLE),
+  method: is.nullable(is.TEXT),
+  route: is.about(is.TEXT, 'Pattern of the path, or the command.'),
+  object_id: is.about(is.nullable(is.TEXT), 'What was changed or made.'),
+  status: is.about(is.nullable(is.WHOLE), 'Status of the answer; null on the command line.'),
+})
+
 /** The organization, its members and its default for flags. */
 export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
   name: 'Organization',
@@ -65,13 +81,17 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
     }),
     ...MEMBER_ROUTES,
     ...DEAD_LETTER_ROUTES,
-    ...AUDIT_ROUTES,
+    route('GET', 'audit_log/', 'listAuditEntries', 'Lists who changed what.', {
+      who: byAdministrators(inOrganization('organization:read')),
+      ...listing(AUDIT_ENTRY),
+      handle: (call) => askPage(call, 'listAudit', (entry) => auditBody(call, entry)),
+    }),
     route('GET', 'resource_access/', 'listResourceAccess', 'Lists the defaults.', {
-      query: PAGE,
-      answers: { 200: done(is.pageOf(RESOURCE_ACCESS)) },
+      ...listing(RESOURCE_ACCESS),
       handle(call) {
         const { flagAccess } = organizationOf(call.services)
-        return pageOfList(call, flagAccess === null ? [] : [settingBody(call, flagAccess)])
+        const settings = flagAccess === null ? [] : [flagAccess]
+        return pageOfList(call, settings, (setting) => settingBody(call, setting))
       },
     }),
     route('POST', 'resource_access/', 'createResourceAccess', 'Sets the default for flags.', {
@@ -161,5 +181,24 @@ function settingBody({ services }: Pick<OrganizationCall, 'services'>, setting: 
     created_at: timeText(createdAtMs),
     updated_at: timeText(updatedAtMs),
     created_by: createdBy === null ? null : userSummary(createdBy),
+  }
+}
+
+function auditBody({ services }: Pick<OrganizationCall, 'services'>, entry: StoredAuditEntry) {
+  const { userId } = entry
+  const user = userId === null ? null : services.directory.userById(userId)
+  return {
+    id: entry.id,
+    created_at: timeText(entry.atMs),
+    source: entry.source,
+    user: user === null ? null : userSummary(user),
+    personal_api_key_id: entry.keyId,
+    account: entry.account,
+    address: entry.address === '' ? null : entry.address,
+    project_id: entry.projectId,
+    method: entry.method === '' ? null : entry.method,
+    route: entry.route,
+    object_id: entry.objectId,
+    status: entry.status === 0 ? null : entry.status,
   }
 }

@@ -28,9 +28,9 @@ import {
   ask,
   change,
   LEVEL,
+  listing,
   type OrganizationServices,
   organizationOf,
-  PAGE,
 } from './organization-services.ts'
 
 const SETTINGS = {
@@ -84,13 +84,9 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
   routes: [
     route('GET', '', 'listProjects', 'Lists the projects that the key may use.', {
       who: callerWith('project:read'),
-      query: PAGE,
-      answers: { 200: done(is.pageOf(PROJECT)) },
+      ...listing(PROJECT),
       handle: (call) =>
-        pageOfList(
-          call,
-          visibleProjects(call).map((project) => projectBody(call, project)),
-        ),
+        pageOfList(call, visibleProjects(call), (project) => projectBody(call, project)),
     }),
     route('POST', '', 'createProject', 'Makes a project.', {
       who: byAdministrators(inOrganization('project:write')),
@@ -117,15 +113,9 @@ export const PROJECT_RESOURCE: Resource<OrganizationServices> = {
       },
     }),
     route('GET', ':project_id/secret_keys/', 'listSecretKeys', 'Lists the secret keys.', {
-      query: PAGE,
-      answers: { 200: done(is.pageOf(SECRET_KEY)) },
-      async handle(call) {
-        const keys = await secretsInForce(call)
-        return pageOfList(
-          call,
-          keys.map((key) => secretBody(key, null)),
-        )
-      },
+      ...listing(SECRET_KEY),
+      handle: async (call) =>
+        pageOfList(call, await secretsInForce(call), (key) => secretBody(key, null)),
     }),
     route('POST', ':project_id/secret_keys/', 'createSecretKey', 'Makes a secret key.', {
       body: is.openObject({}, { label: LABEL }),

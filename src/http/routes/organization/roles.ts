@@ -6,18 +6,19 @@ import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
 import type { RoleMember, RoleView } from '../../../rules/access/roles.ts'
 import { userSummary } from '../../../rules/access/user.ts'
-import { lenientPage, pageBody, pageOfList } from '../../server/pages.ts'
+import { pageOfList } from '../../server/pages.ts'
 import { type Call, done, type Resource } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import {
   ask,
+  askPage,
   change,
   FLAG_LEVEL,
+  listing,
   type OrganizationServices,
   organizationRoutes,
-  PAGE,
   USER_SUMMARY,
 } from './organization-services.ts'
 
@@ -55,14 +56,8 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
   segments: { id: is.about(is.UUID, 'Id of the membership.') },
   routes: [
     route('GET', '', 'listRoles', 'Lists the roles.', {
-      query: PAGE,
-      answers: { 200: done(is.pageOf(ROLE_SCHEMA)) },
-      async handle(call) {
-        const page = lenientPage(call)
-        const { count, results } = await ask(call, 'listRoles', page)
-        const bodies = results.map((view) => roleBody(call.services, view))
-        return pageBody(call, page, count, bodies)
-      },
+      ...listing(ROLE_SCHEMA),
+      handle: (call) => askPage(call, 'listRoles', (view) => roleBody(call.services, view)),
     }),
     route('POST', '', 'createRole', 'Makes a role.', {
       body: DRAFT,
@@ -96,12 +91,10 @@ export const ROLE_RESOURCE: Resource<OrganizationServices> = {
       'listRoleMemberships',
       'Lists the members of a role.',
       {
-        query: PAGE,
-        answers: { 200: done(is.pageOf(MEMBERSHIP)) },
+        ...listing(MEMBERSHIP),
         async handle(call) {
           const { role, members } = await existingRole(call)
-          const bodies = members.map((member) => membershipBody(role.id, member))
-          return pageOfList(call, bodies)
+          return pageOfList(call, members, (member) => membershipBody(role.id, member))
         },
       },
     ),
