@@ -24,7 +24,7 @@ export interface KeyUser {
   readonly level: number
 }
 
-/** What a personal key allows. */
+/** What a personal key allows, as far as a route looks at it. */
 export interface KeyGrant {
   /** Such as `event:read`; `*` stands for all, and `x:write` includes `x:read`. */
   readonly scopes: readonly string[]
@@ -36,55 +36,52 @@ export interface KeyGrant {
   readonly user?: KeyUser
 }
 
-/**
- * Keys and projects as they are now; answers from memory. Keys are looked up by their hash, so that the
- * time of an answer tells nothing about how much of a key was right.
- */
-export interface KeyDirectory {
-  /** Null for an unknown, revoked or inactive key. */
-  personalKeyByText(text: string): KeyGrant | null
-  projectById(id: number): Project | null
-  projectByKey(apiKey: string): Project | null
+/** A grant with what it takes to see whether another one is contained in it. */
+export interface FullGrant extends KeyGrant {
+  /** Null: never. */
+  readonly expiresAtMs: number | null
 }
 
-/** The same with project secret keys, compared by their hash as well. */
-export interface ServerKeyDirectory extends KeyDirectory {
+/**
+ * Keys, projects and the organization as they are now; answers from memory. Keys are looked up by their
+ * hash, so that the time of an answer tells nothing about how much of a key was right.
+ */
+export interface RouteDirectory {
+  /** Null for an unknown, revoked or inactive key. */
+  personalKeyByText(text: string): FullGrant | null
   /** The project whose secret key this is; null for an unknown or revoked one. */
   projectBySecretKey(text: string): Project | null
+  projectById(id: number): Project | null
+  projectByKey(apiKey: string): Project | null
+  organization(): { readonly id: string } | null
 }
+
+/** What looking for a project takes. */
+type Projects = Pick<RouteDirectory, 'projectById' | 'projectByKey'>
 
 /** The project of the first start. */
 const CURRENT_PROJECT_ID = 1
 
 /**
- * The project that a request is about, if its key may do that. The route has the parameter
- * `project_id`: a number or `@current`; a query parameter `token` with a project's key overrides it.
+ * The project that a request is about, if `grant`, which `authenticate` has answered, may do that. `segment`
+ * names it as in a path: a number or `@current`; a query parameter `token` with a project's key overrides it.
  *
- * Throws 401 `not_authenticated` without a key, 401 `authentication_failed` for an unknown one or an
- * unknown `token`, 403 `permission_denied` for a missing scope or a project out of reach, 404
- * `not_found` for a project that does not exist.
+ * Throws 401 `authentication_failed` for an unknown `token`, 403 `permission_denied` for a missing scope or a
+ * project out of reach, 404 `not_found` for a project that does not exist.
  */
-export function authorise(request: ApiRequest, directory: KeyDirectory, scope: Scope): Project {
-  return authoriseAs(authenticate(request, directory), request, directory, scope)
-}
-
-/** The same for a key that `authenticate` has answered already; `segment` names the project as in a path. */
 export function authoriseAs(
   grant: KeyGrant,
   request: ApiRequest,
-  directory: KeyDirectory,
+  directory: Projects,
   scope: Scope,
-  segment = request.parameter('project_id'),
+  segment: string,
 ): Project {
   const token = request.query.get('token')
   const tokenProject = token === null ? null : projectOfToken(token, directory)
-  if (!hasScope(grant.scopes, scope)) {
-    const detail = `the personal API key lacks the scope ${scope}`
-    throw new ServiceError('permission_denied', detail)
-  }
+  requireScope(grant, scope)
   const id = tokenProject?.id ?? projectIdOf(segment, grant)
   if (id !== null && grant.projectIds !== 'all' && !grant.projectIds.includes(id)) {
-    throw new ServiceError('permission_denied', 'the personal API key may not use this project')
+    throw denied('the personal API key may not use this project')
   }
   const project = tokenProject ?? (id === null ? null : directory.projectById(id))
   if (project === null) throw unknownProject()
@@ -94,18 +91,16 @@ export function authoriseAs(
 
 /**
  * The same for routes that servers poll, which may send the secret key of the project instead of a
- * personal key. It reads what the route reads and nothing else; 403 `permission_denied` elsewhere. Routes
- * without `project_id` in their path give the `segment`.
+ * personal key. It reads what the route reads and nothing else; 403 `permission_denied` elsewhere.
  */
 export function authoriseServer(
   request: ApiRequest,
-  directory: ServerKeyDirectory,
+  directory: RouteDirectory,
   scope: Scope,
-  segment = request.parameter('project_id'),
+  segment: string,
 ): Project {
-  const key = findKey(request)
-  const isPossible = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX
-  const project = isPossible ? directory.projectBySecretKey(key) : null
+  const key = possibleKey(findKey(request))
+  const project = key === null ? null : directory.projectBySecretKey(key)
   if (project === null) {
     return authoriseAs(authenticate(request, directory), request, directory, scope, segment)
   }
@@ -119,7 +114,7 @@ export function authoriseServer(
     request.useProject(project.id)
     return project
   }
-  throw new ServiceError('permission_denied', 'the secret key is that of another project')
+  throw denied('the secret key is that of another project')
 }
 
 /** The project that `@current` stands for: that of the first start, else the lowest of the key's. */
@@ -147,14 +142,28 @@ export function authenticate<Grant extends KeyGrant>(
     const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'
     throw new ServiceError('not_authenticated', detail)
   }
-  const isPossible = typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX
-  const grant = isPossible ? directory.personalKeyByText(key) : null
+  const possible = possibleKey(key)
+  const grant = possible === null ? null : directory.personalKeyByText(possible)
   if (grant === null) {
     const detail = 'the personal API key is not valid; create one or check that it is complete'
     throw new ServiceError('authentication_failed', detail)
   }
   request.caller = { keyId: grant.keyId ?? null, userId: grant.userId ?? null }
   return grant
+}
+
+/** Throws 403 `permission_denied` when a key lacks a scope. */
+export function requireScope({ scopes }: KeyGrant, scope: Scope): void {
+  if (!hasScope(scopes, scope)) throw denied(`the personal API key lacks the scope ${scope}`)
+}
+
+/** 403 with a reason. */
+export function denied(detail: string): ServiceError {
+  return new ServiceError('permission_denied', detail)
+}
+
+function possibleKey(key: unknown): string | null {
+  return typeof key === 'string' && key.length <= KEY_CHARACTERS_MAX ? key : null
 }
 
 function unknownProject(): ServiceError {
@@ -188,8 +197,9 @@ function bodyField(request: ApiRequest): unknown {
   return Object.getOwnPropertyDescriptor(body, 'personal_api_key')?.value
 }
 
-function projectOfToken(token: string, directory: KeyDirectory): Project {
-  const project = token.length > KEY_CHARACTERS_MAX ? null : directory.projectByKey(token)
+function projectOfToken(token: string, directory: Projects): Project {
+  const key = possibleKey(token)
+  const project = key === null ? null : directory.projectByKey(key)
   if (project === null) {
     throw new ServiceError('authentication_failed', 'token is not the API key of a project')
   }

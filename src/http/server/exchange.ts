@@ -10,6 +10,7 @@
 import type { HttpResponse } from 'uWebSockets.js'
 import { formatAddress } from '../../base/addresses.ts'
 import type { Counter, Histogram, MetricFamily } from '../../base/metrics.ts'
+import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
 import type { RequestHead } from './framing.ts'
 import type { RateLimits } from './rate-limits.ts'
 import type { WaitingAnswers } from './waiting-answers.ts'
@@ -26,17 +27,12 @@ export class RouteMetrics {
   readonly #requests: MetricFamily<Counter>
   readonly #byStatus = new Map<number, Counter>()
 
-  constructor(
-    route: string,
-    requests: MetricFamily<Counter>,
-    seconds: Histogram,
-    isLimited: boolean,
-  ) {
+  constructor(route: string, metrics: ServiceMetrics, isLimited: boolean) {
     this.isLimited = isLimited
     this.route = route
     this.segmentCount = route.split('/:').length - 1
-    this.#requests = requests
-    this.seconds = seconds
+    this.#requests = metrics.httpRequests
+    this.seconds = metrics.httpRequestSeconds.with(route)
   }
 
   /** Counts one answer. */
@@ -69,8 +65,14 @@ export interface Reservations {
   release(bytes: number): void
 }
 
-/** Values that never change during an exchange. */
-export interface ExchangeOptions {
+/** What an exchange begins with, besides the head of its request. */
+export type ExchangeStart = Pick<
+  Exchange,
+  'response' | 'owner' | 'route' | 'method' | 'isPublic' | 'startedAtMs'
+>
+
+/** One request and its answer. */
+export class Exchange {
   readonly response: HttpResponse
   readonly owner: ExchangeOwner
   readonly route: RouteMetrics
@@ -80,16 +82,6 @@ export interface ExchangeOptions {
   readonly isPublic: boolean
   /** Monotonic milliseconds, or -1 when this request is not timed. */
   readonly startedAtMs: number
-}
-
-/** One request and its answer. */
-export class Exchange {
-  readonly response: HttpResponse
-  readonly owner: ExchangeOwner
-  readonly route: RouteMetrics
-  readonly method: string
-  readonly isPublic: boolean
-  readonly startedAtMs: number
   /**
    * The body comes in chunks, whose ends the library does not read strictly enough to trust what follows:
    * the connection ends with the answer, and what stands behind the request is never carried out.
@@ -98,9 +90,9 @@ export class Exchange {
   /** The answer is given, but not yet written; see `send`. */
   isAnswerDelayed = false
   /** The Origin of a request to a public route, or ''. */
-  origin = ''
+  readonly origin: string
   /** Its Access-Control-Request-Headers, or ''. */
-  requestedHeaders = ''
+  readonly requestedHeaders: string
   /** Called once when the client leaves before the answer is complete. */
   onAbort: (() => void) | null = null
   #isAborted = false
@@ -108,7 +100,7 @@ export class Exchange {
   #reservations: Reservations | null = null
   #reservedBytes = 0
 
-  constructor(options: ExchangeOptions, head: RequestHead) {
+  constructor(options: ExchangeStart, head: RequestHead) {
     this.response = options.response
     this.owner = options.owner
     this.route = options.route
@@ -116,10 +108,8 @@ export class Exchange {
     this.isPublic = options.isPublic
     this.startedAtMs = options.startedAtMs
     this.endsConnection = head.isChunked
-    if (options.isPublic) {
-      this.origin = head.origin
-      this.requestedHeaders = head.accessControlRequestHeaders
-    }
+    this.origin = options.isPublic ? head.origin : ''
+    this.requestedHeaders = options.isPublic ? head.accessControlRequestHeaders : ''
   }
 
   /** The client is there and has no answer yet: `response` may be used. */
@@ -163,7 +153,7 @@ export class Exchange {
     this.#isAborted = true
     const { onAbort } = this
     this.onAbort = null
-    if (onAbort !== null) onAbort()
+    onAbort?.()
   }
 
   /** The answer is out, or nobody waits for it. For http/server/respond.ts and http/server/body.ts only. */

@@ -3,6 +3,7 @@
  * time, also after the client has left, and completes the exchange: what it holds is given back.
  * A second answer to the same exchange is ignored.
  */
+import { STATUS_CODES } from 'node:http'
 import { ServiceError } from '../../base/errors.ts'
 import type { TextPieces } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -23,26 +24,7 @@ export type Closing =
   /** Closed at once. A client that is still sending may see a reset instead of the answer. */
   | 'cut'
 
-const STATUS_LINES = new Map<number, string>([
-  [200, '200 OK'],
-  [201, '201 Created'],
-  [202, '202 Accepted'],
-  [204, '204 No Content'],
-  [304, '304 Not Modified'],
-  [400, '400 Bad Request'],
-  [401, '401 Unauthorized'],
-  [403, '403 Forbidden'],
-  [404, '404 Not Found'],
-  [405, '405 Method Not Allowed'],
-  [409, '409 Conflict'],
-  [413, '413 Content Too Large'],
-  [415, '415 Unsupported Media Type'],
-  [429, '429 Too Many Requests'],
-  [500, '500 Internal Server Error'],
-  [503, '503 Service Unavailable'],
-  [504, '504 Gateway Timeout'],
-])
-
+const REASONS: NodeJS.Dict<string> = { ...STATUS_CODES, 413: 'Content Too Large' }
 const JSON_TYPE = 'application/json'
 const ACCEPTED = Buffer.from('{"status":1}')
 /** What an answer that is made while it is read holds at a time, about. */
@@ -283,7 +265,7 @@ function unexpected(exchange: Exchange, error: unknown): ServiceError {
 function writeHead(exchange: Exchange, answer: Answer): void {
   const { response } = exchange
   if (answer.status !== 200) {
-    response.writeStatus(STATUS_LINES.get(answer.status) ?? String(answer.status))
+    response.writeStatus(`${answer.status} ${REASONS[answer.status] ?? ''}`)
   }
   if (answer.contentType !== '') response.writeHeader('Content-Type', answer.contentType)
   response.writeHeader('X-Content-Type-Options', 'nosniff')

@@ -7,15 +7,18 @@ import type { Clock } from '../../base/clock.ts'
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { isAdministrator } from '../../rules/access/levels.ts'
-import { hasScope, type Scope } from '../../rules/access/scopes.ts'
+import type { Scope } from '../../rules/access/scopes.ts'
 import type { Actor } from '../../rules/access/user.ts'
 import {
   authenticate,
   authoriseAs,
   authoriseServer,
+  denied,
+  type FullGrant,
   type KeyGrant,
   type KeyUser,
-  type ServerKeyDirectory,
+  type RouteDirectory,
+  requireScope,
   userOf,
 } from './auth.ts'
 import { inputReader } from './input.ts'
@@ -31,18 +34,6 @@ export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPT
 
 /** Whose key opens a route; several are alternatives, and `none` stands for no key. */
 export type Door = 'none' | 'personalKey' | 'projectKey' | 'projectKeyHeader' | 'secretKey'
-
-/** A grant with what it takes to see whether another one is contained in it. */
-export interface FullGrant extends KeyGrant {
-  /** Null: never. */
-  readonly expiresAtMs: number | null
-}
-
-/** Keys, projects and the organization as they are now, from memory. */
-export interface RouteDirectory extends ServerKeyDirectory {
-  personalKeyByText(text: string): FullGrant | null
-  organization(): { readonly id: string } | null
-}
 
 /** What every handler works with, besides what its own routes need. */
 export interface RouteServices {
@@ -328,11 +319,6 @@ interface Readers<Query extends Schema, Body extends Schema> {
   readonly body: (value: unknown) => TypeOf<Body>
 }
 
-/** 403 with a reason. */
-export function denied(detail: string): ServiceError {
-  return new ServiceError('permission_denied', detail)
-}
-
 /** Refuses keys that are limited to some projects. */
 function requireUnlimited({ projectIds }: KeyGrant): void {
   if (projectIds === 'all') return
@@ -353,9 +339,7 @@ function admit(
   const grant = authenticate(request, directory)
   const isInProject = about === 'project'
   const projectId = isInProject ? authoriseAs(grant, request, directory, scope, project).id : null
-  if (!isInProject && !hasScope(grant.scopes, scope)) {
-    throw denied(`the personal API key lacks the scope ${scope}`)
-  }
+  if (!isInProject) requireScope(grant, scope)
   if (about === 'organization') {
     requireUnlimited(grant)
     const id = (segments.get('org_id') ?? '@current').toLowerCase()

@@ -80,16 +80,12 @@ export interface HttpServerOptions {
 }
 
 /** One listening server. Register all routes, then `listen`. */
-export class HttpServer {
+export class HttpServer implements ExchangeOwner {
+  readonly waiting: WaitingAnswers
+  readonly limits: RateLimits | null
   readonly #app: TemplatedApp
-  readonly #clock: Clock
-  readonly #log: HttpServerOptions['log']
-  readonly #metrics: ServiceMetrics
-  readonly #budget: BodyBudget
-  readonly #audit: AuditOptions | null
-  readonly #limits: RateLimits | null
+  readonly #options: HttpServerOptions
   readonly #trustedProxies: TrustedProxies
-  readonly #owner: ExchangeOwner
   #listenSocket: us_listen_socket | null = null
   #port = 0
   #requestsInProgress = 0
@@ -100,14 +96,15 @@ export class HttpServer {
   constructor(options: HttpServerOptions) {
     _cfg('silent')
     this.#app = App()
-    this.#clock = options.clock
-    this.#log = options.log
-    this.#metrics = options.metrics
-    this.#budget = options.budget
-    this.#audit = options.audit ?? null
-    this.#limits = options.limits ?? null
+    this.#options = options
+    this.limits = options.limits ?? null
     this.#trustedProxies = options.trustedProxies ?? new TrustedProxies([])
-    this.#owner = this.#createOwner(options)
+    this.waiting = new WaitingAnswers({
+      metrics: options.metrics,
+      stallMs: options.readerStallMs ?? READER_STALL_MS,
+      bytesMax: options.waitingBytesMax,
+      bytesPerSecondMin: options.readerBytesPerSecondMin,
+    })
     this.#limitConnections(options.connectionsMax ?? Infinity)
     const unknown = this.#routeMetrics(UNKNOWN_ROUTE)
     this.#app.any('/*', (response, request) => {
@@ -124,6 +121,10 @@ export class HttpServer {
   /** Requests that have no answer yet. */
   get requestsInProgress(): number {
     return this.#requestsInProgress
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining
   }
 
   /** Registers public routes, all of them that share a path in one call. */
@@ -155,9 +156,11 @@ export class HttpServer {
    * change something is noted in the audit log.
    */
   routes(table: readonly Route[]): void {
-    const audit = this.#audit
+    const { audit } = this.#options
     const noted = table.map((route) =>
-      audit !== null && isAudited(route) ? { ...route, handler: audited(route, audit) } : route,
+      audit !== undefined && isAudited(route)
+        ? { ...route, handler: audited(route, audit) }
+        : route,
     )
     for (const pathRoutes of groupByPath(noted)) {
       const metrics = this.#routeMetrics(pathRoutes.path, !pathRoutes.isUnlimited)
@@ -212,30 +215,9 @@ export class HttpServer {
     return cutOffCount
   }
 
-  #createOwner(options: HttpServerOptions): ExchangeOwner {
-    // One object for all exchanges; a getter, because the answer changes while they are open.
-    const server = this
-    return {
-      get isDraining() {
-        return server.#isDraining
-      },
-      waiting: new WaitingAnswers({
-        metrics: this.#metrics,
-        stallMs: options.readerStallMs ?? READER_STALL_MS,
-        bytesMax: options.waitingBytesMax,
-        bytesPerSecondMin: options.readerBytesPerSecondMin,
-      }),
-      limits: this.#limits,
-      exchangeFinished: (exchange, status) => {
-        server.#finish(exchange, status)
-      },
-      reportError: (exchange, error) => server.#report(exchange, error),
-    }
-  }
-
   #limitConnections(connectionsMax: number): void {
-    const { httpConnections: gauge, httpConnectionsRefused: refused } = this.#metrics
-    const limits = this.#limits
+    const { httpConnections: gauge, httpConnectionsRefused: refused } = this.#options.metrics
+    const { limits } = this
     const proxies = this.#trustedProxies
     // biome-ignore lint/suspicious/useIterableCallbackReturn: this is no array.
     this.#app.filter((response, change) => {
@@ -252,9 +234,8 @@ export class HttpServer {
   }
 
   #routeMetrics(route: string, isLimited = true): RouteMetrics {
-    const { httpRequests, httpRequestSeconds } = this.#metrics
-    const hasLimit = isLimited && this.#limits?.hasAddressLimit === true
-    return new RouteMetrics(route, httpRequests, httpRequestSeconds.with(route), hasLimit)
+    const hasLimit = isLimited && this.limits?.hasAddressLimit === true
+    return new RouteMetrics(route, this.#options.metrics, hasLimit)
   }
 
   /** Every request comes through here. */
@@ -269,15 +250,15 @@ export class HttpServer {
     const isTimed = !isPublic || (this.#requestCount++ & (TIMED_EVERY - 1)) === 0
     const options = {
       response,
-      owner: this.#owner,
+      owner: this,
       route,
       method: request.getCaseSensitiveMethod(),
       isPublic,
-      startedAtMs: isTimed ? this.#clock.monotonic() : -1,
+      startedAtMs: isTimed ? this.#options.clock.monotonic() : -1,
     }
     const exchange = new Exchange(options, head)
     this.#requestsInProgress++
-    this.#metrics.httpRequestsInProgress.value = this.#requestsInProgress
+    this.#options.metrics.httpRequestsInProgress.value = this.#requestsInProgress
     response.onAborted(() => {
       exchange.abort()
     })
@@ -302,7 +283,7 @@ export class HttpServer {
   #isTooOften(exchange: Exchange, head: RequestHead): boolean {
     const { peerAddress } = exchange
     const address = addressBehind(peerAddress, head.forwardedFor, this.#trustedProxies)
-    const refusal = this.#limits?.address(address) ?? null
+    const refusal = this.limits?.address(address) ?? null
     if (refusal === null) return false
     const hasBody = head.contentLength !== null || head.isChunked
     sendError(exchange, refusal, hasBody ? 'drain' : 'keep')
@@ -328,7 +309,7 @@ export class HttpServer {
     }
     collectBody(exchange, head.contentLength, {
       bytesMax: API_BODY_BYTES_MAX,
-      budget: this.#budget,
+      budget: this.#options.budget,
       onBody: (body, isTransient) => {
         // Tables are read without making an object of each line.
         if (!apiRequest.isTable) {
@@ -340,22 +321,26 @@ export class HttpServer {
     })
   }
 
-  #finish(exchange: Exchange, status: number): void {
+  /** One request less; see `ExchangeOwner`. */
+  exchangeFinished(exchange: Exchange, status: number): void {
     this.#requestsInProgress--
-    this.#metrics.httpRequestsInProgress.value = this.#requestsInProgress
-    if (status === 0) this.#metrics.httpRequestsAborted.value++
+    this.#options.metrics.httpRequestsInProgress.value = this.#requestsInProgress
+    if (status === 0) this.#options.metrics.httpRequestsAborted.value++
     else {
       exchange.route.count(status)
       if (exchange.startedAtMs >= 0) {
-        exchange.route.seconds.observe((this.#clock.monotonic() - exchange.startedAtMs) / 1000)
+        exchange.route.seconds.observe(
+          (this.#options.clock.monotonic() - exchange.startedAtMs) / 1000,
+        )
       }
     }
     if (this.#requestsInProgress === 0 && this.#onIdle !== null) this.#onIdle()
   }
 
-  #report(exchange: Exchange, error: unknown): string {
-    const requestId = uuidV7(this.#clock.now())
-    this.#log.error(
+  /** Notes an unexpected error; see `ExchangeOwner`. */
+  reportError(exchange: Exchange, error: unknown): string {
+    const requestId = uuidV7(this.#options.clock.now())
+    this.#options.log.error(
       { requestId, method: exchange.method, route: exchange.route.route, err: error },
       'a request failed unexpectedly',
     )

@@ -1,8 +1,8 @@
 /** Personal keys, scopes and projects on private routes, over HTTP. */
 import t from 'tap'
-import { authorise, type KeyDirectory, type KeyGrant } from '../../../src/http/server/auth.ts'
-import { json } from '../../../src/http/server/router.ts'
-import { hasScope } from '../../../src/rules/access/scopes.ts'
+import { authenticate, authoriseAs, type KeyGrant } from '../../../src/http/server/auth.ts'
+import { type ApiRequest, json } from '../../../src/http/server/router.ts'
+import { hasScope, type Scope } from '../../../src/rules/access/scopes.ts'
 import { jsonOf, startServer, talk } from '../../fixtures/http-client.ts'
 
 const project = (id: number) => ({ id, apiKey: `phc_${id}`, isIpAnonymized: false })
@@ -14,10 +14,16 @@ const KEYS = new Map<string, KeyGrant>([
   ['phx_other', { scopes: ['feature_flag:write'], projectIds: 'all' }],
   ['phx_limited', { scopes: ['*'], projectIds: [3, 2] }],
 ])
-const DIRECTORY: KeyDirectory = {
-  personalKeyByText: (text) => KEYS.get(text) ?? null,
-  projectById: (id) => PROJECTS.get(id) ?? null,
-  projectByKey: (key) => [...PROJECTS.values()].find(({ apiKey }) => apiKey === key) ?? null,
+const DIRECTORY = {
+  personalKeyByText: (text: string) => KEYS.get(text) ?? null,
+  projectById: (id: number) => PROJECTS.get(id) ?? null,
+  projectByKey: (key: string) =>
+    [...PROJECTS.values()].find(({ apiKey }) => apiKey === key) ?? null,
+}
+
+function authorise(request: ApiRequest, scope: Scope) {
+  const segment = request.parameter('project_id')
+  return authoriseAs(authenticate(request, DIRECTORY), request, DIRECTORY, scope, segment)
 }
 
 const { port } = await startServer(t, (server) => {
@@ -26,13 +32,13 @@ const { port } = await startServer(t, (server) => {
     {
       method: 'GET',
       path,
-      handler: (request) => json({ project: authorise(request, DIRECTORY, 'event:read').id }),
+      handler: (request) => json({ project: authorise(request, 'event:read').id }),
     },
     {
       method: 'POST',
       path,
       handler: (request) => {
-        const { id } = authorise(request, DIRECTORY, 'event:write')
+        const { id } = authorise(request, 'event:write')
         request.json()
         return json({ project: id })
       },

@@ -9,7 +9,7 @@ import {
   EVENT_ROUTES,
   encodeEventCursor,
 } from '../../../src/http/routes/events.ts'
-import type { RouteDirectory } from '../../../src/http/server/route.ts'
+import type { RouteDirectory } from '../../../src/http/server/auth.ts'
 import { TrustedProxies } from '../../../src/http/server/url.ts'
 import type { EventListQuery, EventView } from '../../../src/rules/events/event-queries.ts'
 import { jsonOf, startServer, talk } from '../../fixtures/http-client.ts'

@@ -10,8 +10,8 @@ import { type UserFacts, userSummary } from '../../../rules/access/user.ts'
 import { flagBody } from '../../../rules/flags/edit/flag-body.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import type { FlagDirectory } from '../../../store/catalog/flag-store.ts'
-import type { KeyUser } from '../../server/auth.ts'
-import type { Call, RouteDirectory, RouteServices } from '../../server/route.ts'
+import { denied, type KeyUser, type RouteDirectory } from '../../server/auth.ts'
+import type { Call, RouteServices } from '../../server/route.ts'
 
 /** Keys and projects, and in addition users and what they may do. */
 export interface FlagApiDirectory extends RouteDirectory {
@@ -53,8 +53,7 @@ export function flagInPath(call: FlagCall): Flag {
 /** Throws 403 `permission_denied` when the caller may not change a flag. */
 export function requireEdit({ services, user }: FlagCall, flag: Flag): void {
   if (canEditFlag(services.directory.flagEditor(user), flag)) return
-  const detail = `your roles do not let you change the flag ${flag.key}; ask for role access to it`
-  throw new ServiceError('permission_denied', detail)
+  throw denied(`your roles do not let you change the flag ${flag.key}; ask for role access to it`)
 }
 
 /**

@@ -7,16 +7,9 @@ import { ServiceError } from '../../../base/errors.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { PersonalKeyView } from '../../../engine/threads/organization-tasks.ts'
 import { hasScope, SCOPES } from '../../../rules/access/scopes.ts'
+import { denied, type FullGrant } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
-import {
-  type Call,
-  callerWith,
-  denied,
-  done,
-  type FullGrant,
-  type Resource,
-  routesOf,
-} from '../../server/route.ts'
+import { type Call, callerWith, done, type Resource, routesOf } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import { NAME_CHARACTERS_MAX } from '../limits.ts'

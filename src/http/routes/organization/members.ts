@@ -7,9 +7,9 @@ import { timeText } from '../../../base/time.ts'
 import type { UserLevel } from '../../../rules/access/levels.ts'
 import type { User } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
-import type { KeyUser } from '../../server/auth.ts'
+import { denied, type KeyUser } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
-import { denied, done, refusedRoute } from '../../server/route.ts'
+import { done, refusedRoute } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import {
   change,

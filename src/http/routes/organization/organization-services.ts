@@ -16,14 +16,13 @@ import {
 } from '../../../rules/access/levels.ts'
 import type { Organization, Project, User } from '../../../rules/access/organization.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
-import type { KeyUser } from '../../server/auth.ts'
+import type { KeyUser, RouteDirectory } from '../../server/auth.ts'
 import { lenientPage, PAGE_LIMITS, pageBody } from '../../server/pages.ts'
 import {
   byAdministrators,
   type Call,
   done,
   inOrganization,
-  type RouteDirectory,
   type RouteServices,
   routesOf,
 } from '../../server/route.ts'

@@ -7,14 +7,13 @@ import { uuidV5 } from '../../../base/ids.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { SecretKeyView } from '../../../engine/threads/organization-tasks.ts'
 import type { Project } from '../../../rules/access/organization.ts'
-import type { KeyUser } from '../../server/auth.ts'
+import type { FullGrant, KeyUser } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
 import {
   byAdministrators,
   type Call,
   callerWith,
   done,
-  type FullGrant,
   inOrganization,
   inProject,
   type Resource,

@@ -12,8 +12,9 @@ import type {
   PersonCommands,
 } from '../../../rules/persons/commands.ts'
 import type { PersonReference } from '../../../rules/persons/person-queries.ts'
+import type { RouteDirectory } from '../../server/auth.ts'
 import { invalid, personReference, RequestParameters } from '../../server/parameters.ts'
-import type { Call, RouteDirectory, RouteServices } from '../../server/route.ts'
+import type { Call, RouteServices } from '../../server/route.ts'
 
 /** A project with what queries about it need. */
 type ProjectSettings = Project & {
