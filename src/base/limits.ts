@@ -31,6 +31,8 @@ export const EVENT_NAME_UNITS_MAX = 200
 export const DISTINCT_ID_POINTS_MAX = 200
 /** Characters of a project or personal key. Longer: 401 `invalid_api_key`. */
 export const KEY_CHARACTERS_MAX = 64
+/** Characters of the name of a project or role, or of the label of a key. Longer: 400 `max_length`. */
+export const NAME_CHARACTERS_MAX = 200
 /** How far ahead of the server's clock a timestamp may lie. Beyond: the arrival time is taken, with a warning. */
 export const FUTURE_TIMESTAMP_MS_MAX = 23 * 60 * 60 * 1000
 /** Group types of a project. A further one: ignored. */

@@ -104,6 +104,34 @@ t.test('every room has a README of a screen, whose doors exist and are used', as
   t.strictSame(offences, [])
 })
 
+t.test(
+  'a floor without files of its own has a table of its rooms, and names doors of them',
+  async (t) => {
+    const floors = [...new Set(ROOMS.map(dirname))].filter(
+      (folder) => folder !== 'src' && !ROOMS.includes(folder),
+    )
+    t.ok(floors.includes('src/rules'))
+    const doors = new Set([...DOORS.values()].flat())
+    for (const floor of floors) {
+      const readme = readFileSync(join(floor, 'README.md'), 'utf8')
+      const rows = [...readme.matchAll(/^\| \[?`([^`]+)\/`[^|]*\|.*$/gm)]
+      const named = rows.map(([, name = '']) => join(floor, name))
+      const missing = ROOMS.filter((room) => dirname(room) === floor && !named.includes(room))
+      t.strictSame(missing, [], `the table of ${floor}/README.md has all rooms`)
+      t.strictSame(
+        named.filter((room) => !ROOMS.includes(room)),
+        [],
+        'and nothing else',
+      )
+      const files = rows.flatMap(([row, name = '']) => {
+        return [...row.matchAll(/`([^`]+\.ts)`/g)].map(([, file = '']) => join(floor, name, file))
+      })
+      const listed = [...files, ...doorsOf(floor)].filter((file) => !doors.has(file))
+      t.strictSame(listed, [], `${floor}/README.md names doors of its rooms only`)
+    }
+  },
+)
+
 t.test('the store has few doors, and no folder holds more than can be taken in', async (t) => {
   const storeDoors = DOORS.get('src/store') ?? []
   t.ok(storeDoors.length <= STORE_DOORS_MAX, storeDoors.join(' '))

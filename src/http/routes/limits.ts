@@ -20,8 +20,6 @@ export const PAGE_FLAG_UNITS_MAX = 1024 * 1024
 export const PAGE_FLAG_CHANGES_MAX = 100
 /** Number of a page. A larger one is taken for this one. */
 export const PAGES_MAX = 1_000_000_000
-/** Characters that names of people's things may have. More: 400 `max_length`. */
-export const NAME_CHARACTERS_MAX = 200
 /** Entries of a page of activity. A larger limit is taken for this one. */
 export const PAGE_ACTIVITY_MAX = 1000
 /** Series of one request. More: 400 `invalid_input`. */

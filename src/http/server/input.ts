@@ -4,7 +4,7 @@
  */
 import { type ErrorCode, ServiceError } from '../../base/errors.ts'
 import { compileInput, type InputFault } from '../../base/validator.ts'
-import { NAME_CHARACTERS_MAX, SHOWN_CHARACTERS_MAX } from './limits.ts'
+import { NAME_SHOWN_CHARACTERS_MAX, SHOWN_CHARACTERS_MAX } from './limits.ts'
 import type { Schema, TypeOf } from './schema.ts'
 
 /**
@@ -33,7 +33,7 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
   const { refusal } = schema
   if (Array.isArray(refusal)) return refuse(refusal[0] as ErrorCode, String(refusal[1]))
   if (path.length > 1) {
-    const place = path.slice(1).join('.').slice(0, NAME_CHARACTERS_MAX)
+    const place = path.slice(1).join('.').slice(0, NAME_SHOWN_CHARACTERS_MAX)
     return refuse('invalid_input', `${attr} cannot be used (at ${place}): ${fault.message}`)
   }
   switch (keyword) {
@@ -51,7 +51,7 @@ function refusalOf(fault: InputFault, place: string): ServiceError {
       return refuse('invalid_input', `${attr} must be a UUID`)
     case 'additionalProperties': {
       const names = Object.keys(schema['properties'] as object).join(', ')
-      const extra = String(params['additionalProperty']).slice(0, NAME_CHARACTERS_MAX)
+      const extra = String(params['additionalProperty']).slice(0, NAME_SHOWN_CHARACTERS_MAX)
       return refuse('invalid_input', `there is no such field; send ${names}`, attr || extra)
     }
     default:

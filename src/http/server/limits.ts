@@ -17,7 +17,7 @@ export const PROXY_HOPS_MAX = 16
 /** Characters at the end of the header that are looked at. */
 export const FORWARDED_CHARACTERS_MAX = 2048
 /** Characters of a name that a client chose, in an answer. */
-export const NAME_CHARACTERS_MAX = 400
+export const NAME_SHOWN_CHARACTERS_MAX = 400
 /** A value up to this many characters is named in a refusal. */
 export const SHOWN_CHARACTERS_MAX = 20
 /** Rows of a page and of a table. A larger limit is taken for this one. */

@@ -75,7 +75,7 @@ export function cutPoints(text: string, pointsMax: number): string {
 
 /**
  * `text` and the compact JSON of a value, if wanted with the keys of every object sorted by UTF-16 units.
- * Stops soon after JSON_UNITS_MAX units: names and ids are cut far below, and a value may be huge.
+ * Stops soon after FIELD_JSON_UNITS_MAX units: names and ids are cut far below, and a value may be huge.
  */
 function appendJson(text: string, value: unknown, isSorted: boolean): string {
   if (typeof value === 'string') return text + JSON.stringify(value.slice(0, FIELD_JSON_UNITS_MAX))

@@ -41,7 +41,7 @@ export function findKey(sources: KeySources): unknown {
  * Whether the key of a large request opens a project, found out without looking at more of its events
  * than the first that has a key: the others must have the same. Throws as `findKey` and `resolveProject`
  * when it opens none or nothing in `json`, the whole body, can be a key. Null: undecided, because none of
- * the first PROOF_EVENTS_MAX events has one.
+ * the first KEY_PROOF_EVENTS_MAX events has one.
  */
 export function proveKey(
   sources: KeySources,

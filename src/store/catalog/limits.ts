@@ -18,8 +18,6 @@ export const KEY_LABEL_CHARACTERS_MAX = 200
 export const KEYS_MAX = 10_000
 /** Revoked keys that stay to be seen; beyond, the oldest are forgotten. */
 export const REVOKED_KEYS_MAX = 1000
-/** Characters of the name of a role or project. Longer: 400 `max_length`. */
-export const NAME_CHARACTERS_MAX = 200
 /** Projects of the organization. A further one: 400 `invalid_input`. */
 export const PROJECTS_MAX = 10_000
 /** Test account filters of a project. More: 400 `invalid_input`. */

@@ -3,10 +3,12 @@
  * `ProjectStore` changes and lists them; `ProjectDirectory` answers from memory on every request and
  * notices changes by a counter that every write transaction raises.
  */
+
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
+import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
 import {
   DEFAULT_BROWSER_CAPTURE,
@@ -17,12 +19,7 @@ import {
 } from '../../rules/access/organization.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
-import {
-  NAME_CHARACTERS_MAX,
-  PROJECTS_MAX,
-  TEST_ACCOUNT_FILTERS_BYTES_MAX,
-  TEST_ACCOUNT_FILTERS_MAX,
-} from './limits.ts'
+import { PROJECTS_MAX, TEST_ACCOUNT_FILTERS_BYTES_MAX, TEST_ACCOUNT_FILTERS_MAX } from './limits.ts'
 
 /** The keys of the first start. */
 export interface FirstKeys {

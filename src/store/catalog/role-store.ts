@@ -9,8 +9,10 @@
  * | role_access | project u32, flag u32, entry u32      | `RoleAccess`                            |
  * | state       | `role`, `role_access`                 | the last number given (`number`)        |
  */
+
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
+import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
 import type { Page, PageRequest } from '../../base/pages.ts'
 import { FLAG_ACCESS_LEVELS, levelNumbers } from '../../rules/access/levels.ts'
 import type { User } from '../../rules/access/organization.ts'
@@ -28,7 +30,7 @@ import type {
 import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord, recordsWithin } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
-import { NAME_CHARACTERS_MAX, ROLE_ACCESS_MAX, ROLE_MEMBERS_MAX, ROLES_MAX } from './limits.ts'
+import { ROLE_ACCESS_MAX, ROLE_MEMBERS_MAX, ROLES_MAX } from './limits.ts'
 
 const [, HIGHEST] = FLAG_ACCESS_LEVELS
 

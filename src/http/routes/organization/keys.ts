@@ -4,6 +4,7 @@
  * Source: docs/compatibility/organization.md, "Organization, users, keys, projects".
  */
 import { ServiceError } from '../../../base/errors.ts'
+import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { PersonalKeyView } from '../../../engine/threads/organization-tasks.ts'
 import { hasScope, SCOPES } from '../../../rules/access/scopes.ts'
@@ -12,7 +13,6 @@ import { pageOfList } from '../../server/pages.ts'
 import { type Call, callerWith, done, type Resource, routesOf } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
-import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import { ask, change, listing, type OrganizationServices } from './organization-services.ts'
 
 /** The label of a key in a body. */

@@ -4,6 +4,7 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { uuidV5 } from '../../../base/ids.ts'
+import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { SecretKeyView } from '../../../engine/threads/organization-tasks.ts'
 import type { Project } from '../../../rules/access/organization.ts'
@@ -21,7 +22,6 @@ import {
 } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
-import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import { KEY_MEMBERS, LABEL, requireContained } from './keys.ts'
 import {
   ask,

@@ -3,6 +3,7 @@
  * docs/compatibility/organization.md, "Roles and role access".
  */
 import { ServiceError } from '../../../base/errors.ts'
+import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { timeText } from '../../../base/time.ts'
 import type { RoleMember, RoleView } from '../../../rules/access/roles.ts'
 import { userSummary } from '../../../rules/access/user.ts'
@@ -10,7 +11,6 @@ import { pageOfList } from '../../server/pages.ts'
 import { type Call, done, type Resource } from '../../server/route.ts'
 import type { TypeOf } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
-import { NAME_CHARACTERS_MAX } from '../limits.ts'
 import {
   ask,
   askPage,

@@ -5,7 +5,12 @@
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import { type DateRange, dateRange, isoInZone, type RangeRequest } from '../../../rules/analytics/date-range.ts'
+import {
+  type DateRange,
+  dateRange,
+  isoInZone,
+  type RangeRequest,
+} from '../../../rules/analytics/date-range.ts'
 import { parseInterval } from '../../../rules/analytics/periods.ts'
 import type { PersonReference, TimelineRows } from '../../../rules/persons/person-queries.ts'
 import { limitOf, logUrls, skipParameter } from '../../server/pages.ts'
@@ -15,7 +20,13 @@ import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { answerRows, formatOf, wishOf } from '../formats.ts'
 import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from '../limits.ts'
-import { type PersonCall, personInPath, type PersonServices, readForPerson, unknown } from './person-services.ts'
+import {
+  type PersonCall,
+  type PersonServices,
+  personInPath,
+  readForPerson,
+  unknown,
+} from './person-services.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const ENTRIES = { default: 10, max: PAGE_ACTIVITY_MAX }

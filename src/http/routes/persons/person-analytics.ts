@@ -6,16 +6,40 @@
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
 import type { AnalyticAnswer, AnalyticQueries } from '../../../rules/analytics/analytics.ts'
-import { readTruth, type RowPage } from '../../../rules/analytics/question-shapes.ts'
-import { type AnalyticKind, type AnalyticQuestion, isCorrelationRequest, lifecycleMessage, readQuestion } from '../../../rules/analytics/questions.ts'
+import { type RowPage, readTruth } from '../../../rules/analytics/question-shapes.ts'
+import {
+  type AnalyticKind,
+  type AnalyticQuestion,
+  isCorrelationRequest,
+  lifecycleMessage,
+  readQuestion,
+} from '../../../rules/analytics/questions.ts'
 import { urlWith } from '../../server/pages.ts'
 import type { RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
-import { type AnyRoute, done, inProject, type Resource, type RouteRecord, routesOf } from '../../server/route.ts'
+import {
+  type AnyRoute,
+  done,
+  inProject,
+  type Resource,
+  type RouteRecord,
+  routesOf,
+} from '../../server/route.ts'
 import { json } from '../../server/router.ts'
 import { type Members, openObject, type Schema } from '../../server/schema.ts'
 import { answerRow, answerRows, inputOf } from '../formats.ts'
-import { ACTOR_PAGE, CHART_ACTOR_PAGE, CORRELATION_QUERY, FUNNEL_QUERY, LIFECYCLE_QUERY, PATH_QUERY, RETENTION_PAGE, RETENTION_QUERY, STICKINESS_QUERY, TRENDS_QUERY } from './analytic-schemas.ts'
+import {
+  ACTOR_PAGE,
+  CHART_ACTOR_PAGE,
+  CORRELATION_QUERY,
+  FUNNEL_QUERY,
+  LIFECYCLE_QUERY,
+  PATH_QUERY,
+  RETENTION_PAGE,
+  RETENTION_QUERY,
+  STICKINESS_QUERY,
+  TRENDS_QUERY,
+} from './analytic-schemas.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
 
 /** What these routes work with. */
