@@ -3,7 +3,7 @@
  * misspelt condition would erase more than was meant. Source: docs/compatibility/events.md, "Erasure and
  * retention".
  */
-import { ServiceError } from '../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
 import { runRetention } from '../../engine/front/retention-schedule.ts'
 import type { ErasureQueries } from '../../engine/threads/call-table.ts'
@@ -11,7 +11,7 @@ import { parseTimestamp } from '../../rules/capture/timestamp.ts'
 import type { ErasureCriteria, RetentionPlan, RetentionView } from '../../rules/events/erasure.ts'
 import type { PersonCommands } from '../../rules/persons/commands.ts'
 import { pageUrls } from '../server/pages.ts'
-import { invalid, RequestParameters } from '../server/parameters.ts'
+import { RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import {
   byAdministrators,
@@ -213,7 +213,7 @@ export const ERASURE_RESOURCE: Resource<ErasureServices> = {
         const { days = null, bytes_max: bytesMax = null, events, dry_run: isDryRun } = call.body()
         const rules = { days, bytesMax, events: events ?? [] }
         if (new Set(rules.events.map(({ event }) => event)).size < rules.events.length) {
-          throw invalid('events', 'must name each event once')
+          throw invalidInput('events', 'must name each event once')
         }
         if (isDryRun === true) {
           return planBody(await services.queries.planRetention(projectId, rules, nowMs))
@@ -279,7 +279,7 @@ function criteriaOf(body: TypeOf<typeof ERASURE_REQUEST>): ErasureCriteria {
   }
   const { afterMs, beforeMs } = criteria
   if (afterMs !== null && beforeMs !== null && afterMs >= beforeMs) {
-    throw invalid('before', 'must be later than after')
+    throw invalidInput('before', 'must be later than after')
   }
   return criteria
 }
@@ -287,7 +287,7 @@ function criteriaOf(body: TypeOf<typeof ERASURE_REQUEST>): ErasureCriteria {
 function timeOf(name: string, text: string | null = null): number | null {
   if (text === null) return null
   const timeMs = parseTimestamp(text)
-  if (timeMs === null) throw invalid(name, 'must be a time such as 2024-05-01T12:00:00Z')
+  if (timeMs === null) throw invalidInput(name, 'must be a time such as 2024-05-01T12:00:00Z')
   return timeMs
 }
 

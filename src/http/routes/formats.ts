@@ -5,7 +5,7 @@
 import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { CountedRows, PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
-import { type OffsetPage, pageUrls } from '../server/pages.ts'
+import { logEntries, logUrls, type OffsetPage, pageUrls } from '../server/pages.ts'
 import { RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import type { Call } from '../server/route.ts'
@@ -71,6 +71,21 @@ export async function answerPage(
   const page = await read(parameters.page(), wish)
   const urls = pageUrls(call, parameters, page)
   return answerRows(format, page, 'results', { count: page.count, ...urls })
+}
+
+/** A page of a log; null where `read` answers null. The parameters of its addresses may be sorted by name. */
+export async function answerLog(
+  call: Pick<Call, 'request' | 'base'>,
+  format: RowFormat,
+  place: Readonly<Record<'limit' | 'page', number>>,
+  read: (offset: number, count: number, wish: PageWish) => Promise<CountedRows | null>,
+  isSorted = false,
+): Promise<Answer | null> {
+  const entries = logEntries(call.request, place.limit, place.page)
+  const found = await read(entries.offset, entries.count, wishOf(call.request, format))
+  if (found === null) return null
+  const urls = logUrls(call, entries, found, isSorted)
+  return answerRows(format, found, 'results', {}, { ...urls, total_count: found.count })
 }
 
 /** One thing that a thread wrote, in the format that the request asks for; null is refused with `missing`. */

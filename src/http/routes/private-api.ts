@@ -12,10 +12,11 @@ import { ORGANIZATION_RESOURCE } from './organization/organization.ts'
 import { PROJECT_RESOURCE } from './organization/projects.ts'
 import { ROLE_ACCESS_RESOURCE } from './organization/role-access.ts'
 import { ROLE_RESOURCE } from './organization/roles.ts'
-import { ACTION_RESOURCE, type ActionServices } from './persons/actions.ts'
+import { ACTION_RESOURCE } from './persons/actions.ts'
 import { COHORT_RESOURCE } from './persons/cohorts.ts'
 import { GROUP_RESOURCE } from './persons/groups.ts'
-import { ANALYTIC_RESOURCE, type AnalyticServices } from './persons/person-analytics.ts'
+import { ANALYTIC_RESOURCE } from './persons/person-analytics.ts'
+import type { PersonServices } from './persons/person-services.ts'
 import { PERSON_RESOURCE } from './persons/persons.ts'
 
 /** What all of them work with. */
@@ -24,8 +25,7 @@ export type PrivateServices = EventServices &
   FlagServices &
   DeadLetterServices &
   ErasureServices &
-  ActionServices &
-  AnalyticServices
+  PersonServices
 
 /** What a project or the organization has. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [

@@ -24,19 +24,29 @@ export const LIMIT = is.about(
 /** The parameter `cursor`. */
 export const CURSOR = is.about(is.TEXT, 'Where to go on; it comes in next.')
 
+/** The query of a log. */
+export function logQuery({ default: usual, max }: PageLimits) {
+  return is.options({
+    page: is.about(is.WHOLE, 'Number of the page, from 1.'),
+    limit: is.about(is.WHOLE, `Entries of a page: ${usual} when absent, ${max} at most.`),
+    skip: is.about(is.WHOLE, 'Entries of the page that were shown before; it comes in next.'),
+  })
+}
+
+/** The page of a log, as it is described. */
+export function logPageOf(name: string, entry: is.Schema) {
+  return is.namedObject(name, {
+    results: is.list(entry),
+    next: is.nullable(is.TEXT),
+    previous: is.nullable(is.TEXT),
+    total_count: is.WHOLE,
+  })
+}
+
 /** A page of a list that is counted through. */
 export interface OffsetPage {
   readonly limit: number
   readonly offset: number
-}
-
-/** A page of a log, which is counted by its number. */
-export interface LogPage {
-  readonly limit: number
-  /** From 1. */
-  readonly page: number
-  /** Entries of the page that were shown before: it ended at its limit of bytes. */
-  readonly skip: number
 }
 
 /** The URLs around a page; null where there is none. */
@@ -56,16 +66,22 @@ export function limitOf(limit: number | null | undefined, limits: PageLimits): n
   return (limit ?? 0) === 0 ? limits.default : Math.min(Number(limit), limits.max)
 }
 
+/** `limit` and `offset`, as `numberOf` reads them; none stands for the default. */
+export function offsetPage(
+  numberOf: (name: string) => number | null,
+  limits: PageLimits,
+): OffsetPage {
+  const limit = limitOf(numberOf('limit'), limits)
+  return { limit, offset: Math.min(numberOf('offset') ?? 0, Number.MAX_SAFE_INTEGER) }
+}
+
 /** `limit` and `offset` of the query, where what is no number is taken for none. */
 export function lenientPage({ request }: { readonly request: ApiRequest }): OffsetPage {
-  return {
-    limit: limitOf(lenientNumber(request, 'limit'), PAGE_LIMITS),
-    offset: lenientNumber(request, 'offset'),
-  }
+  return offsetPage((name) => lenientNumber(request, name), PAGE_LIMITS)
 }
 
 /** The entries to skip that `next` of a page before named; 0 for anything else. Below `limit`. */
-export function skipParameter(request: ApiRequest, limit: number): number {
+function skipParameter(request: ApiRequest, limit: number): number {
   const skip = lenientNumber(request, 'skip')
   return skip < limit ? skip : 0
 }
@@ -162,15 +178,21 @@ export function pageUrls(
   }
 }
 
+/** The entries that a request for a page of a log means; the first page has the number 1. */
+export function logEntries(request: ApiRequest, limit: number, page: number) {
+  const skip = skipParameter(request, limit)
+  return { limit, page, skip, offset: (page - 1) * limit + skip, count: limit - skip }
+}
+
 /**
  * The URLs around a page of a log. One that ends at its limit of bytes goes on with the same number
  * and `skip`.
  */
 export function logUrls(
   address: PageAddress,
-  { limit, page, skip }: LogPage,
+  { limit, page, skip }: ReturnType<typeof logEntries>,
   found: { readonly rowCount: number; readonly isCut: boolean; readonly count: number },
-  isSorted = false,
+  isSorted: boolean,
 ): PageUrls {
   const url = (number: number, skipped: number): string => {
     const place = { page: number, limit, skip: skipped === 0 ? null : skipped }

@@ -2,40 +2,40 @@
  * Parameters of private routes that may stand in the query or in a JSON body. On equal names the
  * body wins. Source: docs/compatibility/persons.md, "Parameters of persons".
  */
-import { ServiceError } from '../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../base/ids.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
+import { JsonParameters } from '../../rules/analytics/question-shapes.ts'
 import { cleanText, parseJsonText } from '../../rules/capture/json-text.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { PAGE_ROWS_MAX } from './limits.ts'
-import { limitOf, type OffsetPage } from './pages.ts'
+import { type OffsetPage, offsetPage } from './pages.ts'
 import type { ApiRequest } from './router.ts'
 
-/** Rows of a page when the request names no limit. */
-const PAGE_ROWS_DEFAULT = 100
+const ROWS = { default: 100, max: PAGE_ROWS_MAX }
 
 /** Query and body of one request as one set of names. */
-export class RequestParameters {
+export class RequestParameters extends JsonParameters {
   readonly #query: URLSearchParams
-  readonly #body: ReadonlyMap<string, unknown>
 
   /**
    * Reads the body. Throws 415 and 400 `parse_error` as `ApiRequest.json`, and 400 `invalid_input` for
    * a body that is no object or nested too deeply.
    */
   constructor(request: ApiRequest, body = bodyMembers(request)) {
+    super(body)
     this.#query = request.query
-    this.#body = body
   }
 
   /** The parameters of the query alone, for a request whose body is no JSON. */
   static ofQuery(request: ApiRequest): RequestParameters {
-    return new RequestParameters(request, new Map())
+    return new RequestParameters(request, {})
   }
 
   /** The value of a name: any JSON of the body, else the text of the query; undefined when absent. */
-  value(name: string): unknown {
-    const inBody = this.#body.get(name)
+  override value(name: string): unknown {
+    const inBody = super.value(name)
     if (inBody !== undefined) return inBody
     const text = this.#query.get(name)
     return text === null ? undefined : cleanText(text)
@@ -49,15 +49,7 @@ export class RequestParameters {
 
   /** Whether the body says it, so that a link has to repeat it. */
   isInBody(name: string): boolean {
-    return this.#body.has(name)
-  }
-
-  /** A text; absent, null and empty are null. Numbers and booleans count as their text. Throws 400. */
-  text(name: string): string | null {
-    const value = this.value(name)
-    if (value === undefined || value === null || value === '') return null
-    if (typeof value === 'object') throw invalid(name, 'must be a text')
-    return String(value)
+    return super.value(name) !== undefined
   }
 
   /** A text that must be there. Throws 400 `required`. */
@@ -67,39 +59,24 @@ export class RequestParameters {
     return text
   }
 
-  /** A whole number from 0; null when absent or empty. Throws 400. */
-  wholeNumber(name: string): number | null {
-    const text = this.text(name)
-    if (text === null) return null
-    if (!/^[0-9]{1,20}$/.test(text)) throw invalid(name, 'must be a whole number')
-    return Number(text)
-  }
-
   /** JSON of the body, or the JSON that a text of query or body holds; undefined when absent or empty. */
-  json(name: string): unknown {
+  override json(name: string): unknown {
     const value = this.value(name)
     return typeof value === 'string' ? jsonOfText(value, name) : (value ?? undefined)
   }
 
   /** `properties`: here the query goes before the body. Several in the query are the items of a list. */
-  properties(): unknown {
+  override properties(): unknown {
     const texts = this.#query.getAll('properties').filter((text) => text !== '')
     const [first] = texts
-    if (first === undefined) {
-      const value = this.#body.get('properties')
-      return typeof value === 'string' ? jsonOfText(value, 'properties') : (value ?? undefined)
-    }
+    if (first === undefined) return this.json('properties')
     if (texts.length === 1) return jsonOfText(first, 'properties')
     return texts.flatMap((text) => jsonOfText(text, 'properties'))
   }
 
   /** `limit` and `offset`. Throws 400. */
   page(): OffsetPage {
-    const limits = { default: PAGE_ROWS_DEFAULT, max: PAGE_ROWS_MAX }
-    return {
-      limit: limitOf(this.wholeNumber('limit'), limits),
-      offset: Math.min(this.wholeNumber('offset') ?? 0, Number.MAX_SAFE_INTEGER),
-    }
+    return offsetPage((name) => this.wholeNumber(name), ROWS)
   }
 }
 
@@ -115,8 +92,8 @@ export function personReference(text: string): PersonReference | null {
 /** A text that may be absent or null; its length in UTF-16 units. Throws 400. */
 export function textMember(value: unknown, attr: string, unitsMax: number): string | undefined {
   if (value === undefined || value === null) return undefined
-  if (typeof value !== 'string') throw invalid(attr, 'must be a text')
-  if (value.length > unitsMax) throw invalid(attr, `may have ${unitsMax} characters at most`)
+  if (typeof value !== 'string') throw invalidInput(attr, 'must be a text')
+  if (value.length > unitsMax) throw invalidInput(attr, `may have ${unitsMax} characters at most`)
   return value
 }
 
@@ -128,9 +105,9 @@ export function listMember(
   entries = 'entries at most',
 ): readonly unknown[] | undefined {
   if (value === undefined || value === null) return undefined
-  if (!Array.isArray(value)) throw invalid(attr, 'must be a list')
+  if (!Array.isArray(value)) throw invalidInput(attr, 'must be a list')
   const list: readonly unknown[] = value
-  if (list.length > countMax) throw invalid(attr, `may hold ${countMax} ${entries}`)
+  if (list.length > countMax) throw invalidInput(attr, `may hold ${countMax} ${entries}`)
   return list
 }
 
@@ -139,7 +116,7 @@ export function booleanMember(value: unknown, attr: string): boolean | undefined
   if (value === undefined || value === null || value === '') return undefined
   if (typeof value === 'boolean') return value
   const text = typeof value === 'string' ? value.toLowerCase() : ''
-  if (text !== 'true' && text !== 'false') throw invalid(attr, 'must be true or false')
+  if (text !== 'true' && text !== 'false') throw invalidInput(attr, 'must be true or false')
   return text === 'true'
 }
 
@@ -150,20 +127,13 @@ export function required(name: string): ServiceError {
   })
 }
 
-/** 400 `invalid_input` for a parameter that cannot be used. */
-export function invalid(name: string, what: string): ServiceError {
-  return new ServiceError('invalid_input', `${name} ${what}`, { attr: name })
-}
-
 /** The members of a JSON body; none without one. Throws what the constructor of `RequestParameters` throws. */
-export function bodyMembers(request: ApiRequest): ReadonlyMap<string, unknown> {
-  if (request.json() === undefined) return new Map()
+export function bodyMembers(request: ApiRequest): JsonObject {
+  if (request.json() === undefined) return {}
   const hasMark = request.body[0] === 0xef && request.body[1] === 0xbb
   const value = storable(hasMark ? request.body.subarray(3) : request.body, null)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new ServiceError('invalid_input', 'the body must be a JSON object')
-  }
-  return new Map(Object.entries(value))
+  if (!isObject(value)) throw new ServiceError('invalid_input', 'the body must be a JSON object')
+  return value
 }
 
 /** An empty text is undefined. */
@@ -171,7 +141,7 @@ function jsonOfText(text: string, name: string): unknown {
   try {
     JSON.parse(text === '' ? 'null' : text)
   } catch {
-    throw invalid(name, 'must be JSON, percent-encoded in a query')
+    throw invalidInput(name, 'must be JSON, percent-encoded in a query')
   }
   return text === '' ? undefined : storable(Buffer.from(text), name)
 }

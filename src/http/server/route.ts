@@ -288,7 +288,7 @@ export class Call<
   body(): TypeOf<Body> {
     const { body, bodySchema } = this.#readers
     const { properties = {}, additionalProperties } = bodySchema
-    const members = [...bodyMembers(this.request)].filter(
+    const members = Object.entries(bodyMembers(this.request)).filter(
       ([name]) => additionalProperties === false || Object.hasOwn(properties as Members, name),
     )
     return body(Object.fromEntries(members))

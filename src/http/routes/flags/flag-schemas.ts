@@ -3,6 +3,8 @@
  * section 2.3; docs/compatibility/flags.md, "Feature flag fields". Bodies that change a flag are read by the rules
  * (rules/flags/edit), field by field.
  */
+
+import { logPageOf } from '../../server/pages.ts'
 import type { Schema } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
 import { USER_SUMMARY } from '../organization/organization-services.ts'
@@ -168,9 +170,4 @@ const ACTIVITY = is.namedObject('FlagActivity', {
   created_at: is.TIME,
 })
 /** A page of the log of changes. */
-export const ACTIVITY_PAGE = is.namedObject('FlagActivityPage', {
-  results: is.list(ACTIVITY),
-  next: is.nullable(is.TEXT),
-  previous: is.nullable(is.TEXT),
-  total_count: is.WHOLE,
-})
+export const ACTIVITY_PAGE = logPageOf('FlagActivityPage', ACTIVITY)

@@ -7,12 +7,12 @@ import { ServiceError } from '../../../base/errors.ts'
 import type { FlagCommand } from '../../../engine/threads/tasks.ts'
 import { uncheckedPatterns } from '../../../rules/flags/flag-faults.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
-import { logUrls, PAGE_LIMITS, skipParameter } from '../../server/pages.ts'
+import { logQuery, PAGE_LIMITS } from '../../server/pages.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, emptyAnswer, inProject, type Resource, routesOf } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
-import { answerRows, wishOf } from '../formats.ts'
+import { answerLog } from '../formats.ts'
 import { PAGE_FLAG_CHANGES_MAX, PAGES_MAX } from '../limits.ts'
 import { compileInTurns } from '../persons/pattern-turns.ts'
 import {
@@ -36,15 +36,8 @@ import {
   RUNTIME,
 } from './flag-schemas.ts'
 
-const ENTRIES_DEFAULT = 10
-const LOG = {
-  who: inProject('activity_log:read'),
-  query: is.options({
-    page: is.about(is.WHOLE, 'Number of the page, from 1.'),
-    limit: is.about(is.WHOLE, 'Entries of a page: 10 when absent, 100 at most.'),
-    skip: is.about(is.WHOLE, 'Entries of the page that were shown before; it comes in next.'),
-  }),
-}
+const ENTRIES = { default: 10, max: PAGE_FLAG_CHANGES_MAX }
+const LOG = { who: inProject('activity_log:read'), query: logQuery(ENTRIES) }
 
 const route = routesOf<FlagServices>(
   '/api/projects/:project_id/feature_flags/',
@@ -186,15 +179,11 @@ async function change(call: FlagCall, command: FlagCommand): Promise<unknown> {
 
 async function listActivity(call: FlagCall, flagId: number | null): Promise<Answer> {
   const { request, services, projectId } = call
-  const limit = Math.min(positive(request, 'limit', ENTRIES_DEFAULT), PAGE_FLAG_CHANGES_MAX)
+  const limit = Math.min(positive(request, 'limit', ENTRIES.default), ENTRIES.max)
   const page = Math.min(positive(request, 'page', 1), PAGES_MAX)
-  const skip = skipParameter(request, limit)
-  const offset = (page - 1) * limit + skip
-  const wish = wishOf(request, 'json')
-  const found = await services.queries.flagActivity(projectId, flagId, offset, limit - skip, wish)
-  if (found === null) return emptyAnswer(404)
-  const urls = logUrls(call, { page, limit, skip }, found, true)
-  return answerRows('json', found, 'results', {}, { ...urls, total_count: found.count })
+  const read: Parameters<typeof answerLog>[3] = (offset, count, wish) =>
+    services.queries.flagActivity(projectId, flagId, offset, count, wish)
+  return (await answerLog(call, 'json', { limit, page }, read, true)) ?? emptyAnswer(404)
 }
 
 function positive(request: ApiRequest, name: string, whenAbsent: number): number {

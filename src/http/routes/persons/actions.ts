@@ -1,9 +1,6 @@
 /** The routes of actions. Source: docs/compatibility/analytics.md, "Actions". */
-import { ServiceError } from '../../../base/errors.ts'
-import type { RowFormat } from '../../../base/pages.ts'
-import type { ActionQueries, PersonQueries } from '../../../engine/threads/call-table.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import {
-  type ActionDraft,
   type ActionStep,
   type ActionView,
   actionSteps,
@@ -23,26 +20,12 @@ import {
   actionFilters,
 } from '../../../rules/filters/saved-filters.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
-import { PAGE_ROWS_MAX } from '../../server/limits.ts'
-import {
-  booleanMember,
-  invalid,
-  listMember,
-  required,
-  textMember,
-} from '../../server/parameters.ts'
+import { listMember, required, textMember } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-import { answerFound, answerOne, answerPage, inputOf } from '../formats.ts'
-import {
-  DESCRIPTION_UNITS_MAX,
-  NAME_UNITS_MAX,
-  STEP_TEXT_UNITS_MAX,
-  STEPS_MAX,
-  TAG_UNITS_MAX,
-  TAGS_MAX,
-} from '../limits.ts'
+import { answerOne, inputOf } from '../formats.ts'
+import { STEP_TEXT_UNITS_MAX, STEPS_MAX, TAG_UNITS_MAX, TAGS_MAX } from '../limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import {
   change,
@@ -52,13 +35,16 @@ import {
   unknown,
 } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
+import {
+  type Field,
+  idInPath,
+  NAME_FIELDS,
+  readFields,
+  savedRoutes,
+  truth,
+} from './saved-things.ts'
 
 const MATCHINGS = ['contains', 'exact', 'regex'] as const
-
-/** What these routes work with. */
-export interface ActionServices extends PersonServices {
-  readonly queries: PersonQueries & ActionQueries
-}
 
 const MATCHING = is.choice(...MATCHINGS)
 const STEP_MEMBERS = {
@@ -85,67 +71,51 @@ const ACTION = is.namedObject('Action', {
   is_calculating: is.BOOLEAN,
 })
 const FIELDS = {
-  description: is.TEXT,
-  tags: is.list(is.TEXT),
-  steps: is.list(is.named('ActionStepFields', is.openObject({}, STEP_MEMBERS))),
-  deleted: is.about(is.BOOLEAN, 'With true the action is removed for good.'),
+  ...NAME_FIELDS,
+  tags: {
+    schema: is.list(is.TEXT),
+    read: (parameters) => listMember(parameters.json('tags'), 'tags', TAGS_MAX)?.map(readTag),
+  } satisfies Field<readonly string[]>,
+  steps: {
+    schema: is.list(is.named('ActionStepFields', is.openObject({}, STEP_MEMBERS))),
+    read: (parameters) => listMember(parameters.json('steps'), 'steps', STEPS_MAX)?.map(readStep),
+  } satisfies Field<readonly ActionStep[]>,
+  deleted: truth('With true the action is removed for good.'),
 }
-const CHANGING = {
-  body: is.named('ActionChanges', is.openObject({}, { name: is.TEXT, ...FIELDS })),
-  answers: { 200: done(ACTION) },
-  respond: patchAction,
-} as const
 
-const route = routesOf<ActionServices>(
+const route = routesOf<PersonServices>(
   '/api/projects/:project_id/actions/',
-  inProject('action:read'),
   inProject('action:write'),
 )
 
 /** Actions. */
-export const ACTION_RESOURCE: Resource<ActionServices> = {
+export const ACTION_RESOURCE: Resource<PersonServices> = {
   name: 'Actions',
   sentence: 'Names for sets of events.',
   isTable: true,
   routes: [
-    route('GET', '', 'listActions', 'Lists actions in the order of creation.', {
-      query: is.options(is.pageParameters(PAGE_ROWS_MAX)),
-      answers: { 200: done(is.pageOf(ACTION)) },
-      respond: (call) =>
-        answerPage(call, ({ limit, offset }, wish) =>
-          call.services.queries.listActions(call.projectId, limit, offset, wish),
-        ),
+    ...savedRoutes({
+      thing: 'action',
+      schema: ACTION,
+      fields: FIELDS,
+      lists: 'Lists actions in the order of creation.',
+      changes: 'Changes an action.',
+      create: createAction,
+      patch: patchAction,
     }),
-    route('POST', '', 'createAction', 'Makes an action.', {
-      body: is.named('ActionDraft', is.openObject({ name: is.TEXT }, FIELDS)),
-      answers: { 201: done(ACTION) },
-      respond: createAction,
-    }),
-    route('GET', ':action_id/', 'getAction', 'Shows an action.', {
-      answers: { 200: done(ACTION) },
-      respond(call) {
-        const id = actionInPath(call)
-        return answerFound(call, unknown('action'), (format) =>
-          call.services.queries.getAction(call.projectId, id, format),
-        )
-      },
-    }),
-    route('PATCH', ':action_id/', 'patchAction', 'Changes an action.', CHANGING),
-    route('PUT', ':action_id/', 'putAction', 'The same as PATCH.', CHANGING),
     route('DELETE', ':action_id/', 'deleteAction', 'Removes an action for good.', {
       answers: { 204: done() },
       async handle(call) {
-        const id = actionInPath(call)
+        const id = idInPath(call, 'action')
         await change(call, { kind: 'update_action', id, changes: { deleted: true } })
       },
     }),
   ],
 }
 
-type ActionCall = PersonCall<ActionServices>
-
-async function createAction(call: ActionCall): Promise<Answer> {
-  const { fields, format } = readRequest(call)
+async function createAction(call: PersonCall): Promise<Answer> {
+  const { parameters, format } = inputOf(call)
+  const fields = readFields(parameters, FIELDS)
   const { name = '', description = '', tags = [], steps = [] } = fields
   if (name === '') throw required('name')
   requireNoFault(newFault(await checkSteps(steps), () => []))
@@ -154,10 +124,11 @@ async function createAction(call: ActionCall): Promise<Answer> {
   return answerOne(format, withWireTimes(made), 201)
 }
 
-async function patchAction(call: ActionCall): Promise<Answer> {
-  const id = actionInPath(call)
-  const { fields, format } = readRequest(call)
-  if (fields.name === '') throw invalid('name', 'must not be empty')
+async function patchAction(call: PersonCall): Promise<Answer> {
+  const id = idInPath(call, 'action')
+  const { parameters, format } = inputOf(call)
+  const fields = readFields(parameters, FIELDS)
+  if (fields.name === '') throw invalidInput('name', 'must not be empty')
   const faults = await checkSteps(fields.steps ?? [])
   if (faults.length > 0) {
     // What can never match may stay, so that the rest of the action can be changed.
@@ -170,39 +141,15 @@ async function patchAction(call: ActionCall): Promise<Answer> {
   return answerOne(format, withWireTimes(made))
 }
 
-/** What a request says about an action; what is absent there is absent here, too. */
-type ActionFields = Partial<ActionDraft> & { readonly deleted?: boolean }
-
-function readRequest(call: ActionCall): {
-  readonly fields: ActionFields
-  readonly format: RowFormat
-} {
-  const { parameters, format } = inputOf(call)
-  const name = textMember(parameters.value('name'), 'name', NAME_UNITS_MAX)
-  const about = parameters.value('description')
-  const description = textMember(about, 'description', DESCRIPTION_UNITS_MAX)
-  const steps = listMember(parameters.json('steps'), 'steps', STEPS_MAX)
-  const tags = listMember(parameters.json('tags'), 'tags', TAGS_MAX)
-  const deleted = booleanMember(parameters.value('deleted'), 'deleted')
-  const fields = {
-    ...(name === undefined ? {} : { name: name.trim() }),
-    ...(description === undefined ? {} : { description }),
-    ...(tags === undefined ? {} : { tags: tags.map(readTag) }),
-    ...(steps === undefined ? {} : { steps: steps.map(readStep) }),
-    ...(deleted === undefined ? {} : { deleted }),
-  }
-  return { fields, format }
-}
-
 function readTag(tag: unknown): string {
   const text = textMember(tag, 'tags', TAG_UNITS_MAX) ?? ''
-  if (text === '') throw invalid('tags', 'must hold texts')
+  if (text === '') throw invalidInput('tags', 'must hold texts')
   return text
 }
 
 function readStep(raw: unknown): ActionStep {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {
-    throw invalid('steps', 'may hold objects only')
+    throw invalidInput('steps', 'may hold objects only')
   }
   const members = new Map<string, unknown>(Object.entries(raw))
   const text = (name: string): string | null =>
@@ -210,7 +157,7 @@ function readStep(raw: unknown): ActionStep {
   const matching = (name: string, ifAbsent: StepMatching): StepMatching => {
     const value = members.get(name) ?? ifAbsent
     const found = MATCHINGS.find((one) => one === value)
-    if (found === undefined) throw invalid('steps', `need contains, exact or regex as ${name}`)
+    if (found === undefined) throw invalidInput('steps', `need contains, exact or regex as ${name}`)
     return found
   }
   return {
@@ -231,7 +178,7 @@ function readStep(raw: unknown): ActionStep {
 async function checkSteps(steps: readonly ActionStep[]): Promise<readonly FilterFault[]> {
   for (const { selector } of steps) {
     if (selector !== null && !isSelector(selector)) {
-      throw invalid(
+      throw invalidInput(
         'steps',
         'have a selector that cannot be read: use tags, classes, ids, [name="value"], :nth-child(n), spaces and >',
       )
@@ -240,17 +187,11 @@ async function checkSteps(steps: readonly ActionStep[]): Promise<readonly Filter
   actionSteps(steps)
   const filters = actionFilters(steps).map(({ filter }) => filter)
   const limit = patternLimitFault(filters)
-  if (limit !== null) throw invalid('steps', limit)
+  if (limit !== null) throw invalidInput('steps', limit)
   await compileInTurns(patternsOf(filters), ACTION_DIALECTS)
   return actionFaults(steps)
 }
 
 function requireNoFault(fault: FilterFault | null): void {
   if (fault !== null) throw new ServiceError('invalid_input', faultText(fault), { attr: 'steps' })
-}
-
-function actionInPath(call: ActionCall): number {
-  const id = call.number('action_id')
-  if (id === null) throw unknown('action')
-  return id
 }

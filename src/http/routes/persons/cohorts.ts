@@ -1,8 +1,7 @@
 /** The routes of cohorts. Source: docs/compatibility/persons.md, "Cohorts". */
 import { firstCsvCells } from '../../../base/csv.ts'
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
-import type { RowFormat } from '../../../base/pages.ts'
 import { cleanText } from '../../../rules/capture/json-text.ts'
 import {
   faultText,
@@ -18,28 +17,28 @@ import {
 } from '../../../rules/filters/filter-group.ts'
 import { readCohortFilters } from '../../../rules/filters/filter-tree.ts'
 import { COHORT_DIALECTS, cohortFaults } from '../../../rules/filters/saved-filters.ts'
-import type { CohortDraft, CohortView } from '../../../rules/persons/cohort-shapes.ts'
+import type { CohortView } from '../../../rules/persons/cohort-shapes.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
-import { PAGE_ROWS_MAX } from '../../server/limits.ts'
-import {
-  booleanMember,
-  invalid,
-  listMember,
-  RequestParameters,
-  required,
-  textMember,
-} from '../../server/parameters.ts'
+import { listMember, RequestParameters, required } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
-import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
+import { type Resource, refusedRoute } from '../../server/route.ts'
 import type { ApiRequest } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
-import { answerFound, answerOne, answerPage, formatOf } from '../formats.ts'
-import { DESCRIPTION_UNITS_MAX, MEMBERS_MAX, NAME_UNITS_MAX } from '../limits.ts'
+import { answerOne, formatOf } from '../formats.ts'
+import { MEMBERS_MAX } from '../limits.ts'
 import { compileInTurns } from './pattern-turns.ts'
 import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
 import { FILTERS } from './question-schemas.ts'
+import {
+  type Field,
+  type FieldsOf,
+  idInPath,
+  NAME_FIELDS,
+  readFields,
+  savedRoutes,
+  truth,
+} from './saved-things.ts'
 
-const COHORTS = '/api/projects/:project_id/cohorts/'
 const MEMBERS_ENTRIES = 'persons at most: send the rest with PATCH'
 /** First lines of tables that name the column instead of a person. */
 const COLUMN_NAMES: readonly (string | undefined)[] = ['distinct_id', 'distinct_ids', 'distinctid']
@@ -62,21 +61,24 @@ const COHORT = is.namedObject('Cohort', {
 /** The cohorts that a person is in. */
 export const COHORTS_OF_PERSON = is.object({ results: is.list(COHORT) })
 const FIELDS = {
-  description: is.TEXT,
-  is_static: is.about(is.BOOLEAN, 'A list of persons instead of a rule; cannot change.'),
-  filters: is.about(is.JSON_OBJECT, 'The rule, as {"properties": filters}.'),
-  person_uuids: is.about(is.list(is.UUID), 'Persons to add to a static cohort.'),
-  distinct_ids: is.about(is.list(is.TEXT), 'Persons to add to a static cohort.'),
-  deleted: is.about(is.BOOLEAN, 'With true the cohort is removed for good.'),
+  ...NAME_FIELDS,
+  is_static: truth('A list of persons instead of a rule; cannot change.'),
+  filters: {
+    schema: is.about(is.JSON_OBJECT, 'The rule, as {"properties": filters}.'),
+    /** The tree of filters as it was sent; null for an explicit nothing. */
+    read: (parameters) => treeIn(parameters.json('filters')),
+  } satisfies Field<unknown>,
+  person_uuids: {
+    schema: is.about(is.list(is.UUID), 'Persons to add to a static cohort.'),
+    read: readPersonUuids,
+  },
+  distinct_ids: {
+    schema: is.about(is.list(is.TEXT), 'Persons to add to a static cohort.'),
+    read: readDistinctIds,
+  },
+  deleted: truth('With true the cohort is removed for good.'),
 }
-const CHANGING = {
-  body: is.named('CohortChanges', is.openObject({}, { name: is.TEXT, ...FIELDS })),
-  bodyTypes: ['text/csv'],
-  answers: { 200: done(COHORT) },
-  respond: patchCohort,
-} as const
-
-const route = routesOf<PersonServices>(COHORTS, inProject('cohort:read'), inProject('cohort:write'))
+type CohortFields = FieldsOf<typeof FIELDS>
 
 /** Cohorts. */
 export const COHORT_RESOURCE: Resource<PersonServices> = {
@@ -84,33 +86,22 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
   sentence: 'Sets of persons, by a rule or as a list.',
   isTable: true,
   routes: [
-    route('GET', '', 'listCohorts', 'Lists cohorts.', {
-      query: is.options(is.pageParameters(PAGE_ROWS_MAX)),
-      answers: { 200: done(is.pageOf(COHORT)) },
-      respond: (call) =>
-        answerPage(call, ({ limit, offset }, wish) =>
-          call.services.queries.listCohorts(call.projectId, limit, offset, wish),
-        ),
-    }),
-    route('POST', '', 'createCohort', 'Makes a cohort.', {
-      body: is.named('CohortDraft', is.openObject({ name: is.TEXT }, FIELDS)),
+    ...savedRoutes({
+      thing: 'cohort',
+      schema: COHORT,
+      fields: FIELDS,
       bodyTypes: ['text/csv'],
-      answers: { 201: done(COHORT) },
-      respond: createCohort,
+      lists: 'Lists cohorts.',
+      changes: 'Changes a cohort or adds members.',
+      create: createCohort,
+      patch: patchCohort,
     }),
-    route('GET', ':cohort_id/', 'getCohort', 'Shows a cohort.', {
-      answers: { 200: done(COHORT) },
-      respond(call) {
-        const id = cohortInPath(call)
-        return answerFound(call, unknown('cohort'), (_, wish) =>
-          call.services.queries.getCohort(call.projectId, id, wish),
-        )
-      },
-    }),
-    route('PATCH', ':cohort_id/', 'patchCohort', 'Changes a cohort or adds members.', CHANGING),
-    route('PUT', ':cohort_id/', 'putCohort', 'The same as PATCH.', CHANGING),
     refusedRoute(
-      { method: 'DELETE', path: `${COHORTS}:cohort_id/`, allow: 'GET, PATCH, PUT' },
+      {
+        method: 'DELETE',
+        path: '/api/projects/:project_id/cohorts/:cohort_id/',
+        allow: 'GET, PATCH, PUT',
+      },
       'send PATCH with {"deleted": true}: other cohorts and flags may refer to this one',
     ),
   ],
@@ -118,7 +109,8 @@ export const COHORT_RESOURCE: Resource<PersonServices> = {
 
 async function createCohort(call: PersonCall): Promise<Answer> {
   const { fields, format } = readRequest(call.request)
-  const { name = '', description = '', isStatic = false, personUuids, distinctIds } = fields
+  const { name = '', description = '', is_static: isStatic = false } = fields
+  const { person_uuids: personUuids = [], distinct_ids: distinctIds = [] } = fields
   if (name === '') throw required('name')
   if (isStatic) requireNoFilters(fields)
   else requireNoMembers(fields)
@@ -130,7 +122,7 @@ async function createCohort(call: PersonCall): Promise<Answer> {
 }
 
 async function patchCohort(call: PersonCall): Promise<Answer> {
-  const id = cohortInPath(call)
+  const id = idInPath(call, 'cohort')
   const before = (await knownCohorts(call)).get(id)
   if (before === undefined) throw unknown('cohort')
   const { fields, format } = readRequest(call.request, before.is_static)
@@ -146,21 +138,18 @@ async function knownCohorts({ services, projectId }: PersonCall): Promise<Map<nu
   return new Map(cohorts.map((cohort) => [cohort.id, cohort]))
 }
 
-type CohortChanges = Partial<CohortDraft> & { readonly deleted?: boolean }
-
-async function readChanges(fields: CohortFields, before: CohortView): Promise<CohortChanges> {
-  const { name, description, deleted, isStatic, personUuids, distinctIds } = fields
+async function readChanges(fields: CohortFields, before: CohortView) {
+  const { is_static: isStatic, person_uuids: personUuids = [], filters, ...others } = fields
+  const { distinct_ids: distinctIds = [], ...texts } = others
   if (isStatic !== undefined && isStatic !== before.is_static) {
-    throw invalid('is_static', 'cannot change: create another cohort')
+    throw invalidInput('is_static', 'cannot change: create another cohort')
   }
-  if (name === '') throw invalid('name', 'must not be empty')
+  if (texts.name === '') throw invalidInput('name', 'must not be empty')
   if (before.is_static) requireNoFilters(fields)
   else requireNoMembers(fields)
-  const hasTree = !before.is_static && fields.filters !== undefined
+  const hasTree = !before.is_static && filters !== undefined
   return {
-    ...(name === undefined ? {} : { name }),
-    ...(description === undefined ? {} : { description }),
-    ...(deleted === undefined ? {} : { deleted }),
+    ...texts,
     ...(hasTree ? { filters: await readTree(fields, before) } : {}),
     ...(personUuids.length === 0 ? {} : { personUuids }),
     ...(distinctIds.length === 0 ? {} : { distinctIds }),
@@ -168,52 +157,14 @@ async function readChanges(fields: CohortFields, before: CohortView): Promise<Co
 }
 
 /** JSON, or a table of distinct ids for a static cohort whose other fields stand in the query. */
-function readRequest(
-  request: ApiRequest,
-  isStatic = true,
-): { readonly fields: CohortFields; readonly format: RowFormat } {
+function readRequest(request: ApiRequest, isStatic = true) {
   const isTable = request.mediaType === 'text/csv' && request.body.length > 0
-  const distinctIds = isTable ? readTable(request.body) : null
+  const table = isTable ? { distinct_ids: readTable(request.body) } : null
   const parameters = isTable ? RequestParameters.ofQuery(request) : new RequestParameters(request)
   const format = formatOf(request, parameters)
-  const fields = readFields(parameters)
-  return {
-    fields: distinctIds === null ? fields : { isStatic, ...fields, distinctIds },
-    format,
-  }
-}
-
-/** What a request says about a cohort; what is absent there is absent here, too. */
-interface CohortFields {
-  readonly name?: string
-  readonly description?: string
-  readonly isStatic?: boolean
-  /** The tree of filters as it was sent; null for an explicit nothing. */
-  readonly filters?: unknown
-  readonly deleted?: boolean
-  readonly personUuids: readonly string[]
-  readonly distinctIds: readonly string[]
-}
-
-function readFields(parameters: RequestParameters): CohortFields {
-  const name = textMember(parameters.value('name'), 'name', NAME_UNITS_MAX)
-  const about = parameters.value('description')
-  const description = textMember(about, 'description', DESCRIPTION_UNITS_MAX)
-  const isStatic = booleanMember(parameters.value('is_static'), 'is_static')
-  const deleted = booleanMember(parameters.value('deleted'), 'deleted')
-  const filters = treeIn(parameters.json('filters'))
-  return {
-    ...(name === undefined ? {} : { name: name.trim() }),
-    ...(description === undefined ? {} : { description }),
-    ...(isStatic === undefined ? {} : { isStatic }),
-    ...(deleted === undefined ? {} : { deleted }),
-    ...(filters === undefined ? {} : { filters }),
-    personUuids: readPersonUuids(parameters),
-    distinctIds: readMembers(parameters, 'distinct_ids').map((id) => {
-      if (typeof id === 'string' && id !== '') return id
-      throw invalid('distinct_ids', 'must hold texts')
-    }),
-  }
+  const sent = readFields(parameters, FIELDS)
+  const fields: CohortFields = table === null ? sent : { is_static: isStatic, ...sent, ...table }
+  return { fields, format }
 }
 
 /** `{"properties": tree}`, as cohorts are shown, or the bare tree. */
@@ -229,8 +180,15 @@ function readPersonUuids(parameters: RequestParameters): readonly string[] {
   const attr = isOldName ? '_create_static_person_ids' : 'person_uuids'
   return readMembers(parameters, attr).map((text) => {
     const uuid = typeof text === 'string' ? parseUuid(text) : null
-    if (uuid === null) throw invalid(attr, 'must hold uuids of persons')
+    if (uuid === null) throw invalidInput(attr, 'must hold uuids of persons')
     return formatUuid(uuid, 0)
+  })
+}
+
+function readDistinctIds(parameters: RequestParameters, attr: string): readonly string[] {
+  return readMembers(parameters, attr).map((id) => {
+    if (typeof id === 'string' && id !== '') return id
+    throw invalidInput(attr, 'must hold texts')
   })
 }
 
@@ -258,7 +216,7 @@ async function readTree(fields: CohortFields, before: CohortView | null): Promis
   const tree = readCohortFilters(fields.filters)
   const filters = filtersOf(tree)
   const limit = patternLimitFault(filters)
-  if (limit !== null) throw invalid('filters', limit)
+  if (limit !== null) throw invalidInput('filters', limit)
   await compileInTurns(patternsOf(filters), COHORT_DIALECTS)
   const fault = newFault(cohortFaults(fields.filters), () =>
     cohortFaults(before?.filters['properties']),
@@ -269,12 +227,13 @@ async function readTree(fields: CohortFields, before: CohortView | null): Promis
 
 function requireNoFilters({ filters }: CohortFields): void {
   if (filters === undefined || filters === null) return
-  throw invalid('filters', 'belong to cohorts that are not static')
+  throw invalidInput('filters', 'belong to cohorts that are not static')
 }
 
-function requireNoMembers({ personUuids, distinctIds }: CohortFields): void {
-  if (personUuids.length > 0) throw invalid('person_uuids', 'need "is_static": true')
-  if (distinctIds.length > 0) throw invalid('distinct_ids', 'need "is_static": true')
+function requireNoMembers(fields: CohortFields): void {
+  for (const name of ['person_uuids', 'distinct_ids'] as const) {
+    if ((fields[name] ?? []).length > 0) throw invalidInput(name, 'need "is_static": true')
+  }
 }
 
 /** Refuses trees that refer to unknown cohorts, or back to the cohort that they are for. */
@@ -288,12 +247,12 @@ async function checkReferences(
   if (rest.length === 0) return
   const known = await knownCohorts(call)
   for (let id = rest.pop(); id !== undefined; id = rest.pop()) {
-    if (id === ownId) throw invalid('filters', 'must not lead back to the cohort itself')
+    if (id === ownId) throw invalidInput('filters', 'must not lead back to the cohort itself')
     if (seen.has(id)) continue
     seen.add(id)
     const cohort = known.get(id)
     if (cohort === undefined || cohort.deleted)
-      throw invalid('filters', 'refer to an unknown cohort')
+      throw invalidInput('filters', 'refer to an unknown cohort')
     const { properties } = cohort.filters
     if (properties !== undefined) rest.push(...cohortsIn(readCohortFilters(properties)))
   }
@@ -303,10 +262,4 @@ async function checkReferences(
 function cohortsIn(tree: FilterGroup): number[] {
   const filters = filtersOf(tree).filter(({ type }) => isCohortFilterType(type))
   return filters.map((filter) => cohortIdOf(filter) ?? 0)
-}
-
-function cohortInPath(call: PersonCall): number {
-  const id = call.number('cohort_id')
-  if (id === null) throw unknown('cohort')
-  return id
 }

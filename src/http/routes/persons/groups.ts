@@ -1,5 +1,5 @@
 /** The routes of groups and group types. Source: docs/compatibility/persons.md, "Group routes". */
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { GROUP_TYPES_MAX } from '../../../base/limits.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
 import { withWireTimes } from '../../../rules/persons/person-answer.ts'
@@ -11,12 +11,18 @@ import {
   PAGE_LIMITS,
   urlWith,
 } from '../../server/pages.ts'
-import { invalid, type RequestParameters, required } from '../../server/parameters.ts'
+import type { RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { answerFound, answerList, answerOne, answerRows, inputOf } from '../formats.ts'
-import { changed, type PersonCall, type PersonServices, unknown } from './person-services.ts'
+import {
+  changed,
+  namedValue,
+  type PersonCall,
+  type PersonServices,
+  unknown,
+} from './person-services.ts'
 
 const GROUP = is.namedObject('Group', {
   group_type_index: is.WHOLE,
@@ -126,11 +132,7 @@ async function updateProperty(call: PersonCall): Promise<Answer> {
   const { parameters, format } = inputOf(call)
   const typeIndex = readTypeIndex(parameters)
   const key = parameters.requiredText('group_key')
-  const value = parameters.value('value')
-  if (value === undefined || value === null) throw required('value')
-  const name = parameters.requiredText('key')
-  if (name === '__proto__') throw invalid('key', 'must be another name')
-  const set = { [name]: value }
+  const set = namedValue(parameters)
   const command = { kind: 'set_group_properties', typeIndex, key, set } as const
   return answerOne(format, withWireTimes(await changed(call, command, 'group')))
 }
@@ -143,5 +145,5 @@ function readTypeIndex(parameters: RequestParameters): number {
   }
   const index = /^[0-9]{1,2}$/.test(text) ? Number(text) : GROUP_TYPES_MAX
   if (index < GROUP_TYPES_MAX) return index
-  throw invalid('group_type_index', `must be a number from 0 to ${GROUP_TYPES_MAX - 1}`)
+  throw invalidInput('group_type_index', `must be a number from 0 to ${GROUP_TYPES_MAX - 1}`)
 }

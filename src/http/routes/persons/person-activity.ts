@@ -2,9 +2,8 @@
  * The routes that look back: what people changed about persons, and how the properties of one person
  * looked over time. Source: docs/compatibility/persons.md, "Activity of persons" and "Properties over time".
  */
-import { ServiceError } from '../../../base/errors.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
-import type { RowFormat } from '../../../base/pages.ts'
 import {
   type DateRange,
   dateRange,
@@ -12,21 +11,15 @@ import {
   type RangeRequest,
 } from '../../../rules/analytics/date-range.ts'
 import { parseInterval } from '../../../rules/analytics/periods.ts'
-import type { PersonReference, TimelineRows } from '../../../rules/persons/person-queries.ts'
-import { limitOf, logUrls, skipParameter } from '../../server/pages.ts'
-import { invalid, RequestParameters } from '../../server/parameters.ts'
+import type { TimelineRows } from '../../../rules/persons/person-queries.ts'
+import { limitOf, logPageOf, logQuery } from '../../server/pages.ts'
+import type { RequestParameters } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-import { answerRows, formatOf, wishOf } from '../formats.ts'
+import { answerLog, answerRows, inputOf, wishOf } from '../formats.ts'
 import { PAGE_ACTIVITY_MAX, PAGES_MAX, SERIES_MAX } from '../limits.ts'
-import {
-  type PersonCall,
-  type PersonServices,
-  personInPath,
-  readForPerson,
-  unknown,
-} from './person-services.ts'
+import { type PersonCall, type PersonServices, readForPerson, unknown } from './person-services.ts'
 import { FILTERS, RANGE, SERIES } from './question-schemas.ts'
 
 const ENTRIES = { default: 10, max: PAGE_ACTIVITY_MAX }
@@ -48,24 +41,8 @@ const ACTIVITY = is.namedObject('Activity', {
   created_at: is.TIME,
 })
 const LOG = {
-  query: is.options({
-    page: is.about(is.WHOLE, 'Number of the page, from 1.'),
-    limit: is.about(
-      is.WHOLE,
-      `Entries of a page: ${ENTRIES.default} when absent, ${ENTRIES.max} at most.`,
-    ),
-    skip: is.about(is.WHOLE, 'Entries of the page that were shown before; it comes in next.'),
-  }),
-  answers: {
-    200: done(
-      is.namedObject('ActivityPage', {
-        results: is.list(ACTIVITY),
-        next: is.nullable(is.TEXT),
-        previous: is.nullable(is.TEXT),
-        total_count: is.WHOLE,
-      }),
-    ),
-  },
+  query: logQuery(ENTRIES),
+  answers: { 200: done(logPageOf('ActivityPage', ACTIVITY)) },
 } as const
 const TIMELINE = is.namedObject('PropertiesTimeline', {
   points: is.list(
@@ -85,11 +62,11 @@ const route = routesOf<PersonServices>(
 export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
   route('GET', 'activity/', 'listPersonsActivity', 'Lists changes of all persons.', {
     ...LOG,
-    respond: (call) => listActivity(call, null),
+    respond: (call) => listActivity(call, false),
   }),
   route('GET', ':id/activity/', 'listPersonActivity', 'Lists changes of a person.', {
     ...LOG,
-    respond: (call) => listActivity(call, personInPath(call)),
+    respond: (call) => listActivity(call, true),
   }),
   route(
     'GET',
@@ -112,33 +89,31 @@ export const ACTIVITY_ROUTES: readonly AnyRoute<PersonServices>[] = [
   ),
 ]
 
-async function listActivity(call: PersonCall, person: PersonReference | null): Promise<Answer> {
-  const { request, services, projectId } = call
+async function listActivity(call: PersonCall, isOfPerson: boolean): Promise<Answer> {
   const read = (parameters: RequestParameters) => ({
-    format: formatOf(request, parameters),
     limit: limitOf(parameters.wholeNumber('limit'), ENTRIES),
     page: pageOf(parameters),
   })
-  const { format, limit, page } =
-    person === null ? read(new RequestParameters(request)) : await readForPerson(call, person, read)
-  const skip = skipParameter(request, limit)
-  const offset = (page - 1) * limit + skip
-  const wish = wishOf(request, format)
-  const { queries } = services
-  const found = await queries.personActivity(projectId, person, offset, limit - skip, wish)
-  if (found === null) throw unknown('person')
-  const urls = logUrls(call, { page, limit, skip }, found)
-  return answerRows(format, found, 'results', {}, { ...urls, total_count: found.count })
+  const all = isOfPerson ? null : inputOf(call)
+  const { person, format, given } =
+    all === null
+      ? await readForPerson(call, read)
+      : { person: null, format: all.format, given: read(all.parameters) }
+  const { services, projectId } = call
+  const answer = await answerLog(call, format, given, (offset, count, wish) =>
+    services.queries.personActivity(projectId, person, offset, count, wish),
+  )
+  if (answer === null) throw unknown('person')
+  return answer
 }
 
 function pageOf(parameters: RequestParameters): number {
   const page = parameters.wholeNumber('page') ?? 1
-  if (page === 0) throw invalid('page', 'must be a number from 1')
+  if (page === 0) throw invalidInput('page', 'must be a number from 1')
   return Math.min(page, PAGES_MAX)
 }
 
 interface TimelineRequest {
-  readonly format: RowFormat
   readonly eventNames: readonly string[]
   readonly crucialKeys: readonly string[]
   readonly range: RangeRequest
@@ -146,11 +121,12 @@ interface TimelineRequest {
 
 async function showTimeline(call: PersonCall): Promise<Answer> {
   const { services, projectId } = call
-  const person = personInPath(call)
-  const asked = await readForPerson(call, person, (parameters) => readTimeline(call, parameters))
-  const { format, eventNames, crucialKeys } = asked
-  const isWhole = asked.range.dateFrom === 'all'
-  const sought = dateRange(asked.range)
+  const { person, format, given } = await readForPerson(call, (parameters) =>
+    readTimeline(call, parameters),
+  )
+  const { eventNames, crucialKeys, range: asked } = given
+  const isWhole = asked.dateFrom === 'all'
+  const sought = dateRange(asked)
   const points = await services.queries.propertiesTimeline(
     {
       projectId,
@@ -163,8 +139,8 @@ async function showTimeline(call: PersonCall): Promise<Answer> {
     wishOf(call.request, format),
   )
   if (points === null) throw unknown('person')
-  const range = isWhole ? wholeRange(asked.range, points) : sought
-  const { timezone } = asked.range
+  const range = isWhole ? wholeRange(asked, points) : sought
+  const { timezone } = asked
   const behind = {
     crucial_property_keys: crucialKeys,
     effective_date_from: isoInZone(range.fromMs, timezone),
@@ -182,14 +158,13 @@ function wholeRange(asked: RangeRequest, { firstTimestamp }: TimelineRows): Date
 }
 
 function readTimeline(call: PersonCall, parameters: RequestParameters): TimelineRequest {
-  const { request, services, projectId, nowMs } = call
+  const { services, projectId, nowMs } = call
   const series = parameters.json('events')
   const actions = parameters.json('actions')
   if (Array.isArray(actions) && actions.length > 0) {
-    throw invalid('actions', 'names actions, and there are none: list events instead')
+    throw invalidInput('actions', 'names actions, and there are none: list events instead')
   }
   return {
-    format: formatOf(request, parameters),
     eventNames: eventNamesOf(series),
     crucialKeys: crucialKeysOf(parameters, series),
     range: {
@@ -207,7 +182,7 @@ function readTimeline(call: PersonCall, parameters: RequestParameters): Timeline
 function eventNamesOf(series: unknown): readonly string[] {
   if (series === undefined || series === null) return []
   if (!Array.isArray(series) || series.length > SERIES_MAX) {
-    throw invalid('events', `must be a list of at most ${SERIES_MAX} series`)
+    throw invalidInput('events', `must be a list of at most ${SERIES_MAX} series`)
   }
   const names = series.map((item: unknown) => {
     if (typeof item === 'string') return item

@@ -5,7 +5,7 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { RowFormat } from '../../../base/pages.ts'
-import type { AnalyticAnswer, AnalyticQueries } from '../../../rules/analytics/analytics.ts'
+import type { AnalyticAnswer } from '../../../rules/analytics/analytics.ts'
 import { type RowPage, readTruth } from '../../../rules/analytics/question-shapes.ts'
 import {
   type AnalyticKind,
@@ -42,11 +42,6 @@ import {
 } from './analytic-schemas.ts'
 import type { PersonCall, PersonServices } from './person-services.ts'
 
-/** What these routes work with. */
-export interface AnalyticServices extends PersonServices {
-  readonly analytics: AnalyticQueries
-}
-
 /** What the records of these routes differ in. */
 type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
   readonly name: string
@@ -57,7 +52,7 @@ type AnalyticRoute = Pick<RouteRecord, 'summary'> & {
   readonly kind: AnalyticKind
 }
 
-const route = routesOf<AnalyticServices>(
+const route = routesOf<PersonServices>(
   '/api/projects/:project_id/persons/',
   inProject('person:read'),
 )
@@ -67,24 +62,24 @@ function recordOf({ answer = CHART_ACTOR_PAGE, kind }: AnalyticRoute) {
     answers: { 200: done(answer) },
     errors: ['query_timeout'],
     audits: false,
-    respond: (call: PersonCall<AnalyticServices>) => answerQuestion(call, kind),
+    respond: (call: PersonCall) => answerQuestion(call, kind),
   } as const
 }
 
-function get(spec: AnalyticRoute): AnyRoute<AnalyticServices> {
+function get(spec: AnalyticRoute): AnyRoute<PersonServices> {
   const { name, id, summary, query } = spec
   return route('GET', `${name}/`, `get${id}`, summary, { ...recordOf(spec), query })
 }
 
 /** Both methods of a route whose parameters may be too long for an address. */
-function getAndPost(spec: AnalyticRoute): readonly AnyRoute<AnalyticServices>[] {
+function getAndPost(spec: AnalyticRoute): readonly AnyRoute<PersonServices>[] {
   const { name, id, summary, query } = spec
   const record = { ...recordOf(spec), body: openObject({}, query['properties'] as Members) }
   return [get(spec), route('POST', `${name}/`, `post${id}`, summary, record)]
 }
 
 /** Who is behind a number of a chart. */
-export const ANALYTIC_RESOURCE: Resource<AnalyticServices> = {
+export const ANALYTIC_RESOURCE: Resource<PersonServices> = {
   name: 'Analytics',
   sentence: 'Who is behind a number of a chart. The parameters are those of the links of charts.',
   isTable: true,
@@ -144,10 +139,7 @@ export const ANALYTIC_RESOURCE: Resource<AnalyticServices> = {
   ],
 }
 
-async function answerQuestion(
-  call: PersonCall<AnalyticServices>,
-  kind: AnalyticKind,
-): Promise<Answer> {
+async function answerQuestion(call: PersonCall, kind: AnalyticKind): Promise<Answer> {
   const { request, services, projectId, nowMs } = call
   const { parameters, format } = inputOf(call)
   let question: AnalyticQuestion

@@ -3,9 +3,11 @@
  * something.
  */
 import type { Clock } from '../../../base/clock.ts'
-import { ServiceError } from '../../../base/errors.ts'
-import type { PersonQueries } from '../../../engine/threads/call-table.ts'
+import { invalidInput, ServiceError } from '../../../base/errors.ts'
+import type { JsonObject } from '../../../base/json.ts'
+import type { ActionQueries, PersonQueries } from '../../../engine/threads/call-table.ts'
 import type { Project } from '../../../rules/access/project-directory.ts'
+import type { AnalyticQueries } from '../../../rules/analytics/analytics.ts'
 import type {
   CommandResult,
   PersonCommand,
@@ -13,8 +15,9 @@ import type {
 } from '../../../rules/persons/commands.ts'
 import type { PersonReference } from '../../../rules/persons/person-queries.ts'
 import type { RouteDirectory } from '../../server/auth.ts'
-import { invalid, personReference, RequestParameters } from '../../server/parameters.ts'
+import { personReference, RequestParameters, required } from '../../server/parameters.ts'
 import type { Call, RouteServices } from '../../server/route.ts'
+import { formatOf } from '../formats.ts'
 
 /** A project with what queries about it need. */
 type ProjectSettings = Project & {
@@ -31,14 +34,15 @@ export interface PersonDirectory extends RouteDirectory {
 /** What these routes work with. */
 export interface PersonServices extends RouteServices {
   readonly directory: PersonDirectory
-  readonly queries: PersonQueries
+  readonly queries: PersonQueries & ActionQueries
+  readonly analytics: AnalyticQueries
   readonly commands: PersonCommands
   readonly clock: Clock
 }
 
 /** A request to one of these routes. */
-export type PersonCall<Services extends PersonServices = PersonServices> = Pick<
-  Call<Services>,
+export type PersonCall = Pick<
+  Call<PersonServices>,
   'request' | 'services' | 'projectId' | 'base' | 'nowMs' | 'grant' | 'number'
 >
 
@@ -69,10 +73,10 @@ export async function change(
     case 'not_found':
       throw unknown(CHANGED_THINGS[command.kind] ?? 'person')
     case 'unknown_distinct_id':
-      throw invalid('main_distinct_id', 'must be one of the distinct_ids of the person')
+      throw invalidInput('main_distinct_id', 'must be one of the distinct_ids of the person')
     case 'too_large': {
       const what = `would have more than ${result.bytesMax} bytes of JSON: delete some first`
-      throw invalid('properties', what)
+      throw invalidInput('properties', what)
     }
   }
 }
@@ -98,20 +102,32 @@ export function personInPath({ request }: Pick<PersonCall, 'request'>): PersonRe
 }
 
 /**
- * Reads the parameters of a route about one person. Whether there is such a person matters more than
- * what is wrong with the rest: then 404 is thrown instead.
+ * The person in the path, the format of the answer, and what `read` makes of the parameters. Whether there
+ * is such a person matters more than what is wrong with the rest: then 404 is thrown instead.
  */
 export async function readForPerson<T>(
-  { request, services, projectId }: Pick<PersonCall, 'request' | 'services' | 'projectId'>,
-  person: PersonReference,
-  read: (parameters: RequestParameters) => T,
-): Promise<T> {
+  call: Pick<PersonCall, 'request' | 'services' | 'projectId'>,
+  read: (parameters: RequestParameters, person: PersonReference) => T,
+) {
+  const person = personInPath(call)
   try {
-    return read(new RequestParameters(request))
+    const parameters = new RequestParameters(call.request)
+    const given = read(parameters, person)
+    return { person, given, format: formatOf(call.request, parameters) }
   } catch (error) {
-    if ((await services.queries.findPerson(projectId, person)) === null) throw unknown('person')
-    throw error
+    const found = await call.services.queries.findPerson(call.projectId, person)
+    throw found === null ? unknown('person') : error
   }
+}
+
+/** The property that a request sets. Throws 400. */
+export function namedValue(parameters: RequestParameters): JsonObject {
+  const value = parameters.value('value')
+  if (value === undefined || value === null) throw required('value')
+  const key = parameters.requiredText('key')
+  // No event can set that either.
+  if (key === '__proto__') throw invalidInput('key', 'must be another name')
+  return { [key]: value }
 }
 
 /** 404 for what a project does not have. */

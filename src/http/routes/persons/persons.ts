@@ -3,9 +3,10 @@
  * (person-analytics.ts): parameters become questions for the pool or commands for the log. Source: docs/compatibility/persons.md, "Persons", "Merging
  * persons" and "Person properties".
  */
+
 import { CSV_TYPE } from '../../../base/csv.ts'
-import { isObject, type JsonObject } from '../../../base/json.ts'
-import type { RowFormat } from '../../../base/pages.ts'
+import { invalidInput } from '../../../base/errors.ts'
+import { isObject } from '../../../base/json.ts'
 import { rowsText } from '../../../base/rows-writer.ts'
 import { readListFilters } from '../../../rules/filters/filter-tree.ts'
 import type { PersonCommand } from '../../../rules/persons/commands.ts'
@@ -13,33 +14,20 @@ import { personBody } from '../../../rules/persons/person-answer.ts'
 import type { PersonListQuery, PersonReference } from '../../../rules/persons/person-queries.ts'
 import { PAGE_ROWS_MAX } from '../../server/limits.ts'
 import { pageUrls } from '../../server/pages.ts'
-import {
-  invalid,
-  personReference,
-  type RequestParameters,
-  required,
-} from '../../server/parameters.ts'
+import { personReference, type RequestParameters, required } from '../../server/parameters.ts'
 import type { Answer } from '../../server/respond.ts'
 import { done, inProject, type Resource, refusedRoute, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-import {
-  answerList,
-  answerOne,
-  answerRow,
-  answerRows,
-  formatOf,
-  inputOf,
-  wholeRows,
-} from '../formats.ts'
+import { answerList, answerOne, answerRow, answerRows, inputOf, wholeRows } from '../formats.ts'
 import { MERGED_PERSONS_MAX } from '../limits.ts'
 import { COHORTS_OF_PERSON } from './cohorts.ts'
 import { ACTIVITY_ROUTES } from './person-activity.ts'
 import {
   change,
   changed,
+  namedValue,
   type PersonCall,
   type PersonServices,
-  personInPath,
   readForPerson,
   unknown,
 } from './person-services.ts'
@@ -135,19 +123,34 @@ export const PERSON_RESOURCE: Resource<PersonServices> = {
     route('POST', ':id/update_property/', 'updatePersonProperty', 'Sets one property.', {
       body: is.object({ key: is.TEXT, value: is.ANY }),
       answers: { 202: done(PERSON) },
-      respond: updateProperty,
+      respond: (call) =>
+        changePerson(call, 202, (parameters, person) => ({
+          kind: 'set_properties',
+          person,
+          set: namedValue(parameters),
+        })),
     }),
     route('POST', ':id/delete_property/', 'deletePersonProperty', 'Removes a property.', {
       body: is.object({ $unset: is.TEXT }),
       answers: { 201: done(PERSON_CHANGED) },
-      respond: deleteProperty,
+      respond: (call) =>
+        changePerson(call, 201, (parameters, person) => ({
+          kind: 'delete_property',
+          person,
+          key: parameters.requiredText('$unset'),
+        })),
     }),
     route('POST', ':id/split/', 'splitPerson', 'Makes each distinct_id a person.', {
       body: is.options({
         main_distinct_id: is.about(is.TEXT, 'Keeps the person and its properties.'),
       }),
       answers: { 201: done(PERSON_CHANGED) },
-      respond: splitPerson,
+      respond: (call) =>
+        changePerson(call, 201, (parameters, person) => ({
+          kind: 'split_person',
+          person,
+          mainDistinctId: parameters.text('main_distinct_id'),
+        })),
     }),
     route('POST', ':id/merge/', 'mergePersons', 'Merges other persons into this one.', {
       body: is.object({ ids: is.list(is.TEXT_OR_NUMBER) }),
@@ -194,61 +197,37 @@ function readListQuery(
 }
 
 async function getPerson(call: PersonCall): Promise<Answer> {
-  const person = personInPath(call)
-  const { format, firstId } = await readForPerson(call, person, (parameters) => ({
-    format: formatOf(call.request, parameters),
-    firstId: Math.min(parameters.wholeNumber('distinct_ids_offset') ?? 0, IDS_OFFSET_MAX),
-  }))
-  const { services, projectId } = call
-  const row = await services.queries.getPerson(projectId, person, format, firstId)
+  const { person, format, given } = await readForPerson(call, (parameters) =>
+    Math.min(parameters.wholeNumber('distinct_ids_offset') ?? 0, IDS_OFFSET_MAX),
+  )
+  const row = await call.services.queries.getPerson(call.projectId, person, format, given)
   if (row === null) throw unknown('person')
   return answerRow(format, row)
 }
 
-async function patchPerson(call: PersonCall): Promise<Answer> {
-  const person = personInPath(call)
-  const { set, format } = await readForPerson(call, person, (parameters) => {
-    const given = parameters.properties()
-    if (given === undefined || given === null) throw required('properties')
-    if (!isObject(given)) throw invalid('properties', 'must be an object of names and values')
-    return { set: given, format: formatOf(call.request, parameters) }
+/** Makes the change that `read` finds in the parameters; the answer is the person. */
+async function changePerson(
+  call: PersonCall,
+  status: 201 | 202,
+  read: (parameters: RequestParameters, person: PersonReference) => PersonCommand,
+): Promise<Answer> {
+  const { given, format } = await readForPerson(call, read)
+  const body = personBody(await changed(call, given, 'person'))
+  return answerOne(format, status === 201 ? { ...body, success: true } : body, status)
+}
+
+function patchPerson(call: PersonCall): Promise<Answer> {
+  return changePerson(call, 202, (parameters, person) => {
+    const set = parameters.properties()
+    if (set === undefined || set === null) throw required('properties')
+    if (!isObject(set)) throw invalidInput('properties', 'must be an object of names and values')
+    return { kind: 'set_properties', person, set }
   })
-  return answerSet(call, person, set, format)
-}
-
-async function updateProperty(call: PersonCall): Promise<Answer> {
-  const person = personInPath(call)
-  const { set, format } = await readForPerson(call, person, (parameters) => {
-    const value = parameters.value('value')
-    if (value === undefined || value === null) throw required('value')
-    const key = parameters.requiredText('key')
-    return { set: namedValue(key, value), format: formatOf(call.request, parameters) }
-  })
-  return answerSet(call, person, set, format)
-}
-
-/** `__proto__` is no name for a property: no event can set it either. */
-function namedValue(key: string, value: unknown): Readonly<Record<string, unknown>> {
-  if (key === '__proto__') throw invalid('key', 'must be another name')
-  return { [key]: value }
-}
-
-async function deleteProperty(call: PersonCall): Promise<Answer> {
-  const person = personInPath(call)
-  const { key, format } = await readForPerson(call, person, (parameters) => ({
-    key: parameters.requiredText('$unset'),
-    format: formatOf(call.request, parameters),
-  }))
-  return answerSuccess(call, { kind: 'delete_property', person, key }, format)
 }
 
 async function deletePerson(call: PersonCall): Promise<void> {
-  const person = personInPath(call)
-  const deletesEvents = await readForPerson(call, person, (parameters) => {
-    formatOf(call.request, parameters)
-    return isDeletionOfEventsWanted(parameters)
-  })
-  await change(call, { kind: 'delete_person', person, deletesEvents })
+  const { person, given } = await readForPerson(call, isDeletionOfEventsWanted)
+  await change(call, { kind: 'delete_person', person, deletesEvents: given })
 }
 
 /** The bare parameter is enough, as it always was; but whoever writes false means it. */
@@ -258,27 +237,14 @@ function isDeletionOfEventsWanted(parameters: RequestParameters): boolean {
   return text !== 'false' && text !== '0'
 }
 
-async function splitPerson(call: PersonCall): Promise<Answer> {
-  const person = personInPath(call)
-  const { mainDistinctId, format } = await readForPerson(call, person, (parameters) => ({
-    mainDistinctId: parameters.text('main_distinct_id'),
-    format: formatOf(call.request, parameters),
-  }))
-  return answerSuccess(call, { kind: 'split_person', person, mainDistinctId }, format)
-}
-
 async function mergePersons(call: PersonCall): Promise<Answer> {
-  const into = personInPath(call)
-  const { ids, format } = await readForPerson(call, into, (parameters) => ({
-    ids: readMergedIds(parameters),
-    format: formatOf(call.request, parameters),
-  }))
+  const { person: into, format, given: ids } = await readForPerson(call, readMergedIds)
   const target = await findPerson(call, into)
   const others: PersonReference[] = []
   // Nothing is merged unless everybody is there.
   for (const id of ids) {
     const { uuid } = await findPerson(call, id)
-    if (uuid === target.uuid) throw invalid('ids', 'must not name the person itself')
+    if (uuid === target.uuid) throw invalidInput('ids', 'must not name the person itself')
     if (!others.includes(uuid)) others.push(uuid)
   }
   let merged = {}
@@ -302,12 +268,12 @@ function readMergedIds(parameters: RequestParameters): readonly PersonReference[
   const ids = parameters.json('ids')
   if (ids === undefined || ids === null) throw required('ids')
   if (!Array.isArray(ids) || ids.length === 0 || ids.length > MERGED_PERSONS_MAX) {
-    throw invalid('ids', `must be a list of 1 to ${MERGED_PERSONS_MAX} numbers or uuids`)
+    throw invalidInput('ids', `must be a list of 1 to ${MERGED_PERSONS_MAX} numbers or uuids`)
   }
   return ids.map((id: unknown) => {
     const isText = typeof id === 'string' || typeof id === 'number'
     const person = isText ? personReference(String(id)) : null
-    if (person === null) throw invalid('ids', 'must hold numbers or uuids of persons')
+    if (person === null) throw invalidInput('ids', 'must hold numbers or uuids of persons')
     return person
   })
 }
@@ -325,29 +291,8 @@ async function listCohorts(call: PersonCall): Promise<Answer> {
   const { services, projectId } = call
   const { parameters, format, wish } = inputOf(call)
   const person = personReference(parameters.requiredText('person_id'))
-  if (person === null) throw invalid('person_id', 'must be the number or uuid of a person')
+  if (person === null) throw invalidInput('person_id', 'must be the number or uuid of a person')
   const cohorts = await services.queries.cohortsOfPerson(projectId, person, wish)
   if (cohorts === null) throw unknown('person')
   return answerRows(format, wholeRows(cohorts), 'results', {})
-}
-
-/** Sets properties; the answer is the person. */
-async function answerSet(
-  call: PersonCall,
-  person: PersonReference,
-  set: JsonObject,
-  format: RowFormat,
-): Promise<Answer> {
-  const result = await changed(call, { kind: 'set_properties', person, set }, 'person')
-  return answerOne(format, personBody(result), 202)
-}
-
-/** Makes another change of a person; the answer says that, too. */
-async function answerSuccess(
-  call: PersonCall,
-  command: PersonCommand,
-  format: RowFormat,
-): Promise<Answer> {
-  const person = personBody(await changed(call, command, 'person'))
-  return answerOne(format, { ...person, success: true }, 201)
 }

@@ -1,0 +1,128 @@
+/**
+ * What actions and cohorts have in common: things that people save under a name. Their records, and the
+ * members of their bodies, each of which is described and read in one place.
+ */
+import { PAGE_ROWS_MAX } from '../../server/limits.ts'
+import { booleanMember, type RequestParameters, textMember } from '../../server/parameters.ts'
+import type { Answer } from '../../server/respond.ts'
+import { type AnyRoute, done, inProject, routesOf } from '../../server/route.ts'
+import type { Schema } from '../../server/schema.ts'
+import * as is from '../../server/schema.ts'
+import { answerFound, answerPage } from '../formats.ts'
+import { DESCRIPTION_UNITS_MAX, NAME_UNITS_MAX } from '../limits.ts'
+import { type PersonCall, type PersonServices, unknown } from './person-services.ts'
+
+/** A member of a body. */
+export interface Field<T> {
+  readonly schema: Schema
+  /** Reads the parameter `name`; undefined: it was not sent. Throws 400. */
+  readonly read: (parameters: RequestParameters, name: string) => T | undefined
+}
+
+type Fields = Readonly<Record<string, Field<unknown>>>
+
+/** What a request says; what is absent there is absent here, too. */
+export type FieldsOf<Table extends Fields> = {
+  readonly [Name in keyof Table]?: Table[Name] extends Field<infer T> ? T : never
+}
+
+/** True or false, or the text of it. */
+export function truth(description: string): Field<boolean> {
+  return {
+    schema: is.about(is.BOOLEAN, description),
+    read: (parameters, name) => booleanMember(parameters.value(name), name),
+  }
+}
+
+/** The members of every such thing. */
+export const NAME_FIELDS = {
+  name: {
+    schema: is.TEXT,
+    read: (parameters, name) => textMember(parameters.value(name), name, NAME_UNITS_MAX)?.trim(),
+  },
+  description: {
+    schema: is.TEXT,
+    read: (parameters, name) => textMember(parameters.value(name), name, DESCRIPTION_UNITS_MAX),
+  },
+} satisfies Readonly<Record<string, Field<string>>>
+
+/** Reads the members of a table, in its order. Throws 400 for the first that cannot be used. */
+export function readFields<Table extends Fields>(
+  parameters: RequestParameters,
+  table: Table,
+): FieldsOf<Table> {
+  const members = Object.entries(table).map(([name, { read }]) => [name, read(parameters, name)])
+  // Each member has the type of its field: only what is undefined was taken away.
+  return Object.fromEntries(members.filter(([, value]) => value !== undefined)) as FieldsOf<Table>
+}
+
+/** The number of the thing in the path. Throws 404 `not_found`. */
+export function idInPath(call: Pick<PersonCall, 'number'>, thing: SavedThing['thing']): number {
+  const id = call.number(`${thing}_id`)
+  if (id === null) throw unknown(thing)
+  return id
+}
+
+/** What the records of a thing differ in. */
+interface SavedThing {
+  readonly thing: 'action' | 'cohort'
+  readonly schema: Schema
+  readonly fields: Fields
+  readonly bodyTypes?: readonly string[]
+  /** What the list and the change do, as sentences. */
+  readonly lists: string
+  readonly changes: string
+  readonly create: (call: PersonCall) => Promise<Answer>
+  readonly patch: (call: PersonCall) => Promise<Answer>
+}
+
+/** The records of a thing: list, create, get, patch and put. */
+export function savedRoutes(saved: SavedThing): readonly AnyRoute<PersonServices>[] {
+  const { thing, schema, fields, bodyTypes = [], lists, changes, create, patch } = saved
+  const route = routesOf<PersonServices>(
+    `/api/projects/:project_id/${thing}s/`,
+    inProject(`${thing}:read`),
+    inProject(`${thing}:write`),
+  )
+  const one = `:${thing}_id/`
+  const [title, a] = thing === 'action' ? ['Action', 'an action'] : ['Cohort', 'a cohort']
+  const { name = is.TEXT, ...others } = Object.fromEntries(
+    Object.entries(fields).map(([name, field]) => [name, field.schema]),
+  )
+  const answers = { 200: done(schema) }
+  const body = is.named(`${title}Changes`, is.openObject({}, { name, ...others }))
+  const changing = { body, bodyTypes, answers, respond: patch }
+  return [
+    route('GET', '', `list${title}s`, lists, {
+      query: is.options(is.pageParameters(PAGE_ROWS_MAX)),
+      answers: { 200: done(is.pageOf(schema)) },
+      respond: (call) =>
+        answerPage(call, ({ limit, offset }, wish) => {
+          const { queries } = call.services
+          return thing === 'action'
+            ? queries.listActions(call.projectId, limit, offset, wish)
+            : queries.listCohorts(call.projectId, limit, offset, wish)
+        }),
+    }),
+    route('POST', '', `create${title}`, `Makes ${a}.`, {
+      body: is.named(`${title}Draft`, is.openObject({ name }, others)),
+      bodyTypes,
+      answers: { 201: done(schema) },
+      respond: create,
+    }),
+    route('GET', one, `get${title}`, `Shows ${a}.`, {
+      answers,
+      respond(call) {
+        const id = idInPath(call, thing)
+        const { queries } = call.services
+        return answerFound(call, unknown(thing), (format, wish) =>
+          thing === 'action'
+            ? queries.getAction(call.projectId, id, format)
+            : queries.getCohort(call.projectId, id, wish),
+        )
+      },
+    }),
+    route('PATCH', one, `patch${title}`, changes, changing),
+    route('PUT', one, `put${title}`, 'The same as PATCH.', changing),
+  ]
+}
