@@ -2,14 +2,16 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { ServiceError } from '../../src/base/errors.ts'
-import { CheckQueue, type CheckVerdict } from '../../src/engine/threads/check-queue.ts'
+import { SLAB_BYTES_MAX } from '../../src/base/limits.ts'
+import { Slabs } from '../../src/base/slabs.ts'
+import { CheckQueue } from '../../src/engine/threads/check-queue.ts'
 import type { CheckResult, CheckTask } from '../../src/engine/threads/tasks.ts'
 import type { CaptureRequest } from '../../src/rules/capture/accept.ts'
 import { until } from '../fixtures/http-client.ts'
 
 const MEBIBYTE = 1024 ** 2
-const ACCEPTED: CheckVerdict = {
-  kind: 'accepted',
+const ACCEPTED = {
+  kind: 'accepted' as const,
   block: { buffer: new ArrayBuffer(0), bytes: 0 },
   projectId: 1,
   eventCount: 1,
@@ -20,8 +22,13 @@ class Bench {
   nowMs = 0
   isWanted = true
   hasRoom = true
+  readonly slabs = new Slabs(Number.POSITIVE_INFINITY)
   /** Checks that have a thread, in the order in which they began. */
-  readonly running: { readonly task: CheckTask; end(result: CheckResult): void }[] = []
+  readonly running: {
+    readonly task: CheckTask
+    end(result: CheckResult): void
+    fail(error: Error): void
+  }[] = []
   readonly answers: string[] = []
   readonly queue: CheckQueue
 
@@ -30,10 +37,11 @@ class Bench {
       laneThreads,
       clock: { now: () => this.nowMs, monotonic: () => this.nowMs },
       run: (task) =>
-        new Promise((resolve) => {
+        new Promise((resolve, reject) => {
           const check = {
             task,
             end: (result: CheckResult) => this.#end(check, () => resolve(result)),
+            fail: (error: Error) => this.#end(check, () => reject(error)),
           }
           this.running.push(check)
         }),
@@ -45,15 +53,26 @@ class Bench {
     resolve()
   }
 
-  send(name: string, body: Uint8Array): void {
+  /** With `isInSlab` the body lies in a slab. What a verdict's block lies in is given back. */
+  send(name: string, given: Uint8Array, isInSlab = false): void {
+    const slab = isInSlab ? this.slabs.take(given.length) : null
+    const body = slab === null ? given : new Uint8Array(slab.memory, 0, given.length)
     const request: CaptureRequest = {
       ...{ kind: 'capture', method: 'POST', contentType: '', contentEncoding: '', query: name },
       ...{ address: '', arrivedAtMs: 0, body },
     }
-    const waiter = { isWanted: () => this.isWanted, hasRoom: () => this.hasRoom }
+    const waiter = {
+      isWanted: () => this.isWanted,
+      hasRoom: () => this.hasRoom,
+      slab,
+      takeSlab: () => this.slabs.take(SLAB_BYTES_MAX),
+    }
     this.queue
       .check(request, waiter)
-      .then(({ kind }) => this.answers.push(`${name} ${kind}`))
+      .then((verdict) => {
+        this.answers.push(`${name} ${verdict.kind}`)
+        if (verdict.kind === 'accepted') verdict.slab?.give()
+      })
       .catch((error: ServiceError) => this.answers.push(`${name} ${error.code}`))
   }
 
@@ -62,11 +81,23 @@ class Bench {
     return this.running.map(({ task }) => `${task.lane} ${task.request.query}`)
   }
 
+  find(name: string): (typeof this.running)[number] | undefined {
+    return this.running.find(({ task }) => task.request.query === name)
+  }
+
   /** Ends a check as one that is too much for its lane, or as accepted. */
   async end(name: string, isDeferred = false): Promise<void> {
-    const check = this.running.find(({ task }) => task.request.query === name)
+    const check = this.find(name)
     const body = check?.task.request.body ?? new Uint8Array(0)
     check?.end(isDeferred ? { kind: 'deferred', body } : ACCEPTED)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+
+  /** Ends a check with whatever a thread may say. */
+  async endWith(name: string, result: CheckResult | Error): Promise<void> {
+    const check = this.find(name)
+    if (result instanceof Error) check?.fail(result)
+    else check?.end(result)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
@@ -144,4 +175,97 @@ t.test('what nobody waits for any more is not checked', async (t) => {
   t.ok(await until(() => bench.queue.waitingIn('bulk') === 0))
   await bench.end('first')
   t.same(bench.threads, [])
+})
+
+/** A verdict whose block lies in the slab of its check. */
+function inSlab({ task }: { readonly task: CheckTask }): CheckResult {
+  if (task.slab === null) throw new TypeError('the check has no slab')
+  return { ...ACCEPTED, block: { buffer: task.slab, bytes: 100 } }
+}
+
+const LARGE = new Uint8Array(2 * MEBIBYTE)
+const REFUSED: CheckResult = {
+  kind: 'refused',
+  error: { type: 'validation_error', code: 'no_data', detail: 'nothing', attr: null },
+  retryAfterSeconds: null,
+}
+
+t.test('a block is written where the body lies, whose slab comes back once', async (t) => {
+  const ends: Readonly<
+    Record<string, (check: { readonly task: CheckTask }) => CheckResult | Error>
+  > = {
+    'accepted in the slab': inSlab,
+    'accepted in memory of its own': () => ACCEPTED,
+    refused: () => REFUSED,
+    'a thread that ends': () => new Error('the thread ended'),
+  }
+  for (const [name, end] of Object.entries(ends)) {
+    const bench = new Bench()
+    bench.send(name, LARGE, true)
+    const check = bench.find(name)
+    t.equal(bench.slabs.inUse, 1)
+    t.equal(check?.task.request.body.buffer, check?.task.slab)
+    if (check !== undefined) await bench.endWith(name, end(check))
+    t.equal(bench.answers.length, 1, name)
+    t.equal(bench.slabs.inUse, 0, name)
+  }
+})
+
+t.test('a body that goes from lane to lane keeps its slab, and takes no other', async (t) => {
+  const bench = new Bench()
+  bench.send('body', LARGE, true)
+  const memory = bench.find('body')?.task.slab
+  await bench.end('body', true)
+  t.same(bench.threads, ['slow body'])
+  t.equal(bench.find('body')?.task.slab, memory)
+  t.equal(bench.slabs.inUse, 1)
+  const check = bench.find('body')
+  if (check !== undefined) await bench.endWith('body', inSlab(check))
+  t.same(bench.answers, ['body accepted'])
+  t.equal(bench.slabs.inUse, 0)
+})
+
+t.test('a small body that may become a large block has a slab while it is checked', async (t) => {
+  const bench = new Bench()
+  bench.send('small', new Uint8Array(1000))
+  t.equal(bench.find('small')?.task.slab, null, 'not in the first lane')
+  t.equal(bench.slabs.inUse, 0)
+  await bench.end('small', true)
+  t.same(bench.threads, ['bulk small'])
+  t.equal(bench.slabs.inUse, 1)
+  await bench.end('small', true)
+  t.same(bench.threads, ['slow small'])
+  t.equal(bench.slabs.inUse, 1, 'one at a time')
+  const check = bench.find('small')
+  if (check !== undefined) await bench.endWith('small', inSlab(check))
+  t.equal(bench.slabs.inUse, 0)
+})
+
+t.test('without a free slab blocks get memory of their own', async (t) => {
+  const bench = new Bench()
+  const held = Array.from({ length: 8 }, () => bench.slabs.take(1))
+  t.ok(held.every((slab) => slab !== null))
+  bench.send('body', LARGE)
+  t.equal(bench.find('body')?.task.slab, null)
+  await bench.end('body')
+  t.same(bench.answers, ['body accepted'])
+})
+
+t.test('who leaves, waits too long or behind too many gives the slab back', async (t) => {
+  const bench = new Bench()
+  bench.send('first', LARGE)
+  for (let index = 0; index < 128; index++) bench.send(`${index}`, LARGE)
+  t.equal(bench.slabs.inUse, 1)
+  bench.send('one too many', LARGE, true)
+  t.equal(bench.slabs.inUse, 1)
+  await bench.end('first')
+  bench.send('waits', LARGE, true)
+  t.equal(bench.slabs.inUse, 2)
+  bench.nowMs = 31_000
+  t.ok(await until(() => bench.slabs.inUse === 1), 'that of the check that runs is left')
+  bench.send('leaves', LARGE, true)
+  bench.isWanted = false
+  t.ok(await until(() => bench.slabs.inUse === 1))
+  await bench.end('0')
+  t.equal(bench.slabs.inUse, 0)
 })

@@ -10,7 +10,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import type { ServiceError } from '../../src/base/errors.ts'
+import { SLAB_BYTES_MAX } from '../../src/base/limits.ts'
 import { createLogger } from '../../src/base/log.ts'
+import { type Slab, Slabs, transferable } from '../../src/base/slabs.ts'
 import { type AcknowledgeTarget, GroupCommit } from '../../src/engine/front/group-commit.ts'
 import type { AppendResult, AppendTask, BlockBuffer } from '../../src/engine/threads/tasks.ts'
 import { ThreadEndedError } from '../../src/engine/threads/thread-group.ts'
@@ -56,7 +58,8 @@ interface Setup {
   readonly failures: unknown[]
   readonly counts: { commits: number; bytes: number; events: number }
   add(name: string): void
-  addBlock(name: string): void
+  /** Its block lies in `slab`, if there is one. */
+  addBlock(name: string, slab?: Slab | null): void
 }
 
 function setUp(append: Append): Setup {
@@ -81,18 +84,24 @@ function setUp(append: Append): Setup {
     failures,
     counts,
     add: (name) => commits.add(HEADER, events(name), answers.target(name)),
-    addBlock(name) {
-      const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(256))
+    addBlock(name, slab = null) {
+      const memory = slab === null ? Buffer.allocUnsafeSlow(256) : Buffer.from(slab.memory)
+      const writer = new LogBlockWriter(memory)
       writer.add(HEADER, events(name))
       const bytes = writer.finish()
-      const block = { buffer: bytes.buffer as ArrayBuffer, bytes: bytes.length }
-      commits.addBlock(block, 1, answers.target(name))
+      const block = { buffer: bytes.buffer, bytes: bytes.length }
+      commits.addBlock(block, 1, answers.target(name), slab)
     },
   }
 }
 
 function buffersOf(blocks: readonly BlockBuffer[]): readonly Buffer[] {
   return blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
+}
+
+/** What an append gives back. */
+function buffersOwnedBy({ blocks }: AppendTask): readonly ArrayBuffer[] {
+  return transferable(blocks.map(({ buffer }) => buffer))
 }
 
 /** The real log behind the port that the pool's writer thread has. */
@@ -102,7 +111,7 @@ function openLog(dataDir: string): { append: Append; names(): string[]; close():
   return {
     async append(task) {
       const last = appender.append(buffersOf(task.blocks), task.trimThrough)
-      return { last, commitMs: 0, buffers: task.blocks.map(({ buffer }) => buffer) }
+      return { last, commitMs: 0, buffers: buffersOwnedBy(task) }
     },
     names() {
       reader.refresh()
@@ -247,7 +256,7 @@ t.test('drained waits for a removal that is about to begin', async (t) => {
   const { commits, add } = setUp(async (task) => {
     appends++
     await nextTurn()
-    return { last: appends, commitMs: 0, buffers: task.blocks.map(({ buffer }) => buffer) }
+    return { last: appends, commitMs: 0, buffers: buffersOwnedBy(task) }
   })
   add('a')
   await commits.drained()
@@ -343,3 +352,83 @@ t.test('a commit that hangs is answered 503 at the deadline, and not again later
   t.strictSame([...answers.names].sort(), ['a', 'b'], 'everybody is answered once')
   t.strictSame(failures, [], 'the log did not fail, it was slow')
 })
+
+t.test('a block in a slab is read from the log after the slab was used again', async (t) => {
+  const log = openLog(t.testdir())
+  t.teardown(() => log.close())
+  const { commits, answers, addBlock } = setUp(log.append)
+  const slabs = new Slabs(2 * SLAB_BYTES_MAX)
+  const names = ['a', 'b', 'c', 'd', 'e', 'f']
+  for (const [index, name] of names.entries()) {
+    addBlock(name, slabs.take(1))
+    if (index % 2 === 0) continue
+    t.equal(slabs.take(1), null, 'both are in use until the commit')
+    await commits.drained()
+    t.equal(slabs.inUse, 0)
+  }
+  t.strictSame(answers.names, names)
+  t.strictSame(log.names(), names)
+})
+
+t.test('a slab is not given back before its block is durable', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, addBlock } = setUp(log.append)
+  const slabs = new Slabs(Number.POSITIVE_INFINITY)
+  addBlock('a', slabs.take(1))
+  await nextTurn()
+  addBlock('b', slabs.take(1))
+  t.equal(slabs.inUse, 2)
+  await log.succeed()
+  t.equal(slabs.inUse, 1)
+  await log.succeed()
+  await commits.drained()
+  t.equal(slabs.inUse, 0)
+  t.strictSame(answers.names, ['a', 'b'])
+})
+
+t.test('slabs come back from commits that fail, but not with their memory', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, addBlock } = setUp(log.append)
+  const slabs = new Slabs(Number.POSITIVE_INFINITY)
+  const slab = slabs.take(1)
+  const memory = slab?.memory
+  addBlock('a', slab)
+  await nextTurn()
+  const late = slabs.take(1)
+  const lateMemory = late?.memory
+  addBlock('late', late)
+  await log.fail(new ThreadEndedError(false, new Error('no memory left')))
+  t.equal(slabs.inUse, 1, 'the next commit has its own')
+  t.not(slabs.take(1)?.memory, memory, 'the write may still be on its way')
+  await nextTurn()
+  await log.fail(new Error('no space left'))
+  await commits.drained()
+  t.equal(slabs.inUse, 1)
+  addBlock('later', slabs.take(1))
+  t.equal(slabs.inUse, 1, 'what comes later is refused')
+  t.not(slabs.take(1)?.memory, lateMemory)
+  t.strictSame(
+    answers.given.map(({ error }) => error?.status),
+    [503, 503, 503],
+  )
+})
+
+t.test(
+  'a commit that hangs keeps its slab beyond the deadline, and what waits gives its own',
+  async (t) => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const log = stalledLog()
+    const { commits, answers, addBlock } = setUp(log.append)
+    const slabs = new Slabs(Number.POSITIVE_INFINITY)
+    addBlock('a', slabs.take(1))
+    await nextTurn()
+    addBlock('b', slabs.take(1))
+    mock.timers.tick(DEADLINE_MS)
+    t.strictSame([...answers.names].sort(), ['a', 'b'])
+    t.equal(slabs.inUse, 2, 'the disk may still read it')
+    await log.fail(new Error('no space left'))
+    await commits.drained()
+    t.equal(slabs.inUse, 0)
+  },
+)

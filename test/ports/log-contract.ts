@@ -45,6 +45,22 @@ export function logContract(t: Test, name: string, make: LogMaker): void {
     t.equal(nameIn(reader, 1), 'a', 'again, and backwards')
   })
 
+  t.test(`${name}: blocks in shared memory are stored, and their memory used again`, async (t) => {
+    const { appender, reader } = make(t)
+    const memory = Buffer.from(new SharedArrayBuffer(300_000))
+    for (const [index, text] of ['a', 'b', 'c'].entries()) {
+      const bytes = block(text, index * 100_000)
+      memory.set(bytes)
+      t.equal(await appender.append([memory.subarray(0, bytes.length)], 0), index + 1)
+      memory.fill(index)
+    }
+    reader.refresh()
+    t.strictSame(
+      [1, 2, 3].map((sequence) => nameIn(reader, sequence)),
+      ['a', 'b', 'c'],
+    )
+  })
+
   t.test(`${name}: what comes later is seen after a refresh, by every reader`, async (t) => {
     const { appender, reader, openReader } = make(t)
     const other = openReader()

@@ -8,6 +8,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { refusal } from '../../base/refusals.ts'
+import { type Slab, transferable } from '../../base/slabs.ts'
 import {
   LogBlockWriter,
   type RecordEvents,
@@ -56,6 +57,8 @@ export class GroupCommit {
   readonly #spares: Buffer[] = []
   #filling: LogBlockWriter
   #finished: BlockBuffer[] = []
+  /** What some of these lie in. */
+  #slabs: Slab[] = []
   #finishedEvents = 0
   #waiting: AcknowledgeTarget[] = []
   #waitingBytes = 0
@@ -100,9 +103,18 @@ export class GroupCommit {
     this.#wait(target, bytes)
   }
 
-  /** Adds a block that a thread of the pool has made of one large request of `eventCount` events. */
-  addBlock(block: BlockBuffer, eventCount: number, target: AcknowledgeTarget): void {
+  /**
+   * Adds a block that a thread of the pool has made of one large request of `eventCount` events. The slab
+   * that it lies in, if any, is given back when it is durable.
+   */
+  addBlock(
+    block: BlockBuffer,
+    eventCount: number,
+    target: AcknowledgeTarget,
+    slab: Slab | null = null,
+  ): void {
     this.#finished.push(block)
+    if (slab !== null) this.#slabs.push(slab)
     this.#finishedEvents += eventCount
     this.#wait(target, block.bytes)
   }
@@ -123,6 +135,7 @@ export class GroupCommit {
 
   #wait(target: AcknowledgeTarget, bytes: number): void {
     if (this.#isFailed) {
+      this.#giveSlabs()
       target.acknowledge(refusal('not_stored'))
       return
     }
@@ -157,11 +170,12 @@ export class GroupCommit {
     const eventCount = this.#finishedEvents + this.#filling.eventCount
     if (this.#filling.recordCount > 0) {
       const bytes = this.#filling.finish()
-      // Blocks own their memory: it was allocated by `#buffer` or grown from it.
-      blocks.push({ buffer: bytes.buffer as ArrayBuffer, bytes: bytes.length })
+      blocks.push({ buffer: bytes.buffer, bytes: bytes.length })
       this.#filling = new LogBlockWriter(this.#buffer())
     }
     const targets = this.#waiting
+    const slabs = this.#slabs
+    this.#slabs = []
     this.#finished = []
     this.#finishedEvents = 0
     this.#waiting = []
@@ -170,16 +184,18 @@ export class GroupCommit {
     this.#isCommitting = true
     this.#commitStartedAtMs = this.#options.clock.monotonic()
     this.#trimmed = this.#trimThrough
-    void this.#finish(blocks, targets, eventCount)
+    void this.#finish(blocks, slabs, targets, eventCount)
   }
 
   async #finish(
     blocks: readonly BlockBuffer[],
+    slabs: readonly Slab[],
     targets: readonly AcknowledgeTarget[],
     eventCount: number,
   ): Promise<void> {
     const bytes = this.#committingBytes
     let isAnswered = false
+    let isDone = false
     const deadline = setTimeout(() => {
       isAnswered = true
       this.#options.log.error({ requests: targets.length }, 'the log does not answer')
@@ -189,8 +205,9 @@ export class GroupCommit {
     try {
       const result = await this.#options.pool.append(
         { blocks, trimThrough: this.#trimmed },
-        blocks.map((block) => block.buffer),
+        transferable(blocks.map((block) => block.buffer)),
       )
+      isDone = true
       for (const buffer of result.buffers) this.#keep(buffer)
       // New requests fill the next commit while these are being answered.
       this.#isCommitting = false
@@ -213,14 +230,22 @@ export class GroupCommit {
       const late = this.#waiting
       this.#waiting = []
       this.#waitingBytes = 0
+      this.#giveSlabs()
       if (!isAnswered)
         for (const target of targets) target.acknowledge(refusal('not_stored', { cause }))
       for (const target of late) target.acknowledge(refusal('not_stored', { cause }))
       this.#options.onFailure(cause)
     } finally {
       clearTimeout(deadline)
+      // A write that has failed may still be on its way to the disk.
+      for (const slab of slabs) slab.give(isDone)
     }
     this.#tellIdle()
+  }
+
+  /** Gives back the slabs of blocks that no commit has taken and none will. */
+  #giveSlabs(): void {
+    for (const slab of this.#slabs.splice(0)) slab.give()
   }
 
   #tellIdle(): void {

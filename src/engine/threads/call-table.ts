@@ -4,6 +4,7 @@
  * answer it as well (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
+import { transferable } from '../../base/slabs.ts'
 import type { LogAppender } from '../../ports/log.ts'
 import { runAnalytics } from './analytics.ts'
 import { long, page, short } from './call-kinds.ts'
@@ -110,5 +111,5 @@ async function append(log: LogAppender, task: AppendTask): Promise<AppendResult>
   const blocks = task.blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
   const last = await log.append(blocks, task.trimThrough)
   const commitMs = performance.now() - startedAt
-  return { last, commitMs, buffers: task.blocks.map(({ buffer }) => buffer) }
+  return { last, commitMs, buffers: transferable(task.blocks.map(({ buffer }) => buffer)) }
 }

@@ -10,7 +10,8 @@
  *   slow     known keys only, with few exceptions: large bodies that are parsed event by event
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
-import { refusal } from '../../base/refusals.ts'
+import { type RefusalReason, refusal } from '../../base/refusals.ts'
+import { type Slab, transferable } from '../../base/slabs.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { isGzip } from '../../rules/capture/decode.ts'
 import { CHECK_WAIT_MS_MAX } from './limits.ts'
@@ -50,6 +51,10 @@ export interface CheckWaiter {
   isWanted(): boolean
   /** False: so much waits for the disk that large bodies have to wait. */
   hasRoom(): boolean
+  /** What the body lies in, which the queue has from now on; null: memory of its own. */
+  readonly slab: Slab | null
+  /** One for the block of a body that may become a large one; null: none is free. */
+  takeSlab(): Slab | null
 }
 
 /** What a queue works with. */
@@ -61,8 +66,13 @@ export interface CheckQueueOptions {
   readonly clock?: Clock
 }
 
-/** A verdict; a check that is deferred has none yet. */
-export type CheckVerdict = Exclude<CheckResult, { kind: 'deferred' }>
+/**
+ * A verdict; a check that is deferred has none yet. `slab` is what the block lies in, now of whoever gets
+ * the verdict; null: memory of its own.
+ */
+export type CheckVerdict =
+  | Extract<CheckResult, { kind: 'refused' }>
+  | (Extract<CheckResult, { kind: 'accepted' }> & { readonly slab: Slab | null })
 
 interface Waiting {
   readonly request: CaptureRequest
@@ -91,7 +101,7 @@ export class CheckQueue {
   }
 
   /**
-   * Checks a request, whose body must be the only view of its memory. Rejects with `ServiceError`
+   * Checks a request, whose body must be the only view of its memory, or lie in the slab. Rejects with `ServiceError`
    * `server_error` when too many wait, or for too long, and with what `run` rejects with.
    */
   check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
@@ -104,7 +114,7 @@ export class CheckQueue {
 
   #enqueue(lane: CheckLane, waiting: Waiting): void {
     if (this.#waiting[lane].length >= WAITING_MAX[lane]) {
-      waiting.reject(refusal('checks_full'))
+      giveUp(waiting, 'checks_full')
       return
     }
     this.#waiting[lane].push(waiting)
@@ -116,9 +126,8 @@ export class CheckQueue {
     const nowMs = this.#clock.monotonic()
     for (const lane of CHECK_LANES) {
       this.#waiting[lane] = this.#waiting[lane].filter((waiting) => {
-        if (!waiting.waiter.isWanted()) waiting.reject(refusal('check_unwanted'))
-        else if (nowMs - waiting.sinceMs > CHECK_WAIT_MS_MAX)
-          waiting.reject(refusal('check_waited'))
+        if (!waiting.waiter.isWanted()) giveUp(waiting, 'check_unwanted')
+        else if (nowMs - waiting.sinceMs > CHECK_WAIT_MS_MAX) giveUp(waiting, 'check_waited')
         else return true
         return false
       })
@@ -148,24 +157,39 @@ export class CheckQueue {
   }
 
   async #run(lane: CheckLane, waiting: Waiting): Promise<void> {
-    const { request } = waiting
-    const memory = request.body.buffer as ArrayBuffer
+    const { request, waiter } = waiting
+    const slab = waiter.slab ?? (lane === 'express' ? null : waiter.takeSlab())
+    let isInUse = false
     this.#running[lane]++
     try {
-      const result = await this.#options.run({ lane, request }, [memory])
-      if (result.kind !== 'deferred') waiting.resolve(result)
-      else {
+      const task = { lane, request, slab: slab?.memory ?? null }
+      const result = await this.#options.run(task, transferable([request.body.buffer]))
+      if (result.kind === 'deferred') {
+        isInUse = waiter.slab !== null
         const deferred = { ...waiting, request: { ...request, body: result.body } }
         this.#enqueue(lane === 'express' ? 'bulk' : 'slow', deferred)
+      } else if (result.kind === 'refused') {
+        waiting.resolve(result)
+      } else {
+        isInUse = result.block.buffer instanceof SharedArrayBuffer
+        waiting.resolve({ ...result, slab: isInUse ? slab : null })
       }
     } catch (error) {
       waiting.reject(error)
     } finally {
+      // A check is one call: when its thread has ended, it does not work with the memory any more.
+      if (!isInUse) slab?.give()
       this.#running[lane]--
       // Not before whoever waited has handed the events on: `hasRoom` must count them.
       setImmediate(() => this.#startNext())
     }
   }
+}
+
+/** Refuses a check that has no thread. */
+function giveUp({ waiter, reject }: Waiting, reason: RefusalReason): void {
+  waiter.slab?.give()
+  reject(refusal(reason))
 }
 
 /** Threads of a queue in which two lanes have `laneThreads` each. */

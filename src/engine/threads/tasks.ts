@@ -54,9 +54,9 @@ export function threadSettings(settings: Settings): ThreadSettings {
   }
 }
 
-/** Memory that holds a finished block in its first `bytes` bytes. */
+/** Memory, of its own or of a slab, that holds a finished block in its first `bytes` bytes. */
 export interface BlockBuffer {
-  readonly buffer: ArrayBuffer
+  readonly buffer: ArrayBufferLike
   readonly bytes: number
 }
 
@@ -72,7 +72,7 @@ export interface AppendResult {
   /** Sequence of the last block that is durable. */
   readonly last: number
   readonly commitMs: number
-  /** The memory of the blocks, given back for the next ones. */
+  /** The memory of the blocks that had their own, given back for the next ones. */
   readonly buffers: readonly ArrayBuffer[]
 }
 
@@ -120,8 +120,10 @@ export interface ProcessResult {
 /** Check a body that is too much for the front. */
 export interface CheckTask {
   readonly lane: CheckLane
-  /** The request; its body is a view of a transferred buffer. */
+  /** The request; its body is a view of a transferred buffer, or of the slab. */
   readonly request: CaptureRequest
+  /** Where the block is written, over the body if that lies there; null: into memory of its own. */
+  readonly slab: SharedArrayBuffer | null
 }
 
 /** The verdict on a body; an accepted one comes as a finished block. */

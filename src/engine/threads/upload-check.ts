@@ -2,6 +2,7 @@
 
 import { ServiceError } from '../../base/errors.ts'
 import { refusal } from '../../base/refusals.ts'
+import { transferable } from '../../base/slabs.ts'
 import { acceptCapture } from '../../rules/capture/accept.ts'
 import { SlowBodyError } from '../../rules/capture/decode.ts'
 import { LogBlockWriter } from '../../rules/capture/log-block.ts'
@@ -18,7 +19,7 @@ const SCANNER_BYTES_KEPT = 16 * 1024 * 1024
 let kept: Scanner | undefined
 
 /** Checks a body: a finished block, a refusal, or the body back for a later lane. Throws what is unforeseen. */
-export function checkUpload(stores: ThreadStores, { lane, request }: CheckTask): CheckResult {
+export function checkUpload(stores: ThreadStores, { lane, request, slab }: CheckTask): CheckResult {
   const { directory } = stores
   // What gets to the slow lane was no body for the scanner, whose memory would lie beside the parsed one.
   if (lane !== 'slow') kept ??= new Scanner()
@@ -31,15 +32,17 @@ export function checkUpload(stores: ThreadStores, { lane, request }: CheckTask):
     decodedBytesMax: Math.min(limits.decodedBytesMax, stores.settings.decodedBytesMax),
     checkTime: timeLimit(CHECK_MS_MAX),
   }
-  // The events are a copy of what the body holds, plus a table.
-  const block = new LogBlockWriter(Buffer.allocUnsafeSlow(request.body.length + 65_536))
+  // The events are a copy of what the body holds, plus a table. The body is not read any more when they
+  // are written: a scanner has its own copy, and so have parsed events.
+  const block = new LogBlockWriter(
+    slab === null ? Buffer.allocUnsafeSlow(request.body.length + 65_536) : Buffer.from(slab),
+  )
   try {
     const { projectId, eventCount } = acceptCapture(request, tools, block)
     const bytes = block.finish()
-    // The writer allocated this memory, so it is an ArrayBuffer of its own.
     return {
       kind: 'accepted',
-      block: { buffer: bytes.buffer as ArrayBuffer, bytes: bytes.length },
+      block: { buffer: bytes.buffer, bytes: bytes.length },
       projectId,
       eventCount,
     }
@@ -59,8 +62,8 @@ export function checkUpload(stores: ThreadStores, { lane, request }: CheckTask):
 
 /** The memory in a verdict, to change hands; a body that comes back is the only view of its memory. */
 export function memoryOfCheck(result: CheckResult): readonly ArrayBuffer[] {
-  if (result.kind === 'deferred') return [result.body.buffer as ArrayBuffer]
-  return result.kind === 'accepted' ? [result.block.buffer] : []
+  if (result.kind === 'deferred') return transferable([result.body.buffer])
+  return result.kind === 'accepted' ? transferable([result.block.buffer]) : []
 }
 
 /** Throws ServiceError `server_error` when it is called later than in `milliseconds`. */

@@ -7,6 +7,7 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { Gauge } from '../../base/metrics.ts'
 import { refusal } from '../../base/refusals.ts'
+import { type Slab, Slabs } from '../../base/slabs.ts'
 import type { Exchange, Reservations } from './exchange.ts'
 import {
   BODY_DRAIN_BYTES_MAX,
@@ -23,7 +24,7 @@ const FIRST_BUFFER_BYTES = 64 * 1024
  * the garbage collector. No difference in processor time could be measured on a busy machine.
  */
 const SPARE_BYTES = 128 * 1024
-/** When this much has arrived, the whole declared length is allocated. */
+/** When this much has arrived, the whole declared length is allocated, or a slab is taken. */
 const DECLARED_BUFFER_FROM_BYTES = 1024 * 1024
 
 /** How slow an upload may be: `graceMs` + 1 second for each `bytesPerSecondMin` received. */
@@ -55,6 +56,8 @@ const spares: Uint8Array[] = []
  * Bodies that arrive in one piece need no reservation.
  */
 export class BodyBudget implements Reservations {
+  /** Memory for the large ones among them. */
+  readonly slabs: Slabs
   readonly #bytesMax: number
   readonly #clock: Clock
   readonly #pace: UploadPace
@@ -71,6 +74,7 @@ export class BodyBudget implements Reservations {
     readonly pace?: UploadPace
     readonly gauge?: Gauge
   }) {
+    this.slabs = new Slabs(options.bytesMax)
     this.#bytesMax = options.bytesMax
     this.#clock = options.clock
     this.#pace = options.pace ?? DEFAULT_PACE
@@ -145,13 +149,16 @@ export interface BodyOptions {
   /** Bytes of one body. More: 413 `request_too_large`. */
   readonly bytesMax: number
   readonly budget: BodyBudget
+  /** Large bodies are collected in slabs of the budget while there are some. */
+  readonly usesSlabs?: boolean
   /**
    * Receives the whole body, once, while the exchange is open. With `isTransient` it lies in memory that
    * is used for something else when the call returns: copy what is needed later. Otherwise it is the
    * only view of an ArrayBuffer of its own (which may be longer), which may be kept or transferred; its
    * bytes stay reserved until the exchange is answered. What it throws is answered by `sendError`.
+   * With a slab it lies in that, which is the receiver's from now on, unless it throws.
    */
-  readonly onBody: (body: Uint8Array, isTransient: boolean) => void
+  readonly onBody: (body: Uint8Array, isTransient: boolean, slab: Slab | null) => void
 }
 
 /**
@@ -181,7 +188,7 @@ export function collectBody(
     if (!exchange.isOpen || exchange.isAnswerDelayed) return
     if (upload === null) {
       if (isLast) {
-        deliver(exchange, options.onBody, new Uint8Array(chunk), true)
+        deliver(exchange, options.onBody, new Uint8Array(chunk), true, null)
         return
       }
       upload = new BodyUpload(exchange, declaredBytes, options)
@@ -198,6 +205,8 @@ class BodyUpload implements Upload {
   #buffer: Uint8Array = new Uint8Array(0)
   /** The memory behind `#buffer` when it is to be used again. */
   #spare: Uint8Array | null = null
+  /** What `#buffer` lies in when it is large. */
+  #slab: Slab | null = null
   #receivedBytes = 0
   #reservedBytes = 0
 
@@ -235,13 +244,15 @@ class BodyUpload implements Upload {
     if (!isLast) return
     const body = this.#buffer.subarray(0, neededBytes)
     const spare = this.#spare
+    const slab = this.#slab
     this.#spare = null
+    this.#slab = null
     this.#end()
     if (this.#exchange.endsConnection) {
-      deliverLater(this.#exchange, this.#options.onBody, body)
+      deliverLater(this.#exchange, this.#options.onBody, body, slab)
       return
     }
-    deliver(this.#exchange, this.#options.onBody, body, spare !== null)
+    deliver(this.#exchange, this.#options.onBody, body, spare !== null, slab)
     giveBack(spare)
   }
 
@@ -254,11 +265,20 @@ class BodyUpload implements Upload {
     }
     const capacity = this.#nextCapacity(neededBytes)
     if (capacity > this.#reservedBytes && !this.#reserve(capacity)) return false
-    // Not filled with zeros, and not part of Node's shared slab: it may be transferred to a thread.
-    const grown = Buffer.allocUnsafeSlow(capacity)
-    grown.set(this.#buffer.subarray(0, this.#receivedBytes))
-    this.#buffer = new Uint8Array(grown.buffer)
+    const memory = this.#memory(capacity)
+    const grown = new Uint8Array(memory, 0, capacity)
+    if (memory !== this.#buffer.buffer) grown.set(this.#buffer.subarray(0, this.#receivedBytes))
+    this.#buffer = grown
     return true
+  }
+
+  #memory(capacity: number): ArrayBufferLike {
+    const { budget, usesSlabs, bytesMax } = this.#options
+    if (usesSlabs === true && capacity > DECLARED_BUFFER_FROM_BYTES) {
+      this.#slab ??= budget.slabs.take(this.#declaredBytes ?? bytesMax)
+    }
+    // Not filled with zeros, and not part of Node's pool: it may be transferred to a thread.
+    return this.#slab?.memory ?? Buffer.allocUnsafeSlow(capacity).buffer
   }
 
   #nextCapacity(neededBytes: number): number {
@@ -296,6 +316,8 @@ class BodyUpload implements Upload {
     this.#buffer = new Uint8Array(0)
     giveBack(this.#spare)
     this.#spare = null
+    this.#slab?.give()
+    this.#slab = null
   }
 }
 
@@ -320,10 +342,19 @@ function tooLarge(bytesMax: number): ServiceError {
  * is no proper end (a trailer, another request, junk), the library has closed the connection by then,
  * and nothing of the request is carried out. `body` is kept.
  */
-function deliverLater(exchange: Exchange, onBody: BodyOptions['onBody'], body: Uint8Array): void {
+function deliverLater(
+  exchange: Exchange,
+  onBody: BodyOptions['onBody'],
+  body: Uint8Array,
+  slab: Slab | null,
+): void {
   setImmediate(() => {
-    if (exchange.isOpen) deliver(exchange, onBody, body, false)
-    else exchange.finish(0)
+    if (exchange.isOpen) {
+      deliver(exchange, onBody, body, false, slab)
+    } else {
+      slab?.give()
+      exchange.finish(0)
+    }
   })
 }
 
@@ -332,10 +363,12 @@ function deliver(
   onBody: BodyOptions['onBody'],
   body: Uint8Array,
   isTransient: boolean,
+  slab: Slab | null,
 ): void {
   try {
-    onBody(body, isTransient)
+    onBody(body, isTransient, slab)
   } catch (error) {
+    slab?.give()
     sendError(exchange, error)
   }
 }

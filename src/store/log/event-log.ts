@@ -65,7 +65,9 @@ export class LogAppender implements ports.LogAppender {
     this.#environment.write(() => {
       for (const block of blocks) {
         sealBlock(block)
-        void this.#blocks.put(sequenceKey(++last), block)
+        // The package has no address of shared memory: it would store whatever lies elsewhere.
+        const isShared = block.buffer instanceof SharedArrayBuffer
+        void this.#blocks.put(sequenceKey(++last), isShared ? Buffer.from(block) : block)
       }
       const trimEnd = Math.min(trimThrough, this.#last, first + TRIM_BLOCKS_MAX - 1)
       while (first <= trimEnd) void this.#blocks.remove(sequenceKey(first++))

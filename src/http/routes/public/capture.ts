@@ -6,8 +6,9 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
-import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX } from '../../../base/limits.ts'
+import { FRONT_BODY_BYTES_MAX, FRONT_SLOW_BYTES_MAX, SLAB_BYTES_MAX } from '../../../base/limits.ts'
 import { refusal } from '../../../base/refusals.ts'
+import type { Slab } from '../../../base/slabs.ts'
 import type { AcknowledgeTarget, GroupCommit } from '../../../engine/front/group-commit.ts'
 import type { WorkerPool } from '../../../engine/threads/pool.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
@@ -103,13 +104,15 @@ class CaptureHandler {
       return
     }
     if (exchange.method === 'GET') {
-      this.#take(exchange, head, kind, NO_BODY, true)
+      this.#take(exchange, head, kind, NO_BODY, true, null)
       return
     }
     collectBody(exchange, head.contentLength, {
       bytesMax: this.#options.bodyBytesMax,
       budget: this.#options.budget,
-      onBody: (body, isTransient) => this.#take(exchange, head, kind, body, isTransient),
+      usesSlabs: true,
+      onBody: (body, isTransient, slab) =>
+        this.#take(exchange, head, kind, body, isTransient, slab),
     })
   }
 
@@ -120,6 +123,7 @@ class CaptureHandler {
     kind: CaptureKind,
     body: Uint8Array,
     isTransient: boolean,
+    slab: Slab | null,
   ): void {
     const { isForwardedForTrusted } = this.#options
     const { contentType, contentEncoding, query, forwardedFor } = head
@@ -137,7 +141,7 @@ class CaptureHandler {
       body,
     }
     if (body.length > FRONT_BODY_BYTES_MAX) {
-      this.#checkInPool(exchange, request, isTransient)
+      this.#checkInPool(exchange, request, isTransient, slab)
       return
     }
     const waiting = new WaitingRequest(exchange, request, this.#options.groupCommit)
@@ -147,12 +151,17 @@ class CaptureHandler {
       else this.#options.onAccepted(accepted.projectId, accepted.eventCount)
     } catch (error) {
       const isTooLargeHere = error instanceof ServiceError && error.code === 'request_too_large'
-      if (isTooLargeHere) this.#checkInPool(exchange, request, isTransient)
+      if (isTooLargeHere) this.#checkInPool(exchange, request, isTransient, null)
       else sendError(exchange, error)
     }
   }
 
-  #checkInPool(exchange: Exchange, request: CaptureRequest, isTransient: boolean): void {
+  #checkInPool(
+    exchange: Exchange,
+    request: CaptureRequest,
+    isTransient: boolean,
+    slab: Slab | null,
+  ): void {
     const { budget, groupCommit, pool } = this.#options
     if (isTransient) {
       // A body that came in one piece has nothing reserved yet, and may now wait.
@@ -164,6 +173,8 @@ class CaptureHandler {
     const waiter = {
       isWanted: () => exchange.isOpen,
       hasRoom: () => groupCommit.pendingBytes < CAPTURE_WAITING_BYTES_MAX,
+      slab,
+      takeSlab: () => budget.slabs.take(SLAB_BYTES_MAX),
     }
     pool
       .check({ ...request, body }, waiter)
@@ -172,12 +183,18 @@ class CaptureHandler {
           waiting.acknowledge(ServiceError.fromBody(result.error, result.retryAfterSeconds))
           return
         }
-        this.#options.admit?.(result.projectId)
-        if (result.eventCount === 0) {
+        const { block, eventCount, projectId } = result
+        try {
+          this.#options.admit?.(projectId)
+        } catch (error) {
+          result.slab?.give()
+          throw error
+        }
+        if (eventCount === 0) {
           waiting.acknowledge(null)
         } else {
-          groupCommit.addBlock(result.block, result.eventCount, waiting)
-          this.#options.onAccepted(result.projectId, result.eventCount)
+          groupCommit.addBlock(block, eventCount, waiting, result.slab)
+          this.#options.onAccepted(projectId, eventCount)
         }
       })
       .catch((error: unknown) => sendError(exchange, error))
