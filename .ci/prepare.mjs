@@ -29,7 +29,7 @@ const NODE_OLDEST = [20, 19]
 const INSTALL_STAMP = 'node_modules/.tenrec-install'
 const BUILD_STAMP = 'dist/.tenrec-build'
 const BENCH_STAMP = '.bench/.tenrec-build'
-const SCANNER = 'rules/capture/scanner/scanner.wasm'
+const KERNELS = ['rules/capture/scanner/scanner.wasm', 'rules/flags/sha1/sha1.wasm']
 
 process.chdir(dirname(dirname(fileURLToPath(import.meta.url))))
 
@@ -155,7 +155,7 @@ function compile(project, target, program) {
   rmSync(target, { recursive: true, force: true })
   const compiler = ['node_modules/typescript/bin/tsc', '-p', project, '--noCheck']
   if (!run(process.execPath, compiler, 2)) fail(`${project} does not compile.`)
-  copyFileSync(join('src', SCANNER), join(program, SCANNER))
+  for (const kernel of KERNELS) copyFileSync(join('src', kernel), join(program, kernel))
 }
 
 function build({ force }) {

@@ -3,13 +3,11 @@
  * by a hash alone, so that everybody who knows flag and identifier comes to the same result. Source:
  * docs/compatibility/decisions.md, "Flag decisions".
  */
-import { HashedText, sha1Start } from './sha1.ts'
+import { HashPrefix, HashSalt } from './sha1/sha1.ts'
 
-/** The hash has 60 bits; the double nearest to 2^60 - 1 is 2^60. */
-const HASH_END = 2 ** 60
-const NO_SALT = new HashedText('')
-const VARIANT_SALT = new HashedText('variant')
-const HOLDOUT_PREFIX = new HashedText('holdout-')
+const NO_SALT = new HashSalt('')
+const VARIANT_SALT = new HashSalt('variant')
+const HOLDOUT_PREFIX = new HashPrefix('holdout-', NO_SALT)
 
 /** A variant of a flag. */
 export interface Variant {
@@ -18,24 +16,36 @@ export interface Variant {
   readonly rolloutPercentage: number
 }
 
-/** What stands in front of the identifier when a flag is hashed; make it once for each flag. */
-export function flagPrefix(key: string): HashedText {
-  return new HashedText(`${key}.`)
-}
+/** The hashes of a flag; make them once for each flag. */
+export class FlagHashes {
+  readonly #rollout: HashPrefix
+  readonly #variant: HashPrefix
 
-/** The hash that decides about a rollout, 0..1. An empty identifier has the hash 0. */
-export function rolloutHash(prefix: HashedText, identifier: HashedText): number {
-  return hashOf(prefix, identifier, NO_SALT)
-}
+  constructor(key: string) {
+    this.#rollout = new HashPrefix(`${key}.`, NO_SALT)
+    this.#variant = new HashPrefix(`${key}.`, VARIANT_SALT)
+  }
 
-/** The hash that decides about the variant, 0..1. An empty identifier has the hash 0. */
-export function variantHash(prefix: HashedText, identifier: HashedText): number {
-  return hashOf(prefix, identifier, VARIANT_SALT)
+  /** The hash that decides about a rollout, 0..1. An empty identifier has the hash 0. */
+  rolloutOf(identifier: string): number {
+    return identifier === '' ? 0 : this.#rollout.hashOf(identifier)
+  }
+
+  /** The hash that decides about the variant, 0..1. An empty identifier has the hash 0. */
+  variantOf(identifier: string): number {
+    return identifier === '' ? 0 : this.#variant.hashOf(identifier)
+  }
+
+  /** Whose rollout and whose variant will probably be asked for next, as far as there are such. */
+  precede(rollout: FlagHashes | null, variant: FlagHashes | null): void {
+    this.#rollout.next = rollout === null ? null : rollout.#rollout
+    this.#variant.next = variant === null ? null : variant.#variant
+  }
 }
 
 /** The hash that decides about holdouts, 0..1: the same for all flags, and also of an empty identifier. */
-export function holdoutHash(identifier: HashedText): number {
-  return sha1Start(HOLDOUT_PREFIX, identifier, NO_SALT) / HASH_END
+export function holdoutHash(identifier: string): number {
+  return HOLDOUT_PREFIX.hashOf(identifier)
 }
 
 /** Whether a hash belongs to a share; the bound belongs to it. */
@@ -52,9 +62,4 @@ export function variantAt(hash: number, variants: readonly Variant[]): number {
     if (hash < bound) return index
   }
   return -1
-}
-
-function hashOf(prefix: HashedText, identifier: HashedText, salt: HashedText): number {
-  if (identifier.byteLength === 0) return 0
-  return sha1Start(prefix, identifier, salt) / HASH_END
 }

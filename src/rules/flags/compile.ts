@@ -2,6 +2,7 @@
  * All flags of a project, compiled: read once, decided many times. A change to one flag costs little,
  * because flags that are the same as before are taken over, and so is what was made of all of them.
  */
+import type { FlagHashes } from './bucketing.ts'
 import { type CompiledCohort, cohortsOfFlag, compileCohorts } from './compiled-cohorts.ts'
 import { CompiledFlag } from './compiled-flag.ts'
 import { type DependencyOrder, dependenciesOf, orderDependencies } from './dependency-order.ts'
@@ -52,6 +53,7 @@ export function compileFlags(set: FlagSet, previous?: CompiledFlags): CompiledFl
     known === null || changes === null
       ? activeFlags(set, known)
       : changedFlags(known, changes, set.timezone)
+  orderHashes(flags.active)
   const areReferencesSame = changes?.every(hasSameReferences) === true
   const cohorts =
     areReferencesSame && known?.set.cohorts === set.cohorts
@@ -91,6 +93,18 @@ function activeFlags(set: FlagSet, known: CompiledFlags | null): ActiveFlags {
     byKey.set(flag.key, compiled)
   }
   return { active, byKey: new FlagLookup(byKey), byId: new FlagLookup(byId) }
+}
+
+/** Tells each flag whose hashes come next: flags are mostly decided in this order. */
+function orderHashes(active: readonly CompiledFlag[]): void {
+  let rollout: FlagHashes | null = null
+  let variant: FlagHashes | null = null
+  for (let index = active.length - 1; index >= 0; index--) {
+    const flag = active[index]
+    flag?.hashes.precede(rollout, variant)
+    if (flag?.hasRollout === true) rollout = flag.hashes
+    if (flag?.hasVariants === true) variant = flag.hashes
+  }
 }
 
 /** Takes over what `known` has and puts the changes into it. */

@@ -4,21 +4,12 @@
  */
 
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
-import {
-  flagPrefix,
-  holdoutHash,
-  isWithin,
-  rolloutHash,
-  type Variant,
-  variantAt,
-  variantHash,
-} from './bucketing.ts'
+import { FlagHashes, holdoutHash, isWithin, type Variant, variantAt } from './bucketing.ts'
 import { type CompiledFilter, compileFilters } from './compiled-filters.ts'
 import { compileEnrollment, type Enrollment } from './enrollment.ts'
 import type { Evaluation } from './evaluation.ts'
 import { FlagOutcomes } from './flag-outcomes.ts'
 import { type Holdout, readHoldout } from './holdout.ts'
-import type { HashedText } from './sha1.ts'
 import type { Flag, FlagDecision } from './types.ts'
 
 /** A condition, read. */
@@ -42,7 +33,10 @@ export class CompiledFlag {
   readonly outcomes: FlagOutcomes
   /** The first condition whose rollout leaves the identifier out is the last one. */
   readonly hasEarlyExit: boolean
-  readonly #prefix: HashedText
+  readonly hashes: FlagHashes
+  /** Deciding it may ask for the hash of a rollout, of a variant. */
+  readonly hasRollout: boolean
+  readonly hasVariants: boolean
   readonly #variants: readonly Variant[]
   readonly #aggregation: number | null
   readonly #enrollment: Enrollment | null
@@ -55,7 +49,7 @@ export class CompiledFlag {
     const filters = isObject(flag.filters) ? flag.filters : {}
     this.flag = flag
     this.outcomes = new FlagOutcomes(flag)
-    this.#prefix = flagPrefix(flag.key)
+    this.hashes = new FlagHashes(flag.key)
     this.#variants = readVariants(filters['multivariate'])
     this.#aggregation = readTypeIndex(filters['aggregation_group_type_index'])
     this.#isDeviceBucketed = flag.bucketingIdentifier === 'device_id'
@@ -75,6 +69,8 @@ export class CompiledFlag {
     this.conditions = groups.map((stored) =>
       this.#compileCondition(stored, this.#aggregation, timezone),
     )
+    this.hasRollout = this.conditions.some(({ rolloutPercentage }) => rolloutPercentage !== 100)
+    this.hasVariants = this.#variants.length > 0
   }
 
   /** What the flag evaluates to. Throws `EvaluationFailure` when it cannot be computed. */
@@ -94,7 +90,7 @@ export class CompiledFlag {
 
   /** What decides about the rollout of a condition, 0..1. Throws `EvaluationFailure`. */
   hashOf(condition: CompiledCondition, evaluation: Evaluation): number {
-    return rolloutHash(this.#prefix, this.#identifier(condition.aggregation, evaluation))
+    return this.hashes.rolloutOf(this.#identifier(condition.aggregation, evaluation))
   }
 
   /** What keeps a condition from being looked at: nobody to decide about. */
@@ -105,7 +101,7 @@ export class CompiledFlag {
     if (aggregation !== null) {
       return evaluation.groupKey(aggregation) === null ? 'no_group_type' : null
     }
-    const needsDevice = this.#isDeviceBucketed && evaluation.deviceIdentifier().byteLength === 0
+    const needsDevice = this.#isDeviceBucketed && evaluation.device() === ''
     return needsDevice ? 'no_device' : null
   }
 
@@ -149,7 +145,7 @@ export class CompiledFlag {
     let variantIndex = condition.forcedVariant
     if (variantIndex === -1 && this.#variants.length > 0) {
       const identifier = this.#identifier(condition.aggregation, evaluation)
-      variantIndex = variantAt(variantHash(this.#prefix, identifier), this.#variants)
+      variantIndex = variantAt(this.hashes.variantOf(identifier), this.#variants)
     }
     return this.outcomes.matched(index, variantIndex, this.#variants[variantIndex]?.key ?? null)
   }
@@ -163,21 +159,20 @@ export class CompiledFlag {
     return isWithin(holdoutHash(identifier), percentage)
   }
 
-  #identifier(aggregation: number | null, evaluation: Evaluation): HashedText {
+  #identifier(aggregation: number | null, evaluation: Evaluation): string {
     if (aggregation === null) return this.#personIdentifier(evaluation, true)
-    return evaluation.identifier(evaluation.groupKey(aggregation) ?? '')
+    return evaluation.groupKey(aggregation) ?? ''
   }
 
-  #personIdentifier(evaluation: Evaluation, hasOverrides: boolean): HashedText {
+  #personIdentifier(evaluation: Evaluation, hasOverrides: boolean): string {
     if (this.#isDeviceBucketed) {
-      const device = evaluation.deviceIdentifier()
-      if (device.byteLength > 0) return device
+      const device = evaluation.device()
+      if (device !== '') return device
     }
-    if (!this.#hasContinuity) return evaluation.distinctIdentifier()
+    if (!this.#hasContinuity) return evaluation.request.distinctId
     const override = hasOverrides ? evaluation.continuityOverrides().get(this.flag.key) : undefined
-    const { anonDistinctId } = evaluation.request
-    const other = override ?? (anonDistinctId === '' ? null : anonDistinctId)
-    return other === null ? evaluation.distinctIdentifier() : evaluation.identifier(other)
+    const { anonDistinctId, distinctId } = evaluation.request
+    return override ?? (anonDistinctId || distinctId)
   }
 
   #compileCondition(

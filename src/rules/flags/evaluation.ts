@@ -9,7 +9,6 @@ import { PatternBudget } from '../../base/pattern/pattern.ts'
 import type { TestMoment } from '../filters/operator-tests.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import { FLAG_COHORT_DEPTH_MAX } from './limits.ts'
-import { HashedText } from './sha1.ts'
 import type { DecisionReason, DecisionRequest, DecisionSources, FlagDecision } from './types.ts'
 
 /** Whether the person of a decision belongs to a cohort. Throws `EvaluationFailure`. */
@@ -40,9 +39,6 @@ export class Evaluation implements TestMoment {
   #groups: Map<number, Looked<JsonObject | null>> | null = null
   #cohorts: Map<number, boolean | EvaluationFailure> | null = null
   #cohortDepth = 0
-  #distinctId: HashedText | null = null
-  #device: HashedText | null = null
-  #others: Map<string, HashedText> | null = null
 
   constructor(request: DecisionRequest, sources: DecisionSources, rules: EvaluationRules) {
     this.request = request
@@ -90,33 +86,13 @@ export class Evaluation implements TestMoment {
     return typeof key === 'string' && key !== '' ? key : null
   }
 
-  /** The distinct_id, ready to be hashed. */
-  distinctIdentifier(): HashedText {
-    this.#distinctId ??= new HashedText(this.request.distinctId)
-    return this.#distinctId
-  }
-
-  /** Another identifier, ready to be hashed. */
-  identifier(text: string): HashedText {
-    this.#others ??= new Map()
-    const known = this.#others.get(text)
-    if (known !== undefined) return known
-    const made = new HashedText(text)
-    this.#others.set(text, made)
-    return made
-  }
-
   /** The device of the request, empty when it names none. */
-  deviceIdentifier(): HashedText {
-    if (this.#device === null) {
-      const { deviceId, personProperties } = this.request
-      const given = Object.hasOwn(personProperties, '$device_id')
-        ? personProperties['$device_id']
-        : null
-      const device = deviceId === null || deviceId === '' ? given : deviceId
-      this.#device = new HashedText(typeof device === 'string' ? device : '')
-    }
-    return this.#device
+  device(): string {
+    const { deviceId, personProperties } = this.request
+    if (deviceId !== null && deviceId !== '') return deviceId
+    const hasOwn = Object.hasOwn(personProperties, '$device_id')
+    const given = hasOwn ? personProperties['$device_id'] : null
+    return typeof given === 'string' ? given : ''
   }
 
   /** Identifiers stored for flags with experience continuity. Throws `EvaluationFailure`. */

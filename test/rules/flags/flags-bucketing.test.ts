@@ -1,18 +1,18 @@
 /** Bucketing: hashes, rollouts, variants and holdouts, against vectors whose doubles are compared exactly. */
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import {
-  flagPrefix,
+  FlagHashes,
   holdoutHash,
   isWithin,
-  rolloutHash,
   type Variant,
   variantAt,
-  variantHash,
 } from '../../../src/rules/flags/bucketing.ts'
-import { HashedText, sha1Start } from '../../../src/rules/flags/sha1.ts'
+import { HashPrefix, HashSalt } from '../../../src/rules/flags/sha1/sha1.ts'
 
 interface VectorFile {
   readonly variant_sets: Readonly<
@@ -67,10 +67,9 @@ function variantName(hash: number, variants: readonly Variant[]): string | null 
 t.test('hashes, rollouts and variants are those of the vectors, to the last bit', async (t) => {
   const wrong: string[] = []
   for (const { key, identifier, hash, variant_hash, rollout, variants } of file.vectors) {
-    const prefix = flagPrefix(key)
-    const text = new HashedText(identifier)
-    const got = rolloutHash(prefix, text)
-    const gotVariant = variantHash(prefix, text)
+    const hashes = new FlagHashes(key)
+    const got = hashes.rolloutOf(identifier)
+    const gotVariant = hashes.variantOf(identifier)
     if (got !== hash || gotVariant !== variant_hash) wrong.push(`${key} ${identifier}: ${got}`)
     for (const [percentage, expected] of Object.entries(rollout)) {
       if (isWithin(got, Number(percentage)) !== expected) wrong.push(`${key} at ${percentage}`)
@@ -88,14 +87,13 @@ t.test('a bound belongs to a rollout and not to a variant', async (t) => {
   for (const boundary of file.boundaries) {
     const { kind, key, identifier, hash, variant_hash, rollout_percentage, variants, expected } =
       boundary
-    const prefix = flagPrefix(key)
-    const text = new HashedText(identifier)
+    const hashes = new FlagHashes(key)
     if (rollout_percentage !== undefined) {
-      const got = rolloutHash(prefix, text)
+      const got = hashes.rolloutOf(identifier)
       t.equal(got, hash)
       t.equal(isWithin(got, rollout_percentage), expected, `${kind} ${key} ${rollout_percentage}`)
     } else {
-      const got = variantHash(prefix, text)
+      const got = hashes.variantOf(identifier)
       t.equal(got, variant_hash)
       t.equal(variantName(got, variantsOf(variants ?? [])), expected, `${kind} ${key}`)
     }
@@ -104,7 +102,7 @@ t.test('a bound belongs to a rollout and not to a variant', async (t) => {
 
 t.test('holdouts hash without the flag', async (t) => {
   for (const { identifier, hash, held_out } of file.holdout) {
-    const got = holdoutHash(new HashedText(identifier))
+    const got = holdoutHash(identifier)
     t.equal(got, hash, identifier)
     for (const [percentage, expected] of Object.entries(held_out)) {
       t.equal(isWithin(got, Number(percentage)), expected, `${identifier} at ${percentage}`)
@@ -113,32 +111,77 @@ t.test('holdouts hash without the flag', async (t) => {
 })
 
 t.test('an empty identifier has the hash 0, which is inside of 0 %', async (t) => {
-  const hash = rolloutHash(flagPrefix('any'), new HashedText(''))
+  const hashes = new FlagHashes('any')
+  const hash = hashes.rolloutOf('')
   t.equal(hash, 0)
   t.equal(isWithin(hash, 0), true)
-  t.equal(variantHash(flagPrefix('any'), new HashedText('')), 0)
+  t.equal(hashes.variantOf(''), 0)
   t.equal(isWithin(0.5, Number.NaN), false, 'a percentage that is no number excludes everybody')
 })
+
+const SALTS = ['', 'variant'].map((salt) => new HashSalt(salt))
+
+/** What the crypto library makes of the same message. */
+function expectedHash(message: string): number {
+  const digest = createHash('sha1').update(message).digest('hex')
+  return Number(BigInt(`0x${digest.slice(0, 15)}`)) / 2 ** 60
+}
 
 t.test('the hash is that of the crypto library for texts of any length and script', async (t) => {
   const text = fc.string({ unit: 'binary', maxLength: 90 })
   fc.assert(
     fc.property(
+      fc.array(text, { minLength: 1, maxLength: 6 }),
       text,
-      text,
-      fc.constantFrom('', 'variant'),
+      fc.constantFrom(...SALTS),
       fc.nat(40),
       (first, second, salt, times) => {
         const long = second.repeat(times)
-        const digest = createHash('sha1')
-          .update(first + long + salt)
-          .digest('hex')
-        const expected = Number(BigInt(`0x${digest.slice(0, 15)}`))
-        const got = sha1Start(new HashedText(first), new HashedText(long), new HashedText(salt))
-        if (got !== expected) throw new Error(`${got} instead of ${expected}`)
+        const prefixes = first.map((prefix) => new HashPrefix(prefix, salt))
+        for (const [index, prefix] of prefixes.entries()) prefix.next = prefixes[index + 1] ?? null
+        // The second time they are known, the third there are others between.
+        for (const wanted of [long, long, second, long]) {
+          for (const [index, prefix] of prefixes.entries()) {
+            const expected = expectedHash(`${first[index]}${wanted}${salt.salt}`)
+            const got = prefix.hashOf(wanted)
+            if (got !== expected) throw new Error(`${got} instead of ${expected}`)
+          }
+        }
       },
     ),
     { numRuns: 500 },
   )
   t.pass('compared')
+})
+
+t.test('messages of every length that fits, and of the first that do not', async (t) => {
+  for (const salt of SALTS) {
+    // Neighbours whose messages take other numbers of blocks, and one that has no room.
+    const prefixes = ['p', 'p'.repeat(63), 'p'.repeat(400), 'p'.repeat(2000)].map(
+      (text) => [text, new HashPrefix(text, salt)] as const,
+    )
+    for (const [index, [, prefix]] of prefixes.entries()) {
+      prefix.next = prefixes[index + 1]?.[1] ?? null
+    }
+    for (let length = 1; length < 1000; length++) {
+      const text = 'x'.repeat(length)
+      for (const [prefixText, prefix] of prefixes) {
+        const got = prefix.hashOf(text)
+        const expected = expectedHash(`${prefixText}${text}${salt.salt}`)
+        if (got !== expected) t.fail(`${prefixText.length} + ${length}: ${got}, not ${expected}`)
+      }
+    }
+  }
+})
+
+t.test('the compiled kernel is that of its source', async (t) => {
+  const folder = 'src/rules/flags/sha1'
+  const file = join(t.testdir(), 'sha1.wasm')
+  const words = [join('node_modules', 'assemblyscript', 'bin', 'asc.js'), `${folder}/assembly.ts`]
+  const options = ['--config', `${folder}/asconfig.json`, '--outFile', file]
+  execFileSync(process.execPath, [...words, ...options], {
+    env: { ...process.env, NODE_OPTIONS: '' },
+  })
+  const isSame = readFileSync(file).equals(readFileSync(`${folder}/sha1.wasm`))
+  t.ok(isSame, 'otherwise: npm run build:sha1')
 })

@@ -1,0 +1,138 @@
+/**
+ * SHA-1 of four messages at once, one in each lane of a vector, as far as bucketing needs it: the first
+ * 60 bits. AssemblyScript, compiled to WebAssembly with SIMD; `sha1.ts` is its only caller. A message is
+ * a prefix, one for each lane, and a text that all four share.
+ *
+ * Memory: RESULT, four doubles; LENGTHS, the bytes of four prefixes, u32; MESSAGES, four of MESSAGE_BYTES,
+ * which begin with the prefixes; SCHEDULE, a vector for each round; texts of the caller behind it. Copies
+ * go up to 15 bytes too far, so no message may reach the last block of its place.
+ */
+
+const RESULT: usize = 512
+const LENGTHS: usize = 544
+const MESSAGES: usize = 1024
+const MESSAGE_BYTES: usize = 1024
+const SCHEDULE: usize = 8192
+const ROUNDS: usize = 80
+const LANE_BYTES: usize = 16
+
+/** Hashes the prefixes, each with the `textBytes` bytes at `text` behind it. */
+export function hash(text: usize, textBytes: usize): void {
+  const blocks0 = complete(0, text, textBytes)
+  const blocks1 = complete(1, text, textBytes)
+  const blocks2 = complete(2, text, textBytes)
+  const blocks3 = complete(3, text, textBytes)
+  let blocks = i32x4.splat(blocks0)
+  blocks = i32x4.replace_lane(blocks, 1, blocks1)
+  blocks = i32x4.replace_lane(blocks, 2, blocks2)
+  blocks = i32x4.replace_lane(blocks, 3, blocks3)
+  const most = max(max(blocks0, blocks1), max(blocks2, blocks3))
+  let h0 = i32x4.splat(0x67452301)
+  let h1 = i32x4.splat(0xefcdab89)
+  let h2 = i32x4.splat(0x98badcfe)
+  let h3 = i32x4.splat(0x10325476)
+  let h4 = i32x4.splat(0xc3d2e1f0)
+  for (let block: i32 = 0; block < most; block++) {
+    schedule(MESSAGES + (<usize>block << 6))
+    let a = h0
+    let b = h1
+    let c = h2
+    let d = h3
+    let e = h4
+    let word = SCHEDULE
+    for (let quarter: i32 = 0; quarter < 4; quarter++) {
+      const constant = i32x4.splat(
+        quarter == 0 ? 0x5a827999 : quarter == 1 ? 0x6ed9eba1 : quarter == 2 ? 0x8f1bbcdc : 0xca62c1d6,
+      )
+      for (const end = word + 20 * LANE_BYTES; word < end; word += LANE_BYTES) {
+        let mixed = v128.xor(b, c)
+        if (quarter == 0) mixed = v128.bitselect(c, d, b)
+        else if (quarter == 2) mixed = v128.bitselect(d, b, mixed)
+        else mixed = v128.xor(mixed, d)
+        const known = i32x4.add(i32x4.add(e, constant), v128.load(word))
+        const next = i32x4.add(i32x4.add(mixed, known), rotated(a, 5))
+        e = d
+        d = c
+        c = rotated(b, 30)
+        b = a
+        a = next
+      }
+    }
+    // A message that has ended keeps its digest.
+    const isOpen = i32x4.gt_s(blocks, i32x4.splat(block))
+    h0 = i32x4.add(h0, v128.and(a, isOpen))
+    h1 = i32x4.add(h1, v128.and(b, isOpen))
+    h2 = i32x4.add(h2, v128.and(c, isOpen))
+    h3 = i32x4.add(h3, v128.and(d, isOpen))
+    h4 = i32x4.add(h4, v128.and(e, isOpen))
+  }
+  v128.store(RESULT, shares(h0, h1))
+  const first = i64x2.shuffle(h0, h0, 1, 0)
+  const second = i64x2.shuffle(h1, h1, 1, 0)
+  v128.store(RESULT + LANE_BYTES, shares(first, second))
+}
+
+/** Puts the text, the bit that ends a message and its length behind a prefix; answers its blocks. */
+function complete(lane: usize, text: usize, textBytes: usize): i32 {
+  const message = MESSAGES + lane * MESSAGE_BYTES
+  const prefixBytes = <usize>load<u32>(LENGTHS + (lane << 2))
+  const start = message + prefixBytes
+  for (let done: usize = 0; done < textBytes; done += 16) {
+    v128.store(start + done, v128.load(text + done))
+  }
+  const bytes = prefixBytes + textBytes
+  const blocks = ((bytes + 8) >> 6) + 1
+  const end = message + (blocks << 6)
+  store<u8>(message + bytes, 0x80)
+  for (let zero = message + bytes + 1; zero < end; zero += 16) v128.store(zero, i64x2.splat(0))
+  store<u64>(end - 8, bswap<u64>(<u64>bytes << 3))
+  return <i32>blocks
+}
+
+/** The words of a block of all four messages, and what follows from them. */
+function schedule(block: usize): void {
+  for (let word: usize = 0; word < 16; word += 4) {
+    const at = block + (word << 2)
+    const m0 = reversed(v128.load(at))
+    const m1 = reversed(v128.load(at + MESSAGE_BYTES))
+    const m2 = reversed(v128.load(at + 2 * MESSAGE_BYTES))
+    const m3 = reversed(v128.load(at + 3 * MESSAGE_BYTES))
+    const low01 = i32x4.shuffle(m0, m1, 0, 4, 1, 5)
+    const low23 = i32x4.shuffle(m2, m3, 0, 4, 1, 5)
+    const high01 = i32x4.shuffle(m0, m1, 2, 6, 3, 7)
+    const high23 = i32x4.shuffle(m2, m3, 2, 6, 3, 7)
+    const to = SCHEDULE + word * LANE_BYTES
+    v128.store(to, i64x2.shuffle(low01, low23, 0, 2))
+    v128.store(to + LANE_BYTES, i64x2.shuffle(low01, low23, 1, 3))
+    v128.store(to + 2 * LANE_BYTES, i64x2.shuffle(high01, high23, 0, 2))
+    v128.store(to + 3 * LANE_BYTES, i64x2.shuffle(high01, high23, 1, 3))
+  }
+  const end = SCHEDULE + ROUNDS * LANE_BYTES
+  for (let at = SCHEDULE + 16 * LANE_BYTES; at < end; at += LANE_BYTES) {
+    const near = v128.xor(v128.load(at - 3 * LANE_BYTES), v128.load(at - 8 * LANE_BYTES))
+    const far = v128.xor(v128.load(at - 14 * LANE_BYTES), v128.load(at - 16 * LANE_BYTES))
+    v128.store(at, rotated(v128.xor(near, far), 1))
+  }
+}
+
+/** Four words with their bytes the other way round. */
+// @ts-ignore: decorator
+@inline
+function reversed(words: v128): v128 {
+  return i8x16.shuffle(words, words, 3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12)
+}
+
+// @ts-ignore: decorator
+@inline
+function rotated(word: v128, bits: i32): v128 {
+  return v128.or(i32x4.shl(word, bits), i32x4.shr_u(word, 32 - bits))
+}
+
+/** The first 60 bits of the first two lanes as shares of 2^60: 32 and 28 are exact, so only the sum is rounded. */
+// @ts-ignore: decorator
+@inline
+function shares(first: v128, second: v128): v128 {
+  const high = f64x2.mul(f64x2.convert_low_i32x4_u(first), f64x2.splat(268435456))
+  const low = f64x2.convert_low_i32x4_u(i32x4.shr_u(second, 4))
+  return f64x2.mul(f64x2.add(high, low), f64x2.splat(1.0 / 1152921504606846976.0))
+}

@@ -1,0 +1,134 @@
+/**
+ * SHA-1 as far as bucketing needs it: the first 60 bits of a prefix, a text and a salt in a row. A decision
+ * hashes one text behind the prefixes of all flags, so whoever asks for one hash gets the next three made
+ * with it (assembly.ts). Texts of usual length allocate nothing: all hashes of a thread share one memory,
+ * which is safe because none waits.
+ */
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+
+// Places in memory; the same list stands in assembly.ts.
+const RESULT_OFFSET = 512
+const LENGTHS_OFFSET = 544
+const MESSAGE_BYTES = 1024
+const MESSAGES_WORD = 256
+const MESSAGE_WORDS = 256
+const TEXTS_OFFSET = 16_384
+const LANES = 4
+/** Bytes of a message that leave room for its padding, and for copies that go too far. */
+const ROOM_BYTES = MESSAGE_BYTES - 128
+/** The hash has 60 bits, which are so many digits; the double nearest to 2^60 - 1 is 2^60. */
+const HASH_END = 2 ** 60
+const HASH_DIGITS = 15
+
+interface Kernel {
+  readonly memory: WebAssembly.Memory
+  hash(textOffset: number, textBytes: number): void
+}
+
+const encoder = new TextEncoder()
+const instance = new WebAssembly.Instance(
+  new WebAssembly.Module(readFileSync(new URL('sha1.wasm', import.meta.url))),
+)
+// The exports are those of assembly.ts, which a test compiles and compares.
+const kernel = instance.exports as unknown as Kernel
+const memory = new Uint8Array(kernel.memory.buffer)
+const memoryWords = new Uint32Array(kernel.memory.buffer)
+const lengths = new Uint32Array(kernel.memory.buffer, LENGTHS_OFFSET, LANES)
+const results = new Float64Array(kernel.memory.buffer, RESULT_OFFSET, LANES)
+let textsEnd = TEXTS_OFFSET
+
+/** What stands behind texts; make few, each takes a kilobyte for the text that it was hashed with last. */
+export class HashSalt {
+  readonly salt: string
+  readonly #offset = textsEnd
+  readonly #bytes: Uint8Array
+  #text: string | null = null
+  #textBytes = 0
+
+  constructor(salt: string) {
+    textsEnd += MESSAGE_BYTES
+    this.salt = salt
+    this.#bytes = encoder.encode(salt)
+  }
+
+  /** Bytes that a message with this text has left for its prefix, at least; negative: none. */
+  roomBeside(text: string): number {
+    return ROOM_BYTES - this.#bytes.length - text.length * 3
+  }
+
+  /** Hashes the text behind the prefixes that lie in memory. */
+  hash(text: string): void {
+    if (text !== this.#text) {
+      const { written } = encoder.encodeInto(text, memory.subarray(this.#offset))
+      memory.set(this.#bytes, this.#offset + written)
+      this.#textBytes = written + this.#bytes.length
+      this.#text = text
+    }
+    kernel.hash(this.#offset, this.#textBytes)
+  }
+}
+
+/** What stands in front of texts, with the salt behind them. */
+export class HashPrefix {
+  /** The one that will probably be asked for next with the same text; it has the same salt. */
+  next: HashPrefix | null = null
+  readonly #prefix: string
+  readonly #byteLength: number
+  /** In UTF-8, filled up: words are copied faster than bytes. */
+  readonly #words: Uint32Array
+  readonly #salt: HashSalt
+  /** The text that was hashed last, and its hash. */
+  #text: string | null = null
+  #hash = 0
+
+  constructor(prefix: string, salt: HashSalt) {
+    this.#prefix = prefix
+    const bytes = encoder.encode(prefix)
+    this.#byteLength = bytes.length
+    this.#words = new Uint32Array((bytes.length + 3) >> 2)
+    new Uint8Array(this.#words.buffer).set(bytes)
+    this.#salt = salt
+  }
+
+  /**
+   * The first 15 hexadecimal digits of the SHA-1 of prefix, text and salt, as a share of 2^60 that is
+   * rounded to a double: 0..1. Cost: linear in the length, some 0.1 us for up to 55 bytes if the next ones
+   * are wanted, too.
+   */
+  hashOf(text: string): number {
+    if (text === this.#text) return this.#hash
+    const roomBytes = this.#salt.roomBeside(text)
+    if (this.#byteLength > roomBytes) return longHash(this.#prefix + text + this.#salt.salt)
+    let prefix: HashPrefix | null = this
+    for (let lane = 0; lane < LANES; lane++) {
+      lengths[lane] = prefix === null ? 0 : prefix.#put(lane, roomBytes)
+      prefix = prefix === null ? null : prefix.next
+    }
+    this.#salt.hash(text)
+    prefix = this
+    for (let lane = 0; lane < LANES && prefix !== null; lane++) {
+      if (prefix.#byteLength <= roomBytes) {
+        prefix.#text = text
+        prefix.#hash = results[lane] ?? 0
+      }
+      prefix = prefix.next
+    }
+    return this.#hash
+  }
+
+  /** Puts the prefix into memory, unless it is too long; answers its bytes. */
+  #put(lane: number, roomBytes: number): number {
+    if (this.#byteLength > roomBytes) return 0
+    const words = this.#words
+    const start = MESSAGES_WORD + lane * MESSAGE_WORDS
+    for (let index = 0; index < words.length; index++)
+      memoryWords[start + index] = words[index] ?? 0
+    return this.#byteLength
+  }
+}
+
+function longHash(message: string): number {
+  const digits = createHash('sha1').update(message).digest('hex').slice(0, HASH_DIGITS)
+  return Number(`0x${digits}`) / HASH_END
+}
