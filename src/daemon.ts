@@ -13,6 +13,7 @@ import { Admission } from './engine/front/admission.ts'
 import { DamageCount, DamageReports } from './engine/front/damage-reports.ts'
 import { DiskGuard } from './engine/front/disk-guard.ts'
 import { FlagService } from './engine/front/flag-service.ts'
+import { FrontLoad } from './engine/front/front-load.ts'
 import { GroupCommit } from './engine/front/group-commit.ts'
 import { LoggedPersonCommands } from './engine/front/person-commands.ts'
 import { ProcessingLoop } from './engine/front/processing-loop.ts'
@@ -125,6 +126,7 @@ class RunningDaemon implements Daemon {
   readonly #parts: Parts
   readonly #metrics: ServiceMetrics
   readonly #lag: EventLoopLag
+  readonly #load = new FrontLoad()
   readonly #disk: DiskGuard
   readonly #directory: ProjectDirectory
   readonly #pool: WorkerPool
@@ -170,6 +172,8 @@ class RunningDaemon implements Daemon {
       pool: this.#pool,
       clock,
       disk: this.#disk,
+      front: this.#load,
+      lagMsMax: settings.processingLagMsMax,
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })
@@ -177,7 +181,10 @@ class RunningDaemon implements Daemon {
       pool: this.#pool,
       clock,
       log,
-      onCommit: (result, bytes, events) => this.#committed(result, bytes, events),
+      onCommit: (result, bytes, events, requests) => {
+        this.#load.committed(requests)
+        this.#committed(result, bytes, events)
+      },
       onFailure: (cause) => this.#fail('the log could not be written', cause),
     })
     this.#admission = new Admission({
@@ -188,7 +195,7 @@ class RunningDaemon implements Daemon {
     this.#commands = new LoggedPersonCommands({
       groupCommit: this.#groupCommit,
       clock,
-      refusal: (isErasing) => this.#admission.refusal(isErasing),
+      refusal: (isErasing) => this.#admission.refusal(isErasing ? 'erasing' : 'change'),
       onLogged: () => this.#loop.hurry(),
     })
     this.#retention = new RetentionSchedule(
@@ -202,7 +209,7 @@ class RunningDaemon implements Daemon {
       damage: new DamageReports(this.#damage, log, clock),
       projects: this.#directory,
       groupCommit: this.#groupCommit,
-      refusal: () => this.#admission.refusal(),
+      refusal: () => this.#admission.refusal('change'),
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
     })
@@ -238,7 +245,7 @@ class RunningDaemon implements Daemon {
     this.#lag.start()
     this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
-    this.#every(FLAGS_LOOK_MS, () => this.#loop.hurry())
+    this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => {
       if (this.#parts.dataDir.isInPlace()) return
@@ -293,7 +300,7 @@ class RunningDaemon implements Daemon {
       decodedBytesMax: settings.bodyBytesMax,
       isForwardedForTrusted: settings.isForwardedForTrusted,
       isGetCaptureEnabled: settings.isGetCaptureEnabled,
-      refusal: () => this.#admission.refusal(),
+      refusal: () => this.#admission.refusal('event'),
       admit: (projectId) => this.#limits.project(projectId, true),
       onAccepted: (projectId, eventCount) => {
         this.#limits.events(projectId, eventCount)

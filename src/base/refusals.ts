@@ -22,6 +22,7 @@ export const REFUSALS = {
   disk_silent: resend('The disk does not answer.', 'store_commit_duration_seconds'),
   disk_queue_full: resend('Too many events wait for the disk.', 'store_commit_duration_seconds'),
   log_backlog: resend('Too many events wait to be processed.', 'ingest_backlog_bytes'),
+  processing_behind: resend('Events come in faster than they are processed.', 'ingest_lag_seconds'),
   disk_full: resend('The disk is nearly full.', 'disk_free_bytes'),
   not_stored: busy(
     5,

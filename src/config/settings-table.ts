@@ -32,6 +32,7 @@ export interface SettingValues {
   readonly bodyBytesMax: number
   readonly inFlightBytesMax: number
   readonly backlogBytesMax: number
+  readonly processingLagMsMax: number
   /** 0: no limit. */
   readonly eventPropertiesBytesMax: number
   /** Null: as much as `reserveBytesOf` in engine/front/disk-guard.ts says of the disk. */
@@ -157,6 +158,16 @@ export const SETTINGS: { readonly [Name in SettingName]: SettingDefinition<Setti
       kind: bytes(MIB, 16 * TIB),
       default: () => 4 * GIB,
       sentence: 'Accepted events on disk that wait to be processed; beyond: 503 with Retry-After.',
+    },
+    processingLagMsMax: {
+      ...SAME,
+      flag: 'processing-lag-limit-ms',
+      variable: 'TENREC_PROCESSING_LAG_LIMIT_MS',
+      fileKey: 'processing_lag_limit_ms',
+      kind: integer(1000, 3_600_000),
+      default: () => 10_000,
+      sentence:
+        'Milliseconds until what is accepted now can be read, as estimated; beyond: 503 with Retry-After.',
     },
     eventPropertiesBytesMax: {
       ...SAME,

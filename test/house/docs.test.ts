@@ -238,6 +238,10 @@ t.test('the limits are those of the code', async (t) => {
     ['decoded body, bytes', bytesOf('bodyBytesMax')],
     ['all bodies that are being received, bytes', bytesOf('inFlightBytesMax')],
     ['accepted events that wait to be processed, bytes', bytesOf('backlogBytesMax')],
+    [
+      'time until an event can be read, as estimated, milliseconds',
+      SETTINGS.processingLagMsMax.default(MACHINE),
+    ],
     ['free disk space, bytes', DISK_RESERVE_BYTES],
     ['events of a request', BODY_EVENTS_MAX],
     ['values of an event, or beside `batch`', EVENT_VALUES_MAX],
@@ -275,7 +279,7 @@ t.test('the limits are those of the code', async (t) => {
   const named = table('Limits', 'What').flatMap((row) =>
     [...(row[2] ?? '').matchAll(/setting `([^`]+)`/g)].map(([, key = '']) => key),
   )
-  t.equal(named.length, 7)
+  t.equal(named.length, 8)
   t.strictSame(
     named.filter((key) => !keys.includes(key)),
     [],

@@ -11,13 +11,16 @@ import type { ProcessingLoop } from './processing-loop.ts'
 /** What waits in the log counts as this part of what is not written at all: it grows less. */
 const LOGGED_PART = 0.25
 
+/** What somebody wants to write to the log: events, a change of persons, or one that gives space back. */
+export type LogWish = 'event' | 'change' | 'erasing'
+
 /** What decides. */
 export interface AdmissionOptions {
   readonly settings: { readonly inFlightBytesMax: number; readonly backlogBytesMax: number }
   readonly disk: Pick<DiskGuard, 'isBelowFloor' | 'isBelowReserve'>
   /** Bodies that are being received. */
   readonly budget: { readonly bytesInFlight: number }
-  readonly loop: Pick<ProcessingLoop, 'backlogBytes'>
+  readonly loop: Pick<ProcessingLoop, 'backlogBytes' | 'isBehind'>
   readonly groupCommit: Pick<GroupCommit, 'isHealthy' | 'pendingBytes'>
   /** Nothing may be written by this process any more. */
   readonly hasFailed: () => boolean
@@ -31,9 +34,9 @@ export class Admission {
     this.#options = options
   }
 
-  /** Why no event can be accepted now. Asked for every request, before its body is read. */
-  refusal(isErasing = false): ServiceError | null {
-    const reason = this.#reasonAgainstWriting(isErasing)
+  /** Why that cannot be accepted now. Asked for every request, before its body is read. */
+  refusal(wish: LogWish): ServiceError | null {
+    const reason = this.#reasonAgainstWriting(wish)
     return reason === null ? null : refusal(reason)
   }
 
@@ -46,11 +49,11 @@ export class Admission {
 
   /** Why no event can be accepted now, as a sentence for those who watch; null when they are. */
   reasonAgainstWriting(): string | null {
-    const reason = this.#reasonAgainstWriting(false)
+    const reason = this.#reasonAgainstWriting('event')
     return reason === null ? null : reasonText(reason)
   }
 
-  #reasonAgainstWriting(isErasing: boolean): RefusalReason | null {
+  #reasonAgainstWriting(wish: LogWish): RefusalReason | null {
     const { settings, disk, budget, loop, groupCommit, hasFailed } = this.#options
     if (hasFailed()) return 'store_failed'
     if (!groupCommit.isHealthy) return 'disk_silent'
@@ -58,7 +61,9 @@ export class Admission {
     if (pendingBytes > settings.inFlightBytesMax) return 'disk_queue_full'
     if (loop.backlogBytes > settings.backlogBytesMax) return 'log_backlog'
     const bytes = pendingBytes + budget.bytesInFlight + loop.backlogBytes * LOGGED_PART
-    const isFull = isErasing ? disk.isBelowFloor(bytes) : disk.isBelowReserve(bytes)
-    return isFull ? 'disk_full' : null
+    const isFull = wish === 'erasing' ? disk.isBelowFloor(bytes) : disk.isBelowReserve(bytes)
+    if (isFull) return 'disk_full'
+    // Changes are few, and somebody waits for each: processing hurries for them.
+    return wish === 'event' && loop.isBehind ? 'processing_behind' : null
   }
 }

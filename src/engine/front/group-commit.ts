@@ -9,20 +9,11 @@ import type { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { refusal } from '../../base/refusals.ts'
 import { type Slab, transferable } from '../../base/slabs.ts'
-import {
-  LogBlockWriter,
-  type RecordEvents,
-  type RecordHeader,
-} from '../../rules/capture/log-block.ts'
+import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../../rules/capture/log-block.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { AppendResult, BlockBuffer } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
-import {
-  COMMIT_MS_MAX,
-  COMMIT_SPACED_BYTES_MAX,
-  COMMIT_SPARE_BUFFERS_MAX,
-  COMMIT_SPARE_BYTES_MAX,
-} from './limits.ts'
+import { COMMIT_MS_MAX, COMMIT_SPACED_BYTES_MAX, COMMIT_SPARE_BUFFERS_MAX, COMMIT_SPARE_BYTES_MAX } from './limits.ts'
 
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
@@ -47,8 +38,8 @@ export interface GroupCommitOptions {
   readonly log: Logger
   /** A commit failed: the log must not be written again by this process. */
   readonly onFailure: (cause: unknown) => void
-  /** A commit is durable; `bytes` and `events` are what it added. */
-  readonly onCommit: (result: AppendResult, bytes: number, events: number) => void
+  /** A commit is durable; `bytes` and `events` are what it added for so many requests. */
+  readonly onCommit: (result: AppendResult, bytes: number, events: number, requests: number) => void
 }
 
 /** Collects accepted requests and sees them to the disk. */
@@ -214,7 +205,7 @@ export class GroupCommit {
       this.#committingBytes = 0
       if (this.#waiting.length > 0) this.#startNextCommit(targets.length)
       if (!isAnswered) for (const target of targets) target.acknowledge(null)
-      this.#options.onCommit(result, bytes, eventCount)
+      this.#options.onCommit(result, bytes, eventCount, targets.length)
     } catch (cause) {
       this.#isCommitting = false
       this.#committingBytes = 0

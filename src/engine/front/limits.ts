@@ -19,8 +19,12 @@ export const OVERRIDES_RECENT_MAX = 10_000
 export const COMMANDS_WAITING_MAX = 1000
 /** A command that takes longer is answered with 503; it may still be carried out. */
 export const COMMAND_WAIT_MS_MAX = 30_000
-/** A backlog of that many events is worked on without a pause. */
+/** A backlog of that many events is worked on without a pause, unless the front is busy. */
 export const GATHER_EVENTS_MAX = 16_384
+/** While the front is busy, processing waits until the oldest event is that old, milliseconds. */
+export const YIELD_MS_MAX = 1000
+/** Or until so many events wait: as many as one commit of processing gathers. */
+export const YIELD_EVENTS_MAX = 49_152
 /** For that long after its start a daemon may call itself not ready because of what an earlier run left. */
 export const CATCH_UP_MS_MAX = 30_000
 /**

@@ -1,21 +1,41 @@
 /**
  * Keeps the processing thread busy while the log holds something that is not processed, and knows how
  * far behind it is. It waits a little between stretches, so that a quiet server stores one segment for
- * several requests instead of one for each.
+ * several requests instead of one for each. While the front is busy it waits longer, and makes one large
+ * commit of what came meanwhile: the front has the cores for itself most of the time, and an event costs
+ * less. What nobody could process in time is refused (admission.ts).
  */
 import type { Clock } from '../../base/clock.ts'
 import type { WorkerPool } from '../threads/pool.ts'
-import type { ProcessResult } from '../threads/tasks.ts'
+import type { ProcessResult, ProcessTask } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
 import type { DiskGuard } from './disk-guard.ts'
-import { CATCH_UP_MS_MAX, GATHER_EVENTS_MAX, PROCESSOR_DEATHS_MAX } from './limits.ts'
+import type { FrontLoad } from './front-load.ts'
+import {
+  CATCH_UP_MS_MAX,
+  GATHER_EVENTS_MAX,
+  PROCESSOR_DEATHS_MAX,
+  YIELD_EVENTS_MAX,
+  YIELD_MS_MAX,
+} from './limits.ts'
 
 /** How long one task may work before the front hears of its progress. */
 const TASK_BUDGET_MS = 500
 /** Pause before a stretch when the backlog is small: it bounds how late an event becomes visible. */
 const GATHER_MS = 200
+/** How often processing that waits for the front looks whether that is still busy. */
+const YIELD_LOOK_MS = 50
 /** Pause of processing while the disk is exhausted. */
 const EXHAUSTED_MS = 250
+/**
+ * What is left in the log by a commit beside a busy front, so that it can end where segments are at least
+ * half full, which is as good as full: a smaller one between them would be written anew with its neighbour.
+ */
+const LEFT_EVENTS = 4096
+/** Bytes of blocks from which on a stretch tells how fast processing is. */
+const RATE_BYTES_MIN = 1024 * 1024
+/** When the lag is back at this part of its limit, events are accepted again. */
+const LAG_RESUMED_PART = 0.5
 /** Commits that arrive within this time are kept as one entry. */
 const ENTRY_SPAN_MS = 20
 
@@ -25,6 +45,9 @@ export interface ProcessingLoopOptions {
   readonly clock: Clock
   /** How much may be written: everything, nothing that is stored already, or nothing at all. */
   readonly disk: Pick<DiskGuard, 'isBelowFloor' | 'isExhausted'>
+  readonly front: Pick<FrontLoad, 'isBusy'>
+  /** Beyond this lag `isBehind`, milliseconds. */
+  readonly lagMsMax: number
   readonly onResult: (result: ProcessResult) => void
   /** The processing thread failed in a way that no single event explains. */
   readonly onFailure: (cause: unknown) => void
@@ -44,12 +67,15 @@ export class ProcessingLoop {
   #backlog: Waiting[] = []
   #backlogBytes = 0
   #backlogEvents = 0
-  #processed = 0
+  /** Bytes of blocks processed in a millisecond; undefined until that is known. */
+  #bytesPerMs: number | undefined
+  #isBehind = false
   #isRunning = false
+  /** Since when processing waits for the front. */
+  #yieldingSinceMs: number | undefined
   /** The disk is exhausted: the log keeps what is not processed. */
   #isPaused = false
   #isStopped = false
-  #hasUnknown = true
   #isHurried = false
   #timer: NodeJS.Timeout | undefined
   #idleCallbacks: (() => void)[] = []
@@ -79,6 +105,21 @@ export class ProcessingLoop {
   get oldestAgeMs(): number {
     const oldest = this.#backlog[0]
     return oldest === undefined ? 0 : this.#options.clock.monotonic() - oldest.arrivedAtMs
+  }
+
+  /** How old an event that is accepted now will be before it can be read, milliseconds: an estimate. */
+  get lagMs(): number {
+    const { oldestAgeMs } = this
+    if (this.#bytesPerMs === undefined) return oldestAgeMs
+    return Math.max(oldestAgeMs, this.#backlogBytes / this.#bytesPerMs)
+  }
+
+  /**
+   * Whether the lag has passed its limit, and is not back at half of it. Never while what an earlier run
+   * left is processed: nobody sends less for that.
+   */
+  get isBehind(): boolean {
+    return this.#isBehind
   }
 
   /** Begins with what an earlier run has left in the log. */
@@ -121,7 +162,9 @@ export class ProcessingLoop {
     }
     this.#backlogBytes += bytes
     this.#backlogEvents += events
-    this.#schedule(this.#backlogEvents > GATHER_EVENTS_MAX ? 0 : GATHER_MS)
+    this.#noteLag()
+    const eventsMax = this.#yieldingSinceMs === undefined ? GATHER_EVENTS_MAX : YIELD_EVENTS_MAX
+    this.#schedule(this.#backlogEvents > eventsMax ? 0 : GATHER_MS)
   }
 
   /** Somebody waits for what is in the log: the next stretch begins at once. */
@@ -130,10 +173,15 @@ export class ProcessingLoop {
     this.#schedule(0)
   }
 
+  /** There may be something to do that is not in the log. */
+  look(): void {
+    this.#schedule(GATHER_MS)
+  }
+
   /** Resolves when everything is processed, or after `timeoutMs`; what is left stays in the log. */
   async finish(timeoutMs: number): Promise<void> {
-    if (this.#backlog.length > 0 || this.#isRunning || this.#hasUnknown) {
-      this.#schedule(0)
+    if (this.#backlog.length > 0 || this.#isRunning || this.#isCaughtUp !== true) {
+      this.hurry()
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, timeoutMs)
         this.#idleCallbacks.push(() => {
@@ -155,8 +203,32 @@ export class ProcessingLoop {
     }
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      void this.#run()
+      if (this.#isYielding()) this.#schedule(YIELD_LOOK_MS)
+      else void this.#run()
     }, delayMs)
+  }
+
+  /** Whether to leave the cores to the front for another moment. */
+  #isYielding(): boolean {
+    if (this.#isUrgent || !this.#options.front.isBusy) return false
+    const now = this.#options.clock.monotonic()
+    this.#yieldingSinceMs ??= now
+    const waitedMs = Math.max(this.oldestAgeMs, now - this.#yieldingSinceMs)
+    // Waiting alone must not bring the lag near its limit.
+    const waitMsMax = Math.min(YIELD_MS_MAX, this.#options.lagMsMax / 2)
+    return waitedMs < waitMsMax && this.#backlogEvents <= YIELD_EVENTS_MAX
+  }
+
+  /** Somebody waits: for a change, for the end of the daemon, or for what an earlier run left. */
+  get #isUrgent(): boolean {
+    return this.#isHurried || this.#idleCallbacks.length > 0 || this.#isCaughtUp !== true
+  }
+
+  /** Beside a busy front: one commit, without the last events when they would fill no segment. */
+  #stretch(): Pick<ProcessTask, 'stretchEvents'> {
+    if (this.#isUrgent || !this.#options.front.isBusy) return {}
+    const events = this.#backlogEvents
+    return { stretchEvents: events > 2 * LEFT_EVENTS ? events - LEFT_EVENTS : events }
   }
 
   /** Lets those go on who wait for progress: there will be none for a while. */
@@ -173,12 +245,12 @@ export class ProcessingLoop {
       this.#pause()
       return
     }
+    const task = { budgetMs: TASK_BUDGET_MS, isDiskShort: disk.isBelowFloor(0), ...this.#stretch() }
     this.#isRunning = true
     this.#isHurried = false
+    this.#yieldingSinceMs = undefined
     let result: ProcessResult
     try {
-      const isDiskShort = disk.isBelowFloor(0)
-      const task = { budgetMs: TASK_BUDGET_MS, isDiskShort }
       result = await this.#options.pool.run('process', [task])
     } catch (cause) {
       this.#isRunning = false
@@ -198,13 +270,12 @@ export class ProcessingLoop {
     this.#isRunning = false
     this.#deaths = 0
     this.#noteCatchUp(result)
-    this.#hasUnknown = result.processed < result.last
-    this.#forget(result.processed)
+    this.#forget(result)
+    this.#noteLag()
     this.#options.onResult(result)
-    if (this.#backlog.length > 0 || this.#hasUnknown) {
-      const isUrgent =
-        this.#isHurried || this.#hasUnknown || this.#backlogEvents > GATHER_EVENTS_MAX
-      this.#schedule(isUrgent ? 0 : GATHER_MS)
+    if (this.#backlog.length > 0 || this.#isCaughtUp !== true) {
+      const isFull = this.#backlogEvents > GATHER_EVENTS_MAX
+      this.#schedule(this.#isUrgent || isFull ? 0 : GATHER_MS)
       return
     }
     for (const callback of this.#idleCallbacks.splice(0)) callback()
@@ -219,15 +290,25 @@ export class ProcessingLoop {
     for (const callback of this.#catchUpCallbacks.splice(0)) callback()
   }
 
-  #forget(processed: number): void {
-    this.#processed = processed
+  #forget({ processed, elapsedMs }: ProcessResult): void {
+    const bytesBefore = this.#backlogBytes
     let index = 0
     for (const entry of this.#backlog) {
-      if (entry.last > this.#processed) break
+      if (entry.last > processed) break
       this.#backlogBytes -= entry.bytes
       this.#backlogEvents -= entry.events
       index++
     }
     this.#backlog.splice(0, index)
+    const bytes = bytesBefore - this.#backlogBytes
+    if (bytes < RATE_BYTES_MIN) return
+    const bytesPerMs = bytes / elapsedMs
+    this.#bytesPerMs = ((this.#bytesPerMs ?? bytesPerMs) + bytesPerMs) / 2
+  }
+
+  #noteLag(): void {
+    const { lagMsMax } = this.#options
+    const limitMs = this.#isBehind ? lagMsMax * LAG_RESUMED_PART : lagMsMax
+    this.#isBehind = this.#isCaughtUp === true && this.lagMs > limitMs
   }
 }

@@ -96,6 +96,16 @@ export class ServiceMetrics {
       [],
     )
     .with()
+  readonly ingestLagSeconds = this.page
+    .gauges(
+      'ingest_lag_seconds',
+      'Time until an event accepted now can be read, estimated from what waits.',
+      [],
+    )
+    .with()
+  readonly ingestLagSecondsMax = this.page
+    .gauges('ingest_lag_limit_seconds', 'Lag beyond which events are refused.', [])
+    .with()
   /** Label `store` (`log`, `events`, `flags`). */
   readonly storeCommitSeconds = this.page.histograms(
     'store_commit_duration_seconds',

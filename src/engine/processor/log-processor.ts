@@ -13,18 +13,7 @@ import type { WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
-import {
-  eventBytes,
-  eventStart,
-  eventUuidOffset,
-  hasClientUuid,
-  type LogRecord,
-  RECORD_COMMAND,
-  RECORD_HISTORICAL,
-  RECORD_INVALID_SENT_AT,
-  RECORD_IP_ANONYMIZED,
-  readBlock,
-} from '../../rules/capture/log-block.ts'
+import { eventBytes, eventStart, eventUuidOffset, hasClientUuid, type LogRecord, readBlock, RECORD_COMMAND, RECORD_HISTORICAL, RECORD_INVALID_SENT_AT, RECORD_IP_ANONYMIZED } from '../../rules/capture/log-block.ts'
 import { normaliseEvent } from '../../rules/capture/normalise.ts'
 import type { EventContext, EventOutcome, IngestionWarning } from '../../rules/capture/types.ts'
 import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
@@ -37,12 +26,7 @@ import { FlagsVersion } from '../../store/catalog/organization-store.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
-import type {
-  CommandOutcome,
-  ProcessResult,
-  ProjectFates,
-  ThreadSettings,
-} from '../threads/tasks.ts'
+import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
 import { runDeadLetterCommand } from './dead-letter-commands.ts'
 
@@ -53,6 +37,8 @@ import { runDeadLetterCommand } from './dead-letter-commands.ts'
 const COMMIT_EVENTS = 49_152
 /** How many times as many events one transaction gathers at most, unless a single block holds more. */
 const COMMIT_EXCESS = 4 / 3
+/** How long merging may take after a commit beside a busy front: one step. */
+const MAINTAIN_MS_BUSY = 50
 /** Bytes of blocks after which a stretch is committed, however few events they hold. */
 const COMMIT_BYTES = 64 * 1024 * 1024
 
@@ -119,10 +105,17 @@ export class LogProcessor {
 
   /**
    * Processes what the log holds, for about `budgetMs`; erases events and merges segments when there is
-   * time left and the disk is not short.
+   * time left and the disk is not short. With `stretchEvents` it makes one commit of at least so many events,
+   * which ends where segments are full enough, and merges hardly at all.
    */
-  run(budgetMs: number, isDiskShort = false): ProcessResult {
-    const deadline = performance.now() + budgetMs
+  run(budgetMs: number, isDiskShort = false, stretchEvents?: number): ProcessResult {
+    const begunAt = performance.now()
+    const deadline = begunAt + budgetMs
+    const isOneCommit = stretchEvents !== undefined
+    const eventsMin = Math.max(
+      1,
+      Math.min(stretchEvents ?? Number.POSITIVE_INFINITY, this.#commitEvents),
+    )
     this.#isDiskShort = isDiskShort
     let eventCount = 0
     let commitMs = 0
@@ -133,26 +126,33 @@ export class LogProcessor {
       let sequence = this.#position
       let gathered = 0
       this.#gatheredBytes = 0
-      while (sequence < last && !this.#isEnough(gathered)) gathered += this.#addBlock(++sequence)
+      while (sequence < last && !this.#isEnough(gathered, eventsMin)) {
+        gathered += this.#addBlock(++sequence)
+      }
       const startedAt = performance.now()
       this.#store.commit(sequence, this.#seen(sequence))
       commitMs += performance.now() - startedAt
       this.#position = sequence
       eventCount += gathered
       last = this.#lastBlock()
+      if (isOneCommit) break
     }
+    const elapsedMs = performance.now() - begunAt
     const changedDefinitions = this.#takeChangedDefinitions()
     // Only now: what still waited to be processed may have needed them.
     if (this.#position >= last) this.#salts.forget(SYSTEM_CLOCK.now())
     // Somebody waits for what was done; merging can wait for the next call.
     const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
-    const mayMaintain = !isAwaited && !isDiskShort && this.#position >= last
+    const isTimeLeft = isOneCommit || this.#position >= last
+    const mayMaintain = !isAwaited && !isDiskShort && isTimeLeft
+    const maintainMs = isOneCommit ? MAINTAIN_MS_BUSY : deadline - performance.now()
     if (mayMaintain) this.#store.note(this.#seen(this.#position))
-    const isIdle = mayMaintain && !this.#warehouse.maintain(deadline - performance.now())
+    const isIdle = mayMaintain && !this.#warehouse.maintain(maintainMs)
     return {
       processed: this.#position,
       last,
       eventCount,
+      elapsedMs,
       fates: this.#takeFates(),
       commitMs,
       commands: this.#outcomes,
@@ -190,9 +190,9 @@ export class LogProcessor {
   }
 
   /** Whether to commit now. What ends in a segment that is full enough need not be merged later. */
-  #isEnough(gathered: number): boolean {
+  #isEnough(gathered: number, eventsMin: number): boolean {
     if (this.#gatheredBytes >= COMMIT_BYTES) return true
-    if (gathered < this.#commitEvents) return false
+    if (gathered < eventsMin) return false
     return gathered >= Math.floor(this.#commitEvents * COMMIT_EXCESS) || this.#warehouse.isFull
   }
 

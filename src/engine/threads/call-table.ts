@@ -13,14 +13,7 @@ import type { OrganizationOperation, OrganizationTask } from './organization-tas
 import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
-import type {
-  AppendResult,
-  AppendTask,
-  BlastRadiusTask,
-  CheckTask,
-  FlagCommandTask,
-  ProcessTask,
-} from './tasks.ts'
+import type { AppendResult, AppendTask, BlastRadiusTask, CheckTask, FlagCommandTask, ProcessTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes, their log, and whom a condition would reach. */
@@ -63,7 +56,8 @@ export const CALLS = {
   ),
   /** Turns log blocks into stored events. */
   process: short(
-    ({ processor }, { budgetMs, isDiskShort }: ProcessTask) => processor.run(budgetMs, isDiskShort),
+    ({ processor }, { budgetMs, isDiskShort, stretchEvents }: ProcessTask) =>
+      processor.run(budgetMs, isDiskShort, stretchEvents),
     'processor',
   ),
   /** Checks a body that is too much for the front. */

@@ -79,6 +79,8 @@ export interface AppendResult {
 /** Turn log blocks into stored events, for about `budgetMs`. */
 export interface ProcessTask {
   readonly budgetMs: number
+  /** The front is busy: one commit of at least so many events, and hardly any merging behind it. */
+  readonly stretchEvents?: number
   /** There is no room to write anew what is stored: erasing and merging wait. */
   readonly isDiskShort: boolean
 }
@@ -104,6 +106,8 @@ export interface ProcessResult {
   readonly processed: number
   readonly last: number
   readonly eventCount: number
+  /** How long that took; merging and erasing is not in it. */
+  readonly elapsedMs: number
   readonly fates: readonly ProjectFates[]
   readonly commitMs: number
   /** Commands that were carried out, durably. */

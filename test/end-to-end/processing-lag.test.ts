@@ -1,0 +1,83 @@
+/**
+ * More events than can be processed: 503 before the lag grows without end, reads and changes of persons
+ * go on, nothing that was acknowledged is lost, and events are accepted again.
+ */
+import t from 'tap'
+import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
+import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+const LIMIT_SECONDS = 1
+const EVENTS_PER_REQUEST = 500
+const SENDERS = 6
+const HEADERS = { Authorization: `Bearer ${PERSONAL_KEY}` }
+
+t.teardown(closeConnections)
+t.setTimeout(120_000)
+
+function batch(url: string, count: number, ordinal = 0): Promise<Answer> {
+  const events = Array.from({ length: count }, (_, index) => ({
+    event: 'filling',
+    distinct_id: `user ${ordinal}-${index}`,
+    properties: { $set: { number: index }, pad: 'x'.repeat(200) },
+  }))
+  return postJson(`${url}/batch/`, { api_key: 'phc_project_1', batch: events })
+}
+
+async function metric(url: string, name: string): Promise<number> {
+  const page = (await send(`${url}/metrics`)).body.toString()
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1])
+}
+
+t.test('what nobody could process in time is refused', async (t) => {
+  const daemon = await startDecisions(t, 1, { 'processing-lag-limit-ms': '1000' })
+  const { url } = daemon
+  t.equal((await batch(url, 1)).status, 200)
+  const personOf = async (): Promise<string> => {
+    const { body } = await daemon.api('GET', 'persons/?distinct_id=user%200-0')
+    return (body['results'] as { uuid: string }[])[0]?.uuid ?? ''
+  }
+  t.ok(await eventually(async () => (await personOf()) !== ''))
+  const personId = await personOf()
+  const refused: Answer[] = []
+  const lags: number[] = []
+  let accepted = 1
+  let ordinal = 1
+  let lagAtRefusal = 0
+  const sendUntilRefused = async (): Promise<void> => {
+    while (refused.length < 20 && ordinal < 4000) {
+      const answer = await batch(url, EVENTS_PER_REQUEST, ordinal++)
+      if (answer.status === 200) accepted += EVENTS_PER_REQUEST
+      else {
+        if (refused.length === 0) lagAtRefusal = await metric(url, 'ingest_lag_seconds')
+        refused.push(answer)
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+      lags.push(await metric(url, 'ingest_oldest_unprocessed_age_seconds'))
+    }
+  }
+  await Promise.all(Array.from({ length: SENDERS }, sendUntilRefused))
+  t.ok(refused.length > 0, `refused after ${accepted} events`)
+  for (const answer of refused) {
+    t.equal(answer.status, 503)
+    t.equal(answer.headers['retry-after'], '5')
+    t.match(jsonOf(answer), { code: 'server_error', detail: /faster than they are processed/ })
+  }
+  t.ok(lagAtRefusal > LIMIT_SECONDS / 2, `lag of ${lagAtRefusal} s`)
+  t.equal(await metric(url, 'ingest_lag_limit_seconds'), LIMIT_SECONDS)
+  t.equal((await send(`${url}/api/projects/1/events/?limit=1`, { headers: HEADERS })).status, 200)
+  t.equal(
+    (await daemon.api('DELETE', `persons/${personId}/`)).status,
+    202,
+    'a change is made meanwhile',
+  )
+  t.equal(await personOf(), '', 'and seen at once')
+  t.ok(await eventually(async () => (await batch(url, 1)).status === 200), 'accepted again')
+  t.ok(await eventually(async () => (await metric(url, 'ingest_queue_depth')) === 0))
+  const page = (await send(`${url}/metrics`)).body.toString()
+  const stored = Number(/^ingest_events_total\{.*fate="stored"\} (\d+)$/m.exec(page)?.[1])
+  t.equal(stored, Number(/^ingest_events_total\{.*fate="accepted"\} (\d+)$/m.exec(page)?.[1]))
+  t.ok(stored > accepted, 'what was answered 200 is stored')
+  // Twenty times as much as the limit: machines that run tests do other things, too.
+  t.ok(Math.max(...lags) < LIMIT_SECONDS * 20, `worst lag ${Math.max(...lags)} s`)
+})

@@ -1,0 +1,268 @@
+/**
+ * When processing works and when it waits: at once for those who wait, after a moment when all is quiet,
+ * and beside a busy front seldom, with large commits and a bounded lag. Log and processor are the real
+ * ones; how busy the front is, and what time it is, the test says.
+ */
+import t, { type Test } from 'tap'
+import { parseUuid, uuidV7 } from '../../src/base/ids.ts'
+import { FrontLoad } from '../../src/engine/front/front-load.ts'
+import { YIELD_EVENTS_MAX, YIELD_MS_MAX } from '../../src/engine/front/limits.ts'
+import { ProcessingLoop } from '../../src/engine/front/processing-loop.ts'
+import { openProcessor } from '../../src/engine/processor/open-processor.ts'
+import type { ProcessResult, ProcessTask } from '../../src/engine/threads/tasks.ts'
+import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.ts'
+import { LogAppender } from '../../src/store/log/event-log.ts'
+import { threadSettings } from '../fixtures/persons/person-log.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+const HEADER = { projectId: 1, flags: 0, sentAtMs: Number.NaN, address: '' }
+/** Until what is processed without waiting can be read, on a machine that does other things, too. */
+const SOON_MS_MAX = 900
+/** Longer than any look for whether to go on waiting. */
+const LOOKS_MS = 400
+
+/** A log with its processor, the loop between them, and a front that is as busy as `isBusy` says. */
+class World {
+  isBusy = false
+  /** What the loop takes for the time; its timers run by the time of the machine. */
+  nowMs = 0
+  readonly results: ProcessResult[] = []
+  readonly loop: ProcessingLoop
+  readonly #appender: LogAppender
+  #uuids = 0
+
+  constructor(t: Test, lagMsMax = 10_000, begin = (_world: World): void => {}) {
+    const dataDir = t.testdir()
+    this.#appender = new LogAppender({ dataDir, processed: 0 })
+    begin(this)
+    const processor = openProcessor(threadSettings(dataDir), (error) => t.error(error))
+    const run = async (_name: string, [task]: readonly [ProcessTask]): Promise<ProcessResult> =>
+      processor.run(task.budgetMs, task.isDiskShort, task.stretchEvents)
+    const world = this
+    this.loop = new ProcessingLoop({
+      // The one call that the loop makes of all that the pool knows.
+      pool: { run: run as never },
+      clock: { now: () => Date.now(), monotonic: () => this.nowMs },
+      disk: { isExhausted: false, isBelowFloor: () => false },
+      front: {
+        get isBusy() {
+          return world.isBusy
+        },
+      },
+      lagMsMax,
+      onResult: (result) => this.results.push(result),
+      onFailure: (cause) => t.error(cause),
+    })
+    t.teardown(async () => {
+      await this.loop.finish(5000)
+      await processor.close()
+      await this.#appender.close()
+    })
+  }
+
+  /** Appends one block; its sequence and size. */
+  async append(count: number, pad = ''): Promise<{ last: number; bytes: number }> {
+    const writer = new LogBlockWriter(Buffer.allocUnsafeSlow(1024 * 1024))
+    const nowMs = Date.now()
+    const text = (index: number): string =>
+      JSON.stringify({ event: 'seen', distinct_id: `user ${index % 9}`, properties: { pad } })
+    const texts = Array.from({ length: count }, (_, index) => text(index))
+    const uuids = texts.map(() => parseUuid(uuidV7(nowMs + this.#uuids++)))
+    writer.add({ ...HEADER, arrivedAtMs: nowMs }, new ParsedEvents(texts, uuids))
+    const block = writer.finish()
+    return { last: await this.#appender.append([block], 0), bytes: block.length }
+  }
+
+  /** Appends one block and tells the loop. */
+  async send(count: number, pad = ''): Promise<void> {
+    const { last, bytes } = await this.append(count, pad)
+    this.loop.committed(last, bytes, count)
+  }
+
+  get stored(): number {
+    return this.results.reduce((sum, { eventCount }) => sum + eventCount, 0)
+  }
+
+  /** The number of commits that stored something. */
+  get commits(): number {
+    return this.results.filter(({ eventCount }) => eventCount > 0).length
+  }
+
+  /** Waits until so many events are stored; how long that took, milliseconds. */
+  async until(count: number): Promise<number> {
+    const startMs = performance.now()
+    await eventually(async () => this.stored >= count)
+    return performance.now() - startMs
+  }
+}
+
+const looks = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LOOKS_MS))
+
+async function started(t: Test, lagMsMax?: number): Promise<World> {
+  const world = new World(t, lagMsMax)
+  world.loop.start()
+  await world.loop.caughtUp(5000)
+  return world
+}
+
+t.test('an event can be read soon when the front is quiet', async (t) => {
+  const world = await started(t)
+  await world.send(1)
+  t.ok((await world.until(1)) < SOON_MS_MAX)
+})
+
+t.test('beside a busy front a second of events is one commit', async (t) => {
+  const world = await started(t)
+  world.isBusy = true
+  for (let block = 0; block < 20; block++) {
+    await world.send(10)
+    world.nowMs += 40
+  }
+  await looks()
+  world.nowMs = YIELD_MS_MAX - 1
+  await looks()
+  t.equal(world.stored, 0, 'nothing is processed before')
+  t.equal(world.loop.backlogEvents, 200)
+  world.nowMs = YIELD_MS_MAX
+  await world.until(200)
+  t.equal(world.stored, 200)
+  t.equal(world.commits, 1)
+})
+
+t.test('it does not wait when the front has become quiet', async (t) => {
+  const world = await started(t)
+  world.isBusy = true
+  await world.send(1)
+  await looks()
+  t.equal(world.stored, 0)
+  world.isBusy = false
+  t.ok((await world.until(1)) < SOON_MS_MAX)
+})
+
+t.test('it does not wait for more events than one commit takes', async (t) => {
+  const world = await started(t)
+  world.isBusy = true
+  const { last, bytes } = await world.append(1)
+  world.loop.committed(last, bytes, YIELD_EVENTS_MAX + 1)
+  t.ok((await world.until(1)) < SOON_MS_MAX)
+})
+
+t.test('it does not wait while somebody waits for a change', async (t) => {
+  const world = await started(t)
+  world.isBusy = true
+  await world.send(1)
+  world.loop.hurry()
+  t.ok((await world.until(1)) < SOON_MS_MAX)
+})
+
+t.test('it does not wait at the end of the daemon', async (t) => {
+  const world = await started(t)
+  world.isBusy = true
+  await world.send(1)
+  await world.loop.finish(5000)
+  t.equal(world.stored, 1)
+})
+
+t.test('the wait is at most half of the limit of the lag', async (t) => {
+  const world = await started(t, 1600)
+  world.isBusy = true
+  await world.send(1)
+  world.nowMs = 799
+  await looks()
+  t.equal(world.stored, 0)
+  world.nowMs = 800
+  t.ok((await world.until(1)) < SOON_MS_MAX)
+  t.notOk(world.loop.isBehind)
+})
+
+t.test('a commit beside a busy front ends where segments are full enough', async (t) => {
+  const world = await started(t)
+  world.isBusy = true
+  for (let block = 0; block < 100; block++) {
+    await world.send(103)
+    world.nowMs += 8
+  }
+  world.nowMs += 300
+  await world.until(10_300 - 4096)
+  t.equal(world.commits, 1)
+  t.equal(world.stored % 103, 0, 'between two blocks')
+  const lastSegment = world.stored % 8192
+  t.ok(lastSegment === 0 || lastSegment >= 4096, `${lastSegment} rows in the last segment`)
+  world.isBusy = false
+  await world.until(10_300)
+  t.equal(world.stored, 10_300, 'and the rest comes next')
+})
+
+t.test('beyond the limit of the lag it is behind, until half of it', async (t) => {
+  const world = await started(t, 2000)
+  world.isBusy = true
+  await world.send(1)
+  t.notOk(world.loop.isBehind)
+  world.nowMs += 2100
+  await world.send(1)
+  t.ok(world.loop.isBehind)
+  t.ok(world.loop.lagMs > 2000)
+  await world.until(2)
+  t.notOk(world.loop.isBehind)
+  t.equal(world.loop.lagMs, 0)
+})
+
+t.test('what could not be processed in time counts before it is old', async (t) => {
+  const world = await started(t, 2000)
+  world.isBusy = true
+  await world.send(3000, 'x'.repeat(500))
+  world.nowMs += 1000
+  await world.until(3000)
+  const [result] = world.results.filter(({ eventCount }) => eventCount === 3000)
+  const bytesPerMs = (3000 * 600) / (result?.elapsedMs ?? 0)
+  t.notOk(world.loop.isBehind)
+  const { last } = await world.append(1)
+  world.loop.committed(last, bytesPerMs * 20_000, 1)
+  t.ok(world.loop.isBehind, 'twenty seconds of work are too many for two')
+  t.equal(world.loop.oldestAgeMs, 0, 'though nothing is old yet')
+  world.nowMs += 1000
+  await world.until(3001)
+  t.notOk(world.loop.isBehind)
+})
+
+t.test('what an earlier run left is worked off at once, and refuses nobody', async (t) => {
+  const world = new World(t, 1000, (before) => void before.append(50))
+  world.isBusy = true
+  world.loop.start()
+  await world.send(1)
+  world.nowMs += 5000
+  await world.send(1)
+  t.notOk(world.loop.isBehind)
+  t.ok((await world.until(52)) < SOON_MS_MAX)
+})
+
+t.test('a front is busy when many requests share each commit', async (t) => {
+  const load = new FrontLoad()
+  const rest = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 100))
+  await rest()
+  t.notOk(load.isBusy, 'without requests')
+  for (let commit = 0; commit < 100; commit++) load.committed(2)
+  await rest()
+  t.notOk(load.isBusy, 'each alone')
+  load.committed(30)
+  await rest()
+  t.notOk(load.isBusy, 'some at once')
+  for (let commit = 0; commit < 100; commit++) load.committed(20)
+  t.notOk(load.isBusy, 'a look just after the one before sees nothing new')
+  await rest()
+  t.ok(load.isBusy)
+  t.ok(load.isBusy, 'nor does this one')
+  await rest()
+  t.notOk(load.isBusy, 'over')
+})
+
+t.test('and when its thread hardly rests', async (t) => {
+  const load = new FrontLoad()
+  const endMs = performance.now() + 200
+  while (performance.now() < endMs) {
+    const turnMs = performance.now() + 20
+    while (performance.now() < turnMs);
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  t.ok(load.isBusy)
+})
