@@ -169,10 +169,7 @@ class RunningDaemon implements Daemon {
       gauge: this.#metrics.httpBodyBytesInFlight,
     })
     this.#loop = new ProcessingLoop({
-      pool: this.#pool,
-      clock,
-      disk: this.#disk,
-      front: this.#load,
+      ...{ pool: this.#pool, clock, disk: this.#disk, front: this.#load },
       lagMsMax: settings.processingLagMsMax,
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
@@ -181,10 +178,7 @@ class RunningDaemon implements Daemon {
       pool: this.#pool,
       clock,
       log,
-      onCommit: (result, bytes, events, requests) => {
-        this.#load.committed(requests)
-        this.#committed(result, bytes, events)
-      },
+      onCommit: (...commit) => this.#committed(...commit),
       onFailure: (cause) => this.#fail('the log could not be written', cause),
     })
     this.#admission = new Admission({
@@ -368,7 +362,8 @@ class RunningDaemon implements Daemon {
     return this.#failure === undefined && this.#groupCommit.commitAgeMs < COMMIT_STALLED_MS
   }
 
-  #committed(result: AppendResult, bytes: number, events: number): void {
+  #committed(result: AppendResult, bytes: number, events: number, requests: number): void {
+    this.#load.committed(requests)
     this.#metrics.storeCommitSeconds.with('log').observe(result.commitMs / 1000)
     if (bytes === 0) return
     this.#metrics.ingestBatchBytes.observe(bytes)

@@ -10,8 +10,9 @@ import { YIELD_EVENTS_MAX, YIELD_MS_MAX } from '../../src/engine/front/limits.ts
 import { ProcessingLoop } from '../../src/engine/front/processing-loop.ts'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import type { ProcessResult, ProcessTask } from '../../src/engine/threads/tasks.ts'
+import type { LogAppender } from '../../src/ports/log.ts'
 import { LogBlockWriter, ParsedEvents } from '../../src/rules/capture/log-block.ts'
-import { LogAppender } from '../../src/store/log/event-log.ts'
+import { LogAppender as EmbeddedLog } from '../../src/store/log/event-log.ts'
 import { threadSettings } from '../fixtures/persons/person-log.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
@@ -33,7 +34,7 @@ class World {
 
   constructor(t: Test, lagMsMax = 10_000, begin = (_world: World): void => {}) {
     const dataDir = t.testdir()
-    this.#appender = new LogAppender({ dataDir, processed: 0 })
+    this.#appender = new EmbeddedLog({ dataDir, processed: 0 })
     begin(this)
     const processor = openProcessor(threadSettings(dataDir), (error) => t.error(error))
     const run = async (_name: string, [task]: readonly [ProcessTask]): Promise<ProcessResult> =>
