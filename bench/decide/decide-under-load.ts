@@ -3,7 +3,8 @@
  * Workload: decisions about 50 flags, open loop at 500 requests/s, 64 connections, latency from the
  * intended time of sending; beside it events, 100 a request, open loop.
  * Baseline: the same decisions alone, interleaved.
- * What would change our mind about reading persons on the main thread: a p99 over 10 ms.
+ * What would change our mind about reading persons on the main thread: a p99 over 10 ms; about a bound
+ * of the lag instead of a share for processing: a lag beyond the bound.
  */
 import type { Daemon } from '../daemon.ts'
 import { type BenchContext, expectAllStored, expectOnlyOk, interleaved, sleep } from '../harness.ts'
@@ -18,6 +19,7 @@ const EVENTS_PER_REQUEST = 100
 const EVENT_CONNECTIONS = 32
 /** Events come in for this long before the first decision counts. */
 const LEAD_SECONDS = 1
+const READING_MS = 250
 
 /** What has been done to the daemon so far. */
 export interface Before {
@@ -30,6 +32,9 @@ interface LoadedRound {
   readonly decisions: LoadReport
   readonly events: LoadReport
   readonly processedPerSecond: number
+  /** Events stored by the time the last one was sent, of those accepted by then. */
+  readonly processedShare: number
+  readonly worstLagSeconds: number
 }
 
 /** Reports the latencies of decisions beside ingestion. Throws when an event is lost. */
@@ -49,7 +54,10 @@ export async function measureUnderLoad(
   const beside = async (): Promise<LoadedRound> => {
     const prepared = await prepareDecisions(daemon, project, before.persons, seconds)
     const events = await prepareEvents(context, daemon, eventsPerSecond, seconds)
+    const atStart = await daemon.progress()
+    let isLoaded = true
     const eventsDone = events.run()
+    const worstLag = watchLag(daemon, () => isLoaded)
     await sleep(LEAD_SECONDS * 1000)
     const startMs = performance.now()
     const { stored: storedBefore } = await daemon.progress()
@@ -57,9 +65,15 @@ export async function measureUnderLoad(
     const { stored } = await daemon.progress()
     const processedPerSecond = ((stored - storedBefore) * 1000) / (performance.now() - startMs)
     const report = await eventsDone
+    isLoaded = false
+    const done = await daemon.progress()
     acknowledged += report.eventsAcknowledged
     await daemon.drain()
-    return { decisions, events: report, processedPerSecond }
+    const processedShare = (done.stored - atStart.stored) / (done.accepted - atStart.accepted)
+    return {
+      ...{ decisions, events: report, processedPerSecond, processedShare },
+      worstLagSeconds: await worstLag,
+    }
   }
   const rounds = context.rounds(3)
   const quiet: LoadReport[] = []
@@ -70,6 +84,17 @@ export async function measureUnderLoad(
   ])
   await expectAllStored(daemon, acknowledged)
   report(context, quiet, loaded, eventsPerSecond)
+}
+
+/** The highest age of an event that is not processed, seconds. */
+async function watchLag(daemon: Daemon, isLoaded: () => boolean): Promise<number> {
+  let worstSeconds = 0
+  while (isLoaded()) {
+    const { oldestAgeSeconds } = await daemon.progress()
+    worstSeconds = Math.max(worstSeconds, oldestAgeSeconds)
+    await sleep(READING_MS)
+  }
+  return worstSeconds
 }
 
 function prepareDecisions(
@@ -154,6 +179,16 @@ function report(
     baseline: eventsPerSecond,
     target: { of: 'ratio', bound: 'at least', limit: 0.95 },
     note: 'below it the latencies above are those of a lower rate of processing',
+  })
+  context.report({
+    figure: 'worst lag meanwhile: age of the oldest event not processed',
+    value: Math.max(...loaded.map(({ worstLagSeconds }) => worstLagSeconds)),
+    unit: 's',
+    target: { of: 'value', bound: 'under', limit: 10 },
+    note:
+      `of the accepted events ` +
+      `${(median(loaded.map(({ processedShare }) => processedShare)) * 100).toFixed(0)} % were ` +
+      `processed when the last was sent; beyond 10 s events are refused`,
   })
   context.report({
     figure: `p50 of decisions beside ${eventsPerSecond} events/s, against alone`,

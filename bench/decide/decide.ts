@@ -9,7 +9,7 @@
  * p99 under ingestion of more than 4 times that alone; see decide-under-load.ts and decide-publish.ts.
  */
 import { startUnleash, UNLEASH_PATH, type Unleash } from '../baselines/unleash.ts'
-import type { Daemon } from '../daemon.ts'
+import { type Daemon, USUAL_LAG_LIMIT } from '../daemon.ts'
 import { type Bench, type BenchContext, expectOnlyOk, interleaved } from '../harness.ts'
 import { closedLoop, type LoadReport, runLoad } from '../load.ts'
 import { median } from '../samples.ts'
@@ -50,7 +50,7 @@ interface Side {
 
 async function measure(context: BenchContext): Promise<void> {
   const unleash = await startUnleash(context, benchFlags(USUAL))
-  const daemon = await context.startDaemon()
+  const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
   const few = await createProject(daemon, FEW)
   const usual = await createProject(daemon, USUAL)
   const many = await createProject(daemon, MANY)

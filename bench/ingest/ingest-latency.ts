@@ -6,6 +6,7 @@
  * What would change our mind about committing in a thread of its own: a p99 over 4 times the bare
  * server's.
  */
+import { USUAL_LAG_LIMIT } from '../daemon.ts'
 import {
   type Bench,
   type BenchContext,
@@ -30,7 +31,7 @@ const CONNECTIONS = 128
 const SETTLE_MS = 500
 
 async function measure(context: BenchContext): Promise<void> {
-  const daemon = await context.startDaemon()
+  const daemon = await context.startDaemon({ environment: USUAL_LAG_LIMIT })
   const bare = await context.startBaseline('bare-server')
   const load = async (server: { url: string; pid: number }): Promise<LoadReport> => {
     const report = await runLoad(
