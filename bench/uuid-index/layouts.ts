@@ -4,6 +4,7 @@
  * writes it in order of its keys. None of the plain ones carries checksums: with them they cost more.
  */
 import { type Database, open, type RootDatabase } from 'lmdb'
+import type { Table } from '../../src/store/lmdb/environment.ts'
 import { UuidIndex } from '../../src/store/warehouse/uuid/uuid-index.ts'
 import { UuidTable } from '../../src/store/warehouse/uuid/uuid-table.ts'
 
@@ -98,11 +99,9 @@ class RunLayout implements Layout {
   constructor(root: RootDatabase<Buffer, Buffer>) {
     this.#root = root
     const options = { encoding: 'binary', keyEncoding: 'binary', cache: false } as const
-    const runs = root.openDB<Buffer, Buffer>('uuid_runs', options)
-    this.#index = new UuidIndex({
-      runs,
-      chunks: root.openDB<Buffer, Buffer>('uuid_chunks', options),
-    })
+    // lmdb-js knows the names of tables, and its types do not.
+    const open = (name: string) => root.openDB<Buffer, Buffer>(name, options) as Table
+    this.#index = new UuidIndex({ uuid_runs: open('uuid_runs'), uuid_chunks: open('uuid_chunks') })
   }
 
   get unwritten(): number {

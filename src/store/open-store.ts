@@ -27,9 +27,9 @@ import {
 import { lockForCommand } from './directory/data-dir-lock.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
 import { Environment } from './lmdb/environment.ts'
+import { readNumber } from './lmdb/event-state.ts'
 import { EVENTS_ENVIRONMENT } from './lmdb/keys.ts'
 import { LogReader } from './log/event-log.ts'
-import { readNumber } from './warehouse/format/event-state.ts'
 import { EventReader } from './warehouse/read/event-reader.ts'
 
 const CREDENTIALS_NAME = 'credentials.json'

@@ -9,14 +9,13 @@ import { EmailChunkWrites, searchEmails } from '../../src/store/identity/person-
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { pairKey } from '../../src/store/lmdb/keys.ts'
 
-const TABLES = ['person_changes', 'change_places', 'email_chunks']
+const TABLES = ['person_changes', 'change_places', 'email_chunks'] as const
 const PROJECT = 7
 
 function open(dataDir: string) {
   const environment = new Environment({ dataDir, name: 'events', tables: TABLES })
-  const changes = environment.table('person_changes')
-  const places = environment.table('change_places')
-  return { environment, tables: { changes, places }, emails: environment.table('email_chunks') }
+  const { tables } = environment
+  return { environment, tables, emails: tables.email_chunks }
 }
 
 /** The same numbers for the same seed. */
@@ -58,7 +57,7 @@ for (const perCommit of [1, 40, 900]) {
       t.strictSame(loadChanges(tables, PROJECT, number), expected)
       t.strictSame(writer.load(number), expected)
     }
-    const blocks = tables.changes.getKeysCount({})
+    const blocks = tables.person_changes.getKeysCount({})
     t.ok(blocks <= 16 + model.size / 8, `${blocks} blocks for ${model.size} persons`)
     await environment.close()
   })
@@ -73,14 +72,14 @@ t.test('a changed byte and a missing block are noticed', async (t) => {
     writer.store()
   })
   const key = pairKey(PROJECT, 1)
-  const damaged = Buffer.from(tables.changes.get(key) ?? [])
+  const damaged = Buffer.from(tables.person_changes.get(key) ?? [])
   const last = damaged.length - 6
   damaged[last] = (damaged[last] ?? 0) ^ 1
-  environment.write(() => void tables.changes.put(key, damaged))
+  environment.write(() => void tables.person_changes.put(key, damaged))
   environment.refresh()
   t.strictSame(loadChanges(tables, PROJECT, 5), { version: 1, json: '{"a":1}' })
   t.throws(() => loadChanges(tables, PROJECT, 6), DamagedRecordError)
-  environment.write(() => void tables.changes.remove(key))
+  environment.write(() => void tables.person_changes.remove(key))
   environment.refresh()
   t.throws(() => loadChanges(tables, PROJECT, 5), DamagedRecordError)
   await environment.close()

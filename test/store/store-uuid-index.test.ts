@@ -100,10 +100,7 @@ t.test('entries are found in runs of all levels, after merges and after reopenin
     tables: ['uuid_runs', 'uuid_chunks'],
   })
   t.teardown(() => environment.close())
-  const tables = {
-    runs: environment.table('uuid_runs'),
-    chunks: environment.table('uuid_chunks'),
-  }
+  const { tables } = environment
   const options = { tableEntriesMax: 1500, runsPerMerge: 3 }
   let index = new UuidIndex(tables, options)
   const all = [...fingerprints(20_000, 3)]

@@ -12,13 +12,12 @@ import type {
   DeadLetterOrigin,
   StoredDeadLetter,
 } from '../../rules/events/dead-letter.ts'
-import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
+import { pack, seal, unpack } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
+import { entriesOf } from '../lmdb/records.ts'
 import { LETTER_REASON_UNITS_MAX, LETTERS_BYTES_MAX, LETTERS_MAX } from './limits.ts'
 import { RecordRing } from './record-ring.ts'
-
-const TABLE = 'dead_letters'
 
 type Head = readonly [
   projectId: number,
@@ -63,8 +62,7 @@ export class DeadLetters {
     this.#load()
     this.added++
     this.#pending.push({
-      projectId: letter.projectId,
-      step: letter.step,
+      ...letter,
       reason: letter.reason.slice(0, LETTER_REASON_UNITS_MAX),
       raw: Buffer.from(letter.raw),
       number: ++this.#last,
@@ -158,21 +156,13 @@ export function countDeadLetters(table: Table): number {
 
 /** Dead letters behind number `after`, oldest first. Throws `DamagedRecordError`. */
 export function* readDeadLetters(table: Table, after = 0): Generator<StoredDeadLetter> {
-  for (const { key, value } of table.getRange({ start: numberKey(after + 1) })) {
-    const bytes = unseal(TABLE, key, value)
+  for (const { key, value: bytes } of entriesOf(table, { start: numberKey(after + 1) })) {
     const rawStart = 4 + bytes.readUInt32LE()
     // Written by `store`; the checksum says that it is unchanged.
     const head = unpack(bytes.subarray(4, rawStart)) as Head
-    const [projectId, step, reason, storedAtMs, origin] = head
-    const number = numberInKey(key, 0)
-    yield {
-      number,
-      projectId,
-      step,
-      reason,
-      storedAtMs,
-      raw: Buffer.from(bytes.subarray(rawStart)),
-      origin: originOf(origin),
-    }
+    const [projectId, step, reason, storedAtMs, packedOrigin] = head
+    const raw = Buffer.from(bytes.subarray(rawStart))
+    const origin = originOf(packedOrigin)
+    yield { number: numberInKey(key, 0), projectId, step, reason, storedAtMs, raw, origin }
   }
 }

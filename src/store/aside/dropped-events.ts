@@ -10,7 +10,8 @@
  */
 import { formatUuid } from '../../base/ids.ts'
 import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
-import type { LossReason } from '../../rules/capture/drop-reasons.ts'
+import { getOrAdd } from '../../base/maps.ts'
+import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import type {
   DroppedEventCursor,
   DroppedEventPage,
@@ -18,11 +19,13 @@ import type {
   DroppedEventView,
 } from '../../rules/events/dropped-events.ts'
 import type { DeletionJob } from '../../rules/events/erasure-job.ts'
+import { erasureMatch, overlaps, ruleOf } from '../../rules/events/erasure-match.ts'
 import { attempt, type DamageListener } from '../faults.ts'
+import type { ProjectPersons } from '../identity/project-persons.ts'
 import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
-import { droppedKey, numberInKey, pairKey } from '../lmdb/keys.ts'
-import { erasureMatch, meansMoment } from '../warehouse/erase/erasure-match.ts'
+import { droppedKey, type EventTables, keysOf, numberInKey } from '../lmdb/keys.ts'
+import { DroppedCounts } from './dropped-counts.ts'
 import {
   DROPPED_BYTES_MAX,
   DROPPED_DATA_BYTES_MAX,
@@ -118,7 +121,7 @@ export class DroppedEvents {
     for (const [name, entry] of this.#entries) {
       if (entry.projectId !== projectId) continue
       const [, event, distinctId, , arrivedAtMs] = entry.head
-      if (!meansMoment(match, event ?? '', arrivedAtMs)) continue
+      if (!overlaps(ruleOf(match, event ?? ''), arrivedAtMs, arrivedAtMs)) continue
       if (match.spans !== null) {
         if (distinctId === null) continue
         const id = idOf(distinctId)
@@ -150,11 +153,8 @@ export class DroppedEvents {
     const [reason, event, distinctId] = entry.head
     const name = entry.key.toString('latin1')
     const ringName = `${entry.projectId} ${reason}`
-    let ring = this.#rings.get(ringName)
-    if (ring === undefined) {
-      ring = new RecordRing(this.#reasonEventsMax, DROPPED_REASON_BYTES_MAX)
-      this.#rings.set(ringName, ring)
-    }
+    const newRing = () => new RecordRing<string>(this.#reasonEventsMax, DROPPED_REASON_BYTES_MAX)
+    const ring = getOrAdd(this.#rings, ringName, newRing)
     const textBytes = Buffer.byteLength(event ?? '') + Buffer.byteLength(distinctId ?? '')
     const bytes = dataBytes + textBytes + RECORD_BYTES
     this.#entries.set(name, entry)
@@ -201,6 +201,48 @@ export class DroppedEvents {
     // In the table they are in the order of projects.
     stored.sort((a, b) => Buffer.compare(a.entry.key.subarray(4), b.entry.key.subarray(4)))
     for (const { entry, bytes } of stored) this.#take(entry, bytes)
+  }
+}
+
+/** What becomes of events that are accepted and not stored, between commits. For the one writing thread. */
+export class DroppedWriter {
+  readonly #events: DroppedEvents
+  readonly #counts: DroppedCounts
+  /** The newest erasure of each project that the dropped events have heard of. */
+  readonly #erasures = new Map<number, number>()
+
+  /** `onDamage` is told of records that are left out. */
+  constructor(
+    tables: Pick<EventTables, 'dropped_events' | 'dropped_counts'>,
+    onDamage: DamageListener,
+  ) {
+    this.#events = new DroppedEvents(tables.dropped_events, onDamage)
+    this.#counts = new DroppedCounts(tables.dropped_counts, onDamage)
+  }
+
+  /** Counts an event, by the hour of its arrival. */
+  count(projectId: number, arrivedAtMs: number, reason: DropReason): void {
+    this.#counts.add(projectId, arrivedAtMs, reason)
+  }
+
+  /** Keeps an event; its bytes are copied. */
+  add(event: DroppedEvent): void {
+    this.#events.add(event)
+  }
+
+  /** Erases what commands to these persons' project have asked for since the last call. Call it after each. */
+  erase(projectId: number, persons: Pick<ProjectPersons, 'newJobs' | 'distinctIdOf'>): void {
+    for (const { number, job } of persons.newJobs) {
+      if (number <= (this.#erasures.get(projectId) ?? 0)) continue
+      this.#erasures.set(projectId, number)
+      this.#events.erase(projectId, job, (distinctId) => persons.distinctIdOf(distinctId))
+    }
+  }
+
+  /** Stores what was gathered. Only in a write transaction. */
+  store(nowMs: number): void {
+    this.#events.store(nowMs)
+    this.#counts.store(nowMs)
   }
 }
 
@@ -261,12 +303,9 @@ function* newestFirst(
   projectId: number,
   behind?: DroppedEventCursor,
 ): Generator<StoredEvent> {
-  const start =
-    behind === undefined
-      ? pairKey(projectId + 1, 0)
-      : droppedKey(projectId, behind.block, behind.place)
-  const range = { start, end: pairKey(projectId, 0), reverse: true }
-  for (const { key, value } of table.getRange(range)) {
+  const { start: end, end: behindAll } = keysOf(projectId)
+  const start = behind ? droppedKey(projectId, behind.block, behind.place) : behindAll
+  for (const { key, value } of table.getRange({ start, end, reverse: true })) {
     const copy = Buffer.from(key)
     if (!copy.equals(start)) yield decode(copy, value)
   }

@@ -5,14 +5,16 @@
  *
  * Table `warnings`: project u32, line u32 (from 1, ascending) -> MessagePack of `StoredLine`.
  */
+
+import { getOrAdd } from '../../base/maps.ts'
 import type { IngestionWarning } from '../../rules/capture/types.ts'
 import type { WarningView } from '../../rules/events/event-queries.ts'
-import { pack, seal, unpack, unseal } from '../lmdb/codec.ts'
+import { unpack } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
-import { numberInKey, pairKey } from '../lmdb/keys.ts'
+import { keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { entriesOf, putRecord } from '../lmdb/records.ts'
 import { WARNING_LINES_MAX } from './limits.ts'
 
-const TABLE = 'warnings'
 const SAMPLE_MS = 60 * 60 * 1000
 
 type StoredLine = readonly [
@@ -87,10 +89,9 @@ export class WarningLog {
       const firstKept = lines.last - this.#linesMax + 1
       for (const line of lines.changed) {
         if (line.number < firstKept) continue
-        const key = pairKey(projectId, line.number)
         const { type, sampleKey, arrivedAtMs, detailsJson, count } = line
         const stored: StoredLine = [type, sampleKey, arrivedAtMs, detailsJson, count]
-        void this.#table.put(key, seal(key, pack(stored)))
+        putRecord(this.#table, pairKey(projectId, line.number), stored)
       }
       for (; lines.first < firstKept; lines.first++) {
         void this.#table.remove(pairKey(projectId, lines.first))
@@ -100,9 +101,8 @@ export class WarningLog {
   }
 
   #project(projectId: number): ProjectLines {
-    let lines = this.#projects.get(projectId)
-    if (lines === undefined) {
-      lines = { samples: new Map(), changed: new Set(), first: 1, last: 0 }
+    return getOrAdd(this.#projects, projectId, () => {
+      const lines: ProjectLines = { samples: new Map(), changed: new Set(), first: 1, last: 0 }
       for (const line of readLines(this.#table, projectId, this.#linesMax).reverse()) {
         const sample = `${line.type} ${line.sampleKey}`
         lines.samples.delete(sample)
@@ -110,9 +110,8 @@ export class WarningLog {
         if (lines.last === 0) lines.first = line.number
         lines.last = line.number
       }
-      this.#projects.set(projectId, lines)
-    }
-    return lines
+      return lines
+    })
   }
 }
 
@@ -127,16 +126,11 @@ function sampleKeyOf(warning: IngestionWarning): string {
 
 /** Lines of a project, newest first. */
 function readLines(table: Table, projectId: number, limit: number): Line[] {
-  const range = {
-    start: pairKey(projectId + 1, 0),
-    end: pairKey(projectId, 0),
-    reverse: true,
-    limit,
-  }
+  const { start: end, end: start } = keysOf(projectId)
   const lines: Line[] = []
-  for (const { key, value } of table.getRange(range)) {
+  for (const { key, value } of entriesOf(table, { start, end, reverse: true, limit })) {
     // Written by `store`; the checksum says that it is unchanged.
-    const stored = unpack(unseal(TABLE, key, value)) as StoredLine
+    const stored = unpack(value) as StoredLine
     const [type, sampleKey, arrivedAtMs, detailsJson, count] = stored
     lines.push({ number: numberInKey(key, 4), type, sampleKey, arrivedAtMs, detailsJson, count })
   }

@@ -10,7 +10,7 @@ import type { Page, PageRequest } from '../../base/pages.ts'
 import type { AuditEntry, StoredAuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
-import { putRecord, recordsWithin } from '../lmdb/records.ts'
+import { lastKey, putRecord, recordsOf } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { AUDIT_ENTRIES_MAX } from './limits.ts'
 
@@ -41,7 +41,7 @@ export class AuditLog {
     const results: StoredAuditEntry[] = []
     if (newest >= first) {
       const range = { start: numberKey(oldest), end: numberKey(newest + 1) }
-      for (const record of recordsWithin(this.#environment.table(TABLE), TABLE, range)) {
+      for (const record of recordsOf(this.#environment.table(TABLE), range)) {
         // Written by `append`; the checksum says that it is unchanged.
         results.push({ id: oldest + results.length, ...(record as unknown as AuditEntry) })
       }
@@ -66,10 +66,9 @@ export function putAuditEntries(
 
 /** Numbers of the oldest and the newest entry; 1 and 0 when there is none. */
 function extentOf(table: Table): { first: number; last: number } {
-  for (const firstKey of table.getKeys({ limit: 1 })) {
-    for (const lastKey of table.getKeys({ reverse: true, limit: 1 })) {
-      return { first: numberInKey(firstKey, 0), last: numberInKey(lastKey, 0) }
-    }
+  for (const key of table.getKeys({ limit: 1 })) {
+    const first = numberInKey(key, 0)
+    return { first, last: numberInKey(lastKey(table) ?? key, 0) }
   }
   return { first: 1, last: 0 }
 }

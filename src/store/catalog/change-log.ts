@@ -75,6 +75,6 @@ export class CatalogueChanges implements ChangeLog {
 }
 
 function numberIn(state: Table): number {
-  const number = getRecord(state, STATE, NUMBER_KEY)
+  const number = getRecord(state, NUMBER_KEY)
   return typeof number === 'number' ? number : 0
 }

@@ -15,7 +15,7 @@ import type {
 import type { Role, RoleAccess } from '../../rules/access/roles.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, numberKey } from '../lmdb/keys.ts'
-import { allRecords, getRecord, putRecord, raiseCount, readCount } from '../lmdb/records.ts'
+import { getRecord, putRecord, raiseCount, readCount, recordsOf } from '../lmdb/records.ts'
 import {
   decodeOrganization,
   decodePersonalKey,
@@ -83,7 +83,7 @@ export class DirectoryEnvironment {
 
   /** Null before the first start is complete. Throws `DamagedRecordError`. */
   organization(): Organization | null {
-    return decodeOrganization(getRecord(this.table('state'), 'state', ORGANIZATION_KEY))
+    return decodeOrganization(getRecord(this.table('state'), ORGANIZATION_KEY))
   }
 
   /** Within `change` only. */
@@ -93,7 +93,7 @@ export class DirectoryEnvironment {
 
   /** All records of a table in the order of their keys. Throws `DamagedRecordError`. */
   all<Name extends keyof DirectoryRecords>(name: Name): DirectoryRecords[Name][] {
-    return [...allRecords(this.table(name), name)].map(DECODERS[name])
+    return [...recordsOf(this.table(name))].map(DECODERS[name])
   }
 
   /** Writes a record under its number, and answers it. Within `change` only. */

@@ -4,9 +4,10 @@
  */
 
 import type { Flag } from '../../rules/flags/types.ts'
+import { unpack } from '../lmdb/codec.ts'
 import type { Environment, Table } from '../lmdb/environment.ts'
-import { NUMBER_MAX, numberInKey, pairKey } from '../lmdb/keys.ts'
-import { getRecord, readCount, recordsWithin } from '../lmdb/records.ts'
+import { keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { entriesOf, readCount, recordsOf } from '../lmdb/records.ts'
 import { decodeFlag, loadCounters, loadFlag, type StoredFlag } from './flag-records.ts'
 import { FLAG_CHANGES_READ_MAX } from './limits.ts'
 
@@ -167,22 +168,16 @@ export class FlagCache {
   }
 
   #readAll(projectId: number): ProjectFlags {
-    const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
-    const all = new Map<number, StoredFlag>()
-    for (const record of recordsWithin(this.#table('flags'), 'flags', range)) {
-      const stored = decodeFlag(record)
-      all.set(stored.flag.id, stored)
-    }
-    return new ProjectFlags(all)
+    const stored = [...recordsOf(this.#table('flags'), keysOf(projectId))].map(decodeFlag)
+    return new ProjectFlags(new Map(stored.map((each) => [each.flag.id, each])))
   }
 
   /** The flags that changed after a change, as they are now; null for those that are gone. */
   #changesBehind(projectId: number, change: number): ReadonlyMap<number, StoredFlag | null> {
-    const table = this.#table('flag_changes')
-    const start = pairKey(projectId, change + 1)
+    const range = { ...keysOf(projectId), start: pairKey(projectId, change + 1) }
     const changes = new Map<number, StoredFlag | null>()
-    for (const { key } of table.getRange({ start, end: pairKey(projectId, NUMBER_MAX) })) {
-      const id = Number(getRecord(table, 'flag_changes', Buffer.from(key)))
+    for (const { value } of entriesOf(this.#table('flag_changes'), range)) {
+      const id = Number(unpack(value))
       changes.set(id, loadFlag(this.#table('flags'), projectId, id))
     }
     return changes

@@ -58,7 +58,7 @@ export function storeFlag(table: Table, flag: Flag, change: number): void {
 /** A flag, deleted or not, or null. Throws `DamagedRecordError`. */
 export function loadFlag(table: Table, projectId: number, id: number): StoredFlag | null {
   if (id > NUMBER_MAX) return null
-  const record = getRecord(table, 'flags', pairKey(projectId, id))
+  const record = getRecord(table, pairKey(projectId, id))
   // Written by `storeFlag`, and unchanged since: the checksum says so.
   return record === undefined ? null : decodeFlag(record as Record<string, unknown>)
 }
@@ -77,6 +77,6 @@ export function decodeFlag(record: Record<string, unknown>): StoredFlag {
 
 /** The counters of a project; zeros before its first flag. Throws `DamagedRecordError`. */
 export function loadCounters(table: Table, projectId: number): ProjectCounters {
-  const record = getRecord(table, 'flag_projects', numberKey(projectId))
+  const record = getRecord(table, numberKey(projectId))
   return record === undefined ? { change: 0, entry: 0 } : (record as ProjectCounters)
 }

@@ -24,11 +24,11 @@ import {
   FLAGS_ENVIRONMENT,
   FLAGS_TABLES,
   type FlagsTable,
+  keysOf,
   numberKey,
   pairKey,
-  tripleKey,
 } from '../lmdb/keys.ts'
-import { putRecord, raiseCount } from '../lmdb/records.ts'
+import { putRecord, raiseCount, removeRange } from '../lmdb/records.ts'
 import { putAuditEntries } from './audit-log.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
 import {
@@ -165,7 +165,7 @@ export class FlagStore {
     this.#cache.refresh()
     if (flagId !== null && this.#cache.project(projectId).stored(flagId) === null) return null
     const tables = activityTables(this.#environment)
-    return listEntries(tables, ACTIVITY, projectId, flagId, offset, limit)
+    return listEntries(tables, projectId, flagId, offset, limit)
   }
 
   /** The flags of a project as of now, from memory where nothing changed. */
@@ -295,7 +295,11 @@ class ProjectChange {
   removeFlag(flag: Flag, lastChange: number): void {
     this.#count(flag.id, lastChange)
     this.#environment.table('flags').removeSync(pairKey(this.#projectId, flag.id))
-    this.#removeRoleAccess(flag.id)
+    // Rights on a flag that is gone for good mean nothing; see role-store.ts.
+    const access = this.#environment.table('role_access')
+    if (removeRange(access, keysOf(this.#projectId, flag.id)) > 0) {
+      raiseCount(this.#environment.table('state'), 'directory')
+    }
   }
 
   log(activity: FlagActivity): void {
@@ -307,16 +311,6 @@ class ProjectChange {
 
   store(): void {
     putRecord(this.#environment.table('flag_projects'), numberKey(this.#projectId), this.#counters)
-  }
-
-  /** Rights on a flag that is gone for good mean nothing; see role-store.ts. */
-  #removeRoleAccess(flagId: number): void {
-    const table = this.#environment.table('role_access')
-    const start = tripleKey(this.#projectId, flagId, 0)
-    const end = tripleKey(this.#projectId, flagId + 1, 0)
-    const keys = [...table.getKeys({ start, end })].map((key) => Buffer.from(key))
-    for (const key of keys) table.removeSync(key)
-    if (keys.length > 0) raiseCount(this.#environment.table('state'), 'directory')
   }
 
   #count(flagId: number, lastChange: number | null): number {

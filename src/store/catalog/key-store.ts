@@ -176,7 +176,7 @@ export class KeyStore {
 
   #requireProject(id: number): void {
     const projects = this.#environment.table('projects')
-    if (id <= NUMBER_MAX && getRecord(projects, 'projects', numberKey(id)) !== undefined) return
+    if (id <= NUMBER_MAX && getRecord(projects, numberKey(id)) !== undefined) return
     throw new ServiceError('does_not_exist', `there is no project ${id}`, { attr: 'scoped_teams' })
   }
 

@@ -22,8 +22,8 @@ import type {
 import type { RoleAccess } from '../../rules/access/roles.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
-import { FLAGS_ENVIRONMENT, NUMBER_MAX, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { readCount, recordsWithin } from '../lmdb/records.ts'
+import { FLAGS_ENVIRONMENT, keysOf } from '../lmdb/keys.ts'
+import { readCount, recordsOf } from '../lmdb/records.ts'
 import { AuditLog } from './audit-log.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey } from './key-store.ts'
@@ -210,9 +210,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
   }
 
   #hasAccess(roleNumbers: ReadonlySet<number>, { projectId, id }: OwnedFlag): boolean {
-    const table = this.#environment.table('role_access')
-    const range = { start: pairKey(projectId, id), end: tripleKey(projectId, id, NUMBER_MAX) }
-    for (const record of recordsWithin(table, 'role_access', range)) {
+    for (const record of recordsOf(this.#environment.table('role_access'), keysOf(projectId, id))) {
       if (roleNumbers.has((record as unknown as RoleAccess).roleNumber)) return true
     }
     return false

@@ -9,28 +9,18 @@
  * | role_access | project u32, flag u32, entry u32      | `RoleAccess`                            |
  * | state       | `role`, `role_access`                 | the last number given (`number`)        |
  */
-
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
 import type { Page, PageRequest } from '../../base/pages.ts'
 import { FLAG_ACCESS_LEVELS, levelNumbers } from '../../rules/access/levels.ts'
 import type { User } from '../../rules/access/organization.ts'
-import type {
-  FlagNumbers,
-  Role,
-  RoleAccess,
-  RoleAccessView,
-  RoleChanges,
-  RoleMember,
-  RoleMembership,
-  RoleRequest,
-  RoleView,
-} from '../../rules/access/roles.ts'
-import { NUMBER_MAX, numberKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { getRecord, putRecord, recordsWithin } from '../lmdb/records.ts'
+import type { FlagNumbers, Role, RoleAccess, RoleAccessView, RoleChanges, RoleMember, RoleMembership, RoleRequest, RoleView } from '../../rules/access/roles.ts'
+import { keysOf, NUMBER_MAX, numberKey, tripleKey } from '../lmdb/keys.ts'
+import { getRecord, putRecord, recordsOf } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { ROLE_ACCESS_MAX, ROLE_MEMBERS_MAX, ROLES_MAX } from './limits.ts'
+
 
 const [, HIGHEST] = FLAG_ACCESS_LEVELS
 
@@ -236,18 +226,14 @@ export class RoleStore {
 
   #accessesOf({ projectId, flagId }: FlagNumbers): readonly RoleAccess[] {
     if (flagId > NUMBER_MAX) return []
-    const range = {
-      start: pairKey(projectId, flagId),
-      end: tripleKey(projectId, flagId, NUMBER_MAX),
-    }
     const table = this.#environment.table('role_access')
-    return [...recordsWithin(table, 'role_access', range)] as unknown as RoleAccess[]
+    return [...recordsOf(table, keysOf(projectId, flagId))] as unknown as RoleAccess[]
   }
 
   #findAccess({ projectId, flagId }: FlagNumbers, id: number): RoleAccess | null {
     if (flagId > NUMBER_MAX || id > NUMBER_MAX) return null
     const key = tripleKey(projectId, flagId, id)
-    const record = getRecord(this.#environment.table('role_access'), 'role_access', key)
+    const record = getRecord(this.#environment.table('role_access'), key)
     // Written by `addAccess`, and unchanged since: the checksum says so.
     return record === undefined ? null : (record as RoleAccess)
   }

@@ -2,7 +2,7 @@
 import type { Flag } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT } from '../lmdb/keys.ts'
-import { allRecords } from '../lmdb/records.ts'
+import { recordsOf } from '../lmdb/records.ts'
 import { decodeFlag } from './flag-records.ts'
 import { decodeProject } from './project-records.ts'
 
@@ -22,8 +22,8 @@ export async function readStoredFlags(dataDir: string): Promise<StoredFlags> {
     isReadOnly: true,
   })
   try {
-    const projects = allRecords(environment.table('projects'), 'projects')
-    const flags = allRecords(environment.table('flags'), 'flags')
+    const projects = recordsOf(environment.table('projects'))
+    const flags = recordsOf(environment.table('flags'))
     return {
       projectIds: [...projects].map((record) => decodeProject(record).id),
       flags: [...flags].map((record) => decodeFlag(record).flag).filter(({ deleted }) => !deleted),

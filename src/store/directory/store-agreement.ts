@@ -16,9 +16,9 @@ import { OperatorError } from '../../base/errors.ts'
 import { FlagsVersion } from '../catalog/organization-store.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
+import { readNumber, readWitness, type Witness } from '../lmdb/event-state.ts'
 import { EVENTS_ENVIRONMENT, FLAGS_ENVIRONMENT, LOG_ENVIRONMENT, LOG_TABLES } from '../lmdb/keys.ts'
 import { type LogReach, lookAtLog, raiseEnd } from '../log/event-log.ts'
-import { readNumber, readWitness, type Witness } from '../warehouse/format/event-state.ts'
 
 const STATE = 'state'
 /** What LMDB says of a file whose content is not what it should be. */

@@ -3,94 +3,77 @@
  * are asked for. Table `cohorts`: project, cohort -> JSON of `CohortRecord`. Table `cohort_members`:
  * project, cohort, P -> nothing, for fixed lists. All sealed. Deleted cohorts stay, marked.
  */
-
+import { getOrAdd } from '../../base/maps.ts'
 import type { CohortLookup } from '../../rules/filters/person-filter.ts'
 import type { CohortRecord } from '../../rules/persons/cohort-shapes.ts'
-import { emptyValue } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
-import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { getJson, parseRecord, putJson } from '../lmdb/records.ts'
+import { type EventTables, keysOf, numberInKey, tripleKey } from '../lmdb/keys.ts'
+import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
+import { jsonOf, store } from '../lmdb/records.ts'
 
-const COHORTS = 'cohorts'
+/** The tables of cohorts. */
+export type CohortTables = Pick<EventTables, 'cohorts' | 'cohort_members'>
 
 /** The cohorts of one project in the processing thread. */
-export class ProjectCohorts {
-  readonly #projectId: number
-  readonly #cohorts: Table
+export class ProjectCohorts extends NumberedRecords<CohortRecord> {
   readonly #members: Table
-  readonly #changed = new Map<number, CohortRecord>()
   /** Whether what a cohort says has changed since the last commit; counting members does not matter. */
   haveDefinitionsChanged = false
   /** Changes of members since the last commit: key as text -> whether it is one. */
   readonly #changes = new Map<number, Map<number, boolean>>()
 
-  constructor(projectId: number, tables: { readonly cohorts: Table; readonly members: Table }) {
-    this.#projectId = projectId
-    this.#cohorts = tables.cohorts
-    this.#members = tables.members
+  constructor(projectId: number, tables: CohortTables) {
+    super(projectId, tables.cohorts)
+    this.#members = tables.cohort_members
   }
 
   /** A cohort, deleted or not, or null. */
   cohort(id: number): CohortRecord | null {
-    return this.#changed.get(id) ?? loadCohort(this.#cohorts, this.#projectId, id)
+    return this.find(id)
   }
 
   put(cohort: CohortRecord): void {
-    this.#changed.set(cohort.id, cohort)
+    this.set(cohort.id, cohort)
     this.haveDefinitionsChanged = true
   }
 
   isMember(id: number, number: number): boolean {
     const changed = this.#changes.get(id)?.get(number)
-    return changed ?? isMember(this.#members, this.#projectId, id, number)
+    return changed ?? isMember(this.#members, this.projectId, id, number)
   }
 
   /** Adds or removes a member of a fixed list, and counts. */
   setMember(id: number, number: number, isWanted: boolean): void {
     if (this.isMember(id, number) === isWanted) return
-    let changes = this.#changes.get(id)
-    if (changes === undefined) {
-      changes = new Map()
-      this.#changes.set(id, changes)
-    }
-    changes.set(number, isWanted)
+    getOrAdd(this.#changes, id, () => new Map<number, boolean>()).set(number, isWanted)
     const cohort = this.cohort(id)
     if (cohort === null) return
-    this.#changed.set(id, { ...cohort, count: cohort.count + (isWanted ? 1 : -1) })
+    this.set(id, { ...cohort, count: cohort.count + (isWanted ? 1 : -1) })
   }
 
-  /** Stores what was changed. Only in a write transaction. */
-  store(): void {
-    for (const [id, cohort] of this.#changed) {
-      putJson(this.#cohorts, pairKey(this.#projectId, id), cohort)
-    }
+  override store(): void {
+    super.store()
     for (const [id, changes] of this.#changes) {
       for (const [number, isWanted] of changes) {
-        const key = tripleKey(this.#projectId, id, number)
-        if (isWanted) void this.#members.put(key, emptyValue(key))
+        const key = tripleKey(this.projectId, id, number)
+        if (isWanted) store(this.#members, key)
         else void this.#members.remove(key)
       }
     }
-    this.#changed.clear()
     this.#changes.clear()
   }
 }
 
-/** A cohort, deleted or not, or null. Throws `DamagedRecordError`. */
+/** A cohort that is not deleted, or null. Throws `DamagedRecordError`. */
 export function loadCohort(table: Table, projectId: number, id: number): CohortRecord | null {
-  if (id > NUMBER_MAX) return null
-  return getJson<CohortRecord>(table, COHORTS, pairKey(projectId, id))
+  const cohort = loadNumbered<CohortRecord>(table, projectId, id)
+  return cohort?.isDeleted === true ? null : cohort
 }
 
 /** All cohorts of a project that are not deleted, in order of creation. */
 export function loadCohorts(table: Table, projectId: number): readonly CohortRecord[] {
-  const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
-  const cohorts: CohortRecord[] = []
-  for (const { key, value } of table.getRange(range)) {
-    const cohort = parseRecord<CohortRecord>(COHORTS, key, value)
-    if (!cohort.isDeleted) cohorts.push(cohort)
-  }
-  return cohorts
+  const cohorts = [...jsonOf<CohortRecord>(table, keysOf(projectId))].map(({ value }) => value)
+  return cohorts.filter(({ isDeleted }) => !isDeleted)
 }
 
 /** Whether a person is on the fixed list of a cohort. */
@@ -99,16 +82,13 @@ export function isMember(table: Table, projectId: number, cohort: number, number
 }
 
 /** The cohorts of a project for tests on persons; those that are deleted do not exist. */
-export function cohortLookup(
-  tables: { readonly cohorts: Table; readonly members: Table },
-  projectId: number,
-): CohortLookup {
+export function cohortLookup(tables: CohortTables, projectId: number): CohortLookup {
+  const members = tables.cohort_members
   return (id) => {
     const cohort = loadCohort(tables.cohorts, projectId, id)
-    if (cohort === null || cohort.isDeleted) return null
+    if (cohort === null) return null
     if (cohort.isStatic) {
-      const hasMember = (number: number): boolean => isMember(tables.members, projectId, id, number)
-      return { kind: 'static', hasMember }
+      return { kind: 'static', hasMember: (number) => isMember(members, projectId, id, number) }
     }
     return { kind: 'dynamic', filters: cohort.filters ?? { type: 'OR', values: [] } }
   }
@@ -116,6 +96,5 @@ export function cohortLookup(
 
 /** P of all members of a fixed list, ascending. */
 export function* memberNumbers(table: Table, projectId: number, cohort: number): Generator<number> {
-  const range = { start: tripleKey(projectId, cohort, 0), end: tripleKey(projectId, cohort + 1, 0) }
-  for (const key of table.getKeys(range)) yield numberInKey(key, 8)
+  for (const key of table.getKeys(keysOf(projectId, cohort))) yield numberInKey(key, 8)
 }

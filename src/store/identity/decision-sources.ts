@@ -9,9 +9,15 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
-import { Environment, type Table } from '../lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, numberInKey, pairKey } from '../lmdb/keys.ts'
-import { readNumber } from '../warehouse/format/event-state.ts'
+import { Environment } from '../lmdb/environment.ts'
+import { readNumber } from '../lmdb/event-state.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventTables,
+  keysOf,
+  numberInKey,
+} from '../lmdb/keys.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
@@ -23,8 +29,6 @@ import {
 } from './limits.ts'
 import { loadOwnerNow } from './person-owners.ts'
 import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-records.ts'
-import { personTables } from './person-store.ts'
-import type { PersonTables } from './person-writes.ts'
 
 /** The owner of a distinct_id as decisions need it. */
 export interface StoredPerson {
@@ -59,8 +63,7 @@ const NO_FILTERS: JsonObject = Object.freeze({})
 /** Reads for decisions. For one thread; close it before the thread ends. */
 export class DecisionSourceReader {
   readonly #environment: Environment
-  readonly #tables: PersonTables
-  readonly #distinctTables: { readonly ids: Table; readonly texts: Table }
+  readonly #tables: EventTables
   #position = -1
   #refreshedAtMs = Number.NEGATIVE_INFINITY
   #young = new Map<string, KnownPerson>()
@@ -74,18 +77,14 @@ export class DecisionSourceReader {
       name: EVENTS_ENVIRONMENT,
       tables: EVENTS_TABLES,
     })
-    this.#tables = personTables(this.#environment)
-    this.#distinctTables = {
-      ids: this.#environment.table('distinct_ids'),
-      texts: this.#environment.table('distinct_texts'),
-    }
+    this.#tables = this.#environment.tables
   }
 
   /** Lets the next read see everything that is committed now. */
   refresh(): void {
     this.#environment.refresh()
     this.#refreshedAtMs = performance.now()
-    this.#position = readNumber(this.#environment.table('state'), 'position') ?? 0
+    this.#position = readNumber(this.#tables.state, 'position') ?? 0
   }
 
   /**
@@ -122,7 +121,7 @@ export class DecisionSourceReader {
 
   /** Overrides of person P. Throws `DamagedRecordError`. */
   overrides(projectId: number, number: number): Overrides {
-    return loadOverrides(this.#tables.overrides, projectId, number)
+    return loadOverrides(this.#tables.flag_overrides, projectId, number)
   }
 
   /** The cohorts of a project that are not deleted, by id. Throws `DamagedRecordError`. */
@@ -137,20 +136,19 @@ export class DecisionSourceReader {
 
   /** The names of the group types of a project by index. Throws `DamagedRecordError`. */
   groupTypes(projectId: number): ReadonlyMap<number, string> {
-    return new Map(loadPersonCounters(this.#tables.projects, projectId).groupTypes.entries())
+    return new Map(loadPersonCounters(this.#tables.person_projects, projectId).groupTypes.entries())
   }
 
   /** All living persons, oldest number first. Throws `DamagedRecordError`. */
   *persons(projectId: number): Generator<ScannedPerson> {
-    const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
-    for (const key of this.#tables.persons.getKeys(range)) {
+    for (const key of this.#tables.persons.getKeys(keysOf(projectId))) {
       const number = numberInKey(key, 4)
       const record = loadPerson(this.#tables, projectId, number)
       if (record === null) continue
       const id = record.firstIds[0]
       yield {
         number,
-        distinctId: id === undefined ? '' : loadDistinctText(this.#distinctTables, projectId, id),
+        distinctId: id === undefined ? '' : loadDistinctText(this.#tables, projectId, id),
         properties: propertiesOfRecord(record),
       }
     }
@@ -163,7 +161,7 @@ export class DecisionSourceReader {
 
   /** Whether person P is on the fixed list of a cohort. */
   isMember(projectId: number, cohortId: number, number: number): boolean {
-    return isMember(this.#tables.members, projectId, cohortId, number)
+    return isMember(this.#tables.cohort_members, projectId, cohortId, number)
   }
 
   close(): Promise<void> {
@@ -174,16 +172,12 @@ export class DecisionSourceReader {
     const name = `${projectId} ${distinctId}`
     const known = this.#young.get(name) ?? this.#old.get(name)
     if (known !== undefined && known.position === this.#position) return known
-    const id = loadDistinctId(this.#distinctTables, projectId, distinctId)
+    const id = loadDistinctId(this.#tables, projectId, distinctId)
     const number = id === 0 ? 0 : loadOwnerNow(this.#tables, projectId, id)
     const record = number === 0 ? null : loadPerson(this.#tables, projectId, number)
     const version = record?.version ?? -1
-    if (known !== undefined && known.number === number && known.version === version) {
-      known.position = this.#position
-      this.#keep(name, known, record?.jsonBytes ?? 0)
-      return known
-    }
-    const properties = record === null ? null : propertiesOfRecord(record)
+    const isSame = known !== undefined && known.number === number && known.version === version
+    const properties = isSame ? known.properties : record && propertiesOfRecord(record)
     const person = { position: this.#position, number, version, properties }
     this.#keep(name, person, record?.jsonBytes ?? 0)
     return person

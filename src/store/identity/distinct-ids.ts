@@ -6,31 +6,19 @@
  * text, UTF-8. Both little-endian and sealed.
  */
 import { DISTINCT_ID_POINTS_MAX } from '../../base/limits.ts'
-import { DamagedRecordError } from '../faults.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
-import type { Table } from '../lmdb/environment.ts'
-import { distinctIdKey, NUMBER_MAX, pairKey } from '../lmdb/keys.ts'
+import { getOrAdd } from '../../base/maps.ts'
+import { distinctIdKey, type EventTables, NUMBER_MAX, pairKey } from '../lmdb/keys.ts'
+import { load, need, store } from '../lmdb/records.ts'
 import { CACHED_IDS_MAX } from './limits.ts'
 
-const IDS = 'distinct_ids'
-const TEXTS = 'distinct_texts'
-
 /** The tables of distinct_ids. */
-export interface DistinctIdTables {
-  readonly ids: Table
-  readonly texts: Table
-}
+export type DistinctIdTables = Pick<EventTables, 'distinct_ids' | 'distinct_texts'>
 
 /** The number of a distinct_id, or 0 when the project has never seen it. Throws `DamagedRecordError`. */
 export function loadDistinctId(tables: DistinctIdTables, projectId: number, text: string): number {
   // They are cut when they are stored, and LMDB takes no longer keys.
   if (text.length > 2 * DISTINCT_ID_POINTS_MAX) return 0
-  const key = distinctIdKey(projectId, text)
-  const value = tables.ids.get(key)
-  if (value === undefined) return 0
-  const bytes = unseal(IDS, key, value)
-  if (bytes.length !== 4) throw new DamagedRecordError(IDS, key, 'the value has a wrong length')
-  return bytes.readUInt32LE()
+  return load(tables.distinct_ids, distinctIdKey(projectId, text), 4)?.readUInt32LE() ?? 0
 }
 
 /** The distinct_id with number D. Throws `DamagedRecordError`, also when there is none. */
@@ -39,10 +27,7 @@ export function loadDistinctText(
   projectId: number,
   distinctId: number,
 ): string {
-  const key = pairKey(projectId, distinctId)
-  const value = tables.texts.get(key)
-  if (value === undefined) throw new DamagedRecordError(TEXTS, key, 'the value is missing')
-  return unseal(TEXTS, key, value).toString('utf8')
+  return need(tables.distinct_texts, pairKey(projectId, distinctId)).toString('utf8')
 }
 
 /** The distinct_ids of one project in the processing thread. */
@@ -130,12 +115,9 @@ export class DistinctIds {
       let distinctId = ids.last - ids.added.length
       const number = Buffer.allocUnsafe(4)
       for (const text of ids.added) {
-        distinctId++
-        const idKey = distinctIdKey(projectId, text)
-        const textKey = pairKey(projectId, distinctId)
-        number.writeUInt32LE(distinctId)
-        void this.#tables.ids.put(idKey, seal(idKey, number))
-        void this.#tables.texts.put(textKey, seal(textKey, Buffer.from(text, 'utf8')))
+        number.writeUInt32LE(++distinctId)
+        store(this.#tables.distinct_ids, distinctIdKey(projectId, text), number)
+        store(this.#tables.distinct_texts, pairKey(projectId, distinctId), Buffer.from(text))
       }
     }
   }
@@ -159,20 +141,11 @@ export class DistinctIds {
 
   #project(projectId: number, lastId: () => number): ProjectIds {
     if (projectId === this.#currentId && this.#current !== null) return this.#current
-    let ids = this.#projects.get(projectId)
-    if (ids === undefined) {
-      ids = {
-        young: new Map(),
-        old: new Map(),
-        added: [],
-        last: lastId(),
-        lastText: '',
-        lastTextId: 0,
-      }
-      this.#projects.set(projectId, ids)
-    }
-    this.#current = ids
     this.#currentId = projectId
-    return ids
+    this.#current = getOrAdd(this.#projects, projectId, () => ({
+      ...{ young: new Map<string, number>(), old: new Map<string, number>(), added: [] },
+      ...{ last: lastId(), lastText: '', lastTextId: 0 },
+    }))
+    return this.#current
   }
 }

@@ -6,40 +6,27 @@
  * the processing thread in the order of the log, so that merges and overrides never cross.
  * Source: docs/compatibility/decisions.md, "Continuity".
  */
-
 import type { Table } from '../lmdb/environment.ts'
-import { pairKey } from '../lmdb/keys.ts'
-import { getJson, putJson } from '../lmdb/records.ts'
-
-const OVERRIDES = 'flag_overrides'
+import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'
 
 /** Flag key -> identifier. */
 export type Overrides = ReadonlyMap<string, string>
+
+type Pairs = readonly (readonly [flagKey: string, identifier: string])[]
 
 const NO_OVERRIDES: Overrides = new Map()
 
 /** The overrides of a person; empty for nearly all. Throws `DamagedRecordError`. */
 export function loadOverrides(table: Table, projectId: number, number: number): Overrides {
-  const key = pairKey(projectId, number)
-  const pairs = getJson<[string, string][]>(table, OVERRIDES, key)
+  const pairs = loadNumbered<Pairs>(table, projectId, number)
   return pairs === null ? NO_OVERRIDES : new Map(pairs)
 }
 
 /** The overrides of one project in the processing thread. */
-export class ProjectOverrides {
-  readonly #projectId: number
-  readonly #table: Table
-  /** Changed since the last commit. Empty: to be removed. */
-  readonly #changed = new Map<number, Overrides>()
-
-  constructor(projectId: number, table: Table) {
-    this.#projectId = projectId
-    this.#table = table
-  }
-
+export class ProjectOverrides extends NumberedRecords<Pairs> {
   /** The overrides of person P. Throws `DamagedRecordError`. */
   of(number: number): Overrides {
-    return this.#changed.get(number) ?? loadOverrides(this.#table, this.#projectId, number)
+    return new Map(this.find(number))
   }
 
   /**
@@ -53,7 +40,7 @@ export class ProjectOverrides {
     for (const [index, number] of persons.entries()) {
       const after = new Map(before[index])
       for (const flagKey of missing) after.set(flagKey, identifier)
-      this.#changed.set(number, after)
+      this.set(number, [...after])
     }
   }
 
@@ -64,22 +51,12 @@ export class ProjectOverrides {
   merge(into: number, from: number): void {
     const inherited = this.of(from)
     if (inherited.size === 0) return
-    this.#changed.set(into, new Map([...inherited, ...this.of(into)]))
-    this.#changed.set(from, NO_OVERRIDES)
+    this.set(into, [...new Map([...inherited, ...this.of(into)])])
+    this.remove(from)
   }
 
   /** Forgets the overrides of a person that is deleted. */
   remove(number: number): void {
-    this.#changed.set(number, NO_OVERRIDES)
-  }
-
-  /** Stores what was changed. Only in a write transaction. */
-  store(): void {
-    for (const [number, overrides] of this.#changed) {
-      const key = pairKey(this.#projectId, number)
-      if (overrides.size === 0) void this.#table.remove(key)
-      else putJson(this.#table, key, [...overrides])
-    }
-    this.#changed.clear()
+    this.set(number, null)
   }
 }

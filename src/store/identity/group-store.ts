@@ -8,12 +8,11 @@ import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { groupView } from '../../rules/persons/person-views.ts'
 import { type GroupState, groupState } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
+import { entriesOf, load, store } from '../lmdb/records.ts'
 import { CACHED_GROUPS_MAX, GROUP_KEY_BYTES_MAX } from './limits.ts'
 import { parseProperties } from './person-records.ts'
 
-const GROUPS = 'groups'
 const FIXED_BYTES = 12
 
 interface GroupRecord {
@@ -62,12 +61,11 @@ export class ProjectGroups {
     for (const group of this.#unsaved) {
       const { typeIndex, key, createdAtMs, properties } = group
       const tableKey = groupTableKey(this.#projectId, typeIndex, key)
-      const keyBytes = Buffer.from(key, 'utf8')
+      const keyBytes = Buffer.from(key)
       const head = Buffer.allocUnsafe(FIXED_BYTES)
       head.writeDoubleLE(createdAtMs)
       head.writeUInt32LE(keyBytes.length, 8)
-      const value = seal(tableKey, head, keyBytes, Buffer.from(properties.toJson(), 'utf8'))
-      void this.#table.put(tableKey, value)
+      store(this.#table, tableKey, head, keyBytes, Buffer.from(properties.toJson()))
       group.isUnsaved = false
     }
     this.#unsaved.clear()
@@ -101,14 +99,12 @@ export function listGroups(
   limit: number,
   cursor: string | null,
 ): { readonly results: readonly GroupView[]; readonly nextCursor: string | null } {
-  const found: GroupView[] = []
+  const results: GroupView[] = []
   for (const group of groupsAfter(table, projectId, typeIndex, search, cursor)) {
-    found.push(group)
-    if (found.length > limit) break
+    if (results.length === limit) return { results, nextCursor: results.at(-1)?.group_key ?? null }
+    results.push(group)
   }
-  const page = found.slice(0, limit)
-  const nextCursor = found.length > limit ? (page.at(-1)?.group_key ?? null) : null
-  return { results: page, nextCursor }
+  return { results, nextCursor: null }
 }
 
 /**
@@ -123,12 +119,9 @@ export function* groupsAfter(
   cursor: string | null,
   check: () => void = () => {},
 ): Generator<GroupView> {
-  const start = groupTableKey(projectId, typeIndex, cursor ?? '')
-  const end = groupTableKey(projectId, typeIndex + 1, '')
   const wanted = search?.toLowerCase() ?? null
-  for (const { key, value } of table.getRange({ start, end })) {
+  for (const record of recordsFrom(table, projectId, typeIndex, cursor ?? '')) {
     check()
-    const record = decodeGroup(key, value)
     if (record.key === cursor) continue
     if (wanted !== null && !isFound(record, wanted)) continue
     yield viewOf(typeIndex, record)
@@ -141,12 +134,20 @@ export function* allGroups(
   projectId: number,
   typeIndex: number,
 ): Generator<{ readonly key: string; readonly properties: Readonly<Record<string, unknown>> }> {
-  const start = groupTableKey(projectId, typeIndex, '')
-  const end = groupTableKey(projectId, typeIndex + 1, '')
-  for (const { key, value } of table.getRange({ start, end })) {
-    const record = decodeGroup(key, value)
-    yield { key: record.key, properties: parseProperties(record.json) }
+  for (const { key, json } of recordsFrom(table, projectId, typeIndex, '')) {
+    yield { key, properties: parseProperties(json) }
   }
+}
+
+function* recordsFrom(
+  table: Table,
+  projectId: number,
+  typeIndex: number,
+  first: string,
+): Generator<GroupRecord> {
+  const start = groupTableKey(projectId, typeIndex, first)
+  const end = groupTableKey(projectId, typeIndex + 1, '')
+  for (const { value } of entriesOf(table, { start, end })) yield decodeGroup(value)
 }
 
 function isFound({ key, json }: GroupRecord, wanted: string): boolean {
@@ -164,13 +165,11 @@ export function loadGroup(
   typeIndex: number,
   key: string,
 ): GroupRecord | null {
-  const tableKey = groupTableKey(projectId, typeIndex, key)
-  const value = table.get(tableKey)
-  return value === undefined ? null : decodeGroup(tableKey, value)
+  const record = load(table, groupTableKey(projectId, typeIndex, key))
+  return record === undefined ? null : decodeGroup(record)
 }
 
-function decodeGroup(tableKey: Uint8Array, sealed: Buffer): GroupRecord {
-  const record = unseal(GROUPS, tableKey, sealed)
+function decodeGroup(record: Buffer): GroupRecord {
   const jsonStart = FIXED_BYTES + record.readUInt32LE(8)
   return {
     createdAtMs: record.readDoubleLE(),

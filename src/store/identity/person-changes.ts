@@ -13,13 +13,13 @@
  */
 import { crc32 } from 'node:zlib'
 import { DamagedRecordError } from '../faults.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
+import { bytesOf } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
-import { numberInKey, pairKey } from '../lmdb/keys.ts'
+import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { entriesOf, lastKey, load, store } from '../lmdb/records.ts'
 import { PERSON_CHANGES_MAX } from './limits.ts'
 
 const CHANGES = 'person_changes'
-const PLACES = 'change_places'
 const CHUNK_PERSONS = 256
 const CHUNK_BYTES = CHUNK_PERSONS * 5
 const BLOCK_BYTES = 16 * 1024
@@ -34,10 +34,7 @@ const SPARSE_PART = 0.3
 const EMPTIED_PER_BLOCK = 2
 
 /** The tables of changes. */
-export interface ChangeTables {
-  readonly changes: Table
-  readonly places: Table
-}
+export type ChangeTables = Pick<EventTables, 'person_changes' | 'change_places'>
 
 /** Changes of one person. */
 export interface StoredChanges {
@@ -52,19 +49,11 @@ export function loadChanges(
   number: number,
 ): StoredChanges | null {
   const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
-  const value = tables.places.get(key)
-  if (value === undefined) return null
-  const places = checkedPlaces(key, value)
+  const places = load(tables.change_places, key, CHUNK_BYTES)
   const index = number % CHUNK_PERSONS
-  const block = places.readUInt32LE(index * 4)
-  if (block === 0) return null
-  return readChanges(
-    tables.changes,
-    projectId,
-    number,
-    block,
-    places[CHUNK_PERSONS * 4 + index] ?? 0,
-  )
+  const block = places?.readUInt32LE(index * 4) ?? 0
+  const position = places?.[CHUNK_PERSONS * 4 + index] ?? 0
+  return readChanges(tables.person_changes, projectId, number, block, position)
 }
 
 interface Chunk {
@@ -105,9 +94,8 @@ export class PersonChanges {
     const chunk = this.#chunks[Math.floor(number / CHUNK_PERSONS)]
     const index = number % CHUNK_PERSONS
     const block = chunk?.blocks[index] ?? 0
-    if (block === 0) return null
     const position = chunk?.positions[index] ?? 0
-    return readChanges(this.#tables.changes, this.#projectId, number, block, position)
+    return readChanges(this.#tables.person_changes, this.#projectId, number, block, position)
   }
 
   /** Stores the changes of a person in place of earlier ones. Only in a write transaction. */
@@ -132,7 +120,7 @@ export class PersonChanges {
     if (this.#written + this.#numbers.length > 0) this.#emptySparse()
     if (this.#numbers.length > 0) this.#writeBlock()
     for (const block of this.#dead.splice(0)) {
-      void this.#tables.changes.remove(pairKey(this.#projectId, block))
+      void this.#tables.person_changes.remove(pairKey(this.#projectId, block))
     }
     for (const chunk of [...this.#dirty].sort((a, b) => a - b)) this.#writeChunk(chunk)
     this.#dirty.clear()
@@ -148,7 +136,7 @@ export class PersonChanges {
       if (left-- <= 0) return
       this.#sparse.delete(block)
       const key = pairKey(this.#projectId, block)
-      const value = this.#tables.changes.get(key)
+      const value = this.#tables.person_changes.get(key)
       if (value === undefined) continue
       const count = value.readUInt32LE()
       for (let position = 0; position < count; position++) {
@@ -187,7 +175,7 @@ export class PersonChanges {
     }
     const value = Buffer.allocUnsafeSlow(offset)
     value.set(bytes.subarray(0, offset))
-    void this.#tables.changes.put(pairKey(this.#projectId, block), value)
+    void this.#tables.person_changes.put(pairKey(this.#projectId, block), value)
     this.#uses.set(block, { entries: numbers.length, current: 0 })
     if (numbers.length < ENTRIES_SMALL) this.#sparse.add(block)
     for (const [position, number] of numbers.entries()) this.#place(number, block, position)
@@ -200,8 +188,7 @@ export class PersonChanges {
   #place(number: number, block: number, position: number): void {
     const place = Math.floor(number / CHUNK_PERSONS)
     const index = number % CHUNK_PERSONS
-    while (this.#chunks.length <= place) this.#chunks.push(emptyChunk())
-    const chunk = this.#chunks[place] ?? emptyChunk()
+    const chunk = this.#chunkAt(place)
     const before = chunk.blocks[index] ?? 0
     if (before === block && block === 0) return
     if (before !== 0) this.#outdate(before)
@@ -224,31 +211,27 @@ export class PersonChanges {
   }
 
   #writeChunk(place: number): void {
-    const { blocks, positions } = this.#chunks[place] ?? emptyChunk()
-    const bytes = Buffer.allocUnsafe(CHUNK_BYTES)
-    for (let index = 0; index < CHUNK_PERSONS; index++) {
-      bytes.writeUInt32LE(blocks[index] ?? 0, index * 4)
-    }
-    bytes.set(positions, CHUNK_PERSONS * 4)
+    const { blocks, positions } = this.#chunkAt(place)
     const key = pairKey(this.#projectId, place)
-    void this.#tables.places.put(key, seal(key, bytes))
+    store(this.#tables.change_places, key, bytesOf(blocks), positions)
+  }
+
+  #chunkAt(place: number): Chunk {
+    while (this.#chunks.length <= place) this.#chunks.push(emptyChunk())
+    return this.#chunks[place] ?? emptyChunk()
   }
 
   /** Reads the index and counts what is current: some milliseconds for a million persons. */
   #open(): void {
     if (this.#isLoaded) return
     this.#isLoaded = true
-    const range = { start: pairKey(this.#projectId, 0), end: pairKey(this.#projectId + 1, 0) }
-    for (const { key, value } of this.#tables.places.getRange(range)) {
-      const bytes = checkedPlaces(key, value)
-      const place = numberInKey(key, 4)
-      while (this.#chunks.length <= place) this.#chunks.push(emptyChunk())
-      const chunk = this.#chunks[place] ?? emptyChunk()
-      for (let index = 0; index < CHUNK_PERSONS; index++) {
-        const block = bytes.readUInt32LE(index * 4)
+    const range = keysOf(this.#projectId)
+    for (const { key, value } of entriesOf(this.#tables.change_places, range, CHUNK_BYTES)) {
+      const chunk = this.#chunkAt(numberInKey(key, 4))
+      value.copy(bytesOf(chunk.blocks))
+      chunk.positions.set(value.subarray(CHUNK_PERSONS * 4))
+      for (const block of chunk.blocks) {
         if (block === 0) continue
-        chunk.blocks[index] = block
-        chunk.positions[index] = bytes[CHUNK_PERSONS * 4 + index] ?? 0
         const use = this.#uses.get(block)
         // How many entries there were is not known here; blocks are mostly full.
         if (use === undefined)
@@ -259,21 +242,13 @@ export class PersonChanges {
     for (const [block, { current }] of this.#uses) {
       if (current < ENTRIES_SMALL) this.#sparse.add(block)
     }
-    const last = { ...range, start: range.end, end: range.start, reverse: true, limit: 1 }
-    for (const key of this.#tables.changes.getKeys(last)) this.#lastBlock = numberInKey(key, 4)
+    const last = lastKey(this.#tables.person_changes, range)
+    if (last !== undefined) this.#lastBlock = numberInKey(last, 4)
   }
 }
 
 function emptyChunk(): Chunk {
   return { blocks: new Uint32Array(CHUNK_PERSONS), positions: new Uint8Array(CHUNK_PERSONS) }
-}
-
-function checkedPlaces(key: Uint8Array, value: Buffer): Buffer {
-  const bytes = unseal(PLACES, key, value)
-  if (bytes.length !== CHUNK_BYTES) {
-    throw new DamagedRecordError(PLACES, key, 'the value has a wrong length')
-  }
-  return bytes
 }
 
 function readChanges(
@@ -282,7 +257,8 @@ function readChanges(
   number: number,
   block: number,
   position: number,
-): StoredChanges {
+): StoredChanges | null {
+  if (block === 0) return null
   const key = pairKey(projectId, block)
   // Valid until the next read, and longer than the value: no copy of all of it for one entry.
   const value = table.getBinaryFast(key)

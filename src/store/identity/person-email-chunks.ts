@@ -6,14 +6,13 @@
  * lower case, in the order of P; sealed. Length 0: none. A text of more than 256 bytes is cut there and
  * its length has the top bit set: whoever finds nothing in it has to look at the person.
  */
-
+import { getOrAdd } from '../../base/maps.ts'
 import { DamagedRecordError } from '../faults.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
-import { numberInKey, pairKey } from '../lmdb/keys.ts'
+import { keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { entriesOf, load, store } from '../lmdb/records.ts'
 import { EMAIL_TEXT_BYTES_MAX } from './limits.ts'
 
-const EMAIL_CHUNKS = 'email_chunks'
 const PERSONS = 256
 const HEAD_BYTES = PERSONS * 2
 const CUT = 0x8000
@@ -40,11 +39,7 @@ export class EmailChunkWrites {
   /** Notes the address of a person; null: none any more. */
   set(number: number, email: string | null): void {
     const chunk = Math.floor(number / PERSONS)
-    let changes = this.#changes.get(chunk)
-    if (changes === undefined) {
-      changes = new Map()
-      this.#changes.set(chunk, changes)
-    }
+    const changes = getOrAdd(this.#changes, chunk, () => new Map<number, string | null>())
     changes.set(number % PERSONS, email)
   }
 
@@ -52,10 +47,10 @@ export class EmailChunkWrites {
   store(): void {
     for (const [chunk, changes] of [...this.#changes].sort(([a], [b]) => a - b)) {
       const key = pairKey(this.#projectId, chunk)
-      const stored = this.#table.get(key)
-      const texts = changedTexts(stored === undefined ? null : checked(key, stored), changes)
+      const stored = load(this.#table, key)
+      const texts = changedTexts(stored && checked(this.#table, key, stored), changes)
       if (texts.length === 1) void this.#table.remove(key)
-      else void this.#table.put(key, seal(key, ...texts))
+      else store(this.#table, key, ...texts)
     }
     this.#changes.clear()
   }
@@ -69,10 +64,9 @@ export function searchEmails(table: Table, projectId: number, wanted: string): E
   const found: number[] = []
   const unsure: number[] = []
   const bytes = Buffer.from(wanted.toLowerCase(), 'utf8')
-  const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
-  for (const { key, value } of table.getRange(range)) {
+  for (const { key, value } of entriesOf(table, keysOf(projectId))) {
     const first = numberInKey(key, 4) * PERSONS
-    searchChunk(checked(key, value), bytes, first, found, unsure)
+    searchChunk(checked(table, key, value), bytes, first, found, unsure)
   }
   return { found, unsure }
 }
@@ -104,7 +98,7 @@ function searchChunk(
 
 /** The parts of a chunk after changes: the lengths, then the texts that there are. */
 function changedTexts(
-  chunk: Buffer | null,
+  chunk: Buffer | undefined,
   changes: ReadonlyMap<number, string | null>,
 ): readonly Buffer[] {
   const head = Buffer.alloc(HEAD_BYTES)
@@ -127,14 +121,13 @@ function changedTexts(
   return parts
 }
 
-function checked(key: Uint8Array, value: Buffer): Buffer {
-  const chunk = unseal(EMAIL_CHUNKS, key, value)
+function checked(table: Table, key: Uint8Array, chunk: Buffer): Buffer {
   let bytes = HEAD_BYTES
   if (chunk.length >= HEAD_BYTES) {
     for (let index = 0; index < PERSONS; index++) bytes += chunk.readUInt16LE(index * 2) & ~CUT
   }
   if (chunk.length !== bytes) {
-    throw new DamagedRecordError(EMAIL_CHUNKS, key, 'the value has a wrong length')
+    throw new DamagedRecordError(table.name, key, 'the value has a wrong length')
   }
   return chunk
 }

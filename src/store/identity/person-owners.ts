@@ -8,26 +8,20 @@
  * project, D -> S u32: the owner has only events behind S, earlier ones belong to nobody for ever, because
  * their person was deleted.
  */
+import { bytesOf } from '../lmdb/codec.ts'
+import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
+import { entriesOf, load, store } from '../lmdb/records.ts'
+import { NUMBER_BYTES, numberBytes } from './person-records.ts'
 
-import { DamagedRecordError } from '../faults.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
-import type { Table } from '../lmdb/environment.ts'
-import { numberInKey, pairKey } from '../lmdb/keys.ts'
-import { numberOfValue, numberValue } from './person-records.ts'
-
-const OWNERS = 'person_owners'
-const SINCE = 'owner_since'
 const CHUNK_WORDS = 256
+const CHUNK_BYTES = CHUNK_WORDS * 4
 /** The largest P. */
 export const PERSON_NUMBER_MAX = 0x3fff_ffff
 const SEPARATED = 0x4000_0000
 const PERSONLESS = 0x8000_0000
 
 /** The tables of owners. */
-export interface OwnerTables {
-  readonly owners: Table
-  readonly since: Table
-}
+export type OwnerTables = Pick<EventTables, 'person_owners' | 'owner_since'>
 
 /** The P that owns the event of distinct_id D with sequence S, or 0. Throws `DamagedRecordError`. */
 export function loadOwner(
@@ -36,21 +30,20 @@ export function loadOwner(
   distinctId: number,
   sequence: number,
 ): number {
-  const word = loadWord(tables.owners, projectId, distinctId)
+  const word = loadWord(tables, projectId, distinctId)
   if ((word & SEPARATED) === 0) return word & PERSON_NUMBER_MAX
-  return sequence > loadSince(tables.since, projectId, distinctId) ? word & PERSON_NUMBER_MAX : 0
+  return sequence > loadSince(tables, projectId, distinctId) ? word & PERSON_NUMBER_MAX : 0
 }
 
 /** The P that owns a distinct_id now, or 0. Throws `DamagedRecordError`. */
 export function loadOwnerNow(tables: OwnerTables, projectId: number, distinctId: number): number {
-  return loadWord(tables.owners, projectId, distinctId) & PERSON_NUMBER_MAX
+  return loadWord(tables, projectId, distinctId) & PERSON_NUMBER_MAX
 }
 
 /** S up to which events of D belong to nobody; 0 for nearly all. Throws `DamagedRecordError`. */
-export function loadSince(table: Table, projectId: number, distinctId: number): number {
-  const key = pairKey(projectId, distinctId)
-  const value = table.get(key)
-  return value === undefined ? 0 : numberOfValue(SINCE, key, value)
+export function loadSince(tables: OwnerTables, projectId: number, distinctId: number): number {
+  const since = load(tables.owner_since, pairKey(projectId, distinctId), NUMBER_BYTES)
+  return since?.readUInt32LE() ?? 0
 }
 
 /** Who owns which distinct_ids of a project: `ownerOf` as an array. */
@@ -71,37 +64,30 @@ export function loadOwnerTable(
   lastDistinctId: number,
 ): OwnerTable {
   const words = new Uint32Array(lastDistinctId + CHUNK_WORDS)
-  const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
-  for (const { key, value } of tables.owners.getRange(range)) {
-    const bytes = checked(key, value)
+  const range = keysOf(projectId)
+  for (const { key, value } of entriesOf(tables.person_owners, range, CHUNK_BYTES)) {
     const start = numberInKey(key, 4) * CHUNK_WORDS
     const end = Math.min(CHUNK_WORDS, words.length - start)
     for (let index = 0; index < end; index++) {
-      words[start + index] = bytes.readUInt32LE(index * 4) & PERSON_NUMBER_MAX
+      words[start + index] = value.readUInt32LE(index * 4) & PERSON_NUMBER_MAX
     }
   }
   const since = new Map<number, number>()
-  for (const { key, value } of tables.since.getRange(range)) {
+  for (const { key, value } of entriesOf(tables.owner_since, range, NUMBER_BYTES)) {
     const distinctId = numberInKey(key, 4)
-    since.set(distinctId, numberOfValue(SINCE, key, value))
+    since.set(distinctId, value.readUInt32LE())
     if (distinctId < words.length) words[distinctId] = (words[distinctId] ?? 0) | OWNER_HAS_SINCE
   }
   return { words, since }
 }
 
-function loadWord(table: Table, projectId: number, distinctId: number): number {
-  const key = pairKey(projectId, Math.floor(distinctId / CHUNK_WORDS))
-  const value = table.get(key)
-  if (value === undefined) return 0
-  return checked(key, value).readUInt32LE((distinctId % CHUNK_WORDS) * 4)
+function loadWord(tables: OwnerTables, projectId: number, distinctId: number): number {
+  const chunk = loadChunk(tables, projectId, Math.floor(distinctId / CHUNK_WORDS))
+  return chunk?.readUInt32LE((distinctId % CHUNK_WORDS) * 4) ?? 0
 }
 
-function checked(key: Uint8Array, value: Buffer): Buffer {
-  const bytes = unseal(OWNERS, key, value)
-  if (bytes.length !== CHUNK_WORDS * 4) {
-    throw new DamagedRecordError(OWNERS, key, 'the value has a wrong length')
-  }
-  return bytes
+function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffer | undefined {
+  return load(tables.person_owners, pairKey(projectId, chunk), CHUNK_BYTES)
 }
 
 /** The owners of one project in the processing thread: 4 bytes for each D that was asked for or is near one. */
@@ -147,7 +133,7 @@ export class ProjectOwners {
   sinceOf(distinctId: number): number {
     if (!this.wasSeparated(distinctId)) return 0
     const pending = this.#since.get(distinctId)
-    return pending ?? loadSince(this.#tables.since, this.#projectId, distinctId)
+    return pending ?? loadSince(this.#tables, this.#projectId, distinctId)
   }
 
   wasUsedPersonless(distinctId: number): boolean {
@@ -163,16 +149,11 @@ export class ProjectOwners {
   store(): void {
     for (const chunk of [...this.#changed].sort((a, b) => a - b)) {
       const words = this.#chunks[chunk] ?? new Uint32Array(CHUNK_WORDS)
-      const bytes = Buffer.allocUnsafe(CHUNK_WORDS * 4)
-      for (let index = 0; index < CHUNK_WORDS; index++) {
-        bytes.writeUInt32LE(words[index] ?? 0, index * 4)
-      }
-      const key = pairKey(this.#projectId, chunk)
-      void this.#tables.owners.put(key, seal(key, bytes))
+      store(this.#tables.person_owners, pairKey(this.#projectId, chunk), bytesOf(words))
     }
     for (const [distinctId, sequence] of this.#since) {
       const key = pairKey(this.#projectId, distinctId)
-      void this.#tables.since.put(key, numberValue(key, sequence))
+      store(this.#tables.owner_since, key, numberBytes(sequence))
     }
     this.#changed.clear()
     this.#since.clear()
@@ -192,12 +173,7 @@ export class ProjectOwners {
 
   #load(chunk: number): Uint32Array {
     const words = new Uint32Array(CHUNK_WORDS)
-    const key = pairKey(this.#projectId, chunk)
-    const value = this.#tables.owners.get(key)
-    if (value !== undefined) {
-      const bytes = checked(key, value)
-      for (let index = 0; index < CHUNK_WORDS; index++) words[index] = bytes.readUInt32LE(index * 4)
-    }
+    loadChunk(this.#tables, this.#projectId, chunk)?.copy(bytesOf(words))
     // Dense, so that the array stays one.
     while (this.#chunks.length < chunk) this.#chunks.push(undefined)
     this.#chunks[chunk] = words

@@ -3,60 +3,28 @@
  * snapshot that its environment is at; `EventReader` moves it on.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
-import type { Entries } from '../../base/pages.ts'
+import type { Entries, Page } from '../../base/pages.ts'
 import { timeText } from '../../base/time.ts'
 import type { PersonSummary } from '../../rules/events/event-queries.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
 import { valueText } from '../../rules/filters/property-text.ts'
-import {
-  type CohortRecord,
-  type CohortView,
-  cohortView,
-} from '../../rules/persons/cohort-shapes.ts'
+import { type CohortRecord, type CohortView, cohortView } from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
-import type {
-  ActivityPage,
-  ActivityView,
-  PersonListQuery,
-  PersonPage,
-  PersonReference,
-  PersonView,
-  ValueCount,
-} from '../../rules/persons/person-queries.ts'
+import type { ActivityPage, ActivityView, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { listEntries } from '../lmdb/entry-log.ts'
-import type { Table } from '../lmdb/environment.ts'
-import { numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { type EventTables, keysOf, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
-import {
-  PERSON_SUMMARIES_MAX,
-  SHOWN_VALUE_UNITS_MAX,
-  SHOWN_VALUES_MAX,
-  VALUE_PERSONS_MAX,
-} from './limits.ts'
+import { PERSON_SUMMARIES_MAX, SHOWN_VALUE_UNITS_MAX, SHOWN_VALUES_MAX, VALUE_PERSONS_MAX } from './limits.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
-import {
-  candidateOf,
-  INLINE_IDS_MAX,
-  loadPerson,
-  loadPersonCounters,
-  loadUuid,
-  numberOfValue,
-  type PersonRecord,
-  propertiesOfRecord,
-} from './person-records.ts'
-import {
-  type FoundPersons,
-  type PersonReaderTables,
-  PersonSearch,
-  passesAll,
-} from './person-search.ts'
+import { candidateOf, INLINE_IDS_MAX, loadPerson, loadPersonCounters, loadUuid, numbersOf, type PersonRecord, propertiesOfRecord } from './person-records.ts'
+import { type FoundPersons, passesAll, PersonSearch } from './person-search.ts'
 
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
@@ -67,10 +35,10 @@ function parseEntry(json: string): ActivityView {
 
 /** Reads persons. */
 export class PersonReader {
-  readonly #tables: PersonReaderTables
+  readonly #tables: EventTables
   #summaries = new Map<string, PersonSummary>()
 
-  constructor(tables: PersonReaderTables) {
+  constructor(tables: EventTables) {
     this.#tables = tables
   }
 
@@ -110,23 +78,19 @@ export class PersonReader {
   idsOfUuid(projectId: number, uuid: string): ReadonlyMap<number, number> | null {
     const record = this.record(projectId, uuid.toLowerCase())
     if (record === null) return null
-    const ids = new Map<number, number>()
-    for (const id of this.ids(projectId, record)) {
-      ids.set(id, loadSince(this.#tables.since, projectId, id))
-    }
-    return ids
+    const ids = this.ids(projectId, record)
+    return new Map(ids.map((id) => [id, loadSince(this.#tables, projectId, id)]))
   }
 
   /** A living person, or null. */
   record(projectId: number, person: PersonReference): PersonRecord | null {
-    const { uuids } = this.#tables
     if (typeof person === 'number') {
       const isPossible = Number.isInteger(person) && person > 0 && person < 2 ** 32
       return isPossible ? loadPerson(this.#tables, projectId, person) : null
     }
     const uuid = person.toLowerCase()
     if (!UUID.test(uuid)) return null
-    const known = loadUuid(uuids, projectId, uuid)
+    const known = loadUuid(this.#tables.person_uuids, projectId, uuid)
     return known === null ? null : loadPerson(this.#tables, projectId, known.number)
   }
 
@@ -143,10 +107,7 @@ export class PersonReader {
     if (last <= INLINE_IDS_MAX) return ids
     const start = tripleKey(projectId, number, Math.max(first, INLINE_IDS_MAX))
     const end = tripleKey(projectId, number, last)
-    for (const { key, value } of this.#tables.ids.getRange({ start, end })) {
-      ids.push(numberOfValue('person_ids', key, value))
-    }
-    return ids
+    return [...ids, ...numbersOf(this.#tables.person_ids, { start, end })]
   }
 
   /** A person as the API shows it alone, or null; with the ids from place `firstId` on. */
@@ -241,15 +202,13 @@ export class PersonReader {
   ): Entries | null {
     const record = person === null ? null : this.record(projectId, person)
     if (person !== null && record === null) return null
-    const { activity, activityItems } = this.#tables
-    const tables = { entries: activity, items: activityItems }
-    const subject = record?.number ?? null
-    return listEntries(tables, 'activity', projectId, subject, offset, limit)
+    const tables = { entries: this.#tables.activity, items: this.#tables.activity_items }
+    return listEntries(tables, projectId, record?.number ?? null, offset, limit)
   }
 
   /** The group types of a project in the order of their index. */
   groupTypes(projectId: number): readonly { group_type: string; group_type_index: number }[] {
-    const { groupTypes } = loadPersonCounters(this.#tables.projects, projectId)
+    const { groupTypes } = loadPersonCounters(this.#tables.person_projects, projectId)
     return groupTypes.map((type, index) => ({ group_type: type, group_type_index: index }))
   }
 
@@ -281,11 +240,7 @@ export class PersonReader {
   }
 
   /** A page of cohorts that are not deleted, in order of creation. */
-  cohorts(
-    projectId: number,
-    limit: number,
-    offset: number,
-  ): { readonly count: number; readonly results: readonly CohortView[] } {
+  cohorts(projectId: number, limit: number, offset: number): Page<CohortView> {
     const all = loadCohorts(this.#tables.cohorts, projectId)
     const results = all.slice(offset, offset + limit).map((cohort) => cohortView(cohort, null))
     return { count: all.length, results }
@@ -293,16 +248,12 @@ export class PersonReader {
 
   /** A cohort that is not deleted, with the number of its members; or null. */
   cohort(projectId: number, id: number, check: () => void = () => {}): CohortView | null {
-    const cohort = this.#cohort(projectId, id)
+    const cohort = loadCohort(this.#tables.cohorts, projectId, id)
     return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort, check))
   }
 
   /** A page of actions, in order of creation. */
-  actions(
-    projectId: number,
-    limit: number,
-    offset: number,
-  ): { readonly count: number; readonly results: readonly ActionView[] } {
+  actions(projectId: number, limit: number, offset: number): Page<ActionView> {
     return listActions(this.#tables.actions, projectId, limit, offset)
   }
 
@@ -323,20 +274,14 @@ export class PersonReader {
 
   /** The uuid that an event of D without an owner carries. */
   uuidWithoutOwner(projectId: number, distinctId: number): string {
-    return personUuid(projectId, loadDistinctText(this.#distinctTables(), projectId, distinctId))
-  }
-
-  #cohort(projectId: number, id: number): CohortRecord | null {
-    const cohort = loadCohort(this.#tables.cohorts, projectId, id)
-    return cohort === null || cohort.isDeleted ? null : cohort
+    return personUuid(projectId, loadDistinctText(this.#tables, projectId, distinctId))
   }
 
   #memberCount(projectId: number, cohort: CohortRecord, check: () => void): number {
     if (cohort.isStatic) return cohort.count
     const test = cohortTest(cohort.id, cohortLookup(this.#tables, projectId))
-    const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
     let count = 0
-    for (const key of this.#tables.persons.getKeys(range)) {
+    for (const key of this.#tables.persons.getKeys(keysOf(projectId))) {
       check()
       const record = loadPerson(this.#tables, projectId, numberInKey(key, 4))
       if (record !== null && passesAll(record, [test])) count++
@@ -354,13 +299,8 @@ export class PersonReader {
   }
 
   #idTexts(projectId: number, record: PersonRecord, idsMax: number, first = 0): readonly string[] {
-    const tables = this.#distinctTables()
     const ids = this.ids(projectId, record, idsMax, first)
-    return ids.map((id) => loadDistinctText(tables, projectId, id))
-  }
-
-  #distinctTables(): { readonly ids: Table; readonly texts: Table } {
-    return { ids: this.#tables.distinctIds, texts: this.#tables.distinctTexts }
+    return ids.map((id) => loadDistinctText(this.#tables, projectId, id))
   }
 }
 

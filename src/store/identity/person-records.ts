@@ -12,18 +12,17 @@
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
 import { DamagedRecordError } from '../faults.ts'
-import { pack, SEAL_BYTES, seal, sealInPlace, unpack, unseal } from '../lmdb/codec.ts'
-import type { Table } from '../lmdb/environment.ts'
-import { numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
+import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
+import type { Range, Table } from '../lmdb/environment.ts'
+import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
+import { entriesOf, getRecord, load } from '../lmdb/records.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
-import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
+import { type ChangeTables, loadChanges } from './person-changes.ts'
 
-const PERSONS = 'persons'
-const UUIDS = 'person_uuids'
-const PROJECTS = 'person_projects'
 const FIXED_BYTES = 36
 const FLAG_IDENTIFIED = 1
-const NUMBER_BYTES = 4
+/** Bytes of a P, D or S as value. */
+export const NUMBER_BYTES = 4
 const SLAB_BYTES = 1024 * 1024
 /** Ids that are part of the person's own record. */
 export const INLINE_IDS_MAX = 8
@@ -64,42 +63,13 @@ export interface PersonRecord {
 }
 
 /** Where a person is stored. */
-export interface RecordTables extends ChangeTables {
-  readonly persons: Table
-}
+export type RecordTables = ChangeTables & Pick<EventTables, 'persons'>
 
-/** Counters of a project without persons. */
-function emptyPersonCounters(): PersonCounters {
-  return {
-    lastPerson: 0,
-    persons: 0,
-    groupTypes: [],
-    separations: 0,
-    activity: 0,
-    cohorts: 0,
-    jobs: 0,
-    staticCohorts: [],
-  }
-}
-
-/** The counters of a project. Throws `DamagedRecordError`. */
+/** The counters of a project, which `ProjectPersons` stores. Throws `DamagedRecordError`. */
 export function loadPersonCounters(table: Table, projectId: number): PersonCounters {
-  const key = numberKey(projectId)
-  const value = table.get(key)
-  // Written by `storePersonCounters`, and unchanged since: the checksum says so.
-  return value === undefined
-    ? emptyPersonCounters()
-    : (unpack(unseal(PROJECTS, key, value)) as PersonCounters)
-}
-
-/** Stores the counters of a project. Only in a write transaction. */
-export function storePersonCounters(
-  table: Table,
-  projectId: number,
-  counters: PersonCounters,
-): void {
-  const key = numberKey(projectId)
-  void table.put(key, seal(key, pack(counters)))
+  const numbers = { lastPerson: 0, persons: 0, separations: 0, activity: 0, cohorts: 0, jobs: 0 }
+  const stored = getRecord(table, numberKey(projectId)) as PersonCounters | undefined
+  return stored ?? { ...numbers, groupTypes: [], staticCohorts: [] }
 }
 
 /**
@@ -156,26 +126,19 @@ export function loadPerson(
   number: number,
 ): PersonRecord | null {
   const record = loadWhole(tables.persons, projectId, number)
-  return record === null ? null : withChanges(record, loadChanges(tables, projectId, number))
+  const changes = record && loadChanges(tables, projectId, number)
+  return changes && record
+    ? { ...record, version: changes.version, changesJson: changes.json }
+    : record
 }
 
 /** A person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
 export function loadWhole(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
-  const value = table.get(key)
-  return value === undefined ? null : decodePerson(key, value)
-}
-
-/** A person together with what was written later. */
-function withChanges(record: PersonRecord, changes: StoredChanges | null): PersonRecord {
-  if (changes === null) return record
-  return { ...record, version: changes.version, changesJson: changes.json }
-}
-
-function decodePerson(key: Uint8Array, sealed: Buffer): PersonRecord {
-  const record = unseal(PERSONS, key, sealed)
+  const record = load(table, key)
+  if (record === undefined) return null
   if (record.length < FIXED_BYTES) {
-    throw new DamagedRecordError(PERSONS, key, 'the value has a wrong length')
+    throw new DamagedRecordError(table.name, key, 'the value has a wrong length')
   }
   const idCount = record.readUInt32LE(8)
   const firstIds: number[] = []
@@ -185,7 +148,7 @@ function decodePerson(key: Uint8Array, sealed: Buffer): PersonRecord {
     offset += 4
   }
   return {
-    number: numberInKey(key, 4),
+    number,
     uuid: formatUuid(record, 20),
     version: record.readUInt32LE(),
     isIdentified: (record.readUInt8(4) & FLAG_IDENTIFIED) !== 0,
@@ -234,19 +197,17 @@ export interface UuidRecord {
 
 /** What is known of a uuid (any case, with hyphens), or null. Throws `DamagedRecordError`. */
 export function loadUuid(table: Table, projectId: number, uuid: string): UuidRecord | null {
-  const key = uuidKey(projectId, uuid)
-  const value = table.get(key)
-  if (value === undefined) return null
-  const record = unseal(UUIDS, key, value)
+  const record = load(table, uuidKey(projectId, uuid))
+  if (record === undefined) return null
   return { number: record.readUInt32LE(), deletedAtMs: record.readDoubleLE(4) }
 }
 
 /** The bytes of a record of table `person_uuids`. */
-export function encodeUuid(key: Uint8Array, { number, deletedAtMs }: UuidRecord): Buffer {
+export function encodeUuid({ number, deletedAtMs }: UuidRecord): Buffer {
   const record = Buffer.allocUnsafe(12)
   record.writeUInt32LE(number)
   record.writeDoubleLE(deletedAtMs, 4)
-  return seal(key, record)
+  return record
 }
 
 /** A key of table `person_uuids`. */
@@ -303,20 +264,16 @@ export function isEmailCut(keyBytes: number): boolean {
   return keyBytes - 8 >= PERSON_EMAIL_BYTES_MAX
 }
 
-/** A P or D as value. */
-export function numberValue(key: Uint8Array, number: number): Buffer {
+/** A P, D or S as value. */
+export function numberBytes(number: number): Buffer {
   const record = Buffer.allocUnsafe(NUMBER_BYTES)
   record.writeUInt32LE(number)
-  return seal(key, record)
+  return record
 }
 
-/** The number of such a value. Throws `DamagedRecordError`. */
-export function numberOfValue(table: string, key: Uint8Array, sealed: Buffer): number {
-  const record = unseal(table, key, sealed)
-  if (record.length !== NUMBER_BYTES) {
-    throw new DamagedRecordError(table, key, 'the value has a wrong length')
-  }
-  return record.readUInt32LE()
+/** The numbers of a range. Throws `DamagedRecordError`. */
+export function* numbersOf(table: Table, range: Range): Generator<number> {
+  for (const { value } of entriesOf(table, range, NUMBER_BYTES)) yield value.readUInt32LE()
 }
 
 function uuidBytes(uuid: string): Uint8Array {

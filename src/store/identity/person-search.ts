@@ -5,8 +5,7 @@
 
 import { cohortTest, type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
 import type { PersonListQuery, PersonReference } from '../../rules/persons/person-queries.ts'
-import type { Table } from '../lmdb/environment.ts'
-import { numberInKey, pairKey } from '../lmdb/keys.ts'
+import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { cohortLookup, loadCohort, memberNumbers } from './cohort-store.ts'
 import { loadDistinctId } from './distinct-ids.ts'
 import { searchEmails } from './person-email-chunks.ts'
@@ -18,11 +17,10 @@ import {
   isEmailCut,
   loadPerson,
   loadPersonCounters,
-  numberOfValue,
+  numbersOf,
   type PersonRecord,
   propertiesOfRecord,
 } from './person-records.ts'
-import type { PersonTables } from './person-writes.ts'
 
 /** Persons are left out of lists when they were made later than this after now. */
 const FUTURE_MS = 24 * 60 * 60 * 1000
@@ -41,12 +39,12 @@ interface PersonLookup {
 
 /** One search on the snapshot of a reader. */
 export class PersonSearch {
-  readonly #tables: PersonReaderTables
+  readonly #tables: EventTables
   readonly #persons: PersonLookup
   readonly #check: () => void
 
   /** `check` is asked for every person that is looked at, and throws to give up. */
-  constructor(tables: PersonReaderTables, persons: PersonLookup, check: () => void = () => {}) {
+  constructor(tables: EventTables, persons: PersonLookup, check: () => void = () => {}) {
     this.#tables = tables
     this.#persons = persons
     this.#check = check
@@ -58,19 +56,17 @@ export class PersonSearch {
     const isPlain = query.properties === undefined && query.cohortId === undefined
     const candidates = this.#candidates(query)
     const start = createdStart(projectId, nowMs + FUTURE_MS)
-    const end = pairKey(projectId + 1, 0)
-    const { created } = this.#tables
+    const { end } = keysOf(projectId)
+    const created = this.#tables.person_created
     if (candidates === null && isPlain) {
-      const futureRange = { start: pairKey(projectId, 0), end: start }
-      const future = created.getKeysCount(futureRange)
-      const count = loadPersonCounters(this.#tables.projects, projectId).persons - future
-      const range = created.getRange({ start, end, offset, limit })
-      return { count, numbers: [...numbersOf(range)] }
+      const future = created.getKeysCount({ start: pairKey(projectId, 0), end: start })
+      const count = loadPersonCounters(this.#tables.person_projects, projectId).persons - future
+      return { count, numbers: [...numbersOf(created, { start, end, offset, limit })] }
     }
     const tests = this.#tests(query)
     const source =
       candidates === null
-        ? numbersOf(created.getRange({ start, end }))
+        ? numbersOf(created, { start, end })
         : this.#sorted(projectId, candidates, nowMs + FUTURE_MS)
     let count = 0
     const numbers: number[] = []
@@ -100,14 +96,14 @@ export class PersonSearch {
     if (search !== undefined && search !== '') restrict(this.#bySearch(projectId, search))
     const { cohortId = 0 } = query
     const cohort = cohortId === 0 ? null : loadCohort(this.#tables.cohorts, projectId, cohortId)
-    if (cohort?.isStatic === true && !cohort.isDeleted) {
-      restrict(memberNumbers(this.#tables.members, projectId, cohort.id))
+    if (cohort?.isStatic === true) {
+      restrict(memberNumbers(this.#tables.cohort_members, projectId, cohort.id))
     }
     return found
   }
 
   #byDistinctId(projectId: number, text: string): readonly number[] {
-    const id = loadDistinctId(this.#distinctTables(), projectId, text)
+    const id = loadDistinctId(this.#tables, projectId, text)
     const number = id === 0 ? 0 : loadOwnerNow(this.#tables, projectId, id)
     return number === 0 ? [] : [number]
   }
@@ -117,7 +113,7 @@ export class PersonSearch {
     const start = emailStart(projectId, email)
     const end = Buffer.concat([start, Buffer.alloc(5, 0xff)])
     const numbers: number[] = []
-    for (const key of this.#tables.emails.getKeys({ start, end })) {
+    for (const key of this.#tables.person_emails.getKeys({ start, end })) {
       // Longer addresses that begin with this one lie between.
       if (key.length !== start.length + 4) continue
       const number = numberInKey(key, key.length - 4)
@@ -133,7 +129,7 @@ export class PersonSearch {
     const record = this.#persons.record(projectId, search)
     if (record !== null) numbers.push(record.number)
     const wanted = search.toLowerCase()
-    const { found, unsure } = searchEmails(this.#tables.emailChunks, projectId, wanted)
+    const { found, unsure } = searchEmails(this.#tables.email_chunks, projectId, wanted)
     for (const number of found) numbers.push(number)
     for (const number of unsure) {
       if (this.#emailOf(projectId, number)?.toLowerCase().includes(wanted) === true) {
@@ -173,27 +169,10 @@ export class PersonSearch {
     if (cohortId !== undefined) tests.push(cohortTest(cohortId, lookup))
     return tests
   }
-
-  #distinctTables() {
-    return { ids: this.#tables.distinctIds, texts: this.#tables.distinctTexts }
-  }
 }
 
 /** Whether a person passes all tests. */
 export function passesAll(record: PersonRecord, tests: readonly PersonTest[]): boolean {
   const candidate = candidateOf(record)
   return tests.every((test) => test(candidate))
-}
-
-/** P of entries of the index by creation. */
-function* numbersOf(
-  entries: Iterable<{ readonly key: Uint8Array; readonly value: Buffer }>,
-): Generator<number> {
-  for (const { key, value } of entries) yield numberOfValue('person_created', key, value)
-}
-
-/** What the reader works with. */
-export interface PersonReaderTables extends PersonTables {
-  readonly distinctIds: Table
-  readonly distinctTexts: Table
 }

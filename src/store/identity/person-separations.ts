@@ -3,12 +3,8 @@
  * person can be told again from events. Table `separations`: project, number -> JSON of `Separation`.
  * Table `separated`: project, D, number -> nothing. Both sealed.
  */
-import { emptyValue } from '../lmdb/codec.ts'
-import type { Table } from '../lmdb/environment.ts'
-import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
-import { getJson, putJson } from '../lmdb/records.ts'
-
-const SEPARATIONS = 'separations'
+import { type EventTables, keysOf, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { getJson, putJson, store } from '../lmdb/records.ts'
 
 /** One deletion or split. */
 export interface Separation {
@@ -25,10 +21,7 @@ export interface Separation {
 }
 
 /** The tables of separations. */
-export interface SeparationTables {
-  readonly separations: Table
-  readonly separated: Table
-}
+export type SeparationTables = Pick<EventTables, 'separations' | 'separated'>
 
 /** Stores a separation. Only in a write transaction. */
 export function storeSeparation(
@@ -38,10 +31,7 @@ export function storeSeparation(
   separation: Separation,
 ): void {
   putJson(tables.separations, pairKey(projectId, number), separation)
-  for (const id of separation.ids) {
-    const idKey = tripleKey(projectId, id, number)
-    void tables.separated.put(idKey, emptyValue(idKey))
-  }
+  for (const id of separation.ids) store(tables.separated, tripleKey(projectId, id, number))
 }
 
 /** The separations that a D took part in, by their numbers, in order. Throws `DamagedRecordError`. */
@@ -50,15 +40,10 @@ export function loadSeparations(
   projectId: number,
   distinctId: number,
 ): ReadonlyMap<number, Separation> {
-  const range = {
-    start: tripleKey(projectId, distinctId, 0),
-    end: tripleKey(projectId, distinctId, NUMBER_MAX),
-  }
   const found = new Map<number, Separation>()
-  for (const idKey of tables.separated.getKeys(range)) {
+  for (const idKey of tables.separated.getKeys(keysOf(projectId, distinctId))) {
     const number = numberInKey(idKey, 8)
-    const key = pairKey(projectId, number)
-    const separation = getJson<Separation>(tables.separations, SEPARATIONS, key)
+    const separation = getJson<Separation>(tables.separations, pairKey(projectId, number))
     if (separation !== null) found.set(number, separation)
   }
   return found

@@ -4,9 +4,9 @@
  */
 import type { PersonState } from '../../rules/persons/person-world.ts'
 import type { PropertyTable } from '../../rules/persons/property-table.ts'
-import { emptyValue } from '../lmdb/codec.ts'
 import type { Table } from '../lmdb/environment.ts'
-import { pairKey, tripleKey } from '../lmdb/keys.ts'
+import { type EventTables, pairKey, tripleKey } from '../lmdb/keys.ts'
+import { store } from '../lmdb/records.ts'
 import { PersonChanges } from './person-changes.ts'
 import { EmailChunkWrites } from './person-email-chunks.ts'
 import {
@@ -15,42 +15,15 @@ import {
   encodePerson,
   encodeUuid,
   INLINE_IDS_MAX,
-  numberOfValue,
-  numberValue,
+  numberBytes,
+  numbersOf,
   RecordSlab,
   uuidKey,
 } from './person-records.ts'
 
-const PERSON_IDS = 'person_ids'
 /** A person is stored as a whole when its changes have more characters than this, and than this part of it. */
 const CHANGES_BYTES_MIN = 256
 const CHANGES_PART = 0.4
-
-/** The tables of persons. */
-export interface PersonTables {
-  readonly projects: Table
-  readonly persons: Table
-  readonly changes: Table
-  readonly places: Table
-  readonly owners: Table
-  readonly since: Table
-  readonly ids: Table
-  readonly uuids: Table
-  readonly created: Table
-  readonly emails: Table
-  readonly emailChunks: Table
-  readonly separations: Table
-  readonly separated: Table
-  readonly groups: Table
-  readonly cohorts: Table
-  readonly actions: Table
-  readonly members: Table
-  readonly activity: Table
-  readonly activityItems: Table
-  readonly jobs: Table
-  readonly retention: Table
-  readonly overrides: Table
-}
 
 /** A person and what is stored of it. */
 export interface PersonEntry {
@@ -75,6 +48,15 @@ export interface PersonEntry {
   rewritesIds: boolean
 }
 
+/** A person of whom nothing is stored yet. */
+export function newEntry(state: PersonState, firstIds: number[], idCount: number): PersonEntry {
+  return {
+    ...{ state, firstIds, idCount, addedIds: [], areIdsChanged: false, rewritesIds: false },
+    ...{ storedCreatedAtMs: Number.NaN, storedIsIdentified: false, storedBytes: 0 },
+    ...{ hasChanges: false, storedEmail: null, storedIds: 0 },
+  }
+}
+
 /** A deleted or merged person that leaves records behind. */
 export interface GonePerson {
   readonly entry: PersonEntry
@@ -82,12 +64,14 @@ export interface GonePerson {
   readonly deletedAtMs: number
 }
 
-type Operation = readonly [key: Buffer, value: Buffer | null]
+/** What is stored under a key; null: it is removed. */
+type Operation = readonly [key: Buffer, bytes: Buffer | null]
+const NOTHING = Buffer.alloc(0)
 
 /** The writes of one commit. For the one writing thread, only in a write transaction. */
 export class PersonWrites {
   readonly #projectId: number
-  readonly #tables: PersonTables
+  readonly #tables: EventTables
   readonly #slab = new RecordSlab()
   readonly #emailChunks: EmailChunkWrites
   /** What was written of persons since they were stored as a whole. */
@@ -96,17 +80,17 @@ export class PersonWrites {
   #emails: Operation[] = []
   #uuids: Operation[] = []
 
-  constructor(projectId: number, tables: PersonTables) {
+  constructor(projectId: number, tables: EventTables) {
     this.#projectId = projectId
     this.#tables = tables
     this.changes = new PersonChanges(projectId, tables)
-    this.#emailChunks = new EmailChunkWrites(projectId, tables.emailChunks)
+    this.#emailChunks = new EmailChunkWrites(projectId, tables.email_chunks)
   }
 
   /** Enters the uuid of a new person. */
   addUuid(uuid: string, number: number): void {
-    const key = uuidKey(this.#projectId, uuid)
-    this.#uuids.push([key, encodeUuid(key, { number, deletedAtMs: Number.NaN })])
+    const bytes = encodeUuid({ number, deletedAtMs: Number.NaN })
+    this.#uuids.push([uuidKey(this.#projectId, uuid), bytes])
   }
 
   /** Stores a person that has changed. */
@@ -122,8 +106,7 @@ export class PersonWrites {
       if (!Number.isNaN(entry.storedCreatedAtMs)) {
         created.push([createdKey(projectId, entry.storedCreatedAtMs, uuid), null])
       }
-      const newKey = createdKey(projectId, createdAtMs, uuid)
-      created.push([newKey, numberValue(newKey, number)])
+      created.push([createdKey(projectId, createdAtMs, uuid), numberBytes(number)])
       entry.storedCreatedAtMs = createdAtMs
     }
     const email = emailOf(properties)
@@ -131,10 +114,7 @@ export class PersonWrites {
       if (entry.storedEmail !== null) {
         emails.push([emailKey(projectId, entry.storedEmail, number), null])
       }
-      if (email !== null) {
-        const newKey = emailKey(projectId, email, number)
-        emails.push([newKey, emptyValue(newKey)])
-      }
+      if (email !== null) emails.push([emailKey(projectId, email, number), NOTHING])
       this.#emailChunks.set(number, email)
       entry.storedEmail = email
     }
@@ -184,7 +164,7 @@ export class PersonWrites {
     let position = entry.idCount - entry.addedIds.length
     for (const id of entry.addedIds) {
       const key = tripleKey(this.#projectId, number, position++)
-      void this.#tables.ids.put(key, numberValue(key, id))
+      store(this.#tables.person_ids, key, numberBytes(id))
     }
     entry.addedIds = []
     entry.storedIds = entry.idCount - INLINE_IDS_MAX
@@ -193,7 +173,7 @@ export class PersonWrites {
   #removeIds(entry: PersonEntry): void {
     for (let index = 0; index < entry.storedIds; index++) {
       const key = tripleKey(this.#projectId, entry.state.number, INLINE_IDS_MAX + index)
-      void this.#tables.ids.remove(key)
+      void this.#tables.person_ids.remove(key)
     }
     entry.storedIds = 0
     entry.rewritesIds = false
@@ -204,8 +184,7 @@ export class PersonWrites {
     const projectId = this.#projectId
     const { number, uuid } = entry.state
     if (!Number.isNaN(deletedAtMs)) {
-      const deletedKey = uuidKey(projectId, uuid)
-      this.#uuids.push([deletedKey, encodeUuid(deletedKey, { number, deletedAtMs })])
+      this.#uuids.push([uuidKey(projectId, uuid), encodeUuid({ number, deletedAtMs })])
     }
     if (Number.isNaN(entry.storedCreatedAtMs)) return
     const key = pairKey(projectId, number)
@@ -221,9 +200,9 @@ export class PersonWrites {
 
   /** Writes the indexes; comes last. */
   finish(): void {
-    apply(this.#tables.created, this.#created)
-    apply(this.#tables.emails, this.#emails)
-    apply(this.#tables.uuids, this.#uuids)
+    apply(this.#tables.person_created, this.#created)
+    apply(this.#tables.person_emails, this.#emails)
+    apply(this.#tables.person_uuids, this.#uuids)
     this.#emailChunks.store()
     this.changes.store()
     this.#created = []
@@ -245,23 +224,16 @@ export function emailOf(properties: PropertyTable): string | null {
 
 /** D of the ids behind the first ones as they are stored. */
 export function storedIds(table: Table, projectId: number, entry: PersonEntry): readonly number[] {
-  const ids: number[] = []
-  const range = {
-    start: tripleKey(projectId, entry.state.number, INLINE_IDS_MAX),
-    end: tripleKey(projectId, entry.state.number, INLINE_IDS_MAX + entry.storedIds),
-  }
-  for (const { key, value } of table.getRange(range)) {
-    ids.push(numberOfValue(PERSON_IDS, key, value))
-  }
-  return ids
+  const start = tripleKey(projectId, entry.state.number, INLINE_IDS_MAX)
+  const end = tripleKey(projectId, entry.state.number, INLINE_IDS_MAX + entry.storedIds)
+  return [...numbersOf(table, { start, end })]
 }
 
 /** Later operations on a key win; keys are written in order, which is faster. */
 function apply(table: Table, operations: Operation[]): void {
-  if (operations.length === 0) return
   operations.sort(([a], [b]) => Buffer.compare(a, b))
-  for (const [key, value] of operations) {
-    if (value === null) void table.remove(key)
-    else void table.put(key, value)
+  for (const [key, bytes] of operations) {
+    if (bytes === null) void table.remove(key)
+    else store(table, key, bytes)
   }
 }

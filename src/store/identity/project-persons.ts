@@ -12,12 +12,14 @@ import {
   personState,
 } from '../../rules/persons/person-world.ts'
 import { PropertyTable } from '../../rules/persons/property-table.ts'
+import { pack } from '../lmdb/codec.ts'
 import { storeEntry } from '../lmdb/entry-log.ts'
-import { type OpenJob, storeJob } from '../warehouse/erase/erasure-jobs.ts'
-import { ProjectRetention } from '../warehouse/erase/retention-store.ts'
+import { type EventTables, numberKey } from '../lmdb/keys.ts'
+import { store } from '../lmdb/records.ts'
 import { ProjectActions } from './action-store.ts'
 import { ProjectCohorts } from './cohort-store.ts'
 import type { DistinctIds } from './distinct-ids.ts'
+import { type OpenJob, ProjectRetention, storeJob } from './erasure-records.ts'
 import { ProjectOverrides } from './flag-overrides.ts'
 import { ProjectGroups } from './group-store.ts'
 import { PERSON_NUMBER_MAX, ProjectOwners } from './person-owners.ts'
@@ -28,14 +30,13 @@ import {
   loadWhole,
   type PersonCounters,
   parseProperties,
-  storePersonCounters,
 } from './person-records.ts'
 import { type Separation, storeSeparation } from './person-separations.ts'
 import {
   emailOf,
   type GonePerson,
+  newEntry,
   type PersonEntry,
-  type PersonTables,
   PersonWrites,
   storedIds,
 } from './person-writes.ts'
@@ -49,7 +50,7 @@ export class ProjectPersons implements PersonWorld {
   readonly actions: ProjectActions
   readonly overrides: ProjectOverrides
   readonly retention: ProjectRetention
-  readonly #tables: PersonTables
+  readonly #tables: EventTables
   readonly #distinctIds: DistinctIds
   readonly #lastDistinctId: () => number
   readonly #groups: ProjectGroups
@@ -72,7 +73,7 @@ export class ProjectPersons implements PersonWorld {
   /** `lastDistinctId` tells the newest D that is stored. */
   constructor(
     projectId: number,
-    tables: PersonTables,
+    tables: EventTables,
     distinctIds: DistinctIds,
     lastDistinctId: () => number,
   ) {
@@ -81,12 +82,12 @@ export class ProjectPersons implements PersonWorld {
     this.#writes = new PersonWrites(projectId, tables)
     this.#distinctIds = distinctIds
     this.#lastDistinctId = lastDistinctId
-    this.counters = loadPersonCounters(tables.projects, projectId)
-    this.owners = new ProjectOwners({ owners: tables.owners, since: tables.since }, projectId)
+    this.counters = loadPersonCounters(tables.person_projects, projectId)
+    this.owners = new ProjectOwners(tables, projectId)
     this.cohorts = new ProjectCohorts(projectId, tables)
     this.actions = new ProjectActions(projectId, tables.actions)
-    this.overrides = new ProjectOverrides(projectId, tables.overrides)
-    this.retention = new ProjectRetention(projectId, tables.retention)
+    this.overrides = new ProjectOverrides(projectId, tables.flag_overrides)
+    this.retention = new ProjectRetention(projectId, tables.retention_rules)
     this.#groups = new ProjectGroups(projectId, tables.groups)
   }
 
@@ -102,16 +103,16 @@ export class ProjectPersons implements PersonWorld {
   }
 
   personOf(distinctId: string): PersonState | null {
-    const id = this.#find(distinctId)
-    if (id === 0) return null
-    const number = this.owners.ownerOf(id)
+    const number = this.ownerNumber(distinctId)
     return number === 0 ? null : this.#entry(number).state
   }
 
   isUuidTaken(uuid: string, distinctId: string): boolean {
-    const id = this.#find(distinctId)
+    const id = this.distinctIdOf(distinctId)
     if (id === 0 || !this.owners.wasSeparated(id)) return false
-    return this.#newUuids.has(uuid) || loadUuid(this.#tables.uuids, this.projectId, uuid) !== null
+    return (
+      this.#newUuids.has(uuid) || loadUuid(this.#tables.person_uuids, this.projectId, uuid) !== null
+    )
   }
 
   nextPersonNumber(): number {
@@ -155,7 +156,7 @@ export class ProjectPersons implements PersonWorld {
   }
 
   wasUsedPersonless(distinctId: string): boolean {
-    const id = this.#find(distinctId)
+    const id = this.distinctIdOf(distinctId)
     return id !== 0 && this.owners.wasUsedPersonless(id)
   }
 
@@ -197,7 +198,7 @@ export class ProjectPersons implements PersonWorld {
   /** The living person with a uuid, or null. */
   personByUuid(uuid: string): PersonState | null {
     const known = this.#newUuids.get(uuid)
-    const number = known ?? loadUuid(this.#tables.uuids, this.projectId, uuid)?.number
+    const number = known ?? loadUuid(this.#tables.person_uuids, this.projectId, uuid)?.number
     if (number === undefined) return null
     const person = this.personByNumber(number)
     return person?.uuid === uuid ? person : null
@@ -215,7 +216,7 @@ export class ProjectPersons implements PersonWorld {
 
   /** The person who owns a distinct_id, by text; 0 when nobody does. */
   ownerNumber(text: string): number {
-    const id = this.#find(text)
+    const id = this.distinctIdOf(text)
     return id === 0 ? 0 : this.owners.ownerOf(id)
   }
 
@@ -280,7 +281,8 @@ export class ProjectPersons implements PersonWorld {
 
   /** D of a text, or 0 when the project has never seen it. */
   distinctIdOf(text: string): number {
-    return this.#find(text)
+    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
+    return this.#distinctIds.find(this.projectId, text, this.#lastDistinctId)
   }
 
   /** Jobs added since the last call; ask after the commit. */
@@ -312,15 +314,16 @@ export class ProjectPersons implements PersonWorld {
     this.actions.store()
     this.overrides.store()
     this.retention.store()
-    const log = { entries: tables.activity, items: tables.activityItems }
+    const log = { entries: tables.activity, items: tables.activity_items }
     for (const [number, person, view] of this.#activity) {
       storeEntry(log, projectId, person, number, JSON.stringify(view))
     }
     for (const [number, separation] of this.#separations) {
       storeSeparation(tables, projectId, number, separation)
     }
-    for (const { number, job } of this.#jobs) storeJob(tables.jobs, projectId, number, job)
-    if (this.#areCountersChanged) storePersonCounters(tables.projects, projectId, this.counters)
+    for (const job of this.#jobs) storeJob(tables.deletion_jobs, job)
+    if (!this.#areCountersChanged) return
+    store(tables.person_projects, numberKey(projectId), pack(this.counters))
   }
 
   /** After a commit: everything is stored; the cache forgets when it holds more than `entriesMax`. */
@@ -342,31 +345,13 @@ export class ProjectPersons implements PersonWorld {
     this.#young = new Map()
   }
 
-  #find(text: string): number {
-    if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
-    return this.#distinctIds.find(this.projectId, text, this.#lastDistinctId)
-  }
-
   #idOf(text: string): number {
     if (text === this.#currentText && this.#currentId !== 0) return this.#currentId
     return this.#distinctIds.idOf(this.projectId, text, this.#lastDistinctId)
   }
 
   #create(person: PersonState, distinctId: number): void {
-    const entry: PersonEntry = {
-      state: person,
-      firstIds: [distinctId],
-      idCount: 1,
-      addedIds: [],
-      storedCreatedAtMs: Number.NaN,
-      storedIsIdentified: false,
-      storedBytes: 0,
-      hasChanges: false,
-      areIdsChanged: false,
-      storedEmail: null,
-      storedIds: 0,
-      rewritesIds: false,
-    }
+    const entry = newEntry(person, [distinctId], 1)
     this.owners.setOwner(distinctId, person.number)
     this.#young.set(person.number, entry)
     this.#newUuids.set(person.uuid, person.number)
@@ -387,7 +372,9 @@ export class ProjectPersons implements PersonWorld {
 
   #idsOf(entry: PersonEntry): readonly number[] {
     if (entry.idCount <= INLINE_IDS_MAX) return entry.firstIds
-    const stored = entry.rewritesIds ? [] : storedIds(this.#tables.ids, this.projectId, entry)
+    const stored = entry.rewritesIds
+      ? []
+      : storedIds(this.#tables.person_ids, this.projectId, entry)
     return [...entry.firstIds, ...stored, ...entry.addedIds]
   }
 
@@ -427,20 +414,14 @@ export class ProjectPersons implements PersonWorld {
       table.addChanges(parseProperties(changes.json), Buffer.byteLength(changes.json))
     }
     const version = changes?.version ?? record.version
-    const entry: PersonEntry = {
-      state: personState(number, uuid, createdAtMs, table, isIdentified, version),
-      firstIds,
-      idCount,
-      addedIds: [],
-      storedCreatedAtMs: createdAtMs,
-      storedIsIdentified: isIdentified,
-      storedBytes: record.jsonBytes,
-      hasChanges: changes !== null,
-      areIdsChanged: false,
-      storedEmail: emailOf(table),
-      storedIds: Math.max(0, idCount - INLINE_IDS_MAX),
-      rewritesIds: false,
-    }
+    const state = personState(number, uuid, createdAtMs, table, isIdentified, version)
+    const entry = newEntry(state, firstIds, idCount)
+    entry.storedCreatedAtMs = createdAtMs
+    entry.storedIsIdentified = isIdentified
+    entry.storedBytes = record.jsonBytes
+    entry.hasChanges = changes !== null
+    entry.storedEmail = emailOf(table)
+    entry.storedIds = Math.max(0, idCount - INLINE_IDS_MAX)
     this.#young.set(number, entry)
     return entry
   }

@@ -47,20 +47,24 @@ export function sealInPlace(key: Uint8Array, sealed: Buffer): Buffer {
   return sealed
 }
 
-/** The bytes of a sealed value (a view). Throws `DamagedRecordError`. */
-export function unseal(table: string, key: Uint8Array, sealed: Buffer): Buffer {
+/** The bytes of a sealed value (a view); `bytesWanted`: how many it must have. Throws `DamagedRecordError`. */
+export function unseal(
+  table: string,
+  key: Uint8Array,
+  sealed: Buffer,
+  bytesWanted?: number,
+): Buffer {
   const length = sealed.length - SEAL_BYTES
   if (length < 0) throw new DamagedRecordError(table, key, 'the value is too short')
   const bytes = sealed.subarray(0, length)
   if (crc32(bytes, crc32(key)) !== sealed.readUInt32LE(length)) {
     throw new DamagedRecordError(table, key)
   }
-  return bytes
+  if (length === (bytesWanted ?? length)) return bytes
+  throw new DamagedRecordError(table, key, 'the value has a wrong length')
 }
 
-/** The value of an index entry that says nothing. */
-export function emptyValue(key: Uint8Array): Buffer {
-  return seal(key, NOTHING)
+/** The memory of some numbers as on disk: all machines that Node runs on in practice are little-endian. */
+export function bytesOf({ buffer, byteOffset, byteLength }: Uint32Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength)
 }
-
-const NOTHING = Buffer.alloc(0)

@@ -2,9 +2,9 @@
  * Logs of who changed what: entries by project, and by what they are about. Nothing removes them.
  */
 import type { Entries } from '../../base/pages.ts'
-import { emptyValue, seal, unseal } from './codec.ts'
 import type { Table } from './environment.ts'
-import { NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'
+import { keysOf, NUMBER_MAX, numberInKey, pairKey, tripleKey } from './keys.ts'
+import { load, store } from './records.ts'
 
 /** Where a log stands: its entries, and which of them are about what. */
 export interface EntryTables {
@@ -23,19 +23,16 @@ export function storeEntry(
   entry: number,
   json: string,
 ): void {
-  const key = pairKey(projectId, entry)
-  entries.putSync(key, seal(key, Buffer.from(json)))
-  const itemKey = tripleKey(projectId, subject, entry)
-  items.putSync(itemKey, emptyValue(itemKey))
+  store(entries, pairKey(projectId, entry), Buffer.from(json))
+  store(items, tripleKey(projectId, subject, entry))
 }
 
 /**
  * A log behind its newest `offset` entries; of one subject, or of the project (`subject` null).
- * `name`: of the table of entries. Throws `DamagedRecordError`.
+ * Throws `DamagedRecordError`.
  */
 export function listEntries(
   { entries, items }: EntryTables,
-  name: string,
   projectId: number,
   subject: number | null,
   offset: number,
@@ -47,17 +44,15 @@ export function listEntries(
   const first = keyOf(0)
   const options = { start: keyOf(NUMBER_MAX), end: first, reverse: true, offset, limit }
   const numbers = [...table.getKeys(options)].map((key) => numberInKey(key, first.length - 4))
-  const end = subject === null ? pairKey(projectId + 1, 0) : tripleKey(projectId, subject + 1, 0)
-  const keys = numbers.map((number) => pairKey(projectId, number))
   return {
-    totalCount: table.getKeysCount({ start: first, end }),
-    entries: textsOf(entries, name, keys),
+    totalCount: table.getKeysCount(keysOf(projectId, subject ?? undefined)),
+    entries: textsOf(entries, projectId, numbers),
   }
 }
 
-function* textsOf(table: Table, name: string, keys: readonly Buffer[]): Generator<string> {
-  for (const key of keys) {
-    const value = table.get(key)
-    if (value !== undefined) yield unseal(name, key, value).toString('utf8')
+function* textsOf(table: Table, projectId: number, numbers: readonly number[]): Generator<string> {
+  for (const number of numbers) {
+    const text = load(table, pairKey(projectId, number))?.toString('utf8')
+    if (text !== undefined) yield text
   }
 }

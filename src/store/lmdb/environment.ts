@@ -7,15 +7,19 @@
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Database, open, type RootDatabase, type Transaction } from 'lmdb'
+import { type Database, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
 import { SYSTEM_CLOCK } from '../../base/clock.ts'
 import { OperatorError } from '../../base/errors.ts'
 import type { Write, WriteSet } from '../../ports/change-log.ts'
 import { counted } from '../faults.ts'
-import { READERS_MAX, TABLES_MAX } from './limits.ts'
+import { PIN_ATTEMPTS_MAX, READERS_MAX, TABLES_MAX } from './limits.ts'
+import { type LmdbState, newestState } from './lmdb-walk.ts'
 
-/** A table: bytes to bytes, ordered by key. */
-export type Table = Database<Buffer, Buffer>
+/** A table: bytes to bytes, ordered by key. lmdb-js knows its name, and its types do not. */
+export type Table = Database<Buffer, Buffer> & { readonly name: string }
+
+/** Which keys of a table, and in which order. */
+export type Range = RangeOptions
 
 /** Address space reserved for one environment. It costs no memory and no disk. */
 const MAP_BYTES = 256 * 1024 ** 3
@@ -64,19 +68,23 @@ function captureTable(name: string, table: Table, writes: () => Write[] | null):
 }
 
 /** Which environment, and how it is opened. */
-export interface EnvironmentOptions {
+export interface EnvironmentOptions<Name extends string = string> {
   /** Folder that holds all environments. */
   readonly dataDir: string
   /** Folder of this one: `log`, `events` or `flags`. */
   readonly name: string
-  readonly tables: readonly string[]
+  readonly tables: readonly Name[]
+  /** True: the environment must exist; nothing is ever written, not even empty tables. */
   readonly isReadOnly?: boolean
   /** True: a transaction returns once it is visible, and reaches the disk a moment later. */
   readonly isFlushDeferred?: boolean
 }
 
 /** An open environment. One per thread and folder; close it before the thread ends. */
-export class Environment {
+export class Environment<Name extends string = string> {
+  /** The tables that were opened; asking for one that does not exist throws `OperatorError`. */
+  readonly tables: Readonly<Record<Name, Table>>
+  readonly #path: string
   readonly #root: RootDatabase<Buffer, Buffer>
   /** Undefined: it does not exist, and this end may not make it. */
   readonly #tables = new Map<string, Table | undefined>()
@@ -86,13 +94,13 @@ export class Environment {
   #writes: Write[] | null = null
   #nextCheckMs = 0
 
-  constructor(options: EnvironmentOptions) {
+  constructor(options: EnvironmentOptions<Name>) {
     const isCaptured = capture?.path === options.dataDir && capture.name === options.name
     this.#capture = isCaptured ? capture : null
-    const path = join(options.dataDir, options.name)
-    if (options.isReadOnly !== true) mkdirSync(path, { recursive: true, mode: 0o700 })
+    this.#path = join(options.dataDir, options.name)
+    if (options.isReadOnly !== true) mkdirSync(this.#path, { recursive: true, mode: 0o700 })
     this.#root = open<Buffer, Buffer>({
-      path,
+      path: this.#path,
       noSubdir: false,
       mapSize: MAP_BYTES,
       maxDbs: TABLES_MAX,
@@ -105,8 +113,8 @@ export class Environment {
     })
     const openTables = (): void => {
       for (const name of options.tables) {
-        const table = this.#root.openDB(name, TABLE_OPTIONS)
-        const isPlain = this.#capture === null
+        const table = this.#open(name)
+        const isPlain = this.#capture === null || table === undefined
         this.#tables.set(name, isPlain ? table : captureTable(name, table, () => this.#writes))
       }
     }
@@ -114,12 +122,19 @@ export class Environment {
     const isComplete = options.isReadOnly === true || this.#hasAll(options.tables)
     if (isComplete) openTables()
     else this.write(openTables)
+    const tables: Partial<Record<Name, Table>> = {}
+    for (const name of options.tables) {
+      const value = this.#tables.get(name)
+      Object.defineProperty(tables, name, value ? { value } : { get: () => this.table(name) })
+    }
+    // It has a property for each of the names.
+    this.tables = tables as Record<Name, Table>
   }
 
   /** Opens every table that is there, whoever made it, and answers their names. */
   openAll(): readonly string[] {
     const names = this.#names()
-    for (const name of names) this.#tables.set(name, this.#root.openDB(name, TABLE_OPTIONS))
+    for (const name of names) this.#tables.set(name, this.#open(name))
     this.refresh()
     return names
   }
@@ -131,6 +146,23 @@ export class Environment {
    */
   pin(): PinnedEnvironment {
     return new PinnedEnvironment(this.#tables, this.#root.useReadTransaction())
+  }
+
+  /**
+   * Pins the newest state of the data file, which may be in use, for those who read its pages by
+   * themselves; null when the file changes too often.
+   */
+  pinNewest(): PinnedState | null {
+    const file = join(this.#path, 'data.mdb')
+    for (let attempt = 0; attempt < PIN_ATTEMPTS_MAX; attempt++) {
+      const state = newestState(file)
+      this.refresh()
+      const pin = this.pin()
+      // A commit in between: the state that was pinned may be another, or the page was read half written.
+      if (newestState(file).meta.equals(state.meta)) return { state, pin }
+      pin.release()
+    }
+    return null
   }
 
   /** A table that was opened, or undefined when it does not exist and this end may not make it. */
@@ -212,6 +244,10 @@ export class Environment {
     await this.#root.close()
   }
 
+  #open(name: string): Table | undefined {
+    return this.#root.openDB(name, TABLE_OPTIONS) as Table | undefined
+  }
+
   /** Whether all these tables are there: LMDB keeps their names as keys. */
   #hasAll(tables: readonly string[]): boolean {
     const names = new Set(this.#names())
@@ -254,6 +290,12 @@ function pagesOf(tree: TreePages): number {
 export interface Entry {
   readonly key: Buffer
   readonly value: Buffer
+}
+
+/** A state of a data file, and what holds it: release it soon. */
+export interface PinnedState {
+  readonly state: LmdbState
+  readonly pin: PinnedEnvironment
 }
 
 /** The state of an environment at one moment. */

@@ -3,88 +3,57 @@
  * order of numbers. A sequence S counts a project's events from 1 in order of arrival; D counts its
  * distinct_ids from 1, P its persons from 1.
  *
- * | table           | key                                      | value (layout at the owner)           |
- * |-----------------|------------------------------------------|---------------------------------------|
- * | state           | text, one of `STATE_NUMBERS`             | event-state.ts                        |
- * | projects        | project u32                              | counters (event-projects.ts)          |
- * | segment_headers | project u32, first S u32                 | header (segment-format.ts)            |
- * | segment_groups  | project u32, first S u32, group u16      | group of columns (segment-format.ts)  |
- * | distinct_ids    | project u32, text UTF-8                  | D (distinct-ids.ts)                   |
- * | distinct_texts  | project u32, D u32                       | text (distinct-ids.ts)                |
- * | uuid_runs       | run u32                                  | directory of a run (uuid-run.ts)|
- * | uuid_chunks     | run u32, kind u8, chunk u32              | entries or filter (uuid-run.ts) |
- * | warnings        | project u32, line u32                    | warning (warning-log.ts)              |
- * | dead_letters    | letter u32                               | dead letter (dead-letters.ts)         |
- * | dropped_events  | project u32, block u48, place u32        | dropped event (dropped-events.ts)     |
- * | dropped_counts  | project u32, hour u32                    | counts (dropped-counts.ts)            |
- * | person_projects | project u32                              | counters (person-records.ts)          |
- * | persons         | project u32, P u32                       | person (person-records.ts)            |
- * | person_changes  | project u32, block u32                   | changes (person-changes.ts)           |
- * | change_places   | project u32, P / 256 u32                 | places (person-changes.ts)            |
- * | person_owners   | project u32, D / 256 u32                 | P of 256 D (person-owners.ts)         |
- * | owner_since     | project u32, D u32                       | S (person-owners.ts)                  |
- * | person_ids      | project u32, P u32, n u32                | D (person-records.ts)                 |
- * | person_uuids    | project u32, uuid 16                     | P, when deleted (person-records.ts)   |
- * | person_created  | project u32, created_at and uuid inverted| P (person-records.ts)                 |
- * | person_emails   | project u32, text UTF-8, P u32           | nothing (person-records.ts)           |
- * | email_chunks    | project u32, P / 256 u32                 | texts (person-email-chunks.ts)        |
- * | separations     | project u32, number u32                  | JSON (person-separations.ts)          |
- * | separated       | project u32, D u32, number u32           | nothing (person-separations.ts)       |
- * | groups          | project u32, type u8, key UTF-8          | group (group-store.ts)                |
- * | cohorts         | project u32, cohort u32                  | JSON (cohort-store.ts)                |
- * | cohort_members  | project u32, cohort u32, P u32           | nothing (cohort-store.ts)             |
- * | activity        | project u32, entry u32                   | JSON (entry-log.ts)                   |
- * | activity_items  | project u32, P u32, entry u32            | nothing (entry-log.ts)                |
- * | deletion_jobs   | project u32, job u32                     | JSON (erasure-jobs.ts)                |
- * | retention_rules | project u32                              | JSON (retention-store.ts)             |
- * | actions         | project u32, action u32                  | JSON (action-store.ts)                |
- * | flag_overrides  | project u32, P u32                       | JSON (flag-overrides.ts)              |
- *
  * A segment is known by its first S, so that the segment of any S is one step back from its key. Both
  * S and D are at most 2^32 - 1: that many events fill the address space of the environment first.
  * Every value ends in a checksum over key and value (codec.ts).
  */
+import type { Table } from './environment.ts'
 
 /** Folder of the environment below the data directory. */
 export const EVENTS_ENVIRONMENT = 'events'
 
-/** The tables of the environment. */
+/** The tables of the environment: key -> value, whose layout stands in the file named. */
 export const EVENTS_TABLES = [
-  'state',
-  'projects',
-  'segment_headers',
-  'segment_groups',
-  'distinct_ids',
-  'distinct_texts',
-  'uuid_runs',
-  'uuid_chunks',
-  'warnings',
-  'dead_letters',
-  'dropped_events',
-  'dropped_counts',
-  'person_projects',
-  'persons',
-  'person_changes',
-  'change_places',
-  'person_owners',
-  'owner_since',
-  'person_ids',
-  'person_uuids',
-  'person_created',
-  'person_emails',
-  'email_chunks',
-  'separations',
-  'separated',
-  'groups',
-  'cohorts',
-  'cohort_members',
-  'activity',
-  'activity_items',
-  'deletion_jobs',
-  'retention_rules',
-  'flag_overrides',
-  'actions',
+  'state', // text, one of `STATE_NUMBERS` -> event-state.ts
+  'projects', // project u32 -> counters (event-projects.ts)
+  'segment_headers', // project u32, first S u32 -> header (segment-format.ts)
+  'segment_groups', // project u32, first S u32, group u16 -> group of columns (segment-format.ts)
+  'distinct_ids', // project u32, text UTF-8 -> D (distinct-ids.ts)
+  'distinct_texts', // project u32, D u32 -> text (distinct-ids.ts)
+  'uuid_runs', // run u32 -> directory of a run (uuid-run.ts)
+  'uuid_chunks', // run u32, kind u8, chunk u32 -> entries or filter (uuid-run.ts)
+  'warnings', // project u32, line u32 -> warning (warning-log.ts)
+  'dead_letters', // letter u32 -> dead letter (dead-letters.ts)
+  'dropped_events', // project u32, block u48, place u32 -> dropped event (dropped-events.ts)
+  'dropped_counts', // project u32, hour u32 -> counts (dropped-counts.ts)
+  'person_projects', // project u32 -> counters (person-records.ts)
+  'persons', // project u32, P u32 -> person (person-records.ts)
+  'person_changes', // project u32, block u32 -> changes (person-changes.ts)
+  'change_places', // project u32, P / 256 u32 -> places (person-changes.ts)
+  'person_owners', // project u32, D / 256 u32 -> P of 256 D (person-owners.ts)
+  'owner_since', // project u32, D u32 -> S (person-owners.ts)
+  'person_ids', // project u32, P u32, n u32 -> D (person-records.ts)
+  'person_uuids', // project u32, uuid 16 -> P, when deleted (person-records.ts)
+  'person_created', // project u32, created_at and uuid inverted -> P (person-records.ts)
+  'person_emails', // project u32, text UTF-8, P u32 -> nothing (person-records.ts)
+  'email_chunks', // project u32, P / 256 u32 -> texts (person-email-chunks.ts)
+  'separations', // project u32, number u32 -> JSON (person-separations.ts)
+  'separated', // project u32, D u32, number u32 -> nothing (person-separations.ts)
+  'groups', // project u32, type u8, key UTF-8 -> group (group-store.ts)
+  'cohorts', // project u32, cohort u32 -> JSON (cohort-store.ts)
+  'cohort_members', // project u32, cohort u32, P u32 -> nothing (cohort-store.ts)
+  'activity', // project u32, entry u32 -> JSON (entry-log.ts)
+  'activity_items', // project u32, P u32, entry u32 -> nothing (entry-log.ts)
+  'deletion_jobs', // project u32, job u32 -> JSON (erasure-records.ts)
+  'retention_rules', // project u32 -> JSON (erasure-records.ts)
+  'flag_overrides', // project u32, P u32 -> JSON (flag-overrides.ts)
+  'actions', // project u32, action u32 -> JSON (action-store.ts)
 ] as const
+
+/** One of `EVENTS_TABLES`. */
+export type EventsTable = (typeof EVENTS_TABLES)[number]
+/** The open tables of `events`. */
+export type EventTables = Readonly<Record<EventsTable, Table>>
 
 /** Folder of the log. */
 export const LOG_ENVIRONMENT = 'log'
@@ -184,6 +153,13 @@ export type StateNumber = (typeof STATE_NUMBERS)[number]
 /** A key of table `state`. */
 export function stateKey(name: StateNumber): Buffer {
   return Buffer.from(name, 'latin1')
+}
+
+/** All keys that begin with one or two numbers. */
+export function keysOf(first: number, second?: number): { start: Buffer; end: Buffer } {
+  return second === undefined
+    ? { start: numberKey(first), end: numberKey(first + 1) }
+    : { start: pairKey(first, second), end: tripleKey(first, second, NUMBER_MAX) }
 }
 
 /** The number at `offset` of a key. */

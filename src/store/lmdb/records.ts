@@ -1,8 +1,55 @@
-/** Records of tables as sealed MessagePack or sealed JSON. */
+/** Records of tables: bytes with a checksum, often those of MessagePack or of JSON. */
 import { isObject } from '../../base/json.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { pack, seal, unpack, unseal } from './codec.ts'
-import type { Table } from './environment.ts'
+import type { Entry, Range, Table } from './environment.ts'
+
+/** Stores `parts`, one behind the other; waits for nothing. Only in a write transaction. */
+export function store(table: Table, key: Buffer, ...parts: readonly Uint8Array[]): void {
+  void table.put(key, seal(key, ...parts))
+}
+
+/** The bytes of a record, or undefined; `bytesWanted`: how many it must have. Throws `DamagedRecordError`. */
+export function load(table: Table, key: Buffer, bytesWanted?: number): Buffer | undefined {
+  const sealed = table.get(key)
+  return sealed === undefined ? undefined : unseal(table.name, key, sealed, bytesWanted)
+}
+
+/** The bytes of a record that has to be there. Throws `DamagedRecordError`. */
+export function need(table: Table, key: Buffer): Buffer {
+  const bytes = load(table, key)
+  if (bytes === undefined) throw new DamagedRecordError(table.name, key, 'the value is missing')
+  return bytes
+}
+
+/** Records in order, each valid until the next; `bytesWanted` as in `load`. Throws `DamagedRecordError`. */
+export function* entriesOf(
+  table: Table,
+  range: Range = {},
+  bytesWanted?: number,
+): Generator<Entry> {
+  for (const { key, value } of table.getRange(range)) {
+    yield { key, value: unseal(table.name, key, value, bytesWanted) }
+  }
+}
+
+/** The last key from `end` down to, but not including, `start`; valid until the next read. */
+export function lastKey(
+  table: Table,
+  { start, end }: { readonly start?: Buffer; readonly end?: Buffer } = {},
+): Buffer | undefined {
+  const bounds = { ...(end && { start: end }), ...(start && { end: start }) }
+  const [key] = table.getKeys({ ...bounds, reverse: true, limit: 1 })
+  return key
+}
+
+/** Removes a range; how many there were. Only in a write transaction. */
+export function removeRange(table: Table, range: Range): number {
+  // The keys lie in memory that is used again.
+  const keys = [...table.getKeys(range)].map((key) => Buffer.from(key))
+  for (const key of keys) void table.remove(key)
+  return keys.length
+}
 
 /** Writes a record under a key. */
 export function putRecord(table: Table, key: Buffer, value: unknown): void {
@@ -10,55 +57,44 @@ export function putRecord(table: Table, key: Buffer, value: unknown): void {
 }
 
 /** Reads a record; undefined when there is none. Throws `DamagedRecordError`. */
-export function getRecord(table: Table, name: string, key: Buffer): unknown {
-  const sealed = table.get(key)
-  return sealed === undefined ? undefined : openRecord(name, key, sealed)
+export function getRecord(table: Table, key: Buffer): unknown {
+  const bytes = load(table, key)
+  return bytes && unpack(bytes)
 }
 
-/** All records of a table in the order of their keys. Throws `DamagedRecordError`. */
-export function* allRecords(table: Table, name: string): Generator<Record<string, unknown>> {
-  yield* recordsWithin(table, name, {})
-}
-
-/** The records from one key to before another, in order. Throws `DamagedRecordError`. */
-export function* recordsWithin(
-  table: Table,
-  name: string,
-  range: { readonly start?: Buffer; readonly end?: Buffer },
-): Generator<Record<string, unknown>> {
-  for (const { key, value } of table.getRange(range)) {
-    const record = openRecord(name, key, value)
-    if (!isObject(record)) throw new DamagedRecordError(name, key, 'the value is no record')
+/** The records of a range in order. Throws `DamagedRecordError`. */
+export function* recordsOf(table: Table, range?: Range): Generator<Record<string, unknown>> {
+  for (const { key, value } of entriesOf(table, range)) {
+    const record = unpack(value)
+    if (!isObject(record)) throw new DamagedRecordError(table.name, key, 'the value is no record')
     yield record
   }
 }
 
-function openRecord(name: string, key: Buffer, sealed: Buffer): unknown {
-  return unpack(unseal(name, key, sealed))
-}
-
 /** Writes a record as JSON; waits for nothing. Only in a write transaction. */
 export function putJson(table: Table, key: Buffer, value: unknown): void {
-  void table.put(key, seal(key, Buffer.from(JSON.stringify(value))))
+  store(table, key, Buffer.from(JSON.stringify(value)))
 }
 
 /**
  * Reads a record of JSON; null when there is none. `T`: what `putJson` wrote; the checksum says
  * that it is unchanged. Throws `DamagedRecordError`.
  */
-export function getJson<T>(table: Table, name: string, key: Buffer): T | null {
-  const sealed = table.get(key)
-  return sealed === undefined ? null : parseRecord<T>(name, key, sealed)
+export function getJson<T>(table: Table, key: Buffer): T | null {
+  const bytes = load(table, key)
+  return bytes === undefined ? null : (JSON.parse(bytes.toString('utf8')) as T)
 }
 
-/** A record of JSON from its bytes. Throws `DamagedRecordError`. */
-export function parseRecord<T>(name: string, key: Uint8Array, sealed: Buffer): T {
-  return JSON.parse(unseal(name, key, sealed).toString('utf8')) as T
+/** The records of JSON of a range in order, as `getJson`. */
+export function* jsonOf<T>(table: Table, range?: Range): Generator<{ key: Buffer; value: T }> {
+  for (const { key, value } of entriesOf(table, range)) {
+    yield { key, value: JSON.parse(value.toString('utf8')) as T }
+  }
 }
 
 /** A number of table `state`; 0 before it was first raised. Throws `DamagedRecordError`. */
 export function readCount(state: Table, name: string): number {
-  const value = getRecord(state, 'state', Buffer.from(name, 'latin1'))
+  const value = getRecord(state, Buffer.from(name, 'latin1'))
   return typeof value === 'number' ? value : 0
 }
 

@@ -340,8 +340,7 @@ async function faultyStore(t: Test): Promise<string> {
   flags.write(() => storeFlag(flags.table('flags'), { ...flag, filters: { groups } }, 2))
   await flags.close()
   const events = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: EVENTS_TABLES })
-  const tables = { cohorts: events.table('cohorts'), members: events.table('cohort_members') }
-  const cohorts = new ProjectCohorts(1, tables)
+  const cohorts = new ProjectCohorts(1, events.tables)
   const actions = new ProjectActions(1, events.table('actions'))
   const made = { description: '', createdAt: '2023-01-02T10:00:00Z', createdBy: null }
   const sets = { isStatic: false, isDeleted: false, changedAt: null, count: 0 }

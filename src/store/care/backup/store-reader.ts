@@ -9,9 +9,8 @@ import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../../../base/errors.ts'
 import { ENVIRONMENT_NAMES, type EnvironmentName } from '../../directory/data-dir.ts'
-import { Environment } from '../../lmdb/environment.ts'
+import { Environment, type PinnedState } from '../../lmdb/environment.ts'
 import { LmdbFault } from '../../lmdb/lmdb-walk.ts'
-import { type PinnedState, pinNewest } from '../../lmdb/pin-newest.ts'
 import type { ChunkWriter } from './chunk-writer.ts'
 import { cutChunks } from './chunks.ts'
 import type { TableBackup } from './manifest.ts'
@@ -54,7 +53,7 @@ export async function readEnvironments(
 }
 
 function pinFile(environment: Environment, file: string): PinnedState {
-  const pinned = pinNewest(environment, file)
+  const pinned = environment.pinNewest()
   if (pinned !== null) return pinned
   throw new OperatorError(`${file} changes too often to be read: try again`)
 }

@@ -19,7 +19,6 @@ import { unseal } from '../../lmdb/codec.ts'
 import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
 import { LOG_TABLES } from '../../lmdb/keys.ts'
 import { LmdbFault, walkLmdbFile } from '../../lmdb/lmdb-walk.ts'
-import { pinNewest } from '../../lmdb/pin-newest.ts'
 import { VERIFY_FINDINGS_MAX } from '../limits.ts'
 import { EventsCheck } from './events-check.ts'
 import { PersonsCheck } from './persons-check.ts'
@@ -128,7 +127,7 @@ class Verification {
 
   /** Holds the newest state and walks its pages; whether they are in order. */
   #walk(environment: Environment, file: string): boolean {
-    const pinned = pinNewest(environment, file)
+    const pinned = environment.pinNewest()
     if (pinned === null) {
       this.#find(file, 'pages', 'the store changes too often to be checked: try again')
       return false

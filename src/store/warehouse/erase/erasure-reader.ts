@@ -13,36 +13,24 @@ import {
   type RetentionView,
   rulesAt,
 } from '../../../rules/events/erasure.ts'
-import { type ErasureSpan, receiptOf } from '../../../rules/events/erasure-job.ts'
+import { type DeletionJob, type ErasureSpan, receiptOf } from '../../../rules/events/erasure-job.ts'
+import { type ErasureMatch, erasureMatch, mayMatch } from '../../../rules/events/erasure-match.ts'
 import { attempt, type DamageListener, refuseDamage } from '../../faults.ts'
-import { type DistinctIdTables, loadDistinctId } from '../../identity/distinct-ids.ts'
-import type { PersonReader } from '../../identity/person-reader.ts'
-import type { Table } from '../../lmdb/environment.ts'
-import type { EVENTS_TABLES } from '../../lmdb/keys.ts'
-import { loadCounters } from '../format/event-projects.ts'
-import type { SegmentSummary } from '../format/segment-format.ts'
-import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
-import type { SegmentCache } from '../read/segment-cache.ts'
-import { loadJob, loadJobs, type OpenJob } from './erasure-jobs.ts'
+import { loadDistinctId } from '../../identity/distinct-ids.ts'
 import {
-  countLive,
-  countRows,
-  type ErasureMatch,
-  erasureMatch,
-  matchedRows,
-  mayMatch,
-} from './erasure-match.ts'
-import { loadRetention, retainedProjects } from './retention-store.ts'
-
-/** What the reading works on, all in one snapshot. */
-export interface ErasureReaderOptions {
-  readonly table: (name: (typeof EVENTS_TABLES)[number]) => Table
-  readonly tables: Pick<SegmentTables, 'summaries'>
-  readonly segments: Pick<SegmentCache, 'open'>
-  readonly persons: Pick<PersonReader, 'idsOfUuid'>
-  /** Told of damage that a plan of retention passes over; without it the plan throws. */
-  readonly onDamage: DamageListener | undefined
-}
+  loadJobs,
+  loadRetention,
+  type OpenJob,
+  retainedProjects,
+} from '../../identity/erasure-records.ts'
+import type { PersonReader } from '../../identity/person-reader.ts'
+import type { EventTables } from '../../lmdb/keys.ts'
+import { loadNumbered } from '../../lmdb/numbered-records.ts'
+import { loadCounters, type ProjectCounters } from '../format/event-projects.ts'
+import type { SegmentSummary } from '../format/segment-format.ts'
+import type { SegmentReader } from '../format/segment-reader.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+import { countLive, countRows, matchedRows } from './matched-rows.ts'
 
 interface Share {
   events: number
@@ -60,10 +48,22 @@ const SIZE_TARGET = 0.95
 
 /** Reads receipts and rules, and estimates. */
 export class ErasureReader {
-  readonly #options: ErasureReaderOptions
+  readonly #tables: EventTables
+  readonly #segments: SegmentReader
+  readonly #persons: PersonReader
+  readonly #onDamage: DamageListener
 
-  constructor(options: ErasureReaderOptions) {
-    this.#options = options
+  /** `onDamage`: told of damage that a plan of retention passes over; without it the plan throws. */
+  constructor(
+    tables: EventTables,
+    segments: SegmentReader,
+    persons: PersonReader,
+    onDamage: DamageListener = refuseDamage,
+  ) {
+    this.#tables = tables
+    this.#segments = segments
+    this.#persons = persons
+    this.#onDamage = onDamage
   }
 
   /** A page of receipts, newest first. Cost: all receipts of the project. */
@@ -71,7 +71,7 @@ export class ErasureReader {
     const jobs: OpenJob[] = []
     let count = 0
     let runningCount = 0
-    for (const job of loadJobs(this.#table('deletion_jobs'), projectId)) {
+    for (const job of loadJobs(this.#tables.deletion_jobs, projectId)) {
       if (count >= offset && jobs.length < limit) jobs.push(job)
       count++
       if (job.job.doneAt === null) runningCount++
@@ -81,7 +81,7 @@ export class ErasureReader {
   }
 
   receipt(projectId: number, number: number): ErasureReceipt | null {
-    const job = loadJob(this.#table('deletion_jobs'), projectId, number)
+    const job = loadNumbered<DeletionJob>(this.#tables.deletion_jobs, projectId, number)
     return job === null ? null : receiptOf(number, job)
   }
 
@@ -90,24 +90,19 @@ export class ErasureReader {
     const ids = this.#spansOf(projectId, criteria)
     if (ids === undefined) return null
     const { event, afterMs, beforeMs } = criteria
-    const through = loadCounters(this.#table('projects'), projectId)?.rows ?? 0
+    const through = this.#counters(projectId)?.rows ?? 0
     const rules = [{ event, afterMs, beforeMs }]
     const match = erasureMatch({ ids, rules, oldestThrough: 0, through })
-    const total = { events: 0, bytes: 0 }
-    for (const { events, bytes } of this.#shares(projectId, match, refuseDamage).values()) {
-      total.events += events
-      total.bytes += bytes
-    }
-    return total
+    return this.#total(projectId, match, refuseDamage)
   }
 
   retention(projectId: number): RetentionView {
-    const bytes = loadCounters(this.#table('projects'), projectId)?.bytes ?? 0
-    return { rules: loadRetention(this.#table('retention_rules'), projectId), bytes }
+    const bytes = this.#counters(projectId)?.bytes ?? 0
+    return { rules: loadRetention(this.#tables.retention_rules, projectId), bytes }
   }
 
   retainedProjects(): readonly number[] {
-    return retainedProjects(this.#table('retention_rules'))
+    return retainedProjects(this.#tables.retention_rules)
   }
 
   /**
@@ -115,24 +110,18 @@ export class ErasureReader {
    * does, too, and says that it is not complete.
    */
   plan(projectId: number, given: RetentionRules | null, nowMs: number): RetentionPlan {
-    const { bytesMax, ...ages } = given ?? loadRetention(this.#table('retention_rules'), projectId)
-    const counters = loadCounters(this.#table('projects'), projectId)
-    const rules = rulesAt({ bytesMax, ...ages }, nowMs)
+    const wanted = given ?? loadRetention(this.#tables.retention_rules, projectId)
+    const { bytesMax } = wanted
+    const counters = this.#counters(projectId)
+    const rules = rulesAt(wanted, nowMs)
     const through = counters?.rows ?? 0
     const match = erasureMatch({ ids: null, rules, oldestThrough: 0, through })
     let isComplete = true
     const onDamage: DamageListener = (error) => {
       isComplete = false
-      if (this.#options.onDamage === undefined) throw error
-      this.#options.onDamage(error)
+      this.#onDamage(error)
     }
-    const shares = this.#shares(projectId, match, onDamage)
-    let events = 0
-    let bytes = 0
-    for (const share of shares.values()) {
-      events += share.events
-      bytes += share.bytes
-    }
+    const { events, bytes } = this.#total(projectId, match, onDamage)
     const left = (counters?.bytes ?? 0) - bytes
     const isTooLarge = bytesMax !== null && left > bytesMax
     const excess = isTooLarge ? left - bytesMax * SIZE_TARGET : 0
@@ -149,7 +138,7 @@ export class ErasureReader {
   }
 
   #isRetentionRunning(projectId: number): boolean {
-    for (const { job } of loadJobs(this.#table('deletion_jobs'), projectId)) {
+    for (const { job } of loadJobs(this.#tables.deletion_jobs, projectId)) {
       if (job.origin === 'retention') return job.doneAt === null
     }
     return false
@@ -162,44 +151,43 @@ export class ErasureReader {
     match: ErasureMatch,
     onDamage: DamageListener,
   ): Oldest {
-    const { segments } = this.#options
     const oldest: Oldest = { events: 0, bytes: 0, through: 0, arrivedMs: null }
     let left = excess
     for (const { firstSequence } of this.#summaries(projectId, onDamage)) {
       if (left <= 0) break
       attempt(() => {
-        const view = segments.open(projectId, firstSequence)
+        const view = this.#segments.segmentAt(projectId, firstSequence)
         left -= takeOldest(oldest, view, matchedRows(match, view), left)
       }, onDamage)
     }
     return oldest
   }
 
-  /** What goes of each segment, by its first S. */
-  #shares(
-    projectId: number,
-    match: ErasureMatch,
-    onDamage: DamageListener,
-  ): ReadonlyMap<number, Share> {
-    const { segments } = this.#options
-    const shares = new Map<number, Share>()
+  /** What goes of all segments. */
+  #total(projectId: number, match: ErasureMatch, onDamage: DamageListener): Share {
+    const total = { events: 0, bytes: 0 }
     for (const summary of this.#summaries(projectId, onDamage)) {
       if (!mayMatch(match, summary)) continue
-      const share = attempt(() => {
-        const view = segments.open(projectId, summary.firstSequence)
+      attempt(() => {
+        const view = this.#segments.segmentAt(projectId, summary.firstSequence)
         const rows = matchedRows(match, view)
-        if (rows === null) return null
+        if (rows === null) return
         const events = countRows(rows)
-        return { events, bytes: Math.round((view.storedBytes * events) / countLive(view)) }
+        const bytes = Math.round((view.storedBytes * events) / countLive(view))
+        total.events += events
+        total.bytes += bytes
       }, onDamage)
-      if (share !== null) shares.set(summary.firstSequence, share)
     }
-    return shares
+    return total
+  }
+
+  #counters(projectId: number): ProjectCounters | null {
+    return loadCounters(this.#tables.projects, projectId)
   }
 
   #summaries(projectId: number, onDamage: DamageListener): Iterable<SegmentSummary> {
-    const rows = loadCounters(this.#table('projects'), projectId)?.rows ?? 0
-    return this.#options.tables.summaries(projectId, 1, rows, onDamage)
+    const rows = this.#counters(projectId)?.rows ?? 0
+    return this.#segments.summaries(projectId, 1, rows, onDamage)
   }
 
   /** Null: everybody's events; undefined: there is no such person. */
@@ -207,24 +195,14 @@ export class ErasureReader {
     projectId: number,
     { distinctId, personId }: ErasureCriteria,
   ): readonly ErasureSpan[] | null | undefined {
-    const { persons } = this.#options
     const all = Number.MAX_SAFE_INTEGER
-    const ids = personId === null ? null : persons.idsOfUuid(projectId, personId)
+    const ids = personId === null ? null : this.#persons.idsOfUuid(projectId, personId)
     if (personId !== null && ids === null) return undefined
-    if (distinctId === null)
-      return ids === null ? null : [...ids].map(([id, since]) => [id, since, all])
-    const wanted = loadDistinctId(this.#distinctIdTables(), projectId, distinctId)
+    if (distinctId === null) return ids && [...ids].map(([id, since]) => [id, since, all])
+    const wanted = loadDistinctId(this.#tables, projectId, distinctId)
     if (ids === null) return [[wanted, 0, all]]
     const since = ids.get(wanted)
     return since === undefined ? [] : [[wanted, since, all]]
-  }
-
-  #table(name: Parameters<ErasureReaderOptions['table']>[0]): Table {
-    return this.#options.table(name)
-  }
-
-  #distinctIdTables(): DistinctIdTables {
-    return { ids: this.#table('distinct_ids'), texts: this.#table('distinct_texts') }
   }
 }
 

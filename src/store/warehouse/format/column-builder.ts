@@ -4,6 +4,7 @@
  * This is the hottest code of processing: some 25 calls of `put` for each event (bench
  * `micro/segments`), so it allocates nothing but what new values need.
  */
+import { grown } from './growing-arrays.ts'
 
 /** Distinct values after which a column may become a plain list. */
 const PLAIN_DECISION_VALUES = 256
@@ -35,9 +36,7 @@ export class ColumnBuilder {
 
   /** Makes room for rows up to `capacity`. */
   grow(capacity: number): void {
-    const ids = new Uint16Array(capacity)
-    ids.set(this.ids)
-    this.ids = ids
+    this.ids = grown(this.ids, capacity)
   }
 
   /** Forgets everything of a segment of `rows` rows. */

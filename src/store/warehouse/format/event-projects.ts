@@ -8,11 +8,10 @@
  */
 
 import { DamagedRecordError } from '../../faults.ts'
-import { seal, unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../../lmdb/keys.ts'
+import { entriesOf, load, store } from '../../lmdb/records.ts'
 
-const TABLE = 'projects'
 const FORMAT_VERSION = 1
 const RECORD_BYTES = 32
 
@@ -39,15 +38,15 @@ export function emptyCounters(): ProjectCounters {
 /** The counters of a project, or null. Throws `DamagedRecordError`. */
 export function loadCounters(table: Table, projectId: number): ProjectCounters | null {
   const key = numberKey(projectId)
-  const value = table.get(key)
-  return value === undefined ? null : decodeCounters(key, value)
+  const record = load(table, key)
+  return record === undefined ? null : decodeCounters(table, key, record)
 }
 
 /** The counters of all projects. Throws `DamagedRecordError`. */
 export function loadAllCounters(table: Table): Map<number, ProjectCounters> {
   const all = new Map<number, ProjectCounters>()
-  for (const { key, value } of table.getRange({})) {
-    all.set(numberInKey(key, 0), decodeCounters(key, value))
+  for (const { key, value } of entriesOf(table)) {
+    all.set(numberInKey(key, 0), decodeCounters(table, key, value))
   }
   return all
 }
@@ -62,14 +61,12 @@ export function storeCounters(table: Table, projectId: number, counters: Project
   record.writeUInt32LE(counters.segments, 16)
   record.writeUInt32LE(counters.generation, 20)
   record.writeDoubleLE(counters.bytes, 24)
-  const key = numberKey(projectId)
-  void table.put(key, seal(key, record))
+  store(table, numberKey(projectId), record)
 }
 
-function decodeCounters(key: Uint8Array, sealed: Buffer): ProjectCounters {
-  const record = unseal(TABLE, key, sealed)
+function decodeCounters(table: Table, key: Uint8Array, record: Buffer): ProjectCounters {
   if (record.length !== RECORD_BYTES || record.readUInt8() !== FORMAT_VERSION) {
-    throw new DamagedRecordError(TABLE, key, 'the format is unknown')
+    throw new DamagedRecordError(table.name, key, 'the format is unknown')
   }
   return {
     rows: record.readUInt32LE(4),

@@ -9,6 +9,7 @@ import {
 } from '../../../rules/capture/types.ts'
 import { SEGMENT_COLUMN_KEY_BYTES_MAX, SEGMENT_COLUMNS_MAX } from '../limits.ts'
 import { ColumnBuilder } from './column-builder.ts'
+import { grown } from './growing-arrays.ts'
 
 /** Rows of a full segment. */
 export const SEGMENT_ROWS_TARGET = 8192
@@ -185,19 +186,14 @@ export class SegmentBuilder {
   #grow(): void {
     const capacity = this.#capacity * 2
     this.#capacity = capacity
-    this.timestamps = grown(this.timestamps, new Float64Array(capacity))
-    this.arrivals = grown(this.arrivals, new Float64Array(capacity))
-    this.distinctIds = grown(this.distinctIds, new Uint32Array(capacity))
-    this.modes = grown(this.modes, new Uint8Array(capacity))
-    this.uuids = grown(this.uuids, new Uint8Array(capacity * 16))
+    this.timestamps = grown(this.timestamps, capacity)
+    this.arrivals = grown(this.arrivals, capacity)
+    this.distinctIds = grown(this.distinctIds, capacity)
+    this.modes = grown(this.modes, capacity)
+    this.uuids = grown(this.uuids, capacity * 16)
     for (const column of [this.names, this.elements, this.rest]) column.grow(capacity)
     for (const column of this.columns.values()) column.grow(capacity)
   }
-}
-
-function grown<T extends { set(source: T): void }>(old: T, larger: T): T {
-  larger.set(old)
-  return larger
 }
 
 /** Sets an own property, whatever its name. */

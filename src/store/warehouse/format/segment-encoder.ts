@@ -104,20 +104,10 @@ export class SegmentEncoder {
     for (const area of [this.#index, this.#text, this.#raw]) this.#close(area)
     const groups = this.#groups
     const groupBytes = groups.reduce((sum, group) => sum + group.value.length, 0)
-    const times = extremes(builder.timestamps, rows)
-    const arrivals = extremes(builder.arrivals, rows)
-    const content = encodeHeader(
-      {
-        rows,
-        groups: groups.length,
-        groupBytes,
-        firstTimestampMs: times[0],
-        lastTimestampMs: times[1],
-        firstArrivalMs: arrivals[0],
-        lastArrivalMs: arrivals[1],
-      },
-      directory,
-    )
+    const [firstTimestampMs, lastTimestampMs] = extremes(builder.timestamps, rows)
+    const [firstArrivalMs, lastArrivalMs] = extremes(builder.arrivals, rows)
+    const times = { firstTimestampMs, lastTimestampMs, firstArrivalMs, lastArrivalMs }
+    const content = encodeHeader({ rows, groups: groups.length, groupBytes, ...times }, directory)
     const key = pairKey(projectId, firstSequence)
     const header = { key, value: seal(key, content) }
     return { firstSequence, rows, header, groups, bytes: groupBytes + header.value.length }
@@ -153,16 +143,8 @@ export class SegmentEncoder {
       columns.push(this.#writeColumn(builder.elements, ROLE_ELEMENTS, rows))
     }
     if (builder.rest.count > 0) columns.push(this.#writeColumn(builder.rest, ROLE_REST, rows))
-    return {
-      timestamps,
-      arrivals,
-      distinctIds,
-      modes,
-      uuidHeads,
-      uuidTails,
-      names: counts,
-      columns,
-    }
+    const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails }
+    return { ...fixed, names: counts, columns }
   }
 
   #writeColumn(column: ColumnBuilder, role: number, rows: number): ColumnEntry {

@@ -105,27 +105,14 @@ export type SegmentSpan = Omit<SegmentSummary, 'projectId' | 'firstSequence'>
 
 /** The bytes of a header. */
 export function encodeHeader(span: SegmentSpan, directory: Directory): Buffer {
-  const columns = directory.columns.map((column) => [
-    column.key,
-    column.role,
-    column.mode,
-    column.presence,
-    column.count,
-    column.valueCount,
-    column.encoding,
-    column.width,
-    ...column.index,
-    ...column.values,
-  ])
+  const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names } = directory
+  const columns = directory.columns.map((column): PackedColumn => {
+    const { key, role, mode, presence, count, valueCount, encoding, width, index, values } = column
+    return [key, role, mode, presence, count, valueCount, encoding, width, ...index, ...values]
+  })
   const rest = pack([
-    directory.timestamps,
-    directory.arrivals,
-    directory.distinctIds,
-    directory.modes,
-    directory.uuidHeads,
-    directory.uuidTails,
-    directory.names,
-    columns,
+    ...[timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails],
+    ...[names, columns],
   ])
   const header = Buffer.allocUnsafe(FIXED_BYTES + rest.length)
   header.writeUInt8(FORMAT_VERSION)
@@ -166,41 +153,23 @@ export function decodeSummary(
 
 /** The directory of a header whose checksum was checked. */
 export function decodeDirectory(header: Buffer): Directory {
-  type PackedColumn = readonly [string, ...number[]]
-  type PackedDirectory = readonly [
-    ...parts: readonly [Part, Part, Part, Part, Part, Part],
-    names: Directory['names'],
-    columns: readonly PackedColumn[],
-  ]
+  type Parts = readonly [Part, Part, Part, Part, Part, Part]
+  type PackedDirectory = readonly [...Parts, Directory['names'], readonly PackedColumn[]]
   // Written by `encodeHeader`, and unchanged since: the checksum says so.
   const packed = unpack(header.subarray(FIXED_BYTES)) as PackedDirectory
-  return {
-    timestamps: packed[0],
-    arrivals: packed[1],
-    distinctIds: packed[2],
-    modes: packed[3],
-    uuidHeads: packed[4],
-    uuidTails: packed[5],
-    names: packed[6],
-    columns: packed[7].map(decodeColumn),
-  }
+  const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names, columns] = packed
+  const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names }
+  return { ...fixed, columns: columns.map(decodeColumn) }
 }
 
-function decodeColumn(packed: readonly [string, ...number[]]): ColumnEntry {
-  const [key, ...numbers] = packed
-  const at = (index: number): number => numbers[index] ?? 0
-  return {
-    key,
-    role: at(0),
-    mode: at(1),
-    presence: at(2),
-    count: at(3),
-    valueCount: at(4),
-    encoding: at(5),
-    width: at(6),
-    index: [at(7), at(8), at(9)],
-    values: [at(10), at(11), at(12)],
-  }
+type PackedNumbers = readonly [number, number, number, number, number, number, number]
+type PackedColumn = readonly [key: string, ...PackedNumbers, ...index: Part, ...values: Part]
+
+function decodeColumn(packed: PackedColumn): ColumnEntry {
+  const [key, role, mode, presence, count, valueCount, encoding, width, ...parts] = packed
+  const [indexGroup, indexStart, indexBytes, ...values] = parts
+  const index: Part = [indexGroup, indexStart, indexBytes]
+  return { key, role, mode, presence, count, valueCount, encoding, width, index, values }
 }
 
 /**

@@ -2,10 +2,8 @@
  * Columns of a segment in the form that tests and scans use: one small number for each row, and each
  * different value once, so that a value is tested once however many rows have it.
  */
-
-import type { ColumnView } from './segment-column.ts'
 import { MODE_MIRROR, ROLE_REST } from './segment-format.ts'
-import type { SegmentView } from './segment-view.ts'
+import type { ColumnView, SegmentView } from './segment-view.ts'
 
 /** A column with a number for every row. */
 export interface DenseColumn {

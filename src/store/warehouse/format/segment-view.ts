@@ -1,16 +1,14 @@
 /**
- * Reading segments: finds them in the tables, checks their checksums, and decodes what is asked for
- * and no more. A view is valid as long as its segment is in the table, which is the case during one
- * synchronous run of a reader.
+ * Reading one segment: checks its checksums, and decodes what is asked for and no more. A view is valid as
+ * long as its segment is in the table, which is the case during one synchronous run of a reader.
  */
 import { formatUuid } from '../../../base/ids.ts'
-import { DamagedRecordError, type DamageListener, refuseDamage } from '../../faults.ts'
+import { DamagedRecordError } from '../../faults.ts'
 import { unseal } from '../../lmdb/codec.ts'
 import type { Table } from '../../lmdb/environment.ts'
-import { groupKey, numberInKey, pairKey } from '../../lmdb/keys.ts'
-import { damagedSegment, missingSegment, readSummaries } from '../read/segment-summaries.ts'
+import { groupKey, numberInKey } from '../../lmdb/keys.ts'
+import { need } from '../../lmdb/records.ts'
 import { ByteReader } from './byte-writer.ts'
-import type { ColumnIndex, ColumnView, RowIdentity, StoredValues } from './segment-column.ts'
 import {
   type ColumnEntry,
   type Directory,
@@ -41,73 +39,40 @@ import {
 } from './segment-values.ts'
 
 const HEADERS = 'segment_headers'
-const GROUPS = 'segment_groups'
-
 /** Of a column with more bytes of JSON the values that are asked for are parsed, and no others. */
 const LARGE_VALUES_BYTES = 1024 * 1024
 
-/** The two tables that hold segments. */
-export class SegmentTables {
-  readonly headers: Table
-  readonly groups: Table
+/** Which rows have a value in a column, and which one. */
+export interface ColumnIndex {
+  /** Numbers of the rows that have a value, ascending. */
+  readonly present: Uint16Array
+  /** Position among the values for each of `present`. */
+  readonly ids: Uint16Array
+}
 
-  constructor(tables: { readonly headers: Table; readonly groups: Table }) {
-    this.headers = tables.headers
-    this.groups = tables.groups
-  }
+/** A decoded column: for each row that has a value its number and the position of its value. */
+export interface ColumnView extends ColumnIndex {
+  readonly entry: ColumnEntry
+  /** Empty for a mirror: the value of a row is then its distinct_id. */
+  readonly values: readonly unknown[]
+}
 
-  /**
-   * Summaries of the project's segments that hold S `from`, where one begins, to `through`, in order.
-   * Damaged and missing ones are left out and reported to `onDamage`; without it they throw
-   * `DamagedRecordError`.
-   */
-  *summaries(
-    projectId: number,
-    from: number,
-    through: number,
-    onDamage: DamageListener = refuseDamage,
-  ): Generator<SegmentSummary> {
-    yield* readSummaries(this.headers, projectId, from, through, onDamage)
-  }
+/** The values of a column as they are stored, to be copied. Valid as long as the view. */
+export interface StoredValues {
+  /** JSON texts, or the bytes of digits, one behind the other. */
+  readonly bytes: Buffer
+  /** Of JSON texts: where each begins in `bytes`, and behind the last; between two is a comma. Else null. */
+  readonly places: Uint32Array | null
+  /** Of numbers: the values. Else null. */
+  readonly numbers: Float64Array | null
+}
 
-  /** The first S of the segment that holds S, judged by keys alone; S itself when there is none. */
-  firstSequenceOf(projectId: number, sequence: number): number {
-    const range = {
-      start: pairKey(projectId, sequence),
-      end: pairKey(projectId, 0),
-      reverse: true,
-      limit: 1,
-    }
-    for (const key of this.headers.getKeys(range)) return numberInKey(key, 4)
-    return sequence
-  }
-
-  /** The segment that holds S, which is one of the project's. Throws `DamagedRecordError`. */
-  segmentOf(projectId: number, sequence: number): SegmentView {
-    const start = pairKey(projectId, sequence)
-    const range = { start, end: pairKey(projectId, 0), reverse: true, limit: 1 }
-    for (const { key, value } of this.headers.getRange(range)) {
-      const view = new SegmentView(this, key, value)
-      if (sequence < view.summary.firstSequence + view.summary.rows) return view
-    }
-    throw missingSegment(projectId, sequence)
-  }
-
-  /** The segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
-  segmentAt(projectId: number, firstSequence: number): SegmentView {
-    return new SegmentView(
-      this,
-      pairKey(projectId, firstSequence),
-      this.headerAt(projectId, firstSequence),
-    )
-  }
-
-  /** The header of the segment that begins at S, as its summary said. Throws `DamagedRecordError`. */
-  headerAt(projectId: number, firstSequence: number): Buffer {
-    const header = this.headers.get(pairKey(projectId, firstSequence))
-    if (header === undefined) throw missingSegment(projectId, firstSequence)
-    return header
-  }
+/** What tells a duplicate: uuid (16 bytes at an offset), name and distinct_id number. */
+export interface RowIdentity {
+  readonly uuidBytes: Uint8Array
+  readonly uuidOffset: number
+  readonly name: string
+  readonly distinctId: number
 }
 
 /** One stored segment. Every column is decoded when it is first asked for, and kept. */
@@ -115,7 +80,7 @@ export class SegmentView {
   readonly summary: SegmentSummary
   /** Bytes of all records of the segment. */
   readonly storedBytes: number
-  readonly #tables: SegmentTables
+  readonly #groupTable: Table
   readonly #headerKey: Uint8Array
   readonly #sealed: Buffer
   readonly #header: Buffer
@@ -132,9 +97,9 @@ export class SegmentView {
   #uuidHeads: Buffer | null = null
   #uuidTails: Buffer | null = null
 
-  /** Throws `DamagedRecordError`, as all methods do. */
-  constructor(tables: SegmentTables, key: Uint8Array, sealed: Buffer) {
-    this.#tables = tables
+  /** `sealed`: the header, as stored under `key`. Throws `DamagedRecordError`, as all methods do. */
+  constructor(groups: Table, key: Uint8Array, sealed: Buffer) {
+    this.#groupTable = groups
     this.#headerKey = key
     this.#sealed = sealed
     this.#header = unseal(HEADERS, key, sealed)
@@ -157,6 +122,17 @@ export class SegmentView {
   get directory(): Directory {
     this.#directory ??= this.#guard(() => decodeDirectory(this.#header))
     return this.#directory
+  }
+
+  /** Bytes of the values of all columns, decoded. */
+  get valueBytes(): number {
+    return this.directory.columns.reduce((sum, { values }) => sum + values[2], 0)
+  }
+
+  /** Bytes of the largest group with values, decoded: what reading one row costs at worst. */
+  get largestGroupBytes(): number {
+    const ends = this.directory.columns.map(({ values }) => values[1] + values[2])
+    return ends.reduce((max, end) => Math.max(max, end), 0)
   }
 
   get timestamps(): Float64Array {
@@ -359,17 +335,12 @@ export class SegmentView {
   #valuesOf(entry: ColumnEntry): readonly unknown[] {
     let values = this.#values.get(entry)
     if (values !== undefined) return values
+    const { valueCount, encoding, width } = entry
     const [group, offset, bytes] = entry.values
     const content = this.#group(group)
+    const reader = new ByteReader(content, offset)
     values = this.#guard(() =>
-      decodeValues(
-        new ByteReader(content, offset),
-        content,
-        offset + bytes,
-        entry.valueCount,
-        entry.encoding,
-        entry.width,
-      ),
+      decodeValues(reader, content, offset + bytes, valueCount, encoding, width),
     )
     this.#values.set(entry, values)
     this.#heldBytes += bytes
@@ -407,13 +378,11 @@ export class SegmentView {
     let content = this.#groups.get(group)
     if (content === undefined) {
       const key = groupKey(this.summary.projectId, this.summary.firstSequence, group)
-      const sealed = this.#tables.groups.get(key)
-      if (sealed === undefined) throw new DamagedRecordError(GROUPS, key, 'the value is missing')
-      const stored = unseal(GROUPS, key, sealed)
+      const stored = need(this.#groupTable, key)
       try {
         content = decodeGroup(stored)
       } catch (cause) {
-        throw damagedSegment(GROUPS, key, cause)
+        throw damagedSegment(this.#groupTable.name, key, cause)
       }
       this.#groups.set(group, content)
       this.#heldBytes += content.length
@@ -429,4 +398,10 @@ export class SegmentView {
       throw damagedSegment(HEADERS, this.#headerKey, cause)
     }
   }
+}
+
+/** A record of a segment that cannot be understood although its checksum fits. */
+export function damagedSegment(table: string, key: Uint8Array, cause: unknown): DamagedRecordError {
+  const what = cause instanceof Error ? cause.message : 'cannot be read'
+  return new DamagedRecordError(table, key, what)
 }

@@ -4,7 +4,8 @@
  * made again by an import.
  */
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
-import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import type { SegmentTables } from '../format/segment-tables.ts'
+import type { SegmentView } from '../format/segment-view.ts'
 import { DistinctTexts, SegmentLines } from './export-lines.ts'
 
 const NO_ROWS = new Uint16Array(0)
@@ -56,7 +57,12 @@ export function* exportSegments(
     else {
       const lines = new SegmentLines(view, wanted, distinctTexts, arenaBytes)
       arenaBytes = lines.arenaBytes
-      yield exportedSegment(lines, lastId)
+      yield {
+        count: lines.count,
+        events: eventsOf(lines),
+        writeLine: (place, target) => lines.writeLine(place, target),
+        lastId,
+      }
     }
     next = lastId + 1
   }
@@ -83,15 +89,6 @@ function wantedRows(view: SegmentView, query: ExportQuery, firstRow: number): Ui
     if (time > after && time < before) rows[count++] = row
   }
   return rows.subarray(0, count)
-}
-
-function exportedSegment(lines: SegmentLines, lastId: number): ExportedSegment {
-  return {
-    count: lines.count,
-    events: eventsOf(lines),
-    writeLine: (place, target) => lines.writeLine(place, target),
-    lastId,
-  }
 }
 
 function* eventsOf(lines: SegmentLines): Generator<ExportedEvent> {

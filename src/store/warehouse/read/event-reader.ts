@@ -5,6 +5,7 @@
 import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
+import { getOrAdd } from '../../../base/maps.ts'
 import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { ScanLimits, Warehouse } from '../../../ports/warehouse.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
@@ -16,6 +17,7 @@ import type {
   DroppedEventView,
 } from '../../../rules/events/dropped-events.ts'
 import type {
+  EventCursor,
   EventListQuery,
   EventPage,
   EventRows,
@@ -34,14 +36,19 @@ import { ActorTexts } from '../../identity/actor-views.ts'
 import { loadDistinctId, loadDistinctText } from '../../identity/distinct-ids.ts'
 import { PersonReader } from '../../identity/person-reader.ts'
 import { loadSeparations } from '../../identity/person-separations.ts'
-import { personTables } from '../../identity/person-store.ts'
-import { Environment, type Table } from '../../lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../lmdb/keys.ts'
+import { Environment } from '../../lmdb/environment.ts'
+import { readNumber } from '../../lmdb/event-state.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventsTable,
+  type EventTables,
+} from '../../lmdb/keys.ts'
 import { ErasureReader } from '../erase/erasure-reader.ts'
-import { loadAllCounters, loadCounters } from '../format/event-projects.ts'
-import { readNumber } from '../format/event-state.ts'
-import { largestGroupBytes } from '../format/segment-column.ts'
-import { SegmentTables } from '../format/segment-view.ts'
+import { loadAllCounters, loadCounters, type ProjectCounters } from '../format/event-projects.ts'
+import { SegmentReader } from '../format/segment-reader.ts'
+import { SegmentTables } from '../format/segment-tables.ts'
+import type { SegmentView } from '../format/segment-view.ts'
 import { STRETCH_ROWS_MAX } from '../limits.ts'
 import { ScanStore } from '../scan/event-scan.ts'
 import { UuidLookup } from '../uuid/uuid-lookup.ts'
@@ -49,8 +56,6 @@ import { type ExportQuery, exportSegments } from './event-export.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
 import { EventViews } from './event-views.ts'
 import { timelinePoints } from './person-timeline.ts'
-import { SegmentCache } from './segment-cache.ts'
-import { SegmentCatalogue } from './segment-catalogue.ts'
 
 /** How to open the reader. */
 export interface EventReaderOptions {
@@ -69,14 +74,10 @@ export interface EventReaderOptions {
   readonly scanCacheBytesMax?: number
 }
 
-/** Figures of one project. */
-export interface ProjectStatistics {
+/** Figures of one project; `bytes`: of the segments, without indexes. */
+export interface ProjectStatistics
+  extends Readonly<Pick<ProjectCounters, 'rows' | 'distinctIds' | 'segments' | 'bytes'>> {
   readonly projectId: number
-  readonly rows: number
-  readonly distinctIds: number
-  readonly segments: number
-  /** Bytes of the segments, without indexes. */
-  readonly bytes: number
 }
 
 /** Figures of the environment. */
@@ -104,15 +105,13 @@ interface AnalyticReads {
  * meets a damaged record: an answer is whole, or there is none.
  */
 export class EventReader implements Warehouse {
-  readonly #environment: Environment
-  readonly #segments: SegmentTables
-  readonly #catalogue: SegmentCatalogue
-  readonly #cache: SegmentCache
+  readonly #environment: Environment<EventsTable>
+  readonly #tables: EventTables
+  readonly #segments: SegmentReader
   readonly #views: EventViews
   readonly #persons: PersonReader
   readonly #uuids: UuidLookup
-  readonly #onDamage: DamageListener | undefined
-  readonly #scanCacheBytesMax: number
+  readonly #options: EventReaderOptions
   #erasures: ErasureReader | null = null
   #scans: ScanStore | null = null
   #actors: ActorTexts | null = null
@@ -124,35 +123,12 @@ export class EventReader implements Warehouse {
       tables: EVENTS_TABLES,
       isReadOnly: options.isReadOnly === true,
     })
-    this.#segments = new SegmentTables({
-      headers: this.#table('segment_headers'),
-      groups: this.#table('segment_groups'),
-    })
-    this.#cache = new SegmentCache(this.#segments)
-    this.#catalogue = new SegmentCatalogue(this.#segments, this.#table('projects'))
-    this.#uuids = new UuidLookup({
-      tables: { runs: this.#table('uuid_runs'), chunks: this.#table('uuid_chunks') },
-      projects: this.#table('projects'),
-      state: this.#table('state'),
-      segments: this.#segments,
-      cache: this.#cache,
-    })
-    this.#persons = new PersonReader({
-      ...personTables(this.#environment),
-      distinctIds: this.#table('distinct_ids'),
-      distinctTexts: this.#table('distinct_texts'),
-    })
-    this.#onDamage = options.onDamage
-    this.#scanCacheBytesMax = options.scanCacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT
-    this.#views = new EventViews({
-      textOf: (projectId, distinctId) =>
-        loadDistinctText(this.#distinctIdTables(), projectId, distinctId),
-      persons: {
-        personOf: (projectId, distinctId, sequence) =>
-          this.#persons.summaryOf(projectId, distinctId, sequence),
-      },
-      expand: options.expand ?? expandProperties,
-    })
+    this.#options = options
+    this.#tables = this.#environment.tables
+    this.#segments = new SegmentReader(this.#tables)
+    this.#uuids = new UuidLookup(this.#tables, this.#segments)
+    this.#persons = new PersonReader(this.#tables)
+    this.#views = new EventViews(this.#tables, this.#persons, options.expand ?? expandProperties)
   }
 
   /** A page of events. Cost: the summaries of all segments, and the columns of those that may matter. */
@@ -163,9 +139,7 @@ export class EventReader implements Warehouse {
     const page = found.slice(0, query.limit)
     const views = this.#viewsOf(query.projectId, page)
     const results = page.flatMap((event) => views.get(event) ?? [])
-    const last = page.at(-1)
-    const hasMore = found.length > query.limit && last !== undefined
-    return { results, nextCursor: hasMore ? cursorOf(last) : null }
+    return { results, nextCursor: nextCursor(found, query.limit) }
   }
 
   /**
@@ -191,9 +165,7 @@ export class EventReader implements Warehouse {
       const fitting = Math.floor(writer.room / Math.max(1, writer.bytes / start))
       rows = Math.max(1, Math.min(fitting, STRETCH_ROWS_MAX))
     }
-    const last = page.at(-1)
-    const hasMore = found.length > query.limit && last !== undefined
-    return { ...writer.finish(), nextCursor: hasMore ? cursorOf(last) : null }
+    return { ...writer.finish(), nextCursor: nextCursor(found, query.limit) }
   }
 
   /** The newest event with a uuid (any common form), or null. Throws `DamagedRecordError`. */
@@ -219,25 +191,15 @@ export class EventReader implements Warehouse {
    */
   scanner(limits: ScanLimits): EventScanner {
     this.#refresh()
-    this.#scans ??= new ScanStore({
-      tables: {
-        ...personTables(this.#environment),
-        eventProjects: this.#table('projects'),
-        state: this.#table('state'),
-        distinctIds: this.#table('distinct_ids'),
-        distinctTexts: this.#table('distinct_texts'),
-      },
-      segments: this.#segments,
-      catalogue: this.#catalogue,
-      cacheBytesMax: this.#scanCacheBytesMax,
-    })
+    const { scanCacheBytesMax = SCAN_CACHE_BYTES_DEFAULT } = this.#options
+    this.#scans ??= new ScanStore(this.#tables, this.#segments, scanCacheBytesMax)
     return this.#scans.scanner(limits)
   }
 
   /** Of the snapshot of the scanner that was made last. */
   answers(): AnalyticReads {
     this.#actors ??= new ActorTexts(this.#persons)
-    const position = readNumber(this.#table('state'), 'position') ?? 0
+    const position = readNumber(this.#tables.state, 'position') ?? 0
     return { persons: this.#persons, actors: this.#actors, position }
   }
 
@@ -253,16 +215,11 @@ export class EventReader implements Warehouse {
     const record = this.#persons.record(projectId, query.person)
     const ids = record === null ? null : this.#persons.idsOfUuid(projectId, record.uuid)
     if (ids === null) return null
-    const separations = {
-      separations: this.#table('separations'),
-      separated: this.#table('separated'),
-    }
     return timelinePoints(query, {
       ids,
-      summaries: this.#catalogue.summaries(projectId),
-      open: (firstSequence) => this.#cache.open(projectId, firstSequence),
-      textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
-      separationsOf: (id) => loadSeparations(separations, projectId, id),
+      segments: this.#segments,
+      textOf: (id) => loadDistinctText(this.#tables, projectId, id),
+      separationsOf: (id) => loadSeparations(this.#tables, projectId, id),
     })
   }
 
@@ -273,18 +230,16 @@ export class EventReader implements Warehouse {
   *exportEvents(
     query: Omit<ExportQuery, 'distinctId'> & { readonly distinctIdText?: string },
   ): Generator<ExportedSegment> {
-    const { distinctIdText, ...rest } = query
+    const { distinctIdText: text, ...rest } = query
+    const { projectId } = query
+    const tables = this.#tables
     this.#refresh()
-    const tables = this.#distinctIdTables()
-    const distinctId =
-      distinctIdText === undefined
-        ? undefined
-        : loadDistinctId(tables, query.projectId, distinctIdText)
+    const distinctId = text === undefined ? undefined : loadDistinctId(tables, projectId, text)
     if (distinctId === 0) return
     yield* exportSegments(distinctId === undefined ? rest : { ...rest, distinctId }, {
-      segments: this.#segments,
-      textOf: (id) => loadDistinctText(tables, query.projectId, id),
-      lastSequence: () => loadCounters(this.#table('projects'), query.projectId)?.rows ?? 0,
+      segments: new SegmentTables(tables),
+      textOf: (id) => loadDistinctText(tables, projectId, id),
+      lastSequence: () => loadCounters(tables.projects, projectId)?.rows ?? 0,
       refresh: () => this.#refresh(),
     })
   }
@@ -292,63 +247,55 @@ export class EventReader implements Warehouse {
   /** Receipts, rules and estimates of erasures as of now. Valid until the next call of any method. */
   erasures(): ErasureReader {
     this.#refresh()
-    this.#erasures ??= new ErasureReader({
-      table: (name) => this.#table(name),
-      tables: this.#segments,
-      segments: this.#cache,
-      persons: this.#persons,
-      onDamage: this.#onDamage,
-    })
+    const { onDamage } = this.#options
+    this.#erasures ??= new ErasureReader(this.#tables, this.#segments, this.#persons, onDamage)
     return this.#erasures
   }
 
   /** The newest warnings of a project, newest first. Throws `DamagedRecordError`. */
   listWarnings(projectId: number, limit: number): readonly WarningView[] {
     this.#refresh()
-    return listWarningLines(this.#table('warnings'), projectId, limit)
+    return listWarningLines(this.#tables.warnings, projectId, limit)
   }
 
   /** A page of events that were not stored. Cost: those of the project. */
   listDropped(query: DroppedEventsQuery): DroppedEventPage {
     this.#refresh()
-    return listDropped(this.#table('dropped_events'), query)
+    return listDropped(this.#tables.dropped_events, query)
   }
 
   /** How many events were not stored, by hour and reason. */
   countDropped(projectId: number, afterMs: number): readonly DroppedCount[] {
     this.#refresh()
-    return countDropped(this.#table('dropped_counts'), projectId, afterMs)
+    return countDropped(this.#tables.dropped_counts, projectId, afterMs)
   }
 
   /** An event that was not stored, or null; also in a store that an older version has left. */
   findDropped(projectId: number, uuid: string, afterMs: number): DroppedEventView | null {
     this.#refresh()
     if (this.#environment.find('dropped_events') === undefined) return null
-    return findDropped(this.#table('dropped_events'), projectId, uuid, afterMs)
+    return findDropped(this.#tables.dropped_events, projectId, uuid, afterMs)
   }
 
   /** Dead letters behind number `after`, oldest first. */
   deadLetters(after = 0): Generator<StoredDeadLetter> {
     this.#refresh()
-    return readDeadLetters(this.#table('dead_letters'), after)
+    return readDeadLetters(this.#tables.dead_letters, after)
   }
 
   /** Figures for metrics and commands. Cost: one record for each project and run. */
   statistics(): EventStatistics {
     this.#refresh()
     const runs = this.#uuids.runs()
+    const counters = [...loadAllCounters(this.#tables.projects)]
     return {
-      projects: [...loadAllCounters(this.#table('projects'))].map(([projectId, counters]) => ({
-        projectId,
-        rows: counters.rows,
-        distinctIds: counters.distinctIds,
-        segments: counters.segments,
-        bytes: counters.bytes,
-      })),
+      projects: counters.map(([projectId, { rows, distinctIds, segments, bytes }]) => {
+        return { projectId, rows, distinctIds, segments, bytes }
+      }),
       uuidRuns: runs.length,
       uuidRunEntries: runs.reduce((sum, run) => sum + run.entries, 0),
-      deadLetters: countDeadLetters(this.#table('dead_letters')),
-      position: readNumber(this.#table('state'), 'position') ?? 0,
+      deadLetters: countDeadLetters(this.#tables.dead_letters),
+      position: readNumber(this.#tables.state, 'position') ?? 0,
     }
   }
 
@@ -366,8 +313,7 @@ export class EventReader implements Warehouse {
     const views = new Map<FoundEvent, EventView>()
     const bySegment = page.toSorted((a, b) => a.firstSequence - b.firstSequence)
     for (const event of bySegment) {
-      const segment = this.#cache.open(projectId, event.firstSequence)
-      check(largestGroupBytes(segment.directory))
+      const segment = this.#open(projectId, event.firstSequence, check)
       views.set(event, this.#views.viewOf(segment, event.sequence - event.firstSequence))
     }
     return views
@@ -378,24 +324,24 @@ export class EventReader implements Warehouse {
     const { projectId, distinctId, personId } = query
     let wantedDistinctId: number | null = null
     if (distinctId !== undefined) {
-      wantedDistinctId = loadDistinctId(this.#distinctIdTables(), projectId, distinctId)
+      wantedDistinctId = loadDistinctId(this.#tables, projectId, distinctId)
       if (wantedDistinctId === 0) return null
     }
     return new EventSearch({
       query,
       distinctId: wantedDistinctId,
       isPersonWanted: personId === undefined ? null : this.#personFilter(projectId, personId),
-      ownerOf: (id, sequence) => this.#persons.ownerOf(projectId, id, sequence),
-      personPropertiesOf: (id, sequence) =>
-        this.#persons.summaryOf(projectId, id, sequence)?.properties ?? {},
-      textOf: (id) => loadDistinctText(this.#distinctIdTables(), projectId, id),
-      summaries: this.#catalogue.summaries(projectId),
-      open: (firstSequence) => {
-        const segment = this.#cache.open(projectId, firstSequence)
-        check(largestGroupBytes(segment.directory))
-        return segment
-      },
+      persons: this.#persons,
+      textOf: (id) => loadDistinctText(this.#tables, projectId, id),
+      summaries: this.#segments.allSummaries(projectId),
+      open: (firstSequence) => this.#open(projectId, firstSequence, check),
     })
+  }
+
+  #open(projectId: number, firstSequence: number, check: ReadCheck): SegmentView {
+    const segment = this.#segments.segmentAt(projectId, firstSequence)
+    check(segment.largestGroupBytes)
+    return segment
   }
 
   /**
@@ -415,30 +361,23 @@ export class EventReader implements Warehouse {
     }
     const wanted = personId.toLowerCase()
     const known = new Map<number, boolean>()
-    return (id, sequence) => {
-      let isOfId = known.get(id)
-      if (isOfId === undefined) {
-        isOfId = this.#persons.uuidWithoutOwner(projectId, id) === wanted
-        known.set(id, isOfId)
-      }
-      return isOfId && this.#persons.ownerOf(projectId, id, sequence) === 0
-    }
+    const isOfId = (id: number): boolean =>
+      getOrAdd(known, id, () => this.#persons.uuidWithoutOwner(projectId, id) === wanted)
+    return (id, sequence) => isOfId(id) && this.#persons.ownerOf(projectId, id, sequence) === 0
   }
 
   #refresh(): void {
     this.#environment.refresh()
     this.#persons.refresh()
   }
-
-  #table(name: (typeof EVENTS_TABLES)[number]): Table {
-    return this.#environment.table(name)
-  }
-
-  #distinctIdTables(): { readonly ids: Table; readonly texts: Table } {
-    return { ids: this.#table('distinct_ids'), texts: this.#table('distinct_texts') }
-  }
 }
 
-function cursorOf(event: FoundEvent): { readonly timestampMs: number; readonly id: number } {
-  return { timestampMs: event.timestampMs, id: event.sequence }
+function cursorOf({ timestampMs, sequence }: FoundEvent): EventCursor {
+  return { timestampMs, id: sequence }
+}
+
+/** Where the next page begins, when more were found than this one has. */
+function nextCursor(found: readonly FoundEvent[], limit: number): EventCursor | null {
+  const last = found[limit - 1]
+  return found.length > limit && last !== undefined ? cursorOf(last) : null
 }

@@ -4,10 +4,12 @@
  * event of the page. In a segment, cheap tests come first and only the columns that tests need are
  * decoded.
  */
+import { getOrAdd } from '../../../base/maps.ts'
 import type { EventListQuery } from '../../../rules/events/event-queries.ts'
 import type { PropertyFilter } from '../../../rules/filters/filter-group.ts'
 import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
+import type { PersonReader } from '../../identity/person-reader.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { propertyColumn } from '../format/segment-properties.ts'
 import type { SegmentView } from '../format/segment-view.ts'
@@ -19,13 +21,7 @@ export interface EventSearchOptions {
   readonly distinctId: number | null
   /** Whether the person of the event S of D is the one asked for; null for any. */
   readonly isPersonWanted: ((distinctId: number, sequence: number) => boolean) | null
-  /** P of the person of the event S of D; 0 when there is none. */
-  readonly ownerOf: (distinctId: number, sequence: number) => number
-  /** Properties of the person of the event S of D; empty when there is none. */
-  readonly personPropertiesOf: (
-    distinctId: number,
-    sequence: number,
-  ) => Readonly<Record<string, unknown>>
+  readonly persons: PersonReader
   readonly textOf: (distinctId: number) => string
   /** All segments of the project. */
   readonly summaries: readonly SegmentSummary[]
@@ -149,15 +145,14 @@ export class EventSearch {
   }
 
   #passesAsPerson(distinctId: number, sequence: number): boolean {
-    const owner = this.#options.ownerOf(distinctId, sequence)
-    const known = this.#persons.get(owner)
-    if (known !== undefined) return known
-    const properties = this.#options.personPropertiesOf(distinctId, sequence)
-    const isPassed = this.#personTests.every(({ key, test }) =>
-      test(Object.hasOwn(properties, key) ? properties[key] : undefined),
-    )
-    this.#persons.set(owner, isPassed)
-    return isPassed
+    const { persons, query } = this.#options
+    const { projectId } = query
+    return getOrAdd(this.#persons, persons.ownerOf(projectId, distinctId, sequence), () => {
+      const properties = persons.summaryOf(projectId, distinctId, sequence)?.properties ?? {}
+      return this.#personTests.every(({ key, test }) =>
+        test(Object.hasOwn(properties, key) ? properties[key] : undefined),
+      )
+    })
   }
 
   #take(view: SegmentView, rows: readonly number[]): void {
@@ -178,13 +173,10 @@ function isBehind(time: number, sequence: number, otherTime: number, other: numb
 
 /** Tests of one type; filters of other types, or that cannot be built, are left out. */
 function buildTests(filters: readonly PropertyFilter[], type: string): readonly NamedTest[] {
-  const tests: NamedTest[] = []
-  for (const filter of filters) {
-    if ((filter.type ?? 'event') !== type) continue
-    const test = propertyTest(filter)
-    if (test !== null) tests.push({ key: filter.key, test })
-  }
-  return tests
+  return filters.flatMap((filter) => {
+    const test = (filter.type ?? 'event') === type ? propertyTest(filter) : null
+    return test === null ? [] : { key: filter.key, test }
+  })
 }
 
 /** Which rows of a segment pass a test on a property. Each different value is tested once. */

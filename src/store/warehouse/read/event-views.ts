@@ -1,40 +1,34 @@
 /** Builds what a reader sees of one stored event from the columns of its segment. */
 import type { JsonObject } from '../../../base/json.ts'
-import type { EventView, PersonSummary } from '../../../rules/events/event-queries.ts'
+import type { EventView } from '../../../rules/events/event-queries.ts'
+import type { expandProperties } from '../../../rules/persons/automatic-properties.ts'
 import { personUuid } from '../../../rules/persons/person-uuid.ts'
+import { loadDistinctText } from '../../identity/distinct-ids.ts'
+import type { PersonReader } from '../../identity/person-reader.ts'
+import type { EventTables } from '../../lmdb/keys.ts'
 import { addOwn, isHistoricalMode, personModeOf } from '../format/segment-builder.ts'
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 
-/** What views are made with. */
-export interface EventViewsOptions {
-  readonly textOf: (projectId: number, distinctId: number) => string
-  readonly persons: {
-    /** The person who owns the event with sequence S of distinct_id D now. */
-    personOf(projectId: number, distinctId: number, sequence: number): PersonSummary | null
-  }
-  readonly expand: (
-    properties: Readonly<JsonObject>,
-    eventName: string,
-    isPersonless: boolean,
-  ) => Readonly<JsonObject>
-}
-
 /** Makes views of stored events. */
 export class EventViews {
-  readonly #options: EventViewsOptions
+  readonly #tables: EventTables
+  readonly #persons: PersonReader
+  readonly #expand: typeof expandProperties
 
-  constructor(options: EventViewsOptions) {
-    this.#options = options
+  /** `expand` adds what the stored form of properties leaves out. */
+  constructor(tables: EventTables, persons: PersonReader, expand: typeof expandProperties) {
+    this.#tables = tables
+    this.#persons = persons
+    this.#expand = expand
   }
 
   /** One event. Decodes the columns that the row has a value in; throws `DamagedRecordError`. */
   viewOf(view: SegmentView, row: number): EventView {
     const { projectId, firstSequence } = view.summary
-    const { persons, textOf, expand } = this.#options
     const number = view.distinctIds[row] ?? 0
-    const distinctId = textOf(projectId, number)
-    const person = persons.personOf(projectId, number, firstSequence + row)
+    const distinctId = loadDistinctText(this.#tables, projectId, number)
+    const person = this.#persons.summaryOf(projectId, number, firstSequence + row)
     const mode = view.modeOf(row)
     const personMode = personModeOf(mode)
     const name = view.nameOf(row)
@@ -46,7 +40,7 @@ export class EventViews {
       distinct_id: distinctId,
       timestamp: new Date(view.timestamps[row] ?? 0).toISOString(),
       created_at: new Date(view.arrivals[row] ?? 0).toISOString(),
-      properties: expand(properties, name, personMode !== 'full'),
+      properties: this.#expand(properties, name, personMode !== 'full'),
       person,
       person_id: person?.uuid ?? personUuid(projectId, distinctId),
       person_mode: personMode,

@@ -4,7 +4,6 @@
  * are never parsed.
  */
 import type { JsonBytes } from '../../../base/json-bytes.ts'
-import type { ColumnIndex, StoredValues } from '../format/segment-column.ts'
 import {
   type ColumnEntry,
   MODE_MIRROR,
@@ -13,7 +12,7 @@ import {
   ROLE_REST,
 } from '../format/segment-format.ts'
 import { VALUES_UUID } from '../format/segment-values.ts'
-import type { SegmentView } from '../format/segment-view.ts'
+import type { ColumnIndex, SegmentView, StoredValues } from '../format/segment-view.ts'
 
 /** Stands in front of the elements of an event, behind which comes a comma. */
 export const ELEMENTS_HEAD = '"elements_chain":'

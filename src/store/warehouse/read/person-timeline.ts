@@ -12,7 +12,7 @@ import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person
 import { timelineTooLarge } from '../../../rules/persons/person-views.ts'
 import type { Separation } from '../../identity/person-separations.ts'
 import { personModeOf } from '../format/segment-builder.ts'
-import type { SegmentSummary } from '../format/segment-format.ts'
+import type { SegmentReader } from '../format/segment-reader.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { propertiesOf } from './event-views.ts'
 import { ReplayedPersons } from './person-replay.ts'
@@ -21,9 +21,7 @@ import { ReplayedPersons } from './person-replay.ts'
 export interface TimelineSources {
   /** D of the person's ids with the S behind which its events are. */
   readonly ids: ReadonlyMap<number, number>
-  /** All segments of the project in order of S. */
-  readonly summaries: readonly SegmentSummary[]
-  readonly open: (firstSequence: number) => SegmentView
+  readonly segments: SegmentReader
   readonly textOf: (distinctId: number) => string
   /** The separations that a D took part in, by number. */
   readonly separationsOf: (distinctId: number) => ReadonlyMap<number, Separation>
@@ -46,7 +44,8 @@ export function timelinePoints(
 ): readonly TimelinePoint[] {
   const visits: Visit[] = []
   const { involved, separations } = involvedIds(sources.ids.keys(), sources.separationsOf)
-  const story = { involved, separations, rows: rowsOf(involved, sources) }
+  const rows = rowsOf(query.projectId, involved, sources.segments)
+  const story = { involved, separations, rows }
   replay(query, sources, story, (sequence, timestampMs, properties) => {
     const texts = query.crucialKeys.map((key) => propertyText(properties.get(key)))
     visits.push({ sequence, timestampMs, state: JSON.stringify(texts) })
@@ -90,12 +89,13 @@ interface SegmentRows {
 
 /** The events of some D. */
 function rowsOf(
+  projectId: number,
   wanted: ReadonlySet<number>,
-  { summaries, open }: TimelineSources,
+  segments: SegmentReader,
 ): readonly SegmentRows[] {
   const found: SegmentRows[] = []
-  for (const { firstSequence } of summaries) {
-    const { distinctIds } = open(firstSequence)
+  for (const { firstSequence } of segments.allSummaries(projectId)) {
+    const { distinctIds } = segments.segmentAt(projectId, firstSequence)
     const rows: number[] = []
     for (let row = 0; row < distinctIds.length; row++) {
       if (wanted.has(distinctIds[row] ?? 0)) rows.push(row)
@@ -116,8 +116,8 @@ const EMPTY: Snapshot = { get: () => undefined, toObject: () => ({}) }
 /** Visits the events that the query asks for in order of arrival, with the properties after each. */
 function replay(
   query: TimelineQuery,
-  { ids, open, textOf }: TimelineSources,
-  { involved, separations, rows: segments }: Story,
+  { ids, segments, textOf }: TimelineSources,
+  { involved, separations, rows: segmentRows }: Story,
   visit: (sequence: number, timestampMs: number, properties: Snapshot) => void,
 ): void {
   const persons = new ReplayedPersons()
@@ -136,9 +136,8 @@ function replay(
     }
   }
   const names = new Set(query.eventNames)
-  for (const { firstSequence, rows } of segments) {
-    const view = open(firstSequence)
-    if (view === null) continue
+  for (const { firstSequence, rows } of segmentRows) {
+    const view = segments.segmentAt(query.projectId, firstSequence)
     for (const row of rows) {
       const distinctId = view.distinctIds[row] ?? 0
       const sequence = firstSequence + row

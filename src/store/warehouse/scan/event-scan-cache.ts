@@ -4,11 +4,12 @@
  * it uses next: a project that is larger than the cache then finds part of itself there every time, and
  * not nothing.
  */
-
+import { getOrAdd } from '../../../base/maps.ts'
 import { pairKey } from '../../lmdb/keys.ts'
 import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from '../format/segment-format.ts'
 import { type DenseColumn, propertyColumn, specialColumn } from '../format/segment-properties.ts'
-import { type SegmentTables, SegmentView } from '../format/segment-view.ts'
+import type { SegmentTables } from '../format/segment-tables.ts'
+import { SegmentView } from '../format/segment-view.ts'
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
 
 /** What a value costs besides its characters: an estimate. */
@@ -53,8 +54,8 @@ export class ScanSegment {
     this.#tables = tables
     this.#summary = summary
     this.#sealed = sealed
-    this.#view = new SegmentView(tables, pairKey(summary.projectId, summary.firstSequence), sealed)
-    const counts = this.#view.directory.names
+    this.#view = null
+    const counts = this.#open().directory.names
     this.eventNames = new Set(counts.flatMap(([name, count]) => (count > 0 ? [name] : [])))
     this.bytes = SEGMENT_BYTES + sealed.length + counts.length * VALUE_BYTES
   }
@@ -133,18 +134,17 @@ export class ScanSegment {
   }
 
   #column(name: string, decode: () => DenseColumn): DenseColumn {
-    let column = this.#columns.get(name)
-    if (column === undefined) {
-      column = decode()
-      this.#columns.set(name, column)
+    return getOrAdd(this.#columns, name, () => {
+      const column = decode()
       this.bytes += columnBytes(column)
-    }
-    return column
+      return column
+    })
   }
 
   #open(): SegmentView {
     const { projectId, firstSequence } = this.summary
-    this.#view ??= new SegmentView(this.#tables, pairKey(projectId, firstSequence), this.#sealed)
+    const key = pairKey(projectId, firstSequence)
+    this.#view ??= new SegmentView(this.#tables.groups, key, this.#sealed)
     return this.#view
   }
 }

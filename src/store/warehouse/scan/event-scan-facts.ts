@@ -4,6 +4,7 @@
  * the thread lives, because a person never changes its uuid.
  */
 import { parseUuid } from '../../../base/ids.ts'
+import { getOrAdd, keepNewest } from '../../../base/maps.ts'
 import { type PersonCandidate, personTest } from '../../../rules/filters/person-filter.ts'
 import { cohortLookup } from '../../identity/cohort-store.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
@@ -13,14 +14,15 @@ import {
   candidateOf,
   createdStart,
   loadPerson,
-  numberOfValue,
+  NUMBER_BYTES,
+  numbersOf,
   parseProperties,
 } from '../../identity/person-records.ts'
-import type { PersonTables } from '../../identity/person-writes.ts'
-import type { Table } from '../../lmdb/environment.ts'
-import { pairKey } from '../../lmdb/keys.ts'
+import { readNumber } from '../../lmdb/event-state.ts'
+import { type EventTables, keysOf } from '../../lmdb/keys.ts'
+import { entriesOf } from '../../lmdb/records.ts'
 import { loadCounters } from '../format/event-projects.ts'
-import { readNumber } from '../format/event-state.ts'
+import { withRoom } from '../format/growing-arrays.ts'
 import {
   SCAN_CANDIDATES_MAX,
   SCAN_CREATED_RANGES_MAX,
@@ -37,21 +39,12 @@ const READS_BETWEEN_CHECKS = 128
 
 type LimitCheck = () => void
 
-/** The tables that facts are read from. */
-export interface FactTables extends PersonTables {
-  /** Counters of events. */
-  readonly eventProjects: Table
-  readonly state: Table
-  readonly distinctIds: Table
-  readonly distinctTexts: Table
-}
-
 /** Facts of one project as of one snapshot. */
 export class ProjectFacts implements ScanFacts {
   readonly projectId: number
   /** Log position of the snapshot that it was read from. */
   readonly position: number
-  readonly #tables: FactTables
+  readonly #tables: EventTables
   readonly #uuids: UuidPrefixes
   readonly #texts = new Map<number, string>()
   readonly #candidates = new Map<number, PersonCandidate | null>()
@@ -61,7 +54,7 @@ export class ProjectFacts implements ScanFacts {
   #singleLookups = 0
   #reads = 0
 
-  constructor(tables: FactTables, projectId: number, position: number, uuids: UuidPrefixes) {
+  constructor(tables: EventTables, projectId: number, position: number, uuids: UuidPrefixes) {
     this.projectId = projectId
     this.position = position
     this.#tables = tables
@@ -70,22 +63,17 @@ export class ProjectFacts implements ScanFacts {
 
   get owners(): OwnerTable {
     if (this.#owners === null) {
-      const lastDistinctId = loadCounters(this.#tables.eventProjects, this.projectId)?.distinctIds
+      const lastDistinctId = loadCounters(this.#tables.projects, this.projectId)?.distinctIds
       this.#owners = loadOwnerTable(this.#tables, this.projectId, lastDistinctId ?? 0)
     }
     return this.#owners
   }
 
   textOf = (distinctId: number): string => {
-    let text = this.#texts.get(distinctId)
-    if (text === undefined) {
+    return this.#remembered(this.#texts, distinctId, SCAN_CANDIDATES_MAX, () => {
       this.#noteRead()
-      const tables = { ids: this.#tables.distinctIds, texts: this.#tables.distinctTexts }
-      text = loadDistinctText(tables, this.projectId, distinctId)
-      if (this.#texts.size >= SCAN_CANDIDATES_MAX) this.#texts.clear()
-      this.#texts.set(distinctId, text)
-    }
-    return text
+      return loadDistinctText(this.#tables, this.projectId, distinctId)
+    })
   }
 
   personTest: ScanFacts['personTest'] = (tree) => {
@@ -118,19 +106,16 @@ export class ProjectFacts implements ScanFacts {
   /** The P that were created at a time or later, but before another; milliseconds. */
   createdWithin(fromMs: number, untilMs: number): Uint32Array {
     const name = `${fromMs} ${untilMs}`
-    const known = this.#createdWithin.get(name)
-    if (known !== undefined) return known
-    const found: number[] = []
-    const start = createdStart(this.projectId, untilMs - 1)
-    const end = createdStart(this.projectId, fromMs - 1)
-    for (const { key, value } of this.#tables.created.getRange({ start, end })) {
-      found.push(numberOfValue('person_created', key, value))
-      this.#noteRead()
-    }
-    if (this.#createdWithin.size >= SCAN_CREATED_RANGES_MAX) this.#createdWithin.clear()
-    const persons = Uint32Array.from(found)
-    this.#createdWithin.set(name, persons)
-    return persons
+    return this.#remembered(this.#createdWithin, name, SCAN_CREATED_RANGES_MAX, () => {
+      const found: number[] = []
+      const start = createdStart(this.projectId, untilMs - 1)
+      const end = createdStart(this.projectId, fromMs - 1)
+      for (const person of numbersOf(this.#tables.person_created, { start, end })) {
+        found.push(person)
+        this.#noteRead()
+      }
+      return Uint32Array.from(found)
+    })
   }
 
   /** What throws when the query at hand has to end. */
@@ -139,6 +124,20 @@ export class ProjectFacts implements ScanFacts {
   }
 
   checkLimits = (): void => this.#limits()
+
+  /** What is known under a key, or else what `read` answers; all is forgotten when it is too much. */
+  #remembered<Key, Value>(
+    known: Map<Key, Value>,
+    key: Key,
+    entriesMax: number,
+    read: () => Value,
+  ): Value {
+    return getOrAdd(known, key, () => {
+      const value = read()
+      if (known.size >= entriesMax) known.clear()
+      return value
+    })
+  }
 
   #noteRead(): void {
     if (++this.#reads % READS_BETWEEN_CHECKS === 0) this.#limits()
@@ -155,24 +154,19 @@ export class ProjectFacts implements ScanFacts {
   }
 
   #lookAtAll(): void {
-    const { projectId } = this
-    const range = { start: pairKey(projectId, 0), end: pairKey(projectId + 1, 0) }
-    for (const { key, value } of this.#tables.created.getRange(range)) {
-      const person = numberOfValue('person_created', key, value)
-      this.#uuids.set(person, INVERTED_END - prefixOf(key, UUID_AT))
+    const range = keysOf(this.projectId)
+    for (const { key, value } of entriesOf(this.#tables.person_created, range, NUMBER_BYTES)) {
+      this.#uuids.set(value.readUInt32LE(), INVERTED_END - prefixOf(key, UUID_AT))
       this.#noteRead()
     }
   }
 
   #candidate(person: number): PersonCandidate | null {
-    const known = this.#candidates.get(person)
-    if (known !== undefined) return known
-    this.#noteRead()
-    const record = loadPerson(this.#tables, this.projectId, person)
-    const candidate = record === null ? null : candidateOf(record)
-    if (this.#candidates.size >= SCAN_CANDIDATES_MAX) this.#candidates.clear()
-    this.#candidates.set(person, candidate)
-    return candidate
+    return this.#remembered(this.#candidates, person, SCAN_CANDIDATES_MAX, () => {
+      this.#noteRead()
+      const record = loadPerson(this.#tables, this.projectId, person)
+      return record && candidateOf(record)
+    })
   }
 }
 
@@ -190,22 +184,18 @@ class UuidPrefixes {
   }
 
   set(person: number, prefix: number): void {
-    if (person >= this.#prefixes.length) {
-      const larger = new Float64Array(Math.max(person + 1, this.#prefixes.length * 2))
-      larger.set(this.#prefixes)
-      this.#prefixes = larger
-    }
+    this.#prefixes = withRoom(this.#prefixes, person)
     this.#prefixes[person] = prefix + 1
   }
 }
 
 /** Keeps the facts of a few projects between scans. */
 export class FactCache {
-  readonly #tables: FactTables
+  readonly #tables: EventTables
   readonly #facts = new Map<number, ProjectFacts>()
   readonly #uuids = new Map<number, UuidPrefixes>()
 
-  constructor(tables: FactTables) {
+  constructor(tables: EventTables) {
     this.#tables = tables
   }
 
@@ -214,18 +204,10 @@ export class FactCache {
     const position = readNumber(this.#tables.state, 'position') ?? 0
     const known = this.#facts.get(projectId)
     if (known?.position === position) return known
-    let uuids = this.#uuids.get(projectId)
-    if (uuids === undefined) {
-      uuids = new UuidPrefixes()
-      this.#uuids.set(projectId, uuids)
-    }
+    const uuids = this.#uuids.get(projectId) ?? new UuidPrefixes()
     const facts = new ProjectFacts(this.#tables, projectId, position, uuids)
-    this.#facts.set(projectId, facts)
-    for (const oldest of this.#facts.keys()) {
-      if (this.#facts.size <= SCAN_PROJECTS_MAX) break
-      this.#facts.delete(oldest)
-      this.#uuids.delete(oldest)
-    }
+    keepNewest(this.#uuids, projectId, uuids, SCAN_PROJECTS_MAX)
+    keepNewest(this.#facts, projectId, facts, SCAN_PROJECTS_MAX)
     return facts
   }
 }

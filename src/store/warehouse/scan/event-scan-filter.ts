@@ -4,6 +4,7 @@
  * tested once for each value that a segment holds, persons, groups and distinct_ids once for a scan.
  */
 
+import { getOrAdd } from '../../../base/maps.ts'
 import { elementTest } from '../../../rules/filters/element-filter.ts'
 import {
   type FilterGroup,
@@ -13,6 +14,7 @@ import {
 } from '../../../rules/filters/filter-group.ts'
 import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
+import { withRoom } from '../format/growing-arrays.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
@@ -105,7 +107,7 @@ export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | 
   }
   // Last: a person has to be loaded.
   if (onPersons.length > 0) {
-    filters.push(new PersonFilter(facts.personTest({ type: tree.type, values: onPersons })))
+    filters.push(personFilter(facts.personTest({ type: tree.type, values: onPersons })))
   }
   const [only] = filters
   if (only === undefined) return null
@@ -162,7 +164,7 @@ function compileLeaf(filter: PropertyFilter, facts: ScanFacts): RowFilter | null
     )
   }
   if ((filter.type ?? 'event') !== 'event') return null
-  if (filter.key === 'distinct_id') return new DistinctIdFilter((id) => test(facts.textOf(id)))
+  if (filter.key === 'distinct_id') return distinctIdFilter((id) => test(facts.textOf(id)))
   return propertyRowFilter(filter.key, test, facts)
 }
 
@@ -173,15 +175,9 @@ function groupTest(
   facts: ScanFacts,
 ): PropertyTest {
   const known = new Map<unknown, boolean>()
-  return (groupKey) => {
-    let isPassed = known.get(groupKey)
-    if (isPassed === undefined) {
-      const isThere = typeof groupKey === 'string'
-      isPassed = test(isThere ? facts.groupProperty(typeIndex, groupKey, key) : undefined)
-      known.set(groupKey, isPassed)
-    }
-    return isPassed
-  }
+  const read = (groupKey: unknown): boolean =>
+    test(typeof groupKey === 'string' ? facts.groupProperty(typeIndex, groupKey, key) : undefined)
+  return (groupKey) => getOrAdd(known, groupKey, read)
 }
 
 class ValueFilter implements RowFilter {
@@ -256,11 +252,7 @@ class Verdicts {
   }
 
   isPassed(number: number): boolean {
-    if (number >= this.#verdicts.length) {
-      const larger = new Uint8Array(Math.max(number + 1, this.#verdicts.length * 2))
-      larger.set(this.#verdicts)
-      this.#verdicts = larger
-    }
+    if (number >= this.#verdicts.length) this.#verdicts = withRoom(this.#verdicts, number)
     let verdict = this.#verdicts[number]
     if (verdict === UNKNOWN) {
       verdict = this.#test(number) ? PASSED : REFUSED
@@ -270,37 +262,25 @@ class Verdicts {
   }
 }
 
-class PersonFilter implements RowFilter {
-  readonly needsOwners = true
-  readonly #verdicts: Verdicts
-
-  constructor(test: (person: number) => boolean) {
-    this.#verdicts = new Verdicts(test)
-  }
-
-  mark({ owners, count }: Candidates, marks: Uint8Array): void {
+function personFilter(test: (person: number) => boolean): RowFilter {
+  const verdicts = new Verdicts(test)
+  const mark: RowFilter['mark'] = ({ owners, count }, marks) => {
     for (let index = 0; index < count; index++) {
-      marks[index] = this.#verdicts.isPassed(owners[index] ?? 0) ? 1 : 0
+      marks[index] = verdicts.isPassed(owners[index] ?? 0) ? 1 : 0
     }
   }
+  return { needsOwners: true, mark }
 }
 
-class DistinctIdFilter implements RowFilter {
-  /** Deleted events, which have no owner, have no distinct_id either. */
-  readonly needsOwners = true
-  readonly #verdicts: Verdicts
-
-  constructor(test: (distinctId: number) => boolean) {
-    this.#verdicts = new Verdicts(test)
-  }
-
-  mark({ segment, places, count }: Candidates, marks: Uint8Array): void {
-    const { distinctIds } = segment
+function distinctIdFilter(test: (distinctId: number) => boolean): RowFilter {
+  const verdicts = new Verdicts(test)
+  const mark: RowFilter['mark'] = ({ segment: { distinctIds }, places, count }, marks) => {
     for (let index = 0; index < count; index++) {
-      const distinctId = distinctIds[places[index] ?? 0] ?? 0
-      marks[index] = this.#verdicts.isPassed(distinctId) ? 1 : 0
+      marks[index] = verdicts.isPassed(distinctIds[places[index] ?? 0] ?? 0) ? 1 : 0
     }
   }
+  // Deleted events, which have no owner, have no distinct_id either.
+  return { needsOwners: true, mark }
 }
 
 /** All filters, or one of them, in their order; each sees only candidates that are undecided. */

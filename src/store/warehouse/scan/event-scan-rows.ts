@@ -2,6 +2,7 @@
  * The rows that a scan finds: typed arrays that grow, and their order. Rows are added in order of
  * arrival; mostly that is nearly the order of time.
  */
+import { grown } from '../format/growing-arrays.ts'
 import { SCAN_ROW_COLUMNS_KEPT_MAX } from '../limits.ts'
 
 const ROWS_START = 16_384
@@ -46,13 +47,11 @@ export class ScanRows {
     const needed = this.count + added
     if (needed <= this.capacity) return
     const length = Math.max(needed, this.capacity * 2)
-    this.timesMs = grown(this.timesMs, new Float64Array(length), this.count)
-    this.persons = grown(this.persons, new Uint32Array(length), this.count)
-    this.sequences = grown(this.sequences, new Uint32Array(length), this.count)
-    this.masks = grown(this.masks, new Uint32Array(length), this.count)
-    for (const [index, ids] of this.values.entries()) {
-      this.values[index] = grown(ids, new Uint32Array(length), this.count)
-    }
+    this.timesMs = grown(this.timesMs, length)
+    this.persons = grown(this.persons, length)
+    this.sequences = grown(this.sequences, length)
+    this.masks = grown(this.masks, length)
+    for (const [index, ids] of this.values.entries()) this.values[index] = grown(ids, length)
   }
 
   /** Orders the rows by time, equal times as they were added. Linear, and free when nothing is to do. */
@@ -106,11 +105,6 @@ export class RowPool {
 }
 
 type NumberArray = Uint32Array | Float64Array
-
-function grown<T extends NumberArray>(from: T, to: T, count: number): T {
-  to.set(from.subarray(0, count))
-  return to
-}
 
 function gathered<T extends NumberArray>(from: T, to: T, order: Uint32Array): T {
   for (let index = 0; index < order.length; index++) to[index] = from[order[index] ?? 0] ?? 0

@@ -2,7 +2,9 @@
  * Values of events for queries, merged over segments: each different value gets one number, whatever
  * number it has in the segments that hold it.
  */
+import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn, ValueRequest } from '../../../rules/analytics/event-columns.ts'
+import { withRoom } from '../format/growing-arrays.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
@@ -26,11 +28,13 @@ export function valueReader(request: ValueRequest, facts: ScanFacts): ValueReade
       return new ColumnReader((segment) => groupColumn(segment, request.typeIndex, facts))
     case 'group_property': {
       const { typeIndex, key } = request
-      const readValue = (groupKey: unknown): unknown =>
-        typeof groupKey === 'string' ? facts.groupProperty(typeIndex, groupKey, key) : undefined
+      const known = new Map<unknown, { readonly value: unknown }>()
+      const read = (group: unknown) => ({
+        value: typeof group === 'string' ? facts.groupProperty(typeIndex, group, key) : undefined,
+      })
       return new ColumnReader(
         (segment) => groupColumn(segment, typeIndex, facts),
-        remembered(readValue),
+        (group) => getOrAdd(known, group, read).value,
       )
     }
     case 'person_property':
@@ -59,12 +63,7 @@ class Dictionary {
   }
 
   #numbered<Key>(ids: Map<Key, number>, key: Key, value: unknown): number {
-    let id = ids.get(key)
-    if (id === undefined) {
-      id = this.values.push(value) - 1
-      ids.set(key, id)
-    }
-    return id
+    return getOrAdd(ids, key, () => this.values.push(value) - 1)
   }
 }
 
@@ -119,7 +118,7 @@ class PersonReader implements ValueReader {
   read({ owners, count }: Candidates, target: Uint32Array, start: number): void {
     for (let index = 0; index < count; index++) {
       const person = owners[index] ?? 0
-      if (person >= this.#numbers.length) this.#grow(person)
+      if (person >= this.#numbers.length) this.#numbers = withRoom(this.#numbers, person)
       let number = this.#numbers[person] ?? 0
       if (number === 0) {
         number = this.#dictionary.idOf(this.#readValue(person)) + 1
@@ -127,21 +126,5 @@ class PersonReader implements ValueReader {
       }
       target[start + index] = number - 1
     }
-  }
-
-  #grow(person: number): void {
-    const larger = new Uint32Array(Math.max(person + 1, this.#numbers.length * 2))
-    larger.set(this.#numbers)
-    this.#numbers = larger
-  }
-}
-
-function remembered(readValue: (stored: unknown) => unknown): (stored: unknown) => unknown {
-  const known = new Map<unknown, unknown>()
-  return (stored) => {
-    if (known.has(stored)) return known.get(stored)
-    const value = readValue(stored)
-    known.set(stored, value)
-    return value
   }
 }

@@ -14,12 +14,12 @@ import type {
 } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
 import { loadPerson } from '../../identity/person-records.ts'
+import type { EventTables } from '../../lmdb/keys.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
-import type { SegmentTables } from '../format/segment-view.ts'
+import type { SegmentReader } from '../format/segment-reader.ts'
 import { SCAN_ROWS_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
-import type { SegmentCatalogue } from '../read/segment-catalogue.ts'
 import { ScanCache, type ScanSegment } from './event-scan-cache.ts'
-import { FactCache, type FactTables, type ProjectFacts } from './event-scan-facts.ts'
+import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
 import {
   type Candidates,
   compileFilter,
@@ -36,90 +36,76 @@ import { type ValueReader, valueColumn, valueReader } from './event-scan-values.
 /** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
 const ROWS_SHARE = 4
 
-/** What scans of one thread work with. */
-export interface ScanStoreOptions {
-  readonly tables: FactTables
-  readonly segments: SegmentTables
-  readonly catalogue: SegmentCatalogue
-  readonly cacheBytesMax: number
-}
-
 /** What the scans of one thread keep between queries. */
 export class ScanStore {
-  readonly #options: ScanStoreOptions
-  readonly #cache: ScanCache
-  readonly #facts: FactCache
-  readonly #rows: RowPool
+  readonly tables: EventTables
+  readonly segments: SegmentReader
+  readonly cache: ScanCache
+  readonly facts: FactCache
+  readonly rows: RowPool
 
-  constructor(options: ScanStoreOptions) {
-    this.#options = options
-    this.#cache = new ScanCache(options.segments, options.cacheBytesMax)
-    this.#rows = new RowPool(options.cacheBytesMax / ROWS_SHARE)
-    this.#facts = new FactCache(options.tables)
+  /** `cacheBytesMax`: bytes of decoded columns that are kept. */
+  constructor(tables: EventTables, segments: SegmentReader, cacheBytesMax: number) {
+    this.tables = tables
+    this.segments = segments
+    this.cache = new ScanCache(segments, cacheBytesMax)
+    this.rows = new RowPool(cacheBytesMax / ROWS_SHARE)
+    this.facts = new FactCache(tables)
   }
 
   /** Bytes of decoded columns that are kept: an estimate. */
   get cachedBytes(): number {
-    return this.#cache.bytes
+    return this.cache.bytes
   }
 
   /** How many segments these columns are of. */
   get cachedSegments(): number {
-    return this.#cache.segmentCount
+    return this.cache.segmentCount
   }
 
   /** A scanner for one query. What scanners of earlier queries have found is not valid any more. */
   scanner(limits: ScanLimits): EventScanner {
-    this.#rows.takeBack()
-    const caches = { segments: this.#cache, facts: this.#facts, rows: this.#rows }
-    return new SegmentScanner(this.#options, caches, limits)
+    this.rows.takeBack()
+    return new SegmentScanner(this, limits)
   }
 }
 
-interface ScanCaches {
-  readonly segments: ScanCache
-  readonly facts: FactCache
-  readonly rows: RowPool
-}
-
 class SegmentScanner implements EventScanner {
-  readonly #options: ScanStoreOptions
-  readonly #caches: ScanCaches
+  readonly #store: ScanStore
   readonly #limits: ScanLimits
   /** Those of the last project: a scanner lives as long as its snapshot. */
   #known: ProjectFacts | null = null
 
-  constructor(options: ScanStoreOptions, caches: ScanCaches, limits: ScanLimits) {
-    this.#options = options
-    this.#caches = caches
+  constructor(store: ScanStore, limits: ScanLimits) {
+    this.#store = store
     this.#limits = limits
   }
 
   scan(request: EventScanRequest): EventColumns {
     const facts = this.#factsOf(request.projectId)
-    const { segments, rows } = this.#caches
+    const { segments, cache, rows } = this.#store
     const target = rows.lend(request.values.length)
     const scan = new Scan(request, facts, target, this.#limits.rowsMax ?? SCAN_ROWS_MAX)
-    const summaries = this.#options.catalogue.summaries(request.projectId)
-    segments.beginScan(request.projectId, summaries)
+    const summaries = segments.allSummaries(request.projectId)
+    cache.beginScan(request.projectId, summaries)
     for (const summary of summaries) {
       if (!scan.mayMatch(summary)) continue
       this.checkLimits()
-      segments.use(summary, (segment) => scan.add(segment))
+      cache.use(summary, (segment) => scan.add(segment))
     }
     return scan.finish()
   }
 
   firstEventMs(projectId: number): number | null {
     let first = Number.POSITIVE_INFINITY
-    for (const { firstTimestampMs } of this.#options.catalogue.summaries(projectId)) {
+    for (const { firstTimestampMs } of this.#store.segments.allSummaries(projectId)) {
       if (firstTimestampMs < first) first = firstTimestampMs
     }
     return Number.isFinite(first) ? first : null
   }
 
   personUuid(projectId: number, person: number): string {
-    return loadPerson(this.#options.tables, projectId, person)?.uuid ?? ''
+    return loadPerson(this.#store.tables, projectId, person)?.uuid ?? ''
   }
 
   uuidPrefix(projectId: number, person: number): number {
@@ -132,7 +118,7 @@ class SegmentScanner implements EventScanner {
 
   #factsOf(projectId: number): ProjectFacts {
     if (this.#known?.projectId !== projectId) {
-      this.#known = this.#caches.facts.facts(projectId)
+      this.#known = this.#store.facts.facts(projectId)
       this.#known.limitBy(() => this.checkLimits())
     }
     return this.#known

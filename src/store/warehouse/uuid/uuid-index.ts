@@ -207,7 +207,7 @@ export class UuidIndex {
     const run = merge.writer.publish(merge.level)
     const merged = new Set(merge.sources)
     for (const { run: source } of merge.sources) {
-      void this.#tables.runs.remove(numberKey(source.number))
+      void this.#tables.uuid_runs.remove(numberKey(source.number))
       this.#leftovers.push(source.number)
     }
     this.#runs = this.#runs.filter((loaded) => !merged.has(loaded))

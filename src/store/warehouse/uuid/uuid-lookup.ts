@@ -2,25 +2,14 @@
  * Finds an event by its uuid, for those who read: among the newest segments, which no run of the uuid index
  * covers yet, then in the runs.
  */
-import type { Table } from '../../lmdb/environment.ts'
+import { readNumber } from '../../lmdb/event-state.ts'
+import type { EventTables } from '../../lmdb/keys.ts'
 import { loadCounters, type ProjectCounters } from '../format/event-projects.ts'
-import { readNumber } from '../format/event-state.ts'
-import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import type { SegmentReader } from '../format/segment-reader.ts'
+import type { SegmentView } from '../format/segment-view.ts'
 import { SAME_UUID_MAX } from '../limits.ts'
-import type { SegmentCache } from '../read/segment-cache.ts'
 import { UuidFingerprint } from './uuid-fingerprint.ts'
-import { loadRuns, RunCursor, type UuidRun, type UuidTables } from './uuid-run.ts'
-
-/** What is searched. */
-export interface UuidLookupOptions {
-  readonly tables: UuidTables
-  /** Table `projects`. */
-  readonly projects: Table
-  /** Table `state`. */
-  readonly state: Table
-  readonly segments: SegmentTables
-  readonly cache: SegmentCache
-}
+import { loadRuns, RunCursor, type UuidRun } from './uuid-run.ts'
 
 /** An event, by its row in a segment. */
 export interface FoundRow {
@@ -30,17 +19,19 @@ export interface FoundRow {
 
 /** The search; it remembers the directories of the runs. */
 export class UuidLookup {
-  readonly #options: UuidLookupOptions
+  readonly #tables: EventTables
+  readonly #segments: SegmentReader
   #runs: ReadonlyMap<number, UuidRun> = new Map()
 
-  constructor(options: UuidLookupOptions) {
-    this.#options = options
+  constructor(tables: EventTables, segments: SegmentReader) {
+    this.#tables = tables
+    this.#segments = segments
   }
 
   /** The newest event with a uuid of 16 bytes, erased or not, or null. Throws `DamagedRecordError`. */
   newest(projectId: number, uuid: Uint8Array): FoundRow | null {
-    const counters = loadCounters(this.#options.projects, projectId)
-    const seed = readNumber(this.#options.state, 'seed')
+    const counters = loadCounters(this.#tables.projects, projectId)
+    const seed = readNumber(this.#tables.state, 'seed')
     if (counters === null || seed === null) return null
     return (
       this.#findUnindexed(projectId, uuid, counters) ??
@@ -50,7 +41,7 @@ export class UuidLookup {
 
   /** Directories of the runs; those that are known already are not read again. */
   runs(): readonly UuidRun[] {
-    const runs = loadRuns(this.#options.tables, this.#runs)
+    const runs = loadRuns(this.#tables, this.#runs)
     this.#runs = new Map(runs.map((run) => [run.number, run]))
     return runs
   }
@@ -62,7 +53,7 @@ export class UuidLookup {
     { rows, indexedRows }: ProjectCounters,
   ): FoundRow | null {
     for (let sequence = rows; sequence > indexedRows; ) {
-      const view = this.#options.cache.holding(projectId, sequence)
+      const view = this.#segments.segmentOf(projectId, sequence)
       const row = view.findUuid(uuid)
       if (row >= 0) return { view, row }
       sequence = view.summary.firstSequence - 1
@@ -81,13 +72,13 @@ export class UuidLookup {
     fingerprint.compute(projectId, uuid, 0, 0, 0)
     const sequences: number[] = []
     for (const run of this.runs()) {
-      const cursor = new RunCursor(this.#options.tables, run)
+      const cursor = new RunCursor(this.#tables, run)
       cursor.collect(fingerprint.high >>> 0, null, sequences, SAME_UUID_MAX)
     }
     sequences.sort((a, b) => b - a)
     for (const sequence of sequences) {
       if (sequence > indexedRows) continue
-      const view = this.#options.segments.segmentOf(projectId, sequence)
+      const view = this.#segments.segmentOf(projectId, sequence)
       const row = sequence - view.summary.firstSequence
       if (view.findUuid(uuid, row, row) === row) return { view, row }
     }

@@ -9,13 +9,11 @@
  * which is not stored: whoever finds an entry reads the event and compares.
  */
 import { DamagedRecordError } from '../../faults.ts'
-import { seal, unseal } from '../../lmdb/codec.ts'
-import type { Table } from '../../lmdb/environment.ts'
-import { chunkKey, numberInKey, numberKey } from '../../lmdb/keys.ts'
+import { bytesOf } from '../../lmdb/codec.ts'
+import { chunkKey, type EventTables, keysOf, numberInKey, numberKey } from '../../lmdb/keys.ts'
+import { need, removeRange, store } from '../../lmdb/records.ts'
 import { UuidFilter } from './uuid-filter.ts'
 
-const RUNS = 'uuid_runs'
-const CHUNKS = 'uuid_chunks'
 const FORMAT_VERSION = 1
 const HEAD_BYTES = 12
 const KIND_ENTRIES = 0
@@ -27,10 +25,7 @@ const ENTRY_BYTES = 12
 const FILTER_PIECE_BYTES = 65_472
 
 /** The tables of the index. */
-export interface UuidTables {
-  readonly runs: Table
-  readonly chunks: Table
-}
+export type UuidTables = Pick<EventTables, 'uuid_runs' | 'uuid_chunks'>
 
 /** The directory of a published run. */
 export interface UuidRun {
@@ -49,7 +44,7 @@ export function loadRuns(
   known: ReadonlyMap<number, UuidRun> = new Map(),
 ): readonly UuidRun[] {
   const runs: UuidRun[] = []
-  for (const stored of tables.runs.getKeys({})) {
+  for (const stored of tables.uuid_runs.getKeys({})) {
     const number = numberInKey(stored, 0)
     runs.push(known.get(number) ?? loadRun(tables, number))
   }
@@ -58,9 +53,9 @@ export function loadRuns(
 
 function loadRun(tables: UuidTables, number: number): UuidRun {
   const key = numberKey(number)
-  const bytes = load(RUNS, tables.runs, key)
+  const bytes = need(tables.uuid_runs, key)
   if (bytes.length < HEAD_BYTES || bytes.readUInt8() !== FORMAT_VERSION) {
-    throw new DamagedRecordError(RUNS, key, 'the format is unknown')
+    throw new DamagedRecordError(tables.uuid_runs.name, key, 'the format is unknown')
   }
   const firsts = new Uint32Array((bytes.length - HEAD_BYTES) / 4)
   bytes.copy(bytesOf(firsts), 0, HEAD_BYTES)
@@ -84,18 +79,7 @@ export function loadFilter(tables: UuidTables, run: UuidRun): UuidFilter {
 }
 
 function loadChunk(tables: UuidTables, run: number, kind: number, chunk: number): Buffer {
-  return load(CHUNKS, tables.chunks, chunkKey(run, kind, chunk))
-}
-
-function load(name: string, table: Table, key: Buffer): Buffer {
-  const sealed = table.get(key)
-  if (sealed === undefined) throw new DamagedRecordError(name, key, 'the value is missing')
-  return unseal(name, key, sealed)
-}
-
-/** The first `count` of some numbers as on disk: all machines that Node runs on in practice are little-endian. */
-function bytesOf(words: Uint32Array, count = words.length): Buffer {
-  return Buffer.from(words.buffer, words.byteOffset, count * 4)
+  return need(tables.uuid_chunks, chunkKey(run, kind, chunk))
 }
 
 /** Walks the entries of a run in order. Halves are unsigned. */
@@ -241,31 +225,26 @@ export class RunWriter {
     head.writeUInt8(level, 1)
     head.writeUInt32LE(entries, 4)
     head.writeUInt32LE(words.length, 8)
-    const key = numberKey(number)
-    void this.#tables.runs.put(key, seal(key, head, bytesOf(firsts)))
+    store(this.#tables.uuid_runs, numberKey(number), head, bytesOf(firsts))
     return { number, level, entries, filterWords: words.length, firsts }
   }
 
   #storeChunk(): void {
     const columns = [this.#highs, this.#lows, this.#sequences]
-    const parts = columns.map((column) => bytesOf(column, this.#count))
+    const parts = columns.map((column) => bytesOf(column.subarray(0, this.#count)))
     this.#put(KIND_ENTRIES, this.#firsts.length / 2 - 1, ...parts)
     this.#entries += this.#count
     this.#count = 0
   }
 
   #put(kind: number, chunk: number, ...parts: readonly Uint8Array[]): void {
-    const key = chunkKey(this.number, kind, chunk)
-    void this.#tables.chunks.put(key, seal(key, ...parts))
+    store(this.#tables.uuid_chunks, chunkKey(this.number, kind, chunk), ...parts)
   }
 }
 
 /** Removes up to `limit` chunks of a run that is not published; true when none is left. Only in a write transaction. */
 export function removeChunks(tables: UuidTables, run: number, limit: number): boolean {
-  const range = { start: chunkKey(run, 0, 0), end: chunkKey(run + 1, 0, 0), limit: limit + 1 }
-  const keys = [...tables.chunks.getKeys(range)].map((key) => Buffer.from(key))
-  for (const key of keys.slice(0, limit)) void tables.chunks.remove(key)
-  return keys.length <= limit
+  return removeRange(tables.uuid_chunks, { ...keysOf(run), limit }) < limit
 }
 
 /** Numbers of runs that have chunks, published or not. */
@@ -273,12 +252,9 @@ export function loadChunkRuns(tables: UuidTables): readonly number[] {
   const numbers: number[] = []
   let from = 0
   for (;;) {
-    let next: number | null = null
-    for (const key of tables.chunks.getKeys({ start: chunkKey(from, 0, 0), limit: 1 })) {
-      next = numberInKey(key, 0)
-    }
-    if (next === null) return numbers
-    numbers.push(next)
-    from = next + 1
+    const [key] = tables.uuid_chunks.getKeys({ start: numberKey(from), limit: 1 })
+    if (key === undefined) return numbers
+    from = numberInKey(key, 0) + 1
+    numbers.push(from - 1)
   }
 }

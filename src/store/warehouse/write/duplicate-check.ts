@@ -2,9 +2,8 @@
  * Whether an event is stored or gathered already. The uuid index only says where to look: fingerprints of
  * different events can be the same.
  */
-
-import type { RowIdentity } from '../format/segment-column.ts'
-import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import type { SegmentTables } from '../format/segment-tables.ts'
+import type { RowIdentity, SegmentView } from '../format/segment-view.ts'
 import { DUPLICATE_VIEWS_MAX } from '../limits.ts'
 import type { OpenProject } from './open-project.ts'
 
@@ -24,7 +23,9 @@ export class DuplicateCheck {
       if (sequence > project.rows) continue
       const pending = project.isPendingRow(sequence, row)
       if (pending === true) return true
-      if (pending === null && this.#isStored(project.projectId, sequence, row)) return true
+      if (pending !== null) continue
+      const view = this.#viewOf(project.projectId, sequence)
+      if (view.isRow(sequence - view.summary.firstSequence, row)) return true
     }
     return false
   }
@@ -32,11 +33,6 @@ export class DuplicateCheck {
   /** Segments were rewritten: what is decoded may be outdated. */
   forget(): void {
     this.#views = []
-  }
-
-  #isStored(projectId: number, sequence: number, row: RowIdentity): boolean {
-    const view = this.#viewOf(projectId, sequence)
-    return view.isRow(sequence - view.summary.firstSequence, row)
   }
 
   /** The stored segment of an event; those used last stay decoded. */

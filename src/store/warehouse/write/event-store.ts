@@ -8,6 +8,7 @@
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
 import { formatUuid } from '../../../base/ids.ts'
+import { getOrAdd } from '../../../base/maps.ts'
 import type { OutboxWriter } from '../../../ports/outbox.ts'
 import type {
   Admission,
@@ -18,26 +19,31 @@ import type {
 import type { IngestionWarning, PersonMode } from '../../../rules/capture/types.ts'
 import type { DeadLetter } from '../../../rules/events/dead-letter.ts'
 import { DeadLetters } from '../../aside/dead-letters.ts'
-import { DroppedWriter } from '../../aside/dropped-writer.ts'
+import { DroppedWriter } from '../../aside/dropped-events.ts'
 import { WarningLog } from '../../aside/warning-log.ts'
 import { DistinctIds } from '../../identity/distinct-ids.ts'
-import { PersonStore, personTables } from '../../identity/person-store.ts'
+import { PersonStore } from '../../identity/person-store.ts'
 import type { ProjectPersons } from '../../identity/project-persons.ts'
-import { Environment, type Table } from '../../lmdb/environment.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES } from '../../lmdb/keys.ts'
-import {
-  emptyCounters,
-  loadAllCounters,
-  type ProjectCounters,
-  storeCounters,
-} from '../format/event-projects.ts'
+import { Environment } from '../../lmdb/environment.ts'
 import {
   readNumber,
   readWitness,
   storeNumber,
   storeWitness,
   type Witness,
-} from '../format/event-state.ts'
+} from '../../lmdb/event-state.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventsTable,
+  type EventTables,
+} from '../../lmdb/keys.ts'
+import {
+  emptyCounters,
+  loadAllCounters,
+  type ProjectCounters,
+  storeCounters,
+} from '../format/event-projects.ts'
 import { SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
 
 /** How to open the store. The sizes are for tests. */
@@ -63,10 +69,9 @@ export interface EventInput extends EventIdentity {
 
 /** Stores events. One per data directory, in one thread. */
 export class EventStoreWriter {
-  readonly #environment: Environment
+  readonly #environment: Environment<EventsTable>
+  readonly #tables: EventTables
   readonly #clock: Clock
-  readonly #state: Table
-  readonly #projectsTable: Table
   readonly #distinctIds: DistinctIds
   readonly #persons: PersonStore
   readonly #warnings: WarningLog
@@ -96,24 +101,22 @@ export class EventStoreWriter {
       tables: EVENTS_TABLES,
       isFlushDeferred: options.isFlushDeferred === true,
     })
-    const table = (name: (typeof EVENTS_TABLES)[number]): Table => this.#environment.table(name)
-    this.#state = table('state')
-    this.#projectsTable = table('projects')
-    const distinctIdTables = { ids: table('distinct_ids'), texts: table('distinct_texts') }
-    this.#distinctIds = new DistinctIds(distinctIdTables, options.distinctIdCacheMax)
+    const { tables } = this.#environment
+    this.#tables = tables
+    this.#distinctIds = new DistinctIds(tables, options.distinctIdCacheMax)
     this.#persons = new PersonStore(
-      personTables(this.#environment),
+      tables,
       this.#distinctIds,
       (projectId) => this.#countersOf(projectId).distinctIds,
       options.personCacheMax,
     )
-    this.#warnings = new WarningLog(table('warnings'), options.warningLinesMax)
-    this.deadLetters = new DeadLetters(table('dead_letters'))
-    this.dropped = new DroppedWriter(table, options.onDamage ?? (() => undefined))
-    this.#position = readNumber(this.#state, 'position') ?? 0
-    this.#witness = readWitness(this.#state)
+    this.#warnings = new WarningLog(tables.warnings, options.warningLinesMax)
+    this.deadLetters = new DeadLetters(tables.dead_letters)
+    this.dropped = new DroppedWriter(tables, options.onDamage ?? (() => undefined))
+    this.#position = readNumber(tables.state, 'position') ?? 0
+    this.#witness = readWitness(tables.state)
     this.#outbox = options.outbox
-    this.#counters = loadAllCounters(this.#projectsTable)
+    this.#counters = loadAllCounters(tables.projects)
     this.warehouse =
       options.warehouse ??
       new SegmentWriter({
@@ -210,13 +213,13 @@ export class EventStoreWriter {
         const counters = this.#countersOf(projectId)
         counters.rows = this.warehouse.lastSequence(projectId)
         counters.distinctIds = this.#distinctIds.lastOf(projectId) ?? counters.distinctIds
-        storeCounters(this.#projectsTable, projectId, counters)
+        storeCounters(this.#tables.projects, projectId, counters)
       }
       this.#warnings.store()
       this.deadLetters.store()
       this.dropped.store(this.#clock.now())
-      storeNumber(this.#state, 'position', position)
-      if (seen !== undefined) this.#witness = storeWitness(this.#state, this.#witness, seen)
+      storeNumber(this.#tables.state, 'position', position)
+      if (seen !== undefined) this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
       return stored
     })
     this.#position = position
@@ -237,7 +240,7 @@ export class EventStoreWriter {
     const { logThrough, flagsVersion } = this.#witness
     if (seen.logThrough <= logThrough && seen.flagsVersion <= flagsVersion) return
     this.#environment.write(() => {
-      this.#witness = storeWitness(this.#state, this.#witness, seen)
+      this.#witness = storeWitness(this.#tables.state, this.#witness, seen)
     })
   }
 
@@ -252,12 +255,7 @@ export class EventStoreWriter {
   }
 
   #countersOf(projectId: number): ProjectCounters {
-    let counters = this.#counters.get(projectId)
-    if (counters === undefined) {
-      counters = emptyCounters()
-      this.#counters.set(projectId, counters)
-    }
-    return counters
+    return getOrAdd(this.#counters, projectId, emptyCounters)
   }
 
   #touch(projectId: number): void {

@@ -2,9 +2,9 @@
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
 import type { ProjectCounters } from '../format/event-projects.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
-import type { RowIdentity } from '../format/segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.ts'
 import { QUALITY_FAST } from '../format/segment-format.ts'
+import type { RowIdentity } from '../format/segment-view.ts'
 
 /** An encoded segment that waits for the commit, and what the check for duplicates needs of it. */
 interface PendingSegment {

@@ -3,15 +3,16 @@
  * own: readers see the segments before or the one after. A damaged segment is reported once and left
  * as it is.
  */
-import { DamagedRecordError, type DamageListener } from '../../faults.ts'
+import { getOrAdd } from '../../../base/maps.ts'
+import { attempt, type DamageListener } from '../../faults.ts'
 import type { Environment, Table } from '../../lmdb/environment.ts'
-import { groupKey, pairKey } from '../../lmdb/keys.ts'
+import { type EventsTable, groupKey, pairKey } from '../../lmdb/keys.ts'
 import { storeCounters } from '../format/event-projects.ts'
 import { SEGMENT_BYTES_TARGET, SegmentBuilder } from '../format/segment-builder.ts'
-import { valueBytes } from '../format/segment-column.ts'
 import type { EncodedSegment, SegmentEncoder } from '../format/segment-encoder.ts'
 import { QUALITY_SMALL } from '../format/segment-format.ts'
-import type { SegmentTables, SegmentView } from '../format/segment-view.ts'
+import type { SegmentTables } from '../format/segment-tables.ts'
+import type { SegmentView } from '../format/segment-view.ts'
 import type { OpenProject } from './open-project.ts'
 import { appendSegment, type MergePlan, planMerge, type SegmentSize } from './segment-merge.ts'
 
@@ -20,10 +21,8 @@ const UNMERGEABLE_ROWS = 2 ** 31
 
 /** What merging works with. */
 export interface CompactorOptions {
-  readonly environment: Environment
-  readonly tables: SegmentTables
-  /** Table `projects`. */
-  readonly projects: Table
+  readonly environment: Environment<EventsTable>
+  readonly segments: SegmentTables
   readonly encoder: SegmentEncoder
   readonly rowsTarget: number
   readonly onDamage: DamageListener
@@ -67,14 +66,10 @@ export class SegmentCompactor {
 
   /** The project's segments, those included that came since the last look. */
   #refresh(project: OpenProject): ProjectSegments {
-    let list = this.#lists.get(project)
-    if (list === undefined) {
-      list = { segments: [], rows: 0 }
-      this.#lists.set(project, list)
-    }
-    const { tables, onDamage } = this.#options
+    const list = getOrAdd(this.#lists, project, (): ProjectSegments => ({ segments: [], rows: 0 }))
+    const { segments, onDamage } = this.#options
     const { projectId, counters } = project
-    const added = tables.summaries(projectId, list.rows + 1, counters.rows, onDamage)
+    const added = segments.summaries(projectId, list.rows + 1, counters.rows, onDamage)
     for (const { firstSequence, rows } of added) {
       const gapStart = list.rows + 1
       // Segments on both sides of a damaged one are no neighbours.
@@ -88,36 +83,35 @@ export class SegmentCompactor {
   }
 
   #merge(project: OpenProject, list: ProjectSegments, plan: MergePlan): boolean {
-    const { environment, tables, encoder, projects, onDamage } = this.#options
+    const { environment, segments, encoder, onDamage } = this.#options
     const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))
     const sources: SegmentView[] = []
     let bytes = 0
     for (let index = plan.start; index < plan.end; index++) {
       const { firstSequence } = list.segments[index] ?? { firstSequence: 0 }
-      try {
-        const view = tables.segmentAt(project.projectId, firstSequence)
-        if (view === null) throw new Error(`segment ${firstSequence} is not where it was`)
-        const ownBytes = valueBytes(view.directory)
+      const ownBytes = attempt(() => {
+        const view = segments.segmentAt(project.projectId, firstSequence)
+        const { valueBytes } = view
         // Half of a full segment is as good as full.
-        if (ownBytes > SEGMENT_BYTES_TARGET / 2) {
-          list.segments[index] = { firstSequence, rows: UNMERGEABLE_ROWS }
-          return false
+        if (valueBytes > SEGMENT_BYTES_TARGET / 2) return null
+        if (bytes + valueBytes <= SEGMENT_BYTES_TARGET) {
+          appendSegment(builder, view)
+          sources.push(view)
         }
-        if (bytes + ownBytes > SEGMENT_BYTES_TARGET) break
-        bytes += ownBytes
-        appendSegment(builder, view)
-        sources.push(view)
-      } catch (cause) {
-        if (!(cause instanceof DamagedRecordError)) throw cause
-        onDamage(cause)
+        return valueBytes
+      }, onDamage)
+      if (ownBytes === null) {
         list.segments[index] = { firstSequence, rows: UNMERGEABLE_ROWS }
         return false
       }
+      if (bytes + ownBytes > SEGMENT_BYTES_TARGET) break
+      bytes += ownBytes
     }
     builder.bytes = bytes
     const first = sources[0]?.summary.firstSequence ?? 0
     const merged = encoder.encode(project.projectId, first, builder, QUALITY_SMALL)
-    environment.write(() => replaceSegments(tables, projects, project, sources, merged))
+    const { projects } = environment.tables
+    environment.write(() => replaceSegments(segments, projects, project, sources, merged))
     const isLarge = bytes > SEGMENT_BYTES_TARGET / 2
     const size = { firstSequence: first, rows: isLarge ? UNMERGEABLE_ROWS : merged.rows }
     list.segments.splice(plan.start, sources.length, size)

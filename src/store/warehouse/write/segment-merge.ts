@@ -4,11 +4,11 @@
  * segment of at least that size; sizes grow sixteenfold, so that an event is rewritten three times at
  * most, and once when commits hold some hundred events.
  */
+import { getOrAdd } from '../../../base/maps.ts'
 import type { ColumnBuilder } from '../format/column-builder.ts'
 import { addOwn, SEGMENT_ROWS_TARGET, type SegmentBuilder } from '../format/segment-builder.ts'
-import type { ColumnView } from '../format/segment-column.ts'
 import { MODE_MIRROR, ROLE_ELEMENTS, ROLE_PROPERTY, ROLE_REST } from '../format/segment-format.ts'
-import type { SegmentView } from '../format/segment-view.ts'
+import type { ColumnView, SegmentView } from '../format/segment-view.ts'
 import { MERGE_SOURCES_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 
 const TIER_FACTOR = 16
@@ -219,10 +219,9 @@ function spill(spilled: Spilled, column: ColumnView, textOf: (row: number) => st
 }
 
 function spillOne(spilled: Spilled, row: number, key: string, value: unknown): void {
-  let properties = spilled.get(row)
-  if (properties === undefined) {
-    properties = {}
-    spilled.set(row, properties)
-  }
-  addOwn(properties, key, value)
+  addOwn(
+    getOrAdd(spilled, row, () => ({})),
+    key,
+    value,
+  )
 }

@@ -4,6 +4,7 @@
  * transaction of environment `events` (event-store.ts).
  */
 import { type Clock, SYSTEM_CLOCK } from '../../../base/clock.ts'
+import { getOrAdd } from '../../../base/maps.ts'
 import type {
   Admission,
   CommitStats,
@@ -13,19 +14,19 @@ import type {
 import type { PersonMode } from '../../../rules/capture/types.ts'
 import { attempt, type DamageListener } from '../../faults.ts'
 import type { DistinctIds } from '../../identity/distinct-ids.ts'
-import type { Environment, Table } from '../../lmdb/environment.ts'
-import { type EVENTS_TABLES, NUMBER_MAX } from '../../lmdb/keys.ts'
-import type { OpenJob } from '../erase/erasure-jobs.ts'
-import { EventErasure } from '../erase/event-erasure.ts'
+import type { OpenJob } from '../../identity/erasure-records.ts'
+import type { Environment } from '../../lmdb/environment.ts'
+import { openSeed } from '../../lmdb/event-state.ts'
+import { type EventsTable, NUMBER_MAX } from '../../lmdb/keys.ts'
 import { type ProjectCounters, storeCounters } from '../format/event-projects.ts'
-import { openSeed } from '../format/event-state.ts'
 import { modeByte, SEGMENT_BYTES_TARGET, SEGMENT_ROWS_TARGET } from '../format/segment-builder.ts'
 import { SegmentEncoder } from '../format/segment-encoder.ts'
-import { SegmentTables } from '../format/segment-view.ts'
+import { SegmentTables } from '../format/segment-tables.ts'
 import { BUILDERS_MAX } from '../limits.ts'
 import { UuidFingerprint } from '../uuid/uuid-fingerprint.ts'
 import { UuidIndex, type UuidIndexOptions } from '../uuid/uuid-index.ts'
 import { DuplicateCheck } from './duplicate-check.ts'
+import { EventErasure } from './event-erasure.ts'
 import { OpenProject } from './open-project.ts'
 import { SegmentCompactor, storeSegment } from './segment-compactor.ts'
 
@@ -37,8 +38,7 @@ const ERASURE_BUDGET_MS = 100
 
 /** What the writer of segments works with. */
 export interface SegmentWriterOptions extends UuidIndexOptions {
-  /** With all `EVENTS_TABLES` open. */
-  readonly environment: Environment
+  readonly environment: Environment<EventsTable>
   readonly distinctIds: DistinctIds
   /** The counters of a project; those of segments are kept here, and stored by who commits. */
   readonly countersOf: (projectId: number) => ProjectCounters
@@ -60,11 +60,9 @@ interface RowAdmission extends Admission {
 
 /** Stores events as segments. One per data directory, in one thread. */
 export class SegmentWriter implements WarehouseWriter {
-  readonly #environment: Environment
+  readonly #environment: Environment<EventsTable>
   readonly #distinctIds: DistinctIds
   readonly #countersOf: (projectId: number) => ProjectCounters
-  /** Table `projects`. */
-  readonly #counters: Table
   readonly #clock: Clock
   readonly #segments: SegmentTables
   readonly #index: UuidIndex
@@ -92,31 +90,15 @@ export class SegmentWriter implements WarehouseWriter {
     this.#countersOf = options.countersOf
     this.#clock = options.clock ?? SYSTEM_CLOCK
     this.#rowsTarget = options.segmentRowsTarget ?? SEGMENT_ROWS_TARGET
-    const table = (name: (typeof EVENTS_TABLES)[number]): Table => environment.table(name)
-    this.#segments = new SegmentTables({
-      headers: table('segment_headers'),
-      groups: table('segment_groups'),
-    })
+    const { tables } = environment
+    this.#segments = new SegmentTables(tables)
     this.#duplicates = new DuplicateCheck(this.#segments)
-    const uuidTables = { runs: table('uuid_runs'), chunks: table('uuid_chunks') }
-    this.#index = new UuidIndex(uuidTables, { ...options, onDamage })
-    this.#fingerprint = new UuidFingerprint(openSeed(environment, table('state')))
-    this.#counters = table('projects')
-    const shared = {
-      environment,
-      projects: this.#counters,
-      encoder: this.#encoder,
-      onDamage,
-    }
-    this.#compactor = new SegmentCompactor({
-      ...shared,
-      tables: this.#segments,
-      rowsTarget: this.#rowsTarget,
-    })
+    this.#index = new UuidIndex(tables, { ...options, onDamage })
+    this.#fingerprint = new UuidFingerprint(openSeed(environment, tables.state))
+    const shared = { environment, segments: this.#segments, encoder: this.#encoder, onDamage }
+    this.#compactor = new SegmentCompactor({ ...shared, rowsTarget: this.#rowsTarget })
     this.#erasure = new EventErasure({
       ...shared,
-      segments: this.#segments,
-      jobs: table('deletion_jobs'),
       projectOf: (projectId) => this.#openProject(projectId),
       now: () => this.#clock.now(),
     })
@@ -132,11 +114,8 @@ export class SegmentWriter implements WarehouseWriter {
     const project = this.#project(projectId)
     const { builder } = project
     const nameId = builder.names.idOf(event.name)
-    let nameHash = project.nameHashes[nameId]
-    if (nameHash === undefined) {
-      nameHash = this.#fingerprint.hashName(event.name)
-      project.nameHashes[nameId] = nameHash
-    }
+    project.nameHashes[nameId] ??= this.#fingerprint.hashName(event.name)
+    const nameHash = project.nameHashes[nameId] ?? 0
     const fingerprint = this.#fingerprint
     fingerprint.compute(projectId, uuidBytes, uuidOffset, distinctId, nameHash)
     const { high, low } = fingerprint
@@ -225,7 +204,7 @@ export class SegmentWriter implements WarehouseWriter {
       this.#index.flush()
       for (const { projectId, counters } of this.#unindexed) {
         counters.indexedRows = counters.rows
-        storeCounters(this.#counters, projectId, counters)
+        storeCounters(this.#environment.tables.projects, projectId, counters)
       }
       this.#unindexed.clear()
     }
@@ -265,12 +244,8 @@ export class SegmentWriter implements WarehouseWriter {
   }
 
   #openProject(projectId: number): OpenProject {
-    let project = this.#projects.get(projectId)
-    if (project === undefined) {
-      project = new OpenProject(projectId, this.#countersOf(projectId), this.#distinctIds)
-      this.#projects.set(projectId, project)
-    }
-    return project
+    const open = () => new OpenProject(projectId, this.#countersOf(projectId), this.#distinctIds)
+    return getOrAdd(this.#projects, projectId, open)
   }
 
   #project(projectId: number): OpenProject {

@@ -12,25 +12,20 @@
  * A store that an earlier version wrote last lacks them.
  */
 import { randomInt } from 'node:crypto'
-import { seal, unseal } from '../../lmdb/codec.ts'
-import type { Environment, Table } from '../../lmdb/environment.ts'
-import { type StateNumber, stateKey } from '../../lmdb/keys.ts'
-
-const STATE = 'state'
+import type { Environment, Table } from './environment.ts'
+import { type StateNumber, stateKey } from './keys.ts'
+import { load, store } from './records.ts'
 
 /** A number of table `state`, or null. Throws `DamagedRecordError`. */
 export function readNumber(table: Table, name: StateNumber): number | null {
-  const key = stateKey(name)
-  const value = table.get(key)
-  return value === undefined ? null : unseal(STATE, key, value).readDoubleLE()
+  return load(table, stateKey(name))?.readDoubleLE() ?? null
 }
 
 /** Stores a number of table `state`. Only in a write transaction. */
 export function storeNumber(table: Table, name: StateNumber, number: number): void {
-  const key = stateKey(name)
   const bytes = Buffer.allocUnsafe(8)
   bytes.writeDoubleLE(number)
-  void table.put(key, seal(key, bytes))
+  store(table, stateKey(name), bytes)
 }
 
 /** What environment `events` has seen of the two others. */

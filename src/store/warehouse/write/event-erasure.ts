@@ -1,35 +1,26 @@
 /**
- * Carries out the erasure of events: a job (erasure-jobs.ts) goes through the segments in order and blanks
+ * Carries out the erasure of events: a job (identity/erasure-records.ts) goes through the segments in order and blanks
  * the rows that it means; after each segment its progress is stored with the rewritten segment in one
  * transaction.
  */
-
-import type { DeletionJob } from '../../../rules/events/erasure-job.ts'
-import { DamagedRecordError, type DamageListener } from '../../faults.ts'
-import type { Environment, Table } from '../../lmdb/environment.ts'
+import { type ErasureMatch, erasureMatch, mayMatch } from '../../../rules/events/erasure-match.ts'
+import { attempt, type DamagedRecordError, type DamageListener } from '../../faults.ts'
+import { loadOpenJobs, type OpenJob, storeJob } from '../../identity/erasure-records.ts'
+import type { Environment } from '../../lmdb/environment.ts'
+import type { EventsTable } from '../../lmdb/keys.ts'
+import { countRows, matchedRows } from '../erase/matched-rows.ts'
 import { SegmentBuilder } from '../format/segment-builder.ts'
 import type { SegmentEncoder } from '../format/segment-encoder.ts'
 import { QUALITY_SMALL, type SegmentSummary } from '../format/segment-format.ts'
-import type { SegmentTables } from '../format/segment-view.ts'
-import type { OpenProject } from '../write/open-project.ts'
-import { replaceSegments } from '../write/segment-compactor.ts'
-import { appendSegment } from '../write/segment-merge.ts'
-import { loadOpenJobs, type OpenJob, storeJob } from './erasure-jobs.ts'
-import {
-  countRows,
-  type ErasureMatch,
-  erasureMatch,
-  matchedRows,
-  mayMatch,
-} from './erasure-match.ts'
+import type { SegmentTables } from '../format/segment-tables.ts'
+import type { OpenProject } from './open-project.ts'
+import { replaceSegments } from './segment-compactor.ts'
+import { appendSegment } from './segment-merge.ts'
 
 /** What the erasure of events works with. */
 export interface EventErasureOptions {
-  readonly environment: Environment
+  readonly environment: Environment<EventsTable>
   readonly segments: SegmentTables
-  /** Table `projects`. */
-  readonly projects: Table
-  readonly jobs: Table
   readonly encoder: SegmentEncoder
   readonly projectOf: (projectId: number) => OpenProject
   /** Milliseconds since 1970. */
@@ -38,12 +29,9 @@ export interface EventErasureOptions {
 }
 
 /** A job on its way through the segments. */
-interface RunningJob extends OpenJob {
+interface RunningJob {
+  open: OpenJob
   readonly match: ErasureMatch
-  progress: number
-  deletedRows: number
-  releasedBytes: number
-  damagedSegments: number
 }
 
 /** Carries out the jobs, one segment at a time. */
@@ -54,7 +42,7 @@ export class EventErasure {
 
   constructor(options: EventErasureOptions) {
     this.#options = options
-    this.#waiting = loadOpenJobs(options.jobs)
+    this.#waiting = loadOpenJobs(options.environment.tables.deletion_jobs)
   }
 
   /** Takes on jobs that are stored. */
@@ -69,7 +57,7 @@ export class EventErasure {
   /** Looks at one segment; true when it was rewritten. Some 0.2 s for the largest. */
   step(): boolean {
     const next = this.#running === null ? this.#waiting.shift() : undefined
-    if (next !== undefined) this.#running = running(next)
+    if (next !== undefined) this.#running = { open: next, match: erasureMatch(next.job) }
     const job = this.#running
     if (job === null) return false
     const summary = this.#nextSegment(job)
@@ -77,18 +65,19 @@ export class EventErasure {
       this.#finish(job)
       return false
     }
-    job.progress = summary.firstSequence + summary.rows - 1
-    try {
-      return this.#eraseFrom(job, summary)
-    } catch (cause) {
-      if (!(cause instanceof DamagedRecordError)) throw cause
-      this.#skip(job, cause)
-      return false
-    }
+    progress(job, { progress: summary.firstSequence + summary.rows - 1 })
+    return (
+      attempt(
+        () => this.#eraseFrom(job, summary),
+        (error) => this.#skip(job, error),
+      ) ?? false
+    )
   }
 
   #nextSegment(job: RunningJob): SegmentSummary | null {
-    const { projectId, progress, match } = job
+    const { match } = job
+    const { projectId } = job.open
+    const { progress } = job.open.job
     if (progress >= match.through) return null
     const { segments } = this.#options
     const first = segments.firstSequenceOf(projectId, progress + 1)
@@ -103,8 +92,9 @@ export class EventErasure {
   }
 
   #eraseFrom(job: RunningJob, { firstSequence }: SegmentSummary): boolean {
-    const { environment, segments, projects, encoder, projectOf, jobs } = this.#options
-    const { projectId, number } = job
+    const { environment, segments, encoder, projectOf } = this.#options
+    const { projectId } = job.open
+    const { projects, deletion_jobs } = environment.tables
     const view = segments.segmentAt(projectId, firstSequence)
     const deleted = matchedRows(job.match, view)
     if (deleted === null) return false
@@ -115,38 +105,32 @@ export class EventErasure {
     const builder = new SegmentBuilder((distinctId) => project.textOf(distinctId))
     appendSegment(builder, view, deleted)
     const rewritten = encoder.encode(projectId, firstSequence, builder, QUALITY_SMALL)
-    job.deletedRows += count
-    job.releasedBytes += Math.max(0, view.storedBytes - rewritten.bytes)
+    const { deletedRows, releasedBytes } = job.open.job
+    const released = Math.max(0, view.storedBytes - rewritten.bytes)
+    progress(job, { deletedRows: deletedRows + count, releasedBytes: releasedBytes + released })
     environment.write(() => {
       replaceSegments(segments, projects, project, [view], rewritten)
-      storeJob(jobs, projectId, number, stateOf(job))
+      storeJob(deletion_jobs, job.open)
     })
     return true
   }
 
   #skip(job: RunningJob, error: DamagedRecordError): void {
-    job.damagedSegments++
+    progress(job, { damagedSegments: job.open.job.damagedSegments + 1 })
     this.#options.onDamage(error)
   }
 
   #finish(job: RunningJob): void {
-    const { environment, jobs, now } = this.#options
+    const { environment, now } = this.#options
     const doneAt = new Date(now()).toISOString()
     // The receipt says what was asked for, and whom it concerned only as far as it was asked.
-    const ids = job.job.ids === null ? null : []
-    const done = { ...stateOf(job), doneAt, ids }
-    environment.write(() => storeJob(jobs, job.projectId, job.number, done))
+    progress(job, { doneAt, ids: job.open.job.ids === null ? null : [] })
+    environment.write(() => storeJob(environment.tables.deletion_jobs, job.open))
     this.#running = null
   }
 }
 
-function running(open: OpenJob): RunningJob {
-  const { progress, deletedRows, releasedBytes, damagedSegments } = open.job
-  const figures = { progress, deletedRows, releasedBytes, damagedSegments }
-  return { ...open, match: erasureMatch(open.job), ...figures }
-}
-
-function stateOf(running: RunningJob): DeletionJob {
-  const { job, progress, deletedRows, releasedBytes, damagedSegments } = running
-  return { ...job, progress, deletedRows, releasedBytes, damagedSegments }
+/** Notes what has become of a job. */
+function progress(running: RunningJob, changes: Partial<OpenJob['job']>): void {
+  running.open = { ...running.open, job: { ...running.open.job, ...changes } }
 }

@@ -1,0 +1,77 @@
+/**
+ * What is stored about erasing events. Table `deletion_jobs`: project, number -> JSON of `DeletionJob`,
+ * sealed; a job that is done stays as the receipt. They are carried out by warehouse/erase. Table
+ * `retention_rules`: project u32 -> JSON of `RetentionRules`, sealed; a project without a record keeps everything.
+ */
+import { NO_RETENTION, type RetentionRules } from '../../rules/events/erasure.ts'
+import type { DeletionJob } from '../../rules/events/erasure-job.ts'
+import type { Table } from '../lmdb/environment.ts'
+import { NUMBER_MAX, numberInKey, numberKey, pairKey } from '../lmdb/keys.ts'
+import { getJson, jsonOf, putJson } from '../lmdb/records.ts'
+
+/** A job that is not done. */
+export interface OpenJob {
+  readonly projectId: number
+  readonly number: number
+  readonly job: DeletionJob
+}
+
+/** Stores a job. Only in a write transaction. */
+export function storeJob(table: Table, { projectId, number, job }: OpenJob): void {
+  putJson(table, pairKey(projectId, number), job)
+}
+
+/** The jobs of a project, newest first, done or not. Throws `DamagedRecordError`. */
+export function loadJobs(table: Table, projectId: number): Generator<OpenJob> {
+  const start = pairKey(projectId, NUMBER_MAX)
+  return jobsIn(table, { start, end: pairKey(projectId, 0), reverse: true })
+}
+
+/** The jobs of all projects that are not done, oldest first. Throws `DamagedRecordError`. */
+export function loadOpenJobs(table: Table): OpenJob[] {
+  return [...jobsIn(table)].filter(({ job }) => job.doneAt === null)
+}
+
+function* jobsIn(table: Table, range?: Parameters<typeof jsonOf>[1]): Generator<OpenJob> {
+  for (const { key, value: job } of jsonOf<DeletionJob>(table, range)) {
+    yield { projectId: numberInKey(key, 0), number: numberInKey(key, 4), job }
+  }
+}
+
+/** The rules of one project in the processing thread. */
+export class ProjectRetention {
+  readonly #projectId: number
+  readonly #table: Table
+  #changed: RetentionRules | null = null
+
+  constructor(projectId: number, table: Table) {
+    this.#projectId = projectId
+    this.#table = table
+  }
+
+  set(rules: RetentionRules): void {
+    this.#changed = rules
+  }
+
+  /** Stores what was changed. Only in a write transaction. */
+  store(): void {
+    if (this.#changed !== null) putJson(this.#table, numberKey(this.#projectId), this.#changed)
+    this.#changed = null
+  }
+}
+
+/** The rules of a project. Throws `DamagedRecordError`. */
+export function loadRetention(table: Table, projectId: number): RetentionRules {
+  return getJson<RetentionRules>(table, numberKey(projectId)) ?? NO_RETENTION
+}
+
+/** The projects whose rules let something go. Throws `DamagedRecordError`. */
+export function retainedProjects(table: Table): readonly number[] {
+  const projects: number[] = []
+  for (const { key, value } of jsonOf<RetentionRules>(table)) {
+    const { days, bytesMax, events } = value
+    const hasRule = days !== null || bytesMax !== null || events.some((rule) => rule.days !== null)
+    if (hasRule) projects.push(numberInKey(key, 0))
+  }
+  return projects
+}

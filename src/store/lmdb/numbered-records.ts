@@ -1,0 +1,50 @@
+/** Records of JSON that a project has under numbers, and what was changed of them since the last commit. */
+import type { Table } from './environment.ts'
+import { keysOf, NUMBER_MAX, numberInKey, pairKey } from './keys.ts'
+import { getJson, lastKey, putJson } from './records.ts'
+
+/** A record, or null when there is none or the number is none. Throws `DamagedRecordError`. */
+export function loadNumbered<T>(table: Table, projectId: number, number: number): T | null {
+  if (!Number.isInteger(number) || number < 1 || number > NUMBER_MAX) return null
+  return getJson<T>(table, pairKey(projectId, number))
+}
+
+/** The records of one project in the processing thread. */
+export class NumberedRecords<T> {
+  readonly projectId: number
+  readonly #table: Table
+  readonly #changed = new Map<number, T | null>()
+
+  constructor(projectId: number, table: Table) {
+    this.projectId = projectId
+    this.#table = table
+  }
+
+  /** A record as it is now, or null. Throws `DamagedRecordError`. */
+  find(number: number): T | null {
+    const changed = this.#changed.get(number)
+    if (changed !== undefined) return changed
+    return loadNumbered(this.#table, this.projectId, number)
+  }
+
+  /** Puts a record in the place of another; null: there is none any more. */
+  set(number: number, record: T | null): void {
+    this.#changed.set(number, record)
+  }
+
+  /** A number that no record has. */
+  nextId(): number {
+    const last = lastKey(this.#table, keysOf(this.projectId))
+    return Math.max(last === undefined ? 0 : numberInKey(last, 4), ...this.#changed.keys()) + 1
+  }
+
+  /** Stores what was changed. Only in a write transaction. */
+  store(): void {
+    for (const [number, record] of this.#changed) {
+      const key = pairKey(this.projectId, number)
+      if (record === null) void this.#table.remove(key)
+      else putJson(this.#table, key, record)
+    }
+    this.#changed.clear()
+  }
+}

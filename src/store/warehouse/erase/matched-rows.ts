@@ -1,0 +1,52 @@
+/**
+ * Which events of a segment an erasure means. What the header says comes first: most segments are
+ * passed over without a look at their columns.
+ */
+import {
+  type ErasureMatch,
+  mayMatch,
+  overlaps,
+  ruleOf,
+} from '../../../rules/events/erasure-match.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+
+/** The rows of a segment that are meant, marked with 1; null when there are none. */
+export function matchedRows(match: ErasureMatch, view: SegmentView): Uint8Array | null {
+  const { firstSequence, firstTimestampMs, lastTimestampMs } = view.summary
+  if (!mayMatch(match, view.summary)) return null
+  const hasName = ([name, count]: readonly [string, number]): boolean =>
+    count > 0 && overlaps(ruleOf(match, name), firstTimestampMs, lastTimestampMs)
+  if (firstSequence > match.oldestThrough && !view.directory.names.some(hasName)) return null
+  const { distinctIds } = view
+  if (distinctIds.every((id) => id === 0)) return null
+  const { timestamps, names } = view
+  const rules = names.values.map((name) => ruleOf(match, String(name)))
+  const matched = new Uint8Array(distinctIds.length)
+  let count = 0
+  for (let row = 0; row < distinctIds.length; row++) {
+    const distinctId = distinctIds[row] ?? 0
+    const sequence = firstSequence + row
+    // What is erased already belongs to no distinct_id.
+    if (distinctId === 0 || sequence > match.through) continue
+    if (match.spans !== null) {
+      const span = match.spans.get(distinctId)
+      if (span === undefined || sequence <= span[0] || sequence > span[1]) continue
+    }
+    const rule = rules[names.ids[row] ?? 0] ?? null
+    const time = timestamps[row] ?? 0
+    if (sequence > match.oldestThrough && !overlaps(rule, time, time)) continue
+    matched[row] = 1
+    count++
+  }
+  return count === 0 ? null : matched
+}
+
+/** The number of rows that are marked. */
+export function countRows(marked: Uint8Array): number {
+  return marked.reduce((sum, each) => sum + each, 0)
+}
+
+/** The number of events of a segment that are not erased. */
+export function countLive(view: SegmentView): number {
+  return view.distinctIds.reduce((sum, id) => (id === 0 ? sum : sum + 1), 0)
+}
