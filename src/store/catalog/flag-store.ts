@@ -3,7 +3,6 @@
  * memory. Every change is one durable transaction, so that a crash leaves the old flag or the new one;
  * it raises the version of the environment and the project's own, by which readers see what is new.
  */
-import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import type { JsonObject } from '../../base/json.ts'
 import type { Entries } from '../../base/pages.ts'
@@ -30,6 +29,7 @@ import {
 } from '../lmdb/keys.ts'
 import { putRecord, raiseCount, removeRange } from '../lmdb/records.ts'
 import { putAuditEntries } from './audit-log.ts'
+import { demand } from './checks.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
 import {
   type FlagDashboard,
@@ -40,6 +40,7 @@ import {
 import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
 
 const ACTIVITY = 'flag_activity'
+const UNKNOWN_FLAG = 'the project has no such flag'
 
 /** Where, by whom and when flags are changed. */
 export interface FlagChangeContext {
@@ -77,11 +78,9 @@ export class FlagStore {
       for (const { flag, change: number } of flags.deletedWithKey(draft.key)) {
         change.removeFlag(flag, number)
       }
-      const removed = flags.deletedWithKey(draft.key).length
-      if (flags.size - removed >= FLAGS_MAX) {
-        const detail = `a project may have ${FLAGS_MAX} flags; reuse the key of a deleted one`
-        throw new ServiceError('invalid_input', detail)
-      }
+      const left = flags.size - flags.deletedWithKey(draft.key).length
+      const detail = `a project may have ${FLAGS_MAX} flags; reuse the key of a deleted one`
+      demand(left < FLAGS_MAX, 'invalid_input', detail)
       const flag: Flag = {
         ...draft,
         id: this.#nextNumber('flag_id'),
@@ -108,7 +107,7 @@ export class FlagStore {
     return this.#write(context, () => {
       const flags = this.#cache.project(projectId)
       const stored = flags.stored(id)
-      if (stored === null) throw unknownFlag()
+      demand(stored !== null, 'not_found', UNKNOWN_FLAG)
       const before = stored.flag
       const draft: FlagDraft = changeFlag(before, body, isKeyRequired, this.#world(context, flags))
       const flag: Flag = {
@@ -135,7 +134,7 @@ export class FlagStore {
     const { projectId, nowMs } = context
     return this.#write(context, () => {
       const stored = this.#cache.project(projectId).stored(id)
-      if (stored === null) throw unknownFlag()
+      demand(stored !== null, 'not_found', UNKNOWN_FLAG)
       if (stored.flag.usageDashboard !== null) return stored.flag
       const dashboard: FlagDashboard = {
         id: this.#nextNumber('flag_dashboard_id'),
@@ -364,11 +363,6 @@ function requireRoom(flags: ProjectFlags, before: Flag | null, after: Flag): voi
   if (before?.filters === after.filters) return
   const own = before === null ? 0 : (flags.stored(before.id)?.filtersUnits ?? 0)
   const units = flags.filtersUnits - own + JSON.stringify(after.filters).length
-  if (units <= FLAG_FILTERS_UNITS_MAX) return
   const detail = `the filters of all flags of a project may have ${FLAG_FILTERS_UNITS_MAX} characters of JSON; put long lists into cohorts`
-  throw new ServiceError('invalid_input', detail, { attr: 'filters' })
-}
-
-function unknownFlag(): ServiceError {
-  return new ServiceError('not_found', 'the project has no such flag')
+  demand(units <= FLAG_FILTERS_UNITS_MAX, 'invalid_input', detail, 'filters')
 }

@@ -4,7 +4,6 @@
  */
 
 import { createHash, randomInt } from 'node:crypto'
-import { ServiceError } from '../../base/errors.ts'
 import { KEY_ALLOWED, KEY_PATTERN } from '../../config/settings-table.ts'
 import type {
   KeyChanges,
@@ -16,6 +15,7 @@ import type {
 } from '../../rules/access/organization.ts'
 import { NUMBER_MAX, numberKey } from '../lmdb/keys.ts'
 import { getRecord } from '../lmdb/records.ts'
+import { demand, demandRoom, nextId } from './checks.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { KEY_LABEL_CHARACTERS_MAX, KEY_SCOPES_MAX, KEYS_MAX, REVOKED_KEYS_MAX } from './limits.ts'
 
@@ -44,8 +44,7 @@ export function hashKey(text: string): Buffer {
 
 /** Throws 400 for a text that can be no key. `attr` is the field that it stands in. */
 export function checkKeyText(what: string, text: string, attr: string): void {
-  if (KEY_PATTERN.test(text)) return
-  throw new ServiceError('invalid_input', `${what} must be ${KEY_ALLOWED}`, { attr })
+  demand(KEY_PATTERN.test(text), 'invalid_input', `${what} must be ${KEY_ALLOWED}`, attr)
 }
 
 /** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
@@ -64,21 +63,15 @@ export class KeyStore {
 
   /** The same within a change that is already on its way. */
   insert(text: string, request: KeyRequest): PersonalKey {
-    checkKeyText('a personal key', text, 'value')
-    this.#requireFree(text, 'the personal key')
+    this.#requireFree('personal_keys', text)
     const userId = request.userId ?? OWNER_ID
     this.#requireUser(userId)
     const keys = this.list()
     const key: PersonalKey = {
-      id: nextId(keys),
+      ...this.#newKey(text, keys, request.label ?? 'Personal key'),
       userId,
-      label: request.label ?? 'Personal key',
-      ...hashed(text),
       scopes: request.scopes ?? ['*'],
       projectIds: request.projectIds ?? 'all',
-      createdAtMs: this.#environment.clock.now(),
-      revokedAtMs: null,
-      rolledAtMs: null,
       expiresAtMs: request.expiresAtMs ?? null,
     }
     this.#checkRights(key)
@@ -89,8 +82,7 @@ export class KeyStore {
   /** Changes the rights of a key. */
   change(id: number, changes: KeyChanges): PersonalKey {
     return this.#environment.change(() => {
-      const key: PersonalKey = { ...this.#require('personal_keys', id), ...changes }
-      if (key.revokedAtMs !== null) throw isRevoked(id)
+      const key: PersonalKey = { ...this.#requireInForce('personal_keys', id), ...changes }
       this.#checkRights(key)
       return this.#environment.put('personal_keys', key)
     })
@@ -115,21 +107,12 @@ export class KeyStore {
   createSecret(request: SecretKeyRequest): NewKey<SecretKey> {
     const text = request.text ?? generateSecretKey()
     const key = this.#environment.change(() => {
-      checkKeyText('a project secret key', text, 'value')
-      this.#requireFree(text, 'the project secret key')
-      this.#requireProject(request.projectId)
-      const label = request.label ?? 'Project secret key'
+      this.#requireFree('secret_keys', text)
+      const { projectId, label = 'Project secret key' } = request
+      this.#requireProject(projectId)
       checkLabel(label)
       const keys = this.listSecrets()
-      const secret: SecretKey = {
-        id: nextId(keys),
-        projectId: request.projectId,
-        label,
-        ...hashed(text),
-        createdAtMs: this.#environment.clock.now(),
-        revokedAtMs: null,
-        rolledAtMs: null,
-      }
+      const secret: SecretKey = { ...this.#newKey(text, keys, label), projectId }
       this.#makeRoom('secret_keys', keys)
       return this.#environment.put('secret_keys', secret)
     })
@@ -157,39 +140,44 @@ export class KeyStore {
     return [...this.list(), ...this.listSecrets()].some((key) => key.hash.equals(hash))
   }
 
-  #requireFree(text: string, what: string): void {
+  /** What keys of both kinds have in common. */
+  #newKey(text: string, others: readonly RevocableKey[], label: string) {
+    return {
+      ...{ id: nextId(others), label, ...hashed(text) },
+      ...{ createdAtMs: this.#environment.clock.now(), revokedAtMs: null, rolledAtMs: null },
+    }
+  }
+
+  #requireFree(kind: KeyKind, text: string): void {
+    checkKeyText(`a ${KEY_NAMES[kind]}`, text, 'value')
     const isProjectKey = this.#environment.all('projects').some(({ apiKey }) => apiKey === text)
-    if (!isProjectKey && !this.isTaken(text)) return
-    const detail = `${what} is in use already: choose another`
-    throw new ServiceError('unique', detail, { attr: 'value' })
+    const detail = `the ${KEY_NAMES[kind]} is in use already: choose another`
+    demand(!isProjectKey && !this.isTaken(text), 'unique', detail, 'value')
   }
 
   #checkRights({ label, scopes, projectIds }: PersonalKey): void {
     checkLabel(label)
     const isList = scopes.length > 0 && scopes.length <= KEY_SCOPES_MAX
-    if (!isList || !scopes.every((scope) => SCOPE_PATTERN.test(scope))) {
-      const detail = "scopes must be '*' or a list such as event:read,feature_flag:write"
-      throw new ServiceError('invalid_input', detail, { attr: 'scopes' })
-    }
+    const areScopes = isList && scopes.every((scope) => SCOPE_PATTERN.test(scope))
+    const detail = "scopes must be '*' or a list such as event:read,feature_flag:write"
+    demand(areScopes, 'invalid_input', detail, 'scopes')
     if (projectIds !== 'all') for (const id of projectIds) this.#requireProject(id)
   }
 
   #requireProject(id: number): void {
     const projects = this.#environment.table('projects')
-    if (id <= NUMBER_MAX && getRecord(projects, numberKey(id)) !== undefined) return
-    throw new ServiceError('does_not_exist', `there is no project ${id}`, { attr: 'scoped_teams' })
+    const isThere = id <= NUMBER_MAX && getRecord(projects, numberKey(id)) !== undefined
+    demand(isThere, 'does_not_exist', `there is no project ${id}`, 'scoped_teams')
   }
 
   #requireUser(id: number): void {
     const user = this.#environment.all('users').find((one) => one.id === id)
-    if (user?.isActive === true) return
-    throw new ServiceError('does_not_exist', `there is no active user ${id}`, { attr: 'user' })
+    demand(user?.isActive === true, 'does_not_exist', `there is no active user ${id}`, 'user')
   }
 
   #roll<Kind extends KeyKind>(kind: Kind, id: number, text: string): NewKey<Keys[Kind]> {
     const key = this.#environment.change(() => {
-      const before = this.#require(kind, id)
-      if (before.revokedAtMs !== null) throw isRevoked(id)
+      const before = this.#requireInForce(kind, id)
       const rolledAtMs = this.#environment.clock.now()
       return this.#environment.put<KeyKind>(kind, { ...before, ...hashed(text), rolledAtMs })
     })
@@ -210,16 +198,20 @@ export class KeyStore {
   #require<Kind extends KeyKind>(kind: Kind, id: number): Keys[Kind] {
     const keys: readonly Keys[Kind][] = this.#environment.all<KeyKind>(kind) as Keys[Kind][]
     const key = keys.find((candidate) => candidate.id === id)
-    if (key !== undefined) return key
-    throw new ServiceError('not_found', `there is no ${KEY_NAMES[kind]} ${id}`)
+    demand(key !== undefined, 'not_found', `there is no ${KEY_NAMES[kind]} ${id}`)
+    return key
+  }
+
+  #requireInForce<Kind extends KeyKind>(kind: Kind, id: number): Keys[Kind] {
+    const key = this.#require(kind, id)
+    demand(key.revokedAtMs === null, 'not_found', `the key ${id} is revoked: create another`)
+    return key
   }
 
   /** Refuses one key too many, and forgets the revoked keys that are too many. */
   #makeRoom(name: 'personal_keys' | 'secret_keys', keys: readonly RevocableKey[]): void {
     const revoked = keys.filter(({ revokedAtMs }) => revokedAtMs !== null)
-    if (keys.length - revoked.length >= KEYS_MAX) {
-      throw new ServiceError('invalid_input', `there can be at most ${KEYS_MAX} keys: revoke some`)
-    }
+    demandRoom(keys.length - revoked.length, KEYS_MAX, 'keys: revoke some')
     const table = this.#environment.table(name)
     // The newest stays whatever its state: its number must not be given again.
     const forgotten = revoked.slice(0, Math.max(0, revoked.length - REVOKED_KEYS_MAX))
@@ -245,18 +237,10 @@ function hashed(text: string): { readonly hash: Buffer; readonly lastFour: strin
   return { hash: hashKey(text), lastFour: text.slice(-4) }
 }
 
-function nextId(keys: readonly RevocableKey[]): number {
-  return keys.reduce((highest, { id }) => Math.max(highest, id), 0) + 1
-}
-
-function isRevoked(id: number): ServiceError {
-  return new ServiceError('not_found', `the key ${id} is revoked: create another`)
-}
-
 function checkLabel(label: string): void {
-  if (label.trim() !== '' && label.length <= KEY_LABEL_CHARACTERS_MAX) return
+  const isLabel = label.trim() !== '' && label.length <= KEY_LABEL_CHARACTERS_MAX
   const detail = `the name of a key must have 1 to ${KEY_LABEL_CHARACTERS_MAX} characters`
-  throw new ServiceError('invalid_input', detail, { attr: 'label' })
+  demand(isLabel, 'invalid_input', detail, 'label')
 }
 
 function randomBase62(): string {

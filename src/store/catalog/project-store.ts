@@ -3,23 +3,18 @@
  * `ProjectStore` changes and lists them; `ProjectDirectory` answers from memory on every request and
  * notices changes by a counter that every write transaction raises.
  */
-
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
-import {
-  DEFAULT_BROWSER_CAPTURE,
-  type Organization,
-  type Project,
-  type ProjectChanges,
-  type User,
-} from '../../rules/access/organization.ts'
+import { DEFAULT_BROWSER_CAPTURE, type Organization, type Project, type ProjectChanges, type User } from '../../rules/access/organization.ts'
+import { demand, demandRoom, nextId } from './checks.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
 import { PROJECTS_MAX, TEST_ACCOUNT_FILTERS_BYTES_MAX, TEST_ACCOUNT_FILTERS_MAX } from './limits.ts'
+
 
 /** The keys of the first start. */
 export interface FirstKeys {
@@ -112,27 +107,21 @@ export class ProjectStore {
 
   #requireProject(id: number): Project {
     const project = this.project(id)
-    if (project === null) throw new ServiceError('not_found', `there is no project ${id}`)
+    demand(project !== null, 'not_found', `there is no project ${id}`)
     return project
   }
 
   #insertProject(request: ProjectChanges & { readonly name: string }): Project {
     const projects = this.listProjects()
-    if (projects.length >= PROJECTS_MAX) {
-      throw new ServiceError('invalid_input', `there can be at most ${PROJECTS_MAX} projects`)
-    }
+    demandRoom(projects.length, PROJECTS_MAX, 'projects')
     const project: Project = {
-      id: projects.reduce((highest, { id }) => Math.max(highest, id), 0) + 1,
-      name: request.name,
+      id: nextId(projects),
       apiKey: request.apiKey ?? generateProjectKey(),
       isIpAnonymized: request.isIpAnonymized ?? false,
-      isAutocaptureOff: request.isAutocaptureOff ?? DEFAULT_BROWSER_CAPTURE.isAutocaptureOff,
-      areExceptionsCaptured:
-        request.areExceptionsCaptured ?? DEFAULT_BROWSER_CAPTURE.areExceptionsCaptured,
-      areWebVitalsCaptured:
-        request.areWebVitalsCaptured ?? DEFAULT_BROWSER_CAPTURE.areWebVitalsCaptured,
-      timezone: request.timezone ?? 'UTC',
-      testAccountFilters: request.testAccountFilters ?? [],
+      ...DEFAULT_BROWSER_CAPTURE,
+      timezone: 'UTC',
+      testAccountFilters: [],
+      ...request,
       createdAtMs: this.#environment.clock.now(),
     }
     this.#checkProject(project)
@@ -144,20 +133,17 @@ export class ProjectStore {
     checkKeyText('a project key', project.apiKey, 'api_token')
     checkTimezone(project.timezone)
     checkTestAccountFilters(project.testAccountFilters)
-    const isTaken = this.listProjects().some(
-      ({ id, apiKey }) => id !== project.id && apiKey === project.apiKey,
-    )
-    if (isTaken || this.keys.isTaken(project.apiKey)) {
-      const detail = 'the project key is in use already: choose another'
-      throw new ServiceError('unique', detail, { attr: 'api_token' })
-    }
+    const others = this.listProjects().filter(({ id }) => id !== project.id)
+    const isTaken = others.some(({ apiKey }) => apiKey === project.apiKey)
+    const isFree = !isTaken && !this.keys.isTaken(project.apiKey)
+    demand(isFree, 'unique', 'the project key is in use already: choose another', 'api_token')
   }
 }
 
 function checkName(name: string): void {
-  if (name.trim() !== '' && name.length <= NAME_CHARACTERS_MAX) return
+  const isName = name.trim() !== '' && name.length <= NAME_CHARACTERS_MAX
   const detail = `the name of a project must have 1 to ${NAME_CHARACTERS_MAX} characters`
-  throw new ServiceError('invalid_input', detail, { attr: 'name' })
+  demand(isName, 'invalid_input', detail, 'name')
 }
 
 function checkTimezone(timezone: string): void {
@@ -171,13 +157,11 @@ function checkTimezone(timezone: string): void {
 
 function checkTestAccountFilters(filters: readonly JsonObject[]): void {
   const attr = 'test_account_filters'
-  if (!filters.every(isObject)) {
-    const detail = 'test account filters must be a list of JSON objects'
-    throw new ServiceError('invalid_input', detail, { attr })
-  }
+  const isList = filters.every(isObject)
+  demand(isList, 'invalid_input', 'test account filters must be a list of JSON objects', attr)
   const bytes = Buffer.byteLength(JSON.stringify(filters))
-  if (filters.length > TEST_ACCOUNT_FILTERS_MAX || bytes > TEST_ACCOUNT_FILTERS_BYTES_MAX) {
-    const detail = `test account filters may be ${TEST_ACCOUNT_FILTERS_MAX} at most, and ${TEST_ACCOUNT_FILTERS_BYTES_MAX} bytes of JSON`
-    throw new ServiceError('invalid_input', detail, { attr })
-  }
+  const isFew =
+    filters.length <= TEST_ACCOUNT_FILTERS_MAX && bytes <= TEST_ACCOUNT_FILTERS_BYTES_MAX
+  const detail = `test account filters may be ${TEST_ACCOUNT_FILTERS_MAX} at most, and ${TEST_ACCOUNT_FILTERS_BYTES_MAX} bytes of JSON`
+  demand(isFew, 'invalid_input', detail, attr)
 }

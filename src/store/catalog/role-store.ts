@@ -9,15 +9,15 @@
  * | role_access | project u32, flag u32, entry u32      | `RoleAccess`                            |
  * | state       | `role`, `role_access`                 | the last number given (`number`)        |
  */
-import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
+import { getOrAdd } from '../../base/maps.ts'
 import type { Page, PageRequest } from '../../base/pages.ts'
 import { FLAG_ACCESS_LEVELS, levelNumbers } from '../../rules/access/levels.ts'
-import type { User } from '../../rules/access/organization.ts'
 import type { FlagNumbers, Role, RoleAccess, RoleAccessView, RoleChanges, RoleMember, RoleMembership, RoleRequest, RoleView } from '../../rules/access/roles.ts'
 import { keysOf, NUMBER_MAX, numberKey, tripleKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord, recordsOf } from '../lmdb/records.ts'
+import { demand, demandRoom } from './checks.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { ROLE_ACCESS_MAX, ROLE_MEMBERS_MAX, ROLES_MAX } from './limits.ts'
 
@@ -47,9 +47,7 @@ export class RoleStore {
   create({ name, level, createdById }: RoleRequest): RoleView {
     return this.#environment.change(() => {
       const roles = this.#roles()
-      if (roles.length >= ROLES_MAX) {
-        throw new ServiceError('invalid_input', `there can be at most ${ROLES_MAX} roles`)
-      }
+      demandRoom(roles.length, ROLES_MAX, 'roles')
       const createdAtMs = this.#environment.clock.now()
       const { flagAccess = null } = this.#environment.organization() ?? {}
       const role: Role = {
@@ -97,19 +95,14 @@ export class RoleStore {
   addMember(id: string, userUuid: string): RoleMember {
     return this.#environment.change(() => {
       const role = this.#find(id)
-      if (role === null) throw new ServiceError('invalid_input', 'there is no such role')
-      const user = [...this.#users().values()].find(({ uuid }) => uuid === userUuid)
-      if (user?.isActive !== true) {
-        throw new ServiceError('invalid_input', 'user_uuid must be that of an active user')
-      }
+      demand(role !== null, 'invalid_input', 'there is no such role')
+      const user = this.#environment.all('users').find(({ uuid }) => uuid === userUuid)
+      demand(user?.isActive === true, 'invalid_input', 'user_uuid must be that of an active user')
       const { memberships } = role
-      if (memberships.some(({ userId }) => userId === user.id)) {
-        throw new ServiceError('invalid_input', 'the user has the role already')
-      }
-      if (memberships.length >= ROLE_MEMBERS_MAX) {
-        const detail = `a role can have ${ROLE_MEMBERS_MAX} members at most`
-        throw new ServiceError('invalid_input', detail)
-      }
+      const isNew = memberships.every(({ userId }) => userId !== user.id)
+      demand(isNew, 'invalid_input', 'the user has the role already')
+      const hasRoom = memberships.length < ROLE_MEMBERS_MAX
+      demand(hasRoom, 'invalid_input', `a role can have ${ROLE_MEMBERS_MAX} members at most`)
       const joinedAtMs = this.#environment.clock.now()
       const membership: RoleMembership = {
         id: uuidV7(joinedAtMs),
@@ -117,7 +110,7 @@ export class RoleStore {
         joinedAtMs,
         updatedAtMs: joinedAtMs,
       }
-      this.#write({ ...role, memberships: [...memberships, membership] })
+      this.#environment.put('roles', { ...role, memberships: [...memberships, membership] })
       return { id: membership.id, user, joinedAtMs, updatedAtMs: joinedAtMs }
     })
   }
@@ -127,10 +120,9 @@ export class RoleStore {
     this.#environment.change(() => {
       const role = this.#require(id)
       const memberships = role.memberships.filter((membership) => membership.id !== membershipId)
-      if (memberships.length === role.memberships.length) {
-        throw new ServiceError('not_found', 'the role has no such membership')
-      }
-      this.#write({ ...role, memberships })
+      const isThere = memberships.length < role.memberships.length
+      demand(isThere, 'not_found', 'the role has no such membership')
+      this.#environment.put('roles', { ...role, memberships })
     })
   }
 
@@ -153,16 +145,12 @@ export class RoleStore {
   /** Lets a role change a flag. That there is such a flag, the caller knows. */
   addAccess(flag: FlagNumbers, roleId: string): RoleAccessView {
     return this.#environment.change(() => {
-      const attr = 'role_id'
       const role = this.#find(roleId)
-      if (role === null) throw new ServiceError('does_not_exist', 'there is no such role', { attr })
-      if (this.#accessesOf(flag).some(({ roleNumber }) => roleNumber === role.number)) {
-        throw new ServiceError('unique', 'the role has access to the flag already', { attr })
-      }
-      if (this.#environment.table('role_access').getKeysCount() >= ROLE_ACCESS_MAX) {
-        const detail = `there can be at most ${ROLE_ACCESS_MAX} role access entries`
-        throw new ServiceError('invalid_input', detail)
-      }
+      demand(role !== null, 'does_not_exist', 'there is no such role', 'role_id')
+      const isNew = this.#accessesOf(flag).every(({ roleNumber }) => roleNumber !== role.number)
+      demand(isNew, 'unique', 'the role has access to the flag already', 'role_id')
+      const count = this.#environment.table('role_access').getKeysCount()
+      demandRoom(count, ROLE_ACCESS_MAX, 'role access entries')
       const addedAtMs = this.#environment.clock.now()
       const access: RoleAccess = {
         id: this.#environment.nextNumber('role_access'),
@@ -181,9 +169,7 @@ export class RoleStore {
   removeAccess(flag: FlagNumbers, id: number): void {
     this.#environment.change(() => {
       const access = this.#findAccess(flag, id)
-      if (access === null) {
-        throw new ServiceError('not_found', 'the flag has no such role access entry')
-      }
+      demand(access !== null, 'not_found', 'the flag has no such role access entry')
       this.#removeAccess(access)
     })
   }
@@ -198,26 +184,16 @@ export class RoleStore {
 
   #require(id: string): Role {
     const role = this.#find(id)
-    if (role === null) throw new ServiceError('not_found', 'there is no such role')
+    demand(role !== null, 'not_found', 'there is no such role')
     return role
   }
 
   #put(role: Role, others: readonly Role[]): void {
     checkRole(role)
     const folded = foldName(role.name)
-    if (others.some(({ name }) => foldName(name) === folded)) {
-      const detail = 'there is a role with this name already: choose another'
-      throw new ServiceError('unique', detail, { attr: 'name' })
-    }
-    this.#write(role)
-  }
-
-  #write(role: Role): void {
+    const isNew = others.every(({ name }) => foldName(name) !== folded)
+    demand(isNew, 'unique', 'there is a role with this name already: choose another', 'name')
     this.#environment.put('roles', role)
-  }
-
-  #users(): ReadonlyMap<number, User> {
-    return new Map(this.#environment.all('users').map((user) => [user.id, user]))
   }
 
   #accesses(): readonly RoleAccess[] {
@@ -249,12 +225,10 @@ export class RoleStore {
   }
 
   #views(roles: readonly Role[]): readonly RoleView[] {
-    const users = this.#users()
+    const users = new Map(this.#environment.all('users').map((user) => [user.id, user]))
     const flags = new Map<number, RoleAccess[]>()
     for (const access of this.#accesses()) {
-      const list = flags.get(access.roleNumber)
-      if (list === undefined) flags.set(access.roleNumber, [access])
-      else list.push(access)
+      getOrAdd(flags, access.roleNumber, () => []).push(access)
     }
     return roles.map(({ memberships, ...role }) => ({
       role,
@@ -289,14 +263,11 @@ function foldName(name: string): string {
 }
 
 function checkRole({ name, level }: Role): void {
-  const attr = 'name'
-  if (name === '') throw new ServiceError('blank', 'name must not be empty', { attr })
-  if (name.length > NAME_CHARACTERS_MAX) {
-    const detail = `name may have ${NAME_CHARACTERS_MAX} characters at most`
-    throw new ServiceError('max_length', detail, { attr })
-  }
-  if (levelNumbers(FLAG_ACCESS_LEVELS).includes(level)) return
+  demand(name !== '', 'blank', 'name must not be empty', 'name')
+  const isShort = name.length <= NAME_CHARACTERS_MAX
+  demand(isShort, 'max_length', `name may have ${NAME_CHARACTERS_MAX} characters at most`, 'name')
+  const isLevel = levelNumbers(FLAG_ACCESS_LEVELS).includes(level)
   const uses = FLAG_ACCESS_LEVELS.map(({ number, title }) => `${number} to ${title}`)
   const detail = `${JSON.stringify(level)} is no level: use ${uses.join(' or ')}`
-  throw new ServiceError('invalid_choice', detail, { attr: 'feature_flags_access_level' })
+  demand(isLevel, 'invalid_choice', detail, 'feature_flags_access_level')
 }

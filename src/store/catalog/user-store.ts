@@ -2,7 +2,6 @@
  * Users and what the organization lets them do by default. Users are never removed, because what they
  * made names them: who leaves becomes inactive, has no roles any more, and keys that open nothing.
  */
-import { ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
 import { type FlagAccessLevel, isOwner, USER_LEVELS } from '../../rules/access/levels.ts'
 import type {
@@ -12,6 +11,7 @@ import type {
   UserChanges,
   UserRequest,
 } from '../../rules/access/organization.ts'
+import { demand, demandRoom, nextId } from './checks.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import {
   EMAIL_CHARACTERS_MAX,
@@ -39,13 +39,11 @@ export class UserStore {
   create(request: UserRequest): User {
     return this.#environment.change(() => {
       const users = this.list()
-      if (users.length >= USERS_MAX) {
-        throw new ServiceError('invalid_input', `there can be at most ${USERS_MAX} users`)
-      }
+      demandRoom(users.length, USERS_MAX, 'users')
       const createdAtMs = this.#environment.clock.now()
       const uuid = uuidV7(createdAtMs)
       const user: User = {
-        id: users.reduce((highest, { id }) => Math.max(highest, id), 0) + 1,
+        id: nextId(users),
         uuid,
         email: request.email.trim(),
         firstName: request.firstName ?? '',
@@ -64,13 +62,12 @@ export class UserStore {
     return this.#environment.change(() => {
       const users = this.list()
       const before = users.find((user) => user.id === id)
-      if (before === undefined) throw new ServiceError('not_found', `there is no user ${id}`)
+      demand(before !== undefined, 'not_found', `there is no user ${id}`)
       const after: User = { ...before, ...changes, email: (changes.email ?? before.email).trim() }
       const others = users.filter((user) => user.id !== id)
-      if (isActiveOwner(before) && !isActiveOwner(after) && !others.some(isActiveOwner)) {
-        const detail = 'the organization needs an active owner: make somebody else owner first'
-        throw new ServiceError('invalid_input', detail, { attr: 'level' })
-      }
+      const isOwned = !isActiveOwner(before) || isActiveOwner(after) || others.some(isActiveOwner)
+      const detail = 'the organization needs an active owner: make somebody else owner first'
+      demand(isOwned, 'invalid_input', detail, 'level')
       this.#put(after, others)
       if (before.isActive && !after.isActive) this.#takeRoles(id)
       return after
@@ -107,10 +104,8 @@ export class UserStore {
   #put(user: User, others: readonly User[]): void {
     checkUser(user)
     const folded = user.email.toLowerCase()
-    if (others.some(({ email }) => email.toLowerCase() === folded)) {
-      const detail = 'there is a user with this e-mail address already'
-      throw new ServiceError('unique', detail, { attr: 'email' })
-    }
+    const isNew = others.every(({ email }) => email.toLowerCase() !== folded)
+    demand(isNew, 'unique', 'there is a user with this e-mail address already', 'email')
     this.#environment.put('users', user)
   }
 
@@ -128,16 +123,12 @@ function isActiveOwner({ level, isActive }: User): boolean {
 }
 
 function checkUser({ email, firstName, distinctId }: User): void {
-  if (email.length > EMAIL_CHARACTERS_MAX || !EMAIL_PATTERN.test(email)) {
-    const detail = 'email must be an address such as ann@example.com'
-    throw new ServiceError('invalid_input', detail, { attr: 'email' })
-  }
-  if (firstName.length > FIRST_NAME_CHARACTERS_MAX) {
-    const detail = `first_name may have ${FIRST_NAME_CHARACTERS_MAX} characters at most`
-    throw new ServiceError('max_length', detail, { attr: 'first_name' })
-  }
-  if (distinctId === '' || distinctId.length > USER_DISTINCT_ID_CHARACTERS_MAX) {
-    const detail = `distinct_id must have 1 to ${USER_DISTINCT_ID_CHARACTERS_MAX} characters`
-    throw new ServiceError('invalid_input', detail, { attr: 'distinct_id' })
-  }
+  const isAddress = email.length <= EMAIL_CHARACTERS_MAX && EMAIL_PATTERN.test(email)
+  demand(isAddress, 'invalid_input', 'email must be an address such as ann@example.com', 'email')
+  const isNameShort = firstName.length <= FIRST_NAME_CHARACTERS_MAX
+  const nameDetail = `first_name may have ${FIRST_NAME_CHARACTERS_MAX} characters at most`
+  demand(isNameShort, 'max_length', nameDetail, 'first_name')
+  const isId = distinctId !== '' && distinctId.length <= USER_DISTINCT_ID_CHARACTERS_MAX
+  const idDetail = `distinct_id must have 1 to ${USER_DISTINCT_ID_CHARACTERS_MAX} characters`
+  demand(isId, 'invalid_input', idDetail, 'distinct_id')
 }

@@ -51,9 +51,18 @@ export interface PersonEntry {
 /** A person of whom nothing is stored yet. */
 export function newEntry(state: PersonState, firstIds: number[], idCount: number): PersonEntry {
   return {
-    ...{ state, firstIds, idCount, addedIds: [], areIdsChanged: false, rewritesIds: false },
-    ...{ storedCreatedAtMs: Number.NaN, storedIsIdentified: false, storedBytes: 0 },
-    ...{ hasChanges: false, storedEmail: null, storedIds: 0 },
+    state,
+    firstIds,
+    idCount,
+    addedIds: [],
+    storedCreatedAtMs: Number.NaN,
+    storedIsIdentified: false,
+    storedBytes: 0,
+    hasChanges: false,
+    areIdsChanged: false,
+    storedEmail: null,
+    storedIds: 0,
+    rewritesIds: false,
   }
 }
 
