@@ -20,7 +20,7 @@ export const NOT_LIMITS = [
   ],
   ...['json-text.ts:FINITE_DIGITS_MAX', 'timestamp.ts:MOMENT_MS_MAX'],
   ...['distinct-periods.ts:WORDS_MAX', 'event-columns.ts:SERIES_MAX', 'keys.ts:NUMBER_MAX'],
-  ...['lmdb-file.ts:PAGE_NUMBER_MAX', 'lmdb-layout.ts:TREE_DEPTH_MAX', 'arguments.ts:ID_MAX'],
+  ...['lmdb-file.ts:PAGE_NUMBER_MAX', 'lmdb-layout.ts:TREE_DEPTH_MAX'],
   ...['person-owners.ts:PERSON_NUMBER_MAX', 'person-records.ts:INLINE_IDS_MAX'],
   ...['segment-format.ts:GROUP_BYTES_MAX', 'segment-values.ts:HEX_DIGITS_MAX'],
   ...[

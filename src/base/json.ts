@@ -16,6 +16,26 @@ export function objectsOf(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : []
 }
 
+/** The members of `T` that may be undefined are absent then. */
+export type Given<T> = {
+  [Name in keyof T as undefined extends T[Name] ? never : Name]: T[Name]
+} & { [Name in keyof T as undefined extends T[Name] ? Name : never]?: Exclude<T[Name], undefined> }
+
+/** An object without its undefined members: for what may be asked for and was not. */
+export function given<T extends object>(members: T): Given<T> {
+  const entries = Object.entries(members).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(entries) as Given<T>
+}
+
+/** What a text says as JSON; undefined for a text that is none. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * True when two JSON values are equal: objects whatever the order of their keys, arrays in order, no
  * conversion between types. An equivalence on everything that JSON can express. Linear in the smaller

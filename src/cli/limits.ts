@@ -12,6 +12,8 @@ export const BENCH_BATCH_EVENTS_MAX = 10_000
 export const BENCH_CONNECTIONS_MAX = 4096
 /** Events a second of `bench`. More: a wrong use. */
 export const BENCH_RATE_MAX = 10_000_000
+/** The largest number of anything that is named by one: no store has larger. More: a wrong use. */
+export const ID_MAX = 0xffff_fffe
 /** Persons of a list. More: a wrong use. */
 export const LIST_PERSONS_MAX = 10_000
 /** Milliseconds of the download of the SDK. Longer: it fails. */

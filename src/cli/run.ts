@@ -1,9 +1,10 @@
 /** Runs one command line and turns what was thrown into a message and an exit code. */
 import { OperatorError, ServiceError, UsageError } from '../base/errors.ts'
 import { DamagedRecordError } from '../store/faults.ts'
-import { helpFor, unknownCommand } from './commands/help.ts'
+import { commandHelp, helpFor, unknownCommand } from './commands/help.ts'
 import { allCommands, commandsOf } from './commands.ts'
-import { type Command, type CommandIo, parseArguments, resolveSettings } from './lib/command.ts'
+import { type Command, type CommandIo, parseArguments } from './lib/command.ts'
+import { print } from './lib/output.ts'
 
 const OK = 0
 const FAILED = 1
@@ -15,7 +16,7 @@ const DAMAGED = 78
  * configuration, 3 a check found problems, 78 damaged data.
  */
 export async function runCommandLine(words: readonly string[], io: CommandIo): Promise<number> {
-  const [first] = words
+  const [first, second] = words
   if (first === undefined) {
     io.err(helpFor(await allCommands(), ''))
     return USAGE
@@ -26,21 +27,28 @@ export async function runCommandLine(words: readonly string[], io: CommandIo): P
   if (first.startsWith('-')) return runCommandLine(['serve', ...words], io)
   let command: Command | undefined
   try {
-    command = await findCommand(words)
+    const commands = await commandsOf(first)
+    const isGroup = commands.length > 0 && commands.every(({ name }) => name !== first)
+    if (isGroup && (second === '--help' || second === '-h')) {
+      io.out(helpFor(commands, first))
+      return OK
+    }
+    command = await findCommand(commands, words)
     return await runCommand(command, words.slice(command.name.split(' ').length), io)
   } catch (error) {
     return report(error, command, io)
   }
 }
 
-async function findCommand(words: readonly string[]): Promise<Command> {
-  const [first = '', second = ''] = words
-  const commands = await commandsOf(first)
+/** The command that the first words name, of those that begin with the first. Throws `UsageError`. */
+async function findCommand(
+  commands: readonly Command[],
+  [first = '', second = '']: readonly string[],
+): Promise<Command> {
   const named = (words: string): Command | undefined => commands.find(({ name }) => name === words)
   const command = named(`${first} ${second}`) ?? named(first)
   if (command !== undefined) return command
   if (commands.length > 0 && (second === '' || second.startsWith('-'))) {
-    if (second === '--help' || second === '-h') return groupHelp(first, commands)
     const choices = commands.map(({ name }) => name.slice(first.length + 1))
     throw new UsageError(`'${first}' needs one of ${choices.join(', ')} behind it`)
   }
@@ -48,35 +56,20 @@ async function findCommand(words: readonly string[]): Promise<Command> {
   throw new UsageError(unknownCommand(commands.length > 0 ? `${first} ${second}` : first, names))
 }
 
-/** A command that prints the help of a group, whatever follows. */
-function groupHelp(group: string, commands: readonly Command[]): Command {
-  return {
-    name: group,
-    sentence: '',
-    operands: ['...'],
-    options: [],
-    settings: [],
-    async run({ io }) {
-      io.out(helpFor(commands, group))
-      return OK
-    },
-  }
-}
-
 async function runCommand(
   command: Command,
   words: readonly string[],
   io: CommandIo,
 ): Promise<number> {
-  const parsed = parseArguments(command, words)
-  if (parsed.isHelpWanted) {
-    const [first = ''] = command.name.split(' ')
-    io.out(helpFor(await commandsOf(first), command.name))
+  const input = parseArguments(command, words, io)
+  if (input === null) {
+    io.out(commandHelp(command))
     return OK
   }
-  const { operands, options } = parsed
-  const settings = () => resolveSettings(parsed, io)
-  return command.run({ name: command.name, io, operands, options, settings })
+  const outcome = await command.run(input, allCommands)
+  if (typeof outcome === 'number') return outcome
+  print(io, outcome, input.isJson)
+  return OK
 }
 
 function report(error: unknown, command: Command | undefined, io: CommandIo): number {

@@ -3,14 +3,18 @@
  * the latency breaks the target, and says what was at its limit. The events are stored like any others.
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
-import { readCredentials } from '../../store/open-store.ts'
-import { idOption } from '../lib/arguments.ts'
-import { type Command, type CommandInput, type CommandIo, JSON_OPTION } from '../lib/command.ts'
+import { isObject, parseJson } from '../../base/json.ts'
+import {
+  type CommandDescription,
+  type CommandInput,
+  type CommandIo,
+  JSON_OPTION,
+} from '../lib/command.ts'
+import { ask, BASE_URL_OPTION, daemonAddress } from '../lib/daemon-client.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
-import { ask, readMetrics } from '../lib/metric-samples.ts'
-import { printable, printRows } from '../lib/output.ts'
-import { withStore } from '../lib/with-store.ts'
+import { readMetrics } from '../lib/metric-samples.ts'
+import { print, printable } from '../lib/output.ts'
+import { projectOf } from '../lib/with-store.ts'
 import {
   BENCH_BATCH_EVENTS_MAX,
   BENCH_CONNECTIONS_MAX,
@@ -33,55 +37,39 @@ const RATE_RESOLUTION = 1.1
 const TARGET_MISSED = 3
 
 /** `tenrec bench`. */
-export const BENCH: Command = {
-  name: 'bench',
-  sentence:
-    'Send events to a running daemon and measure; they are stored. Exit code 3: the target was missed.',
-  operands: [],
-  options: [
-    {
-      name: 'base-url',
-      placeholder: 'URL',
-      sentence: 'The daemon, such as http://127.0.0.1:8000; without it from credentials.json.',
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'bench',
+    sentence:
+      'Send events to a running daemon and measure; they are stored. Exit code 3: the target was missed.',
+    options: {
+      ...BASE_URL_OPTION,
+      '--project-key KEY': 'Key of the project that takes the events: best one made for that.',
+      '--yes': 'Without --project-key: write into project 1.',
+      '--batch NUMBER': 'Events of a request. Default: 1.',
+      '--connections NUMBER': 'Kept alive. Default: 64.',
+      '--seconds NUMBER': 'Length of the run. Default: 30.',
+      '--rate NUMBER': 'Events a second; without it the rate rises until the target breaks.',
+      '--p99-ms NUMBER': 'Target: 99 of 100 requests are answered within. Default: 50.',
+      '--allow-remote': 'Send to another machine than this one.',
+      ...JSON_OPTION,
     },
-    {
-      name: 'project-key',
-      placeholder: 'KEY',
-      sentence: 'Key of the project that takes the events: best one made for that.',
+    async run(input) {
+      const plan = planOf(input)
+      const target = await targetOf(input)
+      await requireDaemon(target.baseUrl)
+      input.io.err(`the events of this run are stored in the project; their $lib is tenrec-bench\n`)
+      const generator = new LoadGenerator(target)
+      await generator.open()
+      try {
+        const steps = await runPlan(plan, target, generator, (step) => announce(input.io, step))
+        return report(input, plan, steps)
+      } finally {
+        generator.close()
+      }
     },
-    { name: 'yes', placeholder: null, sentence: 'Without --project-key: write into project 1.' },
-    { name: 'batch', placeholder: 'NUMBER', sentence: 'Events of a request. Default: 1.' },
-    { name: 'connections', placeholder: 'NUMBER', sentence: 'Kept alive. Default: 64.' },
-    { name: 'seconds', placeholder: 'NUMBER', sentence: 'Length of the run. Default: 30.' },
-    {
-      name: 'rate',
-      placeholder: 'NUMBER',
-      sentence: 'Events a second; without it the rate rises until the target breaks.',
-    },
-    {
-      name: 'p99-ms',
-      placeholder: 'NUMBER',
-      sentence: 'Target: 99 of 100 requests are answered within. Default: 50.',
-    },
-    { name: 'allow-remote', placeholder: null, sentence: 'Send to another machine than this one.' },
-    JSON_OPTION,
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    const plan = planOf(input)
-    const target = await targetOf(input)
-    await requireDaemon(target.baseUrl)
-    input.io.err(`the events of this run are stored in the project; their $lib is tenrec-bench\n`)
-    const generator = new LoadGenerator(target)
-    await generator.open()
-    try {
-      const steps = await runPlan(plan, target, generator, (step) => announce(input.io, step))
-      return report(input, plan, steps)
-    } finally {
-      generator.close()
-    }
   },
-}
+]
 
 interface Plan {
   readonly seconds: number
@@ -100,30 +88,23 @@ function planOf(input: CommandInput): Plan {
   return {
     seconds: boundedOption(input, 'seconds', SECONDS_DEFAULT, BENCH_SECONDS_MAX),
     rate: rate === 0 ? null : rate,
-    targetMs: idOption(input, 'p99-ms', TARGET_MS_DEFAULT),
+    targetMs: input.id('p99-ms', TARGET_MS_DEFAULT),
   }
 }
 
 function boundedOption(input: CommandInput, name: string, byDefault: number, max: number): number {
-  const value = idOption(input, name, byDefault)
+  const value = input.id(name, byDefault)
   if (value <= max) return value
   throw new UsageError(`--${name}: ${value} is too much; at most ${max}`)
 }
 
 async function targetOf(input: CommandInput): Promise<LoadTarget> {
-  const given = input.options.get('base-url')
-  const baseUrl = given ?? readCredentials(input.settings().dataDir)?.baseUrl
-  if (baseUrl === undefined) {
-    throw new OperatorError('name the daemon with --base-url: credentials.json does not')
-  }
-  if (!URL.canParse(baseUrl) || !/^https?:/.test(baseUrl)) {
-    throw new UsageError(`--base-url: ${baseUrl} is no address such as http://127.0.0.1:8000`)
-  }
-  if (!input.options.has('allow-remote') && !isLoopbackHost(new URL(baseUrl).hostname)) {
+  const baseUrl = daemonAddress(input)
+  if (!input.has('allow-remote') && !isLoopbackHost(new URL(baseUrl).hostname)) {
     throw new UsageError(`${baseUrl} is another machine: say --allow-remote if that is meant`)
   }
   return {
-    baseUrl: baseUrl.replace(/\/+$/, ''),
+    baseUrl,
     projectKey: await projectKeyOf(input),
     connections: boundedOption(input, 'connections', CONNECTIONS_DEFAULT, BENCH_CONNECTIONS_MAX),
     eventsPerRequest: boundedOption(input, 'batch', 1, BENCH_BATCH_EVENTS_MAX),
@@ -131,37 +112,24 @@ async function targetOf(input: CommandInput): Promise<LoadTarget> {
 }
 
 async function projectKeyOf(input: CommandInput): Promise<string> {
-  const given = input.options.get('project-key')
+  const given = input.text('project-key')
   if (given !== undefined) return given
-  if (!input.options.has('yes')) {
+  if (!input.has('yes')) {
     throw new UsageError(
       'the events are stored: name a project of their own with --project-key ' +
         "('tenrec project create' makes one), or say --yes for project 1",
     )
   }
-  const key = await withStore(
-    input,
-    false,
-    ({ organization }) => organization.projects.project(1)?.apiKey,
-  )
-  if (key === undefined) throw new OperatorError('there is no project 1: name a --project-key')
-  return key
+  return (await projectOf(input, 1, ': name a --project-key')).apiKey
 }
 
 async function requireDaemon(baseUrl: string): Promise<void> {
   const { status, text } = await ask(baseUrl, '/_readyz')
   if (status === 200) return
-  throw new OperatorError(`the daemon is not ready (${status}): ${printable(reasonsOf(text))}`)
-}
-
-function reasonsOf(text: string): string {
-  try {
-    const answer: unknown = JSON.parse(text)
-    if (isObject(answer)) return String(answer['reasons'])
-  } catch {
-    // Not an answer of ours.
-  }
-  return text.slice(0, 200)
+  const answer = parseJson(text)
+  // Perhaps not an answer of ours.
+  const reasons = isObject(answer) ? String(answer['reasons']) : text.slice(0, 200)
+  throw new OperatorError(`the daemon is not ready (${status}): ${printable(reasons)}`)
 }
 
 /** One step at the given rate, or steps: doubling while the target holds, then halving the distance. */
@@ -222,8 +190,7 @@ function announce(io: CommandIo, step: MeasuredStep): void {
 }
 
 function report(input: CommandInput, plan: Plan, steps: readonly MeasuredStep[]): number {
-  const { io, options } = input
-  const isJson = options.has('json')
+  const { io, isJson } = input
   const rows = steps.map((step) => ({
     rate: Math.round(step.rate),
     requests: step.requests,
@@ -236,7 +203,7 @@ function report(input: CommandInput, plan: Plan, steps: readonly MeasuredStep[])
     holds: step.isWithinTarget,
     ...(isJson ? { statuses: Object.fromEntries(step.failures), saturated: step.saturated } : {}),
   }))
-  printRows(io, rows, isJson)
+  print(io, rows, isJson)
   const good = steps.filter((step) => step.isWithinTarget).sort((a, b) => b.rate - a.rate)[0]
   const exitCode = good === undefined ? TARGET_MISSED : 0
   if (isJson) return exitCode

@@ -3,30 +3,30 @@
  * of commands. A script names everything itself, so that completing starts no process.
  */
 import { UsageError } from '../../base/errors.ts'
-import type { Command } from '../lib/command.ts'
+import type { Command, CommandDescription } from '../lib/command.ts'
 import { allOptions, plain, type TypedOption } from '../lib/command-options.ts'
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof SHELLS)[number]
 
-/** The command `completion` over a table of commands. */
-export function completionCommand(commands: () => Promise<readonly Command[]>): Command {
-  return {
+/** `tenrec completion`. */
+export const COMMANDS: readonly CommandDescription[] = [
+  {
     name: 'completion',
     sentence: 'Print a script with which a shell (bash, zsh or fish) completes commands.',
     operands: [SHELLS.join('|')],
-    options: [],
     settings: [],
-    async run({ io, operands: [name = ''] }) {
-      const shell = SHELLS.find((candidate) => candidate === name)
+    async run({ io, operand }, allCommands) {
+      const shell = SHELLS.find((candidate) => candidate === operand)
       if (shell === undefined) {
-        throw new UsageError(`${JSON.stringify(name)} is no shell known here: ${SHELLS.join(', ')}`)
+        const choices = SHELLS.join(', ')
+        throw new UsageError(`${JSON.stringify(operand)} is no shell known here: ${choices}`)
       }
-      io.out(WRITERS[shell](await commands()))
+      io.out(WRITERS[shell](await allCommands()))
       return 0
     },
-  }
-}
+  },
+]
 
 const WRITERS: Readonly<Record<Shell, (commands: readonly Command[]) => string>> = {
   bash: bashScript,

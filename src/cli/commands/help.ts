@@ -2,25 +2,30 @@
 import { UsageError } from '../../base/errors.ts'
 import { describeDefault, SETTINGS, type SettingName } from '../../config/settings-table.ts'
 import { closestWord } from '../../config/suggestion.ts'
-import { CONFIG_OPTION, type Command, isSwitch, usageOf } from '../lib/command.ts'
+import {
+  CONFIG_OPTION,
+  type Command,
+  type CommandDescription,
+  isSwitch,
+  usageOf,
+} from '../lib/command.ts'
 
 const COLUMNS = 100
 const HELP_OPTION = { name: 'help', placeholder: null, sentence: 'Print this help.' } as const
 
-/** The command `help` over a table of commands. */
-export function helpCommand(commands: () => Promise<readonly Command[]>): Command {
-  return {
+/** `tenrec help`. */
+export const COMMANDS: readonly CommandDescription[] = [
+  {
     name: 'help',
     sentence: 'Explain a command.',
     operands: ['...'],
-    options: [],
     settings: [],
-    async run({ io, operands }) {
-      io.out(helpFor(await commands(), operands.join(' ')))
+    async run({ io, operands }, allCommands) {
+      io.out(helpFor(await allCommands(), operands.join(' ')))
       return 0
     },
-  }
-}
+  },
+]
 
 /** The help of a command, of all that begin with `name`, or of the program for ''. Throws `UsageError`. */
 export function helpFor(commands: readonly Command[], name: string): string {
@@ -50,7 +55,8 @@ function overview(commands: readonly Command[]): string {
   ].join('')
 }
 
-function commandHelp(command: Command): string {
+/** The help of one command. */
+export function commandHelp(command: Command): string {
   const hasSettings = command.settings.length > 0
   const options = [...command.options, ...(hasSettings ? [CONFIG_OPTION] : []), HELP_OPTION]
   const described = options.map(({ name, placeholder, sentence }) => ({

@@ -3,177 +3,145 @@
  * read flag definitions. A running daemon notices changes within a second.
  */
 import { UsageError } from '../../base/errors.ts'
+import { given } from '../../base/json.ts'
 import { parseDuration } from '../../config/value-kinds.ts'
-import type { KeyRequest, PersonalKey, SecretKey } from '../../rules/access/organization.ts'
+import type {
+  KeyRequest,
+  PersonalKey,
+  SecretKey,
+  SecretKeyRequest,
+} from '../../rules/access/organization.ts'
 import { SCOPES } from '../../rules/access/scopes.ts'
-import { listOption, parseId } from '../lib/arguments.ts'
 import {
-  type Command,
+  type CommandDescription,
   type CommandInput,
   JSON_OPTION,
-  type OptionDefinition,
+  type OptionTexts,
+  parseId,
 } from '../lib/command.ts'
-import { isoTime, printRecord, printRows } from '../lib/output.ts'
-import { changeOrganization, withStore } from '../lib/with-store.ts'
+import { isoTime } from '../lib/output.ts'
+import { changeOrganization, readOrganization } from '../lib/with-store.ts'
 import { findUser } from './user.ts'
 
-const SECRET_OPTION: OptionDefinition = {
-  name: 'secret',
-  placeholder: null,
-  sentence: 'The secret keys of projects instead.',
+const SECRET_OPTION: OptionTexts = {
+  '--secret': 'The secret keys of projects instead.',
+  ...JSON_OPTION,
 }
 /** Options that say nothing about a secret key. */
 const PERSONAL_OPTIONS = ['personal-key', 'scopes', 'expires-in', 'user']
 
-/** `tenrec key create`. */
-export const KEY_CREATE: Command = {
-  name: 'key create',
-  sentence: 'Create a key and print it, which is possible only now.',
-  operands: [],
-  options: [
-    { name: 'label', placeholder: 'TEXT', sentence: 'What the key is for.' },
-    { name: 'personal-key', placeholder: 'KEY', sentence: 'The key; without it a random one.' },
-    { name: 'projects', placeholder: 'ID,...', sentence: 'Only these projects; otherwise all.' },
-    {
-      name: 'scopes',
-      placeholder: 'SCOPE,...',
-      sentence: 'Such as event:read,feature_flag:write; otherwise all.',
-      choices: SCOPES,
+/** `tenrec key ...`. */
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'key create',
+    sentence: 'Create a key and print it, which is possible only now.',
+    options: {
+      '--label TEXT': 'What the key is for.',
+      '--personal-key KEY': 'The key; without it a random one.',
+      '--projects ID,...': 'Only these projects; otherwise all.',
+      '--scopes SCOPE,...': {
+        sentence: 'Such as event:read,feature_flag:write; otherwise all.',
+        choices: SCOPES,
+      },
+      '--user USER': 'Whose key; otherwise the first owner.',
+      '--expires-in DURATION': 'Such as 90d or 12h; otherwise never.',
+      '--secret': 'A secret key of the one project in --projects instead.',
+      ...JSON_OPTION,
     },
-    { name: 'user', placeholder: 'USER', sentence: 'Whose key; otherwise the first owner.' },
-    {
-      name: 'expires-in',
-      placeholder: 'DURATION',
-      sentence: 'Such as 90d or 12h; otherwise never.',
-    },
-    { ...SECRET_OPTION, sentence: 'A secret key of the one project in --projects instead.' },
-    JSON_OPTION,
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    if (input.options.has('secret')) return createSecret(input)
-    const request = readRequest(input)
-    const { text, key } = await changeOrganization(input, (store) => {
-      const user = input.options.get('user')
-      const owner = user === undefined ? {} : { userId: findUser(store, user).id }
-      return store.projects.keys.create({ ...request, ...owner })
-    })
-    const { id, last_four: _lastFour, ...row } = describeKey(key, input.io.clock.now())
-    printRecord(input.io, { id, key: text, ...row }, input.options.has('json'))
-    return 0
-  },
-}
-
-/** `tenrec key list`. */
-export const KEY_LIST: Command = {
-  name: 'key list',
-  sentence: 'List all keys, without the keys themselves.',
-  operands: [],
-  options: [SECRET_OPTION, JSON_OPTION],
-  settings: ['dataDir'],
-  async run(input) {
-    const nowMs = input.io.clock.now()
-    const rows = await withStore(
-      input,
-      false,
-      ({
-        organization: {
-          projects: { keys },
-        },
-      }) =>
-        input.options.has('secret')
-          ? keys.listSecrets().map(describeSecret)
-          : keys.list().map((key) => describeKey(key, nowMs)),
-    )
-    printRows(input.io, rows, input.options.has('json'))
-    return 0
-  },
-}
-
-/** `tenrec key revoke`. */
-export const KEY_REVOKE: Command = {
-  name: 'key revoke',
-  sentence: 'Revoke a key for good and print it.',
-  operands: ['ID'],
-  options: [SECRET_OPTION, JSON_OPTION],
-  settings: ['dataDir'],
-  async run(input) {
-    const id = parseId('ID', input.operands[0] ?? '')
-    const nowMs = input.io.clock.now()
-    const row = await changeOrganization(input, ({ projects: { keys } }) =>
-      input.options.has('secret')
-        ? describeSecret(keys.revokeSecret(id))
-        : describeKey(keys.revoke(id), nowMs),
-    )
-    printRecord(input.io, row, input.options.has('json'))
-    return 0
-  },
-}
-
-/** `tenrec key rotate`. */
-export const KEY_ROTATE: Command = {
-  name: 'key rotate',
-  sentence: 'Replace a key by a random one with the same rights and print it; the old one is void.',
-  operands: ['ID'],
-  options: [SECRET_OPTION, JSON_OPTION],
-  settings: ['dataDir'],
-  async run(input) {
-    const id = parseId('ID', input.operands[0] ?? '')
-    const nowMs = input.io.clock.now()
-    const row = await changeOrganization(input, ({ projects: { keys } }) => {
-      if (input.options.has('secret')) {
-        const { text, key } = keys.rollSecret(id)
-        return { ...describeSecret(key), key: text }
+    run(input) {
+      if (input.has('secret')) {
+        const request = readSecretRequest(input)
+        return changeOrganization(input, ({ projects: { keys } }) =>
+          withText(keys.createSecret(request), describeSecret),
+        )
       }
-      const { text, key } = keys.roll(id)
-      return { ...describeKey(key, nowMs), key: text }
-    })
-    const { id: _id, key, last_four: _lastFour, ...rest } = row
-    printRecord(input.io, { id, key, ...rest }, input.options.has('json'))
-    return 0
+      const request = readRequest(input)
+      const user = input.text('user')
+      return changeOrganization(input, (store) => {
+        const userId = user === undefined ? undefined : findUser(store, user).id
+        const made = store.projects.keys.create({ ...request, ...given({ userId }) })
+        return withText(made, describePersonal(input))
+      })
+    },
   },
-}
+  {
+    name: 'key list',
+    sentence: 'List all keys, without the keys themselves.',
+    options: SECRET_OPTION,
+    run: (input) =>
+      readOrganization(input, ({ projects: { keys } }) =>
+        input.has('secret')
+          ? keys.listSecrets().map(describeSecret)
+          : keys.list().map(describePersonal(input)),
+      ),
+  },
+  {
+    name: 'key rotate',
+    sentence:
+      'Replace a key by a random one with the same rights and print it; the old one is void.',
+    operands: ['ID'],
+    options: SECRET_OPTION,
+    run(input) {
+      const id = input.operandId
+      return changeOrganization(input, ({ projects: { keys } }) =>
+        input.has('secret')
+          ? withText(keys.rollSecret(id), describeSecret)
+          : withText(keys.roll(id), describePersonal(input)),
+      )
+    },
+  },
+  {
+    name: 'key revoke',
+    sentence: 'Revoke a key for good and print it.',
+    operands: ['ID'],
+    options: SECRET_OPTION,
+    run(input) {
+      const id = input.operandId
+      return changeOrganization(input, ({ projects: { keys } }) =>
+        input.has('secret')
+          ? describeSecret(keys.revokeSecret(id))
+          : describePersonal(input)(keys.revoke(id)),
+      )
+    },
+  },
+]
 
-async function createSecret(input: CommandInput): Promise<number> {
+function readSecretRequest(input: CommandInput): SecretKeyRequest {
   for (const name of PERSONAL_OPTIONS) {
-    if (input.options.has(name)) throw new UsageError(`--secret and --${name} exclude each other`)
+    if (input.has(name)) throw new UsageError(`--secret and --${name} exclude each other`)
   }
-  const [project = '', ...others] = listOption(input, 'projects') ?? []
+  const [project = '', ...others] = input.list('projects') ?? []
   if (project === '' || others.length > 0) {
     throw new UsageError('--secret needs --projects with one number')
   }
-  const projectId = parseId('--projects', project)
-  const label = input.options.get('label')
-  const request = label === undefined ? { projectId } : { projectId, label }
-  const { text, key } = await changeOrganization(input, ({ projects: { keys } }) =>
-    keys.createSecret(request),
-  )
-  const { id, last_four: _lastFour, ...row } = describeSecret(key)
-  printRecord(input.io, { id, key: text, ...row }, input.options.has('json'))
-  return 0
+  return { projectId: parseId('--projects', project), ...given({ label: input.text('label') }) }
 }
 
 function readRequest(input: CommandInput): KeyRequest {
-  const text = input.options.get('personal-key')
-  const label = input.options.get('label')
-  const scopes = listOption(input, 'scopes')
-  const projects = listOption(input, 'projects')
-  const expiresIn = input.options.get('expires-in')
-  return {
-    ...(text === undefined ? {} : { text }),
-    ...(label === undefined ? {} : { label }),
-    ...(scopes === undefined ? {} : { scopes }),
-    ...(projects === undefined
-      ? {}
-      : { projectIds: projects.map((id) => parseId('--projects', id)) }),
-    ...(expiresIn === undefined ? {} : { expiresAtMs: expiryMs(input, expiresIn) }),
-  }
+  return given({
+    text: input.text('personal-key'),
+    label: input.text('label'),
+    scopes: input.list('scopes'),
+    projectIds: input.list('projects')?.map((id) => parseId('--projects', id)),
+    expiresAtMs: expiryMs(input),
+  })
 }
 
-function expiryMs(input: CommandInput, text: string): number {
+function expiryMs(input: CommandInput): number | undefined {
+  const text = input.text('expires-in')
+  if (text === undefined) return undefined
   const durationMs = parseDuration(text)
   if (durationMs !== undefined && durationMs > 0) return input.io.clock.now() + durationMs
   throw new UsageError(`--expires-in: ${JSON.stringify(text)} is not a duration such as 90d or 12h`)
+}
+
+/** A key that was just made, with its text in place of the end of it. */
+function withText<Key>(
+  { text, key }: { readonly text: string; readonly key: Key },
+  describe: (key: Key) => { readonly id: number; readonly last_four: string },
+): object {
+  const { id, last_four: _lastFour, ...row } = describe(key)
+  return { id, key: text, ...row }
 }
 
 function describeSecret(key: SecretKey) {
@@ -189,19 +157,22 @@ function describeSecret(key: SecretKey) {
   }
 }
 
-function describeKey(key: PersonalKey, nowMs: number) {
-  const isExpired = key.expiresAtMs !== null && key.expiresAtMs <= nowMs
-  return {
-    id: key.id,
-    label: key.label,
-    last_four: key.lastFour,
-    state: key.revokedAtMs !== null ? 'revoked' : isExpired ? 'expired' : 'active',
-    scopes: key.scopes,
-    projects: key.projectIds,
-    user: key.userId,
-    created_at: isoTime(key.createdAtMs),
-    expires_at: isoTime(key.expiresAtMs),
-    rotated_at: isoTime(key.rolledAtMs),
-    revoked_at: isoTime(key.revokedAtMs),
+function describePersonal({ io }: CommandInput) {
+  const nowMs = io.clock.now()
+  return (key: PersonalKey) => {
+    const isExpired = key.expiresAtMs !== null && key.expiresAtMs <= nowMs
+    return {
+      id: key.id,
+      label: key.label,
+      last_four: key.lastFour,
+      state: key.revokedAtMs !== null ? 'revoked' : isExpired ? 'expired' : 'active',
+      scopes: key.scopes,
+      projects: key.projectIds,
+      user: key.userId,
+      created_at: isoTime(key.createdAtMs),
+      expires_at: isoTime(key.expiresAtMs),
+      rotated_at: isoTime(key.rolledAtMs),
+      revoked_at: isoTime(key.revokedAtMs),
+    }
   }
 }

@@ -1,7 +1,7 @@
 /** `tenrec man`: a manual page in troff, made from the tables of commands and settings. */
 import { VERSION } from '../../base/version.ts'
 import { SETTING_NAMES, SETTINGS, type SettingName } from '../../config/settings-table.ts'
-import { type Command, usageOf } from '../lib/command.ts'
+import { type Command, type CommandDescription, usageOf } from '../lib/command.ts'
 import { ownOptions, plain, settingOptions, type TypedOption } from '../lib/command-options.ts'
 
 const EXIT_CODES = [
@@ -12,20 +12,18 @@ const EXIT_CODES = [
   ['78', 'The store is damaged, or of a newer format: trying again does not help.'],
 ] as const
 
-/** The command `man` over a table of commands. */
-export function manCommand(commands: () => Promise<readonly Command[]>): Command {
-  return {
+/** `tenrec man`. */
+export const COMMANDS: readonly CommandDescription[] = [
+  {
     name: 'man',
     sentence: "Print the manual page: 'tenrec man > tenrec.1', then 'man -l tenrec.1'.",
-    operands: [],
-    options: [],
     settings: [],
-    async run({ io }) {
-      io.out(manualPage(await commands(), new Date(io.clock.now()).toISOString().slice(0, 10)))
+    async run({ io }, allCommands) {
+      io.out(manualPage(await allCommands(), new Date(io.clock.now()).toISOString().slice(0, 10)))
       return 0
     },
-  }
-}
+  },
+]
 
 function manualPage(commands: readonly Command[], day: string): string {
   const lines = [

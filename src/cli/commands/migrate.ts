@@ -1,5 +1,4 @@
 /** `tenrec migrate`. */
-
 import {
   MIGRATIONS,
   type Migration,
@@ -7,33 +6,27 @@ import {
   runMigration,
 } from '../../store/care/migrations.ts'
 import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
-import { type Command, type CommandIo, JSON_OPTION } from '../lib/command.ts'
+import { type CommandDescription, type CommandIo, JSON_OPTION } from '../lib/command.ts'
 import { noteInStore } from '../lib/with-store.ts'
 
 /** `tenrec migrate`. */
-export const MIGRATE: Command = {
-  name: 'migrate',
-  sentence:
-    'Turn a store of an older format, with no daemon running, into one of the current format.',
-  operands: [],
-  options: [
-    {
-      name: 'dry-run',
-      placeholder: null,
-      sentence: 'Only say what would be done; a daemon may run meanwhile.',
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'migrate',
+    sentence:
+      'Turn a store of an older format, with no daemon running, into one of the current format.',
+    options: {
+      '--dry-run': 'Only say what would be done; a daemon may run meanwhile.',
+      ...JSON_OPTION,
     },
-    JSON_OPTION,
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    const { io, options } = input
-    const { dataDir } = input.settings()
-    const how = { isDry: options.has('dry-run'), isJson: options.has('json') }
-    return migrateAndReport(io, dataDir, how, MIGRATIONS, (steps) =>
-      noteInStore(input, dataDir, steps),
-    )
+    run(input) {
+      const how = { isDry: input.has('dry-run'), isJson: input.isJson }
+      return migrateAndReport(input.io, input.dataDir, how, MIGRATIONS, (steps) =>
+        noteInStore(input, steps),
+      )
+    },
   },
-}
+]
 
 /** A step as the operator is told of it, with the end of the line. */
 export function stepText({ from, sentence }: Migration): string {

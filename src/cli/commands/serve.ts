@@ -1,41 +1,42 @@
 /** `tenrec serve`: the daemon, from the first start to the last signal. */
-
 import { baseUrlOf } from '../../config/base-url.ts'
+import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
 import { correctBaseUrl, openFilled } from '../../store/open-store.ts'
-import type { Command, CommandIo } from '../lib/command.ts'
+import type { CommandDescription, CommandIo } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 
 /** `tenrec serve`. */
-export const SERVE: Command = {
-  name: 'serve',
-  sentence: 'Serve. SIGTERM or SIGINT stops within 10 s; a second signal stops at once.',
-  operands: [],
-  options: [],
-  settings: SETTING_NAMES,
-  async run({ io, settings }) {
-    const resolved = settings()
-    const stop = watchSignals(io)
-    const filled = await openFilled(resolved, io.clock)
-    let { first } = filled
-    // Loaded late, so that no other command loads the HTTP server.
-    const { startDaemon } = await import('../../daemon.ts')
-    const daemon = await startDaemon(resolved, {
-      dataDir: filled.dataDir,
-      onListening(port) {
-        if (first !== null) first = correctBaseUrl(first, baseUrlOf(resolved, port))
-      },
-    }).catch((error: unknown) => {
-      if (first !== null) io.err(`the keys are in ${first.credentialsPath}\n`)
-      throw error
-    })
-    if (first !== null) io.out(firstStartMessage(first))
-    const failure = await Promise.race([stop.requested.then(() => null), daemon.failed])
-    if (failure !== null) return fail(io, failure)
-    await daemon.stop()
-    stop.forget()
-    return 0
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'serve',
+    sentence: 'Serve. SIGTERM or SIGINT stops within 10 s; a second signal stops at once.',
+    settings: SETTING_NAMES,
+    run: (input) => serve(input.settings(), input.io),
   },
+]
+
+async function serve(settings: Settings, io: CommandIo): Promise<number> {
+  const stop = watchSignals(io)
+  const filled = await openFilled(settings, io.clock)
+  let { first } = filled
+  // Loaded late, so that no other command loads the HTTP server.
+  const { startDaemon } = await import('../../daemon.ts')
+  const daemon = await startDaemon(settings, {
+    dataDir: filled.dataDir,
+    onListening(port) {
+      if (first !== null) first = correctBaseUrl(first, baseUrlOf(settings, port))
+    },
+  }).catch((error: unknown) => {
+    if (first !== null) io.err(`the keys are in ${first.credentialsPath}\n`)
+    throw error
+  })
+  if (first !== null) io.out(firstStartMessage(first))
+  const failure = await Promise.race([stop.requested.then(() => null), daemon.failed])
+  if (failure !== null) return fail(io, failure)
+  await daemon.stop()
+  stop.forget()
+  return 0
 }
 
 /**

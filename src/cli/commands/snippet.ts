@@ -26,10 +26,8 @@ import {
   SDK_VERSION,
 } from '../../http/routes/public/sdk-files.ts'
 import { readFormat } from '../../store/directory/data-dir.ts'
-import { parseId } from '../lib/arguments.ts'
-import { type Command, JSON_OPTION } from '../lib/command.ts'
-import { printRecord } from '../lib/output.ts'
-import { withStore } from '../lib/with-store.ts'
+import { type CommandDescription, JSON_OPTION } from '../lib/command.ts'
+import { projectOf } from '../lib/with-store.ts'
 import { DOWNLOAD_MS_MAX } from '../limits.ts'
 
 /** SHA-512 of the package as published, in base64: as in the lock file of whoever installs it. */
@@ -38,60 +36,47 @@ export const PACKAGE_SHA512 =
 
 const run = promisify(execFile)
 
-/** `tenrec snippet install`. */
-export const SNIPPET_INSTALL: Command = {
-  name: 'snippet install',
-  sentence: `Put the browser files of ${SDK_NAME} ${SDK_VERSION} into the data directory: pages can then load them from here.`,
-  operands: [],
-  options: [
-    {
-      name: 'from',
-      placeholder: 'FILE',
-      sentence: `What 'npm pack ${SDK_NAME}@${SDK_VERSION}' has written; without it npm is run.`,
-    },
-    JSON_OPTION,
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    const { dataDir } = input.settings()
-    if (readFormat(dataDir) === null) {
-      throw new OperatorError(`there is no store in ${dataDir}: run 'tenrec init' first`)
-    }
-    const work = mkdtempSync(join(tmpdir(), 'tenrec-snippet-'))
-    try {
-      const file = input.options.get('from') ?? (await download(work))
-      const folder = join(dataDir, SDK_NAME)
-      const files = await installSnippet({ file, work, folder, sha512: PACKAGE_SHA512 })
-      const row = { version: SDK_VERSION, folder, files }
-      printRecord(input.io, row, input.options.has('json'))
+/** `tenrec snippet ...`. */
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'snippet show',
+    sentence: 'Print what to put into the <head> of a page.',
+    options: { '--project ID': 'The project; 1 without it.' },
+    settings: ['dataDir', 'host', 'port', 'publicUrl'],
+    async run(input) {
+      const settings = input.settings()
+      const { apiKey } = await projectOf(input, input.projectId)
+      const url = attribute(baseUrlOf(settings, settings.port))
+      input.io.out(
+        `<script src="${url}/static/loader.js" data-project-token="${attribute(apiKey)}" data-api-host="${url}"></script>\n`,
+      )
       return 0
-    } finally {
-      rmSync(work, { recursive: true, force: true })
-    }
+    },
   },
-}
-
-/** `tenrec snippet show`. */
-export const SNIPPET_SHOW: Command = {
-  name: 'snippet show',
-  sentence: 'Print what to put into the <head> of a page.',
-  operands: [],
-  options: [{ name: 'project', placeholder: 'ID', sentence: 'The project; 1 without it.' }],
-  settings: ['dataDir', 'host', 'port', 'publicUrl'],
-  async run(input) {
-    const settings = input.settings()
-    const id = parseId('--project', input.options.get('project') ?? '1')
-    const project = await withStore(input, false, ({ organization }) =>
-      organization.projects.project(id),
-    )
-    if (project === null) throw new OperatorError(`there is no project ${id}`)
-    const url = attribute(baseUrlOf(settings, settings.port))
-    input.io.out(
-      `<script src="${url}/static/loader.js" data-project-token="${attribute(project.apiKey)}" data-api-host="${url}"></script>\n`,
-    )
-    return 0
+  {
+    name: 'snippet install',
+    sentence: `Put the browser files of ${SDK_NAME} ${SDK_VERSION} into the data directory: pages can then load them from here.`,
+    options: {
+      '--from FILE': `What 'npm pack ${SDK_NAME}@${SDK_VERSION}' has written; without it npm is run.`,
+      ...JSON_OPTION,
+    },
+    async run(input) {
+      const { dataDir } = input
+      if (readFormat(dataDir) === null) {
+        throw new OperatorError(`there is no store in ${dataDir}: run 'tenrec init' first`)
+      }
+      const work = mkdtempSync(join(tmpdir(), 'tenrec-snippet-'))
+      try {
+        const file = input.text('from') ?? (await download(work))
+        const folder = join(dataDir, SDK_NAME)
+        const files = await installSnippet({ file, work, folder, sha512: PACKAGE_SHA512 })
+        return { version: SDK_VERSION, folder, files }
+      } finally {
+        rmSync(work, { recursive: true, force: true })
+      }
+    },
   },
-}
+]
 
 function attribute(text: string): string {
   return text.replace(/[&"<]/g, (character) => `&#${character.charCodeAt(0)};`)

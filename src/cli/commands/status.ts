@@ -5,55 +5,56 @@
 import { accessSync, constants } from 'node:fs'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { OperatorError, UsageError } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
+import { OperatorError } from '../../base/errors.ts'
+import { isObject, type JsonObject, parseJson } from '../../base/json.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { newestBackup } from '../../store/care/backup/backups.ts'
 import { DataDir, ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import { readCredentials } from '../../store/open-store.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
-import { type Command, type CommandInput, JSON_OPTION } from '../lib/command.ts'
-import { ask, readMetrics } from '../lib/metric-samples.ts'
-import { isoTime, printRecord, type Row } from '../lib/output.ts'
+import { type CommandDescription, type CommandInput, JSON_OPTION } from '../lib/command.ts'
+import { addressOf, ask } from '../lib/daemon-client.ts'
+import { readMetrics } from '../lib/metric-samples.ts'
+import { isoTime, print } from '../lib/output.ts'
 
 /** Time between the two readings of a rate. */
 const RATE_MS = 1000
 const EXIT_CODES = { running: 0, stopped: 1, degraded: 3, unavailable: 3, silent: 3 } as const
+/** What daemons say of themselves, and what that is called here. */
+const STATES: ReadonlyMap<unknown, keyof typeof EXIT_CODES> = new Map([
+  ['ok', 'running'],
+  ['degraded', 'degraded'],
+  ['unavailable', 'unavailable'],
+])
 
 /** `tenrec status`. */
-export const STATUS: Command = {
-  name: 'status',
-  sentence:
-    'Tell whether a daemon runs, and how it is. Exit code 0: healthy, 1: not running, 3: it refuses something or does not answer.',
-  operands: [],
-  options: [
-    {
-      name: 'base-url',
-      placeholder: 'URL',
-      sentence: 'The daemon; without it from credentials.json, else from the settings.',
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'status',
+    sentence:
+      'Tell whether a daemon runs, and how it is. Exit code 0: healthy, 1: not running, 3: it refuses something or does not answer.',
+    options: {
+      '--base-url URL': 'The daemon; without it from credentials.json, else from the settings.',
+      '--backups FOLDER':
+        'Where the backups are; without it the data directory with -backups behind it.',
+      ...JSON_OPTION,
     },
-    {
-      name: 'backups',
-      placeholder: 'FOLDER',
-      sentence: 'Where the backups are; without it the data directory with -backups behind it.',
+    settings: ['dataDir', 'host', 'port', 'publicUrl'],
+    async run(input) {
+      const { io, isJson } = input
+      const address = daemonAddress(input)
+      const { url } = address
+      const folder = address.isGiven ? null : lookAt(resolve(input.dataDir))
+      const health = await healthOf(address, folder)
+      const isAnswering = health.state !== 'stopped' && health.state !== 'silent'
+      const figures = isAnswering ? await figuresOf(url, io.clock.now()) : {}
+      const stored = folder === null ? {} : storedOf(input, folder)
+      const row = { ...health, url, process: folder?.daemon?.pid ?? null, ...figures, ...stored }
+      print(io, isJson ? row : readable(row), isJson)
+      return EXIT_CODES[health.state]
     },
-    JSON_OPTION,
-  ],
-  settings: ['dataDir', 'host', 'port', 'publicUrl'],
-  async run(input) {
-    const address = addressOf(input)
-    const { url } = address
-    const folder = address.isGiven ? null : lookAt(resolve(input.settings().dataDir))
-    const health = await healthOf(address, folder)
-    const isAnswering = health.state !== 'stopped' && health.state !== 'silent'
-    const figures = isAnswering ? await figuresOf(url, input.io.clock.now()) : {}
-    const stored = folder === null ? {} : storedOf(input, folder)
-    const isJson = input.options.has('json')
-    const row = { ...health, url, process: folder?.daemon?.pid ?? null, ...figures, ...stored }
-    printRecord(input.io, isJson ? row : readable(row), isJson)
-    return EXIT_CODES[health.state]
   },
-}
+]
 
 interface Health {
   readonly state: keyof typeof EXIT_CODES
@@ -69,16 +70,12 @@ interface Address {
   readonly isGuessed: boolean
 }
 
-function addressOf(input: CommandInput): Address {
-  const given = input.options.get('base-url')
+function daemonAddress(input: CommandInput): Address {
+  const given = input.text('base-url')
   const settings = input.settings()
   const known = given ?? readCredentials(settings.dataDir)?.baseUrl
-  const url = known ?? baseUrlOf(settings, settings.port)
-  if (!URL.canParse(url) || !/^https?:/.test(url)) {
-    throw new UsageError(`--base-url: ${url} is no address such as http://127.0.0.1:8000`)
-  }
-  const isGiven = given !== undefined
-  return { url: url.replace(/\/+$/, ''), isGiven, isGuessed: known === undefined }
+  const url = addressOf(known ?? baseUrlOf(settings, settings.port))
+  return { url, isGiven: given !== undefined, isGuessed: known === undefined }
 }
 
 /** A data directory as far as this user may look. */
@@ -111,9 +108,9 @@ async function healthOf({ url, isGuessed }: Address, folder: Folder | null): Pro
   const daemon = folder?.daemon ?? null
   const unreadable =
     folder?.isReadable === false ? [`this user may not look into ${folder.path}`] : []
-  let answer: { readonly status: number; readonly text: string }
+  let text: string
   try {
-    answer = await ask(url, '/_health')
+    text = (await ask(url, '/_health')).text
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error
     if (daemon === null) {
@@ -122,36 +119,21 @@ async function healthOf({ url, isGuessed }: Address, folder: Folder | null): Pro
     const reason = `${daemon.description} has the data directory open, but nobody answers at ${url}: it starts, hangs, or listens elsewhere (--base-url)`
     return { state: 'silent', reasons: [reason] }
   }
-  const { state, reasons } = readHealth(answer.text)
-  if (state === undefined || reasons === undefined) {
+  const answer = parseJson(text)
+  const { status, reasons }: JsonObject = isObject(answer) ? answer : {}
+  const state = STATES.get(status)
+  if (state === undefined || !Array.isArray(reasons)) {
     return { state: 'stopped', reasons: [`what answers at ${url} is not Tenrec`] }
   }
   if (isGuessed && folder?.isReadable === true && daemon === null) {
     const reason = `no process has ${folder.path} open; the daemon at ${url} serves another directory: ask it with --base-url`
     return { state: 'stopped', reasons: [reason] }
   }
-  return { state: state === 'ok' ? 'running' : state, reasons }
-}
-
-/** Both undefined when the answer is none of ours. */
-function readHealth(text: string): {
-  readonly state?: 'ok' | 'degraded' | 'unavailable'
-  readonly reasons?: readonly string[]
-} {
-  try {
-    const answer: unknown = JSON.parse(text)
-    if (!isObject(answer)) return {}
-    const { status, reasons } = answer
-    const state = (['ok', 'degraded', 'unavailable'] as const).find((known) => known === status)
-    if (state === undefined || !Array.isArray(reasons)) return {}
-    return { state, reasons: reasons.map(String) }
-  } catch {
-    return {}
-  }
+  return { state, reasons: reasons.map(String) }
 }
 
 /** What `/metrics` tells; empty where it is not open to us. Takes a second for the rates. */
-async function figuresOf(url: string, nowMs: number): Promise<Row> {
+async function figuresOf(url: string, nowMs: number): Promise<object> {
   const before = await readMetrics(url)
   if (before === null) return {}
   const beganAtMs = performance.now()
@@ -178,32 +160,26 @@ async function figuresOf(url: string, nowMs: number): Promise<Row> {
 }
 
 /** What lies in the data directory and beside it. */
-function storedOf(input: CommandInput, { path: dataDir }: Folder): Row {
-  const sizes = ENVIRONMENT_NAMES.map((name) => [`${name}_bytes`, sizeOf(dataDir, name)] as const)
-  const last_backup = lastBackup(input.options.get('backups') ?? `${dataDir}-backups`)
+function storedOf(input: CommandInput, { path: dataDir }: Folder): object {
+  const sizes = ENVIRONMENT_NAMES.map((name) => {
+    return [`${name}_bytes`, readableOrNull(() => storeBytes(dataDir, name))] as const
+  })
+  const folder = input.text('backups') ?? `${dataDir}-backups`
+  const last_backup = readableOrNull(() => newestBackup(folder)?.createdAt ?? null)
   return { data_dir: dataDir, ...Object.fromEntries(sizes), last_backup }
 }
 
-/** Null when this user may not look. */
-function sizeOf(dataDir: string, name: (typeof ENVIRONMENT_NAMES)[number]): number | null {
+/** Null when this user may not look, or what is there cannot be read. */
+function readableOrNull<T>(look: () => T): T | null {
   try {
-    return storeBytes(dataDir, name)
-  } catch {
-    return null
-  }
-}
-
-/** When the newest backup of a folder was made; null without one that can be read. */
-function lastBackup(folder: string): string | null {
-  try {
-    return newestBackup(folder)?.createdAt ?? null
+    return look()
   } catch {
     return null
   }
 }
 
 /** The same with units that people read, and without what is not known. */
-function readable(row: Row): Row {
+function readable(row: JsonObject): JsonObject {
   const shown = Object.entries(row).map(([name, value]): readonly [string, unknown] => {
     if (value === null) return [name, null]
     if (name === 'reasons') return [name, Array.isArray(value) ? value.join('; ') : '']

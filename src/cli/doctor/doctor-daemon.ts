@@ -3,9 +3,10 @@
  * proxy in between is examined too: does it let bodies and headers through, and what it must not.
  */
 import { randomBytes } from 'node:crypto'
-import { isObject } from '../../base/json.ts'
+import { isObject, parseJson } from '../../base/json.ts'
+import { ask } from '../lib/daemon-client.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
-import { ask, readMetrics } from '../lib/metric-samples.ts'
+import { readMetrics } from '../lib/metric-samples.ts'
 import { printable } from '../lib/output.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
@@ -32,7 +33,7 @@ export async function checkDaemon(
 async function checkReadiness(baseUrl: string): Promise<Finding> {
   const check = 'readiness'
   const { status, text } = await ask(baseUrl, '/_readyz')
-  const answer = jsonOf(text)
+  const answer = parseJson(text)
   const isOurs = isObject(answer) && Array.isArray(answer['reasons'])
   if (!isOurs) {
     return problem(
@@ -78,6 +79,7 @@ async function checkLargeBody(baseUrl: string): Promise<Finding> {
   const event = { event: 'x', distinct_id: 'x', properties: { filler: 'x'.repeat(BODY_BYTES) } }
   const body = JSON.stringify({ api_key: key, batch: [event] })
   const { status } = await ask(baseUrl, '/batch/', {
+    method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body,
   })
@@ -113,7 +115,7 @@ async function checkLinks(baseUrl: string, personalKey: string): Promise<readonl
   if (status !== 200) {
     return [warning(check, `the personal key is answered ${status}: name one that may read events`)]
   }
-  const answer = jsonOf(text)
+  const answer = parseJson(text)
   const next = isObject(answer) ? answer['next'] : null
   if (typeof next !== 'string') {
     return [fine(check, 'not checked: project 1 has too few events for a link to a next page')]
@@ -121,12 +123,4 @@ async function checkLinks(baseUrl: string, personalKey: string): Promise<readonl
   if (next.startsWith(`${baseUrl}/`)) return [fine(check, `links in answers begin with ${baseUrl}`)]
   const message = `links in answers begin with ${printable(new URL(next).origin)}: set public_url, or have the proxy send X-Forwarded-Proto and X-Forwarded-Host and name it in trusted_proxies`
   return [warning(check, message)]
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }

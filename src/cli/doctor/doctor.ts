@@ -6,8 +6,14 @@ import { resolve } from 'node:path'
 import { UsageError } from '../../base/errors.ts'
 import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
-import { type Command, type CommandInput, type CommandIo, JSON_OPTION } from '../lib/command.ts'
-import { printable, printRows } from '../lib/output.ts'
+import {
+  type CommandDescription,
+  type CommandInput,
+  type CommandIo,
+  JSON_OPTION,
+} from '../lib/command.ts'
+import { addressOf } from '../lib/daemon-client.ts'
+import { print, printable } from '../lib/output.ts'
 import { checkSettings } from './doctor-configuration.ts'
 import { checkDaemon } from './doctor-daemon.ts'
 import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data-dir.ts'
@@ -20,33 +26,27 @@ import { checkStored } from './doctor-stored.ts'
 const PROBLEMS_FOUND = 3
 
 /** `tenrec doctor`. */
-export const DOCTOR: Command = {
-  name: 'doctor',
-  sentence: 'Check settings, data directory, disk, clock and limits; exit code 3 for a problem.',
-  operands: [],
-  options: [
-    {
-      name: 'base-url',
-      placeholder: 'URL',
-      sentence: 'Also ask the daemon at the address that clients use, through the proxy.',
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'doctor',
+    sentence: 'Check settings, data directory, disk, clock and limits; exit code 3 for a problem.',
+    options: {
+      '--base-url URL': 'Also ask the daemon at the address that clients use, through the proxy.',
+      '--personal-key KEY': 'With --base-url: also check the links in its answers.',
+      ...JSON_OPTION,
     },
-    {
-      name: 'personal-key',
-      placeholder: 'KEY',
-      sentence: 'With --base-url: also check the links in its answers.',
+    settings: SETTING_NAMES,
+    async run(input) {
+      const findings = await examine(input)
+      if (input.isJson) print(input.io, findings, true)
+      else report(input.io, findings)
+      return findings.some(({ verdict }) => verdict === 'problem') ? PROBLEMS_FOUND : 0
     },
-    JSON_OPTION,
-  ],
-  settings: SETTING_NAMES,
-  async run(input) {
-    const findings = await examine(input)
-    report(input.io, findings, input.options.has('json'))
-    return findings.some(({ verdict }) => verdict === 'problem') ? PROBLEMS_FOUND : 0
   },
-}
+]
 
 async function examine(input: CommandInput): Promise<readonly Finding[]> {
-  const { io, options } = input
+  const { io } = input
   const settings = settingsOf(input)
   const findings: Finding[] = [checkNode(process.versions.node)]
   let pid: number | null = null
@@ -58,12 +58,14 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   findings.push(...(await guarded('limits', () => checkLimits(pid))))
   const known = typeof settings === 'string' ? null : settings
   findings.push(...(await guarded('memory_limit', () => checkMemory(pid, known))))
-  const baseUrl = options.get('base-url')
+  const baseUrl = input.text('base-url')
   if (baseUrl === undefined) {
     const message = 'not asked: name it with --base-url to check readiness and the proxy'
     findings.push(fine('daemon', message))
   } else {
-    findings.push(...(await examineDaemon(baseUrl, options.get('personal-key') ?? null)))
+    const key = input.text('personal-key') ?? null
+    const look = () => checkDaemon(addressOf(baseUrl, 'https://events.example.com'), key)
+    findings.push(...(await guarded('daemon', look)))
   }
   return findings
 }
@@ -103,17 +105,6 @@ async function examineDataDir(
   return pid
 }
 
-function examineDaemon(baseUrl: string, personalKey: string | null): Promise<readonly Finding[]> {
-  return guarded('daemon', () => {
-    if (!URL.canParse(baseUrl) || !/^https?:/.test(baseUrl)) {
-      throw new UsageError(
-        `--base-url: ${baseUrl} is no address such as https://events.example.com`,
-      )
-    }
-    return checkDaemon(baseUrl.replace(/\/+$/, ''), personalKey)
-  })
-}
-
 /** The settings, or what is wrong with them. */
 function settingsOf(input: CommandInput): Settings | string {
   try {
@@ -124,15 +115,7 @@ function settingsOf(input: CommandInput): Settings | string {
   }
 }
 
-function report(io: CommandIo, findings: readonly Finding[], isJson: boolean): void {
-  if (isJson) {
-    printRows(
-      io,
-      findings.map(({ check, verdict, message }) => ({ check, verdict, message })),
-      true,
-    )
-    return
-  }
+function report(io: CommandIo, findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ check }) => check.length))
   for (const { check, verdict, message } of findings) {
     io.out(`${verdict.padEnd(7)}  ${check.padEnd(width)}  ${printable(message)}\n`)

@@ -1,99 +1,122 @@
 /**
- * Asks a running daemon over HTTP, as any client does: with the address and the personal key from the
+ * Asks a running daemon over HTTP, as any client does: at the address and with the personal key from the
  * options, else from `credentials.json` in the data directory.
  */
-import { OperatorError } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
+import { OperatorError, UsageError } from '../../base/errors.ts'
+import { isObject, type JsonObject, parseJson } from '../../base/json.ts'
 import { readCredentials } from '../../store/open-store.ts'
-import { DAEMON_ANSWER_MS_MAX } from '../limits.ts'
-import type { CommandInput, OptionDefinition } from './command.ts'
+import { DAEMON_ANSWER_MS_MAX, METRICS_ANSWER_MS_MAX } from '../limits.ts'
+import { type CommandInput, JSON_OPTION, type OptionTexts } from './command.ts'
 import { printable } from './output.ts'
 
-/** Options of commands that ask a daemon. */
-export const DAEMON_OPTIONS: readonly OptionDefinition[] = [
-  {
-    name: 'base-url',
-    placeholder: 'URL',
-    sentence: 'The daemon, such as http://127.0.0.1:8000; without it from credentials.json.',
-  },
-  {
-    name: 'personal-key',
-    placeholder: 'KEY',
-    sentence: 'A personal key; without it from credentials.json.',
-  },
-]
+/** The option that names a daemon. */
+export const BASE_URL_OPTION: OptionTexts = {
+  '--base-url URL': 'The daemon, such as http://127.0.0.1:8000; without it from credentials.json.',
+}
 
-/** Requests to one daemon. */
+/** Options of commands that ask a daemon. */
+export const DAEMON_OPTIONS: OptionTexts = {
+  ...BASE_URL_OPTION,
+  '--personal-key KEY': 'A personal key; without it from credentials.json.',
+}
+
+/** Options of those that also print what it answers. */
+export const ANSWER_OPTIONS: OptionTexts = { ...DAEMON_OPTIONS, ...JSON_OPTION }
+
+/** An address without a slash at its end. Throws `UsageError` for a text that is none. */
+export function addressOf(url: string, example = 'http://127.0.0.1:8000'): string {
+  if (URL.canParse(url) && /^https?:/.test(url)) return url.replace(/\/+$/, '')
+  throw new UsageError(`--base-url: ${url} is no address such as ${example}`)
+}
+
+/** The address that `--base-url` or `credentials.json` names. Throws `UsageError` and `OperatorError`. */
+export function daemonAddress(input: CommandInput): string {
+  const url = input.text('base-url') ?? readCredentials(input.dataDir)?.baseUrl
+  if (url !== undefined) return addressOf(url)
+  throw new OperatorError('name the daemon with --base-url: credentials.json does not')
+}
+
+/** An answer of a daemon. */
+export interface DaemonAnswer {
+  readonly status: number
+  readonly text: string
+}
+
+/** Sends a request to a path behind an address. Throws `OperatorError` when there is no answer. */
+export async function ask(
+  baseUrl: string,
+  path: string,
+  options: RequestInit = {},
+  answerMsMax = METRICS_ANSWER_MS_MAX,
+): Promise<DaemonAnswer> {
+  try {
+    const response = await fetch(`${baseUrl}${path}`, {
+      redirect: 'manual',
+      signal: AbortSignal.timeout(answerMsMax),
+      ...options,
+    })
+    return { status: response.status, text: await response.text() }
+  } catch (cause) {
+    throw new OperatorError(`no answer from ${baseUrl}: is the daemon running?`, { cause })
+  }
+}
+
+/** Requests to one daemon about one project. */
 export class DaemonClient {
   readonly #baseUrl: string
   readonly #personalKey: string
+  /** The path of the routes of the project, with a slash at its end. */
+  readonly projectPath: string
 
-  /** Throws `OperatorError` when it is not known whom to ask. */
+  /** Throws `OperatorError` when it is not known whom to ask, and `UsageError`. */
   constructor(input: CommandInput) {
-    const given = input.options.get('base-url')
-    const key = input.options.get('personal-key')
+    const given = input.text('base-url')
     // The key of one daemon is nobody else's business.
-    const stored = given === undefined ? readCredentials(input.settings().dataDir) : null
+    const stored = given === undefined ? readCredentials(input.dataDir) : null
     const baseUrl = given ?? stored?.baseUrl
-    const personalKey = key ?? stored?.personalKey
+    const personalKey = input.text('personal-key') ?? stored?.personalKey
     if (baseUrl === undefined || personalKey === undefined) {
       const missing = baseUrl === undefined ? '--base-url and --personal-key' : '--personal-key'
       throw new OperatorError(`name the daemon with ${missing}: credentials.json does not`)
     }
-    this.#baseUrl = baseUrl.replace(/\/+$/, '')
+    this.#baseUrl = addressOf(baseUrl)
     this.#personalKey = personalKey
+    this.projectPath = `/api/projects/${input.projectId}/`
   }
 
   /**
-   * Sends a request to a path behind the base URL. Answers the JSON of the body, null when there is
-   * none. Throws `OperatorError` with the reason when the daemon refuses or does not answer.
+   * Sends a request to a path behind the base URL. Answers the object of the body, an empty one when there
+   * is no body. Throws `OperatorError` with the reason when the daemon refuses or does not answer.
    */
-  async ask(method: string, path: string, body?: unknown): Promise<unknown> {
-    const { status, answer } = await this.#send(method, path, body)
-    return accepted(status, answer)
+  async ask(method: string, path: string, body?: unknown): Promise<JsonObject> {
+    return accepted(await this.#send(method, path, body))
   }
 
   /** The same for reading something that may not be there: null after 404. */
-  async find(path: string): Promise<unknown> {
-    const { status, answer } = await this.#send('GET', path)
-    return status === 404 ? null : accepted(status, answer)
+  async find(path: string): Promise<JsonObject | null> {
+    const answer = await this.#send('GET', path)
+    return answer.status === 404 ? null : accepted(answer)
   }
 
-  async #send(
-    method: string,
-    path: string,
-    body?: unknown,
-  ): Promise<{ readonly status: number; readonly answer: unknown }> {
+  #send(method: string, path: string, body?: unknown): Promise<DaemonAnswer> {
     const headers = { Authorization: `Bearer ${this.#personalKey}` }
-    const content = body === undefined ? {} : { body: JSON.stringify(body) }
-    try {
-      const response = await fetch(`${this.#baseUrl}${path}`, {
-        method,
-        headers: body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
-        redirect: 'error',
-        signal: AbortSignal.timeout(DAEMON_ANSWER_MS_MAX),
-        ...content,
-      })
-      return { status: response.status, answer: parseAnswer(await response.text()) }
-    } catch (cause) {
-      const message = `no answer from ${this.#baseUrl}: is the daemon running?`
-      throw new OperatorError(message, { cause })
-    }
+    const content =
+      body === undefined
+        ? { headers }
+        : {
+            headers: { ...headers, 'Content-Type': 'application/json' },
+            body: JSON.stringify(body),
+          }
+    const options: RequestInit = { method, redirect: 'error', ...content }
+    return ask(this.#baseUrl, path, options, DAEMON_ANSWER_MS_MAX)
   }
 }
 
-function accepted(status: number, answer: unknown): unknown {
-  if (status < 300) return answer
+function accepted({ status, text }: DaemonAnswer): JsonObject {
+  const answer = text === '' ? {} : parseJson(text)
+  if (status < 300 && isObject(answer)) return answer
+  if (status < 300) throw new OperatorError('the daemon gave no answer that can be read')
   const detail = isObject(answer) ? answer['detail'] : undefined
   const reason = typeof detail === 'string' ? printable(detail) : 'it gave no reason'
   throw new OperatorError(`the daemon answered ${status}: ${reason}`)
-}
-
-function parseAnswer(text: string): unknown {
-  if (text === '') return null
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }

@@ -1,6 +1,5 @@
 /** Reads the `/metrics` of a daemon, as far as commands need it. */
-import { OperatorError } from '../../base/errors.ts'
-import { METRICS_ANSWER_MS_MAX } from '../limits.ts'
+import { ask } from './daemon-client.ts'
 
 /** The samples of one reading. */
 export class MetricSamples {
@@ -48,27 +47,4 @@ function isOf(series: string, family: string, labels: readonly string[]): boolea
 export async function readMetrics(baseUrl: string): Promise<MetricSamples | null> {
   const { status, text } = await ask(baseUrl, '/metrics')
   return status === 200 ? new MetricSamples(text) : null
-}
-
-/** Asks a daemon without a key. Throws `OperatorError` when there is no answer. */
-export async function ask(
-  baseUrl: string,
-  path: string,
-  options: {
-    readonly headers?: Readonly<Record<string, string>>
-    readonly body?: string
-  } = {},
-): Promise<{ readonly status: number; readonly text: string }> {
-  const { headers = {}, body } = options
-  try {
-    const response = await fetch(`${baseUrl}${path}`, {
-      headers: { ...headers },
-      redirect: 'manual',
-      signal: AbortSignal.timeout(METRICS_ANSWER_MS_MAX),
-      ...(body === undefined ? {} : { method: 'POST', body }),
-    })
-    return { status: response.status, text: await response.text() }
-  } catch (cause) {
-    throw new OperatorError(`no answer from ${baseUrl}: is the daemon running?`, { cause })
-  }
 }

@@ -1,24 +1,30 @@
 /** How commands print: aligned columns for people, one JSON object a line for programs. */
-
 import { CELL_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandIo } from './command.ts'
-
-/** One row: names in snake_case, in the order of printing. */
-export type Row = Readonly<Record<string, unknown>>
 
 // Control characters, and what changes the direction of text: a stored name must not steer a terminal.
 const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu
 
-/** Prints rows below their names, or as JSON lines. */
-export function printRows(io: CommandIo, rows: readonly Row[], isJson: boolean): void {
-  if (isJson) {
-    for (const row of rows) io.out(`${JSON.stringify(row)}\n`)
-    return
-  }
-  const [first] = rows
-  if (first === undefined) return
-  const names = Object.keys(first)
-  const lines = [names, ...rows.map((row) => names.map((name) => cell(row[name])))]
+/**
+ * Prints a record with a line for each value, or rows below their names, or as JSON lines. Names of values
+ * are in snake_case, in the order of printing.
+ */
+export function print(io: CommandIo, printed: object, isJson: boolean): void {
+  if (isJson) for (const row of listOf(printed)) io.out(`${JSON.stringify(row)}\n`)
+  else if (Array.isArray(printed)) printTable(io, listOf(printed))
+  else printRecord(io, printed)
+}
+
+function listOf(printed: object): readonly object[] {
+  const rows: readonly object[] = Array.isArray(printed) ? printed : [printed]
+  return rows
+}
+
+function printTable(io: CommandIo, rows: readonly object[]): void {
+  const names = Object.keys(rows[0] ?? {})
+  if (names.length === 0) return
+  const cells = rows.map((row) => new Map(Object.entries(row)))
+  const lines = [names, ...cells.map((row) => names.map((name) => cell(row.get(name))))]
   const widths = names.map((_, column) =>
     Math.max(...lines.map((line) => line[column]?.length ?? 0)),
   )
@@ -28,16 +34,16 @@ export function printRows(io: CommandIo, rows: readonly Row[], isJson: boolean):
   }
 }
 
-/** Prints one row with a line for each value, or as one JSON line. */
-export function printRecord(io: CommandIo, row: Row, isJson: boolean): void {
-  if (isJson) {
-    io.out(`${JSON.stringify(row)}\n`)
-    return
-  }
-  const width = Math.max(...Object.keys(row).map((name) => name.length))
-  for (const [name, value] of Object.entries(row)) {
+function printRecord(io: CommandIo, record: object): void {
+  const width = Math.max(...Object.keys(record).map((name) => name.length))
+  for (const [name, value] of Object.entries(record)) {
     io.out(`${name.padEnd(width)}  ${printable(textOf(value))}\n`)
   }
+}
+
+/** Indented JSON that no terminal obeys. */
+export function printableJson(value: unknown): string {
+  return JSON.stringify(value, null, 2).split('\n').map(printable).join('\n')
 }
 
 /** A text without anything that a terminal would obey. */

@@ -12,6 +12,20 @@ const MEBIBYTE = 1024 ** 2
 /** What is counted. */
 export type ProgressUnit = 'bytes' | 'events'
 
+/** Does work that says how far it is, and clears the bar behind it. Rejects as the work does. */
+export async function withProgress<T>(
+  io: CommandIo,
+  label: string,
+  work: (progress: Progress) => Promise<T>,
+): Promise<T> {
+  const progress = new Progress(io, label, 'bytes')
+  try {
+    return await work(progress)
+  } finally {
+    progress.finish()
+  }
+}
+
 /** The progress of one command. Call `finish` at the end, also after a failure. */
 export class Progress {
   readonly #io: CommandIo
@@ -31,7 +45,7 @@ export class Progress {
   }
 
   /** `total` null: not known. Cost: next to nothing unless it is time to show something. */
-  update(done: number, total: number | null): void {
+  update(done: number, total: number | null = null): void {
     const nowMs = this.#io.clock.monotonic()
     const isTerminal = this.#io.isErrorTerminal === true
     if (nowMs - this.#shownAtMs < (isTerminal ? REDRAW_MS : LINE_MS)) return

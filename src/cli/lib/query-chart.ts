@@ -1,8 +1,7 @@
 /** Small charts of characters for tables on a terminal. */
-
+import type { JsonObject } from '../../base/json.ts'
 import { BAR_COLUMNS_MAX } from '../limits.ts'
-import type { CommandIo } from './command.ts'
-import { printRows, type Row } from './output.ts'
+import type { CommandInput } from './command.ts'
 
 const COLUMNS_DEFAULT = 80
 const BAR_COLUMNS_MIN = 10
@@ -25,28 +24,23 @@ export function heights(shares: readonly number[]): string {
   return shares.map((share) => HEIGHTS[step(share)] ?? '').join('')
 }
 
-/** Prints rows; people at a terminal see bars for one of the columns besides. */
-export function printBars(
-  io: CommandIo,
-  rows: readonly Row[],
+/** Rows; people at a terminal see bars for one of the columns besides. */
+export function withBars(
+  { io, isJson }: CommandInput,
+  rows: readonly JsonObject[],
   column: string,
-  isJson: boolean,
-): void {
-  if (isJson || !io.machine.isTerminal) {
-    printRows(io, rows, isJson)
-    return
-  }
+): readonly JsonObject[] {
+  if (isJson || !io.machine.isTerminal) return rows
   const numbers = rows.map((row) => Number(row[column] ?? 0))
   const largest = Math.max(0, ...numbers)
   const columns = barColumns(rows, io.terminalColumns ?? COLUMNS_DEFAULT)
-  const charted = rows.map((row, index) => {
+  return rows.map((row, index) => {
     return { ...row, chart: bar(numbers[index] ?? 0, largest, columns) }
   })
-  printRows(io, charted, false)
 }
 
 /** What the other columns leave. */
-function barColumns(rows: readonly Row[], terminalColumns: number): number {
+function barColumns(rows: readonly JsonObject[], terminalColumns: number): number {
   const names = Object.keys(rows[0] ?? {})
   const widths = names.map((name) =>
     Math.max(name.length, ...rows.map((row) => String(row[name] ?? '').length)),

@@ -1,14 +1,12 @@
 /** Questions of `tenrec query` to the analytic routes of a daemon. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, type JsonObject, objectsOf, parseJson } from '../../base/json.ts'
 import { PAGE_EVENTS_MAX } from '../../base/limits.ts'
 import { closestWord } from '../../config/suggestion.ts'
-import { PROJECT_OPTION } from '../commands/events/event.ts'
 import { QUERY_NAMES_SHOWN_MAX, QUERY_ROWS_MAX } from '../limits.ts'
-import { idOption } from './arguments.ts'
-import { type CommandInput, JSON_OPTION, type OptionDefinition } from './command.ts'
-import { DAEMON_OPTIONS, DaemonClient } from './daemon-client.ts'
-import { printable, printRows, type Row } from './output.ts'
+import { type CommandInput, type OptionTexts, PROJECT_OPTION } from './command.ts'
+import { ANSWER_OPTIONS, DaemonClient } from './daemon-client.ts'
+import { print, printable } from './output.ts'
 
 const LIMIT_DEFAULT = 20
 /** Sign of a condition -> operator of a filter; the longer ones first. */
@@ -22,75 +20,66 @@ const OPERATORS: readonly (readonly [sign: string, operator: string])[] = [
   ['<', 'lt'],
 ]
 
-/** Options of all questions. */
-export const QUESTION_OPTIONS: readonly OptionDefinition[] = [
-  PROJECT_OPTION,
-  {
-    name: 'where',
-    placeholder: 'CONDITION',
-    sentence: 'Only events with such a property: plan=pro, also !=, ~ (contains), >, >=, <, <=.',
-  },
-  {
-    name: 'properties',
-    placeholder: 'JSON',
-    sentence: 'Property filters as the API takes them, instead of --where.',
-  },
-  { name: 'persons', placeholder: null, sentence: 'Print the persons behind the numbers.' },
-  {
-    name: 'limit',
-    placeholder: 'N',
-    sentence: `At most so many persons; without it ${LIMIT_DEFAULT}.`,
-  },
-  ...DAEMON_OPTIONS,
-  JSON_OPTION,
-]
+const PERSONS_OPTION: OptionTexts = { '--persons': 'Print the persons behind the numbers.' }
 
-/** Parameters of a route; lists and objects go as JSON. */
-export type QuestionParameters = Readonly<Record<string, unknown>>
+/** Options of questions that `persons`, or numbers and persons, answer. */
+export function questionOptions(hasNumbers: boolean): OptionTexts {
+  return {
+    ...PROJECT_OPTION,
+    '--where CONDITION':
+      'Only events with such a property: plan=pro, also !=, ~ (contains), >, >=, <, <=.',
+    '--properties JSON': 'Property filters as the API takes them, instead of --where.',
+    ...(hasNumbers ? PERSONS_OPTION : {}),
+    '--limit N': `At most so many persons; without it ${LIMIT_DEFAULT}.`,
+    ...ANSWER_OPTIONS,
+  }
+}
 
-/** The routes of one project, with the filters of one command line. */
+/** One of the analytic routes for a project, with the filters of one command line. */
 export class QueryClient {
   readonly #input: CommandInput
+  readonly #route: string
   readonly #client: DaemonClient
-  readonly #filters: QuestionParameters
+  readonly #filters: JsonObject
   /** Somebody was behind one of the numbers. */
   #hasFound = false
 
-  /** Throws `UsageError` for options that cannot be used, and as `DaemonClient`. */
-  constructor(input: CommandInput) {
+  /** `route`: `funnel`, `path`, ... Throws `UsageError` for options that cannot be used, and as `DaemonClient`. */
+  constructor(input: CommandInput, route: string) {
     this.#input = input
+    this.#route = route
     this.#filters = filtersOf(input)
     this.#client = new DaemonClient(input)
   }
 
   /** How many persons an answer has on all its pages. Throws `OperatorError`. */
-  async total(route: string, parameters: QuestionParameters): Promise<number> {
-    const { total } = await this.page(route, { ...parameters, limit: 1 })
+  async total(parameters: JsonObject): Promise<number> {
+    const { total } = await this.page({ ...parameters, limit: 1 })
     return Number(total ?? 0)
   }
 
-  /** One page, with totals. Throws `OperatorError`. */
-  async page(route: string, parameters: QuestionParameters): Promise<Row> {
+  /** One page, with totals; lists and objects of the parameters go as JSON. Throws `OperatorError`. */
+  async page(parameters: JsonObject): Promise<JsonObject> {
     const query = new URLSearchParams()
     const all = { ...this.#filters, ...parameters, include_total: true }
     for (const [name, value] of Object.entries(all)) {
       query.set(name, typeof value === 'object' ? JSON.stringify(value) : String(value))
     }
-    const page = await this.#client.ask('GET', `${this.#path}persons/${route}/?${query.toString()}`)
-    if (!isObject(page)) throw new OperatorError('the daemon gave no answer that can be read')
+    const path = `${this.#client.projectPath}persons/${this.#route}/?${query.toString()}`
+    const page = await this.#client.ask('GET', path)
     if (page['total'] !== 0) this.#hasFound = true
     return page
   }
 
   /** Prints the persons of an answer with their values; answers 0, as `finish`. Throws `OperatorError`. */
-  async printPersons(route: string, parameters: QuestionParameters): Promise<number> {
-    const limit = Math.min(idOption(this.#input, 'limit', LIMIT_DEFAULT), QUERY_ROWS_MAX)
-    const page = await this.page(route, { ...parameters, limit })
-    const isJson = this.#input.options.has('json')
+  async printPersons(parameters: JsonObject): Promise<number> {
+    const { io, isJson } = this.#input
+    const limit = Math.min(this.#input.id('limit', LIMIT_DEFAULT), QUERY_ROWS_MAX)
+    const page = await this.page({ ...parameters, limit })
     const persons = personsOf(page)
-    printRows(this.#input.io, isJson ? persons : persons.map(shortRow), isJson)
+    print(io, isJson ? persons : persons.map(shortRow), isJson)
     const total = Number(page['total'] ?? persons.length)
-    if (!isJson) this.#input.io.err(`${persons.length} of ${total} persons\n`)
+    if (!isJson) io.err(`${persons.length} of ${total} persons\n`)
     return this.finish()
   }
 
@@ -100,7 +89,7 @@ export class QueryClient {
    * Answers the exit code, 0.
    */
   async finish(names?: readonly string[]): Promise<number> {
-    const asked = [...this.#input.operands, this.#input.options.get('returning') ?? '*']
+    const asked = [...this.#input.operands, this.#input.text('returning') ?? '*']
     const missed = names ?? (this.#hasFound ? [] : asked)
     const seen = new Set<string>(['*'])
     for (const name of missed) {
@@ -127,43 +116,35 @@ export class QueryClient {
   /** The different names of the events of a page, newest first; null when it cannot be read. */
   async #newestNames(query: string): Promise<readonly string[] | null> {
     try {
-      const page = await this.#client.ask('GET', `${this.#path}events/?${query}`)
-      const results = isObject(page) ? page['results'] : null
-      const events = Array.isArray(results) ? results.filter(isObject) : []
-      return [...new Set(events.map(({ event }) => String(event)))]
+      const path = `${this.#client.projectPath}events/?${query}`
+      const { results } = await this.#client.ask('GET', path)
+      return [...new Set(objectsOf(results).map(({ event }) => String(event)))]
     } catch (error) {
       if (error instanceof OperatorError) return null
       throw error
     }
   }
-
-  get #path(): string {
-    return `/api/projects/${idOption(this.#input, 'project', 1)}/`
-  }
 }
 
 /** A series of events of one name; `*` is every event. */
-export function seriesOf(name: string, order = 0): Row {
+export function seriesOf(name: string, order = 0): JsonObject {
   return { id: name === '*' ? null : name, type: 'events', order }
 }
 
-function filtersOf({ options }: CommandInput): QuestionParameters {
-  const json = options.get('properties')
-  const where = options.get('where')
+function filtersOf(input: CommandInput): JsonObject {
+  const json = input.text('properties')
+  const where = input.text('where')
   if (json !== undefined && where !== undefined) {
     throw new UsageError('--where and --properties exclude each other')
   }
-  if (json !== undefined) {
-    try {
-      return { properties: JSON.parse(json) }
-    } catch {
-      throw new UsageError('--properties must be JSON')
-    }
-  }
-  return where === undefined ? {} : { properties: [condition(where)] }
+  if (where !== undefined) return { properties: [condition(where)] }
+  if (json === undefined) return {}
+  const properties = parseJson(json)
+  if (properties === undefined) throw new UsageError('--properties must be JSON')
+  return { properties }
 }
 
-function condition(text: string): Row {
+function condition(text: string): JsonObject {
   let found: { readonly at: number; readonly sign: string; readonly operator: string } | null = null
   for (const [sign, operator] of OPERATORS) {
     const at = text.indexOf(sign)
@@ -174,19 +155,14 @@ function condition(text: string): Row {
   return { key: text.slice(0, at), operator, value: text.slice(at + sign.length), type: 'event' }
 }
 
-function personsOf(page: Row): readonly Row[] {
-  const { result, results } = page
-  if (Array.isArray(result)) {
-    return result.filter(isObject).map(({ person, appearances }) => {
-      return { ...(isObject(person) ? person : {}), appearances }
-    })
-  }
-  const first: unknown = Array.isArray(results) ? results[0] : null
-  const people = isObject(first) ? first['people'] : null
-  return Array.isArray(people) ? people.filter(isObject) : []
+function personsOf({ result, results }: JsonObject): readonly JsonObject[] {
+  if (!Array.isArray(result)) return objectsOf(objectsOf(results)[0]?.['people'])
+  return objectsOf(result).map(({ person, appearances }) => {
+    return { ...(isObject(person) ? person : {}), appearances }
+  })
 }
 
-function shortRow(person: Row): Row {
+function shortRow(person: JsonObject) {
   const { name, id, value_at_data_point: value, appearances, created_at } = person
   const shown = { name: name ?? id, uuid: id, created_at }
   if (Array.isArray(appearances)) return { ...shown, appearances: appearances.join(' ') }

@@ -5,7 +5,9 @@
  */
 import { userInfo } from 'node:os'
 import { requireFreeDisk } from '../../base/disk-space.ts'
+import { OperatorError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
+import type { Project } from '../../rules/access/organization.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import type { EnvironmentName } from '../../store/directory/data-dir.ts'
 import { type OpenStore, openStore } from '../../store/open-store.ts'
@@ -23,12 +25,26 @@ export function withStore<T>(
   action: (store: OpenStore) => T | Promise<T>,
   environments: readonly EnvironmentName[] = ['flags'],
 ): Promise<T> {
-  const { dataDir } = input.settings()
   const { clock } = input.io
-  return openStore({ dataDir, environments, isWriting, clock }, async (store) => {
+  return openStore({ dataDir: input.dataDir, environments, isWriting, clock }, async (store) => {
     if (isWriting) await requireFreeDisk(store.path)
     return action(store)
   })
+}
+
+/** Reads users, projects, keys or roles. Throws as `withStore`. */
+export function readOrganization<T>(
+  input: CommandInput,
+  action: (store: OrganizationStore) => T,
+): Promise<T> {
+  return withStore(input, false, ({ organization }) => action(organization))
+}
+
+/** A project by its number. Throws `OperatorError` when there is none, with a `hint`, and as `withStore`. */
+export async function projectOf(input: CommandInput, id: number, hint = ''): Promise<Project> {
+  const project = await readOrganization(input, ({ projects }) => projects.project(id))
+  if (project !== null) return project
+  throw new OperatorError(`there is no project ${id}${hint}`)
 }
 
 /**
@@ -51,20 +67,16 @@ export function changeOrganization<T>(
  * Leaves the entry of a command that has made or changed a whole store, which must be of the
  * current format.
  */
-export function noteInStore(
-  input: CommandInput,
-  dataDir: string,
-  objectId: string | null,
-): Promise<void> {
-  const { clock } = input.io
-  return openStore({ dataDir, environments: ['flags'], isWriting: true, clock }, (store) =>
-    store.organization.audit.append([{ ...commandEntry(input, null), objectId }]),
+export function noteInStore(input: CommandInput, objectId: string | null): Promise<void> {
+  const { dataDir, io } = input
+  const request = { dataDir, environments: ['flags'], isWriting: true, clock: io.clock } as const
+  return openStore(request, ({ organization }) =>
+    organization.audit.append([{ ...commandEntry(input, null), objectId }]),
   )
 }
 
 /** The entry of a command that has changed something; `projectId` where it is about one project. */
 export function commandEntry(input: CommandInput, projectId: number | null): AuditEntry {
-  const [operand] = input.operands
   return {
     atMs: input.io.clock.now(),
     source: 'command_line',
@@ -75,7 +87,7 @@ export function commandEntry(input: CommandInput, projectId: number | null): Aud
     projectId,
     method: '',
     route: `tenrec ${input.name}`,
-    objectId: operand?.slice(0, OBJECT_ID_CHARACTERS_MAX) ?? null,
+    objectId: input.operands[0]?.slice(0, OBJECT_ID_CHARACTERS_MAX) ?? null,
     status: 0,
   }
 }

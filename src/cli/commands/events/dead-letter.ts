@@ -2,80 +2,65 @@
  * `tenrec dead-letter ...`: events that were accepted and could not be processed. They are read from the
  * data directory; having them processed again, or giving them up, is the daemon's.
  */
-import { OperatorError, UsageError } from '../../../base/errors.ts'
-import { isObject } from '../../../base/json.ts'
+import { UsageError } from '../../../base/errors.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import { openEvents } from '../../../store/open-store.ts'
-import { idOption } from '../../lib/arguments.ts'
 import {
-  type Command,
+  type CommandDescription,
   type CommandInput,
   JSON_OPTION,
-  type OptionDefinition,
+  type OptionTexts,
 } from '../../lib/command.ts'
-import { DAEMON_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
-import { isoTime, printRecord, printRows, type Row } from '../../lib/output.ts'
+import { ANSWER_OPTIONS, DaemonClient } from '../../lib/daemon-client.ts'
+import { isoTime, print } from '../../lib/output.ts'
 
 const LIST_LETTERS_DEFAULT = 100
 const NUMBER_MAX = 0xffff_ffff
 const ROUTES = '/api/organizations/@current/dead_letters/'
 
-const CHOICE_OPTIONS: readonly OptionDefinition[] = [
-  { name: 'number', placeholder: 'N', sentence: 'The letter with this number.' },
-  { name: 'all', placeholder: null, sentence: 'All letters that there are now.' },
-]
+const CHOICE_OPTIONS: OptionTexts = {
+  '--number N': 'The letter with this number.',
+  '--all': 'All letters that there are now.',
+  ...ANSWER_OPTIONS,
+}
 
-/** `tenrec dead-letter list`. */
-export const DEAD_LETTER_LIST: Command = {
-  name: 'dead-letter list',
-  sentence: 'List events that were accepted and could not be processed, oldest first.',
-  operands: [],
-  options: [
-    { name: 'after', placeholder: 'N', sentence: 'Only letters with a higher number.' },
-    {
-      name: 'limit',
-      placeholder: 'N',
-      sentence: `At most so many; without it ${LIST_LETTERS_DEFAULT}.`,
+/** `tenrec dead-letter ...`. */
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'dead-letter list',
+    sentence: 'List events that were accepted and could not be processed, oldest first.',
+    options: {
+      '--after N': 'Only letters with a higher number.',
+      '--limit N': `At most so many; without it ${LIST_LETTERS_DEFAULT}.`,
+      '--raw': 'With what was sent.',
+      ...JSON_OPTION,
     },
-    { name: 'raw', placeholder: null, sentence: 'With what was sent.' },
-    JSON_OPTION,
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    const limit = idOption(input, 'limit', LIST_LETTERS_DEFAULT)
-    const after = input.options.has('after') ? idOption(input, 'after', 1) : 0
-    const rows = await openEvents(input.settings().dataDir, (reader) => {
-      const rows: Row[] = []
-      for (const letter of reader.deadLetters(after)) {
-        rows.push(rowOf(letter, input.options.has('raw')))
-        if (rows.length === limit) break
-      }
-      return rows
-    })
-    printRows(input.io, rows, input.options.has('json'))
-    return 0
+    run(input) {
+      const limit = input.id('limit', LIST_LETTERS_DEFAULT)
+      const after = input.has('after') ? input.id('after', 1) : 0
+      return openEvents(input.dataDir, (reader) => {
+        const rows: object[] = []
+        for (const letter of reader.deadLetters(after)) {
+          rows.push(rowOf(letter, input.has('raw')))
+          if (rows.length === limit) break
+        }
+        return rows
+      })
+    },
   },
-}
-
-/** `tenrec dead-letter replay`. */
-export const DEAD_LETTER_REPLAY: Command = {
-  name: 'dead-letter replay',
-  sentence: 'Process dead letters again; what fails again stays a dead letter.',
-  operands: [],
-  options: [...CHOICE_OPTIONS, ...DAEMON_OPTIONS, JSON_OPTION],
-  settings: ['dataDir'],
-  run: (input) => carryOut(input, 'replay'),
-}
-
-/** `tenrec dead-letter drop`. */
-export const DEAD_LETTER_DROP: Command = {
-  name: 'dead-letter drop',
-  sentence: 'Give dead letters up for good.',
-  operands: [],
-  options: [...CHOICE_OPTIONS, ...DAEMON_OPTIONS, JSON_OPTION],
-  settings: ['dataDir'],
-  run: (input) => carryOut(input, 'drop'),
-}
+  {
+    name: 'dead-letter replay',
+    sentence: 'Process dead letters again; what fails again stays a dead letter.',
+    options: CHOICE_OPTIONS,
+    run: (input) => carryOut(input, 'replay'),
+  },
+  {
+    name: 'dead-letter drop',
+    sentence: 'Give dead letters up for good.',
+    options: CHOICE_OPTIONS,
+    run: (input) => carryOut(input, 'drop'),
+  },
+]
 
 async function carryOut(input: CommandInput, name: 'replay' | 'drop'): Promise<number> {
   const client = new DaemonClient(input)
@@ -84,7 +69,6 @@ async function carryOut(input: CommandInput, name: 'replay' | 'drop'): Promise<n
   // Letters that fail again get new numbers: they are not among those that were there.
   for (;;) {
     const answer = await client.ask('POST', `${ROUTES}${name}/`, { after, through })
-    if (!isObject(answer)) throw new OperatorError('the daemon answered nothing')
     total.done += Number(answer['done'])
     total.failed += Number(answer['failed'])
     total.skipped += Number(answer['skipped'])
@@ -92,21 +76,21 @@ async function carryOut(input: CommandInput, name: 'replay' | 'drop'): Promise<n
     after = Number(answer['last'])
     if (answer['has_more'] !== true) break
   }
-  printRecord(input.io, total, input.options.has('json'))
+  print(input.io, total, input.isJson)
   return total.failed > 0 ? 1 : 0
 }
 
 function rangeOf(input: CommandInput): { after: number; through: number } {
-  const isAll = input.options.has('all')
-  if (isAll === input.options.has('number')) {
+  const isAll = input.has('all')
+  if (isAll === input.has('number')) {
     throw new UsageError('name the letters: either --number or --all')
   }
   if (isAll) return { after: 0, through: NUMBER_MAX }
-  const number = idOption(input, 'number', 1)
+  const number = input.id('number', 1)
   return { after: number - 1, through: number }
 }
 
-function rowOf(letter: StoredDeadLetter, hasRaw: boolean): Row {
+function rowOf(letter: StoredDeadLetter, hasRaw: boolean) {
   return {
     number: letter.number,
     stored_at: isoTime(letter.storedAtMs),

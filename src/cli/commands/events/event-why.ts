@@ -4,16 +4,20 @@
  */
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
+import type { JsonObject } from '../../../base/json.ts'
 import type { DropReason } from '../../../rules/capture/drop-reasons.ts'
 import { eventUuidOffset, readBlock } from '../../../rules/capture/log-block.ts'
 import type { WarningView } from '../../../rules/events/event-queries.ts'
 import { openEvents, openStore } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
-import { idOption } from '../../lib/arguments.ts'
-import { type Command, type CommandInput, JSON_OPTION } from '../../lib/command.ts'
-import { printRecord, type Row } from '../../lib/output.ts'
+import {
+  type CommandDescription,
+  type CommandInput,
+  JSON_OPTION,
+  PROJECT_OPTION,
+} from '../../lib/command.ts'
+import { isoTime, print } from '../../lib/output.ts'
 import { WARNINGS_READ_MAX } from '../../limits.ts'
-import { PROJECT_OPTION } from './event.ts'
 import { keptAfterMs } from './event-dropped.ts'
 
 /** Warnings about events that were not stored, and the reason that they stand for. */
@@ -24,35 +28,33 @@ const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
 ])
 
 /** `tenrec event why`. */
-export const EVENT_WHY: Command = {
-  name: 'event why',
-  sentence: 'Tell what became of an event: stored, waiting, skipped or a dead letter.',
-  operands: ['UUID'],
-  options: [PROJECT_OPTION, JSON_OPTION],
-  settings: ['dataDir'],
-  async run(input) {
-    const [text = ''] = input.operands
-    const uuid = parseUuid(text)
-    if (uuid === null) throw new UsageError(`${JSON.stringify(text)} is not a UUID`)
-    const fate = await findFate(input, uuid)
-    printRecord(input.io, { uuid: formatUuid(uuid, 0), ...fate }, input.options.has('json'))
-    return fate['fate'] === 'unknown' ? 1 : 0
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'event why',
+    sentence: 'Tell what became of an event: stored, waiting, skipped or a dead letter.',
+    operands: ['UUID'],
+    options: { ...PROJECT_OPTION, ...JSON_OPTION },
+    async run(input) {
+      const { operand, projectId } = input
+      const uuid = parseUuid(operand)
+      if (uuid === null) throw new UsageError(`${JSON.stringify(operand)} is not a UUID`)
+      // The log first: what is processed meanwhile is then found among the events.
+      const sequence = await findInLog(input, uuid)
+      const found = await openEvents(input.dataDir, (reader) =>
+        fateIn(reader, projectId, uuid, sequence),
+      )
+      print(input.io, { uuid: formatUuid(uuid, 0), ...found }, input.isJson)
+      return found['fate'] === 'unknown' ? 1 : 0
+    },
   },
-}
-
-async function findFate(input: CommandInput, uuid: Uint8Array): Promise<Row> {
-  const projectId = idOption(input, 'project', 1)
-  // The log first: what is processed meanwhile is then found among the events.
-  const sequence = await findInLog(input, projectId, uuid)
-  return openEvents(input.settings().dataDir, (reader) => fateIn(reader, projectId, uuid, sequence))
-}
+]
 
 function fateIn(
   reader: EventReader,
   projectId: number,
   uuid: Uint8Array,
   sequence: number | null,
-): Row {
+): JsonObject {
   const text = formatUuid(uuid, 0)
   const event = reader.getEvent(projectId, text)
   const warnings = reader
@@ -76,12 +78,7 @@ function fateIn(
 }
 
 /** The number of the newest block of the log that holds the event; null when none does. */
-function findInLog(
-  input: CommandInput,
-  projectId: number,
-  uuid: Uint8Array,
-): Promise<number | null> {
-  const { dataDir } = input.settings()
+function findInLog({ dataDir, projectId }: CommandInput, uuid: Uint8Array): Promise<number | null> {
   return openStore({ dataDir, environments: ['log'], isWriting: false }, ({ log }) => {
     const extent = log.extent()
     if (extent === null) return null
@@ -111,7 +108,7 @@ function hasEvent(block: Buffer, projectId: number, uuid: Uint8Array): boolean {
   }
 }
 
-function deadLetterIn(reader: EventReader, projectId: number, uuid: Uint8Array): Row | null {
+function deadLetterIn(reader: EventReader, projectId: number, uuid: Uint8Array): JsonObject | null {
   const text = formatUuid(uuid, 0)
   const compact = text.replaceAll('-', '')
   for (const letter of reader.deadLetters()) {
@@ -124,13 +121,13 @@ function deadLetterIn(reader: EventReader, projectId: number, uuid: Uint8Array):
       because: `a fault of ours: ${letter.reason}`,
       letter: letter.number,
       step: letter.step,
-      stored_at: new Date(letter.storedAtMs).toISOString(),
+      stored_at: isoTime(letter.storedAtMs),
     }
   }
   return null
 }
 
-function droppedIn(reader: EventReader, projectId: number, uuid: string): Row | null {
+function droppedIn(reader: EventReader, projectId: number, uuid: string): JsonObject | null {
   const dropped = reader.findDropped(projectId, uuid, keptAfterMs())
   if (dropped === null) return null
   const { reason, timestamp, event, distinct_id, bytes, data } = dropped
@@ -138,7 +135,7 @@ function droppedIn(reader: EventReader, projectId: number, uuid: string): Row | 
   return { fate: 'skipped', because: reason, dropped_at: timestamp, ...known }
 }
 
-function skippedBy(warnings: readonly WarningView[], isInLog: boolean): Row {
+function skippedBy(warnings: readonly WarningView[], isInLog: boolean): JsonObject {
   for (const { type, timestamp } of warnings) {
     const reason = DROPPING_WARNINGS.get(type)
     if (reason === undefined) continue

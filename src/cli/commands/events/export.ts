@@ -2,18 +2,17 @@
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
-import { isObject } from '../../../base/json.ts'
+import { given, isObject, parseJson } from '../../../base/json.ts'
 import { JsonBytes } from '../../../base/json-bytes.ts'
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { openEvents } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
-import { idOption, timeOption } from '../../lib/arguments.ts'
-import type { Command, CommandInput, CommandIo } from '../../lib/command.ts'
+import { type CommandDescription, type CommandInput, PROJECT_OPTION } from '../../lib/command.ts'
 import { CHUNK_BYTES, LineFile, type LineTarget, standardOutput } from '../../lib/line-file.ts'
 import { writeParquet } from '../../lib/parquet-file.ts'
 import { Progress } from '../../lib/progress.ts'
 import { EXPORT_LAST_LINE_BYTES_MAX } from '../../limits.ts'
-import { PROJECT_OPTION } from './event.ts'
+import { FILTER_OPTIONS, TIME_OPTIONS } from './event.ts'
 
 const NEWLINE = 0x0a
 /** How each line begins. */
@@ -28,56 +27,62 @@ const REASONS: Readonly<Record<string, string>> = {
 }
 
 /** `tenrec export`. */
-export const EXPORT: Command = {
-  name: 'export',
-  sentence: 'Write stored events as lines of JSON, oldest arrival first.',
-  operands: [],
-  options: [
-    PROJECT_OPTION,
-    {
-      name: 'format',
-      placeholder: 'FORMAT',
-      sentence: 'ndjson (the default), or parquet with --output.',
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'export',
+    sentence: 'Write stored events as lines of JSON, oldest arrival first.',
+    options: {
+      ...PROJECT_OPTION,
+      '--format FORMAT': 'ndjson (the default), or parquet with --output.',
+      '--output FILE': 'Where to; without it standard output.',
+      '--resume': 'Go on behind the last whole line of the file of --output.',
+      ...FILTER_OPTIONS,
+      ...TIME_OPTIONS,
     },
-    { name: 'output', placeholder: 'FILE', sentence: 'Where to; without it standard output.' },
-    {
-      name: 'resume',
-      placeholder: null,
-      sentence: 'Go on behind the last whole line of the file of --output.',
+    run(input) {
+      const write = writerOf(input)
+      // A file is made once nothing else can be wrong.
+      return openEvents(input.dataDir, async (reader) => {
+        const count = await write(reader, wantedEvents(input))
+        input.io.err(`exported ${count.toLocaleString('en')} events\n`)
+        return 0
+      })
     },
-    { name: 'event', placeholder: 'NAME', sentence: 'Only events of this name.' },
-    { name: 'distinct-id', placeholder: 'ID', sentence: 'Only events of this distinct_id.' },
-    { name: 'after', placeholder: 'TIME', sentence: 'Only later events: 2026-01-31T12:00Z.' },
-    { name: 'before', placeholder: 'TIME', sentence: 'Only earlier events.' },
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    const path = input.options.get('output')
-    const format = input.options.get('format') ?? 'ndjson'
-    if (format !== 'ndjson' && format !== 'parquet') {
-      throw new UsageError(`--format: ${JSON.stringify(format)} is not ndjson or parquet`)
-    }
-    if (format === 'parquet') return exportParquet(input, path)
-    if (path === undefined) {
-      if (input.options.has('resume')) throw new UsageError('--resume needs --output')
-      return openEvents(input.settings().dataDir, (reader) =>
-        exportTo(input, reader, standardOutput(input.io), wantedEvents(input)),
-      )
-    }
-    // The file is made once nothing else can be wrong.
-    return openEvents(input.settings().dataDir, async (reader) => {
-      const wanted = wantedEvents(input)
-      const target = openTarget(path, input.options.has('resume'))
-      try {
-        return await exportTo(input, reader, target, { ...wanted, afterId: target.lastId })
-      } finally {
-        await target.close()
-      }
-    })
   },
+]
+
+/** Writes events and answers how many. */
+type Writer = (reader: EventReader, wanted: WantedEvents) => Promise<number>
+
+/** The way in which the options want events to be written. Throws `UsageError`. */
+function writerOf(input: CommandInput): Writer {
+  const path = input.text('output')
+  const format = input.text('format') ?? 'ndjson'
+  const isResumed = input.has('resume')
+  if (format === 'parquet') {
+    if (path === undefined || isResumed) {
+      throw new UsageError('--format parquet needs --output, and cannot be resumed')
+    }
+    return (reader, wanted) => exportParquet(input, reader, path, wanted)
+  }
+  if (format !== 'ndjson') {
+    throw new UsageError(`--format: ${JSON.stringify(format)} is not ndjson or parquet`)
+  }
+  if (path === undefined) {
+    if (isResumed) throw new UsageError('--resume needs --output')
+    return (reader, wanted) => exportLines(input, reader, standardOutput(input.io), wanted)
+  }
+  return async (reader, wanted) => {
+    const target = openTarget(path, isResumed)
+    try {
+      return await exportLines(input, reader, target, { ...wanted, afterId: target.lastId })
+    } finally {
+      await target.close()
+    }
+  }
 }
 
-async function exportTo(
+async function exportLines(
   input: CommandInput,
   reader: EventReader,
   target: LineTarget,
@@ -93,48 +98,39 @@ async function exportTo(
     }
   }
   await target.write(chunk)
-  return reportCount(input.io, count)
+  return count
 }
 
-function exportParquet(input: CommandInput, path: string | undefined): Promise<number> {
-  if (path === undefined || input.options.has('resume')) {
-    throw new UsageError('--format parquet needs --output, and cannot be resumed')
-  }
-  return openEvents(input.settings().dataDir, async (reader) => {
-    const wanted = wantedEvents(input)
-    refuseExisting(path)
-    closeSync(openFile(path, 'wx'))
-    let count = 0
-    const events = function* (): Generator<ExportedEvent> {
-      for (const segment of exported(input, reader, wanted)) {
-        for (const event of segment.events) {
-          count++
-          yield event
-        }
-      }
+async function exportParquet(
+  input: CommandInput,
+  reader: EventReader,
+  path: string,
+  wanted: WantedEvents,
+): Promise<number> {
+  refuseExisting(path)
+  closeSync(openFile(path, 'wx'))
+  let count = 0
+  const events = function* (): Generator<ExportedEvent> {
+    for (const segment of exported(input, reader, wanted)) {
+      count += segment.count
+      yield* segment.events
     }
-    await writeParquet(path, events())
-    return reportCount(input.io, count)
-  })
+  }
+  await writeParquet(path, events())
+  return count
 }
 
 type WantedEvents = Parameters<EventReader['exportEvents']>[0]
 
 /** What the options ask for, from the first event on. Throws `UsageError`. */
 function wantedEvents(input: CommandInput): WantedEvents {
-  const { options } = input
-  const event = options.get('event')
-  const distinctIdText = options.get('distinct-id')
-  const afterMs = timeOption(input, 'after')
-  const beforeMs = timeOption(input, 'before')
-  return {
-    projectId: idOption(input, 'project', 1),
-    afterId: 0,
-    ...(event === undefined ? {} : { event }),
-    ...(distinctIdText === undefined ? {} : { distinctIdText }),
-    ...(afterMs === undefined ? {} : { afterMs }),
-    ...(beforeMs === undefined ? {} : { beforeMs }),
-  }
+  const filters = given({
+    event: input.text('event'),
+    distinctIdText: input.text('distinct-id'),
+    afterMs: input.time('after'),
+    beforeMs: input.time('before'),
+  })
+  return { projectId: input.projectId, afterId: 0, ...filters }
 }
 
 /** The wanted events, segment by segment, with the progress shown. */
@@ -154,11 +150,6 @@ function* exported(
   } finally {
     progress.finish()
   }
-}
-
-function reportCount(io: CommandIo, count: number): number {
-  io.err(`exported ${count.toLocaleString('en')} events\n`)
-  return 0
 }
 
 function refuseExisting(path: string): void {
@@ -203,16 +194,8 @@ function lastLine(
   const isBegun = start === 0 && LINE_HEAD.startsWith(tail.toString('latin1', 0, LINE_HEAD.length))
   if (end === 0 && isBegun) return { end: 0, lastId: 0 }
   const lineStart = end >= 2 ? tail.lastIndexOf(NEWLINE, end - 2) + 1 : 0
-  const line: unknown = parse(tail.toString('utf8', lineStart, end))
+  const line: unknown = parseJson(tail.toString('utf8', lineStart, end))
   const id = isObject(line) ? line['id'] : undefined
   if (typeof id === 'number') return { end: start + end, lastId: id }
   throw new OperatorError(`the last line of ${path} is no exported event: it cannot be resumed`)
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -6,16 +6,14 @@ import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
-import { readCredentials } from '../../../store/open-store.ts'
-import { idOption } from '../../lib/arguments.ts'
-import type { Command, CommandInput } from '../../lib/command.ts'
+import { type CommandDescription, type CommandInput, PROJECT_OPTION } from '../../lib/command.ts'
+import { BASE_URL_OPTION, daemonAddress } from '../../lib/daemon-client.ts'
 import { type FaultListener, ImportBatch } from '../../lib/import-batch.ts'
 import { BodySender } from '../../lib/import-sender.ts'
 import { lineBlocks } from '../../lib/line-blocks.ts'
-import { Progress } from '../../lib/progress.ts'
-import { withStore } from '../../lib/with-store.ts'
+import { withProgress } from '../../lib/progress.ts'
+import { projectOf } from '../../lib/with-store.ts'
 import { IMPORT_FAULTS_SHOWN_MAX } from '../../limits.ts'
-import { PROJECT_OPTION } from './event.ts'
 
 const NOTE_SUFFIX = '.imported'
 /** A note waits for the disk, so not every body gets one: what comes twice is recognised. */
@@ -23,112 +21,74 @@ const NOTE_MS = 1000
 const NEWLINE = 0x0a
 
 /** `tenrec import`. */
-export const IMPORT: Command = {
-  name: 'import',
-  sentence: 'Send events from files of JSON lines (also .gz) to a running daemon; may be repeated.',
-  operands: ['FILE', '...'],
-  options: [
-    PROJECT_OPTION,
-    {
-      name: 'base-url',
-      placeholder: 'URL',
-      sentence: 'The daemon, such as http://127.0.0.1:8000; without it from credentials.json.',
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'import',
+    sentence:
+      'Send events from files of JSON lines (also .gz) to a running daemon; may be repeated.',
+    operands: ['FILE', '...'],
+    options: {
+      ...PROJECT_OPTION,
+      ...BASE_URL_OPTION,
+      '--project-key KEY': 'Key of the project; without it the data directory is asked.',
+      '--resume': `Go on where FILE${NOTE_SUFFIX} says that the last import of the file ended.`,
     },
-    {
-      name: 'project-key',
-      placeholder: 'KEY',
-      sentence: 'Key of the project; without it the data directory is asked.',
+    async run(input) {
+      const parquet = input.operands.find((path) => /\.parquet$/i.test(path))
+      if (parquet !== undefined) {
+        // What 'tenrec export --format parquet' writes, and other programs, too.
+        throw new UsageError(
+          `${parquet}: Parquet files are not read; import takes lines of JSON, plain or as .gz, such as 'tenrec export' writes`,
+        )
+      }
+      const target = {
+        url: `${daemonAddress(input)}/batch/`,
+        projectKey: input.text('project-key') ?? (await projectOf(input, input.projectId)).apiKey,
+      }
+      let faults = 0
+      for (const path of input.operands) faults += await importFile(input, path, target)
+      return faults === 0 ? 0 : 3
     },
-    {
-      name: 'resume',
-      placeholder: null,
-      sentence: `Go on where FILE${NOTE_SUFFIX} says that the last import of the file ended.`,
-    },
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    for (const path of input.operands) refuseParquet(path)
-    const target = await findTarget(input)
-    let failures = 0
-    for (const path of input.operands) {
-      const result = await importFile(input, path, target)
-      failures += result.faults
-    }
-    return failures === 0 ? 0 : 3
   },
-}
-
-/** What `tenrec export --format parquet` writes, and other programs, too. */
-function refuseParquet(path: string): void {
-  if (!/\.parquet$/i.test(path)) return
-  throw new UsageError(
-    `${path}: Parquet files are not read; import takes lines of JSON, plain or as .gz, such as 'tenrec export' writes`,
-  )
-}
+]
 
 interface Target {
   readonly url: string
   readonly projectKey: string
 }
 
-async function findTarget(input: CommandInput): Promise<Target> {
-  const baseUrl =
-    input.options.get('base-url') ?? readCredentials(input.settings().dataDir)?.baseUrl
-  if (baseUrl === undefined) {
-    throw new OperatorError('name the daemon with --base-url: credentials.json does not')
-  }
-  const projectId = idOption(input, 'project', 1)
-  const projectKey =
-    input.options.get('project-key') ??
-    (await withStore(
-      input,
-      false,
-      ({ organization }) => organization.projects.project(projectId)?.apiKey,
-    ))
-  if (projectKey === undefined) throw new OperatorError(`there is no project ${projectId}`)
-  return { url: `${baseUrl.replace(/\/+$/, '')}/batch/`, projectKey }
-}
-
-interface ImportResult {
-  readonly events: number
-  readonly faults: number
-}
-
-async function importFile(
-  input: CommandInput,
-  path: string,
-  target: Target,
-): Promise<ImportResult> {
+/** Sends one file; answers how many events were left out because of faults. */
+async function importFile(input: CommandInput, path: string, target: Target): Promise<number> {
   if (!existsSync(path)) throw new OperatorError(`${path} does not exist`)
   if (statSync(path).isDirectory()) {
     throw new OperatorError(`${path} is a folder: name the files in it, one for each import`)
   }
-  const { io, options } = input
-  const isResumed = options.has('resume')
+  const { io } = input
+  const isResumed = input.has('resume')
   const skip = isResumed ? linesDone(path) : 0
   // What an earlier import noted may be of another daemon.
   if (!isResumed) rmSync(path + NOTE_SUFFIX, { force: true })
-  const progress = new Progress(io, 'import', 'bytes')
   const totalBytes = path.endsWith('.gz') ? null : statSync(path).size
   let bytes = 0
   let faults = 0
   const importer = new Importer(target, path, (lineNumber, fault) => {
     if (++faults <= IMPORT_FAULTS_SHOWN_MAX) io.err(`${path}:${lineNumber}: left out: ${fault}\n`)
   })
-  try {
-    for await (const block of lineBlocks(path)) {
-      await importer.takeBlock(block, skip)
-      bytes += block.length
-      progress.update(bytes, totalBytes)
+  await withProgress(io, 'import', async (progress) => {
+    try {
+      for await (const block of lineBlocks(path)) {
+        await importer.takeBlock(block, skip)
+        bytes += block.length
+        progress.update(bytes, totalBytes)
+      }
+      await importer.finish()
+    } finally {
+      importer.close()
     }
-    await importer.finish()
-  } finally {
-    importer.close()
-    progress.finish()
-  }
+  })
   const left = faults === 0 ? '' : `, ${faults} left out`
   io.err(`${path}: ${importer.eventCount.toLocaleString('en')} events sent${left}\n`)
-  return { events: importer.eventCount, faults }
+  return faults
 }
 
 /** Brings the lines of one file to the daemon: one body is filled while the one before is on its way. */

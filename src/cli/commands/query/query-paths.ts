@@ -4,9 +4,9 @@
  * page, wherever in the session it comes. Source of the rules: docs/compatibility/analytics.md, "Paths".
  */
 import { UsageError } from '../../../base/errors.ts'
-import { idOption } from '../../lib/arguments.ts'
-import type { Command, CommandInput } from '../../lib/command.ts'
-import { QUESTION_OPTIONS, QueryClient, type QuestionParameters } from '../../lib/query-client.ts'
+import { given, type JsonObject } from '../../../base/json.ts'
+import type { CommandDescription, CommandInput } from '../../lib/command.ts'
+import { QueryClient, questionOptions } from '../../lib/query-client.ts'
 import { datesOf, PERIOD_OPTIONS, queryRange } from './query-periods.ts'
 
 const ORIGIN = '^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*'
@@ -17,77 +17,52 @@ const PATHS_ONLY = [
 ]
 
 /** `tenrec query paths`. */
-export const QUERY_PATHS: Command = {
-  name: 'query paths',
-  sentence:
-    'List the persons whose sessions go from one page, screen or event to another. An ITEM is the path of a page (/pricing, whatever its host and query), its whole address, the name of a screen, or of an event.',
-  operands: [],
-  options: [
-    ...PERIOD_OPTIONS,
-    {
-      name: 'start',
-      placeholder: 'ITEM',
-      sentence: 'Where they come from, the first time in a session; they go on from there.',
-    },
-    {
-      name: 'end',
-      placeholder: 'ITEM',
-      sentence: 'Where they go next; without --start anywhere in the session.',
-    },
-    {
-      name: 'last',
-      placeholder: 'ITEM',
-      sentence: 'Instead of both: where their session ends, the first time that they come there.',
-    },
-    {
-      name: 'position',
-      placeholder: 'N',
-      sentence:
+export const COMMANDS: readonly CommandDescription[] = [
+  {
+    name: 'query paths',
+    sentence:
+      'List the persons whose sessions go from one page, screen or event to another. An ITEM is the path of a page (/pricing, whatever its host and query), its whole address, the name of a screen, or of an event.',
+    options: {
+      ...PERIOD_OPTIONS,
+      '--start ITEM': 'Where they come from, the first time in a session; they go on from there.',
+      '--end ITEM': 'Where they go next; without --start anywhere in the session.',
+      '--last ITEM':
+        'Instead of both: where their session ends, the first time that they come there.',
+      '--position N':
         'Only where --start or --last is the Nth item of the session; --end is the one behind.',
+      '--types TYPES':
+        'Kinds of events, with commas: $pageview, $screen, custom_event; without it all.',
+      ...questionOptions(false),
     },
-    {
-      name: 'types',
-      placeholder: 'TYPES',
-      sentence: 'Kinds of events, with commas: $pageview, $screen, custom_event; without it all.',
+    run(input) {
+      const types = given({ include_event_types: input.text('types')?.split(',') })
+      const parameters = { ...datesOf(queryRange(input)), ...types, ...wayOf(input) }
+      return new QueryClient(input, 'path').printPersons(parameters)
     },
-    ...QUESTION_OPTIONS.filter(({ name }) => name !== 'persons'),
-  ],
-  settings: ['dataDir'],
-  async run(input) {
-    const types = input.options.get('types')?.split(',')
-    const way = wayOf(input)
-    return new QueryClient(input).printPersons('path', {
-      ...datesOf(queryRange(input)),
-      ...(types === undefined ? {} : { include_event_types: types }),
-      ...way,
-    })
   },
-}
+]
 
 /** The way as the route takes it: with a position by keys alone, else cut to where it begins or ends. */
-function wayOf(input: CommandInput): QuestionParameters {
-  const { options } = input
-  const given = ['start', 'end', 'last'].map((name) => options.get(name))
-  if (given[2] !== undefined && (given[0] ?? given[1]) !== undefined) {
+function wayOf(input: CommandInput): JsonObject {
+  const items = ['start', 'end', 'last'].map((name) => input.text(name))
+  if (items[2] !== undefined && (items[0] ?? items[1]) !== undefined) {
     throw new UsageError('--last excludes --start and --end')
   }
-  const hasPath = given.some((item) => item?.startsWith('/'))
-  const [start, end, last] = given.map((item) => (hasPath ? pathOf(item) : item))
-  const position = idOption(input, 'position', 1)
-  const hasPosition = options.has('position')
-  const point = hasPosition ? undefined : (start ?? last)
+  const hasPath = items.some((item) => item?.startsWith('/'))
+  const [start, end, last] = items.map((item) => (hasPath ? pathOf(item) : item))
+  const position = input.id('position', 1)
+  const hasPosition = input.has('position')
   const isAnywhere = !hasPosition && start === undefined
-  return {
-    ...(hasPath ? { local_path_cleaning_filters: PATHS_ONLY } : {}),
-    ...(point === undefined ? {} : { start_point: point }),
-    ...(start === undefined ? {} : { path_start_key: `${position}_${start}` }),
-    ...(end === undefined
-      ? {}
-      : isAnywhere
-        ? { end_point: end }
-        : { path_end_key: `${position + 1}_${end}` }),
-    ...(last === undefined ? {} : { path_dropoff_key: `${position}_${last}` }),
-  }
+  const key = (item: string | undefined, place: number): string | undefined =>
+    item === undefined ? undefined : `${place}_${item}`
+  return given({
+    local_path_cleaning_filters: hasPath ? PATHS_ONLY : undefined,
+    start_point: hasPosition ? undefined : (start ?? last),
+    path_start_key: key(start, position),
+    end_point: isAnywhere ? end : undefined,
+    path_end_key: isAnywhere ? undefined : key(end, position + 1),
+    path_dropoff_key: key(last, position),
+  })
 }
 
 /** An item as `PATHS_ONLY` leaves it. */

@@ -1,6 +1,6 @@
 /** The days, weeks or months that `tenrec query` asks for, as the dates on which they begin. */
 import { UsageError } from '../../../base/errors.ts'
-import type { CommandInput, OptionDefinition } from '../../lib/command.ts'
+import type { CommandInput, OptionTexts } from '../../lib/command.ts'
 import { QUERY_PERIODS_MAX } from '../../limits.ts'
 
 const DAY_MS = 86_400_000
@@ -11,15 +11,11 @@ const INTERVALS = ['day', 'week', 'month'] as const
 export type QueryInterval = (typeof INTERVALS)[number]
 
 /** Options that choose periods. */
-export const PERIOD_OPTIONS: readonly OptionDefinition[] = [
-  {
-    name: 'from',
-    placeholder: 'DATE',
-    sentence: `First day, such as 2024-05-01; without it ${PERIODS_DEFAULT} periods.`,
-  },
-  { name: 'to', placeholder: 'DATE', sentence: 'Last day; without it today (UTC).' },
-  { name: 'interval', placeholder: 'UNIT', sentence: 'day (without it), week or month.' },
-]
+export const PERIOD_OPTIONS: OptionTexts = {
+  '--from DATE': `First day, such as 2024-05-01; without it ${PERIODS_DEFAULT} periods.`,
+  '--to DATE': 'Last day; without it today (UTC).',
+  '--interval UNIT': 'day (without it), week or month.',
+}
 
 /** What is asked for. */
 export interface QueryRange {
@@ -34,11 +30,11 @@ export interface QueryRange {
  * Reads the options. A week begins on Sunday, or on Monday with `isMonday`. Throws `UsageError` for a
  * date that is none and for more than 100 periods.
  */
-export function queryRange({ options, io }: CommandInput, isMonday = false): QueryRange {
-  const interval = intervalOf(options.get('interval') ?? 'day')
-  const toMs = dateMs('to', options.get('to') ?? isoDate(io.clock.now()))
+export function queryRange(input: CommandInput, isMonday = false): QueryRange {
+  const interval = intervalOf(input.text('interval') ?? 'day')
+  const toMs = dateMs('to', input.text('to') ?? isoDate(input.io.clock.now()))
   const lastMs = startOf(toMs, interval, isMonday)
-  const from = options.get('from')
+  const from = input.text('from')
   const fromMs =
     from === undefined ? shifted(lastMs, 1 - PERIODS_DEFAULT, interval) : dateMs('from', from)
   if (fromMs > toMs) throw new UsageError('--from is later than --to')
