@@ -66,11 +66,8 @@ export interface RoleView {
 }
 
 /** Somebody who has a role. */
-export interface RoleMember {
-  readonly id: string
+export interface RoleMember extends Omit<RoleMembership, 'userId'> {
   readonly user: User
-  readonly joinedAtMs: number
-  readonly updatedAtMs: number
 }
 
 /** A role access entry with its role. */

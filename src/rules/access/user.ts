@@ -1,13 +1,9 @@
 /** Users as clients see them. Source: interface description, section 2.2. */
 
+import type { User } from './organization.ts'
+
 /** What the API tells of a user. */
-export interface UserFacts {
-  readonly id: number
-  readonly uuid: string
-  readonly distinctId: string
-  readonly firstName: string
-  readonly email: string
-}
+export type UserFacts = Pick<User, 'id' | 'uuid' | 'distinctId' | 'firstName' | 'email'>
 
 /** A user inside another object, as its `created_by`. */
 export interface UserSummary {

@@ -68,22 +68,17 @@ export function breakdownFilter(parameters: BreakdownParameters): FilterGroup | 
   if (parameters.type === 'cohort') return cohortFilter(value)
   const breakdown = readBreakdown(parameters)
   if (breakdown === null) return null
-  const [first = '', ...others] = breakdown.keys
-  if (binCount !== null) return binFilter(value, filterOn(breakdown, first))
-  if (others.length === 0) {
-    return { type: 'AND', values: [{ ...filterOn(breakdown, first), operator: 'exact', value }] }
-  }
-  const values = listOf(value)
-  if (values?.length !== breakdown.keys.length) {
+  const { keys } = breakdown
+  if (binCount !== null) return binFilter(value, filterOn(breakdown, keys[0] ?? ''))
+  const values = keys.length === 1 ? [value] : listOf(value)
+  if (values?.length !== keys.length) {
     throw invalidInput('breakdown_value', 'must be a list with one value for each breakdown')
   }
   return {
     type: 'AND',
-    values: breakdown.keys.map((key, index) => ({
-      ...filterOn(breakdown, key),
-      operator: 'exact',
-      value: values[index] ?? '',
-    })),
+    values: keys.map((key, index) => {
+      return { ...filterOn(breakdown, key), operator: 'exact', value: values[index] ?? '' }
+    }),
   }
 }
 

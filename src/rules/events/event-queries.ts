@@ -1,6 +1,7 @@
 /** What can be asked about stored events, and the answers. Shapes only; the store implements them. */
 import type { RowsText } from '../../base/pages.ts'
 import type { PropertyFilter } from '../filters/filter-group.ts'
+import type { PersonView } from '../persons/person-queries.ts'
 
 /** One stored event as a reader sees it. Source: docs/compatibility/events.md, "Stored events". */
 export interface EventView {
@@ -20,17 +21,8 @@ export interface EventView {
   readonly historical_migration?: true
 }
 
-/** The person who owns an event at the time of reading. */
-export interface PersonSummary {
-  readonly uuid: string
-  /** The first ones. */
-  readonly distinct_ids: readonly string[]
-  /** How many there are, when not all are shown. */
-  readonly distinct_ids_count?: number
-  readonly properties: Readonly<Record<string, unknown>>
-  readonly is_identified: boolean
-  readonly created_at: string
-}
+/** The person who owns an event at the time of reading, with the first of its ids. */
+export type PersonSummary = Omit<PersonView, 'id' | 'name'>
 
 /** A page of events, newest timestamp first; ties: latest arrival first. */
 export interface EventListQuery {

@@ -9,34 +9,19 @@ import type { Entries } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
 import { timeText } from '../../base/time.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
-import {
-  activityJson,
-  type FlagActivity,
-  type FlagActor,
-} from '../../rules/flags/edit/flag-activity.ts'
+import type { Actor } from '../../rules/access/user.ts'
+import { activityJson, type FlagActivity } from '../../rules/flags/edit/flag-activity.ts'
 import { changeFlag, draftFlag, type FlagDraft } from '../../rules/flags/edit/flag-changes.ts'
 import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { Flag, FlagCohort, FlagWorld } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
-import {
-  FLAGS_ENVIRONMENT,
-  FLAGS_TABLES,
-  type FlagsTable,
-  keysOf,
-  numberKey,
-  pairKey,
-} from '../lmdb/keys.ts'
+import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, keysOf, numberKey, pairKey } from '../lmdb/keys.ts'
 import { putRecord, raiseCount, removeRange } from '../lmdb/records.ts'
 import { putAuditEntries } from './audit-log.ts'
 import { demand } from './checks.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
-import {
-  type FlagDashboard,
-  loadCounters,
-  type ProjectCounters,
-  storeFlag,
-} from './flag-records.ts'
+import { type FlagDashboard, loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
 import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
 
 const ACTIVITY = 'flag_activity'
@@ -45,7 +30,7 @@ const UNKNOWN_FLAG = 'the project has no such flag'
 /** Where, by whom and when flags are changed. */
 export interface FlagChangeContext {
   readonly projectId: number
-  readonly actor: FlagActor
+  readonly actor: Actor
   readonly nowMs: number
   /** A cohort of the project that is not deleted, or null. */
   readonly cohort: (id: number) => FlagCohort | null
@@ -355,7 +340,7 @@ function entryOf(
   }
 }
 
-function authorOf({ userId }: FlagActor): number | null {
+function authorOf({ userId }: Actor): number | null {
   return userId === 0 ? null : userId
 }
 

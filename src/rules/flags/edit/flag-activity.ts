@@ -2,21 +2,16 @@
  * Entries of the log of who changed which flag. Source: docs/compatibility/flags.md, "Activity of feature
  * flags".
  */
+import type { Actor } from '../../access/user.ts'
 import type { FlagChange } from './flag-diff.ts'
-
-/** Who changes flags; the one of number 0 is the system. */
-export interface FlagActor {
-  readonly userId: number
-  readonly firstName: string
-  readonly email: string
-}
 
 /** An entry of the log. Source: docs/compatibility/flags.md, "Activity of feature flags". */
 export interface FlagActivity {
   /** UUID. */
   readonly id: string
   readonly activity: 'created' | 'updated' | 'deleted' | 'restored'
-  readonly actor: FlagActor
+  /** The one of number 0 is the system. */
+  readonly actor: Actor
   readonly flagId: number
   readonly key: string
   readonly changes: readonly FlagChange[]
