@@ -16,12 +16,24 @@ import { changesBetween } from '../../rules/flags/edit/flag-diff.ts'
 import type { Flag, FlagCohort, FlagWorld } from '../../rules/flags/types.ts'
 import { type EntryTables, listEntries, storeEntry } from '../lmdb/entry-log.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
-import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, keysOf, numberKey, pairKey } from '../lmdb/keys.ts'
+import {
+  FLAGS_ENVIRONMENT,
+  FLAGS_TABLES,
+  type FlagsTable,
+  keysOf,
+  numberKey,
+  pairKey,
+} from '../lmdb/keys.ts'
 import { putRecord, raiseCount, removeRange } from '../lmdb/records.ts'
 import { putAuditEntries } from './audit-log.ts'
 import { demand } from './checks.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
-import { type FlagDashboard, loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
+import {
+  type FlagDashboard,
+  loadCounters,
+  type ProjectCounters,
+  storeFlag,
+} from './flag-records.ts'
 import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
 
 const ACTIVITY = 'flag_activity'

@@ -9,12 +9,17 @@ import { uuidV7 } from '../../base/ids.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
-import { DEFAULT_BROWSER_CAPTURE, type Organization, type Project, type ProjectChanges, type User } from '../../rules/access/organization.ts'
+import {
+  DEFAULT_BROWSER_CAPTURE,
+  type Organization,
+  type Project,
+  type ProjectChanges,
+  type User,
+} from '../../rules/access/organization.ts'
 import { demand, demandRoom, nextId } from './checks.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
 import { PROJECTS_MAX, TEST_ACCOUNT_FILTERS_BYTES_MAX, TEST_ACCOUNT_FILTERS_MAX } from './limits.ts'
-
 
 /** The keys of the first start. */
 export interface FirstKeys {

@@ -14,13 +14,22 @@ import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import type { Page, PageRequest } from '../../base/pages.ts'
 import { FLAG_ACCESS_LEVELS, levelNumbers } from '../../rules/access/levels.ts'
-import type { FlagNumbers, Role, RoleAccess, RoleAccessView, RoleChanges, RoleMember, RoleMembership, RoleRequest, RoleView } from '../../rules/access/roles.ts'
+import type {
+  FlagNumbers,
+  Role,
+  RoleAccess,
+  RoleAccessView,
+  RoleChanges,
+  RoleMember,
+  RoleMembership,
+  RoleRequest,
+  RoleView,
+} from '../../rules/access/roles.ts'
 import { keysOf, NUMBER_MAX, numberKey, tripleKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord, recordsOf } from '../lmdb/records.ts'
 import { demand, demandRoom } from './checks.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { ROLE_ACCESS_MAX, ROLE_MEMBERS_MAX, ROLES_MAX } from './limits.ts'
-
 
 const [, HIGHEST] = FLAG_ACCESS_LEVELS
 

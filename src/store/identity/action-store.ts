@@ -3,7 +3,7 @@
  * actions stay, marked, so that no number is given twice.
  */
 import type { Page } from '../../base/pages.ts'
-import { type ActionRecord, actionView, type ActionView } from '../../rules/filters/actions.ts'
+import { type ActionRecord, type ActionView, actionView } from '../../rules/filters/actions.ts'
 import type { Table } from '../lmdb/environment.ts'
 import { keysOf } from '../lmdb/keys.ts'
 import { loadNumbered, NumberedRecords } from '../lmdb/numbered-records.ts'

@@ -9,10 +9,22 @@ import type { PersonSummary } from '../../rules/events/event-queries.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
 import { valueText } from '../../rules/filters/property-text.ts'
-import { type CohortRecord, type CohortView, cohortView } from '../../rules/persons/cohort-shapes.ts'
+import {
+  type CohortRecord,
+  type CohortView,
+  cohortView,
+} from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { isAnonymousId } from '../../rules/persons/person-name.ts'
-import type { ActivityPage, ActivityView, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
+import type {
+  ActivityPage,
+  ActivityView,
+  PersonListQuery,
+  PersonPage,
+  PersonReference,
+  PersonView,
+  ValueCount,
+} from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { listEntries } from '../lmdb/entry-log.ts'
@@ -21,10 +33,24 @@ import { findAction, listActions } from './action-store.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
-import { PERSON_SUMMARIES_MAX, SHOWN_VALUE_UNITS_MAX, SHOWN_VALUES_MAX, VALUE_PERSONS_MAX } from './limits.ts'
+import {
+  PERSON_SUMMARIES_MAX,
+  SHOWN_VALUE_UNITS_MAX,
+  SHOWN_VALUES_MAX,
+  VALUE_PERSONS_MAX,
+} from './limits.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
-import { candidateOf, INLINE_IDS_MAX, loadPerson, loadPersonCounters, loadUuid, numbersOf, type PersonRecord, propertiesOfRecord } from './person-records.ts'
-import { type FoundPersons, passesAll, PersonSearch } from './person-search.ts'
+import {
+  candidateOf,
+  INLINE_IDS_MAX,
+  loadPerson,
+  loadPersonCounters,
+  loadUuid,
+  numbersOf,
+  type PersonRecord,
+  propertiesOfRecord,
+} from './person-records.ts'
+import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
 
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
