@@ -2,9 +2,9 @@
  * The one table of commands: it feeds dispatch and help. A file is loaded when one of its commands is asked
  * for, because all of them together take longer to load than most take to run.
  */
-import { type Command, type CommandDescription, commandOf } from './lib/command.ts'
+import { type Command, type Commands, commandOf } from './lib/command.ts'
 
-type CommandFile = () => Promise<{ readonly COMMANDS: readonly CommandDescription[] }>
+type CommandFile = () => Promise<{ readonly COMMANDS: Commands }>
 
 /** First words of commands in the order of the help, and the files that describe them. */
 const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, readonly CommandFile[]>([

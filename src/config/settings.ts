@@ -49,6 +49,7 @@ const OTHER_VARIABLES: readonly string[] = [
 ]
 const VARIABLE_PREFIX = 'TENREC_'
 const CREDENTIALS_VARIABLE = 'CREDENTIALS_DIRECTORY'
+const BY_DEFAULT: Origin = { kind: 'default', text: 'default' }
 
 interface Found {
   readonly raw: unknown
@@ -60,28 +61,17 @@ export function loadSettings(input: SettingsInput): Settings {
   refuseUnknownVariables(input.environment)
   const configPath = input.configPath ?? (input.environment[CONFIG_VARIABLE] || undefined)
   const file = configPath === undefined ? null : ConfigFile.read(configPath)
-  const values = new Map<SettingName, unknown>()
-  const origins = new Map<SettingName, Origin>()
-  for (const name of SETTING_NAMES) {
-    const found = find(name, input, file)
-    values.set(name, resolve(name, found, input.machine))
-    origins.set(name, found?.origin ?? { kind: 'default', text: 'default' })
-  }
-  const settings = assemble(values, origins)
-  refuseContradictions(settings)
-  return settings
-}
-
-/** Joins what was resolved name by name; every name of the table is present. */
-function assemble(
-  values: ReadonlyMap<SettingName, unknown>,
-  origins: ReadonlyMap<SettingName, Origin>,
-): Settings {
+  const found = SETTING_NAMES.map((name) => [name, find(name, input, file)] as const)
+  const values = found.map(([name, value]) => [name, resolve(name, value, input.machine)] as const)
+  const origins = found.map(([name, value]) => [name, value?.origin ?? BY_DEFAULT] as const)
+  // Every name of the table is present, with a value of its kind.
   const fields: unknown = {
     ...Object.fromEntries(values),
     origins: Object.freeze(Object.fromEntries(origins)),
   }
-  return Object.freeze(fields as Settings)
+  const settings = Object.freeze(fields as Settings)
+  refuseContradictions(settings)
+  return settings
 }
 
 function find(name: SettingName, input: SettingsInput, file: ConfigFile | null): Found | null {

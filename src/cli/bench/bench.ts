@@ -4,12 +4,7 @@
  */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject, parseJson } from '../../base/json.ts'
-import {
-  type CommandDescription,
-  type CommandInput,
-  type CommandIo,
-  JSON_OPTION,
-} from '../lib/command.ts'
+import { type CommandInput, type CommandIo, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { ask, BASE_URL_OPTION, daemonAddress } from '../lib/daemon-client.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
 import { readMetrics } from '../lib/metric-samples.ts'
@@ -37,7 +32,7 @@ const RATE_RESOLUTION = 1.1
 const TARGET_MISSED = 3
 
 /** `tenrec bench`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'bench',
     sentence:

@@ -1,13 +1,13 @@
 /** `tenrec audit list`: who changed what, read from the data directory with or without a running daemon. */
 import type { StoredAuditEntry } from '../../rules/access/audit-entry.ts'
-import { type CommandDescription, JSON_OPTION } from '../lib/command.ts'
+import { type Commands, JSON_OPTION } from '../lib/command.ts'
 import { isoTime } from '../lib/output.ts'
 import { readOrganization } from '../lib/with-store.ts'
 
 const LIST_ENTRIES_DEFAULT = 100
 
 /** `tenrec audit list`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'audit list',
     sentence: 'List who changed what through the private API and the command line, newest first.',

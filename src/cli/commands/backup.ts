@@ -1,4 +1,6 @@
 /** `tenrec backup`, `tenrec backup list`, `tenrec backup verify` and `tenrec restore`. */
+import { existsSync, readdirSync } from 'node:fs'
+import { getPriority, setPriority } from 'node:os'
 import { resolve } from 'node:path'
 import {
   checkBackups,
@@ -6,16 +8,19 @@ import {
   listBackups,
   restoreBackup,
 } from '../../store/care/backup/backups.ts'
-import { lowerPriority } from '../lib/background-priority.ts'
-import { type CommandDescription, JSON_OPTION } from '../lib/command.ts'
+import { type Commands, JSON_OPTION } from '../lib/command.ts'
 import { print, printable } from '../lib/output.ts'
 import { withProgress } from '../lib/progress.ts'
 import { noteInStore } from '../lib/with-store.ts'
 import { stepText } from './migrate.ts'
 import { PROBLEMS_FOUND, verifyAndReport } from './verify.ts'
 
+/** As systemd/tenrec-backup.service has it. */
+const NICENESS = 10
+const THREADS = '/proc/self/task'
+
 /** `tenrec backup ...` and `tenrec restore`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'backup',
     sentence:
@@ -123,3 +128,19 @@ export const COMMANDS: readonly CommandDescription[] = [
     },
   },
 ]
+
+/**
+ * What a daemon does comes first. Gives every thread of this process the lower priority, and thereby those that they start later. Linux
+ * knows it for each thread. Where it cannot be done, the command runs as it is.
+ */
+function lowerPriority(): void {
+  if (!existsSync(THREADS)) return
+  for (const thread of readdirSync(THREADS)) {
+    const id = Number(thread)
+    try {
+      if (getPriority(id) < NICENESS) setPriority(id, NICENESS)
+    } catch {
+      // A thread that has ended meanwhile, or a system that does not allow it.
+    }
+  }
+}

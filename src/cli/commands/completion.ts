@@ -3,14 +3,14 @@
  * of commands. A script names everything itself, so that completing starts no process.
  */
 import { UsageError } from '../../base/errors.ts'
-import type { Command, CommandDescription } from '../lib/command.ts'
+import type { Command, Commands } from '../lib/command.ts'
 import { allOptions, plain, type TypedOption } from '../lib/command-options.ts'
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof SHELLS)[number]
 
 /** `tenrec completion`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'completion',
     sentence: 'Print a script with which a shell (bash, zsh or fish) completes commands.',

@@ -6,10 +6,10 @@ import {
   SETTINGS,
   type SettingName,
 } from '../../config/settings-table.ts'
-import { type CommandDescription, type CommandInput, JSON_OPTION } from '../lib/command.ts'
+import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts'
 
 /** `tenrec config ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'config print',
     sentence: 'Print all settings as they are in force; secrets are masked.',

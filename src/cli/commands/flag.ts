@@ -6,24 +6,29 @@ import { OperatorError, UsageError } from '../../base/errors.ts'
 import { given, type JsonObject } from '../../base/json.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { statusDetails, statusOf } from '../../rules/flags/edit/flag-body.ts'
-import { explainFlag } from '../../rules/flags/explain.ts'
+import {
+  type ConditionExplanation,
+  explainFlag,
+  type FlagExplanation,
+} from '../../rules/flags/explain.ts'
 import type { DecisionRequest, DecisionSources, Flag } from '../../rules/flags/types.ts'
 import type { FlagChangeContext, FlagStore } from '../../store/catalog/flag-store.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   JSON_OPTION,
   type OptionTexts,
   PROJECT_OPTION,
   someOf,
 } from '../lib/command.ts'
-import { describeExplanation } from '../lib/flag-explanation.ts'
-import { isoTime } from '../lib/output.ts'
+import { isoTime, printable } from '../lib/output.ts'
 import { commandEntry, withStore } from '../lib/with-store.ts'
 
 /** Whom the activity log names: nobody asked through the API. */
 const SYSTEM = { userId: 0, firstName: 'System', email: '' } as const
+
+const HASH_DIGITS = 4
 
 const ONE_OPTIONS: OptionTexts = { ...PROJECT_OPTION, ...JSON_OPTION }
 const CHANGE_OPTIONS: OptionTexts = {
@@ -38,7 +43,7 @@ const CHANGE_OPTIONS: OptionTexts = {
 }
 
 /** `tenrec flag ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'flag list',
     sentence: 'List the feature flags of a project.',
@@ -167,6 +172,68 @@ function explain(input: CommandInput, { store, sources, timezone, context, wante
     input.io.out(`${line}\n`)
   }
   return 0
+}
+
+/** What `tenrec flag explain` prints. `explanation` null: the flag takes no part in decisions. */
+function describeExplanation(
+  flag: Flag,
+  explanation: FlagExplanation | null,
+  isJson: boolean,
+): readonly string[] {
+  if (isJson) return [JSON.stringify(asJson(flag, explanation))]
+  if (explanation === null) return [`${flag.key} is not active: it is left out of every answer`]
+  const { decision, conditions } = explanation
+  const value = decision.isEnabled ? (decision.variant ?? 'on') : 'off'
+  const lines = [`${flag.key} is ${value}: ${decision.description}`]
+  if (decision.payload !== null) lines.push(`payload ${decision.payload}`)
+  for (const condition of conditions) {
+    lines.push(`condition ${condition.index + 1}: ${outcomeText(condition)}`)
+  }
+  return lines.map(printable)
+}
+
+function asJson(flag: Flag, explanation: FlagExplanation | null): object {
+  if (explanation === null) return { key: flag.key, active: false }
+  const { decision, conditions } = explanation
+  return {
+    key: flag.key,
+    active: true,
+    enabled: decision.isEnabled,
+    variant: decision.variant,
+    reason: decision.reason,
+    condition_index: decision.conditionIndex,
+    payload: decision.payload,
+    conditions: conditions.map((condition) => ({
+      index: condition.index,
+      outcome: condition.outcome,
+      failed_filter: condition.failedFilter,
+      rollout_percentage: condition.rolloutPercentage,
+      hash: condition.hash,
+      failure: condition.failure,
+    })),
+  }
+}
+
+function outcomeText(condition: ConditionExplanation): string {
+  const { outcome, failedFilter, rolloutPercentage, hash, failure } = condition
+  const percent = `${rolloutPercentage} %`
+  const place = hash === null ? '' : `, hash ${(hash * 100).toFixed(HASH_DIGITS)} %`
+  switch (outcome) {
+    case 'matched':
+      return `matched (rollout ${percent}${place})`
+    case 'filter_failed':
+      return `filter ${(failedFilter?.index ?? 0) + 1} did not match: ${JSON.stringify(failedFilter?.filter)}`
+    case 'rollout_excluded':
+      return `all filters matched, but the rollout of ${percent} leaves this identifier out${place}`
+    case 'no_group':
+      return 'skipped: no group of its type was given'
+    case 'no_device':
+      return 'skipped: no device id was given'
+    case 'failed':
+      return `could not be computed (${failure ?? 'unknown'})`
+    case 'not_reached':
+      return 'not reached'
+  }
 }
 
 function readChanges(input: CommandInput): JsonObject {

@@ -2,19 +2,13 @@
 import { UsageError } from '../../base/errors.ts'
 import { describeDefault, SETTINGS, type SettingName } from '../../config/settings-table.ts'
 import { closestWord } from '../../config/suggestion.ts'
-import {
-  CONFIG_OPTION,
-  type Command,
-  type CommandDescription,
-  isSwitch,
-  usageOf,
-} from '../lib/command.ts'
+import { CONFIG_OPTION, type Command, type Commands, isSwitch, usageOf } from '../lib/command.ts'
 
 const COLUMNS = 100
 const HELP_OPTION = { name: 'help', placeholder: null, sentence: 'Print this help.' } as const
 
 /** `tenrec help`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'help',
     sentence: 'Explain a command.',

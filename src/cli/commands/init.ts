@@ -2,12 +2,12 @@
 import { existsSync } from 'node:fs'
 import { DataDir } from '../../store/directory/data-dir.ts'
 import { initialise } from '../../store/open-store.ts'
-import type { CommandDescription } from '../lib/command.ts'
+import type { Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 import { noteInStore } from '../lib/with-store.ts'
 
 /** `tenrec init`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'init',
     sentence: 'Create the data directory with project 1 and its keys, and print them.',

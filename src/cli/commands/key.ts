@@ -7,14 +7,16 @@ import { given } from '../../base/json.ts'
 import { parseDuration } from '../../config/value-kinds.ts'
 import type {
   KeyRequest,
+  NewKey,
   PersonalKey,
   SecretKey,
   SecretKeyRequest,
 } from '../../rules/access/organization.ts'
 import { SCOPES } from '../../rules/access/scopes.ts'
+import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   JSON_OPTION,
   type OptionTexts,
   parseId,
@@ -31,7 +33,7 @@ const SECRET_OPTION: OptionTexts = {
 const PERSONAL_OPTIONS = ['personal-key', 'scopes', 'expires-in', 'user']
 
 /** `tenrec key ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'key create',
     sentence: 'Create a key and print it, which is possible only now.',
@@ -49,18 +51,18 @@ export const COMMANDS: readonly CommandDescription[] = [
       ...JSON_OPTION,
     },
     run(input) {
+      const nowMs = input.io.clock.now()
       if (input.has('secret')) {
         const request = readSecretRequest(input)
         return changeOrganization(input, ({ projects: { keys } }) =>
-          withText(keys.createSecret(request), describeSecret),
+          withText(keys.createSecret(request), nowMs),
         )
       }
       const request = readRequest(input)
       const user = input.text('user')
       return changeOrganization(input, (store) => {
         const userId = user === undefined ? undefined : findUser(store, user).id
-        const made = store.projects.keys.create({ ...request, ...given({ userId }) })
-        return withText(made, describePersonal(input))
+        return withText(store.projects.keys.create({ ...request, ...given({ userId }) }), nowMs)
       })
     },
   },
@@ -69,11 +71,10 @@ export const COMMANDS: readonly CommandDescription[] = [
     sentence: 'List all keys, without the keys themselves.',
     options: SECRET_OPTION,
     run: (input) =>
-      readOrganization(input, ({ projects: { keys } }) =>
-        input.has('secret')
-          ? keys.listSecrets().map(describeSecret)
-          : keys.list().map(describePersonal(input)),
-      ),
+      readOrganization(input, ({ projects: { keys } }) => {
+        const all = input.has('secret') ? keys.listSecrets() : keys.list()
+        return all.map((key) => describeKey(key, input.io.clock.now()))
+      }),
   },
   {
     name: 'key rotate',
@@ -81,30 +82,33 @@ export const COMMANDS: readonly CommandDescription[] = [
       'Replace a key by a random one with the same rights and print it; the old one is void.',
     operands: ['ID'],
     options: SECRET_OPTION,
-    run(input) {
-      const id = input.operandId
-      return changeOrganization(input, ({ projects: { keys } }) =>
-        input.has('secret')
-          ? withText(keys.rollSecret(id), describeSecret)
-          : withText(keys.roll(id), describePersonal(input)),
-      )
-    },
+    run: (input) =>
+      changeKey(input, (keys, id) => {
+        const made = input.has('secret') ? keys.rollSecret(id) : keys.roll(id)
+        return withText(made, input.io.clock.now())
+      }),
   },
   {
     name: 'key revoke',
     sentence: 'Revoke a key for good and print it.',
     operands: ['ID'],
     options: SECRET_OPTION,
-    run(input) {
-      const id = input.operandId
-      return changeOrganization(input, ({ projects: { keys } }) =>
-        input.has('secret')
-          ? describeSecret(keys.revokeSecret(id))
-          : describePersonal(input)(keys.revoke(id)),
-      )
-    },
+    run: (input) =>
+      changeKey(input, (keys, id) => {
+        const key = input.has('secret') ? keys.revokeSecret(id) : keys.revoke(id)
+        return describeKey(key, input.io.clock.now())
+      }),
   },
 ]
+
+/** Does something to the key that the operand names. */
+function changeKey(
+  input: CommandInput,
+  change: (keys: OrganizationStore['projects']['keys'], id: number) => object,
+): Promise<object> {
+  const id = input.operandId
+  return changeOrganization(input, ({ projects: { keys } }) => change(keys, id))
+}
 
 function readSecretRequest(input: CommandInput): SecretKeyRequest {
   for (const name of PERSONAL_OPTIONS) {
@@ -136,43 +140,25 @@ function expiryMs(input: CommandInput): number | undefined {
 }
 
 /** A key that was just made, with its text in place of the end of it. */
-function withText<Key>(
-  { text, key }: { readonly text: string; readonly key: Key },
-  describe: (key: Key) => { readonly id: number; readonly last_four: string },
-): object {
-  const { id, last_four: _lastFour, ...row } = describe(key)
+function withText({ text, key }: NewKey<PersonalKey | SecretKey>, nowMs: number): object {
+  const { id, last_four: _lastFour, ...row } = describeKey(key, nowMs)
   return { id, key: text, ...row }
 }
 
-function describeSecret(key: SecretKey) {
+function describeKey(key: PersonalKey | SecretKey, nowMs: number) {
+  const isSecret = 'projectId' in key
+  const isExpired = !isSecret && key.expiresAtMs !== null && key.expiresAtMs <= nowMs
   return {
     id: key.id,
     label: key.label,
     last_four: key.lastFour,
-    state: key.revokedAtMs !== null ? 'revoked' : 'active',
-    project: key.projectId,
+    state: key.revokedAtMs !== null ? 'revoked' : isExpired ? 'expired' : 'active',
+    ...(isSecret
+      ? { project: key.projectId }
+      : { scopes: key.scopes, projects: key.projectIds, user: key.userId }),
     created_at: isoTime(key.createdAtMs),
+    ...(isSecret ? {} : { expires_at: isoTime(key.expiresAtMs) }),
     rotated_at: isoTime(key.rolledAtMs),
     revoked_at: isoTime(key.revokedAtMs),
-  }
-}
-
-function describePersonal({ io }: CommandInput) {
-  const nowMs = io.clock.now()
-  return (key: PersonalKey) => {
-    const isExpired = key.expiresAtMs !== null && key.expiresAtMs <= nowMs
-    return {
-      id: key.id,
-      label: key.label,
-      last_four: key.lastFour,
-      state: key.revokedAtMs !== null ? 'revoked' : isExpired ? 'expired' : 'active',
-      scopes: key.scopes,
-      projects: key.projectIds,
-      user: key.userId,
-      created_at: isoTime(key.createdAtMs),
-      expires_at: isoTime(key.expiresAtMs),
-      rotated_at: isoTime(key.rolledAtMs),
-      revoked_at: isoTime(key.revokedAtMs),
-    }
   }
 }

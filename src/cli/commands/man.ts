@@ -1,7 +1,7 @@
 /** `tenrec man`: a manual page in troff, made from the tables of commands and settings. */
 import { VERSION } from '../../base/version.ts'
 import { SETTING_NAMES, SETTINGS, type SettingName } from '../../config/settings-table.ts'
-import { type Command, type CommandDescription, usageOf } from '../lib/command.ts'
+import { type Command, type Commands, usageOf } from '../lib/command.ts'
 import { ownOptions, plain, settingOptions, type TypedOption } from '../lib/command-options.ts'
 
 const EXIT_CODES = [
@@ -13,7 +13,7 @@ const EXIT_CODES = [
 ] as const
 
 /** `tenrec man`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'man',
     sentence: "Print the manual page: 'tenrec man > tenrec.1', then 'man -l tenrec.1'.",

@@ -6,11 +6,11 @@ import {
   runMigration,
 } from '../../store/care/migrations.ts'
 import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
-import { type CommandDescription, type CommandIo, JSON_OPTION } from '../lib/command.ts'
+import { type CommandIo, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { noteInStore } from '../lib/with-store.ts'
 
 /** `tenrec migrate`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'migrate',
     sentence:
@@ -45,30 +45,24 @@ export async function migrateAndReport(
   onDone: (steps: string) => Promise<void> = async () => {},
 ): Promise<number> {
   const plan = planMigration(dataDir, migrations)
-  const migrate = async (onStep: (step: Migration) => void): Promise<void> => {
-    if (plan.steps.length === 0) return
-    await runMigration(plan, onStep)
+  const isCurrent = plan.steps.length === 0
+  if (!isDry && !isCurrent) {
+    await runMigration(plan, (step) => io[isJson ? 'err' : 'out'](stepText(step)))
     await onDone(`${plan.format} to ${FORMAT_VERSION}`)
   }
   if (isJson) {
-    if (!isDry) await migrate((step) => io.err(stepText(step)))
     const steps = plan.steps.map(({ from, sentence }) => ({ from, to: from + 1, does: sentence }))
     const row = { format: plan.format, current_format: FORMAT_VERSION, steps, is_dry_run: isDry }
     io.out(`${JSON.stringify(row)}\n`)
-    return 0
-  }
-  if (plan.steps.length === 0) {
+  } else if (isCurrent) {
     io.out(`${plan.path} has the format ${plan.format}, which is the current one: nothing to do\n`)
-    return 0
-  }
-  if (isDry) {
+  } else if (isDry) {
     for (const step of plan.steps) io.out(stepText(step))
     io.out(
       'nothing was changed: make a backup with the program that wrote the store, then run it\n',
     )
-    return 0
+  } else {
+    io.out(`${plan.path} has the format ${FORMAT_VERSION} now\n`)
   }
-  await migrate((step) => io.out(stepText(step)))
-  io.out(`${plan.path} has the format ${FORMAT_VERSION} now\n`)
   return 0
 }

@@ -8,7 +8,7 @@ import { formatUuid, parseUuid } from '../../base/ids.ts'
 import { given, isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import type { PersonReference } from '../../rules/persons/person-queries.ts'
 import { openEvents } from '../../store/open-store.ts'
-import { type CommandDescription, type CommandInput, PROJECT_OPTION } from '../lib/command.ts'
+import { type CommandInput, type Commands, PROJECT_OPTION } from '../lib/command.ts'
 import { ANSWER_OPTIONS, DAEMON_OPTIONS, DaemonClient } from '../lib/daemon-client.ts'
 import { printable, printableJson } from '../lib/output.ts'
 import { LIST_PERSONS_MAX } from '../limits.ts'
@@ -17,7 +17,7 @@ const LIST_PERSONS_DEFAULT = 100
 const NOBODY = 'there is no such person'
 
 /** `tenrec person ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'person list',
     sentence: 'List persons, newest first.',

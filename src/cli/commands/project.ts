@@ -3,8 +3,8 @@ import { UsageError } from '../../base/errors.ts'
 import { given, isObject, type JsonObject } from '../../base/json.ts'
 import type { Project, ProjectChanges } from '../../rules/access/organization.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   JSON_OPTION,
   type OptionTexts,
   someOf,
@@ -26,7 +26,7 @@ const CHANGE_OPTIONS: OptionTexts = {
 }
 
 /** `tenrec project ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'project create',
     sentence: 'Create a project and print it with its key.',

@@ -6,8 +6,8 @@ import type { User } from '../../rules/access/organization.ts'
 import type { RoleChanges, RoleView } from '../../rules/access/roles.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   JSON_OPTION,
   type OptionTexts,
   someOf,
@@ -27,7 +27,7 @@ const LEVEL_OPTION: OptionTexts = {
 }
 
 /** `tenrec role ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'role create',
     sentence: 'Create a role and print it.',

@@ -3,11 +3,11 @@ import { baseUrlOf } from '../../config/base-url.ts'
 import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
 import { correctBaseUrl, openFilled } from '../../store/open-store.ts'
-import type { CommandDescription, CommandIo } from '../lib/command.ts'
+import type { CommandIo, Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
 
 /** `tenrec serve`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'serve',
     sentence: 'Serve. SIGTERM or SIGINT stops within 10 s; a second signal stops at once.',

@@ -26,7 +26,7 @@ import {
   SDK_VERSION,
 } from '../../http/routes/public/sdk-files.ts'
 import { readFormat } from '../../store/directory/data-dir.ts'
-import { type CommandDescription, JSON_OPTION } from '../lib/command.ts'
+import { type Commands, JSON_OPTION } from '../lib/command.ts'
 import { projectOf } from '../lib/with-store.ts'
 import { DOWNLOAD_MS_MAX } from '../limits.ts'
 
@@ -37,7 +37,7 @@ export const PACKAGE_SHA512 =
 const run = promisify(execFile)
 
 /** `tenrec snippet ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'snippet show',
     sentence: 'Print what to put into the <head> of a page.',

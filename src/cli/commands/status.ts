@@ -12,7 +12,7 @@ import { newestBackup } from '../../store/care/backup/backups.ts'
 import { DataDir, ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import { readCredentials } from '../../store/open-store.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
-import { type CommandDescription, type CommandInput, JSON_OPTION } from '../lib/command.ts'
+import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { addressOf, ask } from '../lib/daemon-client.ts'
 import { readMetrics } from '../lib/metric-samples.ts'
 import { isoTime, print } from '../lib/output.ts'
@@ -28,7 +28,7 @@ const STATES: ReadonlyMap<unknown, keyof typeof EXIT_CODES> = new Map([
 ])
 
 /** `tenrec status`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'status',
     sentence:

@@ -5,8 +5,8 @@ import { levelName, USER_LEVELS } from '../../rules/access/levels.ts'
 import type { User, UserChanges } from '../../rules/access/organization.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   JSON_OPTION,
   type OptionTexts,
   someOf,
@@ -23,7 +23,7 @@ const CHANGE_OPTIONS: OptionTexts = {
 }
 
 /** `tenrec user ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'user create',
     sentence: "Create a user and print it; 'key create --user' then makes a key.",

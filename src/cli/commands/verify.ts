@@ -1,6 +1,6 @@
 /** `tenrec verify`. */
 import { type VerifyFinding, verifyStore } from '../../store/care/verify/verify-store.ts'
-import { type CommandDescription, type CommandInput, JSON_OPTION } from '../lib/command.ts'
+import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { print, printable } from '../lib/output.ts'
 import { withProgress } from '../lib/progress.ts'
 
@@ -8,7 +8,7 @@ import { withProgress } from '../lib/progress.ts'
 export const PROBLEMS_FOUND = 3
 
 /** `tenrec verify`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'verify',
     sentence: 'Check every page and every record of the store; the daemon may run meanwhile.',

@@ -1,10 +1,10 @@
 /** `tenrec version`. */
 import { VERSION } from '../../base/version.ts'
 import { FORMAT_VERSION } from '../../store/directory/data-dir.ts'
-import { type CommandDescription, JSON_OPTION } from '../lib/command.ts'
+import { type Commands, JSON_OPTION } from '../lib/command.ts'
 
 /** `tenrec version`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'version',
     sentence: 'Print the version.',

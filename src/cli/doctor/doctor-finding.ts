@@ -26,16 +26,20 @@ export function problem(check: string, message: string): Finding {
   return { check, verdict: 'problem', message }
 }
 
-/** The findings of a check; what it throws becomes a problem with that name. */
-export async function guarded(
-  check: string,
-  look: () => readonly Finding[] | Promise<readonly Finding[]>,
-): Promise<readonly Finding[]> {
-  try {
-    return await look()
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    return [problem(check, reason)]
+/** The findings of a run, in their order. */
+export class Findings {
+  readonly all: Finding[] = []
+
+  /** Adds those of a check; what it throws becomes a problem with that name. */
+  async add(
+    check: string,
+    look: () => readonly Finding[] | Promise<readonly Finding[]>,
+  ): Promise<void> {
+    try {
+      this.all.push(...(await look()))
+    } catch (error) {
+      this.all.push(problem(check, error instanceof Error ? error.message : String(error)))
+    }
   }
 }
 

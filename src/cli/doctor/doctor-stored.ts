@@ -1,7 +1,15 @@
-/** Checks of `tenrec doctor` on what is stored: events that wait, and events that could not be processed. */
+/**
+ * Checks of `tenrec doctor` on what is stored: events that wait, events that could not be processed, and
+ * filters of flags, cohorts and actions that can never match.
+ */
+import { type FilterFault, faultText } from '../../rules/filters/filter-faults.ts'
+import { actionFaults, cohortFaults } from '../../rules/filters/saved-filters.ts'
+import { flagFaults } from '../../rules/flags/flag-faults.ts'
 import { openStore } from '../../store/open-store.ts'
+import { FILTERS_NAMED_MAX } from '../limits.ts'
 import { type Finding, fine, problem, warning } from './doctor-finding.ts'
 
+const FILTERS = 'stored_filters'
 /** A daemon that keeps up leaves a few blocks at any moment. */
 const BLOCKS_MANY = 5000
 
@@ -34,4 +42,49 @@ export function judgeBacklog(blocks: number, isServed: boolean): Finding {
     check,
     `${waiting}: processing is behind; if that lasts, give the machine more cores or send less`,
   )
+}
+
+/**
+ * A warning for each filter that can never match, in all projects. Throws `OperatorError`. Cost: everything
+ * about flags, cohorts and actions is read, and each pattern compiled.
+ */
+export function checkFilters(dataDir: string): Promise<readonly Finding[]> {
+  return openStore({ dataDir, environments: [], isWriting: false }, async (store) => {
+    const { projectIds, flags } = await store.readFlags()
+    const ofFlags = flags.flatMap(({ projectId, key, filters }) =>
+      described(projectId, `flag ${key}`, 'filters.', flagFaults(filters)),
+    )
+    const persons = store.events.persons()
+    const ofSets = projectIds.flatMap((id) => [
+      ...persons.cohorts(id, Number.MAX_SAFE_INTEGER, 0).results.flatMap((cohort) => {
+        const faults = cohortFaults(cohort.filters['properties'])
+        return described(id, `cohort ${cohort.id} (${cohort.name})`, 'filters.properties.', faults)
+      }),
+      ...persons.actions(id, Number.MAX_SAFE_INTEGER, 0).results.flatMap((action) => {
+        const faults = actionFaults(action.steps)
+        return described(id, `action ${action.id} (${action.name})`, '', faults)
+      }),
+    ])
+    return findingsOf([...ofFlags, ...ofSets])
+  })
+}
+
+function described(
+  projectId: number,
+  what: string,
+  prefix: string,
+  faults: readonly FilterFault[],
+): readonly string[] {
+  return faults.map((fault) => {
+    const text = faultText({ ...fault, path: prefix + fault.path })
+    return `${what} in project ${projectId} never matches there: ${text}`
+  })
+}
+
+function findingsOf(texts: readonly string[]): readonly Finding[] {
+  if (texts.length === 0)
+    return [fine(FILTERS, 'every filter of flags, cohorts and actions is valid')]
+  const findings = texts.slice(0, FILTERS_NAMED_MAX).map((text) => warning(FILTERS, text))
+  const rest = texts.length - findings.length
+  return rest === 0 ? findings : [...findings, warning(FILTERS, `${rest} more filters never match`)]
 }

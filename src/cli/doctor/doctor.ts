@@ -6,27 +6,21 @@ import { resolve } from 'node:path'
 import { UsageError } from '../../base/errors.ts'
 import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
-import {
-  type CommandDescription,
-  type CommandInput,
-  type CommandIo,
-  JSON_OPTION,
-} from '../lib/command.ts'
+import { type CommandInput, type CommandIo, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { addressOf } from '../lib/daemon-client.ts'
 import { print, printable } from '../lib/output.ts'
 import { checkSettings } from './doctor-configuration.ts'
 import { checkDaemon } from './doctor-daemon.ts'
 import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data-dir.ts'
 import { judgeDisk, measureDisk } from './doctor-disk-speed.ts'
-import { checkFilters } from './doctor-filters.ts'
-import { type Finding, fine, guarded, problem } from './doctor-finding.ts'
+import { type Finding, Findings, fine, problem } from './doctor-finding.ts'
 import { checkClock, checkLimits, checkMemory, checkNode } from './doctor-machine.ts'
-import { checkStored } from './doctor-stored.ts'
+import { checkFilters, checkStored } from './doctor-stored.ts'
 
 const PROBLEMS_FOUND = 3
 
 /** `tenrec doctor`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'doctor',
     sentence: 'Check settings, data directory, disk, clock and limits; exit code 3 for a problem.',
@@ -48,59 +42,55 @@ export const COMMANDS: readonly CommandDescription[] = [
 async function examine(input: CommandInput): Promise<readonly Finding[]> {
   const { io } = input
   const settings = settingsOf(input)
-  const findings: Finding[] = [checkNode(process.versions.node)]
-  let pid: number | null = null
-  if (typeof settings === 'string') findings.push(problem('configuration', settings))
-  else {
-    findings.push(...checkSettings(settings, io.machine))
-    pid = await examineDataDir(io, settings, findings)
-  }
-  findings.push(...(await guarded('limits', () => checkLimits(pid))))
   const known = typeof settings === 'string' ? null : settings
-  findings.push(...(await guarded('memory_limit', () => checkMemory(pid, known))))
-  const baseUrl = input.text('base-url')
-  if (baseUrl === undefined) {
-    const message = 'not asked: name it with --base-url to check readiness and the proxy'
-    findings.push(fine('daemon', message))
-  } else {
-    const key = input.text('personal-key') ?? null
-    const look = () => checkDaemon(addressOf(baseUrl, 'https://events.example.com'), key)
-    findings.push(...(await guarded('daemon', look)))
-  }
-  return findings
+  const findings = new Findings()
+  findings.all.push(checkNode(process.versions.node))
+  if (typeof settings === 'string') findings.all.push(problem('configuration', settings))
+  else findings.all.push(...checkSettings(settings, io.machine))
+  const pid = known === null ? null : await examineDataDir(io, known, findings)
+  await findings.add('limits', () => checkLimits(pid))
+  await findings.add('memory_limit', () => checkMemory(pid, known))
+  await findings.add('daemon', () => {
+    const url = input.text('base-url')
+    if (url === undefined) {
+      return [fine('daemon', 'not asked: name it with --base-url to check readiness and the proxy')]
+    }
+    const address = addressOf(url, 'https://events.example.com')
+    return checkDaemon(address, input.text('personal-key') ?? null)
+  })
+  return findings.all
 }
 
 /** Adds to `findings`; answers the process that has the directory open, or null. */
 async function examineDataDir(
   io: CommandIo,
   settings: Settings,
-  findings: Finding[],
+  findings: Findings,
 ): Promise<number | null> {
   const { dataDir } = settings
-  const add = async (check: string, look: Parameters<typeof guarded>[1]): Promise<void> => {
-    findings.push(...(await guarded(check, look)))
-  }
   let pid: number | null = null
   let isStore = false
   let isThere = true
-  await add('data_directory', () => {
+  await findings.add('data_directory', () => {
     const folder = checkStoreFolder(dataDir)
     pid = folder.pid
     isStore = folder.isStore
     isThere = folder.findings.every(({ check }) => check !== 'data_directory')
     return folder.findings
   })
-  await add('clock', () => checkClock(io.clock, dataDir))
+  await findings.add('clock', () => checkClock(io.clock, dataDir))
   if (!isThere) return pid
-  await add('free_space', () => checkFreeSpace(settings))
-  await add('file_system', () => checkFileSystem(dataDir))
-  const hasRoom = findings.every(
+  await findings.add('free_space', () => checkFreeSpace(settings))
+  await findings.add('file_system', () => checkFileSystem(dataDir))
+  const hasRoom = findings.all.every(
     ({ check, verdict }) => check !== 'free_space' || verdict !== 'problem',
   )
-  if (hasRoom) await add('disk_speed', () => [judgeDisk(measureDisk(resolve(dataDir), io.clock))])
+  if (hasRoom) {
+    await findings.add('disk_speed', () => [judgeDisk(measureDisk(resolve(dataDir), io.clock))])
+  }
   if (isStore) {
-    await add('stored', () => checkStored(dataDir, pid !== null))
-    await add('stored_filters', () => checkFilters(dataDir))
+    await findings.add('stored', () => checkStored(dataDir, pid !== null))
+    await findings.add('stored_filters', () => checkFilters(dataDir))
   }
   return pid
 }

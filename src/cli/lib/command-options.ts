@@ -41,15 +41,11 @@ export function settingOptions(names: readonly SettingName[]): readonly TypedOpt
     if (flag === null) return []
     const sentence = plain(`${SETTINGS[name].sentence} Default: ${describeDefault(name)}.`)
     if (isSwitch(name)) {
-      const off = { flag: `--no-${flag}`, placeholder: null, sentence: `Turns --${flag} off.` }
-      return [
-        { flag: `--${flag}`, placeholder: null, sentence, choices: [] },
-        { ...off, choices: [] },
-      ]
+      const on = { flag: `--${flag}`, placeholder: null, sentence, choices: [] }
+      return [on, { ...on, flag: `--no-${flag}`, sentence: `Turns --${flag} off.` }]
     }
-    const words = /^one of (.+)$/.exec(kind.allowed)?.[1]?.split(', ') ?? []
-    const placeholder = kind.name.toUpperCase()
-    return [{ flag: `--${flag}`, placeholder, sentence, choices: words }]
+    const choices = /^one of (.+)$/.exec(kind.allowed)?.[1]?.split(', ') ?? []
+    return [{ flag: `--${flag}`, placeholder: kind.name.toUpperCase(), sentence, choices }]
   })
 }
 

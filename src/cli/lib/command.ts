@@ -83,6 +83,9 @@ export interface CommandDescription {
   ): number | object | Promise<number | object>
 }
 
+/** The commands that a file describes. */
+export type Commands = readonly CommandDescription[]
+
 /** A command with everything that its description leaves out: feeds dispatch and help. */
 export interface Command extends Required<Omit<CommandDescription, 'options'>> {
   readonly options: readonly OptionDefinition[]

@@ -99,15 +99,12 @@ export class DaemonClient {
   }
 
   #send(method: string, path: string, body?: unknown): Promise<DaemonAnswer> {
-    const headers = { Authorization: `Bearer ${this.#personalKey}` }
-    const content =
-      body === undefined
-        ? { headers }
-        : {
-            headers: { ...headers, 'Content-Type': 'application/json' },
-            body: JSON.stringify(body),
-          }
-    const options: RequestInit = { method, redirect: 'error', ...content }
+    const options: RequestInit = {
+      method,
+      headers: { Authorization: `Bearer ${this.#personalKey}`, 'Content-Type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+      redirect: 'error',
+    }
     return ask(this.#baseUrl, path, options, DAEMON_ANSWER_MS_MAX)
   }
 }

@@ -6,7 +6,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError } from '../../base/errors.ts'
-import { isObject } from '../../base/json.ts'
+import { isObject, parseJson } from '../../base/json.ts'
 import {
   IMPORT_ANSWER_BYTES_MAX,
   IMPORT_ANSWER_MS_MAX,
@@ -104,13 +104,9 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
   }
 }
 
+/** The reason in an answer; one that is not of ours says itself what there is to say. */
 function detailOf(text: string): string {
-  try {
-    const body: unknown = JSON.parse(text)
-    const detail = isObject(body) ? body['detail'] : undefined
-    if (typeof detail === 'string') return detail
-  } catch {
-    // The answer is not one of ours; its text says what there is to say.
-  }
-  return text.slice(0, IMPORT_DETAIL_CHARACTERS_MAX)
+  const body = parseJson(text)
+  const detail = isObject(body) ? body['detail'] : undefined
+  return typeof detail === 'string' ? detail : text.slice(0, IMPORT_DETAIL_CHARACTERS_MAX)
 }

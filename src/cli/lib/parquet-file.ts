@@ -9,9 +9,9 @@ const GROUP_ROWS = 50_000
 // An export without events has no first row to guess from, so the types are said.
 const COLUMNS: readonly Column[] = [
   { name: 'id', type: 'INT64', repetition_type: 'REQUIRED' },
-  ...textColumns('uuid', 'event', 'distinct_id'),
-  ...timeColumns('timestamp', 'created_at'),
-  ...textColumns('person_mode', 'elements_chain', 'properties'),
+  ...columns('BYTE_ARRAY', 'UTF8', 'uuid', 'event', 'distinct_id'),
+  ...columns('INT64', 'TIMESTAMP_MILLIS', 'timestamp', 'created_at'),
+  ...columns('BYTE_ARRAY', 'UTF8', 'person_mode', 'elements_chain', 'properties'),
 ]
 
 /** Writes all events to a new file. Properties are JSON text, times are UTC. */
@@ -46,20 +46,10 @@ function* rowsOf(events: Iterable<ExportedEvent>): Generator<Record<string, unkn
 
 type Column = NonNullable<Parameters<typeof WriteRows>[0]['schema']>[number]
 
-function textColumns(...names: readonly string[]): readonly Column[] {
-  return names.map((name) => ({
-    name,
-    type: 'BYTE_ARRAY',
-    converted_type: 'UTF8',
-    repetition_type: 'REQUIRED',
-  }))
-}
-
-function timeColumns(...names: readonly string[]): readonly Column[] {
-  return names.map((name) => ({
-    name,
-    type: 'INT64',
-    converted_type: 'TIMESTAMP_MILLIS',
-    repetition_type: 'REQUIRED',
-  }))
+function columns(
+  type: Required<Column>['type'],
+  converted_type: Required<Column>['converted_type'],
+  ...names: readonly string[]
+): readonly Column[] {
+  return names.map((name) => ({ name, type, converted_type, repetition_type: 'REQUIRED' }))
 }

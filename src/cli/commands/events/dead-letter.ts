@@ -6,8 +6,8 @@ import { UsageError } from '../../../base/errors.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
 import { openEvents } from '../../../store/open-store.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   JSON_OPTION,
   type OptionTexts,
 } from '../../lib/command.ts'
@@ -25,7 +25,7 @@ const CHOICE_OPTIONS: OptionTexts = {
 }
 
 /** `tenrec dead-letter ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'dead-letter list',
     sentence: 'List events that were accepted and could not be processed, oldest first.',

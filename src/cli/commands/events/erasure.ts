@@ -5,8 +5,8 @@
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject, objectsOf } from '../../../base/json.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   type OptionTexts,
   PROJECT_OPTION,
 } from '../../lib/command.ts'
@@ -20,7 +20,7 @@ const LIST_DEFAULT = 100
 export const DRY_RUN_OPTION: OptionTexts = { '--dry-run': 'Only say how many events would go.' }
 
 /** `tenrec erasure ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'erasure create',
     sentence: 'Remove events for good; all that is named must fit.',

@@ -9,7 +9,7 @@ import { DROPPED_DAYS_MAX, PAGE_EVENTS_DEFAULT } from '../../../base/limits.ts'
 import { LOSS_REASONS } from '../../../rules/capture/drop-reasons.ts'
 import type { DroppedEventCursor, DroppedEventView } from '../../../rules/events/dropped-events.ts'
 import { openEvents } from '../../../store/open-store.ts'
-import { type CommandDescription, JSON_OPTION, PROJECT_OPTION } from '../../lib/command.ts'
+import { type Commands, JSON_OPTION, PROJECT_OPTION } from '../../lib/command.ts'
 import { printable } from '../../lib/output.ts'
 import { pages, printPages } from './event.ts'
 
@@ -19,7 +19,7 @@ export function keptAfterMs(): number {
 }
 
 /** `tenrec event dropped`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'event dropped',
     sentence: `List accepted events that are not stored, newest first, of the last ${DROPPED_DAYS_MAX} days.`,

@@ -10,12 +10,7 @@ import { eventUuidOffset, readBlock } from '../../../rules/capture/log-block.ts'
 import type { WarningView } from '../../../rules/events/event-queries.ts'
 import { openEvents, openStore } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
-import {
-  type CommandDescription,
-  type CommandInput,
-  JSON_OPTION,
-  PROJECT_OPTION,
-} from '../../lib/command.ts'
+import { type CommandInput, type Commands, JSON_OPTION, PROJECT_OPTION } from '../../lib/command.ts'
 import { isoTime, print } from '../../lib/output.ts'
 import { WARNINGS_READ_MAX } from '../../limits.ts'
 import { keptAfterMs } from './event-dropped.ts'
@@ -28,7 +23,7 @@ const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
 ])
 
 /** `tenrec event why`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'event why',
     sentence: 'Tell what became of an event: stored, waiting, skipped or a dead letter.',

@@ -11,8 +11,8 @@ import type { EventCursor, EventListQuery, EventView } from '../../../rules/even
 import { openEvents } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   JSON_OPTION,
   type OptionTexts,
   PROJECT_OPTION,
@@ -38,7 +38,7 @@ export const TIME_OPTIONS: OptionTexts = {
 }
 
 /** `tenrec event ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'event list',
     sentence: 'List stored events, newest first.',

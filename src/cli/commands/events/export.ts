@@ -7,7 +7,7 @@ import { JsonBytes } from '../../../base/json-bytes.ts'
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { openEvents } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
-import { type CommandDescription, type CommandInput, PROJECT_OPTION } from '../../lib/command.ts'
+import { type CommandInput, type Commands, PROJECT_OPTION } from '../../lib/command.ts'
 import { CHUNK_BYTES, LineFile, type LineTarget, standardOutput } from '../../lib/line-file.ts'
 import { writeParquet } from '../../lib/parquet-file.ts'
 import { Progress } from '../../lib/progress.ts'
@@ -27,7 +27,7 @@ const REASONS: Readonly<Record<string, string>> = {
 }
 
 /** `tenrec export`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'export',
     sentence: 'Write stored events as lines of JSON, oldest arrival first.',

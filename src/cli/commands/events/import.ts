@@ -2,26 +2,27 @@
  * `tenrec import`: sends events from files to a running daemon. Every event has a uuid, so an import may
  * be repeated: what is stored already is recognised. How far a file came is noted beside it.
  */
-import { existsSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { createReadStream, existsSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { createGunzip } from 'node:zlib'
 import { writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { Scanner } from '../../../rules/capture/scanner/scanner.ts'
-import { type CommandDescription, type CommandInput, PROJECT_OPTION } from '../../lib/command.ts'
+import { type CommandInput, type Commands, PROJECT_OPTION } from '../../lib/command.ts'
 import { BASE_URL_OPTION, daemonAddress } from '../../lib/daemon-client.ts'
 import { type FaultListener, ImportBatch } from '../../lib/import-batch.ts'
 import { BodySender } from '../../lib/import-sender.ts'
-import { lineBlocks } from '../../lib/line-blocks.ts'
 import { withProgress } from '../../lib/progress.ts'
 import { projectOf } from '../../lib/with-store.ts'
-import { IMPORT_FAULTS_SHOWN_MAX } from '../../limits.ts'
+import { IMPORT_FAULTS_SHOWN_MAX, LINE_BYTES_MAX } from '../../limits.ts'
 
 const NOTE_SUFFIX = '.imported'
 /** A note waits for the disk, so not every body gets one: what comes twice is recognised. */
 const NOTE_MS = 1000
+const READ_BYTES = 1024 * 1024
 const NEWLINE = 0x0a
 
 /** `tenrec import`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'import',
     sentence:
@@ -168,6 +169,35 @@ class Importer {
     this.#notedLine = this.#acceptedLine
     this.#notedAtMs = performance.now()
   }
+}
+
+/**
+ * A file of lines in blocks that end with a newline, the last one perhaps without. Unpacks what is called `.gz`. Rejects with
+ * `OperatorError` for a line that is too long, and with what reading and unpacking say.
+ */
+async function* lineBlocks(path: string): AsyncGenerator<Buffer> {
+  const file = createReadStream(path, { highWaterMark: READ_BYTES })
+  const isPacked = path.endsWith('.gz')
+  const gunzip = createGunzip({ chunkSize: READ_BYTES })
+  if (isPacked) file.on('error', (error) => gunzip.destroy(error))
+  let pieces: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of isPacked ? file.pipe(gunzip) : file) {
+    if (!Buffer.isBuffer(chunk)) continue
+    const end = chunk.lastIndexOf(NEWLINE) + 1
+    if (end > 0) {
+      pieces.push(chunk.subarray(0, end))
+      yield pieces.length === 1 ? chunk.subarray(0, end) : Buffer.concat(pieces)
+      pieces = []
+      bytes = 0
+    }
+    if (end < chunk.length) pieces.push(chunk.subarray(end))
+    bytes += chunk.length - end
+    if (bytes > LINE_BYTES_MAX) {
+      throw new OperatorError(`${path} has a line of more than ${LINE_BYTES_MAX} bytes: split it`)
+    }
+  }
+  if (pieces.length > 0) yield Buffer.concat(pieces)
 }
 
 function linesDone(path: string): number {

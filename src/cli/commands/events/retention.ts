@@ -3,8 +3,8 @@ import { UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject, objectsOf } from '../../../base/json.ts'
 import { parseBytes } from '../../../config/value-kinds.ts'
 import {
-  type CommandDescription,
   type CommandInput,
+  type Commands,
   type OptionTexts,
   PROJECT_OPTION,
   parseId,
@@ -24,7 +24,7 @@ interface Rules {
 }
 
 /** `tenrec retention ...`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'retention show',
     sentence: 'Print how long events are kept, and how large the project is.',

@@ -5,7 +5,7 @@
  */
 import { UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject } from '../../../base/json.ts'
-import type { CommandDescription, CommandInput } from '../../lib/command.ts'
+import type { CommandInput, Commands } from '../../lib/command.ts'
 import { QueryClient, questionOptions } from '../../lib/query-client.ts'
 import { datesOf, PERIOD_OPTIONS, queryRange } from './query-periods.ts'
 
@@ -17,7 +17,7 @@ const PATHS_ONLY = [
 ]
 
 /** `tenrec query paths`. */
-export const COMMANDS: readonly CommandDescription[] = [
+export const COMMANDS: Commands = [
   {
     name: 'query paths',
     sentence:

@@ -4,7 +4,7 @@
  */
 import { UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject } from '../../../base/json.ts'
-import type { CommandDescription, CommandInput } from '../../lib/command.ts'
+import type { CommandDescription, CommandInput, Commands } from '../../lib/command.ts'
 import { print } from '../../lib/output.ts'
 import { heights, withBars } from '../../lib/query-chart.ts'
 import { QueryClient, questionOptions, seriesOf } from '../../lib/query-client.ts'
@@ -131,7 +131,7 @@ const QUESTIONS: readonly Question[] = [
 ]
 
 /** `tenrec query ...`, but paths. */
-export const COMMANDS: readonly CommandDescription[] = QUESTIONS.map((question) => ({
+export const COMMANDS: Commands = QUESTIONS.map((question) => ({
   name: `query ${question.name}`,
   sentence: question.sentence,
   operands: question.operands ?? ['EVENT'],
