@@ -1,8 +1,8 @@
 /** Cross-origin headers: on every answer of public routes, on none of the others. */
 import t from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
-import { corsHeaders } from '../../src/http/server/cors.ts'
 import {
+  corsHeaders,
   sendAccepted,
   sendEmpty,
   sendError,

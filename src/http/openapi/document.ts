@@ -10,7 +10,7 @@ import { PRIVATE_RESOURCES } from '../routes/private-api.ts'
 import { CAPTURE } from '../routes/public/capture.ts'
 import { FLAG_DECISIONS, REMOTE_CONFIG } from '../routes/public/flag-routes.ts'
 import { OFREP } from '../routes/public/ofrep.ts'
-import { isJsonText } from '../server/query-string.ts'
+import { isJsonText } from '../server/input.ts'
 import {
   type Described,
   type DescribedResource,

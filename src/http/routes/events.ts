@@ -6,10 +6,13 @@
  * All routes need the scope `event:read`: a warning tells about events and nothing else.
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { EventQueries } from '../../engine/threads/call-table.ts'
+import { DROPPED_DAYS_MAX } from '../../base/limits.ts'
+import type { DroppedQueries, EventQueries } from '../../engine/threads/call-table.ts'
+import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/drop-reasons.ts'
 import { PERSON_MODES } from '../../rules/capture/types.ts'
 import type { EventCursor } from '../../rules/events/event-queries.ts'
 import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/operator-names.ts'
+import { timeParameter } from '../server/input.ts'
 import {
   CURSOR,
   decodeCursor,
@@ -19,7 +22,6 @@ import {
   PAGE_LIMITS,
   urlWith,
 } from '../server/pages.ts'
-import { timeParameter } from '../server/query-string.ts'
 import {
   type AnyRoute,
   done,
@@ -30,9 +32,12 @@ import {
 } from '../server/route.ts'
 import type { Schema, TypeOf } from '../server/schema.ts'
 import * as is from '../server/schema.ts'
-import { DROPPED_ROUTES, type DroppedServices } from './dropped-events.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 import { FILTERS_MAX } from './limits.ts'
+
+const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
+const BLOCK_MAX = 2 ** 48 - 1
+const PLACE_MAX = 2 ** 32 - 1
 
 const SCALARS = ['string', 'number', 'boolean', 'null']
 
@@ -92,11 +97,39 @@ export const EVENT_FILTERS = is.named(
   ),
 )
 
+const DROPPED = is.namedObject('DroppedEvent', {
+  uuid: is.UUID,
+  timestamp: is.about(is.TIME, 'Its arrival.'),
+  reason: is.choice(...LOSS_REASONS),
+  event: is.nullable(is.TEXT),
+  distinct_id: is.nullable(is.TEXT),
+  data: is.about(is.TEXT, 'The first 1024 bytes of its JSON.'),
+  bytes: is.about(is.WHOLE, 'The length of its JSON.'),
+})
+const DROPPED_COUNT = is.namedObject('DroppedCount', {
+  hour: is.about(is.TIME, 'The begin of the hour of arrival.'),
+  reason: is.choice(...DROP_REASONS),
+  count: is.WHOLE,
+})
+const REASON = is.refused(
+  is.choice(...LOSS_REASONS),
+  `reason must be one of ${LOSS_REASONS.join(', ')}`,
+)
+
+/** What the routes of dropped events work with. */
+export interface DroppedServices extends RouteServices {
+  readonly queries: DroppedQueries
+}
+
 /** What these routes work with. */
 export interface EventServices extends RouteServices {
   readonly queries: EventQueries
 }
 
+const droppedRoute = routesOf<DroppedServices>(
+  '/api/projects/:project_id/',
+  inProject('event:read'),
+)
 const route = routesOf<EventServices>('/api/projects/:project_id/', inProject('event:read'))
 
 /** The routes that read events and warnings. */
@@ -172,6 +205,54 @@ export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
   ),
 ]
 
+/** What was accepted and is not stored. docs/compatibility/events.md, "Dropped events". */
+const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
+  droppedRoute(
+    'GET',
+    'dropped_events/',
+    'listDroppedEvents',
+    'Lists events that were accepted and are not stored, the newest first.',
+    {
+      query: is.options({
+        reason: is.about(REASON, 'Only those that were dropped for it.'),
+        after: is.about(is.TEXT, 'Only later arrivals.'),
+        before: is.about(is.TEXT, 'Only earlier arrivals.'),
+        limit: LIMIT,
+        cursor: CURSOR,
+      }),
+      answers: { 200: done(is.object({ next: is.nullable(is.TEXT), results: is.list(DROPPED) })) },
+      async handle(call) {
+        const { request, services, projectId, nowMs } = call
+        const { reason, limit, cursor } = call.query()
+        const afterMs = timeParameter(request, 'after')
+        const beforeMs = timeParameter(request, 'before')
+        const { results, nextCursor } = await services.queries.listDropped({
+          projectId,
+          limit: limitOf(limit, PAGE_LIMITS),
+          afterMs: Math.max(afterMs ?? 0, nowMs - KEPT_MS),
+          ...(reason === undefined ? {} : { reason }),
+          ...(beforeMs === null ? {} : { beforeMs }),
+          ...(cursor === undefined ? {} : { cursor: decodeDroppedCursor(cursor) }),
+        })
+        if (nextCursor === null) return { next: null, results }
+        return { next: urlWith(call, { cursor: encodeDroppedCursor(nextCursor) }), results }
+      },
+    },
+  ),
+  droppedRoute(
+    'GET',
+    'dropped_events/counts/',
+    'countDroppedEvents',
+    'Counts accepted events that are not stored, by hour and reason.',
+    {
+      answers: { 200: done(is.object({ results: is.list(DROPPED_COUNT) })) },
+      handle: async ({ services, projectId, nowMs }) => ({
+        results: await services.queries.countDropped(projectId, nowMs - KEPT_MS),
+      }),
+    },
+  ),
+]
+
 /** Events, warnings, and what was dropped. */
 export const EVENT_RESOURCE: Resource<EventServices & DroppedServices> = {
   name: 'Events',
@@ -198,5 +279,27 @@ export function decodeEventCursor(text: string): EventCursor {
   return decodeCursor(text, (cursor) => {
     const parts = /^(-?[0-9]{1,15}),([0-9]{1,15})$/.exec(cursor)
     return parts === null ? null : { timestampMs: Number(parts[1]), id: Number(parts[2]) }
+  })
+}
+
+/** The last event of a page, from which the next page goes on. */
+interface DroppedCursor {
+  /** At most 48 bits. */
+  readonly block: number
+  /** At most 32 bits. */
+  readonly place: number
+}
+
+function encodeDroppedCursor({ block, place }: DroppedCursor): string {
+  return encodeCursor(`${block},${place}`)
+}
+
+/** Throws 400 `invalid_input` for what `encodeDroppedCursor` did not make. */
+function decodeDroppedCursor(text: string): DroppedCursor {
+  return decodeCursor(text, (cursor) => {
+    const parts = /^([0-9]{1,15}),([0-9]{1,10})$/.exec(cursor)
+    const block = Number(parts?.[1])
+    const place = Number(parts?.[2])
+    return block <= BLOCK_MAX && place <= PLACE_MAX ? { block, place } : null
   })
 }

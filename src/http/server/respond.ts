@@ -7,7 +7,6 @@ import { STATUS_CODES } from 'node:http'
 import { ServiceError } from '../../base/errors.ts'
 import type { TextPieces } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
-import { corsHeaders } from './cors.ts'
 import type { Exchange } from './exchange.ts'
 import { LargeAnswer, StreamedAnswer } from './large-answer.ts'
 import { ANSWER_DIRECT_BYTES_MAX } from './limits.ts'
@@ -26,6 +25,8 @@ export type Closing =
 
 const REASONS: NodeJS.Dict<string> = { ...STATUS_CODES, 413: 'Content Too Large' }
 const JSON_TYPE = 'application/json'
+/** Seconds that a browser may remember the answer to a preflight. */
+const PREFLIGHT_SECONDS_MAX = '86400'
 const ACCEPTED = Buffer.from('{"status":1}')
 /** What an answer that is made while it is read holds at a time, about. */
 const PIECE_BYTES = 256 * 1024
@@ -47,30 +48,14 @@ export interface Answer {
   readonly closing?: Closing
 }
 
-let accepted: Exchange | null = null
-let reusedBody: Uint8Array | null = null
+let direct: Exchange | null = null
+let directBody: Uint8Array = ACCEPTED
 
 /** `{"status":1}` with 200: everything in the request is safe. The hot path of ingestion. */
 export function sendAccepted(exchange: Exchange): void {
-  if (exchange.endsConnection) {
+  if (exchange.endsConnection)
     send(exchange, { status: 200, contentType: JSON_TYPE, body: ACCEPTED })
-    return
-  }
-  if (exchange.isOpen) {
-    accepted = exchange
-    exchange.response.cork(writeAccepted)
-  }
-  exchange.finish(200)
-}
-
-/** No closure per answer: `cork` calls back before it returns. */
-function writeAccepted(): void {
-  if (accepted === null) return
-  const { response, origin, owner } = accepted
-  response.writeHeader('Content-Type', JSON_TYPE)
-  if (origin !== '') writeCors(accepted)
-  else if (isCacheable(accepted.method)) response.writeHeader('Vary', 'Origin')
-  response.end(ACCEPTED, owner.isDraining)
+  else sendDirect(exchange, ACCEPTED)
 }
 
 /**
@@ -78,23 +63,28 @@ function writeAccepted(): void {
  * copied. The hot path of decisions.
  */
 export function sendReused(exchange: Exchange, body: Uint8Array): void {
-  const isDirect = body.length <= ANSWER_DIRECT_BYTES_MAX && exchange.method === 'POST'
-  if (exchange.isOpen && isDirect && !exchange.endsConnection) {
-    accepted = exchange
-    reusedBody = body
-    exchange.response.cork(writeReused)
-    exchange.finish(200)
-    return
-  }
-  send(exchange, { status: 200, contentType: JSON_TYPE, body, isBodyReused: true })
+  const isShort = body.length <= ANSWER_DIRECT_BYTES_MAX && exchange.method === 'POST'
+  if (isShort && !exchange.endsConnection) sendDirect(exchange, body)
+  else send(exchange, { status: 200, contentType: JSON_TYPE, body, isBodyReused: true })
 }
 
-function writeReused(): void {
-  if (accepted === null || reusedBody === null) return
-  const { response, origin, owner } = accepted
+function sendDirect(exchange: Exchange, body: Uint8Array): void {
+  if (exchange.isOpen) {
+    direct = exchange
+    directBody = body
+    exchange.response.cork(writeDirect)
+  }
+  exchange.finish(200)
+}
+
+/** No closure per answer: `cork` calls back before it returns. */
+function writeDirect(): void {
+  if (direct === null) return
+  const { response, origin, owner } = direct
   response.writeHeader('Content-Type', JSON_TYPE)
-  if (origin !== '') writeCors(accepted)
-  response.end(reusedBody, owner.isDraining)
+  if (origin !== '') writeCors(direct)
+  else if (isCacheable(direct.method)) response.writeHeader('Vary', 'Origin')
+  response.end(directBody, owner.isDraining)
 }
 
 /** A JSON value. Costs the time to serialise it. */
@@ -288,13 +278,30 @@ function isCacheable(method: string): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
-function writeCors(exchange: Exchange): void {
-  const isPreflight = exchange.method === 'OPTIONS'
-  for (const [name, value] of corsHeaders(
-    exchange.origin,
-    exchange.requestedHeaders,
-    isPreflight,
-  )) {
-    exchange.response.writeHeader(name, value)
+function writeCors({ response, origin, requestedHeaders, method }: Exchange): void {
+  for (const [name, value] of corsHeaders(origin, requestedHeaders, method === 'OPTIONS')) {
+    response.writeHeader(name, value)
   }
+}
+
+/**
+ * The header pairs of a public route for an answer to `origin` (never ''; `null` is an origin too). Any page
+ * may send events with the project's key, which is public, and every requested header is allowed: SDKs add
+ * tracing headers under names of their users' choice. `requestedHeaders` is the value of
+ * Access-Control-Request-Headers or ''. Source: docs/compatibility/ingestion.md, "CORS".
+ */
+export function corsHeaders(
+  origin: string,
+  requestedHeaders: string,
+  isPreflight: boolean,
+): readonly Header[] {
+  const headers: Header[] = [
+    ['Access-Control-Allow-Origin', origin],
+    ['Access-Control-Allow-Credentials', 'true'],
+    ['Access-Control-Allow-Methods', 'GET, POST, OPTIONS'],
+    ['Access-Control-Allow-Headers', requestedHeaders || 'X-Requested-With,Content-Type'],
+    ['Vary', 'Origin'],
+  ]
+  if (isPreflight) headers.push(['Access-Control-Max-Age', PREFLIGHT_SECONDS_MAX])
+  return headers
 }

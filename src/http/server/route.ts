@@ -21,9 +21,8 @@ import {
   requireScope,
   userOf,
 } from './auth.ts'
-import { inputReader } from './input.ts'
+import { inputReader, queryMembers } from './input.ts'
 import { bodyMembers } from './parameters.ts'
-import { queryMembers } from './query-string.ts'
 import type { Answer, Header } from './respond.ts'
 import { type ApiRequest, json, type Route } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'

@@ -5,10 +5,13 @@
  */
 import type { Clock } from '../../../base/clock.ts'
 import { ServiceError } from '../../../base/errors.ts'
+import type { JsonObject } from '../../../base/json.ts'
 import { FLAG_BODY_BYTES_MAX, KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
+import type { DailySalts } from '../../../engine/front/daily-salts.ts'
 import type { DecisionService } from '../../../engine/front/decisions.ts'
 import type { Project, ProjectDirectory } from '../../../rules/access/project-directory.ts'
-import { COOKIELESS_ID } from '../../../rules/capture/cookieless.ts'
+import { clientAddress } from '../../../rules/capture/address.ts'
+import { COOKIELESS_ID, dayOf, visitorId } from '../../../rules/capture/cookieless.ts'
 import { isEmptyValue } from '../../../rules/capture/fields.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
@@ -23,7 +26,6 @@ import { sendJson, sendReused } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flags/flag-schemas.ts'
-import type { CookielessVisitors } from './cookieless-visitors.ts'
 import { answerBytes, NO_DECISIONS } from './decide-answers.ts'
 import {
   decisionRequestOf,
@@ -44,7 +46,8 @@ export interface DecideOptions {
   readonly decisions: DecisionService
   readonly known: KnownDecisions
   readonly browserCapture: BrowserCaptureOf
-  readonly visitors: CookielessVisitors
+  readonly salts: Pick<DailySalts, 'saltOf'>
+  readonly isForwardedForTrusted: boolean
 }
 
 function decide(
@@ -124,7 +127,7 @@ function decideAnew(
   // Only pages have an origin, and only in them cookies could be missing.
   const visitor =
     distinctId === COOKIELESS_ID && sent.origin !== ''
-      ? options.visitors.idOf(exchange, sent, project.id, request.body, nowMs)
+      ? visitorOf(options, exchange, sent, project.id, request.body, nowMs)
       : distinctId
   const asked = decisionRequestOf(request, head, visitor, nowMs)
   const { decided, basis } = decisions.decideRepeatably(project.id, asked)
@@ -135,6 +138,29 @@ function decideAnew(
     known.keep(name, { head, apiKey: project.apiKey, projectId: project.id, decided, basis })
   }
   return { projectId: project.id, decided }
+}
+
+/**
+ * The visitor behind a request with the id of all visitors without cookies: the same id that the visitor's
+ * events get. Without it a flag for a tenth of all would be on for all such visitors or for none. The first
+ * call of a day may wait for the disk. Source: docs/compatibility/persons.md, "Visitors without cookies".
+ */
+function visitorOf(
+  { salts, isForwardedForTrusted }: DecideOptions,
+  exchange: Exchange,
+  { forwardedFor, origin, userAgent }: RequestHead,
+  projectId: number,
+  { timezone, cookieless_hash_extra: extra }: JsonObject,
+  nowMs: number,
+): string {
+  const day = dayOf(nowMs, nowMs, typeof timezone === 'string' ? timezone : '')
+  return visitorId(salts.saltOf(day), {
+    projectId,
+    address: clientAddress(forwardedFor, exchange.peerAddress, isForwardedForTrusted),
+    host: origin.replace(/^[a-z]+:\/\//, '').toLowerCase(),
+    userAgent,
+    extra: typeof extra === 'string' ? extra : '',
+  })
 }
 
 /**

@@ -24,7 +24,7 @@ import {
   FLAG_KNOWN_UNITS_MAX,
   FLAG_LIST_ENTRIES_MAX,
 } from '../limits.ts'
-import { type FlagQuery, readFlagQuery } from './flag-query.ts'
+import type { AnswerShape } from './decide-answers.ts'
 
 const CLIENT_AGENT =
   /^posthog-(?:android|ios|react-native|flutter)\/|(?:Mozilla|Chrome|Safari|Firefox|Edge)\//
@@ -34,6 +34,29 @@ const SERVER_AGENT =
 const DECODE_LIMITS = { decodedBytesMax: FLAG_BODY_BYTES_MAX }
 const NO_PROPERTIES: JsonObject = Object.freeze({})
 const NO_NAMES: readonly string[] = Object.freeze([])
+
+/** What the query says; '' and null where it says nothing. */
+interface FlagQuery {
+  /** What `v` means on `/decide/`, and on `/flags/`. */
+  readonly decideShape: AnswerShape
+  readonly flagsShape: AnswerShape
+  /** Answers of `/flags/` have the configuration. */
+  readonly isConfigWanted: boolean
+  readonly token: string | null
+  readonly apiKey: string | null
+  readonly projectId: string | null
+  /** The wrapping that is declared; `unknown` for a name that means nothing here. */
+  readonly compression: '' | 'gzip' | 'base64' | 'lz64' | 'unknown'
+  readonly isSurveyFlagsOnly: boolean
+}
+
+const COMPRESSIONS: ReadonlyMap<string, FlagQuery['compression']> = new Map([
+  ['', ''],
+  ...['gzip', 'gzip-js'].map((name) => [name, 'gzip'] as const),
+  ...['base64', 'b64'].map((name) => [name, 'base64'] as const),
+  ...['lz64', 'lz-string'].map((name) => [name, 'lz64'] as const),
+])
+const DECIMAL_INTEGER = /^[+-]?\d{1,15}$/
 
 /** What has to be remembered of the head of a request until its body is there. */
 export interface FlagRequestHead {
@@ -248,4 +271,39 @@ function isTruthy(value: unknown): boolean {
 
 function malformed(detail: string): ServiceError {
   return new ServiceError('malformed_data', detail)
+}
+
+/** Reads a query, the text behind `?`. Unknown parameters are ignored. */
+function readFlagQuery(text: string): FlagQuery {
+  const parameters = new URLSearchParams(text)
+  const version = parameters.get('v')
+  const config = parameters.get('config')
+  return {
+    decideShape: decideShape(version),
+    flagsShape: flagsShape(version),
+    isConfigWanted: config === null ? version === null : config === 'true',
+    token: parameters.get('token'),
+    apiKey: parameters.get('api_key'),
+    projectId: parameters.get('project_id'),
+    compression:
+      COMPRESSIONS.get((parameters.get('compression') ?? '').trim().toLowerCase()) ?? 'unknown',
+    isSurveyFlagsOnly: isTruthy(parameters.get('only_evaluate_survey_feature_flags')),
+  }
+}
+
+/** A version that is no integer means 2: an SDK once sent its own version number. */
+function decideShape(version: string | null): AnswerShape {
+  const text = version?.trim() ?? ''
+  if (text === '') return 'decide1'
+  if (!DECIMAL_INTEGER.test(text)) return 'decide2'
+  const number = Number(text)
+  if (number <= 1) return 'decide1'
+  if (number === 2) return 'decide2'
+  return number === 3 ? 'decide3' : 'decide4'
+}
+
+function flagsShape(version: string | null): AnswerShape {
+  const text = version?.trim() ?? ''
+  if (text === '') return 'flags2'
+  return DECIMAL_INTEGER.test(text) && Number(text) >= 2 ? 'flags2' : 'flags1'
 }

@@ -13,7 +13,6 @@ import type { BodyBudget } from '../../server/body.ts'
 import { bindPublic, type PublicRoute } from '../../server/public-route.ts'
 import type { DescribedResource } from '../../server/route.ts'
 import { about, TEXT } from '../../server/schema.ts'
-import { CookielessVisitors } from './cookieless-visitors.ts'
 import { DECISION_ROUTES } from './decide.ts'
 import { DEFINITION_ROUTES } from './definitions.ts'
 import { KnownDecisions } from './known-decisions.ts'
@@ -59,13 +58,14 @@ export function publicFlagRoutes(options: FlagRouteOptions): readonly PublicRout
   const browserCapture: BrowserCaptureOf = (id) =>
     projects.projectById(id) ?? DEFAULT_BROWSER_CAPTURE
   const known = new KnownDecisions(directory, decisions)
-  const visitors = new CookielessVisitors(new DailySalts(settings.dataDir), settings)
-  const parts = { clock, directory, budget, decisions, known, browserCapture, visitors }
+  const salts = new DailySalts(settings.dataDir)
+  const { isForwardedForTrusted } = settings
+  const deciding = { clock, directory, budget, decisions, known, browserCapture }
   const hasActiveFlags = (id: number): boolean => snapshots.of(id)?.hasActiveFlags === true
   const files = new SdkFiles(sdkFolders(settings.dataDir))
   return [
-    ...bindPublic(DECISION_ROUTES, parts),
-    ...bindPublic(OFREP.routes, parts),
+    ...bindPublic(DECISION_ROUTES, { ...deciding, salts, isForwardedForTrusted }),
+    ...bindPublic(OFREP.routes, deciding),
     ...bindPublic(CONFIG_ROUTES, { directory, hasActiveFlags, browserCapture }),
     ...bindPublic(EMPTY_LIST_ROUTES, null),
     ...bindPublic(SDK_ROUTES, { clock, directory: projects, files }),

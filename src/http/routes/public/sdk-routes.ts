@@ -33,7 +33,7 @@ async function sendFile(
   { clock, files }: SdkRouteOptions,
   exchange: Exchange,
   head: RequestHead,
-  name: string,
+  name = '',
   version: string | null = null,
 ): Promise<void> {
   const release = await files.release(clock.monotonic())
@@ -92,20 +92,15 @@ export const SDK_ROUTES: readonly PublicRecord<SdkRouteOptions>[] = [
     path: '/static/:name',
     id: 'SdkFile',
     summary: 'A file of posthog-js.',
-    handle: (services, exchange, head) => {
-      const [name = ''] = head.segments
-      return sendFile(services, exchange, head, name)
-    },
+    handle: (services, exchange, head) => sendFile(services, exchange, head, head.segments[0]),
   }),
   ...readable<SdkRouteOptions>({
     ...FILE,
     path: '/static/:version/:name',
     id: 'SdkFileOfVersion',
     summary: 'The same of a version.',
-    handle: (services, exchange, head) => {
-      const [version = '', name = ''] = head.segments
-      return sendFile(services, exchange, head, name, version)
-    },
+    handle: (services, exchange, head) =>
+      sendFile(services, exchange, head, head.segments[1], head.segments[0]),
   }),
   ...readable<SdkRouteOptions>({
     ...FILE,
