@@ -93,7 +93,7 @@ export async function changed<Name extends Thing>(
 }
 
 /** The person in the path. Throws 400 `invalid_input` for what is neither a number nor a uuid. */
-export function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference {
+function personInPath({ request }: Pick<PersonCall, 'request'>): PersonReference {
   const person = personReference(request.parameter('id'))
   if (person !== null) return person
   const detail =
