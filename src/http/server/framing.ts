@@ -144,9 +144,9 @@ function takeContentLength(value: string): void {
     head.fault = 'send one Content-Length header'
     return
   }
-  // Fifteen digits are exact and beyond every limit.
-  if (/^[0-9]{1,15}$/.test(value)) head.contentLength = Number(value)
-  else head.fault = 'Content-Length must be a decimal number of bytes'
+  const length = parseDecimal(value)
+  if (length < 0) head.fault = 'Content-Length must be a decimal number of bytes'
+  else head.contentLength = length
 }
 
 function takeTransferEncoding(value: string): void {
@@ -156,6 +156,18 @@ function takeTransferEncoding(value: string): void {
       'Transfer-Encoding must be chunked; compress the body with Content-Encoding instead'
   }
   head.isChunked = true
+}
+
+/** A number of at most 15 decimal digits, or -1: exact, beyond every limit, and faster than a pattern. */
+function parseDecimal(text: string): number {
+  if (text.length === 0 || text.length > 15) return -1
+  let value = 0
+  for (let index = 0; index < text.length; index++) {
+    const digit = text.charCodeAt(index) - 0x30
+    if (digit < 0 || digit > 9) return -1
+    value = value * 10 + digit
+  }
+  return value
 }
 
 /** A host name, IPv4 address or bracketed IPv6 address, with an optional port. At most 255 characters. */
