@@ -2,7 +2,10 @@
  * More events than can be processed: 503 before the lag grows without end, reads and changes of persons
  * go on, nothing that was acknowledged is lost, and events are accepted again.
  */
+import { readdirSync } from 'node:fs'
+import { getPriority } from 'node:os'
 import t from 'tap'
+import { PROCESSING_NICENESS } from '../../src/engine/threads/processing-priority.ts'
 import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
 import { PERSONAL_KEY, startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { eventually } from '../fixtures/timed-command.ts'
@@ -29,6 +32,16 @@ async function metric(url: string, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1])
 }
 
+const THREADS = '/proc/self/task'
+
+/** The thread of this process that has the niceness of processing; 0 where threads have none. */
+function processingThread(): number {
+  if (process.platform !== 'linux') return 0
+  const niceness = Math.min(getPriority(process.pid) + PROCESSING_NICENESS, 19)
+  const threads = readdirSync(THREADS).map(Number)
+  return threads.find((thread) => getPriority(thread) === niceness) ?? 0
+}
+
 t.test('what nobody could process in time is refused', async (t) => {
   const daemon = await startDecisions(t, 1, { 'processing-lag-limit-ms': '1000' })
   const { url } = daemon
@@ -39,6 +52,11 @@ t.test('what nobody could process in time is refused', async (t) => {
   }
   t.ok(await eventually(async () => (await personOf()) !== ''))
   const personId = await personOf()
+  const thread = processingThread()
+  const usualNiceness = getPriority(thread)
+  const nicenesses = new Set<number>()
+  const looking = setInterval(() => nicenesses.add(getPriority(thread)), 5)
+  t.teardown(() => clearInterval(looking))
   const refused: Answer[] = []
   const lags: number[] = []
   let accepted = 1
@@ -73,10 +91,20 @@ t.test('what nobody could process in time is refused', async (t) => {
   )
   t.equal(await personOf(), '', 'and seen at once')
   t.ok(await eventually(async () => (await batch(url, 1)).status === 200), 'accepted again')
+  t.ok(
+    await eventually(async () => {
+      await batch(url, 1)
+      return getPriority(thread) === usualNiceness
+    }),
+    'and has its own again',
+  )
   t.ok(await eventually(async () => (await metric(url, 'ingest_queue_depth')) === 0))
   const page = (await send(`${url}/metrics`)).body.toString()
   const stored = Number(/^ingest_events_total\{.*fate="stored"\} (\d+)$/m.exec(page)?.[1])
   t.equal(stored, Number(/^ingest_events_total\{.*fate="accepted"\} (\d+)$/m.exec(page)?.[1]))
+  if (thread > 0 && process.getuid?.() === 0) {
+    t.ok(nicenesses.has(getPriority(process.pid)), 'processing had the priority of the front')
+  }
   t.ok(stored > accepted, 'what was answered 200 is stored')
   // Twenty times as much as the limit: machines that run tests do other things, too.
   t.ok(Math.max(...lags) < LIMIT_SECONDS * 20, `worst lag ${Math.max(...lags)} s`)

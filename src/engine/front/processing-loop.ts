@@ -34,6 +34,9 @@ const EXHAUSTED_MS = 250
 const LEFT_EVENTS = 4096
 /** Bytes of blocks from which on a stretch tells how fast processing is. */
 const RATE_BYTES_MIN = 1024 * 1024
+/** A lag that is more than waiting for the front explains, milliseconds, or that part of a low limit. */
+const LATE_MS = 2000
+const LATE_PART = 0.75
 /** When the lag is back at this part of its limit, events are accepted again. */
 const LAG_RESUMED_PART = 0.5
 /** Commits that arrive within this time are kept as one entry. */
@@ -245,7 +248,12 @@ export class ProcessingLoop {
       this.#pause()
       return
     }
-    const task = { budgetMs: TASK_BUDGET_MS, isDiskShort: disk.isBelowFloor(0), ...this.#stretch() }
+    const task = {
+      budgetMs: TASK_BUDGET_MS,
+      isDiskShort: disk.isBelowFloor(0),
+      isLate: this.lagMs > Math.min(LATE_MS, this.#options.lagMsMax * LATE_PART),
+      ...this.#stretch(),
+    }
     this.#isRunning = true
     this.#isHurried = false
     this.#yieldingSinceMs = undefined

@@ -13,14 +13,8 @@ import type { OrganizationOperation, OrganizationTask } from './organization-tas
 import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
-import type {
-  AppendResult,
-  AppendTask,
-  BlastRadiusTask,
-  CheckTask,
-  FlagCommandTask,
-  ProcessTask,
-} from './tasks.ts'
+import { setProcessingPriority } from './processing-priority.ts'
+import type { AppendResult, AppendTask, BlastRadiusTask, CheckTask, FlagCommandTask, ProcessTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes, their log, and whom a condition would reach. */
@@ -62,11 +56,10 @@ export const CALLS = {
     ({ buffers }) => buffers,
   ),
   /** Turns log blocks into stored events. */
-  process: short(
-    ({ processor }, { budgetMs, isDiskShort, stretchEvents }: ProcessTask) =>
-      processor.run(budgetMs, isDiskShort, stretchEvents),
-    'processor',
-  ),
+  process: short(({ processor }, { budgetMs, isDiskShort, stretchEvents, isLate }: ProcessTask) => {
+    setProcessingPriority(isLate)
+    return processor.run(budgetMs, isDiskShort, stretchEvents)
+  }, 'processor'),
   /** Checks a body that is too much for the front. */
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }

@@ -22,13 +22,12 @@ import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
 import { openTable, type TableQueries } from './person-table.ts'
+import { PROCESSING_NICENESS } from './processing-priority.ts'
 import type { AppendResult, AppendTask, CheckLane, CheckResult, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
 /** Added to the niceness of the threads that check uploads. */
 const CHECKING_NICENESS = 5
-/** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
-const PROCESSING_NICENESS = 15
 /**
  * Memory in which the processing thread makes its short-lived objects. What is gathered for a segment
  * outlives a collection, so that fewer collections copy less.

@@ -81,6 +81,8 @@ export interface ProcessTask {
   readonly budgetMs: number
   /** The front is busy: one commit of at least so many events, and hardly any merging behind it. */
   readonly stretchEvents?: number
+  /** The lag is larger than waiting for the front explains: the thread gets the front's priority. */
+  readonly isLate: boolean
   /** There is no room to write anew what is stored: erasing and merging wait. */
   readonly isDiskShort: boolean
 }
