@@ -2,27 +2,34 @@
  * The environment `flags` as those open it who change the organization, users, projects, keys and
  * roles. Every change is one durable transaction that raises two versions: the one of the environment,
  * and one of its own, so that a changed flag does not make everybody read all users again.
+ *
+ * What it holds about them; every value is MessagePack with a checksum (codec.ts):
+ *
+ * | table         | key         | value                                             |
+ * |---------------|-------------|---------------------------------------------------|
+ * | state         | `version`   | number of the last write transaction (`number`)   |
+ * | state         | `directory` | number of the last one that changed what this table or role-store.ts lists |
+ * | state         | `organization` | `Organization`                                 |
+ * | users         | id u32      | `User`                                            |
+ * | projects      | id u32      | `Project`, its filters as JSON text               |
+ * | personal_keys | id u32      | `PersonalKey`                                     |
+ * | secret_keys   | id u32      | `SecretKey`                                       |
  */
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
+import type { JsonObject } from '../../base/json.ts'
 import { refusal } from '../../base/refusals.ts'
-import type {
-  Organization,
-  PersonalKey,
-  Project,
-  SecretKey,
-  User,
+import {
+  DEFAULT_BROWSER_CAPTURE,
+  type Organization,
+  type PersonalKey,
+  type Project,
+  type SecretKey,
+  type User,
 } from '../../rules/access/organization.ts'
 import type { Role, RoleAccess } from '../../rules/access/roles.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, FLAGS_TABLES, type FlagsTable, numberKey } from '../lmdb/keys.ts'
 import { getRecord, putRecord, raiseCount, readCount, recordsOf } from '../lmdb/records.ts'
-import {
-  decodeOrganization,
-  decodePersonalKey,
-  decodeProject,
-  decodeSecretKey,
-  encodeProject,
-} from './project-records.ts'
 
 const VERSION = 'version'
 const DIRECTORY_VERSION = 'directory'
@@ -160,3 +167,43 @@ export class DirectoryEnvironment {
 }
 
 type RoleNumber = 'role' | 'role_access'
+
+/** A project as it is stored: its filters are text of clients and stay JSON. */
+function encodeProject(project: Project): Record<string, unknown> {
+  const { testAccountFilters, ...rest } = project
+  return { ...rest, testAccountFiltersJson: JSON.stringify(testAccountFilters) }
+}
+
+/** The reverse of `encodeProject`. */
+export function decodeProject(record: Record<string, unknown>): Project {
+  const { testAccountFiltersJson, ...rest } = record as unknown as Omit<
+    Project,
+    'testAccountFilters'
+  > & { testAccountFiltersJson: string }
+  // Projects of before there was such a setting have its default.
+  return {
+    ...DEFAULT_BROWSER_CAPTURE,
+    ...rest,
+    testAccountFilters: JSON.parse(testAccountFiltersJson) as JsonObject[],
+  }
+}
+
+/** A personal key from its record. */
+function decodePersonalKey(record: Record<string, unknown>): PersonalKey {
+  const key = record as unknown as PersonalKey
+  // Keys of before there was `rolledAtMs` were never rolled.
+  return { ...key, hash: Buffer.from(key.hash), rolledAtMs: key.rolledAtMs ?? null }
+}
+
+/** A project secret key from its record. */
+function decodeSecretKey(record: Record<string, unknown>): SecretKey {
+  const key = record as unknown as SecretKey
+  return { ...key, hash: Buffer.from(key.hash) }
+}
+
+/** The organization from its record, or null when there is none yet. */
+function decodeOrganization(record: unknown): Organization | null {
+  if (record === undefined) return null
+  const organization = record as Organization
+  return { ...organization, flagAccess: organization.flagAccess ?? null }
+}

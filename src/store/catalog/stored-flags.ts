@@ -3,8 +3,8 @@ import type { Flag } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT } from '../lmdb/keys.ts'
 import { recordsOf } from '../lmdb/records.ts'
+import { decodeProject } from './directory-environment.ts'
 import { decodeFlag } from './flag-records.ts'
-import { decodeProject } from './project-records.ts'
 
 /** What was found. */
 export interface StoredFlags {

@@ -63,7 +63,7 @@ export const FLAGS_ENVIRONMENT = 'flags'
 /** The tables of `log` (event-log.ts); a log that was never served has none. */
 export const LOG_TABLES = ['blocks', 'state'] as const
 
-/** The tables of `flags` (project-records.ts, role-store.ts, audit-log.ts, flag-records.ts). */
+/** The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts). */
 export const FLAGS_TABLES = [
   'state',
   'users',

@@ -11,7 +11,6 @@ import { createHash, webcrypto } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Entry } from '../../lmdb/environment.ts'
 import { CHUNK_BYTES_MAX } from '../limits.ts'
-import type { ChunkMemory } from './chunk-memory.ts'
 
 const ENTRY_HEAD_BYTES = 6
 /** No chunk ends before this size, unless the table does. */
@@ -19,6 +18,35 @@ const CHUNK_BYTES_MIN = 512 * 1024
 /** Behind the least size, a chunk ends after about this many further bytes. */
 const CHUNK_BYTES_SPREAD = 1024 * 1024
 const HASH_SPACE = 2 ** 32
+const WASM_PAGE_BYTES = 64 * 1024
+const FIRST_PAGES = 32
+
+/**
+ * Memory in which a chunk is put together; its place stays, whatever it grows to. It begins at the border of
+ * a page, which buffers of Node do not: only then can the file system take it to the disk as it is, past the
+ * page cache.
+ */
+export class ChunkMemory {
+  // The only memory of JavaScript whose start is known to be aligned.
+  readonly #memory = new WebAssembly.Memory({ initial: FIRST_PAGES })
+  #bytes = Buffer.from(this.#memory.buffer)
+
+  /** All of it; becomes invalid when it grows. */
+  get bytes(): Buffer {
+    return this.#bytes
+  }
+
+  /** Makes room for at least so many bytes and answers all of it; what it held stays. */
+  grow(bytes: number): Buffer {
+    const missing = bytes - this.#bytes.length
+    if (missing > 0) {
+      const more = Math.max(this.#bytes.length, missing)
+      this.#memory.grow(Math.ceil(more / WASM_PAGE_BYTES))
+      this.#bytes = Buffer.from(this.#memory.buffer)
+    }
+    return this.#bytes
+  }
+}
 
 /** A chunk that has no name yet. */
 export interface Chunk {

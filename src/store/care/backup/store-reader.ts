@@ -29,33 +29,36 @@ export async function readEnvironments(
   writer: ChunkWriter,
   onProgress: (bytes: number) => void,
 ): Promise<Environments> {
-  const opened = ENVIRONMENT_NAMES.map(
-    (name) => new Environment({ dataDir, name, tables: [], isReadOnly: true }),
-  )
-  const pins: PinnedState[] = []
-  const tables: Partial<Record<EnvironmentName, readonly TableBackup[]>> = {}
-  try {
-    const files = ENVIRONMENT_NAMES.map((name) => join(dataDir, name, DATA_NAME))
-    for (const [index, environment] of opened.entries()) {
-      pins.push(pinFile(environment, files[index] ?? ''))
+  const opened = ENVIRONMENT_NAMES.map((name) => {
+    const file = join(dataDir, name, DATA_NAME)
+    return {
+      name,
+      file,
+      environment: new Environment({ dataDir, name, tables: [], isReadOnly: true }),
     }
-    for (const [index, name] of ENVIRONMENT_NAMES.entries()) {
-      const pinned = pins[index]
-      if (pinned === undefined) continue
-      tables[name] = await readFileOf(files[index] ?? '', pinned, writer, onProgress)
+  })
+  const pinned: {
+    readonly name: EnvironmentName
+    readonly file: string
+    readonly state: PinnedState
+  }[] = []
+  const tables: Environments = { log: [], events: [], flags: [] }
+  try {
+    for (const { name, file, environment } of opened) {
+      const state = environment.pinNewest()
+      if (state === null) {
+        throw new OperatorError(`${file} changes too often to be read: try again`)
+      }
+      pinned.push({ name, file, state })
+    }
+    for (const { name, file, state } of pinned) {
+      tables[name] = await readFileOf(file, state, writer, onProgress)
     }
   } finally {
-    for (const { pin } of pins) pin.release()
-    for (const environment of opened) await environment.close()
+    for (const { state } of pinned) state.pin.release()
+    for (const { environment } of opened) await environment.close()
   }
-  const { log = [], events = [], flags = [] } = tables
-  return { log, events, flags }
-}
-
-function pinFile(environment: Environment, file: string): PinnedState {
-  const pinned = environment.pinNewest()
-  if (pinned !== null) return pinned
-  throw new OperatorError(`${file} changes too often to be read: try again`)
+  return tables
 }
 
 async function readFileOf(

@@ -15,13 +15,13 @@ import {
 import { joinEnvironment } from '../../directory/environment-lock.ts'
 import { findDisagreement } from '../../directory/store-agreement.ts'
 import { DamagedRecordError } from '../../faults.ts'
+import { checkChangesBlock } from '../../identity/person-changes.ts'
 import { unseal } from '../../lmdb/codec.ts'
 import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
 import { LOG_TABLES } from '../../lmdb/keys.ts'
 import { LmdbFault, walkLmdbFile } from '../../lmdb/lmdb-walk.ts'
 import { VERIFY_FINDINGS_MAX } from '../limits.ts'
-import { EventsCheck } from './events-check.ts'
-import { PersonsCheck } from './persons-check.ts'
+import { RecordsCheck } from './records-check.ts'
 
 /** Entries between two looks at the event loop. */
 const ENTRIES_PER_TURN = 4096
@@ -159,8 +159,7 @@ class Verification {
     name: EnvironmentName,
     file: string,
   ): Promise<void> {
-    const events = new EventsCheck((where, what) => this.#find(file, where, what))
-    const persons = new PersonsCheck((where, what) => this.#find(file, where, what))
+    const check = new RecordsCheck((where, what) => this.#find(file, where, what))
     for (const table of tables) {
       let entries = 0
       for (const { key, value } of pin.entries(table)) {
@@ -169,24 +168,18 @@ class Verification {
         if (++entries % ENTRIES_PER_TURN === 0) await this.#breathe()
         if (this.#findings.length >= VERIFY_FINDINGS_MAX) return
         try {
-          if (table === BLOCKS_TABLE) {
-            readBlock(value)
-          } else if (table === CHANGES_TABLE) {
-            persons.takeChanges(key, value)
-          } else {
+          if (table === BLOCKS_TABLE) readBlock(value)
+          else if (table === CHANGES_TABLE) checkChangesBlock(key, value)
+          else {
             const bytes = unseal(table, key, value)
-            if (name !== 'events') continue
-            events.take(table, key, bytes)
-            persons.take(table, key, bytes)
+            if (name === 'events') check.take(table, key, bytes)
           }
         } catch (cause) {
           this.#findRecord(file, table, key, cause)
         }
       }
     }
-    if (name !== 'events') return
-    events.finish()
-    persons.finish()
+    check.finish()
   }
 
   #findRecord(file: string, table: string, key: Buffer, cause: unknown): void {
