@@ -3,8 +3,10 @@
  * Workload: two clients post /batch/ bodies of 19 MB (about 21,000 events) back to back while a
  * third process asks GET /_livez 200 times a second, open loop.
  * Baseline: the bare server (a) under the same load: what the kernel and the sharing of cores cost.
- * What would change our mind about checking large bodies in the pool: a p99 over 15 ms.
+ * What would change our mind about checking large bodies in the pool: a p99 over 15 ms, or more
+ * than one collection of the main thread's whole heap for a body.
  */
+import { join } from 'node:path'
 import {
   type Bench,
   type BenchContext,
@@ -15,6 +17,7 @@ import {
 } from '../harness.ts'
 import { closedLoop, type LoadReport, openLoop, prepareLoad } from '../load.ts'
 import { median } from '../samples.ts'
+import { CollectionWatch } from './collections.ts'
 
 export const LARGE_BODIES: Bench = {
   name: 'large-bodies',
@@ -39,7 +42,8 @@ interface Outcome {
 }
 
 async function measure(context: BenchContext): Promise<void> {
-  const daemon = await context.startDaemon()
+  const watch = new CollectionWatch(join(context.newFolder(), 'collections'))
+  const daemon = await context.startDaemon({ environment: watch.environment })
   const bare = await context.startBaseline('bare-server')
   const [ours = [], theirs = []] = await interleaved(context.rounds(3), [
     async () => {
@@ -72,6 +76,15 @@ async function measure(context: BenchContext): Promise<void> {
     unit: 'requests/s',
     baseline: median(theirs.map((outcome) => outcome.posts.requestsPerSecond)),
     note: `${LARGE_BODY_EVENTS} events each`,
+  })
+  const bodies = posts.reduce((sum, { statuses }) => sum + (statuses['200'] ?? 0), 0)
+  const [whole, other] = [watch.read(true), watch.read(false)]
+  context.report({
+    figure: 'collections of the whole heap of the main thread for each body',
+    value: whole.count / bodies,
+    unit: 'collections',
+    target: { of: 'value', bound: 'under', limit: 1.1 },
+    note: `the longest took ${whole.longestMs} ms, the longest of ${other.count} others ${other.longestMs} ms`,
   })
 }
 

@@ -45,12 +45,12 @@ export const PAGE_EVENTS_DEFAULT = 100
 export const DROPPED_DAYS_MAX = 7
 /** Decoded bytes up to which a body is checked on the front; larger ones are checked in the pool. */
 export const FRONT_BODY_BYTES_MAX = 128 * 1024
+/** Bytes of lz64, or of JSON that must be parsed, up to which a body is checked on the front. */
+export const FRONT_SLOW_BYTES_MAX = 32 * 1024
 /** Bytes of a slab for large bodies (slabs.ts). A larger body or block: memory of its own. */
 export const SLAB_BYTES_MAX = 24 * 1024 * 1024
 /** Slabs in use at a time; fewer where the budget for bodies has no room for them. Further bodies: as above. */
 export const SLABS_MAX = 8
-/** Bytes of lz64, or of JSON that must be parsed, up to which a body is checked on the front. */
-export const FRONT_SLOW_BYTES_MAX = 32 * 1024
 /** Bytes of the body of a flag request, as sent and decoded; it is read on the front. More: 413. */
 export const FLAG_BODY_BYTES_MAX = 256 * 1024
 /** Bytes of the body of a flag request whose decision is remembered. Larger ones are decided each time. */

@@ -386,27 +386,39 @@ t.test('a slab is not given back before its block is durable', async (t) => {
   t.strictSame(answers.names, ['a', 'b'])
 })
 
-t.test('slabs come back from commits that fail, but not with their memory', async (t) => {
+t.test('slabs come back from commits that fail', async (t) => {
   const log = stalledLog()
   const { commits, answers, addBlock } = setUp(log.append)
   const slabs = new Slabs(Number.POSITIVE_INFINITY)
-  const slab = slabs.take(1)
-  const memory = slab?.memory
-  addBlock('a', slab)
+  const take = (): Slab => {
+    const slab = slabs.take(1)
+    if (slab === null) throw new TypeError('no slab is free')
+    return slab
+  }
+  const first = take()
+  const firstMemory = first.memory
+  addBlock('first', first)
   await nextTurn()
-  const late = slabs.take(1)
-  const lateMemory = late?.memory
-  addBlock('late', late)
+  const second = take()
+  const secondMemory = second.memory
+  addBlock('second', second)
   await log.fail(new ThreadEndedError(false, new Error('no memory left')))
-  t.equal(slabs.inUse, 1, 'the next commit has its own')
-  t.not(slabs.take(1)?.memory, memory, 'the write may still be on its way')
+  t.equal(slabs.inUse, 1, 'that of the next commit')
+  const other = take()
+  t.not(other.memory, firstMemory, 'a write of a thread that ended may still be on its way')
+  other.give()
   await nextTurn()
   await log.fail(new Error('no space left'))
   await commits.drained()
-  t.equal(slabs.inUse, 1)
-  addBlock('later', slabs.take(1))
-  t.equal(slabs.inUse, 1, 'what comes later is refused')
-  t.not(slabs.take(1)?.memory, lateMemory)
+  t.equal(slabs.inUse, 0)
+  addBlock('later', take())
+  t.equal(slabs.inUse, 0, 'what comes later is refused')
+  const last = [take(), take()].map(({ memory }) => memory)
+  t.ok(
+    last.includes(secondMemory),
+    'a thread that has failed and lives works with nothing any more',
+  )
+  t.notOk(last.includes(firstMemory))
   t.strictSame(
     answers.given.map(({ error }) => error?.status),
     [503, 503, 503],

@@ -9,20 +9,11 @@ import type { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { refusal } from '../../base/refusals.ts'
 import { type Slab, transferable } from '../../base/slabs.ts'
-import {
-  LogBlockWriter,
-  type RecordEvents,
-  type RecordHeader,
-} from '../../rules/capture/log-block.ts'
+import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../../rules/capture/log-block.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { AppendResult, BlockBuffer } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
-import {
-  COMMIT_MS_MAX,
-  COMMIT_SPACED_BYTES_MAX,
-  COMMIT_SPARE_BUFFERS_MAX,
-  COMMIT_SPARE_BYTES_MAX,
-} from './limits.ts'
+import { COMMIT_MS_MAX, COMMIT_SPACED_BYTES_MAX, COMMIT_SPARE_BUFFERS_MAX, COMMIT_SPARE_BYTES_MAX } from './limits.ts'
 
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
@@ -195,7 +186,7 @@ export class GroupCommit {
   ): Promise<void> {
     const bytes = this.#committingBytes
     let isAnswered = false
-    let isDone = false
+    let isThreadGone = false
     const deadline = setTimeout(() => {
       isAnswered = true
       this.#options.log.error({ requests: targets.length }, 'the log does not answer')
@@ -207,7 +198,6 @@ export class GroupCommit {
         { blocks, trimThrough: this.#trimmed },
         transferable(blocks.map((block) => block.buffer)),
       )
-      isDone = true
       for (const buffer of result.buffers) this.#keep(buffer)
       // New requests fill the next commit while these are being answered.
       this.#isCommitting = false
@@ -216,6 +206,7 @@ export class GroupCommit {
       if (!isAnswered) for (const target of targets) target.acknowledge(null)
       this.#options.onCommit(result, bytes, eventCount, targets.length)
     } catch (cause) {
+      isThreadGone = cause instanceof ThreadEndedError
       this.#isCommitting = false
       this.#committingBytes = 0
       if (cause instanceof ThreadEndedError && !cause.wasWriting) {
@@ -237,8 +228,8 @@ export class GroupCommit {
       this.#options.onFailure(cause)
     } finally {
       clearTimeout(deadline)
-      // A write that has failed may still be on its way to the disk.
-      for (const slab of slabs) slab.give(isDone)
+      // What a thread began before it ended may still be on its way to the disk.
+      for (const slab of slabs) slab.give(!isThreadGone)
     }
     this.#tellIdle()
   }
