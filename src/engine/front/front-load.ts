@@ -1,7 +1,6 @@
 /**
- * Whether the front is busy, so that processing shall leave the cores to it: its thread hardly rests, or
- * requests come so close that many share a commit. Either alone would miss something: a thread that waits
- * for a crowded disk rests, and decisions commit nothing.
+ * Whether the front is busy: its thread hardly rests, or requests come so close that many share a commit.
+ * A thread that waits for a crowded disk rests, and decisions commit nothing.
  */
 
 /** A busy thread works, or waits for a core to work on, for at least this share of the time. */

@@ -2,8 +2,7 @@
  * Keeps the processing thread busy while the log holds something that is not processed, and knows how
  * far behind it is. It waits a little between stretches, so that a quiet server stores one segment for
  * several requests instead of one for each. While the front is busy it waits longer, and makes one large
- * commit of what came meanwhile: the front has the cores for itself most of the time, and an event costs
- * less. What nobody could process in time is refused (admission.ts).
+ * commit of what came meanwhile. What could not be processed in time is refused (admission.ts).
  */
 import type { Clock } from '../../base/clock.ts'
 import type { WorkerPool } from '../threads/pool.ts'
@@ -27,10 +26,7 @@ const GATHER_MS = 200
 const YIELD_LOOK_MS = 50
 /** Pause of processing while the disk is exhausted. */
 const EXHAUSTED_MS = 250
-/**
- * What is left in the log by a commit beside a busy front, so that it can end where segments are at least
- * half full, which is as good as full: a smaller one between them would be written anew with its neighbour.
- */
+/** What a commit beside a busy front may leave, to end where segments are half full: that is full enough. */
 const LEFT_EVENTS = 4096
 /** Bytes of blocks from which on a stretch tells how fast processing is. */
 const RATE_BYTES_MIN = 1024 * 1024
@@ -70,8 +66,8 @@ export class ProcessingLoop {
   #backlog: Waiting[] = []
   #backlogBytes = 0
   #backlogEvents = 0
-  /** Bytes of blocks processed in a millisecond; undefined until that is known. */
-  #bytesPerMs: number | undefined
+  /** What a byte of the log takes to process; 0 until that is known. */
+  #msPerByte = 0
   #isBehind = false
   #isRunning = false
   /** Since when processing waits for the front. */
@@ -112,15 +108,10 @@ export class ProcessingLoop {
 
   /** How old an event that is accepted now will be before it can be read, milliseconds: an estimate. */
   get lagMs(): number {
-    const { oldestAgeMs } = this
-    if (this.#bytesPerMs === undefined) return oldestAgeMs
-    return Math.max(oldestAgeMs, this.#backlogBytes / this.#bytesPerMs)
+    return Math.max(this.oldestAgeMs, this.#backlogBytes * this.#msPerByte)
   }
 
-  /**
-   * Whether the lag has passed its limit, and is not back at half of it. Never while what an earlier run
-   * left is processed: nobody sends less for that.
-   */
+  /** Whether the lag has passed its limit, and is not back at half of it; not before all is caught up. */
   get isBehind(): boolean {
     return this.#isBehind
   }
@@ -310,8 +301,8 @@ export class ProcessingLoop {
     this.#backlog.splice(0, index)
     const bytes = bytesBefore - this.#backlogBytes
     if (bytes < RATE_BYTES_MIN) return
-    const bytesPerMs = bytes / elapsedMs
-    this.#bytesPerMs = ((this.#bytesPerMs ?? bytesPerMs) + bytesPerMs) / 2
+    const msPerByte = elapsedMs / bytes
+    this.#msPerByte = ((this.#msPerByte || msPerByte) + msPerByte) / 2
   }
 
   #noteLag(): void {

@@ -10,7 +10,6 @@ import type { ServiceMetrics } from './service-metrics.ts'
 export interface GaugeSources {
   readonly dataDir: string
   readonly backlogBytesMax: number
-  readonly processingLagMsMax: number
   readonly loop: Pick<ProcessingLoop, 'backlogEvents' | 'backlogBytes' | 'oldestAgeMs' | 'lagMs'>
   readonly disk: Pick<DiskGuard, 'freeBytes' | 'reserveBytes'>
   /** By the name of the threads. */
@@ -31,7 +30,6 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   metrics.ingestBacklogBytes.value = sources.loop.backlogBytes
   metrics.ingestBacklogBytesMax.value = sources.backlogBytesMax
   metrics.ingestLagSeconds.value = sources.loop.lagMs / 1000
-  metrics.ingestLagSecondsMax.value = sources.processingLagMsMax / 1000
   metrics.ingestOldestUnprocessedSeconds.value = sources.loop.oldestAgeMs / 1000
   metrics.diskFreeBytes.value = sources.disk.freeBytes
   metrics.diskReserveBytes.value = sources.disk.reserveBytes

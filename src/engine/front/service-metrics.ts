@@ -97,14 +97,7 @@ export class ServiceMetrics {
     )
     .with()
   readonly ingestLagSeconds = this.page
-    .gauges(
-      'ingest_lag_seconds',
-      'Time until an event accepted now can be read, estimated from what waits.',
-      [],
-    )
-    .with()
-  readonly ingestLagSecondsMax = this.page
-    .gauges('ingest_lag_limit_seconds', 'Lag beyond which events are refused.', [])
+    .gauges('ingest_lag_seconds', 'Estimated time until an event accepted now is readable.', [])
     .with()
   /** Label `store` (`log`, `events`, `flags`). */
   readonly storeCommitSeconds = this.page.histograms(

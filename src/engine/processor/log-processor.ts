@@ -13,18 +13,7 @@ import type { WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
-import {
-  eventBytes,
-  eventStart,
-  eventUuidOffset,
-  hasClientUuid,
-  type LogRecord,
-  RECORD_COMMAND,
-  RECORD_HISTORICAL,
-  RECORD_INVALID_SENT_AT,
-  RECORD_IP_ANONYMIZED,
-  readBlock,
-} from '../../rules/capture/log-block.ts'
+import { eventBytes, eventStart, eventUuidOffset, hasClientUuid, type LogRecord, readBlock, RECORD_COMMAND, RECORD_HISTORICAL, RECORD_INVALID_SENT_AT, RECORD_IP_ANONYMIZED } from '../../rules/capture/log-block.ts'
 import { normaliseEvent } from '../../rules/capture/normalise.ts'
 import type { EventContext, EventOutcome, IngestionWarning } from '../../rules/capture/types.ts'
 import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
@@ -37,12 +26,7 @@ import { FlagsVersion } from '../../store/catalog/organization-store.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
-import type {
-  CommandOutcome,
-  ProcessResult,
-  ProjectFates,
-  ThreadSettings,
-} from '../threads/tasks.ts'
+import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
 import { runDeadLetterCommand } from './dead-letter-commands.ts'
 
@@ -159,8 +143,7 @@ export class LogProcessor {
     if (this.#position >= last) this.#salts.forget(SYSTEM_CLOCK.now())
     // Somebody waits for what was done; merging can wait for the next call.
     const isAwaited = this.#outcomes.length > 0 || changedDefinitions.length > 0
-    const isTimeLeft = isOneCommit || this.#position >= last
-    const mayMaintain = !isAwaited && !isDiskShort && isTimeLeft
+    const mayMaintain = !isAwaited && !isDiskShort && (isOneCommit || this.#position >= last)
     const maintainMs = isOneCommit ? MAINTAIN_MS_BUSY : deadline - performance.now()
     if (mayMaintain) this.#store.note(this.#seen(this.#position))
     const isIdle = mayMaintain && !this.#warehouse.maintain(maintainMs)

@@ -5,9 +5,8 @@ import { constants, getPriority, setPriority } from 'node:os'
 export const PROCESSING_NICENESS = 15
 
 /**
- * Called on the processing thread: gives it the priority of the front while it is late, so that a full
- * machine does not starve it, and the lower one otherwise. Linux knows priorities of threads, and allows
- * raising them to root and within `LimitNICE` of a service; elsewhere the thread stays as it was started.
+ * Gives the processing thread, which calls it, the front's priority while it is late, else the lower one.
+ * Linux lets root raise priorities, and services within `LimitNICE`; elsewhere all stays as it was.
  */
 export function setProcessingPriority(isLate: boolean): void {
   if (process.platform !== 'linux') return
