@@ -16,7 +16,7 @@ export const NOT_LIMITS = [
     'respond.ts:PREFLIGHT_SECONDS_MAX',
   ],
   ...['json-bytes.ts:COPIED_BYTES_MAX', 'json-bytes.ts:ASCII_UNITS_MAX', 'json-bytes.ts:EXACT_MAX'],
-  ...['service-manager.ts:SOCKET_PATH_BYTES_MAX', 'sha1.ts:ONE_BLOCK_BYTES_MAX'],
+  ...['service-manager.ts:SOCKET_PATH_BYTES_MAX'],
   ...[
     'log-block.ts:UNIT_BYTES_MAX',
     'scanner.ts:LOOP_BYTES_MAX',

@@ -3,11 +3,11 @@
  * no NUL, no `__proto__` keys, no infinite numbers, long integer ids with all their digits.
  * Source: docs/compatibility/ingestion.md, "JSON".
  */
-
 import { ServiceError } from '../../base/errors.ts'
 import type { OwnObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import { asBuffer } from './form.ts'
+
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -18,6 +18,8 @@ const UNSTORABLE = /[\0\ud800-\udfff]/u
 const UNSTORABLE_EACH = /[\0\ud800-\udfff]/gu
 /** Digits before the decimal point from which on a number may be infinite. */
 const FINITE_DIGITS_MAX = 308
+/** Digits of the shortest integer that may be beyond 2^53. */
+const LONG_INTEGER_DIGITS = 16
 /**
  * An id member with an integer beyond 2^53; keys cannot begin behind anything else. Every repetition is
  * bounded, because V8 keeps a stack entry for each step of an unbounded one.
@@ -35,10 +37,10 @@ const QUOTES_AND_BARE_NUMBERS = /\\[\s\S]|"|NaN|-?Infinity/g
  */
 export function parseJsonText(json: Uint8Array, valuesMax = Number.POSITIVE_INFINITY): unknown {
   const bytes = asBuffer(json)
-  const needsCleaning = inspect(bytes, valuesMax)
+  const { needsCleaning, hasLongInteger } = inspect(bytes, valuesMax)
   const text = bytes.toString('utf8')
   if (text.trim() === '') return undefined
-  const value = parseLeniently(quoteLongIds(text))
+  const value = parseLeniently(hasLongInteger ? quoteLongIds(text) : text)
   return needsCleaning ? cleanValue(value) : value
 }
 
@@ -106,9 +108,14 @@ function withCleanKeys(object: OwnObject): OwnObject {
 
 /**
  * One look at the bytes: refuses nesting beyond JSON_DEPTH_MAX, so that nothing later can exhaust the
- * stack, and answers whether the parsed value may hold something that has to be cleaned.
+ * stack, and answers whether the parsed value may hold something that has to be cleaned, and whether the
+ * text may hold a long integer.
  */
-function inspect(bytes: Buffer, valuesMax: number): boolean {
+function inspect(
+  bytes: Buffer,
+  valuesMax: number,
+): { readonly needsCleaning: boolean; readonly hasLongInteger: boolean } {
+  let hasLongInteger = false
   let needsCleaning = bytes.includes('__proto__')
   let depth = 0
   let values = 0
@@ -117,7 +124,8 @@ function inspect(bytes: Buffer, valuesMax: number): boolean {
   while (position < bytes.length) {
     const byte = bytes[position] ?? 0
     if (byte >= 0x30 && byte <= 0x39) {
-      if (++digits > FINITE_DIGITS_MAX) needsCleaning = true
+      if (++digits === LONG_INTEGER_DIGITS) hasLongInteger = true
+      else if (digits > FINITE_DIGITS_MAX) needsCleaning = true
       position++
       continue
     }
@@ -136,7 +144,7 @@ function inspect(bytes: Buffer, valuesMax: number): boolean {
     else if (byte === COMMA && ++values > valuesMax) throw tooManyValues(valuesMax)
     position++
   }
-  return needsCleaning
+  return { needsCleaning, hasLongInteger }
 }
 
 /** Position of the quote that ends a string whose first character is at `start`, or the end of the text. */

@@ -26,13 +26,16 @@ export function decide(
   const { order, broken } = compiled.dependencies
   const hasDependencies = order.length > 0 || broken.size > 0
   if (hasDependencies) decideInOrder(compiled, part, evaluation)
-  const decisions: FlagDecision[] = []
+  // Of the right length from the start: answers may be kept, and growing would take twice the memory.
+  const decisions = new Array<FlagDecision>(part.flags.length)
   let hasErrors = false
-  for (const flag of part.flags) {
+  for (let index = 0; index < part.flags.length; index++) {
+    const flag = part.flags[index]
+    if (flag === undefined) break
     const { id } = flag.flag
     const known = hasDependencies ? evaluation.decided.get(id) : undefined
     const decision = known ?? decideFlag(flag, broken, evaluation)
-    decisions.push(decision)
+    decisions[index] = decision
     if (decision.isFailed || (hasDependencies && broken.get(id) === 'circle')) hasErrors = true
   }
   return { decisions, hasErrors, isTimeBound: evaluation.isTimeBound }

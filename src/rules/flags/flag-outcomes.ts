@@ -1,9 +1,10 @@
 /**
- * Everything that one flag can evaluate to. There are few outcomes, so each is made once and then handed
- * out again and again: a decision allocates nothing, and who writes answers may remember by identity.
+ * Everything that one flag can evaluate to. There are few outcomes, so each is made once, with the bytes
+ * that answers have of it, and then handed out again and again: a decision allocates nothing, and an answer
+ * costs a copy for each flag.
  */
 import { isObject } from '../../base/json.ts'
-import type { DecisionReason, Flag, FlagDecision } from './types.ts'
+import type { DecisionReason, Flag, FlagDecision, OutcomeBytes } from './types.ts'
 
 /** Why no condition applied. */
 export type Miss =
@@ -68,12 +69,11 @@ export class FlagOutcomes {
     const row = this.#misses[miss]
     const known = row[conditionIndex + 1]
     if (known !== undefined) return known
-    const isWithoutGroups = miss === 'no_condition_match_without_groups'
-    const decision = this.#off(
-      isWithoutGroups ? 'no_condition_match' : miss,
-      conditionIndex === -1 ? null : conditionIndex,
-    )
-    const made = isWithoutGroups ? { ...decision, description: WITHOUT_GROUPS } : decision
+    const index = conditionIndex === -1 ? null : conditionIndex
+    const made =
+      miss === 'no_condition_match_without_groups'
+        ? this.#off('no_condition_match', index, { description: WITHOUT_GROUPS })
+        : this.#off(miss, index)
     row[conditionIndex + 1] = made
     return made
   }
@@ -99,10 +99,7 @@ export class FlagOutcomes {
 
   /** It could not be computed. */
   failed(reason: DecisionReason): FlagDecision {
-    return this.#remember(`failed ${reason}`, () => ({
-      ...this.#off(reason, null),
-      isFailed: true,
-    }))
+    return this.#remember(`failed ${reason}`, () => this.#off(reason, null, { isFailed: true }))
   }
 
   #remember(name: string, make: () => FlagDecision): FlagDecision {
@@ -115,15 +112,20 @@ export class FlagOutcomes {
 
   #on(reason: DecisionReason, variant: string | null, index: number | null): FlagDecision {
     const payload = this.#payload(variant ?? PLAIN_PAYLOAD)
-    return { ...this.#off(reason, index), isEnabled: true, variant, payload }
+    return this.#off(reason, index, { isEnabled: true, variant, payload })
   }
 
-  #off(reason: DecisionReason, conditionIndex: number | null): FlagDecision {
+  /** Off, but for what is said otherwise. */
+  #off(
+    reason: DecisionReason,
+    conditionIndex: number | null,
+    otherwise: Partial<FlagDecision> = {},
+  ): FlagDecision {
     const description =
       reason === 'condition_match'
         ? `Matched condition set ${(conditionIndex ?? 0) + 1}`
         : DESCRIPTIONS[reason]
-    return {
+    const decision = {
       flag: this.#flag,
       isEnabled: false,
       variant: null,
@@ -132,7 +134,9 @@ export class FlagOutcomes {
       description,
       payload: null,
       isFailed: false,
+      ...otherwise,
     }
+    return { ...decision, bytes: bytesOf(decision) }
   }
 
   #payload(name: string): string | null {
@@ -142,5 +146,30 @@ export class FlagOutcomes {
     const payload = payloads[name]
     if (payload === null || typeof payload === 'string') return payload
     return JSON.stringify(payload) ?? null
+  }
+}
+
+function bytesOf(decision: Omit<FlagDecision, 'bytes'>): OutcomeBytes {
+  const { flag, isEnabled, variant, conditionIndex, description, payload } = decision
+  const key = JSON.stringify(flag.key)
+  const detail = {
+    key: flag.key,
+    enabled: isEnabled,
+    variant,
+    ...(decision.isFailed ? { failed: true } : {}),
+    reason: { code: decision.reason, condition_index: conditionIndex, description },
+    metadata: {
+      id: flag.id,
+      version: flag.version,
+      description: null,
+      payload,
+      has_experiment: false,
+    },
+  }
+  const value = isEnabled && variant !== null ? JSON.stringify(variant) : String(isEnabled)
+  return {
+    detail: Buffer.from(`${key}:${JSON.stringify(detail)}`),
+    value: Buffer.from(`${key}:${value}`),
+    payload: Buffer.from(payload === null ? '' : `${key}:${JSON.stringify(payload)}`),
   }
 }

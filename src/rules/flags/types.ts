@@ -134,6 +134,16 @@ export type DecisionReason =
   | 'pattern_limit'
   | 'dependency_failed'
 
+/** One outcome of one flag as members of a JSON object, in UTF-8. */
+export interface OutcomeBytes {
+  /** `"key":{...}` of the detailed shapes. */
+  readonly detail: Uint8Array
+  /** `"key":value`. */
+  readonly value: Uint8Array
+  /** `"key":"payload"`, or nothing without a payload. */
+  readonly payload: Uint8Array
+}
+
 /** What one flag evaluates to. */
 export interface FlagDecision {
   readonly flag: Flag
@@ -147,6 +157,8 @@ export interface FlagDecision {
   /** As stored: JSON text; null when there is none. */
   readonly payload: string | null
   readonly isFailed: boolean
+  /** What answers say of it. Source: docs/compatibility/decisions.md, "Flag answers". */
+  readonly bytes: OutcomeBytes
 }
 
 /** The answer to a request: one decision for each active flag that takes part. */

@@ -4,8 +4,9 @@
  * to. Each is a few lookups, some microseconds, and never waits for the disk of a writer. Going
  * through all persons or groups blocks: for threads of the pool.
  *
- * Decoded persons are kept while processing stands still; after a commit the version of the stored
- * person tells whether it is still the same.
+ * Decoded persons are kept; after a commit the version of the stored person tells whether it is still the
+ * same. While processing stands still, so are the owners and the places of changes that were read: a person
+ * who is not in memory then costs a lookup of the distinct_id and one of the record.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
@@ -24,11 +25,17 @@ import { loadOverrides, type Overrides } from './flag-overrides.ts'
 import { allGroups, findGroup } from './group-store.ts'
 import {
   DECISION_PERSON_BYTES_MAX,
-  DECISION_PERSONS_MAX,
   DECISION_SNAPSHOT_MS_MAX,
+  DECISION_STRETCHES_MAX,
 } from './limits.ts'
-import { loadOwnerNow } from './person-owners.ts'
-import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-records.ts'
+import { changesAt, loadPlaces } from './person-changes.ts'
+import { loadOwners, ownerAmong } from './person-owners.ts'
+import {
+  loadPerson,
+  loadPersonCounters,
+  loadWholeProperties,
+  propertiesOfRecord,
+} from './person-records.ts'
 
 /** The owner of a distinct_id as decisions need it. */
 export interface StoredPerson {
@@ -56,7 +63,17 @@ export interface ScannedGroup {
 interface KnownPerson extends StoredPerson {
   /** The position of processing at which it was read. */
   position: number
+  /** What its properties take in memory, about. */
+  readonly bytes: number
 }
+
+const NOBODY: KnownPerson = { position: -1, number: 0, version: -1, properties: null, bytes: 0 }
+/** Of parsed properties, for each UTF-16 unit of their JSON. */
+const BYTES_OF_UNIT = 3
+/** What a known person takes beside its properties and id. */
+const KNOWN_BYTES = 200
+/** Stretches of all numbers of a project. */
+const STRETCHES_OF_PROJECT = 2 ** 24
 
 const NO_FILTERS: JsonObject = Object.freeze({})
 
@@ -66,9 +83,12 @@ export class DecisionSourceReader {
   readonly #tables: EventTables
   #position = -1
   #refreshedAtMs = Number.NEGATIVE_INFINITY
-  #young = new Map<string, KnownPerson>()
-  #old = new Map<string, KnownPerson>()
+  /** By project and distinct_id. */
+  #young = new Map<number, Map<string, KnownPerson>>()
+  #old = new Map<number, Map<string, KnownPerson>>()
   #youngBytes = 0
+  readonly #owners: Stretches
+  readonly #places: Stretches
 
   /** Opens the environment in `dataDir`. */
   constructor(dataDir: string) {
@@ -77,14 +97,21 @@ export class DecisionSourceReader {
       name: EVENTS_ENVIRONMENT,
       tables: EVENTS_TABLES,
     })
-    this.#tables = this.#environment.tables
+    const tables: EventTables = this.#environment.tables
+    this.#tables = tables
+    this.#owners = new Stretches((projectId, id) => loadOwners(tables, projectId, id))
+    this.#places = new Stretches((projectId, number) => loadPlaces(tables, projectId, number))
   }
 
   /** Lets the next read see everything that is committed now. */
   refresh(): void {
     this.#environment.refresh()
     this.#refreshedAtMs = performance.now()
-    this.#position = readNumber(this.#tables.state, 'position') ?? 0
+    const position = readNumber(this.#tables.state, 'position') ?? 0
+    if (position === this.#position) return
+    this.#position = position
+    this.#owners.clear()
+    this.#places.clear()
   }
 
   /**
@@ -169,27 +196,75 @@ export class DecisionSourceReader {
   }
 
   #person(projectId: number, distinctId: string): KnownPerson {
-    const name = `${projectId} ${distinctId}`
-    const known = this.#young.get(name) ?? this.#old.get(name)
+    const known =
+      this.#young.get(projectId)?.get(distinctId) ?? this.#old.get(projectId)?.get(distinctId)
     if (known !== undefined && known.position === this.#position) return known
-    const id = loadDistinctId(this.#tables, projectId, distinctId)
-    const number = id === 0 ? 0 : loadOwnerNow(this.#tables, projectId, id)
-    const record = number === 0 ? null : loadPerson(this.#tables, projectId, number)
-    const version = record?.version ?? -1
-    const isSame = known !== undefined && known.number === number && known.version === version
-    const properties = isSame ? known.properties : record && propertiesOfRecord(record)
-    const person = { position: this.#position, number, version, properties }
-    this.#keep(name, person, record?.jsonBytes ?? 0)
+    const person = this.#load(projectId, distinctId, known ?? NOBODY)
+    person.position = this.#position
+    this.#keep(projectId, distinctId, person)
     return person
   }
 
-  #keep(name: string, person: KnownPerson, jsonBytes: number): void {
-    if (this.#young.size >= DECISION_PERSONS_MAX || this.#youngBytes >= DECISION_PERSON_BYTES_MAX) {
+  /** The very same object when it is as it was. */
+  #load(projectId: number, distinctId: string, known: KnownPerson): KnownPerson {
+    const id = loadDistinctId(this.#tables, projectId, distinctId)
+    const number = id === 0 ? 0 : ownerAmong(this.#owners.of(projectId, id), id)
+    if (number === 0) return { ...NOBODY }
+    const places = this.#places.of(projectId, number)
+    const changes = changesAt(this.#tables, places, projectId, number)
+    const isSame = (version: number): boolean =>
+      known.number === number && known.version === version
+    if (changes !== null && isSame(changes.version)) return known
+    const whole = loadWholeProperties(this.#tables.persons, projectId, number)
+    if (whole === null) return { ...NOBODY, number }
+    const { version } = changes ?? whole
+    if (isSame(version)) return known
+    const changesJson = changes?.json ?? null
+    const properties = propertiesOfRecord({ json: whole.json, changesJson })
+    const units = whole.json.length + (changesJson?.length ?? 0)
+    return { position: 0, number, version, properties, bytes: units * BYTES_OF_UNIT }
+  }
+
+  #keep(projectId: number, distinctId: string, person: KnownPerson): void {
+    if (this.#youngBytes >= DECISION_PERSON_BYTES_MAX / 2) {
       this.#old = this.#young
       this.#young = new Map()
       this.#youngBytes = 0
     }
-    if (!this.#young.has(name)) this.#youngBytes += jsonBytes + name.length
-    this.#young.set(name, person)
+    let persons = this.#young.get(projectId)
+    if (persons === undefined) {
+      persons = new Map()
+      this.#young.set(projectId, persons)
+    }
+    if (!persons.has(distinctId)) this.#youngBytes += person.bytes + KNOWN_BYTES + distinctId.length
+    persons.set(distinctId, person)
+  }
+}
+
+/**
+ * What is stored for stretches of 256 numbers, as long as nothing is committed: an answer about one of them
+ * reads all.
+ */
+class Stretches {
+  readonly #load: (projectId: number, number: number) => Buffer | null
+  readonly #known = new Map<number, Buffer | null>()
+
+  constructor(load: (projectId: number, number: number) => Buffer | null) {
+    this.#load = load
+  }
+
+  /** The stretch of a number. Throws `DamagedRecordError`. */
+  of(projectId: number, number: number): Buffer | null {
+    const place = projectId * STRETCHES_OF_PROJECT + (number >>> 8)
+    const known = this.#known.get(place)
+    if (known !== undefined) return known
+    const loaded = this.#load(projectId, number)
+    if (this.#known.size >= DECISION_STRETCHES_MAX) this.#known.clear()
+    this.#known.set(place, loaded)
+    return loaded
+  }
+
+  clear(): void {
+    if (this.#known.size > 0) this.#known.clear()
   }
 }

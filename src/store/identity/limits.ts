@@ -6,10 +6,10 @@ export const ACTOR_TEXTS_MAX = 4096
 export const ACTOR_TEXT_UNITS_MAX = 4096
 /** A snapshot is read from for this long; then decisions see what was committed meanwhile. */
 export const DECISION_SNAPSHOT_MS_MAX = 2
-/** Persons and bytes of their JSON that are kept decoded; twice as much for a moment. */
-export const DECISION_PERSONS_MAX = 2000
-/** Bytes of them, about. Beyond: all are forgotten. */
-export const DECISION_PERSON_BYTES_MAX = 4 * 1024 * 1024
+/** Bytes, about, of the persons that are kept decoded for decisions. Beyond: those of longest ago are forgotten. */
+export const DECISION_PERSON_BYTES_MAX = 16 * 1024 * 1024
+/** Stretches of 256 distinct_ids or persons, a kilobyte each, that decisions keep until the next commit. Beyond: all are forgotten. */
+export const DECISION_STRETCHES_MAX = 4096
 /** Texts of distinct_ids that are remembered. Beyond: all are forgotten. */
 export const CACHED_IDS_MAX = 200_000
 /** Bytes of the key of a group. Longer: the group is not kept. */

@@ -48,8 +48,25 @@ export function loadChanges(
   projectId: number,
   number: number,
 ): StoredChanges | null {
+  return changesAt(tables, loadPlaces(tables, projectId, number), projectId, number)
+}
+
+/**
+ * Where the changes of a stretch of persons are, of whom `number` is one; null: none has any. Throws
+ * `DamagedRecordError`.
+ */
+export function loadPlaces(tables: ChangeTables, projectId: number, number: number): Buffer | null {
   const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
-  const places = load(tables.change_places, key, CHUNK_BYTES)
+  return load(tables.change_places, key, CHUNK_BYTES) ?? null
+}
+
+/** As `loadChanges`, with the places of the stretch. */
+export function changesAt(
+  tables: ChangeTables,
+  places: Buffer | null,
+  projectId: number,
+  number: number,
+): StoredChanges | null {
   const index = number % CHUNK_PERSONS
   const block = places?.readUInt32LE(index * 4) ?? 0
   const position = places?.[CHUNK_PERSONS * 4 + index] ?? 0

@@ -30,14 +30,14 @@ export function loadOwner(
   distinctId: number,
   sequence: number,
 ): number {
-  const word = loadWord(tables, projectId, distinctId)
+  const word = wordOf(loadOwners(tables, projectId, distinctId), distinctId)
   if ((word & SEPARATED) === 0) return word & PERSON_NUMBER_MAX
   return sequence > loadSince(tables, projectId, distinctId) ? word & PERSON_NUMBER_MAX : 0
 }
 
 /** The P that owns a distinct_id now, or 0. Throws `DamagedRecordError`. */
 export function loadOwnerNow(tables: OwnerTables, projectId: number, distinctId: number): number {
-  return loadWord(tables, projectId, distinctId) & PERSON_NUMBER_MAX
+  return ownerAmong(loadOwners(tables, projectId, distinctId), distinctId)
 }
 
 /** S up to which events of D belong to nobody; 0 for nearly all. Throws `DamagedRecordError`. */
@@ -81,9 +81,22 @@ export function loadOwnerTable(
   return { words, since }
 }
 
-function loadWord(tables: OwnerTables, projectId: number, distinctId: number): number {
-  const chunk = loadChunk(tables, projectId, Math.floor(distinctId / CHUNK_WORDS))
-  return chunk?.readUInt32LE((distinctId % CHUNK_WORDS) * 4) ?? 0
+/** The owners of a stretch of D, of which `distinctId` is one; null: none has any. Throws `DamagedRecordError`. */
+export function loadOwners(
+  tables: OwnerTables,
+  projectId: number,
+  distinctId: number,
+): Buffer | null {
+  return loadChunk(tables, projectId, Math.floor(distinctId / CHUNK_WORDS)) ?? null
+}
+
+/** The P that owns a D now, or 0, by the owners of its stretch. */
+export function ownerAmong(owners: Buffer | null, distinctId: number): number {
+  return wordOf(owners, distinctId) & PERSON_NUMBER_MAX
+}
+
+function wordOf(owners: Buffer | null, distinctId: number): number {
+  return owners?.readUInt32LE((distinctId % CHUNK_WORDS) * 4) ?? 0
 }
 
 function loadChunk(tables: OwnerTables, projectId: number, chunk: number): Buffer | undefined {

@@ -1,6 +1,6 @@
 /**
- * Decisions as JSON, in the shape of every version. What is said of a flag depends on few things, so
- * the bytes of each outcome are made once and then copied: an answer costs a copy for each flag.
+ * Decisions as JSON, in the shape of every version. What is said of a flag stands in its decision, as
+ * bytes: an answer costs a copy for each flag.
  * Source: interface description, sections 2.8 and 9; docs/compatibility/decisions.md, "Flag answers".
  */
 import { randomUUID } from 'node:crypto'
@@ -25,19 +25,6 @@ export interface AnswerParts {
   /** What it begins with: the configuration (see `decisionOpening`), or null for none. */
   readonly opening: Uint8Array | null
 }
-
-/** One outcome of one flag, in UTF-8. */
-interface OutcomeBytes {
-  /** `"key":{...}` of the detailed shapes. */
-  readonly detail: Uint8Array
-  /** `"key":value`. */
-  readonly value: Uint8Array
-  /** `"key":"payload"`, or nothing without a payload. */
-  readonly payload: Uint8Array
-}
-
-/** The same outcome of a flag is always the same object: see `decide`. */
-const outcomes = new WeakMap<FlagDecision, OutcomeBytes>()
 
 /** No flags, for answers without any. */
 export const NO_DECISIONS: Decisions = Object.freeze({
@@ -102,7 +89,7 @@ function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): vo
 
 function putDetails(decisions: readonly FlagDecision[]): void {
   const start = length
-  for (const decision of decisions) putMember(bytesOf(decision).detail, start)
+  for (const decision of decisions) putMember(decision.bytes.detail, start)
 }
 
 /** A flag that could not be computed is left out: false would switch it off for its users. */
@@ -110,14 +97,14 @@ function putValues(decisions: readonly FlagDecision[], areOnlyThoseOn: boolean):
   const start = length
   for (const decision of decisions) {
     if (decision.isFailed || (areOnlyThoseOn && !decision.isEnabled)) continue
-    putMember(bytesOf(decision).value, start)
+    putMember(decision.bytes.value, start)
   }
 }
 
 function putPayloads(decisions: readonly FlagDecision[]): void {
   const start = length
   for (const decision of decisions) {
-    const { payload } = bytesOf(decision)
+    const { payload } = decision.bytes
     if (payload.length > 0) putMember(payload, start)
   }
 }
@@ -160,38 +147,4 @@ function keysOn(decisions: readonly FlagDecision[]): string {
     .filter((decision) => decision.isEnabled && !decision.isFailed)
     .map(({ flag }) => JSON.stringify(flag.key))
     .join(',')
-}
-
-function bytesOf(decision: FlagDecision): OutcomeBytes {
-  let bytes = outcomes.get(decision)
-  if (bytes === undefined) {
-    bytes = writeOutcome(decision)
-    outcomes.set(decision, bytes)
-  }
-  return bytes
-}
-
-function writeOutcome(decision: FlagDecision): OutcomeBytes {
-  const { flag, isEnabled, variant, conditionIndex, description, payload } = decision
-  const key = JSON.stringify(flag.key)
-  const detail = {
-    key: flag.key,
-    enabled: isEnabled,
-    variant,
-    ...(decision.isFailed ? { failed: true } : {}),
-    reason: { code: decision.reason, condition_index: conditionIndex, description },
-    metadata: {
-      id: flag.id,
-      version: flag.version,
-      description: null,
-      payload,
-      has_experiment: false,
-    },
-  }
-  const value = isEnabled && variant !== null ? JSON.stringify(variant) : String(isEnabled)
-  return {
-    detail: Buffer.from(`${key}:${JSON.stringify(detail)}`),
-    value: Buffer.from(`${key}:${value}`),
-    payload: Buffer.from(payload === null ? '' : `${key}:${JSON.stringify(payload)}`),
-  }
 }
