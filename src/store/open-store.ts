@@ -18,12 +18,7 @@ import { generatePersonalKey, generateProjectKey } from './catalog/key-store.ts'
 import { OrganizationStore } from './catalog/organization-store.ts'
 import { type FirstKeys, ProjectStore } from './catalog/project-store.ts'
 import { readStoredFlags, type StoredFlags } from './catalog/stored-flags.ts'
-import {
-  DataDir,
-  type EnvironmentName,
-  requireEnvironment,
-  requireStore,
-} from './directory/data-dir.ts'
+import { DataDir, type PartName, requireEnvironment, requireStore } from './directory/data-dir.ts'
 import { lockForCommand } from './directory/data-dir-lock.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
 import { Environment } from './lmdb/environment.ts'
@@ -139,8 +134,8 @@ function credentialsText(first: FirstStart): string {
 /** What a command works with. */
 export interface StoreRequest {
   readonly dataDir: string
-  /** The environments that have to be fit for use. */
-  readonly environments: readonly EnvironmentName[]
+  /** The parts that have to be fit for use. */
+  readonly environments: readonly PartName[]
   /** Nobody but a daemon has the directory meanwhile. */
   readonly isWriting: boolean
   readonly clock?: Clock
@@ -217,7 +212,7 @@ export class OpenStore {
 
   /** For reading only. */
   get log(): LogReader {
-    return this.#part('log', () => new LogReader({ dataDir: this.path, isReadOnly: true }))
+    return this.#part('log', () => new LogReader({ dataDir: this.path }))
   }
 
   /** All flags of all projects, read without changing anything. Throws `DamagedRecordError`. */

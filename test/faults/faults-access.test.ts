@@ -63,7 +63,7 @@ t.test('a store of another user is refused with the file and 1', { skip: NO_ROOT
   for (const [closed, mode, named] of [
     [path, 0o700, path],
     ['format', 0o700, join(path, 'format')],
-    ['log', 0o700, join(path, 'log', 'data.mdb')],
+    ['log', 0o700, join(path, 'log')],
     [join('events', 'data.mdb'), 0o700, join(path, 'events', 'data.mdb')],
     [join('flags', 'data.mdb'), 0o744, join(path, 'flags', 'data.mdb')],
   ] as const) {

@@ -95,4 +95,23 @@ export function logContract(t: Test, name: string, make: LogMaker): void {
     reader.refresh()
     t.equal(nameIn(reader, 5), 'e')
   })
+
+  t.test(`${name}: blocks of any size, together and in memory that threads share`, async (t) => {
+    const { appender, reader } = make(t)
+    const sizes = [0, 1, 4000, 4096, 70_000, 3_000_000]
+    const shared = sizes.map((padBytes, index) => {
+      const plain = block(`s${index}`, padBytes)
+      const copy = Buffer.from(new SharedArrayBuffer(plain.length))
+      plain.copy(copy)
+      return copy
+    })
+    t.equal(await appender.append(shared, 0), sizes.length)
+    const many = Array.from({ length: 300 }, (_, index) => block(`m${index}`))
+    t.equal(await appender.append(many, 0), sizes.length + many.length)
+    reader.refresh()
+    for (const [index] of sizes.entries()) t.equal(nameIn(reader, index + 1), `s${index}`)
+    for (const [index] of many.entries()) {
+      if (nameIn(reader, sizes.length + index + 1) !== `m${index}`) t.fail(`block ${index} of many`)
+    }
+  })
 }

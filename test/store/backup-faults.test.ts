@@ -29,7 +29,7 @@ import {
   manifestPath,
   readManifest,
 } from '../../src/store/care/backup/manifest.ts'
-import type { Migration } from '../../src/store/care/migrations.ts'
+import { MIGRATIONS, type Migration } from '../../src/store/care/migrations.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir, FORMAT_VERSION, readFormat } from '../../src/store/directory/data-dir.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
@@ -308,7 +308,8 @@ t.test('a backup of an older format is migrated, or refused with the way out', a
       if (isFailing) throw new OperatorError('the step was cut short')
     },
   }
-  const options = { folder, name: null, dataDir: restored, onProgress: nothing, migrations: [step] }
+  const migrations = [step, ...MIGRATIONS]
+  const options = { folder, name: null, dataDir: restored, onProgress: nothing, migrations }
   t.match((await refusal(restoreBackup({ ...options, isForced: false }))).message, /cut short/)
   t.equal(readFormat(restored), 1, "it is left to 'tenrec migrate'")
   await t.rejects(DataDir.open(restored), /tenrec migrate/)

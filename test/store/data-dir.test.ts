@@ -64,7 +64,7 @@ t.test('the first opening creates a whole store that only its owner can read', a
   const owner = readlinkSync(join(path, 'lock'))
   t.strictSame(readdirSync(path).sort(), ['events', 'flags', 'format', 'lock', owner, 'log'])
   t.ok(statSync(join(path, 'lock')).isFile(), 'programs that follow links find a file')
-  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 2\n')
+  t.equal(readFileSync(join(path, 'format'), 'utf8'), 'tenrec 3\n')
   for (const name of ENVIRONMENT_NAMES) {
     t.strictSame(inspectLmdbFile(join(path, name, 'data.mdb')), { kind: 'sound' })
   }
@@ -84,7 +84,7 @@ t.test('a creation that was cut short is completed, and keeps what is there', as
   t.equal(await recordCount(path), 200)
   t.notOk(existsSync(join(path, '.new-1')))
   t.notOk(existsSync(join(path, 'creating')))
-  t.ok(existsSync(join(path, 'log', 'data.mdb')))
+  t.ok(existsSync(join(path, 'log', '000000000001.log')))
   t.ok(existsSync(join(path, 'format')))
 })
 
@@ -119,7 +119,7 @@ t.test('a store whose format was removed is refused, and not made anew', async (
       t.match(error.message, /restore a backup/)
     }
     t.strictSame(readdirSync(path).sort(), before, 'nothing was changed')
-    writeFileSync(join(path, 'format'), 'tenrec 2\n')
+    writeFileSync(join(path, 'format'), 'tenrec 3\n')
     if (lost.length === 0) t.strictSame(await reopen(path), [], 'it can be put back')
     else t.equal((await refusal(path)).exitCode, 78, 'what else is missing is not made anew')
     rmSync(path, { recursive: true })
@@ -151,8 +151,8 @@ t.test('garbage or nothing in the place of the lock of LMDB does no harm', async
 t.test('another format is refused with exit code 78', async (t) => {
   const { path } = await filledStore(t)
   for (const [content, message] of [
-    ['tenrec 3\n', /has the format 3, this program knows 2/],
-    ['tenrec 1\n', /has the format 1, this program knows 2/],
+    ['tenrec 4\n', /has the format 4, this program knows 3/],
+    ['tenrec 1\n', /has the format 1, this program knows 3/],
     ['', /is damaged/],
     ['something else\n', /is damaged/],
   ] as const) {
@@ -256,7 +256,7 @@ t.test('a directory that was moved, deleted or replaced is noticed', async (t) =
   rmSync(path, { recursive: true })
   renameSync(`${path}-moved`, path)
   t.ok(dir.isInPlace(), 'back again')
-  const file = join(path, 'log', 'data.mdb')
+  const file = join(path, 'log', '000000000001.log')
   writeFileSync(`${file}.copy`, readFileSync(file))
   unlinkSync(file)
   t.notOk(dir.isInPlace())

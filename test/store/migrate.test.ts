@@ -85,12 +85,12 @@ t.test('steps are taken in order, and each leaves the mark of its format', async
   t.equal(plan.format, 0)
   t.strictSame(
     plan.steps.map(({ from }) => from),
-    [0, 1],
+    [0, 1, 2],
   )
   const announced: number[] = []
   await runMigration(plan, ({ from }) => announced.push(from))
-  t.strictSame(runs, ['0 with the mark 0', '1 with the mark 1'])
-  t.strictSame(announced, [0, 1])
+  t.strictSame(runs, ['0 with the mark 0', '1 with the mark 1', '2 with the mark 2'])
+  t.strictSame(announced, [0, 1, 2])
   t.equal(readFileSync(join(path, 'format'), 'utf8'), `tenrec ${FORMAT_VERSION}\n`)
   const dir = await DataDir.open(path)
   dir.release()
@@ -105,7 +105,7 @@ t.test('what was cut short goes on with the step that was not finished', async (
   )
   t.equal(readFormat(path), 1)
   await runMigration(planMigration(path, steps(runs)), () => {})
-  t.strictSame(runs.slice(2), ['1 with the mark 1'])
+  t.strictSame(runs.slice(2), ['1 with the mark 1', '2 with the mark 2'])
   t.equal(readFormat(path), FORMAT_VERSION)
 })
 
@@ -142,15 +142,15 @@ t.test('the command shows the steps, and a dry run takes none', async (t) => {
   }
   const dry = { isDry: true, isJson: false }
   t.equal(await migrateAndReport(io, path, dry, steps(runs)), 0)
-  t.match(written.out, /^1 to 2: Writes 2\.\nnothing was changed/)
+  t.match(written.out, /^1 to 2: Writes 2\.\n2 to 3: Writes 3\.\nnothing was changed/)
   t.strictSame(runs, [])
   t.equal(readFormat(path), 1)
   t.equal(await migrateAndReport(io, path, { isDry: false, isJson: true }, steps(runs)), 0)
-  t.equal(written.err, '1 to 2: Writes 2.\n')
+  t.equal(written.err, '1 to 2: Writes 2.\n2 to 3: Writes 3.\n')
   t.match(
     written.out,
-    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\}\],"is_dry_run":false\}\n$/,
+    /"steps":\[\{"from":1,"to":2,"does":"Writes 2\."\},\{"from":2,"to":3,"does":"Writes 3\."\}\],"is_dry_run":false\}\n$/,
   )
-  t.equal(runs.length, 1)
+  t.equal(runs.length, 2)
   t.equal(readFormat(path), FORMAT_VERSION)
 })

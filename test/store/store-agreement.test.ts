@@ -2,7 +2,7 @@
  * The three environments of a store bear witness of each other: one that is older than the others is
  * refused with what is missing, and no crash or restore makes a store that disagrees.
  */
-import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
@@ -16,7 +16,12 @@ import {
 } from '../../src/store/care/backup/manifest.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
-import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
+import {
+  DataDir,
+  ENVIRONMENT_NAMES,
+  PART_NAMES,
+  requireStore,
+} from '../../src/store/directory/data-dir.ts'
 import { findDisagreement, judgeClaims } from '../../src/store/directory/store-agreement.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { stateKey } from '../../src/store/lmdb/keys.ts'
@@ -100,19 +105,20 @@ function backupOf(dataDir: string, folder: string) {
 
 /** Everything that must refuse a store and say why, and change nothing. */
 async function checkRefused(t: Test, path: string, name: string, what: RegExp): Promise<void> {
-  const files = ENVIRONMENT_NAMES.map((each) => join(path, each, 'data.mdb'))
+  const files = dataFiles(path)
+  const place = name === 'log' ? join(path, 'log') : join(path, name, 'data.mdb')
   const before = files.map((file) => [readFileSync(file), statSync(file).mtimeMs] as const)
   const error = await refusal(open(path))
   t.equal(error.exitCode, 78)
-  t.ok(error.message.startsWith(join(path, name, 'data.mdb')), error.message)
+  t.ok(error.message.startsWith(place), error.message)
   t.match(error.message, what)
   t.match(error.message, /restore the whole data directory from a backup; nothing was changed$/)
-  for (const each of ENVIRONMENT_NAMES) {
+  for (const each of PART_NAMES) {
     t.throws(() => requireStore(path, each), { exitCode: 78, message: what })
   }
   const verified = await runCommand('verify', '--data-dir', path)
   t.equal(verified.exitCode, 3)
-  t.ok(verified.out.startsWith(join(path, name, 'data.mdb')), verified.out)
+  t.ok(verified.out.startsWith(place), verified.out)
   t.match(verified.out, what)
   for (const [index, file] of files.entries()) {
     t.ok(
@@ -121,6 +127,12 @@ async function checkRefused(t: Test, path: string, name: string, what: RegExp): 
     )
     t.equal(statSync(file).mtimeMs, before[index]?.[1])
   }
+}
+
+/** Every file in which something is stored. */
+function dataFiles(path: string): readonly string[] {
+  const environments = ENVIRONMENT_NAMES.map((name) => join(path, name, 'data.mdb'))
+  return [...environments, ...readdirSync(join(path, 'log')).map((name) => join(path, 'log', name))]
 }
 
 /** Makes a copy of one environment, does something, and puts the copy into its place. */
@@ -135,7 +147,7 @@ async function turnBack(path: string, name: string, action: () => Promise<void>)
 
 t.test('the rule: who is older than the others, and what is missing', async (t) => {
   const agreed = {
-    log: { last: 10, processed: 8, missing: null },
+    log: { last: 10, processed: 8, missing: null, damage: null },
     witness: { logThrough: 10, flagsVersion: 3 },
     flagsVersion: 3,
   }
@@ -317,7 +329,7 @@ t.test('verify beside a daemon under load finds nothing, and writes nothing', as
   isOver = true
   await client
   await daemon.kill()
-  const files = ENVIRONMENT_NAMES.map((name) => join(path, name, 'data.mdb'))
+  const files = dataFiles(path)
   const before = files.map((file) => [
     readFileSync(file).toString('latin1'),
     statSync(file).mtimeMs,

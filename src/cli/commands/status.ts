@@ -9,7 +9,7 @@ import { OperatorError } from '../../base/errors.ts'
 import { isObject, type JsonObject, parseJson } from '../../base/json.ts'
 import { baseUrlOf } from '../../config/base-url.ts'
 import { newestBackup } from '../../store/care/backup/backups.ts'
-import { DataDir, ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
+import { DataDir, PART_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import { readCredentials } from '../../store/open-store.ts'
 import { bytesText } from '../doctor/doctor-finding.ts'
 import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts'
@@ -161,7 +161,7 @@ async function figuresOf(url: string, nowMs: number): Promise<object> {
 
 /** What lies in the data directory and beside it. */
 function storedOf(input: CommandInput, { path: dataDir }: Folder): object {
-  const sizes = ENVIRONMENT_NAMES.map((name) => {
+  const sizes = PART_NAMES.map((name) => {
     return [`${name}_bytes`, readableOrNull(() => storeBytes(dataDir, name))] as const
   })
   const folder = input.text('backups') ?? `${dataDir}-backups`

@@ -4,12 +4,7 @@ import { resolve } from 'node:path'
 import { diskSpace } from '../../base/disk-space.ts'
 import type { Settings } from '../../config/settings.ts'
 import { reserveBytesOf } from '../../engine/front/disk-guard.ts'
-import {
-  DataDir,
-  ENVIRONMENT_NAMES,
-  requireStore,
-  storeBytes,
-} from '../../store/directory/data-dir.ts'
+import { DataDir, PART_NAMES, requireStore, storeBytes } from '../../store/directory/data-dir.ts'
 import { bytesText, type Finding, fine, problem, warning } from './doctor-finding.ts'
 
 /** Free space below this many times the reserve is worth a word. */
@@ -54,7 +49,7 @@ export function checkStoreFolder(dataDir: string): {
 /** The format, and the headers of every data file. */
 function checkHeaders(path: string): readonly Finding[] {
   const findings: Finding[] = []
-  for (const name of ENVIRONMENT_NAMES) {
+  for (const name of PART_NAMES) {
     try {
       requireStore(path, name)
     } catch (error) {
@@ -92,7 +87,7 @@ function checkOwnership(path: string): readonly Finding[] {
 export async function checkFreeSpace(settings: Settings): Promise<readonly Finding[]> {
   const path = resolve(settings.dataDir)
   const { freeBytes, sizeBytes } = await diskSpace(path)
-  const bytes = ENVIRONMENT_NAMES.reduce((sum, name) => sum + storeBytes(path, name), 0)
+  const bytes = PART_NAMES.reduce((sum, name) => sum + storeBytes(path, name), 0)
   const reserveBytes = reserveBytesOf(settings.diskReserveBytes, sizeBytes)
   const free = `${bytesText(freeBytes)} are free, the store has ${bytesText(bytes)}`
   if (freeBytes < reserveBytes) {

@@ -9,7 +9,7 @@ import { OperatorError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Project } from '../../rules/access/organization.ts'
 import type { OrganizationStore } from '../../store/catalog/organization-store.ts'
-import type { EnvironmentName } from '../../store/directory/data-dir.ts'
+import type { PartName } from '../../store/directory/data-dir.ts'
 import { type OpenStore, openStore } from '../../store/open-store.ts'
 import { OBJECT_ID_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandInput } from './command.ts'
@@ -23,7 +23,7 @@ export function withStore<T>(
   input: CommandInput,
   isWriting: boolean,
   action: (store: OpenStore) => T | Promise<T>,
-  environments: readonly EnvironmentName[] = ['flags'],
+  environments: readonly PartName[] = ['flags'],
 ): Promise<T> {
   const { clock } = input.io
   return openStore({ dataDir: input.dataDir, environments, isWriting, clock }, async (store) => {

@@ -5,15 +5,24 @@
  * A request is answered exactly once: with success when its bytes are durable, or with 503.
  */
 import type { Clock } from '../../base/clock.ts'
-import type { ServiceError } from '../../base/errors.ts'
+import { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { refusal } from '../../base/refusals.ts'
 import { type Slab, transferable } from '../../base/slabs.ts'
-import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../../rules/capture/log-block.ts'
+import {
+  LogBlockWriter,
+  type RecordEvents,
+  type RecordHeader,
+} from '../../rules/capture/log-block.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { AppendResult, BlockBuffer } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
-import { COMMIT_MS_MAX, COMMIT_SPACED_BYTES_MAX, COMMIT_SPARE_BUFFERS_MAX, COMMIT_SPARE_BYTES_MAX } from './limits.ts'
+import {
+  COMMIT_MS_MAX,
+  COMMIT_SPACED_BYTES_MAX,
+  COMMIT_SPARE_BUFFERS_MAX,
+  COMMIT_SPARE_BYTES_MAX,
+} from './limits.ts'
 
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
@@ -209,10 +218,11 @@ export class GroupCommit {
       isThreadGone = cause instanceof ThreadEndedError
       this.#isCommitting = false
       this.#committingBytes = 0
-      if (cause instanceof ThreadEndedError && !cause.wasWriting) {
-        // The log is as whole as before, and there is another thread for the next commit.
-        if (!isAnswered)
-          for (const target of targets) target.acknowledge(refusal('not_stored', { cause }))
+      const isRefused = cause instanceof ServiceError
+      if (isRefused || (cause instanceof ThreadEndedError && !cause.wasWriting)) {
+        // The log is as whole as before: its disk is full, or there is another thread for the next commit.
+        const error = isRefused ? cause : refusal('not_stored', { cause })
+        if (!isAnswered) for (const target of targets) target.acknowledge(error)
         if (this.#waiting.length > 0) this.#schedule()
         this.#tellIdle()
         return

@@ -1,6 +1,5 @@
 /** Fills, before `/metrics` is read, what is cheaper to look up than to keep. */
-
-import { ENVIRONMENT_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
+import { PART_NAMES, storeBytes } from '../../store/directory/data-dir.ts'
 import type { BusyTime } from '../threads/busy-time.ts'
 import type { DiskGuard } from './disk-guard.ts'
 import type { ProcessingLoop } from './processing-loop.ts'
@@ -38,7 +37,7 @@ export function collectGauges(metrics: ServiceMetrics, sources: GaugeSources): v
   for (const [lane, count] of Object.entries(sources.checksWaiting)) {
     metrics.ingestChecksWaiting.with(lane).value = count
   }
-  for (const name of ENVIRONMENT_NAMES) {
+  for (const name of PART_NAMES) {
     metrics.storeMapUsedBytes.with(name).value = storeBytes(sources.dataDir, name)
   }
   for (const [name, busy] of Object.entries(sources.busy)) {

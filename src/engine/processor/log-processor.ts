@@ -13,7 +13,18 @@ import type { WarehouseWriter } from '../../ports/warehouse.ts'
 import { COOKIELESS_ID, isCookieless, withVisitor } from '../../rules/capture/cookieless.ts'
 import type { DropReason, LossReason } from '../../rules/capture/drop-reasons.ts'
 import { eventDistinctId, eventName } from '../../rules/capture/fields.ts'
-import { eventBytes, eventStart, eventUuidOffset, hasClientUuid, type LogRecord, readBlock, RECORD_COMMAND, RECORD_HISTORICAL, RECORD_INVALID_SENT_AT, RECORD_IP_ANONYMIZED } from '../../rules/capture/log-block.ts'
+import {
+  eventBytes,
+  eventStart,
+  eventUuidOffset,
+  hasClientUuid,
+  type LogRecord,
+  RECORD_COMMAND,
+  RECORD_HISTORICAL,
+  RECORD_INVALID_SENT_AT,
+  RECORD_IP_ANONYMIZED,
+  readBlock,
+} from '../../rules/capture/log-block.ts'
 import { normaliseEvent } from '../../rules/capture/normalise.ts'
 import type { EventContext, EventOutcome, IngestionWarning } from '../../rules/capture/types.ts'
 import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
@@ -26,7 +37,12 @@ import { FlagsVersion } from '../../store/catalog/organization-store.ts'
 import { DamagedRecordError, type DamageListener } from '../../store/faults.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { DailySalts } from '../front/daily-salts.ts'
-import type { CommandOutcome, ProcessResult, ProjectFates, ThreadSettings } from '../threads/tasks.ts'
+import type {
+  CommandOutcome,
+  ProcessResult,
+  ProjectFates,
+  ThreadSettings,
+} from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
 import { runDeadLetterCommand } from './dead-letter-commands.ts'
 
@@ -51,7 +67,10 @@ interface Fates {
 
 /** What processing works with; all of it is closed with the processor. */
 export interface LogProcessorOptions {
-  readonly settings: Pick<ThreadSettings, 'dataDir' | 'propertiesBytesMax' | 'isFlushDeferred'>
+  readonly settings: Pick<
+    ThreadSettings,
+    'dataDir' | 'propertiesBytesMax' | 'isFlushDeferred' | 'logReach'
+  >
   readonly log: LogReader
   /** With the warehouse in which events rest. */
   readonly store: EventStoreWriter

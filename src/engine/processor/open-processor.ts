@@ -1,4 +1,4 @@
-/** Processing as one box has it: the log in LMDB, and events beside the persons. */
+/** Processing as one box has it: the log in files, and events beside the persons. */
 import type { OutboxWriter } from '../../ports/outbox.ts'
 import type { DamageListener } from '../../store/faults.ts'
 import { LogReader } from '../../store/log/event-log.ts'

@@ -14,7 +14,14 @@ import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { setProcessingPriority } from './processing-priority.ts'
-import type { AppendResult, AppendTask, BlastRadiusTask, CheckTask, FlagCommandTask, ProcessTask } from './tasks.ts'
+import type {
+  AppendResult,
+  AppendTask,
+  BlastRadiusTask,
+  CheckTask,
+  FlagCommandTask,
+  ProcessTask,
+} from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes, their log, and whom a condition would reach. */

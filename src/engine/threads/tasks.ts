@@ -32,6 +32,8 @@ export interface ThreadSettings {
   readonly openWrites?: Int32Array
   /** Shared by all threads: how often damage was met (damage-reports.ts). */
   readonly damageCount?: Int32Array
+  /** Shared by all threads: the last block of the log that was appended, once there is one. */
+  readonly logReach?: BigInt64Array
 }
 
 /** What threads for analytics are told besides what all are told. */
@@ -42,7 +44,7 @@ export interface AnalyticSettings {
   readonly cacheBytesMax: number
 }
 
-/** What the settings of the daemon say to its threads. */
+/** What the settings of the daemon say to its threads; all threads of a daemon get the same object. */
 export function threadSettings(settings: Settings): ThreadSettings {
   return {
     dataDir: settings.dataDir,
@@ -51,6 +53,7 @@ export function threadSettings(settings: Settings): ThreadSettings {
     propertiesBytesMax: settings.eventPropertiesBytesMax,
     logLevel: settings.logLevel,
     logFormat: settings.logFormat,
+    logReach: new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT)),
   }
 }
 

@@ -8,7 +8,6 @@ import type { OwnObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import { asBuffer } from './form.ts'
 
-
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c

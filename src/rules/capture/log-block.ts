@@ -135,9 +135,11 @@ export class LogBlockWriter {
   }
 }
 
-/** Writes the checksum of a finished block into it. Linear, about 0.2 ms a megabyte. */
-export function seal(block: Buffer): void {
-  block.writeUInt32LE(crc32(block.subarray(CRC_START)), 4)
+/** Writes the checksum of a finished block into it, and answers it. Linear, about 0.2 ms a megabyte. */
+export function seal(block: Buffer): number {
+  const checksum = crc32(block.subarray(CRC_START))
+  block.writeUInt32LE(checksum, 4)
+  return checksum
 }
 
 /** One record of a block that is being read; its buffer is only valid while the block is. */

@@ -1,5 +1,5 @@
 /**
- * The data directory as a whole. In it: a folder for each environment, the file `format` (which
+ * The data directory as a whole. In it: a folder for the log and for each environment, the file `format` (which
  * format the store has; written last, so that where it stands, a whole store stands), the note of
  * who has it open (data-dir-lock.ts), and `credentials.json` of the first start (open-store.ts).
  *
@@ -27,23 +27,32 @@ import { Environment } from '../lmdb/environment.ts'
 import { EVENTS_TABLES, FLAGS_TABLES } from '../lmdb/keys.ts'
 import { inspectLmdbFile, type LmdbFinding } from '../lmdb/lmdb-file.ts'
 import { freeListFault } from '../lmdb/lmdb-walk.ts'
+import { LogAppender } from '../log/event-log.ts'
+import { logFolder } from '../log/log-file.ts'
+import { isOldLog, removeOldLog, takeOverLog } from '../log/old-log.ts'
 import { type LockHolder, lockDataDir, lockHolder } from './data-dir-lock.ts'
 import { joinEnvironment } from './environment-lock.ts'
 import { requireLocalFileSystem } from './file-system.ts'
+import { hasLogFiles, LogPlace, logBytes, requireLogFiles } from './log-place.ts'
 import { findDisagreement } from './store-agreement.ts'
 
 /** The format that this program reads and writes. */
-export const FORMAT_VERSION = 2
+export const FORMAT_VERSION = 3
+/** The format whose log is in LMDB: a start takes it over. */
+const LMDB_LOG_FORMAT = 2
 /** Folders of the environments. */
-export const ENVIRONMENT_NAMES = ['log', 'events', 'flags'] as const
+export const ENVIRONMENT_NAMES = ['events', 'flags'] as const
 /** One of `ENVIRONMENT_NAMES`. */
 export type EnvironmentName = (typeof ENVIRONMENT_NAMES)[number]
+/** Folders of all that a store consists of. */
+export const PART_NAMES = ['log', ...ENVIRONMENT_NAMES] as const
+/** One of `PART_NAMES`. */
+export type PartName = (typeof PART_NAMES)[number]
 
 /**
  * Tables that exist from the beginning, so that a command can read a store that was never served.
  */
 export const FIRST_TABLES: Readonly<Record<EnvironmentName, readonly string[]>> = {
-  log: [],
   events: EVENTS_TABLES,
   flags: FLAGS_TABLES,
 }
@@ -71,13 +80,16 @@ export class DataDir {
   readonly notes: readonly string[]
   readonly #release: () => void
   readonly #identities: ReadonlyMap<string, string>
+  readonly #log: LogPlace
 
   private constructor(path: string, notes: readonly string[], release: () => void) {
     this.path = path
     this.notes = notes
     this.#release = release
     const files = ENVIRONMENT_NAMES.map((name) => join(path, name, DATA_NAME))
-    this.#identities = new Map([path, ...files].map((file) => [file, identityOf(file) ?? '']))
+    const places = [path, logFolder(path), ...files]
+    this.#identities = new Map(places.map((file) => [file, identityOf(file) ?? '']))
+    this.#log = new LogPlace(path)
   }
 
   /**
@@ -91,7 +103,8 @@ export class DataDir {
     createFolder(path)
     const release = await lockDataDir(path, 'daemon')
     try {
-      const isStore = checkFormat(path)
+      const format = formatOf(path, LMDB_LOG_FORMAT)
+      const isStore = format !== null
       const notes: string[] = []
       for (const name of ENVIRONMENT_NAMES) notes.push(...checkEnvironment(path, name, isStore))
       if (!isStore) await createStore(path)
@@ -100,7 +113,11 @@ export class DataDir {
         requireWritable(join(path, name, DATA_NAME))
         joinEnvironment(path, name)
       }
-      if (isStore) requireAgreement(path)
+      if (format === LMDB_LOG_FORMAT) await takeOver(path)
+      for (const file of requireLogFiles(path)) requireWritable(file)
+      if (isStore) requireAgreement(path, true)
+      if (format === LMDB_LOG_FORMAT) markFormat(path)
+      removeOldLog(path)
       return new DataDir(path, notes, release)
     } catch (error) {
       release()
@@ -119,13 +136,13 @@ export class DataDir {
   /**
    * Whether the directory and its data files still are the ones that were opened. False after they
    * were moved, deleted or replaced: whatever is written from then on would be lost. Cost: four
-   * stats.
+   * stats, and one for each file of the log.
    */
   isInPlace(): boolean {
     for (const [file, identity] of this.#identities) {
       if (identityOf(file) !== identity) return false
     }
-    return true
+    return this.#log.isInPlace()
   }
 
   /** Gives up the lock. */
@@ -140,18 +157,19 @@ export class DataDir {
  * (environment-lock.ts): for commands that work beside a running daemon. Answers the absolute path.
  * Throws `OperatorError`, exit code 1 or 78.
  */
-export function requireStore(dataDir: string, name: EnvironmentName): string {
+export function requireStore(dataDir: string, name: PartName): string {
   const path = requireEnvironment(dataDir, name)
   // Where another file is missing or damaged, those who open it say so.
-  if (ENVIRONMENT_NAMES.every((each) => each === name || isSound(path, each))) {
+  if (PART_NAMES.every((each) => each === name || isSound(path, each))) {
     for (const each of ENVIRONMENT_NAMES) joinEnvironment(path, each)
     requireAgreement(path)
   }
   return path
 }
 
-function isSound(path: string, name: EnvironmentName): boolean {
+function isSound(path: string, name: PartName): boolean {
   try {
+    if (name === 'log') return hasLogFiles(path)
     return findDamage(path, name) === null
   } catch (error) {
     if (error instanceof OperatorError) return false
@@ -160,8 +178,12 @@ function isSound(path: string, name: EnvironmentName): boolean {
 }
 
 /** The same without a look at the others: for commands that get out what is left of a store. */
-export function requireEnvironment(dataDir: string, name: EnvironmentName): string {
+export function requireEnvironment(dataDir: string, name: PartName): string {
   const path = requireFormat(dataDir)
+  if (name === 'log') {
+    requireLogFiles(path)
+    return path
+  }
   const what = findDamage(path, name)
   if (what !== null) throw damage(join(path, name, DATA_NAME), what)
   joinEnvironment(path, name)
@@ -169,9 +191,9 @@ export function requireEnvironment(dataDir: string, name: EnvironmentName): stri
 }
 
 /** Checks that there is a store which this program understands, and answers its absolute path. */
-export function requireFormat(dataDir: string): string {
+function requireFormat(dataDir: string): string {
   const path = resolve(dataDir)
-  if (existsSync(path) && checkFormat(path)) return path
+  if (existsSync(path) && formatOf(path) !== null) return path
   throw new OperatorError(
     `there is no store in ${path}: create one with 'tenrec init', or name another with --data-dir`,
   )
@@ -191,11 +213,11 @@ export function findDamage(path: string, name: EnvironmentName): string | null {
 }
 
 /**
- * Refuses a store of which one environment is older than the others: what was acknowledged is
- * missing. `path` is absolute. Throws `OperatorError`, exit code 78.
+ * Refuses a store of which one part is older than the others: what was acknowledged is
+ * missing. `path` is absolute; `isAlone`: nobody has it open. Throws `OperatorError`, exit code 78.
  */
-export function requireAgreement(path: string): void {
-  const found = findDisagreement(path)
+export function requireAgreement(path: string, isAlone = false): void {
+  const found = findDisagreement(path, isAlone)
   if (found === null) return
   throw refusal(
     `${found.file} does not fit the rest of the store (${found.what}): restore the whole data directory ` +
@@ -203,8 +225,9 @@ export function requireAgreement(path: string): void {
   )
 }
 
-/** Bytes of the data file of an environment; 0 when it cannot be asked. */
-export function storeBytes(dataDir: string, name: EnvironmentName): number {
+/** Bytes of the data file of an environment, or of all files of the log; 0 when it cannot be asked. */
+export function storeBytes(dataDir: string, name: PartName): number {
+  if (name === 'log') return logBytes(dataDir)
   return statSync(join(dataDir, name, DATA_NAME), { throwIfNoEntry: false })?.size ?? 0
 }
 
@@ -217,11 +240,10 @@ function createFolder(path: string): void {
   }
 }
 
-/** Whether the directory is marked as a store; throws when it is one of another format. */
-function checkFormat(path: string): boolean {
+/** The format of a directory, or null when there is no store in it; throws when it is another one. */
+function formatOf(path: string, known = FORMAT_VERSION): number | null {
   const version = requireComplete(path)
-  if (version === null) return false
-  if (version === FORMAT_VERSION) return true
+  if (version === null || version === FORMAT_VERSION || version === known) return version
   const wayOut =
     version > FORMAT_VERSION
       ? 'use a newer program'
@@ -245,10 +267,11 @@ export function requireComplete(path: string): number | null {
   }
   const version = readFormat(path)
   if (version !== null || existsSync(join(path, CREATION_MARK))) return version
-  const name = ENVIRONMENT_NAMES.find((known) => existsSync(join(path, known, DATA_NAME)))
-  if (name === undefined) return null
+  const files = ENVIRONMENT_NAMES.map((known) => join(path, known, DATA_NAME))
+  const file = files.find((each) => existsSync(each)) ?? (hasLogFiles(path) && logFolder(path))
+  if (file === false) return null
   throw refusal(
-    `${join(path, FORMAT_NAME)} is missing, but not ${join(path, name, DATA_NAME)}: restore a backup; ` +
+    `${join(path, FORMAT_NAME)} is missing, but not ${file}: restore a backup; ` +
       `or, if nothing else was removed, put it back: one line 'tenrec ${FORMAT_VERSION}' for this version`,
   )
 }
@@ -277,7 +300,7 @@ export function readFormat(path: string): number | null {
  */
 export function checkEnvironment(
   path: string,
-  name: EnvironmentName,
+  name: PartName,
   isStore: boolean,
 ): readonly string[] {
   const file = join(path, name, DATA_NAME)
@@ -298,11 +321,7 @@ export function checkEnvironment(
 }
 
 /** What a look at the data file finds; null when there is none and need not be. */
-function inspectEnvironment(
-  path: string,
-  name: EnvironmentName,
-  isStore: boolean,
-): LmdbFinding | null {
+function inspectEnvironment(path: string, name: PartName, isStore: boolean): LmdbFinding | null {
   const file = join(path, name, DATA_NAME)
   try {
     checkLmdbLock(join(path, name, LMDB_LOCK_NAME))
@@ -311,6 +330,17 @@ function inspectEnvironment(
     if (error instanceof OperatorError) throw error
     throw new OperatorError(`${file} cannot be read: ${String(error)}`, { cause: error })
   }
+}
+
+/**
+ * Takes over the log of a store of format 2 from LMDB, where it stays; nothing to do for one that a restore
+ * has built. May be cut short and done again. Throws `OperatorError`, exit code 78 when it is damaged.
+ */
+export async function takeOver(path: string): Promise<void> {
+  if (!isOldLog(path)) return
+  checkEnvironment(path, 'log', true)
+  joinEnvironment(path, 'log')
+  await takeOverLog(path)
 }
 
 /** LMDB would say only that something may not be done, and not with which file. */
@@ -351,6 +381,10 @@ async function createStore(path: string): Promise<void> {
   }
   writeDurably(join(path, CREATION_MARK), 'nothing is stored yet\n')
   const nursery = join(path, `${NURSERY_PREFIX}${process.pid}`)
+  if (!hasLogFiles(path)) {
+    await new LogAppender({ dataDir: nursery, processed: 0 }).close()
+    renameSync(logFolder(nursery), logFolder(path))
+  }
   for (const name of ENVIRONMENT_NAMES) {
     if (existsSync(join(path, name, DATA_NAME))) continue
     const environment = new Environment({ dataDir: nursery, name, tables: FIRST_TABLES[name] })

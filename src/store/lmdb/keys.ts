@@ -55,13 +55,8 @@ export type EventsTable = (typeof EVENTS_TABLES)[number]
 /** The open tables of `events`. */
 export type EventTables = Readonly<Record<EventsTable, Table>>
 
-/** Folder of the log. */
-export const LOG_ENVIRONMENT = 'log'
 /** Folder of the catalogue. */
 export const FLAGS_ENVIRONMENT = 'flags'
-
-/** The tables of `log` (event-log.ts); a log that was never served has none. */
-export const LOG_TABLES = ['blocks', 'state'] as const
 
 /** The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts). */
 export const FLAGS_TABLES = [

@@ -1,215 +1,418 @@
 /**
- * The log: what was accepted and is not yet processed, in order of arrival. It is an environment of its
- * own (`log`), so that an acknowledgement never waits for the write lock of processing.
+ * The two ends of the log: what was accepted and is not yet processed, in order of arrival, in files of its
+ * own (log-file.ts), so that an acknowledgement waits for one write of the disk and nothing else. One thread
+ * appends (`LogAppender`); any thread and process may read (`LogReader`). They implement ports/log.ts.
  *
- * Table `blocks`: sequence u64 big-endian -> block (rules/capture/log-block.ts). Sequences start at 1 and are
- * never used twice, also not after the blocks before them are gone. Table `state`: text `end` -> the last
- * sequence that there ever was, as a sealed f64; written with every change, so that an empty log still says
- * how far it came (store-agreement.ts).
- *
- * One thread appends (`LogAppender`); any thread and process may read (`LogReader`). They implement
- * ports/log.ts.
+ * Each run of an appender begins a file and closes the one before, at the end of what is whole there, so
+ * that nothing is ever written behind what a power cut has left.
  */
+import {
+  closeSync,
+  constants,
+  fdatasync,
+  fdatasyncSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { refusal } from '../../base/refusals.ts'
 import type * as ports from '../../ports/log.ts'
-import { seal as sealBlock } from '../../rules/capture/log-block.ts'
-import { seal, unseal } from '../lmdb/codec.ts'
-import { Environment, type Table } from '../lmdb/environment.ts'
-import { LOG_ENVIRONMENT, LOG_TABLES } from '../lmdb/keys.ts'
-import { TRIM_BLOCKS_MAX } from './limits.ts'
+import { seal } from '../../rules/capture/log-block.ts'
+import { counted } from '../faults.ts'
+import { LOG_FILE_BYTES_MAX, LOG_FILE_BYTES_MIN, LOG_FILES_REMOVED_MAX } from './limits.ts'
+import { LogCursor } from './log-cursor.ts'
+import { LogDraft, type ReadyFile, writeAll } from './log-draft.ts'
+import {
+  BLOCK_ENTRY_BYTES,
+  DamagedLogError,
+  DRAFT_NAME,
+  encodeFrameHead,
+  FRAME_CLOSING,
+  FRAME_HEAD_BYTES,
+  FRAME_RAISING,
+  type Frame,
+  LogFile,
+  logFolder,
+  logNumbers,
+  logPath,
+  PAGE_BYTES,
+  pageEnd,
+} from './log-file.ts'
 
-const BLOCKS = 'blocks'
-const STATE = 'state'
-const END_KEY = Buffer.from('end', 'latin1')
+const PADDING = Buffer.alloc(PAGE_BYTES)
+/** The next file is made this much faster than the present one fills, from half of it on. */
+const DRAFT_FACTOR = 4
+const DRAFT_STEP_BYTES = 1024 * 1024
+/** What passes when another file cannot be made, and how it is answered. */
+const REASONS = new Map([
+  ...(['ENOSPC', 'EDQUOT'] as const).map((code) => [code as string, 'disk_full'] as const),
+  ...(['EMFILE', 'ENFILE'] as const).map((code) => [code as string, 'not_stored'] as const),
+])
 
-/** Where the log is and how it is flushed. */
+/** Where the log is and how it is written. */
 export interface LogOptions {
   readonly dataDir: string
   /** `--durability commit`: an append returns when it is visible, and reaches the disk a moment later. */
   readonly isFlushDeferred?: boolean
+  /** Shared by both ends within a process: the number of the last block that was appended, once there is one. */
+  readonly logReach?: BigInt64Array
+}
+
+/** What an appender is told besides. */
+export interface AppenderOptions extends LogOptions {
+  /** The sequence up to which everything is processed; later sequences begin behind it. */
+  readonly processed: number
+  /** Blocks have their seals, fitting or not, and keep them. */
+  readonly isSealed?: boolean
+}
+
+/** A file that is closed, and the last block that it or one before it holds. */
+interface ClosedFile {
+  readonly number: number
+  readonly bytes: number
+  readonly last: number
+}
+
+interface OpenFile extends ReadyFile {
+  readonly descriptor: number
+  isFlushing: boolean
+  isClosed: boolean
 }
 
 /** The writing end. One per data directory. */
 export class LogAppender implements ports.LogAppender {
-  readonly #environment: Environment
-  readonly #blocks: Table
-  readonly #state: Table
-  #first: number
-  #last: number
+  readonly #folder: string
+  readonly #options: AppenderOptions
+  /** Oldest first. */
+  #files: ClosedFile[] = []
+  #current: OpenFile
+  #next: ReadyFile | null = null
+  #draft: LogDraft | null = null
+  #position = PAGE_BYTES
+  #flushed = PAGE_BYTES
+  #last = 0
+  #trimmed = 0
+  #head = Buffer.allocUnsafeSlow(PAGE_BYTES)
+  /** The last frame holds blocks: nothing proves yet that it was whole once. */
+  #isUnproven = false
+  #failure: Error | null = null
 
-  /** `processed`: the sequence up to which everything is processed; later sequences begin behind it. */
-  constructor(options: LogOptions & { readonly processed: number }) {
-    this.#environment = new Environment({
-      dataDir: options.dataDir,
-      name: LOG_ENVIRONMENT,
-      tables: LOG_TABLES,
-      isFlushDeferred: options.isFlushDeferred === true,
-    })
-    this.#blocks = this.#environment.table(BLOCKS)
-    this.#state = this.#environment.table(STATE)
-    const extent = extentOf(this.#blocks)
-    const end = storedEnd(this.#state)
-    this.#last = Math.max(extent?.last ?? 0, end, options.processed)
-    this.#first = extent?.first ?? this.#last + 1
-    // Emptied by an earlier version, or behind what is processed after a power cut without flushes.
-    raiseEnd(this.#environment, options.processed)
+  /** Throws `DamagedLogError`, what the file system throws, and `ServiceError` when the disk is full. */
+  constructor(options: AppenderOptions) {
+    this.#folder = logFolder(options.dataDir)
+    this.#options = options
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    rmSync(join(this.#folder, DRAFT_NAME), { force: true })
+    this.#current = this.#recover()
+    if (options.processed > this.#last) {
+      this.#last = options.processed
+      this.#trimmed = options.processed
+      this.#write([], FRAME_RAISING)
+    }
+    this.#tellReach()
   }
 
   /**
-   * Appends blocks in one transaction and removes blocks up to `trimThrough` in the same one. When it
-   * returns, they are durable. Returns the sequence of the last block. Throws what LMDB throws; then
-   * the outcome is unknown and the appender must not be used again.
+   * Appends blocks in one frame. When it returns, they are durable. Throws `ServiceError` when there is no
+   * room on the disk, and then nothing was written; after any other throw the outcome is unknown.
    */
   append(blocks: readonly Buffer[], trimThrough: number): number {
+    if (this.#failure !== null) throw this.#failure
+    const trimmed = Math.max(this.#trimmed, Math.min(trimThrough, this.#last))
+    if (blocks.length === 0 && trimmed === this.#trimmed) return this.#last
+    const bytes = frameBytes(blocks)
+    if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
+    this.#trimmed = trimmed
+    this.#write(blocks, 0)
+    this.#last += blocks.length
+    this.#tellReach()
+    this.#flushLater(this.#current)
+    this.#removeFiles()
+    this.#prepare(bytes)
+    return this.#last
+  }
+
+  /** Leaves a frame behind the last block, so that damage to it is told from an append that was cut short. */
+  async close(): Promise<void> {
+    const isWhole = this.#failure === null
+    if (isWhole && this.#isUnproven && !this.#isDeferred) this.#write([], 0)
+    if (isWhole && this.#isDeferred) fdatasyncSync(this.#current.descriptor)
+    this.#draft?.close()
+    closeFile(this.#current)
+  }
+
+  get #isDeferred(): boolean {
+    return this.#options.isFlushDeferred === true
+  }
+
+  /** Finds out what there is, closes the newest file and opens another. */
+  #recover(): OpenFile {
+    const { begun, unused } = lookAtFiles(this.#folder)
+    const newest = begun.at(-1)
+    this.#next = unused[0] ?? null
+    for (const { number } of unused.slice(1)) rmSync(logPath(this.#folder, number))
+    if (newest === undefined) return this.#openNext(0, 0)
+    const cursor = new LogCursor(this.#folder)
+    cursor.restart(newest.number)
+    cursor.toEnd()
+    const isOpen = cursor.file?.number === newest.number && !cursor.isClosed
+    this.#last = cursor.last
+    this.#trimmed = cursor.trimmed
+    const { position } = cursor
+    cursor.close()
     let last = this.#last
-    let first = this.#first
-    this.#environment.write(() => {
-      for (const block of blocks) {
-        sealBlock(block)
-        // The package has no address of shared memory: it would store whatever lies elsewhere.
-        const isShared = block.buffer instanceof SharedArrayBuffer
-        void this.#blocks.put(sequenceKey(++last), isShared ? Buffer.from(block) : block)
+    for (const { number, bytes, first } of [...begun].reverse()) {
+      this.#files.unshift({ number, bytes, last })
+      // 0: unknown; what is behind it is later.
+      if (first > 0) last = first - 1
+    }
+    if (!isOpen) return this.#openNext(newest.number, 0)
+    this.#files.pop()
+    this.#current = this.#open(newest)
+    // Of a process that was killed, the system has what the disk may not have yet.
+    fsyncSync(this.#current.descriptor)
+    this.#position = position
+    this.#flushed = position
+    this.#rotate(0)
+    return this.#current
+  }
+
+  /** Goes on in the next file, which has room for so many bytes. */
+  #rotate(bytes: number): void {
+    const { number, bytes: size, descriptor } = this.#current
+    const next = this.#openNext(number, bytes)
+    if (this.#isDeferred) fdatasyncSync(descriptor)
+    this.#flushed = this.#position
+    this.#write([], FRAME_CLOSING)
+    if (this.#isDeferred) fdatasyncSync(descriptor)
+    closeFile(this.#current)
+    this.#files.push({ number, bytes: size, last: this.#last })
+    this.#current = next
+    this.#position = PAGE_BYTES
+    this.#flushed = PAGE_BYTES
+  }
+
+  /** The file behind that number, at the latest now. Throws `ServiceError` when the disk or the process is full. */
+  #openNext(number: number, bytes: number): OpenFile {
+    const needed = bytes + 2 * PAGE_BYTES
+    try {
+      if (this.#next === null || this.#next.bytes < needed) {
+        this.#draft ??= this.#beginDraft(needed)
+        this.#draft.require(needed)
+        this.#draft.grow(Number.POSITIVE_INFINITY)
+        this.#next = this.#draft.publish(number + 1)
+        this.#draft = null
       }
-      const trimEnd = Math.min(trimThrough, this.#last, first + TRIM_BLOCKS_MAX - 1)
-      while (first <= trimEnd) void this.#blocks.remove(sequenceKey(first++))
-      // Also where blocks are left: an earlier version may remove them, and does not note it.
-      if (last > this.#last || first > this.#first) storeEnd(this.#state, last)
+      const next = this.#open(this.#next)
+      this.#next = null
+      return next
+    } catch (cause) {
+      const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+      const reason = REASONS.get(code)
+      throw reason === undefined ? cause : refusal(reason, { cause })
+    }
+  }
+
+  /** Makes the next file bit by bit. What fails is tried again when the file is needed. */
+  #prepare(appended: number): void {
+    if (this.#next !== null || this.#position < this.#current.bytes / 2) return
+    try {
+      this.#draft ??= this.#beginDraft(0)
+      if (!this.#draft.grow(Math.max(DRAFT_STEP_BYTES, appended * DRAFT_FACTOR))) return
+      this.#next = this.#draft.publish(this.#current.number + 1)
+      this.#draft = null
+    } catch {
+      // There is room in this one yet.
+    }
+  }
+
+  #beginDraft(bytesMin: number): LogDraft {
+    const [oldest] = this.#files
+    if (oldest === undefined) {
+      return new LogDraft(this.#folder, Math.max(LOG_FILE_BYTES_MIN, bytesMin), null)
+    }
+    if (
+      oldest.last <= this.#trimmed &&
+      oldest.bytes <= LOG_FILE_BYTES_MAX &&
+      oldest.bytes >= bytesMin
+    ) {
+      this.#files.shift()
+      return new LogDraft(this.#folder, oldest.bytes, logPath(this.#folder, oldest.number))
+    }
+    const twice = Math.min(LOG_FILE_BYTES_MAX, 2 * this.#current.bytes)
+    return new LogDraft(this.#folder, Math.max(twice, bytesMin), null)
+  }
+
+  /** One file that is no longer needed is kept for the next. */
+  #removeFiles(): void {
+    for (let removed = 0; removed < LOG_FILES_REMOVED_MAX; removed++) {
+      const [oldest, second] = this.#files
+      if (oldest === undefined || oldest.last > this.#trimmed) return
+      const isSpare = oldest.bytes <= LOG_FILE_BYTES_MAX
+      if (isSpare && (second === undefined || second.last > this.#trimmed)) return
+      rmSync(logPath(this.#folder, oldest.number), { force: true })
+      this.#files.shift()
+    }
+  }
+
+  #open(file: ReadyFile): OpenFile {
+    const flags = constants.O_WRONLY | (this.#isDeferred ? 0 : constants.O_DSYNC)
+    const descriptor = openSync(logPath(this.#folder, file.number), flags)
+    return { ...file, descriptor, isFlushing: false, isClosed: false }
+  }
+
+  #write(blocks: readonly Buffer[], flags: number): void {
+    try {
+      counted(() => this.#writeFrame(blocks, flags))
+    } catch (cause) {
+      this.#failure = cause instanceof Error ? cause : new Error(String(cause))
+      throw this.#failure
+    }
+    this.#position += frameBytes(blocks)
+    this.#isUnproven = blocks.length > 0
+    if (!this.#isDeferred) this.#flushed = this.#position
+  }
+
+  #writeFrame(blocks: readonly Buffer[], flags: number): void {
+    const bytes = frameBytes(blocks)
+    const headBytes = FRAME_HEAD_BYTES + blocks.length * BLOCK_ENTRY_BYTES
+    if (headBytes > this.#head.length) this.#head = Buffer.allocUnsafeSlow(2 * headBytes)
+    const isSealed = this.#options.isSealed === true
+    const checksums = blocks.map((block) => (isSealed ? crc32(block.subarray(8)) : seal(block)))
+    encodeFrameHead(this.#head, {
+      ...{ salt: this.#current.salt, first: this.#last + 1, trimmed: this.#trimmed },
+      ...{ flushed: this.#flushed, flags, blocks, checksums },
     })
-    this.#last = last
-    this.#first = first
-    return last
+    const filled = blocks.reduce((sum, { length }) => sum + length, headBytes)
+    const padding = PADDING.subarray(0, bytes - filled)
+    const parts = [this.#head.subarray(0, headBytes), ...blocks, padding]
+    writeAll(this.#current.descriptor, parts, bytes, this.#position)
   }
 
-  get extent(): ports.LogExtent {
-    return { first: this.#first, last: this.#last }
+  #flushLater(file: OpenFile): void {
+    if (!this.#isDeferred || file.isFlushing || file.isClosed) return
+    const position = this.#position
+    file.isFlushing = true
+    fdatasync(file.descriptor, (error) => {
+      file.isFlushing = false
+      if (error !== null) this.#failure = error
+      if (file.isClosed) closeSync(file.descriptor)
+      else if (error === null) {
+        this.#flushed = position
+        if (this.#position > position) this.#flushLater(file)
+      }
+    })
   }
 
-  close(): Promise<void> {
-    return this.#environment.close()
+  #tellReach(): void {
+    const { logReach } = this.#options
+    if (logReach !== undefined) Atomics.store(logReach, 0, BigInt(this.#last))
   }
 }
 
 /** The reading end. */
 export class LogReader implements ports.LogReader {
-  readonly #environment: Environment
-  /** Undefined: nothing was ever written, and this end may not make it. */
-  readonly #blocks: Table | undefined
-  #memory: Buffer = Buffer.allocUnsafeSlow(1024 * 1024)
+  readonly #reach: BigInt64Array | undefined
+  readonly #end: LogCursor
+  readonly #place: LogCursor
+  /** Where `#place` stands. */
+  #frame: Frame | null = null
+  #last = 0
 
-  constructor(options: LogOptions & { readonly isReadOnly?: boolean }) {
-    this.#environment = new Environment({
-      dataDir: options.dataDir,
-      name: LOG_ENVIRONMENT,
-      tables: [BLOCKS],
-      isFlushDeferred: options.isFlushDeferred === true,
-      isReadOnly: options.isReadOnly === true,
-    })
-    this.#blocks = this.#environment.find(BLOCKS)
+  constructor({ dataDir, logReach }: LogOptions) {
+    const folder = logFolder(dataDir)
+    this.#reach = logReach
+    this.#end = new LogCursor(folder, PAGE_BYTES)
+    this.#place = new LogCursor(folder)
+    this.#end.toEnd()
+    this.#last = this.#end.last
   }
 
-  /** Lets `block` see what was appended since the last call. */
+  /** Lets `block` see what was appended since the last call; within the process that writes, what is durable. */
   refresh(): void {
-    this.#environment.refresh()
+    this.#place.forget()
+    if (this.#reach !== undefined) {
+      this.#last = Math.max(this.#last, Number(Atomics.load(this.#reach, 0)))
+      return
+    }
+    this.#end.forget()
+    this.#end.toEnd()
+    this.#last = this.#end.last
   }
 
   /** The stored sequences, or null when the log is empty. */
   extent(): ports.LogExtent | null {
-    return this.#blocks === undefined ? null : extentOf(this.#blocks)
+    const first = this.#trimmed + 1
+    return first > this.#last ? null : { first, last: this.#last }
   }
 
   /**
-   * The block with that sequence, valid until the next call. It is copied into memory that is used again:
-   * fresh memory for each block costs ten times the copy.
+   * The block with that sequence, valid until the next call. Cheap in order; to go back costs a walk from the
+   * first frame. Throws `DamagedLogError` when it should be there and is not.
    */
   block(sequence: number): Buffer | undefined {
-    const stored = this.#blocks?.getBinaryFast(sequenceKey(sequence))
-    if (stored === undefined) return undefined
-    const bytes = stored.length
-    if (bytes > this.#memory.length) this.#memory = Buffer.allocUnsafeSlow(bytes * 2)
-    const block = this.#memory.subarray(0, bytes)
-    // The length that lmdb-js gives is shorter than the memory behind it.
-    block.set(stored.subarray(0, bytes))
-    return block
+    if (sequence > this.#last || sequence <= this.#trimmed) return undefined
+    if (this.#frame !== null && sequence < this.#frame.first) {
+      this.#place.close()
+      this.#frame = null
+    }
+    while (this.#frame === null || sequence > this.#frame.last) {
+      this.#frame = this.#place.next()
+      if (this.#frame === null) throw this.#damage(sequence)
+    }
+    if (sequence >= this.#frame.first) {
+      return this.#place.file?.block(this.#frame, sequence - this.#frame.first)
+    }
+    if (sequence > this.#trimmed) this.#end.toEnd()
+    if (sequence > this.#trimmed) throw this.#damage(sequence)
+    return undefined
   }
 
-  close(): Promise<void> {
-    return this.#environment.close()
+  async close(): Promise<void> {
+    this.#end.close()
+    this.#place.close()
+  }
+
+  #damage(sequence: number): DamagedLogError {
+    return new DamagedLogError(this.#place.file?.path ?? 'the log', `it lacks block ${sequence}`)
+  }
+
+  get #trimmed(): number {
+    return Math.max(this.#end.trimmed, this.#place.trimmed)
   }
 }
 
-/** How far a log reaches. */
-export interface LogReach {
-  /** The last sequence that it ever had; 0 for none. */
-  readonly last: number
-  /** Where its processing stands. */
-  readonly processed: number
-  /** The first blocks that it should still have and has not; null when it has all that are not processed. */
-  readonly missing: ports.LogExtent | null
+interface FoundFile extends ReadyFile {
+  readonly path: string
+  /** The number of its first block, or of the next one. */
+  readonly first: number
 }
 
-/**
- * Looks how far a log reaches, beside those who write it or alone. `environment` has `LOG_TABLES` open, or
- * those of them that there are. `readProcessed` answers the position of processing; it is asked between two
- * looks at the log, so that neither blocks that are removed nor blocks that are added meanwhile pass for
- * missing. Throws `DamagedRecordError`. Cost: the keys of the blocks that are not processed.
- */
-export function lookAtLog(environment: Environment, readProcessed: () => number): LogReach {
-  const blocks = environment.find(BLOCKS)
-  const state = environment.find(STATE)
-  environment.refresh()
-  const lastBefore = lastEver(blocks, state)
-  const processed = readProcessed()
-  const missing = blocks === undefined ? null : firstGap(blocks, processed, lastBefore)
-  environment.refresh()
-  return { last: lastEver(blocks, state), processed, missing }
+/** The files that hold frames, and those behind them that do not. */
+function lookAtFiles(folder: string): {
+  begun: readonly FoundFile[]
+  unused: readonly FoundFile[]
+} {
+  const found = logNumbers(folder).map((number) => {
+    const file = new LogFile(folder, number, PAGE_BYTES)
+    const first = file.frameAt(PAGE_BYTES)?.first ?? 0
+    file.close()
+    return { number, bytes: file.bytes, salt: file.salt, path: file.path, first }
+  })
+  const count = found.findLastIndex(({ first }) => first > 0) + 1
+  return { begun: found.slice(0, count), unused: found.slice(count) }
 }
 
-/** Makes a log say that it came to `last`, unless it did. `environment` has `LOG_TABLES` open. */
-export function raiseEnd(environment: Environment, last: number): void {
-  const state = environment.table(STATE)
-  if (lastEver(environment.table(BLOCKS), state) >= last) return
-  environment.write(() => storeEnd(state, last))
+function frameBytes(blocks: readonly Buffer[]): number {
+  const headBytes = FRAME_HEAD_BYTES + blocks.length * BLOCK_ENTRY_BYTES
+  return pageEnd(blocks.reduce((sum, { length }) => sum + length, headBytes))
 }
 
-function lastEver(blocks: Table | undefined, state: Table | undefined): number {
-  const end = state === undefined ? 0 : storedEnd(state)
-  return Math.max(end, (blocks === undefined ? null : extentOf(blocks))?.last ?? 0)
-}
-
-function firstGap(blocks: Table, processed: number, last: number): ports.LogExtent | null {
-  let expected = processed + 1
-  for (const key of blocks.getKeys({ start: sequenceKey(expected) })) {
-    const sequence = Number(Buffer.from(key).readBigUInt64BE())
-    if (sequence > expected) return { first: expected, last: sequence - 1 }
-    expected++
-  }
-  return expected > last ? null : { first: expected, last }
-}
-
-function storedEnd(state: Table): number {
-  const value = state.get(END_KEY)
-  return value === undefined ? 0 : unseal(STATE, END_KEY, value).readDoubleLE()
-}
-
-/** Only in a write transaction. */
-function storeEnd(state: Table, last: number): void {
-  const bytes = Buffer.allocUnsafe(8)
-  bytes.writeDoubleLE(last)
-  void state.put(END_KEY, seal(END_KEY, bytes))
-}
-
-function sequenceKey(sequence: number): Buffer {
-  const key = Buffer.allocUnsafe(8)
-  key.writeBigUInt64BE(BigInt(sequence))
-  return key
-}
-
-function extentOf(blocks: Table): ports.LogExtent | null {
-  let first: number | null = null
-  for (const key of blocks.getKeys({ limit: 1 })) first = Number(Buffer.from(key).readBigUInt64BE())
-  if (first === null) return null
-  let last = first
-  for (const key of blocks.getKeys({ limit: 1, reverse: true })) {
-    last = Number(Buffer.from(key).readBigUInt64BE())
-  }
-  return { first, last }
+/** Not while it is flushed: its descriptor would be that of another file. */
+function closeFile(file: OpenFile): void {
+  file.isClosed = true
+  if (!file.isFlushing) closeSync(file.descriptor)
 }

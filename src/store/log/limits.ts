@@ -1,4 +1,16 @@
 /** The limits of store/log: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
 
-/** Blocks that one append removes at most, so that no acknowledgement waits for a long clean-up. */
-export const TRIM_BLOCKS_MAX = 512
+/** The first file of a log. While no file can be used again, each new one is twice as large as the one before. */
+export const LOG_FILE_BYTES_MIN = 1024 * 1024
+/** A file grows no larger, unless one append alone needs more; such a file is not used again. */
+export const LOG_FILE_BYTES_MAX = 64 * 1024 * 1024
+/** Files that one append removes at most, so that no acknowledgement waits for a long clean-up. */
+export const LOG_FILES_REMOVED_MAX = 4
+/** Bytes of waiting blocks that a start compares with their checksums; the rest is compared when it is processed. */
+export const LOG_CHECKED_BYTES_MAX = 1024 * 1024 * 1024
+/** A file that is gone before it is opened was recycled; looked for more often, it is missing. */
+export const LOG_ATTEMPTS_MAX = 10
+/** What looks wrong with the log beside a daemon must look wrong so often. */
+export const LOG_LOOKS_MAX = 3
+/** Milliseconds that a reader waits for a file descriptor, while connections have them all. */
+export const LOG_DESCRIPTOR_WAIT_MS_MAX = 10_000

@@ -77,11 +77,12 @@ function findInLog({ dataDir, projectId }: CommandInput, uuid: Uint8Array): Prom
   return openStore({ dataDir, environments: ['log'], isWriting: false }, ({ log }) => {
     const extent = log.extent()
     if (extent === null) return null
-    for (let sequence = extent.last; sequence >= extent.first; sequence--) {
+    let found: number | null = null
+    for (let sequence = extent.first; sequence <= extent.last; sequence++) {
       const block = log.block(sequence)
-      if (block !== undefined && hasEvent(block, projectId, uuid)) return sequence
+      if (block !== undefined && hasEvent(block, projectId, uuid)) found = sequence
     }
-    return null
+    return found
   })
 }
 

@@ -15,8 +15,8 @@ import { flush, writeDurably } from '../../../base/durable-file.ts'
 import { OperatorError } from '../../../base/errors.ts'
 import { VERSION } from '../../../base/version.ts'
 import {
-  ENVIRONMENT_NAMES,
   FORMAT_VERSION,
+  PART_NAMES,
   RESTORE_MARK,
   requireAgreement,
   requireEnvironment,
@@ -164,7 +164,7 @@ export interface BackupResult {
 
 /** Makes one backup. Throws `OperatorError`. Cost: reads every byte of the store once. */
 export async function createBackup(options: BackupOptions): Promise<BackupResult> {
-  const [dataDir = ''] = ENVIRONMENT_NAMES.map((name) => requireEnvironment(options.dataDir, name))
+  const [dataDir = ''] = PART_NAMES.map((name) => requireEnvironment(options.dataDir, name))
   const folder = resolve(options.folder)
   openFolder(folder, dataDir)
   const release = await lockDataDir(folder, 'backup')
@@ -320,7 +320,7 @@ function requireChunks(folder: string, manifest: Manifest): void {
 
 function requirePlace(path: string, isForced: boolean): void {
   if (isForced || existsSync(join(path, RESTORE_MARK))) return
-  const taken = ENVIRONMENT_NAMES.find((name) => existsSync(join(path, name)))
+  const taken = PART_NAMES.find((name) => existsSync(join(path, name)))
   if (taken === undefined) return
   throw new OperatorError(
     `there is a store in ${path}: choose another --data-dir, or replace it with --force`,

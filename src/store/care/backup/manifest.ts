@@ -13,11 +13,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../../../base/errors.ts'
 import { isObject } from '../../../base/json.ts'
-import {
-  ENVIRONMENT_NAMES,
-  type EnvironmentName,
-  FORMAT_VERSION,
-} from '../../directory/data-dir.ts'
+import { FORMAT_VERSION, PART_NAMES, type PartName } from '../../directory/data-dir.ts'
 
 /** The format of backup folders that this program writes and reads. */
 export const BACKUP_VERSION = 1
@@ -43,7 +39,7 @@ export interface Manifest {
   readonly program: string
   /** ISO 8601. */
   readonly createdAt: string
-  readonly environments: Readonly<Record<EnvironmentName, readonly TableBackup[]>>
+  readonly environments: Readonly<Record<PartName, readonly TableBackup[]>>
 }
 
 /** Where a chunk lies in a backup folder. */
@@ -101,7 +97,7 @@ export function readManifest(folder: string, name: string): Manifest {
   }
   // The checksum fits, so it is what `encodeManifest` wrote.
   const manifest = value as unknown as Manifest
-  const isComplete = ENVIRONMENT_NAMES.every((environment) =>
+  const isComplete = PART_NAMES.every((environment) =>
     manifest.environments[environment].every(({ chunks }) =>
       chunks.every((chunk) => CHUNK_NAME_PATTERN.test(chunk)),
     ),
@@ -123,7 +119,7 @@ export function manifestTotals(manifest: Manifest): { bytes: number; entries: nu
 
 /** Every table of a backup. */
 export function allTables(manifest: Manifest): readonly TableBackup[] {
-  return ENVIRONMENT_NAMES.flatMap((environment) => manifest.environments[environment])
+  return PART_NAMES.flatMap((environment) => manifest.environments[environment])
 }
 
 function hashOf(text: string): string {

@@ -1,6 +1,6 @@
 /**
- * Turns a backup into a data directory. The environments are built beside their places and moved
- * there when all of them are on the disk. The folder in which they are built stands from the first
+ * Turns a backup into a data directory. Its parts are built beside their places and moved
+ * there when all of them are on the disk. The log begins behind what `events` has processed. The folder in which they are built stands from the first
  * step to the last, and a mark while they are moved (data-dir.ts, `RESTORE_NURSERY` and
  * `RESTORE_MARK`): a directory that was left in between is refused until the restore is repeated.
  */
@@ -14,11 +14,14 @@ import {
   ENVIRONMENT_NAMES,
   type EnvironmentName,
   markFormat,
+  PART_NAMES,
   RESTORE_MARK,
   RESTORE_NURSERY,
 } from '../../directory/data-dir.ts'
-import { alignLog } from '../../directory/store-agreement.ts'
 import { Environment } from '../../lmdb/environment.ts'
+import { readNumber } from '../../lmdb/event-state.ts'
+import { EVENTS_ENVIRONMENT } from '../../lmdb/keys.ts'
+import { LogAppender } from '../../log/event-log.ts'
 import { DamagedChunkError, readChunk } from './chunks.ts'
 import { chunkPath, type Manifest, manifestTotals, type TableBackup } from './manifest.ts'
 
@@ -46,14 +49,15 @@ export async function refill(
     empty(nursery)
     await requireSpace(path, totals.bytes)
     let bytes = 0
-    for (const environment of ENVIRONMENT_NAMES) {
-      await build(nursery, environment, folder, manifest, (chunkBytes) => {
-        bytes += chunkBytes
-        onProgress(bytes, totals.bytes)
-      })
+    const onChunk = (chunkBytes: number): void => {
+      bytes += chunkBytes
+      onProgress(bytes, totals.bytes)
     }
-    await alignLog(nursery)
-    for (const environment of ENVIRONMENT_NAMES) settle(join(nursery, environment))
+    for (const environment of ENVIRONMENT_NAMES) {
+      await build(nursery, environment, folder, manifest, onChunk)
+    }
+    await buildLog(nursery, folder, manifest, onChunk)
+    for (const part of PART_NAMES) settle(join(nursery, part))
     moveIntoPlace(path, nursery, manifest.storeFormat)
   } catch (error) {
     if (wasInterrupted && existsSync(nursery)) empty(nursery)
@@ -91,6 +95,45 @@ async function build(
   })
   try {
     for (const table of tables) fill(environment, table, folder, onChunk)
+  } finally {
+    await environment.close()
+  }
+}
+
+/** Also from backups of format 2: the table of blocks is the same, and only its end is not needed. */
+async function buildLog(
+  nursery: string,
+  folder: string,
+  manifest: Manifest,
+  onChunk: (bytes: number) => void,
+): Promise<void> {
+  const processed = await readPosition(nursery)
+  const log = new LogAppender({ dataDir: nursery, processed, isSealed: true })
+  let last = processed
+  try {
+    for (const table of manifest.environments.log) {
+      for (const chunk of table.chunks) {
+        const path = chunkPath(folder, chunk)
+        const bytes = readFileSync(path)
+        for (const { key, value } of readChunk(chunk, path, bytes)) {
+          if (table.name !== 'blocks' || Number(key.readBigUInt64BE()) <= processed) continue
+          if (Number(key.readBigUInt64BE()) !== ++last) {
+            throw new DamagedChunkError(`block ${last} of the log is not in the backup`)
+          }
+          log.append([value], 0)
+        }
+        onChunk(bytes.length)
+      }
+    }
+  } finally {
+    await log.close()
+  }
+}
+
+async function readPosition(dataDir: string): Promise<number> {
+  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
+  try {
+    return readNumber(environment.table('state'), 'position') ?? 0
   } finally {
     await environment.close()
   }
@@ -134,7 +177,7 @@ function fill(
  */
 function moveIntoPlace(path: string, nursery: string, format: number): void {
   writeDurably(join(path, RESTORE_MARK), 'a restore was interrupted\n')
-  for (const name of ENVIRONMENT_NAMES) {
+  for (const name of PART_NAMES) {
     rmSync(join(path, name), { recursive: true, force: true })
     renameSync(join(nursery, name), join(path, name))
   }

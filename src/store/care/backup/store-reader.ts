@@ -1,9 +1,9 @@
 /**
- * Reads a store for a backup, while a daemon uses it or not. All three environments are pinned
- * before the first is read, the log first: an event that was acknowledged before is in the log or
- * already processed, and one that is in both is skipped on restoring by its position. The events
- * may be ahead of the log by what was processed in between; a restore lets the log know
- * (store-agreement.ts).
+ * Reads a store for a backup, while a daemon uses it or not. The log is read first, as table `blocks`
+ * (sequence u64 big-endian -> block), then both environments are pinned before one is read: an event that
+ * was acknowledged before is in the log or already processed, and one that is in both is left out on
+ * restoring by its position. The events may be ahead of the log by what was processed in between; a restore
+ * begins the log behind them (store-builder.ts).
  */
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,13 +11,15 @@ import { OperatorError } from '../../../base/errors.ts'
 import { ENVIRONMENT_NAMES, type EnvironmentName } from '../../directory/data-dir.ts'
 import { Environment, type PinnedState } from '../../lmdb/environment.ts'
 import { LmdbFault } from '../../lmdb/lmdb-walk.ts'
+import { LogReader } from '../../log/event-log.ts'
 import type { ChunkWriter } from './chunk-writer.ts'
-import { cutChunks } from './chunks.ts'
-import type { TableBackup } from './manifest.ts'
+import { cutChunks, type EntryCursor } from './chunks.ts'
+import type { Manifest, TableBackup } from './manifest.ts'
 import { listTables, TableCursor } from './table-cursor.ts'
 
 const DATA_NAME = 'data.mdb'
-type Environments = Record<EnvironmentName, readonly TableBackup[]>
+/** Bytes of the number of a block. */
+const SEQUENCE_BYTES = 8
 
 /**
  * Cuts all tables of the store in an absolute path into chunks. `onProgress` gets all bytes so far
@@ -28,7 +30,8 @@ export async function readEnvironments(
   dataDir: string,
   writer: ChunkWriter,
   onProgress: (bytes: number) => void,
-): Promise<Environments> {
+): Promise<Manifest['environments']> {
+  const log = await readLog(dataDir, writer, onProgress)
   const opened = ENVIRONMENT_NAMES.map((name) => {
     const file = join(dataDir, name, DATA_NAME)
     return {
@@ -42,7 +45,7 @@ export async function readEnvironments(
     readonly file: string
     readonly state: PinnedState
   }[] = []
-  const tables: Environments = { log: [], events: [], flags: [] }
+  const tables: Record<EnvironmentName, readonly TableBackup[]> = { events: [], flags: [] }
   try {
     for (const { name, file, environment } of opened) {
       const state = environment.pinNewest()
@@ -58,7 +61,51 @@ export async function readEnvironments(
     for (const { state } of pinned) state.pin.release()
     for (const { environment } of opened) await environment.close()
   }
-  return tables
+  return { log, ...tables }
+}
+
+async function readLog(
+  dataDir: string,
+  writer: ChunkWriter,
+  onProgress: (bytes: number) => void,
+): Promise<readonly TableBackup[]> {
+  const reader = new LogReader({ dataDir })
+  try {
+    return [await readTable(new LogEntries(reader), 'blocks', writer, onProgress)]
+  } finally {
+    await reader.close()
+  }
+}
+
+/** The blocks that a log holds now, without those that are processed and forgotten while it is read. */
+class LogEntries implements EntryCursor {
+  readonly keyBytes = SEQUENCE_BYTES
+  valueBytes = 0
+  readonly #reader: LogReader
+  #sequence: number
+  readonly #last: number
+  #block: Buffer | undefined
+
+  constructor(reader: LogReader) {
+    const { first, last } = reader.extent() ?? { first: 1, last: 0 }
+    this.#reader = reader
+    this.#sequence = first - 1
+    this.#last = last
+  }
+
+  next(): boolean {
+    do {
+      if (++this.#sequence > this.#last) return false
+      this.#block = this.#reader.block(this.#sequence)
+    } while (this.#block === undefined)
+    this.valueBytes = this.#block.length
+    return true
+  }
+
+  copyTo(target: Buffer, offset: number): void {
+    target.writeBigUInt64BE(BigInt(this.#sequence), offset)
+    this.#block?.copy(target, offset + SEQUENCE_BYTES)
+  }
 }
 
 async function readFileOf(
@@ -91,7 +138,7 @@ async function readFileOf(
 }
 
 async function readTable(
-  cursor: TableCursor,
+  cursor: EntryCursor,
   name: string,
   writer: ChunkWriter,
   onProgress: (bytes: number) => void,

@@ -1,5 +1,5 @@
 /**
- * Checks a whole store, in use or not: the pages of each data file, then the checksum of every record,
+ * Checks a whole store, in use or not: the blocks of the log, the pages of each data file, then the checksum of every record,
  * then what must hold between records. LMDB is only asked to read a file whose pages were found in order,
  * because it follows whatever pointers it finds. Nothing is written.
  */
@@ -10,7 +10,7 @@ import {
   type EnvironmentName,
   FIRST_TABLES,
   findDamage,
-  requireFormat,
+  requireEnvironment,
 } from '../../directory/data-dir.ts'
 import { joinEnvironment } from '../../directory/environment-lock.ts'
 import { findDisagreement } from '../../directory/store-agreement.ts'
@@ -18,15 +18,14 @@ import { DamagedRecordError } from '../../faults.ts'
 import { checkChangesBlock } from '../../identity/person-changes.ts'
 import { unseal } from '../../lmdb/codec.ts'
 import { Environment, type PinnedEnvironment } from '../../lmdb/environment.ts'
-import { LOG_TABLES } from '../../lmdb/keys.ts'
 import { LmdbFault, walkLmdbFile } from '../../lmdb/lmdb-walk.ts'
+import { LogReader } from '../../log/event-log.ts'
+import { DamagedLogError, logFolder } from '../../log/log-file.ts'
 import { VERIFY_FINDINGS_MAX } from '../limits.ts'
 import { RecordsCheck } from './records-check.ts'
 
 /** Entries between two looks at the event loop. */
 const ENTRIES_PER_TURN = 4096
-/** The table of the log whose values are blocks. */
-const BLOCKS_TABLE = 'blocks'
 /** Its values have a checksum for each entry instead of one for all. */
 const CHANGES_TABLE = 'person_changes'
 
@@ -56,7 +55,9 @@ export async function verifyStore(
   dataDir: string,
   onProgress: (bytes: number) => void,
 ): Promise<VerifyReport> {
-  const verification = new Verification(requireFormat(dataDir), onProgress)
+  const path = requireEnvironment(dataDir, 'log')
+  const verification = new Verification(path, onProgress)
+  await verification.checkLog()
   for (const name of ENVIRONMENT_NAMES) await verification.checkEnvironment(name)
   verification.checkAgreement()
   return verification.report()
@@ -83,6 +84,32 @@ class Verification {
       entries: this.#entries,
       bytes: this.#bytes,
       pages: this.#pages,
+    }
+  }
+
+  /** What lies between its blocks is found when the parts are compared. */
+  async checkLog(): Promise<void> {
+    const folder = logFolder(this.#dataDir)
+    try {
+      const log = new LogReader({ dataDir: this.#dataDir })
+      const { first, last } = log.extent() ?? { first: 1, last: 0 }
+      for (let sequence = first; sequence <= last; sequence++) {
+        const block = log.block(sequence)
+        if (block === undefined) continue
+        this.#entries++
+        this.#bytes += block.length
+        if (this.#entries % ENTRIES_PER_TURN === 0) await this.#breathe()
+        if (this.#findings.length >= VERIFY_FINDINGS_MAX) break
+        try {
+          readBlock(block)
+        } catch (cause) {
+          this.#find(folder, `block ${sequence}`, reasonOf(cause))
+        }
+      }
+      await log.close()
+    } catch (cause) {
+      if (!(cause instanceof DamagedLogError)) throw cause
+      this.#find(cause.file, 'file', cause.what)
     }
   }
 
@@ -146,7 +173,7 @@ class Verification {
 
   /** The tables that this program reads; others are findings. */
   #knownTables(name: EnvironmentName, file: string, tables: readonly string[]): readonly string[] {
-    const known = [...FIRST_TABLES[name], ...(name === 'log' ? LOG_TABLES : [])]
+    const known = FIRST_TABLES[name]
     for (const table of tables) {
       if (!known.includes(table)) this.#find(file, `table ${table}`, 'has no known name')
     }
@@ -168,8 +195,7 @@ class Verification {
         if (++entries % ENTRIES_PER_TURN === 0) await this.#breathe()
         if (this.#findings.length >= VERIFY_FINDINGS_MAX) return
         try {
-          if (table === BLOCKS_TABLE) readBlock(value)
-          else if (table === CHANGES_TABLE) checkChangesBlock(key, value)
+          if (table === CHANGES_TABLE) checkChangesBlock(key, value)
           else {
             const bytes = unseal(table, key, value)
             if (name === 'events') check.take(table, key, bytes)
@@ -185,8 +211,7 @@ class Verification {
   #findRecord(file: string, table: string, key: Buffer, cause: unknown): void {
     const where = `table ${table}, key ${key.toString('hex')}`
     const isDamage = cause instanceof DamagedRecordError
-    const reason = cause instanceof Error ? cause.message : String(cause)
-    this.#find(file, where, isDamage ? 'the checksum does not fit' : `cannot be read: ${reason}`)
+    this.#find(file, where, isDamage ? 'the checksum does not fit' : reasonOf(cause))
   }
 
   #find(file: string, where: string, what: string): void {
@@ -197,4 +222,8 @@ class Verification {
     this.#onProgress(this.#bytes)
     await new Promise((resolve) => setImmediate(resolve))
   }
+}
+
+function reasonOf(cause: unknown): string {
+  return `cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`
 }

@@ -1,0 +1,118 @@
+/**
+ * Question: what does a commit of the log cost the thread that writes it?
+ * Workload: blocks of one size, one a commit, each durable before the next begins; a block is forgotten when
+ * some later ones are there, as processing does. Rounds of both sides take turns; the first warms up.
+ * Baseline: the same block put into an LMDB environment of its own in a transaction with its flush, sealed,
+ * with the record of the end: the log of store format 2.
+ * What would change our mind about files: less than 15 % of the CPU time saved at any size.
+ */
+import { join } from 'node:path'
+import { seal as sealBlock } from '../../src/rules/capture/log-block.ts'
+import { seal } from '../../src/store/lmdb/codec.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { LogAppender } from '../../src/store/log/event-log.ts'
+
+/** Microseconds a commit, the best round of each side. */
+export interface LogFigures {
+  readonly blockBytes: number
+  readonly filesCpuUs: number
+  readonly filesWallUs: number
+  readonly lmdbCpuUs: number
+  readonly lmdbWallUs: number
+}
+
+/** Sizes of a run. */
+export interface LogRun {
+  readonly dataDir: string
+  /** Default 5. */
+  readonly rounds?: number
+  /** Bytes of a block and commits of a round. */
+  readonly sizes?: readonly (readonly [blockBytes: number, commits: number])[]
+}
+
+interface Side {
+  commit(block: Buffer): void
+  close(): Promise<void>
+}
+
+/** Blocks that wait when the oldest of them is forgotten. */
+const WAITING = 16
+
+/** Writes two logs in an empty directory and prints one line of JSON for each size. */
+export async function run(options: LogRun): Promise<readonly LogFigures[]> {
+  const { dataDir, rounds = 5 } = options
+  const sizes = options.sizes ?? [
+    [9000, 400],
+    [90_000, 200],
+    [19_000_000, 6],
+  ]
+  const sides = [openFiles(join(dataDir, 'files')), openLmdb(join(dataDir, 'lmdb'))] as const
+  const figures = sizes.map(([blockBytes, commits]) => {
+    const block = Buffer.alloc(blockBytes, 'some bytes of an event, ')
+    const best = sides.map(() => ({ cpuUs: Number.POSITIVE_INFINITY, wallUs: 0 }))
+    for (let round = 0; round <= rounds; round++) {
+      for (const [index, side] of sides.entries()) {
+        const spent = measure(side, block, commits)
+        if (round > 0 && spent.cpuUs < (best[index]?.cpuUs ?? 0)) best[index] = spent
+      }
+    }
+    const [files, lmdb] = best
+    const found = {
+      ...{ blockBytes, filesCpuUs: files?.cpuUs ?? 0, filesWallUs: files?.wallUs ?? 0 },
+      ...{ lmdbCpuUs: lmdb?.cpuUs ?? 0, lmdbWallUs: lmdb?.wallUs ?? 0 },
+    }
+    process.stdout.write(`${JSON.stringify(found)}\n`)
+    return found
+  })
+  for (const side of sides) await side.close()
+  return figures
+}
+
+function measure(side: Side, block: Buffer, commits: number): { cpuUs: number; wallUs: number } {
+  const [startedAtMs, before] = [performance.now(), process.cpuUsage()]
+  for (let commit = 0; commit < commits; commit++) side.commit(block)
+  const { user, system } = process.cpuUsage(before)
+  const wallMs = performance.now() - startedAtMs
+  return {
+    cpuUs: Math.round((user + system) / commits),
+    wallUs: Math.round((wallMs * 1000) / commits),
+  }
+}
+
+function openFiles(dataDir: string): Side {
+  const log = new LogAppender({ dataDir, processed: 0 })
+  let last = 0
+  return {
+    commit(block) {
+      last = log.append([block], last - WAITING)
+    },
+    close: () => log.close(),
+  }
+}
+
+function openLmdb(dataDir: string): Side {
+  const tables = ['blocks', 'state']
+  const environment = new Environment({ dataDir, name: 'log', tables })
+  const [blocks, state] = [environment.table('blocks'), environment.table('state')]
+  const endKey = Buffer.from('end', 'latin1')
+  let last = 0
+  return {
+    commit(block) {
+      environment.write(() => {
+        sealBlock(block)
+        void blocks.put(keyOf(++last), block)
+        if (last > WAITING) void blocks.remove(keyOf(last - WAITING))
+        const end = Buffer.allocUnsafe(8)
+        end.writeDoubleLE(last)
+        void state.put(endKey, seal(endKey, end))
+      })
+    },
+    close: () => environment.close(),
+  }
+}
+
+function keyOf(sequence: number): Buffer {
+  const key = Buffer.allocUnsafe(8)
+  key.writeBigUInt64BE(BigInt(sequence))
+  return key
+}

@@ -1,0 +1,352 @@
+/**
+ * The log as files: full and broken disks, flipped bytes, files that are cut or gone, large blocks, several
+ * readers. Kills and power cuts: log-power-cuts.test.ts.
+ */
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { ServiceError } from '../../src/base/errors.ts'
+import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
+import { DamagedLogError, logFolder, logNumbers, logPath } from '../../src/store/log/log-file.ts'
+import { overwrite } from '../fixtures/faults/data-file.ts'
+import { systemError, withChanges } from '../fixtures/faults/log-steps.ts'
+import { block, fill, goesOn, isComplete, look, namesIn } from '../fixtures/faults/named-log.ts'
+
+const SECTOR = 512
+const PAGE = 4096
+
+t.setTimeout(240_000)
+
+/** Whether a log says that it is damaged: when it is opened, or of a block. */
+function isFound(dataDir: string): boolean {
+  try {
+    if (look(dataDir).damage !== null) return true
+    namesIn(dataDir)
+    return false
+  } catch (error) {
+    if (error instanceof DamagedLogError || error instanceof RangeError) return true
+    throw error
+  }
+}
+
+t.test('a flip of any byte is found, or changes nothing', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const names = fill(log, 5, () => 10)
+  log.append([], 1)
+  log.append([block('b6', 5000)], 1)
+  await log.close()
+  // Closed by the next run, and behind it another file with a frame.
+  const next = new LogAppender({ dataDir, processed: 0 })
+  next.append([block('b7')], 1)
+  await next.close()
+  const expected = new Map([...names, 'b6', 'b7'].map((name, index) => [index + 1, name]))
+  expected.delete(1)
+  t.strictSame(namesIn(dataDir), expected)
+  const counts = { found: 0, harmless: 0 }
+  for (const number of logNumbers(logFolder(dataDir))) {
+    const file = logPath(logFolder(dataDir), number)
+    const bytes = readFileSync(file)
+    for (let place = 0; place < 13 * PAGE; place++) {
+      // Most of a page is filled with nothing.
+      if (place % PAGE > 130 && place % 397 !== 0) continue
+      const byte = bytes[place] ?? 0
+      overwrite(file, place, Buffer.of(byte ^ (place % 3 === 0 ? 0xff : 1 << (place % 8))))
+      if (isFound(dataDir)) counts.found++
+      else {
+        counts.harmless++
+        const found = namesIn(dataDir)
+        // A block that is forgotten already may be seen again.
+        found.forEach((name, sequence) => {
+          if (sequence > 1 && expected.get(sequence) !== name) t.fail(`byte ${place} of ${number}`)
+        })
+        if (found.size < expected.size) t.fail(`byte ${place} of ${number}: a block is lost`)
+      }
+      overwrite(file, place, Buffer.of(byte))
+    }
+  }
+  t.ok(counts.found > 400, `${counts.found} found, ${counts.harmless} harmless`)
+  t.notOk(isFound(dataDir))
+})
+
+t.test('a file that is cut, emptied, zeroed or gone is refused', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  fill(log, 8, () => 400_000)
+  await log.close()
+  const numbers = logNumbers(logFolder(dataDir))
+  t.ok(numbers.length >= 3)
+  const saved = `${dataDir}-saved`
+  cpSync(dataDir, saved, { recursive: true })
+  const damages: Readonly<Record<string, (file: string) => void>> = {
+    'cut to nothing': (file) => truncateSync(file, 0),
+    'cut in half': (file) => truncateSync(file, statSync(file).size / 2),
+    'without its last page': (file) => truncateSync(file, statSync(file).size - PAGE),
+    zeroed: (file) => overwrite(file, 0, Buffer.alloc(statSync(file).size)),
+    'of another log': (file) => {
+      const other = `${dataDir}-other`
+      void new LogAppender({ dataDir: other, processed: 7 }).close()
+      cpSync(logPath(logFolder(other), 1), file)
+      rmSync(other, { recursive: true })
+    },
+    gone: (file) => rmSync(file),
+  }
+  for (const [what, damage] of Object.entries(damages)) {
+    for (const number of numbers) {
+      damage(logPath(logFolder(dataDir), number))
+      const isUnused = number === numbers.at(-1) && !namesInFile(saved, number)
+      const isHarmless = isUnused && (what === 'gone' || what === 'of another log')
+      if (!isHarmless) t.ok(isRefused(dataDir), `file ${number} ${what}`)
+      rmSync(dataDir, { recursive: true })
+      cpSync(saved, dataDir, { recursive: true })
+    }
+  }
+  t.notOk(isRefused(dataDir))
+})
+
+function namesInFile(dataDir: string, number: number): boolean {
+  return readFileSync(logPath(logFolder(dataDir), number)).readUInt32LE(PAGE) !== 0
+}
+
+function isRefused(dataDir: string): boolean {
+  try {
+    const { damage, missing } = look(dataDir)
+    return damage !== null || missing !== null
+  } catch (error) {
+    if (error instanceof DamagedLogError) return true
+    throw error
+  }
+}
+
+t.test('an appender does not cut off what whole frames follow', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  fill(log, 6, () => 10)
+  await log.close()
+  const file = logPath(logFolder(dataDir), 1)
+  overwrite(file, 2 * PAGE + 20, Buffer.of(0x5a))
+  const before = readFileSync(file)
+  t.match(look(dataDir).damage, { file, first: 2, last: 3 })
+  t.equal(look(dataDir, 3).damage, null, 'what is processed is not needed')
+  t.ok(readFileSync(file).equals(before), 'nothing was changed')
+  const reader = new LogReader({ dataDir })
+  t.throws(() => reader.block(2), DamagedLogError, 'nobody passes over it')
+  t.ok(reader.block(4)?.includes('"b4"'))
+  await reader.close()
+  const again = new LogAppender({ dataDir, processed: 3 })
+  t.equal(again.append([block('after')], 3), 7)
+  await again.close()
+  t.strictSame([...namesIn(dataDir)].slice(-4), [
+    [4, 'b4'],
+    [5, 'b5'],
+    [6, 'b6'],
+    [7, 'after'],
+  ])
+  t.match(look(dataDir).damage, { file, first: 2, last: 3 }, 'still')
+})
+
+t.test('bytes of a client that look like a frame are not taken for one', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  log.append([block('b1')], 0)
+  const file = logPath(logFolder(dataDir), 1)
+  const frame = readFileSync(file).subarray(PAGE, 2 * PAGE)
+  // All that a client cannot know is the salt of the file.
+  frame.fill(0, 8, 16)
+  log.append([Buffer.concat([block('b2', 9000), frame, frame])], 0)
+  overwrite(file, 2 * PAGE, Buffer.alloc(SECTOR))
+  t.strictSame([...namesIn(dataDir).values()], ['b1'])
+  t.equal(look(dataDir).damage, null)
+  t.ok(await goesOn(dataDir))
+  t.strictSame([...namesIn(dataDir).values()], ['b1', 'after'])
+})
+
+t.test('a full disk is known before anything is written, and passes', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const names: string[] = []
+  let isFull = true
+  let refused = 0
+  await withChanges(
+    (name, words, real) => {
+      const isZeros =
+        name === 'writevSync' && (words[1] as Buffer[])[0]?.every((byte) => byte === 0)
+      if (isFull && isZeros === true) throw systemError('ENOSPC')
+      return real(...words)
+    },
+    () => {
+      for (let round = 0; round < 10; round++) {
+        try {
+          log.append([block(`b${names.length + 1}`, 200_000)], 0)
+          names.push(`b${names.length + 1}`)
+        } catch (error) {
+          t.ok(error instanceof ServiceError)
+          t.match(error, { status: 503, message: /disk is nearly full/ })
+          refused++
+        }
+        if (round === 7) isFull = false
+      }
+    },
+  )
+  t.ok(refused > 0 && names.length > 5)
+  await log.close()
+  t.strictSame([...namesIn(dataDir).values()], names)
+})
+
+t.test('a write that fails ends the appender; what was acknowledged is there', async (t) => {
+  for (const code of ['EIO', 'ENOSPC']) {
+    const dataDir = join(t.testdir({ [code]: {} }), code)
+    const log = new LogAppender({ dataDir, processed: 0 })
+    log.append([block('b1')], 0)
+    await withChanges(
+      (name, words, real) => {
+        if (name === 'writevSync') throw systemError(code)
+        return real(...words)
+      },
+      () => t.throws(() => log.append([block('b2')], 0), { code }),
+    )
+    t.throws(() => log.append([block('b3')], 0), { code }, 'it is not written again')
+    await log.close()
+    t.strictSame([...namesIn(dataDir).values()], ['b1'])
+    t.ok(await goesOn(dataDir))
+  }
+})
+
+t.test('a write that the system takes in pieces is whole', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  await withChanges(
+    (name, words, real) => {
+      if (name !== 'writevSync') return real(...words)
+      const [descriptor, parts, position] = words as [number, readonly Buffer[], number]
+      const some = Buffer.concat(parts).subarray(0, 1 + (position % 3000))
+      return real(descriptor, [some], position)
+    },
+    async () => {
+      const log = new LogAppender({ dataDir, processed: 0 })
+      fill(log, 9, (index) => index * 1000)
+      await log.close()
+    },
+  )
+  t.equal(namesIn(dataDir).size, 9)
+  t.notOk(isFound(dataDir))
+})
+
+t.test('large blocks have files of their own, which are given back', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  log.append([block('b1'), block('b2', 90_000_000)], 0)
+  log.append([block('b3', 19_000_000)], 0)
+  t.equal(namesIn(dataDir).size, 3)
+  log.append([], 3)
+  for (let round = 0; round < 4; round++) log.append([block('later', 19_000_000)], 3 + round)
+  await log.close()
+  const sizes = logNumbers(logFolder(dataDir)).map(
+    (number) => statSync(logPath(logFolder(dataDir), number)).size,
+  )
+  t.ok(Math.max(...sizes) <= 64 * 1024 * 1024, `${sizes.join()}`)
+  t.ok(sizes.length <= 4)
+})
+
+t.test('numbers go on behind what is processed, and after all is forgotten', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  for (const [processed, expected] of [
+    [0, 1],
+    [1, 2],
+    [7, 8],
+    [8, 9],
+  ] as const) {
+    const log = new LogAppender({ dataDir, processed })
+    t.equal(log.append([block('b')], processed), expected)
+    log.append([], expected)
+    await log.close()
+    t.equal(look(dataDir, expected).last, expected)
+  }
+  t.ok(logNumbers(logFolder(dataDir)).length <= 3, 'files are used again')
+})
+
+t.test('a reader beside an appender that recycles sees each block once, in order', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const readers = [new LogReader({ dataDir }), new LogReader({ dataDir })]
+  let seen = 0
+  for (let round = 1; round <= 400; round++) {
+    const trimmed = seen
+    const last = log.append([block(`b${round}`, (round * 7919) % 40_000)], trimmed)
+    const [quick, slow] = readers
+    quick?.refresh()
+    t.equal(quick?.extent()?.last, last)
+    t.ok(quick?.block(last)?.includes(`"b${round}"`))
+    seen = last - (round % 5)
+    // It comes back now and then, to files that are others by now.
+    if (round % 50 !== 0) continue
+    slow?.refresh()
+    t.ok(slow?.block(last)?.includes(`"b${round}"`))
+    t.equal(slow?.block(trimmed), undefined)
+    t.equal(look(dataDir, seen, false).damage, null)
+  }
+  for (const reader of readers) await reader.close()
+  await log.close()
+  t.ok(logNumbers(logFolder(dataDir)).length <= 4)
+})
+
+t.test('the reading end of the same process sees what is durable only', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const logReach = new BigInt64Array(new SharedArrayBuffer(8))
+  const log = new LogAppender({ dataDir, processed: 0, logReach })
+  const reader = new LogReader({ dataDir, logReach })
+  log.append([block('b1')], 0)
+  await withChanges(
+    (name, words, real) => {
+      const result = real(...words)
+      if (name === 'writevSync') {
+        // The bytes are there, and not yet on the disk.
+        reader.refresh()
+        t.equal(reader.extent()?.last, 1)
+        t.equal(reader.block(2), undefined)
+      }
+      return result
+    },
+    () => log.append([block('b2')], 0),
+  )
+  reader.refresh()
+  t.ok(reader.block(2)?.includes('"b2"'))
+  await reader.close()
+  await log.close()
+})
+
+t.test('where zeros take no room before they are written, it works all the same', async (t) => {
+  const memory = '/dev/shm'
+  if (!existsSync(memory)) {
+    t.pass('skipped', { skip: 'there is no file system in memory' })
+    return
+  }
+  const dataDir = mkdtempSync(join(memory, 'tenrec-log-'))
+  t.teardown(() => rmSync(dataDir, { recursive: true }))
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const names = fill(log, 12, () => 300_000)
+  await log.close()
+  t.ok(isComplete(namesIn(dataDir), names))
+  t.ok(await goesOn(dataDir))
+})
+
+t.test('what is in the folder besides is left alone', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  mkdirSync(logFolder(dataDir), { recursive: true })
+  writeFileSync(join(logFolder(dataDir), 'note.txt'), 'mine')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  log.append([block('b1')], 0)
+  await log.close()
+  t.ok(readdirSync(logFolder(dataDir)).includes('note.txt'))
+  t.equal(namesIn(dataDir).size, 1)
+})

@@ -1,0 +1,167 @@
+/**
+ * What a kill at any step and a power cut leave of a log: it is read to its end, nothing that was
+ * acknowledged is lost, nothing else is taken for an event, and it goes on.
+ */
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { LogAppender } from '../../src/store/log/event-log.ts'
+import { logFolder, logNumbers, logPath } from '../../src/store/log/log-file.ts'
+import { seededRandom } from '../fixtures/event-ledger.ts'
+import { overwrite } from '../fixtures/faults/data-file.ts'
+import { betweenSteps } from '../fixtures/faults/log-steps.ts'
+import { block, fill, goesOn, look, namesIn } from '../fixtures/faults/named-log.ts'
+
+const SECTOR = 512
+const PAGE = 4096
+
+t.setTimeout(240_000)
+
+t.test('a log that is killed at any step of opening, rotating and recycling', async (t) => {
+  const root = t.testdir()
+  const dataDir = join(root, 'data')
+  const states: { readonly path: string; readonly names: readonly string[]; trimmed: number }[] = []
+  const names: string[] = []
+  let trimmed = 0
+  const copy = (): void => {
+    if (!existsSync(dataDir)) return
+    const path = join(root, `s${states.length}`)
+    cpSync(dataDir, path, { recursive: true })
+    states.push({ path, names: [...names], trimmed })
+  }
+  const live = async (): Promise<void> => {
+    const log = new LogAppender({ dataDir, processed: trimmed })
+    for (let round = 0; round < 5; round++) {
+      const name = `b${names.length + 1}`
+      log.append([block(name, 400_000)], trimmed)
+      names.push(name)
+      // Some wait, so that there are new files as well as recycled ones.
+      if (round === 2) trimmed = names.length - 1
+    }
+    await log.close()
+  }
+  await live()
+  await betweenSteps(copy, async () => {
+    await live()
+    await live()
+  })
+  t.ok(states.length > 40, `${states.length} states`)
+  for (const state of states) {
+    const found = namesIn(state.path)
+    const waiting = state.names.slice(state.trimmed)
+    const isThere = waiting.every((name, index) => found.get(state.trimmed + index + 1) === name)
+    if (!isThere)
+      t.fail(`${state.path}: ${[...found.values()].join()} instead of ${waiting.join()}`)
+    if (look(state.path, state.trimmed).damage !== null) t.fail(`${state.path} is called damaged`)
+    if (!(await goesOn(state.path, state.trimmed))) t.fail(`${state.path} does not go on`)
+    rmSync(state.path, { recursive: true })
+  }
+})
+
+/** The folder before and after one more append, in a file that was used before. */
+async function lastAppend(t: Test, padBytes: number) {
+  const root = t.testdir({ [`p${padBytes}`]: {} })
+  const dataDir = join(root, `p${padBytes}`, 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  // Whole frames of before lie where the new ones come.
+  for (let index = 0; index < 600; index++) log.append([block('old', 9000)], index)
+  t.ok(
+    logNumbers(logFolder(dataDir)).every((number) => number > 1),
+    'files were recycled',
+  )
+  await log.close()
+  const processed = 600
+  const opened = new LogAppender({ dataDir, processed })
+  opened.append([block('one')], processed)
+  opened.append([block('two', 5000), block('three')], processed)
+  const [number = 0] = logNumbers(logFolder(dataDir)).slice(-1)
+  const files = logNumbers(logFolder(dataDir)).map((each) => logPath(logFolder(dataDir), each))
+  const before = files.map((file) => readFileSync(file))
+  opened.append([block('four', padBytes)], processed)
+  const index = files.findIndex(
+    (file, each) => !readFileSync(file).equals(before[each] ?? PAGE_OF_NOTHING),
+  )
+  const file = files[index] ?? ''
+  const after = readFileSync(file)
+  await opened.close()
+  return { dataDir, file, number, before: before[index] ?? PAGE_OF_NOTHING, after, processed }
+}
+const PAGE_OF_NOTHING = Buffer.alloc(0)
+
+function namesBehind(dataDir: string, processed: number): readonly string[] {
+  return [...namesIn(dataDir)].filter(([sequence]) => sequence > processed).map(([, name]) => name)
+}
+
+t.test('a power cut that keeps any sectors of the last write', async (t) => {
+  const random = seededRandom(17)
+  for (const padBytes of [10, 9000, 30_000]) {
+    const { dataDir, file, before, after, processed } = await lastAppend(t, padBytes)
+    const sectors: number[] = []
+    for (let place = 0; place < after.length; place += SECTOR) {
+      if (!after.subarray(place, place + SECTOR).equals(before.subarray(place, place + SECTOR))) {
+        sectors.push(place)
+      }
+    }
+    t.ok(sectors.length > 0)
+    const kept: ((index: number) => boolean)[] = [
+      ...sectors.map((_, cut) => (index: number) => index < cut),
+      ...sectors.map((_, cut) => (index: number) => index >= cut),
+      ...sectors.map((_, lost) => (index: number) => index !== lost),
+      ...Array.from({ length: 40 }, () => () => random() < 0.5),
+    ]
+    const saved = `${dataDir}-saved`
+    cpSync(dataDir, saved, { recursive: true })
+    for (const [round, isKept] of kept.entries()) {
+      const image = Buffer.from(before)
+      for (const [index, place] of sectors.entries()) {
+        if (isKept(index)) after.copy(image, place, place, place + SECTOR)
+      }
+      writeFileSync(file, image)
+      const names = namesBehind(dataDir, processed)
+      const isAll = image.equals(after)
+      if (names.join() !== (isAll ? 'one,two,three,four' : 'one,two,three')) {
+        // What was torn off behind the block, where nothing is, does no harm.
+        if (names.join() !== 'one,two,three,four') t.fail(`round ${round}: ${names.join()}`)
+      }
+      const { damage } = look(dataDir, processed)
+      if (damage !== null) t.fail(`round ${round} is called damaged`)
+      if (!(await goesOn(dataDir, processed))) t.fail(`round ${round} does not go on`)
+      rmSync(dataDir, { recursive: true })
+      cpSync(saved, dataDir, { recursive: true })
+    }
+    t.pass(`${kept.length} cuts within ${sectors.length} sectors`)
+  }
+})
+
+t.test('a log of any length that a power cut left of a write', async (t) => {
+  const { dataDir, file, before, after, processed } = await lastAppend(t, 200)
+  const start = after.findIndex((byte, index) => byte !== before[index])
+  for (let bytes = 0; bytes < 900; bytes++) {
+    const image = Buffer.from(before)
+    after.copy(image, start, start, start + bytes)
+    writeFileSync(file, image)
+    const names = namesBehind(dataDir, processed).join()
+    if (!names.startsWith('one,two,three') || look(dataDir, processed).damage !== null) {
+      t.fail(`${bytes} bytes: ${names}`)
+    }
+  }
+  t.pass('each byte')
+})
+
+t.test('a deferred flush may lose the end, and nothing before what was flushed', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0, isFlushDeferred: true })
+  const names = fill(log, 3, () => 10)
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  log.append([block('b4')], 0)
+  log.append([block('b5')], 0)
+  const file = logPath(logFolder(dataDir), 1)
+  const bytes = readFileSync(file)
+  // The write of b4 is lost, that of b5 is not.
+  const place = bytes.indexOf('"b4"')
+  overwrite(file, place - (place % PAGE), Buffer.alloc(PAGE))
+  t.strictSame([...namesIn(dataDir).values()], names)
+  t.equal(look(dataDir).damage, null)
+  t.ok(await goesOn(dataDir))
+  t.strictSame([...namesIn(dataDir).values()], [...names, 'after'])
+})
