@@ -110,7 +110,7 @@ const TABLE = {
   processingLagMsMax: setting({
     fileKey: 'processing_lag_limit_ms',
     kind: integer(1000, 3_600_000),
-    default: () => 10_000,
+    default: () => 30_000,
     sentence:
       'Milliseconds until what is accepted now can be read, as estimated; beyond: 503 with Retry-After.',
   }),

@@ -51,7 +51,7 @@ t.test('without any source every setting has its default', async (t) => {
     bodyBytesMax: 20_971_520,
     inFlightBytesMax: 268_435_456,
     backlogBytesMax: 4_294_967_296,
-    processingLagMsMax: 10_000,
+    processingLagMsMax: 30_000,
     eventPropertiesBytesMax: 1_048_576,
     diskReserveBytes: null,
     workerThreads: 3,

@@ -242,7 +242,7 @@ export class ProcessingLoop {
     const task = {
       budgetMs: TASK_BUDGET_MS,
       isDiskShort: disk.isBelowFloor(0),
-      isLate: this.lagMs > Math.min(LATE_MS, this.#options.lagMsMax * LATE_PART),
+      lateInMs: Math.min(LATE_MS, this.#options.lagMsMax * LATE_PART) - this.lagMs,
       ...this.#stretch(),
     }
     this.#isRunning = true

@@ -125,9 +125,14 @@ export class LogProcessor {
   /**
    * Processes what the log holds, for about `budgetMs`; erases events and merges segments when there is
    * time left and the disk is not short. With `stretchEvents` it makes one commit of at least so many events,
-   * which ends where segments are full enough, and merges hardly at all.
+   * which ends where segments are full enough, and merges hardly at all. `onBlock` is called behind each block.
    */
-  run(budgetMs: number, isDiskShort = false, stretchEvents?: number): ProcessResult {
+  run(
+    budgetMs: number,
+    isDiskShort = false,
+    stretchEvents?: number,
+    onBlock?: () => void,
+  ): ProcessResult {
     const begunAt = performance.now()
     const deadline = begunAt + budgetMs
     const isOneCommit = stretchEvents !== undefined
@@ -147,6 +152,7 @@ export class LogProcessor {
       this.#gatheredBytes = 0
       while (sequence < last && !this.#isEnough(gathered, eventsMin)) {
         gathered += this.#addBlock(++sequence)
+        onBlock?.()
       }
       const startedAt = performance.now()
       this.#store.commit(sequence, this.#seen(sequence))

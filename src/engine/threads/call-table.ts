@@ -13,7 +13,7 @@ import type { OrganizationOperation, OrganizationTask } from './organization-tas
 import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
-import { setProcessingPriority } from './processing-priority.ts'
+import { watchPriority } from './processing-priority.ts'
 import type {
   AppendResult,
   AppendTask,
@@ -63,9 +63,8 @@ export const CALLS = {
     ({ buffers }) => buffers,
   ),
   /** Turns log blocks into stored events. */
-  process: short(({ processor }, { budgetMs, isDiskShort, stretchEvents, isLate }: ProcessTask) => {
-    setProcessingPriority(isLate)
-    return processor.run(budgetMs, isDiskShort, stretchEvents)
+  process: short(({ processor }, { budgetMs, isDiskShort, stretchEvents, lateInMs }: ProcessTask) => {
+    return processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
   }, 'processor'),
   /** Checks a body that is too much for the front. */
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),

@@ -5,10 +5,21 @@ import { constants, getPriority, setPriority } from 'node:os'
 export const PROCESSING_NICENESS = 15
 
 /**
- * Gives the processing thread, which calls it, the front's priority while it is late, else the lower one.
- * Linux lets root raise priorities, and services within `LimitNICE`; elsewhere all stays as it was.
+ * Gives the processing thread, which calls it, the front's priority when it is late, else the lower one, until
+ * it is late: in `lateInMs`, which the function that is answered looks at. Linux lets root raise priorities,
+ * and services within `LimitNICE`; elsewhere all stays as it was.
  */
-export function setProcessingPriority(isLate: boolean): void {
+export function watchPriority(lateInMs: number): () => void {
+  let lateAtMs = performance.now() + lateInMs
+  setPriorityOfThread(lateInMs <= 0)
+  return () => {
+    if (performance.now() < lateAtMs) return
+    lateAtMs = Number.POSITIVE_INFINITY
+    setPriorityOfThread(true)
+  }
+}
+
+function setPriorityOfThread(isLate: boolean): void {
   if (process.platform !== 'linux') return
   // That of the main thread, whose number is the process's; 0 is the thread that asks.
   const front = getPriority(process.pid)

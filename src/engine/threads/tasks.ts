@@ -84,8 +84,8 @@ export interface ProcessTask {
   readonly budgetMs: number
   /** The front is busy: one commit of at least so many events, and hardly any merging behind it. */
   readonly stretchEvents?: number
-  /** The lag is larger than waiting for the front explains: the thread gets the front's priority. */
-  readonly isLate: boolean
+  /** In so many milliseconds the lag is more than waiting explains: the thread gets the front's priority. */
+  readonly lateInMs: number
   /** There is no room to write anew what is stored: erasing and merging wait. */
   readonly isDiskShort: boolean
 }
