@@ -1,7 +1,9 @@
 /** Persons in the store: who owns an event, deletions, splits, cohorts, lists, timelines, many ids. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { PersonListQuery } from '../../src/rules/persons/person-queries.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
+import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
 import { PersonLog } from '../fixtures/persons/person-log.ts'
 
 const NOW_MS = Date.UTC(2024, 0, 20)
@@ -268,3 +270,31 @@ t.test(
     t.equal(timeline(99), undefined)
   },
 )
+
+t.test('decisions read one state of a person, whenever the store moves on', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const ids = Array.from({ length: 20 }, (_, index) => `user ${index}`)
+  const seen = (round: number): void => {
+    log.send(
+      1,
+      ids.map((id) => sent(id, 'seen', round, { $set: { round, text: `${round} `.repeat(20) } })),
+    )
+    log.process()
+  }
+  seen(0)
+  const sources = new DecisionSourceReader(log.dataDir)
+  t.teardown(() => sources.close())
+  sources.freshen()
+  t.match(sources.person(1, 'user 0'), { properties: { round: 0 } })
+  for (let round = 1; round < ids.length; round++) {
+    seen(round)
+    // LMDB moves on with the event loop; nobody has asked for that.
+    await sleep(1)
+    t.match(sources.person(1, `user ${round}`), { properties: { round } })
+  }
+  log.send(1, [merged('user 1', 'user 2', 100)])
+  log.process()
+  sources.refresh()
+  t.equal(sources.person(1, 'user 2').number, sources.person(1, 'user 1').number)
+  t.equal(sources.person(1, 'nobody').number, 0)
+})

@@ -6,36 +6,22 @@
  *
  * Decoded persons are kept; after a commit the version of the stored person tells whether it is still the
  * same. While processing stands still, so are the owners and the places of changes that were read: a person
- * who is not in memory then costs a lookup of the distinct_id and one of the record.
+ * who is not in memory then costs small lookups of position and distinct_id, and one of the record.
  */
 import type { JsonObject } from '../../base/json.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { readNumber } from '../lmdb/event-state.ts'
-import {
-  EVENTS_ENVIRONMENT,
-  EVENTS_TABLES,
-  type EventTables,
-  keysOf,
-  numberInKey,
-} from '../lmdb/keys.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, type EventTables, keysOf, numberInKey } from '../lmdb/keys.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
 import { allGroups, findGroup } from './group-store.ts'
-import {
-  DECISION_PERSON_BYTES_MAX,
-  DECISION_SNAPSHOT_MS_MAX,
-  DECISION_STRETCHES_MAX,
-} from './limits.ts'
+import { DECISION_PERSON_BYTES_MAX, DECISION_SNAPSHOT_MS_MAX } from './limits.ts'
 import { changesAt, loadPlaces } from './person-changes.ts'
 import { loadOwners, ownerAmong } from './person-owners.ts'
-import {
-  loadPerson,
-  loadPersonCounters,
-  loadWholeProperties,
-  propertiesOfRecord,
-} from './person-records.ts'
+import { loadPerson, loadPersonCounters, loadWholeProperties, propertiesOfRecord } from './person-records.ts'
+import { Stretches } from './stretches.ts'
 
 /** The owner of a distinct_id as decisions need it. */
 export interface StoredPerson {
@@ -72,8 +58,6 @@ const NOBODY: KnownPerson = { position: -1, number: 0, version: -1, properties: 
 const BYTES_OF_UNIT = 3
 /** What a known person takes beside its properties and id. */
 const KNOWN_BYTES = 200
-/** Stretches of all numbers of a project. */
-const STRETCHES_OF_PROJECT = 2 ** 24
 
 const NO_FILTERS: JsonObject = Object.freeze({})
 
@@ -89,6 +73,8 @@ export class DecisionSourceReader {
   #youngBytes = 0
   readonly #owners: Stretches
   readonly #places: Stretches
+  /** The position of processing at which these were read. */
+  #stretchesAt = -1
 
   /** Opens the environment in `dataDir`. */
   constructor(dataDir: string) {
@@ -107,11 +93,7 @@ export class DecisionSourceReader {
   refresh(): void {
     this.#environment.refresh()
     this.#refreshedAtMs = performance.now()
-    const position = readNumber(this.#tables.state, 'position') ?? 0
-    if (position === this.#position) return
-    this.#position = position
-    this.#owners.clear()
-    this.#places.clear()
+    this.#position = this.#readPosition()
   }
 
   /**
@@ -205,8 +187,19 @@ export class DecisionSourceReader {
     return person
   }
 
+  #readPosition(): number {
+    return readNumber(this.#tables.state, 'position') ?? 0
+  }
+
   /** The very same object when it is as it was. */
   #load(projectId: number, distinctId: string, known: KnownPerson): KnownPerson {
+    // LMDB moves on with each turn of the event loop, also between two calls of `freshen`.
+    const position = this.#readPosition()
+    if (position !== this.#stretchesAt) {
+      this.#owners.clear()
+      this.#places.clear()
+      this.#stretchesAt = position
+    }
     const id = loadDistinctId(this.#tables, projectId, distinctId)
     const number = id === 0 ? 0 : ownerAmong(this.#owners.of(projectId, id), id)
     if (number === 0) return { ...NOBODY }
@@ -238,33 +231,5 @@ export class DecisionSourceReader {
     }
     if (!persons.has(distinctId)) this.#youngBytes += person.bytes + KNOWN_BYTES + distinctId.length
     persons.set(distinctId, person)
-  }
-}
-
-/**
- * What is stored for stretches of 256 numbers, as long as nothing is committed: an answer about one of them
- * reads all.
- */
-class Stretches {
-  readonly #load: (projectId: number, number: number) => Buffer | null
-  readonly #known = new Map<number, Buffer | null>()
-
-  constructor(load: (projectId: number, number: number) => Buffer | null) {
-    this.#load = load
-  }
-
-  /** The stretch of a number. Throws `DamagedRecordError`. */
-  of(projectId: number, number: number): Buffer | null {
-    const place = projectId * STRETCHES_OF_PROJECT + (number >>> 8)
-    const known = this.#known.get(place)
-    if (known !== undefined) return known
-    const loaded = this.#load(projectId, number)
-    if (this.#known.size >= DECISION_STRETCHES_MAX) this.#known.clear()
-    this.#known.set(place, loaded)
-    return loaded
-  }
-
-  clear(): void {
-    if (this.#known.size > 0) this.#known.clear()
   }
 }

@@ -8,8 +8,8 @@ export const ACTOR_TEXT_UNITS_MAX = 4096
 export const DECISION_SNAPSHOT_MS_MAX = 2
 /** Bytes, about, of the persons that are kept decoded for decisions. Beyond: those of longest ago are forgotten. */
 export const DECISION_PERSON_BYTES_MAX = 16 * 1024 * 1024
-/** Stretches of 256 distinct_ids or persons, a kilobyte each, that decisions keep until the next commit. Beyond: all are forgotten. */
-export const DECISION_STRETCHES_MAX = 4096
+/** Stretches of 256 distinct_ids or persons, a kilobyte each, that are kept until the next commit. Beyond: all are forgotten. */
+export const STRETCHES_KEPT_MAX = 4096
 /** Texts of distinct_ids that are remembered. Beyond: all are forgotten. */
 export const CACHED_IDS_MAX = 200_000
 /** Bytes of the key of a group. Longer: the group is not kept. */
