@@ -1,6 +1,7 @@
 /** Persons in the store: who owns an event, deletions, splits, cohorts, lists, timelines, many ids. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { personBody } from '../../src/rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../src/rules/persons/person-queries.ts'
 import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { DecisionSourceReader } from '../../src/store/identity/decision-sources.ts'
@@ -270,6 +271,57 @@ t.test(
     t.equal(timeline(99), undefined)
   },
 )
+
+t.test('lists write persons as they are shown, to the last byte', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const sets: readonly object[] = [
+    {},
+    { email: 'a@x.io', plan: 'pro' },
+    { plan: 'pro', email: '' },
+    { email: 'with "quotes" \\ and \n lines' },
+    { email: 7 },
+    { email: null, other: 'x' },
+    { email: ['a', 'b'] },
+    { email: { home: 'a@x.io' } },
+    { home: { email: 'nested@x.io' } },
+    { homes: [{ email: 'nested@x.io' }], email: 'own@x.io' },
+    { 'my"email': 'not@x.io' },
+    { text: '","email":"not@x.io"' },
+    { $email: 'not@x.io', 'größe 💻': 1.5e-7 },
+    { b: 1, 10: 'ten', 9: 'nine', email: 'numbers@x.io' },
+    { text: ',"1', a: -0 },
+    { brace: '{', email: 'brace@x.io' },
+    { when: 1.0, big: 1e300, no: false, list: [] },
+  ]
+  log.send(
+    1,
+    sets.map(($set, index) => sent(`user ${index}`, 'seen', index, { $set })),
+  )
+  const anonymous = Array.from({ length: 120 }, (_, index) => `a-b-c-d-${index}`)
+  const links = [...anonymous, 'chosen'].map((id, index) => merged('a-b-c-d-e', id, 60 + index))
+  log.send(1, [sent('a-b-c-d-e', 'seen', 59), ...links])
+  log.process()
+  const compare = (what: string): void => {
+    const persons = log.reader.persons()
+    const { numbers } = persons.find(QUERY)
+    t.equal(numbers.length, sets.length + 1)
+    const shown = numbers.flatMap((number) => persons.listed(1, number) ?? [])
+    t.strictSame(
+      [...persons.listedTexts(1, numbers)],
+      shown.map((person) => JSON.stringify(personBody(person))),
+      what,
+    )
+  }
+  compare('stored as a whole')
+  log.send(
+    1,
+    sets.map((_, index) => sent(`user ${index}`, 'seen', 300 + index, { $set: { later: index } })),
+  )
+  log.send(1, [sent('user 1', 'seen', 400, { $set: { email: 'changed@x.io' } })])
+  log.process()
+  compare('with changes')
+  t.strictSame([...log.reader.persons().listedTexts(1, [9999])], [], 'nobody')
+})
 
 t.test('decisions read one state of a person, whenever the store moves on', async (t) => {
   const log = new PersonLog(t, t.testdir())

@@ -21,10 +21,9 @@ export const PERSON_CALLS = {
     ({ stores, writer, check }, query: PersonListQuery) => {
       const persons = stores.reader.persons()
       const { count, numbers } = persons.find(query, check)
-      for (const number of numbers) {
+      for (const person of persons.listedTexts(query.projectId, numbers)) {
         check()
-        const person = persons.listed(query.projectId, number)
-        if (person !== null && !writer.add(personBody(person))) break
+        if (!writer.addText(person)) break
       }
       return { count, ...writer.finish() }
     },

@@ -18,6 +18,11 @@ export function chosenIdsFirst(distinctIds: readonly string[]): readonly string[
   return [...chosen, ...distinctIds.filter(isAnonymousId)]
 }
 
+/** The property that persons are called by; undefined when there is none. */
+export function emailOf(properties: Readonly<Record<string, unknown>>): unknown {
+  return Object.hasOwn(properties, 'email') ? properties['email'] : undefined
+}
+
 /**
  * What a person is called: the property `email` when it says something; else the first id that somebody
  * chose, else the first one; else the number.

@@ -3,7 +3,7 @@ import { ServiceError } from '../../base/errors.ts'
 import { PAGE_BYTES_MAX } from '../../base/limits.ts'
 import { timeText } from '../../base/time.ts'
 import type { GroupView } from './group-shapes.ts'
-import { chosenIdsFirst, personName } from './person-name.ts'
+import { chosenIdsFirst, emailOf, personName } from './person-name.ts'
 import type { PersonView } from './person-queries.ts'
 import type { GroupState } from './person-world.ts'
 
@@ -36,10 +36,9 @@ export function countOfIds(
 export function personView(facts: PersonFacts, isSingle: boolean, idsMax: number): PersonView {
   const { number, uuid, createdAtMs, isIdentified, properties, idCount, distinctIds } = facts
   const shown = distinctIds.slice(0, idsMax)
-  const email = Object.hasOwn(properties, 'email') ? properties['email'] : undefined
   return {
     id: number,
-    name: personName(email, distinctIds, number),
+    name: personName(emailOf(properties), distinctIds, number),
     distinct_ids: isSingle ? chosenIdsFirst(shown) : shown,
     ...countOfIds(idCount, idsMax),
     properties,

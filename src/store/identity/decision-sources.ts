@@ -12,7 +12,13 @@ import type { JsonObject } from '../../base/json.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { readNumber } from '../lmdb/event-state.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, type EventTables, keysOf, numberInKey } from '../lmdb/keys.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventTables,
+  keysOf,
+  numberInKey,
+} from '../lmdb/keys.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
@@ -20,7 +26,12 @@ import { allGroups, findGroup } from './group-store.ts'
 import { DECISION_PERSON_BYTES_MAX, DECISION_SNAPSHOT_MS_MAX } from './limits.ts'
 import { changesAt, loadPlaces } from './person-changes.ts'
 import { loadOwners, ownerAmong } from './person-owners.ts'
-import { loadPerson, loadPersonCounters, loadWholeProperties, propertiesOfRecord } from './person-records.ts'
+import {
+  loadPerson,
+  loadPersonCounters,
+  loadWholeProperties,
+  propertiesOfRecord,
+} from './person-records.ts'
 import { Stretches } from './stretches.ts'
 
 /** The owner of a distinct_id as decisions need it. */

@@ -15,7 +15,7 @@ import {
   cohortView,
 } from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
-import { isAnonymousId } from '../../rules/persons/person-name.ts'
+import { emailOf, isAnonymousId, personName } from '../../rules/persons/person-name.ts'
 import type {
   ActivityPage,
   ActivityView,
@@ -39,6 +39,7 @@ import {
   SHOWN_VALUES_MAX,
   VALUE_PERSONS_MAX,
 } from './limits.ts'
+import { loadPlaces } from './person-changes.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
 import {
   candidateOf,
@@ -49,9 +50,14 @@ import {
   numbersOf,
   type PersonRecord,
   propertiesOfRecord,
+  storedJson,
 } from './person-records.ts'
 import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
+import { Stretches } from './stretches.ts'
 
+/** The property that persons are called by, as its name stands in JSON. */
+const EMAIL_NAME = '"email"'
+const EMAIL_MEMBER = /[{,]"email":("[^"\\]*")/
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
 function parseEntry(json: string): ActivityView {
@@ -150,6 +156,19 @@ export class PersonReader {
   listed(projectId: number, number: number): PersonView | null {
     const record = loadPerson(this.#tables, projectId, number)
     return record === null ? null : this.#view(projectId, record, false, DISTINCT_IDS_LISTED_MAX)
+  }
+
+  /**
+   * Some persons as lists show them, as JSON with the members and times of the API (`personBody`); who does
+   * not live is left out. To be gone through at once, while the snapshot stays the same.
+   */
+  *listedTexts(projectId: number, numbers: readonly number[]): Generator<string> {
+    // Neighbours share them.
+    const places = new Stretches((...place) => loadPlaces(this.#tables, ...place))
+    for (const number of numbers) {
+      const record = loadPerson(this.#tables, projectId, number, places)
+      if (record !== null) yield this.#listedText(projectId, record)
+    }
   }
 
   /** What is stored of a living person, or null. */
@@ -315,19 +334,51 @@ export class PersonReader {
     return count
   }
 
+  /** What `personBody` makes of `listed`: here without an object of either, and mostly without parsing. */
+  #listedText(projectId: number, record: PersonRecord): string {
+    const { number, createdAtMs, uuid, idCount } = record
+    const stored = storedJson(record)
+    // Only the name asks for a property.
+    const properties = (stored === null ? null : emailIn(stored)) ?? propertiesOfRecord(record)
+    const ids = this.#namingIds(projectId, record, DISTINCT_IDS_LISTED_MAX)
+    const shown = JSON.stringify(ids.slice(0, DISTINCT_IDS_LISTED_MAX))
+    const count = idCount > DISTINCT_IDS_LISTED_MAX ? `,"distinct_ids_count":${idCount}` : ''
+    const name = JSON.stringify(personName(emailOf(properties), ids, number))
+    const json = stored ?? JSON.stringify(properties)
+    const head = `"id":${number},"name":${name},"distinct_ids":${shown}${count}`
+    const end = `"created_at":"${timeText(createdAtMs)}","uuid":"${uuid}"`
+    return `{${head},"properties":${json},${end}}`
+  }
+
   #view(projectId: number, record: PersonRecord, isSingle: boolean, idsMax: number): PersonView {
-    let distinctIds = this.#idTexts(projectId, record, idsMax)
-    // The name is the same wherever a person is shown.
-    const isUnnamed = record.idCount > idsMax && distinctIds.every(isAnonymousId)
-    if (isUnnamed) distinctIds = this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX)
+    const distinctIds = this.#namingIds(projectId, record, idsMax)
     const properties = propertiesOfRecord(record)
     return personView({ ...record, properties, distinctIds }, isSingle, idsMax)
+  }
+
+  /** The ids that are shown, or more when none of those says how the person is called. */
+  #namingIds(projectId: number, record: PersonRecord, idsMax: number): readonly string[] {
+    const ids = this.#idTexts(projectId, record, idsMax)
+    // The name is the same wherever a person is shown.
+    const isUnnamed = record.idCount > idsMax && ids.every(isAnonymousId)
+    return isUnnamed ? this.#idTexts(projectId, record, DISTINCT_IDS_SHOWN_MAX) : ids
   }
 
   #idTexts(projectId: number, record: PersonRecord, idsMax: number, first = 0): readonly string[] {
     const ids = this.ids(projectId, record, idsMax, first)
     return ids.map((id) => loadDistinctText(this.#tables, projectId, id))
   }
+}
+
+/**
+ * The property `email` of an object in compact JSON, or none; null: that takes parsing it. An object without
+ * others in it, whose quotes in texts are escaped, has this name in one place at most.
+ */
+function emailIn(json: string): Readonly<Record<string, unknown>> | null {
+  if (json.includes('{', 1)) return null
+  const found = EMAIL_MEMBER.exec(json)
+  if (found !== null) return { email: JSON.parse(found[1] ?? '""') as unknown }
+  return json.includes(EMAIL_NAME) ? null : {}
 }
 
 /** Whether a person may have a property with that name, given as JSON. */

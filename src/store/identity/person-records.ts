@@ -17,7 +17,8 @@ import type { Range, Table } from '../lmdb/environment.ts'
 import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load } from '../lmdb/records.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
-import { type ChangeTables, loadChanges, type StoredChanges } from './person-changes.ts'
+import { type ChangeTables, changesAt, loadChanges, type StoredChanges } from './person-changes.ts'
+import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
 const FLAG_IDENTIFIED = 1
@@ -26,6 +27,8 @@ export const NUMBER_BYTES = 4
 const SLAB_BYTES = 1024 * 1024
 /** Ids that are part of the person's own record. */
 export const INLINE_IDS_MAX = 8
+/** Also what a text or a value within the properties looks like it: then they are written anew in vain. */
+const NUMBER_LIKE_NAME = /[{,]"\d/
 /** Larger than any time in milliseconds. */
 const TIME_END = 2 ** 53
 
@@ -119,17 +122,22 @@ export function encodePerson(
   return sealInPlace(key, record)
 }
 
-/** A person, or null. Throws `DamagedRecordError`. */
+/** A person, or null; `places` are those of changes, when they are kept. Throws `DamagedRecordError`. */
 export function loadPerson(
   tables: RecordTables,
   projectId: number,
   number: number,
+  places: Stretches | null = null,
 ): PersonRecord | null {
   const record = loadWhole(tables.persons, projectId, number)
-  const changes = record && loadChanges(tables, projectId, number)
-  return changes && record
-    ? { ...record, version: changes.version, changesJson: changes.json }
-    : record
+  if (record === null) return null
+  const changes =
+    places === null
+      ? loadChanges(tables, projectId, number)
+      : changesAt(tables, places.of(projectId, number), projectId, number)
+  return changes === null
+    ? record
+    : { ...record, version: changes.version, changesJson: changes.json }
 }
 
 /** A person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
@@ -190,6 +198,14 @@ export function propertiesOfRecord({
   const properties = parseProperties(json)
   // No change is called `__proto__`: such properties are written with all others.
   return changesJson === null ? properties : Object.assign(properties, parseProperties(changesJson))
+}
+
+/**
+ * The stored text of the properties, when that is their compact JSON as it would be written now: nothing was
+ * changed since, and no name looks like a number, which objects have first and the store has not. Else null.
+ */
+export function storedJson({ json, changesJson }: PersonRecord): string | null {
+  return changesJson === null && !NUMBER_LIKE_NAME.test(json) ? json : null
 }
 
 /** A person as tests see it; its properties are parsed when one is asked for. */
