@@ -5,35 +5,16 @@
  */
 import type { Clock } from '../../base/clock.ts'
 import type { JsonObject } from '../../base/json.ts'
-import { decide } from '../../rules/flags/decide.ts'
-import type {
-  DecisionRequest,
-  DecisionSources,
-  Decisions,
-  FlagDecision,
-} from '../../rules/flags/types.ts'
+import { decide, NO_DECISIONS } from '../../rules/flags/decide.ts'
+import type { DecisionRequest, DecisionSources, Decisions } from '../../rules/flags/types.ts'
+import type { DecisionSourceReader, StoredPerson } from '../../store/identity/decision-sources.ts'
 import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
 
-/** Stored persons, groups and overrides; see store/identity/decision-sources.ts. Every method may throw. */
-export interface StoredSources {
-  /** Begins a decision. */
-  freshen(): void
-  /** What is read is as of this position of processing. */
-  readonly position: number
-  person(projectId: number, distinctId: string): StoredPerson
-  groupProperties(projectId: number, typeIndex: number, key: string): JsonObject | null
-  isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean
-  overrides(projectId: number, number: number): ReadonlyMap<string, string>
-}
-
-/** The owner of a distinct_id. */
-export interface StoredPerson {
-  /** 0: nobody. */
-  readonly number: number
-  /** Another one after every change. */
-  readonly version: number
-  readonly properties: JsonObject | null
-}
+/** Stored persons, groups and overrides. Every method may throw. */
+type StoredSources = Pick<
+  DecisionSourceReader,
+  'freshen' | 'position' | 'person' | 'groupProperties' | 'isInStaticCohort' | 'overrides'
+>
 
 /** Keeps what was hashed for persons; see engine/front/override-log.ts. */
 export interface OverrideSink {
@@ -75,8 +56,6 @@ export interface DecisionBasis {
   position: number
 }
 
-const NO_DECISIONS: readonly FlagDecision[] = Object.freeze([])
-
 /** Decides. For the main thread. */
 export class DecisionService {
   readonly #options: DecisionServiceOptions
@@ -92,9 +71,7 @@ export class DecisionService {
 
   /** Decides about the flags of a project. Never throws for what is stored. */
   decide(projectId: number, request: DecisionRequest): Decisions {
-    const snapshot = this.#options.snapshots.of(projectId)
-    if (snapshot === null) return nothingDecided()
-    return this.#decide(snapshot, request, this.sources(snapshot, request))
+    return this.decideRepeatably(projectId, request).decided
   }
 
   /**
@@ -106,9 +83,12 @@ export class DecisionService {
     request: DecisionRequest,
   ): { readonly decided: Decisions; readonly basis: DecisionBasis | null } {
     const snapshot = this.#options.snapshots.of(projectId)
-    if (snapshot === null) return { decided: nothingDecided(), basis: null }
+    if (snapshot === null) return { decided: NO_DECISIONS, basis: null }
     const sources = new RequestSources(this.#options, snapshot, request)
-    const decided = this.#decide(snapshot, request, sources)
+    const { clock, onDecision } = this.#options
+    const startedAtMs = clock.monotonic()
+    const decided = decide(snapshot.compiled, request, sources)
+    onDecision(clock.monotonic() - startedAtMs, decided.hasErrors)
     const isRepeatable = !decided.hasErrors && !decided.isTimeBound
     return { decided, basis: isRepeatable ? sources.basis() : null }
   }
@@ -141,14 +121,6 @@ export class DecisionService {
       // Deciding again meets the same trouble and says which flags it concerns.
       return false
     }
-  }
-
-  #decide(snapshot: FlagSnapshot, request: DecisionRequest, sources: DecisionSources): Decisions {
-    const { clock, onDecision } = this.#options
-    const startedAtMs = clock.monotonic()
-    const decisions = decide(snapshot.compiled, request, sources)
-    onDecision(clock.monotonic() - startedAtMs, decisions.hasErrors)
-    return decisions
   }
 
   /** What is stored about the person and the groups of a request. */
@@ -258,10 +230,6 @@ function overridesOf(
 ): ReadonlyMap<string, string> {
   const { number } = stored.person(projectId, distinctId)
   return number === 0 ? NO_OVERRIDES : stored.overrides(projectId, number)
-}
-
-function nothingDecided(): Decisions {
-  return { decisions: NO_DECISIONS, hasErrors: false, isTimeBound: false }
 }
 
 const NO_OVERRIDES: ReadonlyMap<string, string> = new Map()

@@ -63,9 +63,12 @@ export const CALLS = {
     ({ buffers }) => buffers,
   ),
   /** Turns log blocks into stored events. */
-  process: short(({ processor }, { budgetMs, isDiskShort, stretchEvents, lateInMs }: ProcessTask) => {
-    return processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
-  }, 'processor'),
+  process: short(
+    ({ processor }, { budgetMs, isDiskShort, stretchEvents, lateInMs }: ProcessTask) => {
+      return processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
+    },
+    'processor',
+  ),
   /** Checks a body that is too much for the front. */
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }

@@ -17,8 +17,7 @@ const UNSTORABLE = /[\0\ud800-\udfff]/u
 const UNSTORABLE_EACH = /[\0\ud800-\udfff]/gu
 /** Digits before the decimal point from which on a number may be infinite. */
 const FINITE_DIGITS_MAX = 308
-/** Digits of the shortest integer that may be beyond 2^53. */
-const LONG_INTEGER_DIGITS = 16
+const LONG_INTEGER = /\d{16}/
 /**
  * An id member with an integer beyond 2^53; keys cannot begin behind anything else. Every repetition is
  * bounded, because V8 keeps a stack entry for each step of an unbounded one.
@@ -36,10 +35,10 @@ const QUOTES_AND_BARE_NUMBERS = /\\[\s\S]|"|NaN|-?Infinity/g
  */
 export function parseJsonText(json: Uint8Array, valuesMax = Number.POSITIVE_INFINITY): unknown {
   const bytes = asBuffer(json)
-  const { needsCleaning, hasLongInteger } = inspect(bytes, valuesMax)
+  const needsCleaning = inspect(bytes, valuesMax)
   const text = bytes.toString('utf8')
   if (text.trim() === '') return undefined
-  const value = parseLeniently(hasLongInteger ? quoteLongIds(text) : text)
+  const value = parseLeniently(quoteLongIds(text))
   return needsCleaning ? cleanValue(value) : value
 }
 
@@ -107,14 +106,9 @@ function withCleanKeys(object: OwnObject): OwnObject {
 
 /**
  * One look at the bytes: refuses nesting beyond JSON_DEPTH_MAX, so that nothing later can exhaust the
- * stack, and answers whether the parsed value may hold something that has to be cleaned, and whether the
- * text may hold a long integer.
+ * stack, and answers whether the parsed value may hold something that has to be cleaned.
  */
-function inspect(
-  bytes: Buffer,
-  valuesMax: number,
-): { readonly needsCleaning: boolean; readonly hasLongInteger: boolean } {
-  let hasLongInteger = false
+function inspect(bytes: Buffer, valuesMax: number): boolean {
   let needsCleaning = bytes.includes('__proto__')
   let depth = 0
   let values = 0
@@ -123,8 +117,7 @@ function inspect(
   while (position < bytes.length) {
     const byte = bytes[position] ?? 0
     if (byte >= 0x30 && byte <= 0x39) {
-      if (++digits === LONG_INTEGER_DIGITS) hasLongInteger = true
-      else if (digits > FINITE_DIGITS_MAX) needsCleaning = true
+      if (++digits > FINITE_DIGITS_MAX) needsCleaning = true
       position++
       continue
     }
@@ -143,7 +136,7 @@ function inspect(
     else if (byte === COMMA && ++values > valuesMax) throw tooManyValues(valuesMax)
     position++
   }
-  return { needsCleaning, hasLongInteger }
+  return needsCleaning
 }
 
 /** Position of the quote that ends a string whose first character is at `start`, or the end of the text. */
@@ -196,6 +189,7 @@ function withoutBareNumbers(text: string): string {
 
 /** Puts integer ids beyond 2^53 into quotes: as numbers they would be rounded, and two users be one. */
 function quoteLongIds(text: string): string {
+  if (!LONG_INTEGER.test(text)) return text
   return text.replace(LONG_INTEGER_ID, (member, key: string, colon: string, digits: string) =>
     Number.isSafeInteger(Number(digits)) ? member : `"${key}"${colon}"${digits}"`,
   )

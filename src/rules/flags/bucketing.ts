@@ -3,11 +3,9 @@
  * by a hash alone, so that everybody who knows flag and identifier comes to the same result. Source:
  * docs/compatibility/decisions.md, "Flag decisions".
  */
-import { HashPrefix, HashSalt } from './sha1/sha1.ts'
+import { HashPrefix } from './sha1/sha1.ts'
 
-const NO_SALT = new HashSalt('')
-const VARIANT_SALT = new HashSalt('variant')
-const HOLDOUT_PREFIX = new HashPrefix('holdout-', NO_SALT)
+const HOLDOUT_PREFIX = new HashPrefix('holdout-', 'none')
 
 /** A variant of a flag. */
 export interface Variant {
@@ -22,8 +20,8 @@ export class FlagHashes {
   readonly #variant: HashPrefix
 
   constructor(key: string) {
-    this.#rollout = new HashPrefix(`${key}.`, NO_SALT)
-    this.#variant = new HashPrefix(`${key}.`, VARIANT_SALT)
+    this.#rollout = new HashPrefix(`${key}.`, 'none')
+    this.#variant = new HashPrefix(`${key}.`, 'variant')
   }
 
   /** The hash that decides about a rollout, 0..1. An empty identifier has the hash 0. */

@@ -9,6 +9,13 @@ import { Evaluation } from './evaluation.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import type { DecisionRequest, DecisionSources, Decisions, Flag, FlagDecision } from './types.ts'
 
+/** No flags, for answers without any. */
+export const NO_DECISIONS: Decisions = Object.freeze({
+  decisions: [],
+  hasErrors: false,
+  isTimeBound: false,
+})
+
 const SURVEY_PREFIX = 'survey-targeting-'
 
 /**

@@ -52,30 +52,19 @@ export class FlagOutcomes {
 
   /** On by a condition. `variantIndex` is -1 for none. */
   matched(conditionIndex: number, variantIndex: number, variant: string | null): FlagDecision {
-    let row = this.#matches[conditionIndex]
-    if (row === undefined) {
-      row = []
-      this.#matches[conditionIndex] = row
-    }
-    const known = row[variantIndex + 1]
-    if (known !== undefined) return known
-    const made = this.#on('condition_match', variant, conditionIndex)
-    row[variantIndex + 1] = made
-    return made
+    this.#matches[conditionIndex] ??= []
+    const row = this.#matches[conditionIndex]
+    const place = variantIndex + 1
+    row[place] ??= this.#on('condition_match', variant, conditionIndex)
+    return row[place]
   }
 
   /** Off, for the condition with this index; -1 when the flag has none. */
   missed(miss: Miss, conditionIndex: number): FlagDecision {
     const row = this.#misses[miss]
-    const known = row[conditionIndex + 1]
-    if (known !== undefined) return known
-    const index = conditionIndex === -1 ? null : conditionIndex
-    const made =
-      miss === 'no_condition_match_without_groups'
-        ? this.#off('no_condition_match', index, { description: WITHOUT_GROUPS })
-        : this.#off(miss, index)
-    row[conditionIndex + 1] = made
-    return made
+    const place = conditionIndex + 1
+    row[place] ??= this.#missed(miss, conditionIndex === -1 ? null : conditionIndex)
+    return row[place]
   }
 
   /** On or off because the person has decided to take part or not. */
@@ -100,6 +89,11 @@ export class FlagOutcomes {
   /** It could not be computed. */
   failed(reason: DecisionReason): FlagDecision {
     return this.#remember(`failed ${reason}`, () => this.#off(reason, null, { isFailed: true }))
+  }
+
+  #missed(miss: Miss, index: number | null): FlagDecision {
+    if (miss !== 'no_condition_match_without_groups') return this.#off(miss, index)
+    return this.#off('no_condition_match', index, { description: WITHOUT_GROUPS })
   }
 
   #remember(name: string, make: () => FlagDecision): FlagDecision {

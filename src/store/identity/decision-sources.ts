@@ -24,14 +24,9 @@ import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
 import { allGroups, findGroup } from './group-store.ts'
 import { DECISION_PERSON_BYTES_MAX, DECISION_SNAPSHOT_MS_MAX } from './limits.ts'
-import { changesAt, loadPlaces } from './person-changes.ts'
+import { loadPlaces } from './person-changes.ts'
 import { loadOwners, ownerAmong } from './person-owners.ts'
-import {
-  loadPerson,
-  loadPersonCounters,
-  loadWholeProperties,
-  propertiesOfRecord,
-} from './person-records.ts'
+import { loadPerson, loadPersonCounters, propertiesOfRecord } from './person-records.ts'
 import { Stretches } from './stretches.ts'
 
 /** The owner of a distinct_id as decisions need it. */
@@ -122,7 +117,13 @@ export class DecisionSourceReader {
 
   /** The person who owns a distinct_id. Throws `DamagedRecordError`. */
   person(projectId: number, distinctId: string): StoredPerson {
-    return this.#person(projectId, distinctId)
+    const known =
+      this.#young.get(projectId)?.get(distinctId) ?? this.#old.get(projectId)?.get(distinctId)
+    if (known !== undefined && known.position === this.#position) return known
+    const person = this.#load(projectId, distinctId, known ?? NOBODY)
+    person.position = this.#position
+    this.#keep(projectId, distinctId, person)
+    return person
   }
 
   /** Properties of a group, or null. Throws `DamagedRecordError`. */
@@ -135,7 +136,7 @@ export class DecisionSourceReader {
    * `DamagedRecordError`.
    */
   isInStaticCohort(projectId: number, distinctId: string, cohortId: number): boolean {
-    const { number } = this.#person(projectId, distinctId)
+    const { number } = this.person(projectId, distinctId)
     return number !== 0 && this.isMember(projectId, cohortId, number)
   }
 
@@ -188,16 +189,6 @@ export class DecisionSourceReader {
     return this.#environment.close()
   }
 
-  #person(projectId: number, distinctId: string): KnownPerson {
-    const known =
-      this.#young.get(projectId)?.get(distinctId) ?? this.#old.get(projectId)?.get(distinctId)
-    if (known !== undefined && known.position === this.#position) return known
-    const person = this.#load(projectId, distinctId, known ?? NOBODY)
-    person.position = this.#position
-    this.#keep(projectId, distinctId, person)
-    return person
-  }
-
   #readPosition(): number {
     return readNumber(this.#tables.state, 'position') ?? 0
   }
@@ -213,20 +204,12 @@ export class DecisionSourceReader {
     }
     const id = loadDistinctId(this.#tables, projectId, distinctId)
     const number = id === 0 ? 0 : ownerAmong(this.#owners.of(projectId, id), id)
-    if (number === 0) return { ...NOBODY }
-    const places = this.#places.of(projectId, number)
-    const changes = changesAt(this.#tables, places, projectId, number)
-    const isSame = (version: number): boolean =>
-      known.number === number && known.version === version
-    if (changes !== null && isSame(changes.version)) return known
-    const whole = loadWholeProperties(this.#tables.persons, projectId, number)
-    if (whole === null) return { ...NOBODY, number }
-    const { version } = changes ?? whole
-    if (isSame(version)) return known
-    const changesJson = changes?.json ?? null
-    const properties = propertiesOfRecord({ json: whole.json, changesJson })
-    const units = whole.json.length + (changesJson?.length ?? 0)
-    return { position: 0, number, version, properties, bytes: units * BYTES_OF_UNIT }
+    const record = number === 0 ? null : loadPerson(this.#tables, projectId, number, this.#places)
+    if (record === null) return { ...NOBODY, number }
+    const { version, json, changesJson } = record
+    if (known.number === number && known.version === version) return known
+    const bytes = (json.length + (changesJson?.length ?? 0)) * BYTES_OF_UNIT
+    return { position: 0, number, version, properties: propertiesOfRecord(record), bytes }
   }
 
   #keep(projectId: number, distinctId: string, person: KnownPerson): void {

@@ -18,6 +18,7 @@ import type { Table } from '../lmdb/environment.ts'
 import { type EventTables, keysOf, numberInKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, lastKey, load, store } from '../lmdb/records.ts'
 import { PERSON_CHANGES_MAX } from './limits.ts'
+import type { Stretches } from './stretches.ts'
 
 const CHANGES = 'person_changes'
 const CHUNK_PERSONS = 256
@@ -42,35 +43,24 @@ export interface StoredChanges {
   readonly json: string
 }
 
-/** The stored changes of a person, or null. Throws `DamagedRecordError`. */
+/** The stored changes of a person, or null; `kept` are places of changes. Throws `DamagedRecordError`. */
 export function loadChanges(
   tables: ChangeTables,
   projectId: number,
   number: number,
+  kept: Stretches | null = null,
 ): StoredChanges | null {
-  return changesAt(tables, loadPlaces(tables, projectId, number), projectId, number)
-}
-
-/**
- * Where the changes of a stretch of persons are, of whom `number` is one; null: none has any. Throws
- * `DamagedRecordError`.
- */
-export function loadPlaces(tables: ChangeTables, projectId: number, number: number): Buffer | null {
-  const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
-  return load(tables.change_places, key, CHUNK_BYTES) ?? null
-}
-
-/** As `loadChanges`, with the places of the stretch. */
-export function changesAt(
-  tables: ChangeTables,
-  places: Buffer | null,
-  projectId: number,
-  number: number,
-): StoredChanges | null {
+  const places = kept === null ? loadPlaces(tables, projectId, number) : kept.of(projectId, number)
   const index = number % CHUNK_PERSONS
   const block = places?.readUInt32LE(index * 4) ?? 0
   const position = places?.[CHUNK_PERSONS * 4 + index] ?? 0
   return readChanges(tables.person_changes, projectId, number, block, position)
+}
+
+/** Where the changes of the stretch of a person are; null: it has none. Throws `DamagedRecordError`. */
+export function loadPlaces(tables: ChangeTables, projectId: number, number: number): Buffer | null {
+  const key = pairKey(projectId, Math.floor(number / CHUNK_PERSONS))
+  return load(tables.change_places, key, CHUNK_BYTES) ?? null
 }
 
 interface Chunk {

@@ -375,8 +375,7 @@ export class PersonReader {
  * others in it, whose quotes in texts are escaped, has this name in one place at most.
  */
 function emailIn(json: string): Readonly<Record<string, unknown>> | null {
-  if (json.includes('{', 1)) return null
-  const found = EMAIL_MEMBER.exec(json)
+  const found = json.includes('{', 1) ? null : EMAIL_MEMBER.exec(json)
   if (found !== null) return { email: JSON.parse(found[1] ?? '""') as unknown }
   return json.includes(EMAIL_NAME) ? null : {}
 }

@@ -12,12 +12,12 @@
 import { formatUuid, parseUuid } from '../../base/ids.ts'
 import type { PersonCandidate } from '../../rules/filters/person-filter.ts'
 import { DamagedRecordError } from '../faults.ts'
-import { SEAL_BYTES, sealInPlace, unseal } from '../lmdb/codec.ts'
+import { SEAL_BYTES, sealInPlace } from '../lmdb/codec.ts'
 import type { Range, Table } from '../lmdb/environment.ts'
 import { type EventTables, numberKey, pairKey } from '../lmdb/keys.ts'
 import { entriesOf, getRecord, load } from '../lmdb/records.ts'
 import { PERSON_EMAIL_BYTES_MAX } from './limits.ts'
-import { type ChangeTables, changesAt, loadChanges, type StoredChanges } from './person-changes.ts'
+import { type ChangeTables, loadChanges } from './person-changes.ts'
 import type { Stretches } from './stretches.ts'
 
 const FIXED_BYTES = 36
@@ -122,29 +122,28 @@ export function encodePerson(
   return sealInPlace(key, record)
 }
 
-/** A person, or null; `places` are those of changes, when they are kept. Throws `DamagedRecordError`. */
+/** A person, or null; `kept` are places of changes. Throws `DamagedRecordError`. */
 export function loadPerson(
   tables: RecordTables,
   projectId: number,
   number: number,
-  places: Stretches | null = null,
+  kept: Stretches | null = null,
 ): PersonRecord | null {
   const record = loadWhole(tables.persons, projectId, number)
-  if (record === null) return null
-  const changes =
-    places === null
-      ? loadChanges(tables, projectId, number)
-      : changesAt(tables, places.of(projectId, number), projectId, number)
-  return changes === null
-    ? record
-    : { ...record, version: changes.version, changesJson: changes.json }
+  const changes = record && loadChanges(tables, projectId, number, kept)
+  return changes && record
+    ? { ...record, version: changes.version, changesJson: changes.json }
+    : record
 }
 
 /** A person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
 export function loadWhole(table: Table, projectId: number, number: number): PersonRecord | null {
   const key = pairKey(projectId, number)
-  const record = unsealPerson(table, key, table.get(key))
-  if (record === null) return null
+  const record = load(table, key)
+  if (record === undefined) return null
+  if (record.length < FIXED_BYTES) {
+    throw new DamagedRecordError(table.name, key, 'the value has a wrong length')
+  }
   const idCount = record.readUInt32LE(8)
   const firstIds: number[] = []
   let offset = FIXED_BYTES
@@ -166,35 +165,11 @@ export function loadWhole(table: Table, projectId: number, number: number): Pers
   }
 }
 
-/** Version and properties of a person as it was last stored as a whole, or null. Throws `DamagedRecordError`. */
-export function loadWholeProperties(
-  table: Table,
-  projectId: number,
-  number: number,
-): StoredChanges | null {
-  const key = pairKey(projectId, number)
-  // What is read is valid until the next read.
-  const record = unsealPerson(table, key, table.getBinaryFast(key))
-  if (record === null) return null
-  const idCount = Math.min(record.readUInt32LE(8), INLINE_IDS_MAX)
-  return {
-    version: record.readUInt32LE(),
-    json: record.toString('utf8', FIXED_BYTES + idCount * 4),
-  }
-}
-
-function unsealPerson(table: Table, key: Uint8Array, sealed: Buffer | undefined): Buffer | null {
-  if (sealed === undefined) return null
-  const record = unseal(table.name, key, sealed)
-  if (record.length >= FIXED_BYTES) return record
-  throw new DamagedRecordError(table.name, key, 'the value has a wrong length')
-}
-
 /** The properties of a person as they are now. */
 export function propertiesOfRecord({
   json,
   changesJson,
-}: Pick<PersonRecord, 'json' | 'changesJson'>): Readonly<Record<string, unknown>> {
+}: PersonRecord): Readonly<Record<string, unknown>> {
   const properties = parseProperties(json)
   // No change is called `__proto__`: such properties are written with all others.
   return changesJson === null ? properties : Object.assign(properties, parseProperties(changesJson))

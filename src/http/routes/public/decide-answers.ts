@@ -26,13 +26,6 @@ export interface AnswerParts {
   readonly opening: Uint8Array | null
 }
 
-/** No flags, for answers without any. */
-export const NO_DECISIONS: Decisions = Object.freeze({
-  decisions: [],
-  hasErrors: false,
-  isTimeBound: false,
-})
-
 const MEMORY_BYTES = 64 * 1024
 const COMMA = 0x2c
 const OPENING = Buffer.from('{')

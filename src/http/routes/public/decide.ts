@@ -13,6 +13,7 @@ import type { Project, ProjectDirectory } from '../../../rules/access/project-di
 import { clientAddress } from '../../../rules/capture/address.ts'
 import { COOKIELESS_ID, dayOf, visitorId } from '../../../rules/capture/cookieless.ts'
 import { isEmptyValue } from '../../../rules/capture/fields.ts'
+import { NO_DECISIONS } from '../../../rules/flags/decide.ts'
 import { type BodyBudget, collectBody } from '../../server/body.ts'
 import type { Exchange } from '../../server/exchange.ts'
 import type { RequestHead } from '../../server/framing.ts'
@@ -26,7 +27,7 @@ import { sendJson, sendReused } from '../../server/respond.ts'
 import { ANYBODY, done } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { FLAG_VALUE } from '../flags/flag-schemas.ts'
-import { answerBytes, NO_DECISIONS } from './decide-answers.ts'
+import { answerBytes } from './decide-answers.ts'
 import {
   decisionRequestOf,
   type FlagRequestHead,

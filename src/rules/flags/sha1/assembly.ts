@@ -3,13 +3,15 @@
  * 60 bits. AssemblyScript, compiled to WebAssembly with SIMD; `sha1.ts` is its only caller. A message is
  * a prefix, one for each lane, and a text that all four share.
  *
- * Memory: RESULT, four doubles; LENGTHS, the bytes of four prefixes, u32; MESSAGES, four of MESSAGE_BYTES,
- * which begin with the prefixes; SCHEDULE, a vector for each round; texts of the caller behind it. Copies
- * go up to 15 bytes too far, so no message may reach the last block of its place.
+ * Memory: RESULT, the first words of four digests, then the second ones; LENGTHS, the bytes of four
+ * prefixes, and BLOCKS, those of their messages, u32; MESSAGES, four of MESSAGE_BYTES, which begin with the
+ * prefixes; SCHEDULE, a vector for each round; texts of the caller behind it. Copies go up to 15 bytes too
+ * far, so no message may reach the last block of its place.
  */
 
 const RESULT: usize = 512
 const LENGTHS: usize = 544
+const BLOCKS: usize = 560
 const MESSAGES: usize = 1024
 const MESSAGE_BYTES: usize = 1024
 const SCHEDULE: usize = 8192
@@ -18,15 +20,9 @@ const LANE_BYTES: usize = 16
 
 /** Hashes the prefixes, each with the `textBytes` bytes at `text` behind it. */
 export function hash(text: usize, textBytes: usize): void {
-  const blocks0 = complete(0, text, textBytes)
-  const blocks1 = complete(1, text, textBytes)
-  const blocks2 = complete(2, text, textBytes)
-  const blocks3 = complete(3, text, textBytes)
-  let blocks = i32x4.splat(blocks0)
-  blocks = i32x4.replace_lane(blocks, 1, blocks1)
-  blocks = i32x4.replace_lane(blocks, 2, blocks2)
-  blocks = i32x4.replace_lane(blocks, 3, blocks3)
-  const most = max(max(blocks0, blocks1), max(blocks2, blocks3))
+  let most: i32 = 0
+  for (let lane: usize = 0; lane < 4; lane++) most = max(most, complete(lane, text, textBytes))
+  const blocks = v128.load(BLOCKS)
   let h0 = i32x4.splat(0x67452301)
   let h1 = i32x4.splat(0xefcdab89)
   let h2 = i32x4.splat(0x98badcfe)
@@ -66,10 +62,8 @@ export function hash(text: usize, textBytes: usize): void {
     h3 = i32x4.add(h3, v128.and(d, isOpen))
     h4 = i32x4.add(h4, v128.and(e, isOpen))
   }
-  v128.store(RESULT, shares(h0, h1))
-  const first = i64x2.shuffle(h0, h0, 1, 0)
-  const second = i64x2.shuffle(h1, h1, 1, 0)
-  v128.store(RESULT + LANE_BYTES, shares(first, second))
+  v128.store(RESULT, h0)
+  v128.store(RESULT + LANE_BYTES, h1)
 }
 
 /** Puts the text, the bit that ends a message and its length behind a prefix; answers its blocks. */
@@ -86,26 +80,19 @@ function complete(lane: usize, text: usize, textBytes: usize): i32 {
   store<u8>(message + bytes, 0x80)
   for (let zero = message + bytes + 1; zero < end; zero += 16) v128.store(zero, i64x2.splat(0))
   store<u64>(end - 8, bswap<u64>(<u64>bytes << 3))
+  store<u32>(BLOCKS + (lane << 2), <u32>blocks)
   return <i32>blocks
 }
 
 /** The words of a block of all four messages, and what follows from them. */
 function schedule(block: usize): void {
-  for (let word: usize = 0; word < 16; word += 4) {
+  for (let word: usize = 0; word < 16; word++) {
     const at = block + (word << 2)
-    const m0 = reversed(v128.load(at))
-    const m1 = reversed(v128.load(at + MESSAGE_BYTES))
-    const m2 = reversed(v128.load(at + 2 * MESSAGE_BYTES))
-    const m3 = reversed(v128.load(at + 3 * MESSAGE_BYTES))
-    const low01 = i32x4.shuffle(m0, m1, 0, 4, 1, 5)
-    const low23 = i32x4.shuffle(m2, m3, 0, 4, 1, 5)
-    const high01 = i32x4.shuffle(m0, m1, 2, 6, 3, 7)
-    const high23 = i32x4.shuffle(m2, m3, 2, 6, 3, 7)
-    const to = SCHEDULE + word * LANE_BYTES
-    v128.store(to, i64x2.shuffle(low01, low23, 0, 2))
-    v128.store(to + LANE_BYTES, i64x2.shuffle(low01, low23, 1, 3))
-    v128.store(to + 2 * LANE_BYTES, i64x2.shuffle(high01, high23, 0, 2))
-    v128.store(to + 3 * LANE_BYTES, i64x2.shuffle(high01, high23, 1, 3))
+    let lanes = i32x4.splat(bswap<u32>(load<u32>(at)))
+    lanes = i32x4.replace_lane(lanes, 1, bswap<u32>(load<u32>(at + MESSAGE_BYTES)))
+    lanes = i32x4.replace_lane(lanes, 2, bswap<u32>(load<u32>(at + 2 * MESSAGE_BYTES)))
+    lanes = i32x4.replace_lane(lanes, 3, bswap<u32>(load<u32>(at + 3 * MESSAGE_BYTES)))
+    v128.store(SCHEDULE + word * LANE_BYTES, lanes)
   }
   const end = SCHEDULE + ROUNDS * LANE_BYTES
   for (let at = SCHEDULE + 16 * LANE_BYTES; at < end; at += LANE_BYTES) {
@@ -115,24 +102,8 @@ function schedule(block: usize): void {
   }
 }
 
-/** Four words with their bytes the other way round. */
-// @ts-ignore: decorator
-@inline
-function reversed(words: v128): v128 {
-  return i8x16.shuffle(words, words, 3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12)
-}
-
 // @ts-ignore: decorator
 @inline
 function rotated(word: v128, bits: i32): v128 {
   return v128.or(i32x4.shl(word, bits), i32x4.shr_u(word, 32 - bits))
-}
-
-/** The first 60 bits of the first two lanes as shares of 2^60: 32 and 28 are exact, so only the sum is rounded. */
-// @ts-ignore: decorator
-@inline
-function shares(first: v128, second: v128): v128 {
-  const high = f64x2.mul(f64x2.convert_low_i32x4_u(first), f64x2.splat(268435456))
-  const low = f64x2.convert_low_i32x4_u(i32x4.shr_u(second, 4))
-  return f64x2.mul(f64x2.add(high, low), f64x2.splat(1.0 / 1152921504606846976.0))
 }

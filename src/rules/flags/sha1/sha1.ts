@@ -35,39 +35,9 @@ const kernel = instance.exports as unknown as Kernel
 const memory = new Uint8Array(kernel.memory.buffer)
 const memoryWords = new Uint32Array(kernel.memory.buffer)
 const lengths = new Uint32Array(kernel.memory.buffer, LENGTHS_OFFSET, LANES)
-const results = new Float64Array(kernel.memory.buffer, RESULT_OFFSET, LANES)
-let textsEnd = TEXTS_OFFSET
-
-/** What stands behind texts; make few, each takes a kilobyte for the text that it was hashed with last. */
-export class HashSalt {
-  readonly salt: string
-  readonly #offset = textsEnd
-  readonly #bytes: Uint8Array
-  #text: string | null = null
-  #textBytes = 0
-
-  constructor(salt: string) {
-    textsEnd += MESSAGE_BYTES
-    this.salt = salt
-    this.#bytes = encoder.encode(salt)
-  }
-
-  /** Bytes that a message with this text has left for its prefix, at least; negative: none. */
-  roomBeside(text: string): number {
-    return ROOM_BYTES - this.#bytes.length - text.length * 3
-  }
-
-  /** Hashes the text behind the prefixes that lie in memory. */
-  hash(text: string): void {
-    if (text !== this.#text) {
-      const { written } = encoder.encodeInto(text, memory.subarray(this.#offset))
-      memory.set(this.#bytes, this.#offset + written)
-      this.#textBytes = written + this.#bytes.length
-      this.#text = text
-    }
-    kernel.hash(this.#offset, this.#textBytes)
-  }
-}
+const results = new Uint32Array(kernel.memory.buffer, RESULT_OFFSET, 2 * LANES)
+/** What may stand behind texts, and what lies in memory with it. */
+const SALTS = { none: saltOf('', 0), variant: saltOf('variant', 1) }
 
 /** What stands in front of texts, with the salt behind them. */
 export class HashPrefix {
@@ -77,18 +47,18 @@ export class HashPrefix {
   readonly #byteLength: number
   /** In UTF-8, filled up: words are copied faster than bytes. */
   readonly #words: Uint32Array
-  readonly #salt: HashSalt
+  readonly #salt: (typeof SALTS)['none']
   /** The text that was hashed last, and its hash. */
   #text: string | null = null
   #hash = 0
 
-  constructor(prefix: string, salt: HashSalt) {
+  constructor(prefix: string, salt: keyof typeof SALTS) {
     this.#prefix = prefix
     const bytes = encoder.encode(prefix)
     this.#byteLength = bytes.length
     this.#words = new Uint32Array((bytes.length + 3) >> 2)
     new Uint8Array(this.#words.buffer).set(bytes)
-    this.#salt = salt
+    this.#salt = SALTS[salt]
   }
 
   /**
@@ -98,19 +68,28 @@ export class HashPrefix {
    */
   hashOf(text: string): number {
     if (text === this.#text) return this.#hash
-    const roomBytes = this.#salt.roomBeside(text)
-    if (this.#byteLength > roomBytes) return longHash(this.#prefix + text + this.#salt.salt)
+    const salt = this.#salt
+    const roomBytes = ROOM_BYTES - salt.bytes.length - text.length * 3
+    if (this.#byteLength > roomBytes) return longHash(this.#prefix + text + salt.salt)
     let prefix: HashPrefix | null = this
     for (let lane = 0; lane < LANES; lane++) {
       lengths[lane] = prefix === null ? 0 : prefix.#put(lane, roomBytes)
       prefix = prefix === null ? null : prefix.next
     }
-    this.#salt.hash(text)
+    if (text !== salt.text) {
+      const { written } = encoder.encodeInto(text, memory.subarray(salt.offset))
+      memory.set(salt.bytes, salt.offset + written)
+      salt.textBytes = written + salt.bytes.length
+      salt.text = text
+    }
+    kernel.hash(salt.offset, salt.textBytes)
     prefix = this
     for (let lane = 0; lane < LANES && prefix !== null; lane++) {
       if (prefix.#byteLength <= roomBytes) {
         prefix.#text = text
-        prefix.#hash = results[lane] ?? 0
+        // 32 and 28 bits: both parts are exact, so that only their sum is rounded.
+        const bits = (results[lane] ?? 0) * 2 ** 28 + ((results[LANES + lane] ?? 0) >>> 4)
+        prefix.#hash = bits / HASH_END
       }
       prefix = prefix.next
     }
@@ -126,6 +105,11 @@ export class HashPrefix {
       memoryWords[start + index] = words[index] ?? 0
     return this.#byteLength
   }
+}
+
+function saltOf(salt: string, place: number) {
+  const offset = TEXTS_OFFSET + place * MESSAGE_BYTES
+  return { salt, bytes: encoder.encode(salt), offset, text: null as string | null, textBytes: 0 }
 }
 
 function longHash(message: string): number {
