@@ -8,7 +8,7 @@
  */
 import { SLAB_BYTES_MAX, SLABS_MAX } from './limits.ts'
 
-/** The right to one slab, from `Slabs.take` until it is given back; whoever takes it next has a right of their own. */
+/** The right to one slab, from `Slabs.take` until it is given back; the next taker has another one. */
 export class Slab {
   readonly #giveBack: (memory: SharedArrayBuffer | null) => void
   #memory: SharedArrayBuffer | null

@@ -1,7 +1,7 @@
 /** The order of checks: what costs little never waits for what costs much, and nobody waits for ever. */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import type { ServiceError } from '../../src/base/errors.ts'
+import { ServiceError } from '../../src/base/errors.ts'
 import { SLAB_BYTES_MAX } from '../../src/base/limits.ts'
 import { Slabs } from '../../src/base/slabs.ts'
 import { CheckQueue } from '../../src/engine/threads/check-queue.ts'
@@ -21,6 +21,7 @@ const ACCEPTED = {
 class Bench {
   nowMs = 0
   isWanted = true
+  isAdmitted = true
   hasRoom = true
   readonly slabs = new Slabs(Number.POSITIVE_INFINITY)
   /** Checks that have a thread, in the order in which they began. */
@@ -66,12 +67,15 @@ class Bench {
       hasRoom: () => this.hasRoom,
       slab,
       takeSlab: () => this.slabs.take(SLAB_BYTES_MAX),
+      admit: () => {
+        if (!this.isAdmitted) throw new ServiceError('throttled', 'too many requests')
+      },
     }
     this.queue
       .check(request, waiter)
       .then((verdict) => {
         this.answers.push(`${name} ${verdict.kind}`)
-        if (verdict.kind === 'accepted') verdict.slab?.give()
+        if (verdict.kind === 'accepted') verdict.block.slab?.give()
       })
       .catch((error: ServiceError) => this.answers.push(`${name} ${error.code}`))
   }
@@ -196,6 +200,7 @@ t.test('a block is written where the body lies, whose slab comes back once', asy
   > = {
     'accepted in the slab': inSlab,
     'accepted in memory of its own': () => ACCEPTED,
+    'accepted without events': (check) => ({ ...inSlab(check), eventCount: 0 }),
     refused: () => REFUSED,
     'a thread that ends': () => new Error('the thread ended'),
   }
@@ -209,6 +214,16 @@ t.test('a block is written where the body lies, whose slab comes back once', asy
     t.equal(bench.answers.length, 1, name)
     t.equal(bench.slabs.inUse, 0, name)
   }
+})
+
+t.test('an accepted body that is refused in the end gives its slab back', async (t) => {
+  const bench = new Bench()
+  bench.isAdmitted = false
+  bench.send('body', LARGE, true)
+  const check = bench.find('body')
+  if (check !== undefined) await bench.endWith('body', inSlab(check))
+  t.same(bench.answers, ['body throttled'])
+  t.equal(bench.slabs.inUse, 0)
 })
 
 t.test('a body that goes from lane to lane keeps its slab, and takes no other', async (t) => {

@@ -89,8 +89,8 @@ function setUp(append: Append): Setup {
       const writer = new LogBlockWriter(memory)
       writer.add(HEADER, events(name))
       const bytes = writer.finish()
-      const block = { buffer: bytes.buffer, bytes: bytes.length }
-      commits.addBlock(block, 1, answers.target(name), slab)
+      const block = { buffer: bytes.buffer, bytes: bytes.length, slab }
+      commits.addBlock(block, 1, answers.target(name))
     },
   }
 }

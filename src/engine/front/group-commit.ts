@@ -8,21 +8,12 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { refusal } from '../../base/refusals.ts'
-import { type Slab, transferable } from '../../base/slabs.ts'
-import {
-  LogBlockWriter,
-  type RecordEvents,
-  type RecordHeader,
-} from '../../rules/capture/log-block.ts'
+import { transferable } from '../../base/slabs.ts'
+import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../../rules/capture/log-block.ts'
 import type { WorkerPool } from '../threads/pool.ts'
-import type { AppendResult, BlockBuffer } from '../threads/tasks.ts'
+import type { AppendResult, HeldBlock } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
-import {
-  COMMIT_MS_MAX,
-  COMMIT_SPACED_BYTES_MAX,
-  COMMIT_SPARE_BUFFERS_MAX,
-  COMMIT_SPARE_BYTES_MAX,
-} from './limits.ts'
+import { COMMIT_MS_MAX, COMMIT_SPACED_BYTES_MAX, COMMIT_SPARE_BUFFERS_MAX, COMMIT_SPARE_BYTES_MAX } from './limits.ts'
 
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024
@@ -56,9 +47,7 @@ export class GroupCommit {
   readonly #options: GroupCommitOptions
   readonly #spares: Buffer[] = []
   #filling: LogBlockWriter
-  #finished: BlockBuffer[] = []
-  /** What some of these lie in. */
-  #slabs: Slab[] = []
+  #finished: HeldBlock[] = []
   #finishedEvents = 0
   #waiting: AcknowledgeTarget[] = []
   #waitingBytes = 0
@@ -103,18 +92,9 @@ export class GroupCommit {
     this.#wait(target, bytes)
   }
 
-  /**
-   * Adds a block that a thread of the pool has made of one large request of `eventCount` events. The slab
-   * that it lies in, if any, is given back when it is durable.
-   */
-  addBlock(
-    block: BlockBuffer,
-    eventCount: number,
-    target: AcknowledgeTarget,
-    slab: Slab | null = null,
-  ): void {
+  /** Adds a block made of one large request; its slab is given back when it is durable. */
+  addBlock(block: HeldBlock, eventCount: number, target: AcknowledgeTarget): void {
     this.#finished.push(block)
-    if (slab !== null) this.#slabs.push(slab)
     this.#finishedEvents += eventCount
     this.#wait(target, block.bytes)
   }
@@ -135,7 +115,7 @@ export class GroupCommit {
 
   #wait(target: AcknowledgeTarget, bytes: number): void {
     if (this.#isFailed) {
-      this.#giveSlabs()
+      for (const { slab } of this.#finished.splice(0)) slab?.give()
       target.acknowledge(refusal('not_stored'))
       return
     }
@@ -170,12 +150,10 @@ export class GroupCommit {
     const eventCount = this.#finishedEvents + this.#filling.eventCount
     if (this.#filling.recordCount > 0) {
       const bytes = this.#filling.finish()
-      blocks.push({ buffer: bytes.buffer, bytes: bytes.length })
+      blocks.push({ buffer: bytes.buffer, bytes: bytes.length, slab: null })
       this.#filling = new LogBlockWriter(this.#buffer())
     }
     const targets = this.#waiting
-    const slabs = this.#slabs
-    this.#slabs = []
     this.#finished = []
     this.#finishedEvents = 0
     this.#waiting = []
@@ -184,18 +162,18 @@ export class GroupCommit {
     this.#isCommitting = true
     this.#commitStartedAtMs = this.#options.clock.monotonic()
     this.#trimmed = this.#trimThrough
-    void this.#finish(blocks, slabs, targets, eventCount)
+    void this.#finish(blocks, targets, eventCount)
   }
 
   async #finish(
-    blocks: readonly BlockBuffer[],
-    slabs: readonly Slab[],
+    held: readonly HeldBlock[],
     targets: readonly AcknowledgeTarget[],
     eventCount: number,
   ): Promise<void> {
     const bytes = this.#committingBytes
     let isAnswered = false
     let isThreadGone = false
+    const blocks = held.map(({ buffer, bytes }) => ({ buffer, bytes }))
     const deadline = setTimeout(() => {
       isAnswered = true
       this.#options.log.error({ requests: targets.length }, 'the log does not answer')
@@ -205,7 +183,7 @@ export class GroupCommit {
     try {
       const result = await this.#options.pool.append(
         { blocks, trimThrough: this.#trimmed },
-        transferable(blocks.map((block) => block.buffer)),
+        transferable(blocks.map(({ buffer }) => buffer)),
       )
       for (const buffer of result.buffers) this.#keep(buffer)
       // New requests fill the next commit while these are being answered.
@@ -231,7 +209,7 @@ export class GroupCommit {
       const late = this.#waiting
       this.#waiting = []
       this.#waitingBytes = 0
-      this.#giveSlabs()
+      for (const { slab } of this.#finished.splice(0)) slab?.give()
       if (!isAnswered)
         for (const target of targets) target.acknowledge(refusal('not_stored', { cause }))
       for (const target of late) target.acknowledge(refusal('not_stored', { cause }))
@@ -239,14 +217,9 @@ export class GroupCommit {
     } finally {
       clearTimeout(deadline)
       // What a thread began before it ended may still be on its way to the disk.
-      for (const slab of slabs) slab.give(!isThreadGone)
+      for (const { slab } of held) slab?.give(!isThreadGone)
     }
     this.#tellIdle()
-  }
-
-  /** Gives back the slabs of blocks that no commit has taken and none will. */
-  #giveSlabs(): void {
-    for (const slab of this.#slabs.splice(0)) slab.give()
   }
 
   #tellIdle(): void {

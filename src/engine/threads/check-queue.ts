@@ -55,6 +55,8 @@ export interface CheckWaiter {
   readonly slab: Slab | null
   /** One for the block of a body that may become a large one; null: none is free. */
   takeSlab(): Slab | null
+  /** Throws the refusal of a body that was accepted, if there is one. */
+  admit?(projectId: number): void
 }
 
 /** What a queue works with. */
@@ -66,13 +68,10 @@ export interface CheckQueueOptions {
   readonly clock?: Clock
 }
 
-/**
- * A verdict; a check that is deferred has none yet. `slab` is what the block lies in, now of whoever gets
- * the verdict; null: memory of its own.
- */
+/** A verdict; a check that is deferred has none yet. Whoever gets it has the slab of the block. */
 export type CheckVerdict =
   | Extract<CheckResult, { kind: 'refused' }>
-  | (Extract<CheckResult, { kind: 'accepted' }> & { readonly slab: Slab | null })
+  | (Extract<CheckResult, { kind: 'accepted' }> & { readonly block: Pick<CheckWaiter, 'slab'> })
 
 interface Waiting {
   readonly request: CaptureRequest
@@ -101,8 +100,8 @@ export class CheckQueue {
   }
 
   /**
-   * Checks a request, whose body must be the only view of its memory, or lie in the slab. Rejects with `ServiceError`
-   * `server_error` when too many wait, or for too long, and with what `run` rejects with.
+   * Checks a request, whose body must be the only view of its memory, or lie in the slab. Rejects with
+   * `ServiceError` `server_error` when too many wait, or for too long, and with what `run` or `admit` throw.
    */
   check(request: CaptureRequest, waiter: CheckWaiter): Promise<CheckVerdict> {
     return new Promise((resolve, reject) => {
@@ -171,8 +170,10 @@ export class CheckQueue {
       } else if (result.kind === 'refused') {
         waiting.resolve(result)
       } else {
-        isInUse = result.block.buffer instanceof SharedArrayBuffer
-        waiting.resolve({ ...result, slab: isInUse ? slab : null })
+        waiter.admit?.(result.projectId)
+        // A block without events goes no further.
+        isInUse = result.eventCount > 0 && result.block.buffer instanceof SharedArrayBuffer
+        waiting.resolve({ ...result, block: { ...result.block, slab: isInUse ? slab : null } })
       }
     } catch (error) {
       waiting.reject(error)

@@ -4,6 +4,7 @@
  */
 import type { ErrorBody } from '../../base/errors.ts'
 import type { LogFormat, LogLevel } from '../../base/log.ts'
+import type { Slab } from '../../base/slabs.ts'
 import type { Settings } from '../../config/settings.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Actor } from '../../rules/access/user.ts'
@@ -61,6 +62,11 @@ export function threadSettings(settings: Settings): ThreadSettings {
 export interface BlockBuffer {
   readonly buffer: ArrayBufferLike
   readonly bytes: number
+}
+
+/** The same on the main thread, with what it lies in; null: memory of its own. */
+export interface HeldBlock extends BlockBuffer {
+  readonly slab: Slab | null
 }
 
 /** Append blocks to the log and forget those that are processed. */

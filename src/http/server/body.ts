@@ -243,17 +243,24 @@ class BodyUpload implements Upload {
     this.#receivedBytes = neededBytes
     if (!isLast) return
     const body = this.#buffer.subarray(0, neededBytes)
-    const spare = this.#spare
-    const slab = this.#slab
-    this.#spare = null
-    this.#slab = null
-    this.#end()
-    if (this.#exchange.endsConnection) {
-      deliverLater(this.#exchange, this.#options.onBody, body, slab)
-      return
+    this.#stop()
+    if (this.#exchange.endsConnection) setImmediate(() => this.#deliver(body))
+    else this.#deliver(body)
+  }
+
+  /**
+   * Delivers the whole body. One that came in chunks is delivered when everything that was received with it
+   * has been parsed: if that is no proper end (a trailer, another request, junk), the library has closed the
+   * connection by then, and nothing of the request is carried out.
+   */
+  #deliver(body: Uint8Array): void {
+    if (this.#exchange.isOpen) {
+      deliver(this.#exchange, this.#options.onBody, body, this.#spare !== null, this.#slab)
+      this.#slab = null
+    } else {
+      this.#exchange.finish(0)
     }
-    deliver(this.#exchange, this.#options.onBody, body, spare !== null, slab)
-    giveBack(spare)
+    this.#giveBack()
   }
 
   /** Makes room for `neededBytes`; false when that was refused. */
@@ -309,20 +316,24 @@ class BodyUpload implements Upload {
     sendError(this.#exchange, error, closingFor(restBytes))
   }
 
-  /** Nothing more is received. */
   #end(): void {
+    this.#stop()
+    this.#giveBack()
+  }
+
+  /** Nothing more is received. */
+  #stop(): void {
     this.#options.budget.unwatch(this)
     this.#exchange.onAbort = null
     this.#buffer = new Uint8Array(0)
-    giveBack(this.#spare)
+  }
+
+  #giveBack(): void {
+    if (this.#spare !== null && spares.length < BODY_SPARES_MAX) spares.push(this.#spare)
     this.#spare = null
     this.#slab?.give()
     this.#slab = null
   }
-}
-
-function giveBack(spare: Uint8Array | null): void {
-  if (spare !== null && spares.length < BODY_SPARES_MAX) spares.push(spare)
 }
 
 /** `restBytes` is null when nobody knows how much is to come. */
@@ -335,27 +346,6 @@ function tooLarge(bytesMax: number): ServiceError {
     'request_too_large',
     `the body is larger than ${bytesMax} bytes; split it into several requests`,
   )
-}
-
-/**
- * Delivers a body that came in chunks when everything that was received with it has been parsed: if that
- * is no proper end (a trailer, another request, junk), the library has closed the connection by then,
- * and nothing of the request is carried out. `body` is kept.
- */
-function deliverLater(
-  exchange: Exchange,
-  onBody: BodyOptions['onBody'],
-  body: Uint8Array,
-  slab: Slab | null,
-): void {
-  setImmediate(() => {
-    if (exchange.isOpen) {
-      deliver(exchange, onBody, body, false, slab)
-    } else {
-      slab?.give()
-      exchange.finish(0)
-    }
-  })
 }
 
 function deliver(

@@ -80,6 +80,9 @@ export interface CaptureOptions {
   readonly onAccepted: (projectId: number, eventCount: number) => void
 }
 
+/** What a body lies in: a slab, memory of its own (null), or what is gone when the call returns. */
+type BodyMemory = Slab | null | 'lent'
+
 /** Handles the ingestion endpoints of one server. */
 class CaptureHandler {
   readonly #options: CaptureOptions
@@ -104,7 +107,7 @@ class CaptureHandler {
       return
     }
     if (exchange.method === 'GET') {
-      this.#take(exchange, head, kind, NO_BODY, true, null)
+      this.#take(exchange, head, kind, NO_BODY, 'lent')
       return
     }
     collectBody(exchange, head.contentLength, {
@@ -112,18 +115,16 @@ class CaptureHandler {
       budget: this.#options.budget,
       usesSlabs: true,
       onBody: (body, isTransient, slab) =>
-        this.#take(exchange, head, kind, body, isTransient, slab),
+        this.#take(exchange, head, kind, body, isTransient ? 'lent' : slab),
     })
   }
 
-  /** The body is complete. `isTransient`: its memory is gone when this returns. */
   #take(
     exchange: Exchange,
     head: RequestHead,
     kind: CaptureKind,
     body: Uint8Array,
-    isTransient: boolean,
-    slab: Slab | null,
+    memory: BodyMemory,
   ): void {
     const { isForwardedForTrusted } = this.#options
     const { contentType, contentEncoding, query, forwardedFor } = head
@@ -141,7 +142,7 @@ class CaptureHandler {
       body,
     }
     if (body.length > FRONT_BODY_BYTES_MAX) {
-      this.#checkInPool(exchange, request, isTransient, slab)
+      this.#checkInPool(exchange, request, memory)
       return
     }
     const waiting = new WaitingRequest(exchange, request, this.#options.groupCommit)
@@ -151,30 +152,27 @@ class CaptureHandler {
       else this.#options.onAccepted(accepted.projectId, accepted.eventCount)
     } catch (error) {
       const isTooLargeHere = error instanceof ServiceError && error.code === 'request_too_large'
-      if (isTooLargeHere) this.#checkInPool(exchange, request, isTransient, null)
+      if (isTooLargeHere) this.#checkInPool(exchange, request, memory)
       else sendError(exchange, error)
     }
   }
 
-  #checkInPool(
-    exchange: Exchange,
-    request: CaptureRequest,
-    isTransient: boolean,
-    slab: Slab | null,
-  ): void {
-    const { budget, groupCommit, pool } = this.#options
-    if (isTransient) {
+  #checkInPool(exchange: Exchange, request: CaptureRequest, memory: BodyMemory): void {
+    const { admit, budget, groupCommit, pool } = this.#options
+    const isLent = memory === 'lent'
+    if (isLent) {
       // A body that came in one piece has nothing reserved yet, and may now wait.
       if (!budget.tryReserve(request.body.length)) throw refusal('bodies_full')
       exchange.hold(budget, request.body.length)
     }
-    const body = isTransient ? new Uint8Array(request.body) : request.body
+    const body = isLent ? new Uint8Array(request.body) : request.body
     const waiting = new WaitingRequest(exchange, request, groupCommit)
     const waiter = {
       isWanted: () => exchange.isOpen,
       hasRoom: () => groupCommit.pendingBytes < CAPTURE_WAITING_BYTES_MAX,
-      slab,
+      slab: isLent ? null : memory,
       takeSlab: () => budget.slabs.take(SLAB_BYTES_MAX),
+      ...(admit === undefined ? {} : { admit }),
     }
     pool
       .check({ ...request, body }, waiter)
@@ -183,18 +181,11 @@ class CaptureHandler {
           waiting.acknowledge(ServiceError.fromBody(result.error, result.retryAfterSeconds))
           return
         }
-        const { block, eventCount, projectId } = result
-        try {
-          this.#options.admit?.(projectId)
-        } catch (error) {
-          result.slab?.give()
-          throw error
-        }
-        if (eventCount === 0) {
+        if (result.eventCount === 0) {
           waiting.acknowledge(null)
         } else {
-          groupCommit.addBlock(block, eventCount, waiting, result.slab)
-          this.#options.onAccepted(projectId, eventCount)
+          groupCommit.addBlock(result.block, result.eventCount, waiting)
+          this.#options.onAccepted(result.projectId, result.eventCount)
         }
       })
       .catch((error: unknown) => sendError(exchange, error))
