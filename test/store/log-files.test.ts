@@ -9,6 +9,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
@@ -17,6 +18,7 @@ import {
 import { join } from 'node:path'
 import t from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
+import { LogPlace } from '../../src/store/directory/log-place.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
 import { DamagedLogError, logFolder, logNumbers, logPath } from '../../src/store/log/log-file.ts'
 import { overwrite } from '../fixtures/faults/data-file.ts'
@@ -256,6 +258,29 @@ t.test('large blocks have files of their own, which are given back', async (t) =
   )
   t.ok(Math.max(...sizes) <= 64 * 1024 * 1024, `${sizes.join()}`)
   t.ok(sizes.length <= 4)
+})
+
+t.test('a log that is looked at now and then stays in place, whatever it appends', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const place = new LogPlace(dataDir)
+  let last = 0
+  for (let round = 1; round <= 12; round++) {
+    // The next file is made beforehand, and then one append needs a larger one.
+    while (logNumbers(logFolder(dataDir)).length < 2) {
+      last = log.append([block('small', 100_000)], last)
+      t.ok(place.isInPlace())
+    }
+    last = log.append([block('large', round * 9_000_000)], last)
+    last = log.append([block('small', round * 500_000)], last)
+    t.ok(place.isInPlace(), `round ${round}`)
+    log.append([], last)
+  }
+  const [first = 0] = logNumbers(logFolder(dataDir))
+  cpSync(logPath(logFolder(dataDir), first), join(dataDir, 'copy'))
+  renameSync(join(dataDir, 'copy'), logPath(logFolder(dataDir), first))
+  t.notOk(place.isInPlace(), 'another file in place of one that is used')
+  await log.close()
 })
 
 t.test('numbers go on behind what is processed, and after all is forgotten', async (t) => {

@@ -48,23 +48,23 @@ export class LogPlace {
 
   /**
    * Whether the files are those of the last call, or became others as they do: the oldest ones go, new ones
-   * come, and the newest is replaced by a larger one before it is used. Cost: a stat for each file.
+   * come, and one that is made beforehand, which is the newest of several, is replaced by a larger one before
+   * it is used. Cost: a stat for each file.
    */
   isInPlace(): boolean {
     const files = identities(this.#dataDir)
     // Nobody can look now: a process without descriptors.
     if (files === null) return true
-    const numbers = [...files.keys()]
-    const [oldest = 0] = numbers
-    const newest = numbers.length === 1 ? Number.POSITIVE_INFINITY : (numbers.at(-1) ?? 0)
-    for (const [number, identity] of this.#files) {
-      const found = files.get(number)
-      const isAsExpected =
-        found === undefined ? number < oldest : found === identity || number === newest
-      if (!isAsExpected) return false
-    }
-    if (numbers.length > 0) this.#files = files
-    return numbers.length > 0
+    if (files.size === 0) return false
+    const [oldest = 0] = files.keys()
+    const before = [...this.#files.keys()]
+    const unused = before.length > 1 ? before.at(-1) : undefined
+    const isAsExpected = before.every((number) => {
+      if (number < oldest) return true
+      return number === unused ? files.has(number) : files.get(number) === this.#files.get(number)
+    })
+    if (isAsExpected) this.#files = files
+    return isAsExpected
   }
 }
 
