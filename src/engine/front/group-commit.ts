@@ -9,11 +9,20 @@ import { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { refusal } from '../../base/refusals.ts'
 import { transferable } from '../../base/slabs.ts'
-import { LogBlockWriter, type RecordEvents, type RecordHeader } from '../../rules/capture/log-block.ts'
+import {
+  LogBlockWriter,
+  type RecordEvents,
+  type RecordHeader,
+} from '../../rules/capture/log-block.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { AppendResult, HeldBlock } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
-import { COMMIT_MS_MAX, COMMIT_SPACED_BYTES_MAX, COMMIT_SPARE_BUFFERS_MAX, COMMIT_SPARE_BYTES_MAX } from './limits.ts'
+import {
+  COMMIT_MS_MAX,
+  COMMIT_SPACED_BYTES_MAX,
+  COMMIT_SPARE_BUFFERS_MAX,
+  COMMIT_SPARE_BYTES_MAX,
+} from './limits.ts'
 
 /** Memory of a block to begin with; a block that outgrows it gets more. */
 const BLOCK_BUFFER_BYTES = 1024 * 1024

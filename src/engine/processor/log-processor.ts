@@ -136,10 +136,8 @@ export class LogProcessor {
     const begunAt = performance.now()
     const deadline = begunAt + budgetMs
     const isOneCommit = stretchEvents !== undefined
-    const eventsMin = Math.max(
-      1,
-      Math.min(stretchEvents ?? Number.POSITIVE_INFINITY, this.#commitEvents),
-    )
+    const commitEvents = this.#commitEvents
+    const eventsMin = Math.max(1, Math.min(stretchEvents ?? commitEvents, commitEvents))
     this.#isDiskShort = isDiskShort
     let eventCount = 0
     let commitMs = 0
