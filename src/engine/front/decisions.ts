@@ -56,6 +56,9 @@ export interface DecisionBasis {
   position: number
 }
 
+/** Whom a request is about. */
+type Subject = Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>
+
 /** Decides. For the main thread. */
 export class DecisionService {
   readonly #options: DecisionServiceOptions
@@ -124,10 +127,7 @@ export class DecisionService {
   }
 
   /** What is stored about the person and the groups of a request. */
-  sources(
-    snapshot: FlagSnapshot,
-    request: Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>,
-  ): DecisionSources {
+  sources(snapshot: FlagSnapshot, request: Subject): DecisionSources {
     return new RequestSources(this.#options, snapshot, request)
   }
 }
@@ -136,17 +136,13 @@ export class DecisionService {
 class RequestSources implements DecisionSources {
   readonly #options: DecisionServiceOptions
   readonly #snapshot: FlagSnapshot
-  readonly #request: Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>
+  readonly #request: Subject
   #isFresh = false
   #person: StoredPerson | null = null
   #hasReadMore = false
   #hasWritten = false
 
-  constructor(
-    options: DecisionServiceOptions,
-    snapshot: FlagSnapshot,
-    request: Pick<DecisionRequest, 'distinctId' | 'anonDistinctId'>,
-  ) {
+  constructor(options: DecisionServiceOptions, snapshot: FlagSnapshot, request: Subject) {
     this.#options = options
     this.#snapshot = snapshot
     this.#request = request

@@ -99,11 +99,10 @@ function activeFlags(set: FlagSet, known: CompiledFlags | null): ActiveFlags {
 function orderHashes(active: readonly CompiledFlag[]): void {
   let rollout: FlagHashes | null = null
   let variant: FlagHashes | null = null
-  for (let index = active.length - 1; index >= 0; index--) {
-    const flag = active[index]
-    flag?.hashes.precede(rollout, variant)
-    if (flag?.hasRollout === true) rollout = flag.hashes
-    if (flag?.hasVariants === true) variant = flag.hashes
+  for (const flag of active.toReversed()) {
+    flag.hashes.precede(rollout, variant)
+    if (flag.hasRollout) rollout = flag.hashes
+    if (flag.hasVariants) variant = flag.hashes
   }
 }
 

@@ -33,18 +33,15 @@ export function decide(
   const { order, broken } = compiled.dependencies
   const hasDependencies = order.length > 0 || broken.size > 0
   if (hasDependencies) decideInOrder(compiled, part, evaluation)
-  // Of the right length from the start: answers may be kept, and growing would take twice the memory.
-  const decisions = new Array<FlagDecision>(part.flags.length)
   let hasErrors = false
-  for (let index = 0; index < part.flags.length; index++) {
-    const flag = part.flags[index]
-    if (flag === undefined) break
+  // Maps have the right length from the start: growing takes twice the memory of what may be kept.
+  const decisions = part.flags.map((flag) => {
     const { id } = flag.flag
     const known = hasDependencies ? evaluation.decided.get(id) : undefined
     const decision = known ?? decideFlag(flag, broken, evaluation)
-    decisions[index] = decision
     if (decision.isFailed || (hasDependencies && broken.get(id) === 'circle')) hasErrors = true
-  }
+    return decision
+  })
   return { decisions, hasErrors, isTimeBound: evaluation.isTimeBound }
 }
 

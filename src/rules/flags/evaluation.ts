@@ -58,12 +58,11 @@ export class Evaluation implements TestMoment {
    */
   personValue(key: string, standIn: string | null): unknown {
     const { personProperties, distinctId } = this.request
-    const given = ownValue(personProperties, key)
-    if (given !== undefined) return given
+    if (Object.hasOwn(personProperties, key)) return personProperties[key]
     if (key === 'distinct_id') return distinctId
     const stored = this.#storedPerson()
-    const value = stored === null ? undefined : ownValue(stored, key)
-    return value === undefined && standIn !== null ? this.personValue(standIn, null) : value
+    if (stored !== null && Object.hasOwn(stored, key)) return stored[key]
+    return standIn === null ? undefined : this.personValue(standIn, null)
   }
 
   /** A property of the group of a type, `undefined` when there is none. Throws `EvaluationFailure`. */
@@ -151,12 +150,6 @@ export class Evaluation implements TestMoment {
     this.#groups.set(typeIndex, looked)
     return resultOf(looked)
   }
-}
-
-/** No value of JSON is undefined, so whoever lacks the member needs no second look. */
-function ownValue(object: JsonObject, key: string): unknown {
-  const value = object[key]
-  return value === undefined || Object.hasOwn(object, key) ? value : undefined
 }
 
 function look<T>(reason: DecisionReason, read: () => T): Looked<T> {

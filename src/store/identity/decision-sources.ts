@@ -4,21 +4,17 @@
  * to. Each is a few lookups, some microseconds, and never waits for the disk of a writer. Going
  * through all persons or groups blocks: for threads of the pool.
  *
- * Decoded persons are kept; after a commit the version of the stored person tells whether it is still the
- * same. While processing stands still, so are the owners and the places of changes that were read: a person
- * who is not in memory then costs small lookups of position and distinct_id, and one of the record.
+ * Decoded persons are kept where such are asked for again; after a commit the version of the stored person
+ * tells whether it is still the same. While processing stands still, the owners and the places of changes
+ * that were read are kept, too: a person who is not in memory then costs small lookups of position and
+ * distinct_id, and one of the record.
  */
 import type { JsonObject } from '../../base/json.ts'
+import { RecentValues } from '../../base/recent-values.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { readNumber } from '../lmdb/event-state.ts'
-import {
-  EVENTS_ENVIRONMENT,
-  EVENTS_TABLES,
-  type EventTables,
-  keysOf,
-  numberInKey,
-} from '../lmdb/keys.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, type EventTables, keysOf, numberInKey } from '../lmdb/keys.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
@@ -55,16 +51,11 @@ export interface ScannedGroup {
 interface KnownPerson extends StoredPerson {
   /** The position of processing at which it was read. */
   position: number
-  /** What its properties take in memory, about. */
-  readonly bytes: number
+  /** UTF-16 units of the JSON of its properties. */
+  readonly units: number
 }
 
-const NOBODY: KnownPerson = { position: -1, number: 0, version: -1, properties: null, bytes: 0 }
-/** Of parsed properties, for each UTF-16 unit of their JSON. */
-const BYTES_OF_UNIT = 3
-/** What a known person takes beside its properties and id. */
-const KNOWN_BYTES = 200
-
+const NOBODY: KnownPerson = { position: -1, number: 0, version: -1, properties: null, units: 0 }
 const NO_FILTERS: JsonObject = Object.freeze({})
 
 /** Reads for decisions. For one thread; close it before the thread ends. */
@@ -73,10 +64,10 @@ export class DecisionSourceReader {
   readonly #tables: EventTables
   #position = -1
   #refreshedAtMs = Number.NEGATIVE_INFINITY
-  /** By project and distinct_id. */
-  #young = new Map<number, Map<string, KnownPerson>>()
-  #old = new Map<number, Map<string, KnownPerson>>()
-  #youngBytes = 0
+  readonly #persons = new RecentValues<KnownPerson>(DECISION_PERSON_BYTES_MAX, bytesOf)
+  /** A decision may ask for its person several times, also for one who is not kept. */
+  #lastName = ''
+  #last: KnownPerson | undefined
   readonly #owners: Stretches
   readonly #places: Stretches
   /** The position of processing at which these were read. */
@@ -117,12 +108,14 @@ export class DecisionSourceReader {
 
   /** The person who owns a distinct_id. Throws `DamagedRecordError`. */
   person(projectId: number, distinctId: string): StoredPerson {
-    const known =
-      this.#young.get(projectId)?.get(distinctId) ?? this.#old.get(projectId)?.get(distinctId)
+    const name = `${projectId} ${distinctId}`
+    const known = name === this.#lastName ? this.#last : this.#persons.get(name)
     if (known !== undefined && known.position === this.#position) return known
     const person = this.#load(projectId, distinctId, known ?? NOBODY)
     person.position = this.#position
-    this.#keep(projectId, distinctId, person)
+    this.#persons.keep(name, person)
+    this.#lastName = name
+    this.#last = person
     return person
   }
 
@@ -208,22 +201,12 @@ export class DecisionSourceReader {
     if (record === null) return { ...NOBODY, number }
     const { version, json, changesJson } = record
     if (known.number === number && known.version === version) return known
-    const bytes = (json.length + (changesJson?.length ?? 0)) * BYTES_OF_UNIT
-    return { position: 0, number, version, properties: propertiesOfRecord(record), bytes }
+    const units = json.length + (changesJson?.length ?? 0)
+    return { position: 0, number, version, properties: propertiesOfRecord(record), units }
   }
+}
 
-  #keep(projectId: number, distinctId: string, person: KnownPerson): void {
-    if (this.#youngBytes >= DECISION_PERSON_BYTES_MAX / 2) {
-      this.#old = this.#young
-      this.#young = new Map()
-      this.#youngBytes = 0
-    }
-    let persons = this.#young.get(projectId)
-    if (persons === undefined) {
-      persons = new Map()
-      this.#young.set(projectId, persons)
-    }
-    if (!persons.has(distinctId)) this.#youngBytes += person.bytes + KNOWN_BYTES + distinctId.length
-    persons.set(distinctId, person)
-  }
+/** What a person takes when its properties are parsed. */
+function bytesOf({ units }: KnownPerson): number {
+  return units * 3 + 200
 }

@@ -9,22 +9,10 @@ import type { PersonSummary } from '../../rules/events/event-queries.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
 import { valueText } from '../../rules/filters/property-text.ts'
-import {
-  type CohortRecord,
-  type CohortView,
-  cohortView,
-} from '../../rules/persons/cohort-shapes.ts'
+import { type CohortRecord, type CohortView, cohortView } from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { emailOf, isAnonymousId, personName } from '../../rules/persons/person-name.ts'
-import type {
-  ActivityPage,
-  ActivityView,
-  PersonListQuery,
-  PersonPage,
-  PersonReference,
-  PersonView,
-  ValueCount,
-} from '../../rules/persons/person-queries.ts'
+import type { ActivityPage, ActivityView, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { listEntries } from '../lmdb/entry-log.ts'
@@ -33,31 +21,15 @@ import { findAction, listActions } from './action-store.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
-import {
-  PERSON_SUMMARIES_MAX,
-  SHOWN_VALUE_UNITS_MAX,
-  SHOWN_VALUES_MAX,
-  VALUE_PERSONS_MAX,
-} from './limits.ts'
+import { PERSON_SUMMARIES_MAX, SHOWN_VALUE_UNITS_MAX, SHOWN_VALUES_MAX, VALUE_PERSONS_MAX } from './limits.ts'
 import { loadPlaces } from './person-changes.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
-import {
-  candidateOf,
-  INLINE_IDS_MAX,
-  loadPerson,
-  loadPersonCounters,
-  loadUuid,
-  numbersOf,
-  type PersonRecord,
-  propertiesOfRecord,
-  storedJson,
-} from './person-records.ts'
-import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
+import { candidateOf, INLINE_IDS_MAX, loadPerson, loadPersonCounters, loadUuid, numbersOf, type PersonRecord, propertiesOfRecord, storedJson } from './person-records.ts'
+import { type FoundPersons, passesAll, PersonSearch } from './person-search.ts'
 import { Stretches } from './stretches.ts'
 
 /** The property that persons are called by, as its name stands in JSON. */
 const EMAIL_NAME = '"email"'
-const EMAIL_MEMBER = /[{,]"email":("[^"\\]*")/
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
 function parseEntry(json: string): ActivityView {
@@ -339,7 +311,8 @@ export class PersonReader {
     const { number, createdAtMs, uuid, idCount } = record
     const stored = storedJson(record)
     // Only the name asks for a property.
-    const properties = (stored === null ? null : emailIn(stored)) ?? propertiesOfRecord(record)
+    const isUnread = stored?.includes(EMAIL_NAME) === false
+    const properties = isUnread ? {} : propertiesOfRecord(record)
     const ids = this.#namingIds(projectId, record, DISTINCT_IDS_LISTED_MAX)
     const shown = JSON.stringify(ids.slice(0, DISTINCT_IDS_LISTED_MAX))
     const count = idCount > DISTINCT_IDS_LISTED_MAX ? `,"distinct_ids_count":${idCount}` : ''
@@ -368,16 +341,6 @@ export class PersonReader {
     const ids = this.ids(projectId, record, idsMax, first)
     return ids.map((id) => loadDistinctText(this.#tables, projectId, id))
   }
-}
-
-/**
- * The property `email` of an object in compact JSON, or none; null: that takes parsing it. An object without
- * others in it, whose quotes in texts are escaped, has this name in one place at most.
- */
-function emailIn(json: string): Readonly<Record<string, unknown>> | null {
-  const found = json.includes('{', 1) ? null : EMAIL_MEMBER.exec(json)
-  if (found !== null) return { email: JSON.parse(found[1] ?? '""') as unknown }
-  return json.includes(EMAIL_NAME) ? null : {}
 }
 
 /** Whether a person may have a property with that name, given as JSON. */

@@ -4,9 +4,6 @@
  */
 import { STRETCHES_KEPT_MAX } from './limits.ts'
 
-/** Stretches of all numbers of a project. */
-const STRETCHES_OF_PROJECT = 2 ** 24
-
 /** Stretches of one table. */
 export class Stretches {
   readonly #load: (projectId: number, number: number) => Buffer | null
@@ -19,7 +16,7 @@ export class Stretches {
 
   /** The stretch of a number. Throws `DamagedRecordError`. */
   of(projectId: number, number: number): Buffer | null {
-    const place = projectId * STRETCHES_OF_PROJECT + (number >>> 8)
+    const place = projectId * 2 ** 24 + (number >>> 8)
     const known = this.#known.get(place)
     if (known !== undefined) return known
     const loaded = this.#load(projectId, number)

@@ -52,7 +52,7 @@ function putMembers(shape: AnswerShape, { decisions, hasErrors }: Decisions): vo
   const error = `"errorsWhileComputingFlags":${hasErrors}`
   switch (shape) {
     case 'decide1':
-      putText(`"featureFlags":[${keysOn(decisions)}]`)
+      putBytes(Buffer.from(`"featureFlags":[${keysOn(decisions)}]`))
       break
     case 'decide2':
       putAscii('"featureFlags":{')
@@ -120,12 +120,6 @@ function putAscii(text: string): void {
   ensure(text.length)
   for (let index = 0; index < text.length; index++) memory[length + index] = text.charCodeAt(index)
   length += text.length
-}
-
-function putText(text: string): void {
-  // No character of UTF-16 takes more than three bytes.
-  ensure(text.length * 3)
-  length += memory.write(text, length, 'utf8')
 }
 
 function ensure(bytes: number): void {

@@ -4,6 +4,7 @@
  * come to the same. What may have changed is asked anew each time: the key, the snapshot, the person.
  */
 import { DECISION_BYTES_MAX, KNOWN_DECISIONS_BYTES_MAX } from '../../../base/limits.ts'
+import { RecentValues } from '../../../base/recent-values.ts'
 import type { DecisionBasis, DecisionService } from '../../../engine/front/decisions.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'
@@ -28,9 +29,10 @@ const REFERENCE_BYTES = 8
 export class KnownDecisions {
   readonly #directory: Pick<ProjectDirectory, 'projectByKey'>
   readonly #decisions: Pick<DecisionService, 'isStillTrue'>
-  #young = new Map<string, KnownDecision>()
-  #old = new Map<string, KnownDecision>()
-  #youngBytes = 0
+  readonly #known = new RecentValues(
+    KNOWN_DECISIONS_BYTES_MAX,
+    ({ decided }: KnownDecision) => decided.decisions.length * REFERENCE_BYTES + ENTRY_BYTES,
+  )
 
   constructor(
     directory: Pick<ProjectDirectory, 'projectByKey'>,
@@ -53,28 +55,16 @@ export class KnownDecisions {
 
   /** What was decided about the same request, if it still holds; else null. */
   find(head: FlagRequestHead, name: string): KnownDecision | null {
-    let known = this.#young.get(name)
-    if (known === undefined) {
-      known = this.#old.get(name)
-      if (known === undefined) return null
-      this.keep(name, known)
-    }
+    const known = this.#known.get(name)
+    if (known === undefined) return null
     const { apiKey, projectId, basis } = known
     if (known.head !== head) return null
     if (this.#directory.projectByKey(apiKey)?.id !== projectId) return null
     return this.#decisions.isStillTrue(basis) ? known : null
   }
 
-  /** Keeps a decision; the oldest go when all together take KNOWN_DECISIONS_BYTES_MAX. */
+  /** Keeps a decision, if such are asked for again; the oldest go beyond KNOWN_DECISIONS_BYTES_MAX. */
   keep(name: string, known: KnownDecision): void {
-    const bytes = name.length + known.decided.decisions.length * REFERENCE_BYTES + ENTRY_BYTES
-    // Two generations: the older one goes as a whole.
-    if (this.#youngBytes + bytes > KNOWN_DECISIONS_BYTES_MAX / 2) {
-      this.#old = this.#young
-      this.#young = new Map()
-      this.#youngBytes = 0
-    }
-    if (!this.#young.has(name)) this.#youngBytes += bytes
-    this.#young.set(name, known)
+    this.#known.keep(name, known)
   }
 }

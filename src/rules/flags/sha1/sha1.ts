@@ -8,11 +8,10 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
 // Places in memory; the same list stands in assembly.ts.
-const RESULT_OFFSET = 512
-const LENGTHS_OFFSET = 544
-const MESSAGE_BYTES = 1024
+const RESULT_WORD = 128
+const LENGTHS_WORD = 136
 const MESSAGES_WORD = 256
-const MESSAGE_WORDS = 256
+const MESSAGE_BYTES = 1024
 const TEXTS_OFFSET = 16_384
 const LANES = 4
 /** Bytes of a message that leave room for its padding, and for copies that go too far. */
@@ -21,21 +20,17 @@ const ROOM_BYTES = MESSAGE_BYTES - 128
 const HASH_END = 2 ** 60
 const HASH_DIGITS = 15
 
-interface Kernel {
-  readonly memory: WebAssembly.Memory
-  hash(textOffset: number, textBytes: number): void
-}
-
 const encoder = new TextEncoder()
 const instance = new WebAssembly.Instance(
   new WebAssembly.Module(readFileSync(new URL('sha1.wasm', import.meta.url))),
 )
 // The exports are those of assembly.ts, which a test compiles and compares.
-const kernel = instance.exports as unknown as Kernel
-const memory = new Uint8Array(kernel.memory.buffer)
-const memoryWords = new Uint32Array(kernel.memory.buffer)
-const lengths = new Uint32Array(kernel.memory.buffer, LENGTHS_OFFSET, LANES)
-const results = new Uint32Array(kernel.memory.buffer, RESULT_OFFSET, 2 * LANES)
+const { memory, hash } = instance.exports as {
+  readonly memory: WebAssembly.Memory
+  readonly hash: (textOffset: number, textBytes: number) => void
+}
+const bytes = new Uint8Array(memory.buffer)
+const words = new Uint32Array(memory.buffer)
 /** What may stand behind texts, and what lies in memory with it. */
 const SALTS = { none: saltOf('', 0), variant: saltOf('variant', 1) }
 
@@ -54,10 +49,10 @@ export class HashPrefix {
 
   constructor(prefix: string, salt: keyof typeof SALTS) {
     this.#prefix = prefix
-    const bytes = encoder.encode(prefix)
-    this.#byteLength = bytes.length
-    this.#words = new Uint32Array((bytes.length + 3) >> 2)
-    new Uint8Array(this.#words.buffer).set(bytes)
+    const encoded = encoder.encode(prefix)
+    this.#byteLength = encoded.length
+    this.#words = new Uint32Array((encoded.length + 3) >> 2)
+    new Uint8Array(this.#words.buffer).set(encoded)
     this.#salt = SALTS[salt]
   }
 
@@ -73,23 +68,23 @@ export class HashPrefix {
     if (this.#byteLength > roomBytes) return longHash(this.#prefix + text + salt.salt)
     let prefix: HashPrefix | null = this
     for (let lane = 0; lane < LANES; lane++) {
-      lengths[lane] = prefix === null ? 0 : prefix.#put(lane, roomBytes)
+      words[LENGTHS_WORD + lane] = prefix === null ? 0 : prefix.#put(lane, roomBytes)
       prefix = prefix === null ? null : prefix.next
     }
     if (text !== salt.text) {
-      const { written } = encoder.encodeInto(text, memory.subarray(salt.offset))
-      memory.set(salt.bytes, salt.offset + written)
+      const { written } = encoder.encodeInto(text, bytes.subarray(salt.offset))
+      bytes.set(salt.bytes, salt.offset + written)
       salt.textBytes = written + salt.bytes.length
       salt.text = text
     }
-    kernel.hash(salt.offset, salt.textBytes)
+    hash(salt.offset, salt.textBytes)
     prefix = this
     for (let lane = 0; lane < LANES && prefix !== null; lane++) {
       if (prefix.#byteLength <= roomBytes) {
         prefix.#text = text
         // 32 and 28 bits: both parts are exact, so that only their sum is rounded.
-        const bits = (results[lane] ?? 0) * 2 ** 28 + ((results[LANES + lane] ?? 0) >>> 4)
-        prefix.#hash = bits / HASH_END
+        const first = (words[RESULT_WORD + lane] ?? 0) * 2 ** 28
+        prefix.#hash = (first + ((words[RESULT_WORD + LANES + lane] ?? 0) >>> 4)) / HASH_END
       }
       prefix = prefix.next
     }
@@ -99,10 +94,9 @@ export class HashPrefix {
   /** Puts the prefix into memory, unless it is too long; answers its bytes. */
   #put(lane: number, roomBytes: number): number {
     if (this.#byteLength > roomBytes) return 0
-    const words = this.#words
-    const start = MESSAGES_WORD + lane * MESSAGE_WORDS
-    for (let index = 0; index < words.length; index++)
-      memoryWords[start + index] = words[index] ?? 0
+    const own = this.#words
+    const start = MESSAGES_WORD + (lane * MESSAGE_BYTES) / 4
+    for (let index = 0; index < own.length; index++) words[start + index] = own[index] ?? 0
     return this.#byteLength
   }
 }
