@@ -14,7 +14,13 @@ import { RecentValues } from '../../base/recent-values.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { readNumber } from '../lmdb/event-state.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, type EventTables, keysOf, numberInKey } from '../lmdb/keys.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventTables,
+  keysOf,
+  numberInKey,
+} from '../lmdb/keys.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'

@@ -9,10 +9,22 @@ import type { PersonSummary } from '../../rules/events/event-queries.ts'
 import type { ActionView } from '../../rules/filters/actions.ts'
 import { cohortTest } from '../../rules/filters/person-filter.ts'
 import { valueText } from '../../rules/filters/property-text.ts'
-import { type CohortRecord, type CohortView, cohortView } from '../../rules/persons/cohort-shapes.ts'
+import {
+  type CohortRecord,
+  type CohortView,
+  cohortView,
+} from '../../rules/persons/cohort-shapes.ts'
 import type { GroupView } from '../../rules/persons/group-shapes.ts'
 import { emailOf, isAnonymousId, personName } from '../../rules/persons/person-name.ts'
-import type { ActivityPage, ActivityView, PersonListQuery, PersonPage, PersonReference, PersonView, ValueCount } from '../../rules/persons/person-queries.ts'
+import type {
+  ActivityPage,
+  ActivityView,
+  PersonListQuery,
+  PersonPage,
+  PersonReference,
+  PersonView,
+  ValueCount,
+} from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
 import { listEntries } from '../lmdb/entry-log.ts'
@@ -21,15 +33,32 @@ import { findAction, listActions } from './action-store.ts'
 import { cohortLookup, loadCohort, loadCohorts } from './cohort-store.ts'
 import { loadDistinctText } from './distinct-ids.ts'
 import { findGroup, groupsAfter, listGroups } from './group-store.ts'
-import { PERSON_SUMMARIES_MAX, SHOWN_VALUE_UNITS_MAX, SHOWN_VALUES_MAX, VALUE_PERSONS_MAX } from './limits.ts'
+import {
+  PERSON_SUMMARIES_MAX,
+  SHOWN_VALUE_UNITS_MAX,
+  SHOWN_VALUES_MAX,
+  VALUE_PERSONS_MAX,
+} from './limits.ts'
 import { loadPlaces } from './person-changes.ts'
 import { loadOwner, loadSince } from './person-owners.ts'
-import { candidateOf, INLINE_IDS_MAX, loadPerson, loadPersonCounters, loadUuid, numbersOf, type PersonRecord, propertiesOfRecord, storedJson } from './person-records.ts'
-import { type FoundPersons, passesAll, PersonSearch } from './person-search.ts'
+import {
+  candidateOf,
+  INLINE_IDS_MAX,
+  loadPerson,
+  loadPersonCounters,
+  loadUuid,
+  numbersOf,
+  type PersonRecord,
+  propertiesOfRecord,
+  storedJson,
+} from './person-records.ts'
+import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
 import { Stretches } from './stretches.ts'
 
 /** The property that persons are called by, as its name stands in JSON. */
 const EMAIL_NAME = '"email"'
+/** An object without others in it: quotes in texts are escaped, so the name stands where a name does. */
+const FLAT_WITH_EMAIL = /^\{(?:[^{]*,)?"email":("[^"\\]*")[^{]*$/
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
 function parseEntry(json: string): ActivityView {
@@ -310,9 +339,11 @@ export class PersonReader {
   #listedText(projectId: number, record: PersonRecord): string {
     const { number, createdAtMs, uuid, idCount } = record
     const stored = storedJson(record)
-    // Only the name asks for a property.
-    const isUnread = stored?.includes(EMAIL_NAME) === false
-    const properties = isUnread ? {} : propertiesOfRecord(record)
+    // Only the name asks for a property, and mostly it can be read where it stands.
+    let properties: Readonly<Record<string, unknown>> = {}
+    const email = FLAT_WITH_EMAIL.exec(stored ?? '')?.[1]
+    if (email !== undefined) properties = { email: JSON.parse(email) as unknown }
+    else if (stored?.includes(EMAIL_NAME) !== false) properties = propertiesOfRecord(record)
     const ids = this.#namingIds(projectId, record, DISTINCT_IDS_LISTED_MAX)
     const shown = JSON.stringify(ids.slice(0, DISTINCT_IDS_LISTED_MAX))
     const count = idCount > DISTINCT_IDS_LISTED_MAX ? `,"distinct_ids_count":${idCount}` : ''

@@ -16,9 +16,8 @@ const TEXTS_OFFSET = 16_384
 const LANES = 4
 /** Bytes of a message that leave room for its padding, and for copies that go too far. */
 const ROOM_BYTES = MESSAGE_BYTES - 128
-/** The hash has 60 bits, which are so many digits; the double nearest to 2^60 - 1 is 2^60. */
+/** The hash has 60 bits, which are 15 digits; the double nearest to 2^60 - 1 is 2^60. */
 const HASH_END = 2 ** 60
-const HASH_DIGITS = 15
 
 const encoder = new TextEncoder()
 const instance = new WebAssembly.Instance(
@@ -107,6 +106,6 @@ function saltOf(salt: string, place: number) {
 }
 
 function longHash(message: string): number {
-  const digits = createHash('sha1').update(message).digest('hex').slice(0, HASH_DIGITS)
+  const digits = createHash('sha1').update(message).digest('hex').slice(0, 15)
   return Number(`0x${digits}`) / HASH_END
 }
