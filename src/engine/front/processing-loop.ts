@@ -28,7 +28,7 @@ const YIELD_LOOK_MS = 50
 const EXHAUSTED_MS = 250
 /** What a commit beside a busy front may leave, to end where segments are half full: that is full enough. */
 const LEFT_EVENTS = 4096
-/** Bytes of blocks from which on a stretch tells how fast processing is. */
+/** Bytes of blocks from which on a stretch tells how fast processing is, and a backlog how long it takes. */
 const RATE_BYTES_MIN = 1024 * 1024
 /** A lag that is more than waiting for the front explains, milliseconds, or that part of a low limit. */
 const LATE_MS = 2000
@@ -108,7 +108,8 @@ export class ProcessingLoop {
 
   /** How old an event that is accepted now will be before it can be read, milliseconds: an estimate. */
   get lagMs(): number {
-    return Math.max(this.oldestAgeMs, this.#backlogBytes * this.#msPerByte)
+    const isEstimated = this.#backlogBytes >= RATE_BYTES_MIN
+    return Math.max(this.oldestAgeMs, isEstimated ? this.#backlogBytes * this.#msPerByte : 0)
   }
 
   /** Whether the lag has passed its limit, and is not back at half of it; not before all is caught up. */
@@ -300,8 +301,10 @@ export class ProcessingLoop {
     }
     this.#backlog.splice(0, index)
     const bytes = bytesBefore - this.#backlogBytes
-    if (bytes < RATE_BYTES_MIN) return
+    if (bytes === 0) return
     const msPerByte = elapsedMs / bytes
+    // Little is slow for other reasons, and says something only when it is quick.
+    if (bytes < RATE_BYTES_MIN && msPerByte >= this.#msPerByte) return
     this.#msPerByte = ((this.#msPerByte || msPerByte) + msPerByte) / 2
   }
 

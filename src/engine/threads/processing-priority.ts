@@ -6,8 +6,8 @@ export const PROCESSING_NICENESS = 15
 
 /**
  * Gives the processing thread, which calls it, the front's priority when it is late, else the lower one, until
- * it is late: in `lateInMs`, which the function that is answered looks at. Linux lets root raise priorities,
- * and services within `LimitNICE`; elsewhere all stays as it was.
+ * it is late: in `lateInMs`, which the function that is answered looks at. Linux lets those raise
+ * priorities who have CAP_SYS_NICE, and services within `LimitNICE`; elsewhere it stays a little lower.
  */
 export function watchPriority(lateInMs: number): () => void {
   let lateAtMs = performance.now() + lateInMs

@@ -47,21 +47,21 @@ export class LogPlace {
   }
 
   /**
-   * Whether the files are those of the last call, or became others as they do: the oldest ones go, new ones
-   * come, and one that is made beforehand, which is the newest of several, is replaced by a larger one before
-   * it is used. Cost: a stat for each file.
+   * Whether the files are those of the last call, or became others as they do: old ones go, new ones come, and
+   * one that is made beforehand, which is the newest of several, is replaced by a larger one before it is used.
+   * Cost: a stat for each file.
    */
   isInPlace(): boolean {
     const files = identities(this.#dataDir)
     // Nobody can look now: a process without descriptors.
     if (files === null) return true
     if (files.size === 0) return false
-    const [oldest = 0] = files.keys()
+    const newest = Math.max(...files.keys())
     const before = [...this.#files.keys()]
     const unused = before.length > 1 ? before.at(-1) : undefined
     const isAsExpected = before.every((number) => {
-      if (number < oldest) return true
-      return number === unused ? files.has(number) : files.get(number) === this.#files.get(number)
+      if (number === unused || (number < newest && !files.has(number))) return true
+      return files.get(number) === this.#files.get(number)
     })
     if (isAsExpected) this.#files = files
     return isAsExpected

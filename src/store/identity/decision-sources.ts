@@ -10,7 +10,7 @@
  * distinct_id, and one of the record.
  */
 import type { JsonObject } from '../../base/json.ts'
-import { RecentValues } from '../../base/recent-values.ts'
+import { RecentValues } from '../../base/maps.ts'
 import type { FlagCohort } from '../../rules/flags/types.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { readNumber } from '../lmdb/event-state.ts'

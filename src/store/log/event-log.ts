@@ -42,6 +42,8 @@ import {
   pageEnd,
 } from './log-file.ts'
 
+/** What is read at a time of a file that should hold nothing. */
+const BLANK_WINDOW_BYTES = 256 * 1024
 const PADDING = Buffer.alloc(PAGE_BYTES)
 /** The next file is made this much faster than the present one fills, from half of it on. */
 const DRAFT_FACTOR = 4
@@ -89,6 +91,8 @@ export class LogAppender implements ports.LogAppender {
   /** Oldest first. */
   #files: ClosedFile[] = []
   #current: OpenFile
+  /** What was opened last. */
+  #opened: OpenFile | null = null
   #next: ReadyFile | null = null
   #draft: LogDraft | null = null
   #position = PAGE_BYTES
@@ -106,11 +110,17 @@ export class LogAppender implements ports.LogAppender {
     this.#options = options
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
     rmSync(join(this.#folder, DRAFT_NAME), { force: true })
-    this.#current = this.#recover()
-    if (options.processed > this.#last) {
-      this.#last = options.processed
-      this.#trimmed = options.processed
-      this.#write([], FRAME_RAISING)
+    try {
+      this.#current = this.#recover()
+      if (options.processed > this.#last) {
+        this.#last = options.processed
+        this.#trimmed = options.processed
+        this.#write([], FRAME_RAISING)
+      }
+    } catch (error) {
+      this.#draft?.close()
+      if (this.#opened !== null) closeFile(this.#opened)
+      throw error
     }
     this.#tellReach()
   }
@@ -124,8 +134,9 @@ export class LogAppender implements ports.LogAppender {
     const trimmed = Math.max(this.#trimmed, Math.min(trimThrough, this.#last))
     if (blocks.length === 0 && trimmed === this.#trimmed) return this.#last
     const bytes = frameBytes(blocks)
-    if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
+    // What is forgotten now may make room for the next file.
     this.#trimmed = trimmed
+    if (this.#position + bytes + PAGE_BYTES > this.#current.bytes) this.#rotate(bytes)
     this.#write(blocks, 0)
     this.#last += blocks.length
     this.#tellReach()
@@ -152,15 +163,17 @@ export class LogAppender implements ports.LogAppender {
   #recover(): OpenFile {
     const { begun, unused } = lookAtFiles(this.#folder)
     const newest = begun.at(-1)
-    this.#next = unused[0] ?? null
-    for (const { number } of unused.slice(1)) rmSync(logPath(this.#folder, number))
-    if (newest === undefined) return this.#openNext(0, 0)
+    const [spare, ...others] = unused
+    // What lies behind a first frame that a power cut took would fit behind a new one: it is replaced.
+    this.#next = spare !== undefined && isBlank(this.#folder, spare.number) ? spare : null
+    for (const { number } of others) rmSync(logPath(this.#folder, number))
+    if (newest === undefined) return this.#openNext((spare?.number ?? 1) - 1, 0)
     const cursor = new LogCursor(this.#folder)
     cursor.restart(newest.number)
     cursor.toEnd()
     const isOpen = cursor.file?.number === newest.number && !cursor.isClosed
     this.#last = cursor.last
-    this.#trimmed = cursor.trimmed
+    this.#trimmed = Math.max(cursor.trimmed, Math.min(this.#options.processed, cursor.last))
     const { position } = cursor
     cursor.close()
     let last = this.#last
@@ -239,8 +252,9 @@ export class LogAppender implements ports.LogAppender {
       oldest.bytes <= LOG_FILE_BYTES_MAX &&
       oldest.bytes >= bytesMin
     ) {
+      const draft = new LogDraft(this.#folder, oldest.bytes, logPath(this.#folder, oldest.number))
       this.#files.shift()
-      return new LogDraft(this.#folder, oldest.bytes, logPath(this.#folder, oldest.number))
+      return draft
     }
     const twice = Math.min(LOG_FILE_BYTES_MAX, 2 * this.#current.bytes)
     return new LogDraft(this.#folder, Math.max(twice, bytesMin), null)
@@ -261,7 +275,8 @@ export class LogAppender implements ports.LogAppender {
   #open(file: ReadyFile): OpenFile {
     const flags = constants.O_WRONLY | (this.#isDeferred ? 0 : constants.O_DSYNC)
     const descriptor = openSync(logPath(this.#folder, file.number), flags)
-    return { ...file, descriptor, isFlushing: false, isClosed: false }
+    this.#opened = { ...file, descriptor, isFlushing: false, isClosed: false }
+    return this.#opened
   }
 
   #write(blocks: readonly Buffer[], flags: number): void {
@@ -404,6 +419,16 @@ function lookAtFiles(folder: string): {
   })
   const count = found.findLastIndex(({ first }) => first > 0) + 1
   return { begun: found.slice(0, count), unused: found.slice(count) }
+}
+
+/** Whether no frame is anywhere in a file. Cost: reads all of it. */
+function isBlank(folder: string, number: number): boolean {
+  const file = new LogFile(folder, number, BLANK_WINDOW_BYTES)
+  try {
+    return file.frameBehind(0) === null
+  } finally {
+    file.close()
+  }
 }
 
 function frameBytes(blocks: readonly Buffer[]): number {

@@ -4,6 +4,10 @@
 export const LOG_FILE_BYTES_MIN = 1024 * 1024
 /** A file grows no larger, unless one append alone needs more; such a file is not used again. */
 export const LOG_FILE_BYTES_MAX = 64 * 1024 * 1024
+/** Milliseconds that fallocate(1) may take. Longer: zeros are written. */
+export const LOG_ALLOCATION_MS_MAX = 10_000
+/** Bytes of the disk that files beyond the first size leave free. With less, events are answered 503. */
+export const LOG_DISK_LEFT_BYTES_MIN = 16 * 1024 * 1024
 /** Files that one append removes at most, so that no acknowledgement waits for a long clean-up. */
 export const LOG_FILES_REMOVED_MAX = 4
 /** Bytes of waiting blocks that a start compares with their checksums; the rest is compared when it is processed. */

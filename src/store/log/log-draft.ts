@@ -1,15 +1,28 @@
 /**
- * Files of the log before they are used: zeros are written to all of them, so that the disk is taken before
- * it is needed and an append changes nothing but bytes, or a file that is no longer needed is taken instead.
- * Under its number stands a whole file or none.
+ * Files of the log before they are used. Their disk is taken before it is needed: zeros are written to small
+ * ones, so that an append changes nothing but bytes; large ones, which mean that much comes in, are allocated
+ * by fallocate(1), because each byte would be written twice; or a file that is no longer needed is taken
+ * instead. Under its number stands a whole file or none.
  */
 
+import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync, constants, fsyncSync, openSync, renameSync, writevSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  openSync,
+  renameSync,
+  statfsSync,
+  writevSync,
+} from 'node:fs'
 import { join } from 'node:path'
+import { LOG_ALLOCATION_MS_MAX, LOG_DISK_LEFT_BYTES_MIN, LOG_FILE_BYTES_MIN } from './limits.ts'
 import { DRAFT_NAME, encodeFileHead, logPath } from './log-file.ts'
 
 const ZEROS = Buffer.alloc(1024 * 1024)
+/** What is left to make of a file is allocated from this on, else zeros are written. */
+const ALLOCATED_BYTES_MIN = 8 * 1024 * 1024
 
 /** A file that is ready. */
 export interface ReadyFile {
@@ -54,8 +67,16 @@ export class LogDraft {
     this.#bytes = Math.max(this.#bytes, bytes)
   }
 
-  /** Writes at least so many more bytes of it; whether all of it is written. Can be called again after a throw. */
+  /**
+   * Writes at least so many more bytes of it; whether all of it is written. Throws ENOSPC also when too little
+   * would be left for others: what is processed fills pages of LMDB, whose process does not survive a full
+   * disk. Can be called again after a throw.
+   */
   grow(bytes: number): boolean {
+    if (this.#bytes > LOG_FILE_BYTES_MIN && this.#written < this.#bytes) this.#requireRoom()
+    if (this.#bytes - this.#written >= ALLOCATED_BYTES_MIN && this.#isAllocated()) {
+      this.#written = this.#bytes
+    }
     const until = Math.min(this.#bytes, this.#written + bytes)
     while (this.#written < until) {
       const length = Math.min(ZEROS.length, this.#bytes - this.#written)
@@ -63,6 +84,23 @@ export class LogDraft {
       this.#written += length
     }
     return this.#written === this.#bytes
+  }
+
+  #requireRoom(): void {
+    const { bavail, bsize } = statfsSync(this.#folder)
+    const freeBytes = bavail * bsize - (this.#bytes - this.#written)
+    if (freeBytes >= LOG_DISK_LEFT_BYTES_MIN) return
+    throw Object.assign(new Error('the next file of the log has no room'), { code: 'ENOSPC' })
+  }
+
+  /** Node has no such call. False: there is no such program, the file system cannot, or the disk is full. */
+  #isAllocated(): boolean {
+    const rest = this.#bytes - this.#written
+    const words = ['-o', String(this.#written), '-l', String(rest), this.#path]
+    const options = { stdio: 'ignore', timeout: LOG_ALLOCATION_MS_MAX } as const
+    if (spawnSync('fallocate', words, options).status !== 0) return false
+    fsyncSync(this.#descriptor)
+    return true
   }
 
   /** Gives it a number. */

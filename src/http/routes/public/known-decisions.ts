@@ -4,7 +4,7 @@
  * come to the same. What may have changed is asked anew each time: the key, the snapshot, the person.
  */
 import { DECISION_BYTES_MAX, KNOWN_DECISIONS_BYTES_MAX } from '../../../base/limits.ts'
-import { RecentValues } from '../../../base/recent-values.ts'
+import { RecentValues } from '../../../base/maps.ts'
 import type { DecisionBasis, DecisionService } from '../../../engine/front/decisions.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { asBuffer } from '../../../rules/capture/form.ts'

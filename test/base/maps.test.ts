@@ -1,6 +1,6 @@
 /** Values that were asked for lately: what is kept, and for how long. */
 import t from 'tap'
-import { RecentValues } from '../../src/base/recent-values.ts'
+import { RecentValues } from '../../src/base/maps.ts'
 
 interface Sized {
   readonly bytes: number
