@@ -45,6 +45,8 @@ export const ERROR_CODES = {
   error: { status: 500, type: 'server_error' },
   data_corrupted: { status: 500, type: 'server_error' },
   server_error: { status: 503, type: 'server_error' },
+  invalid_query: { status: 400, type: 'validation_error' },
+  unsupported_kind: { status: 400, type: 'validation_error' },
   query_too_large: { status: 400, type: 'validation_error' },
   query_timeout: { status: 504, type: 'server_error' },
 } as const satisfies Record<string, { readonly status: number; readonly type: string }>

@@ -59,6 +59,18 @@ export interface EventScanRequest {
   readonly order?: 'time' | 'unsorted' | 'any'
   /** `timesMs` and `seriesMasks` may be empty, too. */
   readonly isPersonsOnly?: boolean
+  /** Only a part of the events; absent: all. */
+  readonly part?: EventPart
+}
+
+/**
+ * One of `count` parts of the events of a project, from 0: together they are all events, each once. Divided
+ * by segments, or by the persons who own the events now.
+ */
+export interface EventPart {
+  readonly by: 'segments' | 'persons'
+  readonly index: number
+  readonly count: number
 }
 
 /** Some persons. */

@@ -20,10 +20,11 @@ import { PERIODS_MAX } from './limits.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
+const MINUTE_MS = 60_000
 const INTERVALS = ['hour', 'day', 'week', 'month'] as const
 
 /** Length of a period. */
-export type Interval = (typeof INTERVALS)[number]
+export type Interval = (typeof INTERVALS)[number] | 'minute'
 
 /** The interval of a text: `minute` counts as hour, null as day. Throws 400 `invalid_input` for another. */
 export function parseInterval(text: string | null): Interval {
@@ -32,6 +33,9 @@ export function parseInterval(text: string | null): Interval {
   if (interval === undefined) throw invalidInput('interval', 'must be hour, day, week or month')
   return interval
 }
+
+/** Periods that are counted by the calendar, not by the clock. */
+export type CalendarInterval = Exclude<Interval, 'minute' | 'hour'>
 
 /** What a period is. */
 export interface PeriodRules {
@@ -43,6 +47,7 @@ export interface PeriodRules {
 
 /** The first moment of the period that a moment lies in, milliseconds. */
 export function periodStart(timeMs: number, rules: PeriodRules): number {
+  if (rules.interval === 'minute') return Math.floor(timeMs / MINUTE_MS) * MINUTE_MS
   if (rules.interval === 'hour') return hourStart(timeMs, rules.timezone)
   return momentOf(startWall(timeMs, rules), rules.timezone)
 }
@@ -50,6 +55,7 @@ export function periodStart(timeMs: number, rules: PeriodRules): number {
 /** The start of the period so many periods later; negative: earlier. `startMs` is the start of a period. */
 export function shiftedPeriodStart(startMs: number, count: number, rules: PeriodRules): number {
   const { interval, timezone } = rules
+  if (interval === 'minute') return startMs + count * MINUTE_MS
   if (interval === 'hour') {
     let timeMs = startMs
     for (let step = 0; step < Math.abs(count); step++) {
@@ -64,7 +70,7 @@ export function shiftedPeriodStart(startMs: number, count: number, rules: Period
 }
 
 /** So many days, weeks or months later by the clock; negative: earlier. */
-export function shiftedWall(wall: Wall, count: number, interval: Exclude<Interval, 'hour'>): Wall {
+export function shiftedWall(wall: Wall, count: number, interval: CalendarInterval): Wall {
   if (interval === 'month') return addMonths(wall, count)
   return addDays(wall, interval === 'week' ? 7 * count : count)
 }
@@ -85,7 +91,8 @@ export class Periods {
   /** Both moments, in milliseconds, lie in a period. Throws 400 `invalid_input` for too many periods. */
   static covering(fromMs: number, toMs: number, rules: PeriodRules): Periods {
     const starts: number[] = []
-    if (rules.interval === 'hour') collectHours(fromMs, toMs, rules.timezone, starts)
+    if (rules.interval === 'minute') collectMinutes(fromMs, toMs, starts)
+    else if (rules.interval === 'hour') collectHours(fromMs, toMs, rules.timezone, starts)
     else collectDays(fromMs, toMs, rules, rules.interval, starts)
     return new Periods(Float64Array.from(starts))
   }
@@ -124,7 +131,7 @@ function collectDays(
   fromMs: number,
   toMs: number,
   rules: PeriodRules,
-  interval: Exclude<Interval, 'hour'>,
+  interval: CalendarInterval,
   starts: number[],
 ): void {
   const first = startWall(fromMs, rules)
@@ -132,6 +139,12 @@ function collectDays(
     startMs = momentOf(shiftedWall(first, step, interval), rules.timezone)
     add(startMs, starts)
   }
+}
+
+function collectMinutes(fromMs: number, toMs: number, starts: number[]): void {
+  let startMs = Math.floor(fromMs / MINUTE_MS) * MINUTE_MS
+  for (; startMs <= toMs; startMs += MINUTE_MS) add(startMs, starts)
+  add(startMs, starts)
 }
 
 /** Hour by hour; only days on which clocks change are looked at closely. */

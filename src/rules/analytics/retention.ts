@@ -119,7 +119,7 @@ function periodsOf(
 
 /** The end lies one period behind the last moment, the start all periods before the end. */
 function reach(lastMs: number, total: number, interval: Interval, timezone: string) {
-  if (interval === 'hour') {
+  if (interval === 'minute' || interval === 'hour') {
     return { startMs: lastMs + HOUR_MS - total * HOUR_MS, endMs: lastMs + HOUR_MS }
   }
   const end = shiftedWall(startOfDay(wallOf(lastMs, timezone)), 1, interval)

@@ -1,0 +1,55 @@
+/**
+ * All kinds of queries by name, and how one is read. Source: docs/compatibility/queries.md, "Kinds".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
+import { QueryFields } from './query-fields.ts'
+import { asInvalidQuery } from './query-filters.ts'
+import type { QueryContext, QueryKind } from './query-kind.ts'
+
+/** Each kind; what a plan and a part of it are, only the kind knows. */
+// biome-ignore lint/suspicious/noExplicitAny: a table of kinds that share nothing but their form
+type AnyKind = QueryKind<any, any>
+
+const KINDS: Readonly<Record<string, AnyKind>> = {}
+
+/** Queries around another one, which is asked in their place. */
+const WRAPPERS: readonly unknown[] = ['InsightVizNode', 'DataTableNode']
+
+/** A query that was read. */
+export interface PlannedQuery {
+  readonly kind: AnyKind
+  readonly plan: unknown
+}
+
+/**
+ * Reads and checks a query. Throws 400: `required` when there is none, `unsupported_kind`,
+ * `invalid_query`.
+ */
+export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
+  const { kind, fields } = kindOf(query)
+  try {
+    return { kind, plan: kind.plan(fields, context) }
+  } catch (error) {
+    throw asInvalidQuery(error)
+  }
+}
+
+/** The kind of a query, and the query without what is around it. Throws as `planQuery`. */
+export function kindOf(query: unknown): { readonly kind: AnyKind; readonly fields: QueryFields } {
+  if (!isObject(query)) {
+    const detail = 'query is missing: send an object with a kind, such as TrendsQuery'
+    throw new ServiceError('required', detail, { attr: 'query' })
+  }
+  const name = query['kind']
+  const source = query['source']
+  if (WRAPPERS.includes(name) && isObject(source) && !WRAPPERS.includes(source['kind'])) {
+    return kindOf(source)
+  }
+  if (typeof name === 'string' && Object.hasOwn(KINDS, name)) {
+    const kind = KINDS[name]
+    if (kind !== undefined) return { kind, fields: new QueryFields(query) }
+  }
+  const detail = `kind must be one of ${Object.keys(KINDS).join(', ')}`
+  throw new ServiceError('unsupported_kind', detail, { attr: 'kind' })
+}

@@ -1,0 +1,18 @@
+/** The limits of rules/queries: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Series of one query. More: 400 `invalid_query`. */
+export const QUERY_SERIES_MAX = 26
+/** Filters of one tree. More: 400 `invalid_query`. */
+export const QUERY_FILTERS_MAX = 100
+/** Groups of filters within each other. Deeper: 400 `invalid_query`. */
+export const QUERY_FILTER_DEPTH_MAX = 10
+/** Breakdowns of one query. More: 400 `invalid_query`. */
+export const QUERY_BREAKDOWNS_MAX = 3
+/** Values of a breakdown when the query does not say how many. */
+export const QUERY_BREAKDOWN_VALUES = 25
+/** Values that a breakdown may ask for. More: 400 `invalid_query`. */
+export const QUERY_BREAKDOWN_VALUES_MAX = 1000
+/** Cohorts of one breakdown. More: 400 `invalid_query`. */
+export const QUERY_COHORTS_MAX = 25
+/** Bins of a breakdown by number. More: 400 `invalid_query`. */
+export const QUERY_BINS_MAX = 100

@@ -1,0 +1,132 @@
+/**
+ * What splits a query: values of properties, alone or combined, or cohorts; and the texts that stand for
+ * values. Source: docs/compatibility/queries.md, "Breakdowns".
+ */
+import type { ValueRequest } from '../analytics/event-columns.ts'
+import { propertyText } from '../filters/property-text.ts'
+import {
+  QUERY_BINS_MAX,
+  QUERY_BREAKDOWN_VALUES,
+  QUERY_BREAKDOWN_VALUES_MAX,
+  QUERY_BREAKDOWNS_MAX,
+  QUERY_COHORTS_MAX,
+} from './limits.ts'
+import type { QueryFields } from './query-fields.ts'
+
+/** Stands for a value that is missing, null or empty. */
+export const NULL_LABEL = '$$_posthog_breakdown_null_$$'
+/** Stands for all values beyond the limit. */
+export const OTHER_LABEL = '$$_posthog_breakdown_other_$$'
+
+const TYPES = ['event', 'person', 'group', 'cohort'] as const
+
+/** One property that values are taken from. */
+export interface BreakdownProperty {
+  readonly value: ValueRequest
+  readonly isUrlNormalized: boolean
+  /** Bins of numbers; null: the values themselves. */
+  readonly binCount: number | null
+}
+
+/** A breakdown by properties, or by cohorts; one of the two lists is empty. */
+export interface QueryBreakdown {
+  readonly properties: readonly BreakdownProperty[]
+  /** Numbers of cohorts, or `all` for everybody. */
+  readonly cohorts: readonly (number | 'all')[]
+  /** Values are lists of texts, one of each property. */
+  readonly isList: boolean
+  /** Values that are told apart. */
+  readonly limit: number
+  readonly isOtherHidden: boolean
+}
+
+/** The member `breakdownFilter`; null: nothing is split. Throws 400 `invalid_query`. */
+export function readQueryBreakdown(query: QueryFields): QueryBreakdown | null {
+  const fields = query.within('breakdownFilter')
+  const limit = fields.whole('breakdown_limit', 1, QUERY_BREAKDOWN_VALUES_MAX)
+  const rest = {
+    limit: limit ?? QUERY_BREAKDOWN_VALUES,
+    isOtherHidden: fields.boolean('breakdown_hide_other_aggregation'),
+  }
+  const items = fields.objects('breakdowns')
+  if (items.length > QUERY_BREAKDOWNS_MAX) {
+    throw fields.fault('breakdowns', `may hold ${QUERY_BREAKDOWNS_MAX} breakdowns at most`)
+  }
+  if (items.length > 0) {
+    const properties = items.map((item) => propertyOf(item, PLAIN_NAMES, item.value('property')))
+    return { ...rest, properties, cohorts: [], isList: true }
+  }
+  const value = fields.value('breakdown')
+  if (value === undefined || value === '' || (Array.isArray(value) && value.length === 0)) {
+    return null
+  }
+  const given: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const type = fields.choice('breakdown_type', TYPES)
+  if (type === 'cohort') {
+    return { ...rest, properties: [], cohorts: cohortsOf(fields, given), isList: false }
+  }
+  if (given.length > QUERY_BREAKDOWNS_MAX) {
+    throw fields.fault('breakdown', `may name ${QUERY_BREAKDOWNS_MAX} properties at most`)
+  }
+  const properties = given.map((name) => propertyOf(fields, LONG_NAMES, name))
+  return { ...rest, properties, cohorts: [], isList: Array.isArray(value) }
+}
+
+/** A value as breakdowns show it; null when it is missing, null or empty. */
+export function breakdownText(value: unknown, property?: BreakdownProperty): string | null {
+  if (value === undefined || value === null || value === '') return null
+  const text = propertyText(value)
+  if (property?.isUrlNormalized !== true) return text
+  return text.replace(/[/?#]+$/, '') || '/'
+}
+
+/** What the members of a breakdown are called, beside `breakdown` and within `breakdowns`. */
+const LONG_NAMES = {
+  name: 'breakdown',
+  type: 'breakdown_type',
+  index: 'breakdown_group_type_index',
+  normalize: 'breakdown_normalize_url',
+  bins: 'breakdown_histogram_bin_count',
+} as const
+const PLAIN_NAMES = {
+  name: 'property',
+  type: 'type',
+  index: 'group_type_index',
+  normalize: 'normalize_url',
+  bins: 'histogram_bin_count',
+} as const
+
+function propertyOf(
+  fields: QueryFields,
+  names: typeof LONG_NAMES | typeof PLAIN_NAMES,
+  key: unknown,
+): BreakdownProperty {
+  if (typeof key !== 'string' || key === '') {
+    throw fields.fault(names.name, 'must be the name of a property')
+  }
+  const type = fields.choice(names.type, ['event', 'person', 'group'])
+  const typeIndex = fields.whole(names.index, 0, 4)
+  if (type === 'group' && typeIndex === null) {
+    throw fields.fault(names.index, 'is missing: send the number of the group type')
+  }
+  return {
+    value:
+      type === 'group'
+        ? { kind: 'group_property', typeIndex: typeIndex ?? 0, key }
+        : { kind: `${type}_property`, key },
+    isUrlNormalized: fields.boolean(names.normalize),
+    binCount: fields.whole(names.bins, 1, QUERY_BINS_MAX),
+  }
+}
+
+function cohortsOf(fields: QueryFields, given: readonly unknown[]): readonly (number | 'all')[] {
+  if (given.length > QUERY_COHORTS_MAX) {
+    throw fields.fault('breakdown', `may name ${QUERY_COHORTS_MAX} cohorts at most`)
+  }
+  return given.map((value) => {
+    const id = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
+    if (id === 'all') return id
+    if (typeof id === 'number' && Number.isInteger(id) && id >= 0) return id === 0 ? 'all' : id
+    throw fields.fault('breakdown', 'must hold numbers of cohorts, or all')
+  })
+}

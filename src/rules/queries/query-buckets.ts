@@ -1,0 +1,108 @@
+/**
+ * The buckets of a query over time, with the texts that name them. Source: docs/compatibility/queries.md,
+ * "Ranges".
+ */
+import { addDays, type Wall, wallOf } from '../../base/time-zone.ts'
+import { type Interval, type PeriodRules, Periods } from '../analytics/periods.ts'
+import type { QueryRange } from './query-range.ts'
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+
+/** What the periods of a query are: its weeks begin on Sunday. */
+export function bucketRules({ interval, timezone }: Pick<QueryRange, 'interval' | 'timezone'>) {
+  return { interval, timezone, weekStart: 'sunday' } as const satisfies PeriodRules
+}
+
+/** The buckets of a range; none when it ends before it begins. Throws 400 for too many. */
+export function bucketsOf(range: QueryRange): Periods {
+  return Periods.covering(range.fromMs, range.toMs, bucketRules(range))
+}
+
+/** How many buckets a range has: not those that `Periods.covering` adds to a range that is empty. */
+export function bucketCount(range: QueryRange, buckets: Periods): number {
+  return range.fromMs > range.toMs ? 0 : buckets.count
+}
+
+/** The texts of `days`: `2020-01-09`, with hours and minutes `2020-01-09 13:00:00`. */
+export function bucketDays(range: QueryRange, buckets: Periods): readonly string[] {
+  return everyBucket(range, buckets, (wall) => bucketDay(wall, range.interval))
+}
+
+/** One text of `days`. */
+export function bucketDay(wall: Wall, interval: Interval): string {
+  const [year, month, day, hour, minute] = wall
+  const date = `${String(year).padStart(4, '0')}-${two(month)}-${two(day)}`
+  const hasClock = interval === 'hour' || interval === 'minute'
+  return hasClock ? `${date} ${two(hour)}:${two(minute)}:00` : date
+}
+
+/** The texts of `labels`. */
+export function bucketLabels(range: QueryRange, buckets: Periods): readonly string[] {
+  return everyBucket(range, buckets, (wall) => bucketLabel(wall, range))
+}
+
+/** The starts as ISO 8601 in UTC. */
+export function bucketStarts(range: QueryRange, buckets: Periods): readonly string[] {
+  const count = bucketCount(range, buckets)
+  return Array.from({ length: count }, (_, index) =>
+    new Date(buckets.startMs(index)).toISOString().replace('.000Z', 'Z'),
+  )
+}
+
+/** `9-Jan-2020`. */
+export function dayLabel([year, month, day]: Wall): string {
+  return `${day}-${MONTHS[month - 1]}-${year}`
+}
+
+function everyBucket(
+  range: QueryRange,
+  buckets: Periods,
+  text: (wall: Wall) => string,
+): readonly string[] {
+  const count = bucketCount(range, buckets)
+  return Array.from({ length: count }, (_, index) =>
+    text(wallOf(buckets.startMs(index), range.timezone)),
+  )
+}
+
+function bucketLabel(wall: Wall, range: QueryRange): string {
+  const [year, month, day, hour, minute] = wall
+  switch (range.interval) {
+    case 'month':
+      return `${MONTHS[month - 1]} ${year}`
+    case 'week':
+      return weekLabel(wall, range)
+    case 'day':
+      return dayLabel(wall)
+    default:
+      return `${day}-${MONTHS[month - 1]} ${two(hour)}:${two(minute)}`
+  }
+}
+
+/** The days of the week that lie in the range. */
+function weekLabel(start: Wall, { fromMs, toMs, timezone }: QueryRange): string {
+  const from = latest(start, wallOf(fromMs, timezone))
+  const to = earliest(addDays(start, 6), wallOf(toMs, timezone))
+  const [fromMonth, toMonth] = [MONTHS[from[1] - 1], MONTHS[to[1] - 1]]
+  if (from[0] !== to[0]) return `${dayLabel(from)} – ${dayLabel(to)}`
+  if (from[1] !== to[1]) return `${from[2]}-${fromMonth} – ${to[2]}-${toMonth}`
+  if (from[2] === to[2]) return dayLabel(from)
+  return `${from[2]}–${to[2]} ${toMonth}`
+}
+
+function latest(left: Wall, right: Wall): Wall {
+  return dayNumber(left) < dayNumber(right) ? right : left
+}
+
+function earliest(left: Wall, right: Wall): Wall {
+  return dayNumber(left) > dayNumber(right) ? right : left
+}
+
+/** Greater for a later day. */
+function dayNumber([year, month, day]: Wall): number {
+  return (year * 12 + month) * 31 + day
+}
+
+function two(number: number): string {
+  return String(number).padStart(2, '0')
+}

@@ -1,0 +1,222 @@
+/**
+ * The filters of a query: a list or a tree of tests on events, persons, groups, cohorts and elements. What
+ * is not known is refused, never left out. Source: docs/compatibility/queries.md, "Filters".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { given, isObject } from '../../base/json.ts'
+import { ELEMENT_KEYS } from '../filters/element-filter.ts'
+import {
+  allOf,
+  cohortIdOf,
+  type FilterGroup,
+  type PropertyFilter,
+} from '../filters/filter-group.ts'
+import { readStoredFilters } from '../filters/filter-tree.ts'
+import { DATE_OPERATORS, LIST_OPERATORS } from '../filters/operator-names.ts'
+import { numberOf, propertyTest } from '../filters/property-filter.ts'
+import { propertyText } from '../filters/property-text.ts'
+import { QUERY_FILTER_DEPTH_MAX, QUERY_FILTERS_MAX } from './limits.ts'
+import { QueryFields } from './query-fields.ts'
+import type { QueryContext } from './query-kind.ts'
+import { readDate } from './query-range.ts'
+
+type Node = FilterGroup | PropertyFilter
+
+/** They are compared as a whole: no part of them is looked for. */
+const ELEMENT_KEYS_EXACT: readonly string[] = ['tag_name', 'selector']
+/** With a list, any of them; their opposites: none of them. */
+const ANY_OF: readonly string[] = ['icontains', 'regex']
+const NONE_OF: readonly string[] = ['not_icontains', 'not_regex']
+
+/**
+ * What holds for every event of a query: `properties`, and with `filterTestAccounts` what the project says
+ * of its test accounts; null for no restriction. Throws 400 `invalid_query`.
+ */
+export function readGlobalFilter(query: QueryFields, context: QueryContext): FilterGroup | null {
+  const isWithoutTests = query.boolean('filterTestAccounts')
+  return allOf([
+    readFilters(query, 'properties', context),
+    isWithoutTests ? readStoredFilters(context.testAccountFilters, 'test_account_filters') : null,
+  ])
+}
+
+/** The filters of one member; null for no restriction. Throws 400 `invalid_query`. */
+export function readFilters(
+  fields: QueryFields,
+  name: string,
+  context: QueryContext,
+): FilterGroup | null {
+  const value = fields.value(name)
+  if (value === undefined) return null
+  return new FilterReader(context).tree(value, fields.pathOf(name))
+}
+
+/** One filter, or what of a list of them holds; null for no restriction. Throws 400 `invalid_query`. */
+export function readFilter(fields: QueryFields, context: QueryContext): FilterGroup | null {
+  return asGroup(new FilterReader(context).filter(fields))
+}
+
+class FilterReader {
+  readonly #context: QueryContext
+  #count = 0
+
+  constructor(context: QueryContext) {
+    this.#context = context
+  }
+
+  tree(value: unknown, path: string): FilterGroup | null {
+    if (Array.isArray(value)) return this.#group('AND', value, path, 1)
+    if (isObject(value) && Array.isArray(value['values'])) {
+      return asGroup(this.#node(value, path, 1))
+    }
+    if (isObject(value) && Object.keys(value).length === 0) return null
+    throw new QueryFields({}).fault(path, 'must be a list of filters, or a tree of AND and OR')
+  }
+
+  /** Null: it restricts nothing. */
+  filter(fields: QueryFields): Node | null {
+    if (++this.#count > QUERY_FILTERS_MAX) {
+      throw fields.fault('key', `is one filter too many: ${QUERY_FILTERS_MAX} may be sent at most`)
+    }
+    switch (fields.text('type') ?? 'event') {
+      case 'cohort':
+      case 'static-cohort':
+      case 'precalculated-cohort':
+        return cohortFilter(fields)
+      case 'event':
+        return this.#propertyFilter(fields, { type: 'event' })
+      case 'person':
+        return this.#propertyFilter(fields, { type: 'person' })
+      case 'group': {
+        const group_type_index = fields.whole('group_type_index', 0, 4)
+        if (group_type_index !== null) {
+          return this.#propertyFilter(fields, { type: 'group', group_type_index })
+        }
+        throw fields.fault('group_type_index', 'is missing: send the number of the group type')
+      }
+      case 'element':
+        return this.#propertyFilter(fields, { type: 'element' })
+      default:
+        throw fields.fault('type', 'must be event, person, group, cohort or element')
+    }
+  }
+
+  #node(value: unknown, path: string, depth: number): Node | null {
+    if (!isObject(value)) throw new QueryFields({}).fault(path, 'must be a filter, an object')
+    const fields = new QueryFields(value, path)
+    if (!Array.isArray(value['values'])) return this.filter(fields)
+    const type = fields.choice('type', ['AND', 'OR'])
+    return this.#group(type, value['values'], fields.pathOf('values'), depth)
+  }
+
+  #group(
+    type: 'AND' | 'OR',
+    items: readonly unknown[],
+    path: string,
+    depth: number,
+  ): FilterGroup | null {
+    if (depth > QUERY_FILTER_DEPTH_MAX) {
+      const what = `lies too deep: ${QUERY_FILTER_DEPTH_MAX} groups may lie within each other`
+      throw new QueryFields({}).fault(path, what)
+    }
+    const nodes = items.map((item, index) => this.#node(item, `${path}.${index}`, depth + 1))
+    // Of an OR, what restricts nothing makes the whole hold.
+    if (type === 'OR' && nodes.includes(null)) return null
+    const values = nodes.filter((node) => node !== null)
+    return values.length === 0 ? null : { type, values }
+  }
+
+  #propertyFilter(
+    fields: QueryFields,
+    kind: Pick<PropertyFilter, 'type' | 'group_type_index'>,
+  ): Node | null {
+    const key = fields.text('key') ?? ''
+    if (key === '') throw fields.fault('key', 'is missing: send the name of a property')
+    const given = fields.text('operator') ?? 'exact'
+    const isNegated = fields.boolean('negation')
+    const value = fields.value('value')
+    const base = { ...kind, key, ...(isNegated ? { negation: true } : {}) }
+    if (given === 'between' || given === 'not_between') return betweenFilter(fields, base, given)
+    const operator = { in: 'exact', not_in: 'is_not' }[given] ?? given
+    if (!LIST_OPERATORS.some((known) => known === operator)) {
+      const known = [...LIST_OPERATORS, 'in', 'not_in', 'between', 'not_between'].join(', ')
+      throw fields.fault('operator', `must be one of ${known}`)
+    }
+    checkElement(fields, base, operator)
+    if (Array.isArray(value)) {
+      if (value.length === 0) return null
+      const isAny = ANY_OF.includes(operator)
+      if (isAny || NONE_OF.includes(operator)) {
+        const values = value.map((one: unknown) =>
+          this.#built(fields, { ...base, operator, value: one }),
+        )
+        return { type: isAny === isNegated ? 'AND' : 'OR', values }
+      }
+    }
+    return this.#built(fields, { ...base, operator, value: this.#dateOf(operator, value) })
+  }
+
+  #built(fields: QueryFields, filter: PropertyFilter): PropertyFilter {
+    if (propertyTest(filter) !== null) return filter
+    throw fields.fault('value', `cannot be used with the operator ${filter.operator ?? 'exact'}`)
+  }
+
+  /** Filters on dates compare with moments: `-7d` is one. */
+  #dateOf(operator: string, value: unknown): unknown {
+    if (!DATE_OPERATORS.includes(operator) || typeof value !== 'string') return value
+    const { timezone, nowMs } = this.#context
+    const date = readDate(value, timezone, nowMs)
+    return date === null || date.kind === 'absolute' ? value : new Date(date.momentMs).toISOString()
+  }
+}
+
+function asGroup(node: Node | null): FilterGroup | null {
+  if (node === null) return null
+  return 'values' in node ? node : { type: 'AND', values: [node] }
+}
+
+function cohortFilter(fields: QueryFields): PropertyFilter {
+  const operator = fields.choice('operator', ['in', 'not_in', 'exact', 'is_not'])
+  const filter = { key: 'id', type: 'cohort', value: fields.value('value') }
+  if (cohortIdOf(filter) === null) throw fields.fault('value', 'must be the number of a cohort')
+  const isOutside = operator === 'not_in' || operator === 'is_not'
+  return { ...filter, operator: isOutside === fields.boolean('negation') ? 'in' : 'not_in' }
+}
+
+/** Both ends belong to it; a property that is no number is in neither. */
+function betweenFilter(
+  fields: QueryFields,
+  base: Omit<PropertyFilter, 'operator' | 'value'>,
+  operator: 'between' | 'not_between',
+): FilterGroup {
+  const [min, max, ...more] = fields.list('value').map((one) => numberOf(propertyText(one)))
+  if (min === undefined || max === undefined || more.length > 0 || !(min <= max)) {
+    throw fields.fault('value', 'must be two numbers, the smaller one first')
+  }
+  const { negation = false, ...plain } = base
+  const isWithin = (operator === 'between') !== negation
+  return {
+    type: isWithin ? 'AND' : 'OR',
+    values: [
+      { ...plain, operator: isWithin ? 'gte' : 'lt', value: min },
+      { ...plain, operator: isWithin ? 'lte' : 'gt', value: max },
+    ],
+  }
+}
+
+function checkElement(fields: QueryFields, { type, key }: PropertyFilter, operator: string): void {
+  if (type !== 'element') return
+  if (!ELEMENT_KEYS.includes(key)) {
+    throw fields.fault('key', `must be one of ${ELEMENT_KEYS.join(', ')} for elements`)
+  }
+  if (ELEMENT_KEYS_EXACT.includes(key) && operator !== 'exact' && operator !== 'is_not') {
+    throw fields.fault('operator', `must be exact or is_not for ${key}`)
+  }
+}
+
+/** What a rule of another room refuses, refused as a query. */
+export function asInvalidQuery(error: unknown): unknown {
+  if (!(error instanceof ServiceError) || error.status !== 400) return error
+  if (error.code === 'query_too_large' || error.code === 'unsupported_kind') return error
+  return new ServiceError('invalid_query', error.message, given({ attr: error.attr ?? undefined }))
+}

@@ -1,0 +1,107 @@
+/**
+ * What a kind of query is: read into a plan, computed part by part, merged, made an answer. What a query
+ * knows besides its own text, and what it computes on. Source: docs/compatibility/queries.md.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { JsonObject } from '../../base/json.ts'
+import type {
+  ActionStepMatch,
+  EventColumns,
+  EventPart,
+  EventScanner,
+  EventScanRequest,
+} from '../analytics/event-columns.ts'
+import type { QueryFields } from './query-fields.ts'
+
+/** What a query has to know besides its own text. */
+export interface QueryContext {
+  readonly projectId: number
+  /** Name of the IANA time zone database. */
+  readonly timezone: string
+  /** Milliseconds since 1970. */
+  readonly nowMs: number
+  /** As the project stores them: a list of filters. */
+  readonly testAccountFilters: readonly unknown[]
+  /** Null when there is no such action. */
+  action(id: number): NamedAction | null
+  /** Null when there is no such cohort. */
+  cohortName(id: number): string | null
+  /** Timestamp of the project's first event, milliseconds; null when there is none. */
+  firstEventMs(): number | null
+}
+
+/** An action as queries see it. */
+export interface NamedAction {
+  readonly name: string
+  readonly steps: readonly ActionStepMatch[]
+}
+
+/** A part of the events, or all of them, and what else is known on the thread that computes. */
+export interface QueryShard {
+  readonly context: QueryContext
+  readonly scanner: EventScanner
+  /** Null: all events. */
+  readonly part: EventPart | null
+}
+
+/** The answer before it is put into its envelope. */
+export interface QueryPage {
+  readonly results: unknown
+  /** Further members of the answer: `hasMore`, `columns`, `resolved_date_range` and the like. */
+  readonly members: JsonObject
+}
+
+/** Who is behind a number; each list has an entry for each actor, or is absent. */
+export interface QueryActors {
+  /** Number of the group type, or null for persons. */
+  readonly groupTypeIndex: number | null
+  /** P of each person; empty for groups. */
+  readonly persons: readonly number[]
+  /** Key of each group; empty for persons. */
+  readonly groupKeys: readonly string[]
+  /** Matching events of each actor. */
+  readonly eventCounts?: readonly number[]
+  /** distinct_ids that these were sent with. */
+  readonly distinctIds?: readonly (readonly string[])[]
+  /** Of retention: the columns in which each actor counts, ascending. */
+  readonly appearances?: readonly (readonly number[])[]
+}
+
+/** A kind of query. `Plan` and `Part` are plain data that may cross threads. */
+export interface QueryKind<Plan, Part> {
+  /**
+   * Which parts of the events may be computed apart: any rows, all rows of a person together, or none.
+   * Whatever the division, the merged parts are the same.
+   */
+  readonly dividedBy: 'segments' | 'persons' | 'nothing'
+  /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
+  plan(query: QueryFields, context: QueryContext): Plan
+  /** Throws as `EventScanner.scan`. */
+  partial(plan: Plan, shard: QueryShard): Part
+  /** At least one part; what comes out is a part again. */
+  merge(plan: Plan, parts: readonly Part[]): Part
+  /** `shard` is whole; for what is looked up for the answer alone, such as names. */
+  page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
+  /**
+   * Who is behind the number that `pick`, an `InsightActorsQuery` or `FunnelsActorsQuery` around the query
+   * of `plan`, names. Absent: this kind cannot say. Throws 400, see `invalidQuery`.
+   */
+  actors?(plan: Plan, pick: QueryFields, shard: QueryShard): QueryActors
+}
+
+/** 400 `invalid_query`: `attr` is the dotted path of the field within the query, or null. */
+export function invalidQuery(attr: string | null, what: string): ServiceError {
+  const detail = attr === null ? what : `${attr} ${what}`
+  return new ServiceError('invalid_query', detail, attr === null ? {} : { attr })
+}
+
+/** What of a scan is left to say; absent: no filter, no values, all persons, any order. */
+export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
+  Partial<Omit<EventScanRequest, 'projectId' | 'nowMs' | 'part'>>
+
+/** Scans the events of a shard. Throws as `EventScanner.scan`. */
+export function scanShard({ context, scanner, part }: QueryShard, scan: QueryScan): EventColumns {
+  const { projectId, nowMs } = context
+  const rest = { filter: null, values: [], persons: null, order: 'any' } as const
+  return scanner.scan({ projectId, nowMs, ...rest, ...(part === null ? {} : { part }), ...scan })
+}

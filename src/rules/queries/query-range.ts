@@ -1,0 +1,230 @@
+/**
+ * The range of dates of a query: `dateRange`, the interval, the range to compare with, and which events
+ * count. Wall time of the project's zone throughout. Source: docs/compatibility/queries.md, "Ranges".
+ */
+import {
+  addDays,
+  addMonths,
+  dateParts,
+  endMomentOf,
+  endOfDay,
+  hourStart,
+  isDayOfCalendar,
+  lastDayOf,
+  momentOf,
+  startOfDay,
+  utcOf,
+  type Wall,
+  wallOf,
+  wallOfUtc,
+} from '../../base/time-zone.ts'
+import type { DateRange } from '../analytics/date-range.ts'
+import { type Interval, periodStart } from '../analytics/periods.ts'
+import type { QueryFields } from './query-fields.ts'
+import type { QueryContext } from './query-kind.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const MOMENT =
+  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
+const RELATIVE = /^-?(\d{1,5})([hdwmyqM])$/
+const EDGE = /^(?:-?(\d{1,5}))?([dmy])(Start|End)$/
+
+/** A range whose ends are known; both belong to it, milliseconds. */
+export interface QueryRange extends DateRange {
+  readonly interval: Interval
+  /** Name of the IANA time zone database. */
+  readonly timezone: string
+  /** The ends are exactly as the request says: nothing is moved to the edge of an interval. */
+  readonly isExplicit: boolean
+  /** How the start is written: a date, or so far back from now; in days and longer, hours, or minutes. */
+  readonly start: 'absolute' | 'days' | 'hours' | 'minutes' | 'first_event'
+  /** The range before this one begins a day later than its length says: a week back, to the same weekdays. */
+  readonly isWeekAligned: boolean
+}
+
+/** A text of a date, read. */
+export interface ReadDate {
+  readonly momentMs: number
+  /** What clocks in the zone show then. */
+  readonly wall: Wall
+  readonly kind: 'absolute' | 'days' | 'hours' | 'minutes'
+  readonly hasTime: boolean
+}
+
+/** The interval of a query, day when it says nothing. Throws 400 `invalid_query`. */
+export function readInterval(query: QueryFields): Interval {
+  return query.choice('interval', ['day', 'minute', 'hour', 'week', 'month'])
+}
+
+/**
+ * The range of `dateRange`; absent: the seven days before today, and today. `interval` decides how its end
+ * is moved. Throws 400 `invalid_query` for dates that cannot be read.
+ */
+export function readRange(
+  query: QueryFields,
+  interval: Interval,
+  context: QueryContext,
+): QueryRange {
+  const { timezone, nowMs } = context
+  const fields = query.within('dateRange')
+  const fromText = fields.text('date_from') || null
+  const toText = fields.text('date_to') || null
+  const isExplicit = fields.boolean('explicitDate')
+  const dayStart = (wall: Wall): number => momentOf(startOfDay(wall), timezone)
+  const date = (name: string, text: string): ReadDate => {
+    const read = readDate(text, timezone, nowMs)
+    if (read !== null) return read
+    throw fields.fault(name, 'must be a date such as 2026-01-31, or one such as -7d, -1mStart')
+  }
+  let fromMs = dayStart(addDays(wallOf(nowMs, timezone), -7))
+  let start: QueryRange['start'] = 'days'
+  if (fromText === 'all') {
+    fromMs = context.firstEventMs() ?? fromMs
+    start = 'first_event'
+  } else if (fromText !== null) {
+    const from = date('date_from', fromText)
+    start = from.kind
+    const isKept =
+      from.kind === 'absolute' ||
+      from.kind === 'hours' ||
+      (from.kind === 'minutes' && interval === 'minute')
+    fromMs = isKept ? from.momentMs : dayStart(from.wall)
+  }
+  const to = toText === null ? null : date('date_to', toText)
+  return {
+    ...{ fromMs, interval, timezone, isExplicit, start },
+    toMs: isExplicit && to !== null ? to.momentMs : endOf(to, interval, timezone, nowMs),
+    isWeekAligned:
+      interval === 'day' && isWholeWeeks(fromText) && (to?.kind ?? 'absolute') === 'absolute',
+  }
+}
+
+/** The moment that a text names, nothing rounded but hours; null for a text that is no date. */
+export function readDate(text: string, timezone: string, nowMs: number): ReadDate | null {
+  const absolute = MOMENT.exec(text)
+  if (absolute !== null) return readMoment(absolute, timezone)
+  const relative = RELATIVE.exec(text)
+  if (relative !== null) return movedBack(Number(relative[1]), relative[2] ?? 'd', timezone, nowMs)
+  const edge = EDGE.exec(text)
+  if (edge === null) return null
+  const unit = edge[2] ?? 'd'
+  const moved = movedBack(Number(edge[1] ?? 0), unit, timezone, nowMs)
+  if (moved === null) return null
+  const wall = atEdge(moved.wall, unit, edge[3] === 'End')
+  return { wall, momentMs: momentOf(wall, timezone), kind: 'days', hasTime: false }
+}
+
+/** Where the events begin that count for the buckets of a range. */
+export function eventsFromMs({
+  fromMs,
+  interval,
+  timezone,
+  isExplicit,
+  start,
+}: QueryRange): number {
+  if (isExplicit) return fromMs
+  const rules = { interval, timezone, weekStart: 'sunday' } as const
+  switch (interval) {
+    case 'minute':
+    case 'hour':
+      return start === 'absolute' ? periodStart(fromMs, rules) : fromMs
+    case 'month':
+      return periodStart(fromMs, rules)
+    default:
+      return start === 'hours' ? fromMs : momentOf(startOfDay(wallOf(fromMs, timezone)), timezone)
+  }
+}
+
+/** What a query is compared with; null: with nothing. Throws 400 `invalid_query` for an unreadable text. */
+export function readComparedRange(query: QueryFields, range: QueryRange): QueryRange | null {
+  const fields = query.within('compareFilter')
+  const text = fields.text('compare_to') || null
+  if (!fields.boolean('compare')) return null
+  if (text === null) return rangeBefore(range)
+  const from = RELATIVE.test(text) ? readDate(text, range.timezone, range.fromMs) : null
+  if (from === null) throw fields.fault('compare_to', 'must be a text such as -1w or -30d')
+  return movedTo(range, from.wall, false)
+}
+
+/** The range of the same length before this one. */
+export function rangeBefore(range: QueryRange): QueryRange {
+  const { fromMs, timezone, interval, isWeekAligned } = range
+  const from = wallOf(fromMs, timezone)
+  const earlier = wallOfUtc(utcOf(from) - wallLengthMs(range))
+  if (interval === 'minute') {
+    return { ...range, fromMs: momentOf(earlier, timezone), toMs: fromMs, isExplicit: true }
+  }
+  const start = addDays(withClockOf(earlier, from), isWeekAligned ? 1 : 0)
+  return movedTo(range, start, true)
+}
+
+function movedTo(range: QueryRange, from: Wall, isClockKept: boolean): QueryRange {
+  const { timezone, toMs } = range
+  const end = wallOfUtc(utcOf(from) + wallLengthMs(range))
+  const to = isClockKept ? withClockOf(end, wallOf(toMs, timezone)) : end
+  return {
+    ...range,
+    start: 'absolute',
+    fromMs: momentOf(from, timezone),
+    toMs: endMomentOf(to, timezone),
+  }
+}
+
+/** By the wall: a day of 23 hours counts as one of 24. */
+function wallLengthMs({ fromMs, toMs, timezone }: QueryRange): number {
+  return utcOf(wallOf(toMs, timezone)) - utcOf(wallOf(fromMs, timezone))
+}
+
+function withClockOf([year, month, day]: Wall, clock: Wall): Wall {
+  return [year, month, day, clock[3], clock[4], clock[5], clock[6]]
+}
+
+function endOf(to: ReadDate | null, interval: Interval, timezone: string, nowMs: number): number {
+  const wall = to?.wall ?? wallOf(nowMs, timezone)
+  if (interval !== 'hour' && interval !== 'minute') return endMomentOf(endOfDay(wall), timezone)
+  if (to?.kind === 'absolute') return to.momentMs
+  const momentMs = to?.momentMs ?? nowMs
+  if (interval === 'hour') return hourStart(momentMs, timezone) + HOUR_MS - 1
+  return Math.floor(momentMs / MINUTE_MS) * MINUTE_MS + MINUTE_MS - 1
+}
+
+function isWholeWeeks(text: string | null): boolean {
+  const match = /^-(\d{1,5})d$/.exec(text ?? '')
+  return match !== null && Number(match[1]) > 0 && Number(match[1]) % 7 === 0
+}
+
+function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
+  const { wall, hasTime, offsetMs } = dateParts(match)
+  const [, , , hour, minute, second] = wall
+  if (!isDayOfCalendar(wall) || hour > 23 || minute > 59 || second > 59) return null
+  const momentMs = offsetMs === null ? momentOf(wall, timezone) : utcOf(wall) - offsetMs
+  const shown = offsetMs === null ? wall : wallOf(momentMs, timezone)
+  return { wall: shown, momentMs, kind: 'absolute', hasTime }
+}
+
+/** Null when a calendar does not go back so far. */
+function movedBack(count: number, unit: string, timezone: string, nowMs: number): ReadDate | null {
+  if (unit === 'h' || unit === 'M') {
+    const kind = unit === 'h' ? 'hours' : 'minutes'
+    const earlierMs = nowMs - count * (unit === 'h' ? HOUR_MS : MINUTE_MS)
+    const momentMs = unit === 'h' ? hourStart(earlierMs, timezone) : earlierMs
+    return { wall: wallOf(momentMs, timezone), momentMs, kind, hasTime: true }
+  }
+  const now = wallOf(nowMs, timezone)
+  const days = { d: 1, w: 7, q: 91 }[unit]
+  const wall =
+    days === undefined
+      ? addMonths(now, -count * (unit === 'y' ? 12 : 1))
+      : addDays(now, -count * days)
+  if (wall[0] < 1) return null
+  return { wall, momentMs: momentOf(wall, timezone), kind: 'days', hasTime: false }
+}
+
+/** The first or last day of the month or year; of a day, itself. */
+function atEdge([year, month, day]: Wall, unit: string, isEnd: boolean): Wall {
+  if (unit === 'd') return [year, month, day, 0, 0, 0, 0]
+  if (!isEnd) return [year, unit === 'm' ? month : 1, 1, 0, 0, 0, 0]
+  const last = unit === 'm' ? month : 12
+  return [year, last, lastDayOf(year, last), 0, 0, 0, 0]
+}
