@@ -340,6 +340,7 @@ class RunningDaemon implements Daemon {
       commands: this.#commands,
       letters: this.#commands,
       analytics: measuredQueries(queries, this.#metrics, clock),
+      numbers: queries,
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
       refresh: () => this.#flags.snapshots.refresh(),

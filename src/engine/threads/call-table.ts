@@ -14,6 +14,7 @@ import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { watchPriority } from './processing-priority.ts'
+import { type QueryTask, runQuery } from './queries.ts'
 import type {
   AppendResult,
   AppendTask,
@@ -56,6 +57,7 @@ export const CALLS = {
     organization.run(task),
   ),
   analytics: long(runAnalytics, 'analytics'),
+  query: long(runQuery, 'analytics'),
   /** Appends blocks to the log and forgets those that are processed. */
   append: short(
     ({ appender }, task: AppendTask) => append(appender, task),
@@ -108,6 +110,15 @@ export type PersonQueries = CallerOf<typeof PERSON_CALLS> & TableQueries
 export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS>
+
+/** Queries of the query route. */
+export interface QueryAnswers {
+  /**
+   * The finished text of an answer. `onCancel` is told what to call when nobody waits any more. Rejects with
+   * `ServiceError`: as `runQuery`, and 503 when too many wait.
+   */
+  answer(task: QueryTask, onCancel: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>>
+}
 
 async function append(log: LogAppender, task: AppendTask): Promise<AppendResult> {
   const startedAt = performance.now()

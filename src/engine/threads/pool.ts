@@ -15,7 +15,14 @@ import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
-import { CALLS, type CallerOf, type CallName, type Calls, QUERIES } from './call-table.ts'
+import {
+  CALLS,
+  type CallerOf,
+  type CallName,
+  type Calls,
+  QUERIES,
+  type QueryAnswers,
+} from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
@@ -50,7 +57,11 @@ export interface PoolOptions {
 }
 
 /** What can be asked of the threads. */
-export type Queries = CallerOf<typeof QUERIES> & OrganizationPort & AnalyticQueries & TableQueries
+export type Queries = CallerOf<typeof QUERIES> &
+  OrganizationPort &
+  AnalyticQueries &
+  QueryAnswers &
+  TableQueries
 
 /** The threads of the daemon. */
 export class WorkerPool implements TaskRunner<Calls> {
@@ -224,6 +235,7 @@ function queriesOf(pool: WorkerPool): Queries {
     organization: (name, request, audit) =>
       pool.run('organization', [{ name, request, audit }]) as never,
     analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
+    answer: (task, onLeave) => pool.run('query', [task], { onLeave }),
     personTable: (query, onLeave) => openTable(query, pool, onLeave),
   }
 }

@@ -17,6 +17,7 @@ import { GROUP_RESOURCE } from './persons/groups.ts'
 import { ANALYTIC_RESOURCE } from './persons/person-analytics.ts'
 import type { PersonServices } from './persons/person-services.ts'
 import { PERSON_RESOURCE } from './persons/persons.ts'
+import { QUERY_RESOURCE, type QueryServices } from './queries.ts'
 
 /** What all of them work with. */
 export type PrivateServices = EventServices &
@@ -24,13 +25,15 @@ export type PrivateServices = EventServices &
   FlagServices &
   DeadLetterServices &
   ErasureServices &
-  PersonServices
+  PersonServices &
+  QueryServices
 
 /** What a project or the organization has. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   EVENT_RESOURCE,
   PERSON_RESOURCE,
   ANALYTIC_RESOURCE,
+  QUERY_RESOURCE,
   ERASURE_RESOURCE,
   ACTION_RESOURCE,
   COHORT_RESOURCE,

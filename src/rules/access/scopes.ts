@@ -24,6 +24,7 @@ export const SCOPES = [
   'personal_api_key:write',
   'project:read',
   'project:write',
+  'query:read',
   'user:read',
 ] as const
 

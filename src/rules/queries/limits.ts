@@ -16,3 +16,5 @@ export const QUERY_BREAKDOWN_VALUES_MAX = 1000
 export const QUERY_COHORTS_MAX = 25
 /** Bins of a breakdown by number. More: 400 `invalid_query`. */
 export const QUERY_BINS_MAX = 100
+/** Bytes of one answer. More: 400 `query_too_large`. */
+export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024

@@ -298,6 +298,11 @@ export class PersonReader {
     return cohort === null ? null : cohortView(cohort, this.#memberCount(projectId, cohort, check))
   }
 
+  /** The name of a cohort that is not deleted; or null. */
+  cohortName(projectId: number, id: number): string | null {
+    return loadCohort(this.#tables.cohorts, projectId, id)?.name ?? null
+  }
+
   /** A page of actions, in order of creation. */
   actions(projectId: number, limit: number, offset: number): Page<ActionView> {
     return listActions(this.#tables.actions, projectId, limit, offset)

@@ -1,0 +1,106 @@
+/**
+ * The route that answers how many: a query goes to the threads for analytics, its answer comes back as
+ * finished text. Source: docs/compatibility/queries.md.
+ */
+import { ServiceError } from '../../base/errors.ts'
+import type { QueryAnswers } from '../../engine/threads/call-table.ts'
+import { required } from '../server/parameters.ts'
+import type { Answer } from '../server/respond.ts'
+import {
+  type AnyRoute,
+  type Call,
+  done,
+  inProject,
+  type Resource,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
+import * as is from '../server/schema.ts'
+import { answerRow, inputOf } from './formats.ts'
+import type { PersonDirectory } from './persons/person-services.ts'
+
+/** What these routes work with. */
+export interface QueryServices extends RouteServices {
+  readonly directory: PersonDirectory
+  readonly numbers: QueryAnswers
+}
+
+const ANSWER = is.namedObject(
+  'QueryAnswer',
+  {
+    results: is.about(is.ANY, 'What the kind of the query answers.'),
+    timezone: is.TEXT,
+    is_cached: is.BOOLEAN,
+    last_refresh: is.TIME,
+  },
+  {
+    hasMore: is.BOOLEAN,
+    columns: is.list(is.TEXT),
+    types: is.ANY,
+    limit: is.WHOLE,
+    offset: is.WHOLE,
+    resolved_date_range: is.JSON_OBJECT,
+  },
+)
+
+const BODY = is.openObject(
+  {},
+  {
+    query: is.about(
+      is.JSON_OBJECT,
+      'A query: `kind` says which, such as TrendsQuery. docs/compatibility/queries.md has them all.',
+    ),
+  },
+)
+
+function routesBelow(base: string, id: string): readonly AnyRoute<QueryServices>[] {
+  const route = routesOf<QueryServices>(`${base}:project_id/query/`, inProject('query:read'))
+  return [
+    route('POST', '', `post${id}`, 'Answers a query.', {
+      body: BODY,
+      answers: { 200: done(ANSWER) },
+      errors: ['required', 'unsupported_kind', 'invalid_query', 'query_too_large', 'query_timeout'],
+      audits: false,
+      respond: answer,
+    }),
+    route('GET', ':id/', `get${id}`, 'Refused: answers are not kept.', {
+      answers: {},
+      isRefusal: true,
+      respond() {
+        const detail = 'there is no such query: answers are not kept, ask again by POST'
+        throw new ServiceError('not_found', detail)
+      },
+    }),
+    route('DELETE', ':id/', `delete${id}`, 'Ends a query; none is running.', {
+      answers: { 204: done() },
+      audits: false,
+      handle: () => {},
+    }),
+  ]
+}
+
+/** How many: numbers over time, funnels, web pages, rows. */
+export const QUERY_RESOURCE: Resource<QueryServices> = {
+  name: 'Queries',
+  sentence: 'How many: trends, funnels, retention, paths, web pages, rows of events and persons.',
+  segments: { id: is.about(is.TEXT, 'Name of the query.') },
+  isTable: true,
+  routes: [
+    ...routesBelow('/api/projects/', 'Query'),
+    ...routesBelow('/api/environments/', 'EnvironmentQuery'),
+  ],
+}
+
+async function answer(call: Call<QueryServices, is.Schema<object>, typeof BODY>): Promise<Answer> {
+  const { request, services, projectId, nowMs } = call
+  const { format } = inputOf(call)
+  const { query } = call.body()
+  if (query === undefined) throw required('query')
+  const project = services.directory.projectById(projectId)
+  const task = {
+    ...{ projectId, nowMs, query, format },
+    timezone: project?.timezone ?? 'UTC',
+    testAccountFilters: project?.testAccountFilters ?? [],
+  }
+  return answerRow(format, await services.numbers.answer(task, (cancel) => request.onLeave(cancel)))
+}

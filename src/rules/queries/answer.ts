@@ -1,0 +1,80 @@
+/**
+ * A query answered: the members around its results, as JSON or as a table. Source:
+ * docs/compatibility/queries.md, "Answers".
+ */
+import { toCsv } from '../../base/csv.ts'
+import { ServiceError } from '../../base/errors.ts'
+import { isObject, type JsonObject } from '../../base/json.ts'
+import type { RowFormat } from '../../base/pages.ts'
+import { planQuery } from './kinds.ts'
+import { QUERY_ANSWER_BYTES_MAX } from './limits.ts'
+import type { QueryPage, QueryShard } from './query-kind.ts'
+
+/**
+ * The text of an answer. Throws 400: `required`, `unsupported_kind`, `invalid_query`, `query_too_large`; and
+ * as `EventScanner.scan`. `shard` is whole.
+ */
+export function answerQuery(
+  query: unknown,
+  shard: QueryShard,
+  format: RowFormat,
+): Uint8Array<ArrayBuffer> {
+  const { kind, plan } = planQuery(query, shard.context)
+  const page = kind.page(plan, kind.merge(plan, [kind.partial(plan, shard)]), shard)
+  const text = format === 'csv' ? toCsv(tableRows(page)) : JSON.stringify(envelope(page, shard))
+  const bytes = new TextEncoder().encode(text)
+  if (bytes.length <= QUERY_ANSWER_BYTES_MAX) return bytes
+  const detail = `the answer has more than ${QUERY_ANSWER_BYTES_MAX} bytes: ask for fewer rows, values or periods`
+  throw new ServiceError('query_too_large', detail)
+}
+
+/** What stands around the results of every kind. */
+function envelope({ results, members }: QueryPage, { context }: QueryShard): JsonObject {
+  return {
+    results,
+    ...members,
+    timezone: context.timezone,
+    is_cached: false,
+    last_refresh: new Date(context.nowMs).toISOString(),
+    next_allowed_client_refresh: new Date(context.nowMs).toISOString(),
+    cache_key: `q_${context.projectId}_${context.nowMs}`,
+    cache_target_age: null,
+    calculation_trigger: null,
+    query_status: null,
+    error: null,
+    hogql: null,
+    timings: [],
+    modifiers: null,
+  }
+}
+
+/**
+ * Results as rows of a table: of what is counted over time a row for each bucket, of rows with columns one
+ * each, of anything else one for each item.
+ */
+function tableRows({ results, members }: QueryPage): readonly JsonObject[] {
+  const items = Array.isArray(results) ? results.flat() : [results]
+  const { columns } = members
+  if (Array.isArray(columns) && Array.isArray(results)) {
+    return results.map((row: readonly unknown[]) =>
+      Object.fromEntries(columns.map((column, index) => [String(column), row[index]])),
+    )
+  }
+  return items.flatMap((item: unknown) => (isObject(item) ? rowsOf(item) : [{ value: item }]))
+}
+
+function rowsOf(item: JsonObject): readonly JsonObject[] {
+  const { data, days, label, breakdown_value, compare_label, status } = item
+  if (!Array.isArray(data) || !Array.isArray(days) || days.length === 0) {
+    const { action: _, filter: __, persons_urls: ___, ...plain } = item
+    return [plain]
+  }
+  return days.map((day: unknown, index) => ({
+    day,
+    label,
+    ...(breakdown_value === undefined ? {} : { breakdown_value }),
+    ...(compare_label === undefined ? {} : { compare_label }),
+    ...(status === undefined ? {} : { status }),
+    value: data[index],
+  }))
+}

@@ -1,0 +1,15 @@
+/** The worked examples of queries over HTTP. */
+import t from 'tap'
+import { caseFaults, casesOf, QueryCases } from '../../fixtures/queries/query-cases.ts'
+
+const CASES = casesOf('question-cases.json')
+
+t.test('every case is answered as it says', async (t) => {
+  const cases = await QueryCases.start(t, CASES)
+  const only = process.env['QUERY_CASES'] ?? ''
+  for (const [index, one] of CASES.entries()) {
+    if (!one.id.startsWith(only)) continue
+    const answer = await cases.ask(index, one, 'POST', 'query/', one.request)
+    t.strictSame(caseFaults(one, answer), [], `${one.id} ${one.title}`)
+  }
+})
