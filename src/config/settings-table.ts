@@ -141,7 +141,15 @@ const TABLE = {
     default: ({ coreCount }) => Math.min(256, Math.max(1, coreCount - 1)),
     defaultText: 'cores - 1, at least 1',
     sentence:
-      'Threads for reading; half as many, at least one, for analytic queries and for each of two kinds of large bodies.',
+      'Threads for reading; half as many, at least one, for long reads and for each of two kinds of large bodies.',
+  }),
+  analyticsThreads: setting({
+    fileKey: 'analytics_threads',
+    kind: integer(1, 64),
+    default: ({ coreCount }) => Math.min(16, Math.max(1, coreCount)),
+    defaultText: 'cores, 16 at most',
+    sentence:
+      'Threads for analytic queries, with low priority; a query about many events is divided among them.',
   }),
   queryMsMax: setting({
     fileKey: 'query_timeout_ms',

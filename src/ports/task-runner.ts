@@ -16,6 +16,8 @@ export interface CallOptions {
   readonly onLeave?: (cancel: () => void) => void
   /** Rows that a long call asks for: of those that wait, small ones come first. */
   readonly weight?: number
+  /** Of a long call: the number of the only thread that may carry it out, from 0. */
+  readonly thread?: number
   /** Memory in the values that changes hands. */
   readonly transferList?: readonly ArrayBuffer[]
 }

@@ -55,6 +55,7 @@ t.test('without any source every setting has its default', async (t) => {
     eventPropertiesBytesMax: 1_048_576,
     diskReserveBytes: null,
     workerThreads: 3,
+    analyticsThreads: 4,
     queryMsMax: 30_000,
     queryCacheBytes: 167_772_160,
     durability: 'fsync',

@@ -42,12 +42,12 @@ const QUERY: AnalyticQuery = {
 
 const QUESTION = { call: 'analytics', values: [QUERY] }
 
-function openThreads(log: PersonLog, workerThreads: number): LongReads {
+function openThreads(log: PersonLog, threadCount: number): LongReads {
   const analytics = { queryMsMax: 30_000, cacheBytesMax: 1_000_000 }
   return new LongReads({
     kind: 'analytics',
     threads: { ...threadSettings(log.dataDir), analytics },
-    workerThreads,
+    threadCount,
     onDeath: () => undefined,
   })
 }

@@ -50,6 +50,7 @@ async function startFront(t: Test, budgetBytesMax: number) {
     threads: threadSettings(dataDir),
     entry: new URL('../fixtures/faults/fragile-checker.js', import.meta.url),
     workerThreads: 2,
+    analyticsThreads: 1,
     queryMsMax: 1000,
     onDeath: ({ threads }) => deaths.push(threads),
   })

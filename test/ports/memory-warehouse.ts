@@ -187,6 +187,7 @@ export class MemoryWarehouse implements Warehouse {
         checkLimits()
         return of(request.projectId).scan(request)
       },
+      extent: (projectId) => of(projectId).extent(),
       firstEventMs: (projectId) => of(projectId).firstEventMs(),
       personUuid: (projectId, person) => of(projectId).personUuid(projectId, person),
       uuidPrefix: (projectId, person) => of(projectId).uuidPrefix(projectId, person),

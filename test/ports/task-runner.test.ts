@@ -19,6 +19,7 @@ taskRunnerContract(t, 'embedded', (t) => {
   const pool = new WorkerPool({
     threads: threadSettings(dataDir),
     workerThreads: 1,
+    analyticsThreads: 1,
     queryMsMax: 30_000,
     onDeath: ({ cause }) => t.fail(String(cause)),
   })
@@ -31,6 +32,7 @@ t.test('a refusal of a thread keeps its Retry-After on the way', async (t) => {
     threads: threadSettings(t.testdir()),
     entry: new URL('../fixtures/faults/refusing-thread.js', import.meta.url),
     workerThreads: 1,
+    analyticsThreads: 1,
     queryMsMax: 30_000,
     onDeath: ({ cause }) => t.fail(String(cause)),
   })

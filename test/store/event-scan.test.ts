@@ -199,6 +199,12 @@ function compare(t: Test, reader: EventReader): void {
       const unordered = rowsOf(scanner, { ...request, order })
       t.strictSame(sort(unordered), sort(expected), `${name}, ${order}`)
     }
+    for (const by of ['segments', 'persons'] as const) {
+      const parts = [0, 1, 2].map((index) =>
+        rowsOf(scanner, { ...request, order: 'any', part: { by, index, count: 3 } }),
+      )
+      t.strictSame(sort(parts.flat()), sort(expected), `${name}, in parts by ${by}`)
+    }
     const { count, persons } = scanner.scan({ ...request, order: 'any', isPersonsOnly: true })
     const owners = Array.from(persons.subarray(0, count)).sort()
     t.strictSame(owners, expected.map(([, person]) => person).sort(), `${name}, persons only`)

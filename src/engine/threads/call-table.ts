@@ -14,7 +14,7 @@ import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { watchPriority } from './processing-priority.ts'
-import { type QueryTask, runQuery } from './queries.ts'
+import { mergeQuery, type QueryTask, runQuery, runQueryPart } from './queries.ts'
 import type {
   AppendResult,
   AppendTask,
@@ -57,7 +57,11 @@ export const CALLS = {
     organization.run(task),
   ),
   analytics: long(runAnalytics, 'analytics'),
-  query: long(runQuery, 'analytics'),
+  query: long(runQuery, 'analytics', (outcome) =>
+    outcome.kind === 'answer' ? [outcome.text.buffer] : [],
+  ),
+  queryPart: long(runQueryPart, 'analytics'),
+  queryMerge: long(mergeQuery, 'analytics', ({ text }) => [text.buffer]),
   /** Appends blocks to the log and forgets those that are processed. */
   append: short(
     ({ appender }, task: AppendTask) => append(appender, task),

@@ -20,3 +20,5 @@ export const TABLE_PIECE_MS_MAX = 100
 export const TRANSACTION_MS_MAX = 5000
 /** A thread takes a fraction of a second to start; a group that has none after this will not get one. */
 export const REPLACEMENT_MS_MAX = 10_000
+/** Events that a query looks at from which on it is divided among the threads for analytics. */
+export const DIVIDED_EVENTS_MIN = 200_000

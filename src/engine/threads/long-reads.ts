@@ -1,6 +1,7 @@
 /**
  * Threads for what may take long: reads (large pages, tables, scans of all persons, estimates), and in a
- * group of their own analytic questions. Short reads never wait for them. They start with the first call. Of
+ * group of their own analytic questions. Short reads never wait for them. Each starts with its first call, and
+ * may be asked for by its number: a part of a divided query comes back to the thread that has its columns. Of
  * the calls that wait, those that ask for the fewest rows go first, and when there are too many the one that
  * asks for the most is refused: a flood of large pages delays no small one.
  */
@@ -23,8 +24,7 @@ export interface LongReadsOptions {
   readonly kind?: keyof typeof NICENESS
   readonly threads: ThreadSettings
   readonly entry?: URL | undefined
-  /** Threads for short reads; half as many do this, at least one. */
-  readonly workerThreads: number
+  readonly threadCount: number
   /** A thread has ended unexpectedly. */
   readonly onDeath: (death: ThreadDeath) => void
 }
@@ -37,8 +37,10 @@ export function longThreads(workerThreads: number): number {
 interface Waiting {
   /** Rows that it asks for. */
   readonly weight: number
-  readonly start: () => void
+  readonly start: (thread: number) => void
   readonly refuse: (error: ServiceError) => void
+  /** The only thread that it may have; null: any. */
+  readonly thread: number | null
 }
 
 /** The threads for long reads. */
@@ -46,22 +48,31 @@ export class LongReads {
   /** How long the threads have worked. */
   readonly busy: BusyTime
   readonly #kind: keyof typeof NICENESS
-  readonly #threads: ThreadGroup
-  readonly #threadCount: number
+  /** Groups of one thread each. */
+  readonly #threads: readonly ThreadGroup[]
+  /** For each thread whether it has a read. */
+  readonly #isBusy: boolean[]
   readonly #waiting: Waiting[] = []
   /** For each read that runs what tells its thread that nobody waits. */
   readonly #reads = new Set<Int32Array>()
-  #running = 0
 
   constructor(options: LongReadsOptions) {
-    const { kind = 'long_readers', threads: settings, entry, workerThreads, onDeath } = options
+    const { kind = 'long_readers', threads: settings, entry, threadCount, onDeath } = options
     this.#kind = kind
-    this.#threadCount = longThreads(workerThreads)
-    this.busy = new BusyTime(this.#threadCount)
-    this.#threads = new ThreadGroup({
-      ...{ kind, settings, entry, onDeath, threadsMin: 0, threadsMax: this.#threadCount },
-      pool: { atomics: 'async', niceIncrement: NICENESS[kind] },
-    })
+    this.busy = new BusyTime(threadCount)
+    this.#isBusy = Array.from({ length: threadCount }, () => false)
+    this.#threads = this.#isBusy.map(
+      () =>
+        new ThreadGroup({
+          ...{ kind, settings, entry, onDeath, threadsMin: 0, threadsMax: 1 },
+          pool: { atomics: 'async', niceIncrement: NICENESS[kind] },
+        }),
+    )
+  }
+
+  /** How many there are. */
+  get threadCount(): number {
+    return this.#threads.length
   }
 
   /** Reads that wait for a thread. */
@@ -70,17 +81,18 @@ export class LongReads {
   }
 
   /**
-   * Carries out a call when its turn comes. `weight`: rows that it asks for. Rejects with 503 when too many
-   * wait.
+   * Carries out a call when its turn comes. `weight`: rows that it asks for; `wanted`: the number of the only
+   * thread that it may have. Rejects with 503 when too many wait.
    */
   async run(
     task: Omit<Task, 'cancelled'>,
     weight: number,
     onLeave: PageWish['onLeave'],
     transferList: readonly ArrayBuffer[] = [],
+    wanted: number | null = null,
   ): Promise<unknown> {
     const cancelled = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-    await this.#turn(weight, (giveUp) =>
+    const thread = await this.#turn(weight, wanted, (giveUp) =>
       onLeave(() => {
         Atomics.store(cancelled, 0, 1)
         giveUp()
@@ -88,40 +100,45 @@ export class LongReads {
     )
     this.#reads.add(cancelled)
     try {
-      const work = this.#threads.ask({ ...task, cancelled }, transferList)
+      const work = (this.#threads[thread] as ThreadGroup).ask({ ...task, cancelled }, transferList)
       return await this.busy.during(work)
     } finally {
       this.#reads.delete(cancelled)
-      this.#running--
-      this.#waiting.shift()?.start()
+      this.#free(thread)
     }
   }
 
   /** Gives up what is still asked, lets every thread close its stores, and ends the threads. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
     for (const waiting of this.#waiting.splice(0)) waiting.refuse(this.#tooMany())
     for (const cancelled of this.#reads) Atomics.store(cancelled, 0, 1)
-    return this.#threads.close()
+    await Promise.all(this.#threads.map((thread) => thread.close()))
   }
 
-  #turn(weight: number, onLeave: PageWish['onLeave']): Promise<void> {
-    if (this.#running < this.#threadCount) {
-      this.#running++
+  /** The thread whose next read it is. */
+  #turn(weight: number, wanted: number | null, onLeave: PageWish['onLeave']): Promise<number> {
+    const free = wanted ?? this.#isBusy.indexOf(false)
+    if (this.#isBusy[free] === false) {
+      this.#isBusy[free] = true
       onLeave(() => {})
-      return Promise.resolve()
+      return Promise.resolve(free)
     }
     return new Promise((resolve, reject) => {
-      const start = (): void => {
-        this.#running++
-        resolve()
-      }
-      const waiting: Waiting = { weight, start, refuse: reject }
+      const waiting: Waiting = { weight, start: resolve, refuse: reject, thread: wanted }
       const index = this.#waiting.findIndex((other) => other.weight > weight)
       this.#waiting.splice(index < 0 ? this.#waiting.length : index, 0, waiting)
       onLeave(() => this.#giveUp(waiting))
       if (this.#waiting.length > LONG_READS_WAITING_MAX)
         this.#waiting.pop()?.refuse(this.#tooMany())
     })
+  }
+
+  /** Gives a thread to the first that waits for it. */
+  #free(thread: number): void {
+    const index = this.#waiting.findIndex((one) => one.thread === null || one.thread === thread)
+    const [next] = index < 0 ? [] : this.#waiting.splice(index, 1)
+    if (next === undefined) this.#isBusy[thread] = false
+    else next.start(thread)
   }
 
   #giveUp(waiting: Waiting): void {

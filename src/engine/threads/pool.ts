@@ -24,6 +24,7 @@ import {
   type QueryAnswers,
 } from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
+import { answerDivided } from './divided-queries.ts'
 import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
@@ -46,8 +47,10 @@ export interface PoolOptions {
   readonly threads: ThreadSettings
   /** The file that every thread runs; default thread.ts. */
   readonly entry?: URL | undefined
-  /** Threads for reads, at least 1; half as many for long reads, analytics, each lane of large bodies. */
+  /** Threads for reads, at least 1; half as many for long reads and each lane of large bodies. */
   readonly workerThreads: number
+  /** Threads for analytics, at least 1. One query is divided among all of them. */
+  readonly analyticsThreads: number
   /** Time that one analytic question may take on its thread; it does not count while it waits for one. */
   readonly queryMsMax: number
   /** Bytes of decoded columns that all threads for analytics keep together. Default `SCAN_CACHE_BYTES_DEFAULT`. */
@@ -73,18 +76,21 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
   constructor(options: PoolOptions) {
-    const { threads, entry, onDeath, workerThreads } = options
+    const { threads, entry, onDeath, workerThreads, analyticsThreads } = options
     const laneThreads = longThreads(workerThreads)
     const checkerThreads = threadsOf(laneThreads)
     this.#groups = threadGroups(options, checkerThreads)
     const cacheBytesMax = Math.floor(
-      (options.cacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT) / longThreads(workerThreads),
+      (options.cacheBytesMax ?? SCAN_CACHE_BYTES_DEFAULT) / analyticsThreads,
     )
     const analytics = { queryMsMax: options.queryMsMax, cacheBytesMax }
-    const long = { threads, entry, workerThreads, onDeath }
+    const long = { threads, entry, threadCount: laneThreads, onDeath }
     this.#long = {
       long_readers: new LongReads(long),
-      analytics: new LongReads({ ...long, kind: 'analytics', threads: { ...threads, analytics } }),
+      analytics: new LongReads({
+        ...{ ...long, kind: 'analytics', threadCount: analyticsThreads },
+        threads: { ...threads, analytics },
+      }),
     }
     this.busy = {
       long_readers: this.#long.long_readers.busy,
@@ -101,6 +107,11 @@ export class WorkerPool implements TaskRunner<Calls> {
         this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
     this.queries = queriesOf(this)
+  }
+
+  /** Threads for analytics. */
+  get analyticsThreads(): number {
+    return this.#long.analytics.threadCount
   }
 
   /** Uploads that wait for a thread, by lane. */
@@ -159,13 +170,13 @@ export class WorkerPool implements TaskRunner<Calls> {
     name: string,
     call: Call,
     values: readonly unknown[],
-    { format, onLeave = () => {}, weight = LONG_WEIGHT, transferList = [] }: CallOptions,
+    { format, onLeave = () => {}, weight = LONG_WEIGHT, transferList = [], thread }: CallOptions,
   ): Promise<unknown> {
     const task: Task = { call: name, values, ...(format === undefined ? {} : { format }) }
     if (call.kind === 'page') return await this.#page(task, call.weight(values), onLeave)
     const { threads } = call
     if (threads === 'long_readers' || threads === 'analytics') {
-      return await this.#long[threads].run(task, weight, onLeave, transferList)
+      return await this.#long[threads].run(task, weight, onLeave, transferList, thread)
     }
     const group = this.#groups[threads]
     if (threads === 'readers' && group.queueSize >= READS_WAITING_MAX) throw refusal('readers_full')
@@ -235,7 +246,7 @@ function queriesOf(pool: WorkerPool): Queries {
     organization: (name, request, audit) =>
       pool.run('organization', [{ name, request, audit }]) as never,
     analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
-    answer: (task, onLeave) => pool.run('query', [task], { onLeave }),
+    answer: (task, onLeave) => answerDivided(pool, task, onLeave),
     personTable: (query, onLeave) => openTable(query, pool, onLeave),
   }
 }

@@ -1,12 +1,15 @@
 /**
- * Queries on a thread for analytics: one snapshot, bounded in time, given up when nobody waits any more. The
- * answer is finished text.
+ * Queries on threads for analytics: each has one snapshot, is bounded in time, and is given up when nobody
+ * waits any more. The answer is finished text.
  */
 import type { RowFormat } from '../../base/pages.ts'
+import type { EventPart } from '../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
-import { answerQuery } from '../../rules/queries/answer.ts'
-import type { QueryContext } from '../../rules/queries/query-kind.ts'
+import { answerText } from '../../rules/queries/answer.ts'
+import { planQuery } from '../../rules/queries/kinds.ts'
+import type { QueryContext, QueryShard } from '../../rules/queries/query-kind.ts'
 import type { LongTools } from './call-kinds.ts'
+import { DIVIDED_EVENTS_MIN } from './limits.ts'
 
 /** A query about a project, as it crosses threads. */
 export interface QueryTask
@@ -16,17 +19,64 @@ export interface QueryTask
   readonly format: RowFormat
 }
 
-/** Answers a query. Throws `ServiceError`: as `answerQuery`. */
-export function runQuery({ stores, cancelled }: LongTools, task: QueryTask) {
-  const { query, format, ...facts } = task
-  const { projectId } = facts
+/** The text of an answer; or by what the query is to be divided. */
+export type QueryOutcome =
+  | { readonly kind: 'answer'; readonly text: Uint8Array<ArrayBuffer> }
+  | { readonly kind: 'divide'; readonly by: EventPart['by'] }
+
+/** What a thread found in its part, and the state of the store that it found it in. */
+export interface QueryPart {
+  readonly state: string
+  /** Plain data; only the kind of the query knows what. */
+  readonly found: unknown
+}
+
+/**
+ * Answers a query, or says that it concerns so many events that it had better be divided. Throws
+ * `ServiceError`: 400, and as `EventScanner.scan`.
+ */
+export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean): QueryOutcome {
+  const shard = open(tools, task, null)
+  const { kind, plan } = planQuery(task.query, shard.context)
+  if (mayDivide && kind.dividedBy !== 'nothing') {
+    const range = kind.rangeOf?.(plan) ?? null
+    const { events } = shard.scanner.extent(task.projectId, range)
+    if (events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by: kind.dividedBy }
+  }
+  const whole = kind.merge(plan, [kind.partial(plan, shard)])
+  return { kind: 'answer', text: answerText(kind.page(plan, whole, shard), shard, task.format) }
+}
+
+/** Computes one part of a query. Throws as `runQuery`. */
+export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart): QueryPart {
+  const shard = open(tools, task, part)
+  const { kind, plan } = planQuery(task.query, shard.context)
+  const { state } = shard.scanner.extent(task.projectId, null)
+  return { state, found: kind.partial(plan, shard) }
+}
+
+/** Makes the answer of what all parts found. Throws as `runQuery`. */
+export function mergeQuery(tools: LongTools, task: QueryTask, found: readonly unknown[]) {
+  const shard = open(tools, task, null)
+  const { kind, plan } = planQuery(task.query, shard.context)
+  const page = kind.page(plan, kind.merge(plan, found), shard)
+  return { text: answerText(page, shard, task.format) }
+}
+
+/** The snapshot that a query is answered from, and what it knows of the project. */
+function open(
+  { stores, cancelled }: LongTools,
+  task: QueryTask,
+  part: EventPart | null,
+): QueryShard {
+  const { projectId, timezone, nowMs, testAccountFilters } = task
   const scanner = stores.warehouse.scanner({
     deadlineMs: performance.now() + stores.queryMsMax,
     isCancelled: () => Atomics.load(cancelled, 0) !== 0,
   })
   const { persons } = stores.reader.answers()
   const context: QueryContext = {
-    ...facts,
+    ...{ projectId, timezone, nowMs, testAccountFilters },
     action(id) {
       const action = persons.action(projectId, id)
       return action === null ? null : { name: action.name, steps: actionSteps(action.steps) }
@@ -34,5 +84,5 @@ export function runQuery({ stores, cancelled }: LongTools, task: QueryTask) {
     cohortName: (id) => persons.cohortName(projectId, id),
     firstEventMs: () => scanner.firstEventMs(projectId),
   }
-  return answerQuery(query, { context, scanner, part: null }, format)
+  return { context, scanner, part }
 }

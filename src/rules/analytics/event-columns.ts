@@ -4,6 +4,7 @@
  * this folder compute on them.
  */
 import type { FilterGroup } from '../filters/filter-group.ts'
+import type { DateRange } from './date-range.ts'
 
 /** Which events belong to a series (a step, an entity); everything that is given must hold. */
 export interface SeriesMatch {
@@ -124,10 +125,20 @@ export interface EventColumns {
   readonly values: readonly ValueColumn[]
 }
 
+/** What lies in a range, and in which state of the store. */
+export interface EventExtent {
+  /** Events at most. */
+  readonly events: number
+  /** Scans of the same state find the same, in parts or as a whole. */
+  readonly state: string
+}
+
 /** The port to stored events, on one snapshot. Synchronous: it is used in a thread of the pool. */
 export interface EventScanner {
   /** Throws `ServiceError` `query_too_large` or `query_timeout` when a limit is reached. */
   scan(request: EventScanRequest): EventColumns
+  /** How much a scan of a range looks at. Cheap. */
+  extent(projectId: number, range: DateRange | null): EventExtent
   /** Timestamp of the project's first event in milliseconds, or null. */
   firstEventMs(projectId: number): number | null
   /** UUID of the person P. */

@@ -1,26 +1,20 @@
 /**
- * A query answered: the members around its results, as JSON or as a table. Source:
+ * The answer of a query: the members around its results, as JSON or as a table. Source:
  * docs/compatibility/queries.md, "Answers".
  */
 import { toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
-import { planQuery } from './kinds.ts'
 import { QUERY_ANSWER_BYTES_MAX } from './limits.ts'
 import type { QueryPage, QueryShard } from './query-kind.ts'
 
-/**
- * The text of an answer. Throws 400: `required`, `unsupported_kind`, `invalid_query`, `query_too_large`; and
- * as `EventScanner.scan`. `shard` is whole.
- */
-export function answerQuery(
-  query: unknown,
+/** The text of an answer. Throws 400 `query_too_large`. `shard` is whole. */
+export function answerText(
+  page: QueryPage,
   shard: QueryShard,
   format: RowFormat,
 ): Uint8Array<ArrayBuffer> {
-  const { kind, plan } = planQuery(query, shard.context)
-  const page = kind.page(plan, kind.merge(plan, [kind.partial(plan, shard)]), shard)
   const text = format === 'csv' ? toCsv(tableRows(page)) : JSON.stringify(envelope(page, shard))
   const bytes = new TextEncoder().encode(text)
   if (bytes.length <= QUERY_ANSWER_BYTES_MAX) return bytes

@@ -4,6 +4,7 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
+import type { DateRange } from '../analytics/date-range.ts'
 import type {
   ActionStepMatch,
   EventColumns,
@@ -76,6 +77,8 @@ export interface QueryKind<Plan, Part> {
   readonly dividedBy: 'segments' | 'persons' | 'nothing'
   /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
+  /** The range that `partial` looks at; null, or absent: all events. */
+  rangeOf?(plan: Plan): DateRange | null
   /** Throws as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
   /** At least one part; what comes out is a part again. */

@@ -140,7 +140,7 @@ t.test(
     log.process()
     const reads = new LongReads({
       threads: threadSettings(log.dataDir),
-      workerThreads: 1,
+      threadCount: 1,
       onDeath: ({ cause }) => t.fail(String(cause)),
     })
     t.teardown(() => reads.close())

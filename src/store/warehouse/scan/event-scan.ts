@@ -7,14 +7,18 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { ScanLimits } from '../../../ports/warehouse.ts'
+import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import type {
   EventColumns,
+  EventExtent,
+  EventPart,
   EventScanner,
   EventScanRequest,
 } from '../../../rules/analytics/event-columns.ts'
 import { OWNER_HAS_SINCE, PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
 import { loadPerson } from '../../identity/person-records.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
+import { emptyCounters, loadCounters } from '../format/event-projects.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import type { SegmentReader } from '../format/segment-reader.ts'
 import { SCAN_ROWS_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
@@ -33,6 +37,7 @@ import { ScanSeries } from './event-scan-series.ts'
 import { addStretch, type Stretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 
+const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
 /** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
 const ROWS_SHARE = 4
 
@@ -89,11 +94,24 @@ class SegmentScanner implements EventScanner {
     const summaries = segments.allSummaries(request.projectId)
     cache.beginScan(request.projectId, summaries)
     for (const summary of summaries) {
-      if (!scan.mayMatch(summary)) continue
+      if (!scan.mayMatch(summary) || !isInPart(summary, request.part)) continue
       this.checkLimits()
       cache.use(summary, (segment) => scan.add(segment))
     }
     return scan.finish()
+  }
+
+  extent(projectId: number, range: DateRange | null): EventExtent {
+    const { tables, segments } = this.#store
+    const { fromMs, toMs } = range ?? ALWAYS
+    let events = 0
+    for (const summary of segments.allSummaries(projectId)) {
+      const { firstTimestampMs, lastTimestampMs, rows } = summary
+      if (lastTimestampMs >= fromMs && firstTimestampMs <= toMs) events += rows
+    }
+    const { rows, generation, bytes } = loadCounters(tables.projects, projectId) ?? emptyCounters()
+    const { position } = this.#factsOf(projectId)
+    return { events, state: [position, rows, generation, bytes].join(' ') }
   }
 
   firstEventMs(projectId: number): number | null {
@@ -166,7 +184,7 @@ class Scan {
     this.#readers = request.values.map((value) => valueReader(value, facts))
     this.#rows = rows
     this.#picker = new NamePicker(this.#isOrdered)
-    this.#wanted = request.persons?.marks ?? null
+    this.#wanted = wantedPersons(request, facts.owners.words)
     this.#firstDistinctId = firstDistinctId(facts.owners.words, this.#wanted)
   }
 
@@ -332,6 +350,34 @@ class Scan {
       sequences[start + index] = firstSequence + (rows[places[index] ?? 0] ?? 0)
     }
   }
+}
+
+/**
+ * A segment is always in the same part, so that each thread keeps the columns of its own: full ones, which
+ * follow each other, in turn, small ones anywhere.
+ */
+function isInPart({ firstSequence }: SegmentSummary, part: EventPart | undefined): boolean {
+  if (part?.by !== 'segments') return true
+  const place = firstSequence - 1
+  const number = Math.floor(place / SEGMENT_ROWS_MAX) + (place % SEGMENT_ROWS_MAX)
+  return number % part.count === part.index
+}
+
+/** 1 for each P that is asked for, in its part of the persons; null: everybody. */
+function wantedPersons(
+  { persons, part }: EventScanRequest,
+  owners: Uint32Array,
+): Uint8Array | null {
+  const marks = persons?.marks ?? null
+  if (part?.by !== 'persons') return marks
+  let largest = 0
+  for (const owner of owners) largest = Math.max(largest, owner & PERSON_NUMBER_MAX)
+  const wanted = new Uint8Array(largest + 1)
+  for (let person = part.index; person <= largest; person += part.count) {
+    wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
+  }
+  wanted[0] = 0
+  return wanted
 }
 
 /** The smallest D that belongs to somebody of a list by P; 0 when there is no list. */

@@ -1,0 +1,43 @@
+/**
+ * A query on all threads for analytics at once: one reads it and, when it concerns few events, answers; else
+ * each computes its part, and one of them merges. All parts have to be of the same state of the store:
+ * otherwise they are computed again, and at last by one thread alone.
+ */
+import type { PageWish } from '../../base/pages.ts'
+import type { EventPart } from '../../rules/analytics/event-columns.ts'
+import type { WorkerPool } from './pool.ts'
+import type { QueryTask } from './queries.ts'
+
+/** How often parts of different states are computed again. */
+const TRIES = 3
+
+/** As `QueryAnswers.answer`. */
+export async function answerDivided(
+  pool: Pick<WorkerPool, 'run' | 'analyticsThreads'>,
+  task: QueryTask,
+  onLeave: PageWish['onLeave'],
+): Promise<Uint8Array<ArrayBuffer>> {
+  const count = pool.analyticsThreads
+  const cancels = new Set<() => void>()
+  onLeave(() => {
+    for (const cancel of cancels) cancel()
+  })
+  const leaving = { onLeave: (cancel: () => void) => cancels.add(cancel) }
+  const first = await pool.run('query', [task, count > 1], leaving)
+  if (first.kind === 'answer') return first.text
+  for (let attempt = 0; attempt < TRIES; attempt++) {
+    const parts = await Promise.all(
+      Array.from({ length: count }, (_, index) => {
+        const part: EventPart = { by: first.by, index, count }
+        return pool.run('queryPart', [task, part], { ...leaving, thread: index })
+      }),
+    )
+    const [one] = parts
+    if (one === undefined || parts.some(({ state }) => state !== one.state)) continue
+    const found = parts.map(({ found }) => found)
+    return (await pool.run('queryMerge', [task, found], leaving)).text
+  }
+  const whole = await pool.run('query', [task, false], leaving)
+  if (whole.kind === 'answer') return whole.text
+  throw new TypeError('a query that may not be divided was divided')
+}
