@@ -188,6 +188,8 @@ export class MemoryWarehouse implements Warehouse {
         return of(request.projectId).scan(request)
       },
       extent: (projectId) => of(projectId).extent(),
+      settled: (projectId) => of(projectId).settled(),
+      looksAtPersons: true,
       firstEventMs: (projectId) => of(projectId).firstEventMs(),
       personUuid: (projectId, person) => of(projectId).personUuid(projectId, person),
       uuidPrefix: (projectId, person) => of(projectId).uuidPrefix(projectId, person),

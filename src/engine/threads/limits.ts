@@ -22,3 +22,7 @@ export const TRANSACTION_MS_MAX = 5000
 export const REPLACEMENT_MS_MAX = 10_000
 /** Events that a query looks at from which on it is divided among the threads for analytics. */
 export const DIVIDED_EVENTS_MIN = 200_000
+/** Memory for what one thread remembers of queries, an estimate. What was used longest ago is given up. */
+export const REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
+/** Queries of which one thread remembers something. */
+export const REMEMBERED_PARTS_MAX = 500

@@ -37,22 +37,23 @@ export interface QueryPart {
  */
 export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean): QueryOutcome {
   const shard = open(tools, task, null)
-  const { kind, plan } = planQuery(task.query, shard.context)
+  const planned = planQuery(task.query, shard.context)
+  const { kind, plan } = planned
   if (mayDivide && kind.dividedBy !== 'nothing') {
     const range = kind.rangeOf?.(plan) ?? null
     const { events } = shard.scanner.extent(task.projectId, range)
     if (events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by: kind.dividedBy }
   }
-  const whole = kind.merge(plan, [kind.partial(plan, shard)])
+  const whole = kind.merge(plan, [tools.stores.remembered.partial(planned, shard)])
   return { kind: 'answer', text: answerText(kind.page(plan, whole, shard), shard, task.format) }
 }
 
 /** Computes one part of a query. Throws as `runQuery`. */
 export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart): QueryPart {
   const shard = open(tools, task, part)
-  const { kind, plan } = planQuery(task.query, shard.context)
+  const planned = planQuery(task.query, shard.context)
   const { state } = shard.scanner.extent(task.projectId, null)
-  return { state, found: kind.partial(plan, shard) }
+  return { state, found: tools.stores.remembered.partial(planned, shard) }
 }
 
 /** Makes the answer of what all parts found. Throws as `runQuery`. */

@@ -10,6 +10,7 @@ import type { DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
+import { RememberedParts } from './remembered-parts.ts'
 import type { ThreadSettings } from './tasks.ts'
 
 interface Closable {
@@ -29,6 +30,8 @@ export interface ThreadWiring {
 /** The stores of a thread. */
 export class ThreadStores {
   readonly settings: ThreadSettings
+  /** Of queries. */
+  readonly remembered = new RememberedParts()
   readonly #wiring: ThreadWiring
   readonly #damage: DamageReports
   readonly #open = new Map<string, Closable>()

@@ -72,6 +72,16 @@ export interface EventPart {
   readonly by: 'segments' | 'persons'
   readonly index: number
   readonly count: number
+  /** Of parts by segments: only events behind one place in the order of arrival, up to another one. */
+  readonly sequences?: { readonly after: number; readonly through: number }
+}
+
+/** Events that stay as they are, as far as anybody knows. */
+export interface SettledEvents {
+  /** The place of the last one in the order of arrival; 0: none is. */
+  readonly through: number
+  /** Another text: some of them, or whom they belong to, have changed after all. */
+  readonly version: string
 }
 
 /** Some persons. */
@@ -139,6 +149,10 @@ export interface EventScanner {
   scan(request: EventScanRequest): EventColumns
   /** How much a scan of a range looks at. Cheap. */
   extent(projectId: number, range: DateRange | null): EventExtent
+  /** The beginning of the project's events that does not change any more. */
+  settled(projectId: number): SettledEvents
+  /** Whether a scan so far has looked at more than events and whom they belong to: at what may change. */
+  readonly looksAtPersons: boolean
   /** Timestamp of the project's first event in milliseconds, or null. */
   firstEventMs(projectId: number): number | null
   /** UUID of the person P. */

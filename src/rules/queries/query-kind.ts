@@ -81,7 +81,7 @@ export interface QueryKind<Plan, Part> {
   rangeOf?(plan: Plan): DateRange | null
   /** Throws as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
-  /** At least one part; what comes out is a part again. */
+  /** At least one part, which stay as they are; what comes out is a part again, and may share memory with them. */
   merge(plan: Plan, parts: readonly Part[]): Part
   /** `shard` is whole; for what is looked up for the answer alone, such as names. */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage

@@ -50,6 +50,8 @@ export function loadSince(tables: OwnerTables, projectId: number, distinctId: nu
 export interface OwnerTable {
   /** P of each D, or 0; with `OWNER_HAS_SINCE` when earlier events of the D belong to nobody. */
   readonly words: Uint32Array
+  /** The largest D. */
+  readonly lastDistinctId: number
   /** S up to which events of such a D belong to nobody. */
   readonly since: ReadonlyMap<number, number>
 }
@@ -78,7 +80,7 @@ export function loadOwnerTable(
     since.set(distinctId, value.readUInt32LE())
     if (distinctId < words.length) words[distinctId] = (words[distinctId] ?? 0) | OWNER_HAS_SINCE
   }
-  return { words, since }
+  return { words, since, lastDistinctId }
 }
 
 /** The owners of a stretch of D, of which `distinctId` is one; null: none has any. Throws `DamagedRecordError`. */

@@ -45,3 +45,5 @@ export const DUPLICATE_VIEWS_MAX = 8
 export const MERGE_SOURCES_MAX = 128
 /** Projects whose builder keeps its memory between commits. */
 export const BUILDERS_MAX = 8
+/** Rows of a segment that is not merged any more: what was computed of it is remembered. */
+export const SETTLED_ROWS_MIN = 4096

@@ -14,7 +14,9 @@ import type {
   EventPart,
   EventScanner,
   EventScanRequest,
+  SettledEvents,
 } from '../../../rules/analytics/event-columns.ts'
+import { filtersOf } from '../../../rules/filters/filter-group.ts'
 import { OWNER_HAS_SINCE, PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
 import { loadPerson } from '../../identity/person-records.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -36,7 +38,9 @@ import { RowPool, type ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
 import { addStretch, type Stretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
+import { SettledProjects } from './settled-events.ts'
 
+const EVERYWHERE = { after: 0, through: Number.POSITIVE_INFINITY }
 const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
 /** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
 const ROWS_SHARE = 4
@@ -48,6 +52,7 @@ export class ScanStore {
   readonly cache: ScanCache
   readonly facts: FactCache
   readonly rows: RowPool
+  readonly settled: SettledProjects
 
   /** `cacheBytesMax`: bytes of decoded columns that are kept. */
   constructor(tables: EventTables, segments: SegmentReader, cacheBytesMax: number) {
@@ -56,6 +61,7 @@ export class ScanStore {
     this.cache = new ScanCache(segments, cacheBytesMax)
     this.rows = new RowPool(cacheBytesMax / ROWS_SHARE)
     this.facts = new FactCache(tables)
+    this.settled = new SettledProjects(segments)
   }
 
   /** Bytes of decoded columns that are kept: an estimate. */
@@ -78,6 +84,7 @@ export class ScanStore {
 class SegmentScanner implements EventScanner {
   readonly #store: ScanStore
   readonly #limits: ScanLimits
+  looksAtPersons = false
   /** Those of the last project: a scanner lives as long as its snapshot. */
   #known: ProjectFacts | null = null
 
@@ -88,6 +95,7 @@ class SegmentScanner implements EventScanner {
 
   scan(request: EventScanRequest): EventColumns {
     const facts = this.#factsOf(request.projectId)
+    this.looksAtPersons ||= needsPersons(request)
     const { segments, cache, rows } = this.#store
     const target = rows.lend(request.values.length)
     const scan = new Scan(request, facts, target, this.#limits.rowsMax ?? SCAN_ROWS_MAX)
@@ -114,6 +122,10 @@ class SegmentScanner implements EventScanner {
     return { events, state: [position, rows, generation, bytes].join(' ') }
   }
 
+  settled(projectId: number): SettledEvents {
+    return this.#store.settled.of(projectId, this.#factsOf(projectId).owners)
+  }
+
   firstEventMs(projectId: number): number | null {
     let first = Number.POSITIVE_INFINITY
     for (const { firstTimestampMs } of this.#store.segments.allSummaries(projectId)) {
@@ -131,6 +143,7 @@ class SegmentScanner implements EventScanner {
   }
 
   createdWithin(projectId: number, fromMs: number, untilMs: number): Uint32Array {
+    this.looksAtPersons = true
     return this.#factsOf(projectId).createdWithin(fromMs, untilMs)
   }
 
@@ -352,12 +365,25 @@ class Scan {
   }
 }
 
+/** Properties of persons and groups, and cohorts, change without any event of the past. */
+function needsPersons({ filter, series, values, persons }: EventScanRequest): boolean {
+  const filters = series.flatMap((one) => [one.filter, ...one.steps.map((step) => step.filter)])
+  const leaves = [filter, ...filters].flatMap((tree) => (tree === null ? [] : filtersOf(tree)))
+  return (
+    persons !== null ||
+    leaves.some(({ type = 'event' }) => type !== 'event' && type !== 'element') ||
+    values.some(({ kind }) => kind === 'person_property' || kind === 'group_property')
+  )
+}
+
 /**
  * A segment is always in the same part, so that each thread keeps the columns of its own: full ones, which
  * follow each other, in turn, small ones anywhere.
  */
 function isInPart({ firstSequence }: SegmentSummary, part: EventPart | undefined): boolean {
   if (part?.by !== 'segments') return true
+  const { after, through } = part.sequences ?? EVERYWHERE
+  if (firstSequence <= after || firstSequence > through) return false
   const place = firstSequence - 1
   const number = Math.floor(place / SEGMENT_ROWS_MAX) + (place % SEGMENT_ROWS_MAX)
   return number % part.count === part.index

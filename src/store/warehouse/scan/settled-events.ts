@@ -1,0 +1,92 @@
+/**
+ * Which events of a project stay as they are: those in segments that are too large to be merged again. What
+ * was computed of them holds until one of these segments is erased from, or the owner of one of their
+ * distinct_ids changes.
+ */
+import { createHash } from 'node:crypto'
+import { keepNewest } from '../../../base/maps.ts'
+import type { SettledEvents } from '../../../rules/analytics/event-columns.ts'
+import type { OwnerTable } from '../../identity/person-owners.ts'
+import type { SegmentSummary } from '../format/segment-format.ts'
+import type { SegmentReader } from '../format/segment-reader.ts'
+import { SCAN_PROJECTS_MAX, SETTLED_ROWS_MIN } from '../limits.ts'
+
+interface KnownProject {
+  readonly summaries: readonly SegmentSummary[]
+  /** How many of them are settled. */
+  count: number
+  /** Of their headers. */
+  digest: string
+  through: number
+  owners: OwnerTable
+  ownersVersion: number
+}
+
+/** What is settled in the projects that were asked about last. */
+export class SettledProjects {
+  readonly #segments: SegmentReader
+  readonly #known = new Map<number, KnownProject>()
+
+  constructor(segments: SegmentReader) {
+    this.#segments = segments
+  }
+
+  /**
+   * As of the snapshot of `owners`. Cost: 5 us for each settled segment after each merge, and one comparison
+   * of the owners after each commit.
+   */
+  of(projectId: number, owners: OwnerTable): SettledEvents {
+    const summaries = this.#segments.allSummaries(projectId)
+    const before = this.#known.get(projectId)
+    const known = before?.summaries === summaries ? before : this.#look(summaries, before, owners)
+    this.#extend(known)
+    if (known.owners !== owners) {
+      if (!startsWith(owners, known.owners)) known.ownersVersion++
+      known.owners = owners
+    }
+    keepNewest(this.#known, projectId, known, SCAN_PROJECTS_MAX)
+    return { through: known.through, version: `${known.ownersVersion}` }
+  }
+
+  /** Takes what is known over when all settled segments are what they were. */
+  #look(
+    summaries: readonly SegmentSummary[],
+    before: KnownProject | undefined,
+    owners: OwnerTable,
+  ): KnownProject {
+    const known = { summaries, count: 0, digest: '', through: 0, owners, ownersVersion: 0 }
+    if (before === undefined) return known
+    known.owners = before.owners
+    known.ownersVersion = before.ownersVersion
+    while (known.count < before.count && this.#extendBy(known)) {}
+    if (known.digest !== before.digest) known.ownersVersion++
+    return known
+  }
+
+  #extend(known: KnownProject): void {
+    while (this.#extendBy(known)) {}
+  }
+
+  /** False when the next segment is not settled. */
+  #extendBy(known: KnownProject): boolean {
+    const next = known.summaries[known.count]
+    if (next === undefined || next.rows < SETTLED_ROWS_MIN) return false
+    const header = this.#segments.headerAt(next.projectId, next.firstSequence)
+    known.digest = createHash('sha1').update(known.digest).update(header).digest('hex')
+    known.count++
+    known.through = next.firstSequence + next.rows - 1
+    return true
+  }
+}
+
+/** Whether all distinct_ids of `before` have the owners that they had. */
+function startsWith(owners: OwnerTable, before: OwnerTable): boolean {
+  if (owners.lastDistinctId < before.lastDistinctId) return false
+  if (owners.since.size !== before.since.size) return false
+  for (const [distinctId, sequence] of before.since) {
+    if (owners.since.get(distinctId) !== sequence) return false
+  }
+  const bytes = (before.lastDistinctId + 1) * Uint32Array.BYTES_PER_ELEMENT
+  const part = ({ words }: OwnerTable) => Buffer.from(words.buffer, words.byteOffset, bytes)
+  return part(owners).equals(part(before))
+}
