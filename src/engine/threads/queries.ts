@@ -7,7 +7,7 @@ import type { EventPart } from '../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
 import { answerText } from '../../rules/queries/answer.ts'
 import { planQuery } from '../../rules/queries/kinds.ts'
-import type { QueryContext, QueryShard } from '../../rules/queries/query-kind.ts'
+import type { EventRowSource, QueryContext, QueryShard } from '../../rules/queries/query-kind.ts'
 import type { LongTools } from './call-kinds.ts'
 import { DIVIDED_EVENTS_MIN } from './limits.ts'
 
@@ -85,5 +85,9 @@ function open(
     cohortName: (id) => persons.cohortName(projectId, id),
     firstEventMs: () => scanner.firstEventMs(projectId),
   }
-  return { context, scanner, part }
+  const rows: EventRowSource = {
+    personNumber: (reference) => persons.record(projectId, reference)?.number ?? null,
+    events: (sequences) => stores.reader.eventsAt(projectId, sequences),
+  }
+  return { context, scanner, rows, part }
 }

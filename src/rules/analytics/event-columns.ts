@@ -60,6 +60,8 @@ export interface EventScanRequest {
   readonly order?: 'time' | 'unsorted' | 'any'
   /** `timesMs` and `seriesMasks` may be empty, too. */
   readonly isPersonsOnly?: boolean
+  /** Events that belong to nobody are found, too, with the person 0. */
+  readonly keepsOwnerless?: boolean
   /** Only a part of the events; absent: all. */
   readonly part?: EventPart
 }

@@ -6,12 +6,13 @@ import { isObject } from '../../base/json.ts'
 import { QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
 import type { QueryContext, QueryKind } from './query-kind.ts'
+import { EVENTS_QUERY } from './rows/events-query.ts'
 
 /** Each kind; what a plan and a part of it are, only the kind knows. */
 // biome-ignore lint/suspicious/noExplicitAny: a table of kinds that share nothing but their form
 type AnyKind = QueryKind<any, any>
 
-const KINDS: Readonly<Record<string, AnyKind>> = {}
+const KINDS: Readonly<Record<string, AnyKind>> = { EventsQuery: EVENTS_QUERY }
 
 /** Queries around another one, which is asked in their place. */
 const WRAPPERS: readonly unknown[] = ['InsightVizNode', 'DataTableNode']

@@ -18,3 +18,13 @@ export const QUERY_COHORTS_MAX = 25
 export const QUERY_BINS_MAX = 100
 /** Bytes of one answer. More: 400 `query_too_large`. */
 export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+/** Rows of one page when the query does not say how many. */
+export const QUERY_ROWS = 100
+/** Rows that a page may ask for. More: 400 `invalid_query`. */
+export const QUERY_ROWS_MAX = 50_000
+/** Columns of one list. More: 400 `invalid_query`. */
+export const QUERY_COLUMNS_MAX = 100
+/** `coalesce` within each other. Deeper: 400 `invalid_query`. */
+export const QUERY_COLUMN_DEPTH_MAX = 5
+/** Events that are read one by one to be put in order. More: 400 `query_too_large`. */
+export const EVENT_ROWS_COMPARED_MAX = 50_000

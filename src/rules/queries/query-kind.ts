@@ -12,6 +12,7 @@ import type {
   EventScanner,
   EventScanRequest,
 } from '../analytics/event-columns.ts'
+import type { EventView } from '../events/event-queries.ts'
 import type { QueryFields } from './query-fields.ts'
 
 /** What a query has to know besides its own text. */
@@ -41,8 +42,17 @@ export interface NamedAction {
 export interface QueryShard {
   readonly context: QueryContext
   readonly scanner: EventScanner
+  readonly rows: EventRowSource
   /** Null: all events. */
   readonly part: EventPart | null
+}
+
+/** Events one by one, as of the snapshot of the scanner. */
+export interface EventRowSource {
+  /** P of the person with a uuid or number; null when there is none. */
+  personNumber(reference: string | number): number | null
+  /** Events by their places in the order of arrival, in the order asked for. Cost: some 20 us each. */
+  events(sequences: readonly number[]): readonly EventView[]
 }
 
 /** The answer before it is put into its envelope. */

@@ -69,7 +69,7 @@ export function readSeriesNode(
     const id = node.text('event')
     return { ...eventSeries(id, filter), order, customName }
   }
-  return { ...actionSeries(node, filter, context), order, customName }
+  return { ...actionSeries(node, 'id', filter, context), order, customName }
 }
 
 /** Events of a name, null for all. */
@@ -79,16 +79,17 @@ export function eventSeries(id: string | null, filter: FilterGroup | null): Quer
   return { order: 0, type: 'events', id, label, customName: null, exists: true, filter, match }
 }
 
-/** The action whose number is the member `id`. Throws 400 `invalid_query` for what is no number. */
+/** The action whose number is the member `name`. Throws 400 `invalid_query` for what is no number. */
 export function actionSeries(
   node: QueryFields,
+  name: string,
   filter: FilterGroup | null,
   context: QueryContext,
 ): QuerySeries {
-  const given = node.value('id')
+  const given = node.value(name)
   const id = typeof given === 'string' && /^\d{1,15}$/.test(given) ? Number(given) : given
   if (typeof id !== 'number' || !Number.isInteger(id)) {
-    throw node.fault('id', 'must be the number of an action')
+    throw node.fault(name, 'must be the number of an action')
   }
   const action = context.action(id)
   const steps = action?.steps ?? []

@@ -196,6 +196,20 @@ export class EventReader implements Warehouse {
     return this.#scans.scanner(limits)
   }
 
+  /**
+   * Events by S, in the order asked for, of the snapshot of the scanner that was made last; those that were
+   * erased are left out.
+   */
+  eventsAt(projectId: number, sequences: readonly number[]): readonly EventView[] {
+    const starts = this.#segments.allSummaries(projectId).map(({ firstSequence }) => firstSequence)
+    const page = sequences.map((sequence) => {
+      const place = starts.findLastIndex((start) => start <= sequence)
+      return { sequence, firstSequence: starts[place] ?? 0, timestampMs: 0 }
+    })
+    const views = this.#viewsOf(projectId, page)
+    return page.flatMap((event) => views.get(event) ?? [])
+  }
+
   /** Of the snapshot of the scanner that was made last. */
   answers(): AnalyticReads {
     this.#actors ??= new ActorTexts(this.#persons)

@@ -174,6 +174,7 @@ class Scan {
   /** Rows have to come in order of time. */
   readonly #isOrdered: boolean
   readonly #hasSequences: boolean
+  readonly #keepsOwnerless: boolean
   readonly #series: ScanSeries
   readonly #filter: RowFilter | null
   readonly #readers: readonly ValueReader[]
@@ -192,6 +193,7 @@ class Scan {
     this.#rowsMax = rowsMax
     this.#isOrdered = request.order === undefined || request.order === 'time'
     this.#hasSequences = request.order !== 'any'
+    this.#keepsOwnerless = request.keepsOwnerless === true
     this.#series = new ScanSeries(request.series, facts)
     this.#filter = request.filter === null ? null : compileFilter(request.filter, facts)
     this.#readers = request.values.map((value) => valueReader(value, facts))
@@ -211,7 +213,11 @@ class Scan {
     // A D is as old as its first event: older segments have none of it.
     if (this.#wanted !== null && segment.lastDistinctId < this.#firstDistinctId) return
     const nameMasks = this.#series.masksOf(segment.nameRows)
-    const isPlain = this.#filter === null && this.#readers.length === 0 && !this.#isOrdered
+    const isPlain =
+      this.#filter === null &&
+      this.#readers.length === 0 &&
+      !this.#isOrdered &&
+      !this.#keepsOwnerless
     if (isPlain && !this.#series.haveFilters) this.#addPlainly(segment, nameMasks)
     else this.#addCandidates(segment, nameMasks)
     if (this.#rows.count > this.#rowsMax) throw tooManyRows(this.#rowsMax)
@@ -320,7 +326,8 @@ class Scan {
         const sequence = summary.firstSequence + (nameRows.rows[place] ?? 0)
         owner = sequence <= (since.get(distinctId) ?? 0) ? 0 : owner & PERSON_NUMBER_MAX
       }
-      if (owner === 0 || (wanted !== null && wanted[owner] !== 1)) continue
+      const isKept = owner !== 0 || (this.#keepsOwnerless && distinctId !== 0)
+      if (!isKept || (wanted !== null && wanted[owner] !== 1)) continue
       places[count] = place
       masks[count] = masks[index] ?? 0
       owners[count++] = owner

@@ -1,0 +1,163 @@
+/**
+ * The columns of a list of events: which there are, and what each shows of an event. Source:
+ * docs/compatibility/queries.md, "EventsQuery".
+ */
+
+import type { ValueRequest } from '../../analytics/event-columns.ts'
+import type { EventView } from '../../events/event-queries.ts'
+import { emailOf, personName } from '../../persons/person-name.ts'
+import { QUERY_COLUMN_DEPTH_MAX } from '../limits.ts'
+
+/** One column. */
+export interface EventColumn {
+  readonly kind:
+    | 'all'
+    | 'field'
+    | 'property'
+    | 'person_property'
+    | 'display_name'
+    | 'coalesce'
+    | 'count'
+  /** Of a field or property. */
+  readonly name: string
+  /** Of `coalesce`. */
+  readonly columns: readonly EventColumn[]
+}
+
+const FIELDS: ReadonlyMap<string, (event: EventView) => unknown> = new Map<string, (event: EventView) => unknown>([
+  ['uuid', ({ uuid }) => uuid],
+  ['event', ({ event }) => event],
+  ['distinct_id', ({ distinct_id }) => distinct_id],
+  ['timestamp', ({ timestamp }) => timestamp],
+  ['created_at', ({ created_at }) => created_at],
+  ['properties', ({ properties }) => properties],
+  ['elements_chain', ({ elements_chain }) => elements_chain],
+  ['person_id', ({ person_id }) => person_id],
+  ['person', personOf],
+])
+
+/** What `select` and `orderBy` may name, for refusals. */
+export const COLUMN_TEXTS = `*, ${[...FIELDS.keys()].join(', ')}, person_display_name, properties.X, person.properties.X, coalesce(a, b), count()`
+
+/** The column that a text names, whatever label stands behind it; null for any other text. */
+export function eventColumn(text: string, depth = 0): EventColumn | null {
+  const name = (text.split(/\s--\s/)[0] ?? '').trim()
+  const column = (kind: EventColumn['kind'], rest = '', columns: readonly EventColumn[] = []) => {
+    return { kind, name: rest, columns }
+  }
+  if (name === '*') return column('all')
+  if (name === 'count()') return column('count')
+  if (name === 'person_display_name') return column('display_name')
+  if (FIELDS.has(name)) return column('field', name)
+  const [, isPerson, key = ''] = /^(person\.)?properties\.([^\s(),]+)$/.exec(name) ?? []
+  if (key !== '') return column(isPerson === undefined ? 'property' : 'person_property', key)
+  const [, list] = /^coalesce\((.+)\)$/i.exec(name) ?? []
+  if (list === undefined || depth >= QUERY_COLUMN_DEPTH_MAX) return null
+  const columns = partsOf(list).map((part) => eventColumn(part, depth + 1))
+  return columns.every((one) => one !== null) ? column('coalesce', '', columns) : null
+}
+
+/** What a column shows of an event; null where there is nothing. `count()` shows nothing of one event. */
+export function columnOf(column: EventColumn, event: EventView, projectId: number): unknown {
+  switch (column.kind) {
+    case 'all':
+      return wholeOf(event, projectId)
+    case 'field':
+      return FIELDS.get(column.name)?.(event) ?? null
+    case 'property':
+      return own(event.properties, column.name)
+    case 'person_property':
+      return own(event.person?.properties ?? {}, column.name)
+    case 'display_name':
+      return displayNameOf(event)
+    case 'coalesce':
+      return column.columns.map((one) => columnOf(one, event, projectId)).find(isValue) ?? null
+    case 'count':
+      return null
+  }
+}
+
+/** The values of a scan that a column consists of; null when it shows more than that. */
+export function scannedValues(column: EventColumn): readonly ValueRequest[] | null {
+  switch (column.kind) {
+    case 'property':
+      return [{ kind: 'event_property', key: column.name }]
+    case 'person_property':
+      return [{ kind: 'person_property', key: column.name }]
+    case 'field':
+      return column.name === 'event' ? [{ kind: 'event_name' }] : null
+    case 'coalesce': {
+      const parts = column.columns.map(scannedValues)
+      return parts.every((part) => part !== null) ? parts.flat() : null
+    }
+    case 'count':
+      return []
+    default:
+      return null
+  }
+}
+
+/** What the types of an answer say of a column. */
+export function columnType({ kind, name }: EventColumn): string {
+  if (kind === 'field' && name === 'uuid') return 'UUID'
+  if (kind === 'field' && (name === 'timestamp' || name === 'created_at')) {
+    return "DateTime64(6, 'UTC')"
+  }
+  if (kind === 'all' || kind === 'display_name') return 'Tuple'
+  if (kind === 'count') return 'UInt64'
+  return kind === 'field' ? 'String' : 'Nullable(String)'
+}
+
+/** Whether a column has a value: null and what is missing have none. */
+export function isValue(value: unknown): boolean {
+  return value !== null && value !== undefined
+}
+
+function own(properties: Readonly<Record<string, unknown>>, name: string): unknown {
+  return Object.hasOwn(properties, name) ? (properties[name] ?? null) : null
+}
+
+function wholeOf(event: EventView, projectId: number) {
+  const {
+    uuid,
+    event: name,
+    properties,
+    timestamp,
+    distinct_id,
+    elements_chain,
+    created_at,
+  } = event
+  return {
+    ...{ uuid, event: name, properties, timestamp, team_id: projectId, distinct_id },
+    ...{ elements_chain, created_at, person_mode: 'full' },
+  }
+}
+
+function personOf({ person, distinct_id }: EventView) {
+  if (person === null) return { distinct_id }
+  const { uuid, created_at, properties } = person
+  return { uuid, created_at, properties, distinct_id }
+}
+
+function displayNameOf({ person, person_id, distinct_id }: EventView) {
+  const email = person === null ? null : emailOf(person.properties)
+  const display_name = personName(email, person?.distinct_ids ?? [distinct_id], 0)
+  return { display_name, id: person_id, distinct_id }
+}
+
+/** The texts between the commas that are in no brackets. */
+function partsOf(list: string): readonly string[] {
+  const parts: string[] = []
+  let depth = 0
+  let start = 0
+  for (let at = 0; at < list.length; at++) {
+    const sign = list[at]
+    if (sign === '(') depth++
+    else if (sign === ')') depth--
+    else if (sign === ',' && depth === 0) {
+      parts.push(list.slice(start, at))
+      start = at + 1
+    }
+  }
+  return [...parts, list.slice(start)]
+}

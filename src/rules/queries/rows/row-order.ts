@@ -1,0 +1,21 @@
+/** The order of values in lists of rows. */
+
+/** Numbers before texts before everything else, which is compared as JSON; what has no value comes last. */
+export function compareValues(left: unknown, right: unknown): number {
+  const [leftRank, rightRank] = [rankOf(left), rankOf(right)]
+  if (leftRank !== rightRank) return leftRank - rightRank
+  if (typeof left === 'number' && typeof right === 'number') return left - right
+  const [leftText, rightText] = [textOf(left), textOf(right)]
+  if (leftText === rightText) return 0
+  return leftText < rightText ? -1 : 1
+}
+
+function rankOf(value: unknown): number {
+  if (value === null || value === undefined) return 3
+  if (typeof value === 'number') return 0
+  return typeof value === 'string' ? 1 : 2
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+}
