@@ -32,6 +32,15 @@ const ANSWER = is.namedObject(
     timezone: is.TEXT,
     is_cached: is.BOOLEAN,
     last_refresh: is.TIME,
+    next_allowed_client_refresh: is.TIME,
+    cache_key: is.TEXT,
+    cache_target_age: is.ANY,
+    calculation_trigger: is.ANY,
+    query_status: is.ANY,
+    error: is.ANY,
+    hogql: is.ANY,
+    timings: is.list(is.ANY),
+    modifiers: is.ANY,
   },
   {
     hasMore: is.BOOLEAN,
@@ -39,6 +48,7 @@ const ANSWER = is.namedObject(
     types: is.ANY,
     limit: is.WHOLE,
     offset: is.WHOLE,
+    missing_actors_count: is.WHOLE,
     resolved_date_range: is.JSON_OBJECT,
   },
 )
