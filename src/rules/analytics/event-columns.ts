@@ -145,6 +145,14 @@ export interface EventExtent {
   readonly state: string
 }
 
+/** When persons were created, side by side. */
+export interface CreatedPersons {
+  /** P of each. */
+  readonly persons: Uint32Array
+  /** Milliseconds since 1970. */
+  readonly timesMs: Float64Array
+}
+
 /** The port to stored events, on one snapshot. Synchronous: it is used in a thread of the pool. */
 export interface EventScanner {
   /** Throws `ServiceError` `query_too_large` or `query_timeout` when a limit is reached. */
@@ -165,10 +173,10 @@ export interface EventScanner {
    */
   uuidPrefix(projectId: number, person: number): number
   /**
-   * The persons (P, in any order) whose `created_at` is `fromMs` or later, but before `untilMs`;
-   * milliseconds. Cost: linear in their number.
+   * The persons, in any order, whose `created_at` is `fromMs` or later, but before `untilMs`; milliseconds.
+   * Cost: linear in their number.
    */
-  createdWithin(projectId: number, fromMs: number, untilMs: number): Uint32Array
+  createdWithin(projectId: number, fromMs: number, untilMs: number): CreatedPersons
   /**
    * Throws as `scan` when the time is over or nobody waits. Cheap enough for every few thousand rows:
    * whatever runs for long besides scans asks it.

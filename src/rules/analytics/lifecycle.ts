@@ -58,7 +58,7 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
   }
   // For each P 1 when it was active in the period and not before it, and was created in it.
   const created = new Uint8Array(marks.length)
-  for (const person of scanner.createdWithin(context.projectId, startMs, endMs)) {
+  for (const person of scanner.createdWithin(context.projectId, startMs, endMs).persons) {
     if (marks[person] === WITHIN) created[person] = 1
   }
   // Of few persons, created lately: their older events decide, and hardly any segment can have some.

@@ -246,6 +246,11 @@ export function createdStart(projectId: number, createdAtMs: number): Buffer {
   return key
 }
 
+/** The time in milliseconds that a key of table `person_created` begins with. */
+export function createdAtOf(key: Buffer): number {
+  return TIME_END - (key.readUInt32BE(4) * 2 ** 32 + key.readUInt32BE(8))
+}
+
 function writeCreatedPrefix(key: Buffer, projectId: number, createdAtMs: number): void {
   const inverted = TIME_END - Math.round(createdAtMs)
   key.writeUInt32BE(projectId)

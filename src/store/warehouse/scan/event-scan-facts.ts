@@ -5,6 +5,7 @@
  */
 import { parseUuid } from '../../../base/ids.ts'
 import { getOrAdd, keepNewest } from '../../../base/maps.ts'
+import type { CreatedPersons } from '../../../rules/analytics/event-columns.ts'
 import { type PersonCandidate, personTest } from '../../../rules/filters/person-filter.ts'
 import { cohortLookup } from '../../identity/cohort-store.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
@@ -12,10 +13,10 @@ import { loadGroup } from '../../identity/group-store.ts'
 import { loadOwnerTable, type OwnerTable } from '../../identity/person-owners.ts'
 import {
   candidateOf,
+  createdAtOf,
   createdStart,
   loadPerson,
   NUMBER_BYTES,
-  numbersOf,
   parseProperties,
 } from '../../identity/person-records.ts'
 import { readNumber } from '../../lmdb/event-state.ts'
@@ -49,7 +50,7 @@ export class ProjectFacts implements ScanFacts {
   readonly #texts = new Map<number, string>()
   readonly #candidates = new Map<number, PersonCandidate | null>()
   #owners: OwnerTable | null = null
-  readonly #createdWithin = new Map<string, Uint32Array>()
+  readonly #createdWithin = new Map<string, CreatedPersons>()
   #limits: LimitCheck = () => undefined
   #singleLookups = 0
   #reads = 0
@@ -103,18 +104,21 @@ export class ProjectFacts implements ScanFacts {
     return this.#uuids.get(person) ?? 0
   }
 
-  /** The P that were created at a time or later, but before another; milliseconds. */
-  createdWithin(fromMs: number, untilMs: number): Uint32Array {
+  /** Who was created at a time or later, but before another; milliseconds. */
+  createdWithin(fromMs: number, untilMs: number): CreatedPersons {
     const name = `${fromMs} ${untilMs}`
     return this.#remembered(this.#createdWithin, name, SCAN_CREATED_RANGES_MAX, () => {
-      const found: number[] = []
+      const persons: number[] = []
+      const timesMs: number[] = []
       const start = createdStart(this.projectId, untilMs - 1)
       const end = createdStart(this.projectId, fromMs - 1)
-      for (const person of numbersOf(this.#tables.person_created, { start, end })) {
-        found.push(person)
+      const range = { start, end }
+      for (const { key, value } of entriesOf(this.#tables.person_created, range, NUMBER_BYTES)) {
+        persons.push(value.readUInt32LE())
+        timesMs.push(createdAtOf(key))
         this.#noteRead()
       }
-      return Uint32Array.from(found)
+      return { persons: Uint32Array.from(persons), timesMs: Float64Array.from(timesMs) }
     })
   }
 

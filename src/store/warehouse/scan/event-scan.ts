@@ -9,6 +9,7 @@ import { ServiceError } from '../../../base/errors.ts'
 import type { ScanLimits } from '../../../ports/warehouse.ts'
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import type {
+  CreatedPersons,
   EventColumns,
   EventExtent,
   EventPart,
@@ -142,7 +143,7 @@ class SegmentScanner implements EventScanner {
     return this.#factsOf(projectId).uuidPrefix(person)
   }
 
-  createdWithin(projectId: number, fromMs: number, untilMs: number): Uint32Array {
+  createdWithin(projectId: number, fromMs: number, untilMs: number): CreatedPersons {
     this.looksAtPersons = true
     return this.#factsOf(projectId).createdWithin(fromMs, untilMs)
   }
