@@ -39,10 +39,11 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   const shard = open(tools, task, null)
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
-  if (mayDivide && kind.dividedBy !== 'nothing') {
+  const by = typeof kind.dividedBy === 'function' ? kind.dividedBy(plan) : kind.dividedBy
+  if (mayDivide && by !== 'nothing') {
     const range = kind.rangeOf?.(plan) ?? null
     const { events } = shard.scanner.extent(task.projectId, range)
-    if (events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by: kind.dividedBy }
+    if (events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by }
   }
   const whole = kind.merge(plan, [tools.stores.remembered.partial(planned, shard)])
   return { kind: 'answer', text: answerText(kind.page(plan, whole, shard), shard, task.format) }

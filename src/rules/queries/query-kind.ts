@@ -78,13 +78,16 @@ export interface QueryActors {
   readonly appearances?: readonly (readonly number[])[]
 }
 
+/** By what the events of a query may be divided. */
+export type Division = EventPart['by'] | 'nothing'
+
 /** A kind of query. `Plan` and `Part` are plain data that may cross threads. */
 export interface QueryKind<Plan, Part> {
   /**
    * Which parts of the events may be computed apart: any rows, all rows of a person together, or none.
    * Whatever the division, the merged parts are the same.
    */
-  readonly dividedBy: 'segments' | 'persons' | 'nothing'
+  readonly dividedBy: Division | ((plan: Plan) => Division)
   /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
   /** The range that `partial` looks at; null, or absent: all events. */
