@@ -3,16 +3,24 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
+import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
 import type { QueryContext, QueryKind } from './query-kind.ts'
 import { EVENTS_QUERY } from './rows/events-query.ts'
+import { RETENTION_QUERY } from './retention/retention-query.ts'
+import { STICKINESS_QUERY } from './stickiness-query.ts'
 
 /** Each kind; what a plan and a part of it are, only the kind knows. */
 // biome-ignore lint/suspicious/noExplicitAny: a table of kinds that share nothing but their form
 type AnyKind = QueryKind<any, any>
 
-const KINDS: Readonly<Record<string, AnyKind>> = { EventsQuery: EVENTS_QUERY }
+const KINDS: Readonly<Record<string, AnyKind>> = {
+  EventsQuery: EVENTS_QUERY,
+  LifecycleQuery: LIFECYCLE_QUERY,
+  RetentionQuery: RETENTION_QUERY,
+  StickinessQuery: STICKINESS_QUERY,
+}
 
 /** Queries around another one, which is asked in their place. */
 const WRAPPERS: readonly unknown[] = ['InsightVizNode', 'DataTableNode']

@@ -28,3 +28,9 @@ export const QUERY_COLUMNS_MAX = 100
 export const QUERY_COLUMN_DEPTH_MAX = 5
 /** Events that are read one by one to be put in order. More: 400 `query_too_large`. */
 export const EVENT_ROWS_COMPARED_MAX = 50_000
+/** Columns of retention when the query does not say how many. */
+export const RETENTION_COLUMNS = 8
+/** Columns of retention that may be asked for. More: 400 `invalid_query`. */
+export const RETENTION_COLUMNS_MAX = 100
+/** Numbers of one table of retention, all values of its breakdown together. More: 400. */
+export const QUERY_CELLS_MAX = 4_000_000

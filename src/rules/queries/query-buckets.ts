@@ -2,7 +2,9 @@
  * The buckets of a query over time, with the texts that name them. Source: docs/compatibility/queries.md,
  * "Ranges".
  */
+import type { JsonObject } from '../../base/json.ts'
 import { addDays, type Wall, wallOf } from '../../base/time-zone.ts'
+import type { DateRange } from '../analytics/date-range.ts'
 import { type Interval, type PeriodRules, Periods } from '../analytics/periods.ts'
 import type { QueryRange } from './query-range.ts'
 
@@ -44,9 +46,17 @@ export function bucketLabels(range: QueryRange, buckets: Periods): readonly stri
 /** The starts as ISO 8601 in UTC. */
 export function bucketStarts(range: QueryRange, buckets: Periods): readonly string[] {
   const count = bucketCount(range, buckets)
-  return Array.from({ length: count }, (_, index) =>
-    new Date(buckets.startMs(index)).toISOString().replace('.000Z', 'Z'),
-  )
+  return Array.from({ length: count }, (_, index) => momentText(buckets.startMs(index)))
+}
+
+/** The member that says what the dates of a query mean. */
+export function resolvedRange({ fromMs, toMs }: DateRange): JsonObject {
+  return { resolved_date_range: { date_from: momentText(fromMs), date_to: momentText(toMs) } }
+}
+
+/** A moment as ISO 8601 in UTC: `2020-01-09T00:00:00Z`. */
+export function momentText(timeMs: number): string {
+  return new Date(timeMs).toISOString().replace('.000Z', 'Z')
 }
 
 /** `9-Jan-2020`. */

@@ -1,0 +1,203 @@
+/**
+ * LifecycleQuery: how many persons were new, returning, resurrecting or dormant in each interval. Source:
+ * docs/compatibility/queries.md, "LifecycleQuery".
+ */
+import type { JsonObject } from '../../base/json.ts'
+import type { SeriesMatch } from '../analytics/event-columns.ts'
+import { Periods, shiftedPeriodStart } from '../analytics/periods.ts'
+import type { FilterGroup } from '../filters/filter-group.ts'
+import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
+import { actorStretches, bitCount, eachBit, periodBits } from './period-bits.ts'
+import {
+  bucketCount,
+  bucketDays,
+  bucketLabels,
+  bucketRules,
+  bucketsOf,
+  resolvedRange,
+} from './query-buckets.ts'
+import { readGlobalFilter } from './query-filters.ts'
+import { type QueryKind, type QueryShard, scanShard } from './query-kind.ts'
+import { type QueryRange, readDate, readInterval, readRange } from './query-range.ts'
+import { readSeriesList } from './query-series.ts'
+
+const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
+
+/** What somebody is in an interval. */
+type Status = (typeof STATUSES)[number]
+
+interface LifecyclePlan {
+  readonly match: SeriesMatch
+  readonly label: string
+  readonly action: JsonObject
+  readonly filter: FilterGroup | null
+  /** From the start of its first interval on. */
+  readonly range: QueryRange
+}
+
+/** How many persons have each status in each interval of the range. */
+type LifecyclePart = Readonly<Record<Status, Uint32Array>>
+
+/** Bits of 32 persons in one interval: who came, who came in the one before, who was created and came first. */
+interface Presence {
+  readonly now: number
+  readonly before: number
+  readonly isFresh: number
+}
+
+/** The bits of those with a status. */
+const STATUS_BITS: Readonly<Record<Status, (presence: Presence) => number>> = {
+  new: ({ isFresh }) => isFresh,
+  returning: ({ now, before }) => now & before,
+  resurrecting: ({ now, before, isFresh }) => now & ~before & ~isFresh,
+  dormant: ({ now, before }) => before & ~now,
+}
+
+/** Who was new, returning, resurrecting or dormant. */
+export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
+  dividedBy: 'persons',
+
+  plan(query, context) {
+    query.refuse('aggregation_group_type_index')
+    const [first, second] = readSeriesList(query, context, 1, () => null)
+    if (first === undefined || second !== undefined) {
+      throw query.fault('series', 'must be a list of one series')
+    }
+    const { series } = first
+    if (!series.exists) throw query.fault('series.0.id', 'names an action that does not exist')
+    const { type, order, label } = series
+    const id = type === 'actions' ? String(series.id) : label
+    const given = readRange(query, readInterval(query), context)
+    const isEmpty = given.fromMs > given.toMs
+    const fromMs = isEmpty ? given.fromMs : bucketsOf(given).startMs(0)
+    return {
+      match: series.match,
+      label,
+      action: { id, name: label, type, order, custom_name: series.customName, math: 'total' },
+      filter: readGlobalFilter(query, context),
+      range: { ...given, fromMs },
+    }
+  },
+
+  rangeOf: (plan) => stretchOf(plan).scanned,
+
+  partial(plan, shard) {
+    const count = bucketCount(plan.range, bucketsOf(plan.range))
+    const counts = emptyCounts(count)
+    eachPresence(plan, shard, (bucket, _, presence) => {
+      for (const status of STATUSES) {
+        const own = counts[status]
+        own[bucket] = (own[bucket] ?? 0) + bitCount(STATUS_BITS[status](presence))
+      }
+    })
+    return counts
+  },
+
+  merge({ range }, parts) {
+    const sums = emptyCounts(bucketCount(range, bucketsOf(range)))
+    for (const part of parts) {
+      for (const status of STATUSES) {
+        const own = sums[status]
+        for (const [bucket, count] of part[status].entries()) {
+          own[bucket] = (own[bucket] ?? 0) + count
+        }
+      }
+    }
+    return sums
+  },
+
+  page({ range, label, action }, whole) {
+    const buckets = bucketsOf(range)
+    const rest = { days: bucketDays(range, buckets), labels: bucketLabels(range, buckets) }
+    const results = STATUSES.map((status) => {
+      const data = Array.from(whole[status], (count) =>
+        status === 'dormant' && count > 0 ? -count : count,
+      )
+      const count = data.reduce((sum, one) => sum + one, 0)
+      return { action, label: `${label} - ${status}`, status, count, data, ...rest }
+    })
+    return { results, members: resolvedRange(range) }
+  },
+
+  actors(plan, pick, shard) {
+    const { range } = plan
+    const text = pick.text('day')
+    const day = readDate(text ?? '', range.timezone, shard.context.nowMs)
+    if (day === null) throw pick.fault('day', 'must be a day of the query, such as 2026-01-31')
+    const wanted = pick.text('status')
+    const status = STATUSES.find((one) => one === wanted)
+    if (status === undefined) throw pick.fault('status', `must be one of ${STATUSES.join(', ')}`)
+    const bucketOfDay = bucketsOf(range).indexOf(day.momentMs)
+    const persons: number[] = []
+    const numbers = eachPresence(plan, shard, (bucket, first, presence) => {
+      if (bucket !== bucketOfDay) return
+      eachBit(STATUS_BITS[status](presence), first, (number) => persons.push(number))
+    })
+    return new ActorKeys(null).actors(persons.map((number) => numbers?.keyOf(number) ?? 0))
+  },
+}
+
+function emptyCounts(length: number): LifecyclePart {
+  const counts = () => new Uint32Array(length)
+  return { new: counts(), returning: counts(), resurrecting: counts(), dormant: counts() }
+}
+
+/** The intervals that decide: those of the range, and one before. */
+function stretchOf({ range }: Pick<LifecyclePlan, 'range'>) {
+  const rules = bucketRules(range)
+  const fromMs = shiftedPeriodStart(bucketsOf(range).startMs(0), -1, rules)
+  const periods = Periods.covering(fromMs, range.toMs, rules)
+  const toMs = periods.startMs(periods.count) - 1
+  const isEmpty = range.fromMs > range.toMs
+  return {
+    periods,
+    scanned: { fromMs: periods.startMs(0), toMs: isEmpty ? fromMs : toMs },
+    isEmpty,
+  }
+}
+
+/**
+ * Calls `visit` for each interval of the range and 32 persons each, from the person with the number `first`
+ * on. Gives the persons of these numbers; null when the range is empty.
+ */
+function eachPresence(
+  plan: LifecyclePlan,
+  shard: QueryShard,
+  visit: (bucket: number, first: number, presence: Presence) => void,
+): ActorNumbers | null {
+  const { periods, scanned, isEmpty } = stretchOf(plan)
+  if (isEmpty) return null
+  const columns = scanShard(shard, { ...scanned, filter: plan.filter, series: [plan.match] })
+  const { numbers, actors } = ActorNumbers.of(columns.persons, columns.count)
+  const events = { ...columns, actors }
+  const created = creationsOf(numbers, scanned, shard)
+  for (const stretch of actorStretches(numbers.count, periods, null)) {
+    const { first, words } = stretch
+    const bits = periodBits(events, stretch, periods, 1, null, shard.scanner)
+    const createdBits = periodBits(created, stretch, periods, 1, null, shard.scanner)
+    const seen = bits.slice(0, words)
+    for (let word = words; word < bits.length; word++) {
+      const place = word % words
+      const now = bits[word] ?? 0
+      const before = bits[word - words] ?? 0
+      const known = seen[place] ?? 0
+      if ((now | before) === 0) continue
+      const isFresh = now & (createdBits[word] ?? 0) & ~known
+      seen[place] = known | now
+      visit(Math.floor(word / words) - 1, first + place * 32, { now, before, isFresh })
+    }
+  }
+  return numbers
+}
+
+/** When persons with a number were created, as if that were events. */
+function creationsOf(
+  numbers: ActorNumbers,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+  { scanner, context }: QueryShard,
+): ActorEvents {
+  const { persons, timesMs } = scanner.createdWithin(context.projectId, fromMs, toMs + 1)
+  const { length: count } = persons
+  const actors = persons.map((person) => numbers.numberOf(person))
+  return { count, actors, timesMs, seriesMasks: new Uint32Array(count).fill(1) }
+}

@@ -1,0 +1,91 @@
+/**
+ * Who belongs to the rows of retention, and in which columns each came back, by bits of 32 actors at a time.
+ * Source: docs/compatibility/queries.md, "RetentionQuery".
+ */
+import type { EventScanner } from '../../analytics/event-columns.ts'
+import type { Periods } from '../../analytics/periods.ts'
+import type { ActorEvents } from '../actor-events.ts'
+import { actorStretches, periodBits } from '../period-bits.ts'
+import type { RetentionPlan } from './retention-plan.ts'
+
+/** Bits of the series of a scan. */
+export const TARGET = 1
+/** Events that show that somebody came back. */
+export const RETURNING = 2
+/** Events of the target's name, whatever its own filters say. */
+export const BARE_TARGET = 4
+
+/** The events of the actors of one table of rows. */
+export interface RetentionEvents extends ActorEvents {
+  /** How many actors there are. */
+  readonly actorCount: number
+  /** The numbers of those who had their first event before all rows; may hold 0, which is nobody. */
+  readonly earlier: Uint32Array
+}
+
+/**
+ * Calls `visit` for every row, column and 32 actors, from the one with the number `first` on, with the bits of
+ * those who count there. Throws as `EventScanner.checkLimits`. Cost: the events, and the rows by the columns for
+ * every 32 actors.
+ */
+export function eachCell(
+  plan: RetentionPlan,
+  events: RetentionEvents,
+  periods: Periods,
+  limits: Pick<EventScanner, 'checkLimits'>,
+  visit: (row: number, column: number, bits: number, first: number) => void,
+): void {
+  const { rows, columns, isCumulative, test } = plan
+  const firsts = plan.type === 'retention_recurring' ? null : firstEvents(plan, events)
+  for (const stretch of actorStretches(events.actorCount, periods, test)) {
+    const { first, words } = stretch
+    const targets = periodBits(firsts ?? events, stretch, periods, TARGET, null, limits)
+    const returns = periodBits(events, stretch, periods, RETURNING, test, limits)
+    for (let row = 0; row < rows; row++) {
+      limits.checkLimits()
+      const last = Math.min(columns, rows - row) - 1
+      for (let word = 0; word < words; word++) {
+        const members = targets[row * words + word] ?? 0
+        if (members === 0) continue
+        const firstActor = first + word * 32
+        visit(row, 0, members, firstActor)
+        let later = 0
+        for (let column = last; column > 0; column--) {
+          const came = returns[(row + column) * words + word] ?? 0
+          later = isCumulative ? later | came : came
+          const bits = members & later
+          if (bits !== 0) visit(row, column, bits, firstActor)
+        }
+      }
+    }
+  }
+}
+
+/** For each actor its first target event, when it counts: one for each, in the order of their numbers. */
+function firstEvents(
+  { type }: RetentionPlan,
+  { count, actors, timesMs, seriesMasks, actorCount, earlier }: RetentionEvents,
+): ActorEvents {
+  const isFirstEver = type === 'retention_first_ever_occurrence'
+  const firstMs = new Float64Array(actorCount + 1).fill(Number.POSITIVE_INFINITY)
+  const bareMs = isFirstEver ? firstMs.slice() : firstMs
+  for (let row = 0; row < count; row++) {
+    const actor = actors[row] ?? 0
+    const timeMs = timesMs[row] ?? 0
+    const mask = seriesMasks[row] ?? 0
+    if ((mask & TARGET) !== 0 && timeMs < (firstMs[actor] ?? 0)) firstMs[actor] = timeMs
+    if ((mask & BARE_TARGET) !== 0 && timeMs < (bareMs[actor] ?? 0)) bareMs[actor] = timeMs
+  }
+  for (const actor of earlier) bareMs[actor] = Number.NEGATIVE_INFINITY
+  const masks = new Uint32Array(actorCount + 1)
+  for (let actor = 1; actor <= actorCount; actor++) {
+    const isCounted = firstMs[actor] === bareMs[actor] && Number.isFinite(firstMs[actor])
+    if (isCounted) masks[actor] = TARGET
+  }
+  return {
+    count: actorCount + 1,
+    actors: Uint32Array.from(masks, (_, actor) => actor),
+    timesMs: firstMs,
+    seriesMasks: masks,
+  }
+}

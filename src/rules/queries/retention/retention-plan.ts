@@ -1,0 +1,129 @@
+/** RetentionQuery, read and checked. Source: docs/compatibility/queries.md, "RetentionQuery". */
+import type { SeriesMatch } from '../../analytics/event-columns.ts'
+import {
+  type PeriodRules,
+  Periods,
+  periodStart,
+  shiftedPeriodStart,
+} from '../../analytics/periods.ts'
+import type { FilterGroup } from '../../filters/filter-group.ts'
+import { QUERY_CELLS_MAX, RETENTION_COLUMNS, RETENTION_COLUMNS_MAX } from '../limits.ts'
+import type { CountTest } from '../period-bits.ts'
+import { type BreakdownProperty, readQueryBreakdown } from '../query-breakdown.ts'
+import { bucketRules } from '../query-buckets.ts'
+import type { QueryFields } from '../query-fields.ts'
+import { readFilters, readGlobalFilter } from '../query-filters.ts'
+import type { QueryContext } from '../query-kind.ts'
+import { readRange } from '../query-range.ts'
+import { actionSeries, eventSeries } from '../query-series.ts'
+
+const PERIODS = ['Day', 'Hour', 'Week', 'Month'] as const
+const INTERVALS = { Day: 'day', Hour: 'hour', Week: 'week', Month: 'month' } as const
+const TYPES = [
+  'retention_recurring',
+  'retention_first_time',
+  'retention_first_ever_occurrence',
+] as const
+const DEFAULT_EVENT = '$pageview'
+
+/** A RetentionQuery. */
+export interface RetentionPlan {
+  readonly target: SeriesMatch
+  readonly returning: SeriesMatch
+  readonly filter: FilterGroup | null
+  readonly type: (typeof TYPES)[number]
+  readonly periodName: (typeof PERIODS)[number]
+  readonly rules: PeriodRules
+  /** First moment of the first row, milliseconds. */
+  readonly fromMs: number
+  /** Last moment that counts, milliseconds; before `fromMs` when there are no rows. */
+  readonly toMs: number
+  readonly rows: number
+  readonly columns: number
+  readonly isCumulative: boolean
+  readonly test: CountTest
+  /** Number of the group type; null: persons. */
+  readonly groupTypeIndex: number | null
+  readonly breakdown: RetentionBreakdown | null
+}
+
+/** What a RetentionQuery is split by: a property, or cohorts, one of which is null or empty. */
+export interface RetentionBreakdown {
+  readonly property: BreakdownProperty | null
+  readonly cohorts: readonly (number | 'all')[]
+  /** Values that are told apart. */
+  readonly limit: number
+}
+
+/** Reads and checks a query. Throws 400, see `invalidQuery`. */
+export function readRetention(query: QueryFields, context: QueryContext): RetentionPlan {
+  const fields = query.within('retentionFilter')
+  fields.choice('timeWindowMode', ['strict_calendar_dates'])
+  fields.choice('aggregationType', ['count'])
+  fields.refuse('retentionCustomBrackets')
+  const periodName = fields.choice('period', PERIODS)
+  const columns = fields.whole('totalIntervals', 1, RETENTION_COLUMNS_MAX) ?? RETENTION_COLUMNS
+  return {
+    target: readEntity(fields, 'targetEntity', context),
+    returning: readEntity(fields, 'returningEntity', context),
+    filter: readGlobalFilter(query, context),
+    type: fields.choice('retentionType', TYPES),
+    periodName,
+    ...reachOf(query, context, periodName, columns),
+    columns,
+    isCumulative: fields.boolean('cumulative'),
+    test: { operator: 'gte', value: fields.whole('minimumOccurrences', 1) ?? 1 },
+    groupTypeIndex: query.whole('aggregation_group_type_index', 0, 4),
+    breakdown: readBreakdown(query),
+  }
+}
+
+/** The periods of the rows. */
+export function rowPeriods({ fromMs, toMs, rules }: RetentionPlan): Periods {
+  return Periods.covering(fromMs, toMs, rules)
+}
+
+/** The period of the last moment is the last row. */
+function reachOf(
+  query: QueryFields,
+  context: QueryContext,
+  periodName: (typeof PERIODS)[number],
+  columns: number,
+) {
+  const interval = INTERVALS[periodName]
+  const range = readRange(query, interval, context)
+  const rules = bucketRules({ interval, timezone: context.timezone })
+  const endMs = shiftedPeriodStart(periodStart(range.toMs, rules), 1, rules)
+  const fromMs = query.within('dateRange').isGiven('date_from')
+    ? periodStart(range.fromMs, rules)
+    : shiftedPeriodStart(endMs, -columns, rules)
+  const toMs = endMs - 1
+  const rows = fromMs > toMs ? 0 : Periods.covering(fromMs, toMs, rules).count
+  if (rows * columns > QUERY_CELLS_MAX) {
+    const what = `has too many periods: ${QUERY_CELLS_MAX} numbers may be asked for at most`
+    throw query.fault('dateRange', what)
+  }
+  return { rules, fromMs, toMs, rows }
+}
+
+function readEntity(fields: QueryFields, name: string, context: QueryContext): SeriesMatch {
+  if (!fields.isGiven(name)) return eventSeries(DEFAULT_EVENT, null).match
+  const entity = fields.within(name)
+  const filter = readFilters(entity, 'properties', context)
+  if (entity.choice('type', ['events', 'actions']) === 'events') {
+    return eventSeries(entity.text('id'), filter).match
+  }
+  return actionSeries(entity, filter, context).match
+}
+
+/** Of several properties the first one. */
+function readBreakdown(query: QueryFields): RetentionBreakdown | null {
+  const breakdown = readQueryBreakdown(query)
+  if (breakdown === null) return null
+  const { properties, cohorts, limit } = breakdown
+  const [property = null] = properties
+  if (property !== null && property.binCount !== null) {
+    throw query.fault('breakdownFilter', 'must not ask for bins: retention has none')
+  }
+  return { property, cohorts, limit }
+}

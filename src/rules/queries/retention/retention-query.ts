@@ -1,0 +1,168 @@
+/**
+ * RetentionQuery: how many of those who came in a period came back in later ones. Source:
+ * docs/compatibility/queries.md, "RetentionQuery".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { ActorKeys } from '../actor-events.ts'
+import { QUERY_CELLS_MAX } from '../limits.ts'
+import { bitCount, eachBit } from '../period-bits.ts'
+import { OTHER_LABEL } from '../query-breakdown.ts'
+import { momentText, resolvedRange } from '../query-buckets.ts'
+import type { QueryFields } from '../query-fields.ts'
+import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
+import { eachCell } from './retention-counts.ts'
+import { type RetentionPlan, readRetention, rowPeriods } from './retention-plan.ts'
+import { retentionSplits } from './retention-splits.ts'
+
+/** For each value of the breakdown ('' without one): row by row the actors of each column. */
+type RetentionPart = ReadonlyMap<string, Float64Array>
+
+/** How many came back when. */
+export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
+  dividedBy: ({ groupTypeIndex }) => (groupTypeIndex === null ? 'persons' : 'nothing'),
+  plan: readRetention,
+  rangeOf: ({ type, fromMs, toMs }) => (type === 'retention_recurring' ? { fromMs, toMs } : null),
+
+  partial(plan, shard) {
+    const found = new Map<string, Float64Array>()
+    const periods = rowPeriods(plan)
+    const keys = new ActorKeys(plan.groupTypeIndex)
+    for (const { label, events } of retentionSplits(plan, shard, keys)) {
+      const counts = new Float64Array(plan.rows * plan.columns)
+      eachCell(plan, events, periods, shard.scanner, (row, column, bits) => {
+        const cell = row * plan.columns + column
+        counts[cell] = (counts[cell] ?? 0) + bitCount(bits)
+      })
+      if (counts.some((count) => count > 0)) addCounts(found, label, counts)
+    }
+    return found
+  },
+
+  merge(_, parts) {
+    const whole = new Map<string, Float64Array>()
+    for (const part of parts) {
+      for (const [label, counts] of part) addCounts(whole, label, counts)
+    }
+    return whole
+  },
+
+  page(plan, whole) {
+    const { breakdown, rows, columns } = plan
+    const tables =
+      breakdown === null
+        ? [{ label: null, counts: whole.get('') ?? new Float64Array(rows * columns) }]
+        : shownTables(plan, whole)
+    return { results: tables.flatMap((table) => rowsOf(plan, table)), members: resolvedRange(plan) }
+  },
+
+  actors(plan, pick, shard) {
+    const row = pick.whole('interval', 0) ?? 0
+    if (row >= plan.rows) throw pick.fault('interval', `must be less than ${plan.rows}, the rows`)
+    return rowActors(plan, row, pickedLabel(plan, pick), shard)
+  },
+}
+
+function addCounts(into: Map<string, Float64Array>, label: string, counts: Float64Array): void {
+  const sums = into.get(label) ?? new Float64Array(counts.length)
+  for (const [cell, count] of counts.entries()) sums[cell] = (sums[cell] ?? 0) + count
+  into.set(label, sums)
+  if (into.size * counts.length <= QUERY_CELLS_MAX) return
+  const detail = `the breakdown has too many values: ${QUERY_CELLS_MAX} numbers may be computed at most`
+  throw new ServiceError('query_too_large', detail)
+}
+
+interface RetentionTable {
+  readonly label: string | null
+  readonly counts: Float64Array
+}
+
+/** Cohorts as they were asked for; values by the sum of the first column, those beyond the limit as one. */
+function shownTables(plan: RetentionPlan, whole: RetentionPart): readonly RetentionTable[] {
+  const [shown, others] = rankedLabels(plan, whole)
+  const tables = shown.map((label) => ({ label, counts: whole.get(label) ?? new Float64Array() }))
+  if (others.length === 0) return tables
+  const sums = new Map<string, Float64Array>()
+  for (const label of others) {
+    addCounts(sums, OTHER_LABEL, whole.get(label) ?? new Float64Array())
+  }
+  return [...tables, ...Array.from(sums, ([label, counts]) => ({ label, counts }))]
+}
+
+/** The values that are told apart, in order, and the others. */
+function rankedLabels(
+  { breakdown, columns }: RetentionPlan,
+  whole: RetentionPart,
+): readonly [readonly string[], readonly string[]] {
+  const labels = [...whole.keys()]
+  if (breakdown === null) return [labels, []]
+  if (breakdown.property === null) {
+    const asked = breakdown.cohorts.map((cohort) => (cohort === 'all' ? '0' : String(cohort)))
+    return [asked.filter((label) => whole.has(label)), []]
+  }
+  const totals = new Map(
+    Array.from(whole, ([label, counts]) => {
+      return [label, counts.reduce((sum, one, cell) => (cell % columns === 0 ? sum + one : sum), 0)]
+    }),
+  )
+  labels.sort((a, b) => (totals.get(b) ?? 0) - (totals.get(a) ?? 0) || (a < b ? -1 : 1))
+  return [labels.slice(0, breakdown.limit), labels.slice(breakdown.limit)]
+}
+
+function rowsOf(plan: RetentionPlan, { label: breakdown_value, counts }: RetentionTable) {
+  const { rows, columns, periodName } = plan
+  const periods = rowPeriods(plan)
+  return Array.from({ length: rows }, (_, row) => ({
+    label: `${periodName} ${row}`,
+    date: momentText(periods.startMs(row)),
+    breakdown_value,
+    values: Array.from({ length: columns }, (__, column) => ({
+      count: counts[row * columns + column] ?? 0,
+      label: `${periodName} ${column}`,
+    })),
+  }))
+}
+
+/** The value that a pick names, null for none. */
+function pickedLabel({ breakdown }: RetentionPlan, pick: QueryFields): string | null {
+  const given = pick.value('breakdown')
+  const list: readonly unknown[] = Array.isArray(given) ? given : [given]
+  const [value] = list
+  if (breakdown === null || value === undefined || value === null) return null
+  if (list.length === 1 && (typeof value === 'string' || typeof value === 'number')) {
+    return value === 'all' && breakdown.property === null ? '0' : String(value)
+  }
+  throw pick.fault('breakdown', 'must be a list of one value of the breakdown')
+}
+
+/** The actors of a row, each with its columns. */
+function rowActors(
+  plan: RetentionPlan,
+  wantedRow: number,
+  label: string | null,
+  shard: QueryShard,
+): QueryActors {
+  const chosen = label === null ? { ...plan, breakdown: null } : plan
+  const others =
+    label === OTHER_LABEL
+      ? rankedLabels(plan, RETENTION_QUERY.partial(plan, shard))[1]
+      : [label ?? '']
+  const keys = new ActorKeys(plan.groupTypeIndex)
+  const periods = rowPeriods(plan)
+  const columnsOf = new Map<number, Set<number>>()
+  for (const { label: one, events, numbers } of retentionSplits(chosen, shard, keys)) {
+    if (!others.includes(one)) continue
+    eachCell(chosen, events, periods, shard.scanner, (row, column, bits, first) => {
+      if (row !== wantedRow) return
+      eachBit(bits, first, (number) => {
+        const key = numbers.keyOf(number)
+        const known = columnsOf.get(key)
+        if (known === undefined) columnsOf.set(key, new Set([column]))
+        else known.add(column)
+      })
+    })
+  }
+  return {
+    ...keys.actors([...columnsOf.keys()]),
+    appearances: Array.from(columnsOf.values(), (columns) => [...columns].sort((a, b) => a - b)),
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * The events of a RetentionQuery, for each value of its breakdown apart. Source: docs/compatibility/queries.md,
+ * "RetentionQuery".
+ */
+import { largestPerson } from '../../analytics/actor-page.ts'
+import { type ActorRows, rowsByActor } from '../../analytics/actor-rows.ts'
+import type { EventColumns, SeriesMatch, ValueRequest } from '../../analytics/event-columns.ts'
+import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
+import { type ActorKeys, ActorNumbers, TextNumbers } from '../actor-events.ts'
+import { type BreakdownProperty, breakdownText } from '../query-breakdown.ts'
+import { type QueryShard, scanShard } from '../query-kind.ts'
+import type { RetentionEvents } from './retention-counts.ts'
+import type { RetentionPlan } from './retention-plan.ts'
+
+/** The events of one value. */
+export interface RetentionSplit {
+  /** Text of the value, or number of the cohort; '' without a breakdown. */
+  readonly label: string
+  readonly events: RetentionEvents
+  /** The numbers of its actors; valid until the next split is asked for. */
+  readonly numbers: ActorNumbers
+}
+
+/** Events of the rows, and target events of all time before them. */
+interface FoundEvents {
+  readonly columns: EventColumns
+  readonly earlier: EventColumns | null
+}
+
+/** Every value with its events. Throws as `EventScanner.scan`. */
+export function* retentionSplits(
+  plan: RetentionPlan,
+  shard: QueryShard,
+  keys: ActorKeys,
+): Generator<RetentionSplit> {
+  const { filter, breakdown, rows } = plan
+  if (rows === 0) return
+  if (breakdown === null) {
+    yield wholeSplit('', eventsOf(plan, shard, filter, keys.values), keys)
+  } else if (breakdown.property === null) {
+    for (const cohort of breakdown.cohorts) {
+      const members = allOf([filter, cohort === 'all' ? null : cohortFilter(cohort)])
+      const found = eventsOf(plan, shard, members, keys.values)
+      yield wholeSplit(cohort === 'all' ? '0' : String(cohort), found, keys)
+    }
+  } else {
+    const values = [...keys.values, breakdown.property.value]
+    yield* valueSplits(eventsOf(plan, shard, filter, values), breakdown.property, keys)
+  }
+}
+
+function cohortFilter(value: number): FilterGroup {
+  return { type: 'AND', values: [{ key: 'id', type: 'cohort', operator: 'in', value }] }
+}
+
+/** Series as their bits: `TARGET`, `RETURNING`, `BARE_TARGET`. */
+function eventsOf(
+  { target, returning, type, fromMs, toMs }: RetentionPlan,
+  shard: QueryShard,
+  filter: FilterGroup | null,
+  values: readonly ValueRequest[],
+): FoundEvents {
+  const series: SeriesMatch[] = [target, returning]
+  let first = target
+  if (type === 'retention_first_ever_occurrence') {
+    first = { ...target, filter: null }
+    series.push(first)
+  }
+  const columns = scanShard(shard, { fromMs, toMs, filter, series, values })
+  if (type === 'retention_recurring') return { columns, earlier: null }
+  const startMs = shard.context.firstEventMs() ?? fromMs
+  if (startMs >= fromMs) return { columns, earlier: null }
+  const range = { fromMs: startMs, toMs: fromMs - 1 }
+  const wish = { filter, series: [first], values, isPersonsOnly: true }
+  return { columns, earlier: scanShard(shard, { ...range, ...wish }) }
+}
+
+function wholeSplit(
+  label: string,
+  { columns, earlier }: FoundEvents,
+  keys: ActorKeys,
+): RetentionSplit {
+  const { numbers, actors } = ActorNumbers.of(keys.keysOf(columns), columns.count)
+  const before = earlier === null ? new Uint32Array() : keys.keysOf(earlier)
+  const found = { earlier: before.map((key) => numbers.numberOf(key)), actorCount: numbers.count }
+  return { label, numbers, events: { ...columns, actors, ...found } }
+}
+
+/** The value is the last one of each scan. */
+function* valueSplits(
+  { columns, earlier }: FoundEvents,
+  property: BreakdownProperty,
+  keys: ActorKeys,
+): Generator<RetentionSplit> {
+  const labels = new TextNumbers()
+  const rowsOf = ({ count, values }: EventColumns): ActorRows => {
+    const textOf = (value: unknown): string => breakdownText(value, property) ?? ''
+    const column = values.at(-1) ?? { ids: new Uint32Array(), values: [] }
+    return rowsByActor(labels.add(column, count, textOf), count)
+  }
+  const own = rowsOf(columns)
+  const before = earlier === null ? null : rowsOf(earlier)
+  const actorKeys = keys.keysOf(columns)
+  const earlierKeys = earlier === null ? new Uint32Array() : keys.keysOf(earlier)
+  const numbers = new ActorNumbers(largestPerson(actorKeys, columns.count))
+  for (const [place, label] of own.keys.entries()) {
+    numbers.clear()
+    const rows = rowsAt(own, place)
+    const actors = numbers.add(picked(actorKeys, rows), rows.length)
+    const earlierRows =
+      before === null ? rows.subarray(0, 0) : rowsAt(before, before.keys.indexOf(label))
+    const events = {
+      count: rows.length,
+      actors,
+      timesMs: Float64Array.from(rows, (row) => columns.timesMs[row] ?? 0),
+      seriesMasks: picked(columns.seriesMasks, rows),
+      actorCount: numbers.count,
+      earlier: picked(earlierKeys, earlierRows).map((key) => numbers.numberOf(key)),
+    }
+    yield { label: labels.textOf(label), events, numbers }
+  }
+}
+
+/** The rows of the actor at a place; none for -1. */
+function rowsAt({ starts, rows }: ActorRows, place: number): Uint32Array {
+  return place < 0 ? rows.subarray(0, 0) : rows.subarray(starts[place], starts[place + 1])
+}
+
+function picked(list: Uint32Array, rows: Uint32Array): Uint32Array {
+  const found = new Uint32Array(rows.length)
+  for (let index = 0; index < rows.length; index++) found[index] = list[rows[index] ?? 0] ?? 0
+  return found
+}

@@ -1,0 +1,203 @@
+/**
+ * StickinessQuery: how many actors came in how many intervals of a range. Source:
+ * docs/compatibility/queries.md, "StickinessQuery".
+ */
+import type { FilterGroup } from '../filters/filter-group.ts'
+import { ActorKeys, ActorNumbers } from './actor-events.ts'
+import { actorStretches, addPeriodCounts, type CountTest, periodBits } from './period-bits.ts'
+import { bucketCount, bucketsOf, resolvedRange } from './query-buckets.ts'
+import type { QueryFields } from './query-fields.ts'
+import { readGlobalFilter } from './query-filters.ts'
+import { type QueryKind, type QueryShard, scanShard } from './query-kind.ts'
+import {
+  eventsFromMs,
+  type QueryRange,
+  readComparedRange,
+  readInterval,
+  readRange,
+} from './query-range.ts'
+import { type QuerySeries, type ReadSeries, readSeriesList } from './query-series.ts'
+
+/** A series, and the type of the groups that are counted; null: persons. */
+type StickinessSeries = ReadSeries<number | null>
+
+interface StickinessPlan {
+  /** Those whose action exists. */
+  readonly series: readonly StickinessSeries[]
+  readonly filter: FilterGroup | null
+  /** That of the query, and the one that it is compared with. */
+  readonly ranges: readonly [QueryRange, ...QueryRange[]]
+  readonly isCumulative: boolean
+  readonly test: CountTest | null
+}
+
+/** For each range and each series: at k how many actors came in exactly k + 1 intervals. */
+type StickinessPart = readonly (readonly Uint32Array[])[]
+
+/** In how many intervals the actors of a series came. */
+interface SeriesCounts {
+  /** By number of the actor. */
+  readonly counts: Uint32Array
+  readonly keys: ActorKeys
+  readonly numbers: ActorNumbers
+}
+
+/** How many actors came how often. */
+export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
+  dividedBy: ({ series }) => (series.every(({ more }) => more === null) ? 'persons' : 'nothing'),
+
+  plan(query, context) {
+    const fields = query.within('stickinessFilter')
+    const range = readRange(query, readInterval(query), context)
+    const compared = readComparedRange(query, range)
+    query.whole('intervalCount', 1, 1)
+    // What has too many intervals is refused here.
+    for (const one of [range, compared ?? range]) bucketsOf(one)
+    return {
+      ranges: compared === null ? [range] : [range, compared],
+      series: readSeriesList(query, context, 1, groupTypeOf).filter(({ series }) => series.exists),
+      filter: readGlobalFilter(query, context),
+      isCumulative: fields.choice('computedAs', ['non_cumulative', 'cumulative']) === 'cumulative',
+      test: readTest(fields),
+    }
+  },
+
+  rangeOf: ({ ranges }) => ({
+    fromMs: Math.min(...ranges.map(eventsFromMs)),
+    toMs: Math.max(...ranges.map(({ toMs }) => toMs)),
+  }),
+
+  partial: (plan, shard) =>
+    plan.ranges.map((range) => {
+      const lengths = bucketCount(range, bucketsOf(range))
+      return countsOf(plan, plan.series, range, shard).map(({ counts }) => {
+        const data = new Uint32Array(lengths)
+        for (const count of counts) if (count > 0) data[count - 1] = (data[count - 1] ?? 0) + 1
+        return data
+      })
+    }),
+
+  merge: ({ ranges }, parts) =>
+    ranges.map((_, range) => {
+      const [first = [], ...rest] = parts.map((part) => part[range] ?? [])
+      return first.map((data, place) =>
+        data.map((count, index) =>
+          rest.reduce((sum, other) => sum + (other[place]?.[index] ?? 0), count),
+        ),
+      )
+    }),
+
+  page({ series, ranges, isCumulative }, whole) {
+    const results = series.flatMap((one, place) =>
+      ranges.map((range, index) => ({
+        ...itemOf(one.series, range, whole[index]?.[place] ?? new Uint32Array(), isCumulative),
+        ...(ranges.length === 1
+          ? {}
+          : { compare: true, compare_label: index === 0 ? 'current' : 'previous' }),
+      })),
+    )
+    return { results, members: resolvedRange(ranges[0]) }
+  },
+
+  actors(plan, pick, shard) {
+    const wanted = pick.whole('day', 1)
+    if (wanted === null) throw pick.fault('day', 'is missing: send a number of intervals')
+    const series = pickedSeries(plan.series, pick)
+    const [found] = countsOf(plan, [series], plan.ranges[0], shard)
+    if (found === undefined) return { groupTypeIndex: series.more, persons: [], groupKeys: [] }
+    const picked: number[] = []
+    for (const [actor, count] of found.counts.entries()) {
+      const isPicked = plan.isCumulative ? count >= wanted : count === wanted
+      if (isPicked) picked.push(found.numbers.keyOf(actor))
+    }
+    return found.keys.actors(picked)
+  },
+}
+
+/** The series that `series` of a pick names, the first one by default. */
+function pickedSeries(series: readonly StickinessSeries[], pick: QueryFields): StickinessSeries {
+  const order = pick.whole('series', 0) ?? series[0]?.series.order
+  const found = series.find((one) => one.series.order === order)
+  if (found === undefined) throw pick.fault('series', 'must be the position of a series')
+  return found
+}
+
+function groupTypeOf(node: QueryFields): number | null {
+  const math = node.choice('math', ['total', 'dau', 'unique_group'])
+  const typeIndex = node.whole('math_group_type_index', 0, 4)
+  if (math !== 'unique_group') return null
+  if (typeIndex !== null) return typeIndex
+  throw node.fault('math_group_type_index', 'is missing: send the number of the group type')
+}
+
+function readTest(fields: QueryFields): CountTest | null {
+  if (fields.value('stickinessCriteria') === undefined) return null
+  const criteria = fields.within('stickinessCriteria')
+  const operator = criteria.choice('operator', ['gte', 'lte', 'exact'])
+  const value = criteria.whole('value', 0)
+  if (value === null) throw criteria.fault('value', 'is missing: send a number of events')
+  return { operator, value }
+}
+
+/** One scan for all series of a range; none when the range is empty. */
+function countsOf(
+  { filter, test }: StickinessPlan,
+  series: readonly StickinessSeries[],
+  range: QueryRange,
+  shard: QueryShard,
+): readonly SeriesCounts[] {
+  const types = [...new Set(series.map(({ more }) => more))]
+  const kinds = types.map((typeIndex) => new ActorKeys(typeIndex))
+  const fromMs = eventsFromMs(range)
+  if (series.length === 0 || fromMs > range.toMs) return []
+  const columns = scanShard(shard, {
+    fromMs,
+    toMs: range.toMs,
+    filter,
+    series: series.map((one) => one.series.match),
+    values: kinds.flatMap(({ values }) => values),
+  })
+  const periods = bucketsOf(range)
+  let place = 0
+  const events = kinds.map((keys) => {
+    const found = ActorNumbers.of(keys.keysOf(columns, place), columns.count)
+    place += keys.values.length
+    return { ...columns, ...found, keys }
+  })
+  return series.flatMap(({ more }, bit) => {
+    const own = events[types.indexOf(more)]
+    if (own === undefined) return []
+    const { keys, numbers } = own
+    const counts = new Uint32Array(numbers.count + 1)
+    for (const stretch of actorStretches(numbers.count, periods, test)) {
+      const bits = periodBits(own, stretch, periods, 1 << bit, test, shard.scanner)
+      addPeriodCounts(bits, stretch, counts)
+    }
+    return { counts, keys, numbers }
+  })
+}
+
+function itemOf(
+  { order, label, customName }: QuerySeries,
+  { interval }: QueryRange,
+  exact: Uint32Array,
+  isCumulative: boolean,
+) {
+  const counts = Array.from(exact)
+  const count = counts.reduce((sum, one) => sum + one, 0)
+  const days = counts.map((_, index) => index + 1)
+  if (isCumulative) {
+    for (let index = counts.length - 2; index >= 0; index--) {
+      counts[index] = (counts[index] ?? 0) + (counts[index + 1] ?? 0)
+    }
+  }
+  const more = isCumulative ? ' or more' : ''
+  return {
+    action: { id: label, type: 'events', order, name: label, custom_name: customName },
+    label,
+    count,
+    data: counts,
+    days,
+    labels: days.map((day) => `${day} ${interval}${day === 1 ? '' : 's'}${more}`),
+  }
+}
