@@ -7,8 +7,8 @@ import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
 import type { QueryContext, QueryKind } from './query-kind.ts'
-import { EVENTS_QUERY } from './rows/events-query.ts'
 import { RETENTION_QUERY } from './retention/retention-query.ts'
+import { EVENTS_QUERY } from './rows/events-query.ts'
 import { STICKINESS_QUERY } from './stickiness-query.ts'
 
 /** Each kind; what a plan and a part of it are, only the kind knows. */

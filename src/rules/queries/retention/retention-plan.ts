@@ -113,7 +113,7 @@ function readEntity(fields: QueryFields, name: string, context: QueryContext): S
   if (entity.choice('type', ['events', 'actions']) === 'events') {
     return eventSeries(entity.text('id'), filter).match
   }
-  return actionSeries(entity, filter, context).match
+  return actionSeries(entity, 'id', filter, context).match
 }
 
 /** Of several properties the first one. */

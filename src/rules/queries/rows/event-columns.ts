@@ -24,7 +24,10 @@ export interface EventColumn {
   readonly columns: readonly EventColumn[]
 }
 
-const FIELDS: ReadonlyMap<string, (event: EventView) => unknown> = new Map<string, (event: EventView) => unknown>([
+const FIELDS: ReadonlyMap<string, (event: EventView) => unknown> = new Map<
+  string,
+  (event: EventView) => unknown
+>([
   ['uuid', ({ uuid }) => uuid],
   ['event', ({ event }) => event],
   ['distinct_id', ({ distinct_id }) => distinct_id],
