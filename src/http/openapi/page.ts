@@ -2,7 +2,7 @@
  * The API description as a page for people: plain HTML that loads nothing, made from the same document.
  * docs/compatibility/api.md, "API description".
  */
-import { createHash } from 'node:crypto'
+import { escaped, pagePolicy } from '../server/html.ts'
 import type { Schema } from '../server/schema.ts'
 
 const STYLE = `
@@ -16,8 +16,8 @@ td:first-child { white-space: nowrap }
 :root { color-scheme: light dark }
 `
 
-/** Value of Content-Security-Policy for the page: its own style and nothing else. */
-export const PAGE_POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+/** Value of Content-Security-Policy for the page. */
+export const PAGE_POLICY = pagePolicy(STYLE, "'none'")
 
 /** The page of a document of document.ts. Linear. */
 export function renderPage(document: Schema): string {
@@ -160,14 +160,6 @@ function code(words: string): string {
 
 function anchorOf(name: string): string {
   return escaped(name.toLowerCase().replaceAll(' ', '-'))
-}
-
-function escaped(words: string): string {
-  return words
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
 }
 
 /** The object under a name; an empty one when there is none. */

@@ -56,6 +56,11 @@ export function name(charactersMax: number): Schema<string> {
   return { type: 'string', trim: true, minLength: 1, maxLength: charactersMax }
 }
 
+/** A text of at most so many characters. */
+export function text(charactersMax: number): Schema<string> {
+  return { type: 'string', maxLength: charactersMax }
+}
+
 /** An object with exactly these members; `optional` ones may be absent. As an input it may have others. */
 export function object<Required extends Members, Optional extends Members = Members>(
   required: Required,
