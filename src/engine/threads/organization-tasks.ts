@@ -1,7 +1,7 @@
 /**
- * Questions about the organization, and changes of it, as values that cross threads: what each is called,
- * what it takes and answers, and the thread's side of it. Reading and changing runs in the pool, because
- * a change waits for the disk.
+ * Questions about the organization and what is saved in it, and changes of them, as values that cross
+ * threads: what each is called, what it takes and answers, and the thread's side of it. Reading and changing
+ * runs in the pool, because a change waits for the disk.
  */
 import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
@@ -18,11 +18,14 @@ import type {
 } from '../../rules/access/organization.ts'
 import type { FlagNumbers, RoleChanges, RoleRequest } from '../../rules/access/roles.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
+import { SAVED_HANDLERS } from './saved-tasks.ts'
 
 type Store = OrganizationStore
 
 /** Status of an answer that tells what was made. */
 const CREATED = 201
+/** Members of views that are what was made. */
+const VIEWED = ['role', 'key', 'insight', 'dashboard'] as const
 
 /** A personal key as threads tell each other: without its hash. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>
@@ -31,6 +34,7 @@ export type SecretKeyView = Omit<SecretKey, 'hash'>
 
 /** Name -> what it does. Refusals are `ServiceError`s. */
 const HANDLERS = {
+  ...SAVED_HANDLERS,
   listRoles: ({ roles }: Store, page: PageRequest) => roles.list(page),
   getRole: ({ roles }: Store, id: string) => roles.get(id),
   createRole: ({ roles }: Store, request: RoleRequest) => roles.create(request),
@@ -147,11 +151,12 @@ export class OrganizationWorker {
   }
 }
 
-/** The id of what a change has made: of itself, or of its role or key. */
+/** The id of what a change has made: of itself, or of what its view is a view of. */
 function idOf(result: unknown): string | null {
   if (typeof result !== 'object' || result === null) return null
-  const { id, role, key } = result as Readonly<Record<'id' | 'role' | 'key', unknown>>
-  return typeof id === 'string' || typeof id === 'number' ? String(id) : idOf(role ?? key)
+  const { id, ...view } = result as Readonly<Record<'id' | (typeof VIEWED)[number], unknown>>
+  if (typeof id === 'string' || typeof id === 'number') return String(id)
+  return idOf(VIEWED.map((name) => view[name]).find((thing) => thing !== undefined))
 }
 
 function nothing(_: unknown): undefined {

@@ -52,3 +52,11 @@ export const TAG_UNITS_MAX = 255
 export const STEP_TEXT_UNITS_MAX = 1000
 /** Days for which a rule of retention keeps events; more is 400. */
 export const RETENTION_DAYS_MAX = 36_500
+/** Milliseconds after which the insights of a dashboard that are left come without a result. */
+export const DASHBOARD_RESULTS_MS_MAX = 20_000
+/** Results that shared pages keep for each other. A further one: the oldest is forgotten. */
+export const SHARED_RESULTS_MAX = 100
+/** UTF-16 units of the JSON of one of them. A larger one is not kept. */
+export const SHARED_RESULT_UNITS_MAX = 256 * 1024
+/** How long they are kept, milliseconds. Older ones are computed anew. */
+export const SHARED_RESULT_AGE_MS_MAX = 30_000

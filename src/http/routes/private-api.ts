@@ -18,6 +18,13 @@ import { ANALYTIC_RESOURCE } from './persons/person-analytics.ts'
 import type { PersonServices } from './persons/person-services.ts'
 import { PERSON_RESOURCE } from './persons/persons.ts'
 import { QUERY_RESOURCE, type QueryServices } from './queries.ts'
+import { ANNOTATION_RESOURCE } from './saved/annotations.ts'
+import { DASHBOARD_RESOURCE } from './saved/dashboards.ts'
+import { INSIGHT_RESOURCE } from './saved/insights.ts'
+import type { SavedServices } from './saved/saved-services.ts'
+import { keptResults } from './saved/shared-results.ts'
+import { SHARED_RESOURCE } from './saved/shared.ts'
+import { SHARING_RESOURCE } from './saved/sharing.ts'
 
 /** What all of them work with. */
 export type PrivateServices = EventServices &
@@ -26,7 +33,8 @@ export type PrivateServices = EventServices &
   DeadLetterServices &
   ErasureServices &
   PersonServices &
-  QueryServices
+  QueryServices &
+  SavedServices
 
 /** What a project or the organization has. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
@@ -38,6 +46,11 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   ACTION_RESOURCE,
   COHORT_RESOURCE,
   GROUP_RESOURCE,
+  INSIGHT_RESOURCE,
+  DASHBOARD_RESOURCE,
+  ANNOTATION_RESOURCE,
+  SHARING_RESOURCE,
+  SHARED_RESOURCE,
   FLAG_RESOURCE,
   ROLE_ACCESS_RESOURCE,
   ROLE_RESOURCE,
@@ -46,7 +59,8 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   USER_RESOURCE,
 ]
 
-/** The routes under `/api/` for personal keys. */
-export function privateRoutes(services: PrivateServices): readonly Route[] {
-  return bindAll(PRIVATE_RESOURCES, services)
+/** The routes under `/api/` for personal keys, and those of what is shared. */
+export function privateRoutes(services: Omit<PrivateServices, 'computeShared'>): readonly Route[] {
+  const computeShared = keptResults(services.computeInsight, services.clock)
+  return bindAll(PRIVATE_RESOURCES, { ...services, computeShared })
 }

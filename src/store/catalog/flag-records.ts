@@ -10,7 +10,7 @@
  * | flag_changes        | project u32, change u32          | number of the flag, MessagePack            |
  * | flag_activity       | project u32, entry u32           | JSON of an entry, as answers show it       |
  * | flag_activity_items | project u32, flag u32, entry u32 | nothing                                    |
- * | flag_dashboards     | project u32, dashboard u32       | `FlagDashboard`, MessagePack               |
+ * | flag_dashboards     | project u32, dashboard u32       | one of before there were others: its name  |
  *
  * Changes of a project are counted; `flag_changes` holds the last change of each flag, also of those that
  * are gone for good, so that a reader can fetch just what it has not seen.
@@ -27,13 +27,6 @@ export interface ProjectCounters {
   readonly change: number
   /** Number of the last entry of the activity log. */
   readonly entry: number
-}
-
-/** The record that stands for a dashboard. */
-export interface FlagDashboard {
-  readonly id: number
-  readonly name: string
-  readonly createdAtMs: number
 }
 
 /** A flag with what its change was numbered and how large its filters are. */

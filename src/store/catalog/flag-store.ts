@@ -27,15 +27,14 @@ import {
 import { putRecord, raiseCount, removeRange } from '../lmdb/records.ts'
 import { putAuditEntries } from './audit-log.ts'
 import { demand } from './checks.ts'
+import type { SavedNumber } from './directory-environment.ts'
 import { FlagCache, type ProjectFlags } from './flag-cache.ts'
-import {
-  type FlagDashboard,
-  loadCounters,
-  type ProjectCounters,
-  storeFlag,
-} from './flag-records.ts'
+import { loadCounters, type ProjectCounters, storeFlag } from './flag-records.ts'
 import { FLAG_FILTERS_UNITS_MAX, FLAGS_MAX } from './limits.ts'
+import { SavedStore } from './saved-store.ts'
 
+/** Tables of dashboards that a flag may name. */
+const DASHBOARDS = ['flag_dashboards', 'dashboards'] as const
 const ACTIVITY = 'flag_activity'
 const UNKNOWN_FLAG = 'the project has no such flag'
 
@@ -126,19 +125,17 @@ export class FlagStore {
     })
   }
 
-  /** Gives a flag the record of a dashboard, if it has none. Throws 404 `not_found`, and 503. */
+  /** Gives a flag a dashboard, if it has none. Throws 404 `not_found`, and 503. */
   addDashboard(context: FlagChangeContext, id: number): Flag {
-    const { projectId, nowMs } = context
+    const { projectId, nowMs, actor } = context
     return this.#write(context, () => {
       const stored = this.#cache.project(projectId).stored(id)
       demand(stored !== null, 'not_found', UNKNOWN_FLAG)
       if (stored.flag.usageDashboard !== null) return stored.flag
-      const dashboard: FlagDashboard = {
-        id: this.#nextNumber('flag_dashboard_id'),
-        name: `Generated Dashboard: ${stored.flag.key} Usage`,
-        createdAtMs: nowMs,
-      }
-      putRecord(this.#table('flag_dashboards'), pairKey(projectId, dashboard.id), dashboard)
+      const name = `Generated Dashboard: ${stored.flag.key} Usage`
+      const { dashboard } = this.#saved(nowMs).createDashboard({
+        ...{ projectId, userId: authorOf(actor), fields: { name }, tiles: [] },
+      })
       const flag: Flag = { ...stored.flag, usageDashboard: dashboard.id }
       const change = new ProjectChange(this.#environment, projectId)
       change.putFlag(flag, stored.change)
@@ -183,7 +180,8 @@ export class FlagStore {
       cohort,
       hasDashboard: (id) => {
         const isNumber = Number.isInteger(id) && id > 0 && id < 2 ** 32
-        return isNumber && this.#table('flag_dashboards').doesExist(pairKey(projectId, id))
+        const key = isNumber ? pairKey(projectId, id) : null
+        return key !== null && DASHBOARDS.some((name) => this.#table(name).doesExist(key))
       },
       nowMs,
     }
@@ -215,8 +213,18 @@ export class FlagStore {
     }
   }
 
-  #nextNumber(name: 'flag_id' | 'flag_dashboard_id'): number {
+  #nextNumber(name: 'flag_id' | SavedNumber): number {
     return raiseCount(this.#table('state'), name)
+  }
+
+  /** Saved things, within the transaction of a change. */
+  #saved(nowMs: number): SavedStore {
+    return new SavedStore({
+      clock: { now: () => nowMs },
+      table: (name) => this.#table(name),
+      nextNumber: (name) => this.#nextNumber(name),
+      save: (action) => action(),
+    })
   }
 
   #table(name: FlagsTable): Table {

@@ -29,6 +29,7 @@ import { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey } from './key-store.ts'
 import { ProjectStore } from './project-store.ts'
 import { RoleStore } from './role-store.ts'
+import { SavedStore } from './saved-store.ts'
 import { UserStore } from './user-store.ts'
 
 /** The stores of one environment; close it before the thread ends. */
@@ -36,6 +37,7 @@ export class OrganizationStore {
   readonly audit: AuditLog
   readonly projects: ProjectStore
   readonly roles: RoleStore
+  readonly saved: SavedStore
   readonly users: UserStore
   readonly #environment: DirectoryEnvironment
 
@@ -45,6 +47,7 @@ export class OrganizationStore {
     this.audit = new AuditLog(this.#environment)
     this.projects = new ProjectStore(dataDir, clock, this.#environment)
     this.roles = new RoleStore(this.#environment)
+    this.saved = new SavedStore(this.#environment)
     this.users = new UserStore(this.#environment)
   }
 

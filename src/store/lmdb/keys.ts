@@ -58,7 +58,10 @@ export type EventTables = Readonly<Record<EventsTable, Table>>
 /** Folder of the catalogue. */
 export const FLAGS_ENVIRONMENT = 'flags'
 
-/** The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts). */
+/**
+ * The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts,
+ * saved-table.ts, dashboard-tiles.ts, saved-store.ts).
+ */
 export const FLAGS_TABLES = [
   'state',
   'users',
@@ -74,6 +77,13 @@ export const FLAGS_TABLES = [
   'flag_activity',
   'flag_activity_items',
   'flag_dashboards',
+  'insights',
+  'insight_queries',
+  'dashboards',
+  'dashboard_tiles',
+  'insight_tiles',
+  'annotations',
+  'share_tokens',
 ] as const
 /** One of `FLAGS_TABLES`. */
 export type FlagsTable = (typeof FLAGS_TABLES)[number]

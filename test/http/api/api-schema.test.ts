@@ -276,6 +276,18 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
   made['personalKey'] = String(
     (await write('createPersonalKey', { label: 'k', scopes: ['*'] }))['id'],
   )
+  const insight = await write('createInsight', { name: 'i', query: { kind: 'TrendsQuery' } })
+  const tiles = [{ insight: insight['id'] }, { text: { body: 't' } }]
+  const dashboard = await write('createDashboard', { name: 'd', tiles })
+  made['dashboard'] = String(dashboard['id'])
+  made['annotation'] = String((await write('createAnnotation', { content: 'a' }))['id'])
+  made['id'] = String(insight['id'])
+  made['insight'] = made['id']
+  await write('patchInsight', { saved: true })
+  made['id'] = made['dashboard']
+  await write('patchDashboard', { tiles: [{ text: { body: 'u' } }] })
+  await write('patchDashboardSharing', { enabled: true, settings: { legend: true } })
+  made['share'] = String((await write('refreshDashboardSharing'))['access_token'])
   made['id'] = made['person']
   await write('updatePersonProperty', { key: 'team', value: 1 })
   await write('deletePersonProperty', { $unset: 'team' })
@@ -295,6 +307,9 @@ function idFor(path: string, made: Readonly<Record<string, string>>): string {
   if (path.includes('/role_access/')) return made['entry'] ?? ''
   if (path.includes('/feature_flags/')) return made['flag'] ?? ''
   if (path.includes('/personal_api_keys/')) return made['personalKey'] ?? ''
+  if (path.includes('/insights/')) return made['insight'] ?? ''
+  if (path.includes('/dashboards/')) return made['dashboard'] ?? ''
+  if (path.includes('/annotations/')) return made['annotation'] ?? ''
   return '1'
 }
 
@@ -307,7 +322,9 @@ t.test('answers are what the document says', async (t) => {
     const { method, path, operation } = one
     const isJson = JSON.stringify(operation.responses['200'] ?? '').includes('application/json')
     if (method !== 'GET' || !isJson) continue
-    const segments = { ...made, id: idFor(path, made), token: daemon.decisions.key(), key: 'f' }
+    const isShared = /^\/(shared|embedded)\//.test(path)
+    const token = isShared ? `${made['share']}.json` : daemon.decisions.key()
+    const segments = { ...made, id: idFor(path, made), token, key: 'f' }
     const query =
       operation.operationId === 'listCohortsOfPerson'
         ? `?person_id=${made['person']}`

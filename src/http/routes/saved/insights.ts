@@ -1,0 +1,144 @@
+/** The routes of insights. Source: docs/compatibility/saved.md, "Insights". */
+import { given } from '../../../base/json.ts'
+import {
+  INSIGHT_DASHBOARDS_MAX,
+  INSIGHT_QUERY_UNITS_MAX,
+  SAVED_NAME_CHARACTERS_MAX,
+} from '../../../rules/saved/limits.ts'
+import type { InsightView } from '../../../rules/saved/saved.ts'
+import { booleanMember } from '../../server/parameters.ts'
+import {
+  type Call,
+  done,
+  inProject,
+  type Resource,
+  refusedRoute,
+  routesOf,
+} from '../../server/route.ts'
+import * as is from '../../server/schema.ts'
+import { ask, change } from '../organization/organization-services.ts'
+import {
+  checkSize,
+  DELETED,
+  DESCRIPTION,
+  existing,
+  INSIGHT,
+  INSIGHT_ITEM,
+  insightBody,
+  insightItem,
+  LIST_MEMBERS,
+  listPage,
+  NAME,
+  placeInPath,
+  resultOf,
+  type SavedCall,
+  type SavedServices,
+  showingTo,
+  TAGS,
+} from './saved-services.ts'
+
+const INSIGHTS = '/api/projects/:project_id/insights/'
+const FIELDS = is.named(
+  'InsightFields',
+  is.openObject(
+    {},
+    {
+      name: NAME,
+      derived_name: is.nullable(is.text(SAVED_NAME_CHARACTERS_MAX)),
+      description: is.nullable(DESCRIPTION),
+      query: is.about(is.nullable(is.JSON_OBJECT), 'Of any kind; the query route knows some.'),
+      saved: is.BOOLEAN,
+      favorited: is.BOOLEAN,
+      tags: TAGS,
+      dashboards: is.about(
+        is.list(is.WHOLE, INSIGHT_DASHBOARDS_MAX),
+        'All dashboards that it is to be on.',
+      ),
+      deleted: DELETED,
+    },
+  ),
+)
+
+type Writing = Call<SavedServices, is.Schema, typeof FIELDS>
+
+const route = routesOf<SavedServices>(
+  INSIGHTS,
+  inProject('insight:read'),
+  inProject('insight:write'),
+)
+
+/** Insights. */
+export const INSIGHT_RESOURCE: Resource<SavedServices> = {
+  name: 'Insights',
+  sentence: 'Queries with a name.',
+  segments: { id: is.about(is.WHOLE, 'Number of the insight.') },
+  routes: [
+    route('GET', '', 'listInsights', 'Lists insights, newest first.', {
+      query: is.options({
+        saved: is.about(is.TEXT, 'True or false.'),
+        favorited: is.about(is.TEXT, 'True or false.'),
+        user: is.about(is.TEXT, 'True: those that the caller made.'),
+        short_id: is.about(is.TEXT, 'That of one insight.'),
+        search: is.about(is.TEXT, 'Part of the names, the description or a tag.'),
+        ...LIST_MEMBERS,
+      }),
+      answers: { 200: done(is.pageOf(INSIGHT_ITEM)) },
+      handle(call) {
+        const { saved, favorited, user, short_id, search } = call.query()
+        const filter = given({
+          saved: booleanMember(saved, 'saved'),
+          favorited: booleanMember(favorited, 'favorited'),
+          createdById: booleanMember(user, 'user') === true ? call.user.id : undefined,
+          ...{ short_id, search },
+        })
+        const { projectId } = call
+        return listPage(
+          call,
+          (page) => ask(call, 'listInsights', { projectId, filter, page }),
+          (view) => insightItem(showingTo(call), view),
+        )
+      },
+    }),
+    route('POST', '', 'createInsight', 'Makes an insight.', {
+      body: FIELDS,
+      answers: { 201: done(INSIGHT) },
+      async handle(call) {
+        const request = requestOf(call)
+        return insightBody(showingTo(call), await change(call, 'createInsight', request))
+      },
+    }),
+    route('GET', ':id/', 'getInsight', 'Shows an insight with its result.', {
+      answers: { 200: done(INSIGHT) },
+      async handle(call) {
+        const view = await insightInPath(call)
+        existing(view.insight.isDeleted ? null : view, 'insight')
+        const showing = showingTo(call)
+        return insightBody(showing, view, await resultOf(showing, view.insight))
+      },
+    }),
+    route('PATCH', ':id/', 'patchInsight', 'Changes an insight.', {
+      body: FIELDS,
+      answers: { 200: done(INSIGHT) },
+      async handle(call) {
+        const { id } = (await insightInPath(call)).insight
+        const request = { ...requestOf(call), id }
+        return insightBody(showingTo(call), await change(call, 'changeInsight', request))
+      },
+    }),
+    refusedRoute(
+      { method: 'DELETE', path: `${INSIGHTS}:id/`, allow: 'GET, PATCH' },
+      'send PATCH with {"deleted": true}: dashboards may show this one',
+    ),
+  ],
+}
+
+/** The insight in the path, deleted or not. Throws 404 `not_found`. */
+async function insightInPath(call: SavedCall): Promise<InsightView> {
+  return existing(await ask(call, 'getInsight', placeInPath(call)), 'insight')
+}
+
+function requestOf(call: Writing) {
+  const { deleted: isDeleted, dashboards, ...fields } = call.body()
+  checkSize('query', fields.query, INSIGHT_QUERY_UNITS_MAX)
+  return { projectId: call.projectId, userId: call.user.id, fields, isDeleted, dashboards }
+}

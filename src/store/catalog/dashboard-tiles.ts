@@ -1,0 +1,75 @@
+/**
+ * Tiles of dashboards, and which tiles show an insight. Changed within a transaction of the environment only.
+ *
+ * | table           | key                                | value                  |
+ * |-----------------|------------------------------------|------------------------|
+ * | dashboard_tiles | project u32, dashboard u32, tile u32 | `Tile`, JSON         |
+ * | insight_tiles   | project u32, insight u32, tile u32 | dashboard number, JSON |
+ */
+import { TILES_MAX } from '../../rules/saved/limits.ts'
+import type { Tile } from '../../rules/saved/saved.ts'
+import { keysOf, numberInKey, tripleKey } from '../lmdb/keys.ts'
+import { jsonOf, putJson } from '../lmdb/records.ts'
+import { demandRoom } from './checks.ts'
+import type { SavedEnvironment } from './saved-table.ts'
+
+const TILE_OFFSET = 8
+
+/** What a new tile shows, and how. */
+export type NewTile = Pick<Tile, 'dashboardId'> & Partial<Omit<Tile, 'id'>>
+
+/** The tiles of all dashboards. */
+export class DashboardTiles {
+  readonly #environment: SavedEnvironment
+
+  constructor(environment: SavedEnvironment) {
+    this.#environment = environment
+  }
+
+  /** The tiles of a dashboard, oldest first. */
+  of(projectId: number, dashboardId: number): Tile[] {
+    const tiles = jsonOf<Tile>(this.#tiles, keysOf(projectId, dashboardId))
+    return [...tiles].map(({ value }) => value)
+  }
+
+  /** The tiles that show an insight, oldest first. */
+  showing(projectId: number, insightId: number): Pick<Tile, 'id' | 'dashboardId'>[] {
+    const entries = jsonOf<number>(this.#places, keysOf(projectId, insightId))
+    return Array.from(entries, ({ key, value: dashboardId }) => ({
+      id: numberInKey(key, TILE_OFFSET),
+      dashboardId,
+    }))
+  }
+
+  /** Adds a tile. Throws 400 `invalid_input` when the dashboard is full. */
+  add(projectId: number, tile: NewTile): void {
+    const range = keysOf(projectId, tile.dashboardId)
+    demandRoom(this.#tiles.getKeysCount(range), TILES_MAX, 'tiles of a dashboard')
+    const id = this.#environment.nextNumber('tile')
+    this.put(projectId, { insightId: null, text: null, layouts: {}, color: null, ...tile, id })
+  }
+
+  /** Writes a tile. */
+  put(projectId: number, tile: Tile): void {
+    const { id, dashboardId, insightId } = tile
+    putJson(this.#tiles, tripleKey(projectId, dashboardId, id), tile)
+    if (insightId !== null) putJson(this.#places, tripleKey(projectId, insightId, id), dashboardId)
+  }
+
+  /** Removes a tile; `insightId` null: it shows a text. */
+  remove(
+    projectId: number,
+    { id, dashboardId, insightId }: Pick<Tile, 'id' | 'dashboardId' | 'insightId'>,
+  ): void {
+    this.#tiles.removeSync(tripleKey(projectId, dashboardId, id))
+    if (insightId !== null) this.#places.removeSync(tripleKey(projectId, insightId, id))
+  }
+
+  get #tiles() {
+    return this.#environment.table('dashboard_tiles')
+  }
+
+  get #places() {
+    return this.#environment.table('insight_tiles')
+  }
+}

@@ -1,0 +1,366 @@
+/**
+ * Insights, dashboards, annotations, and the tokens under which they are shared. Every change is one durable
+ * transaction; what is not allowed is a `ServiceError` and changes nothing. Layouts: saved-table.ts,
+ * dashboard-tiles.ts, and
+ *
+ * | table        | key                     | value                                  |
+ * |--------------|-------------------------|----------------------------------------|
+ * | share_tokens | SHA-256 of the token    | `SharedPlace` of what it opens, JSON   |
+ */
+import { randomBytes, randomInt } from 'node:crypto'
+import { invalidInput } from '../../base/errors.ts'
+import { getOrAdd } from '../../base/maps.ts'
+import type { Page, PageRequest } from '../../base/pages.ts'
+import {
+  ANNOTATIONS_MAX,
+  DASHBOARDS_MAX,
+  INSIGHTS_MAX,
+  PAGE_QUERIES_UNITS_MAX,
+} from '../../rules/saved/limits.ts'
+import {
+  type AnnotationFilter,
+  type DashboardFilter,
+  type InsightFilter,
+  type ListRequest,
+  listedAnnotations,
+  listedDashboards,
+  listedInsights,
+} from '../../rules/saved/lists.ts'
+import {
+  type Annotation,
+  type AnnotationFields,
+  type Dashboard,
+  type DashboardFields,
+  type DashboardRequest,
+  type DashboardView,
+  type Insight,
+  type InsightFields,
+  type InsightRequest,
+  type InsightView,
+  NEW_ANNOTATION,
+  NEW_DASHBOARD,
+  NEW_INSIGHT,
+  type Saved,
+  type SavedPlace,
+  type SavedRequest,
+  type SharedPlace,
+  type SharedView,
+  type Sharing,
+  type SharingChanges,
+  type Tile,
+  type TileChange,
+  type TileView,
+} from '../../rules/saved/saved.ts'
+import { getJson, putJson } from '../lmdb/records.ts'
+import { demand } from './checks.ts'
+import { DashboardTiles } from './dashboard-tiles.ts'
+import { hashKey } from './key-store.ts'
+import { type SavedEnvironment, SavedTable } from './saved-table.ts'
+
+/** Annotations of the whole organization stand under no project. */
+const ORGANIZATION = 0
+const TOKEN_BYTES = 24
+const SHORT_ID_CHARACTERS = 8
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+/** Reads and changes saved things. Views of things that are not there are null; deleted ones are shown. */
+export class SavedStore {
+  readonly #environment: SavedEnvironment
+  readonly #tiles: DashboardTiles
+  readonly #insights: SavedTable<InsightFields>
+  readonly #dashboards: SavedTable<DashboardFields>
+  readonly #annotations: SavedTable<AnnotationFields>
+
+  constructor(environment: SavedEnvironment) {
+    this.#environment = environment
+    this.#tiles = new DashboardTiles(environment)
+    this.#insights = new SavedTable(environment, {
+      ...{ table: 'insights', number: 'insight', countMax: INSIGHTS_MAX },
+      aside: { table: 'insight_queries', member: 'query' },
+      onRemove: (insight) => this.#removeInsight(insight),
+    })
+    this.#dashboards = new SavedTable(environment, {
+      ...{ table: 'dashboards', number: 'flag_dashboard_id', countMax: DASHBOARDS_MAX },
+      onRemove: (dashboard) => this.#removeDashboard(dashboard),
+    })
+    this.#annotations = new SavedTable(environment, {
+      ...{ table: 'annotations', number: 'annotation', countMax: ANNOTATIONS_MAX },
+    })
+  }
+
+  /** A page of insights, up to its limit of units. Cost: a look at every insight of the project. */
+  listInsights({ projectId, filter, page }: ListRequest<InsightFilter>): Page<InsightView> {
+    const found = listedInsights(this.#insights.all(projectId), filter)
+    const results: InsightView[] = []
+    const view = this.#insightViews(projectId)
+    let units = 0
+    for (const insight of found.slice(page.offset, page.offset + page.limit)) {
+      units += this.#insights.bytesAside(insight)
+      if (units > PAGE_QUERIES_UNITS_MAX && results.length > 0) break
+      results.push(view(this.#insights.whole(insight)))
+    }
+    return { count: found.length, results }
+  }
+
+  getInsight({ projectId, id }: SavedPlace): InsightView | null {
+    const insight = this.#insights.get(projectId, id)
+    return insight && this.#insightViews(projectId)(insight)
+  }
+
+  createInsight({ projectId, userId, fields, dashboards = [] }: InsightRequest): InsightView {
+    return this.#environment.save(() => {
+      const whole = { ...NEW_INSIGHT, ...fields, short_id: shortId() }
+      const insight = this.#insights.add(projectId, userId, whole)
+      this.#place(insight, dashboards)
+      return this.#insightViews(projectId)(insight)
+    })
+  }
+
+  changeInsight({ dashboards, ...request }: InsightRequest & SavedPlace): InsightView {
+    return this.#environment.save(() => {
+      const { projectId, id } = request
+      const insight = this.#insights.change(need(this.#insights.get(projectId, id)), request)
+      if (dashboards !== undefined) this.#place(insight, dashboards)
+      return this.#insightViews(projectId)(insight)
+    })
+  }
+
+  /** A page of dashboards, without tiles. Cost: a look at every dashboard of the project. */
+  listDashboards({ projectId, filter, page }: ListRequest<DashboardFilter>): Page<Dashboard> {
+    return pageOf(listedDashboards(this.#dashboards.all(projectId), filter), page)
+  }
+
+  getDashboard({ projectId, id }: SavedPlace): DashboardView | null {
+    const dashboard = this.#dashboards.get(projectId, id)
+    return dashboard && this.#dashboardView(dashboard)
+  }
+
+  createDashboard({ projectId, userId, fields, tiles }: DashboardRequest): DashboardView {
+    return this.#environment.save(() => {
+      const dashboard = this.#dashboards.add(projectId, userId, { ...NEW_DASHBOARD, ...fields })
+      for (const change of tiles) this.#changeTile(dashboard, change, userId)
+      return this.#dashboardView(dashboard)
+    })
+  }
+
+  changeDashboard(request: DashboardRequest & SavedPlace): DashboardView {
+    return this.#environment.save(() => {
+      const { projectId, id, userId, tiles } = request
+      const before = need(this.#dashboards.get(projectId, id))
+      const dashboard = this.#dashboards.change(before, request)
+      for (const change of tiles) this.#changeTile(dashboard, change, userId)
+      return this.#dashboardView(dashboard)
+    })
+  }
+
+  /** A page of annotations of a project and of the organization. Cost: a look at all of them. */
+  listAnnotations({ projectId, filter, page }: ListRequest<AnnotationFilter>): Page<Annotation> {
+    const all = [projectId, ORGANIZATION].flatMap((owner) => this.#annotations.all(owner))
+    return pageOf(listedAnnotations(all, filter), page)
+  }
+
+  getAnnotation({ projectId, id }: SavedPlace): Annotation | null {
+    return this.#annotations.get(projectId, id) ?? this.#annotations.get(ORGANIZATION, id)
+  }
+
+  createAnnotation({ projectId, userId, fields }: SavedRequest<AnnotationFields>): Annotation {
+    return this.#environment.save(() => {
+      const whole = { ...NEW_ANNOTATION, ...fields }
+      this.#checkPlaces(projectId, fields)
+      return this.#annotations.add(ownerOf(whole, projectId), userId, whole)
+    })
+  }
+
+  changeAnnotation(request: SavedRequest<AnnotationFields> & SavedPlace): Annotation {
+    return this.#environment.save(() => {
+      const { projectId, id, fields } = request
+      const before = need(this.getAnnotation({ projectId, id }))
+      this.#checkPlaces(projectId, fields)
+      const owner = ownerOf({ ...before.fields, ...fields }, projectId)
+      if (owner !== before.projectId) {
+        this.#annotations.remove(before)
+        this.#annotations.makeRoom(owner)
+      }
+      return this.#annotations.change({ ...before, projectId: owner }, request)
+    })
+  }
+
+  /** Shares a thing, or no longer, or otherwise; nothing is kept before it is shared first. */
+  changeSharing({ enabled, settings, ...place }: SharedPlace & SharingChanges): Sharing | null {
+    return this.#share(place, (before) => {
+      if (before === null && enabled !== true) return null
+      return {
+        token: before?.token ?? newToken(),
+        isEnabled: enabled ?? before?.isEnabled === true,
+        settings: settings ?? before?.settings ?? {},
+        createdAtMs: before?.createdAtMs ?? this.#environment.clock.now(),
+      }
+    })
+  }
+
+  /** Gives a thing that was shared a new token; the old one opens nothing any more. */
+  refreshSharing(place: SharedPlace): Sharing | null {
+    return this.#share(place, (before) => {
+      demand(before !== null, 'invalid_input', 'it was never shared: set enabled first')
+      return { ...before, token: newToken() }
+    })
+  }
+
+  /** What a token opens; null for one that opens nothing, any more or for now. */
+  findShared(token: string): SharedView | null {
+    const place = getJson<SharedPlace>(this.#tokens, hashKey(token))
+    if (place === null) return null
+    const view = place.kind === 'insights' ? this.getInsight(place) : this.getDashboard(place)
+    if (view === null) return null
+    const { sharing, isDeleted } = 'insight' in view ? view.insight : view.dashboard
+    return sharing?.isEnabled === true && !isDeleted ? { sharing, ...view } : null
+  }
+
+  #share(
+    { kind, ...place }: SharedPlace,
+    action: (before: Sharing | null) => Sharing | null,
+  ): Sharing | null {
+    return this.#environment.save(() => {
+      const { projectId, id } = place
+      return kind === 'insights'
+        ? this.#putSharing(this.#insights, this.#insights.get(projectId, id), kind, action)
+        : this.#putSharing(this.#dashboards, this.#dashboards.get(projectId, id), kind, action)
+    })
+  }
+
+  #putSharing<Fields>(
+    table: SavedTable<Fields>,
+    found: Saved<Fields> | null,
+    kind: SharedPlace['kind'],
+    action: (before: Sharing | null) => Sharing | null,
+  ): Sharing | null {
+    const saved = need(found)
+    const sharing = action(saved.sharing)
+    this.#forgetToken(saved)
+    table.put({ ...saved, sharing })
+    const { projectId, id } = saved
+    if (sharing !== null) putJson(this.#tokens, hashKey(sharing.token), { kind, projectId, id })
+    return sharing
+  }
+
+  #forgetToken({ sharing }: Pick<Saved<unknown>, 'sharing'>): void {
+    if (sharing !== null) this.#tokens.removeSync(hashKey(sharing.token))
+  }
+
+  /** Puts an insight on these dashboards, and takes it from all others that are not deleted. */
+  #place({ projectId, id }: Insight, dashboards: readonly number[]): void {
+    const missing = new Set(dashboards)
+    for (const tile of this.#tiles.showing(projectId, id)) {
+      if (missing.delete(tile.dashboardId)) continue
+      const dashboard = this.#dashboards.get(projectId, tile.dashboardId)
+      if (dashboard?.isDeleted !== true) this.#tiles.remove(projectId, { ...tile, insightId: id })
+    }
+    for (const dashboardId of missing) {
+      this.#dashboards.named(projectId, dashboardId, 'dashboards')
+      this.#tiles.add(projectId, { dashboardId, insightId: id })
+    }
+  }
+
+  #changeTile(
+    { projectId, id: dashboardId }: Dashboard,
+    change: TileChange,
+    userId: number | null,
+  ): void {
+    const { insightId = null, body, isRemoved, layouts, color } = change
+    const look = { ...(layouts && { layouts }), ...(color !== undefined && { color }) }
+    const tiles = this.#tiles.of(projectId, dashboardId)
+    const before = tiles.find((tile) =>
+      change.id === undefined
+        ? insightId !== null && tile.insightId === insightId
+        : tile.id === change.id,
+    )
+    const text = body === undefined ? null : this.#textOf(body, userId, before)
+    if (before !== undefined) {
+      if (isRemoved) this.#tiles.remove(projectId, before)
+      else this.#tiles.put(projectId, { ...before, ...look, ...(text && { text }) })
+      return
+    }
+    const isNew = change.id === undefined && (text !== null || insightId !== null)
+    if (!isNew) throw invalidInput('tiles', 'need an id of the dashboard, or an insight or a text')
+    if (insightId !== null) this.#insights.named(projectId, insightId, 'tiles')
+    this.#tiles.add(projectId, { dashboardId, insightId, text, ...look })
+  }
+
+  #textOf(body: string, userId: number | null, before: Tile | undefined) {
+    if (before?.insightId) throw invalidInput('tiles', 'show an insight or a text, not both')
+    const lastModifiedAtMs = this.#environment.clock.now()
+    const author = before?.text?.createdById
+    return author === undefined
+      ? { body, createdById: userId, lastModifiedById: null, lastModifiedAtMs }
+      : { body, createdById: author, lastModifiedById: userId, lastModifiedAtMs }
+  }
+
+  /** The maker of views of a project's insights; it looks at each dashboard once. */
+  #insightViews(projectId: number): (insight: Insight) => InsightView {
+    const shown = new Map<number, boolean>()
+    const isShown = (id: number): boolean =>
+      getOrAdd(shown, id, () => this.#dashboards.get(projectId, id)?.isDeleted === false)
+    return (insight) => {
+      const tiles = this.#tiles.showing(projectId, insight.id)
+      return { insight, tiles: tiles.filter(({ dashboardId }) => isShown(dashboardId)) }
+    }
+  }
+
+  #dashboardView(dashboard: Dashboard): DashboardView {
+    const { projectId, id } = dashboard
+    const view = this.#insightViews(projectId)
+    const tiles = this.#tiles.of(projectId, id).flatMap<TileView>((tile) => {
+      if (tile.insightId === null) return [{ ...tile, insight: null }]
+      const insight = this.#insights.get(projectId, tile.insightId)
+      return insight?.isDeleted === false ? [{ ...tile, insight: view(insight) }] : []
+    })
+    return { dashboard, tiles }
+  }
+
+  #checkPlaces(projectId: number, fields: Partial<AnnotationFields>): void {
+    const { dashboard_item: insightId = null, dashboard_id: dashboardId = null } = fields
+    if (insightId !== null) this.#insights.named(projectId, insightId, 'dashboard_item')
+    if (dashboardId !== null) this.#dashboards.named(projectId, dashboardId, 'dashboard_id')
+  }
+
+  #removeInsight(insight: Insight): void {
+    const { projectId, id: insightId } = insight
+    this.#forgetToken(insight)
+    for (const tile of this.#tiles.showing(projectId, insightId)) {
+      this.#tiles.remove(projectId, { ...tile, insightId })
+    }
+  }
+
+  #removeDashboard(dashboard: Dashboard): void {
+    const { projectId, id } = dashboard
+    this.#forgetToken(dashboard)
+    for (const tile of this.#tiles.of(projectId, id)) this.#tiles.remove(projectId, tile)
+  }
+
+  get #tokens() {
+    return this.#environment.table('share_tokens')
+  }
+}
+
+function ownerOf({ scope }: AnnotationFields, projectId: number): number {
+  return scope === 'organization' ? ORGANIZATION : projectId
+}
+
+/** Throws 404 `not_found` for what is gone by now. */
+function need<Found>(found: Found | null): Found {
+  demand(found !== null, 'not_found', 'the project has no such thing')
+  return found
+}
+
+function pageOf<Item>(found: readonly Item[], { limit, offset }: PageRequest): Page<Item> {
+  return { count: found.length, results: found.slice(offset, offset + limit) }
+}
+
+function newToken(): string {
+  return randomBytes(TOKEN_BYTES).toString('base64url')
+}
+
+function shortId(): string {
+  const characters = Array.from({ length: SHORT_ID_CHARACTERS }, () => ALPHABET[randomInt(62)])
+  return characters.join('')
+}
