@@ -44,6 +44,12 @@ const CHANGES: readonly Change[] = [
   },
   {
     by: 'OrganizationStore',
+    request: ['POST', 'projects/1/insights/', { name: 'Killed', query: { kind: 'TrendsQuery' } }],
+    change: 'insight Killed TrendsQuery',
+    entry: ['/api/projects/:project_id/insights/', '1'],
+  },
+  {
+    by: 'OrganizationStore',
     command: ['role', 'create', '--name', 'Shell'],
     change: 'role Shell',
     entry: ['tenrec role create', null],
@@ -66,6 +72,11 @@ async function stateOf(dataDir: string, { change, entry }: Change): Promise<[boo
     ...organization.roles
       .list({ limit: 9, offset: 0 })
       .results.map(({ role }) => `role ${role.name}`),
+    ...organization.saved
+      .listInsights({ projectId: 1, filter: {}, page: { limit: 9, offset: 0 } })
+      .results.map(
+        ({ insight: { fields } }) => `insight ${fields.name} ${String(fields.query?.['kind'])}`,
+      ),
   ]
   const { results } = organization.audit.list({ limit: 99, offset: 0 })
   await flags.close()

@@ -69,6 +69,27 @@ t.test('a dashboard has the results that come in time, and its page shows them',
   t.notMatch(bare, /<h1>|<footer>/)
 })
 
+t.test('a dashboard has as many results as fit into an answer', async (t) => {
+  let count = 0
+  const compute: ComputeInsight = async () => {
+    count++
+    return { results: 'x'.repeat(5 * 1024 * 1024) }
+  }
+  const tiles = [1, 2, 3].map((n) => ({
+    ...{ id: n, dashboardId: 1, insightId: n, text: null, layouts: {}, color: null },
+    insight: { insight: insightOf(n, { kind: 'K' }), tiles: [] },
+  }))
+  const directory = { userById: () => null, projectById: () => null }
+  const dashboard = { id: 1, ...SAVED, fields: NEW_DASHBOARD }
+  const showing = { directory, compute, clock: clockAt({ ms: 0 }) }
+  const body = await dashboardWithResults(showing, { dashboard, tiles })
+  t.same(
+    body.tiles.map(({ insight }) => insight?.result !== null),
+    [true, true, false],
+  )
+  t.equal(count, 2)
+})
+
 t.test('results of shared pages are computed once for all who ask, for a while', async (t) => {
   const time = { ms: 0 }
   let count = 0

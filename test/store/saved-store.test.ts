@@ -8,6 +8,9 @@ import { DirectoryEnvironment } from '../../src/store/catalog/directory-environm
 import { OrganizationStore } from '../../src/store/catalog/organization-store.ts'
 import { SavedTable } from '../../src/store/catalog/saved-table.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
+import { Environment } from '../../src/store/lmdb/environment.ts'
+import { FLAGS_ENVIRONMENT, FLAGS_TABLES, numberKey } from '../../src/store/lmdb/keys.ts'
+import { putRecord } from '../../src/store/lmdb/records.ts'
 
 const OWNER = { projectId: 1, userId: 1, tiles: [] }
 const FIRST_PAGE = { limit: 100, offset: 0 }
@@ -77,6 +80,24 @@ t.test('a restart, a backup and a restore keep everything', async (t) => {
     t.same((await verifyStore(path, nothing)).findings, [])
   }
 })
+
+t.test(
+  'a store of before there were saved things opens, keeps what it has and takes them',
+  async (t) => {
+    const path = t.testdir()
+    const isNew = (name: string) => /insight|dashboards$|dashboard_tiles|annot|share/.test(name)
+    const tables = FLAGS_TABLES.filter((name) => name === 'flag_dashboards' || !isNew(name))
+    t.equal(FLAGS_TABLES.length - tables.length, 7)
+    const old = new Environment({ dataDir: path, name: FLAGS_ENVIRONMENT, tables })
+    const user = { id: 1, email: 'ann@x.example' }
+    old.write(() => putRecord(old.table('users'), numberKey(1), user))
+    await old.close()
+    const store = new OrganizationStore(path)
+    t.match(store.users.list(), [user])
+    t.equal(store.saved.createInsight(insight({ name: 'x' })).insight.id, 1)
+    await store.close()
+  },
+)
 
 t.test('what was deleted first makes room, and takes along what leads to it', async (t) => {
   const path = t.testdir()

@@ -54,6 +54,8 @@ export const STEP_TEXT_UNITS_MAX = 1000
 export const RETENTION_DAYS_MAX = 36_500
 /** Milliseconds after which the insights of a dashboard that are left come without a result. */
 export const DASHBOARD_RESULTS_MS_MAX = 20_000
+/** UTF-16 units of the JSON of the results of a dashboard, from which on the insights that are left have none. */
+export const DASHBOARD_RESULTS_UNITS_MAX = 8 * 1024 * 1024
 /** Results that shared pages keep for each other. A further one: the oldest is forgotten. */
 export const SHARED_RESULTS_MAX = 100
 /** UTF-16 units of the JSON of one of them. A larger one is not kept. */

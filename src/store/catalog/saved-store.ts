@@ -125,9 +125,15 @@ export class SavedStore {
     })
   }
 
-  /** A page of dashboards, without tiles. Cost: a look at every dashboard of the project. */
+  /** A page of dashboards, without tiles, filters and variables. Cost: a look at every dashboard of the project. */
   listDashboards({ projectId, filter, page }: ListRequest<DashboardFilter>): Page<Dashboard> {
-    return pageOf(listedDashboards(this.#dashboards.all(projectId), filter), page)
+    const { count, results } = pageOf(
+      listedDashboards(this.#dashboards.all(projectId), filter),
+      page,
+    )
+    const { filters, variables } = NEW_DASHBOARD
+    const plain = results.map((one) => ({ ...one, fields: { ...one.fields, filters, variables } }))
+    return { count, results: plain }
   }
 
   getDashboard({ projectId, id }: SavedPlace): DashboardView | null {

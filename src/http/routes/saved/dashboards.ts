@@ -25,7 +25,7 @@ import {
   routesOf,
 } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
-import { DASHBOARD_RESULTS_MS_MAX } from '../limits.ts'
+import { DASHBOARD_RESULTS_MS_MAX, DASHBOARD_RESULTS_UNITS_MAX } from '../limits.ts'
 import { ask, change } from '../organization/organization-services.ts'
 import {
   ACCESS_LEVEL,
@@ -200,15 +200,17 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
   ],
 }
 
-/** A dashboard with the results of its insights, one after the other, as far as there is time. */
+/** A dashboard with the results of its insights, one after the other, as far as there is time and room. */
 export async function dashboardWithResults(showing: Showing, view: DashboardView) {
   const { clock } = showing
   const untilMs = clock.monotonic() + DASHBOARD_RESULTS_MS_MAX
+  let units = 0
   const tiles: TileBody[] = []
   for (const tile of view.tiles) {
     const insight = tile.insight?.insight
-    const isLate = clock.monotonic() > untilMs
-    const result = insight === undefined || isLate ? null : await resultOf(showing, insight)
+    const isOver = clock.monotonic() > untilMs || units > DASHBOARD_RESULTS_UNITS_MAX
+    const result = insight === undefined || isOver ? null : await resultOf(showing, insight)
+    if (result !== null) units += JSON.stringify(result).length
     const body = tile.insight && insightBody(showing, tile.insight, result)
     tiles.push(tileBody(showing, tile, body))
   }
