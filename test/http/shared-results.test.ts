@@ -44,6 +44,7 @@ t.test('a dashboard has the results that come in time, and its page shows them',
   const clock = clockAt(time)
   const compute: ComputeInsight = async (_, query) => {
     time.ms += DASHBOARD_RESULTS_MS_MAX / 2 + 1
+    t.same(query['dateRange'], { date_from: '-7d', date_to: null })
     return { results: [['<i>', query['n']]], columns: ['what', 'n'], hasMore: false }
   }
   const directory = { userById: () => null, projectById: () => null }
@@ -51,7 +52,8 @@ t.test('a dashboard has the results that come in time, and its page shows them',
     ...{ id: n, dashboardId: 1, insightId: n, text: null, layouts: {}, color: null },
     insight: { insight: insightOf(n, { kind: 'K', n: n * 111 }), tiles: [] },
   }))
-  const dashboard = { id: 1, ...SAVED, fields: { ...NEW_DASHBOARD, name: 'All' } }
+  const filters = { date_from: '-7d' }
+  const dashboard = { id: 1, ...SAVED, fields: { ...NEW_DASHBOARD, name: 'All', filters } }
   const showing = { directory, compute, clock }
   const body = await dashboardWithResults(showing, { dashboard, tiles })
   t.match(body.tiles, [

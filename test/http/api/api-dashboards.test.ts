@@ -296,3 +296,50 @@ t.test('a shared page shows names as text, runs nothing and may be framed', asyn
   const posted = await send(`${daemon.decisions.url}/shared/${token}`, { method: 'POST' })
   t.equal(posted.status, 405)
 })
+
+t.test('any value in any field is taken or refused, and nothing breaks', async (t) => {
+  const insight = await made(INSIGHTS, {})
+  const board = await made(DASHBOARDS, { tiles: [{ insight }] })
+  const note = await made('projects/1/annotations/', {})
+  const [tile] = await tilesOf(`${DASHBOARDS}${board}/`)
+  const values: readonly unknown[] = [
+    ...[null, true, 0, -1, 1.5, 1e300, 2 ** 32, '', 'x', '\ud800', '\u0000', [], [null], [[]]],
+    ...[
+      {},
+      { id: {} },
+      { body: null },
+      JSON.parse('{"__proto__": {"id": 1}}'),
+      { a: [{ b: '<' }] },
+    ],
+  ]
+  const insightFields = ['name', 'derived_name', 'description', 'query', 'saved', 'favorited']
+  const boardFields = ['name', 'description', 'pinned', 'filters', 'variables', 'use_template']
+  const fields: readonly (readonly [string, readonly string[]])[] = [
+    [`${INSIGHTS}${insight}/`, [...insightFields, 'tags', 'dashboards', 'deleted']],
+    [`${DASHBOARDS}${board}/`, [...boardFields, 'use_dashboard', 'tags', 'tiles', 'deleted']],
+    [
+      `projects/1/annotations/${note}/`,
+      ['content', 'date_marker', 'dashboard_item', 'dashboard_id', 'scope', 'deleted'],
+    ],
+    [`${DASHBOARDS}${board}/sharing/`, ['enabled', 'settings', 'password_required']],
+  ]
+  const refused = [400, 403]
+  const ask = async (path: string, body: object) => {
+    const { status } = await daemon.ask('PATCH', path, body)
+    t.ok(status === 200 || refused.includes(status), `${path} ${JSON.stringify(body)}: ${status}`)
+    const { status: shown } = await daemon.ask('GET', path)
+    t.ok(shown === 200 || shown === 404, `${path} is shown with ${shown}`)
+    if (shown === 404) await daemon.ask('PATCH', path, { deleted: false })
+  }
+  for (const [path, names] of fields) {
+    for (const name of names) for (const value of values) await ask(path, { [name]: value })
+  }
+  for (const name of ['id', 'insight', 'text', 'layouts', 'color', 'deleted']) {
+    for (const value of values) {
+      const known = { id: tile?.id, [name]: value }
+      await ask(`${DASHBOARDS}${board}/`, {
+        tiles: [name === 'deleted' ? { deleted: value } : known],
+      })
+    }
+  }
+})

@@ -209,7 +209,8 @@ export async function dashboardWithResults(showing: Showing, view: DashboardView
   for (const tile of view.tiles) {
     const insight = tile.insight?.insight
     const isOver = clock.monotonic() > untilMs || units > DASHBOARD_RESULTS_UNITS_MAX
-    const result = insight === undefined || isOver ? null : await resultOf(showing, insight)
+    const isLeft = insight === undefined || isOver
+    const result = isLeft ? null : await resultOf(showing, insight, view.dashboard.fields.filters)
     if (result !== null) units += JSON.stringify(result).length
     const body = tile.insight && insightBody(showing, tile.insight, result)
     tiles.push(tileBody(showing, tile, body))

@@ -1,9 +1,10 @@
 /** What the routes of saved things work with, and how they show insights. Source: docs/compatibility/saved.md, "Insights". */
 import { ServiceError } from '../../../base/errors.ts'
-import { isObject, type JsonObject } from '../../../base/json.ts'
+import type { JsonObject } from '../../../base/json.ts'
 import type { PageRequest } from '../../../base/pages.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import { type UserSummary, userSummary } from '../../../rules/access/user.ts'
+import { questionOf } from '../../../rules/saved/insight-question.ts'
 import {
   SAVED_DESCRIPTION_CHARACTERS_MAX,
   SAVED_NAME_CHARACTERS_MAX,
@@ -29,8 +30,8 @@ export interface InsightResult {
 }
 
 /**
- * Answers the question of an insight: the innermost query, without the nodes that say how it is shown. Null
- * for a kind that is not answered. A `ServiceError` counts as no answer, too.
+ * Answers the question of an insight (rules/saved/insight-question.ts), whose body is not checked. Null for a
+ * kind that is not answered; a `ServiceError` that it rejects with counts as no answer, too.
  */
 export type ComputeInsight = (projectId: number, query: JsonObject) => Promise<InsightResult | null>
 
@@ -50,9 +51,6 @@ export interface Showing {
   readonly compute: ComputeInsight
   readonly clock: OrganizationServices['clock']
 }
-
-/** Nodes around the query that is computed. */
-const FRAMES: readonly unknown[] = ['InsightVizNode', 'DataTableNode', 'DataVisualizationNode']
 
 /** `created_by` and the like. */
 export const AUTHOR = is.nullable(USER_SUMMARY)
@@ -163,16 +161,16 @@ export function insightBody(
   }
 }
 
-/** The answer of an insight's query; null when there is none. */
+/** The answer of an insight's query under the filters of a dashboard; null when there is none. */
 export async function resultOf(
   { compute }: Pick<Showing, 'compute'>,
   { projectId, fields }: Insight,
+  filters?: JsonObject,
 ): Promise<InsightResult | null> {
-  let query: unknown = fields.query
-  while (isObject(query) && FRAMES.includes(query['kind'])) query = query['source']
-  if (!isObject(query)) return null
+  const question = questionOf(fields.query, filters)
+  if (question === null) return null
   try {
-    return await compute(projectId, query)
+    return await compute(projectId, question)
   } catch (error) {
     if (error instanceof ServiceError) return null
     throw error
