@@ -347,8 +347,6 @@ class RunningDaemon implements Daemon {
       decisions: this.#flags.decisions,
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#admission.refusalOfChanges(),
-      // No kind of query is answered yet: insights are kept and shown without results.
-      computeInsight: () => Promise.resolve(null),
     })
   }
 

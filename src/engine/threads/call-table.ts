@@ -115,6 +115,8 @@ export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS>
 
+export type { QueryTask } from './queries.ts'
+
 /** Queries of the query route. */
 export interface QueryAnswers {
   /**

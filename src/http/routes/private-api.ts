@@ -17,13 +17,13 @@ import { GROUP_RESOURCE } from './persons/groups.ts'
 import { ANALYTIC_RESOURCE } from './persons/person-analytics.ts'
 import type { PersonServices } from './persons/person-services.ts'
 import { PERSON_RESOURCE } from './persons/persons.ts'
-import { QUERY_RESOURCE, type QueryServices } from './queries.ts'
+import { insightAnswers, QUERY_RESOURCE, type QueryServices } from './queries.ts'
 import { ANNOTATION_RESOURCE } from './saved/annotations.ts'
 import { DASHBOARD_RESOURCE } from './saved/dashboards.ts'
 import { INSIGHT_RESOURCE } from './saved/insights.ts'
 import type { SavedServices } from './saved/saved-services.ts'
-import { keptResults } from './saved/shared-results.ts'
 import { SHARED_RESOURCE } from './saved/shared.ts'
+import { keptResults } from './saved/shared-results.ts'
 import { SHARING_RESOURCE } from './saved/sharing.ts'
 
 /** What all of them work with. */
@@ -60,7 +60,10 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
 ]
 
 /** The routes under `/api/` for personal keys, and those of what is shared. */
-export function privateRoutes(services: Omit<PrivateServices, 'computeShared'>): readonly Route[] {
-  const computeShared = keptResults(services.computeInsight, services.clock)
-  return bindAll(PRIVATE_RESOURCES, { ...services, computeShared })
+export function privateRoutes(
+  services: Omit<PrivateServices, 'computeInsight' | 'computeShared'>,
+): readonly Route[] {
+  const computeInsight = insightAnswers(services)
+  const computeShared = keptResults(computeInsight, services.clock)
+  return bindAll(PRIVATE_RESOURCES, { ...services, computeInsight, computeShared })
 }

@@ -3,7 +3,8 @@
  * finished text. Source: docs/compatibility/queries.md.
  */
 import { ServiceError } from '../../base/errors.ts'
-import type { QueryAnswers } from '../../engine/threads/call-table.ts'
+import type { RowFormat } from '../../base/pages.ts'
+import type { QueryAnswers, QueryTask } from '../../engine/threads/call-table.ts'
 import { required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import {
@@ -18,6 +19,7 @@ import {
 import * as is from '../server/schema.ts'
 import { answerRow, inputOf } from './formats.ts'
 import type { PersonDirectory } from './persons/person-services.ts'
+import type { ComputeInsight, InsightResult } from './saved/saved-services.ts'
 
 /** What these routes work with. */
 export interface QueryServices extends RouteServices {
@@ -102,15 +104,37 @@ export const QUERY_RESOURCE: Resource<QueryServices> = {
 }
 
 async function answer(call: Call<QueryServices, is.Schema<object>, typeof BODY>): Promise<Answer> {
-  const { request, services, projectId, nowMs } = call
+  const { request, services, projectId } = call
   const { format } = inputOf(call)
   const { query } = call.body()
   if (query === undefined) throw required('query')
-  const project = services.directory.projectById(projectId)
-  const task = {
-    ...{ projectId, nowMs, query, format },
+  const task = taskOf(services, projectId, query, format)
+  return answerRow(format, await services.numbers.answer(task, (cancel) => request.onLeave(cancel)))
+}
+
+/** What insights show: their queries answered as the route answers them. */
+export function insightAnswers(
+  services: Pick<QueryServices, 'numbers' | 'directory' | 'clock'>,
+): ComputeInsight {
+  return async (projectId, query) => {
+    const text = await services.numbers.answer(
+      taskOf(services, projectId, query, 'json'),
+      () => undefined,
+    )
+    return JSON.parse(Buffer.from(text).toString()) as InsightResult
+  }
+}
+
+function taskOf(
+  { directory, clock }: Pick<QueryServices, 'directory' | 'clock'>,
+  projectId: number,
+  query: unknown,
+  format: RowFormat,
+): QueryTask {
+  const project = directory.projectById(projectId)
+  return {
+    ...{ projectId, query, format, nowMs: clock.now() },
     timezone: project?.timezone ?? 'UTC',
     testAccountFilters: project?.testAccountFilters ?? [],
   }
-  return answerRow(format, await services.numbers.answer(task, (cancel) => request.onLeave(cancel)))
 }
