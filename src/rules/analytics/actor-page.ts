@@ -10,8 +10,6 @@ export type Scores = Float64Array | Uint32Array | null
 
 /** Persons between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
-/** Persons that are gathered besides those of the page before all are put in order. */
-const GATHERED_MORE = 1024
 
 /** The persons (P, ascending) whose entry in a list by P is `wanted`; null: any but 0. Linear. */
 export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | null): Uint32Array {
@@ -38,11 +36,13 @@ export function pageOfPersons(
   const { limit, offset } = parameters.page
   const { projectId } = context
   const compare = (a: number, b: number): number => {
-    const left = scores?.[a] ?? 0
-    const right = scores?.[b] ?? 0
-    if (left > right) return -1
-    if (left < right) return 1
-    if (Number.isNaN(left) !== Number.isNaN(right)) return Number.isNaN(left) ? 1 : -1
+    if (scores !== null) {
+      const left = scores[a] ?? 0
+      const right = scores[b] ?? 0
+      if (left > right) return -1
+      if (left < right) return 1
+      if (Number.isNaN(left) !== Number.isNaN(right)) return Number.isNaN(left) ? 1 : -1
+    }
     const order = scanner.uuidPrefix(projectId, a) - scanner.uuidPrefix(projectId, b)
     if (order !== 0 || a === b) return order
     return scanner.personUuid(projectId, a) < scanner.personUuid(projectId, b) ? -1 : 1
@@ -85,7 +85,7 @@ export function largestPerson(persons: Uint32Array, count: number): number {
   return largest
 }
 
-/** The first `size` persons: those that may be among them are gathered, and put in order now and then. */
+/** The first `size` persons, in order. As soon as there are so many, they are a heap with the last at its root. */
 function firstOf(
   persons: Uint32Array,
   size: number,
@@ -93,22 +93,36 @@ function firstOf(
   compare: (a: number, b: number) => number,
   limits: Pick<EventScanner, 'checkLimits'>,
 ): Uint32Array {
-  const gathered = new Uint32Array(Math.min(persons.length + 1, 2 * size + GATHERED_MORE))
-  let count = 0
-  let last = -1
-  let least = Number.NEGATIVE_INFINITY
-  for (let index = 0; index < persons.length; index++) {
+  limits.checkLimits()
+  const heap = persons.slice(0, size)
+  if (persons.length <= size) return heap.sort(compare)
+  for (let place = size >> 1; place >= 0; place--) sink(heap, place, heap[place] ?? 0, compare)
+  let least = scores?.[heap[0] ?? 0] ?? 0
+  for (let index = size; index < persons.length; index++) {
     if (index % CHECK_EVERY === 0) limits.checkLimits()
     const person = persons[index] ?? 0
     // Nearly everybody ends here.
     if (scores !== null && (scores[person] ?? 0) < least) continue
-    if (last >= 0 && compare(person, last) > 0) continue
-    gathered[count++] = person
-    if (count < gathered.length) continue
-    gathered.sort(compare)
-    count = Math.min(count, size)
-    last = gathered[count - 1] ?? 0
-    least = scores?.[last] ?? 0
+    if (compare(person, heap[0] ?? 0) > 0) continue
+    sink(heap, 0, person, compare)
+    least = scores?.[heap[0] ?? 0] ?? 0
   }
-  return gathered.subarray(0, count).sort(compare).subarray(0, size)
+  return heap.sort(compare)
+}
+
+/** Puts a person at a place of a heap or below it, and whoever comes later above. */
+function sink(
+  heap: Uint32Array,
+  start: number,
+  person: number,
+  compare: (a: number, b: number) => number,
+): void {
+  let place = start
+  for (let child = 2 * place + 1; child < heap.length; child = 2 * place + 1) {
+    if (child + 1 < heap.length && compare(heap[child + 1] ?? 0, heap[child] ?? 0) > 0) child++
+    if (compare(person, heap[child] ?? 0) >= 0) break
+    heap[place] = heap[child] ?? 0
+    place = child
+  }
+  heap[place] = person
 }
