@@ -12,6 +12,7 @@ import { SYSTEM_CLOCK } from '../../src/base/clock.ts'
 import type { ServiceError } from '../../src/base/errors.ts'
 import { SLAB_BYTES_MAX } from '../../src/base/limits.ts'
 import { createLogger } from '../../src/base/log.ts'
+import { refusal } from '../../src/base/refusals.ts'
 import { type Slab, Slabs, transferable } from '../../src/base/slabs.ts'
 import { type AcknowledgeTarget, GroupCommit } from '../../src/engine/front/group-commit.ts'
 import type { AppendResult, AppendTask, BlockBuffer } from '../../src/engine/threads/tasks.ts'
@@ -351,6 +352,63 @@ t.test('a commit that hangs is answered 503 at the deadline, and not again later
   await commits.drained()
   t.strictSame([...answers.names].sort(), ['a', 'b'], 'everybody is answered once')
   t.strictSame(failures, [], 'the log did not fail, it was slow')
+})
+
+t.test('what a commit that hangs held up is written when it ends, answered or not', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const log = stalledLog()
+  const { commits, answers, add, addBlock } = setUp(log.append)
+  const slabs = new Slabs(Number.POSITIVE_INFINITY)
+  add('a')
+  await nextTurn()
+  add('b')
+  addBlock('c', slabs.take(1))
+  mock.timers.tick(DEADLINE_MS)
+  t.strictSame([...answers.names].sort(), ['a', 'b', 'c'])
+  // Their bodies were on the way already.
+  add('d')
+  mock.timers.tick(DEADLINE_MS)
+  t.equal(answers.given.find(({ name }) => name === 'd')?.error?.status, 503)
+  await log.succeed()
+  t.equal(log.tasks.length, 2, 'without waiting for another request')
+  t.strictSame(
+    buffersOf(log.tasks[1]?.blocks ?? []).map((block) => block.readUInt32LE(8)),
+    [1, 2],
+    'the block of c, and one of b and d',
+  )
+  let isDrained = false
+  const drained = commits.drained().then(() => {
+    isDrained = true
+  })
+  await nextTurn()
+  t.notOk(isDrained, 'the threads must not be closed yet')
+  await log.succeed()
+  await drained
+  t.equal(commits.pendingBytes, 0)
+  t.equal(slabs.inUse, 0)
+  t.equal(answers.given.length, 4, 'everybody is answered once')
+})
+
+t.test('a removal that is noted during a commit is made when that ends', async (t) => {
+  const log = stalledLog()
+  const { commits, add } = setUp(log.append)
+  add('a')
+  await nextTurn()
+  commits.trim(1)
+  await log.succeed()
+  t.match(log.tasks[1], { blocks: [], trimThrough: 1 })
+  await log.succeed()
+  // Nobody is left whose commit could fail again and again.
+  commits.trim(2)
+  await nextTurn()
+  commits.trim(3)
+  await log.fail(refusal('disk_full'))
+  await nextTurn()
+  t.match(log.tasks[3], { trimThrough: 3 })
+  await log.fail(refusal('disk_full'))
+  await commits.drained()
+  t.equal(log.tasks.length, 4)
 })
 
 t.test('a block in a slab is read from the log after the slab was used again', async (t) => {

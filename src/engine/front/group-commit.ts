@@ -116,10 +116,17 @@ export class GroupCommit {
 
   /** Resolves when nothing waits any more. */
   drained(): Promise<void> {
-    if (!this.#isCommitting && !this.#isScheduled && this.#waiting.length === 0) {
-      return Promise.resolve()
-    }
+    if (this.#isIdle) return Promise.resolve()
     return new Promise((resolve) => this.#idleCallbacks.push(resolve))
+  }
+
+  get #isIdle(): boolean {
+    return !this.#isCommitting && !this.#isScheduled && this.#waiting.length === 0
+  }
+
+  /** Also bytes whose requests were answered at the deadline of the commit before. */
+  get #hasWork(): boolean {
+    return this.#waitingBytes > 0 || this.#trimThrough > this.#trimmed
   }
 
   #wait(target: AcknowledgeTarget, bytes: number): void {
@@ -153,8 +160,7 @@ export class GroupCommit {
   }
 
   #startCommit(): void {
-    if (this.#isCommitting || this.#isFailed) return
-    if (this.#waiting.length === 0 && this.#trimThrough <= this.#trimmed) return
+    if (this.#isCommitting || this.#isFailed || !this.#hasWork) return
     const blocks = this.#finished
     const eventCount = this.#finishedEvents + this.#filling.eventCount
     if (this.#filling.recordCount > 0) {
@@ -176,19 +182,21 @@ export class GroupCommit {
 
   async #finish(
     held: readonly HeldBlock[],
-    targets: readonly AcknowledgeTarget[],
+    targets: AcknowledgeTarget[],
     eventCount: number,
   ): Promise<void> {
     const bytes = this.#committingBytes
-    let isAnswered = false
+    const requests = targets.length
     let isThreadGone = false
     const blocks = held.map(({ buffer, bytes }) => ({ buffer, bytes }))
-    const deadline = setTimeout(() => {
-      isAnswered = true
-      this.#options.log.error({ requests: targets.length }, 'the log does not answer')
-      for (const target of targets) target.acknowledge(refusal('not_stored'))
-      for (const target of this.#waiting.splice(0)) target.acknowledge(refusal('not_stored'))
-    }, COMMIT_MS_MAX)
+    const giveUp = (): void => {
+      this.#options.log.error({ requests }, 'the log does not answer')
+      answer(targets, refusal('not_stored'))
+      answer(this.#waiting, refusal('not_stored'))
+      // Some are on their way: their bodies were let in before.
+      deadline = setTimeout(giveUp, COMMIT_MS_MAX)
+    }
+    let deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     try {
       const result = await this.#options.pool.append(
         { blocks, trimThrough: this.#trimmed },
@@ -198,9 +206,9 @@ export class GroupCommit {
       // New requests fill the next commit while these are being answered.
       this.#isCommitting = false
       this.#committingBytes = 0
-      if (this.#waiting.length > 0) this.#startNextCommit(targets.length)
-      if (!isAnswered) for (const target of targets) target.acknowledge(null)
-      this.#options.onCommit(result, bytes, eventCount, targets.length)
+      if (this.#hasWork) this.#startNextCommit(requests)
+      answer(targets, null)
+      this.#options.onCommit(result, bytes, eventCount, requests)
     } catch (cause) {
       isThreadGone = cause instanceof ThreadEndedError
       this.#isCommitting = false
@@ -208,20 +216,16 @@ export class GroupCommit {
       const isRefused = cause instanceof ServiceError
       if (isRefused || (cause instanceof ThreadEndedError && !cause.wasWriting)) {
         // The log is as whole as before: its disk is full, or there is another thread for the next commit.
-        const error = isRefused ? cause : refusal('not_stored', { cause })
-        if (!isAnswered) for (const target of targets) target.acknowledge(error)
-        if (this.#waiting.length > 0) this.#schedule()
+        answer(targets, isRefused ? cause : refusal('not_stored', { cause }))
+        if (this.#hasWork) this.#schedule()
         this.#tellIdle()
         return
       }
       this.#isFailed = true
-      const late = this.#waiting
-      this.#waiting = []
       this.#waitingBytes = 0
       for (const { slab } of this.#finished.splice(0)) slab?.give()
-      if (!isAnswered)
-        for (const target of targets) target.acknowledge(refusal('not_stored', { cause }))
-      for (const target of late) target.acknowledge(refusal('not_stored', { cause }))
+      answer(targets, refusal('not_stored', { cause }))
+      answer(this.#waiting, refusal('not_stored', { cause }))
       this.#options.onFailure(cause)
     } finally {
       clearTimeout(deadline)
@@ -232,7 +236,7 @@ export class GroupCommit {
   }
 
   #tellIdle(): void {
-    if (this.#isCommitting || this.#isScheduled || this.#waiting.length > 0) return
+    if (!this.#isIdle) return
     for (const callback of this.#idleCallbacks.splice(0)) callback()
   }
 
@@ -245,4 +249,9 @@ export class GroupCommit {
     if (bytes < BLOCK_BUFFER_BYTES || bytes > COMMIT_SPARE_BYTES_MAX) return
     if (this.#spares.length < COMMIT_SPARE_BUFFERS_MAX) this.#spares.push(Buffer.from(buffer))
   }
+}
+
+/** Each of them once, and whoever comes meanwhile not yet. */
+function answer(targets: AcknowledgeTarget[], error: ServiceError | null): void {
+  for (const target of targets.splice(0)) target.acknowledge(error)
 }
