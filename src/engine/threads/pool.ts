@@ -15,14 +15,7 @@ import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
-import {
-  CALLS,
-  type CallerOf,
-  type CallName,
-  type Calls,
-  QUERIES,
-  type QueryAnswers,
-} from './call-table.ts'
+import { type CallerOf, type CallName, type Calls, CALLS, QUERIES, type QueryAnswers } from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { answerDivided } from './divided-queries.ts'
 import { READS_WAITING_MAX } from './limits.ts'
@@ -30,7 +23,6 @@ import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
 import { openTable, type TableQueries } from './person-table.ts'
-import { PROCESSING_NICENESS } from './processing-priority.ts'
 import type { AppendResult, AppendTask, CheckLane, CheckResult, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
@@ -213,7 +205,6 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
       kind: 'processor',
       pool: {
         atomics: 'async',
-        niceIncrement: PROCESSING_NICENESS,
         resourceLimits: { maxYoungGenerationSizeMb: PROCESSING_YOUNG_MIB },
       },
     }),

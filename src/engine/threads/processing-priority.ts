@@ -3,6 +3,11 @@ import { constants, getPriority, setPriority } from 'node:os'
 
 /** Added to the niceness of the processing thread, so that accepting comes first when the cores are busy. */
 export const PROCESSING_NICENESS = 15
+/** The same where it could not be taken back: beside a front that is never idle, 15 would starve it. */
+export const STEADY_NICENESS = 5
+
+/** Whether this thread may raise its priority again; null until it was tried. */
+let mayRaise: boolean | null = null
 
 /**
  * Gives the processing thread, which calls it, the front's priority when it is late, else the lower one, until
@@ -21,15 +26,18 @@ export function watchPriority(lateInMs: number): () => void {
 
 function setPriorityOfThread(isLate: boolean): void {
   if (process.platform !== 'linux') return
+  mayRaise ??= isSet(STEADY_NICENESS) && isSet(0)
+  if (mayRaise) isSet(isLate ? 0 : PROCESSING_NICENESS)
+}
+
+/** Whether this thread has now so much more niceness than the front. */
+function isSet(more: number): boolean {
   // That of the main thread, whose number is the process's; 0 is the thread that asks.
-  const front = getPriority(process.pid)
-  const niceness = isLate
-    ? front
-    : Math.min(front + PROCESSING_NICENESS, constants.priority.PRIORITY_LOW)
-  if (getPriority(0) === niceness) return
+  const niceness = Math.min(getPriority(process.pid) + more, constants.priority.PRIORITY_LOW)
   try {
-    setPriority(0, niceness)
+    if (getPriority(0) !== niceness) setPriority(0, niceness)
+    return true
   } catch {
-    // Not allowed: what is accepted is bounded by the lag all the same.
+    return false
   }
 }
