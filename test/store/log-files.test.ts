@@ -225,6 +225,76 @@ t.test('a write that fails ends the appender; what was acknowledged is there', a
   }
 })
 
+t.test('a rename whose flush fails is undone, and made again', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const place = new LogPlace(dataDir)
+  let last = 0
+  let flushes = 0
+  let isBroken = false
+  await withChanges(
+    (name, words, real) => {
+      if (name === 'fsyncSync' && (++flushes % 2 === 1 || isBroken)) throw systemError('EIO')
+      return real(...words)
+    },
+    () => {
+      while (last < 60) {
+        const trimmed = Math.max(0, last - 3)
+        last = log.append([block(`b${last + 1}`, 100_000)], trimmed)
+        const names = [...namesIn(dataDir).values()]
+        const waiting = Array.from({ length: last - trimmed }, (_, index) => trimmed + index + 1)
+        t.strictSame(
+          names,
+          waiting.map((number) => `b${number}`),
+        )
+        t.ok(place.isInPlace())
+      }
+      t.ok(flushes > 16, `${flushes} flushes`)
+      t.ok((logNumbers(logFolder(dataDir))[0] ?? 0) > 2, 'files are used again')
+      isBroken = true
+      // Not in a file whose name a power cut may take.
+      t.throws(
+        () => {
+          while (last < 90) last = log.append([block(`b${last + 1}`, 100_000)], 57)
+        },
+        { code: 'EIO' },
+      )
+    },
+  )
+  t.ok(last < 90)
+  await log.close()
+  t.ok(await goesOn(dataDir, 57))
+  const names = [...namesIn(dataDir).values()].slice(-last + 56)
+  t.equal(names.at(-1), 'after')
+  t.equal(names.at(-2), `b${last}`)
+})
+
+t.test('a reader without descriptors waits for one, wherever it stands', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const log = new LogAppender({ dataDir, processed: 0 })
+  const reader = new LogReader({ dataDir })
+  fill(log, 5, () => 300_000)
+  t.ok(logNumbers(logFolder(dataDir)).length > 2, 'a file is ready behind the last frame')
+  let looks = 0
+  await withChanges(
+    (name, words, real) => {
+      const isLook = name === 'openSync' || name === 'readdirSync'
+      if (isLook && ++looks % 3 !== 0) throw systemError(looks % 3 === 1 ? 'EMFILE' : 'ENFILE')
+      return real(...words)
+    },
+    () => {
+      reader.refresh()
+      t.strictSame(reader.extent(), { first: 1, last: 5 })
+      for (let sequence = 1; sequence <= 5; sequence++) {
+        t.ok(reader.block(sequence)?.includes(`"b${sequence}"`))
+      }
+    },
+  )
+  t.ok(looks > 9, `${looks} looks`)
+  await reader.close()
+  await log.close()
+})
+
 t.test('a write that the system takes in pieces is whole', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   await withChanges(

@@ -58,6 +58,33 @@ t.test('a log that is killed at any step of opening, rotating and recycling', as
   }
 })
 
+t.test('a log that is killed when a file is used again before any frame says so', async (t) => {
+  const root = t.testdir()
+  const dataDir = join(root, 'data')
+  const states: string[] = []
+  const log = new LogAppender({ dataDir, processed: 0 })
+  for (const name of ['b1', 'b2', 'b3']) log.append([block(name, 400_000)], 0)
+  const copy = (): void => {
+    const path = join(root, `s${states.length}`)
+    cpSync(dataDir, path, { recursive: true })
+    states.push(path)
+  }
+  // No other file is ready, and what is forgotten by this append makes room for it.
+  await betweenSteps(copy, () => {
+    log.append([block('b4', 700_000)], 2)
+  })
+  await log.close()
+  t.ok(
+    states.some((path) => !logNumbers(logFolder(path)).includes(1)),
+    'it was used again',
+  )
+  for (const path of states) {
+    t.equal(namesIn(path).get(3), 'b3', path)
+    t.match(look(path, 2), { missing: null, damage: null }, path)
+    t.ok(await goesOn(path, 2), path)
+  }
+})
+
 /** The folder before and after one more append, in a file that was used before. */
 async function lastAppend(t: Test, padBytes: number) {
   const root = t.testdir({ [`p${padBytes}`]: {} })

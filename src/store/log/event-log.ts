@@ -358,9 +358,12 @@ export class LogReader implements ports.LogReader {
     this.#last = this.#end.last
   }
 
-  /** The stored sequences, or null when the log is empty. */
+  /**
+   * The stored sequences, or null when the log is empty. A file is used again a moment before a frame says
+   * that its blocks are forgotten; who may lack them, log-inspection.ts knows.
+   */
   extent(): ports.LogExtent | null {
-    const first = this.#trimmed + 1
+    const first = Math.max(this.#trimmed + 1, this.#end.first)
     return first > this.#last ? null : { first, last: this.#last }
   }
 
@@ -401,7 +404,6 @@ export class LogReader implements ports.LogReader {
 }
 
 interface FoundFile extends ReadyFile {
-  readonly path: string
   /** The number of its first block, or of the next one. */
   readonly first: number
 }
@@ -415,7 +417,7 @@ function lookAtFiles(folder: string): {
     const file = new LogFile(folder, number, PAGE_BYTES)
     const first = file.frameAt(PAGE_BYTES)?.first ?? 0
     file.close()
-    return { number, bytes: file.bytes, salt: file.salt, path: file.path, first }
+    return { number, bytes: file.bytes, salt: file.salt, first }
   })
   const count = found.findLastIndex(({ first }) => first > 0) + 1
   return { begun: found.slice(0, count), unused: found.slice(count) }

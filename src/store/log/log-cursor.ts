@@ -24,6 +24,7 @@ export class LogCursor {
   #isClosed = false
   /** The number of a file that should have come before this one. */
   #skipped: number | null = null
+  #first = 0
   #last = 0
   #trimmed = 0
 
@@ -46,6 +47,11 @@ export class LogCursor {
   /** No more frames follow in this file. */
   get isClosed(): boolean {
     return this.#isClosed
+  }
+
+  /** The number of the first block that the files have; 1 where what comes first is damaged. */
+  get first(): number {
+    return this.#first
   }
 
   /** The highest number of a block that was passed. */
@@ -78,6 +84,7 @@ export class LogCursor {
         this.#position = frame.end
         this.#isClosed = (frame.flags & FRAME_CLOSING) !== 0
         this.#skipped = null
+        if (this.#first === 0) this.#first = frame.position === PAGE_BYTES ? frame.first : 1
         this.#last = Math.max(this.#last, frame.last)
         this.#trimmed = Math.max(this.#trimmed, frame.trimmed)
         return frame
@@ -94,9 +101,9 @@ export class LogCursor {
 
   /**
    * Goes on to the end of what is whole: behind it is what a power cut left of one append, or nothing. What
-   * a later frame calls flushed is whole without a look at its blocks.
+   * a later frame calls flushed is whole without a look at its blocks. `onFrame` is told of each frame.
    */
-  toEnd(): void {
+  toEnd(onFrame?: (frame: Frame) => void): void {
     let unsure: Frame[] = []
     let file = this.#file
     for (let frame = this.next(); frame !== null; frame = this.next()) {
@@ -104,6 +111,7 @@ export class LogCursor {
       unsure = file === this.#file ? unsure.filter(({ end }) => end > flushed) : []
       file = this.#file
       unsure.push(frame)
+      onFrame?.(frame)
     }
     const torn = unsure.find((frame) => file?.isWhole(frame) === false)
     if (torn === undefined) return
@@ -136,14 +144,16 @@ export class LogCursor {
       return true
     }
     // A file is begun when the one before is closed.
-    for (const number of logNumbers(this.#folder)) {
-      if (number <= file.number) continue
-      const later = new LogFile(this.#folder, number, this.#windowBytes)
+    let later = this.#fileFrom(file.number + 1)
+    while (later !== null) {
+      const { number } = later
       const isBegun = later.frameAt(PAGE_BYTES) !== null
       later.close()
-      if (!isBegun) continue
-      if (file.frameAt(this.#position) === null) this.restart(number)
-      return true
+      if (isBegun) {
+        if (file.frameAt(this.#position) === null) this.restart(number)
+        return true
+      }
+      later = this.#fileFrom(number + 1)
     }
     return false
   }
@@ -158,30 +168,43 @@ export class LogCursor {
 
   /** Opens the first file from this number on; whether there is one. */
   #open(from: number): boolean {
-    const startedAtMs = performance.now()
+    const file = this.#fileFrom(from)
+    if (file === null) return false
+    this.#file = file
+    this.#position = PAGE_BYTES
+    this.#isClosed = false
+    return true
+  }
+
+  /** The first file from this number on, or null. */
+  #fileFrom(from: number): LogFile | null {
+    const list = (): readonly number[] => patiently(() => logNumbers(this.#folder))
     for (let attempt = 0; attempt < LOG_ATTEMPTS_MAX; attempt++) {
-      let number: number | undefined
+      const number = list().find((each) => each >= from)
+      if (number === undefined) return null
       try {
-        number = logNumbers(this.#folder).find((each) => each >= from)
-        if (number === undefined) return false
-        this.#file = new LogFile(this.#folder, number, this.#windowBytes)
-        this.#position = PAGE_BYTES
-        this.#isClosed = false
-        return true
+        return patiently(() => new LogFile(this.#folder, number, this.#windowBytes))
       } catch (error) {
-        const code = error instanceof Error && 'code' in error ? error.code : null
-        if (code === 'EMFILE' || code === 'ENFILE') {
-          // Connections have all descriptors for the moment; whoever reads is in the middle of its work.
-          if (performance.now() - startedAtMs > LOG_DESCRIPTOR_WAIT_MS_MAX) throw error
-          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, DESCRIPTOR_PAUSE_MS)
-          attempt--
-        } else if (number === undefined || logNumbers(this.#folder).includes(number)) {
-          throw error
-        }
-        // Else it was recycled since it was listed, or while it was opened.
+        if (list().includes(number)) throw error
+        // It was recycled since it was listed, or while it was opened.
       }
     }
     throw missing(this.#folder)
+  }
+}
+
+/** Waits while connections have all descriptors: whoever reads is in the middle of its work. */
+function patiently<T>(open: () => T): T {
+  const startedAtMs = performance.now()
+  for (;;) {
+    try {
+      return open()
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : null
+      const isPassing = code === 'EMFILE' || code === 'ENFILE'
+      if (!isPassing || performance.now() - startedAtMs > LOG_DESCRIPTOR_WAIT_MS_MAX) throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, DESCRIPTOR_PAUSE_MS)
+    }
   }
 }
 

@@ -57,9 +57,13 @@ export class LogDraft {
       throw error
     }
     if (spare === null) return
-    renameSync(spare, this.#path)
-    // Before another number is written into it.
-    fsyncSync(this.#place)
+    try {
+      // Before another number is written into it.
+      this.#rename(spare, this.#path)
+    } catch (error) {
+      this.close()
+      throw error
+    }
   }
 
   /** Makes it larger, unless it is large enough. */
@@ -103,15 +107,25 @@ export class LogDraft {
     return true
   }
 
-  /** Gives it a number. */
+  /** Gives it a number. Can be called again after a throw. */
   publish(number: number): ReadyFile {
     const salt = randomBytes(8)
     const head = encodeFileHead(number, this.#bytes, salt)
     writeAll(this.#descriptor, [head], head.length, 0)
-    renameSync(this.#path, logPath(this.#folder, number))
-    fsyncSync(this.#place)
+    this.#rename(this.#path, logPath(this.#folder, number))
     this.close()
     return { number, bytes: this.#bytes, salt }
+  }
+
+  /** Durably, or not at all: a flush that fails says nothing about the next one without another rename. */
+  #rename(from: string, to: string): void {
+    renameSync(from, to)
+    try {
+      fsyncSync(this.#place)
+    } catch (error) {
+      renameSync(to, from)
+      throw error
+    }
   }
 
   close(): void {

@@ -158,11 +158,12 @@ export class LogFile {
     this.#memory = Buffer.allocUnsafeSlow(windowBytes)
     this.#descriptor = openSync(this.path, 'r')
     try {
+      const stat = fstatSync(this.#descriptor)
+      if (!stat.isFile()) this.#refuse('it is not a file')
       const head = this.#freshHead()
       this.bytes = head?.readDoubleLE(16) ?? 0
       if (head?.readDoubleLE(8) !== number) this.#refuse('its first page is not as it was written')
-      const { size } = fstatSync(this.#descriptor)
-      if (size !== this.bytes) this.#refuse(`it has ${size} bytes of ${this.bytes}`)
+      if (stat.size !== this.bytes) this.#refuse(`it has ${stat.size} bytes of ${this.bytes}`)
       this.salt = head?.subarray(24) ?? Buffer.alloc(0)
     } catch (error) {
       closeSync(this.#descriptor)

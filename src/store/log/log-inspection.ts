@@ -56,8 +56,6 @@ class Inspection {
   #checkedBytes = 0
   #first: number | null = null
   #expected = 1
-  /** Frames of the file that no later one calls flushed. */
-  #unsure: Frame[] = []
   #broken: { readonly frame: Frame; readonly file: string }[] = []
 
   constructor(dataDir: string, processed: number | null) {
@@ -67,17 +65,13 @@ class Inspection {
   }
 
   run(): void {
-    const cursor = this.#cursor
-    for (let frame = cursor.next(); frame !== null; frame = cursor.next()) this.#take(frame)
-    const file = this.#cursor.file
-    const torn = this.#unsure.find((frame) => file?.isWhole(frame) === false)
-    if (torn !== undefined) this.#expected = torn.first
+    this.#cursor.toEnd((frame) => this.#take(frame))
   }
 
   /** The last sequence that there ever was, what came since `run` included. */
   last(): number {
     if (this.#processed === null) this.#cursor.toEnd()
-    return Math.max(this.#expected - 1, this.#processed === null ? this.#cursor.last : 0)
+    return this.#cursor.last
   }
 
   missing(processed: number): LogExtent | null {
@@ -104,10 +98,6 @@ class Inspection {
       }
     }
     this.#broken = this.#broken.filter((each) => each.file === file && !isFlushed(each.frame.end))
-    this.#unsure = this.#unsure.filter(
-      ({ end, position }) => !isFlushed(end) && position < frame.position,
-    )
-    this.#unsure.push(frame)
     this.#check(frame, file)
   }
 
