@@ -26,6 +26,8 @@ import { RecordsCheck } from './records-check.ts'
 
 /** Entries between two looks at the event loop. */
 const ENTRIES_PER_TURN = 4096
+/** How often a block of the log must look wrong. */
+const LOG_LOOKS = 3
 /** Its values have a checksum for each entry instead of one for all. */
 const CHANGES_TABLE = 'person_changes'
 
@@ -89,27 +91,36 @@ class Verification {
 
   /** What lies between its blocks is found when the parts are compared. */
   async checkLog(): Promise<void> {
-    const folder = logFolder(this.#dataDir)
     try {
       const log = new LogReader({ dataDir: this.#dataDir })
       const { first, last } = log.extent() ?? { first: 1, last: 0 }
       for (let sequence = first; sequence <= last; sequence++) {
-        const block = log.block(sequence)
-        if (block === undefined) continue
-        this.#entries++
-        this.#bytes += block.length
-        if (this.#entries % ENTRIES_PER_TURN === 0) await this.#breathe()
         if (this.#findings.length >= VERIFY_FINDINGS_MAX) break
-        try {
-          readBlock(block)
-        } catch (cause) {
-          this.#find(folder, `block ${sequence}`, reasonOf(cause))
-        }
+        this.#checkBlock(log, sequence)
+        if (sequence % ENTRIES_PER_TURN === 0) await this.#breathe()
       }
       await log.close()
     } catch (cause) {
       if (!(cause instanceof DamagedLogError)) throw cause
       this.#find(cause.file, 'file', cause.what)
+    }
+  }
+
+  /** A daemon may use the file of a block again while it is read: what looks wrong must look wrong again. */
+  #checkBlock(log: LogReader, sequence: number): void {
+    for (let look = 1; look <= LOG_LOOKS; look++) {
+      try {
+        const block = log.block(sequence)
+        if (block === undefined) return
+        readBlock(block)
+        this.#entries++
+        this.#bytes += block.length
+        return
+      } catch (cause) {
+        if (look < LOG_LOOKS) log.refresh()
+        else if (cause instanceof DamagedLogError) throw cause
+        else this.#find(logFolder(this.#dataDir), `block ${sequence}`, reasonOf(cause))
+      }
     }
   }
 
