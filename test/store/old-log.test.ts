@@ -45,10 +45,12 @@ function block(name: string): Buffer {
   return writer.finish()
 }
 
-async function processAll(path: string): Promise<void> {
+/** `accept` makes what comes while the processor is there, which bears witness of it. */
+async function processAll(path: string, accept: () => void = nothing): Promise<void> {
   const processor = openProcessor(threadSettings(path), (error) => {
     throw error
   })
+  accept()
   processor.run(EVERYTHING_MS)
   await processor.close()
 }
@@ -64,8 +66,9 @@ async function oldStore(
   projects.bootstrap({ projectKey: PROJECT_KEY, personalKey: PERSONAL_KEY })
   await projects.close()
   const log = new LogAppender({ dataDir: path, processed: 0 })
-  for (const name of ['e1', 'e2', 'e3']) log.append([block(name)], 0)
-  await processAll(path)
+  await processAll(path, () => {
+    for (const name of ['e1', 'e2', 'e3']) log.append([block(name)], 0)
+  })
   for (const name of ['e4', 'e5', 'e6']) log.append([block(name)], 0)
   await log.close()
   dir.release()
@@ -166,6 +169,10 @@ t.test('a log that lacks blocks, or cannot be read, is refused and stays', async
   })
   t.equal(readFormat(path), 2)
   t.ok(readFileSync(join(path, 'log', 'data.mdb')).equals(before))
+  const half = await oldStore(t, { end: null, lost: 5 })
+  t.match(await refusal(DataDir.open(half)), { message: /lacks the blocks from 5 to 6: restore/ })
+  const older = await oldStore(t, { firstKept: 7, end: 1 })
+  t.match(await refusal(DataDir.open(older)), { message: /lacks the blocks from 2 to 3: restore/ })
   const damaged = await oldStore(t)
   truncateSync(join(damaged, 'log', 'data.mdb'), 5000)
   t.match(await refusal(DataDir.open(damaged)), { exitCode: 78, message: /data\.mdb is damaged/ })

@@ -31,6 +31,7 @@ import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { EventLedger, seededRandom } from '../fixtures/event-ledger.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
+import { turnToFormat2 } from '../fixtures/faults/old-store.ts'
 import { threadSettings } from '../fixtures/persons/person-log.ts'
 import { refusal } from '../fixtures/refusal.ts'
 
@@ -245,12 +246,8 @@ t.test('an earlier version may be taken back to, and go on, and be left again', 
   await newStore(path)
   await live(path, { blocks: 3 })
   await live(path, { blocks: 4, isTrimmed: false })
-  // All that it does to the log when everything is processed.
-  const log = new Environment({ dataDir: path, name: 'log', tables: ['blocks'] })
-  log.write(() => {
-    for (const key of [...log.table('blocks').getKeys()]) log.table('blocks').removeSync(key)
-  })
-  await log.close()
+  // All that it does to the log when everything is processed: what it said of its end stays.
+  await turnToFormat2(path, { firstKept: 8, end: 7 })
   await live(path, { blocks: 2 })
   t.equal(readProcessedPosition(path), 9)
 })
@@ -267,15 +264,13 @@ t.test('a store that cannot be read for a moment is not called damaged', async (
 /** Leaves of a store what an earlier version wrote. */
 async function forgetWitness(t: Test, path: string): Promise<void> {
   const events = new Environment({ dataDir: path, name: 'events', tables: ['state'] })
-  const log = new Environment({ dataDir: path, name: 'log', tables: ['state'] })
   events.write(() => {
     for (const name of ['log_through', 'flags_version'] as const) {
       t.ok(events.table('state').removeSync(stateKey(name)), `${name} was there`)
     }
   })
-  log.write(() => log.table('state').dropSync())
   await events.close()
-  await log.close()
+  await turnToFormat2(path, { end: null })
 }
 
 t.test('a store that does not agree is not backed up', async (t) => {

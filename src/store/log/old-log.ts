@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { OperatorError } from '../../base/errors.ts'
 import { unseal } from '../lmdb/codec.ts'
 import { Environment, type Table } from '../lmdb/environment.ts'
-import { readNumber } from '../lmdb/event-state.ts'
+import { readNumber, readWitness } from '../lmdb/event-state.ts'
 import { EVENTS_ENVIRONMENT } from '../lmdb/keys.ts'
 import { LogAppender } from './event-log.ts'
 import { logFolder, logNumbers, logPath } from './log-file.ts'
@@ -26,7 +26,8 @@ export function isOldLog(dataDir: string): boolean {
 
 /**
  * Takes it over. Nobody else has the store open, and its data files were found sound. Throws
- * `OperatorError`, exit code 78, when blocks are missing. Cost: a copy of all that is not processed.
+ * `OperatorError`, exit code 78, when blocks are missing, or all that came since it was copied. Cost: a copy
+ * of all that is not processed.
  */
 export async function takeOverLog(dataDir: string): Promise<void> {
   const folder = logFolder(dataDir)
@@ -34,20 +35,31 @@ export async function takeOverLog(dataDir: string): Promise<void> {
   for (const number of logNumbers(folder)) rmSync(logPath(folder, number))
   const events = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
   const processed = readNumber(events.table('state'), 'position') ?? 0
+  const { logThrough } = readWitness(events.table('state'))
   await events.close()
   const old = new Environment({ dataDir, name: 'log', tables: [], isReadOnly: true })
   old.openAll()
-  const [blocks, state] = [old.find('blocks'), old.find('state')]
-  const copied = await copyBlocks(dataDir, blocks, processed)
-  const end = state?.get(END_KEY)
-  const last = end === undefined ? copied : unseal('state', END_KEY, end).readDoubleLE()
+  const blocks = old.find('blocks')
+  const last = lastEver(blocks, old.find('state'))
+  const copied = last < logThrough ? last : await copyBlocks(dataDir, blocks, processed)
   await old.close()
-  if (last <= copied) return
+  const needed = Math.max(last, logThrough)
+  if (needed <= copied) return
   throw new OperatorError(
-    `${join(folder, DATA_NAME)} lacks the blocks from ${copied + 1} to ${last}: restore the whole data ` +
+    `${join(folder, DATA_NAME)} lacks the blocks from ${copied + 1} to ${needed}: restore the whole data ` +
       'directory from a backup; nothing was changed',
     { exitCode: 78 },
   )
+}
+
+/** It may hold none any more, and it may never have noted how far it came. */
+function lastEver(blocks: Table | undefined, state: Table | undefined): number {
+  const end = state?.get(END_KEY)
+  let last = end === undefined ? 0 : unseal('state', END_KEY, end).readDoubleLE()
+  for (const key of blocks?.getKeys({ limit: 1, reverse: true }) ?? []) {
+    last = Math.max(last, Number(Buffer.from(key).readBigUInt64BE()))
+  }
+  return last
 }
 
 /** Removes what is left of it. */
