@@ -11,6 +11,7 @@ import { ProjectStore } from '../../src/store/catalog/project-store.ts'
 import { DataDir } from '../../src/store/directory/data-dir.ts'
 
 const NOBODY = 65_534
+const LOG_FILE = join('log', '000000000001.log')
 /** Only the superuser may be somebody else, and mount. */
 const NO_ROOT = process.getuid?.() === 0 ? false : 'only the superuser can try this'
 
@@ -45,7 +46,9 @@ async function asNobody<T>(action: () => Promise<T>): Promise<T> {
 /** Everything in the directory, by path. */
 function contents(path: string): object {
   const names = readdirSync(path, { recursive: true, encoding: 'utf8' }).sort()
-  const files = names.filter((name) => /\.mdb$|^format$/.test(name) && !name.endsWith('lock.mdb'))
+  const files = names.filter(
+    (name) => /\.mdb$|\.log$|^format$/.test(name) && !name.endsWith('lock.mdb'),
+  )
   return { names, files: files.map((name) => readFileSync(join(path, name)).toString('base64')) }
 }
 
@@ -64,6 +67,8 @@ t.test('a store of another user is refused with the file and 1', { skip: NO_ROOT
     [path, 0o700, path],
     ['format', 0o700, join(path, 'format')],
     ['log', 0o700, join(path, 'log')],
+    [LOG_FILE, 0o700, join(path, LOG_FILE)],
+    [LOG_FILE, 0o744, join(path, LOG_FILE)],
     [join('events', 'data.mdb'), 0o700, join(path, 'events', 'data.mdb')],
     [join('flags', 'data.mdb'), 0o744, join(path, 'flags', 'data.mdb')],
   ] as const) {

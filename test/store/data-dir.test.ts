@@ -221,6 +221,34 @@ for (const [what, damage] of Object.entries(DAMAGES)) {
   })
 }
 
+/** The others are about pages of LMDB. */
+const LOG_DAMAGES = Object.entries(DAMAGES).filter(
+  ([what]) => !/meta|root|a last|page size/.test(what),
+)
+
+t.test('the same damage to a file of the log is refused in the same way', async (t) => {
+  t.ok(LOG_DAMAGES.length >= 10)
+  for (const [what, damage] of [
+    ...LOG_DAMAGES,
+    ['a zeroed first page', (file: string) => overwrite(file, 0, Buffer.alloc(PAGE))],
+  ] as const) {
+    const { path } = await filledStore(t)
+    const file = join(path, 'log', '000000000001.log')
+    damage(file)
+    const isGone = !existsSync(file)
+    const before = !isGone && statSync(file).isFile() ? readFileSync(file) : null
+    const error = await refusal(path)
+    t.equal(error.exitCode, 78, what)
+    t.match(error.message, isGone ? join(path, 'log') : file)
+    t.match(error.message, /restore the (whole )?data directory from a backup/)
+    t.notMatch(error.message, '\n')
+    t.equal((await refusalOf(() => requireStore(path, 'log'))).exitCode, 78, what)
+    t.equal(lockHolder(path), null, 'the lock is given up')
+    if (before !== null) t.ok(readFileSync(file).equals(before), 'nothing was changed')
+    rmSync(path, { recursive: true })
+  }
+})
+
 t.test('a store without its marker is still checked', async (t) => {
   const { path, file } = await filledStore(t)
   unlinkSync(join(path, 'format'))

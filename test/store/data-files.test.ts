@@ -1,9 +1,11 @@
 /** What is found in a data file before LMDB opens it: lost meta pages, wrong last pages, damaged lists. */
-import { readFileSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { DataDir, ENVIRONMENT_NAMES, requireStore } from '../../src/store/directory/data-dir.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
+import { LogAppender } from '../../src/store/log/event-log.ts'
+import { logFolder, logNumbers, logPath } from '../../src/store/log/log-file.ts'
 import {
   filledStore,
   newestMeta,
@@ -12,6 +14,7 @@ import {
   recordCount,
   setLastPage,
 } from '../fixtures/faults/data-file.ts'
+import { block } from '../fixtures/faults/named-log.ts'
 import { refusal } from '../fixtures/refusal.ts'
 
 async function open(path: string): Promise<readonly string[]> {
@@ -37,6 +40,29 @@ for (const name of ENVIRONMENT_NAMES) {
     }
   })
 }
+
+t.test('a log that lost a first page is refused, whichever of its files has it', async (t) => {
+  const { path } = await filledStore(t)
+  const log = new LogAppender({ dataDir: path, processed: 0 })
+  for (let round = 0; round < 3; round++) log.append([block('waits', 400_000)], 0)
+  await log.close()
+  const numbers = logNumbers(logFolder(path))
+  t.ok(numbers.length >= 2)
+  for (const number of numbers) {
+    const file = logPath(logFolder(path), number)
+    const sound = readFileSync(file)
+    overwrite(file, 0, Buffer.alloc(PAGE))
+    const before = readFileSync(file)
+    const error = await refusal(open(path))
+    t.equal(error.exitCode, 78)
+    t.match(error.message, `${file} does not fit the rest of the store (its first page is not as`)
+    t.match(error.message, /restore the whole data directory from a backup/)
+    t.throws(() => requireStore(path, 'log'), { exitCode: 78, message: /first page/ })
+    t.ok(readFileSync(file).equals(before), 'nothing was changed')
+    writeFileSync(file, sound)
+  }
+  t.strictSame(await open(path), [])
+})
 
 t.test('a damaged list of free pages is refused before LMDB writes by it', async (t) => {
   const { path, file } = await filledStore(t)

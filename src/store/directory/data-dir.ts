@@ -114,7 +114,10 @@ export class DataDir {
         joinEnvironment(path, name)
       }
       if (format === LMDB_LOG_FORMAT) await takeOver(path)
-      for (const file of requireLogFiles(path)) requireWritable(file)
+      for (const file of requireLogFiles(path)) {
+        requireDataFile(file, true)
+        requireWritable(file)
+      }
       if (isStore) requireAgreement(path, true)
       if (format === LMDB_LOG_FORMAT) markFormat(path)
       removeOldLog(path)

@@ -110,11 +110,16 @@ function readClaims(path: string, place: { file: string }, isAlone: boolean): St
     const events = keep(new Environment(options))
     const state = events.table(STATE)
     let witness: Witness = { logThrough: 0, flagsVersion: 0 }
+    const { file } = place
     const readPosition = (): number => {
+      place.file = file
       events.refresh()
       witness = readWitness(state)
-      return readNumber(state, 'position') ?? 0
+      const position = readNumber(state, 'position') ?? 0
+      place.file = logFolder(path)
+      return position
     }
+    place.file = logFolder(path)
     const log = lookAtLog(path, readPosition, isAlone)
     place.file = join(path, FLAGS_ENVIRONMENT, DATA_NAME)
     // Last: what was seen of it is older then.
