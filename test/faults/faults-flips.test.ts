@@ -6,16 +6,20 @@
  * FLIP_DENSITY=8 looks at eight times as many places; from 701 on at every single byte (half an hour).
  */
 import { spawn } from 'node:child_process'
-import { closeSync, cpSync, openSync, readSync, statSync, writeSync } from 'node:fs'
+import { closeSync, cpSync, openSync, readFileSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
-import { ENVIRONMENT_NAMES } from '../../src/store/directory/data-dir.ts'
+import { PART_NAMES } from '../../src/store/directory/data-dir.ts'
+import { LogAppender } from '../../src/store/log/event-log.ts'
+import { logFolder, logNumbers, logPath } from '../../src/store/log/log-file.ts'
+import { readProcessedPosition } from '../../src/store/open-store.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
-import { environmentDigest } from '../fixtures/environment-digest.ts'
+import { environmentDigest, logDigest } from '../fixtures/environment-digest.ts'
 import { untilStored } from '../fixtures/event-pages.ts'
 import { closeConnections, postJson } from '../fixtures/exact-client.ts'
+import { block } from '../fixtures/faults/named-log.ts'
 
 const PAGE_BYTES = 4096
 const META_BYTES = 192
@@ -48,10 +52,25 @@ t.before(async () => {
   await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
   await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, EVENTS)
   await daemon.stop()
+  const log = new LogAppender({ dataDir: store, processed: readProcessedPosition(store) })
+  for (const bytes of [10, 9000, 400, 50_000]) log.append([block('waits', bytes)], 0)
+  await log.close()
 })
 
+/** Of the log: the file in which most was written. */
 function fileOf(dataDir: string, name: string): string {
-  return join(dataDir, name, 'data.mdb')
+  if (name !== 'log') return join(dataDir, name, 'data.mdb')
+  const files = logNumbers(logFolder(dataDir)).map((number) => logPath(logFolder(dataDir), number))
+  return files.reduce((most, file) => (bytesOf(file) > bytesOf(most) ? file : most))
+}
+
+/** What of a file was written. */
+function bytesOf(file: string): number {
+  return readFileSync(file).findLastIndex((byte) => byte !== 0) + 1
+}
+
+function digestOf(dataDir: string, name: string): Promise<string> {
+  return name === 'log' ? logDigest(dataDir) : environmentDigest(dataDir, name)
 }
 
 function flip(file: string, position: number): void {
@@ -86,20 +105,21 @@ async function complaint(dataDir: string): Promise<string | null> {
   }
 }
 
-for (const name of ENVIRONMENT_NAMES) {
+for (const name of PART_NAMES) {
   t.test(`a flipped bit of ${name} is found by verify, or changes nothing`, async (t) => {
     const file = fileOf(store, name)
-    const original = await environmentDigest(store, name)
+    const original = await digestOf(store, name)
     const counts = { found: 0, harmless: 0 }
     const missed: string[] = []
     const unnamed: string[] = []
-    for (const position of places(statSync(file).size)) {
+    for (const position of places(bytesOf(file))) {
       flip(file, position)
       const said = await complaint(store)
       if (said !== null) counts.found++
-      else if ((await environmentDigest(store, name)) === original) counts.harmless++
+      else if ((await digestOf(store, name)) === original) counts.harmless++
       else missed.push(`byte ${position}`)
-      if (said?.includes(file) === false) unnamed.push(`byte ${position}: ${said}`)
+      if (said?.includes(name === 'log' ? logFolder(store) : file) === false)
+        unnamed.push(`byte ${position}: ${said}`)
       flip(file, position)
     }
     t.same(missed, [], `${counts.found} found, ${counts.harmless} harmless`)
@@ -156,6 +176,7 @@ async function useAll(url: string): Promise<void> {
 function checkEnding(
   t: Test,
   where: string,
+  named: string,
   ending: { code: number | null; said: string } | null,
 ): void {
   if (ending === null) {
@@ -164,19 +185,20 @@ function checkEnding(
   }
   const { code, said } = ending
   t.ok(code === 1 || code === 3 || code === 78, `${where}: it ends with ${code}`)
-  t.match(said, /data\.mdb/, `${where}: the message names the file`)
+  t.match(said, named, `${where}: the message names the file`)
 }
 
 t.test('a daemon on a store with a flipped bit serves, or ends and names the file', async (t) => {
   for (let index = 0; index < DAEMONS * DENSITY; index++) {
     const dataDir = join(t.testdir({ [`s${index}`]: {} }), `s${index}`)
     cpSync(store, dataDir, { recursive: true })
-    const name = ENVIRONMENT_NAMES[index % ENVIRONMENT_NAMES.length] ?? 'events'
+    const name = PART_NAMES[index % PART_NAMES.length] ?? 'events'
     const file = fileOf(dataDir, name)
     // The header of some page: what LMDB trusts most.
-    const page = 2 + ((index * 5) % (statSync(file).size / PAGE_BYTES - 2))
+    const page = 2 + ((index * 5) % (Math.ceil(bytesOf(file) / PAGE_BYTES) - 2))
     const position = page * PAGE_BYTES + (TRUSTED[index % TRUSTED.length] ?? 0)
     flip(file, position)
-    checkEnding(t, `${name}, byte ${position}`, await serveOn(dataDir))
+    const named = name === 'log' ? file : 'data.mdb'
+    checkEnding(t, `${name}, byte ${position}`, named, await serveOn(dataDir))
   }
 })
