@@ -1,0 +1,102 @@
+/** Slabs of blocks that wait for their commit: given back when that ends, however it does, and not before. */
+import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import t from 'tap'
+import { SLAB_BYTES_MAX } from '../../src/base/limits.ts'
+import { type Slab, Slabs } from '../../src/base/slabs.ts'
+import { ThreadEndedError } from '../../src/engine/threads/thread-group.ts'
+import { openLog, setUp, stalledLog } from '../fixtures/group-commits.ts'
+
+const DEADLINE_MS = 10_000
+
+t.test('a block in a slab is read from the log after the slab was used again', async (t) => {
+  const log = openLog(t.testdir())
+  t.teardown(() => log.close())
+  const { commits, answers, addBlock } = setUp(log.append)
+  const slabs = new Slabs(2 * SLAB_BYTES_MAX)
+  const names = ['a', 'b', 'c', 'd', 'e', 'f']
+  for (const [index, name] of names.entries()) {
+    addBlock(name, slabs.take(1))
+    if (index % 2 === 0) continue
+    t.equal(slabs.take(1), null, 'both are in use until the commit')
+    await commits.drained()
+    t.equal(slabs.inUse, 0)
+  }
+  t.strictSame(answers.names, names)
+  t.strictSame(log.names(), names)
+})
+
+t.test('a slab is not given back before its block is durable', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, addBlock } = setUp(log.append)
+  const slabs = new Slabs(Number.POSITIVE_INFINITY)
+  addBlock('a', slabs.take(1))
+  await nextTurn()
+  addBlock('b', slabs.take(1))
+  t.equal(slabs.inUse, 2)
+  await log.succeed()
+  t.equal(slabs.inUse, 1)
+  await log.succeed()
+  await commits.drained()
+  t.equal(slabs.inUse, 0)
+  t.strictSame(answers.names, ['a', 'b'])
+})
+
+t.test('slabs come back from commits that fail', async (t) => {
+  const log = stalledLog()
+  const { commits, answers, addBlock } = setUp(log.append)
+  const slabs = new Slabs(Number.POSITIVE_INFINITY)
+  const take = (): Slab => {
+    const slab = slabs.take(1)
+    if (slab === null) throw new TypeError('no slab is free')
+    return slab
+  }
+  const first = take()
+  const firstMemory = first.memory
+  addBlock('first', first)
+  await nextTurn()
+  const second = take()
+  const secondMemory = second.memory
+  addBlock('second', second)
+  await log.fail(new ThreadEndedError(false, new Error('no memory left')))
+  t.equal(slabs.inUse, 1, 'that of the next commit')
+  const other = take()
+  t.not(other.memory, firstMemory, 'a write of a thread that ended may still be on its way')
+  other.give()
+  await nextTurn()
+  await log.fail(new Error('no space left'))
+  await commits.drained()
+  t.equal(slabs.inUse, 0)
+  addBlock('later', take())
+  t.equal(slabs.inUse, 0, 'what comes later is refused')
+  const last = [take(), take()].map(({ memory }) => memory)
+  t.ok(
+    last.includes(secondMemory),
+    'a thread that has failed and lives works with nothing any more',
+  )
+  t.notOk(last.includes(firstMemory))
+  t.strictSame(
+    answers.given.map(({ error }) => error?.status),
+    [503, 503, 503],
+  )
+})
+
+t.test(
+  'a commit that hangs keeps its slab beyond the deadline, and what waits gives its own',
+  async (t) => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const log = stalledLog()
+    const { commits, answers, addBlock } = setUp(log.append)
+    const slabs = new Slabs(Number.POSITIVE_INFINITY)
+    addBlock('a', slabs.take(1))
+    await nextTurn()
+    addBlock('b', slabs.take(1))
+    mock.timers.tick(DEADLINE_MS)
+    t.strictSame([...answers.names].sort(), ['a', 'b'])
+    t.equal(slabs.inUse, 2, 'the disk may still read it')
+    await log.fail(new Error('no space left'))
+    await commits.drained()
+    t.equal(slabs.inUse, 0)
+  },
+)
