@@ -36,6 +36,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   piscina: ['engine/threads/'],
   re2js: ['base/pattern/'],
   'smol-toml': ['config/'],
+  tldts: ['rules/web/channel-type.ts'],
   'unix-dgram': ['base/service-manager.ts'],
   'uWebSockets.js': ['http/server/'],
 }
