@@ -27,6 +27,19 @@ export function given<T extends object>(members: T): Given<T> {
   return Object.fromEntries(entries) as Given<T>
 }
 
+const texts = new WeakMap<object, string>()
+
+/** The JSON text of an object. One that is frozen, as those are that many events share, is written once. */
+export function jsonOf(value: object): string {
+  if (!Object.isFrozen(value)) return JSON.stringify(value)
+  let text = texts.get(value)
+  if (text === undefined) {
+    text = JSON.stringify(value)
+    texts.set(value, text)
+  }
+  return text
+}
+
 /** What a text says as JSON; undefined for a text that is none. */
 export function parseJson(text: string): unknown {
   try {

@@ -4,6 +4,7 @@
  * This is the hottest code of processing: some 25 calls of `put` for each event (bench
  * `micro/segments`), so it allocates nothing but what new values need.
  */
+import { jsonOf } from '../../../base/json.ts'
 import { grown } from './growing-arrays.ts'
 
 /** Distinct values after which a column may become a plain list. */
@@ -126,7 +127,7 @@ export class ColumnBuilder {
 
   // Objects are found again by their text, and kept as they are.
   #putObject(row: number, value: object): void {
-    const text = this.isPlain ? '' : JSON.stringify(value)
+    const text = this.isPlain ? '' : jsonOf(value)
     this.count++
     if (this.isPlain) {
       this.values.push(value)
