@@ -385,6 +385,7 @@ class RunningDaemon implements Daemon {
       this.#metrics.storeCommitSeconds.with('events').observe(result.commitMs / 1000)
     }
     this.#metrics.keptDeadLetters(result.deadLetters)
+    this.#metrics.sawGeoIp(result.geoIp)
     this.#metrics.storeFreeBytes.with('events').value = result.freeBytes ?? 0
     this.#groupCommit.trim(result.processed)
     this.#flags.processed(result.changedDefinitions)

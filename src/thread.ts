@@ -1,6 +1,7 @@
 /** The entry of a thread of the pool: wires what it runs to the stores of one box. */
 import { workerData } from 'node:worker_threads'
 import { BoundedOutbox } from './engine/processor/bounded-outbox.ts'
+import { openEnrichment } from './engine/processor/event-enrichment.ts'
 import { openProcessor } from './engine/processor/open-processor.ts'
 import { taskRunner } from './engine/threads/run-task.ts'
 import type { ThreadSettings } from './engine/threads/tasks.ts'
@@ -13,7 +14,10 @@ const EMBEDDED: ThreadWiring = {
   appender: (settings) =>
     new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) }),
   processor: (settings, damage) =>
-    openProcessor(settings, (error) => damage.report(error), { outbox: new BoundedOutbox() }),
+    openProcessor(settings, (error) => damage.report(error), {
+      outbox: new BoundedOutbox(),
+      enrichment: openEnrichment(settings),
+    }),
   reader: ({ dataDir, analytics }, damage) =>
     new EventReader({
       dataDir,

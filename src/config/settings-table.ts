@@ -6,17 +6,7 @@
 import { addressRange } from '../base/addresses.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../base/log.ts'
-import {
-  boolean,
-  bytes,
-  choice,
-  integer,
-  isBaseUrl,
-  list,
-  optional,
-  text,
-  type ValueKind,
-} from './value-kinds.ts'
+import { boolean, bytes, choice, integer, isBaseUrl, list, optional, text, type ValueKind } from './value-kinds.ts'
 
 /** When a request is answered: after the flush to the disk, or after the commit in memory. */
 const DURABILITIES = ['fsync', 'commit'] as const
@@ -60,6 +50,7 @@ const GIB = 1024 ** 3
 const TIB = 1024 ** 4
 const RATE_MAX = 100_000_000
 
+const PATH = text('a path', (value) => value !== '' && !value.includes('\0'))
 const KEY = optional(text(KEY_ALLOWED, (value) => KEY_PATTERN.test(value)))
 
 /** A row with what follows from its key: `body_limit`, `--body-limit`, `TENREC_BODY_LIMIT`. */
@@ -73,7 +64,7 @@ function setting<const Value>(row: SettingRow<Value>): SettingDefinition<Value> 
 const TABLE = {
   dataDir: setting({
     fileKey: 'data_dir',
-    kind: text('a path', (value) => value !== '' && !value.includes('\0')),
+    kind: PATH,
     default: () => './data',
     sentence: 'Folder that holds everything that is stored.',
   }),
@@ -218,6 +209,26 @@ const TABLE = {
     kind: boolean(),
     default: () => true,
     sentence: 'Accepts events in the query string of GET requests (the pixel).',
+  }),
+  isBotTagged: setting({
+    fileKey: 'tag_bots',
+    kind: boolean(),
+    default: () => false,
+    sentence: 'Sets `$is_bot` on events whose user agent is that of a bot.',
+  }),
+  isUserAgentParsed: setting({
+    fileKey: 'parse_user_agents',
+    kind: boolean(),
+    default: () => false,
+    sentence:
+      'Sets `$browser`, `$os` and `$device_type` from the user agent of events that have none of them.',
+  }),
+  geoIpDatabase: setting({
+    fileKey: 'geoip_database',
+    kind: optional(PATH),
+    default: () => null,
+    defaultText: 'none',
+    sentence: 'GeoIP database (`.mmdb`) from which events get `$geoip_*` by their `$ip`.',
   }),
   connectionsMax: setting({
     fileKey: 'connections_limit',

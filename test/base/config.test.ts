@@ -1,19 +1,14 @@
 /** Settings: where values come from, what is refused and how, and that the document tells the truth. */
-
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { addressRange } from '../../src/base/addresses.ts'
 import { UsageError } from '../../src/base/errors.ts'
+import { describeDefault, formatSetting, SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { loadSettings, type Settings } from '../../src/config/settings.ts'
-import {
-  describeDefault,
-  formatSetting,
-  SETTING_NAMES,
-  SETTINGS,
-} from '../../src/config/settings-table.ts'
 import { closestWord } from '../../src/config/suggestion.ts'
 import { formatBytes, isBaseUrl, parseBytes, parseDuration } from '../../src/config/value-kinds.ts'
+
 
 interface Sources {
   readonly flags?: Readonly<Record<string, string>>
@@ -65,6 +60,9 @@ t.test('without any source every setting has its default', async (t) => {
     trustedProxies: ['127.0.0.0/8', '::1/128'],
     isForwardedForTrusted: true,
     isGetCaptureEnabled: true,
+    isBotTagged: false,
+    isUserAgentParsed: false,
+    geoIpDatabase: null,
     isNetworkDiskAllowed: false,
     connectionsMax: 0,
     addressConnectionsPerSecondMax: 0,

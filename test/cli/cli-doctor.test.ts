@@ -15,6 +15,7 @@ import {
 import { judgeBacklog, judgeDeadLetters } from '../../src/cli/doctor/doctor-stored.ts'
 import { isLoopbackHost } from '../../src/cli/lib/loopback.ts'
 import type { Outcome } from '../fixtures/command-line.ts'
+import { mmdbOf } from '../fixtures/enrichment/mmdb-writer.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 import { startDecisions } from '../fixtures/flags/decision-daemon.ts'
 import { runTimed } from '../fixtures/timed-command.ts'
@@ -54,6 +55,26 @@ t.test('a sound store is examined and left as it was', async (t) => {
   t.same(readdirSync(dataDir).sort(), before, 'nothing is left behind')
   const text = await runTimed(['doctor', '--data-dir', dataDir])
   t.match(text.out, /^ok +store +the format is known/m)
+})
+
+t.test('a GeoIP database that cannot be read is named, and nothing stops for it', async (t) => {
+  const dataDir = t.testdir()
+  const path = join(dataDir, 'city.mmdb')
+  const flags = ['--data-dir', dataDir, '--geoip-database', path]
+  const verdict = async () =>
+    verdictsOf(await runTimed(['doctor', ...flags, '--json'])).get('geoip_database')
+  const check = () => runTimed(['config', 'check', ...flags])
+  t.equal(await verdict(), 'warning')
+  t.match(await check(), {
+    exitCode: 0,
+    err: /geoip_database: .*city\.mmdb cannot be used, .*no such file/i,
+  })
+  writeFileSync(path, 'no database')
+  t.equal(await verdict(), 'warning')
+  t.match((await runTimed(['doctor', ...flags])).out, /^warning +geoip_database .*no MaxMind DB/m)
+  writeFileSync(path, mmdbOf({ '203.0.113.0/24': { country: { iso_code: 'SE' } } }))
+  t.equal(await verdict(), 'ok')
+  t.equal((await check()).err, 'the settings are valid\n')
 })
 
 t.test('a damaged data file is a problem with the name of the file', async (t) => {

@@ -6,6 +6,7 @@ import {
   SETTINGS,
   type SettingName,
 } from '../../config/settings-table.ts'
+import { geoIpFault } from '../../engine/processor/geoip-database.ts'
 import { type CommandInput, type Commands, JSON_OPTION } from '../lib/command.ts'
 
 /** `tenrec config ...`. */
@@ -25,8 +26,11 @@ export const COMMANDS: Commands = [
     sentence: 'Check flags, environment and configuration file; exit code 2 if they are wrong.',
     settings: SETTING_NAMES,
     run(input) {
-      input.settings()
+      const { geoIpDatabase: path } = input.settings()
       input.io.err('the settings are valid\n')
+      // No reason not to start: the daemon does without until the file can be read.
+      const fault = path === null ? null : geoIpFault(path)
+      if (fault !== null) input.io.err(`geoip_database: ${path} cannot be used, ${fault}\n`)
       return 0
     },
   },

@@ -2,10 +2,12 @@
 import { resolve } from 'node:path'
 import type { Settings } from '../../config/settings.ts'
 import type { Machine } from '../../config/settings-table.ts'
+import { geoIpFault } from '../../engine/processor/geoip-database.ts'
 import { isLoopbackHost } from '../lib/loopback.ts'
 import { type Finding, fine, warning } from './doctor-finding.ts'
 
 const CHECK = 'configuration'
+const GEOIP_CHECK = 'geoip_database'
 const MEBIBYTE = 1024 ** 2
 const RESERVE_BYTES_FEW = 128 * MEBIBYTE
 const THREADS_PER_CORE_MANY = 4
@@ -17,6 +19,15 @@ export function checkSettings(settings: Settings, machine: Machine): readonly Fi
   const advice = adviceOn(settings, machine).filter(([isMeant]) => isMeant)
   if (advice.length > 0) return advice.map(([, message]) => warning(CHECK, message))
   return [fine(CHECK, 'the settings are valid, and none is unusual')]
+}
+
+/** Whether the GeoIP database, if there is to be one, can be used. Reads it as a whole. */
+export function checkGeoIp({ geoIpDatabase: path }: Settings): readonly Finding[] {
+  if (path === null) return [fine(GEOIP_CHECK, 'none is set: events get no $geoip_*')]
+  const fault = geoIpFault(path)
+  if (fault === null) return [fine(GEOIP_CHECK, `${path} can be read`)]
+  const effect = 'events get no $geoip_* until it can be read'
+  return [warning(GEOIP_CHECK, `${path} cannot be used, ${fault}: ${effect}`)]
 }
 
 /** All advice there is, each with whether it is meant. */

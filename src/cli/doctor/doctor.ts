@@ -9,7 +9,7 @@ import { SETTING_NAMES } from '../../config/settings-table.ts'
 import { type CommandInput, type CommandIo, type Commands, JSON_OPTION } from '../lib/command.ts'
 import { addressOf } from '../lib/daemon-client.ts'
 import { print, printable } from '../lib/output.ts'
-import { checkSettings } from './doctor-configuration.ts'
+import { checkGeoIp, checkSettings } from './doctor-configuration.ts'
 import { checkDaemon } from './doctor-daemon.ts'
 import { checkFileSystem, checkFreeSpace, checkStoreFolder } from './doctor-data-dir.ts'
 import { judgeDisk, measureDisk } from './doctor-disk-speed.ts'
@@ -46,7 +46,7 @@ async function examine(input: CommandInput): Promise<readonly Finding[]> {
   const findings = new Findings()
   findings.all.push(checkNode(process.versions.node))
   if (typeof settings === 'string') findings.all.push(problem('configuration', settings))
-  else findings.all.push(...checkSettings(settings, io.machine))
+  else findings.all.push(...checkSettings(settings, io.machine), ...checkGeoIp(settings))
   const pid = known === null ? null : await examineDataDir(io, known, findings)
   await findings.add('limits', () => checkLimits(pid))
   await findings.add('memory_limit', () => checkMemory(pid, known))

@@ -77,6 +77,16 @@ export class ServiceMetrics {
       [],
     )
     .with()
+  readonly #geoIpLoaded = this.page.gauges(
+    'geoip_database_loaded',
+    '1 while addresses are looked up in a GeoIP database, 0 while the one that is set cannot be used.',
+    [],
+  )
+  readonly #geoIpFailures = this.page.counters(
+    'geoip_failures_total',
+    'Addresses whose record in the GeoIP database could not be read.',
+    [],
+  )
   readonly ingestBatchBytes = this.page
     .histograms('ingest_batch_bytes', 'Bytes of one block written to the log.', [], BATCH_BYTES)
     .with()
@@ -212,6 +222,13 @@ export class ServiceMetrics {
     this.deadLetters.value = counts.count
     this.deadLetterBytes.value = counts.bytes
     this.deadLettersForgotten.value += counts.forgotten
+  }
+
+  /** Takes over what the processing thread tells of its GeoIP database, if there is to be one. */
+  sawGeoIp(counts: { readonly isLoaded: boolean; readonly failures: number } | undefined): void {
+    if (counts === undefined) return
+    this.#geoIpLoaded.with().value = counts.isLoaded ? 1 : 0
+    this.#geoIpFailures.with().value += counts.failures
   }
 
   /** Counts a decision; `hasErrors` when some flag could not be decided. */

@@ -5,13 +5,16 @@
 import { parseUuid } from '../../base/ids.ts'
 import { isObject } from '../../base/json.ts'
 import {
+  eventUuidOffset,
+  hasClientUuid,
   LogBlockWriter,
   type LogRecord,
   ParsedEvents,
+  RECORD_IP_ANONYMIZED,
   readBlock,
   seal,
 } from '../../rules/capture/log-block.ts'
-import type { StoredDeadLetter } from '../../rules/events/dead-letter.ts'
+import type { DeadLetterOrigin, StoredDeadLetter } from '../../rules/events/dead-letter.ts'
 import type { DeadLetterCommand, DeadLetterOutcome } from '../../rules/events/dead-letters.ts'
 import type { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { COMMAND_LETTER_BYTES_MAX, COMMAND_LETTERS_MAX } from './limits.ts'
@@ -45,6 +48,20 @@ export function runDeadLetterCommand(
     }
   }
   return { done, failed, skipped, last, newest, hasMore: false }
+}
+
+/** What a letter needs to be processed as if its event had just been read. */
+export function originOf(record: LogRecord, index: number): DeadLetterOrigin {
+  const { flags, arrivedAtMs, sentAtMs, address } = record
+  const uuidOffset = eventUuidOffset(record, index)
+  const hasUuid = hasClientUuid(record, index)
+  return {
+    flags,
+    arrivedAtMs,
+    sentAtMs,
+    address: (flags & RECORD_IP_ANONYMIZED) === 0 ? address : '',
+    uuid: hasUuid ? record.bytes.subarray(uuidOffset, uuidOffset + 16) : null,
+  }
 }
 
 /** What a letter held, as the log had it; null when that cannot be read. */

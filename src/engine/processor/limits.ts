@@ -6,3 +6,11 @@ export const BATCHES_MAX = 1024
 export const COMMAND_LETTERS_MAX = 200
 /** Bytes of letters after which one command ends, so that events do not wait long. */
 export const COMMAND_LETTER_BYTES_MAX = 8 * 1024 * 1024
+/** Bytes of what is remembered of user agents, and as many of addresses. Beyond: the oldest is found out anew. */
+export const ENRICHMENT_CACHE_BYTES_MAX = 8 * 1024 * 1024
+/** Bytes of a GeoIP database, which is read into memory. Larger: not read. */
+export const GEOIP_FILE_BYTES_MAX = 1024 ** 3
+/** References that one record of a GeoIP database may hold. More: the address has no place. */
+export const GEOIP_REFERENCES_MAX = 2000
+/** Milliseconds that one look into a GeoIP database may take. Longer: the database is used no more. */
+export const GEOIP_LOOKUP_MS_MAX = 1000

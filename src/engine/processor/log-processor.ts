@@ -27,7 +27,6 @@ import {
 } from '../../rules/capture/log-block.ts'
 import { normaliseEvent } from '../../rules/capture/normalise.ts'
 import type { EventContext, EventOutcome, IngestionWarning } from '../../rules/capture/types.ts'
-import type { DeadLetterOrigin } from '../../rules/events/dead-letter.ts'
 import { applyEvent } from '../../rules/persons/apply-event.ts'
 import { setGroupProperties } from '../../rules/persons/group-rules.ts'
 import { PERSON_PROPERTIES_BYTES_MAX } from '../../rules/persons/limits.ts'
@@ -44,7 +43,8 @@ import type {
   ThreadSettings,
 } from '../threads/tasks.ts'
 import { CommandRunner } from './command-runner.ts'
-import { runDeadLetterCommand } from './dead-letter-commands.ts'
+import { originOf, runDeadLetterCommand } from './dead-letter-commands.ts'
+import type { EventEnrichment } from './event-enrichment.ts'
 
 /**
  * Events gathered for one transaction while there is a backlog. A person is written once for each
@@ -78,6 +78,8 @@ export interface LogProcessorOptions {
   readonly onDamage: DamageListener
   /** Events gathered for one transaction, and somewhat more to fill a segment. Default 49,152. */
   readonly commitEvents?: number | undefined
+  /** What is added to events; null, the default: nothing. */
+  readonly enrichment?: EventEnrichment | null | undefined
 }
 
 /** The processing thread's work. One per data directory. */
@@ -99,6 +101,7 @@ export class LogProcessor {
   #isDiskShort = false
   readonly #onDamage: DamageListener
   readonly #salts: DailySalts
+  readonly #enrichment: EventEnrichment | null
   #position: number
   #outcomes: CommandOutcome[] = []
   /** The block that is processed, and the place of the next event of it that is dropped. */
@@ -109,6 +112,7 @@ export class LogProcessor {
   constructor(options: LogProcessorOptions) {
     const { settings, log, store, onDamage, commitEvents = COMMIT_EVENTS } = options
     this.#commitEvents = commitEvents
+    this.#enrichment = options.enrichment ?? null
     this.#onDamage = onDamage
     this.#log = log
     this.#store = store
@@ -142,6 +146,7 @@ export class LogProcessor {
     let commitMs = 0
     this.#fates = new Map()
     this.#outcomes = []
+    this.#enrichment?.refresh()
     let last = this.#lastBlock()
     // What it takes to look at the log does not count: each call makes a commit when there is one to make.
     const deadline = performance.now() + budgetMs
@@ -182,6 +187,7 @@ export class LogProcessor {
       changedDefinitions,
       deadLetters: this.#store.deadLetters.takeCounts(),
       freeBytes: this.#store.freeBytes(),
+      geoIp: this.#enrichment?.takeGeoIpCounts(),
       isIdle,
     }
   }
@@ -288,9 +294,15 @@ export class LogProcessor {
     fates: Fates,
   ): void {
     const start = eventStart(record, index)
-    const length = eventBytes(record, index)
-    const given = parseEvent(record.bytes, start, length)
-    const outcome = this.#identify(normaliseEvent(given, context, length), record)
+    const sentBytes = eventBytes(record, index)
+    const given = parseEvent(record.bytes, start, sentBytes)
+    const enrichment = this.#enrichment
+    // Both normalising and identifying take away what enrichment looks at.
+    const address = enrichment?.addressOf(given, record.address)
+    const normalised = normaliseEvent(given, context, sentBytes)
+    const isEnriched = enrichment !== null && normalised.kind === 'event'
+    const length = sentBytes + (isEnriched ? enrichment.enrich(normalised.event, address) : 0)
+    const outcome = this.#identify(normalised, record)
     if (outcome.warnings.length > 0) this.#warn(record, index, outcome.warnings)
     if (outcome.kind === 'drop') {
       this.#drop(record, index, given, outcome.reason)
@@ -429,20 +441,6 @@ export class LogProcessor {
 /** The JSON object at `start`. The log holds nothing else: it was proved when the event was accepted. */
 function parseEvent(bytes: Buffer, start: number, length: number): JsonObject {
   return JSON.parse(bytes.toString('utf8', start, start + length)) as JsonObject
-}
-
-/** What a dead letter needs to be processed as if it had just been read. */
-function originOf(record: LogRecord, index: number): DeadLetterOrigin {
-  const { flags, arrivedAtMs, sentAtMs, address } = record
-  const uuidOffset = eventUuidOffset(record, index)
-  const hasUuid = hasClientUuid(record, index)
-  return {
-    flags,
-    arrivedAtMs,
-    sentAtMs,
-    address: (flags & RECORD_IP_ANONYMIZED) === 0 ? address : '',
-    uuid: hasUuid ? record.bytes.subarray(uuidOffset, uuidOffset + 16) : null,
-  }
 }
 
 function reasonOf(cause: unknown): string {

@@ -6,7 +6,7 @@ import { EventStoreWriter } from '../../store/warehouse/write/event-store.ts'
 import { LogProcessor, type LogProcessorOptions } from './log-processor.ts'
 
 /** What may be chosen besides. */
-export interface ProcessorChoices extends Pick<LogProcessorOptions, 'commitEvents'> {
+export interface ProcessorChoices extends Pick<LogProcessorOptions, 'commitEvents' | 'enrichment'> {
   /** Told of what is stored. */
   readonly outbox?: OutboxWriter
 }
@@ -15,8 +15,8 @@ export interface ProcessorChoices extends Pick<LogProcessorOptions, 'commitEvent
 export function openProcessor(
   settings: LogProcessorOptions['settings'],
   onDamage: DamageListener,
-  { commitEvents, outbox }: ProcessorChoices = {},
+  { outbox, ...choices }: ProcessorChoices = {},
 ): LogProcessor {
   const store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage, outbox })
-  return new LogProcessor({ settings, log: new LogReader(settings), store, onDamage, commitEvents })
+  return new LogProcessor({ settings, log: new LogReader(settings), store, onDamage, ...choices })
 }

@@ -29,6 +29,8 @@ export interface ThreadSettings {
   readonly logFormat: LogFormat
   /** Threads for analytics only. */
   readonly analytics?: AnalyticSettings
+  /** What processing adds to events; absent: nothing. */
+  readonly enrichment?: EnrichmentSettings
   /** Shared by the threads of a group: how many write transactions they have open. */
   readonly openWrites?: Int32Array
   /** Shared by all threads: how often damage was met (damage-reports.ts). */
@@ -45,9 +47,20 @@ export interface AnalyticSettings {
   readonly cacheBytesMax: number
 }
 
+/** What is added to events while they are processed. */
+export interface EnrichmentSettings {
+  readonly isBotTagged: boolean
+  readonly isUserAgentParsed: boolean
+  /** The path of a GeoIP database, or null. */
+  readonly geoIpDatabase: string | null
+}
+
 /** What the settings of the daemon say to its threads; all threads of a daemon get the same object. */
 export function threadSettings(settings: Settings): ThreadSettings {
+  const { isBotTagged, isUserAgentParsed, geoIpDatabase } = settings
+  const isEnriched = isBotTagged || isUserAgentParsed || geoIpDatabase !== null
   return {
+    ...(isEnriched ? { enrichment: { isBotTagged, isUserAgentParsed, geoIpDatabase } } : {}),
     dataDir: settings.dataDir,
     isFlushDeferred: settings.durability === 'commit',
     decodedBytesMax: settings.bodyBytesMax,
@@ -111,6 +124,13 @@ export interface CommandOutcome {
   readonly result: CommandResult | null
 }
 
+/** What processing tells of its GeoIP database. */
+export interface GeoIpCounts {
+  readonly isLoaded: boolean
+  /** Addresses, since the last time, whose record could not be read. */
+  readonly failures: number
+}
+
 /** How far processing has come. */
 export interface ProcessResult {
   /** Everything up to this sequence is processed, durably. */
@@ -128,6 +148,8 @@ export interface ProcessResult {
   readonly deadLetters: DeadLetterCounts
   /** Bytes of the data file of environment `events` that hold nothing now. */
   readonly freeBytes?: number
+  /** Absent when there is to be no such database. */
+  readonly geoIp?: GeoIpCounts | undefined
   /** There was nothing left to do, background merging included. */
   readonly isIdle: boolean
 }

@@ -1,0 +1,210 @@
+/** The operator's GeoIP database: what is found in it, what becomes of a changed one and of damage. */
+import { renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { GeoIpDatabase, geoIpFault } from '../../src/engine/processor/geoip-database.ts'
+import { GEOIP_FILE_BYTES_MAX } from '../../src/engine/processor/limits.ts'
+import { encode, mapHead, mmdbOf, pointerTo } from '../fixtures/enrichment/mmdb-writer.ts'
+import { randomNumbers } from '../fixtures/stored-events.ts'
+
+t.setTimeout(120_000)
+
+const SWEDEN = { country: { iso_code: 'SE', names: { en: 'Sweden' } } }
+const JAPAN = { country: { iso_code: 'JP' }, location: { latitude: 35.5, longitude: -1.25 } }
+const NETWORKS = { '203.0.113.0/24': SWEDEN, '198.51.100.7/32': JAPAN, '2001:db8::/32': JAPAN }
+
+/** What a database logs. */
+function lines() {
+  const all: string[] = []
+  const note = (fields: object, message?: string): void => {
+    all.push(`${message} ${JSON.stringify(fields)}`)
+  }
+  return { all, log: { info: note, warn: note } }
+}
+
+function openAt(path: string) {
+  const { all, log } = lines()
+  const database = new GeoIpDatabase(path, log)
+  database.refresh()
+  const codeOf = (address: string) => database.placeOf(address)?.event['$geoip_country_code']
+  return { database, all, codeOf }
+}
+
+t.test('addresses are found in trees of all widths', async (t) => {
+  const path = join(t.testdir(), 'city.mmdb')
+  for (const recordBits of [24, 28, 32] as const) {
+    writeFileSync(path, mmdbOf(NETWORKS, { recordBits }))
+    t.equal(geoIpFault(path), null)
+    const { codeOf, database } = openAt(path)
+    t.equal(codeOf('203.0.113.0'), 'SE')
+    t.equal(codeOf('203.0.113.255'), 'SE')
+    t.equal(codeOf('203.0.114.0'), undefined)
+    t.equal(codeOf('198.51.100.7'), 'JP')
+    t.equal(codeOf('198.51.100.6'), undefined)
+    t.equal(codeOf('2001:db8::1'), 'JP')
+    t.equal(codeOf('2001:db9::1'), undefined)
+    t.equal(codeOf('::ffff:203.0.113.9'), 'SE', 'IPv4 in the form of IPv6')
+    t.match(database.placeOf('2001:db8::1')?.event, {
+      $geoip_latitude: 35.5,
+      $geoip_longitude: -1.25,
+    })
+    t.strictSame(database.takeCounts(), { isLoaded: true, failures: 0 })
+  }
+})
+
+t.test('what is no address is nowhere, and IPv6 is in no database of IPv4', async (t) => {
+  const path = join(t.testdir(), 'city.mmdb')
+  const everything = { '0.0.0.0/1': SWEDEN, '128.0.0.0/1': JAPAN }
+  writeFileSync(path, mmdbOf(everything, { ipVersion: 4 }))
+  const { codeOf, database } = openAt(path)
+  t.equal(codeOf('1.2.3.4'), 'SE')
+  t.equal(codeOf('200.2.3.4'), 'JP')
+  for (const other of [
+    '2001:db8::1',
+    '::1',
+    '',
+    'localhost',
+    '1.2.3',
+    '1.2.3.4.5',
+    '1.2.3.4/8',
+    '\0',
+  ]) {
+    t.equal(codeOf(other), undefined, other)
+  }
+  t.equal(database.takeCounts().failures, 0)
+})
+
+t.test(
+  'a file that changes is read anew, one that is damaged then leaves the old one',
+  async (t) => {
+    const dir = t.testdir()
+    const path = join(dir, 'city.mmdb')
+    const { all, log } = lines()
+    const database = new GeoIpDatabase(path, log)
+    const codeOf = () => database.placeOf('203.0.113.1')?.event['$geoip_country_code']
+    /** As after the time between two looks. */
+    const look = (): void => {
+      looks++
+      database.refresh(performance.now() + looks * 10_000)
+    }
+    let looks = 0
+    look()
+    t.equal(codeOf(), undefined)
+    t.strictSame(database.takeCounts(), { isLoaded: false, failures: 0 })
+    t.equal(all.length, 1)
+    t.match(all[0], /cannot be read.*no such file.*"in_use":"none"/i)
+    look()
+    t.equal(all.length, 1, 'said once')
+    writeFileSync(path, mmdbOf(NETWORKS))
+    t.equal(codeOf(), undefined, 'not before it is looked at')
+    look()
+    t.equal(codeOf(), 'SE')
+    const next = join(dir, 'next')
+    writeFileSync(next, mmdbOf({ '203.0.113.0/24': JAPAN }))
+    renameSync(next, path)
+    look()
+    t.equal(codeOf(), 'JP', 'and what was remembered is forgotten')
+    writeFileSync(path, mmdbOf(NETWORKS).subarray(0, 100))
+    look()
+    t.equal(codeOf(), 'JP')
+    t.match(all.at(-1), /cannot be read.*was cut.*"in_use":"the one read before"/)
+    rmSync(path)
+    look()
+    t.equal(codeOf(), 'JP')
+    t.strictSame(database.takeCounts(), { isLoaded: true, failures: 0 })
+    const count = all.length
+    writeFileSync(path, mmdbOf(NETWORKS))
+    look()
+    t.equal(codeOf(), 'SE')
+    t.equal(all.length, count + 1)
+  },
+)
+
+t.test('the file is looked at every few seconds only', async (t) => {
+  const path = join(t.testdir(), 'city.mmdb')
+  const { all, log } = lines()
+  const database = new GeoIpDatabase(path, log)
+  database.refresh()
+  writeFileSync(path, mmdbOf(NETWORKS))
+  database.refresh()
+  t.equal(all.length, 1)
+})
+
+t.test('files that are no database are refused with the reason', async (t) => {
+  const dir = t.testdir()
+  const path = join(dir, 'city.mmdb')
+  const whole = mmdbOf(NETWORKS)
+  const faultOf = (bytes: Buffer): string | null => {
+    writeFileSync(path, bytes)
+    return geoIpFault(path)
+  }
+  t.match(geoIpFault(join(dir, 'none')), /no such file/)
+  t.match(geoIpFault(dir), /it is no file/)
+  t.match(geoIpFault('/dev/zero'), /it is no file/, 'one that never ends')
+  t.match(faultOf(Buffer.alloc(0)), /no MaxMind DB/)
+  t.match(faultOf(Buffer.alloc(1024 * 1024)), /no MaxMind DB/)
+  t.match(faultOf(Buffer.from('<html>not found</html>')), /no MaxMind DB/)
+  const huge = join(dir, 'huge')
+  writeFileSync(huge, '')
+  truncateSync(huge, GEOIP_FILE_BYTES_MAX + 1)
+  t.match(geoIpFault(huge), /larger than/)
+  // What is cut from the last text, which is about the database, does no harm.
+  for (let end = 0; end < whole.length - 'a test'.length; end++) {
+    t.type(faultOf(whole.subarray(0, end)), 'string', `cut at ${end}`)
+  }
+  const zeroed = Buffer.from(whole)
+  zeroed.fill(0, whole.indexOf('MaxMind.com') + 'MaxMind.com'.length)
+  t.type(faultOf(zeroed), 'string', 'a description of zeros')
+  t.match(faultOf(mmdbOf({ '1.0.0.0/8': SWEDEN }, { major: 3 })), /format/)
+})
+
+t.test('records that are damaged or never end are failures, not the end', async (t) => {
+  const path = join(t.testdir(), 'city.mmdb')
+  const circle = pointerTo(0)
+  const doubling = Buffer.concat(
+    Array.from({ length: 40 }, (_, depth) => {
+      const place = (depth + 1) * 15
+      return Buffer.concat([
+        mapHead(2),
+        encode('a'),
+        pointerTo(place),
+        encode('b'),
+        pointerTo(place),
+      ])
+    }),
+  )
+  const records = {
+    circle,
+    doubling,
+    zeros: Buffer.alloc(64),
+    'a map that is cut': mapHead(1_000_000),
+    'a reference behind the end': pointerTo(2 ** 31),
+  }
+  for (const [what, record] of Object.entries(records)) {
+    writeFileSync(path, mmdbOf({ '203.0.113.0/24': record }))
+    const { database, all, codeOf } = openAt(path)
+    const begunAt = performance.now()
+    for (let host = 1; host <= 20; host++) t.equal(codeOf(`203.0.113.${host}`), undefined, what)
+    t.ok(performance.now() - begunAt < 2000, `${what}: in time`)
+    t.strictSame(database.takeCounts(), { isLoaded: true, failures: 20 })
+    t.equal(all.filter((line) => line.includes('a record of the GeoIP')).length, 1, 'said once')
+  }
+})
+
+t.test('bits turned over anywhere neither throw nor hang', async (t) => {
+  const path = join(t.testdir(), 'city.mmdb')
+  const whole = mmdbOf(NETWORKS)
+  const random = randomNumbers(7)
+  const begunAt = performance.now()
+  for (let round = 0; round < 400; round++) {
+    const bytes = Buffer.from(whole)
+    for (let flip = 0; flip < 1 + round / 50; flip++) {
+      const place = Math.floor(random() * bytes.length)
+      bytes[place] = (bytes[place] ?? 0) ^ (1 << Math.floor(random() * 8))
+    }
+    writeFileSync(path, bytes)
+    const { codeOf } = openAt(path)
+    for (const address of ['203.0.113.1', '198.51.100.7', '2001:db8::1', '8.8.8.8']) codeOf(address)
+  }
+  t.ok(performance.now() - begunAt < 30_000)
+})
