@@ -3,7 +3,7 @@ import { renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { GeoIpDatabase, geoIpFault } from '../../src/engine/processor/geoip-database.ts'
-import { GEOIP_FILE_BYTES_MAX } from '../../src/engine/processor/limits.ts'
+import { GEOIP_FILE_BYTES_MAX, GEOIP_LOOKUP_MS_MAX } from '../../src/engine/processor/limits.ts'
 import { encode, mapHead, mmdbOf, pointerTo } from '../fixtures/enrichment/mmdb-writer.ts'
 import { randomNumbers } from '../fixtures/stored-events.ts'
 
@@ -80,14 +80,14 @@ t.test(
     const dir = t.testdir()
     const path = join(dir, 'city.mmdb')
     const { all, log } = lines()
-    const database = new GeoIpDatabase(path, log)
+    let now = 0
+    const database = new GeoIpDatabase(path, log, { monotonic: () => now })
     const codeOf = () => database.placeOf('203.0.113.1')?.event['$geoip_country_code']
     /** As after the time between two looks. */
     const look = (): void => {
-      looks++
-      database.refresh(performance.now() + looks * 10_000)
+      now += 10_000
+      database.refresh()
     }
-    let looks = 0
     look()
     t.equal(codeOf(), undefined)
     t.strictSame(database.takeCounts(), { isLoaded: false, failures: 0 })
@@ -157,6 +157,41 @@ t.test('files that are no database are refused with the reason', async (t) => {
   t.type(faultOf(zeroed), 'string', 'a description of zeros')
   t.match(faultOf(mmdbOf({ '1.0.0.0/8': SWEDEN }, { major: 3 })), /format/)
 })
+
+t.test(
+  'a database that takes too long is used no more, until the file is another one',
+  async (t) => {
+    const path = join(t.testdir(), 'city.mmdb')
+    writeFileSync(path, mmdbOf(NETWORKS))
+    const { all, log } = lines()
+    let now = 0
+    let stepMs = GEOIP_LOOKUP_MS_MAX
+    const clock = {
+      monotonic: () => {
+        now += stepMs
+        return now
+      },
+    }
+    const database = new GeoIpDatabase(path, log, clock)
+    const codeOf = (address: string) => database.placeOf(address)?.event['$geoip_country_code']
+    database.refresh()
+    t.equal(codeOf('203.0.113.1'), 'SE')
+    stepMs++
+    t.equal(codeOf('203.0.113.2'), 'SE', 'what was found late is found')
+    t.equal(codeOf('203.0.113.3'), undefined)
+    t.equal(codeOf('203.0.113.1'), undefined)
+    t.equal(database.takeCounts().isLoaded, false)
+    t.match(all.at(-1), /takes too long/)
+    now += 10_000
+    database.refresh()
+    t.equal(codeOf('203.0.113.1'), undefined, 'the file is the same')
+    stepMs = 1
+    writeFileSync(path, mmdbOf({ '203.0.113.0/24': JAPAN }))
+    now += 10_000
+    database.refresh()
+    t.equal(codeOf('203.0.113.1'), 'JP')
+  },
+)
 
 t.test('records that are damaged or never end are failures, not the end', async (t) => {
   const path = join(t.testdir(), 'city.mmdb')

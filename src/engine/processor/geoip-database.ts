@@ -7,6 +7,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 import type { Reader, Response } from 'mmdb-lib'
 import { unmappedAddress } from '../../base/addresses.ts'
+import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import { loadPackage } from '../../base/load-package.ts'
 import type { Logger } from '../../base/log.ts'
 import { RecentValues } from '../../base/maps.ts'
@@ -77,6 +78,7 @@ export function geoIpFault(path: string): string | null {
 export class GeoIpDatabase {
   readonly #path: string
   readonly #log: Pick<Logger, 'info' | 'warn'>
+  readonly #clock: Pick<Clock, 'monotonic'>
   #open: OpenDatabase | null = null
   /** What was found lately in the open one. */
   #places = recentPlaces()
@@ -87,16 +89,19 @@ export class GeoIpDatabase {
   #hasFailed = false
 
   /** Reads nothing yet. */
-  constructor(path: string, log: Pick<Logger, 'info' | 'warn'>) {
+  constructor(
+    path: string,
+    log: Pick<Logger, 'info' | 'warn'>,
+    clock: Pick<Clock, 'monotonic'> = SYSTEM_CLOCK,
+  ) {
     this.#path = path
+    this.#clock = clock
     this.#log = log
   }
 
-  /**
-   * Reads the file if it is another one than before. Looks every five seconds by the monotonic clock,
-   * `nowMs`; reading takes some 0.1 s for 100 MB.
-   */
-  refresh(nowMs = performance.now()): void {
+  /** Reads the file if it is another one than before, which is looked at every five seconds. */
+  refresh(): void {
+    const nowMs = this.#clock.monotonic()
     if (nowMs - this.#lookedAtMs < LOOK_MS) return
     this.#lookedAtMs = nowMs
     const state = stateOf(this.#path)
@@ -134,7 +139,7 @@ export class GeoIpDatabase {
   }
 
   #find(open: OpenDatabase, address: string): Place | null {
-    const begunAt = performance.now()
+    const begunAt = this.#clock.monotonic()
     try {
       return placeOf(open.find(unmappedAddress(address)))
     } catch (error) {
@@ -146,7 +151,7 @@ export class GeoIpDatabase {
       this.#hasFailed = true
       return null
     } finally {
-      if (performance.now() - begunAt > GEOIP_LOOKUP_MS_MAX) {
+      if (this.#clock.monotonic() - begunAt > GEOIP_LOOKUP_MS_MAX) {
         this.#open = null
         this.#log.warn(
           { path: this.#path },
