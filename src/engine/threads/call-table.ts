@@ -6,8 +6,10 @@
 import type { PageWish } from '../../base/pages.ts'
 import { transferable } from '../../base/slabs.ts'
 import type { LogAppender } from '../../ports/log.ts'
+import type { EventValueQuery, Offered } from '../../rules/events/event-values.ts'
 import { runAnalytics } from './analytics.ts'
 import { long, page, short } from './call-kinds.ts'
+import { DEFINITION_CALLS, VALUE_CALLS } from './definition-calls.ts'
 import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS } from './event-calls.ts'
 import type { OrganizationOperation, OrganizationTask } from './organization-tasks.ts'
 import { logRows } from './pages.ts'
@@ -15,14 +17,7 @@ import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { watchPriority } from './processing-priority.ts'
 import { mergeQuery, type QueryTask, runQuery, runQueryPart } from './queries.ts'
-import type {
-  AppendResult,
-  AppendTask,
-  BlastRadiusTask,
-  CheckTask,
-  FlagCommandTask,
-  ProcessTask,
-} from './tasks.ts'
+import type { AppendResult, AppendTask, BlastRadiusTask, CheckTask, FlagCommandTask, ProcessTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes, their log, and whom a condition would reach. */
@@ -44,6 +39,7 @@ export const QUERIES = {
   ...EVENT_CALLS,
   ...DROPPED_CALLS,
   ...ERASURE_CALLS,
+  ...DEFINITION_CALLS,
   ...PERSON_CALLS,
   ...ACTION_CALLS,
   ...FLAG_CALLS,
@@ -53,6 +49,7 @@ export const QUERIES = {
 export const CALLS = {
   ...QUERIES,
   ...TABLE_CALLS,
+  ...VALUE_CALLS,
   organization: short(({ organization }, task: OrganizationTask<OrganizationOperation>) =>
     organization.run(task),
   ),
@@ -108,6 +105,10 @@ export type EventQueries = CallerOf<typeof EVENT_CALLS>
 export type DroppedQueries = CallerOf<typeof DROPPED_CALLS>
 /** Calls about erasures and retention. */
 export type ErasureQueries = CallerOf<typeof ERASURE_CALLS>
+/** Calls about the names of events and properties, and about values, which are given up when the client leaves. */
+export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
+  eventValues(query: EventValueQuery, onLeave: PageWish['onLeave']): Promise<readonly Offered[]>
+}
 /** Calls about persons, groups and cohorts. */
 export type PersonQueries = CallerOf<typeof PERSON_CALLS> & TableQueries
 /** Calls about actions. */

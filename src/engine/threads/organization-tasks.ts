@@ -6,17 +6,9 @@
 import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
-import type {
-  KeyChanges,
-  KeyRequest,
-  NewKey,
-  PersonalKey,
-  ProjectChanges,
-  SecretKey,
-  SecretKeyRequest,
-  UserChanges,
-} from '../../rules/access/organization.ts'
+import type { KeyChanges, KeyRequest, NewKey, PersonalKey, ProjectChanges, SecretKey, SecretKeyRequest, UserChanges } from '../../rules/access/organization.ts'
 import type { FlagNumbers, RoleChanges, RoleRequest } from '../../rules/access/roles.ts'
+import type { DeletedDefinition } from '../../rules/events/definitions.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import { SAVED_HANDLERS } from './saved-tasks.ts'
 
@@ -87,6 +79,11 @@ const HANDLERS = {
     newKey(projects.keys.createSecret(request)),
   rollSecretKey: ({ projects }: Store, id: number) => newKey(projects.keys.rollSecret(id)),
   revokeSecretKey: ({ projects }: Store, id: number) => nothing(projects.keys.revokeSecret(id)),
+  deletedDefinitions: ({ definitions }: Store, projectId: number) => definitions.deleted(projectId),
+  deleteDefinition: (
+    { definitions }: Store,
+    { projectId, definition }: { projectId: number; definition: DeletedDefinition },
+  ) => nothing(definitions.delete(projectId, definition)),
   recordAudit: ({ audit }: Store, entries: readonly AuditEntry[]) => nothing(audit.append(entries)),
   listAudit: ({ audit }: Store, page: PageRequest) => audit.list(page),
 }

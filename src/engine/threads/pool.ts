@@ -15,7 +15,7 @@ import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
-import { type CallerOf, type CallName, type Calls, CALLS, QUERIES, type QueryAnswers } from './call-table.ts'
+import { type CallerOf, type CallName, CALLS, type Calls, type DefinitionQueries, QUERIES, type QueryAnswers } from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { answerDivided } from './divided-queries.ts'
 import { READS_WAITING_MAX } from './limits.ts'
@@ -56,6 +56,7 @@ export type Queries = CallerOf<typeof QUERIES> &
   OrganizationPort &
   AnalyticQueries &
   QueryAnswers &
+  DefinitionQueries &
   TableQueries
 
 /** The threads of the daemon. */
@@ -238,6 +239,7 @@ function queriesOf(pool: WorkerPool): Queries {
       pool.run('organization', [{ name, request, audit }]) as never,
     analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
     answer: (task, onLeave) => answerDivided(pool, task, onLeave),
+    eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
     personTable: (query, onLeave) => openTable(query, pool, onLeave),
   }
 }

@@ -2,6 +2,7 @@
 import { bindAll, type Resource } from '../server/route.ts'
 import type { Route } from '../server/router.ts'
 import type { DeadLetterServices } from './dead-letters.ts'
+import { DEFINITION_RESOURCE, type DefinitionServices } from './definitions.ts'
 import { ERASURE_RESOURCE, type ErasureServices } from './erasures.ts'
 import { type DroppedServices, EVENT_RESOURCE, type EventServices } from './events.ts'
 import type { FlagServices } from './flags/flag-access.ts'
@@ -22,8 +23,8 @@ import { ANNOTATION_RESOURCE } from './saved/annotations.ts'
 import { DASHBOARD_RESOURCE } from './saved/dashboards.ts'
 import { INSIGHT_RESOURCE } from './saved/insights.ts'
 import type { SavedServices } from './saved/saved-services.ts'
-import { SHARED_RESOURCE } from './saved/shared.ts'
 import { keptResults } from './saved/shared-results.ts'
+import { SHARED_RESOURCE } from './saved/shared.ts'
 import { SHARING_RESOURCE } from './saved/sharing.ts'
 
 /** What all of them work with. */
@@ -32,6 +33,7 @@ export type PrivateServices = EventServices &
   FlagServices &
   DeadLetterServices &
   ErasureServices &
+  DefinitionServices &
   PersonServices &
   QueryServices &
   SavedServices
@@ -39,6 +41,7 @@ export type PrivateServices = EventServices &
 /** What a project or the organization has. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   EVENT_RESOURCE,
+  DEFINITION_RESOURCE,
   PERSON_RESOURCE,
   ANALYTIC_RESOURCE,
   QUERY_RESOURCE,

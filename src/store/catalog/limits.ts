@@ -24,6 +24,8 @@ export const PROJECTS_MAX = 10_000
 export const TEST_ACCOUNT_FILTERS_MAX = 100
 /** Bytes of their JSON. More: 400 `invalid_input`. */
 export const TEST_ACCOUNT_FILTERS_BYTES_MAX = 64 * 1024
+/** Deleted definitions of events of a project. A further one: 400 `invalid_input`. */
+export const DELETED_DEFINITIONS_MAX = 10_000
 /** Roles of the organization. A further one is refused. */
 export const ROLES_MAX = 500
 /** Members of a role. A further one is refused. */

@@ -7,24 +7,15 @@ import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
-import type {
-  Organization,
-  PersonalKey,
-  PersonalKeyGrant,
-  Project,
-  SecretKey,
-  User,
-} from '../../rules/access/organization.ts'
-import type {
-  ProjectDirectory as IngestProjectDirectory,
-  PersonalKeyAccess,
-} from '../../rules/access/project-directory.ts'
+import type { Organization, PersonalKey, PersonalKeyGrant, Project, SecretKey, User } from '../../rules/access/organization.ts'
+import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/access/project-directory.ts'
 import type { RoleAccess } from '../../rules/access/roles.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, keysOf } from '../lmdb/keys.ts'
 import { readCount, recordsOf } from '../lmdb/records.ts'
 import { AuditLog } from './audit-log.ts'
+import { DefinitionStore } from './definition-store.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey } from './key-store.ts'
 import { ProjectStore } from './project-store.ts'
@@ -35,6 +26,7 @@ import { UserStore } from './user-store.ts'
 /** The stores of one environment; close it before the thread ends. */
 export class OrganizationStore {
   readonly audit: AuditLog
+  readonly definitions: DefinitionStore
   readonly projects: ProjectStore
   readonly roles: RoleStore
   readonly saved: SavedStore
@@ -45,6 +37,7 @@ export class OrganizationStore {
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.audit = new AuditLog(this.#environment)
+    this.definitions = new DefinitionStore(this.#environment)
     this.projects = new ProjectStore(dataDir, clock, this.#environment)
     this.roles = new RoleStore(this.#environment)
     this.saved = new SavedStore(this.#environment)

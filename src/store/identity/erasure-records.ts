@@ -32,6 +32,13 @@ export function loadOpenJobs(table: Table): OpenJob[] {
   return [...jobsIn(table)].filter(({ job }) => job.doneAt === null)
 }
 
+/** Events that all erasures of a project have removed so far. Cost: all its jobs. Throws `DamagedRecordError`. */
+export function erasedRows(table: Table, projectId: number): number {
+  let rows = 0
+  for (const { job } of loadJobs(table, projectId)) rows += job.deletedRows
+  return rows
+}
+
 function* jobsIn(table: Table, range?: Parameters<typeof jsonOf>[1]): Generator<OpenJob> {
   for (const { key, value: job } of jsonOf<DeletionJob>(table, range)) {
     yield { projectId: numberInKey(key, 0), number: numberInKey(key, 4), job }

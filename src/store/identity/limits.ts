@@ -32,3 +32,7 @@ export const PERSON_SUMMARIES_MAX = 1000
 export const PERSON_EMAIL_BYTES_MAX = 256
 /** Persons that stay in memory between commits, all projects together. */
 export const WRITER_PERSONS_MAX = 50_000
+/** Persons, newest first, or groups of a type whose properties are looked at for their names. */
+export const NAMED_ACTORS_MAX = 100_000
+/** UTF-16 units of all names of properties of persons or groups. Further names: not listed. */
+export const PROPERTY_NAMES_UNITS_MAX = 8 * 1024 * 1024

@@ -60,7 +60,7 @@ export const FLAGS_ENVIRONMENT = 'flags'
 
 /**
  * The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts,
- * saved-table.ts, dashboard-tiles.ts, saved-store.ts).
+ * saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts).
  */
 export const FLAGS_TABLES = [
   'state',
@@ -84,6 +84,7 @@ export const FLAGS_TABLES = [
   'insight_tiles',
   'annotations',
   'share_tokens',
+  'deleted_definitions',
 ] as const
 /** One of `FLAGS_TABLES`. */
 export type FlagsTable = (typeof FLAGS_TABLES)[number]
@@ -124,7 +125,7 @@ export function groupKey(projectId: number, firstSequence: number, group: number
   return key
 }
 
-/** A key of table `distinct_ids`. */
+/** A key of a number and a text. Tables `distinct_ids`, `deleted_definitions`. */
 export function distinctIdKey(projectId: number, text: string): Buffer {
   const key = Buffer.allocUnsafe(4 + Buffer.byteLength(text))
   key.writeUInt32BE(projectId)

@@ -47,3 +47,9 @@ export const MERGE_SOURCES_MAX = 128
 export const BUILDERS_MAX = 8
 /** Rows of a segment that is not merged any more: what was computed of it is remembered. */
 export const SETTLED_ROWS_MIN = 4096
+/** UTF-16 units of the names of properties that a segment carries with what is known about them. More: it carries nothing. */
+export const SEGMENT_NAMES_UNITS_MAX = 256 * 1024
+/** Bytes, about, of the names of events and properties of a project that one thread keeps. Further names: not listed. */
+export const PROJECT_NAMES_BYTES_MAX = 32 * 1024 * 1024
+/** The same of all projects. Beyond: those that were asked for longest ago are gathered anew. */
+export const NAMES_BYTES_MAX = 64 * 1024 * 1024

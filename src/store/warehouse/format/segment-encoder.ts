@@ -26,6 +26,7 @@ import {
   UUID_HEAD_BYTES,
   UUID_TAIL_BYTES,
 } from './segment-format.ts'
+import { encodeNames } from './segment-names.ts'
 import {
   planValues,
   VALUES_HEX,
@@ -44,6 +45,8 @@ const GROUP_BYTES = 64 * 1024
 const SPLIT_ROWS_MIN = 256
 /** Or more bytes: of few but large events the times are read without them. */
 const SPLIT_BYTES_MIN = 1024 * 1024
+/** In smaller segments, which are merged soon, they are found as fast as they would be read. */
+const FACTS_ROWS_MIN = 1024
 
 /** A record that is ready to be stored. */
 export interface SealedRecord {
@@ -77,6 +80,7 @@ export class SegmentEncoder {
   readonly #index = new Area(true)
   readonly #text = new Area(true)
   readonly #raw = new Area(false)
+  readonly #facts = new Area(true)
   #groups: SealedRecord[] = []
   #projectId = 0
   #firstSequence = 0
@@ -101,7 +105,7 @@ export class SegmentEncoder {
     this.#firstSequence = firstSequence
     this.#isSplit = rows >= SPLIT_ROWS_MIN || builder.bytes >= SPLIT_BYTES_MIN
     const directory = this.#writeColumns(builder)
-    for (const area of [this.#index, this.#text, this.#raw]) this.#close(area)
+    for (const area of [this.#index, this.#text, this.#raw, this.#facts]) this.#close(area)
     const groups = this.#groups
     const groupBytes = groups.reduce((sum, group) => sum + group.value.length, 0)
     const [firstTimestampMs, lastTimestampMs] = extremes(builder.timestamps, rows)
@@ -144,7 +148,7 @@ export class SegmentEncoder {
     }
     if (builder.rest.count > 0) columns.push(this.#writeColumn(builder.rest, ROLE_REST, rows))
     const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails }
-    return { ...fixed, names: counts, columns }
+    return { ...fixed, names: counts, columns, facts: this.#writeFacts(builder) }
   }
 
   #writeColumn(column: ColumnBuilder, role: number, rows: number): ColumnEntry {
@@ -164,6 +168,11 @@ export class SegmentEncoder {
       writeValues(writer, values, plan)
     })
     return { ...entry, encoding: plan.encoding, width: plan.width, values: valuesPart }
+  }
+
+  #writeFacts(builder: SegmentBuilder): Part {
+    const facts = builder.rows < FACTS_ROWS_MIN ? null : encodeNames(builder)
+    return facts === null ? NO_PART : this.#part(this.#facts, (writer) => writer.writeBytes(facts))
   }
 
   #areaOf(encoding: number): Area {

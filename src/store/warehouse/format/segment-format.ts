@@ -83,6 +83,8 @@ export interface Directory {
   /** Event names with their numbers of events. */
   readonly names: readonly (readonly [name: string, count: number])[]
   readonly columns: readonly ColumnEntry[]
+  /** What is known about all names (segment-names.ts); no part in a segment that does not carry it. */
+  readonly facts: Part
 }
 
 /** The fixed part of a header. */
@@ -105,14 +107,14 @@ export type SegmentSpan = Omit<SegmentSummary, 'projectId' | 'firstSequence'>
 
 /** The bytes of a header. */
 export function encodeHeader(span: SegmentSpan, directory: Directory): Buffer {
-  const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names } = directory
+  const { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names, facts } = directory
   const columns = directory.columns.map((column): PackedColumn => {
     const { key, role, mode, presence, count, valueCount, encoding, width, index, values } = column
     return [key, role, mode, presence, count, valueCount, encoding, width, ...index, ...values]
   })
   const rest = pack([
     ...[timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails],
-    ...[names, columns],
+    ...[names, columns, facts],
   ])
   const header = Buffer.allocUnsafe(FIXED_BYTES + rest.length)
   header.writeUInt8(FORMAT_VERSION)
@@ -154,12 +156,14 @@ export function decodeSummary(
 /** The directory of a header whose checksum was checked. */
 export function decodeDirectory(header: Buffer): Directory {
   type Parts = readonly [Part, Part, Part, Part, Part, Part]
-  type PackedDirectory = readonly [...Parts, Directory['names'], readonly PackedColumn[]]
+  type PackedDirectory = readonly [...Parts, Directory['names'], readonly PackedColumn[], Part?]
   // Written by `encodeHeader`, and unchanged since: the checksum says so.
   const packed = unpack(header.subarray(FIXED_BYTES)) as PackedDirectory
-  const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names, columns] = packed
+  const [timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names, columns, facts] =
+    packed
   const fixed = { timestamps, arrivals, distinctIds, modes, uuidHeads, uuidTails, names }
-  return { ...fixed, columns: columns.map(decodeColumn) }
+  // Older versions wrote none.
+  return { ...fixed, columns: columns.map(decodeColumn), facts: facts ?? NO_PART }
 }
 
 type PackedNumbers = readonly [number, number, number, number, number, number, number]

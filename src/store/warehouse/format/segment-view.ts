@@ -124,6 +124,12 @@ export class SegmentView {
     return this.#directory
   }
 
+  /** What the segment carries about all names (segment-names.ts); null when it does not. */
+  get facts(): Buffer | null {
+    const { facts } = this.directory
+    return facts[2] === 0 ? null : this.#guard(() => this.#slice(facts))
+  }
+
   /** Bytes of the values of all columns, decoded. */
   get valueBytes(): number {
     return this.directory.columns.reduce((sum, { values }) => sum + values[2], 0)

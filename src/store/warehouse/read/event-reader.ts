@@ -10,20 +10,9 @@ import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { ScanLimits, Warehouse } from '../../../ports/warehouse.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
-import type {
-  DroppedCount,
-  DroppedEventPage,
-  DroppedEventsQuery,
-  DroppedEventView,
-} from '../../../rules/events/dropped-events.ts'
-import type {
-  EventCursor,
-  EventListQuery,
-  EventPage,
-  EventRows,
-  EventView,
-  WarningView,
-} from '../../../rules/events/event-queries.ts'
+import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
+import type { EventCursor, EventListQuery, EventPage, EventRows, EventView, WarningView } from '../../../rules/events/event-queries.ts'
+import type { EventValueQuery, ValueCounts } from '../../../rules/events/event-values.ts'
 import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { expandProperties } from '../../../rules/persons/automatic-properties.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
@@ -36,21 +25,20 @@ import { ActorTexts } from '../../identity/actor-views.ts'
 import { loadDistinctId, loadDistinctText } from '../../identity/distinct-ids.ts'
 import { PersonReader } from '../../identity/person-reader.ts'
 import { loadSeparations } from '../../identity/person-separations.ts'
+import { groupProperties, personProperties } from '../../identity/property-names.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import { readNumber } from '../../lmdb/event-state.ts'
-import {
-  EVENTS_ENVIRONMENT,
-  EVENTS_TABLES,
-  type EventsTable,
-  type EventTables,
-} from '../../lmdb/keys.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, type EventsTable, type EventTables } from '../../lmdb/keys.ts'
 import { ErasureReader } from '../erase/erasure-reader.ts'
 import { loadAllCounters, loadCounters, type ProjectCounters } from '../format/event-projects.ts'
 import { SegmentReader } from '../format/segment-reader.ts'
 import { SegmentTables } from '../format/segment-tables.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { STRETCH_ROWS_MAX } from '../limits.ts'
+import { NameReader } from '../names/name-reader.ts'
+import type { ProjectNames } from '../names/project-names.ts'
 import { ScanStore } from '../scan/event-scan.ts'
+import { countValues } from '../scan/event-value-counts.ts'
 import { UuidLookup } from '../uuid/uuid-lookup.ts'
 import { type ExportQuery, exportSegments } from './event-export.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
@@ -113,6 +101,7 @@ export class EventReader implements Warehouse {
   readonly #uuids: UuidLookup
   readonly #options: EventReaderOptions
   #erasures: ErasureReader | null = null
+  #names: NameReader | null = null
   #scans: ScanStore | null = null
   #actors: ActorTexts | null = null
 
@@ -185,15 +174,33 @@ export class EventReader implements Warehouse {
     return this.#persons
   }
 
+  /** The names of events and their properties; `check` as in `NameReader`, which says what it costs. */
+  names(projectId: number, check: () => void): ProjectNames {
+    this.#refresh()
+    this.#names ??= new NameReader(this.#tables)
+    return this.#names.names(projectId, check)
+  }
+
+  /** The properties of persons, or of the groups of a type; see property-names.ts. */
+  actorProperties(projectId: number, groupType: number | null, check: () => void) {
+    this.#refresh()
+    return groupType === null
+      ? personProperties(this.#tables, projectId, check)
+      : groupProperties(this.#tables, projectId, groupType, check)
+  }
+
+  /** Values of a property of events, as texts; limited and kept as a scan. */
+  eventValues(query: EventValueQuery, limits: ScanLimits): ValueCounts {
+    return countValues(this.#openScans(), query, this.scanner(limits))
+  }
+
   /**
    * Scans of the state of now for one query, whose scanner is valid until the next call of any method but
    * `answers`. The first call in a thread makes its cache.
    */
   scanner(limits: ScanLimits): EventScanner {
     this.#refresh()
-    const { scanCacheBytesMax = SCAN_CACHE_BYTES_DEFAULT } = this.#options
-    this.#scans ??= new ScanStore(this.#tables, this.#segments, scanCacheBytesMax)
-    return this.#scans.scanner(limits)
+    return this.#openScans().scanner(limits)
   }
 
   /**
@@ -378,6 +385,12 @@ export class EventReader implements Warehouse {
     const isOfId = (id: number): boolean =>
       getOrAdd(known, id, () => this.#persons.uuidWithoutOwner(projectId, id) === wanted)
     return (id, sequence) => isOfId(id) && this.#persons.ownerOf(projectId, id, sequence) === 0
+  }
+
+  #openScans(): ScanStore {
+    const { scanCacheBytesMax = SCAN_CACHE_BYTES_DEFAULT } = this.#options
+    this.#scans ??= new ScanStore(this.#tables, this.#segments, scanCacheBytesMax)
+    return this.#scans
   }
 
   #refresh(): void {

@@ -1,0 +1,96 @@
+/**
+ * Calls about the names of events and properties, and about values. Names are gathered by the threads for
+ * long reads: what was not read before may take seconds, and each thread keeps what it has.
+ */
+import type { CountedRows } from '../../base/pages.ts'
+import type { RowsWriter } from '../../base/rows-writer.ts'
+import {
+  definitionId,
+  type EventDefinitionQuery,
+  eventBody,
+  findEvents,
+  findProperties,
+  isDeleted,
+  type PropertyDefinitionQuery,
+  propertyBody,
+} from '../../rules/events/definitions.ts'
+import { type EventValueQuery, offeredEvents } from '../../rules/events/event-values.ts'
+import { LONG_WEIGHT, type LongTools, long, type PageTools, page } from './call-kinds.ts'
+import { requireWanted } from './pages.ts'
+import type { ThreadStores } from './thread-stores.ts'
+
+/** Which part of a list. */
+type Place = readonly [offset: number, limit: number]
+
+/** Names of events and of properties. */
+export const DEFINITION_CALLS = {
+  /** Rows of `eventBody`. */
+  eventDefinitions: page(
+    (tools, query: EventDefinitionQuery, ...place: Place) => {
+      const { projectId } = query
+      const { events } = tools.stores.reader.names(projectId, tools.check)
+      const found = findEvents(events, deletedOf(tools.stores, projectId), query)
+      return pageOf(tools.writer, found, place, eventBody)
+    },
+    () => LONG_WEIGHT,
+  ),
+  /** Rows of `propertyBody`. */
+  propertyDefinitions: page(propertyDefinitions, () => LONG_WEIGHT),
+  /** The definition with an id and S of the newest event of the project; null when there is none. */
+  eventDefinition: long(({ stores, cancelled }, projectId: number, id: string) => {
+    const names = stores.reader.names(projectId, () => requireWanted(cancelled))
+    const deleted = deletedOf(stores, projectId)
+    for (const event of names.events) {
+      if (event.id !== id || isDeleted(event, deleted)) continue
+      return { definition: eventBody(event), sequence: names.through }
+    }
+    return null
+  }),
+  /** Names of events of one's own that contain a text. */
+  offeredEvents: long(({ stores, cancelled }, projectId: number, contains: string) => {
+    const { events } = stores.reader.names(projectId, () => requireWanted(cancelled))
+    return offeredEvents(events, contains)
+  }),
+}
+
+/** Values of a property of events; the pool says when nobody waits any more. */
+export const VALUE_CALLS = {
+  /** Rows of `{ name }`. */
+  eventValues: long(({ stores, cancelled }: LongTools, query: EventValueQuery) => {
+    const deadlineMs = performance.now() + stores.queryMsMax
+    const isCancelled = (): boolean => Atomics.load(cancelled, 0) !== 0
+    return stores.reader.eventValues(query, { deadlineMs, isCancelled }).offered()
+  }, 'analytics'),
+}
+
+function propertyDefinitions(
+  { stores, writer, check }: PageTools,
+  query: PropertyDefinitionQuery,
+  ...place: Place
+): CountedRows {
+  const { projectId, of, groupType, eventNames } = query
+  const kind = of === 'group' ? `group_${groupType}` : of
+  const bodyOf = (property: Parameters<typeof propertyBody>[1]): object =>
+    propertyBody(definitionId(projectId, `${kind}_property`, property.facts.name), property)
+  if (of !== 'event') {
+    const facts = stores.reader.actorProperties(projectId, of === 'group' ? groupType : null, check)
+    return pageOf(writer, findProperties(facts, null, query), place, bodyOf)
+  }
+  const names = stores.reader.names(projectId, check)
+  const isSeen = eventNames === null ? null : names.isSeenOn(eventNames)
+  return pageOf(writer, findProperties(names.properties, isSeen, query), place, bodyOf)
+}
+
+function pageOf<Found>(
+  writer: RowsWriter,
+  found: readonly Found[],
+  [offset, limit]: Place,
+  bodyOf: (one: Found) => object,
+): CountedRows {
+  for (const one of found.slice(offset, offset + limit)) if (!writer.add(bodyOf(one))) break
+  return { count: found.length, ...writer.finish() }
+}
+
+function deletedOf({ organization }: ThreadStores, projectId: number) {
+  return organization.run({ name: 'deletedDefinitions', request: projectId })
+}

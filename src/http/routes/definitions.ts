@@ -1,0 +1,262 @@
+/**
+ * The routes of names and values: which events and properties there are, and what can be offered where
+ * somebody filters by one. Source: docs/compatibility/definitions.md.
+ */
+import { invalidInput, ServiceError } from '../../base/errors.ts'
+import { GROUP_TYPES_MAX } from '../../base/limits.ts'
+import type { DefinitionQueries } from '../../engine/threads/call-table.ts'
+import {
+  EVENT_TYPES,
+  findProperties,
+  propertyBody,
+  searchWords,
+} from '../../rules/events/definitions.ts'
+import { SESSION_PROPERTIES } from '../../rules/events/session-properties.ts'
+import { countedUrls, lenientPage, PAGE_LIMITS, pageBody } from '../server/pages.ts'
+import { booleanMember, required } from '../server/parameters.ts'
+import type { Answer } from '../server/respond.ts'
+import { type Call, done, inProject, type Resource, routesOf } from '../server/route.ts'
+import { json } from '../server/router.ts'
+import type { Schema, TypeOf } from '../server/schema.ts'
+import * as is from '../server/schema.ts'
+import { answerRows, wishOf } from './formats.ts'
+import { change, type OrganizationServices } from './organization/organization-services.ts'
+
+/** Values are those of the last days. */
+const VALUES_MS = 7 * 24 * 60 * 60 * 1000
+/** Stands for the names of events in the place of a property. */
+const EVENT_NAMES_KEY = 'custom_event'
+
+const NAMES = is.list(is.TEXT)
+const SEARCH = is.about(is.TEXT, 'Words that the name must all contain, case aside.')
+const EXCLUDED = is.about(NAMES, 'Names to leave out.')
+const TAGS = is.list(is.TEXT)
+const FACTS = { count: is.WHOLE, first_seen_at: is.TIME }
+
+const EVENT_DEFINITION = is.namedObject('EventDefinition', {
+  id: is.UUID,
+  name: is.TEXT,
+  created_at: is.about(is.TIME, 'Arrival of the first event.'),
+  last_seen_at: is.about(is.TIME, 'The latest timestamp of an event.'),
+  last_updated_at: is.about(is.TIME, 'Arrival of the latest event.'),
+  tags: TAGS,
+  is_action: is.BOOLEAN,
+  action_id: is.NOTHING,
+  is_calculating: is.BOOLEAN,
+  last_calculated_at: is.NOTHING,
+  created_by: is.NOTHING,
+  post_to_slack: is.BOOLEAN,
+  ...FACTS,
+})
+const PROPERTY_DEFINITION = is.namedObject(
+  'PropertyDefinition',
+  {
+    id: is.TEXT,
+    name: is.TEXT,
+    is_numerical: is.BOOLEAN,
+    property_type: is.choice('DateTime', 'String', 'Numeric', 'Boolean', 'Duration', null),
+    tags: TAGS,
+    is_seen_on_filtered_events: is.nullable(is.BOOLEAN),
+  },
+  { ...FACTS, last_seen_at: is.TIME },
+)
+const EVENT_QUERY = is.options({
+  search: SEARCH,
+  event_type: is.about(is.choice(...EVENT_TYPES), 'All, those of your own, or those of SDKs.'),
+  ordering: is.about(
+    is.TEXT,
+    'name, last_seen_at or last_seen_at::date, with - in front for descending; may be repeated.',
+  ),
+  excluded_properties: EXCLUDED,
+  ...is.pageParameters(PAGE_LIMITS.max),
+})
+const PROPERTY_QUERY = is.options({
+  type: is.about(is.choice('event', 'person', 'group', 'session'), 'Whose properties.'),
+  group_type_index: is.about(is.WHOLE, 'Number of the group type: with type group alone.'),
+  search: SEARCH,
+  properties: is.about(is.TEXT, 'Only these names, separated by commas.'),
+  is_numerical: is.about(is.TEXT, 'With true only numbers.'),
+  is_feature_flag: is.about(is.TEXT, 'Only the properties of flags, or none of them.'),
+  event_names: is.about(NAMES, 'Says of each property whether one of these events has it.'),
+  filter_by_event_names: is.about(is.TEXT, 'With true only properties that one of them has.'),
+  excluded_properties: EXCLUDED,
+  ...is.pageParameters(PAGE_LIMITS.max),
+})
+const OFFERED = is.list(is.namedObject('OfferedValue', { name: is.TEXT }))
+
+/** What these routes work with. */
+export interface DefinitionServices extends OrganizationServices {
+  readonly queries: OrganizationServices['queries'] & DefinitionQueries
+}
+
+const PROJECT = '/api/projects/:project_id/'
+const eventRoute = routesOf<DefinitionServices>(
+  `${PROJECT}event_definitions/`,
+  inProject('event_definition:read'),
+  inProject('event_definition:write'),
+)
+const propertyRoute = routesOf<DefinitionServices>(PROJECT, inProject('property_definition:read'))
+const valueRoute = routesOf<DefinitionServices>(PROJECT, inProject('event:read'))
+const sessionRoute = routesOf<DefinitionServices>(`${PROJECT}sessions/`, inProject('query:read'))
+
+/** Names of events and properties, and values. */
+export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
+  name: 'Definitions',
+  sentence: 'Which events and properties there are, as they were sent.',
+  segments: { id: is.about(is.UUID, 'Id of the definition.') },
+  routes: [
+    eventRoute('GET', '', 'listEventDefinitions', 'Lists the names of events.', {
+      query: EVENT_QUERY,
+      answers: { 200: done(is.pageOf(EVENT_DEFINITION)) },
+      respond: listEvents,
+    }),
+    eventRoute('GET', ':id/', 'getEventDefinition', 'Shows the name of events.', {
+      answers: { 200: done(EVENT_DEFINITION) },
+      handle: async (call) => (await eventInPath(call)).definition,
+    }),
+    eventRoute('DELETE', ':id/', 'deleteEventDefinition', 'Hides a name until it is sent again.', {
+      answers: { 204: done() },
+      async handle(call) {
+        const { definition, sequence } = await eventInPath(call)
+        await change(call, 'deleteDefinition', {
+          projectId: call.projectId,
+          definition: { id: definition.id, sequence },
+        })
+      },
+    }),
+    propertyRoute(
+      'GET',
+      'property_definitions/',
+      'listPropertyDefinitions',
+      'Lists the names of properties.',
+      {
+        query: PROPERTY_QUERY,
+        answers: { 200: done(is.pageOf(PROPERTY_DEFINITION)) },
+        respond: listProperties,
+      },
+    ),
+    sessionRoute(
+      'GET',
+      'property_definitions/',
+      'listSessionProperties',
+      'Lists the properties of sessions.',
+      {
+        query: is.options({ search: SEARCH }),
+        answers: { 200: done(is.pageOf(PROPERTY_DEFINITION)) },
+        handle(call) {
+          const results = sessionProperties(call.query())
+          return { count: results.length, next: null, previous: null, results }
+        },
+      },
+    ),
+    valueRoute('GET', 'events/values/', 'listEventValues', 'Offers values of a property.', {
+      query: is.object(
+        {
+          key: is.about(is.TEXT, `Name of the property; ${EVENT_NAMES_KEY} for names of events.`),
+        },
+        {
+          value: is.about(is.TEXT, 'Only values that contain this, case aside.'),
+          event_name: is.about(is.TEXT, 'Only of these events; may be repeated.'),
+        },
+      ),
+      answers: { 200: done(OFFERED) },
+      errors: ['query_timeout'],
+      handle(call) {
+        const { request, services, projectId, nowMs } = call
+        const { key, value = '' } = call.query()
+        const contains = value.toLowerCase()
+        if (key === EVENT_NAMES_KEY) return services.queries.offeredEvents(projectId, contains)
+        const eventNames = textsOf(call, 'event_name')
+        const query = {
+          ...{ projectId, key, contains, fromMs: nowMs - VALUES_MS, toMs: nowMs },
+          eventNames: eventNames.length === 0 ? null : eventNames,
+        }
+        return services.queries.eventValues(query, (cancel) => request.onLeave(cancel))
+      },
+    }),
+  ],
+}
+
+type EventCall = Call<DefinitionServices, typeof EVENT_QUERY>
+type PropertyCall = Call<DefinitionServices, typeof PROPERTY_QUERY>
+
+async function listEvents(call: EventCall): Promise<Answer> {
+  const { request, services, projectId } = call
+  const { search, event_type: type = 'event', excluded_properties: excluded = [] } = call.query()
+  const page = lenientPage(call)
+  const ordering = textsOf(call, 'ordering')
+  const query = { projectId, words: searchWords(search ?? ''), type, ordering, excluded }
+  const wish = wishOf(request, 'json')
+  const { offset, limit } = page
+  const found = await services.queries.eventDefinitions(query, offset, limit, wish)
+  const urls = countedUrls(call, page, found.rowCount, found.count)
+  return answerRows('json', found, 'results', { count: found.count, ...urls })
+}
+
+async function listProperties(call: PropertyCall): Promise<Answer> {
+  const { request, services, projectId } = call
+  const given = call.query()
+  const { type: of = 'event', group_type_index: groupType, event_names: eventNames } = given
+  requireGroupType(of, groupType)
+  if (eventNames !== undefined && of !== 'event') {
+    throw invalidInput('event_names', 'goes with type event only')
+  }
+  const page = lenientPage(call)
+  const { offset, limit } = page
+  if (of === 'session') {
+    const all = sessionProperties(given)
+    return json(pageBody(call, page, all.length, all.slice(offset, offset + limit)))
+  }
+  const query = {
+    ...{ projectId, of, groupType: groupType ?? 0, eventNames: eventNames ?? null },
+    ...propertyTests(given),
+    isSeenOnly: booleanMember(given.filter_by_event_names, 'filter_by_event_names') === true,
+  }
+  const wish = wishOf(request, 'json')
+  const found = await services.queries.propertyDefinitions(query, offset, limit, wish)
+  const urls = countedUrls(call, page, found.rowCount, found.count)
+  return answerRows('json', found, 'results', { count: found.count, ...urls })
+}
+
+function requireGroupType(of: string, groupType: number | undefined): void {
+  if (of !== 'group') {
+    if (groupType === undefined) return
+    throw invalidInput('group_type_index', 'goes with type group only')
+  }
+  if (groupType === undefined) throw required('group_type_index')
+  if (groupType < GROUP_TYPES_MAX) return
+  throw invalidInput('group_type_index', `must be a number from 0 to ${GROUP_TYPES_MAX - 1}`)
+}
+
+/** What a request says about each property by itself. Throws 400. */
+function propertyTests(given: TypeOf<typeof PROPERTY_QUERY>) {
+  const { search = '', properties, excluded_properties: excluded = [] } = given
+  return {
+    words: searchWords(search),
+    excluded,
+    names: properties === undefined ? null : properties.split(','),
+    isNumerical: booleanMember(given.is_numerical, 'is_numerical') === true,
+    isFeatureFlag: booleanMember(given.is_feature_flag, 'is_feature_flag') ?? null,
+  }
+}
+
+function sessionProperties(given: TypeOf<typeof PROPERTY_QUERY>) {
+  const tests = { ...propertyTests(given), of: 'session', isSeenOnly: false } as const
+  return findProperties(SESSION_PROPERTIES, null, tests).map((property) =>
+    propertyBody(property.facts.name, property),
+  )
+}
+
+/** The definition in the path. Throws 404. */
+async function eventInPath(call: Call<DefinitionServices, Schema, Schema>) {
+  const id = call.uuid('id')
+  const { queries } = call.services
+  const found = id === null ? null : await queries.eventDefinition(call.projectId, id)
+  if (found !== null) return found
+  throw new ServiceError('not_found', 'the project has no such definition of an event')
+}
+
+/** All texts of a parameter of the query that may be repeated. */
+function textsOf({ request }: Pick<Call, 'request'>, name: string): readonly string[] {
+  return request.query.getAll(name).filter((text) => text !== '')
+}

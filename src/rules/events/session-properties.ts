@@ -1,0 +1,30 @@
+/**
+ * The properties that a session has, for those who filter by them. Source: docs/compatibility/definitions.md,
+ * "Properties of sessions".
+ */
+import type { PropertyFacts, PropertyType } from './definitions.ts'
+
+/** What an address holds when an advertisement has led to it. */
+const CLICK_IDS = [
+  ...['gclid', 'gad_source', 'fbclid', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'msclkid', 'twclid'],
+  ...['li_fat_id', 'mc_cid', 'igshid', 'ttclid', 'epik', 'qclid', 'sccid', '_kx', 'irclid'],
+]
+
+const NAMES: readonly (readonly [type: PropertyType, names: readonly string[]])[] = [
+  ['DateTime', ['$start_timestamp', '$end_timestamp']],
+  ['Duration', ['$session_duration']],
+  ['Numeric', ['$pageview_count', '$screen_count', '$autocapture_count']],
+  ['String', ['$entry_current_url', '$entry_pathname', '$entry_hostname']],
+  ['String', ['$end_current_url', '$end_pathname', '$end_hostname', '$last_external_click_url']],
+  ['String', ['$entry_utm_source', '$entry_utm_medium', '$entry_utm_campaign']],
+  ['String', ['$entry_utm_term', '$entry_utm_content', '$entry_referring_domain']],
+  ['String', CLICK_IDS.map((name) => `$entry_${name}`)],
+  ['Boolean', CLICK_IDS.map((name) => `$entry_has_${name}`)],
+  ['String', ['$channel_type']],
+  ['Boolean', ['$is_bounce']],
+]
+
+/** All of them; nobody counts how many sessions have one. */
+export const SESSION_PROPERTIES: readonly PropertyFacts[] = NAMES.flatMap(([type, names]) =>
+  names.map((name) => ({ name, type })),
+)

@@ -1,0 +1,62 @@
+/** Counts the values of one property of events, from the columns that scans keep. */
+import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
+import { type EventValueQuery, ValueCounts } from '../../../rules/events/event-values.ts'
+import { loadDistinctText } from '../../identity/distinct-ids.ts'
+import type { ScanStore } from './event-scan.ts'
+import type { ScanSegment } from './event-scan-cache.ts'
+
+/**
+ * The values of events that a query means. `scanner` says when to give up. Throws what its `checkLimits`
+ * throws, and `DamagedRecordError`. Cost: some 10 us for each segment within the time, more when its
+ * columns are not in memory.
+ */
+export function countValues(
+  { tables, segments, cache }: ScanStore,
+  query: EventValueQuery,
+  scanner: Pick<EventScanner, 'checkLimits'>,
+): ValueCounts {
+  const { projectId, key, contains, eventNames, fromMs, toMs } = query
+  const counts = new ValueCounts(contains)
+  const textOf = (distinctId: number): string => loadDistinctText(tables, projectId, distinctId)
+  const summaries = segments.allSummaries(projectId)
+  cache.beginScan(projectId, summaries)
+  for (const summary of summaries) {
+    if (summary.lastTimestampMs < fromMs || summary.firstTimestampMs > toMs) continue
+    scanner.checkLimits()
+    cache.use(summary, (segment) => {
+      if (eventNames?.some((name) => segment.eventNames.has(name)) === false) return
+      const { ids, values } = segment.property(key, textOf)
+      // Position 0 is that of no value.
+      if (values.length === 1) return
+      const rows = new Uint32Array(values.length)
+      countRows(segment, query, ids, rows)
+      for (let id = 1; id < values.length; id++) {
+        const count = rows[id] ?? 0
+        if (count > 0) counts.add(values[id], count)
+      }
+    })
+  }
+  return counts
+}
+
+/** How many rows of a segment have each value. */
+function countRows(
+  { nameRows, times, summary }: ScanSegment,
+  { eventNames, fromMs, toMs }: EventValueQuery,
+  ids: Uint16Array,
+  rows: Uint32Array,
+): void {
+  const isWithin = summary.firstTimestampMs >= fromMs && summary.lastTimestampMs <= toMs
+  const { values: names, starts } = nameRows
+  const { base, offsets } = times
+  for (let name = 0; name < names.length; name++) {
+    if (eventNames?.includes(String(names[name])) === false) continue
+    const end = starts[name + 1] ?? 0
+    for (let place = starts[name] ?? 0; place < end; place++) {
+      const time = base + (offsets[place] ?? 0)
+      if (!isWithin && (time < fromMs || time > toMs)) continue
+      const id = ids[place] ?? 0
+      rows[id] = (rows[id] ?? 0) + 1
+    }
+  }
+}
