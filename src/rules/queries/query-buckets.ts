@@ -3,6 +3,7 @@
  * "Ranges".
  */
 import type { JsonObject } from '../../base/json.ts'
+import { timeText } from '../../base/time.ts'
 import { addDays, type Wall, wallOf } from '../../base/time-zone.ts'
 import type { DateRange } from '../analytics/date-range.ts'
 import { type Interval, type PeriodRules, Periods } from '../analytics/periods.ts'
@@ -46,17 +47,12 @@ export function bucketLabels(range: QueryRange, buckets: Periods): readonly stri
 /** The starts as ISO 8601 in UTC. */
 export function bucketStarts(range: QueryRange, buckets: Periods): readonly string[] {
   const count = bucketCount(range, buckets)
-  return Array.from({ length: count }, (_, index) => momentText(buckets.startMs(index)))
+  return Array.from({ length: count }, (_, index) => timeText(buckets.startMs(index)))
 }
 
 /** The member that says what the dates of a query mean. */
 export function resolvedRange({ fromMs, toMs }: DateRange): JsonObject {
-  return { resolved_date_range: { date_from: momentText(fromMs), date_to: momentText(toMs) } }
-}
-
-/** A moment as ISO 8601 in UTC: `2020-01-09T00:00:00Z`. */
-export function momentText(timeMs: number): string {
-  return new Date(timeMs).toISOString().replace('.000Z', 'Z')
+  return { resolved_date_range: { date_from: timeText(fromMs), date_to: timeText(toMs) } }
 }
 
 /** `9-Jan-2020`. */

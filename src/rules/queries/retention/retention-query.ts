@@ -3,11 +3,12 @@
  * docs/compatibility/queries.md, "RetentionQuery".
  */
 import { ServiceError } from '../../../base/errors.ts'
+import { timeText } from '../../../base/time.ts'
 import { ActorKeys } from '../actor-events.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
 import { bitCount, eachBit } from '../period-bits.ts'
 import { OTHER_LABEL } from '../query-breakdown.ts'
-import { momentText, resolvedRange } from '../query-buckets.ts'
+import { resolvedRange } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'
 import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
 import { eachCell } from './retention-counts.ts'
@@ -113,7 +114,7 @@ function rowsOf(plan: RetentionPlan, { label: breakdown_value, counts }: Retenti
   const periods = rowPeriods(plan)
   return Array.from({ length: rows }, (_, row) => ({
     label: `${periodName} ${row}`,
-    date: momentText(periods.startMs(row)),
+    date: timeText(periods.startMs(row)),
     breakdown_value,
     values: Array.from({ length: columns }, (__, column) => ({
       count: counts[row * columns + column] ?? 0,
