@@ -90,5 +90,5 @@ function open(
     personNumber: (reference) => persons.record(projectId, reference)?.number ?? null,
     events: (sequences) => stores.reader.eventsAt(projectId, sequences),
   }
-  return { context, scanner, rows, part }
+  return { context, scanner, rows, world: persons.actorSource(projectId), part }
 }

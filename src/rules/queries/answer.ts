@@ -18,8 +18,13 @@ export function answerText(
   const text = format === 'csv' ? toCsv(tableRows(page)) : JSON.stringify(envelope(page, shard))
   const bytes = new TextEncoder().encode(text)
   if (bytes.length <= QUERY_ANSWER_BYTES_MAX) return bytes
+  throw answerTooLarge()
+}
+
+/** 400 `query_too_large` for an answer of more than `QUERY_ANSWER_BYTES_MAX`. */
+export function answerTooLarge(): ServiceError {
   const detail = `the answer has more than ${QUERY_ANSWER_BYTES_MAX} bytes: ask for fewer rows, values or periods`
-  throw new ServiceError('query_too_large', detail)
+  return new ServiceError('query_too_large', detail)
 }
 
 /** What stands around the results of every kind. */

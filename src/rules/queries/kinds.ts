@@ -6,16 +6,14 @@ import { isObject } from '../../base/json.ts'
 import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
-import type { QueryContext, QueryKind } from './query-kind.ts'
+import type { AnyQueryKind, FoundKind, QueryContext } from './query-kind.ts'
 import { RETENTION_QUERY } from './retention/retention-query.ts'
+import { actorsQuery } from './rows/actors-query.ts'
 import { EVENTS_QUERY } from './rows/events-query.ts'
 import { STICKINESS_QUERY } from './stickiness-query.ts'
 
-/** Each kind; what a plan and a part of it are, only the kind knows. */
-// biome-ignore lint/suspicious/noExplicitAny: a table of kinds that share nothing but their form
-type AnyKind = QueryKind<any, any>
-
-const KINDS: Readonly<Record<string, AnyKind>> = {
+const KINDS: Readonly<Record<string, AnyQueryKind>> = {
+  ActorsQuery: actorsQuery(kindOf),
   EventsQuery: EVENTS_QUERY,
   LifecycleQuery: LIFECYCLE_QUERY,
   RetentionQuery: RETENTION_QUERY,
@@ -27,7 +25,7 @@ const WRAPPERS: readonly unknown[] = ['InsightVizNode', 'DataTableNode']
 
 /** A query that was read. */
 export interface PlannedQuery {
-  readonly kind: AnyKind
+  readonly kind: AnyQueryKind
   readonly plan: unknown
 }
 
@@ -45,7 +43,7 @@ export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
 }
 
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */
-export function kindOf(query: unknown): { readonly kind: AnyKind; readonly fields: QueryFields } {
+export function kindOf(query: unknown): FoundKind {
   if (!isObject(query)) {
     const detail = 'query is missing: send an object with a kind, such as TrendsQuery'
     throw new ServiceError('required', detail, { attr: 'query' })

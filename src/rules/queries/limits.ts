@@ -34,3 +34,5 @@ export const RETENTION_COLUMNS = 8
 export const RETENTION_COLUMNS_MAX = 100
 /** Numbers of one table of retention, all values of its breakdown together. More: 400. */
 export const QUERY_CELLS_MAX = 4_000_000
+/** Actors that are read and sorted for one answer. More: by an index where there is one, else 400 `query_too_large`. */
+export const ACTORS_SORTED_MAX = 100_000

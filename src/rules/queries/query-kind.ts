@@ -13,6 +13,7 @@ import type {
   EventScanRequest,
 } from '../analytics/event-columns.ts'
 import type { EventView } from '../events/event-queries.ts'
+import type { ActorSource } from './actor-source.ts'
 import type { QueryFields } from './query-fields.ts'
 
 /** What a query has to know besides its own text. */
@@ -42,6 +43,8 @@ export interface NamedAction {
 export interface QueryShard {
   readonly context: QueryContext
   readonly scanner: EventScanner
+  /** The persons and groups of the project. */
+  readonly world: ActorSource
   readonly rows: EventRowSource
   /** Null: all events. */
   readonly part: EventPart | null
@@ -103,6 +106,16 @@ export interface QueryKind<Plan, Part> {
    * of `plan`, names. Absent: this kind cannot say. Throws 400, see `invalidQuery`.
    */
   actors?(plan: Plan, pick: QueryFields, shard: QueryShard): QueryActors
+}
+
+/** Each kind; what a plan and a part of it are, only the kind knows. */
+// biome-ignore lint/suspicious/noExplicitAny: what a table of kinds holds shares nothing but its form
+export type AnyQueryKind = QueryKind<any, any>
+
+/** A kind, and a query of it without what is around it. */
+export interface FoundKind {
+  readonly kind: AnyQueryKind
+  readonly fields: QueryFields
 }
 
 /** 400 `invalid_query`: `attr` is the dotted path of the field within the query, or null. */

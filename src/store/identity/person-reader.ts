@@ -27,6 +27,7 @@ import type {
 } from '../../rules/persons/person-queries.ts'
 import { personUuid } from '../../rules/persons/person-uuid.ts'
 import { countOfIds, personView } from '../../rules/persons/person-views.ts'
+import type { ActorSource } from '../../rules/queries/actor-source.ts'
 import { listEntries } from '../lmdb/entry-log.ts'
 import { type EventTables, keysOf, numberInKey, pairKey, tripleKey } from '../lmdb/keys.ts'
 import { findAction, listActions } from './action-store.ts'
@@ -53,6 +54,7 @@ import {
   storedJson,
 } from './person-records.ts'
 import { type FoundPersons, PersonSearch, passesAll } from './person-search.ts'
+import { StoredActors } from './stored-actors.ts'
 import { Stretches } from './stretches.ts'
 
 /** The property that persons are called by, as its name stands in JSON. */
@@ -180,6 +182,11 @@ export class PersonReader {
   /** A living person as analytic answers show it, with its first ids. */
   actor(projectId: number, record: PersonRecord): PersonView {
     return this.#view(projectId, record, false, DISTINCT_IDS_SHOWN_MAX)
+  }
+
+  /** The persons and groups of a project for one query. */
+  actorSource(projectId: number): ActorSource {
+    return new StoredActors(this.#tables, projectId, (...ids) => this.#idTexts(projectId, ...ids))
   }
 
   /** Numbers of the persons of a page; `check` as in `PersonSearch`. Cost: that of `PersonSearch.find`. */

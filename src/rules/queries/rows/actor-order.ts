@@ -1,0 +1,213 @@
+/**
+ * The actors of an ActorsQuery in their order, each read when its turn comes. Few are read and sorted; of many
+ * persons only those are read that an index, or what the source says of them, puts first.
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { DISTINCT_IDS_SHOWN_MAX } from '../../../base/limits.ts'
+import { timeText } from '../../../base/time.ts'
+import { largestPerson } from '../../analytics/actor-page.ts'
+import type { FoundPerson } from '../actor-source.ts'
+import { ACTORS_SORTED_MAX } from '../limits.ts'
+import type { QueryActors, QueryShard } from '../query-kind.ts'
+import { type ActorColumn, columnOrder, type FoundActor, sourceValue } from './actor-columns.ts'
+import { compareValues } from './row-order.ts'
+
+/** Actors between two looks at the limits of a query. */
+const CHECK_EVERY = 128
+/** Persons of a source that are read to be sorted; more of them are walked through by an index. */
+const SORTED_BEFORE_WALK = 10_000
+/** Places that are gathered besides those that are wanted before all are put in order. */
+const GATHERED_MORE = 1024
+
+/** What actors are ordered by. */
+export interface ActorOrder {
+  readonly column: ActorColumn
+  readonly isDescending: boolean
+}
+
+/**
+ * Actors in order; null for one that is not there any more. `actors` null: all persons. `countMax`: no more
+ * are needed. Throws 400 `query_too_large` for more than can be sorted, and as `EventScanner.checkLimits`.
+ */
+export function* orderedActors(
+  order: readonly ActorOrder[],
+  actors: QueryActors | null,
+  countMax: number,
+  shard: QueryShard,
+): Generator<FoundActor | null> {
+  const { world, scanner } = shard
+  const [first] = order
+  const index = first === undefined ? null : indexOf(first.column)
+  if (first !== undefined && index !== null && isWalked(index, actors)) {
+    yield* walked(index, first.isDescending, actors, shard)
+    return
+  }
+  const source = actors ?? { groupTypeIndex: null, persons: allNumbers(shard), groupKeys: [] }
+  let read = 0
+  for (const place of sortedPlaces(order, source, countMax, shard)) {
+    if (read++ % CHECK_EVERY === 0) scanner.checkLimits()
+    yield actorAt(place, source, world)
+  }
+}
+
+/** The index that persons are in by a column; null: none. */
+function indexOf(column: ActorColumn): 'created_at' | 'id' | null {
+  if (column.from === 'source' || column.member === 'property') return null
+  return column.member === 'created_at' ? 'created_at' : 'id'
+}
+
+function isWalked(index: 'created_at' | 'id', actors: QueryActors | null): boolean {
+  if (actors === null) return true
+  return index === 'created_at' && actors.persons.length > SORTED_BEFORE_WALK
+}
+
+function* walked(
+  index: 'created_at' | 'id',
+  isDescending: boolean,
+  actors: QueryActors | null,
+  { world, scanner }: QueryShard,
+): Generator<FoundActor> {
+  const numbers = Uint32Array.from(actors?.persons ?? [])
+  const places = new Uint32Array(largestPerson(numbers, numbers.length) + 1)
+  for (const [place, number] of numbers.entries()) places[number] = place + 1
+  let seen = 0
+  for (const number of world.numbers(index, isDescending)) {
+    if (seen++ % CHECK_EVERY === 0) scanner.checkLimits()
+    const place = actors === null ? 0 : (places[number] ?? 0) - 1
+    const person = place < 0 ? null : world.person(number)
+    if (person !== null) yield personActor(person, place)
+  }
+}
+
+function allNumbers({ world, scanner }: QueryShard): readonly number[] {
+  const numbers: number[] = []
+  for (const number of world.numbers('created_at', true)) {
+    numbers.push(number)
+    if (numbers.length % CHECK_EVERY === 0) scanner.checkLimits()
+    if (numbers.length > ACTORS_SORTED_MAX) throw tooManyToSort()
+  }
+  return numbers
+}
+
+function tooManyToSort(): ServiceError {
+  const detail = `more than ${ACTORS_SORTED_MAX} actors cannot be ordered by this column: order by id or created_at`
+  return new ServiceError('query_too_large', detail)
+}
+
+/** The places of the actors of a source in order: all, or the first `countMax`. */
+function sortedPlaces(
+  order: readonly ActorOrder[],
+  actors: QueryActors,
+  countMax: number,
+  shard: QueryShard,
+): Uint32Array {
+  const { world, scanner } = shard
+  const count = Math.max(actors.persons.length, actors.groupKeys.length)
+  const isRead = order.some(({ column }) => indexOf(column) !== 'id' && column.from === 'actor')
+  if (isRead && count > ACTORS_SORTED_MAX) throw tooManyToSort()
+  const values: unknown[][] = order.map(() => [])
+  for (let place = 0; place < count; place++) {
+    if (place % CHECK_EVERY === 0) scanner.checkLimits()
+    const found = isRead ? actorAt(place, actors, world) : null
+    for (const [index, { column }] of order.entries()) {
+      values[index]?.push(
+        found === null
+          ? knownValue(column, place, actors, shard)
+          : columnOrder(column, found, actors),
+      )
+    }
+  }
+  const compare = (left: number, right: number): number => {
+    for (const [index, { isDescending }] of order.entries()) {
+      const list = values[index] ?? []
+      const compared = compareEither(list[left], list[right], isDescending)
+      if (compared !== 0) return compared
+    }
+    return left - right
+  }
+  return firstPlaces(count, countMax, compare)
+}
+
+/** What is known of an actor that is not read; the beginning of a uuid as a number. */
+function knownValue(
+  column: ActorColumn,
+  place: number,
+  { persons, groupKeys, ...lists }: QueryActors,
+  { scanner, context }: QueryShard,
+): unknown {
+  if (column.from === 'source') return sourceValue(column, place, { persons, groupKeys, ...lists })
+  if (indexOf(column) !== 'id') return null
+  const person = persons[place]
+  return person === undefined ? groupKeys[place] : scanner.uuidPrefix(context.projectId, person)
+}
+
+/** Those that may be among the first are gathered, and put in order now and then. */
+function firstPlaces(
+  count: number,
+  countMax: number,
+  compare: (left: number, right: number) => number,
+): Uint32Array {
+  const size = Math.min(count, countMax)
+  const gathered = new Uint32Array(Math.min(count, 2 * size + GATHERED_MORE))
+  let length = 0
+  let last = -1
+  for (let place = 0; place < count; place++) {
+    if (last >= 0 && compare(place, last) > 0) continue
+    gathered[length++] = place
+    if (length < gathered.length || place === count - 1) continue
+    gathered.sort(compare)
+    length = size
+    last = gathered[size - 1] ?? -1
+  }
+  return gathered.subarray(0, length).sort(compare).subarray(0, size)
+}
+
+/** What is missing comes last, in either direction. */
+function compareEither(left: unknown, right: unknown, isDescending: boolean): number {
+  const isMissing = [left, right].some((value) => value === null || value === undefined)
+  const compared = compareValues(left, right)
+  return isDescending && !isMissing ? -compared : compared
+}
+
+function actorAt(
+  place: number,
+  { groupTypeIndex, persons, groupKeys }: QueryActors,
+  world: QueryShard['world'],
+): FoundActor | null {
+  if (groupTypeIndex !== null)
+    return groupActor(groupTypeIndex, groupKeys[place] ?? '', place, world)
+  const person = world.person(persons[place] ?? 0)
+  return person === null ? null : personActor(person, place)
+}
+
+function personActor(person: FoundPerson, place: number): FoundActor {
+  const { uuid: id, createdAtMs, isIdentified: is_identified } = person
+  const created_at = timeText(createdAtMs)
+  return {
+    ...{ place, id, createdAtMs, person },
+    get properties() {
+      return person.properties
+    },
+    shown() {
+      const distinct_ids = person.distinctIds(DISTINCT_IDS_SHOWN_MAX)
+      return { id, properties: person.properties, is_identified, created_at, distinct_ids }
+    },
+  }
+}
+
+function groupActor(
+  group_type_index: number,
+  group_key: string,
+  place: number,
+  world: QueryShard['world'],
+): FoundActor {
+  const group = world.group(group_type_index, group_key)
+  const created_at = group?.created_at ?? null
+  const properties = group?.group_properties ?? {}
+  const createdAtMs = created_at === null ? null : Date.parse(created_at)
+  const rest = { properties, group_properties: properties, created_at }
+  return {
+    ...{ place, id: group_key, createdAtMs, person: null, properties },
+    shown: () => ({ id: group_key, type: 'group', group_key, group_type_index, ...rest }),
+  }
+}

@@ -1,0 +1,72 @@
+/** The persons and groups of a project as queries see them, on the snapshot of the reader. */
+import type { JsonObject } from '../../base/json.ts'
+import type { FilterGroup } from '../../rules/filters/filter-group.ts'
+import { type PersonTest, personTest } from '../../rules/filters/person-filter.ts'
+import type { GroupView } from '../../rules/persons/group-shapes.ts'
+import type { ActorSource, FoundPerson } from '../../rules/queries/actor-source.ts'
+import { type EventTables, keysOf } from '../lmdb/keys.ts'
+import { entriesOf } from '../lmdb/records.ts'
+import { cohortLookup } from './cohort-store.ts'
+import { findGroup } from './group-store.ts'
+import { loadPlaces } from './person-changes.ts'
+import { loadPerson, type PersonRecord, propertiesOfRecord } from './person-records.ts'
+import { Stretches } from './stretches.ts'
+
+/** Reads a project for one query. */
+export class StoredActors implements ActorSource {
+  readonly #tables: EventTables
+  readonly #projectId: number
+  readonly #idTexts: (record: PersonRecord, idsMax: number) => readonly string[]
+  /** Neighbours share them. */
+  readonly #places: Stretches
+
+  /** `idTexts` reads the first ids of a person. */
+  constructor(
+    tables: EventTables,
+    projectId: number,
+    idTexts: (record: PersonRecord, idsMax: number) => readonly string[],
+  ) {
+    this.#tables = tables
+    this.#projectId = projectId
+    this.#idTexts = idTexts
+    this.#places = new Stretches((...place) => loadPlaces(tables, ...place))
+  }
+
+  person(number: number): FoundPerson | null {
+    const record = loadPerson(this.#tables, this.#projectId, number, this.#places)
+    if (record === null) return null
+    const { uuid, createdAtMs, isIdentified, json, changesJson } = record
+    let parsed: JsonObject | null = null
+    const properties = (): JsonObject => {
+      parsed ??= propertiesOfRecord(record)
+      return parsed
+    }
+    return {
+      ...{ number, uuid, createdAtMs, isIdentified },
+      propertyUnits: json.length + (changesJson?.length ?? 0),
+      get properties() {
+        return properties()
+      },
+      property: (key) => (Object.hasOwn(properties(), key) ? properties()[key] : undefined),
+      distinctIds: (idsMax) => this.#idTexts(record, idsMax),
+    }
+  }
+
+  group(typeIndex: number, key: string): GroupView | null {
+    return findGroup(this.#tables.groups, this.#projectId, typeIndex, key)
+  }
+
+  *numbers(order: 'created_at' | 'id', isDescending: boolean): Generator<number> {
+    const { start, end } = keysOf(this.#projectId)
+    const { person_created, person_uuids } = this.#tables
+    // The index of times has the newest first.
+    const isReverse = isDescending === (order === 'id')
+    const range = isReverse ? { start: end, end: start, reverse: true } : { start, end }
+    const table = order === 'id' ? person_uuids : person_created
+    for (const { value } of entriesOf(table, range)) yield value.readUInt32LE()
+  }
+
+  personTest(filter: FilterGroup): PersonTest {
+    return personTest(filter, cohortLookup(this.#tables, this.#projectId))
+  }
+}
