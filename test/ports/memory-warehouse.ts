@@ -166,9 +166,10 @@ export class MemoryWarehouse implements Warehouse {
   scanner(limits: ScanLimits): EventScanner {
     const all = this.#refresh()
     const persons = this.#reader.persons()
+    const made: MemoryScanner[] = []
     const of = (projectId: number): MemoryScanner => {
       const list = { projectId, limit: 10_000, offset: 0, nowMs: 8e15 }
-      return new MemoryScanner({
+      const scanner = new MemoryScanner({
         events: all
           .filter((row) => row.projectId === projectId)
           .map(({ event }) => ({ ...event, timeMs: event.timestampMs })),
@@ -177,6 +178,8 @@ export class MemoryWarehouse implements Warehouse {
           ...{ createdMs: Date.parse(person.created_at), distinctIds: person.distinct_ids },
         })),
       })
+      made.push(scanner)
+      return scanner
     }
     const checkLimits = (): void => {
       if (!limits.isCancelled() && performance.now() <= limits.deadlineMs) return
@@ -190,6 +193,9 @@ export class MemoryWarehouse implements Warehouse {
       extent: (projectId) => of(projectId).extent(),
       settled: (projectId) => of(projectId).settled(),
       looksAtPersons: true,
+      giveBack: () => {
+        for (const one of made.splice(0)) one.giveBack()
+      },
       firstEventMs: (projectId) => of(projectId).firstEventMs(),
       personUuid: (projectId, person) => of(projectId).personUuid(projectId, person),
       uuidPrefix: (projectId, person) => of(projectId).uuidPrefix(projectId, person),

@@ -163,6 +163,8 @@ export interface EventScanner {
   settled(projectId: number): SettledEvents
   /** Whether a scan so far has looked at more than events and whom they belong to: at what may change. */
   readonly looksAtPersons: boolean
+  /** Nobody looks any more at what earlier scans have found: their memory serves the next ones. */
+  giveBack(): void
   /** Timestamp of the project's first event in milliseconds, or null. */
   firstEventMs(projectId: number): number | null
   /** UUID of the person P. */

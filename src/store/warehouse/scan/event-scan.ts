@@ -127,6 +127,10 @@ class SegmentScanner implements EventScanner {
     return this.#store.settled.of(projectId, this.#factsOf(projectId).owners)
   }
 
+  giveBack(): void {
+    this.#store.rows.takeBack()
+  }
+
   firstEventMs(projectId: number): number | null {
     let first = Number.POSITIVE_INFINITY
     for (const { firstTimestampMs } of this.#store.segments.allSummaries(projectId)) {
