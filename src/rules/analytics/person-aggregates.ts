@@ -79,13 +79,17 @@ export function aggregatesByPerson(
   return results
 }
 
-function readNumber(value: unknown): number {
+/** The number that a value is or reads as, spaces aside; NaN for anything else. */
+export function readNumber(value: unknown): number {
   const number = typeof value === 'number' ? value : numberOf(propertyText(value))
   return Number.isFinite(number) ? number : Number.NaN
 }
 
-/** NaN stands behind all numbers and is none of them. */
-function quantileOf(sorted: Float64Array, quantile: number): number {
+/**
+ * The quantile of numbers in order, interpolated between neighbours. NaN stands behind all numbers and is
+ * none of them; without any number, NaN.
+ */
+export function quantileOf(sorted: Float64Array, quantile: number): number {
   let count = sorted.length
   while (count > 0 && Number.isNaN(sorted[count - 1])) count--
   const place = quantile * (count - 1)

@@ -11,6 +11,8 @@ import { RETENTION_QUERY } from './retention/retention-query.ts'
 import { actorsQuery } from './rows/actors-query.ts'
 import { EVENTS_QUERY } from './rows/events-query.ts'
 import { STICKINESS_QUERY } from './stickiness-query.ts'
+import type { QueryContext, QueryKind } from './query-kind.ts'
+import { TRENDS_QUERY } from './trends/trends-query.ts'
 
 const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   ActorsQuery: actorsQuery(kindOf),
@@ -18,6 +20,13 @@ const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   LifecycleQuery: LIFECYCLE_QUERY,
   RetentionQuery: RETENTION_QUERY,
   StickinessQuery: STICKINESS_QUERY,
+}
+/** Each kind; what a plan and a part of it are, only the kind knows. */
+// biome-ignore lint/suspicious/noExplicitAny: a table of kinds that share nothing but their form
+type AnyKind = QueryKind<any, any>
+
+const KINDS: Readonly<Record<string, AnyKind>> = {
+  TrendsQuery: TRENDS_QUERY,
 }
 
 /** Queries around another one, which is asked in their place. */

@@ -36,3 +36,11 @@ export const RETENTION_COLUMNS_MAX = 100
 export const QUERY_CELLS_MAX = 4_000_000
 /** Actors that are read and sorted for one answer. More: by an index where there is one, else 400 `query_too_large`. */
 export const ACTORS_SORTED_MAX = 100_000
+/** Values of a breakdown on a map of the world, whatever the query says. */
+export const QUERY_MAP_VALUES = 250
+/** Numbers that smoothing averages. More: 400 `invalid_query`. */
+export const QUERY_SMOOTHING_MAX = 100
+/** Formulas of one query. More: 400 `invalid_query`. */
+export const QUERY_FORMULAS_MAX = 26
+/** Characters of a formula. More: 400 `invalid_query`. */
+export const QUERY_FORMULA_UNITS_MAX = 500

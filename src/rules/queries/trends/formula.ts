@@ -1,0 +1,124 @@
+/**
+ * Formulas over series: `(A + B) * 100`. Letters, of any case, are the series in order. Source:
+ * docs/compatibility/queries.md, "TrendsQuery".
+ */
+
+/** The value of a formula for one value of each series. */
+export type Formula = (values: readonly number[]) => number
+
+type Operator = (left: number, right: number) => number
+
+const TOKEN = /\s*(?:((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)|([a-z])|(\*\*|[-+*/%()])|$)/giy
+const SUMS: ReadonlyMap<string, Operator> = new Map([
+  ['+', (left, right) => left + right],
+  ['-', (left, right) => left - right],
+])
+const PRODUCTS: ReadonlyMap<string, Operator> = new Map([
+  ['*', (left, right) => left * right],
+  ['/', (left, right) => left / right],
+  // As in Python: the remainder has the sign of the divisor.
+  ['%', (left, right) => left - right * Math.floor(left / right)],
+])
+
+/**
+ * A formula over `seriesCount` series, or null for a text that is none. A step whose result is no number,
+ * such as a division by zero, gives 0.
+ */
+export function parseFormula(text: string, seriesCount: number): Formula | null {
+  const tokens = tokensOf(text)
+  if (tokens === null) return null
+  const parser = new FormulaParser(tokens, seriesCount)
+  const formula = parser.sum()
+  return parser.isAtEnd ? formula : null
+}
+
+/** Numbers, letters and operators; null when there is anything else. */
+function tokensOf(text: string): readonly string[] | null {
+  const tokens: string[] = []
+  const pattern = new RegExp(TOKEN)
+  while (pattern.lastIndex < text.length) {
+    const match = pattern.exec(text)
+    if (match === null) return null
+    const token = match[1] ?? match[2] ?? match[3]
+    if (token === undefined) break
+    tokens.push(token)
+  }
+  return tokens
+}
+
+/** By recursion: the deeper, the more an operator binds. Null for what is no formula. */
+class FormulaParser {
+  readonly #tokens: readonly string[]
+  readonly #seriesCount: number
+  #next = 0
+
+  constructor(tokens: readonly string[], seriesCount: number) {
+    this.#tokens = tokens
+    this.#seriesCount = seriesCount
+  }
+
+  get isAtEnd(): boolean {
+    return this.#next === this.#tokens.length
+  }
+
+  sum(): Formula | null {
+    return this.#chain(SUMS, () => this.#product())
+  }
+
+  #product(): Formula | null {
+    return this.#chain(PRODUCTS, () => this.#signed())
+  }
+
+  #chain(operators: ReadonlyMap<string, Operator>, operand: () => Formula | null): Formula | null {
+    let formula = operand()
+    while (formula !== null) {
+      const operator = operators.get(this.#tokens[this.#next] ?? '')
+      if (operator === undefined) break
+      this.#next++
+      formula = applied(operator, formula, operand())
+    }
+    return formula
+  }
+
+  /** A minus before a power belongs to the whole power. */
+  #signed(): Formula | null {
+    if (!this.#take('-')) return this.#power()
+    const formula = this.#signed()
+    return formula === null ? null : (values) => -formula(values)
+  }
+
+  #power(): Formula | null {
+    const base = this.#atom()
+    if (base === null || !this.#take('**')) return base
+    return applied((left, right) => left ** right, base, this.#signed())
+  }
+
+  #atom(): Formula | null {
+    if (this.#take('(')) {
+      const formula = this.sum()
+      return this.#take(')') ? formula : null
+    }
+    const token = this.#tokens[this.#next++] ?? ''
+    if (/^[\d.]/.test(token)) {
+      const number = Number(token)
+      return () => number
+    }
+    const series = /^[a-z]$/i.test(token) ? token.toUpperCase().charCodeAt(0) - 65 : -1
+    if (series < 0 || series >= this.#seriesCount) return null
+    return (values) => values[series] ?? 0
+  }
+
+  #take(token: string): boolean {
+    if (this.#tokens[this.#next] !== token) return false
+    this.#next++
+    return true
+  }
+}
+
+function applied(operator: Operator, left: Formula, right: Formula | null): Formula | null {
+  if (right === null) return null
+  return (values) => {
+    const result = operator(left(values), right(values))
+    return Number.isFinite(result) ? result : 0
+  }
+}

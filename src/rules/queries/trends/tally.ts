@@ -1,0 +1,202 @@
+/**
+ * What a series has in each bucket of each value of the breakdown, in a form that can be put together in
+ * any order: counts, exact sums, extremes, or the numbers themselves. Only buckets with anything in them
+ * have an entry.
+ */
+import { getOrAdd } from '../../../base/maps.ts'
+import { quantileOf } from '../../analytics/person-aggregates.ts'
+import type { Reducer } from './trend-measures.ts'
+
+/** A value of the breakdown: a text for each property, null where there is none; empty: nothing is split. */
+export type CellValue = readonly (string | null)[]
+
+/** Plain data, may cross threads. */
+export interface Tally {
+  /** Each value once, in no order. */
+  readonly cells: readonly CellValue[]
+  /** Entries of cell i are those from `starts[i]` up to, but not including, `starts[i + 1]`. */
+  readonly starts: Uint32Array
+  /** Of each entry its bucket; ascending within a cell. */
+  readonly buckets: Uint32Array
+  /** How many numbers are in an entry. */
+  readonly counts: Float64Array
+  /** Sum, minimum or maximum; `rests` is what the sum lacks by its rounding. */
+  readonly sums: Float64Array
+  readonly rests: Float64Array
+  /** For quantiles all numbers, entry by entry; otherwise empty. */
+  readonly numbers: Float64Array
+}
+
+/** Fills a tally, cell by cell. */
+export class TallyBuilder {
+  readonly #reduce: Reducer
+  readonly #counts: Float64Array
+  readonly #sums: Float64Array
+  readonly #rests: Float64Array
+  /** By bucket; for quantiles only. */
+  readonly #lists: number[][] = []
+  /** Buckets of the current cell that have an entry. */
+  #touched: number[] = []
+  #isKept = false
+  readonly #done = {
+    cells: [] as CellValue[],
+    starts: [0],
+    buckets: [] as number[],
+    counts: [] as number[],
+    sums: [] as number[],
+    rests: [] as number[],
+    numbers: [] as number[],
+  }
+
+  constructor(bucketCount: number, reduce: Reducer) {
+    this.#reduce = reduce
+    this.#counts = new Float64Array(bucketCount)
+    this.#sums = new Float64Array(bucketCount)
+    this.#rests = new Float64Array(bucketCount)
+  }
+
+  /** Counts without looking at numbers. */
+  count(bucket: number, times = 1): void {
+    const before = this.#counts[bucket] ?? 0
+    if (before === 0) this.#touched.push(bucket)
+    this.#counts[bucket] = before + times
+  }
+
+  /** Adds a number, or what `times` numbers were reduced to; not for quantiles. */
+  add(bucket: number, number: number, times = 1, rest = 0): void {
+    const before = this.#counts[bucket] ?? 0
+    this.count(bucket, times)
+    if (typeof this.#reduce === 'number') getList(this.#lists, bucket).push(number)
+    else if (this.#reduce === 'min' || this.#reduce === 'max') {
+      const known = this.#sums[bucket] ?? 0
+      const isBetter = this.#reduce === 'min' ? number < known : number > known
+      if (before === 0 || isBetter) this.#sums[bucket] = number
+    } else {
+      // What rounding takes from the sum is added up apart, so that no order of adding shows.
+      const known = this.#sums[bucket] ?? 0
+      const sum = known + number
+      const shift = sum - known
+      this.#rests[bucket] =
+        (this.#rests[bucket] ?? 0) + (known - (sum - shift)) + (number - shift) + rest
+      this.#sums[bucket] = sum
+    }
+  }
+
+  /** The current cell is in the tally even when it stays empty. */
+  keepCell(): void {
+    this.#isKept = true
+  }
+
+  /** Ends a cell; what is added from now on belongs to the next. An empty one is left out. */
+  endCell(value: CellValue): void {
+    if (this.#touched.length === 0 && !this.#isKept) return
+    const done = this.#done
+    for (const bucket of this.#touched.sort((a, b) => a - b)) {
+      done.buckets.push(bucket)
+      done.counts.push(this.#counts[bucket] ?? 0)
+      done.sums.push(this.#sums[bucket] ?? 0)
+      done.rests.push(this.#rests[bucket] ?? 0)
+      for (const number of this.#lists[bucket] ?? []) done.numbers.push(number)
+      this.#counts[bucket] = 0
+      this.#sums[bucket] = 0
+      this.#rests[bucket] = 0
+      this.#lists[bucket] = []
+    }
+    done.cells.push(value)
+    done.starts.push(done.buckets.length)
+    this.#touched = []
+    this.#isKept = false
+  }
+
+  finish(): Tally {
+    const { cells, starts, buckets, counts, sums, rests, numbers } = this.#done
+    return {
+      cells,
+      starts: Uint32Array.from(starts),
+      buckets: Uint32Array.from(buckets),
+      counts: Float64Array.from(counts),
+      sums: Float64Array.from(sums),
+      rests: Float64Array.from(rests),
+      numbers: Float64Array.from(numbers),
+    }
+  }
+}
+
+/** Puts tallies of parts together. Cost: linear in their entries and numbers. */
+export function mergedTally(parts: readonly Tally[], reduce: Reducer): Tally {
+  const [first] = parts
+  if (parts.length === 1 && first !== undefined) return first
+  let bucketCount = 0
+  const placesOf = new Map<string, { part: Tally; cell: number }[]>()
+  for (const part of parts) {
+    for (const bucket of part.buckets) bucketCount = Math.max(bucketCount, bucket + 1)
+    for (const [cell, value] of part.cells.entries()) {
+      getOrAdd(placesOf, JSON.stringify(value), () => []).push({ part, cell })
+    }
+  }
+  const numberStarts = new Map(parts.map((part) => [part, startsOf(part)]))
+  const builder = new TallyBuilder(bucketCount, reduce)
+  for (const places of placesOf.values()) {
+    builder.keepCell()
+    for (const { part, cell } of places) {
+      const starts = numberStarts.get(part) ?? new Float64Array(0)
+      forEachEntry(part, cell, (entry, bucket) => {
+        if (typeof reduce === 'number') {
+          const from = starts[entry] ?? 0
+          const until = from + (part.counts[entry] ?? 0)
+          for (const number of part.numbers.subarray(from, until)) builder.add(bucket, number)
+          return
+        }
+        const { sums, counts, rests } = part
+        builder.add(bucket, sums[entry] ?? 0, counts[entry] ?? 0, rests[entry] ?? 0)
+      })
+    }
+    const [place] = places
+    if (place !== undefined) builder.endCell(place.part.cells[place.cell] ?? [])
+  }
+  return builder.finish()
+}
+
+/** Gives the number of each entry of a tally. For quantiles, sorts the numbers of an entry when asked. */
+export function entryReader(tally: Tally, reduce: Reducer): (entry: number) => number {
+  const { counts, sums, rests, numbers } = tally
+  if (typeof reduce === 'number') {
+    const starts = startsOf(tally)
+    return (entry) => {
+      const from = starts[entry] ?? 0
+      return quantileOf(numbers.subarray(from, from + (counts[entry] ?? 0)).sort(), reduce)
+    }
+  }
+  if (reduce === 'count') return (entry) => counts[entry] ?? 0
+  const sumOf = (entry: number): number => (sums[entry] ?? 0) + (rests[entry] ?? 0)
+  return reduce === 'avg' ? (entry) => sumOf(entry) / (counts[entry] ?? 1) : sumOf
+}
+
+/** The entries of a cell with their buckets. */
+export function forEachEntry(
+  { starts, buckets }: Tally,
+  cell: number,
+  visit: (entry: number, bucket: number) => void,
+): void {
+  const until = starts[cell + 1] ?? 0
+  for (let entry = starts[cell] ?? 0; entry < until; entry++) visit(entry, buckets[entry] ?? 0)
+}
+
+/** Where the numbers of each entry begin; nothing where numbers are not kept. */
+function startsOf({ counts, numbers }: Tally): Float64Array {
+  const starts = new Float64Array(numbers.length === 0 ? 0 : counts.length)
+  let next = 0
+  for (let entry = 0; entry < starts.length; entry++) {
+    starts[entry] = next
+    next += counts[entry] ?? 0
+  }
+  return starts
+}
+
+function getList(lists: number[][], bucket: number): number[] {
+  const known = lists[bucket]
+  if (known !== undefined) return known
+  const list: number[] = []
+  lists[bucket] = list
+  return list
+}

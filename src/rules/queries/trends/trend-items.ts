@@ -1,0 +1,115 @@
+/**
+ * The items of the answer: a line with its days, labels and the series that it belongs to, or with the
+ * formula that it was made by. Source: docs/compatibility/queries.md, "TrendsQuery".
+ */
+import type { JsonObject } from '../../../base/json.ts'
+import { bucketDays, bucketLabels, bucketStarts, bucketsOf } from '../query-buckets.ts'
+import type { QueryContext } from '../query-kind.ts'
+import type { QueryRange } from '../query-range.ts'
+import { isOrderGiven, type Line, type LineValue, sumOf } from './trend-lines.ts'
+import type { TrendFormula, TrendSeries, TrendsPlan } from './trends-plan.ts'
+
+/** Makes the items of one range. */
+export class ItemMaker {
+  readonly #plan: TrendsPlan
+  readonly #context: QueryContext
+  /** Members that all items of the range have. */
+  readonly #rest: JsonObject
+  readonly #days: readonly string[]
+  readonly #labels: readonly string[]
+  readonly #starts: readonly string[]
+
+  constructor(plan: TrendsPlan, range: QueryRange, context: QueryContext) {
+    this.#plan = plan
+    this.#context = context
+    const buckets = bucketsOf(range)
+    this.#days = plan.isTotal ? [] : bucketDays(range, buckets)
+    this.#labels = plan.isTotal ? [] : bucketLabels(range, buckets)
+    this.#starts = plan.isTotal ? [] : bucketStarts(range, buckets)
+    const filter = { insight: 'TRENDS', interval: range.interval, ...rangeDates(range) }
+    const isCurrent = range === plan.ranges[0]
+    const compare_label = isCurrent ? 'current' : 'previous'
+    this.#rest = { filter, ...(plan.ranges.length > 1 ? { compare: true, compare_label } : {}) }
+  }
+
+  /** The items of series that exist, by the lines of each. */
+  ofSeries(linesOf: readonly (readonly Line[])[]): readonly JsonObject[] {
+    const { series, breakdown } = this.#plan
+    const items = series.flatMap((one, index) =>
+      one.exists ? (linesOf[index] ?? []).map((line) => ({ one, line })) : [],
+    )
+    if (isOrderGiven(this.#plan)) {
+      const places = (breakdown?.cohorts ?? []).map(String)
+      const placeOf = ({ line }: (typeof items)[number]) =>
+        places.indexOf(line.value.texts[0] ?? '')
+      items.sort((a, b) => placeOf(a) - placeOf(b))
+    }
+    return items.map(({ one, line }) => this.#seriesItem(one, line))
+  }
+
+  ofFormula({ label }: TrendFormula, lines: readonly Line[]): readonly JsonObject[] {
+    const { isTotal } = this.#plan
+    return lines.map(({ value, data }) => ({
+      ...(isTotal
+        ? { data: null, days: [], count: 0, aggregated_value: data[0] ?? 0 }
+        : { data, days: this.#days, labels: this.#labels, count: sumOf(data) }),
+      label,
+      action: null,
+      ...this.#breakdownValue(value),
+      ...this.#rest,
+    }))
+  }
+
+  #seriesItem(series: TrendSeries, { value, data }: Line): JsonObject {
+    const { isTotal, isCumulative, breakdown } = this.#plan
+    const { label, type, id, order, customName, echo } = series
+    return {
+      ...(isTotal
+        ? { data: [], days: [], count: 0, aggregated_value: data[0] ?? 0 }
+        : {
+            data,
+            days: this.#days,
+            labels: this.#labels,
+            count: isCumulative ? (data.at(-1) ?? 0) : sumOf(data),
+          }),
+      label: breakdown === null ? label : this.#valueLabel(label, value),
+      action: {
+        id: type === 'actions' ? label : id,
+        type: 'events',
+        order,
+        name: label,
+        custom_name: customName,
+        ...echo,
+        properties: {},
+        days: this.#starts,
+      },
+      ...this.#breakdownValue(value),
+      ...this.#rest,
+    }
+  }
+
+  #valueLabel(label: string, { texts, rank }: LineValue): string {
+    const isCohort = (this.#plan.breakdown?.cohorts.length ?? 0) > 0 && rank === 'value'
+    const text = isCohort ? this.#cohortLabel(texts[0] ?? '') : texts.join('::')
+    return this.#plan.series.length > 1 ? `${label} - ${text}` : text
+  }
+
+  #cohortLabel(text: string): string {
+    return text === 'all' ? 'all users' : (this.#context.cohortName(Number(text)) ?? text)
+  }
+
+  #breakdownValue({ texts, rank }: LineValue): JsonObject {
+    const { breakdown } = this.#plan
+    if (breakdown === null) return {}
+    const [text = ''] = texts
+    if (breakdown.cohorts.length > 0 && rank === 'value') {
+      return { breakdown_value: text === 'all' ? text : Number(text) }
+    }
+    return { breakdown_value: breakdown.isList ? texts : text }
+  }
+}
+
+/** Both ends as ISO 8601. */
+export function rangeDates({ fromMs, toMs }: QueryRange) {
+  return { date_from: new Date(fromMs).toISOString(), date_to: new Date(toMs).toISOString() }
+}

@@ -1,0 +1,157 @@
+/**
+ * The numbers of a series: a line for each value of the breakdown, the largest first, those beyond the limit
+ * added up. Source: docs/compatibility/queries.md, "TrendsQuery".
+ */
+import { NULL_LABEL, OTHER_LABEL } from '../query-breakdown.ts'
+import type { QueryShard } from '../query-kind.ts'
+import type { QueryRange } from '../query-range.ts'
+import { type CellValue, entryReader, forEachEntry, type Tally } from './tally.ts'
+import { type Measure, reducerOf } from './trend-measures.ts'
+import { spanOf } from './trend-spans.ts'
+import type { TrendsPlan } from './trends-plan.ts'
+
+/** A value of a breakdown as the answer shows it, and its place among others. */
+export interface LineValue {
+  /** A text for each property; empty: nothing is split. */
+  readonly texts: readonly string[]
+  readonly rank: 'value' | 'null' | 'other'
+}
+
+/** Numbers by bucket; of a single bucket just one. */
+export interface Line {
+  readonly value: LineValue
+  readonly data: readonly number[]
+}
+
+/** The lines of a series in a range, and whether there are values beyond the limit. */
+export interface Lines {
+  readonly lines: readonly Line[]
+  readonly hasOther: boolean
+}
+
+const RANKS = { value: 0, null: 1, other: 2 } as const
+
+/** The lines of a tally. Throws as `EventScanner.checkLimits`. */
+export function linesOf(
+  plan: TrendsPlan,
+  measure: Measure,
+  range: QueryRange,
+  tally: Tally,
+  limits: Pick<QueryShard['scanner'], 'checkLimits'>,
+): Lines {
+  const { breakdown } = plan
+  const { bucketCount } = spanOf(measure, range, plan.isTotal)
+  const reader = new CellReader(plan, measure, tally, bucketCount)
+  if (breakdown === null) {
+    const value = { texts: [], rank: 'value' } as const
+    return { lines: [{ value, data: reader.dataOf(0).slice() }].map(plainLine), hasOther: false }
+  }
+  const cells = tally.cells.map((value, cell) => {
+    limits.checkLimits()
+    return { cell, value: shownValue(value), sum: sumOf(reader.dataOf(cell)) }
+  })
+  const isAsGiven = isOrderGiven(plan)
+  if (!isAsGiven) cells.sort((a, b) => compareValues(a, b, breakdown.cohorts.length > 0))
+  const limit = isAsGiven ? cells.length : breakdown.limit
+  const lines = cells.slice(0, limit).map(({ cell, value }) => {
+    return plainLine({ value, data: reader.dataOf(cell) })
+  })
+  const others = cells.slice(limit)
+  const hasOther = others.length > 0
+  if (!hasOther || breakdown.isOtherHidden) return { lines, hasOther }
+  const data = new Float64Array(bucketCount)
+  for (const { cell } of others) {
+    limits.checkLimits()
+    for (const [bucket, number] of reader.dataOf(cell).entries()) {
+      data[bucket] = (data[bucket] ?? 0) + number
+    }
+  }
+  const texts: string[] = new Array(Math.max(1, breakdown.properties.length)).fill(OTHER_LABEL)
+  return { lines: [...lines, plainLine({ value: { texts, rank: 'other' }, data })], hasOther }
+}
+
+/** Cohorts that are shown in the order in which they were sent: a single one, or with everybody. */
+export function isOrderGiven({ breakdown }: Pick<TrendsPlan, 'breakdown'>): boolean {
+  const cohorts = breakdown?.cohorts ?? []
+  return cohorts.length === 1 || cohorts.includes('all')
+}
+
+/** Largest first, then by value; missing values and others behind all. */
+export function compareValues(
+  a: { readonly value: LineValue; readonly sum: number },
+  b: { readonly value: LineValue; readonly sum: number },
+  isByNumber: boolean,
+): number {
+  const byRank = RANKS[a.value.rank] - RANKS[b.value.rank]
+  if (byRank !== 0) return byRank
+  if (a.sum !== b.sum) return b.sum - a.sum
+  for (const [index, text] of a.value.texts.entries()) {
+    const other = b.value.texts[index] ?? ''
+    if (isByNumber && text !== other) return Number(text) - Number(other)
+    if (text !== other) return text < other ? -1 : 1
+  }
+  return 0
+}
+
+/** Cost: linear. */
+export function sumOf(data: Iterable<number>): number {
+  let sum = 0
+  for (const number of data) sum += number
+  return sum
+}
+
+/** The numbers of one cell after the other, in the same memory. */
+class CellReader {
+  readonly #plan: TrendsPlan
+  readonly #tally: Tally
+  readonly #numberOf: (entry: number) => number
+  readonly #data: Float64Array
+
+  constructor(plan: TrendsPlan, measure: Measure, tally: Tally, bucketCount: number) {
+    this.#plan = plan
+    this.#tally = tally
+    this.#numberOf = entryReader(tally, reducerOf(measure))
+    this.#data = new Float64Array(bucketCount)
+  }
+
+  /** Valid until the next call. */
+  dataOf(cell: number): Float64Array {
+    const data = this.#data.fill(0)
+    forEachEntry(this.#tally, cell, (entry, bucket) => {
+      data[bucket] = this.#numberOf(entry)
+    })
+    const { isTotal, isCumulative, smoothing } = this.#plan
+    if (isTotal) return data
+    if (smoothing > 1) smooth(data, smoothing)
+    if (!isCumulative) return data
+    let sum = 0
+    for (const [bucket, number] of data.entries()) {
+      sum += number
+      data[bucket] = sum
+    }
+    return data
+  }
+}
+
+/** Each number becomes the mean of itself and those before it, cut to a whole number. */
+function smooth(data: Float64Array, count: number): void {
+  for (let bucket = data.length - 1; bucket >= 0; bucket--) {
+    const window = data.subarray(Math.max(0, bucket - count + 1), bucket + 1)
+    data[bucket] = Math.floor(sumOf(window) / window.length)
+  }
+}
+
+function shownValue(value: CellValue): LineValue {
+  const rank = value.includes(null) ? 'null' : 'value'
+  return { texts: value.map((text) => text ?? NULL_LABEL), rank }
+}
+
+function plainLine({
+  value,
+  data,
+}: {
+  readonly value: LineValue
+  readonly data: Float64Array
+}): Line {
+  return { value, data: Array.from(data) }
+}

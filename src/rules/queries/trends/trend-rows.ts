@@ -1,0 +1,233 @@
+/**
+ * The events of a series that count, with the value of the breakdown that each has, and the bucket that it
+ * falls into.
+ */
+import { getOrAdd } from '../../../base/maps.ts'
+import { largestPerson } from '../../analytics/actor-page.ts'
+import type { EventColumns, SeriesMatch, ValueColumn } from '../../analytics/event-columns.ts'
+import type { Periods } from '../../analytics/periods.ts'
+import { readNumber } from '../../analytics/person-aggregates.ts'
+import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
+import { propertyText } from '../../filters/property-text.ts'
+import { type BreakdownProperty, breakdownText } from '../query-breakdown.ts'
+import { type QueryShard, scanShard } from '../query-kind.ts'
+import type { CellValue } from './tally.ts'
+import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
+
+/** Rows between two looks at the limits of a query. */
+export const CHECK_EVERY = 65_536
+
+/** Events of a series; a row is a position in `columns`. */
+export interface TrendRows {
+  readonly columns: EventColumns
+  /** Those that count; null: all. */
+  readonly chosen: Uint32Array | null
+  /** For each row the position of its value in `values`; null: nothing is split by properties. */
+  readonly cells: Uint32Array | null
+  /** From 1 on; each once. */
+  readonly values: readonly CellValue[]
+  /** The value that the measure looks at; null: none. */
+  readonly measured: ValueColumn | null
+}
+
+/** Which events of a series are wanted; milliseconds. */
+export interface RowsWish {
+  readonly fromMs: number
+  readonly toMs: number
+  /** Times are not looked at. */
+  readonly isUntimed: boolean
+  /** Restricts the persons; null: everybody. */
+  readonly persons: FilterGroup | null
+}
+
+/** Scans the events of a series. Throws as `EventScanner.scan`. */
+export function scanRows(
+  plan: TrendsPlan,
+  { measure, match }: TrendSeries,
+  { fromMs, toMs, isUntimed, persons }: RowsWish,
+  shard: QueryShard,
+): TrendRows {
+  const properties = plan.breakdown?.properties ?? []
+  const wanted =
+    measure.of === 'numbers' ? measure.value : measure.of === 'actors' ? measure.actor : null
+  const values = [...properties.map(({ value }) => value), ...(wanted === null ? [] : [wanted])]
+  const scan = { toMs, values }
+  if (measure.of !== 'first_events') {
+    const filter = allOf([plan.filter, persons])
+    const rest = { series: [match], filter, isPersonsOnly: isUntimed }
+    return rowsOf(scanShard(shard, { ...scan, ...rest, fromMs }), null, properties)
+  }
+  // Whether the first event of a name passes the filters shows in its mask.
+  const passing = { ...match, filter: allOf([plan.filter, match.filter]) }
+  const series: readonly SeriesMatch[] = measure.isByName
+    ? [{ ...match, filter: null }, passing]
+    : [passing]
+  const ever = { fromMs: Number.NEGATIVE_INFINITY, order: 'unsorted' } as const
+  const columns = scanShard(shard, { ...scan, ...ever, series, filter: persons })
+  const mask = 1 << (series.length - 1)
+  return rowsOf(columns, firstRows(columns, fromMs, mask), properties)
+}
+
+/** For each row the number of its period. */
+export function bucketsOfRows(
+  { count, timesMs }: EventColumns,
+  periods: Periods,
+  limits: Pick<QueryShard['scanner'], 'checkLimits'>,
+): Uint32Array {
+  const buckets = new Uint32Array(count)
+  // Neighbours mostly lie in the same period.
+  let bucket = 0
+  let startMs = 0
+  let endMs = 0
+  for (let row = 0; row < count; row++) {
+    if (row % CHECK_EVERY === 0) limits.checkLimits()
+    const timeMs = timesMs[row] ?? 0
+    if (timeMs < startMs || timeMs >= endMs) {
+      bucket = Math.max(0, periods.indexOf(timeMs))
+      startMs = periods.startMs(bucket)
+      endMs = periods.startMs(bucket + 1)
+    }
+    buckets[row] = bucket
+  }
+  return buckets
+}
+
+/** The first row of each person, when it is not before a moment and has a bit in its mask. */
+function firstRows(columns: EventColumns, fromMs: number, mask: number): Uint32Array {
+  const { count, persons, timesMs, sequences, seriesMasks } = columns
+  // Plus one: 0 is for persons without a row.
+  const firsts = new Uint32Array(largestPerson(persons, count) + 1)
+  for (let row = 0; row < count; row++) {
+    const person = persons[row] ?? 0
+    const known = (firsts[person] ?? 0) - 1
+    const timeMs = timesMs[row] ?? 0
+    const knownMs = timesMs[known] ?? Number.POSITIVE_INFINITY
+    const isEarlier =
+      timeMs < knownMs || (timeMs === knownMs && (sequences[row] ?? 0) < (sequences[known] ?? 0))
+    if (isEarlier) firsts[person] = row + 1
+  }
+  const chosen = new Uint32Array(firsts.length)
+  let length = 0
+  for (const first of firsts) {
+    const row = first - 1
+    if (row < 0 || (timesMs[row] ?? 0) < fromMs) continue
+    if (((seriesMasks[row] ?? 0) & mask) !== 0) chosen[length++] = row
+  }
+  return chosen.subarray(0, length)
+}
+
+function rowsOf(
+  columns: EventColumns,
+  chosen: Uint32Array | null,
+  properties: readonly BreakdownProperty[],
+): TrendRows {
+  const measured = columns.values[properties.length] ?? null
+  let cells: Uint32Array | null = null
+  let values: readonly CellValue[] = []
+  for (const [index, property] of properties.entries()) {
+    const column = columns.values[index]
+    if (column === undefined) continue
+    const texts = valueTexts(column, property, chosen, columns.count)
+    const cellOfId = numbered(texts)
+    const own = column.ids.map((id) => cellOfId.numbers[id] ?? 0)
+    if (cells === null) {
+      cells = own
+      values = cellOfId.values.map((value) => [value])
+      continue
+    }
+    // Pairs of what came before and what comes now.
+    const pairs = new Map<number, number>()
+    const before = values
+    const combined: CellValue[] = [[]]
+    const size = cellOfId.values.length
+    for (let row = 0; row < own.length; row++) {
+      const pair = (cells[row] ?? 0) * size + (own[row] ?? 0)
+      cells[row] = getOrAdd(pairs, pair, () => {
+        const value = before[Math.floor(pair / size)] ?? []
+        return combined.push([...value, cellOfId.values[pair % size] ?? null]) - 1
+      })
+    }
+    values = combined
+  }
+  return { columns, chosen, cells, values, measured }
+}
+
+/** The text of each value of a column. */
+function valueTexts(
+  { ids, values }: ValueColumn,
+  property: BreakdownProperty,
+  chosen: Uint32Array | null,
+  count: number,
+): readonly (string | null)[] {
+  if (property.binCount === null) return values.map((value) => breakdownText(value, property))
+  const numbers = values.map(readNumber)
+  const isUsed = new Uint8Array(values.length)
+  for (let position = 0; position < (chosen?.length ?? count); position++) {
+    isUsed[ids[chosen === null ? position : (chosen[position] ?? 0)] ?? 0] = 1
+  }
+  return binTexts(
+    numbers.map((number, id) => (isUsed[id] === 1 ? number : Number.NaN)),
+    property.binCount,
+  )
+}
+
+/** The bin of each number, all of equal width from the smallest to the largest; NaN is in none. */
+export function binTexts(numbers: readonly number[], count: number): readonly (string | null)[] {
+  let min = Number.POSITIVE_INFINITY
+  let max = Number.NEGATIVE_INFINITY
+  for (const number of numbers) {
+    if (number < min) min = number
+    if (number > max) max = number
+  }
+  const width = (max - min) / count
+  const bound = (bin: number): number => (bin === count ? max + 0.01 : min + bin * width)
+  return numbers.map((number) => {
+    if (Number.isNaN(number)) return null
+    let bin = width > 0 ? Math.min(count - 1, Math.floor((number - min) / width)) : count - 1
+    while (bin > 0 && number < bound(bin)) bin--
+    while (bin < count - 1 && number >= bound(bin + 1)) bin++
+    return `[${bound(bin)},${bound(bin + 1)}]`
+  })
+}
+
+/** Whether a number is in a bin that is written like that; null for another text. */
+export function binTest(text: string): ((value: unknown) => boolean) | null {
+  const [, lower, upper] = /^\[(-?[\d.e+-]+),(-?[\d.e+-]+)\]$/.exec(text) ?? []
+  const [from, until] = [Number(lower), Number(upper)]
+  if (Number.isNaN(from) || Number.isNaN(until)) return null
+  return (value) => {
+    const number = readNumber(value)
+    return number >= from && number < until
+  }
+}
+
+/** Equal texts get the same number, from 1 on. */
+function numbered(texts: readonly (string | null)[]): {
+  readonly numbers: Uint32Array
+  readonly values: readonly (string | null)[]
+} {
+  const known = new Map<string | null, number>()
+  const values: (string | null)[] = [null]
+  const numbers = Uint32Array.from(texts, (text) =>
+    getOrAdd(known, text, () => values.push(text) - 1),
+  )
+  return { numbers, values }
+}
+
+/**
+ * For each row the actor: the person, or what the measured value says; 0 for rows that do not count. Without
+ * a session, all events are of one; without a group, of none.
+ */
+export function actorsOfRows(
+  { columns, measured }: TrendRows,
+  { measure }: Pick<TrendSeries, 'measure'>,
+): Uint32Array {
+  if (measure.of !== 'actors' || measure.actor === null || measured === null) return columns.persons
+  const isSession = measure.actor.kind === 'event_property'
+  const known = new Map<string, number>()
+  const numbers = Uint32Array.from(measured.values, (value) => {
+    const text = propertyText(value ?? '')
+    return text === '' && !isSession ? 0 : getOrAdd(known, text, () => known.size + 1)
+  })
+  return measured.ids.map((id) => numbers[id] ?? 0)
+}

@@ -1,0 +1,125 @@
+/**
+ * What a query of trends asks for. Source: docs/compatibility/queries.md, "TrendsQuery".
+ */
+import type { FilterGroup } from '../../filters/filter-group.ts'
+import {
+  QUERY_FORMULA_UNITS_MAX,
+  QUERY_FORMULAS_MAX,
+  QUERY_MAP_VALUES,
+  QUERY_SMOOTHING_MAX,
+} from '../limits.ts'
+import { type QueryBreakdown, readQueryBreakdown } from '../query-breakdown.ts'
+import type { QueryFields } from '../query-fields.ts'
+import { readGlobalFilter } from '../query-filters.ts'
+import type { QueryContext } from '../query-kind.ts'
+import { type QueryRange, readComparedRange, readInterval, readRange } from '../query-range.ts'
+import { type QuerySeries, readSeriesList } from '../query-series.ts'
+import { parseFormula } from './formula.ts'
+import { type Measure, readMeasure } from './trend-measures.ts'
+import { spanOf } from './trend-spans.ts'
+
+const OVER_TIME = [
+  ...['ActionsLineGraph', 'ActionsBar', 'ActionsUnstackedBar', 'ActionsAreaGraph'],
+  'ActionsLineGraphCumulative',
+] as const
+const TOTALS = ['BoldNumber', 'ActionsPie', 'ActionsBarValue', 'ActionsTable', 'WorldMap'] as const
+
+/** A series, what is computed of it, and how it was asked for. */
+export interface TrendSeries extends QuerySeries {
+  readonly measure: Measure
+  /** Members that are shown as they came; null when absent. */
+  readonly echo: {
+    readonly math: unknown
+    readonly math_property: unknown
+    readonly math_group_type_index: unknown
+  }
+}
+
+/** A formula, and what its items are called. */
+export interface TrendFormula {
+  readonly text: string
+  readonly label: string
+}
+
+/** A query that was read. Plain data, may cross threads. */
+export interface TrendsPlan {
+  /** All that were sent: the letters of formulas count them. */
+  readonly series: readonly TrendSeries[]
+  /** The range that is asked about, and the one that it is compared with, if any. */
+  readonly ranges: readonly QueryRange[]
+  /** One number for the whole range. */
+  readonly isTotal: boolean
+  /** Each number contains those before it. */
+  readonly isCumulative: boolean
+  /** Numbers that are averaged; 1: none are. */
+  readonly smoothing: number
+  readonly filter: FilterGroup | null
+  readonly breakdown: QueryBreakdown | null
+  readonly formulas: readonly TrendFormula[]
+}
+
+/** Reads a query. Throws 400, see `invalidQuery`. */
+export function readTrends(query: QueryFields, context: QueryContext): TrendsPlan {
+  query.refuse('conversionGoal')
+  const settings = query.within('trendsFilter')
+  const display = settings.choice('display', [...OVER_TIME, ...TOTALS])
+  const isTotal = TOTALS.some((one) => one === display)
+  const asked = readInterval(query)
+  const interval = isTotal ? 'day' : asked
+  const series = readSeriesList(query, context, 1, (node) => ({
+    measure: readMeasure(node, isTotal ? null : interval),
+    echo: {
+      math: node.value('math') ?? null,
+      math_property: node.value('math_property') ?? null,
+      math_group_type_index: node.value('math_group_type_index') ?? null,
+    },
+  })).map(({ series, more }) => ({ ...series, ...more }))
+  const range = readRange(query, interval, context)
+  const compared = readComparedRange(query, range)
+  const breakdown = readQueryBreakdown(query)
+  const plan: TrendsPlan = {
+    series,
+    ranges: compared === null ? [range] : [range, compared],
+    isTotal,
+    isCumulative: display === 'ActionsLineGraphCumulative',
+    smoothing: settings.whole('smoothingIntervals', 1, QUERY_SMOOTHING_MAX) ?? 1,
+    filter: readGlobalFilter(query, context),
+    breakdown:
+      breakdown !== null && display === 'WorldMap'
+        ? { ...breakdown, limit: QUERY_MAP_VALUES }
+        : breakdown,
+    formulas: readFormulas(settings, series.length),
+  }
+  // Too many buckets are refused before anything is scanned.
+  for (const one of plan.ranges) {
+    for (const { measure } of series) spanOf(measure, one, isTotal)
+  }
+  return plan
+}
+
+/** `formulaNodes`, else `formulas`, else `formula`. */
+function readFormulas(settings: QueryFields, seriesCount: number): readonly TrendFormula[] {
+  const plainly = (name: string, texts: readonly string[]) =>
+    texts.map((text) => ({ fields: settings, name, text, customName: null }))
+  const named = settings.objects('formulaNodes').map((node) => ({
+    fields: node,
+    name: 'formula',
+    text: node.text('formula') ?? '',
+    customName: node.text('custom_name'),
+  }))
+  const listed = plainly('formulas', settings.texts('formulas'))
+  const single = settings.text('formula') || null
+  const chosen =
+    [named, listed].find((list) => list.length > 0) ??
+    plainly('formula', single === null ? [] : [single])
+  if (chosen.length > QUERY_FORMULAS_MAX) {
+    throw settings.fault('formulas', `may hold ${QUERY_FORMULAS_MAX} formulas at most`)
+  }
+  return chosen.map(({ fields, name, text, customName }) => {
+    const isFormula =
+      text.length <= QUERY_FORMULA_UNITS_MAX && parseFormula(text, seriesCount) !== null
+    if (isFormula) return { text, label: customName || `Formula (${text})` }
+    const what = `must combine series (A, B, ...) and numbers by + - * / % **, in ${QUERY_FORMULA_UNITS_MAX} characters at most`
+    throw fields.fault(name, what)
+  })
+}

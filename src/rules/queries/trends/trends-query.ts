@@ -1,0 +1,65 @@
+/** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
+import type { QueryKind } from '../query-kind.ts'
+import { mergedTally, type Tally } from './tally.ts'
+import { trendActors } from './trend-actors.ts'
+import { tallyOf } from './trend-counts.ts'
+import { formulaLines } from './trend-formulas.ts'
+import { ItemMaker, rangeDates } from './trend-items.ts'
+import { linesOf } from './trend-lines.ts'
+import { actorKindOf, reducerOf } from './trend-measures.ts'
+import { readTrends, type TrendsPlan } from './trends-plan.ts'
+
+/** For each range, of each series. */
+export type TrendsPart = readonly (readonly Tally[])[]
+
+/** The kind. */
+export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
+  dividedBy({ series, breakdown }) {
+    const kinds = series.map(({ measure }) => actorKindOf(measure))
+    const hasBins = breakdown?.properties.some(({ binCount }) => binCount !== null) ?? false
+    if (hasBins || kinds.includes('others')) return 'nothing'
+    return kinds.includes('persons') ? 'persons' : 'segments'
+  },
+
+  plan: readTrends,
+
+  partial: (plan, shard) =>
+    plan.ranges.map((range) => plan.series.map((series) => tallyOf(plan, series, range, shard))),
+
+  merge: ({ series, ranges }, parts) =>
+    ranges.map((_, range) =>
+      series.map(({ measure }, index) => {
+        const tallies = parts.map((part) => part[range]?.[index]).filter((one) => one !== undefined)
+        return mergedTally(tallies, reducerOf(measure))
+      }),
+    ),
+
+  page(plan, whole, { context, scanner }) {
+    const found = plan.ranges.map((range, rangeIndex) =>
+      plan.series.map(({ measure }, index) => {
+        const tally = whole[rangeIndex]?.[index]
+        return tally === undefined
+          ? { lines: [], hasOther: false }
+          : linesOf(plan, measure, range, tally, scanner)
+      }),
+    )
+    const ranges = plan.ranges.map((range, index) => ({
+      maker: new ItemMaker(plan, range, context),
+      lines: (found[index] ?? []).map(({ lines }) => lines),
+    }))
+    const results =
+      plan.formulas.length === 0
+        ? ranges.flatMap(({ maker, lines }) => maker.ofSeries(lines))
+        : plan.formulas.flatMap((formula) =>
+            ranges.flatMap(({ maker, lines }) =>
+              maker.ofFormula(formula, formulaLines(plan, formula, lines)),
+            ),
+          )
+    const hasMore = found.flat().some(({ hasOther }) => hasOther)
+    const [range] = plan.ranges
+    const dates = range === undefined ? {} : { resolved_date_range: rangeDates(range) }
+    return { results, members: { hasMore, ...dates } }
+  },
+
+  actors: trendActors,
+}
