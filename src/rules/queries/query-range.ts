@@ -37,7 +37,10 @@ export interface QueryRange extends DateRange {
   readonly timezone: string
   /** The ends are exactly as the request says: nothing is moved to the edge of an interval. */
   readonly isExplicit: boolean
-  /** How the start is written: a date, or so far back from now; in days and longer, hours, or minutes. */
+  /**
+   * How the start is written, also that of a range to compare with: a date, or so far back from now; in days
+   * and longer, hours, or minutes.
+   */
   readonly start: 'absolute' | 'days' | 'hours' | 'minutes' | 'first_event'
   /** The range before this one begins a day later than its length says: a week back, to the same weekdays. */
   readonly isWeekAligned: boolean
@@ -153,7 +156,7 @@ export function rangeBefore(range: QueryRange): QueryRange {
   const from = wallOf(fromMs, timezone)
   const earlier = wallOfUtc(utcOf(from) - wallLengthMs(range))
   if (interval === 'minute') {
-    return { ...range, fromMs: momentOf(earlier, timezone), toMs: fromMs, isExplicit: true }
+    return { ...range, fromMs: momentOf(earlier, timezone), toMs: fromMs }
   }
   const start = addDays(withClockOf(earlier, from), isWeekAligned ? 1 : 0)
   return movedTo(range, start, true)
@@ -165,7 +168,6 @@ function movedTo(range: QueryRange, from: Wall, isClockKept: boolean): QueryRang
   const to = isClockKept ? withClockOf(end, wallOf(toMs, timezone)) : end
   return {
     ...range,
-    start: 'absolute',
     fromMs: momentOf(from, timezone),
     toMs: endMomentOf(to, timezone),
   }
@@ -190,7 +192,7 @@ function endOf(to: ReadDate | null, interval: Interval, timezone: string, nowMs:
 }
 
 function isWholeWeeks(text: string | null): boolean {
-  const match = /^-(\d{1,5})d$/.exec(text ?? '')
+  const match = /^-?(\d{1,5})d$/.exec(text ?? '')
   return match !== null && Number(match[1]) > 0 && Number(match[1]) % 7 === 0
 }
 
@@ -205,13 +207,15 @@ function readMoment(match: RegExpExecArray, timezone: string): ReadDate | null {
 
 /** Null when a calendar does not go back so far. */
 function movedBack(count: number, unit: string, timezone: string, nowMs: number): ReadDate | null {
+  const now = wallOf(nowMs, timezone)
   if (unit === 'h' || unit === 'M') {
-    const kind = unit === 'h' ? 'hours' : 'minutes'
-    const earlierMs = nowMs - count * (unit === 'h' ? HOUR_MS : MINUTE_MS)
+    // By the wall: 24 hours back, clocks show the same as now.
+    const earlier = wallOfUtc(utcOf(now) - count * (unit === 'h' ? HOUR_MS : MINUTE_MS))
+    const earlierMs = momentOf(earlier, timezone)
     const momentMs = unit === 'h' ? hourStart(earlierMs, timezone) : earlierMs
+    const kind = unit === 'h' ? 'hours' : 'minutes'
     return { wall: wallOf(momentMs, timezone), momentMs, kind, hasTime: true }
   }
-  const now = wallOf(nowMs, timezone)
   const days = { d: 1, w: 7, q: 91 }[unit]
   const wall =
     days === undefined
