@@ -55,7 +55,10 @@ export function scanRows(
   if (measure.of !== 'first_events') {
     const filter = allOf([plan.filter, persons])
     const rest = { series: [match], filter, isPersonsOnly: isUntimed }
-    return rowsOf(scanShard(shard, { ...scan, ...rest, fromMs }), null, properties)
+    const columns = scanShard(shard, { ...scan, ...rest, fromMs })
+    const hasBins = properties.some(({ binCount }) => binCount !== null)
+    const groups = wanted?.kind === 'group_key' && hasBins ? columns.values.at(-1) : undefined
+    return rowsOf(columns, groups === undefined ? null : rowsWithText(groups), properties)
   }
   // Whether the first event of a name passes the filters shows in its mask.
   const passing = { ...match, filter: allOf([plan.filter, match.filter]) }
@@ -90,6 +93,12 @@ export function bucketsOfRows(
     buckets[row] = bucket
   }
   return buckets
+}
+
+/** Events without a group do not count, and must not stretch the bins of those that do. */
+function rowsWithText({ ids, values }: ValueColumn): Uint32Array {
+  const hasText = values.map((value) => propertyText(value ?? '') !== '')
+  return Uint32Array.from(ids.keys()).filter((row) => hasText[ids[row] ?? 0] === true)
 }
 
 /** The first row of each person, when it is not before a moment and has a bit in its mask. */
