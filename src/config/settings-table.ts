@@ -6,7 +6,17 @@
 import { addressRange } from '../base/addresses.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../base/limits.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../base/log.ts'
-import { boolean, bytes, choice, integer, isBaseUrl, list, optional, text, type ValueKind } from './value-kinds.ts'
+import {
+  boolean,
+  bytes,
+  choice,
+  integer,
+  isBaseUrl,
+  list,
+  optional,
+  text,
+  type ValueKind,
+} from './value-kinds.ts'
 
 /** When a request is answered: after the flush to the disk, or after the commit in memory. */
 const DURABILITIES = ['fsync', 'commit'] as const

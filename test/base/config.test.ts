@@ -4,11 +4,15 @@ import { join } from 'node:path'
 import t from 'tap'
 import { addressRange } from '../../src/base/addresses.ts'
 import { UsageError } from '../../src/base/errors.ts'
-import { describeDefault, formatSetting, SETTING_NAMES, SETTINGS } from '../../src/config/settings-table.ts'
 import { loadSettings, type Settings } from '../../src/config/settings.ts'
+import {
+  describeDefault,
+  formatSetting,
+  SETTING_NAMES,
+  SETTINGS,
+} from '../../src/config/settings-table.ts'
 import { closestWord } from '../../src/config/suggestion.ts'
 import { formatBytes, isBaseUrl, parseBytes, parseDuration } from '../../src/config/value-kinds.ts'
-
 
 interface Sources {
   readonly flags?: Readonly<Record<string, string>>

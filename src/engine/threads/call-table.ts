@@ -17,7 +17,14 @@ import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { watchPriority } from './processing-priority.ts'
 import { mergeQuery, type QueryTask, runQuery, runQueryPart } from './queries.ts'
-import type { AppendResult, AppendTask, BlastRadiusTask, CheckTask, FlagCommandTask, ProcessTask } from './tasks.ts'
+import type {
+  AppendResult,
+  AppendTask,
+  BlastRadiusTask,
+  CheckTask,
+  FlagCommandTask,
+  ProcessTask,
+} from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes, their log, and whom a condition would reach. */

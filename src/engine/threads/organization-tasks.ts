@@ -6,7 +6,16 @@
 import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
-import type { KeyChanges, KeyRequest, NewKey, PersonalKey, ProjectChanges, SecretKey, SecretKeyRequest, UserChanges } from '../../rules/access/organization.ts'
+import type {
+  KeyChanges,
+  KeyRequest,
+  NewKey,
+  PersonalKey,
+  ProjectChanges,
+  SecretKey,
+  SecretKeyRequest,
+  UserChanges,
+} from '../../rules/access/organization.ts'
 import type { FlagNumbers, RoleChanges, RoleRequest } from '../../rules/access/roles.ts'
 import type { DeletedDefinition } from '../../rules/events/definitions.ts'
 import { OrganizationStore } from '../../store/catalog/organization-store.ts'

@@ -23,8 +23,8 @@ import { ANNOTATION_RESOURCE } from './saved/annotations.ts'
 import { DASHBOARD_RESOURCE } from './saved/dashboards.ts'
 import { INSIGHT_RESOURCE } from './saved/insights.ts'
 import type { SavedServices } from './saved/saved-services.ts'
-import { keptResults } from './saved/shared-results.ts'
 import { SHARED_RESOURCE } from './saved/shared.ts'
+import { keptResults } from './saved/shared-results.ts'
 import { SHARING_RESOURCE } from './saved/sharing.ts'
 
 /** What all of them work with. */

@@ -7,12 +7,10 @@ import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
 import type { AnyQueryKind, FoundKind, QueryContext } from './query-kind.ts'
-import type { Division, QueryContext, QueryContext, QueryKind, QueryKind } from './query-kind.ts'
 import { RETENTION_QUERY } from './retention/retention-query.ts'
 import { actorsQuery } from './rows/actors-query.ts'
 import { EVENTS_QUERY } from './rows/events-query.ts'
 import { STICKINESS_QUERY } from './stickiness-query.ts'
-import type { QueryContext, QueryKind } from './query-kind.ts'
 import { TRENDS_QUERY } from './trends/trends-query.ts'
 
 const KINDS: Readonly<Record<string, AnyQueryKind>> = {
@@ -21,12 +19,6 @@ const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   LifecycleQuery: LIFECYCLE_QUERY,
   RetentionQuery: RETENTION_QUERY,
   StickinessQuery: STICKINESS_QUERY,
-}
-/** Each kind; what a plan and a part of it are, only the kind knows. */
-// biome-ignore lint/suspicious/noExplicitAny: a table of kinds that share nothing but their form
-type AnyKind = QueryKind<any, any>
-
-const KINDS: Readonly<Record<string, AnyKind>> = {
   TrendsQuery: TRENDS_QUERY,
 }
 

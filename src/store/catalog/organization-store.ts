@@ -7,8 +7,18 @@ import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
-import type { Organization, PersonalKey, PersonalKeyGrant, Project, SecretKey, User } from '../../rules/access/organization.ts'
-import type { PersonalKeyAccess, ProjectDirectory as IngestProjectDirectory } from '../../rules/access/project-directory.ts'
+import type {
+  Organization,
+  PersonalKey,
+  PersonalKeyGrant,
+  Project,
+  SecretKey,
+  User,
+} from '../../rules/access/organization.ts'
+import type {
+  ProjectDirectory as IngestProjectDirectory,
+  PersonalKeyAccess,
+} from '../../rules/access/project-directory.ts'
 import type { RoleAccess } from '../../rules/access/roles.ts'
 import { DamagedRecordError } from '../faults.ts'
 import { Environment } from '../lmdb/environment.ts'
