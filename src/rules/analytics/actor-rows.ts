@@ -77,6 +77,37 @@ function keepsAll(): boolean {
 }
 
 /**
+ * Takes the rows of actors apart by a second key: an actor comes once for each of its second keys, in
+ * their order. `rows` are in the order that each part is to have; those without a key are left out. Cost:
+ * linear in the rows and in the largest keys.
+ */
+export function splitActors(
+  rows: Uint32Array,
+  keyOfRow: Uint32Array,
+  secondKeyOfRow: Uint32Array,
+  count: number,
+): ActorRows {
+  // Sorted by the second key first and then by actor, both stable: each part is one stretch.
+  const bySecondKey = rowsByActor(secondKeyOfRow, count, rows)
+  const actors = rowsByActor(keyOfRow, count, bySecondKey.rows)
+  const keys: number[] = []
+  const starts: number[] = []
+  for (let actor = 0; actor < actors.keys.length; actor++) {
+    let secondKey = 0
+    const end = actors.starts[actor + 1] ?? 0
+    for (let place = actors.starts[actor] ?? 0; place < end; place++) {
+      const secondKeyHere = secondKeyOfRow[actors.rows[place] ?? 0] ?? 0
+      if (secondKeyHere === secondKey) continue
+      secondKey = secondKeyHere
+      keys.push(actors.keys[actor] ?? 0)
+      starts.push(place)
+    }
+  }
+  starts.push(actors.rows.length)
+  return { keys: Uint32Array.from(keys), starts: Uint32Array.from(starts), rows: actors.rows }
+}
+
+/**
  * Orders the rows of each actor by time, equal times by order of arrival. Cost: linear as long as they
  * are nearly in order.
  */

@@ -5,9 +5,10 @@
  */
 
 import { propertyText } from '../../filters/property-text.ts'
-import { type ActorRows, rowsByActor } from '../actor-rows.ts'
+import { type ActorRows, splitActors } from '../actor-rows.ts'
 import type { EventColumns, ValueColumn } from '../event-columns.ts'
 import { FUNNEL_VALUES_MAX } from '../limits.ts'
+import { labelsOf, type ValueLabels } from '../value-labels.ts'
 
 const OTHER = 'Other'
 
@@ -24,13 +25,6 @@ export interface FunnelBreakdown {
   readonly wanted: readonly string[] | null
 }
 
-/** What the events stand for: each different combination of values once. */
-interface Labels {
-  /** For each event the position in `texts`. */
-  readonly ids: Uint32Array
-  readonly texts: readonly (readonly string[])[]
-}
-
 /**
  * Splits the rows of actors by the values of a breakdown, and takes away what has another value than
  * the wanted one: an actor may then come several times in a row. `values` are columns of the scan, one for
@@ -42,7 +36,7 @@ export function splitByBreakdown(
   values: readonly ValueColumn[],
   actors: ActorRows,
 ): ActorRows {
-  const labels = labelsOf(values, columns.count)
+  const labels = labelsOf(values, columns.count, propertyText)
   const wanted = wantedLabels(labels, breakdown, columns)
   if (breakdown.attribution === 'all_events') {
     return splitByValue(labels, wanted, columns, actors)
@@ -59,36 +53,8 @@ interface WantedLabels {
   readonly folded: Uint32Array
 }
 
-function labelsOf(values: readonly ValueColumn[], count: number): Labels {
-  let ids = new Uint32Array(count)
-  let texts: readonly (readonly string[])[] = [[]]
-  for (const column of values) {
-    const own = column.values.map(propertyText)
-    // The number 1 and the text `1` are one value.
-    const numbers = new Map(own.map((text, index) => [text, index]))
-    const numberOf = Uint32Array.from(own, (text) => numbers.get(text) ?? 0)
-    const known = new Map<number, number>()
-    const pairs: (readonly string[])[] = []
-    const next = new Uint32Array(count)
-    for (let row = 0; row < count; row++) {
-      const left = ids[row] ?? 0
-      const right = numberOf[column.ids[row] ?? 0] ?? 0
-      const pair = left * own.length + right
-      let id = known.get(pair)
-      if (id === undefined) {
-        id = pairs.push([...(texts[left] ?? []), own[right] ?? '']) - 1
-        known.set(pair, id)
-      }
-      next[row] = id
-    }
-    ids = next
-    texts = pairs
-  }
-  return { ids, texts }
-}
-
 function wantedLabels(
-  labels: Labels,
+  labels: ValueLabels,
   breakdown: FunnelBreakdown,
   columns: EventColumns,
 ): WantedLabels {
@@ -114,7 +80,7 @@ function wantedLabels(
 
 /** Rare values are those that few events of the first step (by touch: of any step) have. */
 function frequentLabels(
-  { ids, texts }: Labels,
+  { ids, texts }: ValueLabels,
   { attribution, step, stepCount }: FunnelBreakdown,
   { count, seriesMasks }: EventColumns,
 ): ReadonlySet<number> {
@@ -134,12 +100,11 @@ function frequentLabels(
 }
 
 function splitByValue(
-  { ids }: Labels,
+  { ids }: ValueLabels,
   { isWanted, folded }: WantedLabels,
   columns: EventColumns,
   actors: ActorRows,
 ): ActorRows {
-  // Sorted by value first and then by actor, both stable: each value of an actor is one stretch.
   const keyOfRow = new Uint32Array(columns.count)
   const labelKeys = new Uint32Array(columns.count)
   for (let actor = 0; actor < actors.keys.length; actor++) {
@@ -152,23 +117,7 @@ function splitByValue(
       labelKeys[row] = (folded[id] ?? 0) + 1
     }
   }
-  const byLabel = rowsByActor(labelKeys, columns.count, actors.rows)
-  const { keys, starts, rows } = rowsByActor(keyOfRow, columns.count, byLabel.rows)
-  const partKeys: number[] = []
-  const partStarts: number[] = []
-  for (let actor = 0; actor < keys.length; actor++) {
-    let label = 0
-    const end = starts[actor + 1] ?? 0
-    for (let place = starts[actor] ?? 0; place < end; place++) {
-      const labelHere = labelKeys[rows[place] ?? 0] ?? 0
-      if (labelHere === label) continue
-      label = labelHere
-      partKeys.push(keys[actor] ?? 0)
-      partStarts.push(place)
-    }
-  }
-  partStarts.push(rows.length)
-  return { keys: Uint32Array.from(partKeys), starts: Uint32Array.from(partStarts), rows }
+  return splitActors(actors.rows, keyOfRow, labelKeys, columns.count)
 }
 
 /** The actors that a test on the stretch of their rows lets through, with all their rows. */
@@ -198,7 +147,7 @@ function keptActors(actors: ActorRows, isKept: (start: number, end: number) => b
 function hasWantedValue(
   { attribution, step, stepCount, wanted }: FunnelBreakdown,
   { seriesMasks }: EventColumns,
-  { ids, texts }: Labels,
+  { ids, texts }: ValueLabels,
   { isWanted }: WantedLabels,
   rows: Uint32Array,
 ): boolean {

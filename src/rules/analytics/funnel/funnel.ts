@@ -4,15 +4,17 @@
  */
 
 import { propertyText } from '../../filters/property-text.ts'
-import { largestPerson, pageOfGroups, pageOfPersons } from '../actor-page.ts'
+import { pageOfGroups, pageOfPersons } from '../actor-page.ts'
 import { type ActorRows, gatherRows, orderRows, rowsByActor } from '../actor-rows.ts'
 import { type ActorPage, type Inquiry, scanEvents } from '../analytic-query.ts'
 import { breakdownValues } from '../breakdown.ts'
-import type { EventColumns, EventScanner, ValueColumn, ValueRequest } from '../event-columns.ts'
+import type { EventColumns, EventScanner, ValueRequest } from '../event-columns.ts'
+import { groupIds } from '../value-labels.ts'
 import { AttemptFinder } from './funnel-attempts.ts'
 import { splitByBreakdown } from './funnel-breakdown.ts'
 import { type FunnelPlan, planFunnel } from './funnel-plan.ts'
 import type { FunnelParameters } from './funnel-shapes.ts'
+import { hopelessKeys } from './hopeless-keys.ts'
 
 /** Actors between two looks at the limits of a query. */
 const CHECK_EVERY = 1024
@@ -75,7 +77,7 @@ export function runFunnel(plan: FunnelPlan, inquiry: Inquiry): FunnelResults {
   const columns = scanEvents(inquiry, range, { filter, series, values, order: 'unsorted' })
   const groups = groupTypeIndex === null ? undefined : columns.values[0]
   const keys = groups === undefined ? columns.persons : groupIds(groups)
-  const isHopeless = hopelessKeys(plan, keys, columns)
+  const isHopeless = hopelessKeys(plan.rules, isWanted.indexOf(true), keys, columns)
   const actors = rowsByActor(keys, columns.count, null, (key) => isHopeless[key] === 1)
   orderRows(actors, columns, scanner)
   const split =
@@ -88,43 +90,6 @@ export function runFunnel(plan: FunnelPlan, inquiry: Inquiry): FunnelResults {
           actors,
         )
   return collect(plan, split, columns, groups?.values ?? null, scanner)
-}
-
-/** For each key 1 when its events, whatever their order, cannot get as far as is wanted. */
-function hopelessKeys(
-  { rules: { order, stepCount }, isWanted }: FunnelPlan,
-  keys: Uint32Array,
-  { count, seriesMasks }: EventColumns,
-): Uint8Array {
-  const done = new Uint32Array(largestPerson(keys, count) + 1)
-  for (let row = 0; row < count; row++) {
-    const key = keys[row] ?? 0
-    done[key] = (done[key] ?? 0) | (seriesMasks[row] ?? 0)
-  }
-  const needed = isWanted.indexOf(true)
-  const isHopeless = new Uint8Array(done.length)
-  const neededMask = 2 ** Math.max(needed, 0) - 1
-  for (let key = 0; key < done.length; key++) {
-    const mask = done[key] ?? 0
-    const isEnough =
-      order === 'unordered'
-        ? bitCount(mask & (2 ** stepCount - 1)) >= needed
-        : (mask & neededMask) === neededMask
-    isHopeless[key] = isEnough ? 0 : 1
-  }
-  return isHopeless
-}
-
-function bitCount(mask: number): number {
-  let count = 0
-  for (let left = mask; left !== 0; left &= left - 1) count++
-  return count
-}
-
-/** Events without a group, or with an empty key, belong to nobody. */
-function groupIds({ ids, values }: ValueColumn): Uint32Array {
-  const isEmpty = values.map((value) => propertyText(value) === '')
-  return isEmpty.lastIndexOf(true) <= 0 ? ids : ids.map((id) => (isEmpty[id] === true ? 0 : id))
 }
 
 /** The best of the parts of each actor that are wanted, the earliest one of equal ones. */

@@ -122,7 +122,7 @@ export class ItemTable {
 }
 
 /** An address without the slash at its end, unless it is nothing else. */
-function pageItem(value: unknown): string {
+export function pageItem(value: unknown): string {
   const text = propertyText(value)
   return text.length > 1 && text.endsWith('/') ? text.slice(0, -1) : text
 }

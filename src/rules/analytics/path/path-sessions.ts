@@ -9,14 +9,16 @@ import type { PathParameters } from './path-shapes.ts'
 const SESSION_GAP_MS = 30 * 60_000
 const FOLD = '...'
 
+/** How sessions are cut, by items as their texts. */
+export type PathCut = Pick<PathParameters, 'startPoint' | 'endPoint'> & {
+  readonly stepLimit: number
+}
+
 /**
- * How sessions are cut, by items as their texts, and what is asked for: keys of the form `2_/about`, a
- * position from 1 and an item. With `dropOffKey` the other two do not count.
+ * What is asked for: keys of the form `2_/about`, a position from 1 and an item. With `dropOffKey` the
+ * other two do not count.
  */
-export type PathWish = Pick<
-  PathParameters,
-  'startPoint' | 'endPoint' | 'startKey' | 'endKey' | 'dropOffKey'
-> & { readonly stepLimit: number }
+export type PathKeys = Pick<PathParameters, 'startKey' | 'endKey' | 'dropOffKey'>
 
 /** A key; an item that does not occur has a number too. */
 interface PathKey {
@@ -24,41 +26,61 @@ interface PathKey {
   readonly item: number
 }
 
-/** Tests the paths of one person after the other. */
-export class PathFinder {
+/** Events of persons: rows in the order of time, what they are called, and when they were. */
+export interface PathEvents {
+  readonly rows: Uint32Array
+  readonly items: Int32Array
+  readonly timesMs: Float64Array
+}
+
+/** Goes over the paths of one person after the other. */
+export class PathWalker {
   readonly #startPoint: number | null
   readonly #endPoint: number | null
   readonly #stepLimit: number
-  readonly #startKey: PathKey | null
-  readonly #endKey: PathKey | null
-  readonly #dropOffKey: PathKey | null
   readonly #empty: number
   readonly #fold: number
   /** Items of the session at hand. */
   readonly #session: number[] = []
+  /** For each of them the time of its last event. */
+  readonly #sessionMs: number[] = []
+  #length = 0
+  /** Where the path begins in the session; what lies behind `#foldAt` is `#folded` steps further on. */
+  #first = 0
+  #foldAt = Number.POSITIVE_INFINITY
+  #folded = 0
 
-  constructor(wish: PathWish, table: ItemTable) {
-    const { startPoint, endPoint } = wish
+  constructor({ startPoint, endPoint, stepLimit }: PathCut, table: ItemTable) {
     this.#startPoint = startPoint === null ? null : table.numberOf(startPoint)
     this.#endPoint = endPoint === null ? null : table.numberOf(endPoint)
-    this.#stepLimit = wish.stepLimit
-    this.#startKey = readKey(wish.startKey, table)
-    this.#endKey = readKey(wish.endKey, table)
-    this.#dropOffKey = readKey(wish.dropOffKey, table)
+    this.#stepLimit = stepLimit
     this.#empty = table.numberOf('')
     this.#fold = table.numberOf(FOLD)
   }
 
-  /** Whether one of the sessions of a person's events, in order, goes the way that is asked for. */
-  hasPath(
-    rows: Uint32Array,
-    start: number,
-    end: number,
-    items: Int32Array,
-    timesMs: Float64Array,
-  ): boolean {
+  /** Steps of the path at hand. */
+  get length(): number {
+    return this.#length
+  }
+
+  /** The item of a step, from 0; `NO_ITEM` outside of the path. */
+  itemAt(step: number): number {
+    if (step < 0 || step >= this.#length) return NO_ITEM
+    return step === this.#foldAt ? this.#fold : (this.#session[this.#placeOf(step)] ?? NO_ITEM)
+  }
+
+  /** The time of a step of the path, from 0; milliseconds. */
+  timeMsAt(step: number): number {
+    return this.#sessionMs[this.#placeOf(step)] ?? 0
+  }
+
+  /** Shows the paths of a person's events, in order, until `visit` says that it has seen enough; then true. */
+  walk(events: PathEvents, start: number, end: number, visit: () => boolean): boolean {
+    const { rows, items, timesMs } = events
     const session = this.#session
+    const sessionMs = this.#sessionMs
     session.length = 0
+    sessionMs.length = 0
     let previousMs = 0
     for (let place = start; place < end; place++) {
       const row = rows[place] ?? 0
@@ -66,46 +88,104 @@ export class PathFinder {
       if (item === NO_ITEM) continue
       const timeMs = timesMs[row] ?? 0
       if (session.length > 0 && timeMs - previousMs >= SESSION_GAP_MS) {
-        if (this.#isWanted()) return true
+        if (this.#isShown(visit)) return true
         session.length = 0
+        sessionMs.length = 0
       }
       previousMs = timeMs
-      if (session.at(-1) !== item) session.push(item)
+      if (session.length > 0 && session.at(-1) === item) sessionMs[session.length - 1] = timeMs
+      else {
+        session.push(item)
+        sessionMs.push(timeMs)
+      }
     }
-    return session.length > 0 && this.#isWanted()
+    return session.length > 0 && this.#isShown(visit)
   }
 
-  #isWanted(): boolean {
-    const path = this.#cutSession()
-    if (path.length === 0) return false
-    const dropOff = this.#dropOffKey
-    if (dropOff !== null) {
-      return path.length === dropOff.position && path.at(-1) === dropOff.item
-    }
-    const startKey = this.#startKey
-    const endKey = this.#endKey
-    if (endKey !== null && path[endKey.position - 1] !== endKey.item) return false
-    if (startKey === null) return true
-    if (endKey !== null && endKey.position !== startKey.position + 1) return false
-    return path[startKey.position - 1] === startKey.item && path.length > startKey.position
+  #isShown(visit: () => boolean): boolean {
+    this.#cut()
+    return this.#length > 0 && visit()
   }
 
-  #cutSession(): readonly number[] {
+  #placeOf(step: number): number {
+    return this.#first + step + (step > this.#foldAt ? this.#folded : 0)
+  }
+
+  #cut(): void {
     const session = this.#session
     if (session.at(-1) === this.#empty) session.pop()
     const startPoint = this.#startPoint
     const endPoint = this.#endPoint
     const limit = this.#stepLimit
+    this.#length = 0
+    this.#foldAt = Number.POSITIVE_INFINITY
     const start = startPoint === null ? 0 : session.indexOf(startPoint)
-    if (start < 0) return []
-    if (endPoint === null) return session.slice(start, start + limit)
+    if (start < 0) return
+    this.#first = start
+    if (endPoint === null) {
+      this.#length = Math.min(limit, session.length - start)
+      return
+    }
     const end = session.indexOf(endPoint, startPoint === null ? 0 : start + 1)
-    if (end < 0) return []
-    const path = session.slice(start, end + 1)
-    if (path.length <= limit) return path
-    if (startPoint === null) return path.slice(-limit)
-    const half = Math.floor(limit / 2)
-    return [...path.slice(0, half), this.#fold, ...path.slice(path.length - half)]
+    if (end < 0) return
+    const length = end + 1 - start
+    if (length <= limit) {
+      this.#length = length
+    } else if (startPoint === null) {
+      this.#first = end + 1 - limit
+      this.#length = limit
+    } else {
+      const half = Math.floor(limit / 2)
+      this.#foldAt = half
+      this.#length = 2 * half + 1
+      this.#folded = length - this.#length
+    }
+  }
+}
+
+/** Tells which paths go the way that is asked for. */
+export class PathFinder {
+  readonly #walker: PathWalker
+  readonly #startKey: PathKey | null
+  readonly #endKey: PathKey | null
+  readonly #dropOffKey: PathKey | null
+  readonly #isWanted: () => boolean
+
+  constructor({ startKey, endKey, dropOffKey, ...cut }: PathKeys & PathCut, table: ItemTable) {
+    this.#walker = new PathWalker(cut, table)
+    this.#startKey = readKey(startKey, table)
+    this.#endKey = readKey(endKey, table)
+    this.#dropOffKey = readKey(dropOffKey, table)
+    this.#isWanted = () => this.#goesTheWay()
+  }
+
+  /** Whether one of the sessions of a person's events, in order, goes the way that is asked for. */
+  hasPath(events: PathEvents, start: number, end: number): boolean {
+    return this.#walker.walk(events, start, end, this.#isWanted)
+  }
+
+  /** How many of the sessions do. */
+  countPaths(events: PathEvents, start: number, end: number): number {
+    let count = 0
+    this.#walker.walk(events, start, end, () => {
+      if (this.#goesTheWay()) count++
+      return false
+    })
+    return count
+  }
+
+  #goesTheWay(): boolean {
+    const path = this.#walker
+    const dropOff = this.#dropOffKey
+    if (dropOff !== null) {
+      return path.length === dropOff.position && path.itemAt(path.length - 1) === dropOff.item
+    }
+    const startKey = this.#startKey
+    const endKey = this.#endKey
+    if (endKey !== null && path.itemAt(endKey.position - 1) !== endKey.item) return false
+    if (startKey === null) return true
+    if (endKey !== null && endKey.position !== startKey.position + 1) return false
+    return path.itemAt(startKey.position - 1) === startKey.item && path.length > startKey.position
   }
 }
 

@@ -72,13 +72,14 @@ function personsWithPath(
   const actors = rowsByActor(persons, columns.count)
   orderRows(actors, columns, limits)
   const { keys, starts, rows } = actors
+  const events = { rows, items, timesMs }
   const found = new Uint32Array(keys.length)
   let next = 0
   for (let index = 0; index < keys.length; index++) {
     if (index % CHECK_EVERY === 0) limits.checkLimits()
     const start = starts[index] ?? 0
     const end = starts[index + 1] ?? 0
-    if (finder.hasPath(rows, start, end, items, timesMs)) found[next++] = keys[index] ?? 0
+    if (finder.hasPath(events, start, end)) found[next++] = keys[index] ?? 0
   }
   return found.subarray(0, next)
 }

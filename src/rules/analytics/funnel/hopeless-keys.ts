@@ -1,0 +1,38 @@
+/** Who cannot have got far in a funnel, whatever the order of events: spares putting them in order. */
+import { largestPerson } from '../actor-page.ts'
+import type { EventColumns } from '../event-columns.ts'
+import type { AttemptRules } from './funnel-attempts.ts'
+
+/**
+ * For each key of an actor 1 when its events do not have `needed` different steps, which have to be the
+ * first ones unless the funnel is unordered. `keys` has the key of each row. Linear.
+ */
+export function hopelessKeys(
+  { order, stepCount }: Pick<AttemptRules, 'order' | 'stepCount'>,
+  needed: number,
+  keys: Uint32Array,
+  { count, seriesMasks }: EventColumns,
+): Uint8Array {
+  const done = new Uint32Array(largestPerson(keys, count) + 1)
+  for (let row = 0; row < count; row++) {
+    const key = keys[row] ?? 0
+    done[key] = (done[key] ?? 0) | (seriesMasks[row] ?? 0)
+  }
+  const isHopeless = new Uint8Array(done.length)
+  const neededMask = 2 ** Math.max(needed, 0) - 1
+  for (let key = 0; key < done.length; key++) {
+    const mask = done[key] ?? 0
+    const isEnough =
+      order === 'unordered'
+        ? bitCount(mask & (2 ** stepCount - 1)) >= needed
+        : (mask & neededMask) === neededMask
+    isHopeless[key] = isEnough ? 0 : 1
+  }
+  return isHopeless
+}
+
+function bitCount(mask: number): number {
+  let count = 0
+  for (let left = mask; left !== 0; left &= left - 1) count++
+  return count
+}

@@ -1,0 +1,53 @@
+/** What rows of a scan stand for: the group that an event was sent with, values of several columns at once. */
+import { propertyText } from '../filters/property-text.ts'
+import type { ValueColumn } from './event-columns.ts'
+
+/** Combinations of texts, each different one once. */
+export interface ValueLabels {
+  /** For each row the position in `texts`. */
+  readonly ids: Uint32Array
+  /** Each has a text for each column. */
+  readonly texts: readonly (readonly string[])[]
+}
+
+/**
+ * The texts that the values of columns stand for in each row; `textOf` gets the position of the column,
+ * too. Cost: linear in the rows, `textOf` once for each different value.
+ */
+export function labelsOf(
+  columns: readonly ValueColumn[],
+  count: number,
+  textOf: (value: unknown, column: number) => string,
+): ValueLabels {
+  let ids = new Uint32Array(count)
+  let texts: readonly (readonly string[])[] = [[]]
+  for (const [index, column] of columns.entries()) {
+    const own = column.values.map((value) => textOf(value, index))
+    // The number 1 and the text `1` are one value.
+    const numbers = new Map(own.map((text, id) => [text, id]))
+    const numberOf = Uint32Array.from(own, (text) => numbers.get(text) ?? 0)
+    const known = new Map<number, number>()
+    const pairs: (readonly string[])[] = []
+    const next = new Uint32Array(count)
+    for (let row = 0; row < count; row++) {
+      const left = ids[row] ?? 0
+      const right = numberOf[column.ids[row] ?? 0] ?? 0
+      const pair = left * own.length + right
+      let id = known.get(pair)
+      if (id === undefined) {
+        id = pairs.push([...(texts[left] ?? []), own[right] ?? '']) - 1
+        known.set(pair, id)
+      }
+      next[row] = id
+    }
+    ids = next
+    texts = pairs
+  }
+  return { ids, texts }
+}
+
+/** The group of each row as a position in the column, 0 for none: an empty key belongs to nobody. */
+export function groupIds({ ids, values }: ValueColumn): Uint32Array {
+  const isEmpty = values.map((value) => propertyText(value) === '')
+  return isEmpty.lastIndexOf(true) <= 0 ? ids : ids.map((id) => (isEmpty[id] === true ? 0 : id))
+}
