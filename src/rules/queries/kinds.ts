@@ -4,6 +4,8 @@
 import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
 import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
+import { FUNNELS_QUERY } from './funnels/funnels-query.ts'
+import { PATHS_QUERY } from './paths/paths-query.ts'
 import { QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
 import type { AnyQueryKind, FoundKind, QueryContext } from './query-kind.ts'
@@ -20,6 +22,14 @@ const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   RetentionQuery: RETENTION_QUERY,
   StickinessQuery: STICKINESS_QUERY,
   TrendsQuery: TRENDS_QUERY,
+}
+/** Each kind; what a plan and a part of it are, only the kind knows. */
+// biome-ignore lint/suspicious/noExplicitAny: a table of kinds that share nothing but their form
+type AnyKind = QueryKind<any, any>
+
+const KINDS: Readonly<Record<string, AnyKind>> = {
+  FunnelsQuery: FUNNELS_QUERY,
+  PathsQuery: PATHS_QUERY,
 }
 
 /** Queries around another one, which is asked in their place. */

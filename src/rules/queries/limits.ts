@@ -44,3 +44,5 @@ export const QUERY_SMOOTHING_MAX = 100
 export const QUERY_FORMULAS_MAX = 26
 /** Characters of a formula. More: 400 `invalid_query`. */
 export const QUERY_FORMULA_UNITS_MAX = 500
+/** Different edges of one query of paths. More: 400 `query_too_large`. */
+export const PATH_EDGES_MAX = 4_000_000

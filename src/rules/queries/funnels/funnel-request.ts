@@ -1,0 +1,187 @@
+/**
+ * What a `FunnelsQuery` asks for: its steps, what spoils a way through them, how it is split, and what is
+ * shown. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ */
+import { SERIES_MAX, type SeriesMatch } from '../../analytics/event-columns.ts'
+import type { FilterGroup } from '../../filters/filter-group.ts'
+import { type QueryBreakdown, readQueryBreakdown } from '../query-breakdown.ts'
+import { bucketsOf } from '../query-buckets.ts'
+import type { QueryFields } from '../query-fields.ts'
+import { readGlobalFilter } from '../query-filters.ts'
+import type { QueryContext } from '../query-kind.ts'
+import { type QueryRange, readInterval, readRange } from '../query-range.ts'
+import { eventSeries, type QuerySeries, readSeriesList, readSeriesNode } from '../query-series.ts'
+
+const SECOND_MS = 1000
+const DAY_MS = 86_400 * SECOND_MS
+const UNIT_MS = {
+  day: DAY_MS,
+  second: SECOND_MS,
+  minute: 60 * SECOND_MS,
+  hour: 3600 * SECOND_MS,
+  week: 7 * DAY_MS,
+  month: 31 * DAY_MS,
+} as const
+const WINDOW_UNITS = ['day', 'second', 'minute', 'hour', 'week', 'month'] as const
+const WINDOW_COUNT = 14
+const BINS_MAX = 90
+
+/** How steps have to follow each other. */
+export type StepOrder = 'ordered' | 'strict' | 'unordered'
+
+/** Which value of a breakdown a way through a funnel belongs to. */
+export type ValueAttribution = 'first_touch' | 'last_touch' | 'all_events' | 'step'
+
+/** What spoils a way through a funnel between two steps. */
+export interface StepExclusion {
+  /** Bit of the excluded events in the masks of a scan. */
+  readonly bit: number
+  /** Steps from 0: from this one on, until `toStep` is reached. */
+  readonly fromStep: number
+  readonly toStep: number
+}
+
+/** How ways through a funnel are found. Bit k of the masks of a scan belongs to step k. */
+export interface StepRules {
+  readonly order: StepOrder
+  readonly stepCount: number
+  /** Between the first and any other step, inclusive. */
+  readonly windowMs: number
+  readonly exclusions: readonly StepExclusion[]
+}
+
+/** A funnel that can be computed. */
+export interface FunnelsPlan {
+  readonly visual: 'steps' | 'time_to_convert' | 'trends'
+  readonly range: QueryRange
+  readonly filter: FilterGroup | null
+  readonly steps: readonly QuerySeries[]
+  /** What to scan for: the steps, what is excluded, and for strict funnels every event. */
+  readonly series: readonly SeriesMatch[]
+  readonly rules: StepRules
+  /** Steps from 0 between which conversion is measured; not of `steps`. */
+  readonly fromStep: number
+  readonly toStep: number
+  /** Bins of times; null: as many as suit the number of actors. */
+  readonly binCount: number | null
+  readonly breakdown: QueryBreakdown | null
+  readonly attribution: ValueAttribution
+  /** Of the attribution `step`: its number from 0. */
+  readonly attributionStep: number
+  /** Groups of this type go through the funnel; null: persons. */
+  readonly groupTypeIndex: number | null
+}
+
+/** Reads a `FunnelsQuery`. Throws 400 `invalid_query`. */
+export function planFunnels(query: QueryFields, context: QueryContext): FunnelsPlan {
+  query.within('compareFilter').refuse('compare')
+  const filter = query.within('funnelsFilter')
+  const aggregation = filter.text('funnelAggregateByHogQL') ?? ''
+  if (aggregation !== '' && aggregation !== 'person_id') {
+    throw filter.fault('funnelAggregateByHogQL', 'must be person_id, or left out')
+  }
+  const visual = filter.choice('funnelVizType', ['steps', 'time_to_convert', 'trends'])
+  const order = filter.choice('funnelOrderType', ['ordered', 'strict', 'unordered'])
+  if (visual === 'trends' && order === 'unordered') {
+    throw filter.fault('funnelVizType', 'must not be trends for an unordered funnel')
+  }
+  const steps = readSteps(query, context)
+  const { series, exclusions } = readExclusions(filter, steps, order, context)
+  const range = readRange(query, readInterval(query), context)
+  if (visual === 'trends') bucketsOf(range)
+  const unit = filter.choice('funnelWindowIntervalUnit', WINDOW_UNITS)
+  const binCount = filter.number('binCount')
+  return {
+    ...{ visual, range, steps, series },
+    filter: readGlobalFilter(query, context),
+    rules: {
+      order,
+      stepCount: steps.length,
+      windowMs: (filter.whole('funnelWindowInterval', 1) ?? WINDOW_COUNT) * UNIT_MS[unit],
+      exclusions,
+    },
+    ...readMeasured(filter, steps.length),
+    binCount: binCount === null ? null : Math.min(BINS_MAX, Math.max(1, Math.trunc(binCount))),
+    breakdown: readQueryBreakdown(query),
+    ...readAttribution(filter, steps.length, order),
+    groupTypeIndex: query.whole('aggregation_group_type_index', 0, 4),
+  }
+}
+
+function readSteps(query: QueryFields, context: QueryContext): readonly QuerySeries[] {
+  const read = readSeriesList(query, context, 2, (node) => {
+    node.refuse('optionalInFunnel')
+    node.choice('math', ['total'])
+    return node
+  })
+  return read.map(({ series, more }) => known(series, more))
+}
+
+/** An action that does not exist is no step. */
+function known(series: QuerySeries, node: QueryFields): QuerySeries {
+  if (series.exists) return series
+  throw node.fault('id', 'names an action that does not exist: take its number from the list')
+}
+
+function readExclusions(
+  filter: QueryFields,
+  steps: readonly QuerySeries[],
+  order: StepOrder,
+  context: QueryContext,
+): { readonly series: readonly SeriesMatch[]; readonly exclusions: readonly StepExclusion[] } {
+  const series = steps.map(({ match }) => match)
+  const exclusions = filter.objects('exclusions').map((node) => {
+    const exclusion = known(readSeriesNode(node, 0, context), node)
+    const last = steps.length - 1
+    const fromStep = node.whole('funnelFromStep', 0, last - 1)
+    const toStep = node.whole('funnelToStep', 1, last)
+    if (fromStep === null || toStep === null || fromStep >= toStep) {
+      throw node.fault('funnelToStep', 'must be the number of a step behind funnelFromStep')
+    }
+    if (order === 'unordered' && toStep - fromStep < last) {
+      throw node.fault('funnelToStep', 'must span all steps of an unordered funnel')
+    }
+    if (steps.slice(fromStep, toStep + 1).some((step) => isSame(step, exclusion))) {
+      throw node.fault('event', 'must not be a step between the same steps')
+    }
+    return { bit: series.push(exclusion.match) - 1, fromStep, toStep }
+  })
+  if (order === 'strict') series.push(eventSeries(null, null).match)
+  if (series.length <= SERIES_MAX) return { series, exclusions }
+  const what = `and steps together may be ${SERIES_MAX - 1} at most`
+  throw filter.fault('exclusions', what)
+}
+
+function isSame(left: QuerySeries, right: QuerySeries): boolean {
+  const textOf = ({ type, id, filter }: QuerySeries): string => JSON.stringify([type, id, filter])
+  return textOf(left) === textOf(right)
+}
+
+function readMeasured(
+  filter: QueryFields,
+  stepCount: number,
+): Pick<FunnelsPlan, 'fromStep' | 'toStep'> {
+  const fromStep = filter.whole('funnelFromStep', 0, stepCount - 2) ?? 0
+  const toStep = filter.whole('funnelToStep', 1, stepCount - 1) ?? stepCount - 1
+  if (fromStep < toStep) return { fromStep, toStep }
+  throw filter.fault('funnelToStep', 'must be the number of a step behind funnelFromStep')
+}
+
+function readAttribution(
+  filter: QueryFields,
+  stepCount: number,
+  order: StepOrder,
+): Pick<FunnelsPlan, 'attribution' | 'attributionStep'> {
+  const attribution = filter.choice('breakdownAttributionType', [
+    'first_touch',
+    'last_touch',
+    'all_events',
+    'step',
+  ])
+  const last = attribution === 'step' ? stepCount - 1 : Number.MAX_SAFE_INTEGER
+  const attributionStep = filter.whole('breakdownAttributionValue', 0, last) ?? 0
+  if (attribution === 'step' && order === 'unordered' && attributionStep > 0) {
+    throw filter.fault('breakdownAttributionValue', 'must be 0 for an unordered funnel')
+  }
+  return { attribution, attributionStep }
+}

@@ -1,0 +1,216 @@
+/**
+ * The results of a `FunnelsQuery`: numbers of steps and times between them, how long conversion took, and
+ * how many converted over time. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ */
+import type { JsonObject } from '../../../base/json.ts'
+import { wallOf } from '../../../base/time-zone.ts'
+import { rowsByActor } from '../../analytics/actor-rows.ts'
+import { bucketCount, bucketDays, bucketsOf, dayLabel } from '../query-buckets.ts'
+import type { QueryContext } from '../query-kind.ts'
+import type { FunnelsPlan } from './funnel-request.ts'
+import type { FunnelRows } from './funnel-rows.ts'
+
+/** Stands for all values beyond the limit. */
+const OTHER_VALUE = 'Other'
+
+const BINS_MAX = 60
+/** Width of bins, in seconds, when all times are the same. */
+const BIN_SECONDS = 60
+
+/** Rows of one value, or of several that count as `Other`. */
+export interface ValueRows {
+  readonly text: readonly string[]
+  readonly rows: Uint32Array
+}
+
+/** The results of a funnel of steps: a list, with a breakdown one for each value. */
+export function stepResults(plan: FunnelsPlan, found: FunnelRows, context: QueryContext): unknown {
+  const values = rankedValues(plan, found)
+  const results = values.map(({ text, rows }) => {
+    const named = valueMembers(plan, text, context)
+    return plan.steps.map((_step, step) => ({
+      ...stepResult(plan, found, rows, step),
+      ...named,
+    }))
+  })
+  return plan.breakdown === null ? (results[0] ?? []) : results
+}
+
+/** The result of a funnel that asks how long conversion took. */
+export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: FunnelRows) {
+  const seconds = sortedSeconds(found, allRows(found), fromStep, toStep)
+  const smallest = seconds[0]
+  if (smallest === undefined) {
+    const bins = [
+      [0, 0],
+      [BIN_SECONDS, 0],
+    ]
+    return { bins, average_conversion_time: null }
+  }
+  const count = binCount ?? Math.min(BINS_MAX, Math.ceil(Math.cbrt(seconds.length)))
+  const min = Math.floor(smallest)
+  const width = Math.ceil((Math.ceil(seconds.at(-1) ?? 0) - min) / count) || BIN_SECONDS
+  const bins = Array.from({ length: count + 1 }, (_, index) => [min + index * width, 0])
+  for (const one of seconds) {
+    const bin = bins[Math.floor((one - min) / width)]
+    if (bin !== undefined) bin[1] = (bin[1] ?? 0) + 1
+  }
+  return { bins, average_conversion_time: meanOf(seconds) }
+}
+
+/** The results of a funnel over time: an item, with a breakdown one for each value. */
+export function trendResults(
+  plan: FunnelsPlan,
+  found: FunnelRows,
+  context: QueryContext,
+): readonly JsonObject[] {
+  const { range, fromStep, toStep, breakdown } = plan
+  const buckets = bucketsOf(range)
+  const count = bucketCount(range, buckets)
+  const days = bucketDays(range, buckets)
+  const labels = days.map((_day, index) => dayLabel(wallOf(buckets.startMs(index), range.timezone)))
+  const values =
+    breakdown === null ? [{ text: [], rows: allRows(found) }] : rankedValues(plan, found)
+  return values.map(({ text, rows }) => {
+    const entered = new Uint32Array(count)
+    const converted = new Uint32Array(count)
+    for (const row of rows) {
+      const period = found.periods[row] ?? 0
+      const reached = found.reached[row] ?? 0
+      if (reached > fromStep) entered[period] = (entered[period] ?? 0) + 1
+      if (reached > toStep) converted[period] = (converted[period] ?? 0) + 1
+    }
+    const data = Array.from(entered, (all, period) => percentOf(converted[period] ?? 0, all))
+    return { count, data, days, labels, ...valueMembers(plan, text, context) }
+  })
+}
+
+/**
+ * The rows of each value: by the number of those who did the last step, then of the one before and so on,
+ * then by value; those beyond the limit are one. Rows of a funnel without a breakdown are one value.
+ */
+export function rankedValues(plan: FunnelsPlan, found: FunnelRows): readonly ValueRows[] {
+  const { breakdown, rules } = plan
+  const isCohort = (breakdown?.cohorts.length ?? 0) > 0
+  const values = rowsByActor(
+    found.labels.map((label) => label + 1),
+    found.labels.length,
+  )
+  const ranked = Array.from(values.keys, (key, index) => {
+    const rows = values.rows.subarray(values.starts[index], values.starts[index + 1])
+    const counts = new Uint32Array(rules.stepCount)
+    for (const row of rows) {
+      const step = (found.reached[row] ?? 0) - 1
+      counts[step] = (counts[step] ?? 0) + 1
+    }
+    return { text: found.texts[key - 1] ?? [], rows, counts: counts.reverse() }
+  }).sort((left, right) => {
+    const order = compareLists(right.counts, left.counts)
+    if (order !== 0) return order
+    return isCohort
+      ? compareLists(left.text.map(cohortNumber), right.text.map(cohortNumber))
+      : compareLists(left.text, right.text)
+  })
+  const limit = isCohort || breakdown === null ? ranked.length : breakdown.limit
+  if (ranked.length <= limit) return ranked
+  const isOther = ({ text }: ValueRows): boolean => text.length === 1 && text[0] === OTHER_VALUE
+  const kept = ranked.slice(0, limit).filter((value) => !isOther(value))
+  // A value that happens to be called so counts as the rest.
+  const rest = ranked.filter((value) => !kept.includes(value))
+  const rows = Uint32Array.from(rest.flatMap((value) => [...value.rows]))
+  return [...kept, { text: [OTHER_VALUE], rows }]
+}
+
+/** The number that a cohort goes by, 0 for everybody. */
+export function cohortNumber(text: string): number {
+  return text === 'all' ? 0 : Number(text)
+}
+
+function stepResult(
+  { steps, rules }: FunnelsPlan,
+  found: FunnelRows,
+  rows: Uint32Array,
+  order: number,
+): JsonObject {
+  const reached = rows.filter((row) => (found.reached[row] ?? 0) > order)
+  const all = order === 0 ? new Float64Array(0) : sortedSeconds(found, rows, order - 1, order)
+  const seconds = all.filter((one) => one > 0)
+  const { id = null, label = '', customName = null, type = 'events' } = steps[order] ?? {}
+  const isUnordered = rules.order === 'unordered'
+  return {
+    action_id: isUnordered ? null : id,
+    name: isUnordered ? `Completed ${order + 1} step${order === 0 ? '' : 's'}` : label,
+    custom_name: isUnordered ? null : customName,
+    order,
+    people: [],
+    count: reached.length,
+    type,
+    average_conversion_time: meanOf(seconds),
+    median_conversion_time: medianOf(seconds),
+  }
+}
+
+/** What an item says of its value; nothing without a breakdown. */
+function valueMembers(
+  { breakdown }: FunnelsPlan,
+  text: readonly string[],
+  context: QueryContext,
+): JsonObject {
+  if (breakdown === null) return {}
+  if (breakdown.cohorts.length === 0) return { breakdown: text, breakdown_value: text }
+  const id = cohortNumber(text[0] ?? '')
+  return { breakdown: id === 0 ? 'all users' : context.cohortName(id), breakdown_value: id }
+}
+
+function allRows({ reached }: FunnelRows): Uint32Array {
+  return Uint32Array.from(reached, (_, row) => row)
+}
+
+/** The seconds from one step to another, of the rows that reached the latter; ascending. */
+function sortedSeconds(
+  { reached, timesMs }: FunnelRows,
+  rows: Uint32Array,
+  from: number,
+  to: number,
+): Float64Array {
+  const stepCount = timesMs.length / reached.length
+  const seconds = new Float64Array(rows.length)
+  let count = 0
+  for (const row of rows) {
+    if ((reached[row] ?? 0) <= to) continue
+    const first = row * stepCount
+    seconds[count++] = ((timesMs[first + to] ?? 0) - (timesMs[first + from] ?? 0)) / 1000
+  }
+  return seconds.subarray(0, count).sort()
+}
+
+function meanOf(sorted: Float64Array): number | null {
+  return sorted.length === 0 ? null : sorted.reduce((sum, one) => sum + one, 0) / sorted.length
+}
+
+function medianOf(sorted: Float64Array): number | null {
+  const below = sorted[Math.floor((sorted.length - 1) / 2)]
+  const above = sorted[Math.ceil((sorted.length - 1) / 2)]
+  return below === undefined || above === undefined ? null : (below + above) / 2
+}
+
+/** Two digits behind the point, halves to the even one; 0 of nobody. */
+function percentOf(part: number, all: number): number {
+  if (all === 0) return 0
+  const hundredths = (part / all) * 10_000
+  const floor = Math.floor(hundredths)
+  const isHalf = hundredths - floor === 0.5
+  return (isHalf ? floor + (floor % 2) : Math.round(hundredths)) / 100
+}
+
+/** By the first entry that differs. */
+function compareLists<Value extends string | number>(
+  left: ArrayLike<Value>,
+  right: ArrayLike<Value>,
+): number {
+  for (let index = 0; index < left.length; index++) {
+    const [a, b] = [left[index], right[index]]
+    if (a !== undefined && b !== undefined && a !== b) return a < b ? -1 : 1
+  }
+  return 0
+}

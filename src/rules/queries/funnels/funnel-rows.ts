@@ -1,0 +1,250 @@
+/**
+ * How far each actor went through a funnel, with each value of the breakdown that it stands for. Source:
+ * docs/compatibility/queries.md, "FunnelsQuery".
+ */
+import {
+  type ActorRows,
+  gatherRows,
+  orderRows,
+  rowsByActor,
+  splitActors,
+} from '../../analytics/actor-rows.ts'
+import type { EventColumns, EventScanner, ValueRequest } from '../../analytics/event-columns.ts'
+import { hopelessKeys } from '../../analytics/funnel/hopeless-keys.ts'
+import type { Periods } from '../../analytics/periods.ts'
+import { groupIds, labelsOf, type ValueLabels } from '../../analytics/value-labels.ts'
+import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
+import { propertyText } from '../../filters/property-text.ts'
+import { breakdownText } from '../query-breakdown.ts'
+import { bucketsOf } from '../query-buckets.ts'
+import { type QueryShard, scanShard } from '../query-kind.ts'
+import type { FunnelsPlan } from './funnel-request.ts'
+import { walkOf } from './funnel-walks.ts'
+
+/** Rows of events between two looks at the limits of a query. */
+const CHECK_EVERY = 65_536
+
+/** Walks that reached a step, one row each; all lists but `texts` are parallel. Plain data. */
+export interface FunnelRows {
+  /** Values of the breakdown: a text for each property, or the number of a cohort. */
+  readonly texts: readonly (readonly string[])[]
+  /** Positions in `texts`. */
+  readonly labels: Uint32Array
+  /** Steps, at least one. */
+  readonly reached: Uint8Array
+  /** Period of entrance; empty unless over time. */
+  readonly periods: Uint32Array
+  /** When each step was done, as many for each row as the funnel has; empty over time. */
+  readonly timesMs: Float64Array
+}
+
+/** Those who walked, parallel to the rows: P, or the key of a group. */
+export interface FunnelWalkers {
+  readonly persons: readonly number[]
+  readonly groupKeys: readonly string[]
+}
+
+/**
+ * The walks of a funnel that reached a step; those of actors who cannot reach `needed` steps may be
+ * missing. Throws as `EventScanner.scan`. Cost: linear in the events that are found, times the steps; with
+ * the attribution to a step times the values that an actor has there.
+ */
+export function walkFunnel(
+  plan: FunnelsPlan,
+  shard: QueryShard,
+  needed: number,
+): { readonly rows: FunnelRows; readonly walkers: FunnelWalkers } {
+  const walks = new WalkCollector(plan, shard, needed)
+  const { breakdown, range } = plan
+  if (range.fromMs > range.toMs) return walks.result()
+  if (breakdown === null || breakdown.cohorts.length === 0) walks.scan(null, null)
+  for (const id of breakdown?.cohorts ?? []) {
+    const filter = { key: 'id', type: 'cohort', value: id }
+    walks.scan(String(id), id === 'all' ? null : { type: 'AND', values: [filter] })
+  }
+  return walks.result()
+}
+
+class WalkCollector {
+  readonly #plan: FunnelsPlan
+  readonly #shard: QueryShard
+  readonly #needed: number
+  readonly #periods: Periods | null
+  readonly #texts: (readonly string[])[] = []
+  readonly #labels: number[] = []
+  readonly #reached: number[] = []
+  readonly #entrances: number[] = []
+  readonly #timesMs: number[] = []
+  readonly #persons: number[] = []
+  readonly #groupKeys: string[] = []
+
+  constructor(plan: FunnelsPlan, shard: QueryShard, needed: number) {
+    this.#plan = plan
+    this.#shard = shard
+    this.#needed = needed
+    this.#periods = plan.visual === 'trends' ? bucketsOf(plan.range) : null
+  }
+
+  result(): { readonly rows: FunnelRows; readonly walkers: FunnelWalkers } {
+    const rows = {
+      texts: this.#texts,
+      labels: Uint32Array.from(this.#labels),
+      reached: Uint8Array.from(this.#reached),
+      periods: Uint32Array.from(this.#entrances),
+      timesMs: Float64Array.from(this.#timesMs),
+    }
+    return { rows, walkers: { persons: this.#persons, groupKeys: this.#groupKeys } }
+  }
+
+  /** Walks with the events of everybody, or those of a cohort. */
+  scan(cohort: string | null, members: FilterGroup | null): void {
+    const { range, filter, series, rules, groupTypeIndex, breakdown } = this.#plan
+    const groupValues: readonly ValueRequest[] =
+      groupTypeIndex === null ? [] : [{ kind: 'group_key', typeIndex: groupTypeIndex }]
+    const properties = breakdown?.properties ?? []
+    const columns = scanShard(this.#shard, {
+      fromMs: range.fromMs,
+      toMs: range.toMs,
+      filter: allOf([filter, members]),
+      series,
+      values: [...groupValues, ...properties.map(({ value }) => value)],
+      order: 'unsorted',
+    })
+    const groups = groupTypeIndex === null ? undefined : columns.values[0]
+    const keys = groups === undefined ? columns.persons : groupIds(groups)
+    const isHopeless = hopelessKeys(rules, this.#needed, keys, columns)
+    const actors = rowsByActor(keys, columns.count, null, (key) => isHopeless[key] === 1)
+    orderRows(actors, columns, this.#shard.scanner)
+    const labels = labelsOf(
+      columns.values.slice(groupValues.length),
+      columns.count,
+      (value, index) => breakdownText(value, properties[index]) ?? '',
+    )
+    const offset = this.#texts.length
+    const texts = cohort === null ? labels.texts : [[cohort]]
+    for (const text of texts) this.#texts.push(text)
+    const split =
+      properties.length > 0 && this.#plan.attribution === 'all_events'
+        ? splitActors(
+            actors.rows,
+            keys,
+            labels.ids.map((id) => id + 1),
+            columns.count,
+          )
+        : actors
+    const groupKeys = groups?.values.map(propertyText) ?? null
+    this.#walkAll(split, columns, labels, offset, groupKeys)
+  }
+
+  #walkAll(
+    { keys, starts, rows }: ActorRows,
+    columns: EventColumns,
+    labels: ValueLabels,
+    offset: number,
+    groupKeys: readonly string[] | null,
+  ): void {
+    const { visual, rules, breakdown } = this.#plan
+    const hasLabels = (breakdown?.properties.length ?? 0) > 0
+    const labelOfPlace = hasLabels ? rows.map((row) => labels.ids[row] ?? 0) : null
+    const { timesMs, masks } = gatherRows(columns, rows)
+    const events = { timesMs, masks, labels: labelOfPlace }
+    let key = 0
+    let label = 0
+    const walk = walkOf(this.#plan, events, this.#periods, (walked, period) => {
+      this.#labels.push(offset + label)
+      this.#reached.push(walked.reached)
+      if (groupKeys === null) this.#persons.push(key)
+      else this.#groupKeys.push(groupKeys[key] ?? '')
+      if (visual === 'trends') {
+        this.#entrances.push(period)
+        return
+      }
+      for (let step = 0; step < rules.stepCount; step++) {
+        this.#timesMs.push(step < walked.reached ? walked.timeMsOf(step) : Number.NaN)
+      }
+    })
+    const choice = new LabelChoice(this.#plan, masks, labelOfPlace, labels)
+    const limits = new PacedLimits(this.#shard.scanner)
+    for (let actor = 0; actor < keys.length; actor++) {
+      key = keys[actor] ?? 0
+      const start = starts[actor] ?? 0
+      const end = starts[actor + 1] ?? 0
+      if (choice.isByStep) {
+        for (const one of choice.ofStep(start, end)) {
+          limits.count(end - start)
+          label = one
+          walk(start, end, one)
+        }
+        continue
+      }
+      limits.count(end - start)
+      label = choice.ofActor(start, end)
+      walk(start, end, null)
+    }
+  }
+}
+
+/** Asks now and then whether to go on. */
+class PacedLimits {
+  readonly #limits: Pick<EventScanner, 'checkLimits'>
+  #left = 0
+
+  constructor(limits: Pick<EventScanner, 'checkLimits'>) {
+    this.#limits = limits
+  }
+
+  /** Before work on so many rows. */
+  count(rows: number): void {
+    this.#left -= rows
+    if (this.#left > 0) return
+    this.#left = CHECK_EVERY
+    this.#limits.checkLimits()
+  }
+}
+
+/** Which values an actor stands for. */
+class LabelChoice {
+  /** Whether the values come from `ofStep`, not from `ofActor`. */
+  readonly isByStep: boolean
+  readonly #isLast: boolean
+  readonly #masks: Uint32Array
+  readonly #stepsMask: number
+  readonly #labels: Uint32Array | null
+  readonly #isEmpty: readonly boolean[]
+
+  constructor(
+    { attribution, attributionStep, rules }: FunnelsPlan,
+    masks: Uint32Array,
+    labelOfPlace: Uint32Array | null,
+    { texts }: ValueLabels,
+  ) {
+    this.isByStep = attribution === 'step' && labelOfPlace !== null
+    this.#isLast = attribution === 'last_touch'
+    this.#masks = masks
+    // Of an unordered funnel the first event of a chain is any step.
+    const isAnyStep = rules.order === 'unordered'
+    this.#stepsMask = isAnyStep ? 2 ** rules.stepCount - 1 : 1 << attributionStep
+    this.#labels = labelOfPlace
+    this.#isEmpty = texts.map((text) => text.every((part) => part === ''))
+  }
+
+  /** The one value of an actor: of its first or last event that has one. */
+  ofActor(start: number, end: number): number {
+    const labels = this.#labels
+    if (labels === null) return 0
+    for (let index = 0; index < end - start; index++) {
+      const label = labels[this.#isLast ? end - 1 - index : start + index] ?? 0
+      if (this.#isEmpty[label] === false) return label
+    }
+    return labels[start] ?? 0
+  }
+
+  /** The values of the events that are the step. */
+  ofStep(start: number, end: number): ReadonlySet<number> {
+    const found = new Set<number>()
+    for (let place = start; place < end; place++) {
+      if (((this.#masks[place] ?? 0) & this.#stepsMask) !== 0) found.add(this.#labels?.[place] ?? 0)
+    }
+    return found
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * Walks through a funnel with the events of one actor after the other; over time a walk for each period in
+ * which it enters. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ */
+import type { Periods } from '../../analytics/periods.ts'
+import type { FunnelsPlan } from './funnel-request.ts'
+import { EventMasks, StepChains, type StepEvents } from './step-chains.ts'
+import { StepSets } from './step-sets.ts'
+
+/** What came of a walk, until the next one. */
+export interface Walked {
+  readonly reached: number
+  /** Time of a step, from 0; milliseconds. */
+  timeMsOf(step: number): number
+}
+
+/** Hears of each walk that reached a step; `period` is that of the first step, 0 unless over time. */
+export type WalkListener = (walked: Walked, period: number) => void
+
+/**
+ * Walks with the events from `start` to before `end`: those of one actor, in order. `label`: what the
+ * events of the step that has the attribution have to stand for; null: anything.
+ */
+export type Walk = (start: number, end: number, label: number | null) => void
+
+/** The walk that a plan asks for; `periods` are those of a funnel over time, otherwise null. */
+export function walkOf(
+  plan: FunnelsPlan,
+  events: StepEvents,
+  periods: Periods | null,
+  listener: WalkListener,
+): Walk {
+  const { rules, attributionStep } = plan
+  if (periods !== null) {
+    const walk = new PeriodWalk(plan, events, periods, listener)
+    return (start, end, label) => walk.run(start, end, label)
+  }
+  if (rules.order === 'unordered') {
+    const sets = new StepSets(rules, events)
+    return (start, end, label) => {
+      sets.run(start, end, label)
+      if (sets.reached > 0) listener(sets, 0)
+    }
+  }
+  const chains = new StepChains(rules, events, attributionStep)
+  return (start, end, label) => {
+    chains.begin(label)
+    for (let place = start; place < end && !chains.isComplete; ) {
+      const next = endOfMoment(events, place, end)
+      chains.visit(place, next, true)
+      place = next
+    }
+    if (chains.reached > 0) listener(chains, 0)
+  }
+}
+
+/** Where the events of the moment of one end. */
+function endOfMoment({ timesMs }: StepEvents, place: number, end: number): number {
+  let next = place + 1
+  while (next < end && timesMs[next] === timesMs[place]) next++
+  return next
+}
+
+/** Chains that began in one period. */
+interface PeriodChains {
+  readonly chains: StepChains
+  readonly period: number
+}
+
+/** Walks for each period in which an actor enters. */
+class PeriodWalk {
+  readonly #plan: FunnelsPlan
+  readonly #events: StepEvents
+  readonly #periods: Periods
+  readonly #listener: WalkListener
+  readonly #masks: EventMasks
+  /** By period, ascending; those that may still go on. */
+  #open: PeriodChains[] = []
+  readonly #unused: StepChains[] = []
+
+  constructor(plan: FunnelsPlan, events: StepEvents, periods: Periods, listener: WalkListener) {
+    // What comes behind the last step that is measured does not matter.
+    this.#plan = { ...plan, rules: { ...plan.rules, stepCount: plan.toStep + 1 } }
+    this.#events = events
+    this.#periods = periods
+    this.#listener = listener
+    this.#masks = new EventMasks(plan.rules, events)
+  }
+
+  run(start: number, end: number, label: number | null): void {
+    for (let place = start; place < end; ) {
+      const next = endOfMoment(this.#events, place, end)
+      const timeMs = this.#events.timesMs[place] ?? 0
+      this.#closeBefore(timeMs - this.#plan.rules.windowMs)
+      const period = this.#periods.indexOf(timeMs)
+      if (this.#hasStart(place, next) && this.#open.at(-1)?.period !== period) {
+        this.#open.push({ chains: this.#begun(label), period })
+      }
+      for (const one of this.#open) {
+        if (!one.chains.isComplete) one.chains.visit(place, next, one.period === period)
+      }
+      place = next
+    }
+    this.#closeBefore(Number.POSITIVE_INFINITY)
+  }
+
+  #hasStart(start: number, end: number): boolean {
+    for (let place = start; place < end; place++) {
+      if ((this.#masks.stepsAt(place) & 1) !== 0) return true
+    }
+    return false
+  }
+
+  #begun(label: number | null): StepChains {
+    const { rules, attributionStep } = this.#plan
+    const chains = this.#unused.pop() ?? new StepChains(rules, this.#events, attributionStep)
+    chains.begin(label)
+    return chains
+  }
+
+  /** Closes the periods that ended before a moment. */
+  #closeBefore(timeMs: number): void {
+    const isOver = ({ period }: PeriodChains): boolean =>
+      this.#periods.startMs(period + 1) <= timeMs
+    const still = this.#open.findIndex((one) => !isOver(one))
+    const over = this.#open.splice(0, still < 0 ? this.#open.length : still)
+    for (const { chains, period } of over) {
+      if (chains.reached > 0) this.#listener(chains, period)
+      this.#unused.push(chains)
+    }
+  }
+}

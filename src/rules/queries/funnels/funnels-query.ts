@@ -1,0 +1,143 @@
+/**
+ * `FunnelsQuery`: who went how far through a row of steps. Source: docs/compatibility/queries.md,
+ * "FunnelsQuery".
+ */
+import { propertyText } from '../../filters/property-text.ts'
+import type { QueryFields } from '../query-fields.ts'
+import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
+import { resolvedRange } from '../query-range.ts'
+import { type FunnelsPlan, planFunnels } from './funnel-request.ts'
+import {
+  cohortNumber,
+  rankedValues,
+  stepResults,
+  timeResults,
+  trendResults,
+} from './funnel-results.ts'
+import { type FunnelRows, walkFunnel } from './funnel-rows.ts'
+
+/** Funnels: steps, how long conversion takes, and conversion over time. */
+export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
+  dividedBy: 'persons',
+  // The events of a group are those of many persons.
+  isWhole: ({ groupTypeIndex }) => groupTypeIndex !== null,
+  plan: planFunnels,
+  rangeOf: ({ range }) => range,
+  partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,
+  merge: (_plan, parts) => mergeRows(parts),
+  page(plan, whole, { context }) {
+    const members = resolvedRange(plan.range)
+    switch (plan.visual) {
+      case 'steps':
+        return { results: stepResults(plan, whole, context), members }
+      case 'time_to_convert':
+        return { results: timeResults(plan, whole), members }
+      case 'trends':
+        return { results: trendResults(plan, whole, context), members }
+    }
+  },
+  actors: funnelActors,
+}
+
+/** Who has fewer steps is in no result. */
+function neededSteps({ visual, fromStep, toStep }: FunnelsPlan): number {
+  return { steps: 1, time_to_convert: toStep + 1, trends: fromStep + 1 }[visual]
+}
+
+/** The rows of all parts, with each value once. */
+function mergeRows(parts: readonly FunnelRows[]): FunnelRows {
+  const numbers = new Map<string, number>()
+  const texts: (readonly string[])[] = []
+  const labels = parts.map((part) => {
+    const numberOf = Uint32Array.from(part.texts, (text) => {
+      const key = JSON.stringify(text)
+      const number = numbers.get(key) ?? texts.push(text) - 1
+      numbers.set(key, number)
+      return number
+    })
+    return part.labels.map((label) => numberOf[label] ?? 0)
+  })
+  return {
+    texts,
+    labels: joined(labels, (length) => new Uint32Array(length)),
+    reached: joined(
+      parts.map(({ reached }) => reached),
+      (length) => new Uint8Array(length),
+    ),
+    periods: joined(
+      parts.map(({ periods }) => periods),
+      (length) => new Uint32Array(length),
+    ),
+    timesMs: joined(
+      parts.map(({ timesMs }) => timesMs),
+      (length) => new Float64Array(length),
+    ),
+  }
+}
+
+/** Lists one behind the other. */
+function joined<List extends { readonly length: number; set(from: List, at: number): void }>(
+  lists: readonly List[],
+  create: (length: number) => List,
+): List {
+  const all = create(lists.reduce((sum, { length }) => sum + length, 0))
+  let next = 0
+  for (const list of lists) {
+    all.set(list, next)
+    next += list.length
+  }
+  return all
+}
+
+function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): QueryActors {
+  if (plan.visual === 'trends') {
+    throw pick.fault('source', 'must not be a funnel over time: who is behind it is not known')
+  }
+  pick.refuse('funnelCustomSteps', 'funnelTrendsDropOff', 'funnelTrendsEntrancePeriodStart')
+  const { stepCount } = plan.rules
+  const step = pick.whole('funnelStep', -stepCount, stepCount)
+  if (step === null || step === 0 || step === -1) {
+    const what = `must be the number of a step from 1 to ${stepCount}, or from -2 to -${stepCount}`
+    throw pick.fault('funnelStep', what)
+  }
+  const isWanted = (reached: number): boolean =>
+    step > 0 ? reached >= step : reached === -step - 1
+  // Which values are told apart, everybody's steps decide.
+  const needed = plan.breakdown === null ? (step > 0 ? step : -step - 1) : 1
+  const { rows, walkers } = walkFunnel(plan, shard, needed)
+  const actors = rowsOfValue(plan, pick, rows).filter((row) => isWanted(rows.reached[row] ?? 0))
+  const { groupTypeIndex } = plan
+  const persons = groupTypeIndex === null ? actors.map((row) => walkers.persons[row] ?? 0) : []
+  const groups = groupTypeIndex === null ? [] : actors.map((row) => walkers.groupKeys[row] ?? '')
+  return {
+    groupTypeIndex,
+    persons: [...new Set(persons)].sort((left, right) => left - right),
+    groupKeys: [...new Set(groups)].sort(),
+  }
+}
+
+/** The rows of the value that a request for actors names; all when it names none. */
+function rowsOfValue(plan: FunnelsPlan, pick: QueryFields, rows: FunnelRows): readonly number[] {
+  const all = Array.from(rows.labels.keys())
+  const given = pick.value('funnelStepBreakdown')
+  const { breakdown } = plan
+  if (given === undefined || breakdown === null) return all
+  const isCohort = breakdown.cohorts.length > 0
+  const list: readonly unknown[] = Array.isArray(given) ? given : [given]
+  const wanted = list.map((one) => {
+    const text = propertyText(one ?? undefined)
+    return isCohort ? String(cohortNumber(text)) : text
+  })
+  const textsOf = (text: readonly string[]): readonly string[] =>
+    isCohort ? text.map((one) => String(cohortNumber(one))) : text
+  const isWanted = (text: readonly string[]): boolean => {
+    const own = textsOf(text)
+    return own.length === wanted.length && own.every((one, index) => one === wanted[index])
+  }
+  const named = rankedValues(plan, rows).find(({ text }) => isWanted(text))
+  if (named !== undefined) return [...named.rows]
+  const labels = new Set(
+    [...rows.texts.keys()].filter((label) => isWanted(rows.texts[label] ?? [])),
+  )
+  return all.filter((row) => labels.has(rows.labels[row] ?? 0))
+}

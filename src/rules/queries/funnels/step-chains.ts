@@ -1,0 +1,201 @@
+/**
+ * The ways of one actor through ordered and strict funnels: for each step the latest chain of events that
+ * reached it, and the furthest one of all. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ */
+import type { StepRules } from './funnel-request.ts'
+
+/** Events of actors, side by side in the order of time; positions in these lists are places. */
+export interface StepEvents {
+  /** Milliseconds. */
+  readonly timesMs: Float64Array
+  /** Bit k: the event is step k; behind those what is excluded. */
+  readonly masks: Uint32Array
+  /** What each event stands for; null: nothing is asked for. */
+  readonly labels: Uint32Array | null
+}
+
+/** Which steps events are, and which of them they spoil. */
+export class EventMasks {
+  readonly #events: StepEvents
+  readonly #stepsMask: number
+  readonly #spans: readonly { readonly mask: number; readonly steps: number }[]
+
+  constructor({ stepCount, exclusions }: StepRules, events: StepEvents) {
+    this.#events = events
+    this.#stepsMask = 2 ** stepCount - 1
+    this.#spans = exclusions.map(({ bit, fromStep, toStep }) => {
+      const steps = (2 ** (toStep + 1) - 2 ** (fromStep + 1)) & this.#stepsMask
+      return { mask: 1 << bit, steps }
+    })
+  }
+
+  /** Bit k: the event at this place is step k. */
+  stepsAt(place: number): number {
+    return (this.#events.masks[place] ?? 0) & this.#stepsMask
+  }
+
+  /** Bit k: the event at this place spoils chains on their way to step k. */
+  spoiltAt(place: number): number {
+    const mask = this.#events.masks[place] ?? 0
+    let steps = 0
+    for (const span of this.#spans) if ((mask & span.mask) !== 0) steps |= span.steps
+    return steps
+  }
+}
+
+/** The chains of one actor, or of one period in which it entered. */
+export class StepChains {
+  readonly #rules: StepRules
+  readonly #events: StepEvents
+  readonly #masks: EventMasks
+  readonly #labelStep: number
+  #label: number | null = null
+  /**
+   * For each number of steps the time of the first event of the chain that has as many; NaN without one.
+   * Number 0 is the chain that the event at hand may begin.
+   */
+  readonly #startsMs: Float64Array
+  readonly #isSpoilt: Uint8Array
+  /** For each number of steps the places of the events of its chain. */
+  readonly #places: Uint32Array
+  readonly #furthestPlaces: Uint32Array
+  #furthest = 0
+  #furthestStartMs = Number.NaN
+  #isFurthestSpoilt = false
+
+  /** `labelStep` is the step, from 0, whose events have to stand for what `begin` says. */
+  constructor(rules: StepRules, events: StepEvents, labelStep: number) {
+    const { stepCount } = rules
+    this.#rules = rules
+    this.#events = events
+    this.#masks = new EventMasks(rules, events)
+    this.#labelStep = labelStep
+    this.#startsMs = new Float64Array(stepCount + 1).fill(Number.NaN)
+    this.#isSpoilt = new Uint8Array(stepCount + 1)
+    this.#places = new Uint32Array((stepCount + 1) * stepCount)
+    this.#furthestPlaces = new Uint32Array(stepCount)
+  }
+
+  /** Begins anew, for another actor or period; `label` null: events may stand for anything. */
+  begin(label: number | null): void {
+    this.#label = label
+    this.#startsMs.fill(Number.NaN)
+    this.#isSpoilt.fill(0)
+    this.#furthest = 0
+    this.#isFurthestSpoilt = false
+  }
+
+  /** Whether all steps are done, and nothing can change any more. */
+  get isComplete(): boolean {
+    const { stepCount } = this.#rules
+    return !Number.isNaN(this.#startsMs[stepCount] ?? 0)
+  }
+
+  /** Steps of the furthest chain; 0 when there is none, or an excluded event spoilt it. */
+  get reached(): number {
+    return this.#isFurthestSpoilt ? 0 : this.#furthest
+  }
+
+  /** Time of a step of the furthest chain, from 0; milliseconds. */
+  timeMsOf(step: number): number {
+    return this.#events.timesMs[this.#furthestPlaces[step] ?? 0] ?? 0
+  }
+
+  /**
+   * Goes on with the events of one moment, in their order of arrival. `mayStart`: whether they may begin a
+   * chain.
+   */
+  visit(start: number, end: number, mayStart: boolean): void {
+    this.#startsMs[0] = mayStart ? (this.#events.timesMs[start] ?? 0) : Number.NaN
+    if (end - start > 1 && !this.#isAlike(start, end)) {
+      this.#visitDifferent(start, end)
+      return
+    }
+    for (let place = start; place < end; place++) {
+      const steps = this.#masks.stepsAt(place)
+      this.#spoil(place)
+      // From the highest step down, so that an event never counts twice in a chain.
+      for (let left = steps; left !== 0; ) {
+        const step = 31 - Math.clz32(left)
+        left ^= 1 << step
+        this.#take(step, place, false)
+      }
+      if (this.#rules.order === 'strict') this.#keepOnly(steps)
+    }
+  }
+
+  /** Whether the events of a moment are the same steps, or none of them is a step at all. */
+  #isAlike(start: number, end: number): boolean {
+    const steps = this.#masks.stepsAt(start)
+    const spoilt = this.#masks.spoiltAt(start)
+    let all = steps
+    let isSame = true
+    for (let place = start + 1; place < end; place++) {
+      all |= this.#masks.stepsAt(place)
+      if (this.#masks.stepsAt(place) !== steps) isSame = false
+      if (this.#masks.spoiltAt(place) !== spoilt) isSame = false
+    }
+    return isSame || all === 0
+  }
+
+  /** Step by step, so that events of one moment can follow each other; they neither spoil nor break. */
+  #visitDifferent(start: number, end: number): void {
+    for (let step = 0; step < this.#rules.stepCount; step++) {
+      for (let place = start; place < end; place++) {
+        if ((this.#masks.stepsAt(place) & (1 << step)) !== 0) this.#take(step, place, true)
+      }
+    }
+  }
+
+  /** An event as a step from 0: it goes on with the chain that has all steps before. */
+  #take(step: number, place: number, mayBeUsed: boolean): void {
+    const startMs = this.#startsMs[step] ?? 0
+    if (!this.#isOpen(step, place)) return
+    const label = step === this.#labelStep ? this.#label : null
+    if (label !== null && this.#events.labels?.[place] !== label) return
+    const { stepCount } = this.#rules
+    const from = step * stepCount
+    if (mayBeUsed && this.#places.subarray(from, from + step).includes(place)) return
+    const isSpoilt = this.#isSpoilt[step] === 1
+    const isAsFar = step + 1 === this.#furthest && this.#isFurthestSpoilt
+    if (step >= this.#furthest || isAsFar) {
+      this.#furthest = step + 1
+      this.#furthestStartMs = startMs
+      this.#isFurthestSpoilt = isSpoilt
+      this.#furthestPlaces.set(this.#places.subarray(from, from + step))
+      this.#furthestPlaces[step] = place
+    }
+    if (isSpoilt) return
+    this.#startsMs[step + 1] = startMs
+    this.#isSpoilt[step + 1] = 0
+    this.#places.copyWithin(from + stepCount, from, from + step)
+    this.#places[from + stepCount + step] = place
+  }
+
+  /** Whether the chain of all steps before one is there, within the window, and has not gone on yet. */
+  #isOpen(step: number, place: number): boolean {
+    const startMs = this.#startsMs[step] ?? 0
+    const isWithin = (this.#events.timesMs[place] ?? 0) - startMs <= this.#rules.windowMs
+    return isWithin && this.#startsMs[step + 1] !== startMs
+  }
+
+  /** An excluded event: spoils the chains that are on their way between its steps. */
+  #spoil(place: number): void {
+    const timeMs = this.#events.timesMs[place] ?? 0
+    for (let left = this.#masks.spoiltAt(place); left !== 0; ) {
+      const step = 31 - Math.clz32(left)
+      left ^= 1 << step
+      if (!this.#isOpen(step, place) || this.#isSpoilt[step] === 1) continue
+      this.#isSpoilt[step] = 1
+      if (this.#furthest !== step) continue
+      if (timeMs - this.#furthestStartMs <= this.#rules.windowMs) this.#isFurthestSpoilt = true
+    }
+  }
+
+  /** Strict funnels: only chains whose last step was the event at hand go on. */
+  #keepOnly(steps: number): void {
+    for (let step = 0; step < this.#rules.stepCount; step++) {
+      if ((steps & (1 << step)) === 0) this.#startsMs[step + 1] = Number.NaN
+    }
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * The ways of one actor through an unordered funnel: the largest number of different steps within a window
+ * that moves over the events. Source: docs/compatibility/queries.md, "FunnelsQuery".
+ */
+import type { StepRules } from './funnel-request.ts'
+import { EventMasks, type StepEvents } from './step-chains.ts'
+
+/** No place. */
+const NONE = -1
+
+/** The steps of one actor that are present at once. */
+export class StepSets {
+  readonly #rules: StepRules
+  readonly #events: StepEvents
+  readonly #masks: EventMasks
+  /** For each step the places of its oldest and its latest event; `NONE` without one. */
+  readonly #oldest: Int32Array
+  readonly #latest: Int32Array
+  /** For each place the next event of the same step. */
+  readonly #next: Int32Array
+  /** Times of the steps of the largest number, in order; milliseconds. */
+  readonly #timesMs: Float64Array
+  #present = 0
+  #reached = 0
+
+  constructor(rules: StepRules, events: StepEvents) {
+    this.#rules = rules
+    this.#events = events
+    this.#masks = new EventMasks(rules, events)
+    this.#oldest = new Int32Array(rules.stepCount)
+    this.#latest = new Int32Array(rules.stepCount)
+    this.#next = new Int32Array(events.timesMs.length)
+    this.#timesMs = new Float64Array(rules.stepCount)
+  }
+
+  /** Steps at most. */
+  get reached(): number {
+    return this.#reached
+  }
+
+  /** Time of the first, second ... of these steps, from 0; milliseconds. */
+  timeMsOf(step: number): number {
+    return this.#timesMs[step] ?? 0
+  }
+
+  /** Goes through the events of an actor. `label`: what the first event has to stand for; null: anything. */
+  run(start: number, end: number, label: number | null): void {
+    this.#empty()
+    this.#reached = 0
+    for (let place = start; place < end; place++) {
+      this.#letGo(this.#events.timesMs[place] ?? 0)
+      const steps = this.#masks.stepsAt(place)
+      if (steps === 0) {
+        // What is thrown away does not count.
+        this.#empty()
+        continue
+      }
+      if (this.#present === 0 && label !== null && this.#events.labels?.[place] !== label) continue
+      this.#add(this.#stepFor(steps), place)
+      if (this.#present === this.#rules.stepCount) break
+    }
+    this.#count()
+  }
+
+  #empty(): void {
+    this.#oldest.fill(NONE)
+    this.#latest.fill(NONE)
+    this.#present = 0
+  }
+
+  /** Lets events go that are too old for a moment, the oldest first. */
+  #letGo(timeMs: number): void {
+    while (this.#present > 0) {
+      const step = this.#stepOfOldest()
+      const place = this.#oldest[step] ?? NONE
+      if ((this.#events.timesMs[place] ?? 0) + this.#rules.windowMs >= timeMs) return
+      this.#count()
+      if (place === this.#latest[step]) {
+        this.#oldest[step] = NONE
+        this.#latest[step] = NONE
+        this.#present--
+      } else this.#oldest[step] = this.#next[place] ?? NONE
+    }
+  }
+
+  #stepOfOldest(): number {
+    let found = NONE
+    let foundMs = Number.POSITIVE_INFINITY
+    for (let step = 0; step < this.#rules.stepCount; step++) {
+      const place = this.#oldest[step] ?? NONE
+      const timeMs = this.#events.timesMs[place] ?? 0
+      if (place === NONE || timeMs >= foundMs) continue
+      found = step
+      foundMs = timeMs
+    }
+    return found
+  }
+
+  /** Of the steps that an event fits the one whose latest event is the oldest. */
+  #stepFor(steps: number): number {
+    let found = NONE
+    let foundMs = Number.POSITIVE_INFINITY
+    for (let step = 0; step < this.#rules.stepCount; step++) {
+      if ((steps & (1 << step)) === 0) continue
+      const place = this.#latest[step] ?? NONE
+      const timeMs = place === NONE ? Number.NEGATIVE_INFINITY : (this.#events.timesMs[place] ?? 0)
+      if (found !== NONE && timeMs >= foundMs) continue
+      found = step
+      foundMs = timeMs
+    }
+    return found
+  }
+
+  #add(step: number, place: number): void {
+    const latest = this.#latest[step] ?? NONE
+    if (latest === NONE) {
+      this.#oldest[step] = place
+      this.#present++
+    } else this.#next[latest] = place
+    this.#latest[step] = place
+  }
+
+  /** Takes note of the steps that are present, when they are more than ever. */
+  #count(): void {
+    if (this.#present <= this.#reached) return
+    let count = 0
+    for (const place of this.#oldest) {
+      if (place !== NONE) this.#timesMs[count++] = this.#events.timesMs[place] ?? 0
+    }
+    this.#reached = count
+    this.#timesMs.subarray(0, count).sort()
+  }
+}

@@ -1,0 +1,106 @@
+/** The edges of paths: how often one step followed another, and how long that took. */
+import { ServiceError } from '../../../base/errors.ts'
+import { PATH_EDGES_MAX } from '../limits.ts'
+
+/** Slots of a table at the beginning; a power of two. */
+const SLOTS_MIN = 1024
+const HASH_FACTOR = 0x9e3779b1
+
+/** Edges; all lists are parallel. Plain data. */
+export interface PathEdges {
+  /** Items of steps as texts. */
+  readonly texts: readonly string[]
+  /** Step that each edge leads from, from 0. */
+  readonly steps: Uint32Array
+  /** Items that it leads from and to, as positions in `texts`. */
+  readonly sources: Uint32Array
+  readonly targets: Uint32Array
+  /** Occurrences. */
+  readonly counts: Float64Array
+  /** Milliseconds of all occurrences. */
+  readonly totalsMs: Float64Array
+}
+
+/** Adds up edges, each different one once: a hash table with open addressing. */
+export class EdgeTable {
+  /** For each slot the number of its edge plus one; 0: free. */
+  #slots = new Uint32Array(SLOTS_MIN)
+  #count = 0
+  #steps = new Uint32Array(SLOTS_MIN / 2)
+  #sources = new Uint32Array(SLOTS_MIN / 2)
+  #targets = new Uint32Array(SLOTS_MIN / 2)
+  #counts = new Float64Array(SLOTS_MIN / 2)
+  #totalsMs = new Float64Array(SLOTS_MIN / 2)
+
+  /** Adds so many occurrences of an edge. Throws 400 `query_too_large` for too many different ones. */
+  add(step: number, source: number, target: number, count: number, totalMs: number): void {
+    const edge = this.#edgeOf(step, source, target)
+    this.#counts[edge] = (this.#counts[edge] ?? 0) + count
+    this.#totalsMs[edge] = (this.#totalsMs[edge] ?? 0) + totalMs
+  }
+
+  /** The edges in the order of their first occurrence; `texts` has the items. */
+  edges(texts: readonly string[]): PathEdges {
+    const count = this.#count
+    return {
+      texts,
+      steps: this.#steps.slice(0, count),
+      sources: this.#sources.slice(0, count),
+      targets: this.#targets.slice(0, count),
+      counts: this.#counts.slice(0, count),
+      totalsMs: this.#totalsMs.slice(0, count),
+    }
+  }
+
+  #edgeOf(step: number, source: number, target: number): number {
+    const slot = this.#slotOf(step, source, target)
+    const known = this.#slots[slot] ?? 0
+    if (known > 0) return known - 1
+    if (this.#count === PATH_EDGES_MAX) {
+      const detail = `there are more than ${PATH_EDGES_MAX} different edges: choose a shorter range, or pathGroupings`
+      throw new ServiceError('query_too_large', detail)
+    }
+    const edge = this.#count++
+    this.#steps[edge] = step
+    this.#sources[edge] = source
+    this.#targets[edge] = target
+    this.#slots[slot] = edge + 1
+    if (this.#count === this.#steps.length) this.#grow()
+    return edge
+  }
+
+  /** The slot of an edge, or the free one that it belongs into. */
+  #slotOf(step: number, source: number, target: number): number {
+    const mask = this.#slots.length - 1
+    let hash = Math.imul(source, HASH_FACTOR) ^ Math.imul(step, 0x85ebca6b)
+    hash = Math.imul(hash ^ (hash >>> 15) ^ target, HASH_FACTOR)
+    let slot = (hash ^ (hash >>> 16)) & mask
+    for (;;) {
+      const edge = (this.#slots[slot] ?? 0) - 1
+      if (edge < 0) return slot
+      const isPair = this.#sources[edge] === source && this.#targets[edge] === target
+      if (isPair && this.#steps[edge] === step) return slot
+      slot = (slot + 1) & mask
+    }
+  }
+
+  /** Half of the slots at most are taken. */
+  #grow(): void {
+    const length = this.#steps.length * 2
+    this.#steps = longer(this.#steps, new Uint32Array(length))
+    this.#sources = longer(this.#sources, new Uint32Array(length))
+    this.#targets = longer(this.#targets, new Uint32Array(length))
+    this.#counts = longer(this.#counts, new Float64Array(length))
+    this.#totalsMs = longer(this.#totalsMs, new Float64Array(length))
+    this.#slots = new Uint32Array(length * 2)
+    for (let edge = 0; edge < this.#count; edge++) {
+      const [step = 0, source = 0] = [this.#steps[edge], this.#sources[edge]]
+      this.#slots[this.#slotOf(step, source, this.#targets[edge] ?? 0)] = edge + 1
+    }
+  }
+}
+
+function longer<List extends { set(from: List): void }>(list: List, into: List): List {
+  into.set(list)
+  return into
+}

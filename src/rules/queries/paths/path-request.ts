@@ -1,0 +1,107 @@
+/**
+ * What a `PathsQuery` asks for: which events are steps and what they are called, how paths are cut, and
+ * which edges are shown. Source: docs/compatibility/queries.md, "PathsQuery".
+ */
+import type { SeriesMatch } from '../../analytics/event-columns.ts'
+import { PATH_STEP_LIMIT_MAX, PATH_TEXT_UNITS_MAX, PATH_TEXTS_MAX } from '../../analytics/limits.ts'
+import { type ItemRules, PAGEVIEW, pageItem, SCREEN } from '../../analytics/path/path-items.ts'
+import type { PathCut, PathKeys } from '../../analytics/path/path-sessions.ts'
+import type { FilterGroup } from '../../filters/filter-group.ts'
+import type { QueryFields } from '../query-fields.ts'
+import { readGlobalFilter } from '../query-filters.ts'
+import type { QueryContext } from '../query-kind.ts'
+import { eventsFromMs, type QueryRange, readRange } from '../query-range.ts'
+
+const CUSTOM_EVENTS = 'custom_event'
+const STEP_LIMIT = 5
+const EDGE_LIMIT = 50
+
+/** Paths that can be computed. */
+export interface PathsPlan {
+  readonly range: QueryRange
+  /** Where events begin to count; milliseconds. */
+  readonly fromMs: number
+  readonly filter: FilterGroup | null
+  /** `$pageview`, `$screen`, `custom_event`; empty: all events. */
+  readonly types: readonly string[]
+  readonly excluded: readonly string[]
+  readonly groupings: readonly string[]
+  readonly cut: PathCut
+  readonly keys: PathKeys
+  readonly edgesMax: number
+  /** Occurrences of an edge; both belong to it. */
+  readonly weightMin: number
+  readonly weightMax: number
+}
+
+/** Reads a `PathsQuery`. Throws 400 `invalid_query`. */
+export function planPaths(query: QueryFields, context: QueryContext): PathsPlan {
+  query.refuse('funnelPathsFilter', 'aggregation_group_type_index')
+  const filter = query.within('pathsFilter')
+  filter.refuse('localPathCleaningFilters', 'pathsHogQLExpression')
+  const types = filter.texts('includeEventTypes')
+  const known = [PAGEVIEW, SCREEN, CUSTOM_EVENTS]
+  if (!types.every((type) => known.includes(type))) {
+    throw filter.fault('includeEventTypes', `may hold ${known.join(', ')}`)
+  }
+  const range = readRange(query, 'day', context)
+  const endKey = keyText(filter, 'pathEndKey')
+  return {
+    ...{ range, types },
+    fromMs: eventsFromMs(range),
+    filter: readGlobalFilter(query, context),
+    excluded: shortTexts(filter, 'excludeEvents'),
+    groupings: shortTexts(filter, 'pathGroupings'),
+    cut: {
+      startPoint: pointOf(filter, 'startPoint'),
+      endPoint: pointOf(filter, 'endPoint'),
+      stepLimit: filter.whole('stepLimit', 1, PATH_STEP_LIMIT_MAX) ?? STEP_LIMIT,
+    },
+    keys: {
+      startKey: keyText(filter, 'pathStartKey'),
+      // No edge leads to the first step: the empty key is one that nobody has.
+      endKey: endKey?.startsWith('1_') === true ? '' : endKey,
+      dropOffKey: keyText(filter, 'pathDropoffKey'),
+    },
+    edgesMax: filter.whole('edgeLimit', 0) || EDGE_LIMIT,
+    weightMin: filter.number('minEdgeWeight') || 0,
+    weightMax: filter.number('maxEdgeWeight') || Number.POSITIVE_INFINITY,
+  }
+}
+
+/** The events that may be steps. */
+export function seriesOf({ types }: PathsPlan): SeriesMatch {
+  const isOpen = types.length === 0 || types.includes(CUSTOM_EVENTS)
+  return { names: isOpen ? null : types, filter: null, steps: [] }
+}
+
+/** What events are called. */
+export function itemRules({ types, excluded, groupings }: PathsPlan): ItemRules {
+  const hasCustomEvents = types.includes(CUSTOM_EVENTS)
+  return {
+    isTaken: (name) =>
+      types.length === 0 || types.includes(name) || (hasCustomEvents && !name.startsWith('$')),
+    hasPageAddresses: true,
+    hasScreenNames: true,
+    cleaning: [],
+    groupings,
+    excluded: new Set(excluded),
+  }
+}
+
+function shortTexts(fields: QueryFields, name: string): readonly string[] {
+  const texts = fields.texts(name)
+  const isShort = texts.every(({ length }) => length <= PATH_TEXT_UNITS_MAX)
+  if (isShort && texts.length <= PATH_TEXTS_MAX) return texts
+  const what = `may hold ${PATH_TEXTS_MAX} texts of up to ${PATH_TEXT_UNITS_MAX} characters`
+  throw fields.fault(name, what)
+}
+
+function pointOf(fields: QueryFields, name: string): string | null {
+  const text = fields.text(name) ?? ''
+  return text === '' ? null : pageItem(text)
+}
+
+function keyText(fields: QueryFields, name: string): string | null {
+  return fields.text(name) || null
+}

@@ -1,0 +1,158 @@
+/**
+ * `PathsQuery`: which step followed which, and how often. Source: docs/compatibility/queries.md,
+ * "PathsQuery".
+ */
+import type { JsonObject } from '../../../base/json.ts'
+import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
+import { ITEM_VALUES, ItemTable, PAGEVIEW, SCREEN } from '../../analytics/path/path-items.ts'
+import { type PathEvents, PathFinder, PathWalker } from '../../analytics/path/path-sessions.ts'
+import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
+import { scanShard } from '../query-kind.ts'
+import { resolvedRange } from '../query-range.ts'
+import { EdgeTable, type PathEdges } from './path-edges.ts'
+import { itemRules, type PathsPlan, planPaths, seriesOf } from './path-request.ts'
+
+/** Persons between two looks at the limits of a query. */
+const CHECK_EVERY = 1024
+
+/** Paths: how often one step followed another. */
+export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
+  dividedBy: 'persons',
+  plan: planPaths,
+  rangeOf: ({ fromMs, range }) => ({ fromMs, toMs: range.toMs }),
+  partial: edgesOf,
+  merge: (_plan, parts) => mergeEdges(parts),
+  page: (plan, whole) => ({
+    results: connected(largest(plan, whole)),
+    members: resolvedRange(plan.range),
+  }),
+  actors: (plan, _pick, shard) => actorsOf(plan, shard),
+}
+
+/** Shows the events of each person, in order, that may be steps. */
+function eachPerson(
+  plan: PathsPlan,
+  shard: QueryShard,
+  table: ItemTable,
+  visit: (person: number, events: PathEvents, start: number, end: number) => void,
+): void {
+  const { fromMs, range, filter, types } = plan
+  if (fromMs > range.toMs) return
+  const hasAll = types.length === 0 || types.includes(SCREEN)
+  const valueCount = hasAll ? ITEM_VALUES.length : types.includes(PAGEVIEW) ? 2 : 1
+  const columns = scanShard(shard, {
+    ...{ fromMs, filter },
+    toMs: range.toMs,
+    series: [seriesOf(plan)],
+    values: ITEM_VALUES.slice(0, valueCount),
+    order: 'unsorted',
+  })
+  const items = table.itemsOf(columns)
+  const actors = rowsByActor(columns.persons, columns.count)
+  orderRows(actors, columns, shard.scanner)
+  const { keys, starts, rows } = actors
+  const events = { rows, items, timesMs: columns.timesMs }
+  for (let index = 0; index < keys.length; index++) {
+    if (index % CHECK_EVERY === 0) shard.scanner.checkLimits()
+    visit(keys[index] ?? 0, events, starts[index] ?? 0, starts[index + 1] ?? 0)
+  }
+}
+
+function edgesOf(plan: PathsPlan, shard: QueryShard): PathEdges {
+  const table = new ItemTable(itemRules(plan))
+  const path = new PathWalker(plan.cut, table)
+  const edges = new EdgeTable()
+  const addPath = (): boolean => {
+    for (let step = 0; step + 1 < path.length; step++) {
+      const tookMs = path.timeMsAt(step + 1) - path.timeMsAt(step)
+      edges.add(step, path.itemAt(step), path.itemAt(step + 1), 1, tookMs)
+    }
+    return false
+  }
+  eachPerson(plan, shard, table, (_person, events, start, end) => {
+    path.walk(events, start, end, addPath)
+  })
+  return edges.edges(table.texts)
+}
+
+function mergeEdges(parts: readonly PathEdges[]): PathEdges {
+  const [first] = parts
+  if (first !== undefined && parts.length === 1) return first
+  const numbers = new Map<string, number>()
+  const all = new EdgeTable()
+  for (const { texts, steps, sources, targets, counts, totalsMs } of parts) {
+    const numberOf = Uint32Array.from(texts, (text) => {
+      const number = numbers.get(text) ?? numbers.size
+      numbers.set(text, number)
+      return number
+    })
+    for (let edge = 0; edge < steps.length; edge++) {
+      const source = numberOf[sources[edge] ?? 0] ?? 0
+      const target = numberOf[targets[edge] ?? 0] ?? 0
+      all.add(steps[edge] ?? 0, source, target, counts[edge] ?? 0, totalsMs[edge] ?? 0)
+    }
+  }
+  return all.edges([...numbers.keys()])
+}
+
+/** An edge as it is shown. */
+interface ShownEdge extends JsonObject {
+  readonly source: string
+  readonly target: string
+  readonly value: number
+  readonly average_conversion_time: number
+}
+
+/** The edges of the asked weights that occur most often, as many as are asked for. */
+function largest({ weightMin, weightMax, edgesMax }: PathsPlan, edges: PathEdges) {
+  const { texts, steps, sources, targets, counts, totalsMs } = edges
+  const kept: number[] = []
+  for (let edge = 0; edge < counts.length; edge++) {
+    const count = counts[edge] ?? 0
+    if (count >= weightMin && count <= weightMax) kept.push(edge)
+  }
+  const least =
+    Float64Array.from(kept, (edge) => counts[edge] ?? 0)
+      .sort()
+      .at(-edgesMax) ?? 0
+  const shown = kept.flatMap((edge): readonly ShownEdge[] => {
+    const value = counts[edge] ?? 0
+    if (value < least) return []
+    const step = (steps[edge] ?? 0) + 1
+    const source = `${step}_${texts[sources[edge] ?? 0] ?? ''}`
+    const target = `${step + 1}_${texts[targets[edge] ?? 0] ?? ''}`
+    return [{ source, target, value, average_conversion_time: (totalsMs[edge] ?? 0) / value }]
+  })
+  return shown.sort(compareEdges).slice(0, edgesMax)
+}
+
+function compareEdges(left: ShownEdge, right: ShownEdge): number {
+  if (left.value !== right.value) return right.value - left.value
+  if (left.source !== right.source) return left.source < right.source ? -1 : 1
+  return left.target < right.target ? -1 : 1
+}
+
+/** The edges that a way leads to from a first step. */
+function connected(edges: readonly ShownEdge[]): readonly ShownEdge[] {
+  const reached = new Set(edges.flatMap(({ source }) => (source.startsWith('1_') ? [source] : [])))
+  // Each edge leads to the next step, so that this order meets its source first.
+  const stepOf = ({ source }: ShownEdge): number => Number.parseInt(source, 10)
+  for (const { source, target } of [...edges].sort((a, b) => stepOf(a) - stepOf(b))) {
+    if (reached.has(source)) reached.add(target)
+  }
+  return edges.filter(({ source }) => reached.has(source))
+}
+
+function actorsOf(plan: PathsPlan, shard: QueryShard): QueryActors {
+  const table = new ItemTable(itemRules(plan))
+  const finder = new PathFinder({ ...plan.cut, ...plan.keys }, table)
+  const persons: number[] = []
+  const eventCounts: number[] = []
+  eachPerson(plan, shard, table, (person, events, start, end) => {
+    const count = finder.countPaths(events, start, end)
+    if (count === 0) return
+    persons.push(person)
+    eventCounts.push(count)
+  })
+  return { groupTypeIndex: null, persons, groupKeys: [], eventCounts }
+}
