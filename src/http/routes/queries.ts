@@ -7,7 +7,15 @@ import type { RowFormat } from '../../base/pages.ts'
 import type { QueryAnswers, QueryTask } from '../../engine/threads/call-table.ts'
 import { required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
-import { type AnyRoute, type Call, done, inProject, type Resource, type RouteServices, routesOf } from '../server/route.ts'
+import {
+  type AnyRoute,
+  type Call,
+  done,
+  inProject,
+  type Resource,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
 import * as is from '../server/schema.ts'
 import { answerRow, inputOf } from './formats.ts'
 import type { PersonDirectory } from './persons/person-services.ts'

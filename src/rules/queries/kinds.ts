@@ -3,8 +3,8 @@
  */
 import { ServiceError } from '../../base/errors.ts'
 import { isObject } from '../../base/json.ts'
-import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { FUNNELS_QUERY } from './funnels/funnels-query.ts'
+import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { PATHS_QUERY } from './paths/paths-query.ts'
 import { QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
@@ -18,18 +18,12 @@ import { TRENDS_QUERY } from './trends/trends-query.ts'
 const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   ActorsQuery: actorsQuery(kindOf),
   EventsQuery: EVENTS_QUERY,
+  FunnelsQuery: FUNNELS_QUERY,
   LifecycleQuery: LIFECYCLE_QUERY,
+  PathsQuery: PATHS_QUERY,
   RetentionQuery: RETENTION_QUERY,
   StickinessQuery: STICKINESS_QUERY,
   TrendsQuery: TRENDS_QUERY,
-}
-/** Each kind; what a plan and a part of it are, only the kind knows. */
-// biome-ignore lint/suspicious/noExplicitAny: a table of kinds that share nothing but their form
-type AnyKind = QueryKind<any, any>
-
-const KINDS: Readonly<Record<string, AnyKind>> = {
-  FunnelsQuery: FUNNELS_QUERY,
-  PathsQuery: PATHS_QUERY,
 }
 
 /** Queries around another one, which is asked in their place. */

@@ -45,4 +45,8 @@ export const QUERY_FORMULAS_MAX = 26
 /** Characters of a formula. More: 400 `invalid_query`. */
 export const QUERY_FORMULA_UNITS_MAX = 500
 /** Different edges of one query of paths. More: 400 `query_too_large`. */
-export const PATH_EDGES_MAX = 4_000_000
+export const PATH_EDGES_MAX = 2_000_000
+/** Bins of times that a funnel may ask for. A larger number is taken for this one. */
+export const FUNNEL_BINS_MAX = 90
+/** Bins of times of a funnel that asks for none: the cube root of the number of actors, but no more. */
+export const FUNNEL_OWN_BINS_MAX = 60

@@ -4,6 +4,7 @@
  */
 import { SERIES_MAX, type SeriesMatch } from '../../analytics/event-columns.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
+import { FUNNEL_BINS_MAX } from '../limits.ts'
 import { type QueryBreakdown, readQueryBreakdown } from '../query-breakdown.ts'
 import { bucketsOf } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'
@@ -24,7 +25,6 @@ const UNIT_MS = {
 } as const
 const WINDOW_UNITS = ['day', 'second', 'minute', 'hour', 'week', 'month'] as const
 const WINDOW_COUNT = 14
-const BINS_MAX = 90
 
 /** How steps have to follow each other. */
 export type StepOrder = 'ordered' | 'strict' | 'unordered'
@@ -101,7 +101,8 @@ export function planFunnels(query: QueryFields, context: QueryContext): FunnelsP
       exclusions,
     },
     ...readMeasured(filter, steps.length),
-    binCount: binCount === null ? null : Math.min(BINS_MAX, Math.max(1, Math.trunc(binCount))),
+    binCount:
+      binCount === null ? null : Math.min(FUNNEL_BINS_MAX, Math.max(1, Math.trunc(binCount))),
     breakdown: readQueryBreakdown(query),
     ...readAttribution(filter, steps.length, order),
     groupTypeIndex: query.whole('aggregation_group_type_index', 0, 4),

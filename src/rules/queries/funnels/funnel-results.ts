@@ -5,6 +5,7 @@
 import type { JsonObject } from '../../../base/json.ts'
 import { wallOf } from '../../../base/time-zone.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
+import { FUNNEL_OWN_BINS_MAX } from '../limits.ts'
 import { bucketCount, bucketDays, bucketsOf, dayLabel } from '../query-buckets.ts'
 import type { QueryContext } from '../query-kind.ts'
 import type { FunnelsPlan } from './funnel-request.ts'
@@ -13,7 +14,6 @@ import type { FunnelRows } from './funnel-rows.ts'
 /** Stands for all values beyond the limit. */
 const OTHER_VALUE = 'Other'
 
-const BINS_MAX = 60
 /** Width of bins, in seconds, when all times are the same. */
 const BIN_SECONDS = 60
 
@@ -47,7 +47,7 @@ export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: 
     ]
     return { bins, average_conversion_time: null }
   }
-  const count = binCount ?? Math.min(BINS_MAX, Math.ceil(Math.cbrt(seconds.length)))
+  const count = binCount ?? Math.min(FUNNEL_OWN_BINS_MAX, Math.ceil(Math.cbrt(seconds.length)))
   const min = Math.floor(smallest)
   const width = Math.ceil((Math.ceil(seconds.at(-1) ?? 0) - min) / count) || BIN_SECONDS
   const bins = Array.from({ length: count + 1 }, (_, index) => [min + index * width, 0])

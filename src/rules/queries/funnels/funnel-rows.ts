@@ -45,8 +45,7 @@ export interface FunnelWalkers {
 }
 
 /**
- * The walks of a funnel that reached a step; those of actors who cannot reach `needed` steps may be
- * missing. Throws as `EventScanner.scan`. Cost: linear in the events that are found, times the steps; with
+ * The walks of a funnel that reached so many steps, at least one. Throws as `EventScanner.scan`. Cost: linear in the events that are found, times the steps; with
  * the attribution to a step times the values that an actor has there.
  */
 export function walkFunnel(
@@ -151,6 +150,7 @@ class WalkCollector {
     let key = 0
     let label = 0
     const walk = walkOf(this.#plan, events, this.#periods, (walked, period) => {
+      if (walked.reached < this.#needed) return
       this.#labels.push(offset + label)
       this.#reached.push(walked.reached)
       if (groupKeys === null) this.#persons.push(key)
