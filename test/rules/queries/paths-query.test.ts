@@ -10,6 +10,7 @@ import {
   type ShortEvent,
   scannerOf,
 } from '../../fixtures/analytics/memory-scanner.ts'
+import { memoryShard } from '../../fixtures/queries/memory-shard.ts'
 import { randomNumbers } from '../../fixtures/stored-events.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -203,12 +204,11 @@ function expected(wish: Wish, events: readonly ShortEvent[]): unknown {
 
 function resultsOf(query: Json, scanner: MemoryScanner, count: number): unknown {
   const { kind, plan } = planQuery(query, CONTEXT)
-  const shard = { context: CONTEXT, scanner }
   const parts = Array.from({ length: count }, (_, index): unknown =>
-    kind.partial(plan, { ...shard, part: { by: 'persons', index, count } }),
+    kind.partial(plan, memoryShard(scanner, CONTEXT, { by: 'persons', index, count })),
   )
   const whole = kind.merge(plan, structuredClone(parts.toReversed()))
-  return kind.page(plan, whole, { ...shard, part: null }).results
+  return kind.page(plan, whole, memoryShard(scanner, CONTEXT)).results
 }
 
 t.test('paths are those of a naive evaluator, however they are divided', async (t) => {
@@ -261,7 +261,7 @@ t.test('those behind an edge and an end are those who went there, and how often'
     ]
     for (const [keys, isIn] of asked) {
       const { kind, plan } = planQuery(queryOf(wish, keys), CONTEXT)
-      const shard = { context: CONTEXT, scanner, part: null }
+      const shard = memoryShard(scanner, CONTEXT)
       const actors = kind.actors?.(plan, new QueryFields({}), shard)
       const found = actors?.persons.map((person, index) => [
         scanner.nameOf(person),
