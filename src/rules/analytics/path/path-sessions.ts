@@ -40,10 +40,11 @@ export class PathWalker {
   readonly #stepLimit: number
   readonly #empty: number
   readonly #fold: number
-  /** Items of the session at hand. */
+  /** Items of the session at hand, `#count` of them; what is behind is left from others. */
   readonly #session: number[] = []
   /** For each of them the time of its last event. */
   readonly #sessionMs: number[] = []
+  #count = 0
   #length = 0
   /** Where the path begins in the session; what lies behind `#foldAt` is `#folded` steps further on. */
   #first = 0
@@ -77,32 +78,29 @@ export class PathWalker {
   /** Shows the paths of a person's events, in order, until `visit` says that it has seen enough; then true. */
   walk(events: PathEvents, start: number, end: number, visit: () => boolean): boolean {
     const { rows, items, timesMs } = events
-    const session = this.#session
-    const sessionMs = this.#sessionMs
-    session.length = 0
-    sessionMs.length = 0
+    let count = 0
+    let last = NO_ITEM
     let previousMs = 0
     for (let place = start; place < end; place++) {
       const row = rows[place] ?? 0
       const item = items[row] ?? NO_ITEM
       if (item === NO_ITEM) continue
       const timeMs = timesMs[row] ?? 0
-      if (session.length > 0 && timeMs - previousMs >= SESSION_GAP_MS) {
-        if (this.#isShown(visit)) return true
-        session.length = 0
-        sessionMs.length = 0
+      if (count > 0 && timeMs - previousMs >= SESSION_GAP_MS) {
+        if (this.#isShown(count, visit)) return true
+        count = 0
+        last = NO_ITEM
       }
       previousMs = timeMs
-      if (session.length > 0 && session.at(-1) === item) sessionMs[session.length - 1] = timeMs
-      else {
-        session.push(item)
-        sessionMs.push(timeMs)
-      }
+      if (item !== last) this.#session[count++] = item
+      this.#sessionMs[count - 1] = timeMs
+      last = item
     }
-    return session.length > 0 && this.#isShown(visit)
+    return count > 0 && this.#isShown(count, visit)
   }
 
-  #isShown(visit: () => boolean): boolean {
+  #isShown(count: number, visit: () => boolean): boolean {
+    this.#count = this.#session[count - 1] === this.#empty ? count - 1 : count
     this.#cut()
     return this.#length > 0 && visit()
   }
@@ -111,22 +109,28 @@ export class PathWalker {
     return this.#first + step + (step > this.#foldAt ? this.#folded : 0)
   }
 
+  /** The first place of an item from `from` on, or -1. */
+  #find(item: number, from: number): number {
+    for (let place = from; place < this.#count; place++) {
+      if (this.#session[place] === item) return place
+    }
+    return -1
+  }
+
   #cut(): void {
-    const session = this.#session
-    if (session.at(-1) === this.#empty) session.pop()
     const startPoint = this.#startPoint
     const endPoint = this.#endPoint
     const limit = this.#stepLimit
     this.#length = 0
     this.#foldAt = Number.POSITIVE_INFINITY
-    const start = startPoint === null ? 0 : session.indexOf(startPoint)
+    const start = startPoint === null ? 0 : this.#find(startPoint, 0)
     if (start < 0) return
     this.#first = start
     if (endPoint === null) {
-      this.#length = Math.min(limit, session.length - start)
+      this.#length = Math.min(limit, this.#count - start)
       return
     }
-    const end = session.indexOf(endPoint, startPoint === null ? 0 : start + 1)
+    const end = this.#find(endPoint, startPoint === null ? 0 : start + 1)
     if (end < 0) return
     const length = end + 1 - start
     if (length <= limit) {

@@ -120,13 +120,12 @@ class PeriodWalk {
 
   /** Closes the periods that ended before a moment. */
   #closeBefore(timeMs: number): void {
-    const isOver = ({ period }: PeriodChains): boolean =>
-      this.#periods.startMs(period + 1) <= timeMs
-    const still = this.#open.findIndex((one) => !isOver(one))
-    const over = this.#open.splice(0, still < 0 ? this.#open.length : still)
-    for (const { chains, period } of over) {
+    for (let first = this.#open[0]; first !== undefined; first = this.#open[0]) {
+      const { chains, period } = first
+      if (this.#periods.startMs(period + 1) > timeMs) return
       if (chains.reached > 0) this.#listener(chains, period)
       this.#unused.push(chains)
+      this.#open.shift()
     }
   }
 }
