@@ -198,7 +198,7 @@ function ranked({ funnel, by, limit }: Trial, runs: readonly NaiveRun[]): readon
         const order = (right[step] ?? 0) - (left[step] ?? 0)
         if (order !== 0) return order
       }
-      return `${a.value}` < `${b.value}` ? -1 : 1
+      return a.value.join() < b.value.join() ? -1 : 1
     })
   if (by === 'cohort' || by === 'nothing' || values.length <= limit) return values
   const rest = values.slice(limit).flatMap(({ runs: own }) => own)
@@ -290,7 +290,7 @@ function resultsOf(query: Json, { scanner }: World, count: number): unknown {
       memoryShard(scanner, CONTEXT, isWhole ? null : { by: 'persons', index, count }),
     ),
   )
-  const whole = kind.merge(plan, structuredClone(parts.toReversed()))
+  const whole: unknown = kind.merge(plan, structuredClone(parts.toReversed()))
   return kind.page(plan, whole, memoryShard(scanner, CONTEXT)).results
 }
 
@@ -339,8 +339,8 @@ t.test('those behind a step are those who were counted', async (t) => {
           runs.filter((run) => isWanted(run) && isValue(run)).map(({ who }) => who),
         )
         const hint = `trial ${trial}, step ${step}, value ${value}, ${JSON.stringify(query)}`
-        if (`${names}` === `${[...right].sort()}`) continue
-        t.equal(`${names}`, `${[...right].sort()}`, hint)
+        if (names?.join() === [...right].sort().join()) continue
+        t.strictSame(names, [...right].sort(), hint)
         return
       }
     }
