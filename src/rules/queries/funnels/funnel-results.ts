@@ -26,10 +26,11 @@ export interface ValueRows {
 /** The results of a funnel of steps: a list, with a breakdown one for each value. */
 export function stepResults(plan: FunnelsPlan, found: FunnelRows, context: QueryContext): unknown {
   const values = rankedValues(plan, found)
+  const starts = timeStarts(found)
   const results = values.map(({ text, rows }) => {
     const named = valueMembers(plan, text, context)
     return plan.steps.map((_step, step) => ({
-      ...stepResult(plan, found, rows, step),
+      ...stepResult(plan, found, starts, rows, step),
       ...named,
     }))
   })
@@ -38,7 +39,7 @@ export function stepResults(plan: FunnelsPlan, found: FunnelRows, context: Query
 
 /** The result of a funnel that asks how long conversion took. */
 export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: FunnelRows) {
-  const seconds = sortedSeconds(found, allRows(found), fromStep, toStep)
+  const seconds = sortedSeconds(found, timeStarts(found), allRows(found), fromStep, toStep)
   const smallest = seconds[0]
   if (smallest === undefined) {
     const bins = [
@@ -129,12 +130,13 @@ export function cohortNumber(text: string): number {
 function stepResult(
   { steps, rules }: FunnelsPlan,
   found: FunnelRows,
+  starts: Uint32Array,
   rows: Uint32Array,
   order: number,
 ): JsonObject {
   const reached = rows.filter((row) => (found.reached[row] ?? 0) > order)
-  const all = order === 0 ? new Float64Array(0) : sortedSeconds(found, rows, order - 1, order)
-  const seconds = all.filter((one) => one > 0)
+  const all = order === 0 ? null : sortedSeconds(found, starts, rows, order - 1, order)
+  const seconds = all?.filter((one) => one > 0) ?? new Float64Array(0)
   const { id = null, label = '', customName = null, type = 'events' } = steps[order] ?? {}
   const isUnordered = rules.order === 'unordered'
   return {
@@ -166,19 +168,28 @@ function allRows({ reached }: FunnelRows): Uint32Array {
   return Uint32Array.from(reached, (_, row) => row)
 }
 
+/** Where the times of each row begin. */
+function timeStarts({ reached }: FunnelRows): Uint32Array {
+  const starts = new Uint32Array(reached.length)
+  for (let row = 1; row < starts.length; row++) {
+    starts[row] = (starts[row - 1] ?? 0) + (reached[row - 1] ?? 0)
+  }
+  return starts
+}
+
 /** The seconds from one step to another, of the rows that reached the latter; ascending. */
 function sortedSeconds(
   { reached, timesMs }: FunnelRows,
+  starts: Uint32Array,
   rows: Uint32Array,
   from: number,
   to: number,
 ): Float64Array {
-  const stepCount = timesMs.length / reached.length
   const seconds = new Float64Array(rows.length)
   let count = 0
   for (const row of rows) {
     if ((reached[row] ?? 0) <= to) continue
-    const first = row * stepCount
+    const first = starts[row] ?? 0
     seconds[count++] = ((timesMs[first + to] ?? 0) - (timesMs[first + from] ?? 0)) / 1000
   }
   return seconds.subarray(0, count).sort()

@@ -9,7 +9,7 @@ import {
   rowsByActor,
   splitActors,
 } from '../../analytics/actor-rows.ts'
-import type { EventColumns, EventScanner, ValueRequest } from '../../analytics/event-columns.ts'
+import type { EventColumns, ValueRequest } from '../../analytics/event-columns.ts'
 import { hopelessKeys } from '../../analytics/funnel/hopeless-keys.ts'
 import type { Periods } from '../../analytics/periods.ts'
 import { groupIds, labelsOf, type ValueLabels } from '../../analytics/value-labels.ts'
@@ -19,10 +19,7 @@ import { breakdownText } from '../query-breakdown.ts'
 import { bucketsOf } from '../query-buckets.ts'
 import { type QueryShard, scanShard } from '../query-kind.ts'
 import type { FunnelsPlan } from './funnel-request.ts'
-import { walkOf } from './funnel-walks.ts'
-
-/** Rows of events between two looks at the limits of a query. */
-const CHECK_EVERY = 65_536
+import { PacedLimits, walkOf } from './funnel-walks.ts'
 
 /** Walks that reached a step, one row each; all lists but `texts` are parallel. Plain data. */
 export interface FunnelRows {
@@ -34,7 +31,7 @@ export interface FunnelRows {
   readonly reached: Uint8Array
   /** Period of entrance; empty unless over time. */
   readonly periods: Uint32Array
-  /** When each step was done, as many for each row as the funnel has; empty over time. */
+  /** When each step was done: those that a row reached, behind those of the row before; empty over time. */
   readonly timesMs: Float64Array
 }
 
@@ -142,14 +139,15 @@ class WalkCollector {
     offset: number,
     groupKeys: readonly string[] | null,
   ): void {
-    const { visual, rules, breakdown } = this.#plan
+    const { visual, breakdown } = this.#plan
     const hasLabels = (breakdown?.properties.length ?? 0) > 0
     const labelOfPlace = hasLabels ? rows.map((row) => labels.ids[row] ?? 0) : null
     const { timesMs, masks } = gatherRows(columns, rows)
     const events = { timesMs, masks, labels: labelOfPlace }
     let key = 0
     let label = 0
-    const walk = walkOf(this.#plan, events, this.#periods, (walked, period) => {
+    const limits = new PacedLimits(this.#shard.scanner)
+    const walk = walkOf(this.#plan, events, this.#periods, limits, (walked, period) => {
       if (walked.reached < this.#needed) return
       this.#labels.push(offset + label)
       this.#reached.push(walked.reached)
@@ -159,46 +157,23 @@ class WalkCollector {
         this.#entrances.push(period)
         return
       }
-      for (let step = 0; step < rules.stepCount; step++) {
-        this.#timesMs.push(step < walked.reached ? walked.timeMsOf(step) : Number.NaN)
-      }
+      for (let step = 0; step < walked.reached; step++) this.#timesMs.push(walked.timeMsOf(step))
     })
     const choice = new LabelChoice(this.#plan, masks, labelOfPlace, labels)
-    const limits = new PacedLimits(this.#shard.scanner)
     for (let actor = 0; actor < keys.length; actor++) {
       key = keys[actor] ?? 0
       const start = starts[actor] ?? 0
       const end = starts[actor + 1] ?? 0
       if (choice.isByStep) {
         for (const one of choice.ofStep(start, end)) {
-          limits.count(end - start)
           label = one
           walk(start, end, one)
         }
         continue
       }
-      limits.count(end - start)
       label = choice.ofActor(start, end)
       walk(start, end, null)
     }
-  }
-}
-
-/** Asks now and then whether to go on. */
-class PacedLimits {
-  readonly #limits: Pick<EventScanner, 'checkLimits'>
-  #left = 0
-
-  constructor(limits: Pick<EventScanner, 'checkLimits'>) {
-    this.#limits = limits
-  }
-
-  /** Before work on so many rows. */
-  count(rows: number): void {
-    this.#left -= rows
-    if (this.#left > 0) return
-    this.#left = CHECK_EVERY
-    this.#limits.checkLimits()
   }
 }
 

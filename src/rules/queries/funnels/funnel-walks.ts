@@ -2,10 +2,32 @@
  * Walks through a funnel with the events of one actor after the other; over time a walk for each period in
  * which it enters. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
+import type { EventScanner } from '../../analytics/event-columns.ts'
 import type { Periods } from '../../analytics/periods.ts'
 import type { FunnelsPlan } from './funnel-request.ts'
 import { EventMasks, StepChains, type StepEvents } from './step-chains.ts'
 import { StepSets } from './step-sets.ts'
+
+/** Events between two looks at the limits of a query. */
+const CHECK_EVERY = 65_536
+
+/** Asks now and then whether to go on. */
+export class PacedLimits {
+  readonly #limits: Pick<EventScanner, 'checkLimits'>
+  #left = 0
+
+  constructor(limits: Pick<EventScanner, 'checkLimits'>) {
+    this.#limits = limits
+  }
+
+  /** Before work on so many events. */
+  count(events: number): void {
+    this.#left -= events
+    if (this.#left > 0) return
+    this.#left = CHECK_EVERY
+    this.#limits.checkLimits()
+  }
+}
 
 /** What came of a walk, until the next one. */
 export interface Walked {
@@ -28,22 +50,25 @@ export function walkOf(
   plan: FunnelsPlan,
   events: StepEvents,
   periods: Periods | null,
+  limits: PacedLimits,
   listener: WalkListener,
 ): Walk {
   const { rules, attributionStep } = plan
   if (periods !== null) {
-    const walk = new PeriodWalk(plan, events, periods, listener)
+    const walk = new PeriodWalk(plan, events, periods, limits, listener)
     return (start, end, label) => walk.run(start, end, label)
   }
   if (rules.order === 'unordered') {
     const sets = new StepSets(rules, events)
     return (start, end, label) => {
+      limits.count(end - start)
       sets.run(start, end, label)
       if (sets.reached > 0) listener(sets, 0)
     }
   }
   const chains = new StepChains(rules, events, attributionStep)
   return (start, end, label) => {
+    limits.count(end - start)
     chains.begin(label)
     for (let place = start; place < end && !chains.isComplete; ) {
       const next = endOfMoment(events, place, end)
@@ -72,17 +97,25 @@ class PeriodWalk {
   readonly #plan: FunnelsPlan
   readonly #events: StepEvents
   readonly #periods: Periods
+  readonly #limits: PacedLimits
   readonly #listener: WalkListener
   readonly #masks: EventMasks
   /** By period, ascending; those that may still go on. */
   #open: PeriodChains[] = []
   readonly #unused: StepChains[] = []
 
-  constructor(plan: FunnelsPlan, events: StepEvents, periods: Periods, listener: WalkListener) {
+  constructor(
+    plan: FunnelsPlan,
+    events: StepEvents,
+    periods: Periods,
+    limits: PacedLimits,
+    listener: WalkListener,
+  ) {
     // What comes behind the last step that is measured does not matter.
     this.#plan = { ...plan, rules: { ...plan.rules, stepCount: plan.toStep + 1 } }
     this.#events = events
     this.#periods = periods
+    this.#limits = limits
     this.#listener = listener
     this.#masks = new EventMasks(plan.rules, events)
   }
@@ -96,6 +129,7 @@ class PeriodWalk {
       if (this.#hasStart(place, next) && this.#open.at(-1)?.period !== period) {
         this.#open.push({ chains: this.#begun(label), period })
       }
+      this.#limits.count((next - place) * (this.#open.length + 1))
       for (const one of this.#open) {
         if (!one.chains.isComplete) one.chains.visit(place, next, one.period === period)
       }
