@@ -130,6 +130,7 @@ class WalkCollector {
         : actors
     const groupKeys = groups?.values.map(propertyText) ?? null
     this.#walkAll(split, columns, labels, offset, groupKeys)
+    this.#shard.scanner.giveBack()
   }
 
   #walkAll(

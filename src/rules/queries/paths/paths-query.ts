@@ -56,6 +56,7 @@ function eachPerson(
     if (index % CHECK_EVERY === 0) shard.scanner.checkLimits()
     visit(keys[index] ?? 0, events, starts[index] ?? 0, starts[index + 1] ?? 0)
   }
+  shard.scanner.giveBack()
 }
 
 function edgesOf(plan: PathsPlan, shard: QueryShard): PathEdges {
