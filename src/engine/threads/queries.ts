@@ -6,7 +6,7 @@ import type { RowFormat } from '../../base/pages.ts'
 import type { EventPart } from '../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
 import { answerText } from '../../rules/queries/answer.ts'
-import { planQuery } from '../../rules/queries/kinds.ts'
+import { divisionOf, planQuery } from '../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../rules/queries/query-kind.ts'
 import type { LongTools } from './call-kinds.ts'
 import { DIVIDED_EVENTS_MIN } from './limits.ts'
@@ -39,7 +39,7 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   const shard = open(tools, task, null)
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
-  const by = typeof kind.dividedBy === 'function' ? kind.dividedBy(plan) : kind.dividedBy
+  const by = divisionOf(planned)
   if (mayDivide && by !== 'nothing') {
     const range = kind.rangeOf?.(plan) ?? null
     const { events } = shard.scanner.extent(task.projectId, range)

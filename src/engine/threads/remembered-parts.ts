@@ -5,7 +5,7 @@
  */
 import { keepNewest } from '../../base/maps.ts'
 import type { EventPart } from '../../rules/analytics/event-columns.ts'
-import type { PlannedQuery } from '../../rules/queries/kinds.ts'
+import { divisionOf, type PlannedQuery } from '../../rules/queries/kinds.ts'
 import type { QueryShard } from '../../rules/queries/query-kind.ts'
 import { REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from './limits.ts'
 
@@ -26,10 +26,11 @@ export class RememberedParts {
    * Computes a part of a query, of the events that came since it was last computed where that is possible.
    * Throws as `EventScanner.scan`.
    */
-  partial({ kind, plan }: PlannedQuery, shard: QueryShard): unknown {
+  partial(planned: PlannedQuery, shard: QueryShard): unknown {
+    const { kind, plan } = planned
     const { context, scanner } = shard
     const { by, index, count }: EventPart = shard.part ?? { by: 'segments', index: 0, count: 1 }
-    if (kind.dividedBy !== 'segments') return kind.partial(plan, shard)
+    if (divisionOf(planned) !== 'segments') return kind.partial(plan, shard)
     const { through, version } = scanner.settled(context.projectId)
     if (through === 0) return kind.partial(plan, shard)
     const between = (after: number, end: number): unknown => {

@@ -8,7 +8,7 @@ import { LIFECYCLE_QUERY } from './lifecycle-query.ts'
 import { PATHS_QUERY } from './paths/paths-query.ts'
 import { QueryFields } from './query-fields.ts'
 import { asInvalidQuery } from './query-filters.ts'
-import type { AnyQueryKind, FoundKind, QueryContext } from './query-kind.ts'
+import type { AnyQueryKind, Division, FoundKind, QueryContext } from './query-kind.ts'
 import { RETENTION_QUERY } from './retention/retention-query.ts'
 import { actorsQuery } from './rows/actors-query.ts'
 import { EVENTS_QUERY } from './rows/events-query.ts'
@@ -46,6 +46,12 @@ export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
   } catch (error) {
     throw asInvalidQuery(error)
   }
+}
+
+/** By what the events of a query may be divided. */
+export function divisionOf({ kind, plan }: PlannedQuery): Division {
+  const { dividedBy } = kind
+  return typeof dividedBy === 'function' ? dividedBy(plan) : dividedBy
 }
 
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */

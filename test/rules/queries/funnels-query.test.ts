@@ -1,6 +1,6 @@
 /** Funnels of the query route: against a naive evaluator, however the events are divided; and what is refused. */
 import t from 'tap'
-import { planQuery } from '../../../src/rules/queries/kinds.ts'
+import { divisionOf, planQuery } from '../../../src/rules/queries/kinds.ts'
 import { QueryFields } from '../../../src/rules/queries/query-fields.ts'
 import type { QueryContext } from '../../../src/rules/queries/query-kind.ts'
 import { MemoryScanner } from '../../fixtures/analytics/memory-scanner.ts'
@@ -282,8 +282,9 @@ function mean(numbers: readonly number[]): number | null {
 
 /** The results of a query whose persons are divided among so many parts. */
 function resultsOf(query: Json, { scanner }: World, count: number): unknown {
-  const { kind, plan } = planQuery(query, CONTEXT)
-  const isWhole = kind.isWhole?.(plan) === true || count === 1
+  const planned = planQuery(query, CONTEXT)
+  const { kind, plan } = planned
+  const isWhole = divisionOf(planned) === 'nothing' || count === 1
   const parts = Array.from({ length: isWhole ? 1 : count }, (_, index): unknown =>
     kind.partial(
       plan,

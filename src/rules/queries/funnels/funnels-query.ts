@@ -3,9 +3,9 @@
  * "FunnelsQuery".
  */
 import { propertyText } from '../../filters/property-text.ts'
+import { resolvedRange } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'
 import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
-import { resolvedRange } from '../query-range.ts'
 import { type FunnelsPlan, planFunnels } from './funnel-request.ts'
 import {
   cohortNumber,
@@ -18,9 +18,8 @@ import { type FunnelRows, walkFunnel } from './funnel-rows.ts'
 
 /** Funnels: steps, how long conversion takes, and conversion over time. */
 export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
-  dividedBy: 'persons',
   // The events of a group are those of many persons.
-  isWhole: ({ groupTypeIndex }) => groupTypeIndex !== null,
+  dividedBy: ({ groupTypeIndex }) => (groupTypeIndex === null ? 'persons' : 'nothing'),
   plan: planFunnels,
   rangeOf: ({ range }) => range,
   partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,

@@ -4,6 +4,7 @@ import { QueryFields } from '../../../../src/rules/queries/query-fields.ts'
 import type { QueryContext } from '../../../../src/rules/queries/query-kind.ts'
 import { TRENDS_QUERY } from '../../../../src/rules/queries/trends/trends-query.ts'
 import { type ShortEvent, scannerOf } from '../../../fixtures/analytics/memory-scanner.ts'
+import { memoryShard } from '../../../fixtures/queries/memory-shard.ts'
 import type { Json } from '../../../fixtures/queries/query-cases.ts'
 
 const EVENTS: readonly ShortEvent[] = [
@@ -28,10 +29,7 @@ function actorsOf(query: Json, pick: Json): string {
   const scanner = scannerOf(EVENTS, {}, { cohorts: new Map([[3, new Set([1, 2])]]) })
   const series = [{ event: 'view', ...(query['first'] as Json) }]
   const fields = new QueryFields({ series, dateRange: RANGE, ...query })
-  const shard = {
-    ...{ context: CONTEXT, scanner, part: null },
-    rows: { personNumber: () => null, events: () => [] },
-  }
+  const shard = memoryShard(scanner, CONTEXT)
   const plan = TRENDS_QUERY.plan(fields, CONTEXT)
   const found = TRENDS_QUERY.actors?.(plan, new QueryFields(pick), shard)
   const names = [

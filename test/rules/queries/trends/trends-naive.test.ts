@@ -1,10 +1,11 @@
 /** Random trends, against an evaluator that looks at every event for every number; whole and in parts. */
 import t from 'tap'
 import type { EventPart } from '../../../../src/rules/analytics/event-columns.ts'
-import { planQuery } from '../../../../src/rules/queries/kinds.ts'
+import { divisionOf, planQuery } from '../../../../src/rules/queries/kinds.ts'
 import type { QueryContext } from '../../../../src/rules/queries/query-kind.ts'
 import { MemoryScanner } from '../../../fixtures/analytics/memory-scanner.ts'
 import { Dice } from '../../../fixtures/dice.ts'
+import { memoryShard } from '../../../fixtures/queries/memory-shard.ts'
 import {
   type NaiveEvent,
   type NaiveQuery,
@@ -210,8 +211,10 @@ t.test('random queries are answered as by brute force, whatever the division', a
         dateRange: { ...query.dateRange, date_to: query.dateRange.date_to.slice(0, 10) },
       })
       const expected = naive.items()
-      const { kind, plan, dividedBy } = planQuery(query, context)
-      const whole = { context, scanner, part: null }
+      const planned = planQuery(query, context)
+      const { kind, plan } = planned
+      const dividedBy = divisionOf(planned)
+      const whole = memoryShard(scanner, context)
       const count = dividedBy === 'nothing' ? 1 : dice.between(1, 4)
       const parts = Array.from({ length: count }, (_, index) => {
         const part: EventPart = {
