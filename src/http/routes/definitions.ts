@@ -1,6 +1,7 @@
 /**
  * The routes of names and values: which events and properties there are, and what can be offered where
- * somebody filters by one. Source: docs/compatibility/definitions.md.
+ * somebody filters by one. Source: docs/compatibility/definitions.md, "Names of events", "Names of
+ * properties", "Properties of sessions" and "Offered values".
  */
 import { invalidInput, ServiceError } from '../../base/errors.ts'
 import { GROUP_TYPES_MAX } from '../../base/limits.ts'

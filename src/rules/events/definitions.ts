@@ -1,6 +1,7 @@
 /**
  * Names of events and of properties as definitions: what is known about each, which of them a question means,
- * in which order, and how they are shown. Source: docs/compatibility/definitions.md.
+ * in which order, and how they are shown. Source: docs/compatibility/definitions.md, "Names of events"
+ * and "Names of properties".
  */
 import { uuidV5 } from '../../base/ids.ts'
 import { timeText } from '../../base/time.ts'

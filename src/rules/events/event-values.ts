@@ -1,4 +1,7 @@
-/** Values of a property of events, to be offered in a list. Source: docs/compatibility/definitions.md, "Values". */
+/**
+ * Values of a property of events, to be offered in a list. Source: docs/compatibility/definitions.md, "Offered
+ * values".
+ */
 import { propertyText } from '../filters/property-text.ts'
 import type { EventFacts } from './definitions.ts'
 import {

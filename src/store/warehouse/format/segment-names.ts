@@ -1,18 +1,21 @@
 /**
  * What a segment says about the names of its events and properties: how many there are of each, when, which
- * events have which properties, and what the values are. Segments of many rows carry it in a group of their
- * own (`Directory.facts`), MessagePack of `PackedNames`; of others, and of those that older versions wrote, it
- * is found in the columns.
+ * events have which properties, and what the values are. It is found in the columns, but properties that
+ * share one would have to be parsed: larger segments that have such carry it in a group of their own
+ * (`Directory.facts`), MessagePack of `PackedNames`, unless an older version wrote them.
  */
 import { type PropertyType, propertyType } from '../../../rules/events/definitions.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'
 import { SEGMENT_NAMES_UNITS_MAX } from '../limits.ts'
 import type { ColumnBuilder } from './column-builder.ts'
+import { withRoom } from './growing-arrays.ts'
 import type { SegmentBuilder } from './segment-builder.ts'
 import { type ColumnEntry, ROLE_PROPERTY, ROLE_REST } from './segment-format.ts'
 import { propertyColumn } from './segment-properties.ts'
 import type { SegmentView } from './segment-view.ts'
 
+const PLACES_FIRST = 64
+const NO_BITS = new Uint8Array(0)
 const TYPES: readonly (PropertyType | null)[] = [null, 'String', 'Numeric', 'Boolean', 'DateTime']
 
 /** Events or properties of one name. Times are milliseconds. */
@@ -35,8 +38,8 @@ export interface EventShare extends Share {
 export interface PropertyShare extends Share {
   /** Of the first value that is not null. */
   type: PropertyType | null
-  /** For each event of the list 1 where it has the property. */
-  readonly marks: Uint8Array
+  /** A bit for each event of the list, low bit first: whether it has the property. */
+  readonly eventBits: Uint8Array
 }
 
 /** The names of a segment. */
@@ -48,7 +51,7 @@ export interface SegmentNames {
 type PackedShare = readonly [name: string, count: number, firstMs: number, lastMs: number]
 type PackedNames = readonly [
   events: readonly (readonly [...PackedShare, firstMs: number, lastMs: number, lastRow: number])[],
-  properties: readonly (readonly [...PackedShare, type: number, marks: Uint8Array])[],
+  properties: readonly (readonly [...PackedShare, type: number, eventBits: Uint8Array])[],
 ]
 
 /** The fixed columns of rows, of which the rows from `firstRow` to `rows` count. */
@@ -64,73 +67,159 @@ interface NamedRows {
   readonly firstId: 0 | 1
 }
 
+/** The first and last of some moments for each place. In objects each would be memory of its own. */
+class Spans {
+  first = new Float64Array(PLACES_FIRST)
+  last = new Float64Array(PLACES_FIRST)
+
+  /** Makes room for a place, without a moment. */
+  begin(place: number): void {
+    this.first = withRoom(this.first, place)
+    this.last = withRoom(this.last, place)
+    this.first[place] = Number.POSITIVE_INFINITY
+    this.last[place] = Number.NEGATIVE_INFINITY
+  }
+
+  note(place: number, timeMs: number): void {
+    if (timeMs < (this.first[place] ?? 0)) this.first[place] = timeMs
+    if (timeMs > (this.last[place] ?? 0)) this.last[place] = timeMs
+  }
+}
+
 /** Goes through the columns of a segment. */
 class NameGatherer {
   readonly #rows: NamedRows
-  readonly #events: readonly EventShare[]
-  readonly #properties = new Map<string, PropertyShare>()
+  /** By position of the name. */
+  readonly #eventCounts: Uint32Array
+  readonly #eventTimes = new Spans()
+  readonly #arrivals = new Spans()
+  readonly #lastRows: Uint32Array
+  /** Rows that count, erased ones not among them. */
+  #count = 0
+  /** Name of each property -> its place in what follows. */
+  readonly #places = new Map<string, number>()
+  readonly #types: (PropertyType | null)[] = []
+  readonly #eventBits: Uint8Array[] = []
+  #counts = new Uint32Array(PLACES_FIRST)
+  readonly #times = new Spans()
+  /** For each position of a name whether the column at hand has a row of it. */
+  readonly #marks: Uint8Array
   /** UTF-16 units of all names of properties. */
   units = 0
 
   constructor(rows: NamedRows) {
     this.#rows = rows
-    this.#events = rows.names.map((name) => ({
-      ...{ ...noShare(String(name)), lastRow: 0 },
-      firstArrivalMs: Number.POSITIVE_INFINITY,
-      lastArrivalMs: Number.NEGATIVE_INFINITY,
-    }))
-    const { timestamps, arrivals, distinctIds, nameIds, firstId } = rows
+    const { names, timestamps, arrivals, distinctIds, nameIds, firstId } = rows
+    this.#eventCounts = new Uint32Array(names.length)
+    this.#lastRows = new Uint32Array(names.length)
+    this.#marks = new Uint8Array(names.length + firstId)
+    for (const event of names.keys()) {
+      this.#eventTimes.begin(event)
+      this.#arrivals.begin(event)
+    }
     for (let row = rows.firstRow; row < rows.rows; row++) {
-      const event = this.#events[(nameIds[row] ?? 0) - firstId]
       // Erased rows have no D.
-      if (event === undefined || distinctIds[row] === 0) continue
-      note(event, timestamps[row] ?? 0)
-      const arrivedMs = arrivals[row] ?? 0
-      if (arrivedMs < event.firstArrivalMs) event.firstArrivalMs = arrivedMs
-      if (arrivedMs > event.lastArrivalMs) event.lastArrivalMs = arrivedMs
-      event.lastRow = row
+      if (distinctIds[row] === 0) continue
+      const event = (nameIds[row] ?? 0) - firstId
+      this.#count++
+      this.#eventCounts[event] = (this.#eventCounts[event] ?? 0) + 1
+      this.#eventTimes.note(event, timestamps[row] ?? 0)
+      this.#arrivals.note(event, arrivals[row] ?? 0)
+      this.#lastRows[event] = row
     }
   }
 
-  /** Adds a property by the rows that have it. `typeOf` is asked once, when its type is not known. */
+  /** Adds a property by the rows that have it. `typeOf` is asked when its type is not known. */
   addColumn(name: string, present: Uint16Array, typeOf: () => PropertyType | null): void {
     const { firstRow, timestamps, nameIds, firstId } = this.#rows
-    if ((present.at(-1) ?? -1) < firstRow) return
-    const property = this.#property(name)
-    const { marks } = property
-    for (const row of present) {
-      if (row < firstRow) continue
-      note(property, timestamps[row] ?? 0)
-      marks[(nameIds[row] ?? 0) - firstId] = 1
+    const start = firstRow === 0 ? 0 : present.findIndex((row) => row >= firstRow)
+    const count = start < 0 ? 0 : present.length - start
+    if (count === 0) return
+    const place = this.#placeOf(name)
+    this.#counts[place] = (this.#counts[place] ?? 0) + count
+    this.#types[place] ??= typeOf()
+    if (count === this.#count) {
+      this.#setAll(place)
+      return
     }
-    property.type ??= typeOf()
+    const marks = this.#marks.fill(0)
+    let firstMs = Number.POSITIVE_INFINITY
+    let lastMs = Number.NEGATIVE_INFINITY
+    for (let index = start; index < present.length; index++) {
+      const row = present[index] ?? 0
+      const timeMs = timestamps[row] ?? 0
+      if (timeMs < firstMs) firstMs = timeMs
+      if (timeMs > lastMs) lastMs = timeMs
+      marks[nameIds[row] ?? 0] = 1
+    }
+    this.#times.note(place, firstMs)
+    this.#times.note(place, lastMs)
+    for (let id = firstId; id < marks.length; id++) {
+      if (marks[id] === 1) this.#setEvent(place, id - firstId)
+    }
   }
 
   /** Adds the properties of one row that share a column. */
   addShared(row: number, shared: Readonly<Record<string, unknown>>): void {
     const { firstRow, timestamps, nameIds, firstId } = this.#rows
     if (row < firstRow) return
+    const timeMs = timestamps[row] ?? 0
+    const event = (nameIds[row] ?? 0) - firstId
     for (const name in shared) {
-      const property = this.#property(name)
-      note(property, timestamps[row] ?? 0)
-      property.marks[(nameIds[row] ?? 0) - firstId] = 1
-      property.type ??= propertyType(shared[name])
+      const place = this.#placeOf(name)
+      this.#counts[place] = (this.#counts[place] ?? 0) + 1
+      this.#times.note(place, timeMs)
+      this.#setEvent(place, event)
+      this.#types[place] ??= propertyType(shared[name])
     }
   }
 
   finish(): SegmentNames {
-    return { events: this.#events, properties: [...this.#properties.values()] }
+    const events = this.#rows.names.map((name, event) => ({
+      name: String(name),
+      count: this.#eventCounts[event] ?? 0,
+      ...spanOf(this.#eventTimes, event),
+      firstArrivalMs: this.#arrivals.first[event] ?? 0,
+      lastArrivalMs: this.#arrivals.last[event] ?? 0,
+      lastRow: this.#lastRows[event] ?? 0,
+    }))
+    const properties = [...this.#places].map(([name, place]) => ({
+      name,
+      count: this.#counts[place] ?? 0,
+      ...spanOf(this.#times, place),
+      type: this.#types[place] ?? null,
+      eventBits: this.#eventBits[place] ?? NO_BITS,
+    }))
+    return { events, properties }
   }
 
-  #property(name: string): PropertyShare {
-    let property = this.#properties.get(name)
-    if (property === undefined) {
-      const marks = new Uint8Array(this.#events.length)
-      property = { ...noShare(name), type: null, marks }
-      this.#properties.set(name, property)
-      this.units += name.length
+  /** All events have the property. */
+  #setAll(place: number): void {
+    const { first, last } = this.#eventTimes
+    for (const [event, count] of this.#eventCounts.entries()) {
+      if (count === 0) continue
+      this.#setEvent(place, event)
+      this.#times.note(place, first[event] ?? 0)
+      this.#times.note(place, last[event] ?? 0)
     }
-    return property
+  }
+
+  #setEvent(place: number, event: number): void {
+    const bits = this.#eventBits[place] ?? NO_BITS
+    bits[event >>> 3] = (bits[event >>> 3] ?? 0) | (1 << (event & 7))
+  }
+
+  #placeOf(name: string): number {
+    const known = this.#places.get(name)
+    if (known !== undefined) return known
+    const place = this.#places.size
+    this.#places.set(name, place)
+    this.units += name.length
+    this.#counts = withRoom(this.#counts, place)
+    this.#times.begin(place)
+    this.#eventBits.push(new Uint8Array((this.#eventCounts.length + 7) >>> 3))
+    this.#types.push(null)
+    return place
   }
 }
 
@@ -156,7 +245,7 @@ export function encodeNames(builder: SegmentBuilder): Buffer | null {
       const { firstArrivalMs, lastArrivalMs, lastRow } = event
       return [...packShare(event), firstArrivalMs, lastArrivalMs, lastRow]
     }),
-    properties.map((share) => [...packShare(share), TYPES.indexOf(share.type), share.marks]),
+    properties.map((share) => [...packShare(share), TYPES.indexOf(share.type), share.eventBits]),
   ]
   return pack(packed)
 }
@@ -171,8 +260,8 @@ function decodeNames(bytes: Buffer): SegmentNames {
       const share = { name, count, firstSeenMs, lastSeenMs }
       return { ...share, firstArrivalMs, lastArrivalMs, lastRow }
     }),
-    properties: properties.map(([name, count, firstSeenMs, lastSeenMs, type, marks]) => {
-      return { name, count, firstSeenMs, lastSeenMs, type: TYPES[type] ?? null, marks }
+    properties: properties.map(([name, count, firstSeenMs, lastSeenMs, type, eventBits]) => {
+      return { name, count, firstSeenMs, lastSeenMs, type: TYPES[type] ?? null, eventBits }
     }),
   }
 }
@@ -211,15 +300,8 @@ export function namesOf(
   return gatherer.finish()
 }
 
-function noShare(name: string): Share {
-  const never = { firstSeenMs: Number.POSITIVE_INFINITY, lastSeenMs: Number.NEGATIVE_INFINITY }
-  return { name, count: 0, ...never }
-}
-
-function note(share: Share, timeMs: number): void {
-  share.count++
-  if (timeMs < share.firstSeenMs) share.firstSeenMs = timeMs
-  if (timeMs > share.lastSeenMs) share.lastSeenMs = timeMs
+function spanOf({ first, last }: Spans, place: number) {
+  return { firstSeenMs: first[place] ?? 0, lastSeenMs: last[place] ?? 0 }
 }
 
 function packShare({ name, count, firstSeenMs, lastSeenMs }: Share): PackedShare {

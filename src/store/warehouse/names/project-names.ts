@@ -75,9 +75,12 @@ export class ProjectNames {
       if (property === null) continue
       add(property, share)
       property.type ??= share.type
-      for (let event = 0; event < numbers.length; event++) {
-        const number = numbers[event] ?? -1
-        if (share.marks[event] === 1 && number >= 0) this.#setBit(property, number)
+      const { eventBits } = share
+      for (let byte = 0; byte < eventBits.length; byte++) {
+        for (let left = eventBits[byte] ?? 0; left !== 0; left &= left - 1) {
+          const number = numbers[byte * 8 + 31 - Math.clz32(left & -left)] ?? -1
+          if (number >= 0) this.#setBit(property, number)
+        }
       }
     }
     this.through = firstSequence + rows - 1

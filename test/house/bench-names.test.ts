@@ -1,0 +1,10 @@
+/** The micro bench of names runs, and a list of what is known takes no time that depends on events. */
+import t from 'tap'
+import { run } from '../../bench/micro/names.ts'
+
+t.test('names are listed in a few milliseconds', async (t) => {
+  const figures = await run({ events: 20_000, properties: 2000, dataDir: t.testdir() })
+  t.equal(figures.events, 24_576)
+  t.ok(figures.listMs < 20, `${figures.listMs} ms for a list`)
+  t.ok(figures.firstMs > 0 && figures.nextMs > 0 && figures.parseMs > 0)
+})
