@@ -6,20 +6,9 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
 import { renderPage } from '../../../src/http/openapi/page.ts'
 import { CAPTURE_SCOPE, SCOPES } from '../../../src/rules/access/scopes.ts'
-import {
-  DOCUMENT,
-  faultOf,
-  type Json,
-  OPERATIONS,
-  type PlacedOperation,
-  resolve,
-} from '../../fixtures/answer-checker.ts'
+import { DOCUMENT, faultOf, type Json, OPERATIONS, type PlacedOperation, resolve } from '../../fixtures/answer-checker.ts'
 import { send } from '../../fixtures/exact-client.ts'
-import {
-  type OrganizationDaemon,
-  startOrganization,
-  textOf,
-} from '../../fixtures/organization-daemon.ts'
+import { type OrganizationDaemon, resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
 
 /** One for all tests: starting is what takes time. */
 const DAEMON = await startOrganization(t)
@@ -200,6 +189,7 @@ function placed(id: string): PlacedOperation {
 /** Parameters without which a GET is refused. */
 const QUERIES: Readonly<Record<string, string>> = {
   listPersonValues: '?key=plan',
+  listEventValues: '?key=$elements_chain',
   getEvaluationReasons: '?distinct_id=ann',
   listGroups: '?group_type_index=0',
   findGroup: '?group_type_index=0&group_key=acme',
@@ -246,6 +236,8 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
   const events = await decisions.api('GET', 'events/?event=signed_up')
   const [event] = events.body['results'] as readonly { uuid: string; person_id: string }[]
   made['uuid'] = event?.uuid ?? ''
+  const definitions = await decisions.api('GET', 'event_definitions/?search=signed_up')
+  made['definition'] = String(resultsOf(definitions)[0]?.['id'])
   made['person'] = event?.person_id ?? ''
   made['action_id'] = String(
     (await write('createAction', { name: 'a', steps: [{ event: 'x' }] }))['id'],
@@ -304,6 +296,7 @@ async function fill(daemon: OrganizationDaemon, checker: Checker): Promise<Recor
 /** What `id` stands for in a path. */
 function idFor(path: string, made: Readonly<Record<string, string>>): string {
   if (path.includes('/persons/')) return made['person'] ?? ''
+  if (path.includes('/event_definitions/')) return made['definition'] ?? ''
   if (path.includes('/role_access/')) return made['entry'] ?? ''
   if (path.includes('/feature_flags/')) return made['flag'] ?? ''
   if (path.includes('/personal_api_keys/')) return made['personalKey'] ?? ''
