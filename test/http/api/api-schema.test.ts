@@ -6,9 +6,21 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
 import { renderPage } from '../../../src/http/openapi/page.ts'
 import { CAPTURE_SCOPE, SCOPES } from '../../../src/rules/access/scopes.ts'
-import { DOCUMENT, faultOf, type Json, OPERATIONS, type PlacedOperation, resolve } from '../../fixtures/answer-checker.ts'
+import {
+  DOCUMENT,
+  faultOf,
+  type Json,
+  OPERATIONS,
+  type PlacedOperation,
+  resolve,
+} from '../../fixtures/answer-checker.ts'
 import { send } from '../../fixtures/exact-client.ts'
-import { type OrganizationDaemon, resultsOf, startOrganization, textOf } from '../../fixtures/organization-daemon.ts'
+import {
+  type OrganizationDaemon,
+  resultsOf,
+  startOrganization,
+  textOf,
+} from '../../fixtures/organization-daemon.ts'
 
 /** One for all tests: starting is what takes time. */
 const DAEMON = await startOrganization(t)
