@@ -15,15 +15,7 @@ import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
-import {
-  CALLS,
-  type CallerOf,
-  type CallName,
-  type Calls,
-  type DefinitionQueries,
-  QUERIES,
-  type QueryAnswers,
-} from './call-table.ts'
+import { type CallerOf, type CallName, CALLS, type Calls, type DefinitionQueries, QUERIES, type QueryAnswers } from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { answerDivided } from './divided-queries.ts'
 import { READS_WAITING_MAX } from './limits.ts'
@@ -205,7 +197,7 @@ function threadGroups({ threads, entry, workerThreads, onDeath }: PoolOptions, c
   const all = { settings: threads, entry, onDeath }
   const one = { ...all, threadsMin: 1, threadsMax: 1 }
   // An idle thread that only ever works inside a task may sleep on a futex; with deferred flushing
-  // LMDB works on behind the task and needs the thread's event loop.
+  // the log is flushed behind the task, in the thread's event loop.
   const atomics = threads.isFlushDeferred ? 'async' : 'sync'
   return {
     writer: new ThreadGroup({ ...one, kind: 'writer', pool: { atomics } }),
