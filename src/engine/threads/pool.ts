@@ -15,7 +15,15 @@ import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
-import { type CallerOf, type CallName, CALLS, type Calls, type DefinitionQueries, QUERIES, type QueryAnswers } from './call-table.ts'
+import {
+  CALLS,
+  type CallerOf,
+  type CallName,
+  type Calls,
+  type DefinitionQueries,
+  QUERIES,
+  type QueryAnswers,
+} from './call-table.ts'
 import { CheckQueue, type CheckVerdict, type CheckWaiter, threadsOf } from './check-queue.ts'
 import { answerDivided } from './divided-queries.ts'
 import { READS_WAITING_MAX } from './limits.ts'
