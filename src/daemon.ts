@@ -157,8 +157,7 @@ class RunningDaemon implements Daemon {
     this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir)
-    const { workerThreads, analyticsThreads } = settings
-    const { queryMsMax, queryCacheBytes: cacheBytesMax } = settings
+    const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
     const threads = { ...threadSettings(settings), damageCount: this.#damage.shared }
     this.#pool = new WorkerPool({
       ...{ threads, entry: parts.threads, workerThreads, analyticsThreads },

@@ -16,7 +16,7 @@ import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { watchPriority } from './processing-priority.ts'
-import { mergeQuery, type QueryTask, runQuery, runQueryPart } from './queries.ts'
+import { mergeQuery, type QueryTask, runQuery, runQueryPart } from './queries/query-tasks.ts'
 import type {
   AppendResult,
   AppendTask,
@@ -122,8 +122,6 @@ export type PersonQueries = CallerOf<typeof PERSON_CALLS> & TableQueries
 export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
 export type FlagQueries = CallerOf<typeof FLAG_CALLS>
-
-export type { QueryTask } from './queries.ts'
 
 /** Queries of the query route. */
 export interface QueryAnswers {

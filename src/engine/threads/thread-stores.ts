@@ -10,7 +10,7 @@ import type { DamageReports } from '../front/damage-reports.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
-import { RememberedParts } from './remembered-parts.ts'
+import { RememberedParts } from './queries/remembered-parts.ts'
 import type { ThreadSettings } from './tasks.ts'
 
 interface Closable {

@@ -1,10 +1,11 @@
 /**
  * The route that answers how many: a query goes to the threads for analytics, its answer comes back as
- * finished text. Source: docs/compatibility/queries.md.
+ * finished text. Source: docs/compatibility/queries.md, "Requests".
  */
 import { ServiceError } from '../../base/errors.ts'
 import type { RowFormat } from '../../base/pages.ts'
-import type { QueryAnswers, QueryTask } from '../../engine/threads/call-table.ts'
+import type { QueryAnswers } from '../../engine/threads/call-table.ts'
+import type { QueryTask } from '../../engine/threads/queries/query-tasks.ts'
 import { required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
 import {
@@ -60,7 +61,7 @@ const BODY = is.openObject(
   {
     query: is.about(
       is.JSON_OBJECT,
-      'A query: `kind` says which, such as TrendsQuery. docs/compatibility/queries.md has them all.',
+      'A query: `kind` says which, such as TrendsQuery. See the page about queries.',
     ),
   },
 )

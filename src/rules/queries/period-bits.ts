@@ -5,9 +5,8 @@
 import type { EventScanner } from '../analytics/event-columns.ts'
 import type { Periods } from '../analytics/periods.ts'
 import type { ActorEvents } from './actor-events.ts'
+import { PERIOD_WORDS_MAX } from './limits.ts'
 
-/** 32-bit words of bits, or of counts, at a time: 32 MiB. */
-const WORDS_MAX = 1 << 23
 /** Rows between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
 
@@ -35,7 +34,7 @@ export function* actorStretches(
 ): Generator<ActorStretch> {
   const wordsOfActors = Math.ceil(actors / 32)
   const cells = Math.max(1, periods.count) * (isPlain(test) ? 1 : 32)
-  const words = Math.max(1, Math.min(wordsOfActors, Math.floor(WORDS_MAX / cells)))
+  const words = Math.max(1, Math.min(wordsOfActors, Math.floor(PERIOD_WORDS_MAX / cells)))
   for (let word = 0; word < wordsOfActors; word += words) yield { first: word * 32 + 1, words }
 }
 

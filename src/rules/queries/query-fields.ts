@@ -2,8 +2,8 @@
  * Reading an object of a query: members by name and type, with 400 `invalid_query` and the dotted path of
  * the member for what does not fit. Null counts as absent. Source: docs/compatibility/queries.md, "Requests".
  */
+import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject } from '../../base/json.ts'
-import { invalidQuery } from './query-kind.ts'
 
 /** One object of a query, and the path to it. */
 export class QueryFields {
@@ -114,4 +114,10 @@ export class QueryFields {
   fault(name: string, what: string) {
     return invalidQuery(this.pathOf(name), what)
   }
+}
+
+/** 400 `invalid_query`: `attr` is the dotted path of the field within the query, or null. */
+export function invalidQuery(attr: string | null, what: string): ServiceError {
+  const detail = attr === null ? what : `${attr} ${what}`
+  return new ServiceError('invalid_query', detail, attr === null ? {} : { attr })
 }

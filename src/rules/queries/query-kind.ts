@@ -1,8 +1,7 @@
 /**
  * What a kind of query is: read into a plan, computed part by part, merged, made an answer. What a query
- * knows besides its own text, and what it computes on. Source: docs/compatibility/queries.md.
+ * knows besides its own text, and what it computes on. Source: docs/compatibility/queries.md, "Kinds".
  */
-import { ServiceError } from '../../base/errors.ts'
 import type { JsonObject } from '../../base/json.ts'
 import type { DateRange } from '../analytics/date-range.ts'
 import type {
@@ -116,12 +115,6 @@ export type AnyQueryKind = QueryKind<any, any>
 export interface FoundKind {
   readonly kind: AnyQueryKind
   readonly fields: QueryFields
-}
-
-/** 400 `invalid_query`: `attr` is the dotted path of the field within the query, or null. */
-export function invalidQuery(attr: string | null, what: string): ServiceError {
-  const detail = attr === null ? what : `${attr} ${what}`
-  return new ServiceError('invalid_query', detail, attr === null ? {} : { attr })
 }
 
 /** What of a scan is left to say; absent: no filter, no values, all persons, any order. */

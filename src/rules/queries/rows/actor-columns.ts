@@ -2,10 +2,12 @@
  * The columns of an ActorsQuery: how they are written, and what each shows of a person or group. Source:
  * docs/compatibility/queries.md, "ActorsQuery".
  */
+
 import type { JsonObject } from '../../../base/json.ts'
 import { optionalTimeText } from '../../../base/time.ts'
 import type { FoundPerson } from '../actor-source.ts'
-import { invalidQuery, type QueryActors } from '../query-kind.ts'
+import { invalidQuery } from '../query-fields.ts'
+import type { QueryActors } from '../query-kind.ts'
 
 /** A person or group of an answer. */
 export interface FoundActor {

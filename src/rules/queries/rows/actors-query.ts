@@ -34,7 +34,7 @@ const PICKS: Readonly<Record<string, string | null>> = {
   StickinessActorsQuery: 'StickinessQuery',
   FunnelsActorsQuery: 'FunnelsQuery',
 }
-const IDS_SEARCHED_MAX = Number.POSITIVE_INFINITY
+const ALL_IDS = Number.POSITIVE_INFINITY
 
 interface ActorsPlan {
   /** As it was sent. */
@@ -221,7 +221,7 @@ function actorTest(
     if (search === '' || contains(id)) return true
     if (contains(own(properties, 'name'))) return true
     if (person === null) return false
-    return contains(own(properties, 'email')) || person.distinctIds(IDS_SEARCHED_MAX).some(contains)
+    return contains(own(properties, 'email')) || person.distinctIds(ALL_IDS).some(contains)
   }
 }
 

@@ -16,15 +16,9 @@ import {
   QUERY_ROWS,
   QUERY_ROWS_MAX,
 } from '../limits.ts'
-import type { QueryFields } from '../query-fields.ts'
+import { invalidQuery, type QueryFields } from '../query-fields.ts'
 import { readFilters, readGlobalFilter } from '../query-filters.ts'
-import {
-  invalidQuery,
-  type QueryContext,
-  type QueryKind,
-  type QueryShard,
-  scanShard,
-} from '../query-kind.ts'
+import { type QueryContext, type QueryKind, type QueryShard, scanShard } from '../query-kind.ts'
 import { readDate } from '../query-range.ts'
 import { actionSeries } from '../query-series.ts'
 import {

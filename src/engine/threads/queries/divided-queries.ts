@@ -3,17 +3,18 @@
  * each computes its part, and one of them merges. All parts have to be of the same state of the store:
  * otherwise they are computed again, and at last by one thread alone.
  */
-import type { PageWish } from '../../base/pages.ts'
-import type { EventPart } from '../../rules/analytics/event-columns.ts'
-import type { WorkerPool } from './pool.ts'
-import type { QueryTask } from './queries.ts'
+import type { PageWish } from '../../../base/pages.ts'
+import type { TaskRunner } from '../../../ports/task-runner.ts'
+import type { EventPart } from '../../../rules/analytics/event-columns.ts'
+import type { Calls } from '../call-table.ts'
+import type { QueryTask } from './query-tasks.ts'
 
 /** How often parts of different states are computed again. */
 const TRIES = 3
 
 /** As `QueryAnswers.answer`. */
 export async function answerDivided(
-  pool: Pick<WorkerPool, 'run' | 'analyticsThreads'>,
+  pool: TaskRunner<Calls> & { readonly analyticsThreads: number },
   task: QueryTask,
   onLeave: PageWish['onLeave'],
 ): Promise<Uint8Array<ArrayBuffer>> {

@@ -3,11 +3,11 @@
  * those that came since: a dashboard mostly asks what it asked before. Source: docs/ARCHITECTURE.md,
  * "Queries".
  */
-import { keepNewest } from '../../base/maps.ts'
-import type { EventPart } from '../../rules/analytics/event-columns.ts'
-import { divisionOf, type PlannedQuery } from '../../rules/queries/kinds.ts'
-import type { QueryShard } from '../../rules/queries/query-kind.ts'
-import { REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from './limits.ts'
+import { keepNewest } from '../../../base/maps.ts'
+import type { EventPart } from '../../../rules/analytics/event-columns.ts'
+import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
+import type { QueryShard } from '../../../rules/queries/query-kind.ts'
+import { REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from '../limits.ts'
 
 interface RememberedPart {
   readonly version: string

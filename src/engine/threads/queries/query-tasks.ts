@@ -2,14 +2,14 @@
  * Queries on threads for analytics: each has one snapshot, is bounded in time, and is given up when nobody
  * waits any more. The answer is finished text.
  */
-import type { RowFormat } from '../../base/pages.ts'
-import type { EventPart } from '../../rules/analytics/event-columns.ts'
-import { actionSteps } from '../../rules/filters/actions.ts'
-import { answerText } from '../../rules/queries/answer.ts'
-import { divisionOf, planQuery } from '../../rules/queries/kinds.ts'
-import type { EventRowSource, QueryContext, QueryShard } from '../../rules/queries/query-kind.ts'
-import type { LongTools } from './call-kinds.ts'
-import { DIVIDED_EVENTS_MIN } from './limits.ts'
+import type { RowFormat } from '../../../base/pages.ts'
+import type { EventPart } from '../../../rules/analytics/event-columns.ts'
+import { actionSteps } from '../../../rules/filters/actions.ts'
+import { answerText } from '../../../rules/queries/answer.ts'
+import { divisionOf, planQuery } from '../../../rules/queries/kinds.ts'
+import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
+import type { LongTools } from '../call-kinds.ts'
+import { DIVIDED_EVENTS_MIN } from '../limits.ts'
 
 /** A query about a project, as it crosses threads. */
 export interface QueryTask
