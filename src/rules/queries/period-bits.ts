@@ -33,7 +33,8 @@ export function* actorStretches(
   test: CountTest | null,
 ): Generator<ActorStretch> {
   const wordsOfActors = Math.ceil(actors / 32)
-  const cells = Math.max(1, periods.count) * (isPlain(test) ? 1 : 32)
+  const bitsEach = isPlain(test) ? 1 : isSmall(test) ? 8 : 32
+  const cells = Math.max(1, periods.count) * bitsEach
   const words = Math.max(1, Math.min(wordsOfActors, Math.floor(PERIOD_WORDS_MAX / cells)))
   for (let word = 0; word < wordsOfActors; word += words) yield { first: word * 32 + 1, words }
 }
@@ -53,7 +54,7 @@ export function periodBits(
 ): Uint32Array {
   const size = words * 32
   const bits = new Uint32Array(periods.count * words)
-  const counts = isPlain(test) ? null : new Uint32Array(periods.count * size)
+  const counts = countsFor(test, periods.count * size)
   // Neighbours mostly lie in the same period.
   let period = -1
   let startMs = 0
@@ -117,8 +118,23 @@ function isPlain(test: CountTest | null): boolean {
   return test === null || (test.operator === 'gte' && test.value <= 1)
 }
 
+/** Whether it makes no difference how many more than 255 there are. */
+function isSmall(test: CountTest | null): boolean {
+  return test !== null && test.value < 255
+}
+
+/** Null: no counts are needed. Small ones stop at 255. */
+function countsFor(test: CountTest | null, size: number): Uint8ClampedArray | Uint32Array | null {
+  if (isPlain(test)) return null
+  return isSmall(test) ? new Uint8ClampedArray(size) : new Uint32Array(size)
+}
+
 /** A period without events never counts. */
-function countedBits(counts: Uint32Array, { operator, value }: CountTest, bits: Uint32Array): void {
+function countedBits(
+  counts: Uint8ClampedArray | Uint32Array,
+  { operator, value }: CountTest,
+  bits: Uint32Array,
+): void {
   const least = operator === 'lte' ? 1 : Math.max(1, value)
   const most = operator === 'gte' ? Number.POSITIVE_INFINITY : value
   for (let cell = 0; cell < counts.length; cell++) {

@@ -8,12 +8,10 @@ import type { ActorEvents } from '../actor-events.ts'
 import { actorStretches, periodBits } from '../period-bits.ts'
 import type { RetentionPlan } from './retention-plan.ts'
 
-/** Bits of the series of a scan. */
-export const TARGET = 1
-/** Events that show that somebody came back. */
-export const RETURNING = 2
-/** Events of the target's name, whatever its own filters say. */
-export const BARE_TARGET = 4
+/** The bit of the target's events; it is the first series of the scan. */
+const TARGET = 1
+/** Of the first event ever: that of its name, whatever the target's own filters say. */
+const BARE_TARGET = 2
 
 /** The events of the actors of one table of rows. */
 export interface RetentionEvents extends ActorEvents {
@@ -37,10 +35,16 @@ export function eachCell(
 ): void {
   const { rows, columns, isCumulative, test } = plan
   const firsts = plan.type === 'retention_recurring' ? null : firstEvents(plan, events)
+  // It is the last series.
+  const bareCount = plan.type === 'retention_first_ever_occurrence' ? 1 : 0
+  const returning = plan.returning === null ? TARGET : TARGET << (1 + bareCount)
+  const isShared = firsts === null && returning === TARGET && test.value === 1
   for (const stretch of actorStretches(events.actorCount, periods, test)) {
     const { first, words } = stretch
     const targets = periodBits(firsts ?? events, stretch, periods, TARGET, null, limits)
-    const returns = periodBits(events, stretch, periods, RETURNING, test, limits)
+    const returns = isShared
+      ? targets
+      : periodBits(events, stretch, periods, returning, test, limits)
     for (let row = 0; row < rows; row++) {
       limits.checkLimits()
       const last = Math.min(columns, rows - row) - 1
@@ -67,6 +71,7 @@ function firstEvents(
   { count, actors, timesMs, seriesMasks, actorCount, earlier }: RetentionEvents,
 ): ActorEvents {
   const isFirstEver = type === 'retention_first_ever_occurrence'
+  const bare = isFirstEver ? BARE_TARGET : 0
   const firstMs = new Float64Array(actorCount + 1).fill(Number.POSITIVE_INFINITY)
   const bareMs = isFirstEver ? firstMs.slice() : firstMs
   for (let row = 0; row < count; row++) {
@@ -74,18 +79,15 @@ function firstEvents(
     const timeMs = timesMs[row] ?? 0
     const mask = seriesMasks[row] ?? 0
     if ((mask & TARGET) !== 0 && timeMs < (firstMs[actor] ?? 0)) firstMs[actor] = timeMs
-    if ((mask & BARE_TARGET) !== 0 && timeMs < (bareMs[actor] ?? 0)) bareMs[actor] = timeMs
+    if ((mask & bare) !== 0 && timeMs < (bareMs[actor] ?? 0)) bareMs[actor] = timeMs
   }
   for (const actor of earlier) bareMs[actor] = Number.NEGATIVE_INFINITY
   const masks = new Uint32Array(actorCount + 1)
+  const numbers = new Uint32Array(actorCount + 1)
   for (let actor = 1; actor <= actorCount; actor++) {
+    numbers[actor] = actor
     const isCounted = firstMs[actor] === bareMs[actor] && Number.isFinite(firstMs[actor])
     if (isCounted) masks[actor] = TARGET
   }
-  return {
-    count: actorCount + 1,
-    actors: Uint32Array.from(masks, (_, actor) => actor),
-    timesMs: firstMs,
-    seriesMasks: masks,
-  }
+  return { count: actorCount + 1, actors: numbers, timesMs: firstMs, seriesMasks: masks }
 }

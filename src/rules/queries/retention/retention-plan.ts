@@ -1,4 +1,5 @@
 /** RetentionQuery, read and checked. Source: docs/compatibility/queries.md, "RetentionQuery". */
+import { isSameJson } from '../../../base/json.ts'
 import type { SeriesMatch } from '../../analytics/event-columns.ts'
 import {
   type PeriodRules,
@@ -29,7 +30,8 @@ const DEFAULT_EVENT = '$pageview'
 /** A RetentionQuery. */
 export interface RetentionPlan {
   readonly target: SeriesMatch
-  readonly returning: SeriesMatch
+  /** Null: the target's events are the ones that count. */
+  readonly returning: SeriesMatch | null
   readonly filter: FilterGroup | null
   readonly type: (typeof TYPES)[number]
   readonly periodName: (typeof PERIODS)[number]
@@ -63,9 +65,11 @@ export function readRetention(query: QueryFields, context: QueryContext): Retent
   fields.refuse('retentionCustomBrackets')
   const periodName = fields.choice('period', PERIODS)
   const columns = fields.whole('totalIntervals', 1, RETENTION_COLUMNS_MAX) ?? RETENTION_COLUMNS
+  const target = readEntity(fields, 'targetEntity', context)
+  const returning = readEntity(fields, 'returningEntity', context)
   return {
-    target: readEntity(fields, 'targetEntity', context),
-    returning: readEntity(fields, 'returningEntity', context),
+    target,
+    returning: isSameJson(target, returning) ? null : returning,
     filter: readGlobalFilter(query, context),
     type: fields.choice('retentionType', TYPES),
     periodName,

@@ -4,7 +4,7 @@
  */
 import { largestPerson } from '../../analytics/actor-page.ts'
 import { type ActorRows, rowsByActor } from '../../analytics/actor-rows.ts'
-import type { EventColumns, SeriesMatch, ValueRequest } from '../../analytics/event-columns.ts'
+import type { EventColumns, ValueRequest } from '../../analytics/event-columns.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import { type ActorKeys, ActorNumbers, TextNumbers } from '../actor-events.ts'
 import { type BreakdownProperty, breakdownText } from '../query-breakdown.ts'
@@ -53,19 +53,20 @@ function cohortFilter(value: number): FilterGroup {
   return { type: 'AND', values: [{ key: 'id', type: 'cohort', operator: 'in', value }] }
 }
 
-/** Series as their bits: `TARGET`, `RETURNING`, `BARE_TARGET`. */
+/** Of the first event ever the one without the target's own filters is looked for, too. */
 function eventsOf(
   { target, returning, type, fromMs, toMs }: RetentionPlan,
   shard: QueryShard,
   filter: FilterGroup | null,
   values: readonly ValueRequest[],
 ): FoundEvents {
-  const series: SeriesMatch[] = [target, returning]
-  let first = target
-  if (type === 'retention_first_ever_occurrence') {
-    first = { ...target, filter: null }
-    series.push(first)
-  }
+  const isFirstEver = type === 'retention_first_ever_occurrence'
+  const first = isFirstEver ? { ...target, filter: null } : target
+  const series = [
+    target,
+    ...(isFirstEver ? [first] : []),
+    ...(returning === null ? [] : [returning]),
+  ]
   const columns = scanShard(shard, { fromMs, toMs, filter, series, values })
   if (type === 'retention_recurring') return { columns, earlier: null }
   const startMs = shard.context.firstEventMs() ?? fromMs
@@ -112,7 +113,7 @@ function* valueSplits(
     const events = {
       count: rows.length,
       actors,
-      timesMs: Float64Array.from(rows, (row) => columns.timesMs[row] ?? 0),
+      timesMs: gathered(columns.timesMs, rows, new Float64Array(rows.length)),
       seriesMasks: picked(columns.seriesMasks, rows),
       actorCount: numbers.count,
       earlier: picked(earlierKeys, earlierRows).map((key) => numbers.numberOf(key)),
@@ -127,7 +128,14 @@ function rowsAt({ starts, rows }: ActorRows, place: number): Uint32Array {
 }
 
 function picked(list: Uint32Array, rows: Uint32Array): Uint32Array {
-  const found = new Uint32Array(rows.length)
-  for (let index = 0; index < rows.length; index++) found[index] = list[rows[index] ?? 0] ?? 0
-  return found
+  return gathered(list, rows, new Uint32Array(rows.length))
+}
+
+function gathered<List extends Uint32Array | Float64Array>(
+  list: List,
+  rows: Uint32Array,
+  into: List,
+): List {
+  for (let index = 0; index < rows.length; index++) into[index] = list[rows[index] ?? 0] ?? 0
+  return into
 }
