@@ -50,5 +50,3 @@ export const PATH_EDGES_MAX = 2_000_000
 export const FUNNEL_BINS_MAX = 90
 /** Bins of times of a funnel that asks for none: the cube root of the number of actors, but no more. */
 export const FUNNEL_OWN_BINS_MAX = 60
-/** 32-bit words of bits, or of counts, of actors by periods at a time: 32 MiB. Beyond: in several stretches. */
-export const PERIOD_WORDS_MAX = 8_388_608

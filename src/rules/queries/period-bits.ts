@@ -5,8 +5,9 @@
 import type { EventScanner } from '../analytics/event-columns.ts'
 import type { Periods } from '../analytics/periods.ts'
 import type { ActorEvents } from './actor-events.ts'
-import { PERIOD_WORDS_MAX } from './limits.ts'
 
+/** 32-bit words of bits, or of counts, at a time: 32 MiB. */
+const WORDS_AT_A_TIME = 1 << 23
 /** Rows between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
 
@@ -35,7 +36,7 @@ export function* actorStretches(
   const wordsOfActors = Math.ceil(actors / 32)
   const bitsEach = isPlain(test) ? 1 : isSmall(test) ? 8 : 32
   const cells = Math.max(1, periods.count) * bitsEach
-  const words = Math.max(1, Math.min(wordsOfActors, Math.floor(PERIOD_WORDS_MAX / cells)))
+  const words = Math.max(1, Math.min(wordsOfActors, Math.floor(WORDS_AT_A_TIME / cells)))
   for (let word = 0; word < wordsOfActors; word += words) yield { first: word * 32 + 1, words }
 }
 

@@ -34,7 +34,6 @@ const PICKS: Readonly<Record<string, string | null>> = {
   StickinessActorsQuery: 'StickinessQuery',
   FunnelsActorsQuery: 'FunnelsQuery',
 }
-const ALL_IDS = Number.POSITIVE_INFINITY
 
 interface ActorsPlan {
   /** As it was sent. */
@@ -221,7 +220,10 @@ function actorTest(
     if (search === '' || contains(id)) return true
     if (contains(own(properties, 'name'))) return true
     if (person === null) return false
-    return contains(own(properties, 'email')) || person.distinctIds(ALL_IDS).some(contains)
+    return (
+      contains(own(properties, 'email')) ||
+      person.distinctIds(Number.POSITIVE_INFINITY).some(contains)
+    )
   }
 }
 
