@@ -164,7 +164,7 @@ function countsOf(
     place += keys.values.length
     return { ...columns, ...found, keys }
   })
-  return series.flatMap(({ more }, bit) => {
+  const counted = series.flatMap(({ more }, bit) => {
     const own = events[types.indexOf(more)]
     if (own === undefined) return []
     const { keys, numbers } = own
@@ -175,6 +175,8 @@ function countsOf(
     }
     return { counts, keys, numbers }
   })
+  shard.scanner.giveBack()
+  return counted
 }
 
 function itemOf(

@@ -1,7 +1,7 @@
 /** Random retention, stickiness and lifecycle, against an evaluator that looks at every event; whole and in parts. */
 import t from 'tap'
 import type { EventPart } from '../../../src/rules/analytics/event-columns.ts'
-import { planQuery } from '../../../src/rules/queries/kinds.ts'
+import { divisionOf, planQuery } from '../../../src/rules/queries/kinds.ts'
 import { QueryFields } from '../../../src/rules/queries/query-fields.ts'
 import type { QueryContext, QueryShard } from '../../../src/rules/queries/query-kind.ts'
 import { MemoryScanner } from '../../fixtures/analytics/memory-scanner.ts'
@@ -118,8 +118,9 @@ class Asked {
 
   /** The results, computed in some parts. */
   results(query: Json): readonly Json[] {
-    const { kind, plan } = planQuery(query, this.shard.context)
-    const by = typeof kind.dividedBy === 'function' ? kind.dividedBy(plan) : kind.dividedBy
+    const planned = planQuery(query, this.shard.context)
+    const { kind, plan } = planned
+    const by = divisionOf(planned)
     const count = by === 'nothing' ? 1 : this.#dice.between(1, 4)
     const parts = Array.from({ length: count }, (_, index): unknown => {
       const part: EventPart | null = by === 'nothing' ? null : { by, index, count }
