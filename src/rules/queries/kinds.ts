@@ -55,7 +55,7 @@ export function divisionOf({ kind, plan }: PlannedQuery): Division {
 }
 
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */
-export function kindOf(query: unknown): FoundKind {
+function kindOf(query: unknown): FoundKind {
   if (!isObject(query)) {
     const detail = 'query is missing: send an object with a kind, such as TrendsQuery'
     throw new ServiceError('required', detail, { attr: 'query' })
