@@ -19,9 +19,9 @@ export const QUERY_BINS_MAX = 100
 /** Bytes of one answer. More: 400 `query_too_large`. */
 export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 /** Rows of one page when the query does not say how many. */
-export const QUERY_ROWS = 100
+export const QUERY_PAGE_ROWS = 100
 /** Rows that a page may ask for. More: 400 `invalid_query`. */
-export const QUERY_ROWS_MAX = 50_000
+export const QUERY_PAGE_ROWS_MAX = 50_000
 /** Columns of one list. More: 400 `invalid_query`. */
 export const QUERY_COLUMNS_MAX = 100
 /** `coalesce` within each other. Deeper: 400 `invalid_query`. */

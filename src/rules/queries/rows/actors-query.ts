@@ -12,7 +12,7 @@ import {
 } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { answerTooLarge } from '../answer.ts'
-import { QUERY_ANSWER_BYTES_MAX, QUERY_COLUMNS_MAX, QUERY_ROWS, QUERY_ROWS_MAX } from '../limits.ts'
+import { QUERY_ANSWER_BYTES_MAX, QUERY_COLUMNS_MAX, QUERY_PAGE_ROWS, QUERY_PAGE_ROWS_MAX } from '../limits.ts'
 import { QueryFields } from '../query-fields.ts'
 import { asInvalidQuery, readFilters } from '../query-filters.ts'
 import type { FoundKind, QueryActors, QueryContext, QueryKind, QueryShard } from '../query-kind.ts'
@@ -82,7 +82,7 @@ export function actorsQuery(
         ...{ select, columns, order: readOrder(query, columns) },
         filter: readActorFilters(query, context),
         search: (query.text('search') ?? '').toLowerCase(),
-        limit: query.whole('limit', 1, QUERY_ROWS_MAX) ?? QUERY_ROWS,
+        limit: query.whole('limit', 1, QUERY_PAGE_ROWS_MAX) ?? QUERY_PAGE_ROWS,
         offset: query.whole('offset', 0) ?? 0,
         source: source === undefined ? null : readSource(query.within('source'), context, kindOf),
       }

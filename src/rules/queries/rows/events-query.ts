@@ -13,8 +13,8 @@ import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import {
   EVENT_ROWS_COMPARED_MAX,
   QUERY_COLUMNS_MAX,
-  QUERY_ROWS,
-  QUERY_ROWS_MAX,
+  QUERY_PAGE_ROWS,
+  QUERY_PAGE_ROWS_MAX,
 } from '../limits.ts'
 import { invalidQuery, type QueryFields } from '../query-fields.ts'
 import { readFilters, readGlobalFilter } from '../query-filters.ts'
@@ -92,7 +92,7 @@ function planEvents(query: QueryFields, context: QueryContext): EventsPlan {
       readFilters(query, 'fixedProperties', context),
     ]),
     person: personOf(query),
-    limit: query.whole('limit', 1, QUERY_ROWS_MAX) ?? QUERY_ROWS,
+    limit: query.whole('limit', 1, QUERY_PAGE_ROWS_MAX) ?? QUERY_PAGE_ROWS,
     offset: query.whole('offset', 0) ?? 0,
   }
 }
