@@ -191,6 +191,9 @@ export class MemoryWarehouse implements Warehouse {
         return of(request.projectId).scan(request)
       },
       extent: (projectId) => of(projectId).extent(),
+      valuesAt: (projectId, sequences, values) =>
+        of(projectId).valuesAt(projectId, sequences, values),
+      remembered: (_projectId, _name, make) => make(),
       settled: (projectId) => of(projectId).settled(),
       looksAtPersons: true,
       giveBack: () => {

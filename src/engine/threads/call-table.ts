@@ -16,7 +16,14 @@ import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { watchPriority } from './processing-priority.ts'
-import { mergeQuery, type QueryTask, runQuery, runQueryPart } from './queries/query-tasks.ts'
+import {
+  mergeQuery,
+  type QueryTask,
+  runQuery,
+  runQueryPart,
+  runSessionValues,
+  type SessionValueTask,
+} from './queries/query-tasks.ts'
 import type {
   AppendResult,
   AppendTask,
@@ -65,6 +72,7 @@ export const CALLS = {
     outcome.kind === 'answer' ? [outcome.text.buffer] : [],
   ),
   queryPart: long(runQueryPart, 'analytics'),
+  sessionValues: long(runSessionValues, 'analytics'),
   queryMerge: long(mergeQuery, 'analytics', ({ text }) => [text.buffer]),
   /** Appends blocks to the log and forgets those that are processed. */
   append: short(
@@ -115,6 +123,7 @@ export type ErasureQueries = CallerOf<typeof ERASURE_CALLS>
 /** Calls about the names of events and properties, and about values, which are given up when the client leaves. */
 export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
   eventValues(query: EventValueQuery, onLeave: PageWish['onLeave']): Promise<readonly Offered[]>
+  sessionValues(task: SessionValueTask, onLeave: PageWish['onLeave']): Promise<readonly Offered[]>
 }
 /** Calls about persons, groups and cohorts. */
 export type PersonQueries = CallerOf<typeof PERSON_CALLS> & TableQueries

@@ -248,6 +248,7 @@ function queriesOf(pool: WorkerPool): Queries {
     analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
     answer: (task, onLeave) => answerDivided(pool, task, onLeave),
     eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
+    sessionValues: (task, onLeave) => pool.run('sessionValues', [task], { onLeave }),
     personTable: (query, onLeave) => openTable(query, pool, onLeave),
   }
 }

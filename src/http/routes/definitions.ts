@@ -13,6 +13,8 @@ import {
   searchWords,
 } from '../../rules/events/definitions.ts'
 import { SESSION_PROPERTIES } from '../../rules/events/session-properties.ts'
+import { isSessionProperty } from '../../rules/queries/web/session-properties.ts'
+import { CHANNEL_TYPES } from '../../rules/web/channel-type.ts'
 import { countedUrls, lenientPage, PAGE_LIMITS, pageBody } from '../server/pages.ts'
 import { booleanMember, required } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
@@ -83,6 +85,10 @@ const PROPERTY_QUERY = is.options({
   excluded_properties: EXCLUDED,
   ...is.pageParameters(PAGE_LIMITS.max),
 })
+const VALUE_QUERY = is.object(
+  { key: is.about(is.TEXT, 'Name of the property.') },
+  { value: is.about(is.TEXT, 'Only values that contain this, case aside.') },
+)
 const OFFERED = is.list(is.namedObject('OfferedValue', { name: is.TEXT }))
 
 /** What these routes work with. */
@@ -150,6 +156,18 @@ export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
         },
       },
     ),
+    sessionRoute(
+      'GET',
+      'values/',
+      'listSessionValues',
+      'Offers values of a property of sessions.',
+      {
+        query: VALUE_QUERY,
+        answers: { 200: done(OFFERED) },
+        errors: ['query_timeout', 'query_too_large'],
+        handle: offeredSessionValues,
+      },
+    ),
     valueRoute('GET', 'events/values/', 'listEventValues', 'Offers values of a property.', {
       query: is.object(
         {
@@ -176,6 +194,28 @@ export const DEFINITION_RESOURCE: Resource<DefinitionServices> = {
       },
     }),
   ],
+}
+
+/** Channels are those of the project, then the common ones; of true and false nothing is counted. */
+async function offeredSessionValues(call: Call<DefinitionServices, typeof VALUE_QUERY>) {
+  const { request, services, projectId, nowMs } = call
+  const { key, value: contains = '' } = call.query()
+  const property = SESSION_PROPERTIES.find(({ name }) => name === key)
+  if (property === undefined && !isSessionProperty(key)) {
+    throw invalidInput('key', 'must be the name of a property of sessions')
+  }
+  if (property?.type === 'Boolean') return [{ name: '1' }, { name: '0' }]
+  const project = services.directory.projectById(projectId)
+  const channelTypeRules = project?.customChannelTypeRules ?? []
+  if (key === '$channel_type') {
+    const own = channelTypeRules.map((rule) => String(rule['channel_type']))
+    const names = [...new Set([...own, ...CHANNEL_TYPES])]
+    const isFitting = (name: string) => name.toLowerCase().includes(contains.toLowerCase())
+    return names.filter(isFitting).map((name) => ({ name }))
+  }
+  const facts = { projectId, nowMs, timezone: 'UTC', testAccountFilters: [], channelTypeRules }
+  const task = { ...facts, pathCleaningFilters: [], key, contains }
+  return services.queries.sessionValues(task, (cancel) => request.onLeave(cancel))
 }
 
 type EventCall = Call<DefinitionServices, typeof EVENT_QUERY>

@@ -53,6 +53,10 @@ const ANSWER = is.namedObject(
     offset: is.WHOLE,
     missing_actors_count: is.WHOLE,
     resolved_date_range: is.JSON_OBJECT,
+    dateFrom: is.TEXT,
+    dateTo: is.TEXT,
+    samplingRate: is.JSON_OBJECT,
+    usedPreAggregatedTables: is.BOOLEAN,
   },
 )
 
@@ -137,5 +141,7 @@ function taskOf(
     ...{ projectId, query, format, nowMs: clock.now() },
     timezone: project?.timezone ?? 'UTC',
     testAccountFilters: project?.testAccountFilters ?? [],
+    pathCleaningFilters: project?.pathCleaningFilters ?? [],
+    channelTypeRules: project?.customChannelTypeRules ?? [],
   }
 }

@@ -51,13 +51,28 @@ export const DEFAULT_BROWSER_CAPTURE: BrowserCapture = {
   areWebVitalsCaptured: false,
 }
 
+/** Lists of objects that a project keeps as clients sent them. */
+export interface ProjectLists {
+  /** Filters that leave out the team's own events. */
+  readonly testAccountFilters: readonly JsonObject[]
+  /** Rules that make paths alike: a pattern, and what stands in the place of its matches. */
+  readonly pathCleaningFilters: readonly JsonObject[]
+  /** Rules that name the channel of a session before the common ones. */
+  readonly customChannelTypeRules: readonly JsonObject[]
+}
+
+/** What a new project has of them, and one of before there was such a list. */
+export const EMPTY_LISTS: ProjectLists = {
+  testAccountFilters: [],
+  pathCleaningFilters: [],
+  customChannelTypeRules: [],
+}
+
 /** A project and its settings. */
-export interface Project extends IngestProject, BrowserCapture {
+export interface Project extends IngestProject, BrowserCapture, ProjectLists {
   readonly name: string
   /** Name of the IANA time zone database. */
   readonly timezone: string
-  /** Filters that leave out the team's own events, as clients sent them. */
-  readonly testAccountFilters: readonly JsonObject[]
   readonly createdAtMs: number
 }
 
@@ -120,13 +135,12 @@ export interface NewKey<Key> {
 }
 
 /** What can be changed of a project; what is left out stays, or gets its default. */
-export interface ProjectChanges extends Partial<BrowserCapture> {
+export interface ProjectChanges extends Partial<BrowserCapture & ProjectLists> {
   readonly name?: string
   /** Default: generated. */
   readonly apiKey?: string
   readonly isIpAnonymized?: boolean
   readonly timezone?: string
-  readonly testAccountFilters?: readonly JsonObject[]
 }
 
 /** What a personal key opens, and for whom. */

@@ -35,6 +35,9 @@ export type ValueRequest =
   /** Key of the group of that type that the event was sent with. */
   | { readonly kind: 'group_key'; readonly typeIndex: number }
   | { readonly kind: 'event_name' }
+  | { readonly kind: 'distinct_id' }
+  /** The session that the event belongs to: the same number, from 1, in all columns of a query. */
+  | { readonly kind: 'session' }
 
 /** Series at most; a mask of 32 bits tells which an event belongs to. */
 export const SERIES_MAX = 31
@@ -51,6 +54,8 @@ export interface EventScanRequest {
   readonly values: readonly ValueRequest[]
   /** Only events of these persons (P); null: all. */
   readonly persons: PersonSet | null
+  /** Only events of these sessions: 1 at the number of each. Absent: all, and events without one. */
+  readonly sessions?: Uint8Array
   /** Milliseconds since 1970; for filters on relative dates. */
   readonly nowMs: number
   /**
@@ -159,6 +164,24 @@ export interface EventScanner {
   scan(request: EventScanRequest): EventColumns
   /** How much a scan of a range looks at. Cheap. */
   extent(projectId: number, range: DateRange | null): EventExtent
+  /**
+   * Values of the events at places in the order of arrival, which ascend; none for an event that is not
+   * there. Not of `person_property`. Cost: linear in the places and in the segments that hold them.
+   */
+  valuesAt(
+    projectId: number,
+    sequences: Uint32Array,
+    values: readonly ValueRequest[],
+  ): readonly ValueColumn[]
+  /**
+   * What `make` answers from stored events and their owners. It may be kept under its name, and is not
+   * made again as long as neither has changed; whoever gets it must not change what it says.
+   */
+  remembered<Value extends { readonly bytes: number }>(
+    projectId: number,
+    name: string,
+    make: () => Value,
+  ): Value
   /** The beginning of the project's events that does not change any more. */
   settled(projectId: number): SettledEvents
   /** Whether a scan so far has looked at more than events and whom they belong to: at what may change. */

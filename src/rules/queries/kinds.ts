@@ -14,6 +14,9 @@ import { actorsQuery } from './rows/actors-query.ts'
 import { EVENTS_QUERY } from './rows/events-query.ts'
 import { STICKINESS_QUERY } from './stickiness-query.ts'
 import { TRENDS_QUERY } from './trends/trends-query.ts'
+import { WEB_OVERVIEW } from './web/overview.ts'
+import { WEB_STATS_TABLE } from './web/stats-table.ts'
+import { SESSIONS_TIMELINE } from './web/timeline.ts'
 
 const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   ActorsQuery: actorsQuery(kindOf),
@@ -22,7 +25,10 @@ const KINDS: Readonly<Record<string, AnyQueryKind>> = {
   LifecycleQuery: LIFECYCLE_QUERY,
   PathsQuery: PATHS_QUERY,
   RetentionQuery: RETENTION_QUERY,
+  SessionsTimelineQuery: SESSIONS_TIMELINE,
   StickinessQuery: STICKINESS_QUERY,
+  WebOverviewQuery: WEB_OVERVIEW,
+  WebStatsTableQuery: WEB_STATS_TABLE,
   TrendsQuery: TRENDS_QUERY,
 }
 

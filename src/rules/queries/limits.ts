@@ -18,6 +18,10 @@ export const QUERY_COHORTS_MAX = 25
 export const QUERY_BINS_MAX = 100
 /** Bytes of one answer. More: 400 `query_too_large`. */
 export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+/** Rows of one page of a table of web analytics. A query for more gets so many. */
+export const WEB_ROWS_MAX = 50_000
+/** Events of a timeline of sessions, the newest. */
+export const TIMELINE_EVENTS_MAX = 1000
 /** Rows of one page when the query does not say how many. */
 export const QUERY_PAGE_ROWS = 100
 /** Rows that a page may ask for. More: 400 `invalid_query`. */
@@ -50,3 +54,5 @@ export const PATH_EDGES_MAX = 2_000_000
 export const FUNNEL_BINS_MAX = 90
 /** Bins of times of a funnel that asks for none: the cube root of the number of actors, but no more. */
 export const FUNNEL_OWN_BINS_MAX = 60
+/** Values of a property of sessions that are offered. */
+export const SESSION_VALUES_MAX = 20

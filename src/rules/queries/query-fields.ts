@@ -17,6 +17,11 @@ export class QueryFields {
     this.#path = path
   }
 
+  /** Another object in the place of this one. */
+  renewed(json: JsonObject): QueryFields {
+    return new QueryFields(json, this.#path)
+  }
+
   /** The dotted path of a member, for `attr`. */
   pathOf(name: string): string {
     return this.#path === '' ? name : `${this.#path}.${name}`

@@ -24,6 +24,10 @@ export interface QueryContext {
   readonly nowMs: number
   /** As the project stores them: a list of filters. */
   readonly testAccountFilters: readonly unknown[]
+  /** Rules that make paths alike, as the project stores them. Default: none. */
+  readonly pathCleaningFilters?: readonly unknown[]
+  /** Rules for channels of sessions, as the project stores them. Default: none. */
+  readonly channelTypeRules?: readonly unknown[]
   /** Null when there is no such action. */
   action(id: number): NamedAction | null
   /** Null when there is no such cohort. */

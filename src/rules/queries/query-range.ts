@@ -141,9 +141,14 @@ export function eventsFromMs({
 
 /** What a query is compared with; null: with nothing. Throws 400 `invalid_query` for an unreadable text. */
 export function readComparedRange(query: QueryFields, range: QueryRange): QueryRange | null {
+  const isCompared = query.within('compareFilter').boolean('compare')
+  return isCompared ? comparedRange(query, range) : null
+}
+
+/** The range that `compareFilter` means, whether or not it says `compare`. Throws as `readComparedRange`. */
+export function comparedRange(query: QueryFields, range: QueryRange): QueryRange {
   const fields = query.within('compareFilter')
   const text = fields.text('compare_to') || null
-  if (!fields.boolean('compare')) return null
   if (text === null) return rangeBefore(range)
   const from = RELATIVE.test(text) ? readDate(text, range.timezone, range.fromMs) : null
   if (from === null) throw fields.fault('compare_to', 'must be a text such as -1w or -30d')

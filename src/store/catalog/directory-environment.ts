@@ -11,7 +11,7 @@
  * | state         | `directory` | number of the last one that changed what this table or role-store.ts lists |
  * | state         | `organization` | `Organization`                                 |
  * | users         | id u32      | `User`                                            |
- * | projects      | id u32      | `Project`, its filters as JSON text               |
+ * | projects      | id u32      | `Project`, its lists as JSON texts                |
  * | personal_keys | id u32      | `PersonalKey`                                     |
  * | secret_keys   | id u32      | `SecretKey`                                       |
  */
@@ -20,6 +20,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { refusal } from '../../base/refusals.ts'
 import {
   DEFAULT_BROWSER_CAPTURE,
+  EMPTY_LISTS,
   type Organization,
   type PersonalKey,
   type Project,
@@ -179,24 +180,30 @@ export type SavedNumber = 'insight' | 'flag_dashboard_id' | 'annotation' | 'tile
 
 type RecordNumber = 'role' | 'role_access' | SavedNumber
 
-/** A project as it is stored: its filters are text of clients and stay JSON. */
+/** Names of `ProjectLists`; as it is stored, such a list has `Json` behind its name. */
+const LISTS = Object.keys(EMPTY_LISTS)
+
+/** A project as it is stored: its lists are text of clients and stay JSON. */
 function encodeProject(project: Project): Record<string, unknown> {
-  const { testAccountFilters, ...rest } = project
-  return { ...rest, testAccountFiltersJson: JSON.stringify(testAccountFilters) }
+  return Object.fromEntries(
+    Object.entries(project).map(([name, value]: [string, unknown]) =>
+      LISTS.includes(name) ? [`${name}Json`, JSON.stringify(value)] : [name, value],
+    ),
+  )
 }
 
 /** The reverse of `encodeProject`. */
 export function decodeProject(record: Record<string, unknown>): Project {
-  const { testAccountFiltersJson, ...rest } = record as unknown as Omit<
-    Project,
-    'testAccountFilters'
-  > & { testAccountFiltersJson: string }
-  // Projects of before there was such a setting have its default.
+  const members = Object.entries(record).map(([name, value]) => {
+    const list = LISTS.find((known) => name === `${known}Json`)
+    return list === undefined ? [name, value] : [list, JSON.parse(String(value)) as JsonObject[]]
+  })
+  // Projects of before there was such a setting have its default. Written by `encodeProject`.
   return {
     ...DEFAULT_BROWSER_CAPTURE,
-    ...rest,
-    testAccountFilters: JSON.parse(testAccountFiltersJson) as JsonObject[],
-  }
+    ...EMPTY_LISTS,
+    ...Object.fromEntries(members),
+  } as Project
 }
 
 /** A personal key from its record. */

@@ -20,10 +20,10 @@ export const KEYS_MAX = 10_000
 export const REVOKED_KEYS_MAX = 1000
 /** Projects of the organization. A further one: 400 `invalid_input`. */
 export const PROJECTS_MAX = 10_000
-/** Test account filters of a project. More: 400 `invalid_input`. */
-export const TEST_ACCOUNT_FILTERS_MAX = 100
-/** Bytes of their JSON. More: 400 `invalid_input`. */
-export const TEST_ACCOUNT_FILTERS_BYTES_MAX = 64 * 1024
+/** Test account filters of a project, rules for its paths, rules for its channels: each list. More: 400 `invalid_input`. */
+export const PROJECT_LIST_ITEMS_MAX = 100
+/** Bytes of the JSON of such a list. More: 400 `invalid_input`. */
+export const PROJECT_LIST_BYTES_MAX = 64 * 1024
 /** Deleted definitions of events of a project. A further one: 400 `invalid_input`. */
 export const DELETED_DEFINITIONS_MAX = 10_000
 /** Roles of the organization. A further one is refused. */

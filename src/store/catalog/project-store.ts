@@ -11,15 +11,17 @@ import { NAME_CHARACTERS_MAX } from '../../base/limits.ts'
 import { USER_LEVELS } from '../../rules/access/levels.ts'
 import {
   DEFAULT_BROWSER_CAPTURE,
+  EMPTY_LISTS,
   type Organization,
   type Project,
   type ProjectChanges,
   type User,
 } from '../../rules/access/organization.ts'
+import { replacementOf } from '../../rules/queries/web/path-cleaning.ts'
 import { demand, demandRoom, nextId } from './checks.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { checkKeyText, generateProjectKey, KeyStore } from './key-store.ts'
-import { PROJECTS_MAX, TEST_ACCOUNT_FILTERS_BYTES_MAX, TEST_ACCOUNT_FILTERS_MAX } from './limits.ts'
+import { PROJECT_LIST_BYTES_MAX, PROJECT_LIST_ITEMS_MAX, PROJECTS_MAX } from './limits.ts'
 
 /** The keys of the first start. */
 export interface FirstKeys {
@@ -125,7 +127,7 @@ export class ProjectStore {
       isIpAnonymized: request.isIpAnonymized ?? false,
       ...DEFAULT_BROWSER_CAPTURE,
       timezone: 'UTC',
-      testAccountFilters: [],
+      ...EMPTY_LISTS,
       ...request,
       createdAtMs: this.#environment.clock.now(),
     }
@@ -137,7 +139,10 @@ export class ProjectStore {
     checkName(project.name)
     checkKeyText('a project key', project.apiKey, 'api_token')
     checkTimezone(project.timezone)
-    checkTestAccountFilters(project.testAccountFilters)
+    checkList(project.testAccountFilters, 'test_account_filters')
+    checkList(project.pathCleaningFilters, 'path_cleaning_filters')
+    checkList(project.customChannelTypeRules, 'customChannelTypeRules')
+    checkPathRules(project.pathCleaningFilters)
     const others = this.listProjects().filter(({ id }) => id !== project.id)
     const isTaken = others.some(({ apiKey }) => apiKey === project.apiKey)
     const isFree = !isTaken && !this.keys.isTaken(project.apiKey)
@@ -160,13 +165,19 @@ function checkTimezone(timezone: string): void {
   }
 }
 
-function checkTestAccountFilters(filters: readonly JsonObject[]): void {
-  const attr = 'test_account_filters'
-  const isList = filters.every(isObject)
-  demand(isList, 'invalid_input', 'test account filters must be a list of JSON objects', attr)
-  const bytes = Buffer.byteLength(JSON.stringify(filters))
-  const isFew =
-    filters.length <= TEST_ACCOUNT_FILTERS_MAX && bytes <= TEST_ACCOUNT_FILTERS_BYTES_MAX
-  const detail = `test account filters may be ${TEST_ACCOUNT_FILTERS_MAX} at most, and ${TEST_ACCOUNT_FILTERS_BYTES_MAX} bytes of JSON`
-  demand(isFew, 'invalid_input', detail, attr)
+function checkList(list: readonly JsonObject[], attr: string): void {
+  const isList = list.every(isObject)
+  demand(isList, 'invalid_input', `${attr} must be a list of JSON objects`, attr)
+  const bytes = Buffer.byteLength(JSON.stringify(list))
+  const isSmall = list.length <= PROJECT_LIST_ITEMS_MAX && bytes <= PROJECT_LIST_BYTES_MAX
+  const detail = `${attr} may hold ${PROJECT_LIST_ITEMS_MAX} items at most, and ${PROJECT_LIST_BYTES_MAX} bytes of JSON`
+  demand(isSmall, 'invalid_input', detail, attr)
+}
+
+function checkPathRules(rules: readonly JsonObject[]): void {
+  for (const { regex, alias } of rules) {
+    const isUsable = replacementOf(regex, alias) !== null
+    const detail = `path_cleaning_filters has a pattern that cannot be used: ${JSON.stringify(regex)}`
+    demand(isUsable, 'invalid_input', detail, 'path_cleaning_filters')
+  }
 }

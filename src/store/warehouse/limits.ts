@@ -29,6 +29,10 @@ export const SCAN_CANDIDATES_MAX = 4096
 export const SCAN_CREATED_RANGES_MAX = 16
 /** Projects whose facts are kept. */
 export const SCAN_PROJECTS_MAX = 4
+/** Sessions of a project that a thread keeps numbers for, about 100 bytes each; beyond, all are forgotten behind the query. */
+export const SCAN_SESSIONS_MAX = 1_000_000
+/** Values made of events that a thread keeps for a project, such as its sessions; the oldest make room. */
+export const SCAN_VALUES_KEPT_MAX = 64
 /** Results whose memory is kept for the next query. */
 export const SCAN_ROW_COLUMNS_KEPT_MAX = 2
 /** Rows that one scan may find. More: 400 `query_too_large`. A row takes 20 bytes and 4 for each value. */

@@ -8,12 +8,17 @@ import { actionSteps } from '../../../rules/filters/actions.ts'
 import { answerText } from '../../../rules/queries/answer.ts'
 import { divisionOf, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
+import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
 import { DIVIDED_EVENTS_MIN } from '../limits.ts'
 
+/** What a project says of its events, as it stores it. */
+type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
+
+type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | ProjectRules>
+
 /** A query about a project, as it crosses threads. */
-export interface QueryTask
-  extends Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | 'testAccountFilters'> {
+export interface QueryTask extends QueryFacts {
   /** As it was sent. */
   readonly query: unknown
   readonly format: RowFormat
@@ -65,20 +70,32 @@ export function mergeQuery(tools: LongTools, task: QueryTask, found: readonly un
   return { text: answerText(page, shard, task.format) }
 }
 
+/** Values of a property of sessions that contain a text. */
+export interface SessionValueTask extends QueryFacts {
+  readonly key: string
+  readonly contains: string
+}
+
+/** The values that are offered. Throws as `EventScanner.scan`. */
+export function runSessionValues(tools: LongTools, { key, contains, ...facts }: SessionValueTask) {
+  return sessionValues(open(tools, facts, null), key, contains)
+}
+
 /** The snapshot that a query is answered from, and what it knows of the project. */
 function open(
   { stores, cancelled }: LongTools,
-  task: QueryTask,
+  facts: QueryFacts,
   part: EventPart | null,
 ): QueryShard {
-  const { projectId, timezone, nowMs, testAccountFilters } = task
+  const { projectId, timezone, nowMs, testAccountFilters } = facts
+  const { pathCleaningFilters = [], channelTypeRules = [] } = facts
   const scanner = stores.warehouse.scanner({
     deadlineMs: performance.now() + stores.queryMsMax,
     isCancelled: () => Atomics.load(cancelled, 0) !== 0,
   })
   const { persons } = stores.reader.answers()
   const context: QueryContext = {
-    ...{ projectId, timezone, nowMs, testAccountFilters },
+    ...{ projectId, timezone, nowMs, testAccountFilters, pathCleaningFilters, channelTypeRules },
     action(id) {
       const action = persons.action(projectId, id)
       return action === null ? null : { name: action.name, steps: actionSteps(action.steps) }

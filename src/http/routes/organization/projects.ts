@@ -8,6 +8,7 @@ import { NAME_CHARACTERS_MAX } from '../../../base/limits.ts'
 import { optionalTimeText, timeText } from '../../../base/time.ts'
 import type { SecretKeyView } from '../../../engine/threads/organization-tasks.ts'
 import type { Project } from '../../../rules/access/organization.ts'
+import { CHANNEL_RULE_KEYS, CHANNEL_RULE_OPERATORS } from '../../../rules/web/channel-type.ts'
 import type { FullGrant, KeyUser } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
 import {
@@ -43,6 +44,25 @@ const SETTINGS = {
       is.JSON_OBJECT,
       'test_account_filters must hold objects, such as {"key": "email", ...}',
     ),
+  ),
+  path_cleaning_filters: is.about(
+    is.list(is.openObject({ regex: is.TEXT, alias: is.TEXT }, { order: is.nullable(is.NUMBER) })),
+    'What makes paths alike: the alias stands in the place of what the pattern finds.',
+  ),
+  customChannelTypeRules: is.about(
+    is.list(
+      is.openObject({
+        channel_type: is.TEXT,
+        combiner: is.choice('AND', 'OR'),
+        items: is.list(
+          is.openObject(
+            { key: is.choice(...CHANNEL_RULE_KEYS), op: is.choice(...CHANNEL_RULE_OPERATORS) },
+            { value: is.ANY },
+          ),
+        ),
+      }),
+    ),
+    'Names channels of sessions; the first rule that fits decides.',
   ),
 }
 /** A project. */
@@ -167,6 +187,8 @@ export function projectBody(
     autocapture_exceptions_opt_in: project.areExceptionsCaptured,
     autocapture_web_vitals_opt_in: project.areWebVitalsCaptured,
     test_account_filters: project.testAccountFilters,
+    path_cleaning_filters: project.pathCleaningFilters,
+    customChannelTypeRules: project.customChannelTypeRules,
     is_demo: false,
     effective_membership_level: user.level,
     created_at: timeText(project.createdAtMs),
@@ -193,6 +215,7 @@ function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
     autocapture_exceptions_opt_in: areExceptionsCaptured,
     autocapture_web_vitals_opt_in: areWebVitalsCaptured,
     test_account_filters: testAccountFilters,
+    path_cleaning_filters: pathCleaningFilters,
     ...rest
   } = others
   return {
@@ -202,6 +225,7 @@ function settingsOf<Fields extends TypeOf<typeof CHANGES>>(fields: Fields) {
     ...(areExceptionsCaptured === undefined ? {} : { areExceptionsCaptured }),
     ...(areWebVitalsCaptured === undefined ? {} : { areWebVitalsCaptured }),
     ...(testAccountFilters === undefined ? {} : { testAccountFilters }),
+    ...(pathCleaningFilters === undefined ? {} : { pathCleaningFilters }),
   }
 }
 

@@ -23,6 +23,8 @@ import { formatOf } from '../formats.ts'
 type ProjectSettings = Project & {
   readonly timezone?: string
   readonly testAccountFilters?: readonly unknown[]
+  readonly pathCleaningFilters?: readonly unknown[]
+  readonly customChannelTypeRules?: readonly unknown[]
 }
 
 /** Keys and projects, and in addition who changes something and what time it is there. */

@@ -12,7 +12,12 @@ import {
 } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
 import { answerTooLarge } from '../answer.ts'
-import { QUERY_ANSWER_BYTES_MAX, QUERY_COLUMNS_MAX, QUERY_PAGE_ROWS, QUERY_PAGE_ROWS_MAX } from '../limits.ts'
+import {
+  QUERY_ANSWER_BYTES_MAX,
+  QUERY_COLUMNS_MAX,
+  QUERY_PAGE_ROWS,
+  QUERY_PAGE_ROWS_MAX,
+} from '../limits.ts'
 import { QueryFields } from '../query-fields.ts'
 import { asInvalidQuery, readFilters } from '../query-filters.ts'
 import type { FoundKind, QueryActors, QueryContext, QueryKind, QueryShard } from '../query-kind.ts'

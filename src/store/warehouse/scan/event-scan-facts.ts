@@ -29,8 +29,11 @@ import {
   SCAN_CREATED_RANGES_MAX,
   SCAN_LOOKUPS_MAX,
   SCAN_PROJECTS_MAX,
+  SCAN_SESSIONS_MAX,
+  SCAN_VALUES_KEPT_MAX,
 } from '../limits.ts'
 import type { ScanFacts } from './event-scan-filter.ts'
+import { SessionNumbers } from './event-scan-sessions.ts'
 
 const PREFIX_BYTES = 6
 const UUID_AT = 12
@@ -40,26 +43,35 @@ const READS_BETWEEN_CHECKS = 128
 
 type LimitCheck = () => void
 
+/** What was made of stored events, and the state of them then. */
+interface KeptValue {
+  readonly state: string
+  readonly value: { readonly bytes: number }
+}
+
 /** Facts of one project as of one snapshot. */
 export class ProjectFacts implements ScanFacts {
   readonly projectId: number
   /** Log position of the snapshot that it was read from. */
   readonly position: number
+  readonly sessions: SessionNumbers
   readonly #tables: EventTables
   readonly #uuids: UuidPrefixes
   readonly #texts = new Map<number, string>()
   readonly #candidates = new Map<number, PersonCandidate | null>()
   #owners: OwnerTable | null = null
   readonly #createdWithin = new Map<string, CreatedPersons>()
+  readonly #kept = new Map<string, KeptValue>()
   #limits: LimitCheck = () => undefined
   #singleLookups = 0
   #reads = 0
 
-  constructor(tables: EventTables, projectId: number, position: number, uuids: UuidPrefixes) {
+  constructor(tables: EventTables, projectId: number, position: number, known: LastingFacts) {
     this.projectId = projectId
     this.position = position
     this.#tables = tables
-    this.#uuids = uuids
+    this.#uuids = known.uuids
+    this.sessions = known.sessions
   }
 
   get owners(): OwnerTable {
@@ -120,6 +132,35 @@ export class ProjectFacts implements ScanFacts {
       }
       return { persons: Uint32Array.from(persons), timesMs: Float64Array.from(timesMs) }
     })
+  }
+
+  /**
+   * What `make` answers, kept while the events of the project are in this state, those used last
+   * as far as all together take `bytesMax`.
+   */
+  kept<Value extends { readonly bytes: number }>(
+    name: string,
+    state: string,
+    bytesMax: number,
+    make: () => Value,
+  ): Value {
+    const known = this.#kept.get(name)
+    // Whoever asks by this name has made it.
+    if (known?.state === state) {
+      keepNewest(this.#kept, name, known, SCAN_VALUES_KEPT_MAX)
+      return known.value as Value
+    }
+    this.#kept.delete(name)
+    const value = make()
+    let bytes = value.bytes
+    for (const { value: other } of this.#kept.values()) bytes += other.bytes
+    for (const [oldest, { value: other }] of this.#kept) {
+      if (bytes <= bytesMax) break
+      bytes -= other.bytes
+      this.#kept.delete(oldest)
+    }
+    if (bytes <= bytesMax) keepNewest(this.#kept, name, { state, value }, SCAN_VALUES_KEPT_MAX)
+    return value
   }
 
   /** What throws when the query at hand has to end. */
@@ -193,11 +234,17 @@ class UuidPrefixes {
   }
 }
 
+/** What stays as it is while events are processed. */
+interface LastingFacts {
+  readonly uuids: UuidPrefixes
+  readonly sessions: SessionNumbers
+}
+
 /** Keeps the facts of a few projects between scans. */
 export class FactCache {
   readonly #tables: EventTables
   readonly #facts = new Map<number, ProjectFacts>()
-  readonly #uuids = new Map<number, UuidPrefixes>()
+  readonly #lasting = new Map<number, LastingFacts>()
 
   constructor(tables: EventTables) {
     this.#tables = tables
@@ -208,9 +255,13 @@ export class FactCache {
     const position = readNumber(this.#tables.state, 'position') ?? 0
     const known = this.#facts.get(projectId)
     if (known?.position === position) return known
-    const uuids = this.#uuids.get(projectId) ?? new UuidPrefixes()
-    const facts = new ProjectFacts(this.#tables, projectId, position, uuids)
-    keepNewest(this.#uuids, projectId, uuids, SCAN_PROJECTS_MAX)
+    let lasting = this.#lasting.get(projectId)
+    if (lasting === undefined || lasting.sessions.texts.length > SCAN_SESSIONS_MAX) {
+      const uuids = lasting?.uuids ?? new UuidPrefixes()
+      lasting = { uuids, sessions: new SessionNumbers() }
+    }
+    const facts = new ProjectFacts(this.#tables, projectId, position, lasting)
+    keepNewest(this.#lasting, projectId, lasting, SCAN_PROJECTS_MAX)
     keepNewest(this.#facts, projectId, facts, SCAN_PROJECTS_MAX)
     return facts
   }

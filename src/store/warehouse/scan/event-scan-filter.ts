@@ -5,6 +5,7 @@
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
+import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { elementTest } from '../../../rules/filters/element-filter.ts'
 import {
   type FilterGroup,
@@ -18,6 +19,7 @@ import { withRoom } from '../format/growing-arrays.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
+import type { SessionNumbers } from './event-scan-sessions.ts'
 
 /** What filters and values look up outside of a segment, as of the snapshot of the scan. */
 export interface ScanFacts {
@@ -29,6 +31,7 @@ export interface ScanFacts {
   readonly personProperty: (person: number, key: string) => unknown
   /** A property of a group now; undefined when it, or the group, is missing. */
   readonly groupProperty: (typeIndex: number, groupKey: string, key: string) => unknown
+  readonly sessions: SessionNumbers
   /** Throws when the query has to end; asked now and then by what tests many values. */
   readonly checkLimits: () => void
 }
@@ -117,6 +120,12 @@ export function compileFilter(tree: FilterGroup, facts: ScanFacts): RowFilter | 
 /** The filter of a test on an event property. */
 export function propertyRowFilter(key: string, test: PropertyTest, facts: ScanFacts): RowFilter {
   return new ValueFilter((segment) => segment.property(key, facts.textOf), test, facts.checkLimits)
+}
+
+/** The filter of events whose session is marked, by its number. */
+export function sessionFilter(marks: Uint8Array, facts: ScanFacts): RowFilter {
+  const { sessions } = facts
+  return propertyRowFilter(SESSION_ID, (value) => marks[sessions.find(value)] === 1, facts)
 }
 
 /** The filter of an event name. */

@@ -4,6 +4,7 @@
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn, ValueRequest } from '../../../rules/analytics/event-columns.ts'
+import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { withRoom } from '../format/growing-arrays.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
@@ -38,7 +39,17 @@ export function valueReader(request: ValueRequest, facts: ScanFacts): ValueReade
       )
     }
     case 'person_property':
-      return new PersonReader((person) => facts.personProperty(person, request.key))
+      return new NumberReader(
+        ({ owners }, index) => owners[index] ?? 0,
+        (person) => facts.personProperty(person, request.key),
+      )
+    case 'distinct_id':
+      return new NumberReader(
+        ({ segment, places }, index) => segment.distinctIds[places[index] ?? 0] ?? 0,
+        facts.textOf,
+      )
+    case 'session':
+      return new SessionReader(facts)
   }
 }
 
@@ -101,13 +112,19 @@ class ColumnReader implements ValueReader {
   }
 }
 
-class PersonReader implements ValueReader {
+/** Reads what belongs to a number that each candidate has, of its owner or its distinct_id. */
+class NumberReader implements ValueReader {
   readonly #dictionary = new Dictionary()
-  readonly #readValue: (person: number) => unknown
-  /** Number of the value of each P plus one; 0 where it is not known yet. */
+  readonly #numberAt: (candidates: Candidates, index: number) => number
+  readonly #readValue: (number: number) => unknown
+  /** Number of the value of each number plus one; 0 where it is not known yet. */
   #numbers = new Uint32Array(1024)
 
-  constructor(readValue: (person: number) => unknown) {
+  constructor(
+    numberAt: (candidates: Candidates, index: number) => number,
+    readValue: (number: number) => unknown,
+  ) {
+    this.#numberAt = numberAt
     this.#readValue = readValue
   }
 
@@ -115,14 +132,41 @@ class PersonReader implements ValueReader {
     return this.#dictionary.values
   }
 
-  read({ owners, count }: Candidates, target: Uint32Array, start: number): void {
-    for (let index = 0; index < count; index++) {
-      const person = owners[index] ?? 0
-      if (person >= this.#numbers.length) this.#numbers = withRoom(this.#numbers, person)
-      let number = this.#numbers[person] ?? 0
+  read(candidates: Candidates, target: Uint32Array, start: number): void {
+    for (let index = 0; index < candidates.count; index++) {
+      const key = this.#numberAt(candidates, index)
+      if (key >= this.#numbers.length) this.#numbers = withRoom(this.#numbers, key)
+      let number = this.#numbers[key] ?? 0
       if (number === 0) {
-        number = this.#dictionary.idOf(this.#readValue(person)) + 1
-        this.#numbers[person] = number
+        number = this.#dictionary.idOf(this.#readValue(key)) + 1
+        this.#numbers[key] = number
+      }
+      target[start + index] = number - 1
+    }
+  }
+}
+
+class SessionReader implements ValueReader {
+  readonly #facts: ScanFacts
+
+  constructor(facts: ScanFacts) {
+    this.#facts = facts
+  }
+
+  get values(): readonly unknown[] {
+    return this.#facts.sessions.texts
+  }
+
+  read({ segment, places, count }: Candidates, target: Uint32Array, start: number): void {
+    const { sessions, textOf } = this.#facts
+    const { ids, values } = segment.property(SESSION_ID, textOf)
+    const numbers = sessions.ofSegment(segment, values.length)
+    for (let index = 0; index < count; index++) {
+      const id = ids[places[index] ?? 0] ?? 0
+      let number = numbers[id] ?? 0
+      if (number === 0) {
+        number = sessions.numberOf(values[id]) + 1
+        numbers[id] = number
       }
       target[start + index] = number - 1
     }

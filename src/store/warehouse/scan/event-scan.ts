@@ -12,12 +12,12 @@ import type {
   CreatedPersons,
   EventColumns,
   EventExtent,
-  EventPart,
   EventScanner,
   EventScanRequest,
   SettledEvents,
+  ValueColumn,
+  ValueRequest,
 } from '../../../rules/analytics/event-columns.ts'
-import { filtersOf } from '../../../rules/filters/filter-group.ts'
 import { OWNER_HAS_SINCE, PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
 import { loadPerson } from '../../identity/person-records.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -27,24 +27,27 @@ import type { SegmentReader } from '../format/segment-reader.ts'
 import { SCAN_ROWS_MAX, SEGMENT_ROWS_MAX } from '../limits.ts'
 import { ScanCache, type ScanSegment } from './event-scan-cache.ts'
 import { FactCache, type ProjectFacts } from './event-scan-facts.ts'
-import {
-  type Candidates,
-  compileFilter,
-  keepMarked,
-  newCandidates,
-  type RowFilter,
-} from './event-scan-filter.ts'
+import { type Candidates, keepMarked, newCandidates, type RowFilter } from './event-scan-filter.ts'
 import { NamePicker } from './event-scan-names.ts'
+import { readAt } from './event-scan-places.ts'
+import {
+  filterOf,
+  firstDistinctId,
+  isInPart,
+  needsPersons,
+  wantedPersons,
+} from './event-scan-request.ts'
 import { RowPool, type ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
 import { addStretch, type Stretch } from './event-scan-stretch.ts'
 import { type ValueReader, valueColumn, valueReader } from './event-scan-values.ts'
 import { SettledProjects } from './settled-events.ts'
 
-const EVERYWHERE = { after: 0, through: Number.POSITIVE_INFINITY }
 const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
 /** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
 const ROWS_SHARE = 4
+/** And as much for what is made of events. */
+const VALUE_SHARE = 8
 
 /** What the scans of one thread keep between queries. */
 export class ScanStore {
@@ -53,6 +56,8 @@ export class ScanStore {
   readonly cache: ScanCache
   readonly facts: FactCache
   readonly rows: RowPool
+  /** Of all values made of events that are kept. */
+  readonly valueBytesMax: number
   readonly settled: SettledProjects
 
   /** `cacheBytesMax`: bytes of decoded columns that are kept. */
@@ -62,6 +67,7 @@ export class ScanStore {
     this.cache = new ScanCache(segments, cacheBytesMax)
     this.rows = new RowPool(cacheBytesMax / ROWS_SHARE)
     this.facts = new FactCache(tables)
+    this.valueBytesMax = cacheBytesMax / VALUE_SHARE
     this.settled = new SettledProjects(segments)
   }
 
@@ -125,6 +131,30 @@ class SegmentScanner implements EventScanner {
 
   settled(projectId: number): SettledEvents {
     return this.#store.settled.of(projectId, this.#factsOf(projectId).owners)
+  }
+
+  valuesAt(
+    projectId: number,
+    sequences: Uint32Array,
+    values: readonly ValueRequest[],
+  ): readonly ValueColumn[] {
+    const readers = values.map((value) => valueReader(value, this.#factsOf(projectId)))
+    const { segments, cache } = this.#store
+    const summaries = segments.allSummaries(projectId)
+    cache.beginScan(projectId, summaries)
+    return readAt(sequences, readers, summaries, (summary, read) => {
+      this.checkLimits()
+      cache.use(summary, read)
+    })
+  }
+
+  remembered<Value extends { readonly bytes: number }>(
+    projectId: number,
+    name: string,
+    make: () => Value,
+  ): Value {
+    const { state } = this.extent(projectId, null)
+    return this.#factsOf(projectId).kept(name, state, this.#store.valueBytesMax, make)
   }
 
   giveBack(): void {
@@ -200,7 +230,7 @@ class Scan {
     this.#hasSequences = request.order !== 'any'
     this.#keepsOwnerless = request.keepsOwnerless === true
     this.#series = new ScanSeries(request.series, facts)
-    this.#filter = request.filter === null ? null : compileFilter(request.filter, facts)
+    this.#filter = filterOf(request, facts)
     this.#readers = request.values.map((value) => valueReader(value, facts))
     this.#rows = rows
     this.#picker = new NamePicker(this.#isOrdered)
@@ -375,56 +405,6 @@ class Scan {
       sequences[start + index] = firstSequence + (rows[places[index] ?? 0] ?? 0)
     }
   }
-}
-
-/** Properties of persons and groups, and cohorts, change without any event of the past. */
-function needsPersons({ filter, series, values, persons }: EventScanRequest): boolean {
-  const filters = series.flatMap((one) => [one.filter, ...one.steps.map((step) => step.filter)])
-  const leaves = [filter, ...filters].flatMap((tree) => (tree === null ? [] : filtersOf(tree)))
-  return (
-    persons !== null ||
-    leaves.some(({ type = 'event' }) => type !== 'event' && type !== 'element') ||
-    values.some(({ kind }) => kind === 'person_property' || kind === 'group_property')
-  )
-}
-
-/**
- * A segment is always in the same part, so that each thread keeps the columns of its own: full ones, which
- * follow each other, in turn, small ones anywhere.
- */
-function isInPart({ firstSequence }: SegmentSummary, part: EventPart | undefined): boolean {
-  if (part?.by !== 'segments') return true
-  const { after, through } = part.sequences ?? EVERYWHERE
-  if (firstSequence <= after || firstSequence > through) return false
-  const place = firstSequence - 1
-  const number = Math.floor(place / SEGMENT_ROWS_MAX) + (place % SEGMENT_ROWS_MAX)
-  return number % part.count === part.index
-}
-
-/** 1 for each P that is asked for, in its part of the persons; null: everybody. */
-function wantedPersons(
-  { persons, part }: EventScanRequest,
-  owners: Uint32Array,
-): Uint8Array | null {
-  const marks = persons?.marks ?? null
-  if (part?.by !== 'persons') return marks
-  let largest = 0
-  for (const owner of owners) largest = Math.max(largest, owner & PERSON_NUMBER_MAX)
-  const wanted = new Uint8Array(largest + 1)
-  for (let person = part.index; person <= largest; person += part.count) {
-    wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
-  }
-  wanted[0] = 0
-  return wanted
-}
-
-/** The smallest D that belongs to somebody of a list by P; 0 when there is no list. */
-function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
-  if (wanted === null) return 0
-  for (let distinctId = 0; distinctId < owners.length; distinctId++) {
-    if (wanted[(owners[distinctId] ?? 0) & PERSON_NUMBER_MAX] === 1) return distinctId
-  }
-  return Number.POSITIVE_INFINITY
 }
 
 function tooManyRows(rowsMax: number): ServiceError {

@@ -1,0 +1,153 @@
+/**
+ * What tables of web analytics are split by: properties of events or of sessions, and how their values are
+ * shown. Source: docs/compatibility/queries.md, "Web analytics".
+ */
+import type { ValueColumn } from '../../analytics/event-columns.ts'
+import { numberOf } from '../../filters/property-filter.ts'
+import { breakdownText } from '../query-breakdown.ts'
+import type { Candidates, WebEvents } from './candidates.ts'
+import { combined, relabelled } from './columns.ts'
+import type { CleanPath } from './path-cleaning.ts'
+import { hostOf, pathOf } from './urls.ts'
+
+type Texts = readonly (string | undefined)[]
+/** Undefined: no row; null: a row without a value. */
+type Show = (texts: Texts, clean: CleanPath) => unknown
+
+interface Breakdown {
+  readonly of: 'event' | 'session'
+  readonly keys: readonly string[]
+  readonly show: Show
+}
+
+const asText: Show = ([text]) => text
+const asPath: Show = ([path], clean) => (path === undefined ? undefined : clean(path))
+const orNull: Show = ([text]) => text ?? null
+
+const BREAKDOWNS = {
+  Page: event(asPath, '$pathname'),
+  InitialPage: session(asPath, '$entry_pathname'),
+  ExitPage: session(asPath, '$end_pathname'),
+  ExitClick: session(asText, '$last_external_click_url'),
+  PreviousPage: event(previousPage, '$prev_pageview_pathname', '$current_url', '$referrer'),
+  ScreenName: event(asText, '$screen_name'),
+  InitialChannelType: session(asText, '$channel_type'),
+  InitialReferringDomain: session(asText, '$entry_referring_domain'),
+  InitialUTMSource: session(orNull, '$entry_utm_source'),
+  InitialUTMCampaign: session(orNull, '$entry_utm_campaign'),
+  InitialUTMMedium: session(orNull, '$entry_utm_medium'),
+  InitialUTMTerm: session(orNull, '$entry_utm_term'),
+  InitialUTMContent: session(orNull, '$entry_utm_content'),
+  InitialUTMSourceMediumCampaign: session(
+    ([source, medium, campaign, domain]) =>
+      [source ?? domain, medium, campaign].map((part) => part ?? '(none)').join(' / '),
+    ...['$entry_utm_source', '$entry_utm_medium', '$entry_utm_campaign'],
+    '$entry_referring_domain',
+  ),
+  Browser: event(asText, '$browser'),
+  OS: event(asText, '$os'),
+  DeviceType: event(asText, '$device_type'),
+  Viewport: event(viewport, '$viewport_width', '$viewport_height'),
+  Country: event(asText, '$geoip_country_code'),
+  Region: event(
+    ([country, code, name]) => (code === undefined ? code : [country ?? null, code, name ?? null]),
+    ...['$geoip_country_code', '$geoip_subdivision_1_code', '$geoip_subdivision_1_name'],
+  ),
+  City: event(
+    ([country, city]) => (city === undefined ? city : [country ?? null, city]),
+    ...['$geoip_country_code', '$geoip_city_name'],
+  ),
+  Timezone: event(timezone, '$timezone_offset'),
+  Language: event(asText, '$browser_language'),
+  FrustrationMetrics: event(asPath, '$pathname'),
+} as const satisfies Readonly<Record<string, Breakdown>>
+
+/** Names of all breakdowns. */
+export type BreakdownName = keyof typeof BREAKDOWNS
+/** All of them. */
+export const BREAKDOWN_NAMES = Object.keys(BREAKDOWNS) as [BreakdownName, ...BreakdownName[]]
+
+/** What has to be read of each event for a breakdown. */
+export function breakdownRequests(name: BreakdownName) {
+  const { of, keys } = BREAKDOWNS[name]
+  return of === 'session' ? [] : keys.map((key) => ({ kind: 'event_property', key }) as const)
+}
+
+/**
+ * The value of each event, `of` having been read of it; 0: it has none. With `isCleaned` paths are cleaned.
+ * Throws as `EventScanner.scan`.
+ */
+export function breakdownColumn(
+  name: BreakdownName,
+  { sessions, values: read }: Pick<Candidates, 'sessions' | 'values'>,
+  events: WebEvents,
+  clean: CleanPath,
+): ValueColumn {
+  const { of, keys, show }: Breakdown = BREAKDOWNS[name]
+  if (of === 'event') return shown(read, (value) => breakdownText(value) ?? undefined, show, clean)
+  const columns = keys.map((key) => events.properties.column(key))
+  const { ids, values } = shown(columns, (value) => value as string | undefined, show, clean)
+  // Who is in no session has no value of one.
+  return { ids: sessions.map((session) => (session === 0 ? 0 : (ids[session] ?? 0))), values }
+}
+
+/** The first part of each language; with the region that most groups of it have, equal ones by name. */
+export function languageLabels(
+  values: readonly unknown[],
+  groupsOfValue: Float64Array,
+): { readonly ids: Uint32Array; readonly values: readonly unknown[] } {
+  const best = new Map<string, readonly [region: string, groups: number]>()
+  const parts = values.map((value) => /^([^-]*)-?(.*)$/s.exec(String(value ?? '')) ?? [])
+  for (const [id, [, language = '', region = '']] of parts.entries()) {
+    const groups = groupsOfValue[id] ?? 0
+    if (id === 0 || groups === 0) continue
+    const [known = '', most = 0] = best.get(language) ?? []
+    if (groups > most || (groups === most && region < known)) best.set(language, [region, groups])
+  }
+  const languages = [...best.keys()]
+  return {
+    ids: Uint32Array.from(parts, ([, language = ''], id) =>
+      id === 0 ? 0 : languages.indexOf(language) + 1,
+    ),
+    values: [undefined, ...[...best].map(([language, [region]]) => `${language}-${region}`)],
+  }
+}
+
+function event(show: Show, ...keys: readonly string[]): Breakdown {
+  return { of: 'event', keys, show }
+}
+
+function session(show: Show, ...keys: readonly string[]): Breakdown {
+  return { of: 'session', keys, show }
+}
+
+function shown(
+  columns: readonly ValueColumn[],
+  textOf: (value: unknown) => string | undefined,
+  show: Show,
+  clean: CleanPath,
+): ValueColumn {
+  return relabelled(combined(columns), (list) =>
+    show((list as readonly unknown[]).map(textOf), clean),
+  )
+}
+
+function previousPage([path, url = '', referrer]: Texts, clean: CleanPath): unknown {
+  if (path !== undefined) return clean(path)
+  if (referrer === undefined) return undefined
+  const host = hostOf(referrer)
+  return host !== '' && host === hostOf(url) ? clean(pathOf(referrer)) : referrer
+}
+
+function viewport(texts: Texts): unknown {
+  const numbers = texts.map((text) => {
+    const number = numberOf(text ?? '')
+    return Number.isNaN(number) ? text : number
+  })
+  return numbers.every((number) => number !== undefined && number !== 0) ? numbers : undefined
+}
+
+function timezone([text = '']: Texts): unknown {
+  const minutesWest = numberOf(text)
+  return Number.isNaN(minutesWest) ? undefined : 0 - minutesWest / 60
+}

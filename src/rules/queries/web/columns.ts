@@ -1,0 +1,76 @@
+/**
+ * Columns of values made of other columns: each different value, or combination of values, is looked at
+ * once, however many rows have it.
+ */
+import { getOrAdd } from '../../../base/maps.ts'
+import type { ValueColumn } from '../../analytics/event-columns.ts'
+
+/** Combinations that are counted in an array instead of a map. */
+const COUNTED_IN_ARRAY = 1 << 20
+
+/** Gives numbers to values from 1; values that are equal as JSON get the same. Undefined is 0. */
+class Labels {
+  readonly values: unknown[] = [undefined]
+  readonly #ids = new Map<unknown, number>()
+
+  idOf(value: unknown): number {
+    if (value === undefined) return 0
+    const isList = typeof value === 'object' && value !== null
+    // No text of a value begins like this.
+    const key = isList ? `\u0000${JSON.stringify(value)}` : value
+    return getOrAdd(this.#ids, key, () => this.values.push(value) - 1)
+  }
+}
+
+/** The column in whose place of a value stands what `make` answers; undefined: none. */
+export function relabelled(column: ValueColumn, make: (value: unknown) => unknown): ValueColumn {
+  const labels = new Labels()
+  const idOf = Uint32Array.from(column.values, (value) => labels.idOf(make(value)))
+  return { ids: column.ids.map((id) => idOf[id] ?? 0), values: labels.values }
+}
+
+/** The column of what `make` answers for each number below `size`; undefined: none. */
+export function columnOf(size: number, make: (index: number) => unknown): ValueColumn {
+  const labels = new Labels()
+  const ids = new Uint32Array(size)
+  for (let index = 0; index < size; index++) ids[index] = labels.idOf(make(index))
+  return { ids, values: labels.values }
+}
+
+/** One column whose values are lists, each with the values of all columns. */
+export function combined(columns: readonly ValueColumn[]): ValueColumn {
+  const [first, ...others] = columns
+  if (first === undefined) return { ids: new Uint32Array(0), values: [] }
+  let ids = first.ids
+  let lists: (readonly unknown[])[] = first.values.map((value) => [value])
+  for (const other of others) {
+    const width = other.values.length
+    // Nobody has a value of it.
+    if (width === 1) lists = lists.map((list) => [...list, undefined])
+    else ({ ids, lists } = paired(ids, lists, other))
+  }
+  return { ids, values: lists }
+}
+
+function paired(ids: Uint32Array, lists: (readonly unknown[])[], other: ValueColumn) {
+  const width = other.values.length
+  const size = lists.length * width
+  const array = size <= COUNTED_IN_ARRAY ? new Uint32Array(size) : null
+  const map = new Map<number, number>()
+  const found: (readonly unknown[])[] = []
+  const combinations = new Uint32Array(ids.length)
+  for (let row = 0; row < ids.length; row++) {
+    const id = ids[row] ?? 0
+    const otherId = other.ids[row] ?? 0
+    const key = id * width + otherId
+    // Plus one: 0 is not known yet.
+    let number = (array === null ? map.get(key) : array[key]) ?? 0
+    if (number === 0) {
+      number = found.push([...(lists[id] ?? []), other.values[otherId]])
+      if (array === null) map.set(key, number)
+      else array[key] = number
+    }
+    combinations[row] = number - 1
+  }
+  return { ids: combinations, lists: found }
+}

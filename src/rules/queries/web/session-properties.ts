@@ -1,0 +1,261 @@
+/**
+ * Properties of sessions, each made for all sessions of a table when it is first asked for. Source:
+ * docs/compatibility/queries.md, "Sessions".
+ */
+import { getOrAdd } from '../../../base/maps.ts'
+import type { ValueColumn, ValueRequest } from '../../analytics/event-columns.ts'
+import type { PropertyFilter } from '../../filters/filter-group.ts'
+import { propertyText } from '../../filters/property-text.ts'
+import { type ChannelRule, channelTypeOf } from '../../web/channel-type.ts'
+import { type QueryShard, scanShard } from '../query-kind.ts'
+import { columnOf, combined, relabelled } from './columns.ts'
+import {
+  durationOf,
+  edgeOf,
+  namedSeries,
+  type SessionEdge,
+  type SessionTable,
+  VIEW_SERIES,
+} from './sessions.ts'
+import { hostOf, pathOf } from './urls.ts'
+
+const UTM_NAMES = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content']
+/** What an address holds when an advertisement has led to it. */
+const CLICK_IDS = [
+  ...['gclid', 'gad_source', 'fbclid', 'gclsrc', 'dclid', 'gbraid', 'wbraid', 'msclkid', 'twclid'],
+  ...['li_fat_id', 'mc_cid', 'igshid', 'ttclid', 'epik', 'qclid', 'sccid', '_kx', 'irclid'],
+]
+/** What rules of projects may look at besides. */
+const ADDRESS_INPUTS = [
+  ['url', '$entry_current_url'],
+  ['pathname', '$entry_pathname'],
+  ['hostname', '$entry_hostname'],
+] as const
+const EXTERNAL_CLICK = '$external_click_url'
+
+/** As the table has them -> as filters compare them. */
+const BOUNCES = new Map([
+  [0, false],
+  [1, true],
+])
+
+type Make = (properties: SessionProperties) => ValueColumn
+
+const MAKERS: ReadonlyMap<string, Make> = new Map([
+  one('session_id', ({ ids }, session) => ids[session]),
+  one('$start_timestamp', ({ first }, session) => timeText(first.timesMs[session])),
+  one('$end_timestamp', ({ last }, session) => timeText(last.timesMs[session])),
+  one('$session_duration', durationOf),
+  one('$pageview_count', ({ pageviews }, session) => pageviews[session]),
+  one('$screen_count', ({ screens }, session) => screens[session]),
+  one('$autocapture_count', ({ autocaptures }, session) => autocaptures[session]),
+  one('$is_bounce', ({ bounces }, session) => BOUNCES.get(bounces[session] ?? 0)),
+  ['$urls', (of) => of.urls()],
+  ['$num_uniq_urls', (of) => relabelled(of.column('$urls'), countOf)],
+  ['$last_external_click_url', (of) => of.lastExternalClick()],
+  ['$channel_type', (of) => of.channels()],
+  ['distinct_id', (of) => of.atEdge('last', { kind: 'distinct_id' })],
+  ['person_id', (of) => of.persons()],
+  atEdge('entry', '$entry_referring_domain', '$referring_domain'),
+  ...UTM_NAMES.map((name) => atEdge('entry', `$entry_${name}`, name)),
+  ...CLICK_IDS.map((name) => atEdge('entry', `$entry_${name}`, name)),
+  ...CLICK_IDS.map((name): [string, Make] => [`$entry_has_${name}`, (of) => of.hasEntry(name)]),
+  ...(['entry', 'end'] as const).flatMap((edge): [string, Make][] => {
+    const url = `$${edge}_current_url`
+    return [
+      atEdge(edge, url, '$current_url'),
+      [`$${edge}_pathname`, (of) => relabelled(of.column(url), partOf(pathOf))],
+      [`$${edge}_hostname`, (of) => relabelled(of.column(url), partOf(hostOf))],
+    ]
+  }),
+])
+const ALIASES = new Map([
+  ['id', 'session_id'],
+  ['duration', '$session_duration'],
+  ['$exit_current_url', '$end_current_url'],
+  ['$exit_pathname', '$end_pathname'],
+])
+
+/** Whether sessions have a property of that name. */
+export function isSessionProperty(name: string): boolean {
+  return MAKERS.has(ALIASES.get(name) ?? name)
+}
+
+/** The properties of the sessions of a table, which keeps them. All methods throw as `EventScanner.scan`. */
+export class SessionProperties {
+  readonly table: SessionTable
+  readonly #shard: QueryShard
+  readonly #channelRules: readonly ChannelRule[]
+
+  constructor(shard: QueryShard, table: SessionTable) {
+    this.table = table
+    this.#shard = shard
+    // Checked when they were written.
+    this.#channelRules = (shard.context.channelTypeRules ?? []) as readonly ChannelRule[]
+  }
+
+  /** The column of a property by number of the session; of an unknown one RangeError. */
+  column(name: string): ValueColumn {
+    const known = ALIASES.get(name) ?? name
+    const make = MAKERS.get(known)
+    if (make === undefined) throw new RangeError(`sessions have no ${name}`)
+    const isRuled = known === '$channel_type' && this.#channelRules.length > 0
+    const key = isRuled ? `${known} ${JSON.stringify(this.#channelRules)}` : known
+    return getOrAdd(this.table.columns, key, () => make(this))
+  }
+
+  /** Of each session a value of the event at an edge of it; empty text and the text `null` are none. */
+  atEdge(edge: SessionEdge, request: ValueRequest): ValueColumn {
+    const { context, scanner } = this.#shard
+    const ids = new Uint32Array(this.table.size)
+    const sequences = this.#sequencesAt(edge)
+    const values = [{ kind: 'session' } as const, request]
+    const [sessions, column] = scanner.valuesAt(context.projectId, sequences, values)
+    for (let index = 0; index < sequences.length; index++) {
+      ids[sessions?.ids[index] ?? 0] = column?.ids[index] ?? 0
+    }
+    ids[0] = 0
+    return relabelled({ ids, values: column?.values ?? [undefined] }, presentText)
+  }
+
+  /** Whether the entry event has a click id. */
+  hasEntry(name: string): ValueColumn {
+    const { ids } = this.column(`$entry_${name}`)
+    return perSession(this.table, (_, session) => ids[session] !== 0)
+  }
+
+  /** Different addresses of views, as lists. */
+  urls(): ValueColumn {
+    const { count, values } = scanShard(this.#shard, {
+      ...this.#everywhere(),
+      series: [VIEW_SERIES],
+      values: [{ kind: 'session' }, { kind: 'event_property', key: '$current_url' }],
+    })
+    const [sessions, addresses] = values
+    const found = new Map<number, Set<string>>()
+    for (let row = 0; row < count; row++) {
+      const url = presentText(addresses?.values[addresses.ids[row] ?? 0])
+      if (url === undefined) continue
+      getOrAdd(found, sessions?.ids[row] ?? 0, () => new Set<string>()).add(url)
+    }
+    return perSession(this.table, (_, session) => [...(found.get(session) ?? [])])
+  }
+
+  /** The address of the last event that has one. */
+  lastExternalClick(): ValueColumn {
+    const isSet: PropertyFilter = { key: EXTERNAL_CLICK, operator: 'is_set', type: 'event' }
+    const { count, timesMs, sequences, values } = scanShard(this.#shard, {
+      ...this.#everywhere(),
+      series: [namedSeries(null)],
+      filter: { type: 'AND', values: [isSet] },
+      values: [{ kind: 'session' }, { kind: 'event_property', key: EXTERNAL_CLICK }],
+      order: 'unsorted',
+    })
+    const [sessions, column] = values
+    const { size } = this.table
+    const [lastMs, lastSequences] = [new Float64Array(size), new Uint32Array(size)]
+    const ids = new Uint32Array(size)
+    for (let row = 0; row < count; row++) {
+      const session = sessions?.ids[row] ?? 0
+      const [timeMs = 0, sequence = 0] = [timesMs[row], sequences[row]]
+      const id = column?.ids[row] ?? 0
+      if (presentText(column?.values[id]) === undefined) continue
+      const isLater =
+        timeMs > (lastMs[session] ?? 0) ||
+        (timeMs === lastMs[session] && sequence > (lastSequences[session] ?? 0))
+      if (!isLater && lastSequences[session] !== 0) continue
+      lastMs[session] = timeMs
+      lastSequences[session] = sequence
+      ids[session] = id
+    }
+    return relabelled({ ids, values: column?.values ?? [undefined] }, presentText)
+  }
+
+  /** Channels by the rules of the project and the common ones. */
+  channels(): ValueColumn {
+    const names = ['utm_source', 'utm_medium', 'utm_campaign', 'referring_domain', 'gad_source']
+    const inputs = names.map((name) => [name, this.column(`$entry_${name}`)] as const)
+    // Only whether there is one matters.
+    for (const name of ['gclid', 'fbclid']) {
+      const column = this.column(`$entry_${name}`)
+      inputs.push([name, relabelled(column, (id) => (id === undefined ? id : '1'))])
+    }
+    const ruled = new Set(this.#channelRules.flatMap(({ items }) => items.map(({ key }) => key)))
+    for (const [key, name] of ADDRESS_INPUTS) {
+      if (ruled.has(key)) inputs.push([key, this.column(name)])
+    }
+    const { ids, values } = relabelled(combined(inputs.map(([, column]) => column)), (list) => {
+      const given = list as readonly unknown[]
+      const named = inputs.map(([name], index): [string, unknown] => [name, given[index]])
+      return channelTypeOf(Object.fromEntries<unknown>(named), this.#channelRules)
+    })
+    return { ids: ids.map((id, session) => (this.table.marks[session] === 1 ? id : 0)), values }
+  }
+
+  /** UUIDs of the persons who own the last events now. Cost: a record of each. */
+  persons(): ValueColumn {
+    const { context, scanner } = this.#shard
+    return perSession(this.table, ({ lastPersons }, session) =>
+      scanner.personUuid(context.projectId, lastPersons[session] ?? 0),
+    )
+  }
+
+  #everywhere() {
+    return {
+      fromMs: Number.NEGATIVE_INFINITY,
+      toMs: Number.POSITIVE_INFINITY,
+      sessions: this.table.marks,
+    }
+  }
+
+  /** S of all events at an edge, ascending. */
+  #sequencesAt(edge: SessionEdge): Uint32Array {
+    const { edges, marks, size } = this.table
+    return getOrAdd(edges, edge, () => {
+      const sequences = new Uint32Array(size)
+      let count = 0
+      for (let session = 1; session < size; session++) {
+        if (marks[session] === 1) sequences[count++] = edgeOf(this.table, edge, session)
+      }
+      return sequences.slice(0, count).sort()
+    })
+  }
+}
+
+/** A property as text; undefined for what counts as absent. */
+function presentText(value: unknown): string | undefined {
+  const text = propertyText(value)
+  return text === '' || text === 'null' ? undefined : text
+}
+
+function one(
+  name: string,
+  make: (table: SessionTable, session: number) => unknown,
+): [string, Make] {
+  return [name, ({ table }) => perSession(table, make)]
+}
+
+function atEdge(edge: SessionEdge, name: string, key: string): [string, Make] {
+  return [name, (of) => of.atEdge(edge, { kind: 'event_property', key })]
+}
+
+function perSession(
+  table: SessionTable,
+  make: (table: SessionTable, session: number) => unknown,
+): ValueColumn {
+  return columnOf(table.size, (session) =>
+    table.marks[session] === 1 ? make(table, session) : undefined,
+  )
+}
+
+function partOf(part: (url: string) => string): (url: unknown) => string | undefined {
+  return (url) => (typeof url === 'string' ? part(url) || undefined : undefined)
+}
+
+function countOf(list: unknown): number | undefined {
+  return Array.isArray(list) ? list.length : undefined
+}
+
+function timeText(timeMs = 0): string {
+  return new Date(timeMs).toISOString()
+}

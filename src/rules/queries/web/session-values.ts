@@ -1,0 +1,36 @@
+/** Values of a property of sessions, to be offered in a list. Source: docs/compatibility/definitions.md, "Offered values". */
+
+import { SESSION_VALUES_MAX } from '../limits.ts'
+import type { QueryShard } from '../query-kind.ts'
+import { SessionProperties } from './session-properties.ts'
+import { sessionsWithin } from './sessions.ts'
+import { compareValues } from './stats-rows.ts'
+
+/** A value that is offered. */
+export interface SessionValue {
+  readonly name: string
+}
+
+/**
+ * The most frequent values of all sessions that contain a text, case aside; equally frequent ones by name.
+ * Throws as `EventScanner.scan`.
+ */
+export function sessionValues(
+  shard: QueryShard,
+  key: string,
+  contains: string,
+): readonly SessionValue[] {
+  const table = sessionsWithin(shard, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY)
+  const { ids, values } = new SessionProperties(shard, table).column(key)
+  const counts = new Uint32Array(values.length)
+  for (const id of ids) counts[id] = (counts[id] ?? 0) + 1
+  return values
+    .map((value, id) => ({
+      name: value === undefined ? '' : String(value),
+      count: counts[id] ?? 0,
+    }))
+    .filter(({ name }) => name !== '' && name.toLowerCase().includes(contains.toLowerCase()))
+    .sort((a, b) => b.count - a.count || compareValues(a.name, b.name))
+    .slice(0, SESSION_VALUES_MAX)
+    .map(({ name }) => ({ name }))
+}

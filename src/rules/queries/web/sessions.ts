@@ -1,0 +1,204 @@
+/**
+ * Sessions made of their events: where each begins and ends, with which views, and how many of what. A
+ * session is all events with the same id, whatever a query asks for. It is put together from events in any
+ * order: what is kept of them are counts, and which of them was the first or last by time and arrival, so
+ * late events and erased ones change nothing but what they are part of. Source:
+ * docs/compatibility/queries.md, "Sessions".
+ */
+
+import { largestPerson } from '../../analytics/actor-page.ts'
+import type { EventColumns, SeriesMatch, ValueColumn } from '../../analytics/event-columns.ts'
+import { type QueryShard, scanShard } from '../query-kind.ts'
+
+const VIEW_NAMES = ['$pageview', '$screen'] as const
+/** Bits of the series below: of views, and of all that count against a bounce. */
+const PAGEVIEW = 1
+const SCREEN = 2
+const AUTOCAPTURE = 4
+const VIEW = PAGEVIEW | SCREEN
+/** A session that lasts so many seconds is no bounce. */
+const ENGAGED_S = 10
+/** What a session takes in memory, with some of its properties: an estimate. */
+const SESSION_BYTES = 160
+/** Rows between two looks at the limits of a query. */
+const CHECK_EVERY = 65_536
+
+/** For each session one of its events. */
+export interface SessionEvents {
+  /** NaN where there is none. */
+  readonly timesMs: Float64Array
+  /** Place in the order of arrival, 0 where there is none. */
+  readonly sequences: Uint32Array
+}
+
+/** Which of its events says what a session is like. */
+export type SessionEdge = 'entry' | 'end' | 'last'
+
+/** Sessions; every list has an entry for each number of a session, as scans give them. */
+export interface SessionTable {
+  /** One more than the largest number. */
+  readonly size: number
+  /** The text of each. */
+  readonly ids: readonly unknown[]
+  /** 1 for each session that is here. */
+  readonly marks: Uint8Array
+  readonly first: SessionEvents
+  readonly last: SessionEvents
+  readonly firstView: SessionEvents
+  readonly lastView: SessionEvents
+  /** P of the owner of the last event. */
+  readonly lastPersons: Uint32Array
+  readonly pageviews: Uint32Array
+  readonly screens: Uint32Array
+  readonly autocaptures: Uint32Array
+  /** 1 for a bounce, 0 for none, NaN for a session without a view, which counts neither way. */
+  readonly bounces: Float64Array
+  /** Properties that were asked for, by name. */
+  readonly columns: Map<string, ValueColumn>
+  /** S of the events at an edge, ascending, once they were asked for. */
+  readonly edges: Map<SessionEdge, Uint32Array>
+  readonly bytes: number
+}
+
+/** Events of these names, null for all. */
+export function namedSeries(names: readonly string[] | null): SeriesMatch {
+  return { names, filter: null, steps: [] }
+}
+
+/** What counts as a view. */
+export const VIEW_SERIES: SeriesMatch = namedSeries(VIEW_NAMES)
+
+/**
+ * All sessions with an event in a range, as they are from their first to their last event, which may lie
+ * outside of it. Remembered by the scanner. Cost: a scan of the range, and a look at the ids of sessions in
+ * all other segments. Throws as `EventScanner.scan`.
+ */
+export function sessionsWithin(shard: QueryShard, fromMs: number, toMs: number): SessionTable {
+  const { context, scanner } = shard
+  return scanner.remembered(context.projectId, `sessions ${fromMs} ${toMs}`, () => {
+    const within = scanSessions(shard, fromMs, toMs)
+    const table = emptyTable(within)
+    addEvents(table, within, () => true, shard)
+    if (table.size === 1) return table
+    const before = scanSessions(shard, Number.NEGATIVE_INFINITY, fromMs, table.marks)
+    addEvents(table, before, (timeMs) => timeMs < fromMs, shard)
+    const after = scanSessions(shard, toMs, Number.POSITIVE_INFINITY, table.marks)
+    addEvents(table, after, (timeMs) => timeMs > toMs, shard)
+    noteBounces(table)
+    return table
+  })
+}
+
+/** Seconds from the first to the last event; each is cut to its full second before. */
+export function durationOf({ first, last }: SessionTable, session: number): number {
+  const startMs = first.timesMs[session] ?? 0
+  return Math.floor((last.timesMs[session] ?? 0) / 1000) - Math.floor(startMs / 1000)
+}
+
+/** S of the event that a session is entered or left by, its first or last view, else event; or the last. */
+export function edgeOf(table: SessionTable, edge: SessionEdge, session: number): number {
+  const { first, last, firstView, lastView } = table
+  const view = { entry: firstView, end: lastView, last }[edge].sequences[session] ?? 0
+  return view || ((edge === 'entry' ? first : last).sequences[session] ?? 0)
+}
+
+function scanSessions(
+  shard: QueryShard,
+  fromMs: number,
+  toMs: number,
+  sessions?: Uint8Array,
+): EventColumns {
+  const [pageview, screen] = VIEW_NAMES
+  return scanShard(shard, {
+    ...{ fromMs, toMs, ...(sessions === undefined ? {} : { sessions }) },
+    series: [[pageview], [screen], ['$autocapture'], null].map(namedSeries),
+    values: [{ kind: 'session' }],
+    order: 'unsorted',
+  })
+}
+
+/** Room for the sessions of these events. */
+function emptyTable({ count, values: [column] }: EventColumns): SessionTable {
+  const size = 1 + (column === undefined ? 0 : largestPerson(column.ids, count))
+  const events = (): SessionEvents => ({
+    timesMs: new Float64Array(size).fill(Number.NaN),
+    sequences: new Uint32Array(size),
+  })
+  return {
+    ...{ size, ids: column?.values ?? [], marks: new Uint8Array(size) },
+    ...{ bytes: size * SESSION_BYTES, columns: new Map(), edges: new Map() },
+    ...{ first: events(), last: events(), firstView: events(), lastView: events() },
+    lastPersons: new Uint32Array(size),
+    pageviews: new Uint32Array(size),
+    screens: new Uint32Array(size),
+    autocaptures: new Uint32Array(size),
+    bounces: new Float64Array(size).fill(Number.NaN),
+  }
+}
+
+function addEvents(
+  table: SessionTable,
+  { count, timesMs, sequences, seriesMasks, persons, values: [column] }: EventColumns,
+  isNew: (timeMs: number) => boolean,
+  { scanner }: QueryShard,
+): void {
+  const { marks, first, last, firstView, lastView, lastPersons } = table
+  const { pageviews, screens, autocaptures } = table
+  for (let row = 0; row < count; row++) {
+    if (row % CHECK_EVERY === 0) scanner.checkLimits()
+    const session = column?.ids[row] ?? 0
+    const timeMs = timesMs[row] ?? 0
+    if (session === 0 || !isNew(timeMs)) continue
+    const sequence = sequences[row] ?? 0
+    const mask = seriesMasks[row] ?? 0
+    marks[session] = 1
+    if (comesBefore(timeMs, sequence, first, session)) note(first, session, timeMs, sequence)
+    if (!comesBefore(timeMs, sequence, last, session) || last.sequences[session] === 0) {
+      note(last, session, timeMs, sequence)
+      lastPersons[session] = persons[row] ?? 0
+    }
+    if ((mask & AUTOCAPTURE) !== 0) autocaptures[session] = (autocaptures[session] ?? 0) + 1
+    if ((mask & VIEW) === 0) continue
+    const counts = (mask & PAGEVIEW) === 0 ? screens : pageviews
+    counts[session] = (counts[session] ?? 0) + 1
+    if (comesBefore(timeMs, sequence, firstView, session)) {
+      note(firstView, session, timeMs, sequence)
+    }
+    if (!comesBefore(timeMs, sequence, lastView, session) || lastView.sequences[session] === 0) {
+      note(lastView, session, timeMs, sequence)
+    }
+  }
+}
+
+/** Once all events are known. */
+function noteBounces(table: SessionTable): void {
+  const { size, pageviews, screens, autocaptures, bounces } = table
+  for (let session = 1; session < size; session++) {
+    const views = (pageviews[session] ?? 0) + (screens[session] ?? 0)
+    if (views === 0) continue
+    const isEngaged = views > 1 || (autocaptures[session] ?? 0) > 0
+    bounces[session] = isEngaged || durationOf(table, session) >= ENGAGED_S ? 0 : 1
+  }
+}
+
+/** Whether an event comes before the one that is noted, or none is. */
+function comesBefore(
+  timeMs: number,
+  sequence: number,
+  { timesMs, sequences }: SessionEvents,
+  session: number,
+): boolean {
+  const noted = sequences[session] ?? 0
+  const notedMs = timesMs[session] ?? 0
+  return noted === 0 || timeMs < notedMs || (timeMs === notedMs && sequence < noted)
+}
+
+function note(
+  { timesMs, sequences }: SessionEvents,
+  session: number,
+  timeMs: number,
+  sequence: number,
+): void {
+  timesMs[session] = timeMs
+  sequences[session] = sequence
+}

@@ -1,0 +1,155 @@
+/**
+ * Tables of web analytics: their columns, the order of their rows, and one page of them. Source:
+ * docs/compatibility/queries.md, "WebStatsTableQuery".
+ */
+import { QUERY_PAGE_ROWS, WEB_ROWS_MAX } from '../limits.ts'
+import type { QueryFields } from '../query-fields.ts'
+import type { QueryPage } from '../query-kind.ts'
+
+/** Columns of numbers, by the field that orders by them. */
+const FIELDS = {
+  Visitors: 'visitors',
+  Views: 'views',
+  BounceRate: 'bounce_rate',
+  AverageScrollPercentage: 'average_scroll_percentage',
+  ScrollGt80Percentage: 'scroll_gt80_percentage',
+  TotalConversions: 'total_conversions',
+  UniqueConversions: 'unique_conversions',
+  ConversionRate: 'conversion_rate',
+  RageClicks: 'rage_clicks',
+  DeadClicks: 'dead_clicks',
+  Errors: 'errors',
+} as const
+
+/** A column of numbers. */
+export type StatsColumn = (typeof FIELDS)[keyof typeof FIELDS]
+
+/** What decides where the column of `orderBy` does not. */
+const PLAIN_ORDER: readonly StatsColumn[] = [
+  ...(['unique_conversions', 'total_conversions', 'visitors', 'views'] as const),
+  ...(['errors', 'rage_clicks', 'dead_clicks'] as const),
+]
+/** They show no share. */
+const UNSHARED: readonly StatsColumn[] = ['rage_clicks', 'dead_clicks', 'errors']
+const RATES: readonly StatsColumn[] = [
+  ...(['bounce_rate', 'average_scroll_percentage'] as const),
+  ...(['scroll_gt80_percentage', 'conversion_rate'] as const),
+]
+
+/** A number in the current range and in the previous one; null: there is none. */
+export type Cell = readonly [current: number | null, previous: number | null]
+
+/** A table. */
+export interface StatsTable {
+  readonly columns: readonly StatsColumn[]
+  readonly rows: readonly StatsRow[]
+}
+
+/** A row; a cell for each column. */
+export interface StatsRow {
+  /** A text, a number, a list of those, or null. */
+  readonly value: unknown
+  readonly cells: readonly Cell[]
+}
+
+/** Which rows of a table in which order. */
+export interface StatsPaging {
+  /** Null: by the table's own order. */
+  readonly orderBy: StatsColumn | null
+  readonly isAscending: boolean
+  readonly limit: number
+  readonly offset: number
+}
+
+/** The members `orderBy`, `limit` and `offset`. Throws 400 `invalid_query`. */
+export function readPaging(query: QueryFields): StatsPaging {
+  const [field, direction = 'DESC', ...more] = query.list('orderBy')
+  const isField = field === undefined || field === 'Clicks' || Object.hasOwn(FIELDS, String(field))
+  if (!isField || (direction !== 'ASC' && direction !== 'DESC') || more.length > 0) {
+    const fields = Object.keys(FIELDS).join(', ')
+    throw query.fault('orderBy', `must be a list of one of ${fields}, and ASC or DESC`)
+  }
+  return {
+    orderBy: FIELDS[field as keyof typeof FIELDS] ?? null,
+    isAscending: direction === 'ASC',
+    limit: Math.min(query.whole('limit', 0) || QUERY_PAGE_ROWS, WEB_ROWS_MAX),
+    offset: query.whole('offset', 0) ?? 0,
+  }
+}
+
+/** One page. Cost: all rows are put in order. */
+export function statsPage({ columns, rows }: StatsTable, paging: StatsPaging): QueryPage {
+  const { orderBy, isAscending, limit, offset } = paging
+  const wished = orderBy !== null && columns.includes(orderBy) ? [orderBy] : []
+  const order = [...wished, ...PLAIN_ORDER].filter((column) => columns.includes(column))
+  const places = order.map((column) => columns.indexOf(column))
+  const sorted = rows.toSorted((a, b) => {
+    for (const place of places) {
+      const compared = compareCells(a.cells[place], b.cells[place], isAscending)
+      if (compared !== 0) return compared
+    }
+    return compareValues(a.value, b.value)
+  })
+  const [first] = order
+  const share = first === undefined ? null : shareOf(first, columns.indexOf(first), rows)
+  const shown = sorted.slice(offset, offset + limit)
+  const hasShares = !columns.some((column) => UNSHARED.includes(column))
+  return {
+    results: shown.map((row) => [
+      row.value,
+      ...row.cells,
+      ...(hasShares ? [share?.(row) ?? null] : []),
+      '',
+    ]),
+    members: {
+      columns: [
+        'breakdown_value',
+        ...columns,
+        ...(hasShares ? ['ui_fill_fraction'] : []),
+        'cross_sell',
+      ].map((column) => `context.columns.${column}`),
+      hasMore: sorted.length > offset + limit,
+      ...{ limit, offset, types: null, usedPreAggregatedTables: false },
+    },
+  }
+}
+
+/** How much of its bar a row fills: its part of all rows, or the rate itself. */
+function shareOf(
+  column: StatsColumn,
+  place: number,
+  rows: readonly StatsRow[],
+): (row: StatsRow) => number | null {
+  const currentOf = ({ cells }: StatsRow): number | null => cells[place]?.[0] ?? null
+  if (RATES.includes(column)) return currentOf
+  const sum = rows.reduce((all, row) => all + (currentOf(row) ?? 0), 0)
+  return (row) => (sum === 0 ? null : (currentOf(row) ?? 0) / sum)
+}
+
+function compareCells(a: Cell | undefined, b: Cell | undefined, isAscending: boolean): number {
+  for (const range of [0, 1]) {
+    const [left, right] = [a?.[range] ?? null, b?.[range] ?? null]
+    if (left === right) continue
+    // Behind all numbers in both directions.
+    if (left === null) return 1
+    if (right === null) return -1
+    return isAscending ? left - right : right - left
+  }
+  return 0
+}
+
+/** Texts by code point, lists item by item, null last. */
+export function compareValues(a: unknown, b: unknown): number {
+  if (a === b) return 0
+  if (a === null || a === undefined) return 1
+  if (b === null || b === undefined) return -1
+  if (typeof a === 'number' && typeof b === 'number') return a - b
+  if (!Array.isArray(a) || !Array.isArray(b)) {
+    return Buffer.compare(Buffer.from(String(a)), Buffer.from(String(b)))
+  }
+  for (let index = 0; index < Math.max(a.length, b.length); index++) {
+    const compared = compareValues(a[index], b[index])
+    if (compared !== 0) return compared
+  }
+  return 0
+}

@@ -1,0 +1,137 @@
+/**
+ * What happened lately, session by session. Source: docs/compatibility/queries.md, "SessionsTimelineQuery".
+ */
+import type { JsonObject } from '../../../base/json.ts'
+import { listedPersons } from '../../analytics/event-columns.ts'
+import { SESSION_ID } from '../../analytics/session-id.ts'
+import { TIMELINE_EVENTS_MAX } from '../limits.ts'
+import type { QueryFields } from '../query-fields.ts'
+import { type QueryContext, type QueryKind, scanShard } from '../query-kind.ts'
+import { readDate } from '../query-range.ts'
+import { namedSeries } from './sessions.ts'
+
+const HOUR_MS = 3_600_000
+/** Events of a person without a session that are farther apart are not shown together. */
+const GAP_MS = 30 * 60_000
+
+interface TimelinePlan {
+  /** UUID of the only person; null: everybody. */
+  readonly person: string | null
+  /** Both exclusive. */
+  readonly afterMs: number
+  readonly beforeMs: number
+}
+
+/** An event, by its place in the order of arrival. */
+interface TimelineEvent {
+  readonly sequence: number
+  readonly timeMs: number
+  readonly person: number
+  /** Null: it has none. */
+  readonly session: string | null
+}
+
+interface TimelinePart {
+  /** The newest first. */
+  readonly events: readonly TimelineEvent[]
+  readonly hasMore: boolean
+}
+
+/** `SessionsTimelineQuery`. */
+export const SESSIONS_TIMELINE: QueryKind<TimelinePlan, TimelinePart> = {
+  dividedBy: 'segments',
+  plan(query, context) {
+    return {
+      person: query.text('personId'),
+      afterMs: readMoment(query, 'after', context) ?? context.nowMs - 24 * HOUR_MS,
+      beforeMs: readMoment(query, 'before', context) ?? context.nowMs,
+    }
+  },
+  rangeOf: ({ afterMs, beforeMs }) => ({ fromMs: afterMs, toMs: beforeMs }),
+  partial({ person, afterMs, beforeMs }, shard) {
+    const { count, timesMs, sequences, persons, values } = scanShard(shard, {
+      ...{ fromMs: afterMs, toMs: beforeMs, series: [namedSeries(null)], order: 'time' },
+      persons: person === null ? null : listedPersons([shard.rows.personNumber(person) ?? 0]),
+      values: [{ kind: 'event_property', key: SESSION_ID }],
+    })
+    const events: TimelineEvent[] = []
+    const [sessions] = values
+    for (let row = count - 1; row >= 0 && events.length <= TIMELINE_EVENTS_MAX; row--) {
+      const timeMs = timesMs[row] ?? 0
+      if (timeMs <= afterMs || timeMs >= beforeMs) continue
+      const id = sessions?.values[sessions.ids[row] ?? 0]
+      const session = typeof id === 'string' && id !== '' ? id : null
+      events.push({ sequence: sequences[row] ?? 0, timeMs, person: persons[row] ?? 0, session })
+    }
+    return newest(events)
+  },
+  merge: (_plan, parts) => {
+    const { events, hasMore } = newest(parts.flatMap((part) => part.events))
+    return { events, hasMore: hasMore || parts.some((part) => part.hasMore) }
+  },
+  page(_plan, { events, hasMore }, { rows }) {
+    const views = rows.events(events.map(({ sequence }) => sequence))
+    const bySequence = new Map(views.map((view) => [view.id, view]))
+    const results = entriesOf(events).map((entry) => ({
+      sessionId: entry[0]?.session ?? null,
+      recording_duration_s: null,
+      events: entry.flatMap(({ sequence }): JsonObject[] => {
+        const view = bySequence.get(sequence)
+        if (view === undefined) return []
+        const { uuid: id, distinct_id, event, timestamp, properties, elements_chain } = view
+        return [{ id, distinct_id, event, timestamp, properties, elements: [], elements_chain }]
+      }),
+    }))
+    return { results, members: { hasMore } }
+  },
+}
+
+/** The newest of some events, with whether there are more. */
+function newest(events: readonly TimelineEvent[]): TimelinePart {
+  const sorted = events.toSorted((a, b) => b.timeMs - a.timeMs || b.sequence - a.sequence)
+  return {
+    events: sorted.slice(0, TIMELINE_EVENTS_MAX),
+    hasMore: sorted.length > TIMELINE_EVENTS_MAX,
+  }
+}
+
+/** Events of one session, or of one person without one and without a long break; the newest first. */
+function entriesOf(events: readonly TimelineEvent[]): readonly (readonly TimelineEvent[])[] {
+  const entries: TimelineEvent[][] = []
+  const ofSession = new Map<string, TimelineEvent[]>()
+  /** The entry that goes on when the person's next event has no session. */
+  const open = new Map<number, TimelineEvent[]>()
+  for (const event of events.toReversed()) {
+    const { session, person, timeMs } = event
+    const last = open.get(person)
+    let entry = session === null ? last : ofSession.get(session)
+    if (session === null && timeMs - (last?.at(-1)?.timeMs ?? timeMs) > GAP_MS) entry = undefined
+    if (entry === undefined) {
+      entry = []
+      entries.push(entry)
+    }
+    entry.push(event)
+    if (session === null) open.set(person, entry)
+    else {
+      ofSession.set(session, entry)
+      open.delete(person)
+    }
+  }
+  // They were begun in the order of their first events.
+  return entries.reverse().map((entry) => entry.reverse())
+}
+
+/** Nothing is rounded; null when absent. */
+function readMoment(
+  query: QueryFields,
+  name: string,
+  { timezone, nowMs }: QueryContext,
+): number | null {
+  const text = query.text(name) || null
+  if (text === null) return null
+  const hours = /^-?(\d{1,5})h$/.exec(text)
+  if (hours !== null) return nowMs - Number(hours[1]) * HOUR_MS
+  const date = readDate(text, timezone, nowMs)
+  if (date !== null) return date.momentMs
+  throw query.fault(name, 'must be a date such as 2026-01-31, or one such as -24h')
+}

@@ -1,0 +1,142 @@
+/**
+ * What all tables of web analytics read of a query: the range and the one before, filters on events,
+ * persons and sessions, and the goal. Source: docs/compatibility/queries.md, "Web analytics".
+ */
+import type { SeriesMatch } from '../../analytics/event-columns.ts'
+import { type FilterGroup, filtersOf } from '../../filters/filter-group.ts'
+import { QUERY_FILTERS_MAX } from '../limits.ts'
+import { QueryFields } from '../query-fields.ts'
+import { readFilter, readGlobalFilter } from '../query-filters.ts'
+import type { QueryContext } from '../query-kind.ts'
+import { comparedRange, type QueryRange, readRange } from '../query-range.ts'
+import { actionSeries } from '../query-series.ts'
+import { isSessionProperty } from './session-properties.ts'
+import { namedSeries } from './sessions.ts'
+
+const CLEANED = 'is_cleaned_path_exact'
+
+/** A filter of a query; all of them must hold. */
+export type WebFilter =
+  /** On events, persons and cohorts. */
+  | { readonly kind: 'events'; readonly tree: FilterGroup }
+  /** The keys are those of sessions. */
+  | { readonly kind: 'sessions'; readonly tree: FilterGroup }
+  /** A path is one of these, once all of them are cleaned. */
+  | {
+      readonly kind: 'paths'
+      readonly of: 'event' | 'person' | 'session'
+      readonly key: string
+      readonly paths: readonly string[]
+    }
+
+/** What a query is about. */
+export interface WebPlan {
+  readonly current: QueryRange
+  /** What it is compared with; null: with nothing. */
+  readonly previous: QueryRange | null
+  readonly filters: readonly WebFilter[]
+  /** Events that meet the goal; null: there is none. */
+  readonly goal: SeriesMatch | null
+}
+
+/** Reads these members. Throws 400 `invalid_query`. */
+export function readWebPlan(query: QueryFields, context: QueryContext): WebPlan {
+  query.refuse('includeRevenue', 'includeAvgTimeOnPage')
+  const current = readRange(query, 'day', context)
+  const compare = query.within('compareFilter')
+  const isCompared = compare.boolean('compare') || Boolean(compare.text('compare_to'))
+  // Weeks are aligned with those before up to now only.
+  const isWeekAligned = current.isWeekAligned && !query.within('dateRange').text('date_to')
+  return {
+    current,
+    previous: isCompared ? comparedRange(query, { ...current, isWeekAligned }) : null,
+    filters: readWebFilters(query, context),
+    goal: readGoal(query, context),
+  }
+}
+
+/** The filters without those on an event property. */
+export function withoutKey(filters: readonly WebFilter[], key: string): readonly WebFilter[] {
+  return filters.filter((filter) => keyOf(filter) !== key)
+}
+
+/** The filters on an event property made filters on another one. */
+export function withKey(
+  filters: readonly WebFilter[],
+  from: string,
+  key: string,
+): readonly WebFilter[] {
+  return filters.map((filter) => {
+    if (keyOf(filter) !== from) return filter
+    return filter.kind === 'paths'
+      ? { ...filter, key }
+      : { ...filter, tree: keyed(filter.tree, key) }
+  })
+}
+
+/** Of filters that come from one test on an event property: which. */
+function keyOf(filter: WebFilter): string | null {
+  if (filter.kind === 'paths') return filter.of === 'event' ? filter.key : null
+  const [first, ...others] = filtersOf(filter.tree)
+  if (filter.kind === 'sessions' || first === undefined) return null
+  const isOne = first.type === 'event' && others.every(({ key }) => key === first.key)
+  return isOne ? first.key : null
+}
+
+function keyed(tree: FilterGroup, key: string): FilterGroup {
+  const values = tree.values.map((value) =>
+    'values' in value ? keyed(value, key) : { ...value, key },
+  )
+  return { ...tree, values }
+}
+
+function readWebFilters(query: QueryFields, context: QueryContext): readonly WebFilter[] {
+  const items = query.objects('properties')
+  if (items.length > QUERY_FILTERS_MAX) {
+    throw query.fault('properties', `may hold ${QUERY_FILTERS_MAX} filters at most`)
+  }
+  const filterTestAccounts = query.boolean('filterTestAccounts')
+  const tests = readGlobalFilter(new QueryFields({ filterTestAccounts }), context)
+  return [
+    ...items.flatMap((item) => readWebFilter(item, context)),
+    ...(tests === null ? [] : [{ kind: 'events' as const, tree: tests }]),
+  ]
+}
+
+function readWebFilter(item: QueryFields, context: QueryContext): readonly WebFilter[] {
+  const type = item.text('type') ?? 'event'
+  if (type === 'session' && !isSessionProperty(item.text('key') ?? '')) {
+    throw item.fault('key', 'must be the name of a property of sessions')
+  }
+  if (item.text('operator') === CLEANED) return [readPathFilter(item)]
+  if (type !== 'session') {
+    const tree = readFilter(item, context)
+    return tree === null ? [] : [{ kind: 'events', tree }]
+  }
+  const plain = item.renewed({ ...item.json, type: 'event' })
+  const tree = readFilter(plain, context)
+  return tree === null ? [] : [{ kind: 'sessions', tree }]
+}
+
+function readPathFilter(item: QueryFields): WebFilter {
+  const of = item.choice('type', ['event', 'person', 'session'])
+  const key = item.text('key') ?? ''
+  if (key === '') throw item.fault('key', 'is missing: send the name of a property')
+  const value = item.value('value')
+  const paths: readonly unknown[] = Array.isArray(value) ? value : [value]
+  if (paths.every((path) => typeof path === 'string')) return { kind: 'paths', of, key, paths }
+  throw item.fault('value', 'must be a path or a list of paths')
+}
+
+function readGoal(query: QueryFields, context: QueryContext): SeriesMatch | null {
+  if (query.value('conversionGoal') === undefined) return null
+  const goal = query.within('conversionGoal')
+  const name = goal.text('customEventName')
+  if (name !== null) return namedSeries([name])
+  if (goal.value('actionId') === undefined) {
+    throw query.fault('conversionGoal', 'must have a customEventName or an actionId')
+  }
+  const { exists, match } = actionSeries(goal, 'actionId', null, context)
+  if (!exists) throw query.fault('conversionGoal', 'names an action that does not exist')
+  return match
+}

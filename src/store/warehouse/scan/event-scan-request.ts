@@ -1,0 +1,76 @@
+/** What a request for a scan asks for: which segments, whose events, and filters. */
+import type { EventPart, EventScanRequest } from '../../../rules/analytics/event-columns.ts'
+import { filtersOf } from '../../../rules/filters/filter-group.ts'
+import { PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
+import type { SegmentSummary } from '../format/segment-format.ts'
+import { SEGMENT_ROWS_MAX } from '../limits.ts'
+import {
+  allOf,
+  compileFilter,
+  type RowFilter,
+  type ScanFacts,
+  sessionFilter,
+} from './event-scan-filter.ts'
+
+const EVERYWHERE = { after: 0, through: Number.POSITIVE_INFINITY }
+
+/** Properties of persons and groups, and cohorts, change without any event of the past. */
+export function needsPersons({ filter, series, values, persons }: EventScanRequest): boolean {
+  const filters = series.flatMap((one) => [one.filter, ...one.steps.map((step) => step.filter)])
+  const leaves = [filter, ...filters].flatMap((tree) => (tree === null ? [] : filtersOf(tree)))
+  return (
+    persons !== null ||
+    leaves.some(({ type = 'event' }) => type !== 'event' && type !== 'element') ||
+    values.some(({ kind }) => kind === 'person_property' || kind === 'group_property')
+  )
+}
+
+/**
+ * A segment is always in the same part, so that each thread keeps the columns of its own: full ones, which
+ * follow each other, in turn, small ones anywhere.
+ */
+export function isInPart({ firstSequence }: SegmentSummary, part: EventPart | undefined): boolean {
+  if (part?.by !== 'segments') return true
+  const { after, through } = part.sequences ?? EVERYWHERE
+  if (firstSequence <= after || firstSequence > through) return false
+  const place = firstSequence - 1
+  const number = Math.floor(place / SEGMENT_ROWS_MAX) + (place % SEGMENT_ROWS_MAX)
+  return number % part.count === part.index
+}
+
+/** 1 for each P that is asked for, in its part of the persons; null: everybody. */
+export function wantedPersons(
+  { persons, part }: EventScanRequest,
+  owners: Uint32Array,
+): Uint8Array | null {
+  const marks = persons?.marks ?? null
+  if (part?.by !== 'persons') return marks
+  let largest = 0
+  for (const owner of owners) largest = Math.max(largest, owner & PERSON_NUMBER_MAX)
+  const wanted = new Uint8Array(largest + 1)
+  for (let person = part.index; person <= largest; person += part.count) {
+    wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
+  }
+  wanted[0] = 0
+  return wanted
+}
+
+/** The filters of a request, the one on sessions first: it is the quickest. */
+export function filterOf(
+  { filter, sessions }: EventScanRequest,
+  facts: ScanFacts,
+): RowFilter | null {
+  const own = filter === null ? null : compileFilter(filter, facts)
+  if (sessions === undefined) return own
+  const ofSessions = sessionFilter(sessions, facts)
+  return own === null ? ofSessions : allOf([ofSessions, own])
+}
+
+/** The smallest D that belongs to somebody of a list by P; 0 when there is no list. */
+export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
+  if (wanted === null) return 0
+  for (let distinctId = 0; distinctId < owners.length; distinctId++) {
+    if (wanted[(owners[distinctId] ?? 0) & PERSON_NUMBER_MAX] === 1) return distinctId
+  }
+  return Number.POSITIVE_INFINITY
+}
