@@ -108,6 +108,7 @@ const REQUESTS: readonly (readonly [string, Partial<EventScanRequest>])[] = [
       series: [series(['buy', '$pageview'])],
       values: [
         { kind: 'event_name' },
+        { kind: 'distinct_id' },
         { kind: 'event_property', key: '$current_url' },
         { kind: 'event_property', key: 'list' },
         { kind: 'person_property', key: 'plan' },

@@ -132,13 +132,15 @@ function sortedPlaces(
 function knownValue(
   column: ActorColumn,
   place: number,
-  { persons, groupKeys, ...lists }: QueryActors,
+  actors: QueryActors,
   { scanner, context }: QueryShard,
 ): unknown {
-  if (column.from === 'source') return sourceValue(column, place, { persons, groupKeys, ...lists })
+  if (column.from === 'source') return sourceValue(column, place, actors)
   if (indexOf(column) !== 'id') return null
-  const person = persons[place]
-  return person === undefined ? groupKeys[place] : scanner.uuidPrefix(context.projectId, person)
+  const person = actors.persons[place]
+  return person === undefined
+    ? actors.groupKeys[place]
+    : scanner.uuidPrefix(context.projectId, person)
 }
 
 /** Those that may be among the first are gathered, and put in order now and then. */

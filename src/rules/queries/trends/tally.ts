@@ -5,6 +5,7 @@
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { quantileOf } from '../../analytics/person-aggregates.ts'
+import { mergedSeen, type SeenPeriods } from './seen-periods.ts'
 import type { Reducer } from './trend-measures.ts'
 
 /** A value of the breakdown: a text for each property, null where there is none; empty: nothing is split. */
@@ -25,6 +26,8 @@ export interface Tally {
   readonly rests: Float64Array
   /** For quantiles all numbers, entry by entry; otherwise empty. */
   readonly numbers: Float64Array
+  /** In place of cells: actors that are yet to be counted, in parts of any division. */
+  readonly seen: SeenPeriods | null
 }
 
 /** Fills a tally, cell by cell. */
@@ -38,6 +41,7 @@ export class TallyBuilder {
   /** Buckets of the current cell that have an entry. */
   #touched: number[] = []
   #isKept = false
+  #seen: SeenPeriods | null = null
   readonly #done = {
     cells: [] as CellValue[],
     starts: [0],
@@ -108,16 +112,22 @@ export class TallyBuilder {
     this.#isKept = false
   }
 
+  /** Actors that are counted when all parts are together, in place of cells. */
+  keepSeen(seen: SeenPeriods): void {
+    this.#seen = seen
+  }
+
   finish(): Tally {
     const { cells, starts, buckets, counts, sums, rests, numbers } = this.#done
     return {
       cells,
-      starts: Uint32Array.from(starts),
-      buckets: Uint32Array.from(buckets),
-      counts: Float64Array.from(counts),
-      sums: Float64Array.from(sums),
-      rests: Float64Array.from(rests),
-      numbers: Float64Array.from(numbers),
+      starts: new Uint32Array(starts),
+      buckets: new Uint32Array(buckets),
+      counts: new Float64Array(counts),
+      sums: new Float64Array(sums),
+      rests: new Float64Array(rests),
+      numbers: new Float64Array(numbers),
+      seen: this.#seen,
     }
   }
 }
@@ -134,6 +144,7 @@ export function mergedTally(parts: readonly Tally[], reduce: Reducer): Tally {
       getOrAdd(placesOf, JSON.stringify(value), () => []).push({ part, cell })
     }
   }
+  const [seen, ...more] = parts.map((part) => part.seen).filter((one) => one !== null)
   const numberStarts = new Map(parts.map((part) => [part, startsOf(part)]))
   const builder = new TallyBuilder(bucketCount, reduce)
   for (const places of placesOf.values()) {
@@ -154,6 +165,7 @@ export function mergedTally(parts: readonly Tally[], reduce: Reducer): Tally {
     const [place] = places
     if (place !== undefined) builder.endCell(place.part.cells[place.cell] ?? [])
   }
+  if (seen !== undefined) builder.keepSeen(mergedSeen(seen, more))
   return builder.finish()
 }
 

@@ -1,9 +1,10 @@
 /**
  * Who is behind a number of a trend: everyone, or every group, with an event of the series in the bucket.
- * Source: docs/compatibility/queries.md, "Actors".
+ * Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import { addDays, addMonths, momentOf, type Wall } from '../../../base/time-zone.ts'
-import { rowsByActor } from '../../analytics/actor-rows.ts'
+import { type ActorRows, rowsByActor } from '../../analytics/actor-rows.ts'
+import type { ValueRequest } from '../../analytics/event-columns.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
@@ -33,9 +34,11 @@ export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QuerySha
   const [fromMs, toMs] = eventsOf(plan, series, range, pick, shard)
   const wanted = readWantedValue(plan, pick)
   if (!exists || fromMs > toMs)
-    return { groupTypeIndex, persons: [], groupKeys: [], eventCounts: [] }
+    return { groupTypeIndex, persons: [], groupKeys: [], eventCounts: [], distinctIds: [] }
   const { persons } = wanted
-  const rows = scanRows(plan, series, { fromMs, toMs, isUntimed: true, persons }, shard)
+  const wish = { fromMs, toMs, isUntimed: true, persons }
+  const rows = scanRows(plan, series, wish, shard)
+  let distinctIds: readonly (readonly string[])[] | undefined
   const { columns, measured } = rows
   const actorOf = group === null ? columns.persons : actorsOfRows(rows, series)
   const chosen = rowsPassing(rows, wanted.tests)
@@ -52,7 +55,24 @@ export function trendActors(plan: TrendsPlan, pick: QueryFields, shard: QuerySha
       found.keys,
       (_, actor) => (found.starts[actor + 1] ?? 0) - (found.starts[actor] ?? 0),
     ),
+    // Few ask, and texts take long: they are read when somebody does.
+    get distinctIds() {
+      distinctIds ??= distinctIdsOf(found, scanRows(plan, series, wish, shard, DISTINCT_ID))
+      return distinctIds
+    },
   }
+}
+
+const DISTINCT_ID: ValueRequest = { kind: 'distinct_id' }
+
+/** For each actor the different ids that the events were sent with, in the order of the scan. */
+function distinctIdsOf({ keys, starts, rows }: ActorRows, { columns }: TrendRows) {
+  const column = columns.values.at(-1)
+  return Array.from(keys, (_, actor) => {
+    const own = rows.subarray(starts[actor], starts[actor + 1])
+    const ids = new Set(Array.from(own, (row) => column?.ids[row] ?? 0))
+    return Array.from(ids, (id) => propertyText(column?.values[id]))
+  })
 }
 
 /** The first and last moment of the events that are behind the number, milliseconds. */

@@ -2,16 +2,19 @@
  * Goes through the events of a series and fills a tally: value by value, and for measures that tell actors
  * apart, actor by actor.
  */
-import { type ActorRows, rowsByActor } from '../../analytics/actor-rows.ts'
+import { largestPerson } from '../../analytics/actor-page.ts'
+import { rowsByActor } from '../../analytics/actor-rows.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
 import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
+import { ActorCounts } from './actor-counts.ts'
+import { isFewPeriods, noneSeen, type SeenPeriods, takePeriods } from './seen-periods.ts'
 import { type CellValue, type Tally, TallyBuilder } from './tally.ts'
-import { actorKindOf, reducerOf } from './trend-measures.ts'
+import { reducerOf } from './trend-measures.ts'
 import { actorsOfRows, bucketsOfRows, CHECK_EVERY, scanRows, type TrendRows } from './trend-rows.ts'
 import { type Span, spanOf } from './trend-spans.ts'
-import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
+import { isCountedBySeen, isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
 /** What a series has in a range. Throws as `EventScanner.scan`. */
 export function tallyOf(
@@ -55,8 +58,9 @@ class RowCounter {
   readonly #buckets: Uint32Array
   /** By number of the measured value; empty for measures without numbers. */
   readonly #numbers: Float64Array
-  /** For each bucket (period) who was seen there last. */
-  readonly #lastSeen: Uint32Array
+  /** Of the current actor, by bucket; all 0 in between. */
+  readonly #counts: Uint32Array
+  readonly #actorCounts: ActorCounts
   #actors = 0
 
   constructor(
@@ -82,56 +86,127 @@ class RowCounter {
     const measured = measure.of === 'numbers' ? (rows.measured?.values ?? []) : []
     const factor = measure.of === 'numbers' ? measure.factor : 1
     this.#numbers = Float64Array.from(measured, (value) => readNumber(value) * factor)
-    this.#lastSeen = new Uint32Array(periods?.count ?? 1)
+    this.#counts = new Uint32Array(periods?.count ?? 1)
+    this.#actorCounts = new ActorCounts(span, isCountedOnce(plan, measure), tally)
   }
 
   /** `value` is that of all rows, unless they are split by properties. */
   countAll(value: CellValue): void {
     const { columns, chosen, cells, values } = this.#rows
     const { count } = columns
-    const actorOf =
-      actorKindOf(this.#series.measure) === null || this.#series.measure.of === 'first_events'
-        ? null
-        : actorsOfRows(this.#rows, this.#series)
-    const order = actorOf === null ? chosen : rowsByActor(actorOf, count, chosen).rows
+    const { measure } = this.#series
+    const hasActors = measure.of === 'actors' || measure.of === 'counts'
+    const actorOf = hasActors ? actorsOfRows(this.#rows, this.#series) : null
+    const isSeen = measure.of === 'actors' && isFewPeriods(this.#span.periods?.count ?? 1)
+    const order = actorOf === null || isSeen ? chosen : rowsByActor(actorOf, count, chosen).rows
+    const seen =
+      actorOf !== null && isSeen
+        ? noneSeen(this.#span.periods?.count ?? 1, largestPerson(actorOf, count))
+        : null
     if (cells === null) {
-      this.#countCell(order, 0, order?.length ?? count, actorOf)
-      this.#tally.endCell(value)
+      const length = order?.length ?? count
+      if (seen !== null && actorOf !== null && isCountedBySeen(this.#plan, measure)) {
+        this.#see(order, 0, length, actorOf, seen)
+        this.#tally.keepSeen(seen)
+      } else this.#countCell({ order, start: 0, end: length, actorOf, seen }, value)
       return
     }
-    const { keys, starts, rows }: ActorRows = rowsByActor(cells, count, order)
+    const { keys, starts, rows } = rowsByActor(cells, count, order)
     for (const [cell, key] of keys.entries()) {
       if (cell % CELLS_EACH === 0) this.#limits.checkLimits()
-      this.#countCell(rows, starts[cell] ?? 0, starts[cell + 1] ?? 0, actorOf)
-      this.#tally.endCell(values[key] ?? [])
+      const [start, end] = [starts[cell] ?? 0, starts[cell + 1] ?? 0]
+      this.#countCell({ order: rows, start, end, actorOf, seen }, values[key] ?? [])
     }
   }
 
-  /** The rows of one value; those of an actor lie side by side. `order` null: they are the positions. */
-  #countCell(
+  #countCell({ order, start, end, actorOf, seen }: CellRows, value: CellValue): void {
+    const { measure } = this.#series
+    if (measure.of === 'actors' && actorOf !== null) {
+      if (seen === null) this.#countSorted(order ?? NO_ROWS, start, end, actorOf)
+      else this.#countSeen(seen, this.#see(order, start, end, actorOf, seen))
+      this.#actorCounts.endCell(value)
+      return
+    }
+    if (measure.of === 'numbers') this.#addNumbers(order, start, end)
+    else if (actorOf === null) this.#countEvents(order, start, end)
+    else this.#addCounts(order ?? NO_ROWS, start, end, actorOf)
+    this.#tally.endCell(value)
+  }
+
+  /** Marks the periods of the actors of rows, and gives those who were not marked before. */
+  #see(
     order: Uint32Array | null,
     start: number,
     end: number,
-    actorOf: Uint32Array | null,
-  ): void {
-    const { measure } = this.#series
-    if (actorOf === null) {
-      if (measure.of === 'numbers') this.#addNumbers(order, start, end)
-      else this.#countEvents(order, start, end)
-      return
+    actorOf: Uint32Array,
+    { words, wordsEach }: SeenPeriods,
+  ): readonly number[] {
+    const met: number[] = []
+    for (let position = start; position < end; position++) {
+      if (position % CHECK_EVERY === 0) this.#limits.checkLimits()
+      const row = order === null ? position : (order[position] ?? 0)
+      const actor = actorOf[row] ?? 0
+      if (actor === 0) continue
+      const period = this.#buckets[row] ?? 0
+      const place = actor * wordsEach + (period >>> 5)
+      const before = words[place] ?? 0
+      // With several words, somebody may be met again; the second time there is nothing left to count.
+      if (before === 0) met.push(actor)
+      words[place] = before | (1 << (period & 31))
     }
-    const rows = order ?? NO_ROWS
-    const actives = this.#span.window === null ? null : new ActiveCounts(this.#span)
+    return met
+  }
+
+  /** Counts actors by their marks, and takes these away. */
+  #countSeen(seen: SeenPeriods, actors: readonly number[]): void {
+    const periods: number[] = []
+    for (const actor of actors) {
+      takePeriods(seen, actor, periods)
+      for (let index = 0; index < seen.wordsEach; index++) {
+        seen.words[actor * seen.wordsEach + index] = 0
+      }
+      this.#actorCounts.add(periods)
+    }
+  }
+
+  /** The rows of an actor lie side by side. */
+  #countSorted(rows: Uint32Array, start: number, end: number, actorOf: Uint32Array): void {
     for (let position = start; position < end; ) {
-      if (this.#actors++ % CHECK_EVERY === 0) this.#limits.checkLimits()
-      const actor = actorOf[rows[position] ?? 0]
-      const first = position
-      while (position < end && actorOf[rows[position] ?? 0] === actor) position++
-      if (measure.of === 'counts') this.#addCounts(rows, first, position)
-      else if (actives !== null) actives.add(this.#bucketsSeen(rows, first, position))
-      else this.#countActor(rows, first, position)
+      const last = this.#endOfActor(rows, position, end, actorOf)
+      const periods = new Set<number>()
+      for (; position < last; position++) periods.add(this.#buckets[rows[position] ?? 0] ?? 0)
+      this.#actorCounts.add([...periods].sort((a, b) => a - b))
     }
-    actives?.finish(this.#tally)
+  }
+
+  /** The number of events of each actor, in each bucket; the rows of an actor lie side by side. */
+  #addCounts(rows: Uint32Array, start: number, end: number, actorOf: Uint32Array): void {
+    const tally = this.#tally
+    const counts = this.#counts
+    const buckets: number[] = []
+    for (let position = start; position < end; ) {
+      const last = this.#endOfActor(rows, position, end, actorOf)
+      buckets.length = 0
+      for (; position < last; position++) {
+        const bucket = this.#buckets[rows[position] ?? 0] ?? 0
+        const before = counts[bucket] ?? 0
+        if (before === 0) buckets.push(bucket)
+        counts[bucket] = before + 1
+      }
+      for (const bucket of buckets) {
+        tally.add(bucket, counts[bucket] ?? 0)
+        counts[bucket] = 0
+      }
+    }
+  }
+
+  /** The position behind the rows of the actor of a position. */
+  #endOfActor(rows: Uint32Array, start: number, end: number, actorOf: Uint32Array): number {
+    if (this.#actors++ % CHECK_EVERY === 0) this.#limits.checkLimits()
+    const actor = actorOf[rows[start] ?? 0]
+    let last = start + 1
+    while (last < end && actorOf[rows[last] ?? 0] === actor) last++
+    return last
   }
 
   #countEvents(order: Uint32Array | null, start: number, end: number): void {
@@ -158,93 +233,19 @@ class RowCounter {
       if (Number.isFinite(number)) tally.add(this.#buckets[row] ?? 0, number)
     }
   }
+}
 
-  /** The number of events of one actor, in each bucket. */
-  #addCounts(rows: Uint32Array, start: number, end: number): void {
-    const counts = new Map<number, number>()
-    for (let position = start; position < end; position++) {
-      const bucket = this.#buckets[rows[position] ?? 0] ?? 0
-      counts.set(bucket, (counts.get(bucket) ?? 0) + 1)
-    }
-    for (const [bucket, count] of counts) this.#tally.add(bucket, count)
-  }
-
-  /** One actor, once in each bucket; or only in the first, where each number contains those before it. */
-  #countActor(rows: Uint32Array, start: number, end: number): void {
-    const { measure } = this.#series
-    const isSession = measure.of === 'actors' && measure.actor?.kind === 'event_property'
-    if (!this.#plan.isCumulative || isSession) {
-      const actor = this.#actors
-      for (let position = start; position < end; position++) {
-        const bucket = this.#buckets[rows[position] ?? 0] ?? 0
-        if (this.#lastSeen[bucket] === actor) continue
-        this.#lastSeen[bucket] = actor
-        this.#tally.count(bucket)
-      }
-      return
-    }
-    let first = Number.POSITIVE_INFINITY
-    for (let position = start; position < end; position++) {
-      first = Math.min(first, this.#buckets[rows[position] ?? 0] ?? 0)
-    }
-    this.#tally.count(first)
-  }
-
-  /** The different periods of one actor, ascending. */
-  #bucketsSeen(rows: Uint32Array, start: number, end: number): readonly number[] {
-    const seen: number[] = []
-    const actor = this.#actors
-    for (let position = start; position < end; position++) {
-      const bucket = this.#buckets[rows[position] ?? 0] ?? 0
-      if (this.#lastSeen[bucket] === actor) continue
-      this.#lastSeen[bucket] = actor
-      seen.push(bucket)
-    }
-    return seen.sort((a, b) => a - b)
-  }
+/** The rows of one value. */
+interface CellRows {
+  /** Null: they are the positions. */
+  readonly order: Uint32Array | null
+  readonly start: number
+  readonly end: number
+  readonly actorOf: Uint32Array | null
+  /** Without any marks, for those who are counted by them; null: the rows of an actor lie side by side. */
+  readonly seen: SeenPeriods | null
 }
 
 const NO_ROWS = new Uint32Array(0)
 /** Values between two looks at the limits of a query. */
 const CELLS_EACH = 256
-
-/** How many actors were active within the periods up to each one. */
-class ActiveCounts {
-  readonly #length: number
-  readonly #lastPeriods: Uint32Array
-  /** By how many more a period has than the one before. */
-  readonly #changes: Int32Array
-
-  constructor({ window, periods }: Span) {
-    this.#length = window?.length ?? 1
-    this.#lastPeriods = window?.lastPeriods ?? NO_ROWS
-    this.#changes = new Int32Array((periods?.count ?? 1) + this.#length + 1)
-  }
-
-  /** One actor, by the periods with its events, ascending. */
-  add(periods: readonly number[]): void {
-    const changes = this.#changes
-    let until = -1
-    for (const period of periods) {
-      if (period > until) {
-        if (until >= 0) changes[until] = (changes[until] ?? 0) - 1
-        changes[period] = (changes[period] ?? 0) + 1
-      }
-      until = period + this.#length
-    }
-    if (until >= 0) changes[until] = (changes[until] ?? 0) - 1
-  }
-
-  finish(tally: TallyBuilder): void {
-    const actives = new Int32Array(this.#changes.length)
-    let active = 0
-    for (const [period, change] of this.#changes.entries()) {
-      active += change
-      actives[period] = active
-    }
-    for (const [bucket, period] of this.#lastPeriods.entries()) {
-      const count = actives[period] ?? 0
-      if (count > 0) tally.count(bucket, count)
-    }
-  }
-}

@@ -110,6 +110,6 @@ export class ItemMaker {
 }
 
 /** Both ends as ISO 8601. */
-export function rangeDates({ fromMs, toMs }: QueryRange) {
+function rangeDates({ fromMs, toMs }: QueryRange) {
   return { date_from: new Date(fromMs).toISOString(), date_to: new Date(toMs).toISOString() }
 }

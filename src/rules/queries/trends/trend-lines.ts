@@ -5,10 +5,11 @@
 import { NULL_LABEL, OTHER_LABEL } from '../query-breakdown.ts'
 import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
+import { tallyOfSeen } from './actor-counts.ts'
 import { type CellValue, entryReader, forEachEntry, type Tally } from './tally.ts'
 import { type Measure, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
-import type { TrendsPlan } from './trends-plan.ts'
+import { isCountedOnce, type TrendsPlan } from './trends-plan.ts'
 
 /** A value of a breakdown as the answer shows it, and its place among others. */
 export interface LineValue {
@@ -40,8 +41,11 @@ export function linesOf(
   limits: Pick<QueryShard['scanner'], 'checkLimits'>,
 ): Lines {
   const { breakdown } = plan
-  const { bucketCount } = spanOf(measure, range, plan.isTotal)
-  const reader = new CellReader(plan, measure, tally, bucketCount)
+  const span = spanOf(measure, range, plan.isTotal)
+  const { bucketCount } = span
+  const { seen } = tally
+  const settled = seen === null ? tally : tallyOfSeen(seen, span, isCountedOnce(plan, measure))
+  const reader = new CellReader(plan, measure, settled, bucketCount)
   if (breakdown === null) {
     const value = { texts: [], rank: 'value' } as const
     return { lines: [{ value, data: reader.dataOf(0).slice() }].map(plainLine), hasOther: false }
@@ -66,7 +70,8 @@ export function linesOf(
       data[bucket] = (data[bucket] ?? 0) + number
     }
   }
-  const texts: string[] = new Array(Math.max(1, breakdown.properties.length)).fill(OTHER_LABEL)
+  const length = Math.max(1, breakdown.properties.length)
+  const texts = Array.from({ length }, () => OTHER_LABEL)
   return { lines: [...lines, plainLine({ value: { texts, rank: 'other' }, data })], hasOther }
 }
 

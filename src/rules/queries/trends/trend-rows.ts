@@ -4,7 +4,12 @@
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { largestPerson } from '../../analytics/actor-page.ts'
-import type { EventColumns, SeriesMatch, ValueColumn } from '../../analytics/event-columns.ts'
+import type {
+  EventColumns,
+  SeriesMatch,
+  ValueColumn,
+  ValueRequest,
+} from '../../analytics/event-columns.ts'
 import type { Periods } from '../../analytics/periods.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
@@ -40,24 +45,30 @@ export interface RowsWish {
   readonly persons: FilterGroup | null
 }
 
-/** Scans the events of a series. Throws as `EventScanner.scan`. */
+/**
+ * Scans the events of a series; of the values, `last` comes behind all others. The same wish finds the same
+ * rows in the same order. Throws as `EventScanner.scan`.
+ */
 export function scanRows(
   plan: TrendsPlan,
   { measure, match }: TrendSeries,
   { fromMs, toMs, isUntimed, persons }: RowsWish,
   shard: QueryShard,
+  last?: ValueRequest,
 ): TrendRows {
   const properties = plan.breakdown?.properties ?? []
   const wanted =
     measure.of === 'numbers' ? measure.value : measure.of === 'actors' ? measure.actor : null
-  const values = [...properties.map(({ value }) => value), ...(wanted === null ? [] : [wanted])]
+  const own = [...properties.map(({ value }) => value), ...(wanted === null ? [] : [wanted])]
+  const values = last === undefined ? own : [...own, last]
   const scan = { toMs, values }
   if (measure.of !== 'first_events') {
     const filter = allOf([plan.filter, persons])
     const rest = { series: [match], filter, isPersonsOnly: isUntimed }
     const columns = scanShard(shard, { ...scan, ...rest, fromMs })
     const hasBins = properties.some(({ binCount }) => binCount !== null)
-    const groups = wanted?.kind === 'group_key' && hasBins ? columns.values.at(-1) : undefined
+    const groups =
+      wanted?.kind === 'group_key' && hasBins ? columns.values[properties.length] : undefined
     return rowsOf(columns, groups === undefined ? null : rowsWithText(groups), properties)
   }
   // Whether the first event of a name passes the filters shows in its mask.
@@ -181,7 +192,7 @@ function valueTexts(
 }
 
 /** The bin of each number, all of equal width from the smallest to the largest; NaN is in none. */
-export function binTexts(numbers: readonly number[], count: number): readonly (string | null)[] {
+function binTexts(numbers: readonly number[], count: number): readonly (string | null)[] {
   let min = Number.POSITIVE_INFINITY
   let max = Number.NEGATIVE_INFINITY
   for (const number of numbers) {

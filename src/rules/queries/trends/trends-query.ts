@@ -1,27 +1,43 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
+import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind } from '../query-kind.ts'
 import { mergedTally, type Tally } from './tally.ts'
 import { trendActors } from './trend-actors.ts'
 import { tallyOf } from './trend-counts.ts'
 import { formulaLines } from './trend-formulas.ts'
-import { ItemMaker, rangeDates } from './trend-items.ts'
+import { ItemMaker } from './trend-items.ts'
 import { linesOf } from './trend-lines.ts'
 import { actorKindOf, reducerOf } from './trend-measures.ts'
-import { readTrends, type TrendsPlan } from './trends-plan.ts'
+import { spanOf } from './trend-spans.ts'
+import { isCountedBySeen, readTrends, type TrendsPlan } from './trends-plan.ts'
 
 /** For each range, of each series. */
 export type TrendsPart = readonly (readonly Tally[])[]
 
 /** The kind. */
 export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
-  dividedBy({ series, breakdown }) {
-    const kinds = series.map(({ measure }) => actorKindOf(measure))
+  dividedBy(plan) {
+    const { series, breakdown } = plan
+    const kinds = series.map(({ measure }) =>
+      isCountedBySeen(plan, measure) ? null : actorKindOf(measure),
+    )
     const hasBins = breakdown?.properties.some(({ binCount }) => binCount !== null) ?? false
     if (hasBins || kinds.includes('others')) return 'nothing'
     return kinds.includes('persons') ? 'persons' : 'segments'
   },
 
   plan: readTrends,
+
+  rangeOf({ series, ranges, isTotal }) {
+    if (series.some(({ measure }) => measure.of === 'first_events')) return null
+    const spans = ranges.flatMap((range) =>
+      series.map(({ measure }) => spanOf(measure, range, isTotal)),
+    )
+    return {
+      fromMs: Math.min(...spans.map(({ fromMs }) => fromMs)),
+      toMs: Math.max(...spans.map(({ toMs }) => toMs)),
+    }
+  },
 
   partial: (plan, shard) =>
     plan.ranges.map((range) => plan.series.map((series) => tallyOf(plan, series, range, shard))),
@@ -57,7 +73,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
           )
     const hasMore = found.flat().some(({ hasOther }) => hasOther)
     const [range] = plan.ranges
-    const dates = range === undefined ? {} : { resolved_date_range: rangeDates(range) }
+    const dates = range === undefined ? {} : resolvedRange(range)
     return { results, members: { hasMore, ...dates } }
   },
 

@@ -36,6 +36,7 @@ function actorsOf(query: Json, pick: Json): string {
     ...(found?.persons ?? []).map((one) => scanner.nameOf(one)),
     ...(found?.groupKeys ?? []),
   ]
+  if (pick['wantsIds'] === true) return JSON.stringify(found?.distinctIds)
   return names
     .map((name, index) => `${name}:${found?.eventCounts?.[index]}`)
     .sort()
@@ -91,6 +92,14 @@ const ROWS: readonly Row[] = [
     '',
   ],
   ['sessions are of persons', { first: { math: 'unique_session' } }, { day: '2023-01-02' }, 'a:2'],
+  ['ids', {}, { day: '2023-01-02', wantsIds: true }, '[["a"]]'],
+  ['ids of a value', K, { day: '2023-01-02', breakdown: 'y', wantsIds: true }, '[["a"]]'],
+  [
+    'ids of groups',
+    { first: { math: 'unique_group', math_group_type_index: 0 } },
+    { day: '2023-01-05', wantsIds: true },
+    '[["c"]]',
+  ],
   [
     'a series',
     { series: [{ event: 'view' }, { event: 'buy' }] },

@@ -222,7 +222,9 @@ t.test('random queries are answered as by brute force, whatever the division', a
           index,
           count,
         }
-        return structuredClone(kind.partial(plan, count === 1 ? whole : { ...whole, part }))
+        const shard = count === 1 ? whole : memoryShard(scanner, context, part)
+        const found: unknown = kind.partial(plan, shard)
+        return structuredClone(found)
       })
       const { results, members } = kind.page(plan, kind.merge(plan, parts), whole)
       const items = (results as readonly Item[]).map(shown)
