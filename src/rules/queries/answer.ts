@@ -68,12 +68,13 @@ function rowsOf(item: JsonObject): readonly JsonObject[] {
     const { action: _, filter: __, persons_urls: ___, ...plain } = item
     return [plain]
   }
+  const values: readonly unknown[] = data
   return days.map((day: unknown, index) => ({
     day,
     label,
     ...(breakdown_value === undefined ? {} : { breakdown_value }),
     ...(compare_label === undefined ? {} : { compare_label }),
     ...(status === undefined ? {} : { status }),
-    value: data[index],
+    value: values[index],
   }))
 }

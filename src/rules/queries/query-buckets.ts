@@ -80,7 +80,8 @@ function bucketLabel(wall: Wall, range: QueryRange): string {
       return weekLabel(wall, range)
     case 'day':
       return dayLabel(wall)
-    default:
+    case 'hour':
+    case 'minute':
       return `${day}-${MONTHS[month - 1]} ${two(hour)}:${two(minute)}`
   }
 }

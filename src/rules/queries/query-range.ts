@@ -134,7 +134,8 @@ export function eventsFromMs({
       return start === 'absolute' ? periodStart(fromMs, rules) : fromMs
     case 'month':
       return periodStart(fromMs, rules)
-    default:
+    case 'day':
+    case 'week':
       return start === 'hours' ? fromMs : momentOf(startOfDay(wallOf(fromMs, timezone)), timezone)
   }
 }
@@ -156,7 +157,7 @@ export function comparedRange(query: QueryFields, range: QueryRange): QueryRange
 }
 
 /** The range of the same length before this one. */
-export function rangeBefore(range: QueryRange): QueryRange {
+function rangeBefore(range: QueryRange): QueryRange {
   const { fromMs, timezone, interval, isWeekAligned } = range
   const from = wallOf(fromMs, timezone)
   const earlier = wallOfUtc(utcOf(from) - wallLengthMs(range))

@@ -50,7 +50,7 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
     const { events } = shard.scanner.extent(task.projectId, range)
     if (events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by }
   }
-  const whole = kind.merge(plan, [tools.stores.remembered.partial(planned, shard)])
+  const whole: unknown = kind.merge(plan, [tools.stores.remembered.partial(planned, shard)])
   return { kind: 'answer', text: answerText(kind.page(plan, whole, shard), shard, task.format) }
 }
 

@@ -42,7 +42,7 @@ export class RememberedParts {
     if (known === undefined || known.version !== version || known.through > through) {
       known = { version, through, found: between(0, through), bytes: 0 }
     } else if (known.through < through) {
-      const found = kind.merge(plan, [known.found, between(known.through, through)])
+      const found: unknown = kind.merge(plan, [known.found, between(known.through, through)])
       known = { ...known, through, found }
     }
     // What may change without any of these events changing is computed each time.

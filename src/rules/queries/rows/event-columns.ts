@@ -95,7 +95,8 @@ export function scannedValues(column: EventColumn): readonly ValueRequest[] | nu
     }
     case 'count':
       return []
-    default:
+    case 'all':
+    case 'display_name':
       return null
   }
 }
