@@ -87,7 +87,7 @@ t.test('bash completes values and leaves files to itself', async (t) => {
     ['tenrec', 'serve', '--get'],
     ['tenrec', 'serve', '--no-get'],
     ['tenrec', 'backup', 'li'],
-    ['tenrec', 'key', 'create', '--scopes', 'ev'],
+    ['tenrec', 'key', 'create', '--scopes', 'event:'],
   ])
   t.strictSame(offered.slice(0, 11), [
     ['fsync', 'commit'],
