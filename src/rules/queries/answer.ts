@@ -4,7 +4,7 @@
  */
 import { toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
-import { isObject, type JsonObject } from '../../base/json.ts'
+import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import { QUERY_ANSWER_BYTES_MAX } from './limits.ts'
 import type { QueryPage, QueryShard } from './query-kind.ts'
@@ -64,6 +64,7 @@ function tableRows({ results, members }: QueryPage): readonly JsonObject[] {
 
 function rowsOf(item: JsonObject): readonly JsonObject[] {
   const { data, days, label, breakdown_value, compare_label, status } = item
+  if (Array.isArray(item['values'])) return [retentionRow(item, objectsOf(item['values']))]
   if (!Array.isArray(data) || !Array.isArray(days) || days.length === 0) {
     const { action: _, filter: __, persons_urls: ___, ...plain } = item
     return [plain]
@@ -77,4 +78,13 @@ function rowsOf(item: JsonObject): readonly JsonObject[] {
     ...(status === undefined ? {} : { status }),
     value: values[index],
   }))
+}
+
+/** A column for each period, by its label. */
+function retentionRow(
+  { date, breakdown_value }: JsonObject,
+  values: readonly JsonObject[],
+): JsonObject {
+  const counts = values.map(({ label, count }): [string, unknown] => [String(label), count])
+  return { date, breakdown_value, ...Object.fromEntries(counts) }
 }
