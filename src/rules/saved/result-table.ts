@@ -64,11 +64,16 @@ function curves(items: readonly JsonObject[]): Cells | null {
   }
 }
 
+/** What items say to programs alone: the step of a funnel has its name besides. */
+const INTERNAL: readonly string[] = ['action_id', 'order', 'type']
+
 /** The plain members of objects, in the order in which they come first. */
 function members(items: readonly JsonObject[]): Cells {
   const names = new Set<string>()
   for (const item of items.slice(0, SHARED_ROWS_MAX)) {
-    for (const [name, value] of Object.entries(item)) if (isPlain(value)) names.add(name)
+    for (const [name, value] of Object.entries(item)) {
+      if (isPlain(value) && !INTERNAL.includes(name)) names.add(name)
+    }
   }
   const head = [...names]
   const rows = items.map((item) =>

@@ -27,10 +27,10 @@ const CASES: readonly (readonly [string, unknown, unknown, unknown])[] = [
     ],
     null,
     {
-      head: ['name', 'count', 'order', 'breakdown'],
+      head: ['name', 'count', 'breakdown'],
       rows: [
-        ['a', '5', '0', ''],
-        ['b', '2', '1', 'x'],
+        ['a', '5', ''],
+        ['b', '2', 'x'],
       ],
     },
   ],

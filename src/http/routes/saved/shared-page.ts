@@ -8,7 +8,8 @@ import { escaped, pagePolicy } from '../../server/html.ts'
 
 const STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 70rem; padding: 1rem 1.5rem 3rem }
-h1, h2, p, td, th { overflow-wrap: anywhere }
+h1, h2, p { overflow-wrap: anywhere }
+td, th { overflow-wrap: break-word }
 main { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)) }
 section { border: 1px solid #8886; border-radius: 0.5rem; overflow-x: auto; padding: 0.5rem 1rem 1rem }
 h2 { font-size: 1.1rem; margin: 0.25rem 0 }
