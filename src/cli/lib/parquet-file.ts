@@ -6,12 +6,20 @@ import type { ExportedEvent } from '../../rules/events/exported-event.ts'
 /** Rows that are in memory at a time. */
 const GROUP_ROWS = 50_000
 
+const TEXT = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const
+/** An instant: programs that only know `converted_type` may take it for a time without a zone. */
+const INSTANT = {
+  type: 'INT64',
+  converted_type: 'TIMESTAMP_MILLIS',
+  logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' },
+} as const
+
 // An export without events has no first row to guess from, so the types are said.
 const COLUMNS: readonly Column[] = [
-  { name: 'id', type: 'INT64', repetition_type: 'REQUIRED' },
-  ...columns('BYTE_ARRAY', 'UTF8', 'uuid', 'event', 'distinct_id'),
-  ...columns('INT64', 'TIMESTAMP_MILLIS', 'timestamp', 'created_at'),
-  ...columns('BYTE_ARRAY', 'UTF8', 'person_mode', 'elements_chain', 'properties'),
+  ...columns({ type: 'INT64' }, 'id'),
+  ...columns(TEXT, 'uuid', 'event', 'distinct_id', 'person_id'),
+  ...columns(INSTANT, 'timestamp', 'created_at'),
+  ...columns(TEXT, 'person_mode', 'elements_chain', 'properties'),
 ]
 
 /** Writes all events to a new file. Properties are JSON text, times are UTC. */
@@ -35,6 +43,7 @@ function* rowsOf(events: Iterable<ExportedEvent>): Generator<Record<string, unkn
       uuid: event.uuid,
       event: event.event,
       distinct_id: event.distinctId,
+      person_id: event.personId,
       timestamp: new Date(event.timestampMs),
       created_at: new Date(event.arrivedAtMs),
       person_mode: event.personMode,
@@ -47,9 +56,8 @@ function* rowsOf(events: Iterable<ExportedEvent>): Generator<Record<string, unkn
 type Column = NonNullable<Parameters<typeof WriteRows>[0]['schema']>[number]
 
 function columns(
-  type: Required<Column>['type'],
-  converted_type: Required<Column>['converted_type'],
+  kind: Omit<Column, 'name' | 'repetition_type'>,
   ...names: readonly string[]
 ): readonly Column[] {
-  return names.map((name) => ({ name, type, converted_type, repetition_type: 'REQUIRED' }))
+  return names.map((name) => ({ name, ...kind, repetition_type: 'REQUIRED' }))
 }

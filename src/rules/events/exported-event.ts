@@ -7,6 +7,8 @@ export interface ExportedEvent {
   readonly uuid: string
   readonly event: string
   readonly distinctId: string
+  /** uuid of the person that the event belongs to now; without one that of its distinct_id. */
+  readonly personId: string
   readonly timestampMs: number
   readonly arrivedAtMs: number
   readonly personMode: string
@@ -18,7 +20,7 @@ export interface ExportedEvent {
 /** The events of one segment that are wanted, and how far the project is read. */
 export interface ExportedSegment {
   readonly count: number
-  /** To be gone through once: each is made when it is asked for, and so is soon forgotten. */
+  /** To be gone through once, begun before the next segment: each is made when it is asked for. */
   readonly events: Iterable<ExportedEvent>
   /** Appends event `place`, 0 to `count` - 1, as a line of NDJSON with its newline. */
   writeLine(place: number, target: JsonBytes): void

@@ -109,6 +109,13 @@ export class PersonReader {
     return summary
   }
 
+  /** The uuid that the event S of distinct_id D carries: its person's, or that of D without one. */
+  uuidOf(projectId: number, distinctId: number, sequence: number): string {
+    const number = this.ownerOf(projectId, distinctId, sequence)
+    const record = number === 0 ? null : loadPerson(this.#tables, projectId, number)
+    return record?.uuid ?? this.uuidWithoutOwner(projectId, distinctId)
+  }
+
   /** D of all ids of the living person with a uuid, with the S behind which its events are; null: no such person. */
   idsOfUuid(projectId: number, uuid: string): ReadonlyMap<number, number> | null {
     const record = this.record(projectId, uuid.toLowerCase())

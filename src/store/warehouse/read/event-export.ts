@@ -29,6 +29,8 @@ export interface ExportQuery {
 export interface ExportSource {
   readonly segments: SegmentTables
   readonly textOf: (distinctId: number) => string
+  /** As `PersonReader.uuidOf`, at the time of the segment. */
+  readonly personIdOf: (distinctId: number, sequence: number) => string
   /** S of the newest event of the project; 0: there is none. */
   readonly lastSequence: () => number
   /** Lets the next segment be read as it is then. */
@@ -59,7 +61,7 @@ export function* exportSegments(
       arenaBytes = lines.arenaBytes
       yield {
         count: lines.count,
-        events: eventsOf(lines),
+        events: eventsOf(lines, view, wanted, source),
         writeLine: (place, target) => lines.writeLine(place, target),
         lastId,
       }
@@ -91,6 +93,17 @@ function wantedRows(view: SegmentView, query: ExportQuery, firstRow: number): Ui
   return rows.subarray(0, count)
 }
 
-function* eventsOf(lines: SegmentLines): Generator<ExportedEvent> {
-  for (let place = 0; place < lines.count; place++) yield lines.eventAt(place)
+function* eventsOf(
+  lines: SegmentLines,
+  { summary, distinctIds }: SegmentView,
+  rows: Uint16Array,
+  { personIdOf }: ExportSource,
+): Generator<ExportedEvent> {
+  // All at once: later the store may have been read anew.
+  const personIds = Array.from(rows, (row) =>
+    personIdOf(distinctIds[row] ?? 0, summary.firstSequence + row),
+  )
+  for (const [place, personId] of personIds.entries()) {
+    yield { ...lines.eventAt(place), personId }
+  }
 }

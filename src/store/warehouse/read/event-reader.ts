@@ -10,20 +10,8 @@ import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { ScanLimits, Warehouse } from '../../../ports/warehouse.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
-import type {
-  DroppedCount,
-  DroppedEventPage,
-  DroppedEventsQuery,
-  DroppedEventView,
-} from '../../../rules/events/dropped-events.ts'
-import type {
-  EventCursor,
-  EventListQuery,
-  EventPage,
-  EventRows,
-  EventView,
-  WarningView,
-} from '../../../rules/events/event-queries.ts'
+import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
+import type { EventCursor, EventListQuery, EventPage, EventRows, EventView, WarningView } from '../../../rules/events/event-queries.ts'
 import type { EventValueQuery, ValueCounts } from '../../../rules/events/event-values.ts'
 import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { expandProperties } from '../../../rules/persons/automatic-properties.ts'
@@ -40,12 +28,7 @@ import { loadSeparations } from '../../identity/person-separations.ts'
 import { groupProperties, personProperties } from '../../identity/property-names.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import { readNumber } from '../../lmdb/event-state.ts'
-import {
-  EVENTS_ENVIRONMENT,
-  EVENTS_TABLES,
-  type EventsTable,
-  type EventTables,
-} from '../../lmdb/keys.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, type EventsTable, type EventTables } from '../../lmdb/keys.ts'
 import { ErasureReader } from '../erase/erasure-reader.ts'
 import { loadAllCounters, loadCounters, type ProjectCounters } from '../format/event-projects.ts'
 import { SegmentReader } from '../format/segment-reader.ts'
@@ -277,6 +260,7 @@ export class EventReader implements Warehouse {
     yield* exportSegments(distinctId === undefined ? rest : { ...rest, distinctId }, {
       segments: new SegmentTables(tables),
       textOf: (id) => loadDistinctText(tables, projectId, id),
+      personIdOf: (id, sequence) => this.#persons.uuidOf(projectId, id, sequence),
       lastSequence: () => loadCounters(tables.projects, projectId)?.rows ?? 0,
       refresh: () => this.#refresh(),
     })

@@ -158,8 +158,8 @@ export class SegmentLines {
     target.writeByte(NEWLINE)
   }
 
-  /** The event of a place. */
-  eventAt(place: number): ExportedEvent {
+  /** The event of a place, without its person. */
+  eventAt(place: number): Omit<ExportedEvent, 'personId'> {
     const elements = this.#elements[place] ?? 0
     const properties = new JsonBytes()
     this.#writeProperties(place, properties)
