@@ -62,8 +62,8 @@ export const WARNINGS_READ_MAX = 1_000_000
 export const EXPORT_LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
 /** Faulty lines that an import names. Further: counted. */
 export const IMPORT_FAULTS_SHOWN_MAX = 10
-/** Each period is a request or more. */
-export const QUERY_PERIODS_MAX = 100
+/** Periods of a cohort of retention, its own included. Later ones are not shown. */
+export const QUERY_RETURNS_MAX = 100
 /** Steps of a funnel. More: a wrong use. */
 export const QUERY_STEPS_MAX = 20
 /** Of what a command names, kept in its audit entry; the rest is cut off. */

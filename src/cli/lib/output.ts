@@ -1,4 +1,5 @@
 /** How commands print: aligned columns for people, one JSON object a line for programs. */
+import { csvLine, flatRow } from '../../base/csv.ts'
 import { CELL_CHARACTERS_MAX } from '../limits.ts'
 import type { CommandIo } from './command.ts'
 
@@ -13,6 +14,14 @@ export function print(io: CommandIo, printed: object, isJson: boolean): void {
   if (isJson) for (const row of listOf(printed)) io.out(`${JSON.stringify(row)}\n`)
   else if (Array.isArray(printed)) printTable(io, listOf(printed))
   else printRecord(io, printed)
+}
+
+/** Prints rows as comma-separated values below the names of all columns, in the order in which they come. */
+export function printCsv(io: CommandIo, rows: readonly object[]): void {
+  const cells = rows.map(flatRow)
+  const names = [...new Set(cells.flatMap((row) => [...row.keys()]))]
+  if (names.length > 0) io.out(csvLine(names))
+  for (const row of cells) io.out(csvLine(names.map((name) => row.get(name) ?? '')))
 }
 
 function listOf(printed: object): readonly object[] {

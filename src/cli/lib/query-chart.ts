@@ -17,20 +17,25 @@ export function bar(value: number, largest: number, columns: number): string {
   return '█'.repeat(eighths >> 3) + (EIGHTHS[eighths & 7] ?? '')
 }
 
-/** A character for each share from 0 to 1. */
+/** A character for each share from 0 to 1; of many for the largest of some neighbours each. */
 export function heights(shares: readonly number[]): string {
   const last = HEIGHTS.length - 1
   const step = (share: number): number => Math.min(last, Math.max(0, Math.round(share * last)))
-  return shares.map((share) => HEIGHTS[step(share)] ?? '').join('')
+  const stretch = Math.ceil(shares.length / BAR_COLUMNS_MAX)
+  let text = ''
+  for (let start = 0; start < shares.length; start += stretch) {
+    text += HEIGHTS[step(Math.max(...shares.slice(start, start + stretch)))] ?? ''
+  }
+  return text
 }
 
-/** Rows; people at a terminal see bars for one of the columns besides. */
+/** Rows; people at a terminal see bars for one of the columns, if there is such a one, besides. */
 export function withBars(
   { io, isJson }: CommandInput,
   rows: readonly JsonObject[],
   column: string,
 ): readonly JsonObject[] {
-  if (isJson || !io.machine.isTerminal) return rows
+  if (isJson || !io.machine.isTerminal || !Object.hasOwn(rows[0] ?? {}, column)) return rows
   const numbers = rows.map((row) => Number(row[column] ?? 0))
   const largest = Math.max(0, ...numbers)
   const columns = barColumns(rows, io.terminalColumns ?? COLUMNS_DEFAULT)

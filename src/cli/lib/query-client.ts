@@ -1,4 +1,4 @@
-/** Questions of `tenrec query` to the analytic routes of a daemon. */
+/** Questions of `tenrec query`: numbers from the query route of a daemon, persons from its analytic routes. */
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf, parseJson } from '../../base/json.ts'
 import { PAGE_EVENTS_MAX } from '../../base/limits.ts'
@@ -6,7 +6,8 @@ import { closestWord } from '../../config/suggestion.ts'
 import { QUERY_NAMES_SHOWN_MAX, QUERY_ROWS_MAX } from '../limits.ts'
 import { type CommandInput, type OptionTexts, PROJECT_OPTION } from './command.ts'
 import { ANSWER_OPTIONS, DaemonClient } from './daemon-client.ts'
-import { print, printable } from './output.ts'
+import { print, printable, printCsv } from './output.ts'
+import { withBars } from './query-chart.ts'
 
 const LIMIT_DEFAULT = 20
 /** Sign of a condition -> operator of a filter; the longer ones first. */
@@ -20,81 +21,91 @@ const OPERATORS: readonly (readonly [sign: string, operator: string])[] = [
   ['<', 'lt'],
 ]
 
-const PERSONS_OPTION: OptionTexts = { '--persons': 'Print the persons behind the numbers.' }
-
-/** Options of questions that `persons`, or numbers and persons, answer. */
-export function questionOptions(hasNumbers: boolean): OptionTexts {
+/** Options of every question. */
+export function questionOptions(): OptionTexts {
   return {
     ...PROJECT_OPTION,
     '--where CONDITION':
       'Only events with such a property: plan=pro, also !=, ~ (contains), >, >=, <, <=.',
     '--properties JSON': 'Property filters as the API takes them, instead of --where.',
-    ...(hasNumbers ? PERSONS_OPTION : {}),
-    '--limit N': `At most so many persons; without it ${LIMIT_DEFAULT}.`,
+    '--persons': 'Print the persons behind the numbers.',
+    '--limit N': `At most so many persons, or ways of paths; without it ${LIMIT_DEFAULT}.`,
     ...ANSWER_OPTIONS,
+    '--csv': 'Print comma-separated values, with a line of names.',
   }
 }
 
-/** One of the analytic routes for a project, with the filters of one command line. */
+/** The number of `--limit`. Throws `UsageError`. */
+export function limitOf(input: CommandInput): number {
+  return Math.min(input.id('limit', LIMIT_DEFAULT), QUERY_ROWS_MAX)
+}
+
+/** Whether people read what is printed. */
+export function isTable(input: CommandInput): boolean {
+  return !input.isJson && !input.has('csv')
+}
+
+/** Prints rows as the options want them; on a terminal with bars for a column, if they have it. */
+export function printRows(
+  input: CommandInput,
+  rows: readonly JsonObject[],
+  column: string | undefined,
+): void {
+  const { io, isJson } = input
+  if (input.has('csv')) printCsv(io, rows)
+  else print(io, column === undefined ? rows : withBars(input, rows, column), isJson)
+}
+
+/** What a daemon knows of a project, with the filters of one command line. */
 export class QueryClient {
   readonly #input: CommandInput
-  readonly #route: string
   readonly #client: DaemonClient
   readonly #filters: JsonObject
-  /** Somebody was behind one of the numbers. */
-  #hasFound = false
 
-  /** `route`: `funnel`, `path`, ... Throws `UsageError` for options that cannot be used, and as `DaemonClient`. */
-  constructor(input: CommandInput, route: string) {
+  /** Throws `UsageError` for options that cannot be used, and as `DaemonClient`. */
+  constructor(input: CommandInput) {
     this.#input = input
-    this.#route = route
     this.#filters = filtersOf(input)
     this.#client = new DaemonClient(input)
   }
 
-  /** How many persons an answer has on all its pages. Throws `OperatorError`. */
-  async total(parameters: JsonObject): Promise<number> {
-    const { total } = await this.page({ ...parameters, limit: 1 })
-    return Number(total ?? 0)
+  /** The items that a query answers. Needs a key with `query:read`. Throws `OperatorError`. */
+  async results(query: JsonObject): Promise<readonly JsonObject[]> {
+    const body = { query: { ...query, ...this.#filters } }
+    const { results } = await this.#client.ask('POST', `${this.#client.projectPath}query/`, body)
+    return objectsOf(results)
   }
 
-  /** One page, with totals; lists and objects of the parameters go as JSON. Throws `OperatorError`. */
-  async page(parameters: JsonObject): Promise<JsonObject> {
+  /**
+   * Prints the persons that an analytic route (`funnel`, `path`, ...) answers, with their values. Lists and
+   * objects of the parameters go as JSON. Answers the exit code, 0. Throws `OperatorError`.
+   */
+  async printPersons(route: string, parameters: JsonObject): Promise<number> {
     const query = new URLSearchParams()
-    const all = { ...this.#filters, ...parameters, include_total: true }
-    for (const [name, value] of Object.entries(all)) {
+    const all = { ...this.#filters, ...parameters, limit: limitOf(this.#input) }
+    for (const [name, value] of Object.entries({ ...all, include_total: true })) {
       query.set(name, typeof value === 'object' ? JSON.stringify(value) : String(value))
     }
-    const path = `${this.#client.projectPath}persons/${this.#route}/?${query.toString()}`
+    const path = `${this.#client.projectPath}persons/${route}/?${query.toString()}`
     const page = await this.#client.ask('GET', path)
-    if (page['total'] !== 0) this.#hasFound = true
-    return page
-  }
-
-  /** Prints the persons of an answer with their values; answers 0, as `finish`. Throws `OperatorError`. */
-  async printPersons(parameters: JsonObject): Promise<number> {
-    const { io, isJson } = this.#input
-    const limit = Math.min(this.#input.id('limit', LIMIT_DEFAULT), QUERY_ROWS_MAX)
-    const page = await this.page({ ...parameters, limit })
     const persons = personsOf(page)
-    print(io, isJson ? persons : persons.map(shortRow), isJson)
+    const isShort = isTable(this.#input)
+    printRows(this.#input, isShort ? persons.map(shortRow) : persons, undefined)
     const total = Number(page['total'] ?? persons.length)
-    if (!isJson) io.err(`${persons.length} of ${total} persons\n`)
-    return this.finish()
+    if (isShort) this.#input.io.err(`${persons.length} of ${total} persons\n`)
+    return this.finish(total === 0 ? undefined : [])
   }
 
   /**
    * Says of the events that nobody had whether they were ever seen; a name that is mistyped looks like a
-   * quiet week otherwise. `names`: those that nobody had; without it all operands, if nobody was found.
-   * Answers the exit code, 0.
+   * quiet week otherwise. `missed`: those that nobody had; without it all that were asked for. Answers the
+   * exit code, 0.
    */
-  async finish(names?: readonly string[]): Promise<number> {
-    const asked = [...this.#input.operands, this.#input.text('returning') ?? '*']
-    const missed = names ?? (this.#hasFound ? [] : asked)
-    const seen = new Set<string>(['*'])
-    for (const name of missed) {
-      if (seen.has(name)) continue
-      seen.add(name)
+  async finish(
+    missed: readonly string[] = [...this.#input.operands, this.#input.text('returning') ?? '*'],
+  ): Promise<number> {
+    for (const name of new Set(missed)) {
+      if (name === '*') continue
       const note = await this.#unseen(name)
       if (note !== null) this.#input.io.err(note)
     }

@@ -1,28 +1,50 @@
 /**
- * `tenrec query ...`: numbers of charts, and who is behind them, asked of a running daemon. The routes
- * answer persons; a number is the total of an answer of which one person is read.
+ * `tenrec query ...`: numbers of charts, each from one query to a running daemon, and who is behind them,
+ * from the analytic routes of persons.
  */
 import { UsageError } from '../../../base/errors.ts'
-import { given, type JsonObject } from '../../../base/json.ts'
+import { given, type JsonObject, objectsOf } from '../../../base/json.ts'
 import type { CommandDescription, CommandInput, Commands } from '../../lib/command.ts'
-import { print } from '../../lib/output.ts'
-import { heights, withBars } from '../../lib/query-chart.ts'
-import { QueryClient, questionOptions, seriesOf } from '../../lib/query-client.ts'
-import { QUERY_STEPS_MAX } from '../../limits.ts'
+import { heights } from '../../lib/query-chart.ts'
+import {
+  isTable,
+  printRows,
+  QueryClient,
+  questionOptions,
+  seriesOf,
+} from '../../lib/query-client.ts'
+import { QUERY_RETURNS_MAX, QUERY_STEPS_MAX } from '../../limits.ts'
 import { datesOf, PERIOD_OPTIONS, type QueryRange, queryRange } from './query-periods.ts'
 
 const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
 const PERIOD_NAMES = { day: 'Day', week: 'Week', month: 'Month' } as const
+/** What values are called that are no texts of a property. */
+const BREAKDOWN_LABELS: ReadonlyMap<unknown, string> = new Map([
+  ['$$_posthog_breakdown_null_$$', '(none)'],
+  ['$$_posthog_breakdown_other_$$', '(other)'],
+])
+/** Names of columns for what is computed; any other has the name of the computation. */
+const MATH_COLUMNS: ReadonlyMap<string, string> = new Map([
+  ['dau', 'persons'],
+  ['total', 'events'],
+])
 
-/** A question as a command: the route has the same name. */
+/** A question as a command: the analytic route of persons has the same name. */
 interface Question extends Omit<CommandDescription, 'run'> {
+  /** Weeks of the analytic route begin on Monday. */
   readonly isMonday?: boolean
   /** What the route is asked with `--persons`. Throws `UsageError`. */
   persons(input: CommandInput, range: QueryRange): JsonObject
-  /** The rows that are printed without it. Throws as `QueryClient`. */
-  rows(client: QueryClient, input: CommandInput, range: QueryRange): Promise<readonly JsonObject[]>
+  /** What is asked without it, besides range and filters. Throws `UsageError`. */
+  query(input: CommandInput, range: QueryRange): JsonObject
+  /** What is printed of its results. */
+  rows(
+    results: readonly JsonObject[],
+    input: CommandInput,
+    range: QueryRange,
+  ): readonly JsonObject[]
   /** Which column has bars. */
-  readonly column?: string
+  column?(input: CommandInput): string
   /** Names of events that nobody had; without it those are asked for that can be. */
   missed?(rows: readonly JsonObject[]): readonly string[]
 }
@@ -31,13 +53,27 @@ const QUESTIONS: readonly Question[] = [
   {
     name: 'trends',
     sentence: 'Count the persons with an event, period by period; EVENT * is any.',
+    options: {
+      '--math MATH':
+        'What to count instead: total (events), weekly_active, unique_session; or of a property sum:price, avg, min, max, median, p90, ...',
+      '--breakdown PROPERTY': 'For each value of a property of the events.',
+      '--compare': 'Beside the time of the same length before.',
+    },
     persons: (input, range) => ({ ...targetOf(input, range), ...datesOf(range) }),
-    rows: (client, input, range) =>
-      inOrder(range.starts, async (start) => {
-        const day = { ...targetOf(input, range), date_from: start, date_to: start }
-        return { [range.interval]: start, persons: await client.total(day) }
-      }),
-    column: 'persons',
+    query(input) {
+      const [, math, math_property] = /^([^:]*):?(.+)?$/s.exec(mathOf(input)) ?? []
+      return {
+        kind: 'TrendsQuery',
+        series: [{ ...nodeOf(input.operand), math, math_property }],
+        breakdownFilter: { breakdown: input.text('breakdown') },
+        compareFilter: { compare: input.has('compare') },
+      }
+    },
+    rows: (items, input, range) =>
+      input.has('breakdown') && isTable(input)
+        ? breakdownTable(items, input)
+        : items.filter(isCurrent).flatMap((item) => trendRows(items, item, input, range)),
+    column: columnOf,
   },
   {
     name: 'funnel',
@@ -51,20 +87,34 @@ const QUESTIONS: readonly Question[] = [
     persons(input, range) {
       const step = input.text('step') ?? String(input.operands.length)
       if (!/^-?\d{1,2}$/.test(step)) throw new UsageError('--step must be the number of a step')
-      return { ...funnelOf(input, range), funnel_step: step }
+      return {
+        ...datesOf(range),
+        events: stepsOf(input).map((name, index) => seriesOf(name, index)),
+        funnel_window_interval: input.id('window', 14),
+        funnel_window_interval_unit: 'day',
+        ...given({ funnel_order_type: input.text('order') }),
+        funnel_step: step,
+      }
     },
-    rows(client, input, range) {
-      const parameters = funnelOf(input, range)
-      let first: number | null = null
-      return inOrder([...input.operands.entries()], async ([index, event]) => {
-        const persons = await client.total({ ...parameters, funnel_step: index + 1 })
-        first ??= persons
+    query: (input) => ({
+      kind: 'FunnelsQuery',
+      series: stepsOf(input).map(nodeOf),
+      funnelsFilter: {
+        funnelWindowInterval: input.id('window', 14),
+        funnelWindowIntervalUnit: 'day',
+        funnelOrderType: input.text('order'),
+      },
+    }),
+    rows(steps, input) {
+      const first = Number(steps[0]?.['count'] ?? 0)
+      return input.operands.map((event, index) => {
+        const persons = Number(steps[index]?.['count'] ?? 0)
         const share = first === 0 ? 0 : Math.round((1000 * persons) / first) / 1000
-        const shown = input.isJson ? share : `${(100 * share).toFixed(1)} %`
+        const shown = isTable(input) ? `${(100 * share).toFixed(1)} %` : share
         return { step: index + 1, event, persons, share: shown }
       })
     },
-    column: 'persons',
+    column: () => 'persons',
     missed: (rows) => rows.filter(({ persons }) => persons === 0).map(({ event }) => String(event)),
   },
   {
@@ -79,16 +129,20 @@ const QUESTIONS: readonly Question[] = [
       if (!STATUSES.some((known) => known === status)) {
         throw new UsageError(`--status must be one of ${STATUSES.join(', ')}`)
       }
-      return lifecycleOf(input, range, range.starts.at(-1) ?? '', status)
+      return {
+        ...{ events: [seriesOf(input.operand)], interval: range.interval, ...datesOf(range) },
+        ...{ target_date: range.starts.at(-1) ?? '', lifecycle_type: status },
+      }
     },
-    rows: (client, input, range) =>
-      inOrder(range.starts, async (start) => {
-        const counts = await inOrder(STATUSES, async (status) => {
-          return [status, await client.total(lifecycleOf(input, range, start, status))] as const
+    query: ({ operand }) => ({ kind: 'LifecycleQuery', series: [nodeOf(operand)] }),
+    rows: (items, _, { interval }) =>
+      daysOf(items[0]).map((day, index) => {
+        const counts = items.map((item) => {
+          return [String(item['status']), Math.abs(numbersOf(item)[index] ?? 0)] as const
         })
-        return { [range.interval]: start, ...Object.fromEntries(counts) }
+        return { [interval]: day, ...Object.fromEntries(counts) }
       }),
-    column: 'returning',
+    column: () => 'returning',
   },
   {
     name: 'retention',
@@ -101,16 +155,32 @@ const QUESTIONS: readonly Question[] = [
     persons(input, range) {
       const cohort = input.id('cohort', 1)
       if (cohort > range.starts.length) throw new UsageError('there is no such --cohort')
-      return { ...retentionOf(input, range), selected_interval: cohort - 1 }
+      const [target_entity, returning_entity] = returnOf(input)
+      return {
+        ...{ target_entity, returning_entity, retention_type: retentionType(input) },
+        period: PERIOD_NAMES[range.interval],
+        total_intervals: range.starts.length,
+        // The range of the route ends one period behind this day.
+        date_to: range.starts.at(-1) ?? range.to,
+        selected_interval: cohort - 1,
+      }
     },
-    rows: (client, input, range) =>
-      inOrder([...range.starts.entries()], async ([selected_interval, start]) => {
-        const asked = { ...retentionOf(input, range), selected_interval, limit: 1 }
-        const { total, totals } = await client.page(asked)
-        const [, ...returned] = Array.isArray(totals) ? totals.map(Number) : []
-        const persons = Number(total ?? 0)
-        const row = { [range.interval]: start, persons }
-        if (input.isJson) return { ...row, returned }
+    query(input, { interval, starts }) {
+      const [targetEntity, returningEntity] = returnOf(input)
+      const retentionFilter = {
+        ...{ targetEntity, returningEntity, retentionType: retentionType(input) },
+        period: PERIOD_NAMES[interval],
+        totalIntervals: Math.min(starts.length, QUERY_RETURNS_MAX),
+      }
+      return { kind: 'RetentionQuery', retentionFilter }
+    },
+    rows: (cohorts, input, { interval, starts }) =>
+      cohorts.map(({ values }, index) => {
+        // What lies behind the end of the range is not known yet.
+        const counts = objectsOf(values).slice(0, cohorts.length - index)
+        const [persons = 0, ...returned] = counts.map(({ count }) => Number(count))
+        const row = { [interval]: starts[index], persons }
+        if (!isTable(input)) return { ...row, returned }
         const shown = { ...row, returned: returned.join(' ') }
         const shares = returned.map((count) => (persons === 0 ? 0 : count / persons))
         return input.io.machine.isTerminal ? { ...shown, chart: heights(shares) } : shown
@@ -120,13 +190,13 @@ const QUESTIONS: readonly Question[] = [
     name: 'stickiness',
     sentence: 'Count persons by the number of periods in which they had an event.',
     options: { '--periods N': 'With --persons: who was there so often.' },
-    persons: (input, range) => stickinessOf(input, range, input.id('periods', 1)),
-    rows: (client, input, range) =>
-      inOrder([...range.starts.keys()], async (index) => {
-        const asked = stickinessOf(input, range, index + 1)
-        return { periods: index + 1, persons: await client.total(asked) }
-      }),
-    column: 'persons',
+    persons(input, range) {
+      const stickiness_days = input.id('periods', 1)
+      return { ...targetOf(input, range), ...datesOf(range), stickiness_days }
+    },
+    query: ({ operand }) => ({ kind: 'StickinessQuery', series: [nodeOf(operand)] }),
+    rows: ([item]) => numbersOf(item).map((persons, index) => ({ periods: index + 1, persons })),
+    column: () => 'persons',
   },
 ]
 
@@ -135,72 +205,118 @@ export const COMMANDS: Commands = QUESTIONS.map((question) => ({
   name: `query ${question.name}`,
   sentence: question.sentence,
   operands: question.operands ?? ['EVENT'],
-  options: { ...PERIOD_OPTIONS, ...question.options, ...questionOptions(true) },
+  options: { ...PERIOD_OPTIONS, ...question.options, ...questionOptions() },
   async run(input) {
-    const range = queryRange(input, question.isMonday)
-    const client = new QueryClient(input, question.name)
-    if (input.has('persons')) return client.printPersons(question.persons(input, range))
-    const rows = await question.rows(client, input, range)
-    const { column } = question
-    print(input.io, column === undefined ? rows : withBars(input, rows, column), input.isJson)
-    return client.finish(question.missed?.(rows))
+    const isOfPersons = input.has('persons')
+    const range = queryRange(input, isOfPersons && question.isMonday)
+    const client = new QueryClient(input)
+    if (isOfPersons) return client.printPersons(question.name, question.persons(input, range))
+    const { interval } = range
+    const query = { ...question.query(input, range), interval, dateRange: datesOf(range) }
+    const rows = question.rows(await client.results(query), input, range)
+    printRows(input, rows, question.column?.(input))
+    return client.finish(question.missed?.(rows) ?? (rows.some(hasNumber) ? [] : undefined))
   },
 }))
+
+/** Whether something is in a row besides what every answer has. */
+function hasNumber({ periods: _, ...row }: JsonObject): boolean {
+  return Object.values(row).some((value) => typeof value === 'number' && value !== 0)
+}
+
+function mathOf(input: CommandInput): string {
+  return input.text('math') ?? 'dau'
+}
+
+function columnOf(input: CommandInput): string {
+  return MATH_COLUMNS.get(mathOf(input)) ?? mathOf(input)
+}
+
+function isCurrent({ compare_label }: JsonObject): boolean {
+  return compare_label !== 'previous'
+}
+
+/** The numbers of an item before the range; null without `--compare`. */
+function previousOf(
+  items: readonly JsonObject[],
+  { breakdown_value }: JsonObject,
+  input: CommandInput,
+): readonly number[] | null {
+  if (!input.has('compare')) return null
+  return numbersOf(
+    items.find((item) => !isCurrent(item) && item['breakdown_value'] === breakdown_value),
+  )
+}
+
+/** A row for each period. */
+function trendRows(
+  items: readonly JsonObject[],
+  item: JsonObject,
+  input: CommandInput,
+  { interval }: QueryRange,
+): readonly JsonObject[] {
+  const numbers = numbersOf(item)
+  const previous = previousOf(items, item, input)
+  const breakdown = input.has('breakdown') ? { breakdown: breakdownOf(item) } : {}
+  return daysOf(item).map((day, index) => ({
+    ...{ [interval]: day, ...breakdown, [columnOf(input)]: numbers[index] ?? 0 },
+    ...(previous === null ? {} : { previous: previous[index] ?? 0 }),
+  }))
+}
+
+/** A row for each value, with all periods in a line. */
+function breakdownTable(items: readonly JsonObject[], input: CommandInput): readonly JsonObject[] {
+  const current = items.filter(isCurrent)
+  const largest = current.flatMap(numbersOf).reduce((most, number) => Math.max(most, number), 0)
+  return current.map((item) => {
+    const numbers = numbersOf(item)
+    const previous = previousOf(items, item, input)
+    const row = {
+      ...{ breakdown: breakdownOf(item), sum: sumOf(numbers), last: numbers.at(-1) ?? 0 },
+      ...(previous === null ? {} : { previous: sumOf(previous) }),
+    }
+    if (!input.io.machine.isTerminal) return row
+    return { ...row, chart: heights(numbers.map((number) => number / largest || 0)) }
+  })
+}
+
+function breakdownOf({ breakdown_value: value }: JsonObject): unknown {
+  return BREAKDOWN_LABELS.get(value) ?? value
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0)
+}
+
+function numbersOf(item: JsonObject | undefined): readonly number[] {
+  const data = item?.['data']
+  return Array.isArray(data) ? data.map(Number) : []
+}
+
+function daysOf(item: JsonObject | undefined): readonly string[] {
+  const days = item?.['days']
+  return Array.isArray(days) ? days.map(String) : []
+}
 
 function targetOf({ operand }: CommandInput, { interval }: QueryRange): JsonObject {
   const target = { entity_type: 'events', interval }
   return operand === '*' ? target : { ...target, entity_id: operand }
 }
 
-function stickinessOf(input: CommandInput, range: QueryRange, periods: number): JsonObject {
-  return { ...targetOf(input, range), ...datesOf(range), stickiness_days: periods }
+/** Events of a name as a series of a query. */
+function nodeOf(name: string): JsonObject {
+  return { kind: 'EventsNode', event: name === '*' ? null : name }
 }
 
-function lifecycleOf(
-  { operand }: CommandInput,
-  range: QueryRange,
-  start: string,
-  status: string,
-): JsonObject {
-  return {
-    events: [seriesOf(operand)],
-    interval: range.interval,
-    ...datesOf(range),
-    target_date: start,
-    lifecycle_type: status,
-  }
+function stepsOf({ operands }: CommandInput): readonly string[] {
+  if (operands.length <= QUERY_STEPS_MAX) return operands
+  throw new UsageError(`a funnel has ${QUERY_STEPS_MAX} steps at most`)
 }
 
-function funnelOf(input: CommandInput, range: QueryRange): JsonObject {
-  const { operands } = input
-  if (operands.length > QUERY_STEPS_MAX)
-    throw new UsageError(`a funnel has ${QUERY_STEPS_MAX} steps at most`)
-  return {
-    ...datesOf(range),
-    events: operands.map((name, index) => seriesOf(name, index)),
-    funnel_window_interval: input.id('window', 14),
-    funnel_window_interval_unit: 'day',
-    ...given({ funnel_order_type: input.text('order') }),
-  }
+function returnOf(input: CommandInput): readonly [JsonObject, JsonObject] {
+  return [seriesOf(input.operand), seriesOf(input.text('returning') ?? input.operand)]
 }
 
-function retentionOf(input: CommandInput, range: QueryRange): JsonObject {
-  const { operand } = input
-  const { interval, starts } = range
-  return {
-    target_entity: seriesOf(operand),
-    returning_entity: seriesOf(input.text('returning') ?? operand),
-    retention_type: `retention_${input.has('first-time') ? 'first_time' : 'recurring'}`,
-    period: PERIOD_NAMES[interval],
-    total_intervals: starts.length,
-    // The range of the route ends one period behind this day.
-    date_to: starts.at(-1) ?? range.to,
-  }
-}
-
-/** One request after the other: a daemon answers few questions at once. */
-async function inOrder<T, R>(items: readonly T[], ask: (item: T) => Promise<R>): Promise<R[]> {
-  const answers: R[] = []
-  for (const item of items) answers.push(await ask(item))
-  return answers
+function retentionType(input: CommandInput): string {
+  return `retention_${input.has('first-time') ? 'first_time' : 'recurring'}`
 }
