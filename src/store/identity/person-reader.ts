@@ -3,6 +3,7 @@
  * snapshot that its environment is at; `EventReader` moves it on.
  */
 import { DISTINCT_IDS_LISTED_MAX, DISTINCT_IDS_SHOWN_MAX } from '../../base/limits.ts'
+import { getOrAdd } from '../../base/maps.ts'
 import type { Entries, Page } from '../../base/pages.ts'
 import { timeText } from '../../base/time.ts'
 import type { PersonSummary } from '../../rules/events/event-queries.ts'
@@ -72,6 +73,8 @@ function parseEntry(json: string): ActivityView {
 export class PersonReader {
   readonly #tables: EventTables
   #summaries = new Map<string, PersonSummary>()
+  /** By project and P; no more than were asked for since the last refresh. */
+  readonly #uuids = new Map<string, string>()
 
   constructor(tables: EventTables) {
     this.#tables = tables
@@ -80,6 +83,7 @@ export class PersonReader {
   /** Forgets what was read from an older snapshot. */
   refresh(): void {
     this.#summaries.clear()
+    this.#uuids.clear()
   }
 
   /** P of the person who owns the event S of distinct_id D, or 0. */
@@ -112,8 +116,10 @@ export class PersonReader {
   /** The uuid that the event S of distinct_id D carries: its person's, or that of D without one. */
   uuidOf(projectId: number, distinctId: number, sequence: number): string {
     const number = this.ownerOf(projectId, distinctId, sequence)
-    const record = number === 0 ? null : loadPerson(this.#tables, projectId, number)
-    return record?.uuid ?? this.uuidWithoutOwner(projectId, distinctId)
+    const name = `${projectId} ${number}`
+    const load = () => loadPerson(this.#tables, projectId, number)?.uuid ?? ''
+    const uuid = number === 0 ? '' : getOrAdd(this.#uuids, name, load)
+    return uuid === '' ? this.uuidWithoutOwner(projectId, distinctId) : uuid
   }
 
   /** D of all ids of the living person with a uuid, with the S behind which its events are; null: no such person. */

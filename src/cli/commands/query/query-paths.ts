@@ -1,8 +1,8 @@
 /**
  * `tenrec query paths`: how often, and by whom, is gone from one page, screen or event to another. To the
  * routes a page is its whole address, and a place in a session a number; who asks for persons may mean the
- * path of the page, wherever in the session it comes. Source of the rules: docs/compatibility/analytics.md
- * and queries.md, "Paths".
+ * path of the page, wherever in the session it comes. Source of the rules:
+ * docs/compatibility/analytics.md, "Paths", and docs/compatibility/queries.md, "PathsQuery".
  */
 import { UsageError } from '../../../base/errors.ts'
 import { given, type JsonObject } from '../../../base/json.ts'

@@ -10,8 +10,20 @@ import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { ScanLimits, Warehouse } from '../../../ports/warehouse.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
 import type { StoredDeadLetter } from '../../../rules/events/dead-letter.ts'
-import type { DroppedCount, DroppedEventPage, DroppedEventsQuery, DroppedEventView } from '../../../rules/events/dropped-events.ts'
-import type { EventCursor, EventListQuery, EventPage, EventRows, EventView, WarningView } from '../../../rules/events/event-queries.ts'
+import type {
+  DroppedCount,
+  DroppedEventPage,
+  DroppedEventsQuery,
+  DroppedEventView,
+} from '../../../rules/events/dropped-events.ts'
+import type {
+  EventCursor,
+  EventListQuery,
+  EventPage,
+  EventRows,
+  EventView,
+  WarningView,
+} from '../../../rules/events/event-queries.ts'
 import type { EventValueQuery, ValueCounts } from '../../../rules/events/event-values.ts'
 import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { expandProperties } from '../../../rules/persons/automatic-properties.ts'
@@ -28,7 +40,12 @@ import { loadSeparations } from '../../identity/person-separations.ts'
 import { groupProperties, personProperties } from '../../identity/property-names.ts'
 import { Environment } from '../../lmdb/environment.ts'
 import { readNumber } from '../../lmdb/event-state.ts'
-import { EVENTS_ENVIRONMENT, EVENTS_TABLES, type EventsTable, type EventTables } from '../../lmdb/keys.ts'
+import {
+  EVENTS_ENVIRONMENT,
+  EVENTS_TABLES,
+  type EventsTable,
+  type EventTables,
+} from '../../lmdb/keys.ts'
 import { ErasureReader } from '../erase/erasure-reader.ts'
 import { loadAllCounters, loadCounters, type ProjectCounters } from '../format/event-projects.ts'
 import { SegmentReader } from '../format/segment-reader.ts'
