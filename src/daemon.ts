@@ -335,13 +335,14 @@ class RunningDaemon implements Daemon {
   #privateRoutes(): readonly Route[] {
     const { clock } = this.#parts
     const { queries } = this.#pool
+    const analytics = measuredQueries(queries, this.#metrics, clock)
     return privateRoutes({
       ...this.#routeServices(),
       queries,
       commands: this.#commands,
       letters: this.#commands,
-      analytics: measuredQueries(queries, this.#metrics, clock),
-      numbers: queries,
+      analytics,
+      numbers: analytics,
       flags: this.#flags.directory,
       decisions: this.#flags.decisions,
       refresh: () => this.#flags.snapshots.refresh(),

@@ -1,29 +1,34 @@
-/** Counts and times analytic queries on their way to the threads that answer them. */
+/** Counts and times analytic questions and queries on their way to the threads that answer them. */
 import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
+import { kindName } from '../../rules/queries/kinds.ts'
+import type { QueryAnswers } from '../threads/call-table.ts'
 import type { ServiceMetrics } from './service-metrics.ts'
 
 /** Answers as `queries`. */
 export function measuredQueries(
-  queries: AnalyticQueries,
+  queries: AnalyticQueries & QueryAnswers,
   metrics: Pick<ServiceMetrics, 'queries' | 'querySeconds'>,
   clock: Clock,
-): AnalyticQueries {
+): AnalyticQueries & QueryAnswers {
+  const measured = async <Answer>(kind: string, ask: () => Promise<Answer>): Promise<Answer> => {
+    const startedAtMs = clock.monotonic()
+    let outcome = 'ok'
+    try {
+      return await ask()
+    } catch (error) {
+      outcome = error instanceof ServiceError ? 'refused' : 'failed'
+      throw error
+    } finally {
+      metrics.queries.with(kind, outcome).value++
+      metrics.querySeconds.with(kind).observe((clock.monotonic() - startedAtMs) / 1000)
+    }
+  }
   return {
-    async analyse(query, onCancel) {
-      const startedAtMs = clock.monotonic()
-      const { kind } = query.question
-      let outcome = 'ok'
-      try {
-        return await queries.analyse(query, onCancel)
-      } catch (error) {
-        outcome = error instanceof ServiceError ? 'refused' : 'failed'
-        throw error
-      } finally {
-        metrics.queries.with(kind, outcome).value++
-        metrics.querySeconds.with(kind).observe((clock.monotonic() - startedAtMs) / 1000)
-      }
-    },
+    analyse: (query, onCancel) =>
+      measured(query.question.kind, () => queries.analyse(query, onCancel)),
+    answer: (task, onCancel) =>
+      measured(kindName(task.query), () => queries.answer(task, onCancel)),
   }
 }

@@ -54,6 +54,13 @@ export function planQuery(query: unknown, context: QueryContext): PlannedQuery {
   }
 }
 
+/** The kind that a query names, for those who count queries; `unknown` for any other text. */
+export function kindName(query: unknown): string {
+  const kind = isObject(query) ? query['kind'] : null
+  if (typeof kind !== 'string') return 'unknown'
+  return Object.hasOwn(KINDS, kind) || WRAPPERS.includes(kind) ? kind : 'unknown'
+}
+
 /** By what the events of a query may be divided. */
 export function divisionOf({ kind, plan }: PlannedQuery): Division {
   const { dividedBy } = kind
