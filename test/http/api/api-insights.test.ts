@@ -49,7 +49,12 @@ t.test('an insight is made, shown, changed, deleted and brought back', async (t)
   })
   const path = `${INSIGHTS}${String(answer.body['id'])}/`
   t.not(answer.body['id'], 99)
-  t.strictSame((await daemon.ask('GET', path)).body, answer.body)
+  const shown = (await daemon.ask('GET', path)).body
+  const { result, last_refresh, hasMore } = shown
+  t.match(result, [{ label: '<b>x</b>', count: 0 }], 'its query is answered')
+  t.match([last_refresh, hasMore], [TIME, false])
+  const made = { result: null, last_refresh: null, hasMore: null }
+  t.strictSame({ ...shown, ...made }, answer.body, 'and nothing else differs')
   const changed = await daemon.ask('PATCH', path, {
     name: null,
     derived_name: 'x',

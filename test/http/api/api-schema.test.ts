@@ -202,6 +202,7 @@ function placed(id: string): PlacedOperation {
 const QUERIES: Readonly<Record<string, string>> = {
   listPersonValues: '?key=plan',
   listEventValues: '?key=$elements_chain',
+  listSessionValues: '?key=$entry_pathname',
   getEvaluationReasons: '?distinct_id=ann',
   listGroups: '?group_type_index=0',
   findGroup: '?group_type_index=0&group_key=acme',
