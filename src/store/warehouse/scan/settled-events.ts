@@ -19,13 +19,15 @@ interface KnownProject {
   digest: string
   through: number
   owners: OwnerTable
-  ownersVersion: number
+  /** Never given twice, also to a project that was forgotten in between. */
+  version: number
 }
 
 /** What is settled in the projects that were asked about last. */
 export class SettledProjects {
   readonly #segments: SegmentReader
   readonly #known = new Map<number, KnownProject>()
+  #lastVersion = 0
 
   constructor(segments: SegmentReader) {
     this.#segments = segments
@@ -41,11 +43,11 @@ export class SettledProjects {
     const known = before?.summaries === summaries ? before : this.#look(summaries, before, owners)
     this.#extend(known)
     if (known.owners !== owners) {
-      if (!startsWith(owners, known.owners)) known.ownersVersion++
+      if (!startsWith(owners, known.owners)) known.version = ++this.#lastVersion
       known.owners = owners
     }
     keepNewest(this.#known, projectId, known, SCAN_PROJECTS_MAX)
-    return { through: known.through, version: `${known.ownersVersion}` }
+    return { through: known.through, version: `${known.version}` }
   }
 
   /** Takes what is known over when all settled segments are what they were. */
@@ -54,12 +56,13 @@ export class SettledProjects {
     before: KnownProject | undefined,
     owners: OwnerTable,
   ): KnownProject {
-    const known = { summaries, count: 0, digest: '', through: 0, owners, ownersVersion: 0 }
-    if (before === undefined) return known
-    known.owners = before.owners
-    known.ownersVersion = before.ownersVersion
-    while (known.count < before.count && this.#extendBy(known)) {}
-    if (known.digest !== before.digest) known.ownersVersion++
+    const known = { summaries, count: 0, digest: '', through: 0, owners, version: 0 }
+    if (before !== undefined) {
+      known.owners = before.owners
+      while (known.count < before.count && this.#extendBy(known)) {}
+    }
+    const isSame = before !== undefined && known.digest === before.digest
+    known.version = isSame ? before.version : ++this.#lastVersion
     return known
   }
 

@@ -1,0 +1,65 @@
+/** Queries that are asked again: what a thread remembers of events that stay as they are shows in no answer. */
+import t, { type Test } from 'tap'
+import { LongReads } from '../../src/engine/threads/long-reads.ts'
+import type { QueryOutcome, QueryTask } from '../../src/engine/threads/queries/query-tasks.ts'
+import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
+
+const START_MS = Date.UTC(2024, 0, 10)
+const TIMESTAMP = new Date(START_MS).toISOString()
+/** Enough for a segment that is not merged again. */
+const MANY = 5000
+const PERSONS = 10
+/** Facts about so many projects and one more are not kept. */
+const OTHER_PROJECTS = [2, 3, 4, 5, 6]
+
+const VISITORS = {
+  kind: 'TrendsQuery',
+  series: [{ event: 'view', math: 'dau' }],
+  dateRange: { date_from: '2024-01-10', date_to: '2024-01-10' },
+  trendsFilter: { display: 'BoldNumber' },
+}
+
+function sendViews(log: PersonLog, projectId: number, count: number): void {
+  log.send(
+    projectId,
+    Array.from({ length: count }, (_, index) => {
+      return { event: 'view', distinct_id: `d${index % PERSONS}`, timestamp: TIMESTAMP }
+    }),
+  )
+  log.process()
+}
+
+function openThread(t: Test, log: PersonLog) {
+  const analytics = { queryMsMax: 30_000, cacheBytesMax: 1_000_000 }
+  const threads = new LongReads({
+    kind: 'analytics',
+    threads: { ...threadSettings(log.dataDir), analytics },
+    threadCount: 1,
+    onDeath: () => undefined,
+  })
+  t.teardown(() => threads.close())
+  return async (projectId: number, query: object = VISITORS): Promise<number> => {
+    const rest = { timezone: 'UTC', nowMs: START_MS, testAccountFilters: [], format: 'json' }
+    const task = { projectId, query, ...rest } as QueryTask
+    const call = { call: 'query', values: [task, false] }
+    const outcome = (await threads.run(call, 0, () => undefined)) as QueryOutcome
+    if (outcome.kind !== 'answer') throw new Error('nothing is divided')
+    const { results } = JSON.parse(Buffer.from(outcome.text).toString())
+    return results[0].aggregated_value
+  }
+}
+
+t.test('persons who became one are one, however many projects were asked about', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  sendViews(log, 1, MANY)
+  for (const projectId of OTHER_PROJECTS) sendViews(log, projectId, 1)
+  const ask = openThread(t, log)
+  t.equal(await ask(1), PERSONS)
+  for (const projectId of OTHER_PROJECTS) t.equal(await ask(projectId), 1)
+  log.send(1, [{ event: '$merge_dangerously', distinct_id: 'd1', properties: { alias: 'd2' } }])
+  log.process()
+  t.equal(await ask(1), PERSONS - 1, 'nothing else is known of the project')
+  log.send(1, [{ event: '$merge_dangerously', distinct_id: 'd1', properties: { alias: 'd3' } }])
+  log.process()
+  t.equal(await ask(1), PERSONS - 2, 'the persons of before are known')
+})
