@@ -2,6 +2,9 @@
 import t, { type Test } from 'tap'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
 import type { QueryOutcome, QueryTask } from '../../src/engine/threads/queries/query-tasks.ts'
+import { RememberedParts } from '../../src/engine/threads/queries/remembered-parts.ts'
+import type { PlannedQuery } from '../../src/rules/queries/kinds.ts'
+import type { AnyQueryKind, QueryShard } from '../../src/rules/queries/query-kind.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 
 const START_MS = Date.UTC(2024, 0, 10)
@@ -62,4 +65,32 @@ t.test('persons who became one are one, however many projects were asked about',
   log.send(1, [{ event: '$merge_dangerously', distinct_id: 'd1', properties: { alias: 'd3' } }])
   log.process()
   t.equal(await ask(1), PERSONS - 2, 'the persons of before are known')
+})
+
+t.test('small parts that are given up leave room for large ones', async (t) => {
+  const parts = new RememberedParts()
+  let looks = 0
+  const kind = {
+    dividedBy: 'segments',
+    partial: ({ bytes }: { bytes: number }) => {
+      looks++
+      return new Uint8Array(bytes)
+    },
+    merge: (_: unknown, [first]: readonly unknown[]) => first,
+  } as unknown as AnyQueryKind
+  const shard = {
+    context: { projectId: 1 },
+    scanner: { settled: () => ({ through: 1, version: '1' }), looksAtPersons: false },
+    part: null,
+  } as unknown as QueryShard
+  const ask = (name: string, bytes: number): void => {
+    parts.partial({ kind, plan: { name, bytes } } satisfies PlannedQuery, shard)
+  }
+  for (let number = 0; number < 40_000; number++) ask(`small ${number}`, 1000)
+  ask('first', 10_000_000)
+  ask('second', 10_000_000)
+  looks = 0
+  ask('first', 10_000_000)
+  ask('second', 10_000_000)
+  t.equal(looks, 2, 'only at what came since')
 })

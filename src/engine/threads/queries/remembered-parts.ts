@@ -3,7 +3,6 @@
  * those that came since: a dashboard mostly asks what it asked before. Source: docs/ARCHITECTURE.md,
  * "Queries".
  */
-import { keepNewest } from '../../../base/maps.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
 import type { QueryShard } from '../../../rules/queries/query-kind.ts'
@@ -55,11 +54,12 @@ export class RememberedParts {
     const bytes = name.length * 2 + bytesOf(part.found)
     if (bytes > REMEMBERED_BYTES_MAX) return
     for (const [oldest] of this.#parts) {
-      if (this.#bytes + bytes <= REMEMBERED_BYTES_MAX) break
+      const isRoom = this.#bytes + bytes <= REMEMBERED_BYTES_MAX
+      if (isRoom && this.#parts.size < REMEMBERED_PARTS_MAX) break
       this.#forget(oldest)
     }
     this.#bytes += bytes
-    keepNewest(this.#parts, name, { ...part, bytes }, REMEMBERED_PARTS_MAX)
+    this.#parts.set(name, { ...part, bytes })
   }
 
   #forget(name: string): void {
