@@ -22,6 +22,10 @@ const VISITORS = {
   trendsFilter: { display: 'BoldNumber' },
 }
 
+interface Answer {
+  readonly results: readonly { readonly aggregated_value: number }[]
+}
+
 function sendViews(log: PersonLog, projectId: number, count: number): void {
   log.send(
     projectId,
@@ -47,8 +51,8 @@ function openThread(t: Test, log: PersonLog) {
     const call = { call: 'query', values: [task, false] }
     const outcome = (await threads.run(call, 0, () => undefined)) as QueryOutcome
     if (outcome.kind !== 'answer') throw new Error('nothing is divided')
-    const { results } = JSON.parse(Buffer.from(outcome.text).toString())
-    return results[0].aggregated_value
+    const { results } = JSON.parse(Buffer.from(outcome.text).toString()) as Answer
+    return results[0]?.aggregated_value ?? Number.NaN
   }
 }
 

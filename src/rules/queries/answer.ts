@@ -27,6 +27,17 @@ export function answerTooLarge(): ServiceError {
   return new ServiceError('query_too_large', detail)
 }
 
+/** What a number over time, its day and its label take in an answer at least, with what is around them. */
+const DATED_NUMBER_BYTES = 26
+
+/**
+ * 400 `query_too_large` for so many numbers over time, each with its day and label, that no answer has room
+ * for them: before they are made. `bytesEach`: what each takes at least.
+ */
+export function checkDatedNumbers(count: number, bytesEach = DATED_NUMBER_BYTES): void {
+  if (count * bytesEach > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
+}
+
 /** What stands around the results of every kind. */
 function envelope({ results, members }: QueryPage, { context }: QueryShard): JsonObject {
   return {

@@ -4,6 +4,7 @@
  */
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { ActorKeys, ActorNumbers } from './actor-events.ts'
+import { checkDatedNumbers } from './answer.ts'
 import { actorStretches, addPeriodCounts, type CountTest, periodBits } from './period-bits.ts'
 import { bucketCount, bucketsOf, resolvedRange } from './query-buckets.ts'
 import type { QueryFields } from './query-fields.ts'
@@ -17,6 +18,9 @@ import {
   readRange,
 } from './query-range.ts'
 import { type QuerySeries, type ReadSeries, readSeriesList } from './query-series.ts'
+
+/** What a number takes in an answer at least: `1,"1 day",0,`. */
+const NUMBER_BYTES = 12
 
 /** A series, and the type of the groups that are counted; null: persons. */
 type StickinessSeries = ReadSeries<number | null>
@@ -52,10 +56,14 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
     const compared = readComparedRange(query, range)
     query.whole('intervalCount', 1, 1)
     // What has too many intervals is refused here.
-    for (const one of [range, compared ?? range]) bucketsOf(one)
+    const ranges: StickinessPlan['ranges'] = compared === null ? [range] : [range, compared]
+    const series = readSeriesList(query, context, 1, groupTypeOf)
+    let numbers = 0
+    for (const one of ranges) numbers += bucketCount(one, bucketsOf(one)) * series.length
+    checkDatedNumbers(numbers, NUMBER_BYTES)
     return {
-      ranges: compared === null ? [range] : [range, compared],
-      series: readSeriesList(query, context, 1, groupTypeOf).filter(({ series }) => series.exists),
+      ranges,
+      series: series.filter(({ series }) => series.exists),
       filter: readGlobalFilter(query, context),
       isCumulative: fields.choice('computedAs', ['non_cumulative', 'cumulative']) === 'cumulative',
       test: readTest(fields),

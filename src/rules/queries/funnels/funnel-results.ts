@@ -5,6 +5,7 @@
 import type { JsonObject } from '../../../base/json.ts'
 import { wallOf } from '../../../base/time-zone.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
+import { checkDatedNumbers } from '../answer.ts'
 import { FUNNEL_OWN_BINS_MAX } from '../limits.ts'
 import { bucketCount, bucketDays, bucketsOf, dayLabel } from '../query-buckets.ts'
 import type { QueryContext } from '../query-kind.ts'
@@ -59,7 +60,7 @@ export function timeResults({ fromStep, toStep, binCount }: FunnelsPlan, found: 
   return { bins, average_conversion_time: meanOf(seconds) }
 }
 
-/** The results of a funnel over time: an item, with a breakdown one for each value. */
+/** The results of a funnel over time: an item, with a breakdown one for each value. Throws 400 `query_too_large`. */
 export function trendResults(
   plan: FunnelsPlan,
   found: FunnelRows,
@@ -72,6 +73,7 @@ export function trendResults(
   const labels = days.map((_day, index) => dayLabel(wallOf(buckets.startMs(index), range.timezone)))
   const values =
     breakdown === null ? [{ text: [], rows: allRows(found) }] : rankedValues(plan, found)
+  checkDatedNumbers(values.length * count)
   return values.map(({ text, rows }) => {
     const entered = new Uint32Array(count)
     const converted = new Uint32Array(count)

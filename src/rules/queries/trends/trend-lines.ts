@@ -2,6 +2,7 @@
  * The numbers of a series: a line for each value of the breakdown, the largest first, those beyond the limit
  * added up. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
+import { checkDatedNumbers } from '../answer.ts'
 import { NULL_LABEL, OTHER_LABEL } from '../query-breakdown.ts'
 import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
@@ -32,7 +33,7 @@ export interface Lines {
 
 const RANKS = { value: 0, null: 1, other: 2 } as const
 
-/** The lines of a tally. Throws as `EventScanner.checkLimits`. */
+/** The lines of a tally. Throws 400 `query_too_large`, and as `EventScanner.checkLimits`. */
 export function linesOf(
   plan: TrendsPlan,
   measure: Measure,
@@ -57,6 +58,7 @@ export function linesOf(
   const isAsGiven = isOrderGiven(plan)
   if (!isAsGiven) cells.sort((a, b) => compareValues(a, b, breakdown.cohorts.length > 0))
   const limit = isAsGiven ? cells.length : breakdown.limit
+  checkDatedNumbers(Math.min(limit, cells.length) * bucketCount)
   const lines = cells.slice(0, limit).map(({ cell, value }) => {
     return plainLine({ value, data: reader.dataOf(cell) })
   })

@@ -2,6 +2,7 @@
  * What a query of trends asks for. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import type { FilterGroup } from '../../filters/filter-group.ts'
+import { checkDatedNumbers } from '../answer.ts'
 import {
   QUERY_FORMULA_UNITS_MAX,
   QUERY_FORMULAS_MAX,
@@ -109,9 +110,15 @@ export function readTrends(query: QueryFields, context: QueryContext): TrendsPla
         : breakdown,
     formulas: readFormulas(settings, series.length),
   }
-  // Too many buckets are refused before anything is scanned.
+  // Too many numbers are refused before anything is scanned.
+  let numbers = 0
   for (const one of plan.ranges) {
-    for (const { measure } of series) spanOf(measure, one, isTotal)
+    for (const { measure, exists } of series) {
+      const { bucketCount } = spanOf(measure, one, isTotal)
+      // Split series have items for the values that there are.
+      if (exists && breakdown === null) numbers += bucketCount
+      checkDatedNumbers(numbers)
+    }
   }
   return plan
 }

@@ -1,4 +1,6 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
+import type { JsonObject } from '../../../base/json.ts'
+import { checkDatedNumbers } from '../answer.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind } from '../query-kind.ts'
 import { mergedTally, type Tally } from './tally.ts'
@@ -6,7 +8,7 @@ import { trendActors } from './trend-actors.ts'
 import { tallyOf } from './trend-counts.ts'
 import { formulaLines } from './trend-formulas.ts'
 import { ItemMaker } from './trend-items.ts'
-import { linesOf } from './trend-lines.ts'
+import { type Line, linesOf } from './trend-lines.ts'
 import { actorKindOf, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
 import { isCountedBySeen, readTrends, type TrendsPlan } from './trends-plan.ts'
@@ -51,12 +53,15 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     ),
 
   page(plan, whole, { context, scanner }) {
+    let numbers = 0
     const found = plan.ranges.map((range, rangeIndex) =>
       plan.series.map(({ measure }, index) => {
         const tally = whole[rangeIndex]?.[index]
-        return tally === undefined
-          ? { lines: [], hasOther: false }
-          : linesOf(plan, measure, range, tally, scanner)
+        if (tally === undefined) return { lines: [], hasOther: false }
+        const own = linesOf(plan, measure, range, tally, scanner)
+        numbers += own.lines.length * (own.lines[0]?.data.length ?? 0)
+        checkDatedNumbers(numbers)
+        return own
       }),
     )
     const ranges = plan.ranges.map((range, index) => ({
@@ -66,11 +71,7 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     const results =
       plan.formulas.length === 0
         ? ranges.flatMap(({ maker, lines }) => maker.ofSeries(lines))
-        : plan.formulas.flatMap((formula) =>
-            ranges.flatMap(({ maker, lines }) =>
-              maker.ofFormula(formula, formulaLines(plan, formula, lines)),
-            ),
-          )
+        : formulaItems(plan, ranges)
     const hasMore = found.flat().some(({ hasOther }) => hasOther)
     const [range] = plan.ranges
     const dates = range === undefined ? {} : resolvedRange(range)
@@ -78,4 +79,20 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
   },
 
   actors: trendActors,
+}
+
+/** The items of all formulas. Throws 400 `query_too_large`. */
+function formulaItems(
+  plan: TrendsPlan,
+  ranges: readonly { readonly maker: ItemMaker; readonly lines: readonly (readonly Line[])[] }[],
+): readonly JsonObject[] {
+  let numbers = 0
+  return plan.formulas.flatMap((formula) =>
+    ranges.flatMap(({ maker, lines }) => {
+      const own = formulaLines(plan, formula, lines)
+      numbers += own.length * (own[0]?.data.length ?? 0)
+      checkDatedNumbers(numbers)
+      return maker.ofFormula(formula, own)
+    }),
+  )
 }
