@@ -2,22 +2,7 @@
  * The range of dates of a query: `dateRange`, the interval, the range to compare with, and which events
  * count. Wall time of the project's zone throughout. Source: docs/compatibility/queries.md, "Ranges".
  */
-import {
-  addDays,
-  addMonths,
-  dateParts,
-  endMomentOf,
-  endOfDay,
-  hourStart,
-  isDayOfCalendar,
-  lastDayOf,
-  momentOf,
-  startOfDay,
-  utcOf,
-  type Wall,
-  wallOf,
-  wallOfUtc,
-} from '../../base/time-zone.ts'
+import { addDays, addMonths, dateParts, endMomentOf, endOfDay, hourStart, isDayOfCalendar, lastDayOf, momentOf, startOfDay, utcOf, type Wall, wallOf, wallOfUtc } from '../../base/time-zone.ts'
 import type { DateRange } from '../analytics/date-range.ts'
 import { type Interval, periodStart } from '../analytics/periods.ts'
 import type { QueryFields } from './query-fields.ts'
@@ -97,7 +82,7 @@ export function readRange(
   const to = toText === null ? null : date('date_to', toText)
   return {
     ...{ fromMs, interval, timezone, isExplicit, start },
-    toMs: isExplicit && to !== null ? to.momentMs : endOf(to, interval, timezone, nowMs),
+    toMs: isExplicit ? (to?.momentMs ?? nowMs) : endOf(to, interval, timezone, nowMs),
     isWeekAligned:
       interval === 'day' && isWholeWeeks(fromText) && (to?.kind ?? 'absolute') === 'absolute',
   }
