@@ -3,6 +3,7 @@
  * finished text. Source: docs/compatibility/queries.md, "Requests".
  */
 import { ServiceError } from '../../base/errors.ts'
+import { isObject } from '../../base/json.ts'
 import type { RowFormat } from '../../base/pages.ts'
 import type { QueryAnswers } from '../../engine/threads/call-table.ts'
 import type { QueryTask } from '../../engine/threads/queries/query-tasks.ts'
@@ -67,6 +68,7 @@ const BODY = is.openObject(
       is.JSON_OBJECT,
       'A query: `kind` says which, such as TrendsQuery. See the page about queries.',
     ),
+    filters_override: is.about(is.ANY, 'Refused when it has a value.'),
   },
 )
 
@@ -111,10 +113,21 @@ export const QUERY_RESOURCE: Resource<QueryServices> = {
 async function answer(call: Call<QueryServices, is.Schema<object>, typeof BODY>): Promise<Answer> {
   const { request, services, projectId } = call
   const { format } = inputOf(call)
-  const { query } = call.body()
+  const { query, filters_override } = call.body()
   if (query === undefined) throw required('query')
+  refuseOverride(filters_override)
   const task = taskOf(services, projectId, query, format)
   return answerRow(format, await services.numbers.answer(task, (cancel) => request.onLeave(cancel)))
+}
+
+/** Filters over those of the query would change what it asks for. */
+function refuseOverride(override: unknown): void {
+  const values = isObject(override) ? Object.values(override) : [override ?? null]
+  const isEmpty = (value: unknown): boolean =>
+    value === null || value === '' || (Array.isArray(value) && value.length === 0)
+  if (values.every(isEmpty)) return
+  const detail = 'filters_override is not supported: put the filters into the query'
+  throw new ServiceError('invalid_query', detail, { attr: 'filters_override' })
 }
 
 /** What insights show: their queries answered as the route answers them. */
