@@ -15,7 +15,7 @@ export type ElementTest = (chain: string) => boolean
 const ATTRIBUTES_START = /^[\w-]*="/
 
 /** One element of a chain. */
-interface ChainElement {
+export interface ChainElement {
   readonly tagName: string
   readonly classes: readonly string[]
   readonly attributes: ReadonlyMap<string, string>
@@ -164,14 +164,14 @@ let lastElements: readonly ChainElement[] = []
 /** Several filters look at the same chain one after the other. */
 function parsedChain(chain: string): readonly ChainElement[] {
   if (chain !== lastChain) {
-    lastElements = parseChain(chain)
+    lastElements = chainElements(chain)
     lastChain = chain
   }
   return lastElements
 }
 
 /** Elements as ingestion writes them: `tag.class.class:name="value"name="value";tag...`. */
-function parseChain(chain: string): readonly ChainElement[] {
+export function chainElements(chain: string): readonly ChainElement[] {
   const elements: ChainElement[] = []
   let offset = 0
   while (offset < chain.length && elements.length < ELEMENTS_MAX) {

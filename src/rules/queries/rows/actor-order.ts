@@ -10,7 +10,7 @@ import type { FoundPerson } from '../actor-source.ts'
 import { ACTORS_SORTED_MAX } from '../limits.ts'
 import type { QueryActors, QueryShard } from '../query-kind.ts'
 import { type ActorColumn, columnOrder, type FoundActor, sourceValue } from './actor-columns.ts'
-import { compareValues } from './row-order.ts'
+import { compareDirected } from './row-order.ts'
 
 /** Actors between two looks at the limits of a query. */
 const CHECK_EVERY = 128
@@ -120,7 +120,7 @@ function sortedPlaces(
   const compare = (left: number, right: number): number => {
     for (const [index, { isDescending }] of order.entries()) {
       const list = values[index] ?? []
-      const compared = compareEither(list[left], list[right], isDescending)
+      const compared = compareDirected(list[left], list[right], isDescending)
       if (compared !== 0) return compared
     }
     return left - right
@@ -162,13 +162,6 @@ function firstPlaces(
     last = gathered[size - 1] ?? -1
   }
   return gathered.subarray(0, length).sort(compare).subarray(0, size)
-}
-
-/** What is missing comes last, in either direction. */
-function compareEither(left: unknown, right: unknown, isDescending: boolean): number {
-  const isMissing = [left, right].some((value) => value === null || value === undefined)
-  const compared = compareValues(left, right)
-  return isDescending && !isMissing ? -compared : compared
 }
 
 function actorAt(

@@ -2,11 +2,12 @@
  * The columns of a list of events: which there are, and what each shows of an event. Source:
  * docs/compatibility/queries.md, "EventsQuery".
  */
-
 import type { ValueRequest } from '../../analytics/event-columns.ts'
 import type { EventView } from '../../events/event-queries.ts'
+import { type ChainElement, chainElements } from '../../filters/element-filter.ts'
 import { emailOf, personName } from '../../persons/person-name.ts'
 import { QUERY_COLUMN_DEPTH_MAX } from '../limits.ts'
+
 
 /** One column. */
 export interface EventColumn {
@@ -134,6 +135,19 @@ function wholeOf(event: EventView, projectId: number) {
   return {
     ...{ uuid, event: name, properties, timestamp, team_id: projectId, distinct_id },
     ...{ elements_chain, created_at, person_mode: 'full' },
+    ...(elements_chain === '' ? {} : { elements: chainElements(elements_chain).map(elementOf) }),
+  }
+}
+
+/** An element of a chain, the clicked one first. */
+function elementOf({ tagName, classes, attributes }: ChainElement, order: number) {
+  const { text, href, attr_id, ...rest } = Object.fromEntries(attributes)
+  const { 'nth-child': child, 'nth-of-type': ofType, ...others } = rest
+  return {
+    ...{ text: text ?? null, tag_name: tagName, attr_class: classes.length === 0 ? null : classes },
+    ...{ href: href ?? null, attr_id: attr_id ?? null },
+    ...{ nth_child: Number(child ?? 0), nth_of_type: Number(ofType ?? 0) },
+    ...{ attributes: others, order },
   }
 }
 

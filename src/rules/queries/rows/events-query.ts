@@ -30,7 +30,7 @@ import {
   isValue,
   scannedValues,
 } from './event-columns.ts'
-import { compareValues } from './row-order.ts'
+import { compareDirected, compareValues } from './row-order.ts'
 
 const FUTURE_MS = 5000
 
@@ -257,8 +257,9 @@ function countedRows(
   return rows.sort((a, b) => {
     for (const [index, { isDescending }] of plan.order.entries()) {
       const place = places[index] ?? -1
-      const order = place < 0 ? a.count - b.count : compareValues(a.keys[place], b.keys[place])
-      if (order !== 0) return isDescending ? -order : order
+      const [left, right] = place < 0 ? [a.count, b.count] : [a.keys[place], b.keys[place]]
+      const order = compareDirected(left, right, isDescending)
+      if (order !== 0) return order
     }
     return compareValues(JSON.stringify(a.keys), JSON.stringify(b.keys))
   })
@@ -286,9 +287,9 @@ function firstRows(
     let key = 0
     for (const { column, isDescending } of order) {
       const found = isTimestamp(column)
-        ? (timesMs[a] ?? 0) - (timesMs[b] ?? 0)
-        : compareValues(keysAt(a)[key], keysAt(b)[key++])
-      if (found !== 0) return isDescending ? -found : found
+        ? compareDirected(timesMs[a], timesMs[b], isDescending)
+        : compareDirected(keysAt(a)[key], keysAt(b)[key++], isDescending)
+      if (found !== 0) return found
     }
     return (sequences[b] ?? 0) - (sequences[a] ?? 0)
   }

@@ -10,8 +10,18 @@ export function compareValues(left: unknown, right: unknown): number {
   return leftText < rightText ? -1 : 1
 }
 
+/** The same or the reverse, but what has no value comes last in both. */
+export function compareDirected(left: unknown, right: unknown, isDescending: boolean): number {
+  const isMissing = rankOf(left) === MISSING || rankOf(right) === MISSING
+  const compared = compareValues(left, right)
+  return isDescending && !isMissing ? -compared : compared
+}
+
+/** The rank of what has no value. */
+const MISSING = 3
+
 function rankOf(value: unknown): number {
-  if (value === null || value === undefined) return 3
+  if (value === null || value === undefined) return MISSING
   if (typeof value === 'number') return 0
   return typeof value === 'string' ? 1 : 2
 }
