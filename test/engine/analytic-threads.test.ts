@@ -1,6 +1,11 @@
 /** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
 import t from 'tap'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
+import type {
+  QueryOutcome,
+  QueryPart,
+  QueryTask,
+} from '../../src/engine/threads/queries/query-tasks.ts'
 import type { AnalyticAnswer, AnalyticQuery } from '../../src/rules/analytics/analytics.ts'
 import type { ActionStep } from '../../src/rules/filters/actions.ts'
 import { answerRows } from '../fixtures/analytics/analytic-answers.ts'
@@ -115,3 +120,34 @@ t.test(
     for (const result of results) t.match(result, { status: 'rejected' })
   },
 )
+
+t.test('parts of a query pass the main thread packed, and are put together again', async (t) => {
+  const log = new PersonLog(t, t.testdir())
+  const timestamp = new Date(START_MS).toISOString()
+  const event = (distinct_id: string) => ({ event: 'buy', distinct_id, timestamp, properties: {} })
+  log.send(1, ['a', 'b', 'a', 'c'].map(event))
+  log.process()
+  const threads = openThreads(log, 2)
+  t.teardown(() => threads.close())
+  const ask = <Answer>(call: string, ...values: readonly unknown[]) =>
+    threads.run({ call, values }, 0, () => undefined) as Promise<Answer>
+  for (const math of ['total', 'dau']) {
+    const breakdownFilter = { breakdown: '$browser' }
+    const query = { kind: 'TrendsQuery', series: [{ event: 'buy', math }], breakdownFilter }
+    const facts = { projectId: 1, timezone: 'UTC', nowMs: START_MS, testAccountFilters: [] }
+    const task: QueryTask = { ...facts, query, format: 'json' }
+    const whole = await ask<QueryOutcome>('query', task, false)
+    const parts = await Promise.all(
+      [0, 1].map((index) => ask<QueryPart>('queryPart', task, { by: 'persons', index, count: 2 })),
+    )
+    t.match(
+      parts.map(({ found }) => found),
+      [Uint8Array, Uint8Array],
+    )
+    const packed = parts.map(({ found }) => found)
+    const { text } = await ask<{ text: Uint8Array }>('queryMerge', task, packed)
+    t.equal(whole.kind, 'answer')
+    if (whole.kind === 'answer') t.strictSame(text, whole.text)
+    t.match(Buffer.from(text).toString(), `"count":${math === 'dau' ? 3 : 4}`)
+  }
+})

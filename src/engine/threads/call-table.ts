@@ -71,7 +71,7 @@ export const CALLS = {
   query: long(runQuery, 'analytics', (outcome) =>
     outcome.kind === 'answer' ? [outcome.text.buffer] : [],
   ),
-  queryPart: long(runQueryPart, 'analytics'),
+  queryPart: long(runQueryPart, 'analytics', ({ found }) => [found.buffer]),
   sessionValues: long(runSessionValues, 'analytics'),
   queryMerge: long(mergeQuery, 'analytics', ({ text }) => [text.buffer]),
   /** Appends blocks to the log and forgets those that are processed. */

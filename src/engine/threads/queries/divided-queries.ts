@@ -36,7 +36,8 @@ export async function answerDivided(
     const [one] = parts
     if (one === undefined || parts.some(({ state }) => state !== one.state)) continue
     const found = parts.map(({ found }) => found)
-    return (await pool.run('queryMerge', [task, found], leaving)).text
+    const transferList = found.map(({ buffer }) => buffer)
+    return (await pool.run('queryMerge', [task, found], { ...leaving, transferList })).text
   }
   const whole = await pool.run('query', [task, false], leaving)
   if (whole.kind === 'answer') return whole.text

@@ -2,6 +2,7 @@
  * Queries on threads for analytics: each has one snapshot, is bounded in time, and is given up when nobody
  * waits any more. The answer is finished text.
  */
+import { deserialize, serialize } from 'node:v8'
 import type { RowFormat } from '../../../base/pages.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { actionSteps } from '../../../rules/filters/actions.ts'
@@ -32,8 +33,11 @@ export type QueryOutcome =
 /** What a thread found in its part, and the state of the store that it found it in. */
 export interface QueryPart {
   readonly state: string
-  /** Plain data; only the kind of the query knows what. */
-  readonly found: unknown
+  /**
+   * Plain data, of which only the kind of the query knows what it is. Packed, because it can be large, and the
+   * main thread, which passes it on, would take it apart and put it together again.
+   */
+  readonly found: Uint8Array<ArrayBuffer>
 }
 
 /**
@@ -59,14 +63,16 @@ export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart)
   const shard = open(tools, task, part)
   const planned = planQuery(task.query, shard.context)
   const { state } = shard.scanner.extent(task.projectId, null)
-  return { state, found: tools.stores.remembered.partial(planned, shard) }
+  const found = serialize(tools.stores.remembered.partial(planned, shard))
+  return { state, found: found as Uint8Array<ArrayBuffer> }
 }
 
 /** Makes the answer of what all parts found. Throws as `runQuery`. */
-export function mergeQuery(tools: LongTools, task: QueryTask, found: readonly unknown[]) {
+export function mergeQuery(tools: LongTools, task: QueryTask, found: readonly Uint8Array[]) {
   const shard = open(tools, task, null)
   const { kind, plan } = planQuery(task.query, shard.context)
-  const page = kind.page(plan, kind.merge(plan, found), shard)
+  const parts = found.map((packed): unknown => deserialize(packed))
+  const page = kind.page(plan, kind.merge(plan, parts), shard)
   return { text: answerText(page, shard, task.format) }
 }
 
