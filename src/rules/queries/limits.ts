@@ -4,6 +4,8 @@
 export const QUERY_SERIES_MAX = 26
 /** Filters of one tree. More: 400 `invalid_query`. */
 export const QUERY_FILTERS_MAX = 100
+/** Texts and patterns in lists of filters that look for parts, all of one tree together. More: 400 `invalid_query`. */
+export const QUERY_PATTERNS_MAX = 1000
 /** Groups of filters within each other. Deeper: 400 `invalid_query`. */
 export const QUERY_FILTER_DEPTH_MAX = 10
 /** Breakdowns of one query. More: 400 `invalid_query`. */
@@ -36,7 +38,7 @@ export const EVENT_ROWS_COMPARED_MAX = 50_000
 export const RETENTION_COLUMNS = 8
 /** Columns of retention that may be asked for. More: 400 `invalid_query`. */
 export const RETENTION_COLUMNS_MAX = 100
-/** Numbers of one table of retention, all values of its breakdown together. More: 400. */
+/** Numbers of a table of retention, of all lines and formulas of trends: all values of a breakdown together. More: 400. */
 export const QUERY_CELLS_MAX = 4_000_000
 /** Actors that are read and sorted for one answer. More: by an index where there is one, else 400 `query_too_large`. */
 export const ACTORS_SORTED_MAX = 100_000

@@ -15,7 +15,7 @@ import { readStoredFilters } from '../filters/filter-tree.ts'
 import { DATE_OPERATORS, LIST_OPERATORS } from '../filters/operator-names.ts'
 import { numberOf, propertyTest } from '../filters/property-filter.ts'
 import { propertyText } from '../filters/property-text.ts'
-import { QUERY_FILTER_DEPTH_MAX, QUERY_FILTERS_MAX } from './limits.ts'
+import { QUERY_FILTER_DEPTH_MAX, QUERY_FILTERS_MAX, QUERY_PATTERNS_MAX } from './limits.ts'
 import { QueryFields } from './query-fields.ts'
 import type { QueryContext } from './query-kind.ts'
 import { readDate } from './query-range.ts'
@@ -59,6 +59,7 @@ export function readFilter(fields: QueryFields, context: QueryContext): FilterGr
 class FilterReader {
   readonly #context: QueryContext
   #count = 0
+  #patterns = 0
 
   constructor(context: QueryContext) {
     this.#context = context
@@ -147,6 +148,11 @@ class FilterReader {
       if (value.length === 0) return null
       const isAny = ANY_OF.includes(operator)
       if (isAny || NONE_OF.includes(operator)) {
+        // Each is looked for by itself, in every value.
+        this.#patterns += value.length
+        if (this.#patterns > QUERY_PATTERNS_MAX) {
+          throw fields.fault('value', `is too long: ${QUERY_PATTERNS_MAX} texts may be looked for`)
+        }
         const values = value.map((one: unknown) =>
           this.#built(fields, { ...base, operator, value: one }),
         )

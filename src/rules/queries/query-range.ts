@@ -2,7 +2,22 @@
  * The range of dates of a query: `dateRange`, the interval, the range to compare with, and which events
  * count. Wall time of the project's zone throughout. Source: docs/compatibility/queries.md, "Ranges".
  */
-import { addDays, addMonths, dateParts, endMomentOf, endOfDay, hourStart, isDayOfCalendar, lastDayOf, momentOf, startOfDay, utcOf, type Wall, wallOf, wallOfUtc } from '../../base/time-zone.ts'
+import {
+  addDays,
+  addMonths,
+  dateParts,
+  endMomentOf,
+  endOfDay,
+  hourStart,
+  isDayOfCalendar,
+  lastDayOf,
+  momentOf,
+  startOfDay,
+  utcOf,
+  type Wall,
+  wallOf,
+  wallOfUtc,
+} from '../../base/time-zone.ts'
 import type { DateRange } from '../analytics/date-range.ts'
 import { type Interval, periodStart } from '../analytics/periods.ts'
 import type { QueryFields } from './query-fields.ts'

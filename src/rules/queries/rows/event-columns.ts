@@ -8,7 +8,6 @@ import { type ChainElement, chainElements } from '../../filters/element-filter.t
 import { emailOf, personName } from '../../persons/person-name.ts'
 import { QUERY_COLUMN_DEPTH_MAX } from '../limits.ts'
 
-
 /** One column. */
 export interface EventColumn {
   readonly kind:

@@ -1,17 +1,20 @@
 /** Lines made of those of all series, bucket by bucket, by a formula. */
 import { getOrAdd } from '../../../base/maps.ts'
+import type { QueryShard } from '../query-kind.ts'
 import { parseFormula } from './formula.ts'
 import { compareValues, type Line, type LineValue, sumOf } from './trend-lines.ts'
+import { CHECK_EVERY } from './trend-rows.ts'
 import type { TrendFormula, TrendsPlan } from './trends-plan.ts'
 
 /**
  * The lines of a formula: one for each value that any series has, zeros standing for those that a series
- * does not have; the largest first.
+ * does not have; the largest first. Throws as `EventScanner.checkLimits`.
  */
 export function formulaLines(
   { series, breakdown }: TrendsPlan,
   { text }: TrendFormula,
   linesOf: readonly (readonly Line[])[],
+  limits: Pick<QueryShard['scanner'], 'checkLimits'>,
 ): readonly Line[] {
   const formula = parseFormula(text, series.length)
   const found = new Map<string, { value: LineValue; bySeries: (readonly number[])[] }>()
@@ -23,9 +26,12 @@ export function formulaLines(
   }
   const lines = Array.from(found.values(), ({ value, bySeries }) => {
     const length = Math.max(...series.map((_, index) => bySeries[index]?.length ?? 0))
-    const data = Array.from({ length }, (_, bucket) =>
-      formula === null ? 0 : formula(series.map((_, index) => bySeries[index]?.[bucket] ?? 0)),
-    )
+    const data = Array.from({ length }, (_, bucket) => {
+      if (bucket % CHECK_EVERY === 0) limits.checkLimits()
+      return formula === null
+        ? 0
+        : formula(series.map((_, index) => bySeries[index]?.[bucket] ?? 0))
+    })
     return { value, data, sum: sumOf(data) }
   })
   const isByNumber = (breakdown?.cohorts.length ?? 0) > 0

@@ -60,6 +60,7 @@ export function linesOf(
   const limit = isAsGiven ? cells.length : breakdown.limit
   checkDatedNumbers(Math.min(limit, cells.length) * bucketCount)
   const lines = cells.slice(0, limit).map(({ cell, value }) => {
+    limits.checkLimits()
     return plainLine({ value, data: reader.dataOf(cell) })
   })
   const others = cells.slice(limit)

@@ -1,6 +1,6 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
-import type { JsonObject } from '../../../base/json.ts'
-import { checkDatedNumbers } from '../answer.ts'
+import { ServiceError } from '../../../base/errors.ts'
+import { QUERY_CELLS_MAX } from '../limits.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind } from '../query-kind.ts'
 import { mergedTally, type Tally } from './tally.ts'
@@ -8,7 +8,7 @@ import { trendActors } from './trend-actors.ts'
 import { tallyOf } from './trend-counts.ts'
 import { formulaLines } from './trend-formulas.ts'
 import { ItemMaker } from './trend-items.ts'
-import { type Line, linesOf } from './trend-lines.ts'
+import { linesOf } from './trend-lines.ts'
 import { actorKindOf, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
 import { isCountedBySeen, readTrends, type TrendsPlan } from './trends-plan.ts'
@@ -53,15 +53,12 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     ),
 
   page(plan, whole, { context, scanner }) {
-    let numbers = 0
+    checkNumbers(plan, whole)
     const found = plan.ranges.map((range, rangeIndex) =>
       plan.series.map(({ measure }, index) => {
         const tally = whole[rangeIndex]?.[index]
         if (tally === undefined) return { lines: [], hasOther: false }
-        const own = linesOf(plan, measure, range, tally, scanner)
-        numbers += own.lines.length * (own.lines[0]?.data.length ?? 0)
-        checkDatedNumbers(numbers)
-        return own
+        return linesOf(plan, measure, range, tally, scanner)
       }),
     )
     const ranges = plan.ranges.map((range, index) => ({
@@ -71,7 +68,11 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     const results =
       plan.formulas.length === 0
         ? ranges.flatMap(({ maker, lines }) => maker.ofSeries(lines))
-        : formulaItems(plan, ranges)
+        : plan.formulas.flatMap((formula) =>
+            ranges.flatMap(({ maker, lines }) =>
+              maker.ofFormula(formula, formulaLines(plan, formula, lines, scanner)),
+            ),
+          )
     const hasMore = found.flat().some(({ hasOther }) => hasOther)
     const [range] = plan.ranges
     const dates = range === undefined ? {} : resolvedRange(range)
@@ -81,18 +82,28 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
   actors: trendActors,
 }
 
-/** The items of all formulas. Throws 400 `query_too_large`. */
-function formulaItems(
-  plan: TrendsPlan,
-  ranges: readonly { readonly maker: ItemMaker; readonly lines: readonly (readonly Line[])[] }[],
-): readonly JsonObject[] {
+/**
+ * Refuses lines that would be longer, all together, than any answer can be, before they are made: a line has
+ * a number for each bucket, however few events there are.
+ */
+function checkNumbers(
+  { series, ranges, isTotal, breakdown, formulas }: TrendsPlan,
+  whole: TrendsPart,
+) {
+  const linesMax = (breakdown?.limit ?? 0) + Math.max(1, breakdown?.cohorts.length ?? 0)
   let numbers = 0
-  return plan.formulas.flatMap((formula) =>
-    ranges.flatMap(({ maker, lines }) => {
-      const own = formulaLines(plan, formula, lines)
-      numbers += own.length * (own[0]?.data.length ?? 0)
-      checkDatedNumbers(numbers)
-      return maker.ofFormula(formula, own)
-    }),
-  )
+  for (const [rangeIndex, range] of ranges.entries()) {
+    let most = 0
+    for (const [index, { measure }] of series.entries()) {
+      const { bucketCount } = spanOf(measure, range, isTotal)
+      const cells = whole[rangeIndex]?.[index]?.cells.length ?? 0
+      const ofSeries = Math.max(1, Math.min(cells, linesMax)) * bucketCount
+      most = Math.max(most, ofSeries)
+      numbers += ofSeries
+    }
+    numbers += most * formulas.length
+  }
+  if (numbers <= QUERY_CELLS_MAX) return
+  const detail = `the query asks for more than ${QUERY_CELLS_MAX} numbers: choose a longer interval, a shorter range, fewer series or fewer values`
+  throw new ServiceError('query_too_large', detail)
 }
