@@ -102,7 +102,9 @@ export class WebEvents {
   /** By the rules of the project; each path is cleaned once. */
   get clean(): CleanPath {
     if (this.#clean === null) {
-      const clean = pathCleaner(this.shard.context.pathCleaningFilters ?? [])
+      const { context, scanner } = this.shard
+      const rules = context.pathCleaningFilters ?? []
+      const clean = pathCleaner(rules, () => scanner.checkLimits())
       const known = new Map<string, string>()
       this.#clean = (path) => getOrAdd(known, path, clean)
     }

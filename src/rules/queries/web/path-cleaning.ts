@@ -14,15 +14,19 @@ export const AS_IT_IS: CleanPath = (path) => path
 /**
  * The rules of the setting `path_cleaning_filters`, by `order`, then as they stand there: each replaces all
  * its matches in what the rule before has left. A rule that cannot be compiled is left out. Cost: that of a
- * pattern for each rule and path.
+ * pattern for each rule and path, which can be seconds: `check` is called before each, and may throw.
  */
-export function pathCleaner(rules: readonly unknown[]): CleanPath {
+export function pathCleaner(rules: readonly unknown[], check: () => void): CleanPath {
   const replacements = rules
     .filter(isObject)
     .toSorted((a, b) => orderOf(a) - orderOf(b))
     .map(({ regex, alias }) => replacementOf(regex, alias))
     .filter((replacement) => replacement !== null)
-  return (path) => replacements.reduce((text, rule) => rule.replaceAll(text), path)
+  return (path) =>
+    replacements.reduce((text, rule) => {
+      check()
+      return rule.replaceAll(text)
+    }, path)
 }
 
 /** What replaces the matches of a pattern by a plain text; null when it cannot be compiled. */

@@ -1,0 +1,21 @@
+/** Rules that make paths alike, and that they end with the query. */
+import t from 'tap'
+import { pathCleaner } from '../../../src/rules/queries/web/path-cleaning.ts'
+
+t.test('rules follow one another, in their order', async (t) => {
+  const rules = [
+    { regex: 'b+', alias: 'c', order: 2 },
+    { regex: 'a', alias: 'b', order: 1 },
+    { regex: '(', alias: 'x' },
+  ]
+  t.equal(pathCleaner(rules, () => undefined)('/aab/a'), '/c/c')
+})
+
+t.test('each rule looks first whether the query may still go on', async (t) => {
+  const growing = Array.from({ length: 40 }, () => ({ regex: '', alias: 'xx' }))
+  let left = 3
+  const clean = pathCleaner(growing, () => {
+    if (left-- === 0) throw new Error('too long')
+  })
+  t.throws(() => clean('/a'), { message: 'too long' })
+})
