@@ -1,5 +1,6 @@
 /** All benches, in the order in which they run and stand in docs/BENCHMARKS.md. */
 import { ANALYTICS } from './analytics/analytics.ts'
+import { QUERIES } from './analytics/queries.ts'
 import { BASELINES } from './baselines.ts'
 import { DECIDE } from './decide/decide.ts'
 import type { Bench } from './harness.ts'
@@ -33,6 +34,7 @@ export const BENCHES: readonly Bench[] = [
   LARGE_MEMORY,
   DECIDE,
   ANALYTICS,
+  QUERIES,
   RESTART,
   PERSONS,
   CRASH,

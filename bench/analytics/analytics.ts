@@ -10,22 +10,20 @@
  * of the baseline.
  */
 import { availableParallelism, loadavg } from 'node:os'
-import { personUuid } from '../../src/rules/persons/person-uuid.ts'
 import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
 import type { Daemon } from '../daemon.ts'
 import { type Bench, type BenchContext, interleaved } from '../harness.ts'
 import { cpuSeconds } from '../proc.ts'
 import { median } from '../samples.ts'
-import { createTable, insertRows, rowOf, settleTable } from './analytics-clickhouse.ts'
+import { createTable } from './analytics-clickhouse.ts'
+import { fillBoth, MemoryWatch } from './analytics-fill.ts'
 import {
   type AnalyticQuestion,
   analyticQuestions,
   type QuestionPart,
 } from './analytics-questions.ts'
 import { clickHouseSide, daemonSide, expectSame, type Side } from './analytics-sides.ts'
-import { AnalyticStore, PROJECT_ID } from './analytics-store.ts'
 import { measureBesideQuestions } from './analytics-under-load.ts'
-import { AnalyticWorkload } from './analytics-workload.ts'
 
 export const ANALYTICS: Bench = {
   name: 'analytics',
@@ -38,15 +36,10 @@ export const ANALYTICS: Bench = {
   run: measure,
 }
 
-const PERSONS = 200_000
-/** A small run has fewer persons, so that they come more than once. */
-const EVENTS_PER_PERSON_MIN = 5
 /** Events of the question about a smaller project. */
 const SMALL_EVENTS = 1_000_000
 const SMALL_ANSWER_MS_MAX = 50
 const MEMORY_MIB_MAX = 600
-const MEMORY_POLL_MS = 100
-const EVENTS_PER_COMMIT = 20_000
 const WARM_UPS = 8
 
 async function measure(context: BenchContext): Promise<void> {
@@ -54,7 +47,7 @@ async function measure(context: BenchContext): Promise<void> {
   const server = await startClickHouse(context.newFolder(), availableParallelism())
   context.cleanUpWith(() => server.stop())
   await createTable(server)
-  const dataDir = await fill(context, events, server)
+  const { dataDir } = await fillBoth(context, events, server)
   const questions = analyticQuestions()
   const found = await compare(context, dataDir, questions, server)
   const daemon = await context.startDaemon({ dataDir })
@@ -73,44 +66,6 @@ async function measure(context: BenchContext): Promise<void> {
   })
   await daemon.stop()
   await measureSmall(context, events <= SMALL_EVENTS ? dataDir : null, questions)
-}
-
-/** A data directory with the events; the server, if one is given, has them too. */
-async function fill(
-  context: BenchContext,
-  events: number,
-  server: ClickHouse | null,
-): Promise<string> {
-  const dataDir = context.newFolder()
-  // It makes the project that the events are of.
-  const first = await context.startDaemon({ dataDir })
-  await first.stop()
-  const persons = Math.min(PERSONS, Math.floor(events / EVENTS_PER_PERSON_MIN))
-  const distinctIds = Array.from({ length: persons }, (_, person) => `person-${person}`)
-  const uuids = distinctIds.map((distinctId) => personUuid(PROJECT_ID, distinctId))
-  const workload = new AnalyticWorkload({ seed: context.seed, events, persons })
-  const store = new AnalyticStore(dataDir)
-  let inserted: Promise<void> = Promise.resolve()
-  for (let stored = 0; stored < events; ) {
-    const end = Math.min(events, stored + EVENTS_PER_COMMIT)
-    let rows = ''
-    for (; stored < end; stored++) {
-      const event = workload.next()
-      store.add(event, distinctIds[event.person] ?? '')
-      if (server !== null) rows += `${rowOf(event, uuids[event.person] ?? '')}\n`
-    }
-    store.commit()
-    await inserted
-    if (server !== null) inserted = insertRows(server, rows)
-    // Thrown where it is awaited.
-    inserted.catch(() => undefined)
-    if (!context.isQuick && stored % SMALL_EVENTS === 0) console.error(`# ${stored} stored`)
-  }
-  await inserted
-  await store.close()
-  const rows = server === null ? events : await settleTable(server)
-  if (rows !== events) throw new Error(`the baseline has ${rows} of ${events} events`)
-  return dataDir
 }
 
 /** How many persons each question finds. With a daemon of its own: pages this large take memory. */
@@ -181,7 +136,7 @@ async function measureSmall(
   questions: readonly AnalyticQuestion[],
 ): Promise<void> {
   const events = context.events(40_000, SMALL_EVENTS)
-  const folder = dataDir ?? (await fill(context, SMALL_EVENTS, null))
+  const folder = dataDir ?? (await fillBoth(context, SMALL_EVENTS, null)).dataDir
   const daemon = await context.startDaemon({ dataDir: folder })
   const side = daemonSide(daemon.url)
   const times = new Map<string, number>()
@@ -215,32 +170,4 @@ async function timeMs(side: Side, parts: readonly QuestionPart[]): Promise<numbe
 
 async function repeat(count: number, action: () => Promise<unknown>): Promise<void> {
   for (let done = 0; done < count; done++) await action()
-}
-
-/** Notes the highest anonymous memory of a daemon. */
-class MemoryWatch {
-  readonly #daemon: Daemon
-  readonly #timer: NodeJS.Timeout
-  #highestBytes = 0
-
-  constructor(daemon: Daemon) {
-    this.#daemon = daemon
-    this.#timer = setInterval(() => this.#look(), MEMORY_POLL_MS)
-  }
-
-  /** Bytes. Stops looking. */
-  end(): number {
-    this.stop()
-    this.#look()
-    return this.#highestBytes
-  }
-
-  stop(): void {
-    clearInterval(this.#timer)
-  }
-
-  #look(): void {
-    const { anonymousBytes } = this.#daemon.memory()
-    if (anonymousBytes > this.#highestBytes) this.#highestBytes = anonymousBytes
-  }
 }

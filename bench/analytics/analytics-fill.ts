@@ -1,0 +1,119 @@
+/**
+ * What the benches `analytics` and `queries` begin with: the same events in a data directory and in
+ * ClickHouse, further ones for later, and a watch over the memory of the daemon.
+ */
+import { personUuid } from '../../src/rules/persons/person-uuid.ts'
+import type { ClickHouse } from '../baselines/clickhouse.ts'
+import { type Daemon, PROJECT_KEY } from '../daemon.ts'
+import type { BenchContext } from '../harness.ts'
+import { insertRows, rowOf, settleTable } from './analytics-clickhouse.ts'
+import { AnalyticStore, PROJECT_ID } from './analytics-store.ts'
+import { AnalyticWorkload } from './analytics-workload.ts'
+
+const PERSONS = 200_000
+/** A small run has fewer persons, so that they come more than once. */
+const EVENTS_PER_PERSON_MIN = 5
+const EVENTS_PER_COMMIT = 20_000
+const EVENTS_TOLD = 1_000_000
+const EVENTS_PER_REQUEST = 500
+const MEMORY_POLL_MS = 100
+
+/** A data directory with events, and where further ones come from. */
+export interface FilledStore {
+  readonly dataDir: string
+  /** Sends the next so many of the events kept for later to the daemon and the server, and waits for both. */
+  addLater(count: number, daemon: Daemon, server: ClickHouse): Promise<void>
+}
+
+/**
+ * A data directory with so many events; the server, if one is given, has them too. `later`: events of the
+ * same 90 days, behind all others, that are kept for `addLater`.
+ */
+export async function fillBoth(
+  context: BenchContext,
+  events: number,
+  server: ClickHouse | null,
+  later = 0,
+): Promise<FilledStore> {
+  const dataDir = context.newFolder()
+  // It makes the project that the events are of.
+  const first = await context.startDaemon({ dataDir })
+  await first.stop()
+  const persons = Math.min(PERSONS, Math.floor(events / EVENTS_PER_PERSON_MIN))
+  const distinctIds = Array.from({ length: persons }, (_, person) => `person-${person}`)
+  const uuids = distinctIds.map((distinctId) => personUuid(PROJECT_ID, distinctId))
+  const workload = new AnalyticWorkload({ seed: context.seed, events: events + later, persons })
+  const store = new AnalyticStore(dataDir)
+  let inserted: Promise<void> = Promise.resolve()
+  for (let stored = 0; stored < events; ) {
+    const end = Math.min(events, stored + EVENTS_PER_COMMIT)
+    let rows = ''
+    for (; stored < end; stored++) {
+      const event = workload.next()
+      store.add(event, distinctIds[event.person] ?? '')
+      if (server !== null) rows += `${rowOf(event, uuids[event.person] ?? '')}\n`
+    }
+    store.commit()
+    await inserted
+    if (server !== null) inserted = insertRows(server, rows)
+    // Thrown where it is awaited.
+    inserted.catch(() => undefined)
+    if (!context.isQuick && stored % EVENTS_TOLD === 0) console.error(`# ${stored} stored`)
+  }
+  await inserted
+  await store.close()
+  const rows = server === null ? events : await settleTable(server)
+  if (rows !== events) throw new Error(`the baseline has ${rows} of ${events} events`)
+  return {
+    dataDir,
+    async addLater(count, daemon, target) {
+      let rows = ''
+      for (let sent = 0; sent < count; sent += EVENTS_PER_REQUEST) {
+        const batch = Array.from({ length: Math.min(EVENTS_PER_REQUEST, count - sent) }, () => {
+          const event = workload.next()
+          rows += `${rowOf(event, uuids[event.person] ?? '')}\n`
+          return {
+            event: event.name,
+            distinct_id: distinctIds[event.person],
+            timestamp: new Date(event.timeSeconds * 1000).toISOString(),
+            properties: event.properties,
+          }
+        })
+        const body = JSON.stringify({ api_key: PROJECT_KEY, batch })
+        const response = await fetch(`${daemon.url}/batch/`, { method: 'POST', body })
+        await response.arrayBuffer()
+        if (response.status !== 200) throw new Error(`/batch/ answered ${response.status}`)
+      }
+      await insertRows(target, rows)
+      await daemon.drain()
+    },
+  }
+}
+
+/** Notes the highest anonymous memory of a daemon. */
+export class MemoryWatch {
+  readonly #daemon: Daemon
+  readonly #timer: NodeJS.Timeout
+  #highestBytes = 0
+
+  constructor(daemon: Daemon) {
+    this.#daemon = daemon
+    this.#timer = setInterval(() => this.#look(), MEMORY_POLL_MS)
+  }
+
+  /** Bytes. Stops looking. */
+  end(): number {
+    this.stop()
+    this.#look()
+    return this.#highestBytes
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  #look(): void {
+    const { anonymousBytes } = this.#daemon.memory()
+    if (anonymousBytes > this.#highestBytes) this.#highestBytes = anonymousBytes
+  }
+}

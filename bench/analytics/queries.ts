@@ -1,0 +1,246 @@
+/**
+ * Question: how many, as quickly as the column database that people would otherwise install for it?
+ * Workload: 10 million events (`--events` for fewer) of 200,000 persons over 90 days, 40 event names; each
+ * question asked over HTTP, one after the other, decoded columns in memory. (a) For the first time: each
+ * asking is written differently, so that nothing computed before helps. (b) Again, after 10,000 new events.
+ * All numbers of every answer are compared with the baseline's before anything is timed, and after the
+ * last of the new events.
+ * Baseline: Debian's clickhouse-server with the same events on the same machine, the statements of
+ * `query-questions.ts`, interleaved.
+ * What would change our mind about dividing queries among threads and remembering their parts: less than
+ * the speed of the baseline.
+ */
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { availableParallelism, loadavg } from 'node:os'
+import { text as readText } from 'node:stream/consumers'
+import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
+import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
+import { type Bench, type BenchContext, interleaved } from '../harness.ts'
+import { cpuSeconds } from '../proc.ts'
+import { median } from '../samples.ts'
+import { createTable } from './analytics-clickhouse.ts'
+import { fillBoth, MemoryWatch } from './analytics-fill.ts'
+import { PROJECT_ID } from './analytics-store.ts'
+import { type AnsweredItem, type NumberQuestion, numberQuestions } from './query-questions.ts'
+
+export const QUERIES: Bench = {
+  name: 'queries',
+  group: 'analytics',
+  question: 'How many, as quickly as a column database says it, first and again?',
+  workload:
+    'events of 200,000 persons over 90 days, 40 names, 10 million unless --events says less; each ' +
+    'question for the first time, and again after 10,000 new events; numbers compared before',
+  needsDaemon: true,
+  run: measure,
+}
+
+const MEMORY_MIB_MAX = 600
+const WARM_UPS = 4
+const NEW_EVENTS = 10_000
+const SPEED_AGAIN_MIN = 20
+const BREAKDOWN_P95_MS_MAX = 150
+const BREAKDOWN_ASKED = 20
+
+async function measure(context: BenchContext): Promise<void> {
+  const events = context.events(40_000, 10_000_000)
+  const newEvents = context.size(500, NEW_EVENTS)
+  const againRounds = context.rounds(7, 2)
+  const server = await startClickHouse(context.newFolder(), availableParallelism())
+  context.cleanUpWith(() => server.stop())
+  await createTable(server)
+  // One asking more than is timed.
+  const filled = await fillBoth(context, events, server, newEvents * (againRounds + 1))
+  const daemon = await context.startDaemon({ dataDir: filled.dataDir })
+  const memory = new MemoryWatch(daemon)
+  context.cleanUpWith(async () => void memory.stop())
+  const asker = new Asker(daemon)
+  const questions = numberQuestions()
+  for (const question of questions) await expectSame(asker, server, question)
+  for (const question of questions) await measureFirst(context, question, asker, server)
+  await measureBreakdown(context, questions, asker)
+  const addLater = () => filled.addLater(newEvents, daemon, server)
+  await measureAgain(context, questions, asker, server, { rounds: againRounds, addLater })
+  for (const question of questions) await expectSame(asker, server, question)
+  asker.close()
+  context.report({
+    figure: 'daemon memory of its own during all of this, the highest seen',
+    value: memory.end() / 1024 ** 2,
+    unit: 'MiB',
+    target: { of: 'value', bound: 'at most', limit: MEMORY_MIB_MAX },
+    note: `${daemon.memory().fileBytes >> 20} MiB of mapped files besides: page cache`,
+  })
+  await daemon.stop()
+  await server.stop()
+}
+
+/** Asks the daemon on a connection that stays open. */
+class Asker {
+  readonly daemon: Daemon
+  readonly #agent = new Agent({ keepAlive: true })
+  #variant = 0
+
+  constructor(daemon: Daemon) {
+    this.daemon = daemon
+  }
+
+  /** Written as it was not before; the bytes of the answer. */
+  first({ body }: NumberQuestion): Promise<string> {
+    return this.#ask(body(++this.#variant))
+  }
+
+  /** As it is always written. */
+  again({ body }: NumberQuestion): Promise<string> {
+    return this.#ask(body(0))
+  }
+
+  /** Variants are used again by the next question. */
+  beginQuestion(): void {
+    this.#variant = 0
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  async #ask(query: object): Promise<string> {
+    const body = Buffer.from(JSON.stringify({ query }))
+    const headers = {
+      authorization: `Bearer ${PERSONAL_KEY}`,
+      'content-type': 'application/json',
+      'content-length': body.length,
+    }
+    const url = `${this.daemon.url}/api/projects/${PROJECT_ID}/query/`
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      request(url, { agent: this.#agent, method: 'POST', headers }, resolve)
+        .on('error', reject)
+        .end(body)
+    })
+    const text = await readText(response)
+    if (response.statusCode === 200) return text
+    throw new Error(`query/ answered ${response.statusCode}: ${text.slice(0, 300)}`)
+  }
+}
+
+/** Throws unless both sides say the same numbers, however ours is asked. */
+async function expectSame(
+  asker: Asker,
+  server: ClickHouse,
+  question: NumberQuestion,
+): Promise<void> {
+  const answer = await server.query(`${question.statement} FORMAT TabSeparated`)
+  const { shown = (lines) => lines } = question
+  const theirs = [...shown(answer === '' ? [] : answer.trimEnd().split('\n'))].sort()
+  asker.beginQuestion()
+  for (const text of [await asker.first(question), await asker.again(question)]) {
+    const { results } = JSON.parse(text) as { readonly results: readonly AnsweredItem[] }
+    const ours = [...question.lines(results)].sort()
+    const differing = theirs.findIndex((line, index) => line !== ours[index])
+    if (differing < 0 && ours.length === theirs.length && ours.length > 0) continue
+    const example = `${ours[differing]} and ${theirs[differing]}`
+    throw new Error(
+      `${question.name}: ${ours.length} and ${theirs.length} lines differ: ${example}`,
+    )
+  }
+}
+
+/** Times of both sides, and their processor time; milliseconds. */
+class BothTimes {
+  readonly #pids: readonly [number, number]
+  readonly #ms: [number[], number[]] = [[], []]
+  readonly #cpuMs: [number, number] = [0, 0]
+
+  constructor(daemon: Daemon, server: ClickHouse) {
+    this.#pids = [daemon.pid, server.pid]
+  }
+
+  async time(side: 0 | 1, action: () => Promise<unknown>): Promise<void> {
+    const before = cpuSeconds(this.#pids[side])
+    const startMs = performance.now()
+    await action()
+    this.#ms[side].push(performance.now() - startMs)
+    this.#cpuMs[side] += (cpuSeconds(this.#pids[side]) - before) * 1000
+  }
+
+  report(context: BenchContext, figure: string, speedMin: number, version: string): void {
+    const [oursMs = Number.NaN, theirsMs = Number.NaN] = this.#ms.map(median)
+    const rounds = this.#ms[0].length
+    const [oursCpu, theirsCpu] = this.#cpuMs.map((ms) => (ms / rounds).toFixed(0))
+    context.report({
+      figure,
+      value: 1000 / oursMs,
+      unit: 'answers/s',
+      baseline: 1000 / theirsMs,
+      target: { of: 'ratio', bound: 'at least', limit: speedMin },
+      note:
+        `${oursMs.toFixed(1)} ms against ${theirsMs.toFixed(1)} ms, medians of ${rounds}; processor ` +
+        `time ${oursCpu} ms against ${theirsCpu} ms; load average ` +
+        `${(loadavg()[0] ?? 0).toFixed(1)}; ClickHouse ${version}`,
+    })
+  }
+}
+
+async function measureFirst(
+  context: BenchContext,
+  question: NumberQuestion,
+  asker: Asker,
+  server: ClickHouse,
+): Promise<void> {
+  const ours = (): Promise<unknown> => asker.first(question)
+  const theirs = (): Promise<unknown> => server.query(`${question.statement} FORMAT Null`)
+  asker.beginQuestion()
+  for (let done = 0; done < WARM_UPS; done++) for (const side of [ours, theirs]) await side()
+  const times = new BothTimes(asker.daemon, server)
+  await interleaved(context.rounds(9, 3), [() => times.time(0, ours), () => times.time(1, theirs)])
+  const figure = `${question.name}: answers a second, asked first, against ClickHouse`
+  times.report(context, figure, question.speedMin, server.version)
+}
+
+async function measureBreakdown(
+  context: BenchContext,
+  questions: readonly NumberQuestion[],
+  asker: Asker,
+): Promise<void> {
+  const question = questions.find(({ name }) => name.includes('browser'))
+  if (question === undefined) throw new Error('no question is split by browser')
+  const times: number[] = []
+  for (let done = 0; done < BREAKDOWN_ASKED; done++) {
+    const startMs = performance.now()
+    await asker.first(question)
+    times.push(performance.now() - startMs)
+  }
+  times.sort((a, b) => a - b)
+  context.report({
+    figure: `${question.name}: p95 of ${BREAKDOWN_ASKED} first askings`,
+    value: times[Math.ceil(BREAKDOWN_ASKED * 0.95) - 1] ?? Number.NaN,
+    unit: 'ms',
+    target: { of: 'value', bound: 'at most', limit: BREAKDOWN_P95_MS_MAX },
+  })
+}
+
+/** Between two askings of a question both sides get new events. */
+async function measureAgain(
+  context: BenchContext,
+  questions: readonly NumberQuestion[],
+  asker: Asker,
+  server: ClickHouse,
+  { rounds, addLater }: { readonly rounds: number; readonly addLater: () => Promise<void> },
+): Promise<void> {
+  const times = questions.map(() => new BothTimes(asker.daemon, server))
+  // The first round is not timed.
+  for (let round = 0; round <= rounds; round++) {
+    await addLater()
+    for (const [index, question] of questions.entries()) {
+      const ask = (): Promise<unknown> => asker.again(question)
+      const theirs = (): Promise<unknown> => server.query(`${question.statement} FORMAT Null`)
+      if (round === 0) await Promise.all([ask(), theirs()])
+      else {
+        await times[index]?.time(0, ask)
+        await times[index]?.time(1, theirs)
+      }
+    }
+  }
+  for (const [index, { name }] of questions.entries()) {
+    const figure = `${name}: answers a second, asked again after ${NEW_EVENTS} new events`
+    times[index]?.report(context, figure, SPEED_AGAIN_MIN, server.version)
+  }
+}

@@ -1,0 +1,325 @@
+/**
+ * The questions of the bench `queries`: each as a query that asks how many, and as the statement for
+ * ClickHouse with the same numbers. The statements are the fastest of several forms that were tried.
+ */
+import { SEARCHED_CHANNEL, WORKLOAD_DAYS, WORKLOAD_START_MS } from './analytics-workload.ts'
+
+/** A question to both sides. */
+export interface NumberQuestion {
+  readonly name: string
+  /**
+   * The body of a request. `variant` (0 to 80) changes how the query is written and nothing of what it
+   * means, so that nothing that was computed for another variant helps.
+   */
+  readonly body: (variant: number) => object
+  readonly statement: string
+  /** The numbers of an answer, as the lines of the statement. */
+  readonly lines: (results: readonly AnsweredItem[]) => readonly string[]
+  /** What an answer shows of the lines of the statement; absent: all. */
+  readonly shown?: (lines: readonly string[]) => readonly string[]
+  /** How many times as fast as ClickHouse when it is asked first. */
+  readonly speedMin: number
+}
+
+/** The members that are read; each kind has some. */
+export interface AnsweredItem {
+  readonly days?: readonly string[]
+  readonly data?: readonly number[]
+  readonly breakdown_value?: string
+  readonly count?: number
+  readonly values?: readonly { readonly count: number }[]
+  readonly source?: string
+  readonly target?: string
+  readonly value?: number
+  readonly average_conversion_time?: number
+}
+
+const DAY_MS = 86_400_000
+const VIEW = '$pageview'
+const CLICK = '$autocapture'
+const FUNNEL = [VIEW, 'product viewed', 'checkout started'] as const
+const FUNNEL_DAYS = 14
+const RETENTION_WEEKS = 11
+/** Sundays. */
+const RETENTION_DAY = 18
+const LIFECYCLE_DAY = 4
+const LIFECYCLE_WEEKS = 12
+const SESSION_GAP_SECONDS = 1800
+const STEPS_MAX = 5
+const EDGES_MAX = 50
+/** Columns that variants add to retention behind those that hold anything. */
+const COLUMNS_MAX = 100 - RETENTION_WEEKS
+
+/** All questions, in the order of the table. */
+export function numberQuestions(): readonly NumberQuestion[] {
+  return [
+    trends('trends, events, 7 days', 'total', 7),
+    trends('trends, events, 90 days', 'total', 90),
+    trends('trends, persons, 7 days', 'dau', 7),
+    trends('trends, persons, 90 days', 'dau', 90),
+    trends('trends, events, 90 days, one filter', 'total', 90, true),
+    trends('trends, persons, 90 days, one filter', 'dau', 90, true),
+    breakdown(30),
+    funnel(30),
+    retention(),
+    stickiness(30),
+    lifecycle(),
+    paths(7),
+  ]
+}
+
+function trends(
+  name: string,
+  math: 'total' | 'dau',
+  days: number,
+  isFiltered = false,
+): NumberQuestion {
+  const filter = { key: 'channel', value: SEARCHED_CHANNEL, operator: 'exact', type: 'event' }
+  const number = math === 'total' ? 'count()' : 'uniqExact(person_id)'
+  const also = isFiltered ? ` AND channel = '${SEARCHED_CHANNEL}'` : ''
+  return {
+    name,
+    body: (variant) => ({
+      kind: 'TrendsQuery',
+      series: [{ kind: 'EventsNode', event: VIEW, math }],
+      ...lastDays(days, variant),
+      ...(isFiltered ? { properties: [filter] } : {}),
+    }),
+    statement:
+      `SELECT toDate(timestamp) AS day, ${number} FROM events WHERE event = '${VIEW}' AND ` +
+      `${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)}${also} GROUP BY day`,
+    lines: (results) => results.flatMap(dayLines),
+    speedMin: isFiltered ? 2 : 3,
+  }
+}
+
+function breakdown(days: number): NumberQuestion {
+  return {
+    name: 'trends, events by browser, 30 days',
+    body: (variant) => ({
+      kind: 'TrendsQuery',
+      series: [{ kind: 'EventsNode', event: VIEW, math: 'total' }],
+      breakdownFilter: { breakdown: '$browser', breakdown_type: 'event' },
+      ...lastDays(days, variant),
+    }),
+    statement:
+      `SELECT browser, toDate(timestamp) AS day, count() FROM events WHERE event = '${VIEW}' AND ` +
+      `${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY browser, day`,
+    lines: (results) =>
+      results.flatMap((item) => dayLines(item).map((line) => `${item.breakdown_value}\t${line}`)),
+    speedMin: 2,
+  }
+}
+
+function dayLines({ days = [], data = [] }: AnsweredItem): readonly string[] {
+  return days.flatMap((day, index) => ((data[index] ?? 0) > 0 ? [`${day}\t${data[index]}`] : []))
+}
+
+function funnel(days: number): NumberQuestion {
+  const names = FUNNEL.map((name) => `'${name}'`)
+  const steps = names.map((name) => `event = ${name}`).join(', ')
+  const counts = FUNNEL.map((_, step) => `countIf(reached > ${step})`).join(', ')
+  return {
+    name: 'ordered funnel, 3 steps, 30 days',
+    body: (variant) => ({
+      kind: 'FunnelsQuery',
+      series: FUNNEL.map((event) => ({ kind: 'EventsNode', event })),
+      funnelsFilter: {
+        funnelWindowInterval: FUNNEL_DAYS,
+        funnelWindowIntervalUnit: 'day',
+      },
+      ...lastDays(days, variant),
+    }),
+    statement:
+      `SELECT ${counts} FROM (SELECT windowFunnel(${(FUNNEL_DAYS * DAY_MS) / 1000})(timestamp, ` +
+      `${steps}) AS reached FROM events WHERE event IN (${names.join(', ')}) AND ` +
+      `${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY person_id)`,
+    lines: (results) => [results.map(({ count }) => count).join('\t')],
+    speedMin: 2,
+  }
+}
+
+function retention(): NumberQuestion {
+  const [from, to] = [RETENTION_DAY, RETENTION_DAY + 7 * RETENTION_WEEKS]
+  const week = `bitShiftLeft(toUInt32(1), toUInt8(${weekSince(from)}))`
+  const masks = [VIEW, CLICK].map((name) => `groupBitOr(event = '${name}' ? ${week} : 0)`)
+  const weeks = Array.from({ length: RETENTION_WEEKS }, (_, index) => index)
+  const cells = weeks.flatMap((row) =>
+    weeks.map((column) => {
+      if (row + column >= RETENTION_WEEKS) return '0'
+      const came = `bitTest(viewed, ${row})`
+      const again = column === 0 ? '' : ` AND bitTest(clicked, ${row + column})`
+      return `countIf(${came}${again})`
+    }),
+  )
+  return {
+    name: 'retention, 11 weeks',
+    body: (variant) => ({
+      kind: 'RetentionQuery',
+      retentionFilter: {
+        targetEntity: { id: VIEW, type: 'events' },
+        returningEntity: { id: CLICK, type: 'events' },
+        period: 'Week',
+        totalIntervals: RETENTION_WEEKS + (variant % COLUMNS_MAX),
+      },
+      dateRange: { date_from: dateOf(from), date_to: dateOf(to - 1) },
+    }),
+    statement:
+      `SELECT ${cells.join(', ')} FROM (SELECT ${masks[0]} AS viewed, ${masks[1]} AS clicked ` +
+      `FROM events WHERE event IN ('${VIEW}', '${CLICK}') AND ${within(from, to)} ` +
+      'GROUP BY person_id)',
+    lines: (results) => [
+      results
+        .flatMap(({ values = [] }) => values.slice(0, RETENTION_WEEKS).map(({ count }) => count))
+        .join('\t'),
+    ],
+    speedMin: 2,
+  }
+}
+
+function stickiness(days: number): NumberQuestion {
+  const day = `toUInt8(toDate(timestamp) - toDate('${dateOf(WORKLOAD_DAYS - days)}'))`
+  return {
+    name: 'stickiness, 30 days',
+    body: (variant) => ({
+      kind: 'StickinessQuery',
+      series: [{ kind: 'EventsNode', event: VIEW, math: 'total' }],
+      ...lastDays(days, variant),
+    }),
+    statement:
+      'SELECT length(bitmaskToArray(days)) AS number, count() FROM (SELECT ' +
+      `groupBitOr(bitShiftLeft(toUInt32(1), ${day})) AS days FROM events WHERE event = '${VIEW}' ` +
+      `AND ${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY person_id) GROUP BY number`,
+    lines: ([item]) =>
+      (item?.data ?? []).flatMap((count, index) => (count > 0 ? [`${index + 1}\t${count}`] : [])),
+    speedMin: 2,
+  }
+}
+
+function lifecycle(): NumberQuestion {
+  const [from, to] = [LIFECYCLE_DAY, LIFECYCLE_DAY + 7 * LIFECYCLE_WEEKS]
+  // Week 0 is the one before.
+  const bitOf = (moment: string): string =>
+    `bitShiftLeft(toUInt32(1), toUInt8(${weekSince(from - 7, moment)}))`
+  const isLater = `person_created_at >= ${dateTime(from - 7)}`
+  const masks = [
+    'bitAnd(came, born)',
+    'bitAnd(came, before)',
+    'bitAnd(came, bitAnd(bitNot(before), bitNot(born)))',
+    'bitAnd(before, bitNot(came))',
+  ]
+  const counts = masks.map((mask, status) => {
+    const weeks = Array.from({ length: LIFECYCLE_WEEKS }, (_, week) => {
+      return `${status === 3 ? '-' : ''}toInt64(countIf(bitTest(${mask}, ${week + 1})))`
+    })
+    return weeks.join(', ')
+  })
+  return {
+    name: 'lifecycle, 12 weeks',
+    body: (variant) => ({
+      kind: 'LifecycleQuery',
+      series: [{ kind: 'EventsNode', event: VIEW }],
+      interval: 'week',
+      ...range(from, to, variant),
+    }),
+    statement:
+      `SELECT ${counts.join(', ')} FROM (SELECT groupBitOr(${bitOf('timestamp')}) AS came, ` +
+      'bitShiftLeft(came, 1) AS before, ' +
+      `any(${isLater} ? ${bitOf('person_created_at')} : 0) AS born FROM events ` +
+      `WHERE event = '${VIEW}' AND ${within(from - 7, to)} GROUP BY person_id)`,
+    lines: (results) => [results.flatMap(({ data = [] }) => data).join('\t')],
+    speedMin: 2,
+  }
+}
+
+/** The most frequent steps from one page to another in sessions, and how long they took together. */
+function paths(days: number): NumberQuestion {
+  const visits =
+    'SELECT groupArray(toUInt32(timestamp)) AS seen, ' +
+    `groupArray(toString(current_url)) AS pages FROM events WHERE event = '${VIEW}' AND ` +
+    `${within(WORKLOAD_DAYS - days, WORKLOAD_DAYS)} GROUP BY person_id`
+  const ordered =
+    'SELECT arraySort(seen) AS times, ' +
+    `arraySort((page, time) -> time, pages, seen) AS urls FROM (${visits})`
+  const started =
+    "SELECT times, urls, arrayPushFront(arrayPopBack(urls), '') AS previous, " +
+    `arrayMap((time, before) -> time - before >= ${SESSION_GAP_SECONDS}, times, ` +
+    `arrayPushFront(arrayPopBack(times), 0)) AS starts FROM (${ordered})`
+  const kept = (list: string): string =>
+    `arrayFilter((one, start, url, before) -> start OR url != before, ${list}, starts, urls, previous)`
+  // Of equal pages in a row the last one says when.
+  const moments =
+    'arrayFilter((one, start, url, next) -> start OR url != next, times, ' +
+    "arrayPushBack(arrayPopFront(starts), 1), urls, arrayPushBack(arrayPopFront(urls), ''))"
+  const collapsed =
+    `SELECT ${kept('urls')} AS items, ${moments} AS moments, ` +
+    `arrayEnumerateUniq(arrayCumSum(${kept('starts')})) AS steps FROM (${started})`
+  const pairs =
+    "SELECT items, arrayPushBack(arrayPopFront(items), '') AS targets, steps, " +
+    'arrayPushBack(arrayPopFront(steps), toUInt32(1)) AS followers, ' +
+    'arrayMap((next, moment) -> toInt64(next) - moment, ' +
+    `arrayPushBack(arrayPopFront(moments), toUInt32(0)), moments) AS took FROM (${collapsed})`
+  return {
+    name: 'paths, 7 days',
+    body: (variant) => ({
+      kind: 'PathsQuery',
+      pathsFilter: { includeEventTypes: [VIEW], stepLimit: STEPS_MAX, edgeLimit: EDGES_MAX },
+      ...lastDays(days, variant),
+    }),
+    statement:
+      "SELECT concat(toString(step), '_', item) AS source, " +
+      "concat(toString(step + 1), '_', target) AS goal, count() AS number, sum(second) " +
+      `FROM (${pairs}) ARRAY JOIN items AS item, targets AS target, steps AS step, ` +
+      'followers AS follower, took AS second ' +
+      `WHERE follower = step + 1 AND step < ${STEPS_MAX} GROUP BY source, goal ` +
+      `ORDER BY number DESC, source, goal LIMIT ${EDGES_MAX}`,
+    lines: (results) =>
+      results.map(({ source, target, value = 0, average_conversion_time = 0 }) => {
+        const seconds = Math.round((average_conversion_time * value) / 1000)
+        return `${source}\t${target}\t${value}\t${seconds}`
+      }),
+    shown: connected,
+    speedMin: 5,
+  }
+}
+
+/** The edges that a way leads to from a first step. */
+function connected(lines: readonly string[]): readonly string[] {
+  const targets = new Set<string | undefined>()
+  // The number of the step comes first, so that each edge stands behind those that lead to it.
+  return [...lines].sort().filter((line) => {
+    const [source = '', target] = line.split('\t')
+    const isShown = source.startsWith('1_') || targets.has(source)
+    if (isShown) targets.add(target)
+    return isShown
+  })
+}
+
+/** The last moment moves within a second in which nothing happens any more. */
+function range(fromDay: number, toDay: number, variant: number) {
+  const end = new Date(WORKLOAD_START_MS + toDay * DAY_MS - 1 - variant).toISOString()
+  return { dateRange: { date_from: dateOf(fromDay), date_to: end, explicitDate: true } }
+}
+
+function lastDays(days: number, variant: number) {
+  return range(WORKLOAD_DAYS - days, WORKLOAD_DAYS, variant)
+}
+
+/** Weeks since the begin of a day. */
+function weekSince(day: number, moment = 'timestamp'): string {
+  const startSeconds = (WORKLOAD_START_MS + day * DAY_MS) / 1000
+  return `intDiv(toUInt32(${moment}) - ${startSeconds}, 604800)`
+}
+
+/** Days from 0; the last one is not part of it. */
+function within(fromDay: number, toDay: number): string {
+  return `timestamp >= ${dateTime(fromDay)} AND timestamp < ${dateTime(toDay)}`
+}
+
+function dateTime(day: number): string {
+  return `toDateTime('${dateOf(day)} 00:00:00')`
+}
+
+function dateOf(day: number): string {
+  return new Date(WORKLOAD_START_MS + day * DAY_MS).toISOString().slice(0, 10)
+}
