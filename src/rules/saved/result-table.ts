@@ -88,7 +88,10 @@ function isPlain(value: unknown): boolean {
 
 function cellText(value: unknown): string {
   if (value === null || value === undefined) return ''
-  if (typeof value === 'number') return String(Math.round(value * 10_000) / 10_000)
+  if (typeof value === 'number') {
+    const rounded = Math.round(value * 10_000) / 10_000
+    return String(Number.isFinite(rounded) ? rounded : value)
+  }
   // A number and that of the range before.
   if (Array.isArray(value) && value.length === 2)
     return value.map(cellText).filter(Boolean).join(' / ')

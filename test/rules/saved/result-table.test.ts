@@ -95,3 +95,8 @@ t.test('more than a page shows', async (t) => {
   t.equal(table?.rows[0]?.[0], `${'x'.repeat(200)}…`)
   t.equal(table?.moreRows, 3)
 })
+
+t.test('numbers that are too large to be rounded are shown as they are', async (t) => {
+  const table = resultTable({ results: [[1e308, -1.5e307, 2.00005]] })
+  t.strictSame(table?.rows, [['1e+308', '-1.5e+307', '2.0001']])
+})
