@@ -20,26 +20,36 @@ export async function answerDivided(
 ): Promise<Uint8Array<ArrayBuffer>> {
   const count = pool.analyticsThreads
   const cancels = new Set<() => void>()
+  let hasLeft = false
   onLeave(() => {
+    hasLeft = true
     for (const cancel of cancels) cancel()
   })
-  const leaving = { onLeave: (cancel: () => void) => cancels.add(cancel) }
+  const leaving = {
+    onLeave(cancel: () => void): void {
+      cancels.add(cancel)
+      if (hasLeft) cancel()
+    },
+  }
   const first = await pool.run('query', [task, count > 1], leaving)
   if (first.kind === 'answer') return first.text
+  // All that follows has the time of one query together.
+  const startedAtMs = performance.now()
+  const rest = (): QueryTask => ({ ...task, spentMs: performance.now() - startedAtMs })
   for (let attempt = 0; attempt < TRIES; attempt++) {
     const parts = await Promise.all(
       Array.from({ length: count }, (_, index) => {
         const part: EventPart = { by: first.by, index, count }
-        return pool.run('queryPart', [task, part], { ...leaving, thread: index })
+        return pool.run('queryPart', [rest(), part], { ...leaving, thread: index })
       }),
     )
     const [one] = parts
     if (one === undefined || parts.some(({ state }) => state !== one.state)) continue
     const found = parts.map(({ found }) => found)
     const transferList = found.map(({ buffer }) => buffer)
-    return (await pool.run('queryMerge', [task, found], { ...leaving, transferList })).text
+    return (await pool.run('queryMerge', [rest(), found], { ...leaving, transferList })).text
   }
-  const whole = await pool.run('query', [task, false], leaving)
+  const whole = await pool.run('query', [rest(), false], leaving)
   if (whole.kind === 'answer') return whole.text
   throw new TypeError('a query that may not be divided was divided')
 }

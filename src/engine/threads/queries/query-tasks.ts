@@ -16,7 +16,10 @@ import { DIVIDED_EVENTS_MIN } from '../limits.ts'
 /** What a project says of its events, as it stores it. */
 type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
 
-type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | ProjectRules>
+type QueryFacts = Pick<QueryContext, 'projectId' | 'timezone' | 'nowMs' | ProjectRules> & {
+  /** Of the time of one query, what others have spent on it. */
+  readonly spentMs?: number
+}
 
 /** A query about a project, as it crosses threads. */
 export interface QueryTask extends QueryFacts {
@@ -96,7 +99,7 @@ function open(
   const { projectId, timezone, nowMs, testAccountFilters } = facts
   const { pathCleaningFilters = [], channelTypeRules = [] } = facts
   const scanner = stores.warehouse.scanner({
-    deadlineMs: performance.now() + stores.queryMsMax,
+    deadlineMs: performance.now() + stores.queryMsMax - (facts.spentMs ?? 0),
     isCancelled: () => Atomics.load(cancelled, 0) !== 0,
   })
   const { persons } = stores.reader.answers()
