@@ -63,10 +63,11 @@ export const NO_ACTORS: ActorPage = { actors: [], isFull: false, total: 0 }
 
 /** The range of a request before any rule. Throws 400 `invalid_input` with `interval` as `attr`. */
 export function rangeRequest({ parameters, context, scanner }: Inquiry): RangeRequest {
-  const { dateFrom, dateTo, interval } = parameters
+  const { dateFrom, dateTo, isExplicit } = parameters
   const { timezone, nowMs, projectId } = context
   const firstEventMs = dateFrom === 'all' ? scanner.firstEventMs(projectId) : null
-  return { dateFrom, dateTo, interval: parseInterval(interval), timezone, nowMs, firstEventMs }
+  const interval = parseInterval(parameters.interval)
+  return { dateFrom, dateTo, interval, timezone, nowMs, firstEventMs, isExplicit }
 }
 
 /** The range of a request. Throws as `rangeRequest`. */

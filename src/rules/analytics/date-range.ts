@@ -29,6 +29,8 @@ export interface RangeRequest {
   readonly nowMs: number
   /** For `all`: the time of the first event, or null when there is none. */
   readonly firstEventMs: number | null
+  /** Dates are the moments that they name, and no end is moved. Default: false. */
+  readonly isExplicit?: boolean
 }
 
 /** How the ends of a range are moved. Source: docs/compatibility/analytics.md, "Analytic person routes". */
@@ -55,14 +57,15 @@ const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
 
 /** The range that a request means. What cannot be read counts as now, as clients expect. */
 export function dateRange(request: RangeRequest, rules: RangeRules = INSIGHT_RULES): DateRange {
-  const { timezone, interval } = request
+  const { timezone, interval, isExplicit = false } = request
   const fromMs = startOf(request)
   const toMs = endOf(request, fromMs, rules)
   if (rules.daysBefore !== undefined) {
     const earlier = addDays(wallOf(fromMs, timezone), -rules.daysBefore)
     return { fromMs: momentOf(earlier, timezone), toMs }
   }
-  return { fromMs: rules.isRounded ? roundedStart(fromMs, toMs, interval, timezone) : fromMs, toMs }
+  const isRounded = rules.isRounded && !isExplicit
+  return { fromMs: isRounded ? roundedStart(fromMs, toMs, interval, timezone) : fromMs, toMs }
 }
 
 /**
@@ -87,12 +90,17 @@ export function isoInZone(timeMs: number, timezone: string): string {
 }
 
 /** Only then hours and minutes of a date survive. */
-function isHourlyText(text: string | null, interval: Interval): boolean {
-  return interval === 'hour' || (text?.includes('h') ?? false)
+function isTimeKept(
+  text: string,
+  { kind }: ReadDate,
+  { interval, isExplicit = false }: RangeRequest,
+): boolean {
+  return kind === 'absolute' && (isExplicit || interval === 'hour' || text.includes('h'))
 }
 
 /** Moments, not wall times: an hour that a clock shows twice is two hours. */
-function startOf({ dateFrom, interval, timezone, nowMs, firstEventMs }: RangeRequest): number {
+function startOf(request: RangeRequest): number {
+  const { dateFrom, timezone, nowMs, firstEventMs } = request
   const dayStart = (wall: Wall): number => momentOf(startOfDay(wall), timezone)
   const today = wallOf(nowMs, timezone)
   if (dateFrom === null) return dayStart(addDays(today, -7))
@@ -100,23 +108,21 @@ function startOf({ dateFrom, interval, timezone, nowMs, firstEventMs }: RangeReq
   const given = readDate(dateFrom, timezone, nowMs)
   if (given === null) return dayStart(today)
   if (given.kind === 'hours') return hourStart(given.momentMs, timezone)
-  const isTimeKept = given.kind === 'absolute' && isHourlyText(dateFrom, interval)
-  return isTimeKept ? given.momentMs : dayStart(given.wall)
+  return isTimeKept(dateFrom, given, request) ? given.momentMs : dayStart(given.wall)
 }
 
 function endOf(request: RangeRequest, fromMs: number, { isWidened }: RangeRules): number {
-  const { dateFrom, dateTo, interval, timezone, nowMs } = request
+  const { dateFrom, dateTo, interval, timezone, nowMs, isExplicit = false } = request
   const dayEnd = (wall: Wall): number => endMomentOf(endOfDay(wall), timezone)
   const today = wallOf(nowMs, timezone)
   if (dateTo === null || dateTo === 'all') {
     return interval === 'hour' ? hourStart(nowMs, timezone) + HOUR_MS - 1 : dayEnd(today)
   }
-  if (isWidened && dateTo === dateFrom) return widened(fromMs, interval, timezone)
+  if (isWidened && !isExplicit && dateTo === dateFrom) return widened(fromMs, interval, timezone)
   const given = readDate(dateTo, timezone, nowMs)
   if (given === null) return dayEnd(today)
   if (given.kind === 'hours') return hourStart(given.momentMs, timezone) + HOUR_MS - 1
-  const isTimeKept = given.kind === 'absolute' && isHourlyText(dateTo, interval)
-  if (!isTimeKept) return dayEnd(given.wall)
+  if (!isTimeKept(dateTo, given, request)) return dayEnd(given.wall)
   return given.isZoned ? given.momentMs : endMomentOf(given.wall, timezone)
 }
 

@@ -81,6 +81,8 @@ export function readAnalyticParameters(source: ParameterSource) {
     dateFrom: source.text('date_from'),
     dateTo: source.text('date_to'),
     interval: source.text('interval'),
+    /** Dates are the moments that they name, and no end is moved. */
+    isExplicit: readTruth(source, 'explicit_date'),
     /** Lists of series as clients write them; undefined when absent. */
     events: source.json('events'),
     actions: source.json('actions'),

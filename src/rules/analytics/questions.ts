@@ -90,6 +90,8 @@ function readRetentionParameters(source: ParameterSource) {
     period: source.text('period'),
     totalIntervals: source.wholeNumber('total_intervals'),
     selectedInterval: source.wholeNumber('selected_interval'),
+    /** Only those who appear so many periods behind that of the cohort; null: all of it. */
+    appearsIn: source.wholeNumber('appears_in'),
   }
 }
 

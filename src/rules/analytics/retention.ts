@@ -12,6 +12,7 @@ import { activityOf, distinctPeriodCounts, WITHIN } from './distinct-periods.ts'
 import { type EventColumns, listedPersons } from './event-columns.ts'
 import { RETENTION_INTERVALS_MAX } from './limits.ts'
 import { type Interval, type PeriodRules, Periods, periodStart, shiftedWall } from './periods.ts'
+import { countsOf } from './person-aggregates.ts'
 import type { ParametersOf } from './questions.ts'
 import { eventSeries, readEntity, readSeries, type Series } from './series.ts'
 
@@ -47,7 +48,7 @@ interface CohortPlan {
  */
 export function retentionActors(inquiry: RetentionInquiry): ActorPage {
   const plan = planOf(inquiry)
-  const cohort = cohortOf(plan, inquiry)
+  const cohort = thoseBack(plan, cohortOf(plan, inquiry), inquiry)
   const { periods, shown } = plan
   const returns = returnsOf(plan, cohort, inquiry)
   const { persons, count } = returns ?? { persons: cohort, count: 0 }
@@ -140,6 +141,25 @@ function cohortOf(plan: CohortPlan, inquiry: RetentionInquiry): Uint32Array {
   const columns = scanEvents(inquiry, range, { filter, series: [target.match] })
   // Who was there earlier is not there for the first time.
   return personsMarked(activityOf(columns, startMs), WITHIN)
+}
+
+/** Those of the cohort who have a returning event in the period that the request names; all when it names none. */
+function thoseBack(
+  { periods, shown, endMs, filter, returning }: CohortPlan,
+  cohort: Uint32Array,
+  inquiry: RetentionInquiry,
+): Uint32Array {
+  const period = inquiry.parameters.appearsIn ?? 0
+  if (period === 0) return cohort
+  const fromMs = periods.startMs(period)
+  const isShown = period < shown && fromMs < endMs
+  if (!isShown || cohort.length === 0) return cohort.subarray(0, 0)
+  const toMs = Math.min(periods.startMs(period + 1), endMs) - 1
+  const persons = listedPersons(cohort)
+  const wish = { filter, series: [returning.match], persons, isPersonsOnly: true }
+  const columns = scanEvents(inquiry, { fromMs, toMs }, wish)
+  const counts = countsOf(columns.persons, columns.count, largestPerson(cohort, cohort.length) + 1)
+  return personsMarked(counts, null)
 }
 
 /** The returning events of the cohort behind its period. */

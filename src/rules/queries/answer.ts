@@ -77,7 +77,7 @@ function rowsOf(item: JsonObject): readonly JsonObject[] {
   const { data, days, label, breakdown_value, compare_label, status } = item
   if (Array.isArray(item['values'])) return [retentionRow(item, objectsOf(item['values']))]
   if (!Array.isArray(data) || !Array.isArray(days) || days.length === 0) {
-    const { action: _, filter: __, persons_urls: ___, ...plain } = item
+    const { action: _, filter: __, persons_urls: ___, persons_url: ____, ...plain } = item
     return [plain]
   }
   const values: readonly unknown[] = data

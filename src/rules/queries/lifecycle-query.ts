@@ -3,11 +3,18 @@
  * docs/compatibility/queries.md, "LifecycleQuery".
  */
 import type { JsonObject } from '../../base/json.ts'
-import type { SeriesMatch } from '../analytics/event-columns.ts'
 import { Periods, shiftedPeriodStart } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
 import { actorStretches, bitCount, eachBit, periodBits } from './period-bits.ts'
+import {
+  momentText,
+  NO_URLS,
+  PersonsUrls,
+  rangeParameters,
+  seriesParameters,
+  type UrlMaker,
+} from './persons-urls.ts'
 import {
   bucketCount,
   bucketDays,
@@ -17,9 +24,9 @@ import {
   resolvedRange,
 } from './query-buckets.ts'
 import { readGlobalFilter } from './query-filters.ts'
-import { type QueryKind, type QueryShard, scanShard } from './query-kind.ts'
+import { type QueryContext, type QueryKind, type QueryShard, scanShard } from './query-kind.ts'
 import { type QueryRange, readDate, readInterval, readRange } from './query-range.ts'
-import { readSeriesList } from './query-series.ts'
+import { type QuerySeries, readSeriesList } from './query-series.ts'
 
 const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
 
@@ -27,12 +34,12 @@ const STATUSES = ['new', 'returning', 'resurrecting', 'dormant'] as const
 type Status = (typeof STATUSES)[number]
 
 interface LifecyclePlan {
-  readonly match: SeriesMatch
-  readonly label: string
+  readonly series: QuerySeries
   readonly action: JsonObject
   readonly filter: FilterGroup | null
   /** From the start of its first interval on. */
   readonly range: QueryRange
+  readonly hasPersonsUrls: boolean
 }
 
 /** How many persons have each status in each interval of the range. */
@@ -71,11 +78,11 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
     const isEmpty = given.fromMs > given.toMs
     const fromMs = isEmpty ? given.fromMs : bucketsOf(given).startMs(0)
     return {
-      match: series.match,
-      label,
+      series,
       action: { id, name: label, type, order, custom_name: series.customName, math: 'total' },
       filter: readGlobalFilter(query, context),
       range: { ...given, fromMs },
+      hasPersonsUrls: query.boolean('persons_urls'),
     }
   },
 
@@ -106,15 +113,24 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
     return sums
   },
 
-  page({ range, label, action }, whole) {
+  page(plan, whole, { context }) {
+    const { range, series, action, hasPersonsUrls } = plan
     const buckets = bucketsOf(range)
     const rest = { days: bucketDays(range, buckets), labels: bucketLabels(range, buckets) }
+    const urlOf = hasPersonsUrls ? urlsOf(plan, context) : null
     const results = STATUSES.map((status) => {
       const data = Array.from(whole[status], (count) =>
         status === 'dormant' && count > 0 ? -count : count,
       )
       const count = data.reduce((sum, one) => sum + one, 0)
-      return { action, label: `${label} - ${status}`, status, count, data, ...rest }
+      const urls = data.map((_, bucket) =>
+        urlOf?.({ lifecycle_type: status, target_date: momentText(buckets.startMs(bucket)) }),
+      )
+      return {
+        ...{ action, label: `${series.label} - ${status}`, status, count, data },
+        ...rest,
+        ...(hasPersonsUrls ? { persons_urls: urls } : {}),
+      }
     })
     return { results, members: resolvedRange(range) }
   },
@@ -135,6 +151,16 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
     })
     return new ActorKeys(null).actors(persons.map((number) => numbers?.keyOf(number) ?? 0))
   },
+}
+
+/** The route begins weeks on Monday, and has no minutes. */
+function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext): UrlMaker {
+  const { interval } = range
+  if (interval === 'week' || interval === 'minute') return NO_URLS
+  return new PersonsUrls(context).of({
+    ...{ route: 'lifecycle', filter, series: [series] },
+    parameters: { ...seriesParameters([series]), interval, ...rangeParameters(range) },
+  })
 }
 
 function emptyCounts(length: number): LifecyclePart {
@@ -167,7 +193,7 @@ function eachPresence(
 ): ActorNumbers | null {
   const { periods, scanned, isEmpty } = stretchOf(plan)
   if (isEmpty) return null
-  const columns = scanShard(shard, { ...scanned, filter: plan.filter, series: [plan.match] })
+  const columns = scanShard(shard, { ...scanned, filter: plan.filter, series: [plan.series.match] })
   const { numbers, actors } = ActorNumbers.of(columns.persons, columns.count)
   const events = { ...columns, actors }
   const created = creationsOf(numbers, scanned, shard)

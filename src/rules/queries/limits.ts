@@ -20,6 +20,8 @@ export const QUERY_COHORTS_MAX = 25
 export const QUERY_BINS_MAX = 100
 /** Bytes of one answer. More: 400 `query_too_large`. */
 export const QUERY_ANSWER_BYTES_MAX = 64 * 1024 * 1024
+/** Characters of the address of those behind a number. A longer one is not given. */
+export const PERSONS_URL_UNITS_MAX = 32 * 1024
 /** Rows of one page of a table of web analytics. A query for more gets so many. */
 export const WEB_ROWS_MAX = 50_000
 /** Events of a timeline of sessions, the newest. */

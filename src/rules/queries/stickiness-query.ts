@@ -6,6 +6,13 @@ import type { FilterGroup } from '../filters/filter-group.ts'
 import { ActorKeys, ActorNumbers } from './actor-events.ts'
 import { checkDatedNumbers } from './answer.ts'
 import { actorStretches, addPeriodCounts, type CountTest, periodBits } from './period-bits.ts'
+import {
+  NO_URLS,
+  PersonsUrls,
+  rangeParameters,
+  targetParameters,
+  type UrlMaker,
+} from './persons-urls.ts'
 import { bucketCount, bucketsOf, resolvedRange } from './query-buckets.ts'
 import type { QueryFields } from './query-fields.ts'
 import { readGlobalFilter } from './query-filters.ts'
@@ -33,6 +40,7 @@ interface StickinessPlan {
   readonly ranges: readonly [QueryRange, ...QueryRange[]]
   readonly isCumulative: boolean
   readonly test: CountTest | null
+  readonly hasPersonsUrls: boolean
 }
 
 /** For each range and each series: at k how many actors came in exactly k + 1 intervals. */
@@ -67,6 +75,7 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
       filter: readGlobalFilter(query, context),
       isCumulative: fields.choice('computedAs', ['non_cumulative', 'cumulative']) === 'cumulative',
       test: readTest(fields),
+      hasPersonsUrls: query.boolean('persons_urls'),
     }
   },
 
@@ -95,10 +104,13 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
       )
     }),
 
-  page({ series, ranges, isCumulative }, whole) {
+  page(plan, whole, { context }) {
+    const { series, ranges, isCumulative } = plan
+    const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
     const results = series.flatMap((one, place) =>
       ranges.map((range, index) => ({
         ...itemOf(one.series, range, whole[index]?.[place] ?? new Uint32Array(), isCumulative),
+        ...(urls === null ? {} : urlMembers(urlsOf(urls, plan, one, range), whole[index]?.[place])),
         ...(ranges.length === 1
           ? {}
           : { compare: true, compare_label: index === 0 ? 'current' : 'previous' }),
@@ -120,6 +132,26 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
     }
     return found.keys.actors(picked)
   },
+}
+
+/** The route knows persons who came in exactly so many intervals, and no minutes. */
+function urlsOf(
+  urls: PersonsUrls,
+  { filter, isCumulative, test }: StickinessPlan,
+  { series, more }: StickinessSeries,
+  range: QueryRange,
+): UrlMaker {
+  const { interval, toMs } = range
+  if (isCumulative || test !== null || more !== null || interval === 'minute') return NO_URLS
+  const dates = rangeParameters({ fromMs: eventsFromMs(range), toMs })
+  return urls.of({
+    ...{ route: 'stickiness', filter, series: [series] },
+    parameters: { ...targetParameters(series), interval, ...dates },
+  })
+}
+
+function urlMembers(urlOf: UrlMaker, counts: Uint32Array = new Uint32Array()) {
+  return { persons_urls: Array.from(counts, (_, index) => urlOf({ stickiness_days: index + 1 })) }
 }
 
 /** The series that `series` of a pick names, the first one by default. */

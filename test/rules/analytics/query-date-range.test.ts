@@ -41,6 +41,16 @@ t.test('a time with an offset is that moment', async (t) => {
   ])
 })
 
+t.test('explicit ends are the moments that they name', async (t) => {
+  const ends = { dateFrom: '2024-10-26T10:15', dateTo: '2024-10-26T10:15', isExplicit: true }
+  const moment = '2024-10-26T08:15:00.000Z'
+  t.strictSame(texts({ ...ends, interval: 'month' }), [moment, moment])
+  const range = { ...BERLIN, ...ends, interval: 'month', dateTo: '2024-10-27' } as const
+  const { fromMs, toMs } = dateRange(range)
+  t.equal(new Date(fromMs).toISOString(), moment, 'not the start of the month')
+  t.equal(new Date(toMs).toISOString(), '2024-10-26T22:00:00.000Z', 'not the end of the day')
+})
+
 t.test(
   'ends that are written alike are one hour, also at a midnight that comes twice',
   async (t) => {

@@ -72,6 +72,7 @@ const SHARED = {
   actions: is.about(is.list(SERIES), 'The series that are actions.'),
   properties: is.about(FILTERS, 'Tests for all series.'),
   ...RANGE,
+  explicit_date: is.about(is.BOOLEAN, 'Dates are the moments that they name; no end is moved.'),
   filter_test_accounts: is.about(is.BOOLEAN, 'Adds the filters of the project.'),
   include_total: is.about(is.BOOLEAN, 'Says how many people there are on all pages.'),
   search: is.about(is.TEXT, 'Part of an e-mail address, name or distinct_id.'),
@@ -158,6 +159,7 @@ export const RETENTION_QUERY = is.options({
   period: is.about(is.choice('Hour', 'Day', 'Week', 'Month'), 'How long a period is.'),
   total_intervals: is.about(is.WHOLE, 'Periods of the range, 11 when absent.'),
   selected_interval: is.about(is.WHOLE, 'The period of the cohort, from 0.'),
+  appears_in: is.about(is.WHOLE, 'Only those who came back so many periods later.'),
   ...SHARED,
   ...PAGE,
 })

@@ -70,6 +70,7 @@ export interface FunnelsPlan {
   readonly attributionStep: number
   /** Groups of this type go through the funnel; null: persons. */
   readonly groupTypeIndex: number | null
+  readonly hasPersonsUrls: boolean
 }
 
 /** Reads a `FunnelsQuery`. Throws 400 `invalid_query`. */
@@ -106,6 +107,7 @@ export function planFunnels(query: QueryFields, context: QueryContext): FunnelsP
     breakdown: readQueryBreakdown(query),
     ...readAttribution(filter, steps.length, order),
     groupTypeIndex: query.whole('aggregation_group_type_index', 0, 4),
+    hasPersonsUrls: query.boolean('persons_urls'),
   }
 }
 

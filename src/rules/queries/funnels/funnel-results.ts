@@ -7,13 +7,12 @@ import { wallOf } from '../../../base/time-zone.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import { checkDatedNumbers } from '../answer.ts'
 import { FUNNEL_OWN_BINS_MAX } from '../limits.ts'
+import { PersonsUrls } from '../persons-urls.ts'
 import { bucketCount, bucketDays, bucketsOf, dayLabel } from '../query-buckets.ts'
 import type { QueryContext } from '../query-kind.ts'
 import type { FunnelsPlan } from './funnel-request.ts'
 import type { FunnelRows } from './funnel-rows.ts'
-
-/** Stands for all values beyond the limit. */
-const OTHER_VALUE = 'Other'
+import { funnelUrls, OTHER_VALUE } from './funnel-urls.ts'
 
 /** Width of bins, in seconds, when all times are the same. */
 const BIN_SECONDS = 60
@@ -26,13 +25,16 @@ export interface ValueRows {
 
 /** The results of a funnel of steps: a list, with a breakdown one for each value. */
 export function stepResults(plan: FunnelsPlan, found: FunnelRows, context: QueryContext): unknown {
+  const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
   const values = rankedValues(plan, found)
   const starts = timeStarts(found)
   const results = values.map(({ text, rows }) => {
     const named = valueMembers(plan, text, context)
+    const urlOf = urls === null ? null : funnelUrls(urls, plan, found, text)
     return plan.steps.map((_step, step) => ({
       ...stepResult(plan, found, starts, rows, step),
       ...named,
+      ...(urlOf === null ? {} : { persons_urls: [urlOf(step)] }),
     }))
   })
   return plan.breakdown === null ? (results[0] ?? []) : results
@@ -84,7 +86,9 @@ export function trendResults(
       if (reached > toStep) converted[period] = (converted[period] ?? 0) + 1
     }
     const data = Array.from(entered, (all, period) => percentOf(converted[period] ?? 0, all))
-    return { count, data, days, labels, ...valueMembers(plan, text, context) }
+    const named = valueMembers(plan, text, context)
+    const urls = plan.hasPersonsUrls ? { persons_urls: data.map(() => null) } : {}
+    return { count, data, days, labels, ...named, ...urls }
   })
 }
 

@@ -18,8 +18,9 @@ import { propertyText } from '../../filters/property-text.ts'
 import { breakdownText } from '../query-breakdown.ts'
 import { bucketsOf } from '../query-buckets.ts'
 import { type QueryShard, scanShard } from '../query-kind.ts'
-import type { FunnelsPlan } from './funnel-request.ts'
+import type { FunnelsPlan, StepRules } from './funnel-request.ts'
 import { PacedLimits, walkOf } from './funnel-walks.ts'
+import type { StepEvents } from './step-chains.ts'
 
 /** Walks that reached a step, one row each; all lists but `texts` are parallel. Plain data. */
 export interface FunnelRows {
@@ -33,6 +34,16 @@ export interface FunnelRows {
   readonly periods: Uint32Array
   /** When each step was done: those that a row reached, behind those of the row before; empty over time. */
   readonly timesMs: Float64Array
+  /** What `persons/funnel` may see differently, where that was looked at. */
+  readonly doubts: FunnelDoubts
+}
+
+/** What other rules than ours may see differently. */
+export interface FunnelDoubts {
+  /** Somebody has different steps at one time, one event that is several, or in a strict funnel one again. */
+  readonly hasShared: boolean
+  /** A value of the breakdown is null. */
+  readonly hasNull: boolean
 }
 
 /** Those who walked, parallel to the rows: P, or the key of a group. */
@@ -61,6 +72,27 @@ export function walkFunnel(
   return walks.result()
 }
 
+/** See `FunnelDoubts`. Linear. */
+function hasSharedEvents(
+  starts: Uint32Array,
+  { timesMs, masks }: Pick<StepEvents, 'timesMs' | 'masks'>,
+  { stepCount, order }: StepRules,
+): boolean {
+  const steps = 2 ** stepCount - 1
+  const isFirst = new Uint8Array(timesMs.length + 1)
+  for (const start of starts) isFirst[start] = 1
+  for (let place = 0; place < timesMs.length; place++) {
+    const own = (masks[place] ?? 0) & steps
+    if ((own & (own - 1)) !== 0) return true
+    if (isFirst[place] === 1) continue
+    const before = masks[place - 1] ?? 0
+    if (timesMs[place] === timesMs[place - 1] && masks[place] !== before) return true
+    // A step but the first, twice in a row: here the second one takes the place of the first.
+    if (order === 'strict' && (own & before & ~1) !== 0) return true
+  }
+  return false
+}
+
 class WalkCollector {
   readonly #plan: FunnelsPlan
   readonly #shard: QueryShard
@@ -73,6 +105,7 @@ class WalkCollector {
   readonly #timesMs: number[] = []
   readonly #persons: number[] = []
   readonly #groupKeys: string[] = []
+  #doubts: FunnelDoubts = { hasShared: false, hasNull: false }
 
   constructor(plan: FunnelsPlan, shard: QueryShard, needed: number) {
     this.#plan = plan
@@ -88,6 +121,7 @@ class WalkCollector {
       reached: Uint8Array.from(this.#reached),
       periods: Uint32Array.from(this.#entrances),
       timesMs: Float64Array.from(this.#timesMs),
+      doubts: this.#doubts,
     }
     return { rows, walkers: { persons: this.#persons, groupKeys: this.#groupKeys } }
   }
@@ -145,6 +179,13 @@ class WalkCollector {
     const labelOfPlace = hasLabels ? rows.map((row) => labels.ids[row] ?? 0) : null
     const { timesMs, masks } = gatherRows(columns, rows)
     const events = { timesMs, masks, labels: labelOfPlace }
+    if (this.#plan.hasPersonsUrls) {
+      const { hasShared, hasNull } = this.#doubts
+      this.#doubts = {
+        hasShared: hasShared || hasSharedEvents(starts, events, this.#plan.rules),
+        hasNull: hasNull || columns.values.some(({ values }) => values.includes(null)),
+      }
+    }
     let key = 0
     let label = 0
     const limits = new PacedLimits(this.#shard.scanner)

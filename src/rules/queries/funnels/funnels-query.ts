@@ -71,6 +71,10 @@ function mergeRows(parts: readonly FunnelRows[]): FunnelRows {
       parts.map(({ timesMs }) => timesMs),
       (length) => new Float64Array(length),
     ),
+    doubts: {
+      hasShared: parts.some(({ doubts }) => doubts.hasShared),
+      hasNull: parts.some(({ doubts }) => doubts.hasNull),
+    },
   }
 }
 

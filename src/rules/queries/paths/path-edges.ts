@@ -19,6 +19,8 @@ export interface PathEdges {
   readonly counts: Float64Array
   /** Milliseconds of all occurrences. */
   readonly totalsMs: Float64Array
+  /** Positions of edges that somebody went more than once, where that was looked at. */
+  readonly repeated: ReadonlySet<number>
 }
 
 /** Adds up edges, each different one once: a hash table with open addressing. */
@@ -32,15 +34,19 @@ export class EdgeTable {
   #counts = new Float64Array(SLOTS_MIN / 2)
   #totalsMs = new Float64Array(SLOTS_MIN / 2)
 
-  /** Adds so many occurrences of an edge. Throws 400 `query_too_large` for too many different ones. */
-  add(step: number, source: number, target: number, count: number, totalMs: number): void {
+  /**
+   * Adds so many occurrences of an edge, and gives its position. Throws 400 `query_too_large` for too many
+   * different ones.
+   */
+  add(step: number, source: number, target: number, count: number, totalMs: number): number {
     const edge = this.#edgeOf(step, source, target)
     this.#counts[edge] = (this.#counts[edge] ?? 0) + count
     this.#totalsMs[edge] = (this.#totalsMs[edge] ?? 0) + totalMs
+    return edge
   }
 
   /** The edges in the order of their first occurrence; `texts` has the items. */
-  edges(texts: readonly string[]): PathEdges {
+  edges(texts: readonly string[], repeated: ReadonlySet<number>): PathEdges {
     const count = this.#count
     return {
       texts,
@@ -49,6 +55,7 @@ export class EdgeTable {
       targets: this.#targets.slice(0, count),
       counts: this.#counts.slice(0, count),
       totalsMs: this.#totalsMs.slice(0, count),
+      repeated,
     }
   }
 

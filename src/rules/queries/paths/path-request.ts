@@ -32,6 +32,7 @@ export interface PathsPlan {
   /** Occurrences of an edge; both belong to it. */
   readonly weightMin: number
   readonly weightMax: number
+  readonly hasPersonsUrls: boolean
 }
 
 /** Reads a `PathsQuery`. Throws 400 `invalid_query`. */
@@ -66,6 +67,7 @@ export function planPaths(query: QueryFields, context: QueryContext): PathsPlan 
     edgesMax: filter.whole('edgeLimit', 0) || EDGE_LIMIT,
     weightMin: filter.number('minEdgeWeight') || 0,
     weightMax: filter.number('maxEdgeWeight') || Number.POSITIVE_INFINITY,
+    hasPersonsUrls: query.boolean('persons_urls'),
   }
 }
 

@@ -6,8 +6,15 @@ import type { JsonObject } from '../../../base/json.ts'
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import { ITEM_VALUES, ItemTable, PAGEVIEW, SCREEN } from '../../analytics/path/path-items.ts'
 import { type PathEvents, PathFinder, PathWalker } from '../../analytics/path/path-sessions.ts'
+import {
+  NO_URLS,
+  type PersonsUrl,
+  PersonsUrls,
+  rangeParameters,
+  type UrlMaker,
+} from '../persons-urls.ts'
 import { resolvedRange } from '../query-buckets.ts'
-import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
+import type { QueryActors, QueryContext, QueryKind, QueryShard } from '../query-kind.ts'
 import { scanShard } from '../query-kind.ts'
 import { EdgeTable, type PathEdges } from './path-edges.ts'
 import { itemRules, type PathsPlan, planPaths, seriesOf } from './path-request.ts'
@@ -22,8 +29,8 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   rangeOf: ({ fromMs, range }) => ({ fromMs, toMs: range.toMs }),
   partial: edgesOf,
   merge: (_plan, parts) => mergeEdges(parts),
-  page: (plan, whole) => ({
-    results: connected(largest(plan, whole)),
+  page: (plan, whole, { context }) => ({
+    results: connected(largest(plan, whole, plan.hasPersonsUrls ? urlsOf(plan, context) : null)),
     members: resolvedRange(plan.range),
   }),
   actors: (plan, _pick, shard) => actorsOf(plan, shard),
@@ -63,17 +70,25 @@ function edgesOf(plan: PathsPlan, shard: QueryShard): PathEdges {
   const table = new ItemTable(itemRules(plan))
   const path = new PathWalker(plan.cut, table)
   const edges = new EdgeTable()
+  const repeated = new Set<number>()
+  /** By edge the person who went it last; none unless that is asked for. */
+  const lastPersons: number[] = []
+  let walker = 0
   const addPath = (): boolean => {
     for (let step = 0; step + 1 < path.length; step++) {
       const tookMs = path.timeMsAt(step + 1) - path.timeMsAt(step)
-      edges.add(step, path.itemAt(step), path.itemAt(step + 1), 1, tookMs)
+      const edge = edges.add(step, path.itemAt(step), path.itemAt(step + 1), 1, tookMs)
+      if (!plan.hasPersonsUrls) continue
+      if (lastPersons[edge] === walker) repeated.add(edge)
+      lastPersons[edge] = walker
     }
     return false
   }
-  eachPerson(plan, shard, table, (_person, events, start, end) => {
+  eachPerson(plan, shard, table, (person, events, start, end) => {
+    walker = person
     path.walk(events, start, end, addPath)
   })
-  return edges.edges(table.texts)
+  return edges.edges(table.texts, repeated)
 }
 
 function mergeEdges(parts: readonly PathEdges[]): PathEdges {
@@ -81,7 +96,8 @@ function mergeEdges(parts: readonly PathEdges[]): PathEdges {
   if (first !== undefined && parts.length === 1) return first
   const numbers = new Map<string, number>()
   const all = new EdgeTable()
-  for (const { texts, steps, sources, targets, counts, totalsMs } of parts) {
+  const allRepeated = new Set<number>()
+  for (const { texts, steps, sources, targets, counts, totalsMs, repeated } of parts) {
     const numberOf = Uint32Array.from(texts, (text) => {
       const number = numbers.get(text) ?? numbers.size
       numbers.set(text, number)
@@ -90,10 +106,12 @@ function mergeEdges(parts: readonly PathEdges[]): PathEdges {
     for (let edge = 0; edge < steps.length; edge++) {
       const source = numberOf[sources[edge] ?? 0] ?? 0
       const target = numberOf[targets[edge] ?? 0] ?? 0
-      all.add(steps[edge] ?? 0, source, target, counts[edge] ?? 0, totalsMs[edge] ?? 0)
+      const [step = 0, count = 0, totalMs = 0] = [steps[edge], counts[edge], totalsMs[edge]]
+      const merged = all.add(step, source, target, count, totalMs)
+      if (repeated.has(edge)) allRepeated.add(merged)
     }
   }
-  return all.edges([...numbers.keys()])
+  return all.edges([...numbers.keys()], allRepeated)
 }
 
 /** An edge as it is shown. */
@@ -102,11 +120,34 @@ interface ShownEdge extends JsonObject {
   readonly target: string
   readonly value: number
   readonly average_conversion_time: number
+  readonly persons_url?: PersonsUrl
+}
+
+/** The route counts persons, not occurrences; left out, page views and screens are events by their name. */
+function urlsOf(plan: PathsPlan, context: QueryContext): UrlMaker {
+  const { types, excluded, groupings, cut, fromMs, range, filter } = plan
+  const isByName = types.length === 0 && (excluded.includes(PAGEVIEW) || excluded.includes(SCREEN))
+  if (isByName) return NO_URLS
+  return new PersonsUrls(context).of({
+    ...{ route: 'path', filter, series: [] },
+    parameters: {
+      ...rangeParameters({ fromMs, toMs: range.toMs }),
+      include_event_types: types,
+      exclude_events: excluded,
+      path_groupings: groupings,
+      start_point: cut.startPoint,
+      end_point: cut.endPoint,
+      step_limit: cut.stepLimit,
+    },
+  })
 }
 
 /** The edges of the asked weights that occur most often, as many as are asked for. */
-function largest({ weightMin, weightMax, edgesMax }: PathsPlan, edges: PathEdges) {
-  const { texts, steps, sources, targets, counts, totalsMs } = edges
+function largest(
+  { weightMin, weightMax, edgesMax }: PathsPlan,
+  { texts, steps, sources, targets, counts, totalsMs, repeated }: PathEdges,
+  urlOf: UrlMaker | null,
+) {
   const kept: number[] = []
   for (let edge = 0; edge < counts.length; edge++) {
     const count = counts[edge] ?? 0
@@ -122,7 +163,15 @@ function largest({ weightMin, weightMax, edgesMax }: PathsPlan, edges: PathEdges
     const step = (steps[edge] ?? 0) + 1
     const source = `${step}_${texts[sources[edge] ?? 0] ?? ''}`
     const target = `${step + 1}_${texts[targets[edge] ?? 0] ?? ''}`
-    return [{ source, target, value, average_conversion_time: (totalsMs[edge] ?? 0) / value }]
+    const shownEdge = {
+      source,
+      target,
+      value,
+      average_conversion_time: (totalsMs[edge] ?? 0) / value,
+    }
+    if (urlOf === null) return [shownEdge]
+    const keys = { path_start_key: source, path_end_key: target }
+    return [{ ...shownEdge, persons_url: repeated.has(edge) ? null : urlOf(keys) }]
   })
   return shown.sort(compareEdges).slice(0, edgesMax)
 }

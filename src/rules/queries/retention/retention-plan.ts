@@ -16,7 +16,7 @@ import type { QueryFields } from '../query-fields.ts'
 import { readFilters, readGlobalFilter } from '../query-filters.ts'
 import type { QueryContext } from '../query-kind.ts'
 import { readRange } from '../query-range.ts'
-import { actionSeries, eventSeries } from '../query-series.ts'
+import { actionSeries, eventSeries, type QuerySeries } from '../query-series.ts'
 
 const PERIODS = ['Day', 'Hour', 'Week', 'Month'] as const
 const INTERVALS = { Day: 'day', Hour: 'hour', Week: 'week', Month: 'month' } as const
@@ -29,6 +29,8 @@ const DEFAULT_EVENT = '$pageview'
 
 /** A RetentionQuery. */
 export interface RetentionPlan {
+  /** The target and what counts as returning, as they were asked for. */
+  readonly entities: readonly [target: QuerySeries, returning: QuerySeries]
   readonly target: SeriesMatch
   /** Null: the target's events are the ones that count. */
   readonly returning: SeriesMatch | null
@@ -47,6 +49,7 @@ export interface RetentionPlan {
   /** Number of the group type; null: persons. */
   readonly groupTypeIndex: number | null
   readonly breakdown: RetentionBreakdown | null
+  readonly hasPersonsUrls: boolean
 }
 
 /** What a RetentionQuery is split by: a property, or cohorts, one of which is null or empty. */
@@ -68,8 +71,9 @@ export function readRetention(query: QueryFields, context: QueryContext): Retent
   const target = readEntity(fields, 'targetEntity', context)
   const returning = readEntity(fields, 'returningEntity', context)
   return {
-    target,
-    returning: isSameJson(target, returning) ? null : returning,
+    entities: [target, returning],
+    target: target.match,
+    returning: isSameJson(target.match, returning.match) ? null : returning.match,
     filter: readGlobalFilter(query, context),
     type: fields.choice('retentionType', TYPES),
     periodName,
@@ -79,6 +83,7 @@ export function readRetention(query: QueryFields, context: QueryContext): Retent
     test: { operator: 'gte', value: fields.whole('minimumOccurrences', 1) ?? 1 },
     groupTypeIndex: query.whole('aggregation_group_type_index', 0, 4),
     breakdown: readBreakdown(query),
+    hasPersonsUrls: query.boolean('persons_urls'),
   }
 }
 
@@ -110,14 +115,14 @@ function reachOf(
   return { rules, fromMs, toMs, rows }
 }
 
-function readEntity(fields: QueryFields, name: string, context: QueryContext): SeriesMatch {
-  if (!fields.isGiven(name)) return eventSeries(DEFAULT_EVENT, null).match
+function readEntity(fields: QueryFields, name: string, context: QueryContext): QuerySeries {
+  if (!fields.isGiven(name)) return eventSeries(DEFAULT_EVENT, null)
   const entity = fields.within(name)
   const filter = readFilters(entity, 'properties', context)
   if (entity.choice('type', ['events', 'actions']) === 'events') {
-    return eventSeries(entity.text('id'), filter).match
+    return eventSeries(entity.text('id'), filter)
   }
-  return actionSeries(entity, 'id', filter, context).match
+  return actionSeries(entity, 'id', filter, context)
 }
 
 /** Of several properties the first one. */

@@ -7,6 +7,7 @@ import { timeText } from '../../../base/time.ts'
 import { ActorKeys } from '../actor-events.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
 import { bitCount, eachBit } from '../period-bits.ts'
+import { PersonsUrls } from '../persons-urls.ts'
 import { OTHER_LABEL } from '../query-breakdown.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'
@@ -14,6 +15,7 @@ import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
 import { eachCell } from './retention-counts.ts'
 import { type RetentionPlan, readRetention, rowPeriods } from './retention-plan.ts'
 import { retentionSplits } from './retention-splits.ts'
+import { retentionUrls } from './retention-urls.ts'
 
 /** For each value of the breakdown ('' without one): row by row the actors of each column. */
 type RetentionPart = ReadonlyMap<string, Float64Array>
@@ -47,13 +49,18 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
     return whole
   },
 
-  page(plan, whole) {
+  page(plan, whole, { context }) {
     const { breakdown, rows, columns } = plan
     const tables =
       breakdown === null
         ? [{ label: null, counts: whole.get('') ?? new Float64Array(rows * columns) }]
         : shownTables(plan, whole)
-    return { results: tables.flatMap((table) => rowsOf(plan, table)), members: resolvedRange(plan) }
+    const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
+    const results = tables.flatMap((table) => {
+      const urlOf = urls === null ? null : retentionUrls(urls, plan, table.label, whole.has('null'))
+      return rowsOf(plan, table, urlOf)
+    })
+    return { results, members: resolvedRange(plan) }
   },
 
   actors(plan, pick, shard) {
@@ -109,7 +116,11 @@ function rankedLabels(
   return [labels.slice(0, breakdown.limit), labels.slice(breakdown.limit)]
 }
 
-function rowsOf(plan: RetentionPlan, { label: breakdown_value, counts }: RetentionTable) {
+function rowsOf(
+  plan: RetentionPlan,
+  { label: breakdown_value, counts }: RetentionTable,
+  urlOf: ReturnType<typeof retentionUrls> | null,
+) {
   const { rows, columns, periodName } = plan
   const periods = rowPeriods(plan)
   return Array.from({ length: rows }, (_, row) => ({
@@ -119,6 +130,7 @@ function rowsOf(plan: RetentionPlan, { label: breakdown_value, counts }: Retenti
     values: Array.from({ length: columns }, (__, column) => ({
       count: counts[row * columns + column] ?? 0,
       label: `${periodName} ${column}`,
+      ...(urlOf === null ? {} : { persons_url: urlOf(row, column) }),
     })),
   }))
 }

@@ -3,25 +3,37 @@
  * formula that it was made by. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
 import type { JsonObject } from '../../../base/json.ts'
+import type { PersonsUrls } from '../persons-urls.ts'
 import { bucketDays, bucketLabels, bucketStarts, bucketsOf } from '../query-buckets.ts'
 import type { QueryContext } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
-import { isOrderGiven, type Line, type LineValue, sumOf } from './trend-lines.ts'
+import { isOrderGiven, type Line, type Lines, type LineValue, sumOf } from './trend-lines.ts'
+import { trendUrls } from './trend-urls.ts'
 import type { TrendFormula, TrendSeries, TrendsPlan } from './trends-plan.ts'
 
 /** Makes the items of one range. */
 export class ItemMaker {
   readonly #plan: TrendsPlan
   readonly #context: QueryContext
+  readonly #range: QueryRange
+  readonly #urls: PersonsUrls | null
   /** Members that all items of the range have. */
   readonly #rest: JsonObject
   readonly #days: readonly string[]
   readonly #labels: readonly string[]
   readonly #starts: readonly string[]
 
-  constructor(plan: TrendsPlan, range: QueryRange, context: QueryContext) {
+  /** `urls`: null leaves out who is behind the numbers. */
+  constructor(
+    plan: TrendsPlan,
+    range: QueryRange,
+    context: QueryContext,
+    urls: PersonsUrls | null,
+  ) {
     this.#plan = plan
     this.#context = context
+    this.#range = range
+    this.#urls = urls
     const buckets = bucketsOf(range)
     this.#days = plan.isTotal ? [] : bucketDays(range, buckets)
     this.#labels = plan.isTotal ? [] : bucketLabels(range, buckets)
@@ -32,19 +44,25 @@ export class ItemMaker {
     this.#rest = { filter, ...(plan.ranges.length > 1 ? { compare: true, compare_label } : {}) }
   }
 
-  /** The items of series that exist, by the lines of each. */
-  ofSeries(linesOf: readonly (readonly Line[])[]): readonly JsonObject[] {
+  /** The items of series that exist, by the lines of each. Throws as `PersonsUrls`. */
+  ofSeries(linesOf: readonly Lines[]): readonly JsonObject[] {
     const { series, breakdown } = this.#plan
-    const items = series.flatMap((one, index) =>
-      one.exists ? (linesOf[index] ?? []).map((line) => ({ one, line })) : [],
-    )
+    const items = series.flatMap((one, index) => {
+      const { lines = [], hasNullText = false } = linesOf[index] ?? {}
+      return one.exists ? lines.map((line) => ({ one, line, hasNullText })) : []
+    })
     if (isOrderGiven(this.#plan)) {
       const places = (breakdown?.cohorts ?? []).map(String)
       const placeOf = ({ line }: (typeof items)[number]) =>
         places.indexOf(line.value.texts[0] ?? '')
       items.sort((a, b) => placeOf(a) - placeOf(b))
     }
-    return items.map(({ one, line }) => this.#seriesItem(one, line))
+    return items.map(({ one, line, hasNullText }) => ({
+      ...this.#seriesItem(one, line),
+      ...(this.#urls === null
+        ? {}
+        : { persons_urls: trendUrls(this.#urls, this.#plan, one, this.#range, line, hasNullText) }),
+    }))
   }
 
   ofFormula({ label }: TrendFormula, lines: readonly Line[]): readonly JsonObject[] {
@@ -57,6 +75,7 @@ export class ItemMaker {
       action: null,
       ...this.#breakdownValue(value),
       ...this.#rest,
+      ...(this.#urls === null ? {} : { persons_urls: data.map(() => null) }),
     }))
   }
 

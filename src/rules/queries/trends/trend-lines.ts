@@ -29,6 +29,8 @@ export interface Line {
 export interface Lines {
   readonly lines: readonly Line[]
   readonly hasOther: boolean
+  /** Among the values, beyond the limit or not, is the text `null`. */
+  readonly hasNullText: boolean
 }
 
 const RANKS = { value: 0, null: 1, other: 2 } as const
@@ -49,7 +51,8 @@ export function linesOf(
   const reader = new CellReader(plan, measure, settled, bucketCount)
   if (breakdown === null) {
     const value = { texts: [], rank: 'value' } as const
-    return { lines: [{ value, data: reader.dataOf(0).slice() }].map(plainLine), hasOther: false }
+    const lines = [{ value, data: reader.dataOf(0).slice() }].map(plainLine)
+    return { lines, hasOther: false, hasNullText: false }
   }
   const cells = tally.cells.map((value, cell) => {
     limits.checkLimits()
@@ -65,7 +68,8 @@ export function linesOf(
   })
   const others = cells.slice(limit)
   const hasOther = others.length > 0
-  if (!hasOther || breakdown.isOtherHidden) return { lines, hasOther }
+  const hasNullText = cells.some(({ value }) => value.texts.includes('null'))
+  if (!hasOther || breakdown.isOtherHidden) return { lines, hasOther, hasNullText }
   const data = new Float64Array(bucketCount)
   for (const { cell } of others) {
     limits.checkLimits()
@@ -75,7 +79,8 @@ export function linesOf(
   }
   const length = Math.max(1, breakdown.properties.length)
   const texts = Array.from({ length }, () => OTHER_LABEL)
-  return { lines: [...lines, plainLine({ value: { texts, rank: 'other' }, data })], hasOther }
+  const otherLine = plainLine({ value: { texts, rank: 'other' }, data })
+  return { lines: [...lines, otherLine], hasOther, hasNullText }
 }
 
 /** Cohorts that are shown in the order in which they were sent: a single one, or with everybody. */

@@ -58,6 +58,7 @@ export interface TrendsPlan {
   readonly filter: FilterGroup | null
   readonly breakdown: QueryBreakdown | null
   readonly formulas: readonly TrendFormula[]
+  readonly hasPersonsUrls: boolean
 }
 
 /** Whether actors count in their first bucket only: each number contains those before it. */
@@ -109,6 +110,7 @@ export function readTrends(query: QueryFields, context: QueryContext): TrendsPla
         ? { ...breakdown, limit: QUERY_MAP_VALUES }
         : breakdown,
     formulas: readFormulas(settings, series.length),
+    hasPersonsUrls: query.boolean('persons_urls'),
   }
   // Too many numbers are refused before anything is scanned.
   let numbers = 0

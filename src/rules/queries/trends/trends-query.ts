@@ -1,6 +1,7 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import { ServiceError } from '../../../base/errors.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
+import { PersonsUrls } from '../persons-urls.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind } from '../query-kind.ts'
 import { mergedTally, type Tally } from './tally.ts'
@@ -57,21 +58,23 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     const found = plan.ranges.map((range, rangeIndex) =>
       plan.series.map(({ measure }, index) => {
         const tally = whole[rangeIndex]?.[index]
-        if (tally === undefined) return { lines: [], hasOther: false }
+        if (tally === undefined) return { lines: [], hasOther: false, hasNullText: false }
         return linesOf(plan, measure, range, tally, scanner)
       }),
     )
+    const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
     const ranges = plan.ranges.map((range, index) => ({
-      maker: new ItemMaker(plan, range, context),
-      lines: (found[index] ?? []).map(({ lines }) => lines),
+      maker: new ItemMaker(plan, range, context, urls),
+      found: found[index] ?? [],
     }))
     const results =
       plan.formulas.length === 0
-        ? ranges.flatMap(({ maker, lines }) => maker.ofSeries(lines))
+        ? ranges.flatMap((range) => range.maker.ofSeries(range.found))
         : plan.formulas.flatMap((formula) =>
-            ranges.flatMap(({ maker, lines }) =>
-              maker.ofFormula(formula, formulaLines(plan, formula, lines, scanner)),
-            ),
+            ranges.flatMap((range) => {
+              const all = range.found.map(({ lines }) => lines)
+              return range.maker.ofFormula(formula, formulaLines(plan, formula, all, scanner))
+            }),
           )
     const hasMore = found.flat().some(({ hasOther }) => hasOther)
     const [range] = plan.ranges

@@ -1,0 +1,91 @@
+/**
+ * Where those behind the steps of a funnel are listed. The rules of `persons/funnel` are others: with events
+ * on which both agree, the numbers are the same. Source: docs/compatibility/queries.md, "Who is behind a
+ * number".
+ */
+import { FUNNEL_VALUES_MAX, FUNNEL_WINDOW_COUNT_MAX } from '../../analytics/limits.ts'
+import { allOf } from '../../filters/filter-group.ts'
+import {
+  breakdownFilter,
+  type PersonsUrl,
+  type PersonsUrls,
+  rangeParameters,
+  seriesParameters,
+} from '../persons-urls.ts'
+import type { FunnelsPlan } from './funnel-request.ts'
+import type { FunnelRows } from './funnel-rows.ts'
+
+/** Stands for all values beyond the limit. */
+export const OTHER_VALUE = 'Other'
+
+const MINUTE_MS = 60_000
+const DAY_MS = 1440 * MINUTE_MS
+
+/** The addresses of the steps, from 0, of those with a value. What it gives throws as `UrlMaker`. */
+export function funnelUrls(
+  urls: PersonsUrls,
+  plan: FunnelsPlan,
+  found: FunnelRows,
+  text: readonly string[],
+): (step: number) => PersonsUrl {
+  const { steps, rules, range, groupTypeIndex } = plan
+  const window = windowParameters(rules.windowMs)
+  const value = valueParameters(plan, found, text)
+  if (rules.exclusions.length > 0 || window === null || value === null) return () => null
+  const urlOf = urls.of({
+    route: 'funnel',
+    filter: allOf([plan.filter, value.filter]),
+    series: steps,
+    parameters: {
+      ...seriesParameters(steps),
+      ...rangeParameters(range),
+      funnel_order_type: rules.order,
+      ...window,
+      aggregation_group_type_index: groupTypeIndex,
+      ...value.parameters,
+    },
+  })
+  // Whoever did a step did one step, whatever else happened then.
+  return (step) => (step > 0 && found.doubts.hasShared ? null : urlOf({ funnel_step: step + 1 }))
+}
+
+/** Null: the route has no such window. */
+function windowParameters(windowMs: number) {
+  const [unit, unitMs] =
+    windowMs % DAY_MS === 0 ? (['day', DAY_MS] as const) : (['minute', MINUTE_MS] as const)
+  const count = windowMs / unitMs
+  if (!Number.isInteger(count) || count > FUNNEL_WINDOW_COUNT_MAX) return null
+  return { funnel_window_interval: count, funnel_window_interval_unit: unit }
+}
+
+/** Those with a value: by a filter where all of an actor's events have it, else as the route picks it. */
+function valueParameters(plan: FunnelsPlan, found: FunnelRows, text: readonly string[]) {
+  const { breakdown, attribution, attributionStep, groupTypeIndex, rules } = plan
+  if (breakdown === null) return { filter: null, parameters: {} }
+  const { properties, cohorts } = breakdown
+  if (text.length === 1 && text[0] === OTHER_VALUE) return null
+  const isOfPerson =
+    groupTypeIndex === null && properties.every(({ value }) => value.kind === 'person_property')
+  const isOfFirstStep = attribution !== 'step' || attributionStep === 0
+  if (cohorts.length > 0 || attribution === 'all_events' || (isOfPerson && isOfFirstStep)) {
+    const own = cohorts.length > 0 ? text : text.map((one) => (one === '' ? null : one))
+    const hasNullText = found.texts.some((one) => one.includes('null'))
+    const filter = breakdownFilter(breakdown, own, hasNullText)
+    return filter === undefined ? null : { filter, parameters: {} }
+  }
+  const isSeenAlike =
+    rules.order !== 'strict' && found.texts.length <= FUNNEL_VALUES_MAX && !found.doubts.hasNull
+  const [first, second] = properties
+  if (attribution === 'step' || !isSeenAlike || first === undefined || second !== undefined) {
+    return null
+  }
+  const { value, isUrlNormalized } = first
+  if (!('key' in value) || isUrlNormalized) return null
+  const parameters = {
+    breakdowns: [{ property: value.key, type: value.kind.replace('_property', '') }],
+    breakdown_group_type_index: 'typeIndex' in value ? value.typeIndex : null,
+    breakdown_attribution_type: attribution,
+    funnel_step_breakdown: text,
+  }
+  return { filter: null, parameters }
+}

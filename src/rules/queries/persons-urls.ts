@@ -1,0 +1,186 @@
+/**
+ * Addresses of the persons routes that list who is behind the numbers of a query. What a route cannot say
+ * exactly has none. Source: docs/compatibility/queries.md, "Who is behind a number".
+ */
+import { ServiceError } from '../../base/errors.ts'
+import { isSameJson } from '../../base/json.ts'
+import type { DateRange } from '../analytics/date-range.ts'
+import { type FilterGroup, isGroup, type PropertyFilter } from '../filters/filter-group.ts'
+import { readEventFilters } from '../filters/filter-tree.ts'
+import { answerTooLarge } from './answer.ts'
+import { PERSONS_URL_UNITS_MAX, QUERY_ANSWER_BYTES_MAX } from './limits.ts'
+import type { QueryBreakdown } from './query-breakdown.ts'
+import type { QueryContext } from './query-kind.ts'
+import type { QuerySeries } from './query-series.ts'
+
+const MOMENT_MIN_MS = Date.parse('0001-01-01T00:00:00Z')
+const MOMENT_MAX_MS = Date.parse('9999-12-31T23:59:59.999Z')
+
+/** Where those behind a number are listed; null: nowhere. */
+export type PersonsUrl = { readonly url: string } | null
+
+/** Parameters of a route; null and undefined are left out, lists and objects written as JSON. */
+type Parameters = Readonly<Record<string, unknown>>
+
+/** What the numbers of an item have in common. */
+export interface UrlRequest {
+  readonly route: 'trends' | 'funnel' | 'retention' | 'stickiness' | 'lifecycle' | 'path'
+  /** Holds for every event. */
+  readonly filter: FilterGroup | null
+  /** Whose filters the parameters have. */
+  readonly series: readonly QuerySeries[]
+  readonly parameters: Parameters
+}
+
+/** Gives the address of one number, by the parameters of its own. */
+export type UrlMaker = (own: Parameters) => PersonsUrl
+
+/** None of the numbers has an address. */
+export const NO_URLS: UrlMaker = () => null
+
+/** Makes the addresses of one answer. */
+export class PersonsUrls {
+  readonly #base: string
+  #bytes = 0
+
+  constructor({ projectId }: Pick<QueryContext, 'projectId'>) {
+    this.#base = `/api/projects/${projectId}/persons`
+  }
+
+  /**
+   * The addresses of the numbers of an item. What they give throws 400 `query_too_large` when all together
+   * are larger than an answer.
+   */
+  of({ route, filter, series, parameters }: UrlRequest): UrlMaker {
+    if (![filter, ...series.map((one) => one.filter)].every(isReadable)) return NO_URLS
+    const properties = filter === null ? null : filterParameter(filter)
+    const shared = written({ include_total: true, explicit_date: true, ...parameters, properties })
+    return (own) => {
+      const url = `${this.#base}/${route}/?${written(own)}&${shared}`
+      if (url.length > PERSONS_URL_UNITS_MAX) return null
+      this.#bytes += url.length
+      if (this.#bytes > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
+      return { url }
+    }
+  }
+}
+
+/** The parameters `events` and `actions`; `more` is what each series has besides. */
+export function seriesParameters(series: readonly QuerySeries[], more: Parameters = {}) {
+  const of = (type: QuerySeries['type']) => {
+    const list = series.flatMap((one, order) =>
+      one.type === type ? [{ ...entityParameter(one), order, ...more }] : [],
+    )
+    return list.length === 0 ? null : list
+  }
+  return { events: of('events'), actions: of('actions') }
+}
+
+/** The parameters that choose the only series. */
+export function targetParameters(series: QuerySeries, more: Parameters = {}): Parameters {
+  const { type, id } = series
+  const target = { entity_type: type, entity_id: id, entity_order: 0 }
+  return { ...target, ...seriesParameters([series], more) }
+}
+
+/** A series that says its type itself. */
+export function entityParameter({ type, id, filter }: QuerySeries): Parameters {
+  return { id, type, ...(filter === null ? {} : { properties: filterParameter(filter) }) }
+}
+
+/** The parameters of a range, its ends exact. */
+export function rangeParameters({ fromMs, toMs }: DateRange): Parameters {
+  return { date_from: momentText(fromMs), date_to: momentText(toMs) }
+}
+
+/** A moment as routes read it, to the millisecond; what lies beyond the years 1 to 9999 is their edge. */
+export function momentText(timeMs: number): string {
+  return new Date(Math.max(MOMENT_MIN_MS, Math.min(MOMENT_MAX_MS, timeMs))).toISOString()
+}
+
+/**
+ * The filter that only events of a value of a breakdown pass, null for all events; undefined where no filter
+ * says that. `texts`: one for each property, null being missing, or that of the cohort. `hasNullText`:
+ * another value is the text `null`, which filters do not tell from the JSON null.
+ */
+export function breakdownFilter(
+  breakdown: Pick<QueryBreakdown, 'properties' | 'cohorts'> | null,
+  texts: readonly (string | null)[],
+  hasNullText: boolean,
+): FilterGroup | null | undefined {
+  if (breakdown === null) return null
+  const { properties, cohorts } = breakdown
+  if (cohorts.length > 0) {
+    const [value] = texts
+    if (value === 'all' || value === '0') return null
+    return { type: 'AND', values: [{ key: 'id', type: 'cohort', value }] }
+  }
+  const values: PropertyFilter[] = []
+  for (const [index, { value, isUrlNormalized, binCount }] of properties.entries()) {
+    const text = texts[index]
+    if (!('key' in value) || isUrlNormalized || text === undefined) return undefined
+    const { key } = value
+    const base =
+      value.kind === 'group_property'
+        ? { key, type: 'group', group_type_index: value.typeIndex }
+        : { key, type: value.kind === 'person_property' ? 'person' : 'event' }
+    if (binCount !== null) {
+      if (text === null) return undefined
+      const [min, max] = JSON.parse(text) as readonly number[]
+      values.push({ ...base, operator: 'gte', value: min }, { ...base, operator: 'lt', value: max })
+    } else {
+      if (text === 'null' || (text === null && hasNullText)) return undefined
+      values.push({ ...base, operator: 'exact', value: text ?? ['', null] })
+    }
+  }
+  return { type: 'AND', values }
+}
+
+/** A filter as routes write it: no group holds filters and groups, and none lies deeper than it must. */
+function filterParameter(filter: FilterGroup): unknown {
+  const { type, values } = unmixed(flat(filter))
+  return type === 'AND' && !values.some(isGroup) ? values : { type, values }
+}
+
+function flat({ type, values }: FilterGroup): FilterGroup {
+  return {
+    type,
+    values: values.flatMap((value) => {
+      if (!isGroup(value)) return [value]
+      const group = flat(value)
+      return group.type === type || group.values.length === 1 ? group.values : [group]
+    }),
+  }
+}
+
+function unmixed({ type, values }: FilterGroup): FilterGroup {
+  const hasGroups = values.some(isGroup)
+  return {
+    type,
+    values: values.map((value) => {
+      if (isGroup(value)) return unmixed(value)
+      return hasGroups ? { type: 'AND', values: [value] } : value
+    }),
+  }
+}
+
+/** Whether routes read a filter as what it is: they leave out, or refuse, what they do not know. */
+function isReadable(filter: FilterGroup | null): boolean {
+  if (filter === null) return true
+  const sent: unknown = JSON.parse(JSON.stringify(filterParameter(filter)))
+  const tree = Array.isArray(sent) ? { type: 'AND', values: sent as readonly unknown[] } : sent
+  try {
+    return isSameJson(readEventFilters(sent, 'properties'), tree)
+  } catch (error) {
+    if (error instanceof ServiceError) return false
+    throw error
+  }
+}
+
+function written(parameters: Parameters): string {
+  const texts = Object.entries(parameters).flatMap(([name, value]): [string, string][] => {
+    if (value === null || value === undefined) return []
+    return [[name, typeof value === 'object' ? JSON.stringify(value) : String(value)]]
+  })
+  return new URLSearchParams(texts).toString()
+}
