@@ -1,7 +1,11 @@
 /** The threads for analytics: answers, a bounded queue, and questions that nobody waits for any more. */
 import t from 'tap'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
-import type { QueryOutcome, QueryPart, QueryTask } from '../../src/engine/threads/queries/query-tasks.ts'
+import type {
+  QueryOutcome,
+  QueryPart,
+  QueryTask,
+} from '../../src/engine/threads/queries/query-tasks.ts'
 import type { AnalyticAnswer, AnalyticQuery } from '../../src/rules/analytics/analytics.ts'
 import type { ActionStep } from '../../src/rules/filters/actions.ts'
 import { answerRows } from '../fixtures/analytics/analytic-answers.ts'
