@@ -51,7 +51,8 @@ export interface DateRange {
 
 const INSIGHT_RULES: RangeRules = { isWidened: true, isRounded: true }
 const HOUR_MS = 3_600_000
-const MOMENT =
+/** A date, or a moment, as ISO 8601 writes it; its groups are those that `dateParts` takes. */
+export const MOMENT =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 const RELATIVE = /^(?:-(\d{1,5})([hdwmyq])|(?:-(\d{1,5}))?([dmy]))(Start|End)?$/
 
@@ -178,8 +179,8 @@ function movedBack(wall: Wall, count: number, unit: string): Wall {
   }
 }
 
-/** `mStart`, `mEnd`, `yStart`, `yEnd`; `dStart` is the day itself. */
-function atEdge(wall: Wall, unit: string, edge: string | undefined): Wall {
+/** The first or last day of the month or year (`unit` m, y; `edge` Start, End); else the wall as it is. */
+export function atEdge(wall: Wall, unit: string, edge: string | undefined): Wall {
   const [year, month] = wall
   if (edge === undefined || (unit !== 'm' && unit !== 'y')) return wall
   if (edge === 'Start') return [year, unit === 'm' ? month : 1, 1, 0, 0, 0, 0]

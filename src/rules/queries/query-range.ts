@@ -10,7 +10,6 @@ import {
   endOfDay,
   hourStart,
   isDayOfCalendar,
-  lastDayOf,
   momentOf,
   startOfDay,
   utcOf,
@@ -18,15 +17,13 @@ import {
   wallOf,
   wallOfUtc,
 } from '../../base/time-zone.ts'
-import type { DateRange } from '../analytics/date-range.ts'
+import { atEdge, type DateRange, MOMENT } from '../analytics/date-range.ts'
 import { type Interval, periodStart } from '../analytics/periods.ts'
 import type { QueryFields } from './query-fields.ts'
 import type { QueryContext } from './query-kind.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
-const MOMENT =
-  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i
 const RELATIVE = /^-?(\d{1,5})([hdwmyqM])$/
 const EDGE = /^(?:-?(\d{1,5}))?([dmy])(Start|End)$/
 
@@ -114,7 +111,7 @@ export function readDate(text: string, timezone: string, nowMs: number): ReadDat
   const unit = edge[2] ?? 'd'
   const moved = movedBack(Number(edge[1] ?? 0), unit, timezone, nowMs)
   if (moved === null) return null
-  const wall = atEdge(moved.wall, unit, edge[3] === 'End')
+  const wall = startOfDay(atEdge(moved.wall, unit, edge[3]))
   return { wall, momentMs: momentOf(wall, timezone), kind: 'days', hasTime: false }
 }
 
@@ -229,12 +226,4 @@ function movedBack(count: number, unit: string, timezone: string, nowMs: number)
       : addDays(now, -count * days)
   if (wall[0] < 1) return null
   return { wall, momentMs: momentOf(wall, timezone), kind: 'days', hasTime: false }
-}
-
-/** The first or last day of the month or year; of a day, itself. */
-function atEdge([year, month, day]: Wall, unit: string, isEnd: boolean): Wall {
-  if (unit === 'd') return [year, month, day, 0, 0, 0, 0]
-  if (!isEnd) return [year, unit === 'm' ? month : 1, 1, 0, 0, 0, 0]
-  const last = unit === 'm' ? month : 12
-  return [year, last, lastDayOf(year, last), 0, 0, 0, 0]
 }
