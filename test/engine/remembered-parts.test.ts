@@ -9,8 +9,8 @@ import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
 
 const START_MS = Date.UTC(2024, 0, 10)
 const TIMESTAMP = new Date(START_MS).toISOString()
-/** Enough for a segment that is not merged again. */
-const MANY = 5000
+/** Enough for a segment that is not merged again, and one behind it. */
+const MANY = 20_000
 const PERSONS = 10
 /** Facts about so many projects and one more are not kept. */
 const OTHER_PROJECTS = [2, 3, 4, 5, 6]
@@ -85,7 +85,7 @@ t.test('small parts that are given up leave room for large ones', async (t) => {
   const shard = {
     context: { projectId: 1 },
     scanner: { settled: () => ({ through: 1, version: '1' }), looksAtPersons: false },
-    part: null,
+    part: { by: 'segments', index: 0, count: 1 },
   } as unknown as QueryShard
   const ask = (name: string, bytes: number): void => {
     parts.partial({ kind, plan: { name, bytes } } satisfies PlannedQuery, shard)

@@ -190,6 +190,10 @@ export class MemoryWarehouse implements Warehouse {
         checkLimits()
         return of(request.projectId).scan(request)
       },
+      scanPieces: (request, visit) => {
+        checkLimits()
+        of(request.projectId).scanPieces(request, visit)
+      },
       extent: (projectId) => of(projectId).extent(),
       valuesAt: (projectId, sequences, values) =>
         of(projectId).valuesAt(projectId, sequences, values),

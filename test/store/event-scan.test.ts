@@ -205,6 +205,20 @@ function compare(t: Test, reader: EventReader): void {
       const unordered = rowsOf(scanner, { ...request, order })
       t.strictSame(sort(unordered), sort(expected), `${name}, ${order}`)
     }
+    for (const looksAt of ['all', 'persons', 'count'] as const) {
+      const pieces: unknown[][] = []
+      const asked = { ...request, order: 'any', looksAt: () => looksAt } as const
+      scanner.scanPieces(asked, (piece, within) => {
+        t.ok(within.fromMs >= request.fromMs && within.toMs <= request.toMs)
+        t.ok([...piece.timesMs].every((time) => time >= within.fromMs && time <= within.toMs))
+        pieces.push(...rowsOf({ scan: () => piece }, asked))
+      })
+      const shown = expected.map(([timeMs, person, mask, ...values]) => [
+        ...[looksAt === 'all' ? timeMs : undefined, looksAt === 'count' ? undefined : person],
+        ...[looksAt === 'all' ? mask : undefined, ...values],
+      ])
+      t.strictSame(sort(pieces), sort(shown), `${name}, ${looksAt} of pieces`)
+    }
     for (const by of ['segments', 'persons'] as const) {
       const parts = [0, 1, 2].map((index) =>
         rowsOf(scanner, { ...request, order: 'any', part: { by, index, count: 3 } }),

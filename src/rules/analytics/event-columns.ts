@@ -65,11 +65,19 @@ export interface EventScanRequest {
   readonly order?: 'time' | 'unsorted' | 'any'
   /** `timesMs` and `seriesMasks` may be empty, too. */
   readonly isPersonsOnly?: boolean
+  /**
+   * Of pieces: what of events at times `within` is looked at, beside their values. `persons`: not their times
+   * and series; `count`: neither these nor whose they are. Absent: as `isPersonsOnly` says.
+   */
+  readonly looksAt?: (within: DateRange) => LookedAt
   /** Events that belong to nobody are found, too, with the person 0. */
   readonly keepsOwnerless?: boolean
   /** Only a part of the events; absent: all. */
   readonly part?: EventPart
 }
+
+/** Which lists of a piece are looked at; `count`: none but those of values. */
+export type LookedAt = 'all' | 'persons' | 'count'
 
 /**
  * One of `count` parts of the events of a project, from 0: together they are all events, each once. Divided
@@ -148,6 +156,8 @@ export interface EventExtent {
   readonly events: number
   /** Scans of the same state find the same, in parts or as a whole. */
   readonly state: string
+  /** The largest P who owns anything; 0: nobody does. */
+  readonly lastPerson: number
 }
 
 /** When persons were created, side by side. */
@@ -158,11 +168,20 @@ export interface CreatedPersons {
   readonly timesMs: Float64Array
 }
 
+/** Sees a piece; the times of all its events are `within`. */
+export type PieceVisitor = (piece: EventColumns, within: DateRange) => void
+
 /** The port to stored events, on one snapshot. Synchronous: it is used in a thread of the pool. */
 export interface EventScanner {
   /** Throws `ServiceError` `query_too_large` or `query_timeout` when a limit is reached. */
   scan(request: EventScanRequest): EventColumns
-  /** How much a scan of a range looks at. Cheap. */
+  /**
+   * The same events, in an order that is `unsorted` or `any`, piece by piece: `visit` sees each piece until
+   * it returns. A value has the same position in all pieces, whose lists of values grow. Needs no memory for
+   * all events, and what is computed of a piece finds it in the cache of the processor. Throws as `scan`.
+   */
+  scanPieces(request: EventScanRequest, visit: PieceVisitor): void
+  /** How much a scan of a range looks at. Cheap, but for the owners, which are read after each commit. */
   extent(projectId: number, range: DateRange | null): EventExtent
   /**
    * Values of the events at places in the order of arrival, which ascend; none for an event that is not

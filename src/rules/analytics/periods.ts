@@ -119,6 +119,15 @@ export class Periods {
   }
 }
 
+/** The number of the period that all moments of a range lie in; null: not in a single one. */
+export function onlyPeriod(
+  periods: Periods,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): number | null {
+  const period = periods.indexOf(fromMs)
+  return period >= 0 && toMs < periods.startMs(period + 1) ? period : null
+}
+
 function startWall(timeMs: number, { interval, timezone, weekStart }: PeriodRules): Wall {
   const day = startOfDay(wallOf(timeMs, timezone))
   if (interval === 'month') return [day[0], day[1], 1, 0, 0, 0, 0]

@@ -61,10 +61,10 @@ export function kindName(query: unknown): string {
   return Object.hasOwn(KINDS, kind) || WRAPPERS.includes(kind) ? kind : 'unknown'
 }
 
-/** By what the events of a query may be divided. */
-export function divisionOf({ kind, plan }: PlannedQuery): Division {
+/** By what the events of a query may be divided in a project whose largest P is `lastPerson`. */
+export function divisionOf({ kind, plan }: PlannedQuery, lastPerson: number): Division {
   const { dividedBy } = kind
-  return typeof dividedBy === 'function' ? dividedBy(plan) : dividedBy
+  return typeof dividedBy === 'function' ? dividedBy(plan, lastPerson) : dividedBy
 }
 
 /** The kind of a query, and the query without what is around it. Throws as `planQuery`. */

@@ -3,10 +3,22 @@
  * docs/compatibility/queries.md, "LifecycleQuery".
  */
 import type { JsonObject } from '../../base/json.ts'
+import type { EventPart } from '../analytics/event-columns.ts'
 import { Periods, shiftedPeriodStart } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
-import { actorStretches, bitCount, eachBit, periodBits } from './period-bits.ts'
+import { type ActorStretch, actorStretches, bitCount, eachBit, periodBits } from './period-bits.ts'
+import {
+  areBitsSmall,
+  bitsOfEvents,
+  flatBits,
+  isLastPart,
+  isOfBits,
+  mergePersonBits,
+  type PersonBits,
+  scanPersonBits,
+  wordsOfBits,
+} from './person-bits.ts'
 import {
   momentText,
   NO_URLS,
@@ -43,7 +55,16 @@ interface LifecyclePlan {
 }
 
 /** How many persons have each status in each interval of the range. */
-type LifecyclePart = Readonly<Record<Status, Uint32Array>>
+type StatusCounts = Readonly<Record<Status, Uint32Array>>
+
+/** Who came and who was created in each of the intervals that decide. */
+interface LifecycleBits {
+  readonly came: PersonBits
+  readonly created: PersonBits
+}
+
+/** Numbers of some persons, or the bits of some events. */
+type LifecyclePart = StatusCounts | LifecycleBits
 
 /** Bits of 32 persons in one interval: who came, who came in the one before, who was created and came first. */
 interface Presence {
@@ -62,7 +83,9 @@ const STATUS_BITS: Readonly<Record<Status, (presence: Presence) => number>> = {
 
 /** Who was new, returning, resurrecting or dormant. */
 export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
-  dividedBy: 'persons',
+  dividedBy(plan, lastPerson) {
+    return areBitsSmall(2 * stretchOf(plan).periods.count, lastPerson) ? 'segments' : 'persons'
+  },
 
   plan(query, context) {
     query.refuse('aggregation_group_type_index')
@@ -89,20 +112,21 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
   rangeOf: (plan) => stretchOf(plan).scanned,
 
   partial(plan, shard) {
-    const count = bucketCount(plan.range, bucketsOf(plan.range))
-    const counts = emptyCounts(count)
-    eachPresence(plan, shard, (bucket, _, presence) => {
-      for (const status of STATUSES) {
-        const own = counts[status]
-        own[bucket] = (own[bucket] ?? 0) + bitCount(STATUS_BITS[status](presence))
-      }
-    })
-    return counts
+    if (isOfBits(shard.part)) return bitsOf(plan, shard, shard.part)
+    return countsOf(plan, (visit) => eachPresence(plan, shard, visit))
   },
 
   merge({ range }, parts) {
+    const bits = parts.filter((part) => 'came' in part)
+    if (bits.length > 0) {
+      return {
+        came: mergePersonBits(bits.map(({ came }) => came)),
+        created: mergePersonBits(bits.map(({ created }) => created)),
+      }
+    }
     const sums = emptyCounts(bucketCount(range, bucketsOf(range)))
     for (const part of parts) {
+      if ('came' in part) continue
       for (const status of STATUSES) {
         const own = sums[status]
         for (const [bucket, count] of part[status].entries()) {
@@ -115,11 +139,12 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
 
   page(plan, whole, { context }) {
     const { range, series, action, hasPersonsUrls } = plan
+    const counts = 'came' in whole ? countsOf(plan, (visit) => eachOfBits(whole, visit)) : whole
     const buckets = bucketsOf(range)
     const rest = { days: bucketDays(range, buckets), labels: bucketLabels(range, buckets) }
     const urlOf = hasPersonsUrls ? urlsOf(plan, context) : null
     const results = STATUSES.map((status) => {
-      const data = Array.from(whole[status], (count) =>
+      const data = Array.from(counts[status], (count) =>
         status === 'dormant' && count > 0 ? -count : count,
       )
       const count = data.reduce((sum, one) => sum + one, 0)
@@ -163,7 +188,19 @@ function urlsOf({ series, filter, range }: LifecyclePlan, context: QueryContext)
   })
 }
 
-function emptyCounts(length: number): LifecyclePart {
+/** Counts what `each` visits. */
+function countsOf({ range }: LifecyclePlan, each: (visit: PresenceVisitor) => void): StatusCounts {
+  const counts = emptyCounts(bucketCount(range, bucketsOf(range)))
+  each((bucket, _, presence) => {
+    for (const status of STATUSES) {
+      const own = counts[status]
+      own[bucket] = (own[bucket] ?? 0) + bitCount(STATUS_BITS[status](presence))
+    }
+  })
+  return counts
+}
+
+function emptyCounts(length: number): StatusCounts {
   const counts = () => new Uint32Array(length)
   return { new: counts(), returning: counts(), resurrecting: counts(), dormant: counts() }
 }
@@ -182,14 +219,55 @@ function stretchOf({ range }: Pick<LifecyclePlan, 'range'>) {
   }
 }
 
-/**
- * Calls `visit` for each interval of the range and 32 persons each, from the person with the number `first`
- * on. Gives the persons of these numbers; null when the range is empty.
- */
+/** Who came and was created, of a part of the events. */
+function bitsOf(plan: LifecyclePlan, shard: QueryShard, part: EventPart): LifecycleBits {
+  const { periods, scanned, isEmpty } = stretchOf(plan)
+  const nobody: PersonBits = Array.from({ length: periods.count }, () => null)
+  if (isEmpty) return { came: nobody, created: nobody }
+  const { scanner, context } = shard
+  const { projectId } = context
+  const scan = { ...scanned, filter: plan.filter, series: [plan.series.match] }
+  const [came = nobody] = scanPersonBits(shard, scan, periods)
+  scanner.giveBack()
+  if (!isLastPart(part)) return { came, created: nobody }
+  const { lastPerson } = scanner.extent(projectId, null)
+  const creations = scanner.createdWithin(projectId, scanned.fromMs, scanned.toMs + 1)
+  return { came, created: bitsOfEvents(creations, periods, lastPerson) }
+}
+
+/** Calls `visit` for each interval of the range and 32 persons each, from the one with the number `first` on. */
+type PresenceVisitor = (bucket: number, first: number, presence: Presence) => void
+
+function eachOfBits({ came, created }: LifecycleBits, visit: PresenceVisitor): void {
+  const words = wordsOfBits(came, created)
+  compareIntervals(flatBits(came, words), flatBits(created, words), { first: 0, words }, visit)
+}
+
+/** Compares each interval, from the second on, with the one before; bits as `periodBits` has them. */
+function compareIntervals(
+  bits: Uint32Array,
+  createdBits: Uint32Array,
+  { first, words }: ActorStretch,
+  visit: PresenceVisitor,
+): void {
+  const seen = bits.slice(0, words)
+  for (let word = words; word < bits.length; word++) {
+    const place = word % words
+    const now = bits[word] ?? 0
+    const before = bits[word - words] ?? 0
+    const known = seen[place] ?? 0
+    if ((now | before) === 0) continue
+    const isFresh = now & (createdBits[word] ?? 0) & ~known
+    seen[place] = known | now
+    visit(Math.floor(word / words) - 1, first + place * 32, { now, before, isFresh })
+  }
+}
+
+/** Scans for `visit`. Gives the persons of its numbers; null when the range is empty. */
 function eachPresence(
   plan: LifecyclePlan,
   shard: QueryShard,
-  visit: (bucket: number, first: number, presence: Presence) => void,
+  visit: PresenceVisitor,
 ): ActorNumbers | null {
   const { periods, scanned, isEmpty } = stretchOf(plan)
   if (isEmpty) return null
@@ -198,20 +276,9 @@ function eachPresence(
   const events = { ...columns, actors }
   const created = creationsOf(numbers, scanned, shard)
   for (const stretch of actorStretches(numbers.count, periods, null)) {
-    const { first, words } = stretch
     const bits = periodBits(events, stretch, periods, 1, null, shard.scanner)
     const createdBits = periodBits(created, stretch, periods, 1, null, shard.scanner)
-    const seen = bits.slice(0, words)
-    for (let word = words; word < bits.length; word++) {
-      const place = word % words
-      const now = bits[word] ?? 0
-      const before = bits[word - words] ?? 0
-      const known = seen[place] ?? 0
-      if ((now | before) === 0) continue
-      const isFresh = now & (createdBits[word] ?? 0) & ~known
-      seen[place] = known | now
-      visit(Math.floor(word / words) - 1, first + place * 32, { now, before, isFresh })
-    }
+    compareIntervals(bits, createdBits, stretch, visit)
   }
   return numbers
 }

@@ -115,7 +115,7 @@ export function eachBit(word: number, first: number, visit: (actor: number) => v
 }
 
 /** Whether a single event decides. */
-function isPlain(test: CountTest | null): boolean {
+export function isPlain(test: CountTest | null): boolean {
   return test === null || (test.operator === 'gte' && test.value <= 1)
 }
 

@@ -10,6 +10,7 @@ import type {
   EventPart,
   EventScanner,
   EventScanRequest,
+  PieceVisitor,
 } from '../analytics/event-columns.ts'
 import type { EventView } from '../events/event-queries.ts'
 import type { ActorSource } from './actor-source.ts'
@@ -90,10 +91,10 @@ export type Division = EventPart['by'] | 'nothing'
 /** A kind of query. `Plan` and `Part` are plain data that may cross threads. */
 export interface QueryKind<Plan, Part> {
   /**
-   * Which parts of the events may be computed apart: any rows, all rows of a person together, or none.
-   * Whatever the division, the merged parts are the same.
+   * Which parts of the events may be computed apart: any rows, all rows of a person together, or none; in a
+   * project whose largest P is `lastPerson`. Whatever the division, the merged parts mean the same.
    */
-  readonly dividedBy: Division | ((plan: Plan) => Division)
+  readonly dividedBy: Division | ((plan: Plan, lastPerson: number) => Division)
   /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
   /** The range that `partial` looks at; null, or absent: all events. */
@@ -126,8 +127,17 @@ export type QueryScan = Pick<EventScanRequest, 'fromMs' | 'toMs' | 'series'> &
   Partial<Omit<EventScanRequest, 'projectId' | 'nowMs' | 'part'>>
 
 /** Scans the events of a shard. Throws as `EventScanner.scan`. */
-export function scanShard({ context, scanner, part }: QueryShard, scan: QueryScan): EventColumns {
+export function scanShard(shard: QueryShard, scan: QueryScan): EventColumns {
+  return shard.scanner.scan(requestOf(shard, scan))
+}
+
+/** The same piece by piece, as `EventScanner.scanPieces`. */
+export function scanShardPieces(shard: QueryShard, scan: QueryScan, visit: PieceVisitor): void {
+  shard.scanner.scanPieces(requestOf(shard, scan), visit)
+}
+
+function requestOf({ context, part }: QueryShard, scan: QueryScan): EventScanRequest {
   const { projectId, nowMs } = context
   const rest = { filter: null, values: [], persons: null, order: 'any' } as const
-  return scanner.scan({ projectId, nowMs, ...rest, ...(part === null ? {} : { part }), ...scan })
+  return { projectId, nowMs, ...rest, ...(part === null ? {} : { part }), ...scan }
 }

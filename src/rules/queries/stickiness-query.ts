@@ -5,7 +5,22 @@
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { ActorKeys, ActorNumbers } from './actor-events.ts'
 import { checkDatedNumbers } from './answer.ts'
-import { actorStretches, addPeriodCounts, type CountTest, periodBits } from './period-bits.ts'
+import {
+  actorStretches,
+  addPeriodCounts,
+  type CountTest,
+  isPlain,
+  periodBits,
+} from './period-bits.ts'
+import {
+  areBitsSmall,
+  flatBits,
+  isOfBits,
+  mergePersonBits,
+  type PersonBits,
+  scanPersonBits,
+  wordsOfBits,
+} from './person-bits.ts'
 import {
   NO_URLS,
   PersonsUrls,
@@ -43,8 +58,8 @@ interface StickinessPlan {
   readonly hasPersonsUrls: boolean
 }
 
-/** For each range and each series: at k how many actors came in exactly k + 1 intervals. */
-type StickinessPart = readonly (readonly Uint32Array[])[]
+/** For each range and each series: who came when, or at k how many actors came in exactly k + 1 intervals. */
+type StickinessPart = readonly (readonly (PersonBits | Uint32Array)[])[]
 
 /** In how many intervals the actors of a series came. */
 interface SeriesCounts {
@@ -56,7 +71,12 @@ interface SeriesCounts {
 
 /** How many actors came how often. */
 export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
-  dividedBy: ({ series }) => (series.every(({ more }) => more === null) ? 'persons' : 'nothing'),
+  dividedBy({ series, ranges, test }, lastPerson) {
+    if (series.some(({ more }) => more !== null)) return 'nothing'
+    const periods = ranges.reduce((sum, range) => sum + bucketsOf(range).count, 0)
+    const areBits = isPlain(test) && areBitsSmall(periods * series.length, lastPerson)
+    return areBits ? 'segments' : 'persons'
+  },
 
   plan(query, context) {
     const fields = query.within('stickinessFilter')
@@ -86,35 +106,31 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
 
   partial: (plan, shard) =>
     plan.ranges.map((range) => {
-      const lengths = bucketCount(range, bucketsOf(range))
-      return countsOf(plan, plan.series, range, shard).map(({ counts }) => {
-        const data = new Uint32Array(lengths)
-        for (const count of counts) if (count > 0) data[count - 1] = (data[count - 1] ?? 0) + 1
-        return data
-      })
+      if (isOfBits(shard.part)) return bitsOf(plan, range, shard)
+      return countsOf(plan, plan.series, range, shard).map(({ counts }) => lengths(counts, range))
     }),
 
-  merge: ({ ranges }, parts) =>
-    ranges.map((_, range) => {
-      const [first = [], ...rest] = parts.map((part) => part[range] ?? [])
-      return first.map((data, place) =>
-        data.map((count, index) =>
-          rest.reduce((sum, other) => sum + (other[place]?.[index] ?? 0), count),
-        ),
-      )
-    }),
+  merge: ({ ranges, series }, parts) =>
+    ranges.map((_, range) =>
+      series.map((__, place) =>
+        merged(parts.map((part) => part[range]?.[place]).filter((one) => one !== undefined)),
+      ),
+    ),
 
   page(plan, whole, { context }) {
     const { series, ranges, isCumulative } = plan
     const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
     const results = series.flatMap((one, place) =>
-      ranges.map((range, index) => ({
-        ...itemOf(one.series, range, whole[index]?.[place] ?? new Uint32Array(), isCumulative),
-        ...(urls === null ? {} : urlMembers(urlsOf(urls, plan, one, range), whole[index]?.[place])),
-        ...(ranges.length === 1
-          ? {}
-          : { compare: true, compare_label: index === 0 ? 'current' : 'previous' }),
-      })),
+      ranges.map((range, index) => {
+        const data = dataOf(whole[index]?.[place], range)
+        return {
+          ...itemOf(one.series, range, data, isCumulative),
+          ...(urls === null ? {} : urlMembers(urlsOf(urls, plan, one, range), data)),
+          ...(ranges.length === 1
+            ? {}
+            : { compare: true, compare_label: index === 0 ? 'current' : 'previous' }),
+        }
+      }),
     )
     return { results, members: resolvedRange(ranges[0]) }
   },
@@ -134,6 +150,47 @@ export const STICKINESS_QUERY: QueryKind<StickinessPlan, StickinessPart> = {
   },
 }
 
+/** How many actors have each number of intervals, from 1; `counts` has the number of each actor. */
+function lengths(counts: Uint32Array, range: QueryRange): Uint32Array {
+  const data = new Uint32Array(bucketCount(range, bucketsOf(range)))
+  for (const count of counts) if (count > 0) data[count - 1] = (data[count - 1] ?? 0) + 1
+  return data
+}
+
+/** None: the range is empty. */
+function merged(all: readonly (PersonBits | Uint32Array)[]): PersonBits | Uint32Array {
+  const [first = new Uint32Array(), ...rest] = all.filter(isCounts)
+  const bits = all.filter((one): one is PersonBits => !isCounts(one))
+  if (bits.length > 0) return mergePersonBits(bits)
+  return first.map((count, index) => rest.reduce((sum, other) => sum + (other[index] ?? 0), count))
+}
+
+function dataOf(found: PersonBits | Uint32Array | undefined, range: QueryRange): Uint32Array {
+  if (found === undefined || isCounts(found)) return found ?? new Uint32Array()
+  const words = wordsOfBits(found)
+  const counts = new Uint32Array(words * 32)
+  addPeriodCounts(flatBits(found, words), { first: 0, words }, counts)
+  return lengths(counts, range)
+}
+
+function isCounts(found: PersonBits | Uint32Array): found is Uint32Array {
+  return found instanceof Uint32Array
+}
+
+/** Who came when, of each series; none when the range is empty. */
+function bitsOf(
+  { filter, series }: StickinessPlan,
+  range: QueryRange,
+  shard: QueryShard,
+): readonly PersonBits[] {
+  const scan = { fromMs: eventsFromMs(range), toMs: range.toMs, filter }
+  if (series.length === 0 || scan.fromMs > scan.toMs) return []
+  const match = series.map((one) => one.series.match)
+  const found = scanPersonBits(shard, { ...scan, series: match }, bucketsOf(range))
+  shard.scanner.giveBack()
+  return found
+}
+
 /** The route knows persons who came in exactly so many intervals, and no minutes. */
 function urlsOf(
   urls: PersonsUrls,
@@ -150,7 +207,7 @@ function urlsOf(
   })
 }
 
-function urlMembers(urlOf: UrlMaker, counts: Uint32Array = new Uint32Array()) {
+function urlMembers(urlOf: UrlMaker, counts: Uint32Array) {
   return { persons_urls: Array.from(counts, (_, index) => urlOf({ stickiness_days: index + 1 })) }
 }
 

@@ -49,7 +49,7 @@ export const DUPLICATE_VIEWS_MAX = 8
 export const MERGE_SOURCES_MAX = 128
 /** Projects whose builder keeps its memory between commits. */
 export const BUILDERS_MAX = 8
-/** Rows of a segment that is not merged any more: what was computed of it is remembered. */
+/** Rows of a segment that is not merged any more when another such one follows: what was computed of it is remembered. */
 export const SETTLED_ROWS_MIN = 4096
 /** UTF-16 units of the names of properties that a segment carries with what is known about them. More: it carries nothing. */
 export const SEGMENT_NAMES_UNITS_MAX = 256 * 1024

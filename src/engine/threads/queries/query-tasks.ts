@@ -51,11 +51,11 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
   const shard = open(tools, task, null)
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
-  const by = divisionOf(planned)
-  if (mayDivide && by !== 'nothing') {
+  if (mayDivide) {
     const range = kind.rangeOf?.(plan) ?? null
-    const { events } = shard.scanner.extent(task.projectId, range)
-    if (events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by }
+    const { events, lastPerson } = shard.scanner.extent(task.projectId, range)
+    const by = divisionOf(planned, lastPerson)
+    if (by !== 'nothing' && events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by }
   }
   const whole: unknown = kind.merge(plan, [tools.stores.remembered.partial(planned, shard)])
   return { kind: 'answer', text: answerText(kind.page(plan, whole, shard), shard, task.format) }

@@ -3,7 +3,6 @@
  * those that came since: a dashboard mostly asks what it asked before. Source: docs/ARCHITECTURE.md,
  * "Queries".
  */
-import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
 import type { QueryShard } from '../../../rules/queries/query-kind.ts'
 import { REMEMBERED_BYTES_MAX, REMEMBERED_PARTS_MAX } from '../limits.ts'
@@ -28,8 +27,8 @@ export class RememberedParts {
   partial(planned: PlannedQuery, shard: QueryShard): unknown {
     const { kind, plan } = planned
     const { context, scanner } = shard
-    const { by, index, count }: EventPart = shard.part ?? { by: 'segments', index: 0, count: 1 }
-    if (divisionOf(planned) !== 'segments') return kind.partial(plan, shard)
+    const { by, index, count } = shard.part ?? wholePart(planned, shard)
+    if (by !== 'segments') return kind.partial(plan, shard)
     const { through, version } = scanner.settled(context.projectId)
     if (through === 0) return kind.partial(plan, shard)
     const between = (after: number, end: number): unknown => {
@@ -66,6 +65,12 @@ export class RememberedParts {
     this.#bytes -= this.#parts.get(name)?.bytes ?? 0
     this.#parts.delete(name)
   }
+}
+
+/** All events as a part that is made as others are. */
+function wholePart(planned: PlannedQuery, { context, scanner }: QueryShard) {
+  const { lastPerson } = scanner.extent(context.projectId, null)
+  return { by: divisionOf(planned, lastPerson), index: 0, count: 1 }
 }
 
 /** An estimate of the memory that plain data takes. */

@@ -5,7 +5,7 @@
 import type { EventScanner } from '../../analytics/event-columns.ts'
 import type { Periods } from '../../analytics/periods.ts'
 import type { ActorEvents } from '../actor-events.ts'
-import { actorStretches, periodBits } from '../period-bits.ts'
+import { type ActorStretch, actorStretches, periodBits } from '../period-bits.ts'
 import type { RetentionPlan } from './retention-plan.ts'
 
 /** The bit of the target's events; it is the first series of the scan. */
@@ -21,45 +21,63 @@ export interface RetentionEvents extends ActorEvents {
   readonly earlier: Uint32Array
 }
 
+type Limits = Pick<EventScanner, 'checkLimits'>
+
 /**
- * Calls `visit` for every row, column and 32 actors, from the one with the number `first` on, with the bits of
- * those who count there. Throws as `EventScanner.checkLimits`. Cost: the events, and the rows by the columns for
- * every 32 actors.
+ * Called for every row, column and 32 actors, from the one with the number `first` on, with the bits of those
+ * who count there.
+ */
+export type CellVisitor = (row: number, column: number, bits: number, first: number) => void
+
+/**
+ * Visits the cells of events. Throws as `EventScanner.checkLimits`. Cost: the events, and the rows by the
+ * columns for every 32 actors.
  */
 export function eachCell(
   plan: RetentionPlan,
   events: RetentionEvents,
   periods: Periods,
-  limits: Pick<EventScanner, 'checkLimits'>,
-  visit: (row: number, column: number, bits: number, first: number) => void,
+  limits: Limits,
+  visit: CellVisitor,
 ): void {
-  const { rows, columns, isCumulative, test } = plan
+  const { test } = plan
   const firsts = plan.type === 'retention_recurring' ? null : firstEvents(plan, events)
   // It is the last series.
   const bareCount = plan.type === 'retention_first_ever_occurrence' ? 1 : 0
   const returning = plan.returning === null ? TARGET : TARGET << (1 + bareCount)
   const isShared = firsts === null && returning === TARGET && test.value === 1
   for (const stretch of actorStretches(events.actorCount, periods, test)) {
-    const { first, words } = stretch
     const targets = periodBits(firsts ?? events, stretch, periods, TARGET, null, limits)
     const returns = isShared
       ? targets
       : periodBits(events, stretch, periods, returning, test, limits)
-    for (let row = 0; row < rows; row++) {
-      limits.checkLimits()
-      const last = Math.min(columns, rows - row) - 1
-      for (let word = 0; word < words; word++) {
-        const members = targets[row * words + word] ?? 0
-        if (members === 0) continue
-        const firstActor = first + word * 32
-        visit(row, 0, members, firstActor)
-        let later = 0
-        for (let column = last; column > 0; column--) {
-          const came = returns[(row + column) * words + word] ?? 0
-          later = isCumulative ? later | came : came
-          const bits = members & later
-          if (bits !== 0) visit(row, column, bits, firstActor)
-        }
+    compareRows(plan, targets, returns, stretch, limits, visit)
+  }
+}
+
+/** Visits the cells of bits as `periodBits` has them: of target events, and of those who came back. */
+export function compareRows(
+  { rows, columns, isCumulative }: RetentionPlan,
+  targets: Uint32Array,
+  returns: Uint32Array,
+  { first, words }: ActorStretch,
+  limits: Limits,
+  visit: CellVisitor,
+): void {
+  for (let row = 0; row < rows; row++) {
+    limits.checkLimits()
+    const last = Math.min(columns, rows - row) - 1
+    for (let word = 0; word < words; word++) {
+      const members = targets[row * words + word] ?? 0
+      if (members === 0) continue
+      const firstActor = first + word * 32
+      visit(row, 0, members, firstActor)
+      let later = 0
+      for (let column = last; column > 0; column--) {
+        const came = returns[(row + column) * words + word] ?? 0
+        later = isCumulative ? later | came : came
+        const bits = members & later
+        if (bits !== 0) visit(row, column, bits, firstActor)
       }
     }
   }

@@ -6,51 +6,66 @@ import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
 import { ActorKeys } from '../actor-events.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
-import { bitCount, eachBit } from '../period-bits.ts'
+import { bitCount, eachBit, isPlain } from '../period-bits.ts'
+import {
+  areBitsSmall,
+  flatBits,
+  isOfBits,
+  mergePersonBits,
+  type PersonBits,
+  scanPersonBits,
+  wordsOfBits,
+} from '../person-bits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
 import { OTHER_LABEL } from '../query-breakdown.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'
 import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
-import { eachCell } from './retention-counts.ts'
+import { type CellVisitor, compareRows, eachCell } from './retention-counts.ts'
 import { type RetentionPlan, readRetention, rowPeriods } from './retention-plan.ts'
 import { retentionSplits } from './retention-splits.ts'
 import { retentionUrls } from './retention-urls.ts'
 
 /** For each value of the breakdown ('' without one): row by row the actors of each column. */
-type RetentionPart = ReadonlyMap<string, Float64Array>
+type RetentionTables = ReadonlyMap<string, Float64Array>
+
+/** Who came in each period of the rows, and who came back. */
+type RetentionBits = readonly [targets: PersonBits, returns: PersonBits]
+
+/** Numbers of some actors, or the bits of some events. */
+type RetentionPart = RetentionTables | RetentionBits
 
 /** How many came back when. */
 export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
-  dividedBy: ({ groupTypeIndex }) => (groupTypeIndex === null ? 'persons' : 'nothing'),
+  dividedBy(plan, lastPerson) {
+    if (plan.groupTypeIndex !== null) return 'nothing'
+    const { type, breakdown, test, rows } = plan
+    const isByBits = type === 'retention_recurring' && breakdown === null && isPlain(test)
+    return isByBits && rows > 0 && areBitsSmall(2 * rows, lastPerson) ? 'segments' : 'persons'
+  },
+
   plan: readRetention,
   rangeOf: ({ type, fromMs, toMs }) => (type === 'retention_recurring' ? { fromMs, toMs } : null),
 
-  partial(plan, shard) {
-    const found = new Map<string, Float64Array>()
-    const periods = rowPeriods(plan)
-    const keys = new ActorKeys(plan.groupTypeIndex)
-    for (const { label, events } of retentionSplits(plan, shard, keys)) {
-      const counts = new Float64Array(plan.rows * plan.columns)
-      eachCell(plan, events, periods, shard.scanner, (row, column, bits) => {
-        const cell = row * plan.columns + column
-        counts[cell] = (counts[cell] ?? 0) + bitCount(bits)
-      })
-      if (counts.some((count) => count > 0)) addCounts(found, label, counts)
-    }
-    return found
-  },
+  partial: (plan, shard) => (isOfBits(shard.part) ? bitsOf(plan, shard) : countTables(plan, shard)),
 
   merge(_, parts) {
+    const bits = parts.filter(isBits)
+    if (bits.length > 0) {
+      const [targets, returns] = [bits.map(([own]) => own), bits.map(([, own]) => own)]
+      return [mergePersonBits(targets), mergePersonBits(returns)]
+    }
     const whole = new Map<string, Float64Array>()
     for (const part of parts) {
+      if (isBits(part)) continue
       for (const [label, counts] of part) addCounts(whole, label, counts)
     }
     return whole
   },
 
-  page(plan, whole, { context }) {
+  page(plan, found, { context, scanner }) {
     const { breakdown, rows, columns } = plan
+    const whole = isBits(found) ? tablesOf(plan, found, scanner) : found
     const tables =
       breakdown === null
         ? [{ label: null, counts: whole.get('') ?? new Float64Array(rows * columns) }]
@@ -70,6 +85,50 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
   },
 }
 
+function countTables(plan: RetentionPlan, shard: QueryShard): RetentionTables {
+  const found = new Map<string, Float64Array>()
+  const periods = rowPeriods(plan)
+  const keys = new ActorKeys(plan.groupTypeIndex)
+  for (const { label, events } of retentionSplits(plan, shard, keys)) {
+    const counts = new Float64Array(plan.rows * plan.columns)
+    eachCell(plan, events, periods, shard.scanner, cellCounter(plan, counts))
+    if (counts.some((count) => count > 0)) addCounts(found, label, counts)
+  }
+  return found
+}
+
+function isBits(part: RetentionPart): part is RetentionBits {
+  return Array.isArray(part)
+}
+
+function bitsOf(plan: RetentionPlan, shard: QueryShard): RetentionBits {
+  const { target, returning, filter, fromMs, toMs } = plan
+  const series = returning === null ? [target] : [target, returning]
+  const scan = { fromMs, toMs, filter, series }
+  const [targets = [], returns = targets] = scanPersonBits(shard, scan, rowPeriods(plan))
+  shard.scanner.giveBack()
+  return [targets, returns]
+}
+
+function tablesOf(
+  plan: RetentionPlan,
+  [targets, returns]: RetentionBits,
+  scanner: QueryShard['scanner'],
+): RetentionTables {
+  const words = wordsOfBits(targets, returns)
+  const counts = new Float64Array(plan.rows * plan.columns)
+  const flat = [flatBits(targets, words), flatBits(returns, words)] as const
+  compareRows(plan, ...flat, { first: 0, words }, scanner, cellCounter(plan, counts))
+  return new Map([['', counts]])
+}
+
+function cellCounter({ columns }: RetentionPlan, counts: Float64Array): CellVisitor {
+  return (row, column, bits) => {
+    const cell = row * columns + column
+    counts[cell] = (counts[cell] ?? 0) + bitCount(bits)
+  }
+}
+
 function addCounts(into: Map<string, Float64Array>, label: string, counts: Float64Array): void {
   const sums = into.get(label) ?? new Float64Array(counts.length)
   for (const [cell, count] of counts.entries()) sums[cell] = (sums[cell] ?? 0) + count
@@ -85,7 +144,7 @@ interface RetentionTable {
 }
 
 /** Cohorts as they were asked for; values by the sum of the first column, those beyond the limit as one. */
-function shownTables(plan: RetentionPlan, whole: RetentionPart): readonly RetentionTable[] {
+function shownTables(plan: RetentionPlan, whole: RetentionTables): readonly RetentionTable[] {
   const [shown, others] = rankedLabels(plan, whole)
   const tables = shown.map((label) => ({ label, counts: whole.get(label) ?? new Float64Array() }))
   if (others.length === 0) return tables
@@ -99,7 +158,7 @@ function shownTables(plan: RetentionPlan, whole: RetentionPart): readonly Retent
 /** The values that are told apart, in order, and the others. */
 function rankedLabels(
   { breakdown, columns }: RetentionPlan,
-  whole: RetentionPart,
+  whole: RetentionTables,
 ): readonly [readonly string[], readonly string[]] {
   const labels = [...whole.keys()]
   if (breakdown === null) return [labels, []]
@@ -156,9 +215,7 @@ function rowActors(
 ): QueryActors {
   const chosen = label === null ? { ...plan, breakdown: null } : plan
   const others =
-    label === OTHER_LABEL
-      ? rankedLabels(plan, RETENTION_QUERY.partial(plan, shard))[1]
-      : [label ?? '']
+    label === OTHER_LABEL ? rankedLabels(plan, countTables(plan, shard))[1] : [label ?? '']
   const keys = new ActorKeys(plan.groupTypeIndex)
   const periods = rowPeriods(plan)
   const columnsOf = new Map<number, Set<number>>()

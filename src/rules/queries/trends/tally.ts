@@ -132,6 +132,14 @@ export class TallyBuilder {
   }
 }
 
+/** The tally of a series that nothing splits, by its count in each bucket. */
+export function tallyOfCounts(counts: readonly number[]): Tally {
+  const tally = new TallyBuilder(counts.length, 'count')
+  for (const [bucket, count] of counts.entries()) if (count > 0) tally.count(bucket, count)
+  tally.endCell([])
+  return tally.finish()
+}
+
 /** Puts tallies of parts together. Cost: linear in their entries and numbers. */
 export function mergedTally(parts: readonly Tally[], reduce: Reducer): Tally {
   const [first] = parts

@@ -6,12 +6,14 @@ import { largestPerson } from '../../analytics/actor-page.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import { readNumber } from '../../analytics/person-aggregates.ts'
 import type { FilterGroup } from '../../filters/filter-group.ts'
+import { type PersonBits, scanPersonBits } from '../person-bits.ts'
 import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
 import { ActorCounts } from './actor-counts.ts'
 import { isFewPeriods, noneSeen, type SeenPeriods, takePeriods } from './seen-periods.ts'
 import { type CellValue, type Tally, TallyBuilder } from './tally.ts'
 import { reducerOf } from './trend-measures.ts'
+import { countPieces } from './trend-pieces.ts'
 import { actorsOfRows, bucketsOfRows, CHECK_EVERY, scanRows, type TrendRows } from './trend-rows.ts'
 import { type Span, spanOf } from './trend-spans.ts'
 import { isCountedBySeen, isCountedOnce, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
@@ -30,6 +32,9 @@ export function tallyOf(
   const { fromMs, toMs, periods } = span
   const isUntimed = periods === null
   const count = (persons: FilterGroup | null, value: CellValue): void => {
+    if (measure.of === 'events' && countPieces(plan, series, span, persons, value, shard, tally)) {
+      return
+    }
     const rows = scanRows(plan, series, { fromMs, toMs, isUntimed, persons }, shard)
     new RowCounter(plan, series, span, rows, shard, tally).countAll(value)
     shard.scanner.giveBack()
@@ -38,6 +43,21 @@ export function tallyOf(
   for (const cohort of cohorts) count(cohortFilter(cohort), [String(cohort)])
   if (cohorts.length === 0) count(null, [])
   return tally.finish()
+}
+
+/** Who is in a series in each bucket of a range. Throws as `EventScanner.scan`. */
+export function personBitsOf(
+  plan: TrendsPlan,
+  { measure, match, exists }: TrendSeries,
+  range: QueryRange,
+  shard: QueryShard,
+): PersonBits {
+  const { fromMs, toMs, periods, bucketCount } = spanOf(measure, range, plan.isTotal)
+  if (!exists || range.fromMs > range.toMs) return Array.from({ length: bucketCount }, () => null)
+  const scan = { fromMs, toMs, filter: plan.filter, series: [match] }
+  const [bits = []] = scanPersonBits(shard, scan, periods)
+  shard.scanner.giveBack()
+  return bits
 }
 
 /** The members of a cohort; null: everybody. */

@@ -1,32 +1,45 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
 import { ServiceError } from '../../../base/errors.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
+import {
+  areBitsSmall,
+  isOfBits,
+  mergePersonBits,
+  type PersonBits,
+  personCounts,
+} from '../person-bits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryKind } from '../query-kind.ts'
-import { mergedTally, type Tally } from './tally.ts'
+import { mergedTally, type Tally, tallyOfCounts } from './tally.ts'
 import { trendActors } from './trend-actors.ts'
-import { tallyOf } from './trend-counts.ts'
+import { personBitsOf, tallyOf } from './trend-counts.ts'
 import { formulaLines } from './trend-formulas.ts'
 import { ItemMaker } from './trend-items.ts'
-import { linesOf } from './trend-lines.ts'
+import { linesOf, sumOf } from './trend-lines.ts'
 import { actorKindOf, reducerOf } from './trend-measures.ts'
 import { spanOf } from './trend-spans.ts'
-import { isCountedBySeen, readTrends, type TrendsPlan } from './trends-plan.ts'
+import { isCountedBySeen, readTrends, type TrendSeries, type TrendsPlan } from './trends-plan.ts'
 
-/** For each range, of each series. */
-export type TrendsPart = readonly (readonly Tally[])[]
+/** For each range, of each series; persons who came, by bucket, where any rows are computed apart. */
+export type TrendsPart = readonly (readonly (Tally | PersonBits)[])[]
 
 /** The kind. */
 export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
-  dividedBy(plan) {
-    const { series, breakdown } = plan
-    const kinds = series.map(({ measure }) =>
-      isCountedBySeen(plan, measure) ? null : actorKindOf(measure),
-    )
+  dividedBy(plan, lastPerson) {
+    const { series, breakdown, ranges } = plan
+    const kinds = series.map(({ measure }) => actorKindOf(measure))
     const hasBins = breakdown?.properties.some(({ binCount }) => binCount !== null) ?? false
     if (hasBins || kinds.includes('others')) return 'nothing'
-    return kinds.includes('persons') ? 'persons' : 'segments'
+    if (!kinds.includes('persons')) return 'segments'
+    const all = series.filter(({ measure }) => actorKindOf(measure) === 'persons')
+    const lists = ranges.flatMap((range) =>
+      all.map(({ measure }) => spanOf(measure, range, plan.isTotal).periods?.count ?? 1),
+    )
+    const areBits =
+      all.every((one) => isByBits(plan, one) || isCountedBySeen(plan, one.measure)) &&
+      areBitsSmall(sumOf(lists), lastPerson)
+    return areBits ? 'segments' : 'persons'
   },
 
   plan: readTrends,
@@ -43,12 +56,21 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
   },
 
   partial: (plan, shard) =>
-    plan.ranges.map((range) => plan.series.map((series) => tallyOf(plan, series, range, shard))),
+    plan.ranges.map((range) =>
+      plan.series.map((series) =>
+        isOfBits(shard.part) && isByBits(plan, series)
+          ? personBitsOf(plan, series, range, shard)
+          : tallyOf(plan, series, range, shard),
+      ),
+    ),
 
   merge: ({ series, ranges }, parts) =>
     ranges.map((_, range) =>
       series.map(({ measure }, index) => {
-        const tallies = parts.map((part) => part[range]?.[index]).filter((one) => one !== undefined)
+        const own = parts.map((part) => part[range]?.[index]).filter((one) => one !== undefined)
+        const bits = own.filter(isBits)
+        if (bits.length > 0) return mergePersonBits(bits)
+        const tallies = own.filter((one): one is Tally => !isBits(one))
         return mergedTally(tallies, reducerOf(measure))
       }),
     ),
@@ -57,8 +79,11 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     checkNumbers(plan, whole)
     const found = plan.ranges.map((range, rangeIndex) =>
       plan.series.map(({ measure }, index) => {
-        const tally = whole[rangeIndex]?.[index]
-        if (tally === undefined) return { lines: [], hasOther: false, hasNullText: false }
+        const found = whole[rangeIndex]?.[index]
+        if (found === undefined) return { lines: [], hasOther: false, hasNullText: false }
+        const tally = isBits(found)
+          ? tallyOfCounts(personCounts(found, plan.isCumulative && !plan.isTotal))
+          : found
         return linesOf(plan, measure, range, tally, scanner)
       }),
     )
@@ -99,7 +124,7 @@ function checkNumbers(
     let most = 0
     for (const [index, { measure }] of series.entries()) {
       const { bucketCount } = spanOf(measure, range, isTotal)
-      const cells = whole[rangeIndex]?.[index]?.cells.length ?? 0
+      const cells = cellsOf(whole[rangeIndex]?.[index])
       const ofSeries = Math.max(1, Math.min(cells, linesMax)) * bucketCount
       most = Math.max(most, ofSeries)
       numbers += ofSeries
@@ -109,4 +134,18 @@ function checkNumbers(
   if (numbers <= QUERY_CELLS_MAX) return
   const detail = `the query asks for more than ${QUERY_CELLS_MAX} numbers: choose a longer interval, a shorter range, fewer series or fewer values`
   throw new ServiceError('query_too_large', detail)
+}
+
+/** Different persons in each bucket, not split by anything. */
+function isByBits({ breakdown }: TrendsPlan, { measure }: TrendSeries): boolean {
+  if (breakdown !== null || measure.of !== 'actors') return false
+  return measure.actor === null && measure.activeDays === null
+}
+
+function isBits(found: Tally | PersonBits): found is PersonBits {
+  return Array.isArray(found)
+}
+
+function cellsOf(found: Tally | PersonBits | undefined): number {
+  return found === undefined || isBits(found) ? 0 : found.cells.length
 }

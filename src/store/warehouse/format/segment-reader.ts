@@ -1,11 +1,13 @@
 /**
  * What one reader keeps of segments between reads: the segments that it used last, with the columns that
  * were decoded, because the next page mostly needs them; and the summaries of projects, of which only what
- * was committed since the last read is read, and everything again after a merge: about 3 us a segment.
+ * was committed or merged since the last read is read, and everything again after an erasure: about 3 us a
+ * segment.
  */
 import { keepNewest } from '../../../base/maps.ts'
+import { erasedRows } from '../../identity/erasure-records.ts'
 import type { Table } from '../../lmdb/environment.ts'
-import { type EventTables, pairKey } from '../../lmdb/keys.ts'
+import { type EventTables, keysOf, numberInKey, pairKey } from '../../lmdb/keys.ts'
 import { CATALOGUE_PROJECTS_MAX, SEGMENT_VIEWS_BYTES_MAX, SEGMENT_VIEWS_MAX } from '../limits.ts'
 import { loadCounters } from './event-projects.ts'
 import type { SegmentSummary } from './segment-format.ts'
@@ -14,30 +16,39 @@ import { SegmentView } from './segment-view.ts'
 
 interface ProjectSummaries {
   readonly generation: number
+  /** Events that erasures have removed. */
+  readonly erased: number
   readonly summaries: SegmentSummary[]
 }
 
 /** Opens segments, or gives those that are open and have not changed. */
 export class SegmentReader extends SegmentTables {
   readonly #projects: Table
+  readonly #jobs: Table
   readonly #known = new Map<number, ProjectSummaries>()
   readonly #views = new Map<string, SegmentView>()
 
   constructor(tables: EventTables) {
     super(tables)
     this.#projects = tables.projects
+    this.#jobs = tables.deletion_jobs
   }
 
   /**
-   * All summaries of a project in order of S, as of the reader's snapshot; the same list until a merge.
-   * Throws `DamagedRecordError` when one cannot be read or is not there: nobody knows what it would say.
+   * All summaries of a project in order of S, as of the reader's snapshot; the same list until a merge, and
+   * the same object for a segment whose rows are the same. Cost: after a merge 0.3 us for each segment. Throws `DamagedRecordError` when one cannot be read or is not there: nobody knows what it would say.
    */
   allSummaries(projectId: number): readonly SegmentSummary[] {
     const counters = loadCounters(this.#projects, projectId)
     if (counters === null) return []
     const { rows, generation } = counters
     let known = this.#known.get(projectId)
-    if (known?.generation !== generation) known = { generation, summaries: [] }
+    if (known?.generation !== generation) {
+      // Nothing else changes the rows of a segment.
+      const erased = erasedRows(this.#jobs, projectId)
+      const summaries = known?.erased === erased ? this.#unmerged(projectId, known.summaries) : []
+      known = { generation, erased, summaries }
+    }
     const last = known.summaries.at(-1)
     const covered = last === undefined ? 0 : last.firstSequence + last.rows - 1
     if (covered < rows) {
@@ -48,6 +59,23 @@ export class SegmentReader extends SegmentTables {
     }
     keepNewest(this.#known, projectId, known, CATALOGUE_PROJECTS_MAX)
     return known.summaries
+  }
+
+  /** The summaries before the first segment that a merge has replaced, judged by keys alone. */
+  #unmerged(projectId: number, before: readonly SegmentSummary[]): SegmentSummary[] {
+    let count = 0
+    let next = 1
+    /** Those that are as long as they were: the one behind them begins where they ended. */
+    let unmerged = 0
+    for (const key of this.headers.getKeys(keysOf(projectId))) {
+      if (numberInKey(key, 4) !== next) break
+      unmerged = count
+      const known = before[count]
+      if (known?.firstSequence !== next) break
+      next += known.rows
+      count++
+    }
+    return before.slice(0, unmerged)
   }
 
   override segmentAt(projectId: number, firstSequence: number): SegmentView {

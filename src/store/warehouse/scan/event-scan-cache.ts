@@ -45,6 +45,7 @@ export class ScanSegment {
   #times: SegmentTimes | null = null
   #distinctIds: Uint32Array | null = null
   #lastDistinctId = 0
+  #hasDeletedRows = false
   #nameRows: NameRows | null = null
   /** Only during a scan: it keeps what it unpacks. */
   #view: SegmentView | null
@@ -90,6 +91,7 @@ export class ScanSegment {
       this.#distinctIds = inNameOrder(this.#open().distinctIds, this.nameRows)
       for (const distinctId of this.#distinctIds) {
         if (distinctId > this.#lastDistinctId) this.#lastDistinctId = distinctId
+        if (distinctId === 0) this.#hasDeletedRows = true
       }
       this.bytes += this.#distinctIds.byteLength
     }
@@ -99,6 +101,10 @@ export class ScanSegment {
   /** The largest D of the segment. */
   get lastDistinctId(): number {
     return this.distinctIds.length === 0 ? 0 : this.#lastDistinctId
+  }
+
+  get hasDeletedRows(): boolean {
+    return this.distinctIds.length > 0 && this.#hasDeletedRows
   }
 
   get nameRows(): NameRows {

@@ -41,14 +41,12 @@ export function isInPart({ firstSequence }: SegmentSummary, part: EventPart | un
 /** 1 for each P that is asked for, in its part of the persons; null: everybody. */
 export function wantedPersons(
   { persons, part }: EventScanRequest,
-  owners: Uint32Array,
+  lastPerson: number,
 ): Uint8Array | null {
   const marks = persons?.marks ?? null
   if (part?.by !== 'persons') return marks
-  let largest = 0
-  for (const owner of owners) largest = Math.max(largest, owner & PERSON_NUMBER_MAX)
-  const wanted = new Uint8Array(largest + 1)
-  for (let person = part.index; person <= largest; person += part.count) {
+  const wanted = new Uint8Array(lastPerson + 1)
+  for (let person = part.index; person <= lastPerson; person += part.count) {
     wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
   }
   wanted[0] = 0

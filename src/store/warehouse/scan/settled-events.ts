@@ -1,9 +1,9 @@
 /**
- * Which events of a project stay as they are: those in segments that are too large to be merged again. What
+ * Which events of a project stay as they are: those in segments that are too large to be merged again, and
+ * are followed by another such one (write/segment-merge.ts). What
  * was computed of them holds until one of these segments is erased from, or the owner of one of their
  * distinct_ids changes.
  */
-import { createHash } from 'node:crypto'
 import { keepNewest } from '../../../base/maps.ts'
 import type { SettledEvents } from '../../../rules/analytics/event-columns.ts'
 import type { OwnerTable } from '../../identity/person-owners.ts'
@@ -15,8 +15,6 @@ interface KnownProject {
   readonly summaries: readonly SegmentSummary[]
   /** How many of them are settled. */
   count: number
-  /** Of their headers. */
-  digest: string
   through: number
   owners: OwnerTable
   /** Never given twice, also to a project that was forgotten in between. */
@@ -34,7 +32,7 @@ export class SettledProjects {
   }
 
   /**
-   * As of the snapshot of `owners`. Cost: 5 us for each settled segment after each merge, and one comparison
+   * As of the snapshot of `owners`. Cost: a look at each settled segment after each merge, and one comparison
    * of the owners after each commit.
    */
   of(projectId: number, owners: OwnerTable): SettledEvents {
@@ -56,13 +54,15 @@ export class SettledProjects {
     before: KnownProject | undefined,
     owners: OwnerTable,
   ): KnownProject {
-    const known = { summaries, count: 0, digest: '', through: 0, owners, version: 0 }
+    const known = { summaries, count: 0, through: 0, owners, version: 0 }
+    let isSame = before !== undefined
     if (before !== undefined) {
       known.owners = before.owners
-      while (known.count < before.count && this.#extendBy(known)) {}
+      for (let index = 0; index < before.count && isSame; index++) {
+        isSame = summaries[index] === before.summaries[index]
+      }
     }
-    const isSame = before !== undefined && known.digest === before.digest
-    known.version = isSame ? before.version : ++this.#lastVersion
+    known.version = isSame && before !== undefined ? before.version : ++this.#lastVersion
     return known
   }
 
@@ -70,12 +70,11 @@ export class SettledProjects {
     while (this.#extendBy(known)) {}
   }
 
-  /** False when the next segment is not settled. */
+  /** False when the next segment is not settled: it may still take small ones that follow it. */
   #extendBy(known: KnownProject): boolean {
-    const next = known.summaries[known.count]
-    if (next === undefined || next.rows < SETTLED_ROWS_MIN) return false
-    const header = this.#segments.headerAt(next.projectId, next.firstSequence)
-    known.digest = createHash('sha1').update(known.digest).update(header).digest('hex')
+    const [next, following] = known.summaries.slice(known.count, known.count + 2)
+    if (next === undefined || following === undefined) return false
+    if (next.rows < SETTLED_ROWS_MIN || following.rows < SETTLED_ROWS_MIN) return false
     known.count++
     known.through = next.firstSequence + next.rows - 1
     return true

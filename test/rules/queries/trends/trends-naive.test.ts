@@ -213,17 +213,14 @@ t.test('random queries are answered as by brute force, whatever the division', a
       const expected = naive.items()
       const planned = planQuery(query, context)
       const { kind, plan } = planned
-      const dividedBy = divisionOf(planned)
+      // A project may have more persons than bits are kept of.
+      const dividedBy = divisionOf(planned, number % 2 === 0 ? 0 : 2 ** 30)
       const whole = memoryShard(scanner, context)
       const count = dividedBy === 'nothing' ? 1 : dice.between(1, 4)
       const parts = Array.from({ length: count }, (_, index) => {
-        const part: EventPart = {
-          by: dividedBy === 'persons' ? 'persons' : 'segments',
-          index,
-          count,
-        }
-        const shard = count === 1 ? whole : memoryShard(scanner, context, part)
-        const found: unknown = kind.partial(plan, shard)
+        const part: EventPart | null =
+          dividedBy === 'nothing' ? null : { by: dividedBy, index, count }
+        const found: unknown = kind.partial(plan, memoryShard(scanner, context, part))
         return structuredClone(found)
       })
       const { results, members } = kind.page(plan, kind.merge(plan, parts), whole)

@@ -1,0 +1,183 @@
+/**
+ * Who came in which period: for each period a bit for each person, by P. Of any rows, so that parts of the
+ * events can be computed apart, remembered, and put together. Period-bits.ts has the same for actors without a P, and for those who have to come often.
+ */
+import type { DateRange } from '../analytics/date-range.ts'
+import type { EventColumns, EventPart } from '../analytics/event-columns.ts'
+import { onlyPeriod, type Periods } from '../analytics/periods.ts'
+import { PERSON_BITS_BYTES_MAX } from './limits.ts'
+import { bitCount } from './period-bits.ts'
+import { type QueryScan, type QueryShard, scanShardPieces } from './query-kind.ts'
+
+/** The bits of each period, P % 32 of word P / 32; null: nobody came. Lists may differ in length. */
+export type PersonBits = readonly (Uint32Array | null)[]
+
+/** Whether so many lists of bits are few enough to be kept and put together. */
+export function areBitsSmall(lists: number, lastPerson: number): boolean {
+  return lists * wordsOf(lastPerson) * Uint32Array.BYTES_PER_ELEMENT <= PERSON_BITS_BYTES_MAX
+}
+
+/**
+ * The bits of each series of a scan. `periods` null: there is a single period, of all times. Throws as
+ * `EventScanner.scan`. Cost: linear in the events.
+ */
+export function scanPersonBits(
+  shard: QueryShard,
+  scan: QueryScan,
+  periods: Periods | null,
+): readonly PersonBits[] {
+  const { lastPerson } = shard.scanner.extent(shard.context.projectId, null)
+  const count = periods?.count ?? 1
+  const found = scan.series.map(() => new BitRows(count, wordsOf(lastPerson)))
+  const onlyOf = (within: DateRange) => (periods === null ? 0 : onlyPeriod(periods, within))
+  const looksAt = (within: DateRange) =>
+    found.length === 1 && onlyOf(within) !== null ? 'persons' : 'all'
+  scanShardPieces(shard, { ...scan, looksAt }, (piece, within) => {
+    const only = onlyOf(within)
+    for (const [series, rows] of found.entries()) {
+      const mask = found.length === 1 ? null : 1 << series
+      if (only !== null) markAll(piece, mask, rows.at(only))
+      else if (periods !== null) markPeriods(piece, periods, mask, rows)
+    }
+  })
+  return found.map(({ rows }) => rows)
+}
+
+/** Puts parts together; those that are the only one of a period are taken over. */
+export function mergePersonBits(parts: readonly PersonBits[]): PersonBits {
+  const [first = []] = parts
+  if (parts.length === 1) return first
+  const lists = first.map((_, period) => {
+    const own = parts.map((part) => part[period] ?? null).filter((row) => row !== null)
+    return { own, words: own.length < 2 ? 0 : Math.max(...own.map(({ length }) => length)) }
+  })
+  const memory = new Uint32Array(lists.reduce((sum, { words }) => sum + words, 0))
+  let next = 0
+  return lists.map(({ own, words }) => {
+    if (words === 0) return own[0] ?? null
+    const merged = memory.subarray(next, next + words)
+    next += words
+    for (const [index, row] of own.entries()) {
+      if (index === 0) merged.set(row)
+      else
+        for (let word = 0; word < row.length; word++)
+          merged[word] = (merged[word] ?? 0) | (row[word] ?? 0)
+    }
+    return merged
+  })
+}
+
+/** The bits of all periods one behind the other, as `periodBits` has them, and the words of each. */
+export function flatBits(bits: PersonBits, words: number): Uint32Array {
+  const flat = new Uint32Array(bits.length * words)
+  for (const [period, row] of bits.entries()) if (row !== null) flat.set(row, period * words)
+  return flat
+}
+
+/** Words of the longest list. */
+export function wordsOfBits(...all: readonly PersonBits[]): number {
+  return Math.max(1, ...all.flatMap((bits) => bits.map((row) => row?.length ?? 0)))
+}
+
+/** Whether parts of a query are computed of any rows: then they are bits. */
+export function isOfBits(part: EventPart | null): part is EventPart {
+  return part?.by === 'segments'
+}
+
+/** Whether a part of the events is the one that ends with the newest: what is needed once, it brings along. */
+export function isLastPart({ index, sequences }: EventPart): boolean {
+  return index === 0 && (sequences === undefined || sequences.through === Number.POSITIVE_INFINITY)
+}
+
+/** The bits of events that are not stored as such. `lastPerson` as for `areBitsSmall`. */
+export function bitsOfEvents(
+  events: { readonly persons: Uint32Array; readonly timesMs: Float64Array },
+  periods: Periods,
+  lastPerson: number,
+): PersonBits {
+  const rows = new BitRows(periods.count, wordsOf(lastPerson))
+  const { length: count } = events.persons
+  const columns = { count, ...events, seriesMasks: NO_WORDS, sequences: NO_WORDS, values: [] }
+  markPeriods(columns, periods, null, rows)
+  return rows.rows
+}
+
+/** How many persons came in each period; `isOnce`: each counts only in its first one. */
+export function personCounts(bits: PersonBits, isOnce: boolean): readonly number[] {
+  const seen = new Uint32Array(isOnce ? wordsOfBits(bits) : 0)
+  return bits.map((row) => {
+    let count = 0
+    for (let word = 0; word < (row?.length ?? 0); word++) {
+      const own = (row?.[word] ?? 0) & ~(isOnce ? (seen[word] ?? 0) : 0)
+      if (isOnce) seen[word] = (seen[word] ?? 0) | own
+      count += bitCount(own)
+    }
+    return count
+  })
+}
+
+const NO_WORDS = new Uint32Array(0)
+
+/** The lists of one series; each is made when somebody is in it. */
+class BitRows {
+  readonly rows: (Uint32Array | null)[]
+  readonly #words: number
+  /** What is not written to takes no memory. */
+  readonly #memory: Uint32Array
+
+  constructor(periods: number, words: number) {
+    this.rows = Array.from({ length: periods }, () => null)
+    this.#words = words
+    this.#memory = new Uint32Array(periods * words)
+  }
+
+  at(period: number): Uint32Array {
+    const known = this.rows[period]
+    if (known !== undefined && known !== null) return known
+    const row = this.#memory.subarray(period * this.#words, (period + 1) * this.#words)
+    this.rows[period] = row
+    return row
+  }
+}
+
+/** `mask` null: all rows. */
+function markAll(
+  { count, persons, seriesMasks }: EventColumns,
+  mask: number | null,
+  bits: Uint32Array,
+): void {
+  for (let row = 0; row < count; row++) {
+    if (mask !== null && ((seriesMasks[row] ?? 0) & mask) === 0) continue
+    const person = persons[row] ?? 0
+    bits[person >>> 5] = (bits[person >>> 5] ?? 0) | (1 << (person & 31))
+  }
+}
+
+function markPeriods(
+  { count, persons, timesMs, seriesMasks }: EventColumns,
+  periods: Periods,
+  mask: number | null,
+  rows: BitRows,
+): void {
+  // Neighbours mostly lie in the same period.
+  let startMs = 0
+  let endMs = 0
+  let bits: Uint32Array | null = null
+  for (let row = 0; row < count; row++) {
+    if (mask !== null && ((seriesMasks[row] ?? 0) & mask) === 0) continue
+    const timeMs = timesMs[row] ?? 0
+    if (timeMs < startMs || timeMs >= endMs) {
+      const period = periods.indexOf(timeMs)
+      startMs = period < 0 ? 0 : periods.startMs(period)
+      endMs = period < 0 ? 0 : periods.startMs(period + 1)
+      bits = period < 0 ? null : rows.at(period)
+    }
+    if (bits === null) continue
+    const person = persons[row] ?? 0
+    bits[person >>> 5] = (bits[person >>> 5] ?? 0) | (1 << (person & 31))
+  }
+}
+
+function wordsOf(lastPerson: number): number {
+  return (lastPerson >>> 5) + 1
+}

@@ -1,0 +1,202 @@
+/**
+ * Counts the events of a series piece by piece, in a table of values by buckets: most of what trends are
+ * asked for, with nothing kept for an event.
+ */
+import { getOrAdd } from '../../../base/maps.ts'
+import type { DateRange } from '../../analytics/date-range.ts'
+import type { EventColumns, ValueColumn } from '../../analytics/event-columns.ts'
+import { onlyPeriod, type Periods } from '../../analytics/periods.ts'
+import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
+import { TREND_CELLS_MAX } from '../limits.ts'
+import { type BreakdownProperty, breakdownText } from '../query-breakdown.ts'
+import { type QueryShard, scanShardPieces } from '../query-kind.ts'
+import type { CellValue, TallyBuilder } from './tally.ts'
+import type { Span } from './trend-spans.ts'
+import type { TrendSeries, TrendsPlan } from './trends-plan.ts'
+
+/** More than there are texts of a property: two numbers make one. */
+const PAIR_FACTOR = 2 ** 26
+
+/**
+ * Adds the events of a series to a tally. `value` is that of all events, unless they are split by properties.
+ * False, and nothing is added: that has to be done in another way, because of bins, which depend on all
+ * events, or of too many values. Throws as `EventScanner.scan`.
+ */
+export function countPieces(
+  plan: TrendsPlan,
+  { match }: TrendSeries,
+  { fromMs, toMs, periods, bucketCount }: Span,
+  persons: FilterGroup | null,
+  value: CellValue,
+  shard: QueryShard,
+  tally: TallyBuilder,
+): boolean {
+  const properties = plan.breakdown?.properties ?? []
+  if (properties.some(({ binCount }) => binCount !== null)) return false
+  const cells = new CellNumbers(properties)
+  const table = new CountTable(bucketCount)
+  const filter = allOf([plan.filter, persons])
+  const rest = { filter, series: [match], values: properties.map((one) => one.value) }
+  const looksAt = (within: DateRange) =>
+    periods === null || onlyPeriod(periods, within) !== null ? 'count' : 'all'
+  scanShardPieces(shard, { fromMs, toMs, ...rest, looksAt }, (piece, within) => {
+    if (table.isFull) return
+    const numbers = cells.of(piece)
+    table.reserve(cells.values.length)
+    if (!table.isFull) table.add(piece, within, numbers, periods)
+  })
+  shard.scanner.giveBack()
+  if (table.isFull) return false
+  const values = properties.length === 0 ? [value] : cells.values
+  for (const [cell, one] of values.entries()) {
+    for (let bucket = 0; bucket < bucketCount; bucket++) {
+      const count = table.countOf(cell, bucket)
+      if (count > 0) tally.count(bucket, count)
+    }
+    tally.endCell(one)
+  }
+  return true
+}
+
+/** Gives numbers from 0 to the values of the properties that events are split by. */
+class CellNumbers {
+  readonly #columns: readonly SplitColumn[]
+
+  constructor(properties: readonly BreakdownProperty[]) {
+    this.#columns = properties.map((property) => new SplitColumn(property))
+  }
+
+  /** By number. */
+  get values(): readonly CellValue[] {
+    return this.#columns.at(-1)?.values ?? NOTHING_SPLIT
+  }
+
+  /** The number of each event; null: all have the only one. */
+  of({ count, values }: EventColumns): Uint32Array | null {
+    let numbers: Uint32Array | null = null
+    let before = NOTHING_SPLIT
+    for (const [place, split] of this.#columns.entries()) {
+      const column = values[place]
+      if (column === undefined) continue
+      numbers = split.numbersOf(column, count, numbers, before)
+      before = split.values
+    }
+    return numbers
+  }
+}
+
+const NOTHING_SPLIT: readonly CellValue[] = [[]]
+
+/** One property: the values of those before it, each with a text of its own. */
+class SplitColumn {
+  readonly values: CellValue[] = []
+  readonly #property: BreakdownProperty
+  readonly #texts: (string | null)[] = []
+  readonly #numberOfText = new Map<string | null, number>()
+  /** Position in `#texts` of each value of the column. */
+  #textOfId = new Uint32Array(0)
+  /** By the number before and the text. */
+  readonly #numberOfPair = new Map<number, number>()
+
+  constructor(property: BreakdownProperty) {
+    this.#property = property
+  }
+
+  numbersOf(
+    { ids, values }: ValueColumn,
+    count: number,
+    numbersBefore: Uint32Array | null,
+    valuesBefore: readonly CellValue[],
+  ): Uint32Array {
+    if (values.length > this.#textOfId.length) this.#readTexts(values)
+    const textOfId = this.#textOfId
+    const numbers = new Uint32Array(count)
+    // Neighbours often have the same.
+    let lastPair = -1
+    let number = 0
+    for (let row = 0; row < count; row++) {
+      const before = numbersBefore?.[row] ?? 0
+      const text = textOfId[ids[row] ?? 0] ?? 0
+      const pair = before * PAIR_FACTOR + text
+      if (pair !== lastPair) {
+        number = getOrAdd(this.#numberOfPair, pair, () => {
+          const value = [...(valuesBefore[before] ?? []), this.#texts[text] ?? null]
+          return this.values.push(value) - 1
+        })
+        lastPair = pair
+      }
+      numbers[row] = number
+    }
+    return numbers
+  }
+
+  #readTexts(values: readonly unknown[]): void {
+    const known = new Uint32Array(values.length)
+    known.set(this.#textOfId)
+    for (let id = this.#textOfId.length; id < known.length; id++) {
+      const text = breakdownText(values[id], this.#property)
+      known[id] = getOrAdd(this.#numberOfText, text, () => this.#texts.push(text) - 1)
+    }
+    this.#textOfId = known
+  }
+}
+
+/** Counts by value and bucket. */
+class CountTable {
+  readonly #bucketCount: number
+  #counts = new Float64Array(0)
+  #isFull = false
+
+  constructor(bucketCount: number) {
+    this.#bucketCount = bucketCount
+  }
+
+  /** There are too many values: the counts are worth nothing. */
+  get isFull(): boolean {
+    return this.#isFull
+  }
+
+  /** Makes room for so many values. */
+  reserve(cells: number): void {
+    const needed = cells * this.#bucketCount
+    this.#isFull = needed > TREND_CELLS_MAX && cells > 1
+    if (this.#isFull || needed <= this.#counts.length) return
+    const counts = new Float64Array(Math.max(needed, this.#counts.length * 2))
+    counts.set(this.#counts)
+    this.#counts = counts
+  }
+
+  /** `numbers` null: all events have the value 0; `periods` null: all are in bucket 0. */
+  add(
+    { count, timesMs }: EventColumns,
+    within: DateRange,
+    numbers: Uint32Array | null,
+    periods: Periods | null,
+  ): void {
+    const counts = this.#counts
+    const bucketCount = this.#bucketCount
+    const only = periods === null ? 0 : onlyPeriod(periods, within)
+    if (only !== null && numbers === null) {
+      counts[only] = (counts[only] ?? 0) + count
+      return
+    }
+    let bucket = only ?? 0
+    // Neighbours mostly lie in the same period.
+    let startMs = only === null ? 0 : Number.NEGATIVE_INFINITY
+    let endMs = only === null ? 0 : Number.POSITIVE_INFINITY
+    for (let row = 0; row < count; row++) {
+      const timeMs = only === null ? (timesMs[row] ?? 0) : 0
+      if (periods !== null && (timeMs < startMs || timeMs >= endMs)) {
+        bucket = Math.max(0, periods.indexOf(timeMs))
+        startMs = periods.startMs(bucket)
+        endMs = periods.startMs(bucket + 1)
+      }
+      const place = (numbers === null ? 0 : (numbers[row] ?? 0)) * bucketCount + bucket
+      counts[place] = (counts[place] ?? 0) + 1
+    }
+  }
+
+  countOf(cell: number, bucket: number): number {
+    return this.#counts[cell * this.#bucketCount + bucket] ?? 0
+  }
+}

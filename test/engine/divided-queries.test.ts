@@ -1,0 +1,251 @@
+/**
+ * Answers of queries do not show how they were computed: divided by any rows or by persons, with parts that
+ * are remembered from before, while events come, persons are merged, split and deleted, and events erased.
+ */
+import t from 'tap'
+import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
+import {
+  mergeQuery,
+  type QueryTask,
+  runQuery,
+  runQueryPart,
+} from '../../src/engine/threads/queries/query-tasks.ts'
+import { RememberedParts } from '../../src/engine/threads/queries/remembered-parts.ts'
+import type { PersonCommand } from '../../src/rules/persons/commands.ts'
+import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
+import { Dice } from '../fixtures/dice.ts'
+import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
+
+const START_MS = Date.UTC(2024, 0, 1)
+const DAY_MS = 86_400_000
+const DAYS = 28
+const NAMES = ['view', 'view', 'view', 'click', 'buy']
+/** More than two segments that are not merged any more. */
+const FIRST_EVENTS = 18_000
+const EVENTS_PER_REQUEST = 500
+const CHANGES = 10
+const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
+const RANGE = { date_from: '2024-01-01', date_to: '2024-01-28' }
+
+const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...rest })
+const CHEAP = { key: 'price', value: 3, operator: 'lt', type: 'event' }
+const RICH = { key: 'plan', value: 'rich', operator: 'exact', type: 'person' }
+
+/** By name, with how each may be divided. */
+const QUERIES: readonly (readonly [string, 'segments' | 'persons', object])[] = [
+  ['events', 'segments', { kind: 'TrendsQuery', series: [view({ math: 'total' })] }],
+  ['persons', 'segments', { kind: 'TrendsQuery', series: [view({ math: 'dau' })] }],
+  [
+    'persons of two series in weeks, filtered and compared',
+    'segments',
+    {
+      kind: 'TrendsQuery',
+      interval: 'week',
+      series: [view({ math: 'dau', properties: [CHEAP] }), view({ math: 'total' })],
+      compareFilter: { compare: true },
+    },
+  ],
+  [
+    'persons by what they are now',
+    'segments',
+    { kind: 'TrendsQuery', series: [view({ math: 'dau' })], properties: [RICH] },
+  ],
+  [
+    'events by two properties',
+    'segments',
+    {
+      kind: 'TrendsQuery',
+      series: [view({ math: 'total' })],
+      breakdownFilter: { breakdowns: [{ property: 'price' }, { property: 'shop' }] },
+    },
+  ],
+  [
+    'sums',
+    'segments',
+    { kind: 'TrendsQuery', series: [view({ math: 'sum', math_property: 'price' })] },
+  ],
+  [
+    'persons by property',
+    'persons',
+    {
+      kind: 'TrendsQuery',
+      series: [view({ math: 'dau' })],
+      breakdownFilter: { breakdown: 'shop', breakdown_type: 'event' },
+    },
+  ],
+  [
+    'retention',
+    'segments',
+    {
+      kind: 'RetentionQuery',
+      retentionFilter: {
+        targetEntity: { id: 'view', type: 'events' },
+        returningEntity: { id: 'buy', type: 'events' },
+        totalIntervals: DAYS,
+      },
+    },
+  ],
+  ['stickiness', 'segments', { kind: 'StickinessQuery', series: [view()] }],
+  ['lifecycle', 'segments', { kind: 'LifecycleQuery', series: [view()] }],
+  [
+    'funnel',
+    'persons',
+    { kind: 'FunnelsQuery', series: [view(), view({ event: 'click' }), view({ event: 'buy' })] },
+  ],
+  ['paths', 'persons', { kind: 'PathsQuery', pathsFilter: { edgeLimit: 1000 } }],
+]
+
+/** What happens to a project, at random. */
+class History {
+  readonly log: PersonLog
+  readonly #dice: Dice
+  #sent = 0
+
+  constructor(log: PersonLog, dice: Dice) {
+    this.log = log
+    this.#dice = dice
+  }
+
+  /** Most events come in the order of time, some late. */
+  send(count: number): void {
+    for (let left = count; left > 0; left -= EVENTS_PER_REQUEST) {
+      this.log.send(
+        1,
+        this.#dice.list(Math.min(left, EVENTS_PER_REQUEST), () => this.#event()),
+      )
+      this.log.process()
+    }
+  }
+
+  /** What was done, in words. */
+  change(): string {
+    const dice = this.#dice
+    const [one, other] = [this.#distinctId(), this.#distinctId()]
+    const what = dice.below(6)
+    if (what === 0) {
+      const properties = { $anon_distinct_id: other }
+      this.log.send(1, [{ event: '$identify', distinct_id: one, properties }])
+      this.log.process()
+      return `${other} merged into ${one}`
+    }
+    const person = this.#number(one)
+    if (what === 1 && person !== null) {
+      this.#do({ kind: 'delete_person', person, deletesEvents: dice.chance(0.5) })
+      return `person of ${one} deleted`
+    }
+    if (what === 2 && person !== null) {
+      this.#do({ kind: 'split_person', person, mainDistinctId: null })
+      return `person of ${one} split`
+    }
+    if (what === 3) {
+      const criteria = { ...NO_CRITERIA, event: dice.pick(NAMES), distinctId: one }
+      this.#do({ kind: 'erase_events', criteria })
+      return `events of ${one} erased`
+    }
+    const count = dice.pick([1, 40, 700, 3000])
+    this.send(count)
+    return `${count} events`
+  }
+
+  #do(command: PersonCommand): void {
+    this.log.append(1, command)
+    // Erasing goes on when there is nothing else to do.
+    for (let round = 0; round < 4; round++) this.log.process()
+  }
+
+  #number(distinctId: string): number | null {
+    const [person] = this.log.reader.persons().list({
+      ...{ projectId: 1, distinctId, limit: 1, offset: 0, nowMs: START_MS },
+    }).results
+    return person?.id ?? null
+  }
+
+  #event(): SentEvent {
+    const dice = this.#dice
+    const progress = Math.min(1, this.#sent++ / FIRST_EVENTS)
+    const lateMs = dice.chance(0.1) ? dice.below(3 * DAY_MS) : dice.below(5000)
+    const timeMs = START_MS + Math.floor(progress * DAYS * DAY_MS) - lateMs
+    const plan = dice.pick(['rich', 'poor'])
+    return {
+      event: dice.pick(NAMES),
+      distinct_id: this.#distinctId(),
+      timestamp: new Date(timeMs).toISOString(),
+      properties: {
+        price: dice.below(6),
+        shop: dice.pick(['here', 'there', null]),
+        ...(dice.chance(0.1) ? { $set: { plan } } : {}),
+        ...(dice.chance(0.05) ? { $process_person_profile: false } : {}),
+      },
+    }
+  }
+
+  /** New ones appear all the time. */
+  #distinctId(): string {
+    return `u${this.#dice.below(40 + Math.floor(this.#sent / 50))}`
+  }
+}
+
+const NO_CRITERIA = {
+  event: null,
+  afterMs: null,
+  beforeMs: null,
+  distinctId: null,
+  personId: null,
+}
+
+/** What a thread for analytics has. */
+function toolsOf(reader: EventReader): LongTools {
+  const stores = {
+    warehouse: reader,
+    reader,
+    queryMsMax: 60_000,
+    remembered: new RememberedParts(),
+  }
+  return { stores: stores as unknown as LongTools['stores'], cancelled: new Int32Array(1) }
+}
+
+function resultsOf({ text }: { readonly text: Uint8Array }): string {
+  return JSON.stringify((JSON.parse(Buffer.from(text).toString()) as { results: unknown }).results)
+}
+
+t.test('answers are the same, whatever is divided and remembered', async (t) => {
+  for (const seed of [2, 3]) {
+    const dice = new Dice(seed)
+    const log = new PersonLog(t, `${t.testdir({ [seed]: {} })}/${seed}`)
+    const history = new History(log, dice)
+    const readers = dice.list(3, () => new EventReader({ dataDir: log.dataDir }))
+    t.teardown(() => Promise.all(readers.map((reader) => reader.close())))
+    const threads = readers.map(toolsOf)
+    history.send(FIRST_EVENTS)
+    const happened: string[] = []
+    let remembered = 0
+    for (let change = 0; change < CHANGES; change++) {
+      happened.push(history.change())
+      for (const [name, by, query] of QUERIES) {
+        const asked = { ...query, dateRange: RANGE }
+        const task: QueryTask = {
+          ...{ projectId: 1, timezone: 'Europe/Berlin', nowMs: START_MS + DAYS * DAY_MS },
+          ...{ testAccountFilters: [], query: asked, format: 'json' },
+        }
+        const fresh = toolsOf(log.reader)
+        const everybody = { by: 'persons', index: 0, count: 1 } as const
+        const plain = runQueryPart(fresh, task, everybody).found
+        const right = resultsOf(mergeQuery(fresh, task, [plain]))
+        const parts = threads.map((tools, index) =>
+          runQueryPart(tools, task, { by, index, count: threads.length }),
+        )
+        const found = parts.map((part) => part.found)
+        const divided = resultsOf(mergeQuery(fresh, task, found.toReversed()))
+        const [first] = threads
+        const whole = first === undefined ? null : runQuery(first, task, false)
+        const again = whole?.kind === 'answer' ? resultsOf(whole) : ''
+        if (divided === right && again === right) continue
+        t.equal(divided, right, `seed ${seed}, ${name}, divided: ${happened.join('; ')}`)
+        t.equal(again, right, `seed ${seed}, ${name}, whole: ${happened.join('; ')}`)
+        return
+      }
+      remembered = Math.max(remembered, log.reader.scanner(NO_LIMITS).settled(1).through)
+    }
+    t.ok(remembered > 0, `seed ${seed}: ${happened.join('; ')}`)
+  }
+})
