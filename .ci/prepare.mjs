@@ -135,8 +135,8 @@ function install({ needsTests }) {
 
 /** Hash of the names and contents of all files in `folders`, and of what else decides a build. */
 function sourceHash(folders) {
-  const paths = ['package.json', 'package-lock.json', 'tsconfig.json', '.ci/prepare.mjs']
-  for (const folder of folders) {
+  const paths = ['package.json', 'package-lock.json', 'tsconfig.json']
+  for (const folder of [...folders, '.ci']) {
     for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
       if (entry.isFile()) paths.push(join(entry.parentPath ?? entry.path, entry.name))
     }
@@ -163,6 +163,7 @@ function build({ force }) {
   if (!force && readOrNull(BUILD_STAMP) === hash) return
   say('building')
   compile('src', 'dist', 'dist')
+  if (!run(process.execPath, ['.ci/build-console.mjs'], 2)) fail('src/console does not build.')
   chmodSync('dist/main.js', 0o755)
   writeFileSync(BUILD_STAMP, hash)
 }

@@ -1,0 +1,215 @@
+/** The console: who is logged in, the frame around every page, the keyboard. */
+import { type ComponentType, render } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import './console.css'
+import { followAddress, go, href } from './base/address.ts'
+import { isOnline } from './base/api.ts'
+import { found } from './base/page.ts'
+import { logOut, may, openSession, project, projects, session } from './base/session.ts'
+import { applyTheme, chooseTheme, type Theme, theme } from './base/theme.ts'
+import { Dialog } from './parts/dialog.tsx'
+import { Choice } from './parts/fields.tsx'
+import { Icon } from './parts/icons.tsx'
+import { Login } from './parts/login.tsx'
+import { Empty, Toasts } from './parts/notice.tsx'
+import { Palette } from './parts/palette.tsx'
+import { stepRows } from './parts/table.tsx'
+import { PAGES, type PageRecord, pageHref } from './routes.ts'
+
+const KEYS: readonly (readonly [keys: string, words: string])[] = [
+  ['Ctrl+K or Cmd+K', 'Go to a page, a flag, a person'],
+  ['/', 'Search on this page'],
+  ['.', 'Time range'],
+  ['j, k', 'Next row, row before; Enter opens it'],
+  ['Esc', 'Close what is open'],
+  ['?', 'This list'],
+]
+
+function App() {
+  if (session.value === undefined) return <div class="loading" role="status" aria-label="Loading" />
+  if (session.value === null) return <Login />
+  return <Frame />
+}
+
+function Frame() {
+  const [opened, setOpened] = useState<'palette' | 'help' | null>(null)
+  const close = () => setOpened(null)
+  useKeyboard(setOpened)
+  return (
+    <div class="frame">
+      <a class="skip" href="#main">
+        Skip to the page
+      </a>
+      <Rail search={() => setOpened('palette')} />
+      <main id="main" tabIndex={-1}>
+        {isOnline.value ? null : (
+          <p class="notice bad" role="alert">
+            The daemon does not answer. What you entered is kept; this page goes on when it runs.
+          </p>
+        )}
+        <CurrentPage />
+      </main>
+      {opened === 'palette' ? <Palette close={close} /> : null}
+      {opened === 'help' ? <Help close={close} /> : null}
+      <Toasts />
+    </div>
+  )
+}
+
+function Rail({ search }: { readonly search: () => void }) {
+  const shown = PAGES.filter(({ icon, scope }) => icon !== null && (scope === null || may(scope)))
+  const current = found.value?.page
+  return (
+    <nav class="rail" aria-label="Pages">
+      <a class="brand" href={href('/')}>
+        Tenrec
+      </a>
+      {projects.value.length > 1 ? (
+        <Choice
+          label="Project"
+          isQuiet
+          value={String(project.value.id)}
+          options={projects.value.map(({ id, name }) => [String(id), name] as const)}
+          change={(id) =>
+            go(
+              pageHref(
+                current?.isOfProject === true && current.icon !== null
+                  ? current
+                  : { path: '/p/:project/web' },
+                Number(id),
+              ),
+            )
+          }
+        />
+      ) : null}
+      <button type="button" class="rail-search" onClick={search}>
+        <Icon name="search" /> <span>Search</span> <kbd>Ctrl K</kbd>
+      </button>
+      <ul>
+        {shown.map((page) => (
+          <li key={page.path}>
+            <a
+              href={href(pageHref(page, project.value.id))}
+              aria-current={isUnder(page, current) ? 'page' : undefined}
+            >
+              <Icon name={page.icon ?? ''} /> <span>{page.name}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      <div class="rail-foot">
+        <Choice
+          label="Colours"
+          isQuiet
+          value={theme.value}
+          options={
+            [
+              ['auto', 'Auto'],
+              ['light', 'Light'],
+              ['dark', 'Dark'],
+            ] as readonly (readonly [Theme, string])[]
+          }
+          change={chooseTheme}
+        />
+        <button type="button" class="small" onClick={() => void logOut()}>
+          Log out
+        </button>
+      </div>
+    </nav>
+  )
+}
+
+/** True if the page of the rail is shown, or one that is opened from it. */
+function isUnder(page: PageRecord, current: PageRecord | undefined): boolean {
+  return current !== undefined && (current === page || current.path.startsWith(`${page.path}/`))
+}
+
+function CurrentPage() {
+  const now = found.value
+  const [shown, setShown] = useState<{ page: PageRecord; View: ComponentType } | null>(null)
+  const page = now?.page
+  useEffect(() => {
+    if (page === undefined) return
+    let isGone = false
+    document.title = `${page.name} · Tenrec`
+    void page.load().then(({ default: View }) => {
+      if (!isGone) setShown({ page, View })
+    })
+    return () => {
+      isGone = true
+    }
+  }, [page])
+  if (now === null)
+    return <Empty title="There is no such page.">Choose another one at the side.</Empty>
+  if (shown === null || shown.page !== page) return null
+  // Another flag is another page, with fields of its own.
+  return <shown.View key={JSON.stringify(now.segments)} />
+}
+
+function Help({ close }: { readonly close: () => void }) {
+  const pages = PAGES.filter(({ letter }) => letter !== null)
+  return (
+    <Dialog title="Keyboard" close={close}>
+      <dl class="keys">
+        {[...KEYS, ...pages.map(({ letter, name }) => [`g ${letter}`, name] as const)].map(
+          ([keys, words]) => (
+            <div key={keys}>
+              <dt>
+                <kbd>{keys}</kbd>
+              </dt>
+              <dd>{words}</dd>
+            </div>
+          ),
+        )}
+      </dl>
+    </Dialog>
+  )
+}
+
+/** Time in which a letter behind `g` counts. */
+const LETTER_MS = 1500
+
+function useKeyboard(open: (what: 'palette' | 'help') => void): void {
+  useEffect(() => {
+    let goneAtMs = 0
+    function press(event: KeyboardEvent) {
+      if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault()
+        open('palette')
+        return
+      }
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+      const page = PAGES.find(({ letter }) => letter === event.key)
+      if (page !== undefined && Date.now() - goneAtMs < LETTER_MS) {
+        goneAtMs = 0
+        go(pageHref(page, project.value.id))
+      } else if (event.key === 'g') goneAtMs = Date.now()
+      else if (event.key === '?') open('help')
+      else if (event.key === 'j') stepRows(1)
+      else if (event.key === 'k') stepRows(-1)
+      else if (event.key === '/') focusOn('main input[type=search]') || open('palette')
+      else if (event.key === '.') focusOn('#range select')
+      else return
+      event.preventDefault()
+    }
+    addEventListener('keydown', press)
+    return () => removeEventListener('keydown', press)
+  }, [open])
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest('input, textarea, select, dialog') !== null
+}
+
+function focusOn(selector: string): boolean {
+  const element = document.querySelector<HTMLElement>(selector)
+  element?.focus()
+  return element !== null
+}
+
+applyTheme()
+followAddress()
+render(<App />, document.body)
+void openSession().then(() => {
+  if (location.pathname === href('/')) go(`/p/${project.value.id}/web`, { replace: true })
+})

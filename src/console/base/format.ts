@@ -1,0 +1,69 @@
+/** Numbers and times as people read them; times in the zone of the project. */
+import { project } from './session.ts'
+
+const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
+const EXACT = new Intl.NumberFormat('en', { maximumFractionDigits: 2 })
+const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
+const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+
+/** 1234567 as 1,234,567; up to two places behind the point. */
+export function exact(value: number | null | undefined): string {
+  if (value == null) return '–'
+  return (Number.isInteger(value) ? WHOLE : EXACT).format(value)
+}
+
+/** 1234567 as 1.2M. */
+export function short(value: number | null | undefined): string {
+  return value == null ? '–' : SHORT.format(value)
+}
+
+/** A share between 0 and 1 as 12.3 %. */
+export function percent(share: number | null | undefined, places = 1): string {
+  return share == null || !Number.isFinite(share) ? '–' : `${(share * 100).toFixed(places)} %`
+}
+
+/** Seconds as 1h 2m, 3m 4s or 5s. */
+export function seconds(value: number | null | undefined): string {
+  if (value == null) return '–'
+  const whole = Math.round(value)
+  if (whole < 60) return `${whole}s`
+  if (whole < 3600) return `${Math.floor(whole / 60)}m ${whole % 60}s`
+  if (whole < 86_400) return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`
+  return `${Math.floor(whole / 86_400)}d ${Math.floor((whole % 86_400) / 3600)}h`
+}
+
+/** Bytes as 1.5 GiB. */
+export function bytes(value: number | null | undefined): string {
+  if (value == null) return '–'
+  const power = value < 1 ? 0 : Math.min(4, Math.floor(Math.log2(value) / 10))
+  const amount = value / 1024 ** power
+  return `${amount >= 100 || power === 0 ? Math.round(amount) : amount.toFixed(1)} ${BYTE_UNITS[power]}`
+}
+
+/** A moment in the zone of the project: 22 Nov 2026, 14:05:09. `what` leaves a part out. */
+export function time(moment: string | number | null | undefined, what?: 'day' | 'clock'): string {
+  if (moment == null || moment === '') return '–'
+  const date = new Date(moment)
+  if (Number.isNaN(date.getTime())) return String(moment)
+  const day = { day: 'numeric', month: 'short', year: 'numeric' } as const
+  const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const
+  const parts = what === 'day' ? day : what === 'clock' ? clock : { ...day, ...clock }
+  return new Intl.DateTimeFormat('en-GB', { ...parts, timeZone: project.value.timezone }).format(
+    date,
+  )
+}
+
+/** How long ago: 5m ago; beyond a week the day. */
+export function ago(moment: string | null | undefined, nowMs = Date.now()): string {
+  if (moment == null) return 'never'
+  const passed = (nowMs - Date.parse(moment)) / 1000
+  if (Number.isNaN(passed)) return moment
+  if (passed < 5) return 'now'
+  return passed > 604_800 ? time(moment, 'day') : `${seconds(passed).split(' ')[0]} ago`
+}
+
+/** Any JSON value in one line of text. */
+export function plain(value: unknown): string {
+  if (value === undefined) return ''
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}

@@ -1,0 +1,39 @@
+/** Queries: numbers of events and persons. docs/compatibility/queries.md says what each kind takes. */
+import { api, ask } from './api.ts'
+import { inProject } from './session.ts'
+
+/** A query as the route takes it. */
+export type Query = { readonly kind: string } & Readonly<Record<string, unknown>>
+
+/** The results of a query. Throws an `ApiError`. */
+export async function askQuery<Results>(query: Query, signal?: AbortSignal): Promise<Results> {
+  return (await askQueryWhole(query, signal)).results as Results
+}
+
+/** The whole answer of a query: results, and columns or whether more follow. */
+export async function askQueryWhole(query: Query, signal?: AbortSignal) {
+  const params = { path: inProject.value }
+  const options = signal === undefined ? {} : { signal }
+  return ask(api.POST('/api/projects/{project_id}/query/', { params, body: { query }, ...options }))
+}
+
+/** One line of a chart, as `TrendsQuery` and its like answer it. */
+export interface Series {
+  readonly label: string
+  readonly data: readonly number[]
+  readonly days: readonly string[]
+  readonly labels: readonly string[]
+  readonly count: number
+  readonly aggregated_value?: number | null
+  readonly breakdown_value?: unknown
+  readonly compare_label?: 'current' | 'previous'
+  readonly persons_urls?: readonly ({ readonly url: string } | null)[]
+}
+
+/** A filter of a property, as queries take it. */
+export interface PropertyFilter {
+  readonly key: string
+  readonly value?: unknown
+  readonly operator: string
+  readonly type: 'event' | 'person' | 'group' | 'cohort' | 'session'
+}

@@ -1,0 +1,115 @@
+/** Ctrl+K: pages, flags and persons by a few letters. */
+import { useState } from 'preact/hooks'
+import { go } from '../base/address.ts'
+import { api, ask } from '../base/api.ts'
+import { useLoaded } from '../base/loaded.ts'
+import { inProjectPath } from '../base/page.ts'
+import { inProject, may, project } from '../base/session.ts'
+import { PAGES, pageHref } from '../routes.ts'
+import { Dialog } from './dialog.tsx'
+
+interface Hit {
+  readonly what: string
+  readonly words: string
+  readonly to: string
+}
+
+const HITS_MAX = 12
+
+/** The dialog: arrow keys choose, Enter opens. */
+export function Palette({ close }: { readonly close: () => void }) {
+  const [words, setWords] = useState('')
+  const [at, setAt] = useState(0)
+  const { data } = useLoaded(`search ${project.value.id} ${words}`, (signal) =>
+    search(words, signal),
+  )
+  const hits = [...pagesFor(words), ...(data ?? [])].slice(0, HITS_MAX)
+  function open(hit: Hit | undefined) {
+    if (hit === undefined) return
+    close()
+    go(hit.to)
+  }
+  function move(event: KeyboardEvent) {
+    if (event.key === 'ArrowDown') setAt(Math.min(hits.length - 1, at + 1))
+    else if (event.key === 'ArrowUp') setAt(Math.max(0, at - 1))
+    else if (event.key === 'Enter') open(hits[at])
+    else return
+    event.preventDefault()
+  }
+  return (
+    <Dialog title="Go to" close={close}>
+      <input
+        type="search"
+        list={undefined}
+        class="palette"
+        aria-label="Pages, flags, persons"
+        aria-expanded="true"
+        aria-controls="hits"
+        aria-activedescendant={`hit-${at}`}
+        placeholder="Page, flag, person, e-mail, distinct_id"
+        value={words}
+        onKeyDown={move}
+        onInput={(event) => {
+          setWords(event.currentTarget.value)
+          setAt(0)
+        }}
+      />
+      <div role="listbox" id="hits" aria-label="Found">
+        {hits.map((hit, place) => (
+          <div
+            key={hit.to}
+            id={`hit-${place}`}
+            role="option"
+            aria-selected={place === at}
+            class="hit"
+            onClick={() => open(hit)}
+          >
+            <span class="quiet">{hit.what}</span> {hit.words}
+          </div>
+        ))}
+      </div>
+    </Dialog>
+  )
+}
+
+function pagesFor(words: string): readonly Hit[] {
+  return PAGES.filter(
+    ({ icon, name, scope }) =>
+      icon !== null &&
+      (scope === null || may(scope)) &&
+      name.toLowerCase().includes(words.toLowerCase()),
+  ).map((page) => ({ what: 'Page', words: page.name, to: pageHref(page, project.value.id) }))
+}
+
+async function search(words: string, signal: AbortSignal): Promise<readonly Hit[]> {
+  if (words.length < 2) return []
+  const path = inProject.value
+  const flags = may('feature_flag:read')
+    ? ask(
+        api.GET('/api/projects/{project_id}/feature_flags/', {
+          params: { path, query: { search: words, limit: 6 } as never },
+          signal,
+        }),
+      )
+    : null
+  const persons = may('person:read')
+    ? ask(
+        api.GET('/api/projects/{project_id}/persons/', {
+          params: { path, query: { search: words, limit: 6 } as never },
+          signal,
+        }),
+      )
+    : null
+  return [
+    ...((await flags)?.results ?? []).map(({ id, key }) => ({
+      what: 'Flag',
+      words: String(key),
+      to: inProjectPath(`/flags/${id}`),
+    })),
+    ...((await persons)?.results ?? []).map(({ uuid, name, distinct_ids }) => ({
+      what: 'Person',
+      words: `${name ?? distinct_ids?.[0] ?? uuid}`,
+      to: inProjectPath(`/persons/${uuid}`),
+    })),
+  ]
+}
