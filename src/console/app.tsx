@@ -2,9 +2,8 @@
 import { type ComponentType, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import './console.css'
-import { followAddress, go, href } from './base/address.ts'
+import { followAddress, go, href, path } from './base/address.ts'
 import { isOnline } from './base/api.ts'
-import { found } from './base/page.ts'
 import { logOut, may, openSession, project, projects, session } from './base/session.ts'
 import { applyTheme, chooseTheme, type Theme, theme } from './base/theme.ts'
 import { Dialog } from './parts/dialog.tsx'
@@ -14,7 +13,7 @@ import { Login } from './parts/login.tsx'
 import { Empty, Toasts } from './parts/notice.tsx'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'
-import { PAGES, type PageRecord, pageHref } from './routes.ts'
+import { findPage, PAGES, type PageRecord, pageHref } from './routes.ts'
 
 const KEYS: readonly (readonly [keys: string, words: string])[] = [
   ['Ctrl+K or Cmd+K', 'Go to a page, a flag, a person'],
@@ -58,7 +57,7 @@ function Frame() {
 
 function Rail({ search }: { readonly search: () => void }) {
   const shown = PAGES.filter(({ icon, scope }) => icon !== null && (scope === null || may(scope)))
-  const current = found.value?.page
+  const current = findPage(path.value) ?? undefined
   return (
     <nav class="rail" aria-label="Pages">
       <a class="brand" href={href('/')}>
@@ -125,11 +124,10 @@ function isUnder(page: PageRecord, current: PageRecord | undefined): boolean {
 }
 
 function CurrentPage() {
-  const now = found.value
+  const page = findPage(path.value)
   const [shown, setShown] = useState<{ page: PageRecord; View: ComponentType } | null>(null)
-  const page = now?.page
   useEffect(() => {
-    if (page === undefined) return
+    if (page === null) return
     let isGone = false
     document.title = `${page.name} · Tenrec`
     void page.load().then(({ default: View }) => {
@@ -139,11 +137,11 @@ function CurrentPage() {
       isGone = true
     }
   }, [page])
-  if (now === null)
+  if (page === null)
     return <Empty title="There is no such page.">Choose another one at the side.</Empty>
   if (shown === null || shown.page !== page) return null
   // Another flag is another page, with fields of its own.
-  return <shown.View key={JSON.stringify(now.segments)} />
+  return <shown.View key={path.value} />
 }
 
 function Help({ close }: { readonly close: () => void }) {

@@ -121,23 +121,16 @@ export const PAGES: readonly PageRecord[] = [
   ),
 ]
 
-/** The page of a path and what its segments hold, or null. */
-export function findPage(
-  path: string,
-): { page: PageRecord; segments: Readonly<Record<string, string>> } | null {
+/** The page of a path, or null. */
+export function findPage(path: string): PageRecord | null {
   const given = path.replace(/\/$/, '').split('/')
-  for (const page of PAGES) {
-    const wanted = page.path.split('/')
-    if (wanted.length !== given.length) continue
-    const segments: Record<string, string> = {}
-    const fits = wanted.every((word, at) => {
-      if (!word.startsWith(':')) return word === given[at]
-      segments[word.slice(1)] = decodeURIComponent(given[at] ?? '')
-      return given[at] !== ''
-    })
-    if (fits) return { page, segments }
+  const fits = ({ path: pattern }: PageRecord) => {
+    const wanted = pattern.split('/')
+    const isEqual = (word: string, at: number) =>
+      word.startsWith(':') ? given[at] !== '' : word === given[at]
+    return wanted.length === given.length && wanted.every(isEqual)
   }
-  return null
+  return PAGES.find(fits) ?? null
 }
 
 /** The address of a page of a project. */

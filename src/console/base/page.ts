@@ -1,16 +1,10 @@
-/** What the address says of the page that is shown. */
+/** What the address says of the page that is shown, and the addresses of pages of the project. */
 import { computed } from '@preact/signals'
-import { findPage } from '../routes.ts'
 import { href, path } from './address.ts'
 import { project } from './session.ts'
 
-/** The page of the address, or null. */
-export const found = computed(() => findPage(path.value))
-
-/** A segment of the address: of `/p/1/flags/7` it is `id` 7. */
-export function segment(name: string): string {
-  return found.value?.segments[name] ?? ''
-}
+/** What a page is about: of `/p/1/flags/7` it is `7`; empty for lists. */
+export const pageId = computed(() => decodeURIComponent(path.value.split('/')[4] ?? ''))
 
 /** The address of a page of the project, for links: `pageOf('/flags/7')`. */
 export function pageOf(below: string): string {

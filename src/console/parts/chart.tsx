@@ -5,7 +5,7 @@
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import type { AlignedData, Options, default as UPlot } from 'uplot'
 import { exact } from '../base/format.ts'
-import { theme, token } from '../base/theme.ts'
+import { isDark, token } from '../base/theme.ts'
 import { Table } from './table.tsx'
 
 /** A line of a chart; `data` has a number for each label. */
@@ -197,7 +197,7 @@ function Plot({ labels, lines, kind, height, at, setAt, open }: PlotProps) {
   const openRef = useRef(open)
   openRef.current = open
   const drawn = JSON.stringify([labels, lines, kind, height])
-  const colours = theme.value
+  const colours = isDark.value
   useEffect(() => {
     let isGone = false
     let observer: ResizeObserver | undefined
@@ -288,12 +288,15 @@ function describe(labels: readonly string[], lines: readonly Line[], kind: PlotP
   const axis = { stroke: text, grid, ticks: grid, font: '12px system-ui, sans-serif' }
   const options: Omit<Options, 'width' | 'height'> = {
     scales: {
-      x: { time: false },
+      x: {
+        time: false,
+        ...(isStacked ? { range: (_, low, high) => [low - 0.5, high + 0.5] } : {}),
+      },
       y: { range: (_, low, high) => [Math.min(0, low), high <= 0 ? 1 : high * 1.05] },
     },
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false } },
-    padding: [8, 12, 0, 0],
+    padding: [8, 26, 0, 0],
     axes: [
       {
         ...axis,

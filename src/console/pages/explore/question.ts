@@ -1,0 +1,202 @@
+/** What is explored, between the address of the page and the query that is asked. */
+import { computed } from '@preact/signals'
+import { query, setQuery } from '../../base/address.ts'
+import type { Query } from '../../base/queries.ts'
+import { dateRange, interval, isCompared } from '../../base/range.ts'
+import { filtersOfAddress } from '../../parts/filters.tsx'
+
+/** Ways to look at events, as the address has them, with their words. */
+export const WAYS = [
+  ['trends', 'Trends'],
+  ['funnel', 'Funnel'],
+  ['retention', 'Retention'],
+  ['paths', 'Paths'],
+  ['lifecycle', 'Lifecycle'],
+  ['stickiness', 'Stickiness'],
+] as const
+
+/** One of them. */
+export type Way = (typeof WAYS)[number][0]
+
+/** What is counted. `event` null is every event. */
+export interface SeriesChoice {
+  readonly event: string | null
+  readonly math?: string
+  readonly property?: string
+}
+
+/** How a series of trends is counted. Those behind the line need a property. */
+export const MATHS: readonly (readonly [math: string, words: string])[] = [
+  ['total', 'number of events'],
+  ['dau', 'persons'],
+  ['weekly_active', 'persons, weekly active'],
+  ['monthly_active', 'persons, monthly active'],
+  ['unique_session', 'sessions'],
+  ['first_time_for_user', 'persons, for the first time'],
+  ['sum', 'sum of'],
+  ['avg', 'mean of'],
+  ['min', 'minimum of'],
+  ['max', 'maximum of'],
+  ['median', 'median of'],
+  ['p90', '90th percentile of'],
+  ['p95', '95th percentile of'],
+  ['p99', '99th percentile of'],
+]
+
+/** True for ways to count that read a property. */
+export function readsProperty(math = 'total'): boolean {
+  return MATHS.findIndex(([one]) => one === math) >= 6
+}
+
+/** The way of the address. */
+export const way = computed<Way>(() => {
+  const given = query.value.get('way')
+  return WAYS.find(([one]) => one === given)?.[0] ?? 'trends'
+})
+
+const FIRST: SeriesChoice = { event: '$pageview' }
+
+/** The series of the address; one at least, and two for a funnel. */
+export const choices = computed<readonly SeriesChoice[]>(() => {
+  const given = query.value.getAll('series').flatMap((words) => {
+    try {
+      return [JSON.parse(words) as SeriesChoice]
+    } catch {
+      return []
+    }
+  })
+  const least = way.value === 'funnel' ? [FIRST, FIRST] : [FIRST]
+  return given.length >= least.length ? given : [...given, ...least.slice(given.length)]
+})
+
+/** Puts series into the address. */
+export function setChoices(next: readonly SeriesChoice[]): void {
+  setQuery({ series: next.map((one) => JSON.stringify(one)) }, { replace: true })
+}
+
+/** A choice of the address by its name, or what stands for none. */
+export function choice(name: string, otherwise: string): string {
+  return query.value.get(name) ?? otherwise
+}
+
+/** The query that the address asks for. */
+export const question = computed<Query>(() => {
+  const asked = KINDS[way.value]()
+  return {
+    ...asked,
+    persons_urls: true,
+    dateRange: asked['dateRange'] ?? dateRange.value,
+    properties: filtersOfAddress(),
+  }
+})
+
+const KINDS: Readonly<Record<Way, () => Query>> = {
+  trends() {
+    const [type, ...key] = choice('by', '').split(':')
+    const breakdown = { breakdown: key.join(':'), breakdown_type: type, breakdown_limit: 8 }
+    return {
+      kind: 'TrendsQuery',
+      series: choices.value.map(seriesOf),
+      interval: choice('interval', interval.value),
+      ...(key.length === 0 ? {} : { breakdownFilter: breakdown }),
+      ...(choice('formula', '') === '' ? {} : { trendsFilter: { formula: choice('formula', '') } }),
+      ...(isCompared.value ? { compareFilter: { compare: true } } : {}),
+    }
+  },
+  funnel() {
+    const filter = {
+      funnelOrderType: choice('order', 'ordered'),
+      funnelWindowInterval: Number(choice('days', '14')) || 14,
+      funnelWindowIntervalUnit: 'day',
+    }
+    return { kind: 'FunnelsQuery', series: choices.value.map(seriesOf), funnelsFilter: filter }
+  },
+  retention() {
+    const [target = FIRST, returning = target] = choices.value
+    const retentionFilter = {
+      period: choice('period', 'Week'),
+      totalIntervals: 8,
+      targetEntity: { id: target.event, type: 'events' },
+      returningEntity: { id: returning.event, type: 'events' },
+      retentionType: choice('first', '') === '1' ? 'retention_first_time' : 'retention_recurring',
+    }
+    // Rows are periods up to now; the range of the page would cut them.
+    return { kind: 'RetentionQuery', retentionFilter, dateRange: {} }
+  },
+  paths() {
+    const start = choice('start', '')
+    const types =
+      choice('items', '$pageview') === 'all'
+        ? {}
+        : { includeEventTypes: [choice('items', '$pageview')] }
+    const steps = Number(choice('steps', '4')) || 4
+    return {
+      kind: 'PathsQuery',
+      pathsFilter: {
+        ...types,
+        stepLimit: steps,
+        edgeLimit: 40,
+        ...(start === '' ? {} : { startPoint: start }),
+      },
+    }
+  },
+  lifecycle() {
+    const series = choices.value.slice(0, 1).map(({ event }) => seriesOf({ event }))
+    return { kind: 'LifecycleQuery', series, interval: choice('interval', 'day') }
+  },
+  stickiness() {
+    const series = choices.value.map(({ event }) => seriesOf({ event }))
+    return { kind: 'StickinessQuery', series, interval: choice('interval', 'day') }
+  },
+}
+
+function seriesOf({ event, math, property }: SeriesChoice) {
+  const read = readsProperty(math) ? { math_property: property ?? '' } : {}
+  return { kind: 'EventsNode', event, ...(math === undefined ? {} : { math }), ...read }
+}
+
+const WAY_OF: Readonly<Record<string, Way>> = {
+  TrendsQuery: 'trends',
+  FunnelsQuery: 'funnel',
+  RetentionQuery: 'retention',
+  PathsQuery: 'paths',
+  LifecycleQuery: 'lifecycle',
+  StickinessQuery: 'stickiness',
+}
+
+interface SavedQuery {
+  readonly kind?: string
+  readonly source?: SavedQuery
+  readonly series?: readonly { event?: string | null; math?: string; math_property?: string }[]
+  readonly dateRange?: { date_from?: string | null; date_to?: string | null }
+  readonly interval?: string
+  readonly breakdownFilter?: { breakdown?: unknown; breakdown_type?: string }
+  readonly properties?: unknown
+}
+
+/** The address below the project that explores a saved query, as far as the builder can say it. */
+export function exploreHref(saved: unknown): string {
+  const whole = (saved ?? {}) as SavedQuery
+  const {
+    kind = '',
+    series = [],
+    dateRange,
+    interval: by,
+    breakdownFilter,
+    properties,
+  } = whole.source ?? whole
+  const address = new URLSearchParams({ way: WAY_OF[kind] ?? 'trends' })
+  for (const { event = null, math, math_property: property } of series) {
+    address.append('series', JSON.stringify({ event, math, property }))
+  }
+  const { date_from: from, date_to: to } = dateRange ?? {}
+  if (to != null && from != null) address.set('range', `${from.slice(0, 10)}..${to.slice(0, 10)}`)
+  else if (from != null && /^-\d+[hd]$/.test(from)) address.set('range', from.slice(1))
+  if (by !== undefined) address.set('interval', by)
+  const { breakdown, breakdown_type: type = 'event' } = breakdownFilter ?? {}
+  if (typeof breakdown === 'string') address.set('by', `${type}:${breakdown}`)
+  if (Array.isArray(properties)) {
+    for (const filter of properties) address.append('filter', JSON.stringify(filter))
+  }
+  return `/explore?${address}`
+}

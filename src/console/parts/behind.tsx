@@ -1,0 +1,161 @@
+/** Who is behind a number: the persons of its address, and a cohort made of them. */
+import { useState } from 'preact/hooks'
+import { go } from '../base/address.ts'
+import { api, ask, CONSOLE_HEADERS, fetchSafely, refusalOf } from '../base/api.ts'
+import { exact, plain } from '../base/format.ts'
+import { useLoaded } from '../base/loaded.ts'
+import { inProjectPath } from '../base/page.ts'
+import { inProject, may } from '../base/session.ts'
+import { TakeAlong } from './copy.tsx'
+import { ConfirmButton, Dialog } from './dialog.tsx'
+import { TextField } from './fields.tsx'
+import { Empty, Shown, say } from './notice.tsx'
+import { Table } from './table.tsx'
+
+/** An address as numbers carry it, or null where none says exactly that. */
+export type PersonsUrl = { readonly url: string } | null | undefined
+
+/** A number that leads to its persons. */
+export interface Behind {
+  readonly title: string
+  readonly url: PersonsUrl
+}
+
+interface Actor {
+  readonly id: string
+  readonly type: 'person' | 'group'
+  readonly name?: string
+  readonly group_key?: string
+  readonly distinct_ids?: readonly string[]
+  readonly properties: Readonly<Record<string, unknown>>
+}
+
+interface Answer {
+  readonly results: readonly { readonly people: readonly Actor[] }[]
+  readonly next: string | null
+  readonly total?: number
+}
+
+/** Persons of a cohort made here; more make the cohort by its rule. */
+const COHORT_PERSONS_MAX = 10_000
+const ROWS_SHOWN = 100
+
+/** The dialog of the persons behind a number. */
+export function PersonsBehind({
+  behind: { title, url },
+  close,
+}: {
+  readonly behind: Behind
+  readonly close: () => void
+}) {
+  return (
+    <Dialog title={title} close={close} side>
+      {url == null ? (
+        <Empty title="No list says exactly who is behind this number.">
+          The page about queries in the documentation names the numbers that have none.
+        </Empty>
+      ) : (
+        <Persons title={title} url={url.url} close={close} />
+      )}
+    </Dialog>
+  )
+}
+
+function Persons({
+  title,
+  url,
+  close,
+}: {
+  readonly title: string
+  readonly url: string
+  readonly close: () => void
+}) {
+  const loaded = useLoaded(url, (signal) => readPersons(url, ROWS_SHOWN, signal))
+  return (
+    <Shown of={loaded}>
+      {({ persons, total }) => (
+        <>
+          <p class="row">
+            <strong data-total={total}>{exact(total)} found</strong>
+            {total > persons.length ? (
+              <span class="quiet">{persons.length} of them shown</span>
+            ) : null}
+            <TakeAlong
+              name="persons"
+              head={['id', 'name']}
+              rows={() => persons.map((one) => [one.id, nameOf(one)])}
+            />
+            {may('cohort:write') && total > 0 ? <SaveCohort title={title} url={url} /> : null}
+          </p>
+          <Table
+            label={title}
+            rows={persons}
+            keyOf={({ id }) => id}
+            open={(person) => {
+              close()
+              go(inProjectPath(person.type === 'person' ? `/persons/${person.id}` : '/groups'))
+            }}
+            columns={[
+              { head: 'Person', cell: nameOf },
+              {
+                head: 'E-mail',
+                isMinor: true,
+                cell: ({ properties }) => plain(properties['email']),
+              },
+            ]}
+          />
+        </>
+      )}
+    </Shown>
+  )
+}
+
+function nameOf({ id, name, group_key: key, distinct_ids: ids }: Actor): string {
+  return name ?? key ?? ids?.[0] ?? id
+}
+
+function SaveCohort({ title, url }: { readonly title: string; readonly url: string }) {
+  const [name, setName] = useState(title)
+  return (
+    <ConfirmButton
+      label="Save as cohort"
+      title="A cohort of these persons"
+      action="Save"
+      isDangerous={false}
+      submit={async () => {
+        const { persons } = await readPersons(url, COHORT_PERSONS_MAX)
+        const uuids = persons.flatMap(({ id, type }) => (type === 'person' ? [id] : []))
+        await ask(
+          api.POST('/api/projects/{project_id}/cohorts/', {
+            params: { path: inProject.value },
+            body: { name, is_static: true, person_uuids: uuids },
+          }),
+        )
+        say(`Cohort “${name}” with ${exact(uuids.length)} persons saved.`)
+      }}
+    >
+      <TextField label="Name" value={name} change={setName} isRequired />
+      <p class="quiet">It keeps the persons of now, {exact(COHORT_PERSONS_MAX)} at most.</p>
+    </ConfirmButton>
+  )
+}
+
+/** Reads up to `limit` persons, page after page. */
+async function readPersons(url: string, limit: number, signal?: AbortSignal) {
+  const persons: Actor[] = []
+  let total = 0
+  let next: string | null = url
+  while (next !== null && persons.length < limit) {
+    // Addresses of next pages name the host that was asked; only their path counts here.
+    const { pathname, search } = new URL(next, location.origin)
+    const options = { headers: CONSOLE_HEADERS, ...(signal === undefined ? {} : { signal }) }
+    const response = await fetchSafely(new Request(location.origin + pathname + search, options))
+    const body: unknown = await response.json()
+    if (!response.ok) throw refusalOf(response.status, body)
+    const answer = body as Answer
+    persons.push(...answer.results.flatMap(({ people }) => people))
+    total = Math.max(total, answer.total ?? 0, persons.length)
+    next = answer.next
+  }
+  return { persons: persons.slice(0, limit), total }
+}

@@ -1,0 +1,106 @@
+/** Ways through a site as a river: d3-sankey says where everything lies, and the list says it in words. */
+import { sankey, sankeyLeft, sankeyLinkHorizontal } from 'd3-sankey'
+import { exact } from '../base/format.ts'
+import type { PersonsUrl } from './behind.tsx'
+import { Table } from './table.tsx'
+
+/** From one step to the next: `2_/about` is the second step, at /about. */
+export interface Edge {
+  readonly source: string
+  readonly target: string
+  readonly value: number
+  readonly average_conversion_time: number
+  readonly persons_url?: PersonsUrl
+}
+
+const WIDTH = 640
+const COLUMN_HEIGHT = 34
+const LABEL_MAX = 26
+
+/** What a step is called, without its place and without the host of an address. */
+function itemOf(step: string): string {
+  return step.slice(step.indexOf('_') + 1).replace(/^https?:\/\/[^/]+(?=\/)/, '')
+}
+
+/** The picture, and a table of the same edges; `open` is asked who went over an edge. */
+export function Paths({
+  edges,
+  open,
+}: {
+  readonly edges: readonly Edge[]
+  readonly open: (edge: Edge) => void
+}) {
+  const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
+  const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
+  const { nodes, links } = sankey<{ name: string }, { edge: Edge }>()
+    .nodeId(({ name }) => name)
+    .nodeAlign(sankeyLeft)
+    .nodeWidth(8)
+    .nodePadding(14)
+    .extent([
+      [0, 4],
+      [WIDTH, height - 4],
+    ])({
+    nodes: names.map((name) => ({ name })),
+    links: edges.map((edge) => ({
+      source: edge.source,
+      target: edge.target,
+      value: edge.value,
+      edge,
+    })),
+  })
+  const path = sankeyLinkHorizontal()
+  return (
+    <>
+      <div class="sankey">
+        <svg
+          viewBox={`0 0 ${WIDTH} ${height}`}
+          role="img"
+          aria-label={`Paths: ${edges.length} edges, the list below has them all`}
+        >
+          {links.map((link) => (
+            <path
+              key={`${link.edge.source} ${link.edge.target}`}
+              class="sankey-link"
+              d={path(link as never) ?? ''}
+              stroke-width={Math.max(1, link.width ?? 1)}
+              onClick={() => open(link.edge)}
+            >
+              <title>{`${itemOf(link.edge.source)} → ${itemOf(link.edge.target)}: ${link.value}`}</title>
+            </path>
+          ))}
+          {nodes.map(({ name, x0 = 0, x1 = 0, y0 = 0, y1 = 0 }) => (
+            <g key={name}>
+              <rect
+                class="sankey-node"
+                x={x0}
+                y={y0}
+                width={x1 - x0}
+                height={Math.max(1, y1 - y0)}
+              />
+              <text
+                x={x1 > WIDTH - 10 ? x0 - 6 : x1 + 6}
+                y={(y0 + y1) / 2}
+                text-anchor={x1 > WIDTH - 10 ? 'end' : 'start'}
+                dominant-baseline="middle"
+              >
+                {itemOf(name).slice(-LABEL_MAX)}
+              </text>
+            </g>
+          ))}
+        </svg>
+      </div>
+      <Table
+        label="Edges"
+        rows={edges}
+        keyOf={({ source, target }) => `${source} ${target}`}
+        open={open}
+        columns={[
+          { head: 'From', cell: ({ source }) => source.replace('_', '. ') },
+          { head: 'To', cell: ({ target }) => target.replace('_', '. ') },
+          { head: 'Times', isNumber: true, cell: ({ value }) => exact(value) },
+        ]}
+      />
+    </>
+  )
+}
