@@ -1,3 +1,87 @@
-export default function Page() {
-  return null
+/** Who changed what: the audit log of the organization. */
+
+import { query } from '../base/address.ts'
+import { api, ask, type Shapes } from '../base/api.ts'
+import { time } from '../base/format.ts'
+import { useLoaded } from '../base/loaded.ts'
+import { IN_ORGANIZATION } from '../base/session.ts'
+import { saveFile } from '../parts/copy.tsx'
+import { Shown } from '../parts/notice.tsx'
+import { Pager, pageQuery } from '../parts/pager.tsx'
+import { Search } from '../parts/search.tsx'
+import { Table } from '../parts/table.tsx'
+import { Card, Page } from '../parts/tiles.tsx'
+
+type Entry = Shapes['AuditEntry']
+
+/** The page. */
+export default function AuditPage() {
+  const asked = pageQuery()
+  const loaded = useLoaded(`audit ${asked.offset}`, (signal) =>
+    ask(
+      api.GET('/api/organizations/{org_id}/audit_log/', {
+        params: { path: IN_ORGANIZATION, query: asked },
+        signal,
+      }),
+    ),
+  )
+  const words = (query.value.get('search') ?? '').toLowerCase()
+  const fits = (entry: Entry) => JSON.stringify(entry).toLowerCase().includes(words)
+  return (
+    <Page title="Audit" aside={<Search label="In these rows: user, route, address" />}>
+      <Card
+        title="Changes, the newest first"
+        aside={loaded.data === undefined ? null : <Save entries={loaded.data.results} />}
+      >
+        <Shown of={loaded}>
+          {({ results, count }) => (
+            <>
+              <Table
+                label="Changes"
+                rows={results.filter(fits)}
+                keyOf={({ id }) => id}
+                columns={[
+                  { head: 'When', cell: ({ created_at: at }) => time(at) },
+                  { head: 'Who', cell: ({ user, account }) => user?.email ?? account ?? '' },
+                  {
+                    head: 'From',
+                    isMinor: true,
+                    cell: ({ source, address }) =>
+                      [source.replaceAll('_', ' '), address].filter(Boolean).join(', '),
+                  },
+                  {
+                    head: 'What',
+                    cell: ({ method, route, object_id: id }) => (
+                      <code>{[method, route, id].filter(Boolean).join(' ')}</code>
+                    ),
+                  },
+                  {
+                    head: 'Project',
+                    isMinor: true,
+                    isNumber: true,
+                    cell: ({ project_id: id }) => id ?? '',
+                  },
+                  { head: 'Answer', isNumber: true, cell: ({ status }) => status ?? '' },
+                ]}
+              />
+              <Pager count={count} />
+            </>
+          )}
+        </Shown>
+      </Card>
+    </Page>
+  )
+}
+
+function Save({ entries }: { readonly entries: readonly Entry[] }) {
+  const lines = () => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('')
+  return (
+    <button
+      type="button"
+      class="small"
+      onClick={() => saveFile('audit.ndjson', lines(), 'application/x-ndjson')}
+    >
+      NDJSON
+    </button>
+  )
 }

@@ -1,3 +1,139 @@
-export default function Page() {
-  return null
+/** Groups: companies, teams and whatever else events are of besides persons. */
+import { useState } from 'preact/hooks'
+import { href, query, setQuery, withQuery } from '../base/address.ts'
+import { api, ask, type Shapes } from '../base/api.ts'
+import { ago, plain } from '../base/format.ts'
+import { useLoaded } from '../base/loaded.ts'
+import { inProject, may } from '../base/session.ts'
+import { Dialog } from '../parts/dialog.tsx'
+import { Empty, Shown } from '../parts/notice.tsx'
+import { PropertyTable } from '../parts/properties.tsx'
+import { Search } from '../parts/search.tsx'
+import { Table } from '../parts/table.tsx'
+import { Page, Tabs } from '../parts/tiles.tsx'
+
+type Group = Shapes['Group']
+
+/** The page. */
+export default function GroupsPage() {
+  const path = inProject.value
+  const types = useLoaded(`group types ${path.project_id}`, (signal) =>
+    ask(api.GET('/api/projects/{project_id}/groups_types/', { params: { path }, signal })),
+  )
+  return (
+    <Page title="Groups" aside={<Search label="Key or property" />}>
+      <Shown of={types}>
+        {(found) =>
+          found.length === 0 ? (
+            <Empty
+              title="No groups yet."
+              command="posthog.group('company', 'acme', { name: 'Acme' })"
+            >
+              An event $groupidentify makes a group.
+            </Empty>
+          ) : (
+            <>
+              <Tabs
+                label="Types"
+                tabs={found.map(
+                  (type) => [String(type.group_type_index), type.group_type] as const,
+                )}
+                chosen={query.value.get('type') ?? String(found[0]?.group_type_index)}
+                to={(type) => href(withQuery({ type, cursor: null }))}
+              />
+              <GroupList type={Number(query.value.get('type') ?? found[0]?.group_type_index)} />
+            </>
+          )
+        }
+      </Shown>
+    </Page>
+  )
+}
+
+function GroupList({ type }: { readonly type: number }) {
+  const [opened, setOpened] = useState<Group | null>(null)
+  const cursor = query.value.get('cursor')
+  const asked = {
+    group_type_index: type,
+    search: query.value.get('search') ?? '',
+    ...(cursor === null ? {} : { cursor }),
+  }
+  const loaded = useLoaded(
+    `groups ${inProject.value.project_id} ${JSON.stringify(asked)}`,
+    (signal) =>
+      ask(
+        api.GET('/api/projects/{project_id}/groups/', {
+          params: { path: inProject.value, query: asked },
+          signal,
+        }),
+      ),
+  )
+  return (
+    <Shown of={loaded}>
+      {({ results, next }) => (
+        <>
+          <Table
+            label="Groups"
+            rows={results}
+            keyOf={({ group_key: key }) => key}
+            open={setOpened}
+            columns={[
+              { head: 'Key', cell: ({ group_key: key }) => key },
+              {
+                head: 'Name',
+                cell: ({ group_properties: properties }) => plain(properties['name']),
+              },
+              { head: 'First seen', isNumber: true, cell: ({ created_at: at }) => ago(at) },
+            ]}
+          />
+          {next === null ? null : (
+            <button
+              type="button"
+              onClick={() =>
+                setQuery({ cursor: new URL(next, location.origin).searchParams.get('cursor') })
+              }
+            >
+              More
+            </button>
+          )}
+          {opened === null ? null : (
+            <GroupDrawer group={opened} close={() => setOpened(null)} reload={loaded.reload} />
+          )}
+        </>
+      )}
+    </Shown>
+  )
+}
+
+function GroupDrawer({
+  group,
+  close,
+  reload,
+}: {
+  readonly group: Group
+  readonly close: () => void
+  readonly reload: () => void
+}) {
+  const [shown, setShown] = useState(group)
+  const asked = { group_type_index: group.group_type_index, group_key: group.group_key }
+  async function set(key: string, value: unknown) {
+    const params = { path: inProject.value, query: asked }
+    setShown(
+      await ask(
+        api.POST('/api/projects/{project_id}/groups/update_property/', {
+          params,
+          body: { key, value },
+        }),
+      ),
+    )
+    reload()
+  }
+  return (
+    <Dialog title={group.group_key} close={close} side>
+      <PropertyTable
+        properties={shown.group_properties}
+        set={may('group:write') ? set : undefined}
+      />
+    </Dialog>
+  )
 }

@@ -86,7 +86,10 @@ export function Form({
   )
 }
 
-/** A button that asks before it does something, in a dialog that says what will happen. */
+/**
+ * A button that asks before it does something, in a dialog that says what will happen. A `submit` that answers
+ * false leaves the dialog open.
+ */
 export function ConfirmButton({
   label,
   title,
@@ -118,8 +121,7 @@ export function ConfirmButton({
             action={action}
             isDangerous={isDangerous}
             submit={async () => {
-              await submit()
-              setOpen(false)
+              if ((await submit()) !== false) setOpen(false)
             }}
           >
             {children}

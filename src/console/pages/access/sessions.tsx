@@ -1,0 +1,55 @@
+/** Browsers that are logged in to the console. */
+import { api, ask } from '../../base/api.ts'
+import { ago } from '../../base/format.ts'
+import { useLoaded } from '../../base/loaded.ts'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { Shown } from '../../parts/notice.tsx'
+import { Table } from '../../parts/table.tsx'
+import { Card } from '../../parts/tiles.tsx'
+
+/** The list, and the way to end each. */
+export function Sessions() {
+  const loaded = useLoaded('sessions', (signal) =>
+    ask(api.GET('/api/console/sessions/', { signal })),
+  )
+  return (
+    <Card title="Sessions of this console">
+      <Shown of={loaded}>
+        {({ results }) => (
+          <Table
+            label="Sessions"
+            rows={results}
+            keyOf={({ id }) => id}
+            columns={[
+              { head: 'Opened with', cell: ({ key_label: label }) => label ?? 'a login link' },
+              { head: 'From', cell: ({ address }) => address },
+              { head: 'Browser', isMinor: true, cell: ({ user_agent: agent }) => agent },
+              { head: 'Seen', isNumber: true, cell: ({ last_seen_at: at }) => ago(at) },
+              {
+                head: '',
+                isNumber: true,
+                cell: ({ id, is_current: isCurrent }) =>
+                  isCurrent ? (
+                    'this one'
+                  ) : (
+                    <ConfirmButton
+                      label="End"
+                      title="End this session?"
+                      submit={async () => {
+                        await ask(
+                          api.DELETE('/api/console/sessions/{id}/', { params: { path: { id } } }),
+                        )
+                        loaded.reload()
+                      }}
+                    >
+                      <p>Whoever uses it has to log in again.</p>
+                    </ConfirmButton>
+                  ),
+              },
+            ]}
+          />
+        )}
+      </Shown>
+    </Card>
+  )
+}

@@ -1,0 +1,55 @@
+/** An event with all that is known of it, in a drawer. */
+import type { Shapes } from '../base/api.ts'
+import { plain, time } from '../base/format.ts'
+import { pageOf } from '../base/page.ts'
+import { project } from '../base/session.ts'
+import { CopyButton, quoted } from './copy.tsx'
+import { Dialog } from './dialog.tsx'
+import { PropertyTable } from './properties.tsx'
+
+type Event = Shapes['Event']
+
+/** The drawer of an event. */
+export function EventDrawer({
+  event,
+  close,
+}: {
+  readonly event: Event
+  readonly close: () => void
+}) {
+  return (
+    <Dialog title={event.event} close={close} side>
+      <dl class="facts">
+        <dt>When</dt>
+        <dd>{time(event.timestamp)}</dd>
+        <dt>Arrived</dt>
+        <dd>{time(event.created_at)}</dd>
+        <dt>distinct_id</dt>
+        <dd>
+          <code>{plain(event.distinct_id)}</code>
+        </dd>
+        <dt>Person</dt>
+        <dd>
+          <a href={pageOf(`/persons/${event.person_id}`)} onClick={close}>
+            {event.person_id}
+          </a>
+        </dd>
+        <dt>uuid</dt>
+        <dd>
+          <code>{event.uuid}</code>
+        </dd>
+      </dl>
+      <p class="row">
+        <CopyButton label="Copy as curl" text={() => captureOf(event)} />
+        <CopyButton label="Copy as JSON" text={() => JSON.stringify(event, null, 2)} />
+      </p>
+      <PropertyTable properties={event.properties} />
+    </Dialog>
+  )
+}
+
+/** A command that sends the same event again, as a new one. */
+function captureOf({ event, distinct_id: id, properties }: Event): string {
+  const body = { api_key: project.value.api_token, event, distinct_id: id, properties }
+  return `curl ${quoted(`${location.origin}/capture/`)} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`
+}

@@ -1,0 +1,27 @@
+/** Pages of lists: the offset stands in the address. */
+import { href, query, withQuery } from '../base/address.ts'
+import { exact } from '../base/format.ts'
+
+/** Rows of a page of a list. */
+export const PAGE_ROWS = 50
+
+/** The rows that the address asks for, as parameters of a list. */
+export function pageQuery(): { limit: number; offset: number } {
+  return { limit: PAGE_ROWS, offset: Number(query.value.get('offset')) || 0 }
+}
+
+/** Where the page lies in the list, and links to its neighbours. */
+export function Pager({ count }: { readonly count: number }) {
+  const { offset } = pageQuery()
+  const to = (next: number) => href(withQuery({ offset: next <= 0 ? null : String(next) }))
+  if (count <= PAGE_ROWS && offset === 0) return null
+  return (
+    <nav class="row" aria-label="Pages of the list">
+      {offset > 0 ? <a href={to(offset - PAGE_ROWS)}>Before</a> : null}
+      <span class="quiet">
+        {exact(offset + 1)} to {exact(Math.min(offset + PAGE_ROWS, count))} of {exact(count)}
+      </span>
+      {offset + PAGE_ROWS < count ? <a href={to(offset + PAGE_ROWS)}>Next</a> : null}
+    </nav>
+  )
+}
