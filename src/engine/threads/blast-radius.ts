@@ -6,9 +6,9 @@ import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
 import { refusal } from '../../base/refusals.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
-import { decide } from '../../rules/flags/decide.ts'
+import { decide, requestOf } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
-import type { DecisionRequest, DecisionSources, Flag, FlagSet } from '../../rules/flags/types.ts'
+import type { DecisionSources, Flag, FlagSet } from '../../rules/flags/types.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { REACH_COUNT_MS_MAX } from './limits.ts'
 
@@ -47,11 +47,8 @@ export function countReached(
       reached++
       continue
     }
-    const request = {
-      ...baseRequest(nowMs),
-      distinctId: subject.distinctId,
-      groups: subject.groups,
-    }
+    const { distinctId, groups } = subject
+    const request = requestOf({ distinctId, groups, nowMs, flagKeys: [TRIAL_KEY] })
     const { decisions } = decide(compiled, request, subject.sources)
     if (decisions.some(({ flag, isEnabled }) => flag.id === TRIAL_ID && isEnabled)) reached++
   }
@@ -96,22 +93,6 @@ const NO_SOURCES: DecisionSources = {
   groupProperties: () => null,
   isInStaticCohort: () => false,
   continuityOverrides: () => new Map(),
-}
-
-function baseRequest(nowMs: number): DecisionRequest {
-  return {
-    distinctId: '',
-    groups: NOTHING,
-    personProperties: NOTHING,
-    groupProperties: NOTHING,
-    anonDistinctId: null,
-    deviceId: null,
-    nowMs,
-    flagKeys: [TRIAL_KEY],
-    evaluationContexts: [],
-    evaluationRuntime: 'all',
-    isSurveyFlagsOnly: false,
-  }
 }
 
 /** A flag with nothing but the condition. */

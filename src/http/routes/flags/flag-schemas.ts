@@ -116,6 +116,52 @@ export const CHANGES = is.named(
   is.openObject({}, { key: is.TEXT, ...CHANGED }),
 )
 
+const FILTER_STORY = is.object(
+  { filter: is.about(is.ANY, 'As it is stored.'), passes: is.nullable(is.BOOLEAN) },
+  {
+    value: is.about(
+      is.ANY,
+      'Value of the property, membership in the cohort or value of the flag that it looks at; absent when there is none, or when the key lacks person:read.',
+    ),
+  },
+)
+/** Why a flag is what it is for somebody. */
+export const EXPLANATION = is.namedObject('FlagExplanation', {
+  key: is.TEXT,
+  active: is.about(is.BOOLEAN, 'Whether it takes part in decisions.'),
+  value: FLAG_VALUE,
+  enabled: is.BOOLEAN,
+  variant: is.nullable(is.TEXT),
+  reason: is.TEXT,
+  description: is.TEXT,
+  condition_index: is.nullable(is.WHOLE),
+  payload: is.about(is.nullable(is.TEXT), 'JSON text.'),
+  conditions: is.list(
+    is.object({
+      index: is.about(is.WHOLE, 'From 0, in stored order.'),
+      condition: is.about(is.ANY, 'As it is stored.'),
+      outcome: is.choice(
+        'matched',
+        'filter_failed',
+        'rollout_excluded',
+        'no_group',
+        'no_device',
+        'failed',
+        'not_reached',
+      ),
+      matched: is.BOOLEAN,
+      failed_filter: is.nullable(is.object({ index: is.WHOLE, filter: is.ANY })),
+      rollout_percentage: is.nullable(is.NUMBER),
+      hash: is.about(
+        is.nullable(is.NUMBER),
+        'Place of the identifier, 0 to 1, where the rollout was asked: within it up to percentage / 100.',
+      ),
+      failure: is.about(is.nullable(is.TEXT), 'Why it could not be computed.'),
+      properties: is.list(FILTER_STORY),
+    }),
+  ),
+})
+
 /** A flag as SDKs see it. */
 export const SUMMARY = is.namedObject('FlagSummary', {
   id: is.WHOLE,
