@@ -5,10 +5,12 @@
 import { OperatorError, UsageError } from '../../base/errors.ts'
 import { given, type JsonObject } from '../../base/json.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
+import { requestOf } from '../../rules/flags/decide.ts'
 import { statusDetails, statusOf } from '../../rules/flags/edit/flag-body.ts'
 import {
   type ConditionExplanation,
   explainFlag,
+  explanationBody,
   type FlagExplanation,
 } from '../../rules/flags/explain.ts'
 import type { DecisionRequest, DecisionSources, Flag } from '../../rules/flags/types.ts'
@@ -180,7 +182,7 @@ function describeExplanation(
   explanation: FlagExplanation | null,
   isJson: boolean,
 ): readonly string[] {
-  if (isJson) return [JSON.stringify(asJson(flag, explanation))]
+  if (isJson) return [JSON.stringify(explanationBody(flag, explanation, true))]
   if (explanation === null) return [`${flag.key} is not active: it is left out of every answer`]
   const { decision, conditions } = explanation
   const value = decision.isEnabled ? (decision.variant ?? 'on') : 'off'
@@ -190,28 +192,6 @@ function describeExplanation(
     lines.push(`condition ${condition.index + 1}: ${outcomeText(condition)}`)
   }
   return lines.map(printable)
-}
-
-function asJson(flag: Flag, explanation: FlagExplanation | null): object {
-  if (explanation === null) return { key: flag.key, active: false }
-  const { decision, conditions } = explanation
-  return {
-    key: flag.key,
-    active: true,
-    enabled: decision.isEnabled,
-    variant: decision.variant,
-    reason: decision.reason,
-    condition_index: decision.conditionIndex,
-    payload: decision.payload,
-    conditions: conditions.map((condition) => ({
-      index: condition.index,
-      outcome: condition.outcome,
-      failed_filter: condition.failedFilter,
-      rollout_percentage: condition.rolloutPercentage,
-      hash: condition.hash,
-      failure: condition.failure,
-    })),
-  }
 }
 
 function outcomeText(condition: ConditionExplanation): string {
@@ -258,19 +238,15 @@ function filtersOfRollout(text: string | undefined): JsonObject | undefined {
 }
 
 function readRequest(input: CommandInput): DecisionRequest {
-  return {
+  return requestOf({
     distinctId: input.text('distinct-id') ?? '',
-    groups: input.jsonObject('groups') ?? {},
-    personProperties: input.jsonObject('person-properties') ?? {},
-    groupProperties: input.jsonObject('group-properties') ?? {},
-    anonDistinctId: null,
-    deviceId: null,
     nowMs: input.io.clock.now(),
-    flagKeys: null,
-    evaluationContexts: [],
-    evaluationRuntime: 'all',
-    isSurveyFlagsOnly: false,
-  }
+    ...given({
+      groups: input.jsonObject('groups'),
+      personProperties: input.jsonObject('person-properties'),
+      groupProperties: input.jsonObject('group-properties'),
+    }),
+  })
 }
 
 function storedSources(

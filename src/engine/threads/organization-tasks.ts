@@ -7,6 +7,8 @@ import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type {
+  Invite,
+  InviteRequest,
   KeyChanges,
   KeyRequest,
   NewKey,
@@ -15,6 +17,7 @@ import type {
   SecretKey,
   SecretKeyRequest,
   UserChanges,
+  UserRequest,
 } from '../../rules/access/organization.ts'
 import type { FlagNumbers, RoleChanges, RoleRequest } from '../../rules/access/roles.ts'
 import type { DeletedDefinition } from '../../rules/events/definitions.ts'
@@ -26,10 +29,12 @@ type Store = OrganizationStore
 /** Status of an answer that tells what was made. */
 const CREATED = 201
 /** Members of views that are what was made. */
-const VIEWED = ['role', 'key', 'insight', 'dashboard'] as const
+const VIEWED = ['role', 'key', 'invite', 'insight', 'dashboard'] as const
 
 /** A personal key as threads tell each other: without its hash. */
 export type PersonalKeyView = Omit<PersonalKey, 'hash'>
+/** The same of an invitation. */
+export type InviteView = Omit<Invite, 'hash'>
 /** The same of a project secret key. */
 export type SecretKeyView = Omit<SecretKey, 'hash'>
 
@@ -59,6 +64,25 @@ const HANDLERS = {
     roles.addAccess(flag, roleId),
   removeRoleAccess: ({ roles }: Store, { flag, id }: { flag: FlagNumbers; id: number }) =>
     nothing(roles.removeAccess(flag, id)),
+  /** A membership is known by the uuid of its user. */
+  createUser: ({ users }: Store, request: UserRequest) => {
+    const user = users.create(request)
+    return { id: user.uuid, user }
+  },
+  listInvites: ({ invites }: Store) => invites.list().map(withoutHash),
+  createInvite: ({ invites }: Store, request: InviteRequest) => {
+    const { text, invite } = invites.create(request)
+    return { text, invite: withoutHash(invite) }
+  },
+  deleteInvite: ({ invites }: Store, id: string) => nothing(invites.delete(id)),
+  findInvite: ({ invites }: Store, code: string) => withoutHash(invites.byCode(code)),
+  acceptInvite: (
+    { invites }: Store,
+    { code, firstName }: { code: string; firstName: string | undefined },
+  ) => {
+    const { user, ...made } = invites.accept(code, firstName)
+    return { id: user.uuid, user, ...newKey(made) }
+  },
   changeUser: ({ users }: Store, { id, changes }: { id: number; changes: UserChanges }) =>
     users.change(id, changes),
   setFlagAccess: (

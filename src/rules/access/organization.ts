@@ -166,6 +166,41 @@ export interface UserRequest {
   readonly distinctId?: string
 }
 
+/** Whom somebody invites. */
+export interface InviteRequest {
+  readonly email: string
+  readonly firstName?: string
+  readonly level: UserLevel
+  /** Who invites. */
+  readonly createdById: number
+  /** What the key of the new user may do, and until when: no more than the one that invites. */
+  readonly scopes: readonly string[]
+  readonly keyExpiresAtMs: number | null
+}
+
+/** An invitation as it is kept. */
+export interface Invite extends Required<InviteRequest> {
+  /** In the order of being made. */
+  readonly number: number
+  /** UUID. */
+  readonly id: string
+  /** SHA-256 of the code. */
+  readonly hash: Buffer
+  readonly createdAtMs: number
+  readonly expiresAtMs: number
+}
+
+/** An invitation with its code, which cannot be had again. */
+export interface NewInvite {
+  readonly text: string
+  readonly invite: Invite
+}
+
+/** Who accepted an invitation, with the key that was made. */
+export interface AcceptedInvite extends NewKey<PersonalKey> {
+  readonly user: User
+}
+
 /** What can be changed of a user; what is left out stays. */
 export interface UserChanges extends Partial<UserRequest> {
   readonly isActive?: boolean

@@ -14,6 +14,7 @@ import type { Flag, FlagDecision } from './types.ts'
 
 /** A condition, read. */
 export interface CompiledCondition {
+  readonly stored: unknown
   /** Null: persons. */
   readonly aggregation: number | null
   readonly filters: readonly CompiledFilter[]
@@ -186,6 +187,7 @@ export class CompiledFlag {
       : flagAggregation
     const forced = condition['variant']
     return {
+      stored,
       aggregation,
       filters: compileFilters(condition['properties'], { timezone, aggregation }),
       rolloutPercentage: readPercentage(condition['rollout_percentage']),

@@ -2,12 +2,31 @@
  * The answer to a request for flags: which flags take part, and what each of them evaluates to. Source:
  * docs/compatibility/decisions.md, "Flag decisions".
  */
+import type { JsonObject } from '../../base/json.ts'
 import type { CompiledFlags } from './compile.ts'
 import type { CompiledFlag } from './compiled-flag.ts'
 import type { BrokenDependency } from './dependency-order.ts'
 import { Evaluation } from './evaluation.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
 import type { DecisionRequest, DecisionSources, Decisions, Flag, FlagDecision } from './types.ts'
+
+/** A request about somebody that leaves out no flag; what `given` does not say is empty. */
+export function requestOf(
+  given: Pick<DecisionRequest, 'distinctId' | 'nowMs'> & Partial<DecisionRequest>,
+): DecisionRequest {
+  return {
+    groups: NOTHING,
+    personProperties: NOTHING,
+    groupProperties: NOTHING,
+    anonDistinctId: null,
+    deviceId: null,
+    flagKeys: null,
+    evaluationContexts: [],
+    evaluationRuntime: 'all',
+    isSurveyFlagsOnly: false,
+    ...given,
+  }
+}
 
 /** No flags, for answers without any. */
 export const NO_DECISIONS: Decisions = Object.freeze({
@@ -16,6 +35,7 @@ export const NO_DECISIONS: Decisions = Object.freeze({
   isTimeBound: false,
 })
 
+const NOTHING: JsonObject = Object.freeze({})
 const SURVEY_PREFIX = 'survey-targeting-'
 
 /**

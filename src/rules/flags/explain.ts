@@ -2,12 +2,21 @@
  * Why a flag is what it is for a request: each condition with the filter that failed or the rollout that
  * left the identifier out, and what decided. For people; decisions themselves do not come this way.
  */
+import { isObject } from '../../base/json.ts'
 import type { CompiledFlags } from './compile.ts'
 import type { CompiledCondition, CompiledFlag } from './compiled-flag.ts'
 import { decide } from './decide.ts'
 import { Evaluation } from './evaluation.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
-import type { DecisionReason, DecisionRequest, DecisionSources, FlagDecision } from './types.ts'
+import { referenceOf } from './flag-references.ts'
+import { standInFor } from './initial-properties.ts'
+import type {
+  DecisionReason,
+  DecisionRequest,
+  DecisionSources,
+  Flag,
+  FlagDecision,
+} from './types.ts'
 
 /** What became of a condition; `not_reached` when an earlier one or something else decided. */
 export type ConditionOutcome =
@@ -19,10 +28,26 @@ export type ConditionOutcome =
   | 'failed'
   | 'not_reached'
 
+/** A filter of a condition and what it looks at, whether or not it was asked. */
+interface FilterExplanation {
+  readonly filter: unknown
+  /**
+   * Of a property its value, given or stored; of a cohort whether the person belongs to it; of a flag what
+   * it is. Absent when there is none.
+   */
+  readonly value?: unknown
+  /** Null: it could not be computed. */
+  readonly passes: boolean | null
+}
+
 /** The story of one condition. */
 export interface ConditionExplanation {
   /** From 0, in stored order. */
   readonly index: number
+  /** The condition as it is stored. */
+  readonly condition: unknown
+  /** In stored order. */
+  readonly filters: readonly FilterExplanation[]
   readonly outcome: ConditionOutcome
   /** The filter that decided against the condition: its place in the stored list, and as it is stored. */
   readonly failedFilter: { readonly index: number; readonly filter: unknown } | null
@@ -55,16 +80,112 @@ export function explainFlag(
   const { decisions } = decide(compiled, narrow, sources)
   const decision = decisions.find((candidate) => candidate.flag.key === key)
   if (flag === undefined || decision === undefined) return null
-  const evaluation = new Evaluation(narrow, sources, compiled.rules)
-  for (const other of decisions) evaluation.decided.set(other.flag.id, other)
-  return { decision, conditions: explainConditions(flag, decision, evaluation) }
+  const evaluationOf = (): Evaluation => {
+    const evaluation = new Evaluation(narrow, sources, compiled.rules)
+    for (const other of decisions) evaluation.decided.set(other.flag.id, other)
+    return evaluation
+  }
+  const conditions = explainConditions(flag, decision, evaluationOf())
+  // What the decision did not look at must not use up what it may look at.
+  const looking = evaluationOf()
+  return {
+    decision,
+    conditions: conditions.map((story, index) => ({
+      ...story,
+      condition: flag.conditions[index]?.stored,
+      filters: explainFilters(flag.conditions[index], looking),
+    })),
+  }
+}
+
+/** A flag's value: on, off, or its variant. */
+export function shownValue({ isEnabled, variant }: FlagDecision): string | boolean {
+  return isEnabled ? (variant ?? true) : false
+}
+
+/**
+ * What answers and `tenrec flag explain --json` say. `explanation` null: the flag takes no part in decisions.
+ * Without `hasValues` nothing is told of what is stored about the person and groups.
+ */
+export function explanationBody(
+  flag: Flag,
+  explanation: FlagExplanation | null,
+  hasValues: boolean,
+) {
+  const decision = explanation?.decision
+  return {
+    key: flag.key,
+    active: decision !== undefined,
+    value: decision === undefined ? false : shownValue(decision),
+    enabled: decision?.isEnabled ?? false,
+    variant: decision?.variant ?? null,
+    reason: decision?.reason ?? 'disabled',
+    description: decision?.description ?? 'The flag is not active: it is left out of every answer',
+    condition_index: decision?.conditionIndex ?? null,
+    payload: decision?.payload ?? null,
+    conditions: (explanation?.conditions ?? []).map(
+      ({ failedFilter, rolloutPercentage, filters, ...story }) => ({
+        ...story,
+        matched: story.outcome === 'matched',
+        failed_filter: failedFilter,
+        rollout_percentage: rolloutPercentage,
+        properties: filters.map(({ value, ...filter }) =>
+          hasValues ? { ...filter, value } : filter,
+        ),
+      }),
+    ),
+  }
+}
+
+/** A condition before it is completed. */
+type ConditionStory = Omit<ConditionExplanation, 'condition' | 'filters'>
+
+function explainFilters(
+  condition: CompiledCondition | undefined,
+  evaluation: Evaluation,
+): readonly FilterExplanation[] {
+  return (condition?.filters ?? [])
+    .toSorted((one, other) => one.index - other.index)
+    .map(({ stored: filter, passes }) => {
+      const value = orFailure(() => valueBehind(filter, condition?.aggregation ?? null, evaluation))
+      return { filter, value, passes: orFailure(() => passes(evaluation)) }
+    })
+}
+
+/** What a filter looks at; see `compileFilters`. Throws `EvaluationFailure`. */
+function valueBehind(filter: unknown, aggregation: number | null, evaluation: Evaluation): unknown {
+  if (!isObject(filter)) return undefined
+  const { key, type = aggregation === null ? 'person' : 'group' } = filter
+  const { group_type_index: typeIndex = aggregation } = filter
+  if (type === 'person' && typeof key === 'string') {
+    return evaluation.personValue(key, standInFor(key))
+  }
+  if (type === 'group' && typeof key === 'string' && typeof typeIndex === 'number') {
+    return evaluation.groupValue(typeIndex, key)
+  }
+  if (type === 'cohort') {
+    const id = referenceOf(filter['value'])
+    return id === null ? undefined : evaluation.isInCohort(id)
+  }
+  const decided = type === 'flag' ? evaluation.decided.get(referenceOf(key) ?? 0) : undefined
+  return decided === undefined ? undefined : shownValue(decided)
+}
+
+/** Null for what cannot be computed. */
+function orFailure<T>(compute: () => T): T | null {
+  try {
+    return compute()
+  } catch (error) {
+    if (error instanceof EvaluationFailure) return null
+    throw error
+  }
 }
 
 function explainConditions(
   flag: CompiledFlag,
   decision: FlagDecision,
   evaluation: Evaluation,
-): readonly ConditionExplanation[] {
+): readonly ConditionStory[] {
   // Conditions count only when they decided: neither enrollment nor a holdout nor a broken dependency did.
   const isByConditions =
     decision.reason === 'condition_match' ||
@@ -82,7 +203,7 @@ function explainConditions(
   })
 }
 
-function notReached(condition: CompiledCondition, index: number): ConditionExplanation {
+function notReached(condition: CompiledCondition, index: number): ConditionStory {
   const { rolloutPercentage } = condition
   const nothing = { failedFilter: null, hash: null, failure: null }
   return { index, outcome: 'not_reached', rolloutPercentage, ...nothing }
@@ -93,7 +214,7 @@ function explainCondition(
   condition: CompiledCondition,
   index: number,
   evaluation: Evaluation,
-): ConditionExplanation {
+): ConditionStory {
   const story = notReached(condition, index)
   try {
     const obstacle = flag.obstacleOf(condition, evaluation)

@@ -21,6 +21,7 @@ import { refusal } from '../../base/refusals.ts'
 import {
   DEFAULT_BROWSER_CAPTURE,
   EMPTY_LISTS,
+  type Invite,
   type Organization,
   type PersonalKey,
   type Project,
@@ -44,6 +45,7 @@ interface DirectoryRecords {
   secret_keys: SecretKey
   roles: Role
   role_access: RoleAccess
+  invites: Invite
 }
 
 const DECODERS: {
@@ -55,9 +57,10 @@ const DECODERS: {
   users: (record) => record as unknown as User,
   projects: decodeProject,
   personal_keys: decodePersonalKey,
-  secret_keys: decodeSecretKey,
+  secret_keys: decodeHashed<SecretKey>,
   roles: (record) => record as unknown as Role,
   role_access: (record) => record as unknown as RoleAccess,
+  invites: decodeHashed<Invite>,
 }
 
 /** An open environment; close it before the thread ends. */
@@ -178,7 +181,7 @@ export class DirectoryEnvironment {
 /** Numbers of saved things; dashboards of flags share theirs with the others (flag-records.ts). */
 export type SavedNumber = 'insight' | 'flag_dashboard_id' | 'annotation' | 'tile'
 
-type RecordNumber = 'role' | 'role_access' | SavedNumber
+type RecordNumber = 'role' | 'role_access' | 'invite' | SavedNumber
 
 /** Names of `ProjectLists`; as it is stored, such a list has `Json` behind its name. */
 const LISTS = Object.keys(EMPTY_LISTS)
@@ -208,15 +211,15 @@ export function decodeProject(record: Record<string, unknown>): Project {
 
 /** A personal key from its record. */
 function decodePersonalKey(record: Record<string, unknown>): PersonalKey {
-  const key = record as unknown as PersonalKey
+  const key = decodeHashed<PersonalKey>(record)
   // Keys of before there was `rolledAtMs` were never rolled.
-  return { ...key, hash: Buffer.from(key.hash), rolledAtMs: key.rolledAtMs ?? null }
+  return { ...key, rolledAtMs: key.rolledAtMs ?? null }
 }
 
-/** A project secret key from its record. */
-function decodeSecretKey(record: Record<string, unknown>): SecretKey {
-  const key = record as unknown as SecretKey
-  return { ...key, hash: Buffer.from(key.hash) }
+/** What is known by its hash, from its record. */
+function decodeHashed<T extends { readonly hash: Buffer }>(record: Record<string, unknown>): T {
+  const kept = record as unknown as T
+  return { ...kept, hash: Buffer.from(kept.hash) }
 }
 
 /** The organization from its record, or null when there is none yet. */

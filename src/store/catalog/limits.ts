@@ -34,6 +34,10 @@ export const ROLE_MEMBERS_MAX = 1000
 export const ROLE_ACCESS_MAX = 10_000
 /** Users, inactive ones too. A further one is refused. */
 export const USERS_MAX = 5000
+/** Invitations that wait. A further one is refused. */
+export const INVITES_MAX = 1000
+/** How long an invitation can be accepted, milliseconds. Later: 400 `invalid_input`. */
+export const INVITE_MS_MAX = 7 * 86_400_000
 /** Characters of an e-mail address. Longer: 400 `invalid_input`. */
 export const EMAIL_CHARACTERS_MAX = 254
 /** Characters of a first name. Longer: 400 `max_length`. */

@@ -27,6 +27,7 @@ import { readCount, recordsOf } from '../lmdb/records.ts'
 import { AuditLog } from './audit-log.ts'
 import { DefinitionStore } from './definition-store.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
+import { InviteStore } from './invite-store.ts'
 import { hashKey } from './key-store.ts'
 import { ProjectStore } from './project-store.ts'
 import { RoleStore } from './role-store.ts'
@@ -37,6 +38,7 @@ import { UserStore } from './user-store.ts'
 export class OrganizationStore {
   readonly audit: AuditLog
   readonly definitions: DefinitionStore
+  readonly invites: InviteStore
   readonly projects: ProjectStore
   readonly roles: RoleStore
   readonly saved: SavedStore
@@ -52,6 +54,7 @@ export class OrganizationStore {
     this.roles = new RoleStore(this.#environment)
     this.saved = new SavedStore(this.#environment)
     this.users = new UserStore(this.#environment)
+    this.invites = new InviteStore(this.#environment, this.users, this.projects.keys)
   }
 
   /**

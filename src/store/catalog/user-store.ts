@@ -101,11 +101,19 @@ export class UserStore {
     return { level, createdById, createdAtMs: updatedAtMs, updatedAtMs }
   }
 
+  /** Throws 400 unless a user of this address and name could be made. */
+  requireFree({ email, firstName }: Pick<User, 'email' | 'firstName'>, others = this.list()): void {
+    checkPerson({ email, firstName })
+    const folded = email.toLowerCase()
+    const known = others.find((user) => user.email.toLowerCase() === folded)
+    const detail = 'there is a user with this e-mail address already'
+    const hint = known?.isActive === false ? ", who is inactive: see 'tenrec user set'" : ''
+    demand(known === undefined, 'unique', detail + hint, 'email')
+  }
+
   #put(user: User, others: readonly User[]): void {
-    checkUser(user)
-    const folded = user.email.toLowerCase()
-    const isNew = others.every(({ email }) => email.toLowerCase() !== folded)
-    demand(isNew, 'unique', 'there is a user with this e-mail address already', 'email')
+    this.requireFree(user, others)
+    checkDistinctId(user)
     this.#environment.put('users', user)
   }
 
@@ -122,12 +130,15 @@ function isActiveOwner({ level, isActive }: User): boolean {
   return isActive && isOwner(level)
 }
 
-function checkUser({ email, firstName, distinctId }: User): void {
+function checkPerson({ email, firstName }: Pick<User, 'email' | 'firstName'>): void {
   const isAddress = email.length <= EMAIL_CHARACTERS_MAX && EMAIL_PATTERN.test(email)
   demand(isAddress, 'invalid_input', 'email must be an address such as ann@example.com', 'email')
   const isNameShort = firstName.length <= FIRST_NAME_CHARACTERS_MAX
   const nameDetail = `first_name may have ${FIRST_NAME_CHARACTERS_MAX} characters at most`
   demand(isNameShort, 'max_length', nameDetail, 'first_name')
+}
+
+function checkDistinctId({ distinctId }: User): void {
   const isId = distinctId !== '' && distinctId.length <= USER_DISTINCT_ID_CHARACTERS_MAX
   const idDetail = `distinct_id must have 1 to ${USER_DISTINCT_ID_CHARACTERS_MAX} characters`
   demand(isId, 'invalid_input', idDetail, 'distinct_id')

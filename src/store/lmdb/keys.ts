@@ -60,11 +60,12 @@ export const FLAGS_ENVIRONMENT = 'flags'
 
 /**
  * The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts,
- * saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts).
+ * saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts, invite-store.ts).
  */
 export const FLAGS_TABLES = [
   'state',
   'users',
+  'invites',
   'projects',
   'personal_keys',
   'secret_keys',

@@ -204,6 +204,7 @@ const QUERIES: Readonly<Record<string, string>> = {
   listEventValues: '?key=$elements_chain',
   listSessionValues: '?key=$entry_pathname',
   getEvaluationReasons: '?distinct_id=ann',
+  explainFeatureFlag: '?distinct_id=ann',
   listGroups: '?group_type_index=0',
   findGroup: '?group_type_index=0&group_key=acme',
   getTrendsPersons: '?events=[{"id":"signed_up"}]&entity_type=events&entity_id=signed_up',

@@ -1,11 +1,14 @@
 /**
- * What flags are for somebody: the routes evaluation_reasons, my_flags, local_evaluation and
+ * What flags are for somebody: the routes evaluation_reasons, my_flags, local_evaluation, explain and
  * remote_config. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
+import { hasScope } from '../../../rules/access/scopes.ts'
+import { requestOf } from '../../../rules/flags/decide.ts'
 import { minimalFlagBody } from '../../../rules/flags/edit/flag-body.ts'
-import type { Decisions, FlagDecision } from '../../../rules/flags/types.ts'
+import { explainFlag, explanationBody, shownValue } from '../../../rules/flags/explain.ts'
+import type { Decisions } from '../../../rules/flags/types.ts'
 import {
   type AnyRoute,
   done,
@@ -18,16 +21,15 @@ import { json } from '../../server/router.ts'
 import * as is from '../../server/schema.ts'
 import { areCohortsWanted, DEFINITION_ANSWERS, definitionsAnswer } from '../public/definitions.ts'
 import { distinctIdOf } from '../public/flag-request.ts'
-import type { FlagCall, FlagServices } from './flag-access.ts'
-import { FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
+import { type FlagCall, type FlagServices, flagInPath } from './flag-access.ts'
+import { EXPLANATION, FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
 
 const SERVER = forServers('feature_flag:read')
-const GROUPS = is.about(
-  is.refused(
-    is.JSON_OBJECT,
-    'groups must be a JSON object of group types and keys, percent-encoded',
-  ),
-  'Types and keys of groups.',
+const GROUPS = is.about(jsonOf('groups', 'group types and keys'), 'Types and keys of groups.')
+/** Types of groups and the properties of each. */
+const GROUP_PROPERTIES = is.refused(
+  is.mapOf(is.JSON_OBJECT),
+  'group_properties must be a JSON object of group types and properties, percent-encoded',
 )
 
 const route = routesOf<FlagServices>(
@@ -93,6 +95,43 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
       return definitionsAnswer(snapshot, request, areCohortsWanted(request))
     },
   }),
+  route('GET', ':id/explain/', 'explainFeatureFlag', 'Why a flag is what it is for somebody.', {
+    query: is.object(
+      { distinct_id: is.about(is.TEXT, 'For whom; what is stored is used.') },
+      {
+        groups: GROUPS,
+        person_properties: is.about(
+          jsonOf('person_properties', 'properties'),
+          'Properties that go before the stored ones.',
+        ),
+        group_properties: is.about(GROUP_PROPERTIES, 'The same of groups, by type.'),
+      },
+    ),
+    answers: { 200: done(EXPLANATION) },
+    handle(call) {
+      const { services, projectId, grant, nowMs } = call
+      const flag = flagInPath(call)
+      const given = call.query()
+      const request = requestOf({
+        distinctId: distinctIdOf(given.distinct_id) ?? '',
+        groups: given.groups ?? {},
+        personProperties: given.person_properties ?? {},
+        groupProperties: given.group_properties ?? {},
+        nowMs,
+      })
+      const snapshot = services.decisions.snapshot(projectId)
+      const explanation =
+        snapshot === null
+          ? null
+          : explainFlag(
+              snapshot.compiled,
+              flag.key,
+              request,
+              services.decisions.sources(snapshot, request),
+            )
+      return explanationBody(flag, explanation, hasScope(grant.scopes, 'person:read'))
+    },
+  }),
   route('GET', ':id/remote_config/', 'getFlagRemoteConfig', 'The payload of a flag.', {
     who: SERVER,
     answers: {
@@ -118,26 +157,16 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
   }),
 ]
 
+function jsonOf(name: string, what: string) {
+  const detail = `${name} must be a JSON object of ${what}, percent-encoded`
+  return is.refused(is.JSON_OBJECT, detail)
+}
+
 function decideFor(
   { services, projectId, nowMs }: FlagCall,
   distinctId: string,
   groups: JsonObject = {},
 ): Decisions {
-  return services.decisions.decide(projectId, {
-    distinctId: distinctIdOf(distinctId) ?? '',
-    groups,
-    personProperties: {},
-    groupProperties: {},
-    anonDistinctId: null,
-    deviceId: null,
-    nowMs,
-    flagKeys: null,
-    evaluationContexts: [],
-    evaluationRuntime: 'all',
-    isSurveyFlagsOnly: false,
-  })
-}
-
-function shownValue({ isEnabled, variant }: FlagDecision): string | boolean {
-  return isEnabled ? (variant ?? true) : false
+  const request = requestOf({ distinctId: distinctIdOf(distinctId) ?? '', groups, nowMs })
+  return services.decisions.decide(projectId, request)
 }

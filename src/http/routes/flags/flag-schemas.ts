@@ -4,6 +4,7 @@
  * (rules/flags/edit), field by field.
  */
 
+import { REHEARSAL_SAMPLE_MAX, REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
 import { logPageOf } from '../../server/pages.ts'
 import type { Schema } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
@@ -115,6 +116,98 @@ export const CHANGES = is.named(
   'FeatureFlagChanges',
   is.openObject({}, { key: is.TEXT, ...CHANGED }),
 )
+
+const FILTER_STORY = is.object(
+  { filter: is.about(is.ANY, 'As it is stored.'), passes: is.nullable(is.BOOLEAN) },
+  {
+    value: is.about(
+      is.ANY,
+      'Value of the property, membership in the cohort or value of the flag that it looks at; absent when there is none, or when the key lacks person:read.',
+    ),
+  },
+)
+/** Why a flag is what it is for somebody. */
+export const EXPLANATION = is.namedObject('FlagExplanation', {
+  key: is.TEXT,
+  active: is.about(is.BOOLEAN, 'Whether it takes part in decisions.'),
+  value: FLAG_VALUE,
+  enabled: is.BOOLEAN,
+  variant: is.nullable(is.TEXT),
+  reason: is.TEXT,
+  description: is.TEXT,
+  condition_index: is.nullable(is.WHOLE),
+  payload: is.about(is.nullable(is.TEXT), 'JSON text.'),
+  conditions: is.list(
+    is.object({
+      index: is.about(is.WHOLE, 'From 0, in stored order.'),
+      condition: is.about(is.ANY, 'As it is stored.'),
+      outcome: is.choice(
+        'matched',
+        'filter_failed',
+        'rollout_excluded',
+        'no_group',
+        'no_device',
+        'failed',
+        'not_reached',
+      ),
+      matched: is.BOOLEAN,
+      failed_filter: is.nullable(is.object({ index: is.WHOLE, filter: is.ANY })),
+      rollout_percentage: is.nullable(is.NUMBER),
+      hash: is.about(
+        is.nullable(is.NUMBER),
+        'Place of the identifier, 0 to 1, where the rollout was asked: within it up to percentage / 100.',
+      ),
+      failure: is.about(is.nullable(is.TEXT), 'Why it could not be computed.'),
+      properties: is.list(FILTER_STORY),
+    }),
+  ),
+})
+
+/** A change of a flag that is not made. */
+export const REHEARSED = is.named(
+  'FlagRehearsalDraft',
+  is.openObject(
+    {},
+    {
+      id: is.about(is.WHOLE, 'Number of the flag.'),
+      key: is.about(is.TEXT, 'Its key instead; one that no flag has is that of a new flag.'),
+      filters: FILTERS,
+      active: is.BOOLEAN,
+      sample: is.about(
+        is.WHOLE,
+        `How many are decided about: ${REHEARSAL_SAMPLE_USUAL} when absent, ${REHEARSAL_SAMPLE_MAX} at most.`,
+      ),
+    },
+  ),
+)
+const CONDITION_INDEX = is.nullable(is.WHOLE)
+const FLIP = {
+  from: FLAG_VALUE,
+  to: FLAG_VALUE,
+  from_condition: is.about(CONDITION_INDEX, 'The condition that matched before, from 0.'),
+  to_condition: is.about(CONDITION_INDEX, 'The one that matches then.'),
+}
+/** What a change of a flag would do. */
+export const REHEARSAL = is.namedObject('FlagRehearsal', {
+  is_new: is.about(is.BOOLEAN, 'No flag has the key.'),
+  group_type_index: is.about(CONDITION_INDEX, 'Null: persons were decided about.'),
+  total: is.about(is.WHOLE, 'All of them; an estimate when not all were decided about.'),
+  sampled: is.about(is.WHOLE, 'How many were decided about.'),
+  changed: is.about(is.WHOLE, 'How many of those get another value.'),
+  failed: is.about(is.WHOLE, 'How many could not be decided then; they count as off.'),
+  values: is.list(is.object({ value: FLAG_VALUE, before: is.WHOLE, after: is.WHOLE })),
+  flips: is.about(is.list(is.object({ ...FLIP, count: is.WHOLE })), 'The most frequent first.'),
+  examples: is.about(
+    is.list(
+      is.object({
+        distinct_id: is.nullable(is.TEXT),
+        group_key: is.nullable(is.TEXT),
+        ...FLIP,
+      }),
+    ),
+    'None for a key without person:read.',
+  ),
+})
 
 /** A flag as SDKs see it. */
 export const SUMMARY = is.namedObject('FlagSummary', {

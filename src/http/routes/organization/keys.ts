@@ -39,7 +39,8 @@ const SCOPE_LIST = is.about(
   is.list(is.refused(is.TEXT, 'scopes must hold texts')),
   `* for all, or some of ${SCOPES.join(', ')}.`,
 )
-const PERSONAL_KEY = is.namedObject('PersonalKey', {
+/** A personal key. */
+export const PERSONAL_KEY = is.namedObject('PersonalKey', {
   ...KEY_MEMBERS,
   user_id: is.WHOLE,
   scopes: is.list(is.TEXT),
@@ -162,7 +163,7 @@ export function requireContained(grant: FullGrant, rights: KeyRights, what: stri
 }
 
 /** The body of a key; `value` is the key itself, which only its creation answers. */
-function keyBody(key: PersonalKeyView, value: string | null) {
+export function keyBody(key: PersonalKeyView, value: string | null) {
   return {
     id: key.id,
     label: key.label,

@@ -4,12 +4,12 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
-import type { UserLevel } from '../../../rules/access/levels.ts'
+import { USER_LEVELS, type UserLevel } from '../../../rules/access/levels.ts'
 import type { User } from '../../../rules/access/organization.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { denied, type KeyUser } from '../../server/auth.ts'
 import { pageOfList } from '../../server/pages.ts'
-import { done, refusedRoute } from '../../server/route.ts'
+import { done } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import {
   change,
@@ -21,7 +21,7 @@ import {
   USER_SUMMARY,
 } from './organization-services.ts'
 
-const MEMBERS = '/api/organizations/:org_id/members/'
+const [LOWEST] = USER_LEVELS
 
 const MEMBER_SCHEMA = is.namedObject('Member', {
   id: is.about(is.UUID, 'The uuid of the user.'),
@@ -42,10 +42,15 @@ export const MEMBER_ROUTES = [
       return pageOfList(call, members, memberBody)
     },
   }),
-  refusedRoute(
-    { method: 'POST', path: MEMBERS, allow: 'GET' },
-    "members are made on the command line: 'tenrec user create'",
-  ),
+  route('POST', '', 'createMember', 'Makes a user, who has no key yet.', {
+    body: is.openObject({ email: is.TEXT }, { first_name: is.TEXT, level: LEVEL }),
+    answers: { 201: done(MEMBER_SCHEMA) },
+    async handle(call) {
+      const { email, first_name: firstName = '', level = LOWEST.number } = call.body()
+      requireRank(call.user, level)
+      return memberBody((await change(call, 'createUser', { email, firstName, level })).user)
+    },
+  }),
   route('GET', ':user_uuid/', 'getMember', 'Shows a member.', {
     answers: { 200: done(MEMBER_SCHEMA) },
     handle: (call) => memberBody(memberInPath(call)),
@@ -92,7 +97,8 @@ function otherMember(call: MemberCall, what: string): User {
   return member
 }
 
-function requireRank(user: KeyUser, level: UserLevel): void {
+/** Throws 403 for a level that the caller may not give or take. */
+export function requireRank(user: KeyUser, level: UserLevel): void {
   if (level > user.level) throw denied('only owners may change owners and make others owner')
 }
 

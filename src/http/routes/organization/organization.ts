@@ -12,6 +12,7 @@ import { pageOfList } from '../../server/pages.ts'
 import { byAdministrators, done, inOrganization, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
+import { INVITE_ROUTES } from './invites.ts'
 import { MEMBER_ROUTES } from './members.ts'
 import {
   askPage,
@@ -58,7 +59,10 @@ const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   id: is.WHOLE,
   created_at: is.TIME,
   source: is.choice('api', 'command_line'),
-  user: is.about(is.nullable(USER_SUMMARY), 'Whose key it was; null on the command line.'),
+  user: is.about(
+    is.nullable(USER_SUMMARY),
+    'Whose key it was; null on the command line, and of who accepts an invitation.',
+  ),
   personal_api_key_id: is.nullable(is.WHOLE),
   account: is.about(is.nullable(is.TEXT), 'Account of the machine, on the command line.'),
   address: is.about(is.nullable(is.TEXT), 'Address of the client.'),
@@ -73,13 +77,17 @@ const AUDIT_ENTRY = is.namedObject('AuditEntry', {
 export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
   name: 'Organization',
   sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
-  segments: { id: is.about(is.WHOLE, 'Number of the setting: 1.') },
+  segments: {
+    id: is.about(is.WHOLE, 'Number of the setting: 1.'),
+    invite_id: is.about(is.UUID, 'The uuid of an invitation.'),
+  },
   routes: [
     route('GET', '', 'getOrganization', 'Shows the organization.', {
       answers: { 200: done(ORGANIZATION) },
       handle: (call) => organizationBody(call, call.services.directory.projects()),
     }),
     ...MEMBER_ROUTES,
+    ...INVITE_ROUTES,
     ...DEAD_LETTER_ROUTES,
     route('GET', 'audit_log/', 'listAuditEntries', 'Lists who changed what.', {
       who: byAdministrators(inOrganization('organization:read')),

@@ -1,0 +1,133 @@
+/**
+ * The routes of invitations. Nobody sends a letter: who invites passes the link on. Source: PostHog's
+ * `organizations/:id/invites/`; docs/compatibility/organization.md, "Organization, users, keys, projects".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { timeText } from '../../../base/time.ts'
+import type { InviteView } from '../../../engine/threads/organization-tasks.ts'
+import { USER_LEVELS } from '../../../rules/access/levels.ts'
+import { userSummary } from '../../../rules/access/user.ts'
+import { pageOfList } from '../../server/pages.ts'
+import { ANYBODY, byAdministrators, done, inOrganization, routesOf } from '../../server/route.ts'
+import * as is from '../../server/schema.ts'
+import { keyBody, PERSONAL_KEY } from './keys.ts'
+import { requireRank } from './members.ts'
+import {
+  ask,
+  change,
+  LEVEL,
+  listing,
+  type OrganizationCall,
+  type OrganizationServices,
+  organizationRoutes,
+  USER_SUMMARY,
+} from './organization-services.ts'
+
+const [LOWEST] = USER_LEVELS
+
+const INVITE = is.namedObject('Invite', {
+  id: is.UUID,
+  target_email: is.TEXT,
+  first_name: is.TEXT,
+  level: LEVEL,
+  emailing_attempt_made: is.about(is.BOOLEAN, 'False: no letter is sent.'),
+  is_expired: is.BOOLEAN,
+  created_by: is.nullable(USER_SUMMARY),
+  created_at: is.TIME,
+  updated_at: is.TIME,
+  expires_at: is.TIME,
+  link: is.about(is.nullable(is.TEXT), 'What accepts it, when it is made; else null.'),
+})
+const DRAFT = is.named(
+  'InviteDraft',
+  is.openObject({ target_email: is.TEXT }, { first_name: is.TEXT, level: LEVEL }),
+)
+const ACCEPTED = is.namedObject('AcceptedInvite', {
+  user: USER_SUMMARY,
+  personal_api_key: PERSONAL_KEY,
+})
+
+const READER = byAdministrators(inOrganization('organization:read'))
+const route = organizationRoutes<OrganizationServices>('invites/')
+const acceptRoute = routesOf<OrganizationServices>('/api/console/invites/', ANYBODY)
+
+/** Invitations, and what their links do. */
+export const INVITE_ROUTES = [
+  route('GET', '', 'listInvites', 'Lists invitations that nobody has accepted.', {
+    who: READER,
+    ...listing(INVITE),
+    async handle(call) {
+      const invites = await ask(call, 'listInvites', undefined)
+      return pageOfList(call, invites, (invite) => inviteBody(call, invite, null))
+    },
+  }),
+  route('POST', '', 'createInvite', 'Invites somebody for seven days.', {
+    body: DRAFT,
+    answers: { 201: done(INVITE) },
+    async handle(call) {
+      const { user, grant } = call
+      const { target_email: email, first_name: firstName = '', level } = call.body()
+      const invited = level ?? LOWEST.number
+      requireRank(user, invited)
+      const { text, invite } = await change(call, 'createInvite', {
+        ...{ email, firstName, level: invited, createdById: user.id },
+        // Else a key could give away more than it has.
+        ...{ scopes: grant.scopes, keyExpiresAtMs: grant.expiresAtMs },
+      }).catch(nameTarget)
+      return inviteBody(call, invite, `${call.base}/#invite=${text}`)
+    },
+  }),
+  route('DELETE', ':invite_id/', 'deleteInvite', 'Takes an invitation back.', {
+    answers: { 204: done() },
+    handle(call) {
+      const id = call.uuid('invite_id')
+      if (id === null) throw new ServiceError('not_found', 'there is no such invitation')
+      return change(call, 'deleteInvite', id)
+    },
+  }),
+  acceptRoute('POST', 'accept/', 'acceptInvite', 'Makes the invited user, and a key once.', {
+    body: is.openObject({ code: is.TEXT }, { first_name: is.TEXT }),
+    answers: { 201: done(ACCEPTED) },
+    errors: [
+      ...(['invalid_input', 'parse_error', 'request_too_large'] as const),
+      ...(['unsupported_media_type', 'error', 'server_error'] as const),
+    ],
+    async handle(call) {
+      const { code, first_name: firstName } = call.body()
+      await ask(call, 'findInvite', code)
+      // The code is the key of this request: from here on it is noted.
+      call.request.caller = { userId: null, keyId: null }
+      const { user, text, key } = await change(call, 'acceptInvite', { code, firstName })
+      return { user: userSummary(user), personal_api_key: keyBody(key, text) }
+    },
+  }),
+]
+
+function inviteBody(
+  { services }: Pick<OrganizationCall, 'services'>,
+  invite: InviteView,
+  link: string | null,
+) {
+  const { directory, clock } = services
+  const host = directory.userById(invite.createdById)
+  const createdAt = timeText(invite.createdAtMs)
+  return {
+    id: invite.id,
+    target_email: invite.email,
+    first_name: invite.firstName,
+    level: invite.level,
+    emailing_attempt_made: false,
+    is_expired: invite.expiresAtMs <= clock.now(),
+    created_by: host === null ? null : userSummary(host),
+    created_at: createdAt,
+    updated_at: createdAt,
+    expires_at: timeText(invite.expiresAtMs),
+    link,
+  }
+}
+
+/** The address has another name here than users have for it. */
+function nameTarget(error: unknown): never {
+  if (!(error instanceof ServiceError) || error.attr !== 'email') throw error
+  throw new ServiceError(error.code, error.message, { attr: 'target_email', cause: error })
+}

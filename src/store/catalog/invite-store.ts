@@ -1,0 +1,108 @@
+/**
+ * Invitations into the organization. Who has the code of one becomes a user with a personal key, once and within
+ * some days. Only the hash of the code is kept. Table `invites`: number u32 -> `Invite`, MessagePack with a
+ * checksum.
+ */
+import { randomBytes } from 'node:crypto'
+import { uuidV7 } from '../../base/ids.ts'
+import { isAdministrator } from '../../rules/access/levels.ts'
+import type {
+  AcceptedInvite,
+  Invite,
+  InviteRequest,
+  NewInvite,
+} from '../../rules/access/organization.ts'
+import { numberKey } from '../lmdb/keys.ts'
+import { demand, demandRoom } from './checks.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
+import { hashKey, type KeyStore } from './key-store.ts'
+import { INVITE_MS_MAX, INVITES_MAX } from './limits.ts'
+import type { UserStore } from './user-store.ts'
+
+const CODE_BYTES = 32
+
+/** The writing side. What is not allowed is a `ServiceError` and changes nothing. */
+export class InviteStore {
+  readonly #environment: DirectoryEnvironment
+  readonly #users: UserStore
+  readonly #keys: KeyStore
+
+  constructor(environment: DirectoryEnvironment, users: UserStore, keys: KeyStore) {
+    this.#environment = environment
+    this.#users = users
+    this.#keys = keys
+  }
+
+  /** Those that nobody has accepted, the oldest first; expired ones too, until another is made. */
+  list(): readonly Invite[] {
+    return this.#environment.all('invites')
+  }
+
+  /** Invites an address; an earlier invitation of the same address is void then. */
+  create({ email: address, firstName = '', level, ...rest }: InviteRequest): NewInvite {
+    return this.#environment.save(() => {
+      const email = address.trim()
+      this.#users.requireFree({ email, firstName })
+      const nowMs = this.#environment.clock.now()
+      for (const { number, ...other } of this.list()) {
+        const isSame = other.email.toLowerCase() === email.toLowerCase()
+        if (isSame || other.expiresAtMs <= nowMs) this.#remove(number)
+      }
+      demandRoom(this.list().length, INVITES_MAX, 'invitations')
+      const text = randomBytes(CODE_BYTES).toString('base64url')
+      const invite = this.#environment.put('invites', {
+        number: this.#environment.nextNumber('invite'),
+        id: uuidV7(nowMs),
+        hash: hashKey(text),
+        ...{ email, firstName, level, ...rest },
+        createdAtMs: nowMs,
+        expiresAtMs: nowMs + INVITE_MS_MAX,
+      })
+      return { text, invite }
+    })
+  }
+
+  /** Takes an invitation back, by its uuid. */
+  delete(id: string): void {
+    this.#environment.save(() => {
+      const invite = this.list().find((one) => one.id === id)
+      demand(invite !== undefined, 'not_found', 'there is no such invitation')
+      this.#remove(invite.number)
+    })
+  }
+
+  /** The invitation that has this code, if its user could be made now. Throws 400 `invalid_input`. */
+  byCode(code: string): Invite {
+    const hash = hashKey(code)
+    const invite = this.list().find((one) => one.hash.equals(hash))
+    const isValid = invite !== undefined && invite.expiresAtMs > this.#environment.clock.now()
+    const detail = 'the invitation is used, taken back, expired or unknown: ask for another one'
+    demand(isValid, 'invalid_input', detail, 'code')
+    // Who may not invite any more has invited nobody.
+    const host = this.#users.list().find(({ id }) => id === invite.createdById)
+    const isVouched = host?.isActive === true && isAdministrator(host.level)
+    demand(isVouched && host.level >= invite.level, 'invalid_input', detail, 'code')
+    return invite
+  }
+
+  /** Makes the user and a key of the rights that the inviting key had. */
+  accept(code: string, firstName?: string): AcceptedInvite {
+    return this.#environment.change(() => {
+      const invite = this.byCode(code)
+      const { number, email, level, scopes, keyExpiresAtMs } = invite
+      const user = this.#users.create({ email, level, firstName: firstName ?? invite.firstName })
+      const { text, key } = this.#keys.create({
+        label: 'Invitation',
+        userId: user.id,
+        scopes,
+        ...(keyExpiresAtMs === null ? {} : { expiresAtMs: keyExpiresAtMs }),
+      })
+      this.#remove(number)
+      return { user, text, key }
+    })
+  }
+
+  #remove(number: number): void {
+    this.#environment.table('invites').removeSync(numberKey(number))
+  }
+}
