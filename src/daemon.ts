@@ -5,7 +5,6 @@
 import { type Clock, SYSTEM_CLOCK } from './base/clock.ts'
 import { EventLoopLag } from './base/event-loop-lag.ts'
 import { createLogger, type Logger } from './base/log.ts'
-import type { Counter } from './base/metrics.ts'
 import { createServiceManager, type ServiceManager } from './base/service-manager.ts'
 import { VERSION } from './base/version.ts'
 import type { Settings } from './config/settings.ts'
@@ -15,6 +14,7 @@ import { DiskGuard } from './engine/front/disk-guard.ts'
 import { FlagService } from './engine/front/flag-service.ts'
 import { FrontLoad } from './engine/front/front-load.ts'
 import { GroupCommit } from './engine/front/group-commit.ts'
+import { LiveEvents } from './engine/front/live-events.ts'
 import { LoggedPersonCommands } from './engine/front/person-commands.ts'
 import { ProcessingLoop } from './engine/front/processing-loop.ts'
 import { measuredQueries } from './engine/front/query-metrics.ts'
@@ -133,6 +133,7 @@ class RunningDaemon implements Daemon {
   readonly #budget: BodyBudget
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
+  readonly #live: LiveEvents
   readonly #admission: Admission
   readonly #commands: LoggedPersonCommands
   readonly #retention: RetentionSchedule
@@ -141,7 +142,6 @@ class RunningDaemon implements Daemon {
   readonly #server: HttpServer
   readonly #timers: NodeJS.Timeout[] = []
   readonly #damage = new DamageCount()
-  readonly #accepted = new Map<number, Counter>()
   #isStopping = false
   #stopped: Promise<void> | undefined
   #failure: unknown
@@ -169,16 +169,16 @@ class RunningDaemon implements Daemon {
       clock,
       gauge: this.#metrics.httpBodyBytesInFlight,
     })
+    this.#live = new LiveEvents(this.#pool.queries, clock, this.#metrics.liveStreams)
     this.#loop = new ProcessingLoop({
       ...{ pool: this.#pool, clock, disk: this.#disk, front: this.#load },
       lagMsMax: settings.processingLagMsMax,
+      watches: () => this.#live.begin(),
       onResult: (result) => this.#processed(result),
       onFailure: (cause) => this.#fail('processing failed', cause),
     })
     this.#groupCommit = new GroupCommit({
-      pool: this.#pool,
-      clock,
-      log,
+      ...{ pool: this.#pool, clock, log },
       onCommit: (...commit) => this.#committed(...commit),
       onFailure: (cause) => this.#fail('the log could not be written', cause),
     })
@@ -264,6 +264,7 @@ class RunningDaemon implements Daemon {
     this.#retention.stop()
     serviceManager.stopping()
     serviceManager.status('stopping')
+    this.#live.close()
     const cutOffCount = await this.#server.close(ANSWER_MS_MAX)
     if (cutOffCount > 0) log.warn({ requests: cutOffCount }, 'requests were cut off')
     if (this.#failure === undefined) {
@@ -299,7 +300,7 @@ class RunningDaemon implements Daemon {
       admit: (projectId) => this.#limits.project(projectId, true),
       onAccepted: (projectId, eventCount) => {
         this.#limits.events(projectId, eventCount)
-        this.#acceptedCounter(projectId).value += eventCount
+        this.#metrics.accepted(projectId, eventCount)
       },
     })
     const flags = publicFlagRoutes({
@@ -341,6 +342,7 @@ class RunningDaemon implements Daemon {
       queries,
       commands: this.#commands,
       letters: this.#commands,
+      live: this.#live,
       analytics,
       numbers: analytics,
       flags: this.#flags.directory,
@@ -374,22 +376,11 @@ class RunningDaemon implements Daemon {
   }
 
   #processed(result: ProcessResult): void {
-    for (const { projectId, stored, drops } of result.fates) {
-      const project = String(projectId)
-      if (stored > 0) this.#metrics.ingestEvents.with(project, 'stored').value += stored
-      for (const [reason, count] of Object.entries(drops)) {
-        this.#metrics.ingestEvents.with(project, reason).value += count
-      }
-    }
-    if (result.eventCount > 0) {
-      this.#metrics.storeCommitSeconds.with('events').observe(result.commitMs / 1000)
-    }
-    this.#metrics.keptDeadLetters(result.deadLetters)
-    this.#metrics.sawGeoIp(result.geoIp)
-    this.#metrics.storeFreeBytes.with('events').value = result.freeBytes ?? 0
+    this.#metrics.processed(result)
     this.#groupCommit.trim(result.processed)
     this.#flags.processed(result.changedDefinitions)
     this.#commands.processed(result.commands)
+    this.#live.stored(result.live ?? [])
   }
 
   #collect(): void {
@@ -402,14 +393,6 @@ class RunningDaemon implements Daemon {
       flags: this.#flags.directory,
       isReady: () => this.#readiness().isReady,
     })
-  }
-
-  #acceptedCounter(projectId: number): Counter {
-    const known = this.#accepted.get(projectId)
-    if (known !== undefined) return known
-    const counter = this.#metrics.ingestEvents.with(String(projectId), 'accepted')
-    this.#accepted.set(projectId, counter)
-    return counter
   }
 
   #died({ threads, cause, isReplaced }: ThreadDeath): void {

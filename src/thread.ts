@@ -10,12 +10,14 @@ import { LogAppender } from './store/log/event-log.ts'
 import { readProcessedPosition } from './store/open-store.ts'
 import { EventReader } from './store/warehouse/read/event-reader.ts'
 
+const OUTBOX = new BoundedOutbox()
+
 const EMBEDDED: ThreadWiring = {
   appender: (settings) =>
     new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) }),
   processor: (settings, damage) =>
     openProcessor(settings, (error) => damage.report(error), {
-      outbox: new BoundedOutbox(),
+      outbox: OUTBOX,
       enrichment: openEnrichment(settings),
     }),
   reader: ({ dataDir, analytics }, damage) =>
@@ -25,6 +27,7 @@ const EMBEDDED: ThreadWiring = {
       scanCacheBytesMax: analytics?.cacheBytesMax ?? 0,
     }),
   warehouse: (reader) => reader,
+  outbox: () => OUTBOX,
 }
 
 // pool.ts gives every thread its settings.

@@ -78,6 +78,11 @@ export const REFUSALS = {
   ),
   questions_full: retry('Too many analytic queries wait', 'worker_queue_depth'),
   answers_full: retry('Too many large answers wait for their readers', 'http_answer_bytes_waiting'),
+  streams_full: busy(
+    30,
+    'All {limit} streams of events are in use; close one, or try again later.',
+    'live_streams',
+  ),
   read_unwanted: busy(null, 'The client has left.', 'http_requests_aborted_total'),
   thread_ended: retry(
     'The thread that worked on this ended unexpectedly',

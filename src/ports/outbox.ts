@@ -13,6 +13,8 @@ export interface OutboxRow {
   readonly sequence: number
   readonly uuid: string
   readonly event: NormalisedEvent
+  /** D of its distinct_id. */
+  readonly distinctIdNumber: number
   readonly createdAtMs: number
   readonly personMode: PersonMode
   readonly isHistorical: boolean
@@ -44,8 +46,13 @@ export interface OutboxGap {
   }[]
 }
 
+/** Whether a subscriber wants an event; asked once for each, in order, while the event is gathered. */
+export type EventTest = (projectId: number, event: NormalisedEvent) => boolean
+
 /** Somebody who listens. */
 export interface Subscription {
+  /** What has come and was not fetched; null: nothing. */
+  take(): OutboxBatch | OutboxGap | null
   /** What comes next; waits for it. Null: the subscription has ended. One call at a time. */
   next(): Promise<OutboxBatch | OutboxGap | null>
   /** Ends it: what waits is forgotten. */
@@ -54,14 +61,19 @@ export interface Subscription {
 
 /** Where subscribers find it. */
 export interface Outbox {
-  /** From the next commit on; not while events are gathered. `rowsMax`: events that may wait. */
-  subscribe(rowsMax: number): Subscription
+  /**
+   * From the next commit on; not while events are gathered. `rowsMax`: events that may wait. With `wants`
+   * the events that it refuses are left out, unless somebody else wants them: test them again.
+   */
+  subscribe(rowsMax: number, wants?: EventTest): Subscription
 }
 
 /** Where processing leaves it. */
 export interface OutboxWriter {
   /** False: nobody listens, and nothing need be added. */
   readonly isWanted: boolean
+  /** Whether to add this event; everybody is asked, once. */
+  readonly wants: EventTest
   /** Notes an event of the next batch. */
   add(row: OutboxRow): void
   /** After a commit: hands over what was added, and what else it says. */

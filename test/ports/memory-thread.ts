@@ -3,6 +3,7 @@
  * where that is: `setEnvironmentData(MEMORY, ...)`.
  */
 import { getEnvironmentData, workerData } from 'node:worker_threads'
+import { BoundedOutbox } from '../../src/engine/processor/bounded-outbox.ts'
 import { LogProcessor } from '../../src/engine/processor/log-processor.ts'
 import { taskRunner } from '../../src/engine/threads/run-task.ts'
 import type { ThreadSettings } from '../../src/engine/threads/tasks.ts'
@@ -22,6 +23,7 @@ export interface SharedMemory {
 
 // Set by the test.
 const memory = getEnvironmentData(MEMORY) as SharedMemory
+const outbox = new BoundedOutbox()
 let warehouse: MemoryWarehouse | undefined
 
 export default taskRunner(workerData as ThreadSettings, {
@@ -29,9 +31,11 @@ export default taskRunner(workerData as ThreadSettings, {
   processor: (settings, damage) => {
     const onDamage = (error: Error): void => damage.report(error)
     const events = new MemoryWarehouseWriter(new SharedBlocks(memory.events))
-    const store = new EventStoreWriter({ dataDir: settings.dataDir, onDamage, warehouse: events })
+    const { dataDir } = settings
+    const store = new EventStoreWriter({ dataDir, onDamage, warehouse: events, outbox })
     return new LogProcessor({ settings, log: new MemoryLog(memory.log), store, onDamage })
   },
+  outbox: () => outbox,
   reader: ({ dataDir }) => new EventReader({ dataDir }),
   warehouse: (reader) => {
     warehouse ??= new MemoryWarehouse(new SharedBlocks(memory.events), reader)

@@ -60,6 +60,29 @@ export function outboxContract(t: Test, name: string, make: OutboxMaker): void {
     other.close()
   })
 
+  t.test(
+    `${name}: events that nobody wants are left out, and others are counted once`,
+    async (t) => {
+      const { outbox, store } = make(t)
+      const asked: string[] = []
+      const chosen = outbox.subscribe(1000, (projectId, event) => {
+        asked.push(`${projectId} ${event.name}`)
+        return event.name === 'b'
+      })
+      t.equal(chosen.take(), null, 'nothing has come')
+      store('a', 'b', 'c')
+      t.strictSame(asked, ['1 a', '1 b', '1 c'])
+      t.match(chosen.take(), { kind: 'batch', rows: [{ sequence: 2, event: { name: 'b' } }] })
+      t.equal(chosen.take(), null)
+      const all = outbox.subscribe(1000)
+      store('d', 'b')
+      t.equal((await takeBatch(all)).rows.length, 2)
+      t.equal(asked.length, 5)
+      chosen.close()
+      all.close()
+    },
+  )
+
   t.test(`${name}: who has left gets nothing more`, async (t) => {
     const { outbox, store } = make(t)
     const subscription = outbox.subscribe(1000)

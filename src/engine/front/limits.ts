@@ -32,3 +32,9 @@ export const CATCH_UP_MS_MAX = 30_000
  * position costs nothing; when none gets anywhere, a new process might.
  */
 export const PROCESSOR_DEATHS_MAX = 3
+/** Streams of events that are open at a time. A further one: 503. */
+export const LIVE_STREAMS_MAX = 20
+/** Events a second that one stream shows. Further ones are counted, and it says how many. */
+export const LIVE_EVENTS_PER_SECOND_MAX = 50
+/** Bytes that wait for the reader of a stream, unless a single event is larger. Further events: as above. */
+export const LIVE_QUEUE_BYTES_MAX = 256 * 1024

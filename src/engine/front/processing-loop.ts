@@ -5,6 +5,7 @@
  * commit of what came meanwhile. What could not be processed in time is refused (admission.ts).
  */
 import type { Clock } from '../../base/clock.ts'
+import type { LiveWatch } from '../../rules/events/live-events.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { ProcessResult, ProcessTask } from '../threads/tasks.ts'
 import { ThreadEndedError } from '../threads/thread-group.ts'
@@ -47,6 +48,8 @@ export interface ProcessingLoopOptions {
   readonly front: Pick<FrontLoad, 'isBusy'>
   /** Beyond this lag `isBehind`, milliseconds. */
   readonly lagMsMax: number
+  /** Called before each run: what streams want of it. */
+  readonly watches?: () => readonly LiveWatch[]
   readonly onResult: (result: ProcessResult) => void
   /** The processing thread failed in a way that no single event explains. */
   readonly onFailure: (cause: unknown) => void
@@ -244,6 +247,7 @@ export class ProcessingLoop {
       budgetMs: TASK_BUDGET_MS,
       isDiskShort: disk.isBelowFloor(0),
       lateInMs: Math.min(LATE_MS, this.#options.lagMsMax * LATE_PART) - this.lagMs,
+      watches: this.#options.watches?.() ?? [],
       ...this.#stretch(),
     }
     this.#isRunning = true

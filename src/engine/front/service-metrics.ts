@@ -1,6 +1,8 @@
 /** Every metric of the daemon. What they are made of: base/metrics.ts. */
 import type { Clock } from '../../base/clock.ts'
-import { MetricPage } from '../../base/metrics.ts'
+import { getOrAdd } from '../../base/maps.ts'
+import { type Counter, MetricPage } from '../../base/metrics.ts'
+import type { ProcessResult } from '../threads/tasks.ts'
 
 const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]
 const COMMIT_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
@@ -55,6 +57,7 @@ export class ServiceMetrics {
     'Requests refused with 429 and connections closed, by the limit that was reached.',
     ['limit'],
   )
+  readonly liveStreams = this.page.gauges('live_streams', 'Open streams of events.', []).with()
   readonly auditFailures = this.page
     .counters('audit_failures_total', 'Entries of the audit log that could not be stored.', [])
     .with()
@@ -151,6 +154,8 @@ export class ServiceMetrics {
     'Requests for flags that were decided.',
     ['outcome'],
   )
+  /** Of accepted events, by project. */
+  readonly #accepted = new Map<number, Counter>()
   readonly #decisionsRepeated = this.flagDecisions.with('repeated')
   readonly flagDecisionSeconds = this.page
     .histograms(
@@ -213,22 +218,30 @@ export class ServiceMetrics {
     this.#decisionsRepeated.value++
   }
 
-  /** Takes over what the processing thread has counted. */
-  keptDeadLetters(counts: {
-    readonly count: number
-    readonly bytes: number
-    readonly forgotten: number
-  }): void {
-    this.deadLetters.value = counts.count
-    this.deadLetterBytes.value = counts.bytes
-    this.deadLettersForgotten.value += counts.forgotten
+  /** Counts events that were acknowledged. */
+  accepted(projectId: number, eventCount: number): void {
+    const newCounter = () => this.ingestEvents.with(String(projectId), 'accepted')
+    getOrAdd(this.#accepted, projectId, newCounter).value += eventCount
   }
 
-  /** Takes over what the processing thread tells of its GeoIP database, if there is to be one. */
-  sawGeoIp(counts: { readonly isLoaded: boolean; readonly failures: number } | undefined): void {
-    if (counts === undefined) return
-    this.#geoIpLoaded.with().value = counts.isLoaded ? 1 : 0
-    this.#geoIpFailures.with().value += counts.failures
+  /** Takes over what the processing thread has counted. */
+  processed(result: ProcessResult): void {
+    for (const { projectId, stored, drops } of result.fates) {
+      const project = String(projectId)
+      if (stored > 0) this.ingestEvents.with(project, 'stored').value += stored
+      for (const [reason, count] of Object.entries(drops)) {
+        this.ingestEvents.with(project, reason).value += count
+      }
+    }
+    const { eventCount, commitMs, deadLetters, geoIp, freeBytes = 0 } = result
+    if (eventCount > 0) this.storeCommitSeconds.with('events').observe(commitMs / 1000)
+    this.deadLetters.value = deadLetters.count
+    this.deadLetterBytes.value = deadLetters.bytes
+    this.deadLettersForgotten.value += deadLetters.forgotten
+    this.storeFreeBytes.with('events').value = freeBytes
+    if (geoIp === undefined) return
+    this.#geoIpLoaded.with().value = geoIp.isLoaded ? 1 : 0
+    this.#geoIpFailures.with().value += geoIp.failures
   }
 
   /** Counts a decision; `hasErrors` when some flag could not be decided. */

@@ -1,5 +1,6 @@
 /** The outbox of one process: batches wait in memory for each subscriber, up to a number of events. */
 import type {
+  EventTest,
   Outbox,
   OutboxBatch,
   OutboxGap,
@@ -18,6 +19,13 @@ export class BoundedOutbox implements Outbox, OutboxWriter {
     return this.#listeners.size > 0
   }
 
+  readonly wants: EventTest = (projectId, event) => {
+    let isWanted = false
+    // Each is asked: who takes a sample counts what it leaves out.
+    for (const { wants } of this.#listeners) if (wants(projectId, event)) isWanted = true
+    return isWanted
+  }
+
   add(row: OutboxRow): void {
     this.#rows.push(row)
   }
@@ -28,17 +36,18 @@ export class BoundedOutbox implements Outbox, OutboxWriter {
     const isEmpty = rows.length + commit.persons.length + commit.definitions.length === 0
     if (isEmpty) return
     const batch = { kind: 'batch', rows, ...commit } as const
-    for (const listener of this.#listeners) listener.take(batch)
+    for (const listener of this.#listeners) listener.put(batch)
   }
 
-  subscribe(rowsMax: number): Subscription {
-    const listener = new Listener(rowsMax, () => this.#listeners.delete(listener))
+  subscribe(rowsMax: number, wants: EventTest = () => true): Subscription {
+    const listener = new Listener(rowsMax, wants, () => this.#listeners.delete(listener))
     this.#listeners.add(listener)
     return listener
   }
 }
 
 class Listener implements Subscription {
+  readonly wants: EventTest
   readonly #rowsMax: number
   readonly #onClose: () => void
   #batches: OutboxBatch[] = []
@@ -49,12 +58,13 @@ class Listener implements Subscription {
   #isClosed = false
   #wake: () => void = () => {}
 
-  constructor(rowsMax: number, onClose: () => void) {
+  constructor(rowsMax: number, wants: EventTest, onClose: () => void) {
+    this.wants = wants
     this.#rowsMax = rowsMax
     this.#onClose = onClose
   }
 
-  take(batch: OutboxBatch): void {
+  put(batch: OutboxBatch): void {
     this.#batches.push(batch)
     this.#waitingRows += batch.rows.length
     const isFull = this.#waitingRows > this.#rowsMax || this.#batches.length > BATCHES_MAX
@@ -63,14 +73,17 @@ class Listener implements Subscription {
     this.#wake()
   }
 
+  take(): OutboxBatch | OutboxGap | null {
+    if (this.#missedPosition !== null) return this.#takeGap(this.#missedPosition)
+    const batch = this.#batches.shift() ?? null
+    this.#waitingRows -= batch?.rows.length ?? 0
+    return batch
+  }
+
   async next(): Promise<OutboxBatch | OutboxGap | null> {
     while (!this.#isClosed) {
-      if (this.#missedPosition !== null) return this.#takeGap(this.#missedPosition)
-      const batch = this.#batches.shift()
-      if (batch !== undefined) {
-        this.#waitingRows -= batch.rows.length
-        return batch
-      }
+      const delivery = this.take()
+      if (delivery !== null) return delivery
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })

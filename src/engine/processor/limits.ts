@@ -14,3 +14,5 @@ export const GEOIP_FILE_BYTES_MAX = 1024 ** 3
 export const GEOIP_REFERENCES_MAX = 2000
 /** Milliseconds that one look into a GeoIP database may take. Longer: the database is used no more. */
 export const GEOIP_LOOKUP_MS_MAX = 1000
+/** UTF-16 units of the properties of the events that one run takes for all streams. Further ones are missed. */
+export const LIVE_RUN_UNITS_MAX = 1024 * 1024

@@ -10,7 +10,7 @@ import type { EventValueQuery, Offered } from '../../rules/events/event-values.t
 import { runAnalytics } from './analytics.ts'
 import { long, page, short } from './call-kinds.ts'
 import { DEFINITION_CALLS, VALUE_CALLS } from './definition-calls.ts'
-import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS } from './event-calls.ts'
+import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS, LIVE_CALLS } from './event-calls.ts'
 import type { OrganizationOperation, OrganizationTask } from './organization-tasks.ts'
 import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
@@ -30,6 +30,7 @@ import type {
   BlastRadiusTask,
   CheckTask,
   FlagCommandTask,
+  ProcessResult,
   ProcessTask,
 } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
@@ -54,6 +55,7 @@ export const FLAG_CALLS = {
 export const QUERIES = {
   ...EVENT_CALLS,
   ...DROPPED_CALLS,
+  ...LIVE_CALLS,
   ...ERASURE_CALLS,
   ...DEFINITION_CALLS,
   ...PERSON_CALLS,
@@ -83,12 +85,12 @@ export const CALLS = {
     ({ buffers }) => buffers,
   ),
   /** Turns log blocks into stored events. */
-  process: short(
-    ({ processor }, { budgetMs, isDiskShort, stretchEvents, lateInMs }: ProcessTask) => {
-      return processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
-    },
-    'processor',
-  ),
+  process: short(({ processor, live }, task: ProcessTask): ProcessResult => {
+    const { budgetMs, isDiskShort, stretchEvents, lateInMs, watches } = task
+    live.watch(watches)
+    const result = processor.run(budgetMs, isDiskShort, stretchEvents, watchPriority(lateInMs))
+    return { ...result, live: live.take() }
+  }, 'processor'),
   /** Checks a body that is too much for the front. */
   check: short((stores, task: CheckTask) => checkUpload(stores, task), 'checkers', memoryOfCheck),
 }
@@ -120,6 +122,8 @@ export type CallerOf<Table> = {
 export type EventQueries = CallerOf<typeof EVENT_CALLS>
 /** Calls about events that were not stored. */
 export type DroppedQueries = CallerOf<typeof DROPPED_CALLS>
+/** Calls about events that were stored just now. */
+export type LiveQueries = CallerOf<typeof LIVE_CALLS>
 /** Calls about erasures and retention. */
 export type ErasureQueries = CallerOf<typeof ERASURE_CALLS>
 /** Calls about the names of events and properties, and about values, which are given up when the client leaves. */

@@ -1,8 +1,11 @@
 /** Calls about events: lists, those that were dropped, warnings, erasures and retention. */
+import type { JsonObject } from '../../base/json.ts'
 import { rowText } from '../../base/rows-writer.ts'
 import type { DroppedEventsQuery } from '../../rules/events/dropped-events.ts'
 import type { ErasureCriteria, RetentionRules } from '../../rules/events/erasure.ts'
 import type { EventListQuery } from '../../rules/events/event-queries.ts'
+import { eventView } from '../../rules/events/event-view.ts'
+import type { LiveEvent } from '../../rules/events/live-events.ts'
 import { long, page, short } from './call-kinds.ts'
 import { allRows } from './pages.ts'
 
@@ -24,6 +27,19 @@ export const EVENT_CALLS = {
       allRows(writer, stores.reader.listWarnings(projectId, limit)),
     ([, limit]) => limit,
   ),
+}
+
+/** Events that were stored just now. */
+export const LIVE_CALLS = {
+  /** JSON of each as `listEvents` has it. */
+  liveEvents: short(({ reader }, events: readonly LiveEvent[]) => {
+    const persons = reader.persons()
+    return events.map(({ distinctIdNumber, ...event }) => {
+      const person = persons.summaryOf(event.projectId, distinctIdNumber, event.sequence)
+      const properties = JSON.parse(event.properties) as JsonObject
+      return JSON.stringify(eventView({ ...event, properties }, person))
+    })
+  }),
 }
 
 /** Events that were not stored: a thousand at most, of a kilobyte each. */

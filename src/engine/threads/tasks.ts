@@ -11,6 +11,7 @@ import type { Actor } from '../../rules/access/user.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { DropReason } from '../../rules/capture/drop-reasons.ts'
 import type { DeadLetterCounts } from '../../rules/events/dead-letter.ts'
+import type { LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
 import type { CommandResult } from '../../rules/persons/commands.ts'
 
 /** Lanes in which uploads are checked, the cheapest first. */
@@ -107,6 +108,8 @@ export interface ProcessTask {
   readonly lateInMs: number
   /** There is no room to write anew what is stored: erasing and merging wait. */
   readonly isDiskShort: boolean
+  /** What streams want to be shown. */
+  readonly watches: readonly LiveWatch[]
 }
 
 /** Events of one project by what became of them. */
@@ -150,6 +153,8 @@ export interface ProcessResult {
   readonly freeBytes?: number
   /** Absent when there is to be no such database. */
   readonly geoIp?: GeoIpCounts | undefined
+  /** For each stream that was asked about. */
+  readonly live?: readonly LiveFound[]
   /** There was nothing left to do, background merging included. */
   readonly isIdle: boolean
 }

@@ -3,10 +3,12 @@
  * sends each call always to the same threads.
  */
 import type { LogAppender } from '../../ports/log.ts'
+import type { Outbox } from '../../ports/outbox.ts'
 import type { Warehouse } from '../../ports/warehouse.ts'
 import { ProjectDirectory } from '../../store/catalog/organization-store.ts'
 import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
 import type { DamageReports } from '../front/damage-reports.ts'
+import { LiveRows } from '../processor/live-rows.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
@@ -25,6 +27,8 @@ export interface ThreadWiring {
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
   /** Of the thread whose reader that is. */
   warehouse(reader: EventReader): Warehouse
+  /** Of what the processor of this thread stores. */
+  outbox(): Outbox
 }
 
 /** The stores of a thread. */
@@ -34,6 +38,7 @@ export class ThreadStores {
   readonly remembered = new RememberedParts()
   readonly #wiring: ThreadWiring
   readonly #damage: DamageReports
+  #live: LiveRows | undefined
   readonly #open = new Map<string, Closable>()
 
   constructor(settings: ThreadSettings, wiring: ThreadWiring, damage: DamageReports) {
@@ -48,6 +53,12 @@ export class ThreadStores {
 
   get processor(): LogProcessor {
     return this.#once('processor', () => this.#wiring.processor(this.settings, this.#damage))
+  }
+
+  /** What streams want of the processor of this thread. */
+  get live(): LiveRows {
+    this.#live ??= new LiveRows(this.#wiring.outbox())
+    return this.#live
   }
 
   get reader(): EventReader {

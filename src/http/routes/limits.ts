@@ -62,3 +62,5 @@ export const SHARED_RESULTS_MAX = 100
 export const SHARED_RESULT_UNITS_MAX = 256 * 1024
 /** How long they are kept, milliseconds. Older ones are computed anew. */
 export const SHARED_RESULT_AGE_MS_MAX = 30_000
+/** Names that one stream of events shows. Further ones are 400. */
+export const STREAM_NAMES_MAX = 100

@@ -4,6 +4,7 @@ import type { Route } from '../server/router.ts'
 import type { DeadLetterServices } from './dead-letters.ts'
 import { DEFINITION_RESOURCE, type DefinitionServices } from './definitions.ts'
 import { ERASURE_RESOURCE, type ErasureServices } from './erasures.ts'
+import type { StreamServices } from './event-stream.ts'
 import { type DroppedServices, EVENT_RESOURCE, type EventServices } from './events.ts'
 import type { FlagServices } from './flags/flag-access.ts'
 import { FLAG_RESOURCE } from './flags/flags.ts'
@@ -30,6 +31,7 @@ import { SHARING_RESOURCE } from './saved/sharing.ts'
 /** What all of them work with. */
 export type PrivateServices = EventServices &
   DroppedServices &
+  StreamServices &
   FlagServices &
   DeadLetterServices &
   ErasureServices &

@@ -243,18 +243,31 @@ export class Call<
   readonly base: string
   readonly #grant: FullGrant | null
   readonly #projectId: number | null
+  readonly #who: Who
   readonly #readers: Readers<Query, Body>
 
   /** Lets a request in. Throws 401, 403 `permission_denied` and 404 `not_found`. */
   constructor(request: ApiRequest, services: Services, who: Who, readers: Readers<Query, Body>) {
     this.request = request
     this.services = services
+    this.#who = who
     this.#readers = readers
     const { grant, projectId } = admit(request, services.directory, who)
     this.#grant = grant
     this.#projectId = projectId
     this.base = baseUrl(request, services)
     this.nowMs = services.clock.now()
+  }
+
+  /** Whether it would still be let in: meanwhile its key may have been revoked. */
+  isStillAllowed(): boolean {
+    try {
+      admit(this.request, this.services.directory, this.#who)
+      return true
+    } catch (error) {
+      if (error instanceof ServiceError) return false
+      throw error
+    }
   }
 
   /** The personal key. Only where no other key opens the route. */

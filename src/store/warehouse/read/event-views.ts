@@ -1,8 +1,8 @@
 /** Builds what a reader sees of one stored event from the columns of its segment. */
 import type { JsonObject } from '../../../base/json.ts'
 import type { EventView } from '../../../rules/events/event-queries.ts'
+import { eventView } from '../../../rules/events/event-view.ts'
 import type { expandProperties } from '../../../rules/persons/automatic-properties.ts'
-import { personUuid } from '../../../rules/persons/person-uuid.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import type { PersonReader } from '../../identity/person-reader.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
@@ -28,25 +28,22 @@ export class EventViews {
     const { projectId, firstSequence } = view.summary
     const number = view.distinctIds[row] ?? 0
     const distinctId = loadDistinctText(this.#tables, projectId, number)
-    const person = this.#persons.summaryOf(projectId, number, firstSequence + row)
     const mode = view.modeOf(row)
-    const personMode = personModeOf(mode)
-    const name = view.nameOf(row)
-    const properties = propertiesOf(view, row, distinctId)
-    return {
-      id: firstSequence + row,
+    const facts = {
+      projectId,
+      sequence: firstSequence + row,
       uuid: view.uuidOf(row),
-      event: name,
-      distinct_id: distinctId,
-      timestamp: new Date(view.timestamps[row] ?? 0).toISOString(),
-      created_at: new Date(view.arrivals[row] ?? 0).toISOString(),
-      properties: this.#expand(properties, name, personMode !== 'full'),
-      person,
-      person_id: person?.uuid ?? personUuid(projectId, distinctId),
-      person_mode: personMode,
-      elements_chain: elementsOf(view, row),
-      ...(isHistoricalMode(mode) ? { historical_migration: true as const } : {}),
+      name: view.nameOf(row),
+      distinctId,
+      timestampMs: view.timestamps[row] ?? 0,
+      createdAtMs: view.arrivals[row] ?? 0,
+      properties: propertiesOf(view, row, distinctId),
+      elementsChain: elementsOf(view, row),
+      personMode: personModeOf(mode),
+      isHistorical: isHistoricalMode(mode),
     }
+    const person = this.#persons.summaryOf(projectId, number, facts.sequence)
+    return eventView(facts, person, this.#expand)
   }
 }
 

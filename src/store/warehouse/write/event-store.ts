@@ -167,12 +167,14 @@ export class EventStoreWriter {
     bytes: number,
   ): void {
     this.warehouse.append(input, admission, createdAtMs, personMode, isHistorical, bytes)
-    if (this.#outbox?.isWanted !== true) return
     const { projectId, event, uuidBytes, uuidOffset } = input
+    if (this.#outbox?.isWanted !== true || !this.#outbox.wants(projectId, event)) return
     const sequence = this.warehouse.lastSequence(projectId)
     const uuid = formatUuid(uuidBytes, uuidOffset)
+    const { distinctId: distinctIdNumber } = admission
     this.#outbox.add({
-      ...{ projectId, sequence, uuid, event, createdAtMs, personMode, isHistorical },
+      ...{ projectId, sequence, uuid, event, distinctIdNumber },
+      ...{ createdAtMs, personMode, isHistorical },
     })
   }
 

@@ -1,0 +1,88 @@
+/**
+ * Takes the events that streams want while they are processed: a sample of each, and the number of the others.
+ * While there are no streams it does not listen.
+ */
+import type { Outbox, OutboxRow, Subscription } from '../../ports/outbox.ts'
+import type { LiveEvent, LiveFound, LiveWatch } from '../../rules/events/live-events.ts'
+import { LIVE_RUN_UNITS_MAX } from './limits.ts'
+
+interface Watch {
+  readonly watch: LiveWatch
+  readonly names: ReadonlySet<string>
+  readonly events: LiveEvent[]
+  /** Events that may still be shown. */
+  room: number
+  missed: number
+}
+
+/** What any event is looked at for. */
+type Named = Pick<OutboxRow['event'], 'name' | 'distinctId'>
+
+/** The subscriber of the thread that processes. */
+export class LiveRows {
+  readonly #outbox: Outbox
+  #watches: readonly Watch[] = []
+  #subscription: Subscription | null = null
+
+  constructor(outbox: Outbox) {
+    this.#outbox = outbox
+  }
+
+  /** What to look for from the next commit on, in place of what was looked for. */
+  watch(watches: readonly LiveWatch[]): void {
+    this.#subscription?.close()
+    this.#watches = watches.map((watch) => {
+      return { watch, names: new Set(watch.events), events: [], room: watch.eventsMax, missed: 0 }
+    })
+    const eventsMax = watches.reduce((sum, watch) => sum + watch.eventsMax, 0)
+    this.#subscription =
+      watches.length === 0
+        ? null
+        : this.#outbox.subscribe(eventsMax, (projectId, event) => this.#wants(projectId, event))
+  }
+
+  /** What the commits since `watch` have stored, by stream. */
+  take(): readonly LiveFound[] {
+    let units = 0
+    // There is room for all rows that are wanted: a gap, after very many commits, has hardly any.
+    for (let next = this.#subscription?.take(); next != null; next = this.#subscription?.take()) {
+      if (next.kind === 'gap') continue
+      for (const row of next.rows) {
+        const event = liveEvent(row)
+        units += event.properties.length
+        for (const each of this.#watches) {
+          if (!isMeant(each, row.projectId, row.event)) continue
+          if (each.events.length === each.watch.eventsMax) continue
+          if (units <= LIVE_RUN_UNITS_MAX) each.events.push(event)
+          else each.missed++
+        }
+      }
+    }
+    return this.#watches.map(({ watch, events, missed }) => ({ id: watch.id, events, missed }))
+  }
+
+  #wants(projectId: number, event: Named): boolean {
+    let isWanted = false
+    for (const each of this.#watches) {
+      if (!isMeant(each, projectId, event)) continue
+      if (each.room === 0) each.missed++
+      else {
+        each.room--
+        isWanted = true
+      }
+    }
+    return isWanted
+  }
+}
+
+function isMeant({ watch, names }: Watch, projectId: number, event: Named): boolean {
+  if (watch.projectId !== projectId) return false
+  if (watch.distinctId !== null && watch.distinctId !== event.distinctId) return false
+  return names.size === 0 || names.has(event.name)
+}
+
+function liveEvent({ event, ...row }: OutboxRow): LiveEvent {
+  const { name, distinctId, timestampMs, elementsChain } = event
+  const properties = JSON.stringify(event.properties)
+  return { ...row, name, distinctId, timestampMs, elementsChain, properties }
+}

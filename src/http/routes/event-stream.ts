@@ -1,0 +1,54 @@
+/** The stream of events as they are stored. docs/compatibility/events.md, "Events as they come". */
+import { invalidInput } from '../../base/errors.ts'
+import type { LiveEvents } from '../../engine/front/live-events.ts'
+import { type AnyRoute, inProject, type RouteServices, routesOf } from '../server/route.ts'
+import * as is from '../server/schema.ts'
+import { STREAM_NAMES_MAX } from './limits.ts'
+
+/** What the route works with. */
+export interface StreamServices extends RouteServices {
+  readonly live: Pick<LiveEvents, 'open'>
+}
+
+const route = routesOf<StreamServices>('/api/projects/:project_id/', inProject('event:read'))
+
+/** Events as they come. */
+export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
+  route('GET', 'events/stream/', 'streamEvents', 'Shows events as they are stored.', {
+    query: is.options({
+      event: is.about(is.TEXT, `Only events of this name; up to ${STREAM_NAMES_MAX} times.`),
+      distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
+    }),
+    answers: {
+      200: {
+        description:
+          'Server-sent events without an end: event (a row of the list of events), missed ({"count"}: so many were left out), replaced (the key has opened another stream).',
+        type: 'text/event-stream',
+      },
+    },
+    async respond(call) {
+      const { request, services, projectId, grant } = call
+      const events = request.query.getAll('event').filter((name) => name !== '')
+      if (events.length > STREAM_NAMES_MAX) {
+        throw invalidInput('event', `may be there ${STREAM_NAMES_MAX} times at most`)
+      }
+      const { distinct_id: distinctId = null } = call.query()
+      const stream = await services.live.open({
+        name: `${grant.keyId} ${projectId}`,
+        filter: { projectId, events, distinctId },
+        isAllowed: () => call.isStillAllowed(),
+      })
+      // Until the answer begins; then it watches by itself.
+      request.onLeave(() => stream.cancel())
+      return {
+        status: 200,
+        contentType: 'text/event-stream',
+        body: stream,
+        headers: [
+          ['Cache-Control', 'no-store'],
+          ['X-Accel-Buffering', 'no'],
+        ],
+      }
+    },
+  }),
+]

@@ -1,0 +1,155 @@
+/** The stream of events as they are stored, over HTTP. */
+import t from 'tap'
+import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
+import { Gauge } from '../../../src/base/metrics.ts'
+import { LIVE_QUEUE_BYTES_MAX, LIVE_STREAMS_MAX } from '../../../src/engine/front/limits.ts'
+import { LiveEvents } from '../../../src/engine/front/live-events.ts'
+import { STREAM_NAMES_MAX } from '../../../src/http/routes/limits.ts'
+import type { LiveEvent } from '../../../src/rules/events/live-events.ts'
+import { EventStream } from '../../fixtures/event-stream.ts'
+import { PERSONAL_KEY } from '../../fixtures/flags/decision-daemon.ts'
+import { startOrganization } from '../../fixtures/organization-daemon.ts'
+
+t.setTimeout(120_000)
+
+const PATH = 'events/stream/'
+const organization = await startOrganization(t)
+const { decisions } = organization
+
+const STORED: LiveEvent = {
+  ...{ projectId: 1, sequence: 1, uuid: '', name: 'a', distinctId: 'ann', distinctIdNumber: 1 },
+  ...{ timestampMs: 0, createdAtMs: 0, elementsChain: '', properties: '{}' },
+  ...{ personMode: 'full', isHistorical: false },
+}
+
+async function stream(query = '', { project = 1, key = PERSONAL_KEY } = {}): Promise<EventStream> {
+  const url = `${decisions.url}/api/projects/${project}/${PATH}${query}`
+  const opened = await EventStream.open(url, key)
+  t.teardown(() => opened.close())
+  return opened
+}
+
+async function send(events: readonly object[], projectId = 1): Promise<number> {
+  const batch = events.map((event) => ({ distinct_id: 'ann', properties: {}, ...event }))
+  const { status } = await decisions.ask('/batch/', {
+    json: { api_key: decisions.key(projectId), batch },
+  })
+  if (status !== 200) throw new Error(`the batch was refused with ${status}`)
+  return performance.now()
+}
+
+t.test('an event shows within a second of its 200, as the list has it', async (t) => {
+  const opened = await stream()
+  t.equal(opened.status, 200)
+  t.equal(opened.headers.get('content-type'), 'text/event-stream')
+  t.equal(opened.headers.get('cache-control'), 'no-store')
+  t.equal(opened.headers.get('x-accel-buffering'), 'no')
+  const properties = { $set: { plan: 'pro' }, path: '/"\n\u2028' }
+  const sentAtMs = await send([{ event: 'bought', properties }])
+  await opened.have(1)
+  const [message] = opened.messages.filter(({ event }) => event === 'event')
+  t.ok((message?.atMs ?? Infinity) - sentAtMs < 1000)
+  const row = opened.events[0] ?? {}
+  t.match(row, { event: 'bought', distinct_id: 'ann', properties: { path: '/"\n\u2028' } })
+  const { body } = await decisions.api('GET', 'events/?event=bought')
+  t.strictSame([row], body['results'])
+})
+
+t.test('names and a distinct_id choose the events, and a project has its own', async (t) => {
+  const named = await stream('?event=a&event=b&distinct_id=ann')
+  const other = await stream('', { project: 2 })
+  await send([
+    { event: 'a', distinct_id: 'bob' },
+    { event: 'c' },
+    { event: 'b' },
+    { event: 'a', properties: { last: true } },
+  ])
+  await send([{ event: 'a' }], 2)
+  await named.have(2)
+  await other.have(1)
+  t.strictSame(
+    named.events.map(({ event }) => event),
+    ['b', 'a'],
+  )
+  t.match(other.events, [{ event: 'a', id: 1 }])
+  t.equal(named.missed + other.missed, 0)
+  const names = Array.from({ length: STREAM_NAMES_MAX + 1 }, () => 'event=a').join('&')
+  t.match(await decisions.api('GET', `${PATH}?${names}`), {
+    status: 400,
+    body: { code: 'invalid_input', attr: 'event' },
+  })
+})
+
+t.test('a second stream of a key and project ends the first', async (t) => {
+  const first = await stream()
+  const other = await stream('', { project: 2 })
+  const second = await stream()
+  await first.ended
+  t.equal(first.messages.at(-1)?.event, 'replaced')
+  await send([{ event: 'again' }])
+  await second.have(1)
+  t.strictSame([first.events.length, other.messages.some(({ event }) => event !== '')], [0, false])
+})
+
+t.test('a burst is a sample, and says how many are left out', async (t) => {
+  const opened = await stream('?event=burst')
+  await send([...Array.from({ length: 3000 }, () => ({ event: 'burst' })), { event: 'other' }])
+  await opened.have(3000)
+  t.equal(opened.events.length + opened.missed, 3000)
+  t.ok(opened.events.length >= 1 && opened.missed > 0)
+})
+
+t.test('it ends when its key is revoked, and wants the scope of the list', async (t) => {
+  const { keys } = organization.store.projects
+  const { key: record, text } = keys.create({ userId: 1, scopes: ['event:read'] })
+  const narrow = keys.create({ userId: 1, scopes: ['person:read'] })
+  await organization.settled()
+  const opened = await stream('', { key: text })
+  const refused = await stream('', { key: narrow.text })
+  t.equal(refused.status, 403)
+  keys.revoke(record.id)
+  const revokedAtMs = performance.now()
+  await opened.ended
+  t.ok(performance.now() - revokedAtMs < 4000)
+})
+
+t.test('there is a limit of streams', async (t) => {
+  const keys = Array.from({ length: LIVE_STREAMS_MAX }, () => organization.keyOf({ userId: 1 }))
+  await organization.settled()
+  const opened: EventStream[] = []
+  for (const key of keys) opened.push(await stream('?event=none', { project: 2, key }))
+  const [refused] = opened.filter(({ status }) => status !== 200)
+  t.match([refused?.status, refused?.headers.get('retry-after')], [503, '30'])
+  for (const each of opened) each.close()
+  await decisions.until(async () => {
+    const again = await stream('', { project: 2, key: keys[0] ?? '' })
+    again.close()
+    return again.status === 200
+  })
+})
+
+t.test('who does not read is told what it missed', async (t) => {
+  const text = JSON.stringify({ event: 'x'.repeat(100_000) })
+  const queries = { liveEvents: async (events: readonly LiveEvent[]) => events.map(() => text) }
+  const live = new LiveEvents(queries, SYSTEM_CLOCK, new Gauge())
+  const filter = { projectId: 1, events: [], distinctId: null }
+  const opened = await live.open({ name: '', filter, isAllowed: () => true })
+  const [watch] = live.begin()
+  const events = [1, 2, 3, 4].map((sequence) => ({ ...STORED, sequence }))
+  live.stored([{ id: watch?.id ?? 0, events, missed: 5 }])
+  await new Promise((resolve) => setImmediate(resolve))
+  const said = Buffer.from((await opened.next()) ?? []).toString()
+  t.ok(said.length <= LIVE_QUEUE_BYTES_MAX + 1000)
+  t.equal(said.split('event: event').length - 1, 2)
+  t.match(said, /event: missed\ndata: {"count":7}\n\n$/)
+  live.close()
+  t.equal(await opened.next(), null)
+})
+
+t.test('a stop ends the streams and does not wait for them', async (t) => {
+  const opened = await stream()
+  const beganAtMs = performance.now()
+  await decisions.stop()
+  await opened.ended
+  t.ok(performance.now() - beganAtMs < 2500)
+})
