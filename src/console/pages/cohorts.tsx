@@ -157,10 +157,22 @@ function CohortDrawer({
             <p class="row">
               <a href={pageOf(`/persons?${membersFilter(id)}`)}>{exact(cohort.count)} persons</a>
               {may('cohort:write') ? (
-                <DeleteCohort cohort={cohort} done={() => (close(), changed())} />
+                <DeleteCohort
+                  cohort={cohort}
+                  done={() => {
+                    close()
+                    changed()
+                  }}
+                />
               ) : null}
             </p>
-            <CohortForm cohort={cohort} done={() => (loaded.reload(), changed())} />
+            <CohortForm
+              cohort={cohort}
+              done={() => {
+                loaded.reload()
+                changed()
+              }}
+            />
           </>
         )}
       </Shown>

@@ -1,0 +1,257 @@
+/** The fields of a flag: conditions, variants, payloads. */
+import { useEffect, useState } from 'preact/hooks'
+import { api, ask } from '../../base/api.ts'
+import { exact } from '../../base/format.ts'
+import { inProject } from '../../base/session.ts'
+import { AreaField, Check, Choice, TextField } from '../../parts/fields.tsx'
+import { FilterList } from '../../parts/filter-list.tsx'
+import { Card } from '../../parts/tiles.tsx'
+import { type Condition, type Draft, equalShares, sentenceOf, type Variant } from './draft.ts'
+
+interface EditorProps {
+  readonly draft: Draft
+  readonly set: (changes: Partial<Draft>) => void
+  /** Null: persons; else the group type that the flag is about. */
+  readonly groupType: number | null
+}
+
+/** All fields. */
+export function Editor(props: EditorProps) {
+  const { draft, set } = props
+  return (
+    <>
+      <Card title="Flag">
+        <div class="fields">
+          <TextField label="Key" value={draft.key} change={(key) => set({ key })} isRequired />
+          <TextField label="Name" value={draft.name} change={(name) => set({ name })} />
+          <TextField
+            label="Tags"
+            value={draft.tags.join(', ')}
+            change={(words) => set({ tags: listOf(words) })}
+            hint="Between commas."
+          />
+          <Check isSwitch label="On" value={draft.active} change={(active) => set({ active })} />
+          <Check
+            label="Who had a value before logging in keeps it"
+            value={draft.continuity}
+            change={(continuity) => set({ continuity })}
+          />
+        </div>
+      </Card>
+      <Conditions {...props} />
+      <Variants {...props} />
+    </>
+  )
+}
+
+function listOf(words: string): readonly string[] {
+  return words
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '')
+}
+
+function Conditions({ draft: { conditions, variants }, set, groupType }: EditorProps) {
+  const replace = (at: number, next: Condition) =>
+    set({ conditions: conditions.map((one, place) => (place === at ? next : one)) })
+  return (
+    <Card title="For whom: the first condition that fits decides">
+      {conditions.map((condition, at) => (
+        <section
+          class="condition"
+          key={`${at} of ${conditions.length}`}
+          aria-label={`Condition ${at + 1}`}
+        >
+          <header class="row">
+            <b>
+              {at + 1}. {sentenceOf(condition, groupType === null ? 'persons' : 'groups')}
+            </b>
+            <button
+              type="button"
+              class="small"
+              onClick={() => set({ conditions: conditions.filter((_, place) => place !== at) })}
+            >
+              Remove
+            </button>
+          </header>
+          <FilterList
+            filters={condition.properties ?? []}
+            types={[groupType === null ? 'person' : 'group']}
+            none="No condition: everybody."
+            change={(properties) =>
+              replace(at, {
+                ...condition,
+                properties: properties.map((one) =>
+                  groupType === null ? one : { ...one, group_type_index: groupType },
+                ),
+              })
+            }
+          />
+          <div class="row">
+            <TextField
+              isNarrow
+              label="Share in %"
+              type="number"
+              value={String(condition.rollout_percentage ?? 100)}
+              change={(share) => replace(at, { ...condition, rollout_percentage: Number(share) })}
+            />
+            {variants.length === 0 ? null : (
+              <Choice
+                label="Variant"
+                value={condition.variant ?? ''}
+                options={[
+                  ['', 'by the shares below'] as const,
+                  ...variants.map(({ key }) => [key, `always ${key}`] as const),
+                ]}
+                change={(variant) =>
+                  replace(at, { ...condition, variant: variant === '' ? null : variant })
+                }
+              />
+            )}
+            <Reach condition={condition} groupType={groupType} />
+          </div>
+        </section>
+      ))}
+      <button
+        type="button"
+        class="small"
+        onClick={() =>
+          set({ conditions: [...conditions, { properties: [], rollout_percentage: 100 }] })
+        }
+      >
+        + Condition set
+      </button>
+    </Card>
+  )
+}
+
+const REACH_PAUSE_MS = 300
+
+/** How many a condition reaches, asked while it is written. */
+function Reach({
+  condition,
+  groupType,
+}: {
+  readonly condition: Condition
+  readonly groupType: number | null
+}) {
+  const [words, setWords] = useState('')
+  const asked = JSON.stringify([condition.properties, condition.rollout_percentage])
+  useEffect(() => {
+    const abort = new AbortController()
+    const timer = setTimeout(async () => {
+      const body = {
+        condition: {
+          ...condition,
+          properties: (condition.properties ?? []).filter(({ key }) => key !== ''),
+        },
+        group_type_index: groupType,
+      }
+      const request = api.POST('/api/projects/{project_id}/feature_flags/user_blast_radius/', {
+        params: { path: inProject.value },
+        body: body as never,
+        signal: abort.signal,
+      })
+      try {
+        const { users_affected: reached, total_users: all } = await ask(request)
+        setWords(`reaches ${exact(reached)} of ${exact(all)}`)
+      } catch (error) {
+        if (!abort.signal.aborted) setWords(error instanceof Error ? error.message : '')
+      }
+    }, REACH_PAUSE_MS)
+    return () => {
+      clearTimeout(timer)
+      abort.abort()
+    }
+  }, [asked, groupType])
+  return (
+    <output class="quiet" aria-live="polite">
+      {words}
+    </output>
+  )
+}
+
+function Variants({ draft, set }: EditorProps) {
+  const { variants, payloads } = draft
+  const replace = (at: number, next: Variant) =>
+    set({ variants: variants.map((one, place) => (place === at ? next : one)) })
+  const sum = variants.reduce((all, one) => all + one.rollout_percentage, 0)
+  const add = () => {
+    const names = variants.length === 0 ? ['control', 'test'] : [`variant-${variants.length + 1}`]
+    set({
+      variants: equalShares([...variants, ...names.map((key) => ({ key, rollout_percentage: 0 }))]),
+    })
+  }
+  return (
+    <Card title={variants.length === 0 ? 'Value: on or off' : 'Value: one of these variants'}>
+      {variants.map((variant, at) => (
+        <section
+          class="condition"
+          key={`${at} of ${variants.length}`}
+          aria-label={`Variant ${at + 1}`}
+        >
+          <div class="row">
+            <TextField
+              isNarrow
+              label="Variant"
+              value={variant.key}
+              change={(key) => replace(at, { ...variant, key })}
+              isRequired
+            />
+            <TextField
+              isNarrow
+              label="Share in %"
+              type="number"
+              value={String(variant.rollout_percentage)}
+              change={(share) => replace(at, { ...variant, rollout_percentage: Number(share) })}
+            />
+            <button
+              type="button"
+              class="small"
+              onClick={() => set({ variants: variants.filter((_, place) => place !== at) })}
+            >
+              Remove
+            </button>
+          </div>
+          <Payload name={variant.key} {...{ payloads, set }} />
+        </section>
+      ))}
+      {variants.length === 0 ? <Payload name="true" {...{ payloads, set }} /> : null}
+      <p class="row">
+        <button type="button" class="small" onClick={add}>
+          {variants.length === 0 ? 'Use variants' : '+ Variant'}
+        </button>
+        {variants.length === 0 ? null : (
+          <>
+            <button
+              type="button"
+              class="small"
+              onClick={() => set({ variants: equalShares(variants) })}
+            >
+              Equal shares
+            </button>
+            <span class={sum === 100 ? 'quiet' : 'worse'}>
+              {Math.round(sum * 100) / 100} % together
+            </span>
+          </>
+        )}
+      </p>
+    </Card>
+  )
+}
+
+function Payload({
+  name,
+  payloads,
+  set,
+}: { readonly name: string } & Pick<EditorProps, 'set'> & Pick<Draft, 'payloads'>) {
+  return (
+    <AreaField
+      label={name === 'true' ? 'Payload' : `Payload of ${name}`}
+      rows={2}
+      value={payloads[name] ?? ''}
+      change={(text) => set({ payloads: { ...payloads, [name]: text } })}
+      hint="JSON that code gets with the value, or nothing."
+    />
+  )
+}

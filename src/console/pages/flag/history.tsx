@@ -1,0 +1,103 @@
+/** What was changed about a flag, by whom, and the way back. */
+import { api, ask, type Shapes } from '../../base/api.ts'
+import { plain, time } from '../../base/format.ts'
+import { useLoaded } from '../../base/loaded.ts'
+import { inProject, may } from '../../base/session.ts'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { Shown, say } from '../../parts/notice.tsx'
+import { Card } from '../../parts/tiles.tsx'
+import type { Flag } from './draft.ts'
+
+type FlagActivity = Shapes['FlagActivityPage']['results'][number]
+
+interface Change {
+  readonly field: string
+  readonly before: unknown
+  readonly after: unknown
+}
+
+/** Fields that a change can be taken back in. */
+const RESTORED = ['name', 'filters', 'active', 'tags', 'ensure_experience_continuity', 'deleted']
+
+/** The list, the newest first. */
+export function History({ flag, reload }: { readonly flag: Flag; readonly reload: () => void }) {
+  const path = { ...inProject.value, id: flag.id }
+  const loaded = useLoaded(`history ${path.project_id} ${flag.id} ${flag.version}`, (signal) =>
+    ask(
+      api.GET('/api/projects/{project_id}/feature_flags/{id}/activity/', {
+        params: { path },
+        signal,
+      }),
+    ),
+  )
+  return (
+    <Card title="Changes">
+      <Shown of={loaded}>
+        {({ results }) => (
+          <ol class="history">
+            {results.map((entry) => (
+              <Entry key={entry.id} entry={entry} flag={flag} reload={reload} />
+            ))}
+          </ol>
+        )}
+      </Shown>
+    </Card>
+  )
+}
+
+function Entry({
+  entry,
+  flag,
+  reload,
+}: {
+  readonly entry: FlagActivity
+  readonly flag: Flag
+  readonly reload: () => void
+}) {
+  const changes = (entry.detail.changes ?? []) as unknown as readonly Change[]
+  const restorable = changes.filter(({ field }) => RESTORED.includes(field))
+  return (
+    <li>
+      <p class="row">
+        <b>{entry.activity}</b> by {entry.user.email ?? entry.user.first_name}{' '}
+        <span class="quiet">{time(entry.created_at)}</span>
+        {entry.activity === 'updated' &&
+        restorable.length > 0 &&
+        may('feature_flag:write') &&
+        flag.can_edit ? (
+          <ConfirmButton
+            label="Restore what was before"
+            title="Restore what was before this change?"
+            isDangerous={false}
+            submit={async () => {
+              const body = Object.fromEntries(
+                restorable.map(({ field, before }) => [field, before]),
+              )
+              const params = { path: { ...inProject.value, id: flag.id } }
+              await ask(
+                api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', {
+                  params,
+                  body: { ...body, version: flag.version },
+                }),
+              )
+              say('Restored.')
+              reload()
+            }}
+          >
+            <p>
+              {restorable.map(({ field }) => field).join(', ')} becomes what it was. Later changes
+              of other fields stay.
+            </p>
+          </ConfirmButton>
+        ) : null}
+      </p>
+      <ul>
+        {changes.map(({ field, before, after }) => (
+          <li key={field}>
+            {field}: <del>{plain(before ?? '–')}</del> <ins>{plain(after ?? '–')}</ins>
+          </li>
+        ))}
+      </ul>
+    </li>
+  )
+}

@@ -1,0 +1,62 @@
+/** How often a flag is decided, hour by hour and value by value. */
+import { api, ask } from '../../base/api.ts'
+import { ago, plain, time } from '../../base/format.ts'
+import { useLoaded } from '../../base/loaded.ts'
+import { inProject } from '../../base/session.ts'
+import { Chart } from '../../parts/chart.tsx'
+import { TakeAlong } from '../../parts/copy.tsx'
+import { Empty, Shown } from '../../parts/notice.tsx'
+import { Card } from '../../parts/tiles.tsx'
+import type { Flag } from './draft.ts'
+
+const DAYS = 7
+
+/** The chart. */
+export function Usage({ flag }: { readonly flag: Flag }) {
+  const path = { ...inProject.value, id: flag.id }
+  const loaded = useLoaded(`usage ${path.project_id} ${flag.id}`, (signal) =>
+    ask(
+      api.GET('/api/projects/{project_id}/feature_flags/{id}/usage/', {
+        params: { path, query: { days: DAYS } },
+        signal,
+      }),
+    ),
+  )
+  return (
+    <Card title="The last seven days">
+      <Shown of={loaded}>
+        {({ results, last_evaluated_at: last }) => {
+          const hours = [...new Set(results.map(({ at }) => at))].sort()
+          const values = [...new Set(results.map(({ value }) => plain(value)))]
+          const counts = new Map(
+            results.map(({ at, value, count }) => [`${at} ${plain(value)}`, count]),
+          )
+          const lines = values.map((label) => ({
+            label,
+            data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0),
+          }))
+          if (hours.length === 0)
+            return (
+              <Empty title="Nobody asked for it.">Evaluations show here within a minute.</Empty>
+            )
+          return (
+            <>
+              <p>Decided last {ago(last)}.</p>
+              <Chart
+                label={`Decisions of ${flag.key}`}
+                labels={hours.map((at) => time(at).slice(0, -3))}
+                lines={lines}
+                kind="bars"
+              />
+              <TakeAlong
+                name={flag.key}
+                head={['hour', ...values]}
+                rows={() => hours.map((at, index) => [at, ...lines.map(({ data }) => data[index])])}
+              />
+            </>
+          )
+        }}
+      </Shown>
+    </Card>
+  )
+}
