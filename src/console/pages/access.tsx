@@ -1,7 +1,5 @@
 /** Who may what: people, keys, sessions. A new key is shown once. */
-import { href, query, withQuery } from '../base/address.ts'
-import { may } from '../base/session.ts'
-import { Page, Tabs } from '../parts/tiles.tsx'
+import { href, may, Page, query, Tabs, withQuery } from '../kit.ts'
 import { Keys, SecretKeys } from './access/keys.tsx'
 import { Members, Roles } from './access/members.tsx'
 import { Sessions } from './access/sessions.tsx'

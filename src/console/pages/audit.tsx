@@ -1,16 +1,21 @@
 /** Who changed what: the audit log of the organization. */
-
-import { query } from '../base/address.ts'
-import { api, ask, type Shapes } from '../base/api.ts'
-import { time } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { IN_ORGANIZATION } from '../base/session.ts'
-import { saveFile } from '../parts/copy.tsx'
-import { Shown } from '../parts/notice.tsx'
-import { Pager, pageQuery } from '../parts/pager.tsx'
-import { Search } from '../parts/search.tsx'
-import { Table } from '../parts/table.tsx'
-import { Card, Page } from '../parts/tiles.tsx'
+import {
+  api,
+  ask,
+  Card,
+  IN_ORGANIZATION,
+  Page,
+  Pager,
+  pageQuery,
+  query,
+  Search,
+  type Shapes,
+  Shown,
+  saveFile,
+  Table,
+  time,
+  useLoaded,
+} from '../kit.ts'
 
 type Entry = Shapes['AuditEntry']
 

@@ -1,20 +1,36 @@
 /** Cohorts: persons by a rule, or a list of them. */
+
 import { useState } from 'preact/hooks'
-import { query, setQuery } from '../base/address.ts'
-import { api, ask, type Shapes } from '../base/api.ts'
-import { ago, exact } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { pageOf } from '../base/page.ts'
-import type { PropertyFilter } from '../base/queries.ts'
-import { inProject, may } from '../base/session.ts'
-import { ConfirmButton, Dialog, Form } from '../parts/dialog.tsx'
-import { AreaField, Check, TextField } from '../parts/fields.tsx'
-import { FilterList } from '../parts/filter-list.tsx'
-import { sentenceOfFilter } from '../parts/filters.tsx'
-import { Empty, Shown, say } from '../parts/notice.tsx'
-import { Pager, pageQuery } from '../parts/pager.tsx'
-import { Table } from '../parts/table.tsx'
-import { Card, Page } from '../parts/tiles.tsx'
+import {
+  AreaField,
+  ago,
+  api,
+  ask,
+  Card,
+  Check,
+  ConfirmButton,
+  Dialog,
+  Empty,
+  exact,
+  FilterList,
+  Form,
+  inProject,
+  may,
+  Page,
+  Pager,
+  type PropertyFilter,
+  pageOf,
+  pageQuery,
+  query,
+  type Shapes,
+  Shown,
+  say,
+  sentenceOfFilter,
+  setQuery,
+  Table,
+  TextField,
+  useLoaded,
+} from '../kit.ts'
 
 type Cohort = Shapes['Cohort']
 

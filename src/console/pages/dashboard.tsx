@@ -1,18 +1,37 @@
 /** A dashboard: saved queries beside each other, asked again by themselves, and a link for those without a key. */
+
 import { useState } from 'preact/hooks'
-import { go, href, query, setQuery } from '../base/address.ts'
-import { api, ask } from '../base/api.ts'
-import { ago } from '../base/format.ts'
-import { type Loaded, useLoaded } from '../base/loaded.ts'
-import { inProjectPath, pageId, pageOf } from '../base/page.ts'
-import { askQuery, type Query } from '../base/queries.ts'
-import { inProject, may } from '../base/session.ts'
+import {
+  ago,
+  api,
+  ask,
+  askQuery,
+  Card,
+  Check,
+  Choice,
+  ConfirmButton,
+  CopyButton,
+  Dialog,
+  Empty,
+  Form,
+  go,
+  href,
+  inProject,
+  inProjectPath,
+  type Loaded,
+  may,
+  Page,
+  pageId,
+  pageOf,
+  type Query,
+  query,
+  Shown,
+  say,
+  setQuery,
+  TextField,
+  useLoaded,
+} from '../kit.ts'
 import { Answer } from '../parts/answers.tsx'
-import { CopyButton } from '../parts/copy.tsx'
-import { ConfirmButton, Dialog, Form } from '../parts/dialog.tsx'
-import { Check, Choice, TextField } from '../parts/fields.tsx'
-import { Empty, Shown, say } from '../parts/notice.tsx'
-import { Card, Page } from '../parts/tiles.tsx'
 import { exploreHref } from './explore/question.ts'
 
 const REFRESHES = [

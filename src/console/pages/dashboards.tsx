@@ -1,16 +1,25 @@
 /** All dashboards of the project, and all insights, whether or not they stand on one. */
+
 import { useState } from 'preact/hooks'
-import { go, query, setQuery } from '../base/address.ts'
-import { api, ask } from '../base/api.ts'
-import { ago } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { inProjectPath } from '../base/page.ts'
-import { inProject, may } from '../base/session.ts'
-import { ConfirmButton } from '../parts/dialog.tsx'
-import { TextField } from '../parts/fields.tsx'
-import { Empty, Shown } from '../parts/notice.tsx'
-import { Table } from '../parts/table.tsx'
-import { Card, Page } from '../parts/tiles.tsx'
+import {
+  ago,
+  api,
+  ask,
+  Card,
+  ConfirmButton,
+  Empty,
+  go,
+  inProject,
+  inProjectPath,
+  may,
+  Page,
+  query,
+  Shown,
+  setQuery,
+  Table,
+  TextField,
+  useLoaded,
+} from '../kit.ts'
 import { exploreHref } from './explore/question.ts'
 
 /** The page. */

@@ -1,17 +1,27 @@
 /** Explore: a question about events on the left, its answer on the right, both in the address. */
+
 import { useState } from 'preact/hooks'
-import { href, withQuery } from '../base/address.ts'
-import { api, ask } from '../base/api.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { pageOf } from '../base/page.ts'
-import { askQuery } from '../base/queries.ts'
-import { inProject, may } from '../base/session.ts'
+import {
+  api,
+  ask,
+  askQuery,
+  Card,
+  Choice,
+  ConfirmButton,
+  href,
+  inProject,
+  may,
+  Page,
+  pageOf,
+  RangePicker,
+  Shown,
+  say,
+  Tabs,
+  TextField,
+  useLoaded,
+  withQuery,
+} from '../kit.ts'
 import { Answer } from '../parts/answers.tsx'
-import { ConfirmButton } from '../parts/dialog.tsx'
-import { Choice, TextField } from '../parts/fields.tsx'
-import { Shown, say } from '../parts/notice.tsx'
-import { RangePicker } from '../parts/range-picker.tsx'
-import { Card, Page, Tabs } from '../parts/tiles.tsx'
 import { Builder } from './explore/builder.tsx'
 import { question, WAYS, way } from './explore/question.ts'
 

@@ -1,16 +1,32 @@
 /** A flag: who gets what, who would get something else after a change, who sees it and why. */
+
 import { useState } from 'preact/hooks'
-import { go, href, query, withQuery } from '../base/address.ts'
-import { ApiError, api, ask } from '../base/api.ts'
-import { exact, plain } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { inProjectPath, pageId } from '../base/page.ts'
-import { inProject, may } from '../base/session.ts'
-import { saveFile } from '../parts/copy.tsx'
-import { ConfirmButton, Dialog, Form } from '../parts/dialog.tsx'
-import { Shown, say } from '../parts/notice.tsx'
-import { Table } from '../parts/table.tsx'
-import { Card, Page, Tabs } from '../parts/tiles.tsx'
+import {
+  ApiError,
+  api,
+  ask,
+  Card,
+  ConfirmButton,
+  Dialog,
+  exact,
+  Form,
+  go,
+  href,
+  inProject,
+  inProjectPath,
+  may,
+  Page,
+  pageId,
+  plain,
+  query,
+  Shown,
+  saveFile,
+  say,
+  Table,
+  Tabs,
+  useLoaded,
+  withQuery,
+} from '../kit.ts'
 import {
   changesOf,
   type Draft,

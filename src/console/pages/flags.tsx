@@ -1,18 +1,35 @@
 /** Feature flags: which are on, for how many, and how they are doing. */
+
 import { useState } from 'preact/hooks'
-import { go, href, query, withQuery } from '../base/address.ts'
-import { api, ask, type Shapes } from '../base/api.ts'
-import { ago, percent } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { inProjectPath } from '../base/page.ts'
-import { inProject, may } from '../base/session.ts'
-import { ConfirmButton } from '../parts/dialog.tsx'
-import { Check, TextField } from '../parts/fields.tsx'
-import { Empty, Shown, say } from '../parts/notice.tsx'
-import { Pager, pageQuery } from '../parts/pager.tsx'
-import { Search } from '../parts/search.tsx'
-import { Bar, Table } from '../parts/table.tsx'
-import { Card, Page, Tabs } from '../parts/tiles.tsx'
+import {
+  ago,
+  api,
+  ask,
+  Bar,
+  Card,
+  Check,
+  ConfirmButton,
+  Empty,
+  go,
+  href,
+  inProject,
+  inProjectPath,
+  may,
+  Page,
+  Pager,
+  pageQuery,
+  percent,
+  query,
+  Search,
+  type Shapes,
+  Shown,
+  say,
+  Table,
+  Tabs,
+  TextField,
+  useLoaded,
+  withQuery,
+} from '../kit.ts'
 
 type Flag = Shapes['FeatureFlag']
 

@@ -1,16 +1,28 @@
 /** Groups: companies, teams and whatever else events are of besides persons. */
+
 import { useState } from 'preact/hooks'
-import { href, query, setQuery, withQuery } from '../base/address.ts'
-import { api, ask, type Shapes } from '../base/api.ts'
-import { ago, plain } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { inProject, may } from '../base/session.ts'
-import { Dialog } from '../parts/dialog.tsx'
-import { Empty, Shown } from '../parts/notice.tsx'
-import { PropertyTable } from '../parts/properties.tsx'
-import { Search } from '../parts/search.tsx'
-import { Table } from '../parts/table.tsx'
-import { Page, Tabs } from '../parts/tiles.tsx'
+import {
+  ago,
+  api,
+  ask,
+  Dialog,
+  Empty,
+  href,
+  inProject,
+  may,
+  Page,
+  PropertyTable,
+  plain,
+  query,
+  Search,
+  type Shapes,
+  Shown,
+  setQuery,
+  Table,
+  Tabs,
+  useLoaded,
+  withQuery,
+} from '../kit.ts'
 
 type Group = Shapes['Group']
 

@@ -1,14 +1,28 @@
 /** How the daemon is: what it takes and answers, what waits, the disk with the day on which it is full. */
-import { api, ask, type Shapes } from '../base/api.ts'
-import { ago, bytes, exact, seconds, time } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { IN_ORGANIZATION, may } from '../base/session.ts'
-import { Chart } from '../parts/chart.tsx'
-import { ConfirmButton } from '../parts/dialog.tsx'
-import { Shown, say } from '../parts/notice.tsx'
-import { Pager, pageQuery } from '../parts/pager.tsx'
-import { Table } from '../parts/table.tsx'
-import { Card, Page, Tile, Tiles } from '../parts/tiles.tsx'
+import {
+  ago,
+  api,
+  ask,
+  bytes,
+  Card,
+  Chart,
+  ConfirmButton,
+  exact,
+  IN_ORGANIZATION,
+  may,
+  Page,
+  Pager,
+  pageQuery,
+  type Shapes,
+  Shown,
+  say,
+  seconds,
+  Table,
+  Tile,
+  Tiles,
+  time,
+  useLoaded,
+} from '../kit.ts'
 
 type Status = Shapes['DaemonStatus']
 

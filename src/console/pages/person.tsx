@@ -1,18 +1,31 @@
 /** A person: who it is, what it did, what it is shown, and what can be done about it. */
+
 import { useState } from 'preact/hooks'
-import { go } from '../base/address.ts'
-import { api, ask, type Shapes } from '../base/api.ts'
-import { exact, plain, time } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { inProjectPath, pageId, pageOf } from '../base/page.ts'
-import { inProject, may } from '../base/session.ts'
-import { CopyButton } from '../parts/copy.tsx'
-import { ConfirmButton } from '../parts/dialog.tsx'
-import { Check, TextField } from '../parts/fields.tsx'
-import { Shown, say } from '../parts/notice.tsx'
-import { PropertyTable } from '../parts/properties.tsx'
-import { Table } from '../parts/table.tsx'
-import { Card, Page } from '../parts/tiles.tsx'
+import {
+  api,
+  ask,
+  Card,
+  Check,
+  ConfirmButton,
+  CopyButton,
+  exact,
+  go,
+  inProject,
+  inProjectPath,
+  may,
+  Page,
+  PropertyTable,
+  pageId,
+  pageOf,
+  plain,
+  type Shapes,
+  Shown,
+  say,
+  Table,
+  TextField,
+  time,
+  useLoaded,
+} from '../kit.ts'
 import { Timeline } from './person/timeline.tsx'
 
 type Person = Shapes['Person']

@@ -1,17 +1,26 @@
 /** Persons: found by a part of an e-mail, a name or a distinct_id, and by their properties. */
-import { go, query } from '../base/address.ts'
-import { api, ask } from '../base/api.ts'
-import { ago, plain } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { inProjectPath } from '../base/page.ts'
-import { inProject } from '../base/session.ts'
-import { TakeAlong } from '../parts/copy.tsx'
-import { AddFilter, FilterChips, filtersOfAddress } from '../parts/filters.tsx'
-import { Empty, Shown } from '../parts/notice.tsx'
-import { Pager, pageQuery } from '../parts/pager.tsx'
-import { Search } from '../parts/search.tsx'
-import { Table } from '../parts/table.tsx'
-import { Page } from '../parts/tiles.tsx'
+import {
+  AddFilter,
+  ago,
+  api,
+  ask,
+  Empty,
+  FilterChips,
+  filtersOfAddress,
+  go,
+  inProject,
+  inProjectPath,
+  Page,
+  Pager,
+  pageQuery,
+  plain,
+  query,
+  Search,
+  Shown,
+  Table,
+  TakeAlong,
+  useLoaded,
+} from '../kit.ts'
 
 const CAPTURE = `curl "$TENREC/capture/" -H 'Content-Type: application/json' \\
   -d '{"api_key":"phc_...","event":"hello","distinct_id":"me"}'`

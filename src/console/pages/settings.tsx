@@ -1,14 +1,30 @@
 /** What the project is called, what its events go through, how long they are kept, and what was erased. */
+
 import { useState } from 'preact/hooks'
-import { api, ask, type Shapes } from '../base/api.ts'
-import { bytes, exact, plain, time } from '../base/format.ts'
-import { type Loaded, useLoaded } from '../base/loaded.ts'
-import { inProject, loadProjects, may } from '../base/session.ts'
-import { ConfirmButton, Form } from '../parts/dialog.tsx'
-import { AreaField, Check, TextField } from '../parts/fields.tsx'
-import { Shown, say } from '../parts/notice.tsx'
-import { Table } from '../parts/table.tsx'
-import { Card, Page } from '../parts/tiles.tsx'
+import {
+  AreaField,
+  api,
+  ask,
+  bytes,
+  Card,
+  Check,
+  ConfirmButton,
+  exact,
+  Form,
+  inProject,
+  type Loaded,
+  loadProjects,
+  may,
+  Page,
+  plain,
+  type Shapes,
+  Shown,
+  say,
+  Table,
+  TextField,
+  time,
+  useLoaded,
+} from '../kit.ts'
 
 type Project = Shapes['Project']
 

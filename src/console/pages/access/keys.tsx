@@ -1,16 +1,25 @@
 /** Personal keys of whoever is logged in, and the secret keys of the project. */
+
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { api, ask } from '../../base/api.ts'
-import { ago, time } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { inProject, may, session } from '../../base/session.ts'
-import { CopyButton } from '../../parts/copy.tsx'
-import { ConfirmButton, Dialog, Form } from '../../parts/dialog.tsx'
-import { TextField } from '../../parts/fields.tsx'
-import { Shown } from '../../parts/notice.tsx'
-import { Table } from '../../parts/table.tsx'
-import { Card } from '../../parts/tiles.tsx'
+import {
+  ago,
+  api,
+  ask,
+  Card,
+  ConfirmButton,
+  CopyButton,
+  Dialog,
+  Form,
+  inProject,
+  may,
+  Shown,
+  session,
+  Table,
+  TextField,
+  time,
+  useLoaded,
+} from '../../kit.ts'
 
 /** A key that was just made: its text is never shown again. */
 function NewKey({ value, close }: { readonly value: string; readonly close: () => void }) {

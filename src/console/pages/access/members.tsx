@@ -1,15 +1,25 @@
 /** People of the organization, invitations, roles. */
+
 import { useState } from 'preact/hooks'
-import { api, ask, type Shapes } from '../../base/api.ts'
-import { ago } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { IN_ORGANIZATION, may } from '../../base/session.ts'
-import { CopyButton } from '../../parts/copy.tsx'
-import { ConfirmButton, Dialog, Form } from '../../parts/dialog.tsx'
-import { Choice, TextField } from '../../parts/fields.tsx'
-import { Shown, say } from '../../parts/notice.tsx'
-import { Table } from '../../parts/table.tsx'
-import { Card } from '../../parts/tiles.tsx'
+import {
+  ago,
+  api,
+  ask,
+  Card,
+  Choice,
+  ConfirmButton,
+  CopyButton,
+  Dialog,
+  Form,
+  IN_ORGANIZATION,
+  may,
+  type Shapes,
+  Shown,
+  say,
+  Table,
+  TextField,
+  useLoaded,
+} from '../../kit.ts'
 
 type Level = Shapes['Member']['level']
 

@@ -1,11 +1,5 @@
 /** Browsers that are logged in to the console. */
-import { api, ask } from '../../base/api.ts'
-import { ago } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { ConfirmButton } from '../../parts/dialog.tsx'
-import { Shown } from '../../parts/notice.tsx'
-import { Table } from '../../parts/table.tsx'
-import { Card } from '../../parts/tiles.tsx'
+import { ago, api, ask, Card, ConfirmButton, Shown, Table, useLoaded } from '../../kit.ts'
 
 /** The list, and the way to end each. */
 export function Sessions() {

@@ -1,7 +1,14 @@
 /** What is counted, how, and of whom: the left side of the page. */
-import { setQuery } from '../../base/address.ts'
-import { Check, Choice, TextField } from '../../parts/fields.tsx'
-import { AddFilter, FilterChips, useEventNames, usePropertyNames } from '../../parts/filters.tsx'
+import {
+  AddFilter,
+  Check,
+  Choice,
+  FilterChips,
+  setQuery,
+  TextField,
+  useEventNames,
+  usePropertyNames,
+} from '../../kit.ts'
 import {
   choice,
   choices,

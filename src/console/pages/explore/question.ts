@@ -1,9 +1,15 @@
 /** What is explored, between the address of the page and the query that is asked. */
+
 import { computed } from '@preact/signals'
-import { query, setQuery } from '../../base/address.ts'
-import type { Query } from '../../base/queries.ts'
-import { dateRange, interval, isCompared } from '../../base/range.ts'
-import { filtersOfAddress } from '../../parts/filters.tsx'
+import {
+  dateRange,
+  filtersOfAddress,
+  interval,
+  isCompared,
+  type Query,
+  query,
+  setQuery,
+} from '../../kit.ts'
 
 /** Ways to look at events, as the address has them, with their words. */
 export const WAYS = [

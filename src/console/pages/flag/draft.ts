@@ -1,7 +1,5 @@
 /** A flag while it is edited: what of it changed, and what a reader is told about a condition. */
-import type { Shapes } from '../../base/api.ts'
-import type { PropertyFilter } from '../../base/queries.ts'
-import { sentenceOfFilter } from '../../parts/filters.tsx'
+import { type PropertyFilter, type Shapes, sentenceOfFilter } from '../../kit.ts'
 
 /** A flag as it is stored. */
 export type Flag = Shapes['FeatureFlag']

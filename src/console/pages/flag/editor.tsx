@@ -1,11 +1,18 @@
 /** The fields of a flag: conditions, variants, payloads. */
+
 import { useEffect, useState } from 'preact/hooks'
-import { api, ask } from '../../base/api.ts'
-import { exact } from '../../base/format.ts'
-import { inProject } from '../../base/session.ts'
-import { AreaField, Check, Choice, TextField } from '../../parts/fields.tsx'
-import { FilterList } from '../../parts/filter-list.tsx'
-import { Card } from '../../parts/tiles.tsx'
+import {
+  AreaField,
+  api,
+  ask,
+  Card,
+  Check,
+  Choice,
+  exact,
+  FilterList,
+  inProject,
+  TextField,
+} from '../../kit.ts'
 import { type Condition, type Draft, equalShares, sentenceOf, type Variant } from './draft.ts'
 
 interface EditorProps {

@@ -1,16 +1,22 @@
 /** Who sees it? What a flag is for somebody, and condition by condition why. */
+
 import { useState } from 'preact/hooks'
-import { query, setQuery } from '../../base/address.ts'
-import { api, ask, type Shapes } from '../../base/api.ts'
-import { plain } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import type { PropertyFilter } from '../../base/queries.ts'
-import { inProject } from '../../base/session.ts'
-import { Form } from '../../parts/dialog.tsx'
-import { TextField } from '../../parts/fields.tsx'
-import { sentenceOfFilter } from '../../parts/filters.tsx'
-import { Shown } from '../../parts/notice.tsx'
-import { Card } from '../../parts/tiles.tsx'
+import {
+  api,
+  ask,
+  Card,
+  Form,
+  inProject,
+  type PropertyFilter,
+  plain,
+  query,
+  type Shapes,
+  Shown,
+  sentenceOfFilter,
+  setQuery,
+  TextField,
+  useLoaded,
+} from '../../kit.ts'
 import { type Condition, type Flag, sentenceOf } from './draft.ts'
 
 type Explanation = Shapes['FlagExplanation']

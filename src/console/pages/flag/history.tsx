@@ -1,11 +1,18 @@
 /** What was changed about a flag, by whom, and the way back. */
-import { api, ask, type Shapes } from '../../base/api.ts'
-import { plain, time } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { inProject, may } from '../../base/session.ts'
-import { ConfirmButton } from '../../parts/dialog.tsx'
-import { Shown, say } from '../../parts/notice.tsx'
-import { Card } from '../../parts/tiles.tsx'
+import {
+  api,
+  ask,
+  Card,
+  ConfirmButton,
+  inProject,
+  may,
+  plain,
+  type Shapes,
+  Shown,
+  say,
+  time,
+  useLoaded,
+} from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
 type FlagActivity = Shapes['FlagActivityPage']['results'][number]

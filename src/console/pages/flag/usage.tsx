@@ -1,12 +1,18 @@
 /** How often a flag is decided, hour by hour and value by value. */
-import { api, ask } from '../../base/api.ts'
-import { ago, plain, time } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { inProject } from '../../base/session.ts'
-import { Chart } from '../../parts/chart.tsx'
-import { TakeAlong } from '../../parts/copy.tsx'
-import { Empty, Shown } from '../../parts/notice.tsx'
-import { Card } from '../../parts/tiles.tsx'
+import {
+  ago,
+  api,
+  ask,
+  Card,
+  Chart,
+  Empty,
+  inProject,
+  plain,
+  Shown,
+  TakeAlong,
+  time,
+  useLoaded,
+} from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
 const DAYS = 7

@@ -1,11 +1,17 @@
 /** What a person did: events, the newest first, parted by day and by session. */
+
 import { useEffect, useState } from 'preact/hooks'
-import { api, ask, type Shapes } from '../../base/api.ts'
-import { plain, time } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { inProject } from '../../base/session.ts'
-import { EventDrawer } from '../../parts/event.tsx'
-import { Shown } from '../../parts/notice.tsx'
+import {
+  api,
+  ask,
+  EventDrawer,
+  inProject,
+  plain,
+  type Shapes,
+  Shown,
+  time,
+  useLoaded,
+} from '../../kit.ts'
 
 type Event = Shapes['Event']
 

@@ -1,0 +1,33 @@
+/**
+ * What pages are made of, in one place: pages import it, and no other file of base/ or parts/, so that all of it
+ * comes in one piece with the first page.
+ */
+export { go, href, query, setQuery, withQuery } from './base/address.ts'
+export { ApiError, api, ask, type Shapes } from './base/api.ts'
+export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
+export { type Loaded, useLoaded } from './base/loaded.ts'
+export { inProjectPath, pageId, pageOf } from './base/page.ts'
+export { askQuery, type PropertyFilter, type Query } from './base/queries.ts'
+export { dateRange, interval, isCompared } from './base/range.ts'
+export { IN_ORGANIZATION, inProject, loadProjects, may, session } from './base/session.ts'
+export { Chart } from './parts/chart.tsx'
+export { CopyButton, saveFile, TakeAlong } from './parts/copy.tsx'
+export { ConfirmButton, Dialog, Form } from './parts/dialog.tsx'
+export { EventDrawer } from './parts/event.tsx'
+export { AreaField, Check, Choice, TextField } from './parts/fields.tsx'
+export { FilterList } from './parts/filter-list.tsx'
+export {
+  AddFilter,
+  FilterChips,
+  filtersOfAddress,
+  sentenceOfFilter,
+  useEventNames,
+  usePropertyNames,
+} from './parts/filters.tsx'
+export { Empty, Shown, say } from './parts/notice.tsx'
+export { Pager, pageQuery } from './parts/pager.tsx'
+export { PropertyTable } from './parts/properties.tsx'
+export { RangePicker } from './parts/range-picker.tsx'
+export { Search } from './parts/search.tsx'
+export { Bar, Table } from './parts/table.tsx'
+export { Card, Page, Tabs, Tile, Tiles } from './parts/tiles.tsx'
