@@ -5,7 +5,7 @@
 import { computed, signal } from '@preact/signals'
 
 /** Path below which the console is served, with a slash at its end: `/`, unless the settings say otherwise. */
-export const BASE_PATH = new URL('..', import.meta.url).pathname
+const BASE_PATH = new URL('..', import.meta.url).pathname
 
 const current = signal(readAddress())
 

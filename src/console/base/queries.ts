@@ -1,4 +1,4 @@
-/** Queries: numbers of events and persons. docs/compatibility/queries.md says what each kind takes. */
+/** Queries: numbers of events and persons. What each kind takes: docs/compatibility/queries.md, "Kinds". */
 import { api, ask } from './api.ts'
 import { inProject } from './session.ts'
 

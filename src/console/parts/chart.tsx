@@ -165,7 +165,7 @@ function pointOf(
 }
 
 /** The chart in a sentence: from where to where each line goes, and where it is highest. */
-export function sentenceOf(
+function sentenceOf(
   label: string,
   labels: readonly string[],
   lines: readonly Line[],

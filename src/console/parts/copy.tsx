@@ -44,7 +44,7 @@ export function quoted(words: string): string {
 }
 
 /** A query as a command for a terminal; the key is the reader's own. */
-export function curlOf(query: Query): string {
+function curlOf(query: Query): string {
   const url = `${location.origin}/api/projects/${project.value.id}/query/`
   return [
     `curl -s ${quoted(url)}`,

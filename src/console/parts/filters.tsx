@@ -12,7 +12,7 @@ import { inProject } from '../base/session.ts'
 import { Choice, TextField } from './fields.tsx'
 
 /** Operators, in the words of a sentence. */
-export const OPERATORS: readonly (readonly [operator: string, words: string])[] = [
+const OPERATORS: readonly (readonly [operator: string, words: string])[] = [
   ['exact', 'is'],
   ['is_not', 'is not'],
   ['icontains', 'contains'],

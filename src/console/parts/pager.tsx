@@ -3,7 +3,7 @@ import { href, query, withQuery } from '../base/address.ts'
 import { exact } from '../base/format.ts'
 
 /** Rows of a page of a list. */
-export const PAGE_ROWS = 50
+const PAGE_ROWS = 50
 
 /** The rows that the address asks for, as parameters of a list. */
 export function pageQuery(): { limit: number; offset: number } {
