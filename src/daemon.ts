@@ -24,6 +24,7 @@ import { ServiceMetrics } from './engine/front/service-metrics.ts'
 import { WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
+import type { ConsoleSessions } from './http/console/console-sessions.ts'
 import { buildDocument } from './http/openapi/document.ts'
 import { descriptionRoutes } from './http/routes/description.ts'
 import { healthRoutes, type Readiness } from './http/routes/health.ts'
@@ -78,6 +79,8 @@ export interface DaemonOptions {
   readonly onListening?: (port: number) => void
   /** How often retention is carried out, milliseconds. */
   readonly retentionMs?: number
+  /** The folder of the console's files. Default: where the build puts them. */
+  readonly consoleFolder?: URL
   /** The file that every thread runs: it says which stores they work with. Default thread.ts. */
   readonly threads?: URL
 }
@@ -97,9 +100,10 @@ export async function startDaemon(
   const dataDir =
     options.dataDir ?? (await DataDir.open(settings.dataDir, settings.isNetworkDiskAllowed))
   for (const note of dataDir.notes) log.warn(note)
-  const { onListening = () => {}, retentionMs, threads } = options
+  const { onListening = () => {}, retentionMs, threads, consoleFolder } = options
   const running = new RunningDaemon({
     ...{ settings, clock, log, serviceManager, dataDir, onListening, retentionMs, threads },
+    consoleFolder,
   })
   try {
     await running.start()
@@ -119,6 +123,7 @@ interface Parts {
   readonly onListening: (port: number) => void
   readonly retentionMs: number | undefined
   readonly threads: URL | undefined
+  readonly consoleFolder: URL | undefined
 }
 
 class RunningDaemon implements Daemon {
@@ -139,6 +144,7 @@ class RunningDaemon implements Daemon {
   readonly #retention: RetentionSchedule
   readonly #flags: FlagService
   readonly #limits: RateLimits
+  readonly #sessions: ConsoleSessions | undefined
   readonly #server: HttpServer
   readonly #timers: NodeJS.Timeout[] = []
   readonly #damage = new DamageCount()
@@ -156,7 +162,7 @@ class RunningDaemon implements Daemon {
     this.#metrics = new ServiceMetrics({ version: VERSION, clock })
     this.#lag = new EventLoopLag(this.#metrics.eventLoopLagSeconds, clock)
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
-    this.#directory = new ProjectDirectory(settings.dataDir)
+    this.#directory = new ProjectDirectory(settings.dataDir, clock)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
     const threads = { ...threadSettings(settings), damageCount: this.#damage.shared }
     this.#pool = new WorkerPool({
@@ -209,12 +215,11 @@ class RunningDaemon implements Daemon {
       onRepeat: () => this.#metrics.decidedBefore(),
     })
     const front = createFront({
-      ...parts,
-      metrics: this.#metrics,
-      budget: this.#budget,
-      queries: this.#pool.queries,
+      ...{ ...parts, metrics: this.#metrics, budget: this.#budget },
+      ...{ queries: this.#pool.queries, directory: this.#directory },
     })
     this.#limits = front.limits
+    this.#sessions = front.sessions
     this.#server = front.server
   }
 
@@ -328,6 +333,7 @@ class RunningDaemon implements Daemon {
     return {
       clock,
       directory: this.#directory,
+      sessions: this.#sessions,
       publicUrl: settings.publicUrl,
       trustedProxies: new TrustedProxies(settings.trustedProxies),
     }

@@ -36,6 +36,7 @@ export const ERROR_CODES = {
   not_authenticated: { status: 401, type: 'authentication_error' },
   authentication_failed: { status: 401, type: 'authentication_error' },
   permission_denied: { status: 403, type: 'authentication_error' },
+  csrf_failed: { status: 403, type: 'authentication_error' },
   not_found: { status: 404, type: 'invalid_request' },
   method_not_allowed: { status: 405, type: 'invalid_request' },
   conflict: { status: 409, type: 'server_error' },

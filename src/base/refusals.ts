@@ -108,6 +108,11 @@ export const REFUSALS = {
     'too many events for this project; send the request again after {seconds} seconds',
     'http_rate_limited_total',
   ),
+  login_failures: throttled(
+    'given',
+    'too many logins from this address have failed; try again after {seconds} seconds',
+    'http_rate_limited_total',
+  ),
   erasures_full: throttled(
     60,
     '{limit} erasures of the project are at work; wait until one is done',

@@ -11,6 +11,7 @@ const FILES: ReadonlyMap<string, readonly CommandFile[]> = new Map<string, reado
   ['serve', [() => import('./commands/serve.ts')]],
   ['status', [() => import('./commands/status.ts')]],
   ['init', [() => import('./commands/init.ts')]],
+  ['login-link', [() => import('./commands/login-link.ts')]],
   ['project', [() => import('./commands/project.ts')]],
   ['snippet', [() => import('./commands/snippet.ts')]],
   ['key', [() => import('./commands/key.ts')]],

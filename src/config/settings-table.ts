@@ -63,6 +63,10 @@ const RATE_MAX = 100_000_000
 const PATH = text('a path', (value) => value !== '' && !value.includes('\0'))
 const KEY = optional(text(KEY_ALLOWED, (value) => KEY_PATTERN.test(value)))
 
+function isConsolePath(path: string): boolean {
+  return path.length <= 100 && /^\/(?!api(?:\/|$))(?:[\w~-]+(?:\/[\w~-]+)*\/?)?$/.test(path)
+}
+
 /** A row with what follows from its key: `body_limit`, `--body-limit`, `TENREC_BODY_LIMIT`. */
 function setting<const Value>(row: SettingRow<Value>): SettingDefinition<Value> {
   const { fileKey, isSecret = false } = row
@@ -206,6 +210,23 @@ const TABLE = {
     default: () => ['127.0.0.0/8', '::1/128'],
     sentence:
       'Proxies whose `X-Forwarded-Proto` and `X-Forwarded-Host` are believed, and `X-Forwarded-For` for limits and the audit log.',
+  }),
+  isConsoleOn: setting({
+    fileKey: 'console',
+    kind: boolean(),
+    default: () => true,
+    sentence: 'Serves the console, for people with a browser; off: its paths and sessions are 404.',
+  }),
+  /** Begins and ends with a slash. */
+  consolePath: setting({
+    fileKey: 'console_path',
+    kind: {
+      ...text('a path such as / or /console/, but not below /api/', isConsolePath),
+      parse: (raw) =>
+        typeof raw === 'string' && isConsolePath(raw) ? raw.replace(/\/*$/, '/') : undefined,
+    },
+    default: () => '/',
+    sentence: 'Path under which the console is served.',
   }),
   isForwardedForTrusted: setting({
     fileKey: 'trust_forwarded_for',

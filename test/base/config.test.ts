@@ -62,6 +62,8 @@ t.test('without any source every setting has its default', async (t) => {
     logFormat: 'json',
     publicUrl: null,
     trustedProxies: ['127.0.0.0/8', '::1/128'],
+    isConsoleOn: true,
+    consolePath: '/',
     isForwardedForTrusted: true,
     isGetCaptureEnabled: true,
     isBotTagged: false,
@@ -149,6 +151,9 @@ t.test('a value that is not allowed is named with its origin and what is allowed
     [{ flags: { 'trusted-proxies': '10.0.0.0/8,proxy' } }, /IP addresses or ranges/],
     [{ flags: { 'public-url': 'events.example.com' } }, /an address such as https/],
     [{ flags: { 'data-dir': '' } }, /a path/],
+    ...['console', '//', '/a//b', '/../', '/a b', '/api', '/api/x', ''].map((path) => {
+      return [{ flags: { 'console-path': path } }, /a path such as \/ or \/console\/, but/] as const
+    }),
     [{ flags: { host: 'a b' } }, /a host name/],
     [
       { flags: { 'body-limit': '8MiB', 'inflight-limit': '4MiB' } },
@@ -156,6 +161,16 @@ t.test('a value that is not allowed is named with its origin and what is allowed
     ],
   ]
   for (const [sources, message] of messages) t.match(refusalOf(sources), message)
+})
+
+t.test('the path of the console ends with one slash, however it is given', async (t) => {
+  for (const [given, read] of [
+    ['/', '/'],
+    ['/see', '/see/'],
+    ['/apis/it/', '/apis/it/'],
+  ] as const) {
+    t.equal(load({ flags: { 'console-path': given } }).consolePath, read)
+  }
 })
 
 t.test('a value of a secret is never in a message', async (t) => {

@@ -299,6 +299,7 @@ const KEY_WORDS: Readonly<Record<Door, string>> = {
   projectKey: 'project key',
   projectKeyHeader: 'project key in a header',
   secretKey: 'secret key',
+  session: 'session of the console',
 }
 
 t.test('the table of routes has what the records say, and nothing else', async (t) => {
@@ -372,13 +373,10 @@ t.test('the tested SDKs are the installed ones', async (t) => {
 })
 
 t.test('the first page shows what the first start prints', async (t) => {
-  const message = firstStartMessage({
-    baseUrl: 'http://127.0.0.1:8000',
-    projectId: 1,
-    projectKey: 'phc_...',
-    personalKey: 'phx_...',
-    credentialsPath: '/srv/tenrec/data/credentials.json',
-  })
+  const credentialsPath = '/srv/tenrec/data/credentials.json'
+  const first = { baseUrl: 'http://127.0.0.1:8000', projectId: 1, credentialsPath }
+  const keys = { projectKey: 'phc_...', personalKey: 'phx_...' }
+  const message = firstStartMessage({ ...first, ...keys }, 'http://127.0.0.1:8000/#login=...')
   t.ok(textOf('README.md').includes(message.trimEnd()), message)
   const manifest = JSON.parse(readFileSync('package.json', 'utf8')) as {
     version: string

@@ -2,9 +2,14 @@
 import { baseUrlOf } from '../../config/base-url.ts'
 import type { Settings } from '../../config/settings.ts'
 import { SETTING_NAMES } from '../../config/settings-table.ts'
+import { OrganizationStore } from '../../store/catalog/organization-store.ts'
 import { correctBaseUrl, openFilled } from '../../store/open-store.ts'
 import type { CommandIo, Commands } from '../lib/command.ts'
 import { firstStartMessage } from '../lib/first-start-message.ts'
+import { loginLink } from '../lib/login-link.ts'
+
+/** The user of the first start. */
+const OWNER_ID = 1
 
 /** `tenrec serve`. */
 export const COMMANDS: Commands = [
@@ -20,6 +25,7 @@ async function serve(settings: Settings, io: CommandIo): Promise<number> {
   const stop = watchSignals(io)
   const filled = await openFilled(settings, io.clock)
   let { first } = filled
+  const code = first !== null && settings.isConsoleOn ? await ownersCode(settings, io) : null
   // Loaded late, so that no other command loads the HTTP server.
   const { startDaemon } = await import('../../daemon.ts')
   const daemon = await startDaemon(settings, {
@@ -31,12 +37,25 @@ async function serve(settings: Settings, io: CommandIo): Promise<number> {
     if (first !== null) io.err(`the keys are in ${first.credentialsPath}\n`)
     throw error
   })
-  if (first !== null) io.out(firstStartMessage(first))
+  if (first !== null) {
+    const link = code === null ? undefined : loginLink(code, first.baseUrl, settings)
+    io.out(firstStartMessage(first, link))
+  }
   const failure = await Promise.race([stop.requested.then(() => null), daemon.failed])
   if (failure !== null) return fail(io, failure)
   await daemon.stop()
   stop.forget()
   return 0
+}
+
+/** A code with which the owner logs into the console. The store must be this process's. */
+async function ownersCode({ dataDir }: Settings, { clock }: CommandIo): Promise<string> {
+  const store = new OrganizationStore(dataDir, clock)
+  try {
+    return store.console.createCode(OWNER_ID)
+  } finally {
+    await store.close()
+  }
 }
 
 /**

@@ -1,8 +1,11 @@
 /** What the operator is told, once, when a data directory was filled for the first time. */
 import type { FirstStart } from '../../store/open-store.ts'
 
-/** Base URL, keys, and two commands that prove that everything works. Ends with a line break. */
-export function firstStartMessage(first: FirstStart): string {
+/**
+ * Base URL, keys, the way into the console if there is one, and two commands that prove that everything works.
+ * Ends with a line break.
+ */
+export function firstStartMessage(first: FirstStart, link?: string): string {
   const { baseUrl, projectId, projectKey, personalKey, credentialsPath } = first
   const event = { api_key: projectKey, event: 'hello', distinct_id: 'me' }
   return `
@@ -12,7 +15,7 @@ ${credentialsPath}, which you may delete.
   base URL      ${baseUrl}
   project key   ${projectKey}
   personal key  ${personalKey}
-
+${link === undefined ? '' : `  console       ${link}\n`}
 Capture an event:
 
   curl ${shellWord(`${baseUrl}/capture/`)} -H 'Content-Type: application/json' \\

@@ -51,7 +51,7 @@ export class ServiceMetrics {
     'Connections closed because the client did not read a large answer, by reason.',
     ['reason'],
   )
-  /** Label `limit` (`address_connections`, `address_requests`, `project_requests`, `project_events`). */
+  /** Label `limit` (`address_connections`, `address_requests`, `project_requests`, `project_events`, `logins`). */
   readonly httpRateLimited = this.page.counters(
     'http_rate_limited_total',
     'Requests refused with 429 and connections closed, by the limit that was reached.',

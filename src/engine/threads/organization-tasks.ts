@@ -5,6 +5,7 @@
  */
 import type { PageRequest } from '../../base/pages.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
+import type { SessionStart } from '../../rules/access/console-session.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type {
   Invite,
@@ -117,6 +118,12 @@ const HANDLERS = {
     { definitions }: Store,
     { projectId, definition }: { projectId: number; definition: DeletedDefinition },
   ) => nothing(definitions.delete(projectId, definition)),
+  beginSession: ({ console }: Store, start: SessionStart) => console.begin(start),
+  sawSession: ({ console }: Store, { token, atMs }: { token: string; atMs: number }) =>
+    console.seen(token, atMs),
+  endSession: ({ console }: Store, id: number) => console.end(id),
+  listSessions: ({ console }: Store, { userId, atMs }: { userId: number; atMs: number }) =>
+    console.list(userId, atMs),
   recordAudit: ({ audit }: Store, entries: readonly AuditEntry[]) => nothing(audit.append(entries)),
   listAudit: ({ audit }: Store, page: PageRequest) => audit.list(page),
 }

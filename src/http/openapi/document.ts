@@ -66,6 +66,13 @@ const SECURITY_SCHEMES: Readonly<Record<Exclude<Door, 'none'>, Schema>> = {
     scheme: 'bearer',
     description: 'A secret key of the project (phs_...), which only reads definitions of flags.',
   },
+  session: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: '__Host-tenrec',
+    description:
+      'A session of the console; the name is tenrec over plain HTTP. With the header X-Tenrec-Console: 1 it opens what a personal key opens, and may do what the key may with which it was begun.',
+  },
   projectKey: {
     type: 'apiKey',
     in: 'query',

@@ -5,6 +5,7 @@
 import { CSV_TYPE, toCsv } from '../../base/csv.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { CountedRows, PageWish, RowFormat, RowsText, RowText } from '../../base/pages.ts'
+import { prefersType } from '../server/framing.ts'
 import { logEntries, logUrls, type OffsetPage, pageUrls } from '../server/pages.ts'
 import { RequestParameters } from '../server/parameters.ts'
 import type { Answer } from '../server/respond.ts'
@@ -17,7 +18,7 @@ import { type ApiRequest, json } from '../server/router.ts'
  */
 export function formatOf(request: ApiRequest, parameters: RequestParameters): RowFormat {
   const text = parameters.text('format')
-  if (text === null) return acceptsCsvFirst(request.head.accept) ? 'csv' : 'json'
+  if (text === null) return prefersType(request.head.accept, 'text/csv') ? 'csv' : 'json'
   if (text === 'json' || text === 'csv') return text
   throw new ServiceError('not_found', 'there is no such format; use format=json or format=csv')
 }
@@ -122,13 +123,4 @@ function membersOf(value: object, opening: string, closing: string): string {
 
 function typeOf(format: RowFormat): string {
   return format === 'json' ? 'application/json' : CSV_TYPE
-}
-
-/** Tables are asked for by name: a browser that accepts anything gets JSON. */
-function acceptsCsvFirst(accept: string): boolean {
-  const types = accept.toLowerCase().split(',')
-  const named = types.map((type) => type.split(';')[0]?.trim())
-  const csv = named.indexOf('text/csv')
-  const other = named.indexOf('application/json')
-  return csv >= 0 && (other < 0 || csv < other)
 }

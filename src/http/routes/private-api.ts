@@ -13,6 +13,7 @@ import { ORGANIZATION_RESOURCE } from './organization/organization.ts'
 import { PROJECT_RESOURCE } from './organization/projects.ts'
 import { ROLE_ACCESS_RESOURCE } from './organization/role-access.ts'
 import { ROLE_RESOURCE } from './organization/roles.ts'
+import { SESSION_RESOURCE, type SessionServices } from './organization/sessions.ts'
 import { ACTION_RESOURCE } from './persons/actions.ts'
 import { COHORT_RESOURCE } from './persons/cohorts.ts'
 import { GROUP_RESOURCE } from './persons/groups.ts'
@@ -38,7 +39,8 @@ export type PrivateServices = EventServices &
   DefinitionServices &
   PersonServices &
   QueryServices &
-  SavedServices
+  SavedServices &
+  SessionServices
 
 /** What a project or the organization has. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
@@ -62,6 +64,7 @@ export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [
   ORGANIZATION_RESOURCE,
   PROJECT_RESOURCE,
   USER_RESOURCE,
+  SESSION_RESOURCE,
 ]
 
 /** The routes under `/api/` for personal keys, and those of what is shared. */
@@ -70,5 +73,7 @@ export function privateRoutes(
 ): readonly Route[] {
   const computeInsight = insightAnswers(services)
   const computeShared = keptResults(computeInsight, services.clock)
-  return bindAll(PRIVATE_RESOURCES, { ...services, computeInsight, computeShared })
+  const hasConsole = services.sessions !== undefined
+  const resources = PRIVATE_RESOURCES.filter((one) => hasConsole || one !== SESSION_RESOURCE)
+  return bindAll(resources, { ...services, computeInsight, computeShared })
 }

@@ -46,14 +46,13 @@ export function audited(route: Route, options: AuditOptions): ApiHandler {
         ? undefined
         : {
             atMs: clock.now(),
-            source: 'api',
             ...request.caller,
             account: null,
             address,
             projectId: request.projectId,
             method: route.method,
             route: route.path,
-            objectId: objectInPath(request),
+            objectId: objectInPath(request) ?? request.objectId,
             status,
           }
     const { successStatus } = route

@@ -11,7 +11,8 @@ import { API_KEY_BODY_VALUES_MAX, KEY_CHARACTERS_MAX } from '../../base/limits.t
 import type { Project } from '../../rules/access/project-directory.ts'
 import { hasScope, type Scope } from '../../rules/access/scopes.ts'
 import { refuseManyValues } from '../../rules/capture/json-text.ts'
-import type { ApiRequest } from './router.ts'
+import { type OwnAddress, sessionToken } from '../console/cookie.ts'
+import type { ApiRequest, Caller } from './router.ts'
 
 /** Whose key it is; active. */
 export interface KeyUser {
@@ -34,6 +35,14 @@ export interface KeyGrant {
   /** Whose key it is. */
   readonly userId?: number
   readonly user?: KeyUser
+  /** The session of the console that is used in the place of a key. */
+  readonly session?: { readonly id: number; readonly createdAtMs: number }
+}
+
+/** Sessions of the console, which open what the key does with which they were begun. */
+export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress {
+  /** Absent: there is no console. */
+  readonly sessions?: { open(token: string): Grant | null } | undefined
 }
 
 /** A grant with what it takes to see whether another one is contained in it. */
@@ -95,14 +104,16 @@ export function authoriseAs(
  */
 export function authoriseServer(
   request: ApiRequest,
-  directory: RouteDirectory,
+  services: Sessions & { readonly directory: RouteDirectory },
   scope: Scope,
   segment: string,
 ): Project {
+  const { directory } = services
   const key = possibleKey(findKey(request))
   const project = key === null ? null : directory.projectBySecretKey(key)
   if (project === null) {
-    return authoriseAs(authenticate(request, directory), request, directory, scope, segment)
+    const grant = authenticate(request, directory, services)
+    return authoriseAs(grant, request, directory, scope, segment)
   }
   const token = request.query.get('token')
   const named =
@@ -130,15 +141,18 @@ export function userOf({ user }: KeyGrant): KeyUser {
 }
 
 /**
- * What the request's personal key allows. Only the first place that has a key is looked at. Throws 401
- * `not_authenticated` or `authentication_failed`.
+ * What the request's personal key allows, or without one its session. Only the first place that has a key is
+ * looked at. Throws 401 `not_authenticated` or `authentication_failed`, and 403 `csrf_failed`.
  */
 export function authenticate<Grant extends KeyGrant>(
   request: ApiRequest,
   directory: { personalKeyByText(text: string): Grant | null },
+  place?: Sessions<Grant>,
 ): Grant {
   const key = findKey(request)
   if (key === null) {
+    const grant = place === undefined ? null : grantOfSession(request, place)
+    if (grant !== null) return grant
     const detail = 'send a personal API key in the header "Authorization: Bearer <key>"'
     throw new ServiceError('not_authenticated', detail)
   }
@@ -148,8 +162,28 @@ export function authenticate<Grant extends KeyGrant>(
     const detail = 'the personal API key is not valid; create one or check that it is complete'
     throw new ServiceError('authentication_failed', detail)
   }
-  request.caller = { keyId: grant.keyId ?? null, userId: grant.userId ?? null }
+  request.caller = callerOf(grant, 'api')
   return grant
+}
+
+/** What the request's session allows; null without one. Throws 401 `authentication_failed` and 403 `csrf_failed`. */
+export function grantOfSession<Grant extends KeyGrant>(
+  request: ApiRequest,
+  place: Sessions<Grant>,
+): Grant | null {
+  const token = place.sessions === undefined ? null : sessionToken(request, place)
+  if (token === null) return null
+  const grant = place.sessions?.open(token) ?? null
+  if (grant === null) {
+    throw new ServiceError('authentication_failed', 'the session of the console has ended: log in')
+  }
+  request.caller = callerOf(grant, 'console')
+  return grant
+}
+
+/** Who a grant is for, in the audit log. */
+export function callerOf({ keyId, userId }: KeyGrant, source: Caller['source']): Caller {
+  return { source, keyId: keyId ?? null, userId: userId ?? null }
 }
 
 /** Throws 403 `permission_denied` when a key lacks a scope. */

@@ -6,6 +6,8 @@ import type { Settings } from '../../config/settings.ts'
 import { AuditTrail } from '../../engine/front/audit-trail.ts'
 import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
+import { ConsoleFiles } from '../console/console-files.ts'
+import { ConsoleSessions, type ConsoleSessionsOptions } from '../console/console-sessions.ts'
 import type { BodyBudget } from './body.ts'
 import { RateLimits } from './rate-limits.ts'
 import { HttpServer } from './server.ts'
@@ -23,13 +25,20 @@ export interface FrontOptions {
   readonly metrics: ServiceMetrics
   readonly budget: BodyBudget
   readonly queries: OrganizationPort
+  /** Where the files of the console are; default: where the build puts them. */
+  readonly consoleFolder: URL | undefined
+  readonly directory: ConsoleSessionsOptions['directory']
 }
 
-/** A server without routes, and the limits that public routes count projects with. */
-export function createFront({ settings, clock, log, metrics, budget, queries }: FrontOptions): {
+/** A server without routes, the limits that public routes count projects with, and the console's sessions. */
+export function createFront(options: FrontOptions): {
   readonly server: HttpServer
   readonly limits: RateLimits
+  /** Absent: there is no console. */
+  readonly sessions: ConsoleSessions | undefined
 } {
+  const { settings, clock, log, metrics, budget, queries, directory, consoleFolder } = options
+  const { isConsoleOn, consolePath } = settings
   const trustedProxies = new TrustedProxies(settings.trustedProxies)
   const limits = new RateLimits({ ...settings, clock, refused: metrics.httpRateLimited })
   const trail = new AuditTrail({
@@ -46,8 +55,15 @@ export function createFront({ settings, clock, log, metrics, budget, queries }: 
     audit: { record: (entry) => trail.record(entry), clock, trustedProxies },
     limits,
     trustedProxies,
+    pages: isConsoleOn
+      ? new ConsoleFiles({ path: consolePath, folder: consoleFolder, log })
+      : undefined,
   })
-  return { server, limits }
+  const refused = metrics.httpRateLimited.with('logins')
+  const sessions = isConsoleOn
+    ? new ConsoleSessions({ directory, queries, clock, log, refused })
+    : undefined
+  return { server, limits, sessions }
 }
 
 /** What the setting says, but never more than there are files for. */

@@ -32,6 +32,12 @@ export class RequestHead {
   ifNoneMatch = ''
   /** `X-API-Key`: OpenFeature's place for a key. */
   apiKey = ''
+  /** `Cookie`, several joined as one. */
+  cookie = ''
+  /** `Sec-Fetch-Site`: what a browser says of the page that asks. */
+  fetchSite = ''
+  /** `X-Tenrec-Console`, which no page of another origin can send. */
+  consoleMark = ''
   /** Referer or a header that only browsers send was there. */
   isFromPage = false
   /** What makes the request unacceptable, as a sentence for the client, or null. */
@@ -83,6 +89,9 @@ function takeHeader(name: string, value: string): void {
     case 6:
       if (name === 'origin') head.origin = value
       else if (name === 'accept') head.accept = value
+      else if (name === 'cookie') {
+        head.cookie = head.cookie === '' ? value : `${head.cookie}; ${value}`
+      }
       return
     case 7:
       if (name === 'referer') head.isFromPage = true
@@ -102,7 +111,10 @@ function takeHeader(name: string, value: string): void {
       return
     case 14:
       if (name === 'content-length') takeContentLength(value)
-      else if (name.startsWith('sec-fetch-')) head.isFromPage = true
+      else if (name.startsWith('sec-fetch-')) {
+        head.isFromPage = true
+        if (name === 'sec-fetch-site') head.fetchSite = value
+      }
       return
     case 15:
       // Several of them mean the same as one: the last entry is what the last proxy saw.
@@ -113,6 +125,7 @@ function takeHeader(name: string, value: string): void {
     case 16:
       if (name === 'content-encoding') head.contentEncoding = value
       else if (name === 'x-forwarded-host') head.forwardedHost = value
+      else if (name === 'x-tenrec-console') head.consoleMark = value
       return
     case 17:
       if (name === 'transfer-encoding') takeTransferEncoding(value)
@@ -173,4 +186,29 @@ function parseDecimal(text: string): number {
 /** A host name, IPv4 address or bracketed IPv6 address, with an optional port. At most 255 characters. */
 export function isHost(text: string): boolean {
   return text.length <= 255 && /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/.test(text)
+}
+
+/** How an answer may be sent. */
+export type Encoding = 'br' | 'gzip' | 'identity'
+
+/** The best encoding that a client takes; what it refuses with `q=0` it does not. */
+export function encodingOf(acceptEncoding: string): Encoding {
+  const accepted = new Set(
+    acceptEncoding
+      .toLowerCase()
+      .split(',')
+      .filter((part) => !/;\s*q=0(?:\.0*)?\s*$/.test(part))
+      .map((part) => (part.split(';')[0] ?? '').trim()),
+  )
+  if (accepted.has('br')) return 'br'
+  return accepted.has('gzip') ? 'gzip' : 'identity'
+}
+
+/** Whether a client asks for a media type by its name, before JSON: who accepts anything gets JSON. */
+export function prefersType(accept: string, type: string): boolean {
+  const types = accept.toLowerCase().split(',')
+  const named = types.map((one) => one.split(';')[0]?.trim())
+  const wanted = named.indexOf(type)
+  const other = named.indexOf('application/json')
+  return wanted >= 0 && (other < 0 || wanted < other)
 }

@@ -40,12 +40,19 @@ export class TokenBuckets<Key> {
   readonly #perSecond: number
   readonly #clock: Clock
   readonly #keysMax: number
+  readonly #tokensMax: number
   /** Two generations: when the newer is full, it becomes the older one, and that is forgotten. */
   #newer = new Map<Key, Bucket>()
   #older: ReadonlyMap<Key, Bucket> = new Map()
 
-  /** @param perSecond above 0. */
-  constructor(perSecond: number, clock: Clock, keysMax: number = RATE_BUCKETS_MAX) {
+  /** @param perSecond above 0. @param tokensMax what a bucket holds. */
+  constructor(
+    perSecond: number,
+    clock: Clock,
+    keysMax: number = RATE_BUCKETS_MAX,
+    tokensMax: number = Math.max(1, perSecond * BURST_SECONDS),
+  ) {
+    this.#tokensMax = tokensMax
     this.#perSecond = perSecond
     this.#clock = clock
     this.#keysMax = keysMax
@@ -76,7 +83,7 @@ export class TokenBuckets<Key> {
 
   #bucket(key: Key): Bucket {
     const nowMs = this.#clock.monotonic()
-    const tokensMax = Math.max(1, this.#perSecond * BURST_SECONDS)
+    const tokensMax = this.#tokensMax
     let bucket = this.#newer.get(key)
     if (bucket === undefined) {
       bucket = this.#older.get(key) ?? { tokens: tokensMax, atMs: nowMs }

@@ -15,10 +15,12 @@ import {
   authoriseServer,
   denied,
   type FullGrant,
+  grantOfSession,
   type KeyGrant,
   type KeyUser,
   type RouteDirectory,
   requireScope,
+  type Sessions,
   userOf,
 } from './auth.ts'
 import { inputReader, queryMembers } from './input.ts'
@@ -26,21 +28,24 @@ import { bodyMembers } from './parameters.ts'
 import type { Answer, Header } from './respond.ts'
 import { type ApiRequest, json, type Route } from './router.ts'
 import type { Members, Schema, TypeOf } from './schema.ts'
-import { baseUrl, type TrustedProxies } from './url.ts'
+import { baseUrl } from './url.ts'
 
 /** The methods that are served. */
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
 
 /** Whose key opens a route; several are alternatives, and `none` stands for no key. */
-export type Door = 'none' | 'personalKey' | 'projectKey' | 'projectKeyHeader' | 'secretKey'
+export type Door =
+  | 'none'
+  | 'personalKey'
+  | 'projectKey'
+  | 'projectKeyHeader'
+  | 'secretKey'
+  | 'session'
 
 /** What every handler works with, besides what its own routes need. */
-export interface RouteServices {
+export interface RouteServices extends Sessions {
   readonly directory: RouteDirectory
   readonly clock: Pick<Clock, 'now'>
-  /** For links, without a path; null takes the address from the request. */
-  readonly publicUrl: string | null
-  readonly trustedProxies: TrustedProxies
 }
 
 /** Who may call a route, checked before its handler runs. */
@@ -51,7 +56,7 @@ export interface Who {
    * is limited to projects has not); or the project of the path or of the parameter `token`.
    */
   readonly about: 'nothing' | 'caller' | 'organization' | 'project'
-  /** What a personal key must be allowed to do; null where no personal key is asked for. */
+  /** What a personal key, or a session, must be allowed to do; null where none is asked for, or any. */
   readonly scope: Scope | null
   /** Only for administrators and owners of the organization. */
   readonly isAdministrator?: true
@@ -59,6 +64,9 @@ export interface Who {
 
 /** Anybody, without a key. */
 export const ANYBODY: Who = { doors: ['none'], about: 'nothing', scope: null }
+
+/** A session of the console, whatever it may do. */
+export const BY_SESSION: Who = { doors: ['session'], about: 'caller', scope: null }
 
 /** A personal key with a scope. */
 export function callerWith(scope: Scope): Who {
@@ -252,7 +260,7 @@ export class Call<
     this.services = services
     this.#who = who
     this.#readers = readers
-    const { grant, projectId } = admit(request, services.directory, who)
+    const { grant, projectId } = admit(request, services, who)
     this.#grant = grant
     this.#projectId = projectId
     this.base = baseUrl(request, services)
@@ -262,7 +270,7 @@ export class Call<
   /** Whether it would still be let in: meanwhile its key may have been revoked. */
   isStillAllowed(): boolean {
     try {
-      admit(this.request, this.services.directory, this.#who)
+      admit(this.request, this.services, this.#who)
       return true
     } catch (error) {
       if (error instanceof ServiceError) return false
@@ -270,7 +278,7 @@ export class Call<
     }
   }
 
-  /** The personal key. Only where no other key opens the route. */
+  /** What the personal key or session allows. Only where no other key opens the route. */
   get grant(): FullGrant {
     if (this.#grant === null) throw new TypeError('the route is open without a personal key')
     return this.#grant
@@ -339,16 +347,22 @@ function requireUnlimited({ projectIds }: KeyGrant): void {
 
 function admit(
   request: ApiRequest,
-  directory: RouteDirectory,
+  services: RouteServices,
   { about, doors, scope, isAdministrator: isHigh }: Who,
 ): { readonly grant: FullGrant | null; readonly projectId: number | null } {
+  const { directory } = services
+  if (doors.includes('session')) {
+    const grant = grantOfSession(request, services)
+    if (grant !== null) return { grant, projectId: null }
+    throw new ServiceError('not_authenticated', 'log in to the console first')
+  }
   if (about === 'nothing' || scope === null) return { grant: null, projectId: null }
   const segments = new Map(request.parameters)
   const project = segments.get('project_id') ?? '@current'
   if (doors.includes('secretKey')) {
-    return { grant: null, projectId: authoriseServer(request, directory, scope, project).id }
+    return { grant: null, projectId: authoriseServer(request, services, scope, project).id }
   }
-  const grant = authenticate(request, directory)
+  const grant = authenticate(request, directory, services)
   const isInProject = about === 'project'
   const projectId = isInProject ? authoriseAs(grant, request, directory, scope, project).id : null
   if (!isInProject) requireScope(grant, scope)

@@ -81,8 +81,9 @@ export function parameterNames(path: string): readonly string[] {
     .map((segment) => segment.slice(1))
 }
 
-/** Whose key opened a private route. */
+/** Whose key or session opened a private route. */
 export interface Caller {
+  readonly source: 'api' | 'console'
   readonly userId: number | null
   readonly keyId: number | null
 }
@@ -100,10 +101,12 @@ export class ApiRequest {
   /** As the client wrote it, without the query. */
   readonly path: string
   readonly head: RequestHead
-  /** Null until a personal key was found to be valid. */
+  /** Null until a personal key or a session was found to be valid. */
   caller: Caller | null = null
   /** Null where nothing is noted. */
   audit: AuditNote | null = null
+  /** What was made or changed, for the audit log, where neither the path nor the answer tells it. */
+  objectId: string | null = null
   /** Empty until the body has arrived, which is before the handler runs. */
   body: Uint8Array = new Uint8Array(0)
   readonly #exchange: Exchange
@@ -120,6 +123,11 @@ export class ApiRequest {
     for (const [index, name] of names.entries()) {
       this.#parameters.set(name, decodeSegment(head.segments[index] ?? ''))
     }
+  }
+
+  /** As the client wrote it; methods are case-sensitive. */
+  get method(): string {
+    return this.#exchange.method
   }
 
   /** The text in place of `:name`, percent-decoded. */

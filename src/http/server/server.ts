@@ -38,7 +38,7 @@ import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
 import { checkFraming, type RequestHead } from './framing.ts'
 import type { PublicHandler, PublicRoute } from './public-route.ts'
 import type { RateLimits } from './rate-limits.ts'
-import { send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'
+import { type Answer, send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'
 import {
   type ApiHandler,
   ApiRequest,
@@ -53,7 +53,14 @@ import { WaitingAnswers } from './waiting-answers.ts'
 /** Of requests to public routes, one in this many is timed: a power of two. */
 const TIMED_EVERY = 16
 const UNKNOWN_ROUTE = 'unknown'
+const PAGES = 'console'
 const READER_STALL_MS = 30_000
+
+/** What is served for GET and HEAD of paths that no route has. */
+export interface PageSource {
+  /** Who answers for a path and a header Accept; null: nobody. What it throws is answered, too. */
+  find(path: string, accept: string): ((head: RequestHead) => Answer) | null
+}
 
 /** What a server needs. */
 export interface HttpServerOptions {
@@ -75,6 +82,8 @@ export interface HttpServerOptions {
   readonly audit?: AuditOptions
   /** Of requests in a second; none without it. */
   readonly limits?: RateLimits
+  /** What is served outside of the routes; nothing without it. */
+  readonly pages?: PageSource | undefined
   /** Proxies that may say whom a request comes from; none without it. */
   readonly trustedProxies?: TrustedProxies
 }
@@ -107,9 +116,16 @@ export class HttpServer implements ExchangeOwner {
     })
     this.#limitConnections(options.connectionsMax ?? Infinity)
     const unknown = this.#routeMetrics(UNKNOWN_ROUTE)
+    const pages = this.#routeMetrics(PAGES)
     this.#app.any('/*', (response, request) => {
-      const isPublic = !isPrivatePath(request.getUrl())
-      this.#enter(response, request, unknown, isPublic, refuseUnknown)
+      const page = this.#pageFor(request)
+      if (page === null) {
+        const isPublic = !isPrivatePath(request.getUrl())
+        this.#enter(response, request, unknown, isPublic, refuseUnknown)
+      } else {
+        const answerPage = (exchange: Exchange, head: RequestHead) => send(exchange, page(head))
+        this.#enter(response, request, pages, false, answerPage)
+      }
     })
   }
 
@@ -213,6 +229,15 @@ export class HttpServer implements ExchangeOwner {
     const cutOffCount = this.#requestsInProgress
     this.#app.close()
     return cutOffCount
+  }
+
+  #pageFor(request: HttpRequest): ((head: RequestHead) => Answer) | null {
+    const { pages } = this.#options
+    const method = request.getCaseSensitiveMethod()
+    const path = request.getUrl()
+    const isAsked = method === 'GET' || method === 'HEAD'
+    if (pages === undefined || !isAsked || isPrivatePath(path)) return null
+    return pages.find(path, request.getHeader('accept'))
   }
 
   #limitConnections(connectionsMax: number): void {

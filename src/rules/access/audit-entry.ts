@@ -6,11 +6,14 @@
 /** A change that somebody asked for. */
 export interface AuditEntry {
   readonly atMs: number
-  /** `api`: over HTTP with a personal key; `command_line`: by a command on the machine itself. */
-  readonly source: 'api' | 'command_line'
-  /** Whose key it was; null on the command line. */
+  /**
+   * `api`: over HTTP with a personal key; `console`: in the console, with a session; `command_line`: by a
+   * command on the machine itself.
+   */
+  readonly source: 'api' | 'console' | 'command_line'
+  /** Whose key or session it was; null on the command line. */
   readonly userId: number | null
-  /** Number of the personal key; null on the command line. */
+  /** Number of the personal key; null on the command line, and in a session of a login link. */
   readonly keyId: number | null
   /** Account of the operating system on the command line, else null. */
   readonly account: string | null

@@ -181,7 +181,7 @@ export class DirectoryEnvironment {
 /** Numbers of saved things; dashboards of flags share theirs with the others (flag-records.ts). */
 export type SavedNumber = 'insight' | 'flag_dashboard_id' | 'annotation' | 'tile'
 
-type RecordNumber = 'role' | 'role_access' | 'invite' | SavedNumber
+type RecordNumber = 'role' | 'role_access' | 'invite' | 'console_session' | SavedNumber
 
 /** Names of `ProjectLists`; as it is stored, such a list has `Json` behind its name. */
 const LISTS = Object.keys(EMPTY_LISTS)

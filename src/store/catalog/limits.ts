@@ -44,3 +44,9 @@ export const EMAIL_CHARACTERS_MAX = 254
 export const FIRST_NAME_CHARACTERS_MAX = 150
 /** Characters of a user's distinct_id. Longer: 400 `invalid_input`. */
 export const USER_DISTINCT_ID_CHARACTERS_MAX = 200
+/** Sessions of the console of one user. With a further one, the one that was unused longest ends. */
+export const SESSIONS_OF_USER_MAX = 50
+/** Milliseconds for which the code of a login link can be used. */
+export const LOGIN_CODE_MS_MAX = 600_000
+/** Codes of login links that wait to be used. With a further one, the oldest is void. */
+export const LOGIN_CODES_MAX = 100

@@ -5,6 +5,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { type Clock, SYSTEM_CLOCK } from '../../base/clock.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
+import { type SessionGrant, sessionEndMs } from '../../rules/access/console-session.ts'
 import type { FlagEditor, OwnedFlag } from '../../rules/access/flag-permissions.ts'
 import type { FlagAccessLevel } from '../../rules/access/levels.ts'
 import type {
@@ -25,6 +26,7 @@ import { Environment } from '../lmdb/environment.ts'
 import { FLAGS_ENVIRONMENT, keysOf } from '../lmdb/keys.ts'
 import { readCount, recordsOf } from '../lmdb/records.ts'
 import { AuditLog } from './audit-log.ts'
+import { ConsoleStore } from './console-store.ts'
 import { DefinitionStore } from './definition-store.ts'
 import { DirectoryEnvironment } from './directory-environment.ts'
 import { InviteStore } from './invite-store.ts'
@@ -37,6 +39,7 @@ import { UserStore } from './user-store.ts'
 /** The stores of one environment; close it before the thread ends. */
 export class OrganizationStore {
   readonly audit: AuditLog
+  readonly console: ConsoleStore
   readonly definitions: DefinitionStore
   readonly invites: InviteStore
   readonly projects: ProjectStore
@@ -49,6 +52,7 @@ export class OrganizationStore {
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.audit = new AuditLog(this.#environment)
+    this.console = new ConsoleStore(this.#environment)
     this.definitions = new DefinitionStore(this.#environment)
     this.projects = new ProjectStore(dataDir, clock, this.#environment)
     this.roles = new RoleStore(this.#environment)
@@ -93,6 +97,7 @@ interface RolesOfUser {
 export class ProjectDirectory implements IngestProjectDirectory {
   readonly #environment: DirectoryEnvironment
   readonly #clock: Clock
+  readonly #console: ConsoleStore
   #version = -1
   #organization: Organization | null = null
   #byKey: ReadonlyMap<string, Project> = new Map()
@@ -106,6 +111,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
   constructor(dataDir: string, clock: Clock = SYSTEM_CLOCK) {
     this.#environment = new DirectoryEnvironment(dataDir, clock)
     this.#clock = clock
+    this.#console = new ConsoleStore(this.#environment)
     this.refreshIfChanged()
   }
 
@@ -182,13 +188,38 @@ export class ProjectDirectory implements IngestProjectDirectory {
    * about how much of a key was right.
    */
   personalKeyByText(text: string): PersonalKeyGrant | null {
-    const key = findByHash(this.#keys, text)
-    if (key === null) return null
+    const key = findByHash(this.#keys, hashKey(text))
+    return key === null ? null : this.#grantOf(key)
+  }
+
+  /**
+   * What a session of the console opens; null for an unknown or ended one, for one whose key is revoked,
+   * replaced or expired, and for that of an inactive user. Cost: one lookup through the memory map.
+   */
+  consoleSession(token: string): SessionGrant | null {
+    this.#environment.refresh()
+    const session = this.#console.find(token)
+    if (session === null) return null
+    const { keyHash, userId } = session
+    const key = keyHash === null ? null : findByHash(this.#keys, keyHash)
+    const grant = keyHash === null ? this.#grantOfUser(userId) : key && this.#grantOf(key)
+    const isOpen = sessionEndMs(session, null) > this.#clock.now()
+    return isOpen && grant !== null ? { ...grant, session } : null
+  }
+
+  #grantOf(key: PersonalKey): PersonalKeyGrant | null {
     const { userId, scopes, projectIds, expiresAtMs } = key
     if (expiresAtMs !== null && expiresAtMs <= this.#clock.now()) return null
     const user = this.#users.get(userId)
     if (user?.isActive !== true) return null
     return { keyId: key.id, userId, user, scopes, projectIds, projects: projectIds, expiresAtMs }
+  }
+
+  /** All that a user may do. */
+  #grantOfUser(userId: number): Omit<PersonalKeyGrant, 'keyId'> | null {
+    const user = this.#users.get(userId)
+    if (user?.isActive !== true) return null
+    return { userId, user, scopes: ['*'], projectIds: 'all', projects: 'all', expiresAtMs: null }
   }
 
   personalKey(key: string): PersonalKeyAccess | null {
@@ -197,7 +228,7 @@ export class ProjectDirectory implements IngestProjectDirectory {
 
   /** The project whose secret key this is; null for an unknown or revoked one. Compared by hash. */
   projectBySecretKey(text: string): Project | null {
-    const key = findByHash(this.#secretKeys, text)
+    const key = findByHash(this.#secretKeys, hashKey(text))
     return key === null ? null : this.projectById(key.projectId)
   }
 
@@ -232,9 +263,8 @@ function isInForce({ revokedAtMs }: { readonly revokedAtMs: number | null }): bo
 
 function findByHash<Key extends { readonly hash: Buffer }>(
   keys: ReadonlyMap<string, Key>,
-  text: string,
+  hash: Buffer,
 ): Key | null {
-  const hash = hashKey(text)
   const key = keys.get(hash.toString('latin1'))
   return key !== undefined && timingSafeEqual(key.hash, hash) ? key : null
 }

@@ -60,7 +60,8 @@ export const FLAGS_ENVIRONMENT = 'flags'
 
 /**
  * The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts,
- * saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts, invite-store.ts).
+ * saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts, invite-store.ts,
+ * console-store.ts).
  */
 export const FLAGS_TABLES = [
   'state',
@@ -86,6 +87,8 @@ export const FLAGS_TABLES = [
   'annotations',
   'share_tokens',
   'deleted_definitions',
+  'console_sessions',
+  'login_codes',
 ] as const
 /** One of `FLAGS_TABLES`. */
 export type FlagsTable = (typeof FLAGS_TABLES)[number]

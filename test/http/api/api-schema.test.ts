@@ -14,6 +14,7 @@ import {
   type PlacedOperation,
   resolve,
 } from '../../fixtures/answer-checker.ts'
+import { ConsoleClient, FROM_CONSOLE } from '../../fixtures/console-client.ts'
 import { send } from '../../fixtures/exact-client.ts'
 import {
   type OrganizationDaemon,
@@ -114,6 +115,8 @@ t.test('what is served is described, and nothing else', async (t) => {
     ),
   )
   routes.delete('unknown')
+  // What is served outside of the routes.
+  t.ok(routes.delete('console'))
   t.ok(routes.size > 60, `${routes.size} routes`)
   const served: string[] = []
   for (const route of routes) {
@@ -324,6 +327,8 @@ t.test('answers are what the document says', async (t) => {
   const daemon = DAEMON
   const checker = new Checker(t)
   const made = await fill(daemon, checker)
+  const client = new ConsoleClient(daemon.decisions)
+  t.equal(await client.logIn(), 200)
   let count = 0
   for (const one of OPERATIONS) {
     const { method, path, operation } = one
@@ -340,9 +345,11 @@ t.test('answers are what the document says', async (t) => {
       continue
     const url = filled(path, segments) + query
     const isOfrep = path.startsWith('/ofrep/')
-    const headers = isOfrep
+    const isSession = path === '/api/console/session/'
+    const keyHeaders = isOfrep
       ? { 'X-API-Key': daemon.decisions.key() }
       : { Authorization: 'Bearer phx_owner_of_everything' }
+    const headers = isSession ? { ...FROM_CONSOLE, Cookie: client.cookie } : keyHeaders
     const answer = await daemon.decisions.ask(encodeURI(url), { headers })
     const isMissing = operation.operationId === 'getFlagRemoteConfig'
     t.equal(

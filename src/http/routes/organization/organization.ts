@@ -58,7 +58,7 @@ const route = organizationRoutes<OrganizationServices>()
 const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   id: is.WHOLE,
   created_at: is.TIME,
-  source: is.choice('api', 'command_line'),
+  source: is.choice('api', 'console', 'command_line'),
   user: is.about(
     is.nullable(USER_SUMMARY),
     'Whose key it was; null on the command line, and of who accepts an invitation.',

@@ -8,12 +8,12 @@ import { ServiceError } from '../../../base/errors.ts'
 import type { ProjectDirectory } from '../../../rules/access/project-directory.ts'
 import { unlessKept } from '../../server/etags.ts'
 import type { Exchange } from '../../server/exchange.ts'
-import type { RequestHead } from '../../server/framing.ts'
+import { encodingOf, type RequestHead } from '../../server/framing.ts'
 import { type PublicRecord, readable } from '../../server/public-route.ts'
 import { type Answer, type Header, send, sendError } from '../../server/respond.ts'
 import { done } from '../../server/route.ts'
 import { projectOfPath } from './remote-config.ts'
-import { SDK_LICENCE, type SdkEncoding, type SdkFiles, type SdkRelease } from './sdk-files.ts'
+import { SDK_LICENCE, type SdkFiles, type SdkRelease } from './sdk-files.ts'
 
 /** What the snippet is served with. */
 export interface SdkRouteOptions {
@@ -62,19 +62,6 @@ function isVersionOf(release: SdkRelease, version: string | null): boolean {
   return (
     version === null || version === release.version || version === release.version.split('.')[0]
   )
-}
-
-/** The best encoding that a client takes; what it refuses with `q=0` it does not. */
-function encodingOf(acceptEncoding: string): SdkEncoding {
-  const accepted = new Set(
-    acceptEncoding
-      .toLowerCase()
-      .split(',')
-      .filter((part) => !/;\s*q=0(?:\.0*)?\s*$/.test(part))
-      .map((part) => (part.split(';')[0] ?? '').trim()),
-  )
-  if (accepted.has('br')) return 'br'
-  return accepted.has('gzip') ? 'gzip' : 'identity'
 }
 
 const FILE = {

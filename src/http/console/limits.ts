@@ -1,0 +1,6 @@
+/** The limits of http/console: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
+
+/** Bytes of all files of the console, compressed ones too: they stay in memory. Beyond: it is not served. */
+export const CONSOLE_BYTES_MAX = 4 * 1024 * 1024
+/** Logins of one address that may fail in a minute. A further one: 429 with `Retry-After`. */
+export const LOGIN_FAILURES_PER_MINUTE_MAX = 5

@@ -1,0 +1,189 @@
+/**
+ * The routes of the console's sessions: log in with a personal key or the code of a login link, see and end
+ * sessions. A session may do what its key may. docs/compatibility/console.md, "Sessions".
+ */
+import { ServiceError } from '../../../base/errors.ts'
+import { KEY_CHARACTERS_MAX } from '../../../base/limits.ts'
+import { timeText } from '../../../base/time.ts'
+import { type ConsoleSessionView, sessionEndMs } from '../../../rules/access/console-session.ts'
+import { userSummary } from '../../../rules/access/user.ts'
+import type { ConsoleSessions } from '../../console/console-sessions.ts'
+import { cookieWriter, requireConsole } from '../../console/cookie.ts'
+import { callerOf, type FullGrant, userOf } from '../../server/auth.ts'
+import {
+  ANYBODY,
+  BY_SESSION,
+  type Call,
+  callerWith,
+  done,
+  emptyAnswer,
+  type Resource,
+  routesOf,
+} from '../../server/route.ts'
+import { json } from '../../server/router.ts'
+import * as is from '../../server/schema.ts'
+import { addressBehind } from '../../server/url.ts'
+import { LOGIN_CODE_CHARACTERS_MAX, USER_AGENT_CHARACTERS_MAX } from '../limits.ts'
+import { requireContained } from './keys.ts'
+import { ask, LEVEL, type OrganizationServices, USER_MEMBERS } from './organization-services.ts'
+import { visibleProjects } from './projects.ts'
+
+/** What these routes work with. */
+export interface SessionServices extends OrganizationServices {
+  /** Absent: there is no console, and none of these routes. */
+  readonly sessions?: ConsoleSessions | undefined
+}
+
+type SessionCall = Call<SessionServices>
+type LoginCall = Call<SessionServices, is.Schema, typeof PROOF>
+
+const SESSION = is.namedObject('ConsoleSession', {
+  user: is.object({ ...USER_MEMBERS, level: LEVEL }),
+  scopes: is.list(is.TEXT),
+  projects: is.list(
+    is.object({ id: is.WHOLE, name: is.TEXT, timezone: is.TEXT, api_token: is.TEXT }),
+  ),
+  expires_at: is.about(is.TIME, 'When it ends if nobody uses it.'),
+})
+const LISTED = is.namedObject('OpenConsoleSession', {
+  id: is.WHOLE,
+  created_at: is.TIME,
+  last_seen_at: is.TIME,
+  address: is.TEXT,
+  user_agent: is.TEXT,
+  key_label: is.about(is.nullable(is.TEXT), 'Label of its personal key; null for a login link.'),
+  is_current: is.BOOLEAN,
+})
+const PROOF = is.named(
+  'ConsoleLogin',
+  is.options({
+    key: is.about(is.text(KEY_CHARACTERS_MAX), 'A personal key.'),
+    code: is.about(
+      is.text(LOGIN_CODE_CHARACTERS_MAX),
+      'The code of a login link; it is valid once.',
+    ),
+  }),
+)
+const WRONG_KEY = 'the personal API key is not valid; create one or check that it is complete'
+const WRONG_CODE = "the link was used before or is too old: 'tenrec login-link' prints another"
+
+const route = routesOf<SessionServices>('/api/console/', BY_SESSION)
+
+/** Logging in and out, and who is logged in. */
+export const SESSION_RESOURCE: Resource<SessionServices> = {
+  name: 'Console',
+  sentence: 'Sessions of the console, which stand in the place of a personal key.',
+  segments: { id: is.about(is.WHOLE, 'Number of the session.') },
+  routes: [
+    route('POST', 'session/', 'createConsoleSession', 'Logs in: begins a session.', {
+      who: ANYBODY,
+      body: PROOF,
+      answers: { 200: done(SESSION) },
+      errors: [
+        ...(['invalid_input', 'authentication_failed', 'csrf_failed', 'throttled'] as const),
+        ...(['request_too_large', 'unsupported_media_type', 'error', 'server_error'] as const),
+      ],
+      respond: logIn,
+    }),
+    route('GET', 'session/', 'getConsoleSession', 'Shows who is logged in.', {
+      answers: { 200: done(SESSION) },
+      handle: (call) => sessionBody(call, call.grant),
+    }),
+    route('DELETE', 'session/', 'deleteConsoleSession', 'Logs out: ends the session.', {
+      answers: { 204: done() },
+      async respond(call) {
+        const { request, services, grant } = call
+        const cookie = cookieWriter(request, services)(null)
+        const id = grant.session?.id ?? 0
+        request.objectId = String(id)
+        await ask(call, 'endSession', id)
+        return emptyAnswer(204, [cookie])
+      },
+    }),
+    route('GET', 'sessions/', 'listConsoleSessions', 'Lists the sessions of the caller.', {
+      who: callerWith('personal_api_key:read'),
+      answers: { 200: done(is.object({ results: is.list(LISTED) })) },
+      handle: async (call) => ({
+        results: (await ownSessions(call)).map((session) => listedBody(call, session)),
+      }),
+    }),
+    route('DELETE', 'sessions/:id/', 'endConsoleSession', 'Ends a session of the caller.', {
+      who: callerWith('personal_api_key:write'),
+      answers: { 204: done() },
+      async handle(call) {
+        const id = call.number('id')
+        const session = (await ownSessions(call)).find((own) => own.id === id)
+        if (session === undefined) {
+          throw new ServiceError('not_found', 'there is no such session of yours')
+        }
+        // A weak key that leaks must not shut its user out.
+        const rights = session.key ?? { scopes: ['*'], projectIds: 'all', expiresAtMs: null }
+        if (call.grant.session?.id !== id) requireContained(call.grant, rights, 'end a session')
+        await call.request.noting((entry) =>
+          call.services.queries.organization('endSession', session.id, entry),
+        )
+      },
+    }),
+  ],
+}
+
+async function logIn(call: LoginCall) {
+  const { request, services } = call
+  const { directory, sessions, trustedProxies } = services
+  // Nor may another page log somebody in as somebody else.
+  requireConsole(request, services)
+  const { key, code } = call.body()
+  if ((key === undefined) === (code === undefined)) {
+    throw new ServiceError('required', 'send a personal key as key, or a code as code', {
+      attr: 'key',
+    })
+  }
+  if (sessions === undefined) throw new TypeError('there is no console')
+  const from = {
+    address: addressBehind(request.peerAddress, request.head.forwardedFor, trustedProxies),
+    userAgent: request.head.userAgent.slice(0, USER_AGENT_CHARACTERS_MAX),
+  }
+  const cookieOf = cookieWriter(request, services)
+  const keyGrant = key === undefined ? null : directory.personalKeyByText(key.trim())
+  const proofOfKey = keyGrant && { key: key?.trim() ?? '', userId: userOf(keyGrant).id }
+  const token = await sessions.begin(code === undefined ? proofOfKey : { code }, from)
+  services.refresh()
+  const grant = token === null ? null : sessions.open(token)
+  if (grant === null) {
+    throw new ServiceError('authentication_failed', key === undefined ? WRONG_CODE : WRONG_KEY)
+  }
+  request.caller = callerOf(grant, 'console')
+  request.objectId = String(grant.session.id)
+  return json(sessionBody(call, grant), 200, [cookieOf(token)])
+}
+
+/** Who is logged in, and what they may do. */
+function sessionBody(call: Pick<SessionCall, 'services' | 'nowMs'>, grant: FullGrant) {
+  const user = userOf(grant)
+  const projects = visibleProjects({ services: call.services, grant })
+  const used = { createdAtMs: grant.session?.createdAtMs ?? 0, lastSeenAtMs: call.nowMs }
+  return {
+    user: { ...userSummary(user), level: user.level },
+    scopes: grant.scopes,
+    projects: projects.map(({ id, name, timezone, apiKey }) => ({
+      ...{ id, name, timezone, api_token: apiKey },
+    })),
+    expires_at: timeText(sessionEndMs(used, grant.expiresAtMs)),
+  }
+}
+
+function ownSessions(call: SessionCall): Promise<readonly ConsoleSessionView[]> {
+  return ask(call, 'listSessions', { userId: call.user.id, atMs: call.nowMs })
+}
+
+function listedBody({ grant }: SessionCall, session: ConsoleSessionView) {
+  return {
+    id: session.id,
+    created_at: timeText(session.createdAtMs),
+    last_seen_at: timeText(session.lastSeenAtMs),
+    address: session.address,
+    user_agent: session.userAgent,
+    key_label: session.key?.label ?? null,
+    is_current: session.id === grant.session?.id,
+  }
+}

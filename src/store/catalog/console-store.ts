@@ -1,0 +1,154 @@
+/**
+ * Sessions of the console and codes of login links. Of both only hashes are kept. They raise no version:
+ * whoever asks for a session reads it.
+ *
+ * Table `console_sessions`: SHA-256 of the token -> `ConsoleSession`; table `login_codes`: SHA-256 of the
+ * code -> `LoginCode`. Both MessagePack with a checksum.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  type ConsoleSession,
+  type ConsoleSessionView,
+  type SessionStart,
+  sessionEndMs,
+} from '../../rules/access/console-session.ts'
+import { SESSION_SEEN_LATE_MS_MAX } from '../../rules/access/limits.ts'
+import { unpack } from '../lmdb/codec.ts'
+import { entriesOf, getRecord, putRecord } from '../lmdb/records.ts'
+import type { DirectoryEnvironment } from './directory-environment.ts'
+import { hashKey } from './key-store.ts'
+import { LOGIN_CODE_MS_MAX, LOGIN_CODES_MAX, SESSIONS_OF_USER_MAX } from './limits.ts'
+
+const CODE_BYTES = 18
+
+/** A code that waits to be used. */
+interface LoginCode {
+  readonly userId: number
+  readonly expiresAtMs: number
+}
+
+type Owner = Pick<ConsoleSession, 'userId' | 'keyHash'>
+
+/** Reads and writes them, each change in a durable transaction. */
+export class ConsoleStore {
+  readonly #environment: DirectoryEnvironment
+
+  constructor(environment: DirectoryEnvironment) {
+    this.#environment = environment
+  }
+
+  /** The session of a token as it is kept, ended or not; null for an unknown one. One lookup. */
+  find(token: string): ConsoleSession | null {
+    const record = getRecord(this.#environment.table('console_sessions'), hashKey(token))
+    return record === undefined ? null : decodeSession(record)
+  }
+
+  /**
+   * Begins a session; false when its code is unknown, used or too old, or its user inactive. Forgets ended
+   * sessions, and of the user's own the one that was unused longest when they are too many.
+   */
+  begin({ token, proof, atMs, address, userAgent }: SessionStart): boolean {
+    return this.#environment.record(() => {
+      const owner: Owner | null =
+        'key' in proof
+          ? { userId: proof.userId, keyHash: hashKey(proof.key) }
+          : this.#redeem(proof.code, atMs)
+      if (owner === null) return false
+      this.#makeRoom(owner.userId, atMs)
+      const session: ConsoleSession = {
+        id: this.#environment.nextNumber('console_session'),
+        ...owner,
+        ...{ createdAtMs: atMs, lastSeenAtMs: atMs, address, userAgent },
+      }
+      putRecord(this.#environment.table('console_sessions'), hashKey(token), session)
+      return true
+    })
+  }
+
+  /** Notes that a session was used, unless it was a short while ago. */
+  seen(token: string, atMs: number): void {
+    this.#environment.record(() => {
+      const session = this.find(token)
+      if (session === null || atMs - session.lastSeenAtMs < SESSION_SEEN_LATE_MS_MAX) return
+      const table = this.#environment.table('console_sessions')
+      putRecord(table, hashKey(token), { ...session, lastSeenAtMs: atMs })
+    })
+  }
+
+  /** Ends a session; one that is not there has ended. */
+  end(id: number): void {
+    this.#environment.record(() => {
+      for (const { key, session } of this.#all()) if (session.id === id) this.#remove(key)
+    })
+  }
+
+  /** The sessions of a user that are open, the newest first. Linear in all sessions. */
+  list(userId: number, atMs: number): readonly ConsoleSessionView[] {
+    const keys = this.#environment.all('personal_keys').filter((key) => key.revokedAtMs === null)
+    return this.#all().flatMap(({ session: { keyHash, ...session } }): ConsoleSessionView[] => {
+      const key = keyHash && keys.find(({ hash }) => hash.equals(keyHash))
+      const isOpen = key !== undefined && sessionEndMs(session, key?.expiresAtMs ?? null) > atMs
+      if (session.userId !== userId || !isOpen) return []
+      if (key === null) return [{ ...session, key }]
+      const { label, scopes, projectIds, expiresAtMs } = key
+      return [{ ...session, key: { label, scopes, projectIds, expiresAtMs } }]
+    })
+  }
+
+  /** Makes a code with which a user logs in once. Beyond the limit the oldest is void. */
+  createCode(userId: number): string {
+    const code = randomBytes(CODE_BYTES).toString('base64url')
+    this.#environment.record(() => {
+      const atMs = this.#environment.clock.now()
+      const table = this.#environment.table('login_codes')
+      const codes = [...entriesOf(table)]
+        .map(({ key, value }) => ({ key: Buffer.from(key), ...(unpack(value) as LoginCode) }))
+        .sort((a, b) => a.expiresAtMs - b.expiresAtMs)
+      const expired = codes.filter(({ expiresAtMs }) => expiresAtMs <= atMs).length
+      const removed = Math.max(expired, codes.length - LOGIN_CODES_MAX + 1)
+      for (const { key } of codes.slice(0, removed)) table.removeSync(key)
+      putRecord(table, hashKey(code), { userId, expiresAtMs: atMs + LOGIN_CODE_MS_MAX })
+    })
+    return code
+  }
+
+  /** Uses a code up. */
+  #redeem(code: string, atMs: number): Owner | null {
+    const table = this.#environment.table('login_codes')
+    // Written by `createCode`; the checksum says that it is unchanged.
+    const known = getRecord(table, hashKey(code)) as LoginCode | undefined
+    if (known === undefined) return null
+    table.removeSync(hashKey(code))
+    const user = this.#environment.all('users').find(({ id }) => id === known.userId)
+    const isGood = known.expiresAtMs > atMs && user?.isActive === true
+    return isGood ? { userId: known.userId, keyHash: null } : null
+  }
+
+  #makeRoom(userId: number, atMs: number): void {
+    const own: { readonly key: Buffer; readonly session: ConsoleSession }[] = []
+    for (const entry of this.#all()) {
+      if (sessionEndMs(entry.session, null) <= atMs) this.#remove(entry.key)
+      else if (entry.session.userId === userId) own.push(entry)
+    }
+    own.sort((a, b) => a.session.lastSeenAtMs - b.session.lastSeenAtMs)
+    const removed = Math.max(0, own.length - SESSIONS_OF_USER_MAX + 1)
+    for (const { key } of own.slice(0, removed)) this.#remove(key)
+  }
+
+  #remove(key: Buffer): void {
+    this.#environment.table('console_sessions').removeSync(key)
+  }
+
+  /** All sessions, the newest first, with their keys in the table. Throws `DamagedRecordError`. */
+  #all() {
+    return [...entriesOf(this.#environment.table('console_sessions'))]
+      .map(({ key, value }) => ({ key: Buffer.from(key), session: decodeSession(unpack(value)) }))
+      .sort((a, b) => b.session.id - a.session.id)
+  }
+}
+
+/** Written by the store, and unchanged since: the checksum says so. */
+function decodeSession(record: unknown): ConsoleSession {
+  const session = record as ConsoleSession
+  return { ...session, keyHash: session.keyHash && Buffer.from(session.keyHash) }
+}
