@@ -107,3 +107,7 @@ export const CACHED_PATTERNS_MAX = 500
 export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 150)
 /** Units of the budget of a request, 30 ns each: some 12 ms, measured for the worst patterns. */
 export const PATTERN_REQUEST_UNITS_MAX = 400_000
+/** Persons or groups that one rehearsal of a flag decides about. More: 400 `invalid_input`. */
+export const REHEARSAL_SAMPLE_MAX = 100_000
+/** The same when the client does not say. */
+export const REHEARSAL_SAMPLE_USUAL = 10_000

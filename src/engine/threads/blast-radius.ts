@@ -1,14 +1,18 @@
 /**
- * Whom a condition would reach: every person, or group of one type, is put to the rules of flags. The
- * condition's percentage is ignored. Source: docs/compatibility/flags.md, "Feature flag routes".
+ * Whom a condition would reach, and whose value a change of a flag would flip: every person, or group of one
+ * type, is put to the rules of flags. For the reach the condition's percentage is ignored. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
+
 import { ServiceError } from '../../base/errors.ts'
 import { isObject, type JsonObject, objectsOf } from '../../base/json.ts'
+import { REHEARSAL_SAMPLE_MAX, REHEARSAL_SAMPLE_USUAL } from '../../base/limits.ts'
 import { refusal } from '../../base/refusals.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { decide, requestOf } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
+import { Rehearsal, type RehearsalReport, type Subject } from '../../rules/flags/rehearsal.ts'
 import type { DecisionSources, Flag, FlagSet } from '../../rules/flags/types.ts'
+import type { FlagPlan } from '../../store/catalog/flag-store.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import { REACH_COUNT_MS_MAX } from './limits.ts'
 
@@ -35,13 +39,9 @@ export function countReached(
   const trial = trialFlag(body, set, nowMs)
   const compiled = compileFlags({ ...set, flags: [...set.flags, trial] })
   const isForAll = objectsOf(conditionOf(body)['properties']).length === 0
-  const deadline = performance.now() + REACH_COUNT_MS_MAX
   let total = 0
   let reached = 0
-  for (const subject of subjectsOf(body, set, stored)) {
-    if (total % CLOCK_EVERY === 0 && performance.now() > deadline) {
-      throw refusal('count_slow', { limit: REACH_COUNT_MS_MAX / 1000 })
-    }
+  for (const subject of inTime(subjectsOf(typeIndexOf(body), set, stored))) {
     total++
     if (isForAll) {
       reached++
@@ -55,25 +55,85 @@ export function countReached(
   return { users_affected: reached, total_users: total }
 }
 
-interface Subject {
-  readonly distinctId: string
-  readonly groups: JsonObject
-  readonly sources: DecisionSources
+/** The answer of a rehearsal, as it is sent. */
+export interface RehearsalAnswer extends RehearsalReport {
+  readonly is_new: boolean
+  /** Null: persons were decided about. */
+  readonly group_type_index: number | null
+  /** All persons or groups; an estimate when not all of them were decided about. */
+  readonly total: number
 }
 
-function* subjectsOf(
-  body: JsonObject,
+/**
+ * Decides about up to `sampleMax` persons, or groups where the flag is by group, spread over all of them, by
+ * the flags as they are and as a plan makes them. Throws 503 when it takes too long.
+ */
+export function rehearse(
+  { before, after }: FlagPlan,
+  sampleMax: number,
   set: FlagSet,
   stored: DecisionSourceReader,
+  nowMs: number,
+): RehearsalAnswer {
+  const others = set.flags.filter(({ id }) => id !== after.id)
+  const flags = [...others, after].sort((one, other) => one.id - other.id)
+  const compiled = compileFlags(set)
+  const changed = compileFlags({ ...set, flags }, compiled)
+  const typeIndex = readTypeIndex(after.filters['aggregation_group_type_index'] ?? null)
+  const count =
+    typeIndex === null
+      ? stored.personCount(set.projectId)
+      : countOf(inTime(stored.groups(set.projectId, typeIndex)))
+  const every = Math.max(1, Math.ceil(count / sampleMax))
+  const rehearsal = new Rehearsal(compiled, changed, after.key, nowMs)
+  for (const subject of inTime(subjectsOf(typeIndex, set, stored, every))) rehearsal.put(subject)
+  const report = rehearsal.report()
+  const total = every === 1 ? report.sampled : count
+  return { is_new: before === null, group_type_index: typeIndex, total, ...report }
+}
+
+/** How many a body wants to be decided about. Throws 400. */
+export function sampleOf(sample: unknown): number {
+  if (sample === undefined || sample === null) return REHEARSAL_SAMPLE_USUAL
+  const isNumber = typeof sample === 'number' && Number.isInteger(sample)
+  if (isNumber && sample >= 1 && sample <= REHEARSAL_SAMPLE_MAX) return sample
+  const detail = `sample must be a whole number from 1 to ${REHEARSAL_SAMPLE_MAX}`
+  throw new ServiceError('invalid_input', detail, { attr: 'sample' })
+}
+
+/** The same things, until there is no time left. Throws 503 then. */
+function* inTime<T>(things: Iterable<T>): Generator<T> {
+  const deadline = performance.now() + REACH_COUNT_MS_MAX
+  let count = 0
+  for (const thing of things) {
+    if (count++ % CLOCK_EVERY === 0 && performance.now() > deadline) {
+      throw refusal('count_slow', { limit: REACH_COUNT_MS_MAX / 1000 })
+    }
+    yield thing
+  }
+}
+
+function countOf(things: Iterable<unknown>): number {
+  let count = 0
+  for (const _ of things) count++
+  return count
+}
+
+/** All persons, or all groups of a type; of every so many one. */
+function* subjectsOf(
+  typeIndex: number | null,
+  set: FlagSet,
+  stored: DecisionSourceReader,
+  every = 1,
 ): Generator<Subject> {
   const { projectId } = set
-  const typeIndex = typeIndexOf(body)
   if (typeIndex === null) {
-    for (const { number, distinctId, properties } of stored.persons(projectId)) {
+    for (const { number, distinctId, properties } of stored.persons(projectId, every)) {
       const sources: DecisionSources = {
         ...NO_SOURCES,
         personProperties: () => properties,
         isInStaticCohort: (cohortId) => stored.isMember(projectId, cohortId, number),
+        continuityOverrides: () => stored.overrides(projectId, number),
       }
       yield { distinctId, groups: NOTHING, sources }
     }
@@ -81,7 +141,9 @@ function* subjectsOf(
   }
   const type = set.groupTypes.get(typeIndex)
   if (type === undefined) return
+  let place = 0
   for (const { key, properties } of stored.groups(projectId, typeIndex)) {
+    if (place++ % every !== 0) continue
     const groupProperties = (index: number): JsonObject | null =>
       index === typeIndex ? properties : null
     yield { distinctId: '', groups: { [type]: key }, sources: { ...NO_SOURCES, groupProperties } }
@@ -156,7 +218,10 @@ function conditionOf(body: JsonObject): JsonObject {
 }
 
 function typeIndexOf(body: JsonObject): number | null {
-  const index = Object.hasOwn(body, 'group_type_index') ? body['group_type_index'] : null
+  return readTypeIndex(Object.hasOwn(body, 'group_type_index') ? body['group_type_index'] : null)
+}
+
+function readTypeIndex(index: unknown): number | null {
   if (index === null) return null
   if (typeof index === 'number' && [0, 1, 2, 3, 4].includes(index)) return index
   throw invalid('group_type_index must be a whole number from 0 to 4, or null for persons')

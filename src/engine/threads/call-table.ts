@@ -40,6 +40,8 @@ export const FLAG_CALLS = {
   changeFlag: short(({ flags }, task: FlagCommandTask) => flags.change(task)),
   /** Counts whom the condition in a body would reach. */
   blastRadius: long(({ stores }, task: BlastRadiusTask) => stores.flags.blastRadius(task)),
+  /** Tells whose value the change in a body would flip. */
+  rehearseFlag: long(({ stores }, task: BlastRadiusTask) => stores.flags.rehearse(task)),
   /** The log of a flag, or of all (`flagId` null); null when there is no such flag. */
   flagActivity: page(
     ({ stores, writer }, projectId: number, flagId: number | null, offset: number, limit: number) =>

@@ -3,14 +3,20 @@
  * reach. Bodies arrive as bytes, because reading them is proportional to what a client sent.
  */
 import { ServiceError } from '../../base/errors.ts'
-import { isObject, type JsonObject } from '../../base/json.ts'
+import { given, isObject, type JsonObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import type { Entries } from '../../base/pages.ts'
 import { parseJsonText } from '../../rules/capture/json-text.ts'
-import type { Flag } from '../../rules/flags/types.ts'
+import type { Flag, FlagSet } from '../../rules/flags/types.ts'
 import { FlagStore } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
-import { type BlastRadius, countReached } from './blast-radius.ts'
+import {
+  type BlastRadius,
+  countReached,
+  type RehearsalAnswer,
+  rehearse,
+  sampleOf,
+} from './blast-radius.ts'
 import type { BlastRadiusTask, FlagCommandTask } from './tasks.ts'
 
 /** The stores of one thread that flags need, opened at first use. */
@@ -53,21 +59,48 @@ export class FlagTasks {
 
   /** Counts whom the condition of a body would reach. Throws 400, and 503 when it takes too long. */
   blastRadius(task: BlastRadiusTask): BlastRadius {
-    const { projectId, timezone, nowMs } = task
+    const { body, nowMs } = task
+    return countReached(readBody(body), this.#set(task), this.#openDefinitions(), nowMs)
+  }
+
+  /**
+   * Whose value would change with `filters` and `active` of a body, for the flag of its `id` or `key`; a key
+   * that no flag has is that of a new one. Throws 400, 404 `not_found`, and 503 when it takes too long.
+   */
+  rehearse(task: BlastRadiusTask): RehearsalAnswer {
+    const { projectId, nowMs } = task
+    const body = readBody(task.body)
+    const { id, key, sample, filters, active } = body
+    const store = this.#openStore()
+    const set = this.#set(task)
+    const isKnown = typeof id === 'number' || typeof key === 'string'
+    if (!isKnown) {
+      const detail = 'id or key is missing: send the number or the key of a flag'
+      throw new ServiceError('required', detail, { attr: 'id' })
+    }
+    const sampleMax = sampleOf(sample)
+    const number =
+      typeof id === 'number' ? id : (store.flags(projectId).byKey(String(key))?.id ?? null)
+    const context = { projectId, nowMs, cohort: (one: number) => set.cohorts.get(one) ?? null }
+    const changes = given({ filters, active, ...(number === null ? { key } : {}) })
+    const plan = store.plan(context, number, changes)
+    return rehearse(plan, sampleMax, set, this.#openDefinitions(), nowMs)
+  }
+
+  async close(): Promise<void> {
+    await this.#store?.close()
+    await this.#definitions?.close()
+  }
+
+  #set({ projectId, timezone }: BlastRadiusTask): FlagSet {
     const definitions = this.#openDefinitions()
-    const set = {
+    return {
       projectId,
       timezone,
       flags: this.#openStore().flags(projectId).flags,
       cohorts: definitions.cohorts(projectId),
       groupTypes: definitions.groupTypes(projectId),
     }
-    return countReached(readBody(task.body), set, definitions, nowMs)
-  }
-
-  async close(): Promise<void> {
-    await this.#store?.close()
-    await this.#definitions?.close()
   }
 
   #openStore(): FlagStore {

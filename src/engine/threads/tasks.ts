@@ -200,7 +200,7 @@ export interface FlagCommandTask {
   readonly audit?: AuditEntry | undefined
 }
 
-/** Count whom the condition in a body would reach. */
+/** Count whom the condition in a body would reach, or whose value the change in a body would flip. */
 export interface BlastRadiusTask {
   readonly projectId: number
   readonly timezone: string

@@ -12,6 +12,10 @@ export const FLAG_COHORT_DEPTH_MAX = 50
 export const LOOKUP_CHANGES_MAX = 128
 /** What a date may be at most, either way, as for `Date`. */
 export const TIME_MS_MAX = 8.64e15
+/** Examples of those for whom a rehearsed change of a flag counts. Further ones are counted only. */
+export const REHEARSAL_EXAMPLES_MAX = 20
+/** Changes of value, with the conditions that led to them, that a rehearsal tells apart; the most frequent ones. */
+export const REHEARSAL_FLIPS_MAX = 100
 /** Bytes of the JSON of one flag's filters. More: 400 `invalid_input`. */
 export const FLAG_FILTERS_BYTES_MAX = 1024 * 1024
 /** Values that one property filter may list. More: 400 `invalid_input`. */

@@ -49,6 +49,18 @@ export interface FlagChangeContext {
   readonly audit?: AuditEntry | undefined
 }
 
+/** Where a change is planned. */
+export type FlagPlanContext = Pick<FlagChangeContext, 'projectId' | 'nowMs' | 'cohort'>
+
+/** A flag before and after a change that nobody has made; null: there is none before. */
+export interface FlagPlan {
+  readonly before: Flag | null
+  readonly after: Flag
+}
+
+/** No flag has this number: that of one that is only planned. */
+const UNKNOWN_ID = Number.MAX_SAFE_INTEGER
+
 /** The writing side. For threads of the pool and commands; close it before the thread ends. */
 export class FlagStore {
   readonly #environment: Environment
@@ -125,6 +137,28 @@ export class FlagStore {
     })
   }
 
+  /**
+   * What a body of PATCH would make of a flag, or, when `id` is null, a body of POST of none; nothing is
+   * stored. Throws 400, and 404 `not_found`.
+   */
+  plan(context: FlagPlanContext, id: number | null, body: JsonObject): FlagPlan {
+    const flags = this.flags(context.projectId)
+    const before = id === null ? null : (flags.stored(id)?.flag ?? null)
+    demand(id === null || before?.deleted === false, 'not_found', UNKNOWN_FLAG)
+    const world = this.#world(context, flags)
+    const nobody = { createdById: null, lastModifiedById: null, updatedAtMs: context.nowMs }
+    const { projectId } = context
+    const after: Flag =
+      before === null
+        ? { ...draftFlag(body, world), ...nobody, id: UNKNOWN_ID, projectId, version: 1 }
+        : {
+            ...before,
+            ...changeFlag(before, body, false, world),
+            version: before.version + 1,
+          }
+    return { before, after }
+  }
+
   /** Gives a flag a dashboard, if it has none. Throws 404 `not_found`, and 503. */
   addDashboard(context: FlagChangeContext, id: number): Flag {
     const { projectId, nowMs, actor } = context
@@ -172,7 +206,7 @@ export class FlagStore {
     return this.#environment.close()
   }
 
-  #world({ projectId, cohort, nowMs }: FlagChangeContext, flags: ProjectFlags): FlagWorld {
+  #world({ projectId, cohort, nowMs }: FlagPlanContext, flags: ProjectFlags): FlagWorld {
     return {
       flags: flags.flags,
       flagById: (id) => flags.stored(id)?.flag ?? null,

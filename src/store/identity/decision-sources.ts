@@ -159,9 +159,16 @@ export class DecisionSourceReader {
     return new Map(loadPersonCounters(this.#tables.person_projects, projectId).groupTypes.entries())
   }
 
-  /** All living persons, oldest number first. Throws `DamagedRecordError`. */
-  *persons(projectId: number): Generator<ScannedPerson> {
+  /** How many records of persons there are, those that were merged too. Cost: a walk through their keys. */
+  personCount(projectId: number): number {
+    return this.#tables.persons.getKeysCount(keysOf(projectId))
+  }
+
+  /** All living persons, or of every so many records one, oldest number first. Throws `DamagedRecordError`. */
+  *persons(projectId: number, every = 1): Generator<ScannedPerson> {
+    let place = 0
     for (const key of this.#tables.persons.getKeys(keysOf(projectId))) {
+      if (place++ % every !== 0) continue
       const number = numberInKey(key, 4)
       const record = loadPerson(this.#tables, projectId, number)
       if (record === null) continue

@@ -4,6 +4,7 @@
  * (rules/flags/edit), field by field.
  */
 
+import { REHEARSAL_SAMPLE_MAX, REHEARSAL_SAMPLE_USUAL } from '../../../base/limits.ts'
 import { logPageOf } from '../../server/pages.ts'
 import type { Schema } from '../../server/schema.ts'
 import * as is from '../../server/schema.ts'
@@ -159,6 +160,52 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
       failure: is.about(is.nullable(is.TEXT), 'Why it could not be computed.'),
       properties: is.list(FILTER_STORY),
     }),
+  ),
+})
+
+/** A change of a flag that is not made. */
+export const REHEARSED = is.named(
+  'FlagRehearsalDraft',
+  is.openObject(
+    {},
+    {
+      id: is.about(is.WHOLE, 'Number of the flag.'),
+      key: is.about(is.TEXT, 'Its key instead; one that no flag has is that of a new flag.'),
+      filters: FILTERS,
+      active: is.BOOLEAN,
+      sample: is.about(
+        is.WHOLE,
+        `How many are decided about: ${REHEARSAL_SAMPLE_USUAL} when absent, ${REHEARSAL_SAMPLE_MAX} at most.`,
+      ),
+    },
+  ),
+)
+const CONDITION_INDEX = is.nullable(is.WHOLE)
+const FLIP = {
+  from: FLAG_VALUE,
+  to: FLAG_VALUE,
+  from_condition: is.about(CONDITION_INDEX, 'The condition that matched before, from 0.'),
+  to_condition: is.about(CONDITION_INDEX, 'The one that matches then.'),
+}
+/** What a change of a flag would do. */
+export const REHEARSAL = is.namedObject('FlagRehearsal', {
+  is_new: is.about(is.BOOLEAN, 'No flag has the key.'),
+  group_type_index: is.about(CONDITION_INDEX, 'Null: persons were decided about.'),
+  total: is.about(is.WHOLE, 'All of them; an estimate when not all were decided about.'),
+  sampled: is.about(is.WHOLE, 'How many were decided about.'),
+  changed: is.about(is.WHOLE, 'How many of those get another value.'),
+  failed: is.about(is.WHOLE, 'How many could not be decided then; they count as off.'),
+  values: is.list(is.object({ value: FLAG_VALUE, before: is.WHOLE, after: is.WHOLE })),
+  flips: is.about(is.list(is.object({ ...FLIP, count: is.WHOLE })), 'The most frequent first.'),
+  examples: is.about(
+    is.list(
+      is.object({
+        distinct_id: is.nullable(is.TEXT),
+        group_key: is.nullable(is.TEXT),
+        ...FLIP,
+      }),
+    ),
+    'None for a key without person:read.',
   ),
 })
 

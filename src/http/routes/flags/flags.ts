@@ -5,6 +5,7 @@
  */
 import { ServiceError } from '../../../base/errors.ts'
 import type { FlagCommand } from '../../../engine/threads/tasks.ts'
+import { hasScope } from '../../../rules/access/scopes.ts'
 import { uncheckedPatterns } from '../../../rules/flags/flag-faults.ts'
 import type { Flag } from '../../../rules/flags/types.ts'
 import { logQuery, PAGE_LIMITS } from '../../server/pages.ts'
@@ -33,6 +34,8 @@ import {
   DRAFT,
   FEATURE_FLAG,
   NAMES,
+  REHEARSAL,
+  REHEARSED,
   RUNTIME,
 } from './flag-schemas.ts'
 
@@ -86,14 +89,16 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       ),
       answers: { 200: done(is.object({ users_affected: is.WHOLE, total_users: is.WHOLE })) },
       audits: false,
-      handle({ request, services, projectId, nowMs }) {
-        const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
-        return services.queries.blastRadius({
-          projectId,
-          timezone,
-          nowMs,
-          body: request.jsonBytes(),
-        })
+      handle: (call) => call.services.queries.blastRadius(countTask(call)),
+    }),
+    route('POST', 'rehearse/', 'rehearseFeatureFlag', 'Whose value a change would flip.', {
+      who: inProject('feature_flag:read'),
+      body: REHEARSED,
+      answers: { 200: done(REHEARSAL) },
+      audits: false,
+      async handle(call) {
+        const answer = await call.services.queries.rehearseFlag(countTask(call))
+        return hasScope(call.grant.scopes, 'person:read') ? answer : { ...answer, examples: [] }
       },
     }),
     route('GET', ':id/', 'getFeatureFlag', 'Shows a flag, also a deleted one.', {
@@ -142,6 +147,12 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       },
     }),
   ],
+}
+
+/** What counting threads are told of a request. */
+function countTask({ request, services, projectId, nowMs }: FlagCall) {
+  const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
+  return { projectId, timezone, nowMs, body: request.jsonBytes() }
 }
 
 /** The flag with what of it can never match. */
