@@ -143,9 +143,12 @@ t.test('who flips is who is decided otherwise after the change', async (t) => {
       t.equal(earlier, was.filter((one) => one.value === value).length, `${value} before`)
       t.equal(later, is.filter((one) => one.value === value).length, `${value} after`)
     }
-    const examples = rehearsed.body['examples'] as (Flip & { distinct_id: string })[]
+    const examples = rehearsed.body['examples'] as (Flip & {
+      readonly distinct_id: string
+      readonly group_key: string | null
+    })[]
     t.equal(examples.length, 20)
-    for (const { distinct_id, group_key, ...flip } of examples as (Flip & JsonObject)[]) {
+    for (const { distinct_id, group_key, ...flip } of examples) {
       t.strictSame(
         [{ id: distinct_id, ...flip }],
         flips.filter((one) => one.id === distinct_id),
