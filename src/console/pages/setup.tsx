@@ -13,7 +13,7 @@ import { askProgress, type Tick } from './setup/progress.ts'
 import { SNIPPETS } from './setup/snippets.ts'
 
 /** The first event is waited for; the rest takes minutes or days. */
-const EVENT_EVERY_MS = 1000
+const EVENT_EVERY_MS = 500
 const REST_EVERY_MS = 10_000
 
 /** A list of what an installation should have, each ticked once it is there, and code to copy. */
@@ -44,12 +44,12 @@ function Checklist() {
       <Shown of={first}>
         {(isThere) => (
           <ul class="ticks" aria-live="polite">
-            <Item tick={isThere} words="The first event has arrived">
-              {isThere ? (
-                <a href={pageOf('/live')}>Watch them come</a>
-              ) : (
-                'Use one of the ways below; this page notices by itself.'
-              )}
+            <Item
+              tick={isThere}
+              words="The first event has arrived"
+              then={<a href={pageOf('/live')}>Watch them come</a>}
+            >
+              Use one of the ways below; this page notices by itself.
             </Item>
             <Item tick={rest.data?.identified} words="A person is identified">
               Call <code>posthog.identify('user-1')</code> when somebody logs in.
@@ -72,13 +72,16 @@ function Checklist() {
   )
 }
 
+/** What is to do, and, once it is done, `then`. */
 function Item({
   tick,
   words,
+  then,
   children,
 }: {
   readonly tick: Tick | undefined
   readonly words: string
+  readonly then?: ComponentChildren
   readonly children: ComponentChildren
 }) {
   const [sign, state] =
@@ -89,7 +92,7 @@ function Item({
         {sign}
       </span>
       <span>
-        <b>{words}</b> <span class="quiet">{children}</span>
+        <b>{words}</b> <span class="quiet">{tick === true ? then : children}</span>
       </span>
     </li>
   )

@@ -117,9 +117,8 @@ function Online() {
         {
           kind: 'TrendsQuery',
           series: [{ kind: 'EventsNode', event: null, math: 'dau' }],
-          dateRange: { date_from: '-5M', explicitDate: true },
-          // Otherwise minutes are days.
-          interval: 'minute',
+          // Of a single number, `-5M` is the whole day.
+          dateRange: { date_from: minutesAgo(5), explicitDate: true },
           trendsFilter: { display: 'BoldNumber' },
         },
         signal,
@@ -133,4 +132,8 @@ function Online() {
       {exact(data)} now online
     </span>
   )
+}
+
+function minutesAgo(minutes: number): string {
+  return new Date(Date.now() - minutes * 60_000).toISOString()
 }

@@ -50,6 +50,7 @@ export function ReportBox({ card, asked }: { readonly card: ReportCard; readonly
       }
     >
       <ReportTable
+        key={chosen.by}
         report={chosen}
         query={query}
         more={limit < ROWS_MAX ? href(withQuery({ [rowsParameter]: String(limit * 5) })) : null}
@@ -84,7 +85,9 @@ function ReportTable({
               {
                 head: name,
                 cell: (row) => (
-                  <Bar share={row.visitors / (rows[0]?.visitors || 1)}>{words(row)}</Bar>
+                  <Bar share={row.visitors / (rows[0]?.visitors || 1)}>
+                    <bdi class="cut">{words(row)}</bdi>
+                  </Bar>
                 ),
               },
               { head: 'Visitors', isNumber: true, cell: ({ visitors }) => exact(visitors) },
