@@ -4,6 +4,8 @@ import { useEffect, useState } from 'preact/hooks'
 import './console.css'
 import { followAddress, go, href, path } from './base/address.ts'
 import { isOnline } from './base/api.ts'
+import { inProjectPath } from './base/page.ts'
+import { hasEvent } from './base/queries.ts'
 import { logOut, may, openSession, project, projects, session } from './base/session.ts'
 import { applyTheme, chooseTheme, type Theme, theme } from './base/theme.ts'
 import { Dialog } from './parts/dialog.tsx'
@@ -137,11 +139,25 @@ function CurrentPage() {
       isGone = true
     }
   }, [page])
+  if (path.value === '/') return <Home />
   if (page === null)
     return <Empty title="There is no such page.">Choose another one at the side.</Empty>
   if (shown === null || shown.page !== page) return null
   // Another flag is another page, with fields of its own.
   return <shown.View key={path.value} />
+}
+
+/** Leads to the page for today: how to begin while no event was ever seen, what visitors do afterwards. */
+function Home() {
+  useEffect(() => {
+    const open = (page: string) => go(inProjectPath(page), { replace: true })
+    hasEvent().then(
+      (isSeen) => open(isSeen ? '/web' : '/setup'),
+      // Who may not ask sees what he may.
+      () => open('/web'),
+    )
+  }, [])
+  return <div class="loading" role="status" aria-label="Loading" />
 }
 
 function Help({ close }: { readonly close: () => void }) {
@@ -208,6 +224,4 @@ function focusOn(selector: string): boolean {
 applyTheme()
 followAddress()
 render(<App />, document.body)
-void openSession().then(() => {
-  if (location.pathname === href('/')) go(`/p/${project.value.id}/web`, { replace: true })
-})
+void openSession()

@@ -17,6 +17,17 @@ export async function askQueryWhole(query: Query, signal?: AbortSignal) {
   return ask(api.POST('/api/projects/{project_id}/query/', { params, body: { query }, ...options }))
 }
 
+/** True once an event of the project was seen; with a name, one that is called so. */
+export async function hasEvent(name = '', signal?: AbortSignal): Promise<boolean> {
+  const { results } = await ask(
+    api.GET('/api/projects/{project_id}/event_definitions/', {
+      params: { path: inProject.value, query: { search: name, limit: name === '' ? 1 : 100 } },
+      ...(signal === undefined ? {} : { signal }),
+    }),
+  )
+  return results.some((one) => name === '' || one.name === name)
+}
+
 /** One line of a chart, as `TrendsQuery` and its like answer it. */
 export interface Series {
   readonly label: string

@@ -68,8 +68,9 @@ export async function logOut(): Promise<void> {
 }
 
 async function enter(found: Session): Promise<void> {
-  session.value = found
+  // Pages ask for their project as soon as there is a session.
   await loadProjects()
+  session.value = found
 }
 
 /** Reads the projects again, after one was made or changed. */

@@ -1,3 +1,210 @@
-export default function Page() {
-  return null
+/** The page "Live": events as they come, and what became of those that are not there. */
+import { useEffect, useState } from 'preact/hooks'
+import { query as address, href, setQuery, withQuery } from '../base/address.ts'
+import { exact, time } from '../base/format.ts'
+import { pageOf } from '../base/page.ts'
+import { project } from '../base/session.ts'
+import { TakeAlong } from '../parts/copy.tsx'
+import { TextField } from '../parts/fields.tsx'
+import { useEventNames } from '../parts/filters.tsx'
+import { Empty, Failure } from '../parts/notice.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { Card, Page, Tabs } from '../parts/tiles.tsx'
+import { EventDrawer } from './live/event-drawer.tsx'
+import type { LiveEvent, LiveState } from './live/event-stream.ts'
+import { Lost } from './live/lost.tsx'
+import { LIVE_ROWS_MAX, type Live, useLive } from './live/use-live.ts'
+import { SNIPPETS } from './setup/snippets.ts'
+
+const STATES: Readonly<Record<LiveState, string>> = {
+  connecting: 'Connecting …',
+  live: 'Live',
+  polling: 'Asking every second',
+  waiting: 'Connecting again …',
+  replaced: 'Another window watches now',
+  refused: 'Refused',
+}
+
+/** Until a text that is typed becomes a filter. */
+const TYPED_MS = 400
+
+/** A stream of events, with a drawer for each, and a second tab with what was lost or odd. */
+export default function LivePage() {
+  const tab = address.value.get('tab') === 'lost' ? 'lost' : 'stream'
+  const opened = address.value.get('open')
+  return (
+    <Page
+      title="Live"
+      aside={
+        <Tabs
+          label="What"
+          chosen={tab}
+          to={(value) => href(withQuery({ tab: value === 'lost' ? value : null, open: null }))}
+          tabs={[
+            ['stream', 'Stream'],
+            ['lost', 'Lost & odd'],
+          ]}
+        />
+      }
+    >
+      {tab === 'lost' ? <Lost /> : <Stream />}
+      {opened === null ? null : <EventDrawer key={opened} uuid={opened} />}
+    </Page>
+  )
+}
+
+function Stream() {
+  const [isPaused, setPaused] = useState(false)
+  const [turn, setTurn] = useState(0)
+  const filter = {
+    event: address.value.get('event') ?? '',
+    distinct_id: address.value.get('distinct_id') ?? '',
+  }
+  const live = useLive(filter, isPaused, turn)
+  const names = useEventNames()
+  return (
+    <Card title="Events" aside={<Rate live={live} />}>
+      <div class="filter-fields">
+        <FilterField label="Event" parameter="event" options={names} />
+        <FilterField label="distinct_id" parameter="distinct_id" />
+        <button type="button" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
+          {isPaused ? `Go on${live.held === 0 ? '' : ` (${exact(live.held)} more)`}` : 'Pause'}
+        </button>
+        {live.state === 'replaced' ? (
+          <button type="button" class="primary" onClick={() => setTurn(turn + 1)}>
+            Watch here
+          </button>
+        ) : null}
+      </div>
+      {live.error === null ? null : <Failure error={live.error} />}
+      {live.missed === 0 ? null : (
+        <p class="notice">
+          {exact(live.missed)} more came than are shown: this is a sample. All of them are stored.
+        </p>
+      )}
+      <Rows rows={live.rows} isFiltered={filter.event + filter.distinct_id !== ''} />
+    </Card>
+  )
+}
+
+function FilterField({
+  label,
+  parameter,
+  options,
+}: {
+  readonly label: string
+  readonly parameter: string
+  readonly options?: readonly string[]
+}) {
+  const given = address.value.get(parameter) ?? ''
+  const [typed, setTyped] = useState(given)
+  useEffect(() => setTyped(given), [given])
+  useEffect(() => {
+    if (typed === given) return
+    const timer = setTimeout(() => setQuery({ [parameter]: typed }, { replace: true }), TYPED_MS)
+    return () => clearTimeout(timer)
+  }, [typed, given, parameter])
+  return (
+    <TextField
+      isNarrow
+      type="search"
+      label={label}
+      value={typed}
+      change={setTyped}
+      {...(options === undefined ? {} : { options })}
+    />
+  )
+}
+
+const COLUMNS: readonly Column<LiveEvent>[] = [
+  { head: 'Time', cell: ({ timestamp }) => time(timestamp, 'clock') },
+  { head: 'Event', cell: ({ event }) => <bdi class="cut">{event}</bdi> },
+  {
+    head: 'Person',
+    cell: ({ person_id: id, person_mode: mode, distinct_id: distinctId }) => {
+      const words = <bdi class="cut">{distinctId}</bdi>
+      return mode === 'full' ? <a href={pageOf(`/persons/${id}`)}>{words}</a> : words
+    },
+  },
+  { head: 'Where', isMinor: true, cell: (event) => <bdi class="cut">{whereOf(event)}</bdi> },
+]
+
+/** Address or screen of an event, without what every event of a site has. */
+function whereOf({ properties }: LiveEvent): string {
+  const { $pathname: path, $screen_name: screen, $lib: library } = properties
+  return String(path ?? screen ?? library ?? '')
+}
+
+function Rows({
+  rows,
+  isFiltered,
+}: {
+  readonly rows: readonly LiveEvent[]
+  readonly isFiltered: boolean
+}) {
+  const curl = SNIPPETS.find(({ id }) => id === 'curl')
+  if (rows.length === 0 && !isFiltered) {
+    return (
+      <Empty
+        title="No event yet."
+        command={curl?.text(location.origin, project.value.api_token) ?? ''}
+      >
+        It will stand here a moment after it was sent.
+      </Empty>
+    )
+  }
+  return (
+    <>
+      <Table
+        label="Events"
+        rows={rows}
+        keyOf={({ uuid }) => uuid}
+        open={({ uuid }) => setQuery({ open: uuid })}
+        columns={COLUMNS}
+        none="No event fits, yet."
+      />
+      <p class="row quiet">
+        The newest {LIVE_ROWS_MAX} at most.
+        <TakeAlong
+          name="events"
+          head={['timestamp', 'event', 'distinct_id', 'uuid', 'properties']}
+          rows={() =>
+            rows.map((one) => [one.timestamp, one.event, one.distinct_id, one.uuid, one.properties])
+          }
+        />
+      </p>
+    </>
+  )
+}
+
+const RATE_WIDTH = 120
+const RATE_HEIGHT = 24
+/** The rate in words is that of so many seconds. */
+const MEAN_SECONDS = 10
+
+function Rate({ live: { state, rates } }: { readonly live: Live }) {
+  const most = Math.max(1, ...rates)
+  const points = rates.map((rate, at) => {
+    const x = (at / (rates.length - 1)) * RATE_WIDTH
+    return `${x.toFixed(1)},${(RATE_HEIGHT - 1 - (rate / most) * (RATE_HEIGHT - 2)).toFixed(1)}`
+  })
+  // The second that runs is not whole yet.
+  const latest = rates.slice(-1 - MEAN_SECONDS, -1)
+  const mean = latest.reduce((sum, rate) => sum + rate, 0) / MEAN_SECONDS
+  return (
+    <span class="row">
+      <span role="status" class={state === 'live' ? 'badge' : 'badge off'}>
+        {STATES[state]}
+      </span>
+      <svg
+        class="sparkline"
+        role="img"
+        aria-label={`Events a second, of the last minute: at most ${exact(Math.max(...rates))}`}
+        viewBox={`0 0 ${RATE_WIDTH} ${RATE_HEIGHT}`}
+      >
+        <polyline points={points.join(' ')} />
+      </svg>
+      <span class="number">{mean.toFixed(1)}/s</span>
+    </span>
+  )
 }

@@ -302,7 +302,7 @@ function describe(labels: readonly string[], lines: readonly Line[], kind: PlotP
         ...axis,
         grid: { show: false },
         values: (_, at) => at.map((one) => (Number.isInteger(one) ? shortLabel(labels[one]) : '')),
-        space: 70,
+        space: 90,
         incrs: [1, 2, 5, 7, 10, 14, 20, 30, 50, 100],
       },
       { ...axis, size: 56, values: (_, at) => at.map((one) => exact(one)) },

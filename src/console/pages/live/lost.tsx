@@ -1,0 +1,132 @@
+/** "Lost & odd": events that were accepted and are not stored, why, and what was odd about others. */
+import { api, ask, type Shapes } from '../../base/api.ts'
+import { ago, exact, plain, time } from '../../base/format.ts'
+import { useLoaded } from '../../base/loaded.ts'
+import { inProject, project } from '../../base/session.ts'
+import { TakeAlong } from '../../parts/copy.tsx'
+import { Shown } from '../../parts/notice.tsx'
+import { Table } from '../../parts/table.tsx'
+import { Card } from '../../parts/tiles.tsx'
+
+/** Something odd, as the daemon lists it. */
+export type Warning = Shapes['IngestionWarning']
+
+const EVERY_MS = 5000
+
+/** The newest warnings of the project. */
+export async function askWarnings(signal: AbortSignal): Promise<readonly Warning[]> {
+  const params = { path: inProject.value, query: { limit: 100 } }
+  return (await ask(api.GET('/api/projects/{project_id}/ingestion_warnings/', { params, signal })))
+    .results
+}
+
+/** The second tab of the page "Live". */
+export function Lost() {
+  return (
+    <>
+      <LostEvents />
+      <Warnings />
+    </>
+  )
+}
+
+function LostEvents() {
+  const loaded = useLoaded(
+    `lost ${project.value.id}`,
+    (signal) =>
+      ask(
+        api.GET('/api/projects/{project_id}/ingestion_fates/', {
+          params: { path: inProject.value },
+          signal,
+        }),
+      ),
+    { everyMs: EVERY_MS },
+  )
+  return (
+    <Card title="Accepted, and not stored">
+      <Shown of={loaded}>
+        {({ results }) =>
+          results.length === 0 ? (
+            <p class="none">Nothing was lost.</p>
+          ) : (
+            results.map((fate) => <Reason key={fate.reason} fate={fate} />)
+          )
+        }
+      </Shown>
+    </Card>
+  )
+}
+
+function Reason({ fate }: { readonly fate: Shapes['IngestionFate'] }) {
+  const { reason, count, last_seen_at: lastSeenAt, sentence, samples } = fate
+  return (
+    <details class="lost">
+      <summary>
+        <code>{reason}</code> <b>{exact(count)}</b>{' '}
+        <span class="quiet">
+          last {ago(lastSeenAt)}. {sentence}
+        </span>
+      </summary>
+      <Table
+        label={`Samples of ${reason}`}
+        rows={samples}
+        keyOf={(_, index) => index}
+        none="No sample was kept."
+        columns={[
+          { head: 'When', cell: ({ at }) => time(at) },
+          { head: 'Event', cell: ({ event }) => <bdi class="cut">{event ?? '–'}</bdi> },
+          {
+            head: 'distinct_id',
+            isMinor: true,
+            cell: ({ distinct_id: id }) => <bdi class="cut">{id ?? '–'}</bdi>,
+          },
+          {
+            head: 'What',
+            cell: ({ detail, body }) => (
+              <bdi class="cut">
+                {[detail, body]
+                  .filter((one) => one != null)
+                  .map(plain)
+                  .join(' ')}
+              </bdi>
+            ),
+          },
+        ]}
+      />
+    </details>
+  )
+}
+
+function Warnings() {
+  const loaded = useLoaded(`warnings ${project.value.id}`, askWarnings, { everyMs: EVERY_MS })
+  return (
+    <Card title="Stored, and odd">
+      <Shown of={loaded}>
+        {(warnings) => (
+          <>
+            <Table
+              label="Warnings"
+              rows={warnings}
+              keyOf={(_, index) => index}
+              none="Nothing was odd."
+              columns={[
+                { head: 'When', cell: ({ timestamp }) => time(timestamp) },
+                { head: 'What', cell: ({ type }) => <code>{type}</code> },
+                { head: 'Times', isNumber: true, cell: ({ count }) => exact(count) },
+                {
+                  head: 'Details',
+                  cell: ({ details }) => <bdi class="cut">{plain(details)}</bdi>,
+                },
+              ]}
+            />
+            <TakeAlong
+              name="warnings"
+              head={['when', 'what', 'times', 'details']}
+              rows={() => warnings.map((one) => [one.timestamp, one.type, one.count, one.details])}
+            />
+          </>
+        )}
+      </Shown>
+    </Card>
+  )
+}

@@ -1,0 +1,94 @@
+/** How events come here and flags are asked for: code with the real address and key, ready to be copied. */
+
+/** One way; `text` is what is copied. */
+export interface Snippet {
+  /** In the address. */
+  readonly id: string
+  readonly name: string
+  /** What must be done before, as a command. */
+  readonly before?: string
+  readonly text: (origin: string, key: string) => string
+}
+
+/** The line for the head of a page. */
+export function loaderLine(origin: string, key: string): string {
+  return `<script src="${origin}/static/loader.js" data-project-token="${key}" data-api-host="${origin}"></script>`
+}
+
+const INSTALL_FILES = 'npx tenrec snippet install'
+
+/** Keeps early calls in a list until array.js has come, which makes up for them. */
+function arraySnippet(origin: string, key: string): string {
+  return `<script>
+  !function (list) {
+    if (list.__SV) return
+    window.posthog = list
+    list.__SV = 1
+    list._i = []
+    list.people = []
+    list.init = function (key, options, name) {
+      for (const call of ['capture', 'identify', 'alias', 'group', 'register', 'unregister', 'reset',
+        'setPersonProperties', 'onFeatureFlags', 'reloadFeatureFlags', 'opt_in_capturing', 'opt_out_capturing']) {
+        list[call] = function () { list.push([call].concat(Array.from(arguments))) }
+      }
+      const script = document.createElement('script')
+      script.async = true
+      script.crossOrigin = 'anonymous'
+      script.src = options.api_host + '/static/array.js'
+      document.head.append(script)
+      list._i.push([key, options, name || 'posthog'])
+    }
+  }(window.posthog || [])
+  posthog.init('${key}', { api_host: '${origin}' })
+</script>`
+}
+
+/** All ways, the shortest first. */
+export const SNIPPETS: readonly Snippet[] = [
+  { id: 'script', name: '<script>', before: INSTALL_FILES, text: loaderLine },
+  { id: 'array', name: 'PostHog snippet', before: INSTALL_FILES, text: arraySnippet },
+  {
+    id: 'js',
+    name: 'posthog-js',
+    before: 'npm install posthog-js',
+    text: (origin, key) => `import posthog from 'posthog-js'
+
+posthog.init('${key}', { api_host: '${origin}' })
+posthog.identify('user-1', { email: 'ann@example.com' })
+posthog.capture('signed up', { plan: 'free' })
+posthog.onFeatureFlags(() => console.log(posthog.isFeatureEnabled('new-page')))`,
+  },
+  {
+    id: 'node',
+    name: 'posthog-node',
+    before: 'npm install posthog-node',
+    text: (origin, key) => `import { PostHog } from 'posthog-node'
+
+const client = new PostHog('${key}', { host: '${origin}' })
+client.capture({ distinctId: 'user-1', event: 'signed up', properties: { plan: 'free' } })
+console.log(await client.isFeatureEnabled('new-page', 'user-1'))
+await client.shutdown()`,
+  },
+  {
+    id: 'curl',
+    name: 'curl',
+    text: (origin, key) => `curl -s ${origin}/capture/ -H 'Content-Type: application/json' \\
+  -d '{"api_key":"${key}","event":"hello","distinct_id":"me"}'`,
+  },
+  {
+    id: 'openfeature',
+    name: 'OpenFeature',
+    before:
+      'npm install @openfeature/server-sdk @openfeature/ofrep-provider @openfeature/ofrep-core',
+    text: (origin, key) => `import { OFREPProvider } from '@openfeature/ofrep-provider'
+import { OpenFeature } from '@openfeature/server-sdk'
+
+await OpenFeature.setProviderAndWait(
+  new OFREPProvider({
+    baseUrl: '${origin}',
+    headers: [['Authorization', 'Bearer ${key}']],
+  }),
+)
+const isOn = await OpenFeature.getClient().getBooleanValue('new-page', false, { targetingKey: 'user-1' })`,
+  },
+]

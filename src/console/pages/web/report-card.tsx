@@ -1,0 +1,133 @@
+/** A card of the page "Web": tabs, and the table of the one that is shown; only that one is asked for. */
+import { query as address, href, withQuery } from '../../base/address.ts'
+import { exact, percent } from '../../base/format.ts'
+import { useLoaded } from '../../base/loaded.ts'
+import { askQueryWhole, type PropertyFilter, type Query } from '../../base/queries.ts'
+import { project } from '../../base/session.ts'
+import { TakeAlong } from '../../parts/copy.tsx'
+import { addFilter } from '../../parts/filters.tsx'
+import { Shown } from '../../parts/notice.tsx'
+import { Bar, Table } from '../../parts/table.tsx'
+import { Card, Tabs } from '../../parts/tiles.tsx'
+import type { Report, ReportCard } from './reports.ts'
+
+/** What all queries of the page have in common. */
+export interface Asked {
+  readonly dateRange: Readonly<Record<string, unknown>>
+  readonly properties: readonly PropertyFilter[]
+}
+
+/** Visitors and views of a value; `share` is that of the visitors of all rows. */
+interface Row {
+  readonly value: string | null
+  readonly visitors: number
+  readonly views: number
+  readonly share: number | null
+}
+
+const ROWS = 10
+const ROWS_MAX = 1000
+
+/** One of the four cards. A click on a row filters the whole page by it. */
+export function ReportBox({ card, asked }: { readonly card: ReportCard; readonly asked: Asked }) {
+  const { parameter, title, reports } = card
+  const rowsParameter = `${parameter}_rows`
+  const given = address.value.get(parameter)
+  const chosen = reports.find(({ by }) => by === given) ?? reports[0]
+  if (chosen === undefined) return null
+  const limit = Math.min(ROWS_MAX, Number(address.value.get(rowsParameter)) || ROWS)
+  const query = { kind: 'WebStatsTableQuery', breakdownBy: chosen.by, ...asked, limit }
+  return (
+    <Card
+      title={title}
+      aside={
+        <Tabs
+          label={title}
+          chosen={chosen.by}
+          to={(by) => href(withQuery({ [parameter]: by, [rowsParameter]: null }))}
+          tabs={reports.map(({ by, name }) => [by, name] as const)}
+        />
+      }
+    >
+      <ReportTable
+        key={chosen.by}
+        report={chosen}
+        query={query}
+        more={limit < ROWS_MAX ? href(withQuery({ [rowsParameter]: String(limit * 5) })) : null}
+      />
+    </Card>
+  )
+}
+
+function ReportTable({
+  report: { by, name, filterOf, wordsOf = String },
+  query,
+  more,
+}: {
+  readonly report: Report
+  readonly query: Query
+  readonly more: string | null
+}) {
+  const loaded = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
+    askRows(query, signal),
+  )
+  const words = ({ value }: Row) => (value === null ? '(none)' : wordsOf(value))
+  return (
+    <Shown of={loaded}>
+      {({ rows, hasMore }) => (
+        <>
+          <Table
+            label={name}
+            rows={rows}
+            keyOf={({ value }) => JSON.stringify(value)}
+            open={({ value }) => addFilter(filterOf(value))}
+            columns={[
+              {
+                head: name,
+                cell: (row) => (
+                  <Bar share={row.visitors / (rows[0]?.visitors || 1)}>
+                    <bdi class="cut">{words(row)}</bdi>
+                  </Bar>
+                ),
+              },
+              { head: 'Visitors', isNumber: true, cell: ({ visitors }) => exact(visitors) },
+              { head: 'Share', isNumber: true, isMinor: true, cell: ({ share }) => percent(share) },
+              { head: 'Views', isNumber: true, cell: ({ views }) => exact(views) },
+            ]}
+          />
+          <p class="row">
+            {hasMore && more !== null ? <a href={more}>More rows</a> : null}
+            <TakeAlong
+              name={`web-${by}`}
+              head={[name, 'visitors', 'share', 'views']}
+              rows={() =>
+                rows.map(({ value, visitors, share, views }) => [value, visitors, share, views])
+              }
+              query={query}
+            />
+          </p>
+        </>
+      )}
+    </Shown>
+  )
+}
+
+/** The rows of an answer, whose columns are named beside them. */
+async function askRows(query: Query, signal: AbortSignal) {
+  const answer = await askQueryWhole(query, signal)
+  const columns = (answer['columns'] as readonly string[]).map(
+    (one) => one.split('.').at(-1) ?? one,
+  )
+  const at = (name: string) => columns.indexOf(name)
+  const rows = (answer.results as readonly (readonly unknown[])[]).map((cells): Row => {
+    const count = (name: string) => (cells[at(name)] as readonly number[])[0] ?? 0
+    const value = cells[at('breakdown_value')]
+    return {
+      value: value == null ? null : String(value),
+      visitors: count('visitors'),
+      views: count('views'),
+      share: cells[at('ui_fill_fraction')] as number | null,
+    }
+  })
+  return { rows, hasMore: answer['hasMore'] === true }
+}

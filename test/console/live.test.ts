@@ -1,0 +1,125 @@
+/** The page "Live" in Chromium: events as they come, what was lost, and names that want to be more than text. */
+import t from 'tap'
+import { openConsole } from '../fixtures/console.ts'
+import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { untilStored } from '../fixtures/event-pages.ts'
+import { closeConnections, postJson } from '../fixtures/exact-client.ts'
+
+/** From the answer to an event to its row. */
+const SHOWN_MS_MAX = 1000
+/** Longer than it takes for an event to be shown. */
+const QUIET_MS = 1500
+
+t.teardown(closeConnections)
+t.setTimeout(120_000)
+
+const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
+t.teardown(() => daemon.stop())
+const source = { url: daemon.url, personalKey: PERSONAL_KEY }
+const window = await openConsole(t, daemon)
+
+async function capture(...batch: readonly object[]): Promise<void> {
+  const answer = await postJson(`${daemon.url}/batch/`, { api_key: PROJECT_KEY, batch })
+  if (answer.status !== 200) throw new Error(answer.body.toString())
+}
+
+if (window !== null) {
+  const { page } = window
+  const names = async () => (await window.rows('Events')).map(([, name]) => name)
+
+  t.test('an event shows within a second; pause holds it; filters choose', async (t) => {
+    await window.open('/p/1/live')
+    await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()
+    await capture({ event: 'first', distinct_id: 'ann' })
+    await window.shows(t, names, ['first'], 'in time', SHOWN_MS_MAX)
+
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await capture({ event: 'second', distinct_id: 'bob' })
+    await page.getByRole('button', { name: 'Go on (1 more)' }).waitFor()
+    t.strictSame(await names(), ['first'])
+    await page.getByRole('button', { name: /Go on/ }).click()
+    await window.shows(t, names, ['second', 'first'], 'what was held')
+
+    await page.getByLabel('distinct_id').fill('ann')
+    await window.shows(t, names, ['first'], 'only hers')
+    t.match(page.url(), 'distinct_id=ann')
+    await page.getByText('Live', { exact: true }).and(page.locator('.badge')).waitFor()
+    await capture({ event: 'third', distinct_id: 'bob' }, { event: 'fourth', distinct_id: 'ann' })
+    await window.shows(t, names, ['fourth', 'first'], 'still only hers')
+    await page.reload()
+    await window.shows(t, names, ['fourth', 'first'], 'after reloading')
+    t.strictSame(window.complaints, [])
+  })
+
+  t.test('a row opens with properties, fate, person and a command', async (t) => {
+    const properties = { plan: "it's", $pathname: '/here' }
+    await capture({ event: 'opened', distinct_id: 'cleo', properties })
+    const [event] = await untilStored(source, 1, 'event=opened')
+    await window.open('/p/1/live?event=opened')
+    await page.locator('main tr.opens').first().click()
+    const drawer = page.getByRole('dialog')
+    await drawer.getByText('stored', { exact: true }).waitFor()
+    t.match(page.url(), `open=${event?.uuid}`)
+    t.match(await drawer.innerText(), "it's")
+    const person = drawer.getByRole('link', { name: event?.person_id ?? '' })
+    t.equal(await person.getAttribute('href'), `/p/1/persons/${event?.person_id}`)
+    await page.keyboard.press('Escape')
+    await drawer.waitFor({ state: 'detached' })
+    t.notMatch(page.url(), 'open=')
+    t.strictSame(window.complaints, [])
+  })
+
+  t.test('an event without distinct_id is lost, with reason and sample', async (t) => {
+    await window.open('/p/1/live?tab=lost')
+    await page.getByText('Nothing was lost.').waitFor()
+    await capture({ event: 'nobody did it', properties: { plan: 'pro' } })
+    await page.locator('.lost summary').click()
+    t.match(await page.locator('.lost summary').innerText(), /^no_distinct_id 1 /)
+    const samples = await window.rows('Samples of no_distinct_id')
+    t.equal(samples.length, 1)
+    t.match(samples[0]?.join(), 'nobody did it')
+    t.strictSame(window.complaints, [])
+  })
+
+  t.test('whatever a name is, it is text', async (t) => {
+    const rtl = '\u202eمرحبا\u202c'
+    const strange = [
+      '<img src=x onerror="globalThis.isHit=1">',
+      '"><script>globalThis.isHit=1</script>',
+      rtl,
+      '🦔'.repeat(20),
+      '{{7*7}} <%= 7 %> javascript:alert(1)',
+    ]
+    const long = 'x'.repeat(10_240)
+    const batch = strange.map((name) => {
+      const properties = { [name]: name, $pathname: name, $current_url: `javascript:${name}`, long }
+      const session = { $session_id: '0190a5b2-0000-7000-8000-000000000001', utm_source: name }
+      return { event: name, distinct_id: name, properties: { ...properties, ...session } }
+    })
+    await capture(...batch, ...batch.map((one) => ({ ...one, event: '$pageview' })), {
+      event: 'long',
+      distinct_id: 'dora',
+      properties: { $pathname: long },
+    })
+    await untilStored(source, 1, 'event=long')
+    for (const name of strange) {
+      await window.open(`/p/1/live?event=${encodeURIComponent(name)}`)
+      await window.shows(t, names, [name], `${name} in the list`)
+      await page.locator('main tr.opens').first().click()
+      const drawer = page.getByRole('dialog')
+      await drawer.getByText('stored', { exact: true }).waitFor()
+      t.ok((await drawer.innerText()).includes(name), `${name} in the drawer`)
+    }
+    for (const path of ['web', 'web?pages=InitialPage&sources=InitialUTMSource', 'live']) {
+      await window.open(`/p/1/${path}`)
+      await page.locator('main tr.opens').first().waitFor()
+      await page.waitForTimeout(QUIET_MS)
+      const { width } = (await page.locator('main').boundingBox()) ?? { width: Infinity }
+      t.ok(width <= 1280, `${path} is not wider than the window`)
+      const foreign = page.locator('main img, main a:not([href^="/"])')
+      t.equal(await foreign.count(), 0, `${path} has neither images nor links of theirs`)
+    }
+    t.not(await page.evaluate(() => Reflect.get(globalThis, 'isHit')), 1)
+    t.strictSame(window.complaints, [])
+  })
+}

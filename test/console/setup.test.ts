@@ -1,0 +1,54 @@
+/** The page "Setup" in Chromium: where one begins, and what ticks when somebody does what it says. */
+import t from 'tap'
+import { launchBrowser, startSite } from '../fixtures/browser.ts'
+import { openConsole } from '../fixtures/console.ts'
+import { spawnDaemon } from '../fixtures/daemon.ts'
+import { closeConnections } from '../fixtures/exact-client.ts'
+
+/** From the answer to the first event to its tick. */
+const TICK_MS_MAX = 2000
+/** The SDK takes a browser that says that it is steered by a program for a robot, and sends nothing. */
+const NO_ROBOT = ['--disable-blink-features=AutomationControlled']
+
+t.teardown(closeConnections)
+t.setTimeout(120_000)
+
+t.test('an event of the shown snippet, from another origin, ticks within 2 s', async (t) => {
+  const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
+  t.teardown(() => daemon.stop())
+  const window = await openConsole(t, daemon)
+  const browser = await launchBrowser(t, NO_ROBOT)
+  if (window === null || browser === null) return
+  const { page } = window
+
+  await window.open('/')
+  await page.waitForURL('**/p/1/setup')
+  const first = page.locator('.ticks li').first()
+  await first.getByRole('img', { name: 'To do' }).waitFor()
+  for (const way of ['<script>', 'PostHog snippet']) {
+    await page.getByRole('link', { name: way, exact: true }).click()
+    const snippet = await page.locator('pre code').last().innerText()
+    t.match(snippet, daemon.url)
+    const site = await startSite(
+      t,
+      `<!doctype html><title>Shop</title><head>${snippet}</head><body>Shop</body>`,
+      '/none.js',
+      new Uint8Array(),
+    )
+    const visitor = await browser.newPage()
+    const answered = visitor.waitForResponse(
+      (response) => /\/(e|i\/v0\/e)\//.test(response.url()) && response.ok(),
+    )
+    await visitor.goto(site)
+    await answered
+    if (way === '<script>') {
+      const answeredAtMs = performance.now()
+      await first.getByRole('img', { name: 'Done' }).waitFor()
+      t.ok(performance.now() - answeredAtMs < TICK_MS_MAX, 'ticked in time')
+    }
+    await visitor.close()
+  }
+  await window.open('/')
+  await page.waitForURL('**/p/1/web')
+  t.strictSame(window.complaints, [])
+})

@@ -1,0 +1,163 @@
+/** The page "Web" in Chromium: its numbers are those of a brute-force count over all stored events. */
+import t, { type Test } from 'tap'
+import { type ConsoleWindow, openConsole } from '../fixtures/console.ts'
+import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { untilStored } from '../fixtures/event-pages.ts'
+import { closeConnections, postJson } from '../fixtures/exact-client.ts'
+import { NaiveWeb } from '../fixtures/queries/naive-web.ts'
+import { siteVisits } from '../fixtures/site-visits.ts'
+
+const FROM = '2026-03-02'
+const TO = '2026-03-08'
+const DAYS = 7
+const PAGE = `/p/1/web?range=${FROM}..${TO}`
+const ROWS = 5
+const TABLES: readonly (readonly [tab: string, by: string])[] = [
+  ['Pages', 'Page'],
+  ['Entry', 'InitialPage'],
+  ['Exit', 'ExitPage'],
+  ['Sources', 'InitialChannelType'],
+  ['Referrers', 'InitialReferringDomain'],
+  ['UTM source', 'InitialUTMSource'],
+  ['UTM medium', 'InitialUTMMedium'],
+  ['UTM campaign', 'InitialUTMCampaign'],
+  ['Browsers', 'Browser'],
+  ['OS', 'OS'],
+  ['Devices', 'DeviceType'],
+  ['Countries', 'Country'],
+  ['Languages', 'Language'],
+]
+
+t.teardown(closeConnections)
+t.setTimeout(180_000)
+
+const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
+t.teardown(() => daemon.stop())
+// A week before and after the range, too: they must not count.
+const sent = siteVisits(7, 120, Date.parse(FROM) - DAYS * 86_400_000, 3 * DAYS)
+for (let at = 0; at < sent.length; at += 500) {
+  await postJson(`${daemon.url}/batch/`, {
+    api_key: PROJECT_KEY,
+    batch: sent.slice(at, at + 500),
+  })
+}
+const stored = await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, sent.length)
+const naive = new NaiveWeb(stored, [])
+const console = await openConsole(t, daemon)
+
+type Filter = { key: string; value?: unknown; operator: string; type: string }
+
+function query(properties: readonly Filter[] = []) {
+  return { dateRange: { date_from: FROM, date_to: TO }, properties }
+}
+
+const whole = (value: unknown) => new Intl.NumberFormat('en').format(Number(value))
+
+/** The five tiles as they must read. */
+function tilesOf(properties: readonly Filter[] = []): readonly string[] {
+  const [visitors, views, sessions, duration, bounces] = naive
+    .overview(query(properties))
+    .map(({ value }) => value)
+  const seconds = Math.round(Number(duration))
+  const words = seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m ${seconds % 60}s`
+  return [whole(visitors), whole(views), whole(sessions), words, `${Number(bounces).toFixed(1)} %`]
+}
+
+/** The first rows of a table as they must read: value, visitors, views. */
+function rowsOf(by: string, properties: readonly Filter[] = []): readonly (readonly string[])[] {
+  const rows = naive.table({ breakdownBy: by, ...query(properties) }) as readonly [
+    string | null,
+    [number],
+    [number],
+  ][]
+  return rows.slice(0, ROWS).map(([value, [visitors], [views]]) => {
+    return [wordsOf(by, value), whole(visitors), whole(views)]
+  })
+}
+
+function wordsOf(by: string, value: string | null): string {
+  if (value === null) return '(none)'
+  if (by !== 'Country' && by !== 'Language') return value
+  const type = by === 'Country' ? 'region' : 'language'
+  return new Intl.DisplayNames('en', { type }).of(value) ?? value
+}
+
+const tiles = ({ page }: ConsoleWindow) => page.locator('.tile-number').allInnerTexts()
+
+/** Value, visitors and views of the first rows; the share stands between them. */
+async function firstRows(window: ConsoleWindow, tab: string) {
+  const rows = await window.rows(tab)
+  return rows.slice(0, ROWS).map(([value, visitors, , views]) => [value, visitors, views])
+}
+
+async function compare(t: Test, window: ConsoleWindow, properties: readonly Filter[]) {
+  await window.shows(t, () => tiles(window), [...tilesOf(properties)], 'tiles')
+  for (const [tab, by] of TABLES) {
+    await window.page.locator('.tabs').getByRole('link', { name: tab, exact: true }).click()
+    const wanted = rowsOf(by, properties).map((row) => [...row])
+    await window.shows(t, () => firstRows(window, tab), wanted, tab)
+  }
+}
+
+if (console !== null) {
+  const window = console
+  const { page } = window
+
+  t.test('tiles and tables are what a brute-force count says', async (t) => {
+    await window.open(PAGE)
+    await compare(t, window, [])
+    t.strictSame(window.complaints, [])
+  })
+
+  t.test('the chart has each day', async (t) => {
+    await window.open(PAGE)
+    await page.getByRole('button', { name: 'Table', exact: true }).click()
+    const days = Array.from({ length: DAYS }, (_, day) => {
+      const date = new Date(Date.parse(FROM) + day * 86_400_000).toISOString().slice(0, 10)
+      const views = stored.filter(
+        ({ event, timestamp }) => event === '$pageview' && timestamp.startsWith(date),
+      )
+      return [new Set(views.map((one) => one.person_id)).size, views.length].map(whole)
+    })
+    const read = async () => (await window.rows('Visitors and views')).map((row) => row.slice(1))
+    await window.shows(t, read, days, 'visitors and views')
+    t.strictSame(window.complaints, [])
+  })
+
+  t.test('a click on a row filters the whole page, and reloading keeps it', async (t) => {
+    const filters: readonly (readonly [tab: string, words: string, Filter])[] = [
+      [
+        'Pages',
+        '/<b>bold</b>',
+        { key: '$pathname', value: '/<b>bold</b>', operator: 'exact', type: 'event' },
+      ],
+      [
+        'Referrers',
+        'github.com',
+        {
+          key: '$entry_referring_domain',
+          value: 'github.com',
+          operator: 'exact',
+          type: 'session',
+        },
+      ],
+    ]
+    for (const [tab, words, filter] of filters) {
+      await window.open(PAGE)
+      await page.locator('.tabs').getByRole('link', { name: tab, exact: true }).click()
+      await page.locator(`.table[aria-label="${tab}"]`).getByText(words, { exact: true }).click()
+      const chips = () => page.locator('.chips li').allInnerTexts()
+      await window.shows(t, async () => (await chips()).length, 1, 'one chip')
+      t.match((await chips())[0], `${filter.key} is ${words}`)
+      t.strictSame(JSON.parse(new URL(page.url()).searchParams.get('filter') ?? ''), filter)
+      await compare(t, window, [filter])
+      await page.reload()
+      await window.shows(t, () => tiles(window), [...tilesOf([filter])], 'after reloading')
+      t.equal((await chips()).length, 1)
+      await page.locator('.chips button').click()
+      await window.shows(t, () => tiles(window), [...tilesOf()], 'without it')
+    }
+    t.equal(await page.locator('main b:text("bold")').count(), 0, 'names are text')
+    t.strictSame(window.complaints, [])
+  })
+}
