@@ -1,14 +1,22 @@
 /** One event, at the side: what it holds, whose it is, what became of it, and a command that sends it again. */
-import { setQuery } from '../../base/address.ts'
-import { api, ask, type Shapes } from '../../base/api.ts'
-import { plain, time } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { pageOf } from '../../base/page.ts'
-import { inProject, may, project } from '../../base/session.ts'
-import { CopyButton, quoted } from '../../parts/copy.tsx'
-import { Dialog } from '../../parts/dialog.tsx'
-import { Shown } from '../../parts/notice.tsx'
-import { Table } from '../../parts/table.tsx'
+import {
+  api,
+  ask,
+  CopyButton,
+  Dialog,
+  inProject,
+  may,
+  pageOf,
+  plain,
+  project,
+  quoted,
+  type Shapes,
+  Shown,
+  setQuery,
+  Table,
+  time,
+  useLoaded,
+} from '../../kit.ts'
 import { askWarnings, type Warning } from './lost.tsx'
 
 type Event = Shapes['Event']
