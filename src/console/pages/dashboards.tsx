@@ -1,25 +1,7 @@
 /** All dashboards of the project, and all insights, whether or not they stand on one. */
 
 import { useState } from 'preact/hooks'
-import {
-  ago,
-  api,
-  ask,
-  Card,
-  ConfirmButton,
-  Empty,
-  go,
-  inProject,
-  inProjectPath,
-  may,
-  Page,
-  query,
-  Shown,
-  setQuery,
-  Table,
-  TextField,
-  useLoaded,
-} from '../kit.ts'
+import { Card, ConfirmButton, Empty, Page, Search, Shown, Table, TextField, ago, api, ask, go, inProject, inProjectPath, may, query, useLoaded } from '../kit.ts'
 import { exploreHref } from './explore/question.ts'
 
 /** The page. */
@@ -28,71 +10,74 @@ export default function DashboardsPage() {
     path: inProject.value,
     query: { search: query.value.get('search') ?? '' } as never,
   }
-  const key = `${inProject.value.project_id} ${query.value.get('search')}`
-  const dashboards = useLoaded(`dashboards ${key}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/dashboards/', { params, signal })),
-  )
-  const insights = useLoaded(`insights ${key}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/insights/', { params, signal })),
-  )
   return (
     <Page
       title="Dashboards"
       aside={
         <>
-          <input
-            type="search"
-            aria-label="Search"
-            placeholder="Search"
-            value={query.value.get('search') ?? ''}
-            onInput={({ currentTarget }) =>
-              setQuery({ search: currentTarget.value }, { replace: true })
-            }
-          />
+          <Search label="Name or tag" />
           {may('dashboard:write') ? <NewDashboard /> : null}
         </>
       }
     >
-      <Card title="Dashboards">
-        <Shown of={dashboards}>
-          {({ results }) => (
-            <Table
-              label="Dashboards"
-              rows={results}
-              keyOf={({ id }) => id}
-              open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
-              none={
-                <Empty title="No dashboard yet.">
-                  A dashboard shows insights beside each other.
-                </Empty>
-              }
-              columns={[
-                { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
-                { head: 'Shared', cell: ({ is_shared: isShared }) => (isShared ? 'yes' : '') },
-                { head: 'Made', isMinor: true, cell: ({ created_at: at }) => ago(at) },
-              ]}
-            />
-          )}
-        </Shown>
-      </Card>
-      <Card title="Insights">
-        <Shown of={insights}>
-          {({ results }) => (
-            <Table
-              label="Insights"
-              rows={results}
-              keyOf={({ id }) => id}
-              open={({ query: saved }) => go(inProjectPath(exploreHref(saved)))}
-              none={<Empty title="No insight yet.">Save one on the page Explore.</Empty>}
-              columns={[
-                { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
-                { head: 'Changed', isMinor: true, cell: ({ last_modified_at: at }) => ago(at) },
-              ]}
-            />
-          )}
-        </Shown>
-      </Card>
+      <Dashboards params={params} />
+      {may('insight:read') ? <Insights params={params} /> : null}
     </Page>
+  )
+}
+
+interface ListProps {
+  readonly params: { readonly path: { readonly project_id: number }; readonly query: never }
+}
+
+function Dashboards({ params }: ListProps) {
+  const loaded = useLoaded(`dashboards ${JSON.stringify(params)}`, (signal) =>
+    ask(api.GET('/api/projects/{project_id}/dashboards/', { params, signal })),
+  )
+  return (
+    <Card title="Dashboards">
+      <Shown of={loaded}>
+        {({ results }) => (
+          <Table
+            label="Dashboards"
+            rows={results}
+            keyOf={({ id }) => id}
+            open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
+            none={<Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>}
+            columns={[
+              { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
+              { head: 'Shared', cell: ({ is_shared: isShared }) => (isShared ? 'yes' : '') },
+              { head: 'Made', isMinor: true, cell: ({ created_at: at }) => ago(at) },
+            ]}
+          />
+        )}
+      </Shown>
+    </Card>
+  )
+}
+
+function Insights({ params }: ListProps) {
+  const loaded = useLoaded(`insights ${JSON.stringify(params)}`, (signal) =>
+    ask(api.GET('/api/projects/{project_id}/insights/', { params, signal })),
+  )
+  return (
+    <Card title="Insights">
+      <Shown of={loaded}>
+        {({ results }) => (
+          <Table
+            label="Insights"
+            rows={results}
+            keyOf={({ id }) => id}
+            open={({ query: saved }) => go(inProjectPath(exploreHref(saved)))}
+            none={<Empty title="No insight yet.">Save one on the page Explore.</Empty>}
+            columns={[
+              { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
+              { head: 'Changed', isMinor: true, cell: ({ last_modified_at: at }) => ago(at) },
+            ]}
+          />
+        )}
+      </Shown>
+    </Card>
   )
 }
 

@@ -92,8 +92,20 @@ export default function FlagsPage() {
                     A flag switches something on for some, and is decided in microseconds.
                   </Empty>
                 }
-                columns={[
-                  { head: 'On', cell: (flag) => <OnOff flag={flag} reload={loaded.reload} /> },
+                columns={columnsOf(loaded.reload)}
+              />
+              <Pager count={count} />
+            </>
+          )}
+        </Shown>
+      </Card>
+    </Page>
+  )
+}
+
+function columnsOf(reload: () => void): readonly Column<Flag>[] {
+  return [
+                  { head: 'On', cell: (flag) => <OnOff flag={flag} reload={reload} /> },
                   {
                     head: 'Key',
                     cell: ({ key, name }) => (
@@ -120,15 +132,7 @@ export default function FlagsPage() {
                     isNumber: true,
                     cell: ({ updated_at: at }) => ago(at),
                   },
-                ]}
-              />
-              <Pager count={count} />
-            </>
-          )}
-        </Shown>
-      </Card>
-    </Page>
-  )
+]
 }
 
 function OnOff({

@@ -22,14 +22,32 @@ function itemOf(step: string): string {
   return step.slice(step.indexOf('_') + 1).replace(/^https?:\/\/[^/]+(?=\/)/, '')
 }
 
-/** The picture, and a table of the same edges; `open` is asked who went over an edge. */
-export function Paths({
-  edges,
-  open,
-}: {
+interface PathsProps {
   readonly edges: readonly Edge[]
   readonly open: (edge: Edge) => void
-}) {
+}
+
+/** The picture, and a table of the same edges; `open` is asked who went over an edge. */
+export function Paths({ edges, open }: PathsProps) {
+  return (
+    <>
+      <River edges={edges} open={open} />
+      <Table
+        label="Edges"
+        rows={edges}
+        keyOf={({ source, target }) => `${source} ${target}`}
+        open={open}
+        columns={[
+          { head: 'From', cell: ({ source }) => source.replace('_', '. ') },
+          { head: 'To', cell: ({ target }) => target.replace('_', '. ') },
+          { head: 'Times', isNumber: true, cell: ({ value }) => exact(value) },
+        ]}
+      />
+    </>
+  )
+}
+
+function River({ edges, open }: PathsProps) {
   const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
   const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
   const { nodes, links } = sankey<{ name: string }, { edge: Edge }>()
@@ -51,7 +69,6 @@ export function Paths({
   })
   const path = sankeyLinkHorizontal()
   return (
-    <>
       <div class="sankey">
         <svg
           viewBox={`0 0 ${WIDTH} ${height}`}
@@ -90,17 +107,5 @@ export function Paths({
           ))}
         </svg>
       </div>
-      <Table
-        label="Edges"
-        rows={edges}
-        keyOf={({ source, target }) => `${source} ${target}`}
-        open={open}
-        columns={[
-          { head: 'From', cell: ({ source }) => source.replace('_', '. ') },
-          { head: 'To', cell: ({ target }) => target.replace('_', '. ') },
-          { head: 'Times', isNumber: true, cell: ({ value }) => exact(value) },
-        ]}
-      />
-    </>
   )
 }

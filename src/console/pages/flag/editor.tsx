@@ -64,9 +64,43 @@ function Conditions({ draft: { conditions, variants }, set, groupType }: EditorP
   return (
     <Card title="For whom: the first condition that fits decides">
       {conditions.map((condition, at) => (
+        <ConditionFields
+          key={`${at} of ${conditions.length}`}
+          {...{ condition, at, variants, groupType }}
+          replace={(next) => replace(at, next)}
+          remove={() => set({ conditions: conditions.filter((_, place) => place !== at) })}
+        />
+      ))}
+      <button
+        type="button"
+        class="small"
+        onClick={() =>
+          set({ conditions: [...conditions, { properties: [], rollout_percentage: 100 }] })
+        }
+      >
+        + Condition set
+      </button>
+    </Card>
+  )
+}
+
+function ConditionFields({
+  condition,
+  at,
+  variants,
+  groupType,
+  replace,
+  remove,
+}: {
+  readonly condition: Condition
+  readonly at: number
+  readonly replace: (next: Condition) => void
+  readonly remove: () => void
+} & Pick<Draft, 'variants'> &
+  Pick<EditorProps, 'groupType'>) {
+  return (
         <section
           class="condition"
-          key={`${at} of ${conditions.length}`}
           aria-label={`Condition ${at + 1}`}
         >
           <header class="row">
@@ -76,7 +110,7 @@ function Conditions({ draft: { conditions, variants }, set, groupType }: EditorP
             <button
               type="button"
               class="small"
-              onClick={() => set({ conditions: conditions.filter((_, place) => place !== at) })}
+              onClick={remove}
             >
               Remove
             </button>
@@ -86,7 +120,7 @@ function Conditions({ draft: { conditions, variants }, set, groupType }: EditorP
             types={[groupType === null ? 'person' : 'group']}
             none="No condition: everybody."
             change={(properties) =>
-              replace(at, {
+              replace({
                 ...condition,
                 properties: properties.map((one) =>
                   groupType === null ? one : { ...one, group_type_index: groupType },
@@ -100,7 +134,7 @@ function Conditions({ draft: { conditions, variants }, set, groupType }: EditorP
               label="Share in %"
               type="number"
               value={String(condition.rollout_percentage ?? 100)}
-              change={(share) => replace(at, { ...condition, rollout_percentage: Number(share) })}
+              change={(share) => replace({ ...condition, rollout_percentage: Number(share) })}
             />
             {variants.length === 0 ? null : (
               <Choice
@@ -111,24 +145,13 @@ function Conditions({ draft: { conditions, variants }, set, groupType }: EditorP
                   ...variants.map(({ key }) => [key, `always ${key}`] as const),
                 ]}
                 change={(variant) =>
-                  replace(at, { ...condition, variant: variant === '' ? null : variant })
+                  replace({ ...condition, variant: variant === '' ? null : variant })
                 }
               />
             )}
             <Reach condition={condition} groupType={groupType} />
           </div>
         </section>
-      ))}
-      <button
-        type="button"
-        class="small"
-        onClick={() =>
-          set({ conditions: [...conditions, { properties: [], rollout_percentage: 100 }] })
-        }
-      >
-        + Condition set
-      </button>
-    </Card>
   )
 }
 
@@ -161,7 +184,9 @@ function Reach({
       })
       try {
         const { users_affected: reached, total_users: all } = await ask(request)
-        setWords(`reaches ${exact(reached)} of ${exact(all)}`)
+        const share = condition.rollout_percentage ?? 100
+        const some = share === 100 ? '' : `, some ${exact(Math.round((reached * share) / 100))} get it`
+        setWords(`${exact(reached)} of ${exact(all)} fit${some}`)
       } catch (error) {
         if (!abort.signal.aborted) setWords(error instanceof Error ? error.message : '')
       }
