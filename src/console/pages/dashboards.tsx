@@ -1,7 +1,25 @@
 /** All dashboards of the project, and all insights, whether or not they stand on one. */
 
 import { useState } from 'preact/hooks'
-import { Card, ConfirmButton, Empty, Page, Search, Shown, Table, TextField, ago, api, ask, go, inProject, inProjectPath, may, query, useLoaded } from '../kit.ts'
+import {
+  ago,
+  api,
+  ask,
+  Card,
+  ConfirmButton,
+  Empty,
+  go,
+  inProject,
+  inProjectPath,
+  may,
+  Page,
+  query,
+  Search,
+  Shown,
+  Table,
+  TextField,
+  useLoaded,
+} from '../kit.ts'
 import { exploreHref } from './explore/question.ts'
 
 /** The page. */
@@ -43,7 +61,9 @@ function Dashboards({ params }: ListProps) {
             rows={results}
             keyOf={({ id }) => id}
             open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
-            none={<Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>}
+            none={
+              <Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>
+            }
             columns={[
               { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
               { head: 'Shared', cell: ({ is_shared: isShared }) => (isShared ? 'yes' : '') },

@@ -105,34 +105,32 @@ export default function FlagsPage() {
 
 function columnsOf(reload: () => void): readonly Column<Flag>[] {
   return [
-                  { head: 'On', cell: (flag) => <OnOff flag={flag} reload={reload} /> },
-                  {
-                    head: 'Key',
-                    cell: ({ key, name }) => (
-                      <>
-                        <b>{key}</b>
-                        {name !== '' && name !== key ? <div class="quiet">{name}</div> : null}
-                      </>
-                    ),
-                  },
-                  { head: 'For', cell: (flag) => <Reach flag={flag} /> },
-                  {
-                    head: 'State',
-                    isMinor: true,
-                    cell: ({ status }) => (
-                      <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>
-                        {status.toLowerCase()}
-                      </span>
-                    ),
-                  },
-                  { head: 'Tags', isMinor: true, cell: ({ tags }) => tags.join(', ') },
-                  {
-                    head: 'Changed',
-                    isMinor: true,
-                    isNumber: true,
-                    cell: ({ updated_at: at }) => ago(at),
-                  },
-]
+    { head: 'On', cell: (flag) => <OnOff flag={flag} reload={reload} /> },
+    {
+      head: 'Key',
+      cell: ({ key, name }) => (
+        <>
+          <b>{key}</b>
+          {name !== '' && name !== key ? <div class="quiet">{name}</div> : null}
+        </>
+      ),
+    },
+    { head: 'For', cell: (flag) => <Reach flag={flag} /> },
+    {
+      head: 'State',
+      isMinor: true,
+      cell: ({ status }) => (
+        <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>
+      ),
+    },
+    { head: 'Tags', isMinor: true, cell: ({ tags }) => tags.join(', ') },
+    {
+      head: 'Changed',
+      isMinor: true,
+      isNumber: true,
+      cell: ({ updated_at: at }) => ago(at),
+    },
+  ]
 }
 
 function OnOff({

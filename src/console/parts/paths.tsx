@@ -69,43 +69,37 @@ function River({ edges, open }: PathsProps) {
   })
   const path = sankeyLinkHorizontal()
   return (
-      <div class="sankey">
-        <svg
-          viewBox={`0 0 ${WIDTH} ${height}`}
-          role="img"
-          aria-label={`Paths: ${edges.length} edges, the list below has them all`}
-        >
-          {links.map((link) => (
-            <path
-              key={`${link.edge.source} ${link.edge.target}`}
-              class="sankey-link"
-              d={path(link as never) ?? ''}
-              stroke-width={Math.max(1, link.width ?? 1)}
-              onClick={() => open(link.edge)}
+    <div class="sankey">
+      <svg
+        viewBox={`0 0 ${WIDTH} ${height}`}
+        role="img"
+        aria-label={`Paths: ${edges.length} edges, the list below has them all`}
+      >
+        {links.map((link) => (
+          <path
+            key={`${link.edge.source} ${link.edge.target}`}
+            class="sankey-link"
+            d={path(link as never) ?? ''}
+            stroke-width={Math.max(1, link.width ?? 1)}
+            onClick={() => open(link.edge)}
+          >
+            <title>{`${itemOf(link.edge.source)} → ${itemOf(link.edge.target)}: ${link.value}`}</title>
+          </path>
+        ))}
+        {nodes.map(({ name, x0 = 0, x1 = 0, y0 = 0, y1 = 0 }) => (
+          <g key={name}>
+            <rect class="sankey-node" x={x0} y={y0} width={x1 - x0} height={Math.max(1, y1 - y0)} />
+            <text
+              x={x1 > WIDTH - 10 ? x0 - 6 : x1 + 6}
+              y={(y0 + y1) / 2}
+              text-anchor={x1 > WIDTH - 10 ? 'end' : 'start'}
+              dominant-baseline="middle"
             >
-              <title>{`${itemOf(link.edge.source)} → ${itemOf(link.edge.target)}: ${link.value}`}</title>
-            </path>
-          ))}
-          {nodes.map(({ name, x0 = 0, x1 = 0, y0 = 0, y1 = 0 }) => (
-            <g key={name}>
-              <rect
-                class="sankey-node"
-                x={x0}
-                y={y0}
-                width={x1 - x0}
-                height={Math.max(1, y1 - y0)}
-              />
-              <text
-                x={x1 > WIDTH - 10 ? x0 - 6 : x1 + 6}
-                y={(y0 + y1) / 2}
-                text-anchor={x1 > WIDTH - 10 ? 'end' : 'start'}
-                dominant-baseline="middle"
-              >
-                {itemOf(name).slice(-LABEL_MAX)}
-              </text>
-            </g>
-          ))}
-        </svg>
-      </div>
+              {itemOf(name).slice(-LABEL_MAX)}
+            </text>
+          </g>
+        ))}
+      </svg>
+    </div>
   )
 }
