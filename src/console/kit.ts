@@ -16,7 +16,7 @@ export {
   type Series,
 } from './base/queries.ts'
 export { dateRange, interval, isCompared, rangeDays, rangeValue } from './base/range.ts'
-export { IN_ORGANIZATION, inProject, loadProjects, may, project, session } from './base/session.ts'
+export { IN_ORGANIZATION, inProject, may, project, readSession, session } from './base/session.ts'
 export { Chart, type Line } from './parts/chart.tsx'
 export { CopyButton, quoted, saveFile, TakeAlong } from './parts/copy.tsx'
 export { ConfirmButton, Dialog, Form } from './parts/dialog.tsx'

@@ -8,6 +8,7 @@ import {
   Bar,
   Card,
   Check,
+  type Column,
   ConfirmButton,
   Empty,
   go,

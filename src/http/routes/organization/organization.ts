@@ -12,8 +12,8 @@ import { pageOfList } from '../../server/pages.ts'
 import { byAdministrators, done, inOrganization, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
-import { INVITE_ROUTES } from './invites.ts'
 import { STATUS_ROUTES, type StatusServices } from '../status.ts'
+import { INVITE_ROUTES } from './invites.ts'
 import { MEMBER_ROUTES } from './members.ts'
 import {
   askPage,
