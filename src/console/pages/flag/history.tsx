@@ -7,7 +7,6 @@ import {
   inProject,
   may,
   plain,
-  type Shapes,
   Shown,
   say,
   time,
