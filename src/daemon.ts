@@ -47,6 +47,8 @@ const DISK_CHECK_MS = 250
 const DATA_DIR_CHECK_MS = 5000
 /** How often processing looks whether flags have changed, when no event makes it (store-agreement.ts). */
 const FLAGS_LOOK_MS = 5000
+/** How often what flags were decided to be is assigned to its hour. */
+const USAGE_COLLECT_MS = 10_000
 /** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
@@ -240,6 +242,7 @@ class RunningDaemon implements Daemon {
     this.#lag.start()
     this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
+    this.#every(USAGE_COLLECT_MS, () => this.#flags.decisions.collectUsage())
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => {

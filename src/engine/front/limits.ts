@@ -32,3 +32,7 @@ export const CATCH_UP_MS_MAX = 30_000
  * position costs nothing; when none gets anywhere, a new process might.
  */
 export const PROCESSOR_DEATHS_MAX = 3
+/** Counts, by flag, value and hour, that are kept, some 100 bytes each; beyond, the oldest hours go. */
+export const USAGE_ROWS_MAX = 200_000
+/** Decisions that were repeated and are not counted flag by flag yet; with so many they are, at once. */
+export const USAGE_REPEATED_MAX = 256
