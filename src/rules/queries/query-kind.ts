@@ -58,7 +58,10 @@ export interface QueryShard {
 export interface EventRowSource {
   /** P of the person with a uuid or number; null when there is none. */
   personNumber(reference: string | number): number | null
-  /** Events by their places in the order of arrival, in the order asked for. Cost: some 20 us each. */
+  /**
+   * Events by their places in the order of arrival, in the order asked for. Throws as
+   * `EventScanner.checkLimits`. Cost: some 20 us each.
+   */
   events(sequences: readonly number[]): readonly EventView[]
 }
 

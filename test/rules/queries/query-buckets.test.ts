@@ -24,7 +24,7 @@ const WINDOW_MS = 2 * 365 * DAY_MS
 const LAST_WINDOW_MS = Date.UTC(2037, 0, 1) - WINDOW_MS
 
 /** Clocks that were moved by a day, by half an hour, or at midnight. */
-const STRANGE = [
+const STRANGE: readonly (readonly [timezone: string, at: string])[] = [
   ['Pacific/Apia', '2011-12-30T10:00:00Z'],
   ['Pacific/Fakaofo', '2011-12-30T11:00:00Z'],
   ['Pacific/Kwajalein', '1993-08-21T12:00:00Z'],
@@ -45,7 +45,7 @@ const STRANGE = [
   ['America/Nuuk', '2024-10-27T01:00:00Z'],
   ['Asia/Pyongyang', '2018-05-04T15:00:00Z'],
   ['Asia/Kathmandu', '1985-12-31T18:30:00Z'],
-] as const
+]
 
 function offsetMs(timeMs: number, timezone: string): number {
   return utcOf(wallOf(timeMs, timezone)) - timeMs

@@ -114,7 +114,8 @@ function open(
   }
   const rows: EventRowSource = {
     personNumber: (reference) => persons.record(projectId, reference)?.number ?? null,
-    events: (sequences) => stores.reader.eventsAt(projectId, sequences),
+    events: (sequences) =>
+      stores.reader.eventsAt(projectId, sequences, () => scanner.checkLimits()),
   }
   return { context, scanner, rows, world: persons.actorSource(projectId), part }
 }
