@@ -66,10 +66,11 @@ t.test('each phase ends when the time is over', async (t) => {
     const shard = memoryShard(scanner, CONTEXT)
     const part: unknown = kind.partial(plan, shard)
     const timeout = { code: 'query_timeout' }
-    if (isMerged) t.throws(() => kind.merge(plan, [part, part], over), timeout, `${name}: merge`)
+    const merge = (): unknown => kind.merge(plan, [part, part], over)
+    if (isMerged) t.throws(merge, timeout, `${name}: merge`)
     const whole: unknown = kind.merge(plan, [part, part], scanner)
     const late = new Proxy(scanner, {
-      get: (target, member) =>
+      get: (target, member): unknown =>
         member === 'checkLimits' ? over.checkLimits : Reflect.get(target, member),
     })
     const page = () => kind.page(plan, whole, memoryShard(late, CONTEXT))
