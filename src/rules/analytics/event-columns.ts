@@ -74,6 +74,8 @@ export interface EventScanRequest {
   readonly keepsOwnerless?: boolean
   /** Only a part of the events; absent: all. */
   readonly part?: EventPart
+  /** Event properties that are read soon: cheaper when a segment is open anyhow. */
+  readonly soon?: readonly string[]
 }
 
 /** Which lists of a piece are looked at; `count`: none but those of values. */

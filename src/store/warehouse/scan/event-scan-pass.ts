@@ -97,6 +97,7 @@ export class Scan {
       !this.#keepsOwnerless
     if (isPlain && !this.#series.haveFilters) this.#addPlainly(segment, nameMasks)
     else this.#addCandidates(segment, nameMasks)
+    for (const key of this.#request.soon ?? []) segment.property(key, this.#facts.textOf)
     if (this.#rows.count > this.#rowsMax) throw tooManyRows(this.#rowsMax)
   }
 
