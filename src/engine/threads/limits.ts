@@ -24,5 +24,7 @@ export const REPLACEMENT_MS_MAX = 10_000
 export const DIVIDED_EVENTS_MIN = 200_000
 /** Memory for what one thread remembers of queries, an estimate. What was used longest ago is given up. */
 export const REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
+/** Events that came since a query by persons was answered. More: it is computed of everybody again. */
+export const NEW_EVENTS_MAX = 200_000
 /** Queries of which one thread remembers something. */
 export const REMEMBERED_PARTS_MAX = 500

@@ -24,6 +24,9 @@ export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
   rangeOf: ({ range }) => range,
   partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,
   merge: (_plan, parts) => mergeRows(parts),
+  // Whose doubts they are is not known.
+  without: (_plan, part, persons) =>
+    part.doubts.hasShared || part.doubts.hasNull ? null : rowsWithout(part, persons),
   page(plan, whole, { context }) {
     const members = resolvedRange(plan.range)
     switch (plan.visual) {
@@ -58,6 +61,10 @@ function mergeRows(parts: readonly FunnelRows[]): FunnelRows {
   })
   return {
     texts,
+    persons: joined(
+      parts.map(({ persons }) => persons),
+      (length) => new Uint32Array(length),
+    ),
     labels: joined(labels, (length) => new Uint32Array(length)),
     reached: joined(
       parts.map(({ reached }) => reached),
@@ -75,6 +82,32 @@ function mergeRows(parts: readonly FunnelRows[]): FunnelRows {
       hasShared: parts.some(({ doubts }) => doubts.hasShared),
       hasNull: parts.some(({ doubts }) => doubts.hasNull),
     },
+  }
+}
+
+/** The rows of everybody but these. */
+function rowsWithout(rows: FunnelRows, persons: Uint8Array): FunnelRows {
+  const isKept = (row: number): boolean => persons[rows.persons[row] ?? 0] !== 1
+  // Over time there are none.
+  const timeCount = rows.timesMs.length
+  const timesMs = new Float64Array(timeCount)
+  let kept = 0
+  let next = 0
+  for (let row = 0; row < rows.reached.length && next < timeCount; row++) {
+    const end = next + (rows.reached[row] ?? 0)
+    if (isKept(row)) {
+      timesMs.set(rows.timesMs.subarray(next, end), kept)
+      kept += end - next
+    }
+    next = end
+  }
+  return {
+    ...rows,
+    persons: rows.persons.filter((_, row) => isKept(row)),
+    labels: rows.labels.filter((_, row) => isKept(row)),
+    reached: rows.reached.filter((_, row) => isKept(row)),
+    periods: rows.periods.filter((_, row) => isKept(row)),
+    timesMs: timesMs.slice(0, kept),
   }
 }
 
@@ -107,11 +140,12 @@ function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): 
     step > 0 ? reached >= step : reached === -step - 1
   // Which values are told apart, everybody's steps decide.
   const needed = plan.breakdown === null ? (step > 0 ? step : -step - 1) : 1
-  const { rows, walkers } = walkFunnel(plan, shard, needed)
+  const found = walkFunnel(plan, shard, needed)
+  const { rows } = found
   const actors = rowsOfValue(plan, pick, rows).filter((row) => isWanted(rows.reached[row] ?? 0))
   const { groupTypeIndex } = plan
-  const persons = groupTypeIndex === null ? actors.map((row) => walkers.persons[row] ?? 0) : []
-  const groups = groupTypeIndex === null ? [] : actors.map((row) => walkers.groupKeys[row] ?? '')
+  const persons = groupTypeIndex === null ? actors.map((row) => rows.persons[row] ?? 0) : []
+  const groups = groupTypeIndex === null ? [] : actors.map((row) => found.groupKeys[row] ?? '')
   return {
     groupTypeIndex,
     persons: [...new Set(persons)].sort((left, right) => left - right),
