@@ -104,10 +104,10 @@ export interface QueryKind<Plan, Part> {
   /** At least one part, which stay as they are; what comes out is a part again, and may share memory with them. */
   merge(plan: Plan, parts: readonly Part[]): Part
   /**
-   * What is left of a part when some persons, 1 at the P of each, are taken out, of whom alone `theirs` was
-   * computed; null: that cannot be told. Absent: parts by persons are not remembered.
+   * What is left of a part when some persons, 1 at the P of each, are taken out; `theirs` computes what it has
+   * of them alone. Null: that cannot be told. Absent: parts by persons are not remembered.
    */
-  without?(plan: Plan, part: Part, persons: Uint8Array, theirs: Part): Part | null
+  without?(plan: Plan, part: Part, persons: Uint8Array, theirs: () => Part): Part | null
   /** `shard` is whole; for what is looked up for the answer alone, such as names. */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
   /**

@@ -70,7 +70,8 @@ export class RememberedParts {
         const sequences = { after: 0, through: end }
         return kind.partial(plan, { ...shard, part: { ...part, among: newer, sequences } })
       }
-      const rest: unknown = kind.without(plan, known.found, newer, theirs(known.through))
+      const before = (): unknown => theirs(known.through)
+      const rest: unknown = kind.without(plan, known.found, newer, before)
       found = rest === null ? null : kind.merge(plan, [rest, theirs(through)])
     }
     found ??= kind.partial(plan, shard)

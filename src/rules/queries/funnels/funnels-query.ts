@@ -85,29 +85,37 @@ function mergeRows(parts: readonly FunnelRows[]): FunnelRows {
   }
 }
 
-/** The rows of everybody but these. */
-function rowsWithout(rows: FunnelRows, persons: Uint8Array): FunnelRows {
-  const isKept = (row: number): boolean => persons[rows.persons[row] ?? 0] !== 1
-  // Over time there are none.
-  const timeCount = rows.timesMs.length
-  const timesMs = new Float64Array(timeCount)
+/** The rows of everybody but these. Linear. */
+function rowsWithout(rows: FunnelRows, without: Uint8Array): FunnelRows {
+  const persons = rows.persons.slice()
+  const labels = rows.labels.slice()
+  const reached = rows.reached.slice()
+  // Of both lists one is empty.
+  const periods = rows.periods.slice()
+  const timesMs = rows.timesMs.slice()
+  const isOverTime = periods.length > 0
   let kept = 0
-  let next = 0
-  for (let row = 0; row < rows.reached.length && next < timeCount; row++) {
-    const end = next + (rows.reached[row] ?? 0)
-    if (isKept(row)) {
-      timesMs.set(rows.timesMs.subarray(next, end), kept)
-      kept += end - next
-    }
-    next = end
+  let keptTimes = 0
+  let time = 0
+  for (let row = 0; row < rows.reached.length; row++) {
+    const steps = isOverTime ? 0 : (rows.reached[row] ?? 0)
+    const person = rows.persons[row] ?? 0
+    time += steps
+    if (without[person] === 1) continue
+    persons[kept] = person
+    labels[kept] = rows.labels[row] ?? 0
+    reached[kept] = rows.reached[row] ?? 0
+    if (isOverTime) periods[kept] = rows.periods[row] ?? 0
+    for (let step = steps; step > 0; step--) timesMs[keptTimes++] = rows.timesMs[time - step] ?? 0
+    kept++
   }
   return {
     ...rows,
-    persons: rows.persons.filter((_, row) => isKept(row)),
-    labels: rows.labels.filter((_, row) => isKept(row)),
-    reached: rows.reached.filter((_, row) => isKept(row)),
-    periods: rows.periods.filter((_, row) => isKept(row)),
-    timesMs: timesMs.slice(0, kept),
+    persons: persons.subarray(0, kept),
+    labels: labels.subarray(0, kept),
+    reached: reached.subarray(0, kept),
+    periods: periods.subarray(0, isOverTime ? kept : 0),
+    timesMs: timesMs.subarray(0, keptTimes),
   }
 }
 

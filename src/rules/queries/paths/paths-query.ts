@@ -33,7 +33,7 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   merge: (_plan, parts) => mergeEdges(parts),
   // Who went an edge more than once is not known.
   without: (plan, part, _persons, theirs) =>
-    plan.hasPersonsUrls ? null : mergeEdges([part, negative(theirs)]),
+    plan.hasPersonsUrls ? null : mergeEdges([part, negative(theirs())]),
   page: (plan, whole, { context }) => ({
     results: connected(largest(plan, whole, plan.hasPersonsUrls ? urlsOf(plan, context) : null)),
     members: resolvedRange(plan.range),
