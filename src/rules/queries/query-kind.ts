@@ -99,6 +99,8 @@ export interface QueryKind<Plan, Part> {
   plan(query: QueryFields, context: QueryContext): Plan
   /** The range that `partial` looks at; null, or absent: all events. */
   rangeOf?(plan: Plan): DateRange | null
+  /** Whether events are only counted by name and time, which is a tenth of the work. Absent: they are not. */
+  isLight?(plan: Plan): boolean
   /** Throws as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
   /** At least one part, which stay as they are; what comes out is a part again, and may share memory with them. */
