@@ -95,6 +95,11 @@ export interface QueryKind<Plan, Part> {
    * project whose largest P is `lastPerson`. Whatever the division, the merged parts mean the same.
    */
   readonly dividedBy: Division | ((plan: Plan, lastPerson: number) => Division)
+  /**
+   * Queries of this kind share what the scanner remembers: all of a project are answered by one thread, which
+   * makes it once. Absent: any thread answers.
+   */
+  readonly isOfOneThread?: true
   /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
   /** The range that `partial` looks at; null, or absent: all events. */

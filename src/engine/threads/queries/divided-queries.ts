@@ -6,6 +6,7 @@
 import type { PageWish } from '../../../base/pages.ts'
 import type { TaskRunner } from '../../../ports/task-runner.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
+import { isOfOneThread } from '../../../rules/queries/kinds.ts'
 import type { Calls } from '../call-table.ts'
 import type { QueryTask } from './query-tasks.ts'
 
@@ -31,7 +32,8 @@ export async function answerDivided(
       if (hasLeft) cancel()
     },
   }
-  const first = await pool.run('query', [task, count > 1], leaving)
+  const own = isOfOneThread(task.query) ? { thread: task.projectId % count } : {}
+  const first = await pool.run('query', [task, count > 1], { ...leaving, ...own })
   if (first.kind === 'answer') return first.text
   // All that follows has the time of one query together.
   const startedAtMs = performance.now()

@@ -21,6 +21,7 @@ interface OverviewPlan extends WebPlan {
 /** `WebOverviewQuery`. */
 export const WEB_OVERVIEW: QueryKind<OverviewPlan, readonly Pair[]> = {
   dividedBy: 'nothing',
+  isOfOneThread: true,
   plan(query, context) {
     const isShownBefore = query.within('compareFilter').boolean('compare')
     return { ...readWebPlan(query, context), isShownBefore }

@@ -63,6 +63,7 @@ type Numbers = readonly (readonly [column: StatsColumn, numbers: ByRange])[]
 /** `WebStatsTableQuery`. */
 export const WEB_STATS_TABLE: QueryKind<StatsPlan, StatsTable> = {
   dividedBy: 'nothing',
+  isOfOneThread: true,
   plan(query, context) {
     const breakdown = BREAKDOWN_NAMES.find((name) => name === query.value('breakdownBy'))
     if (breakdown === undefined) {
