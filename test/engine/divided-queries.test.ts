@@ -92,6 +92,26 @@ const QUERIES: readonly (readonly [string, 'segments' | 'persons', object])[] = 
     'persons',
     { kind: 'FunnelsQuery', series: [view(), view({ event: 'click' }), view({ event: 'buy' })] },
   ],
+  [
+    'funnel over time, by property',
+    'persons',
+    {
+      kind: 'FunnelsQuery',
+      series: [view(), view({ event: 'buy' })],
+      funnelsFilter: { funnelVizType: 'trends' },
+      breakdownFilter: { breakdown: 'shop', breakdown_type: 'event' },
+    },
+  ],
+  [
+    'how long a funnel takes',
+    'persons',
+    {
+      kind: 'FunnelsQuery',
+      series: [view(), view({ event: 'buy' })],
+      funnelsFilter: { funnelVizType: 'time_to_convert' },
+      properties: [CHEAP],
+    },
+  ],
   ['paths', 'persons', { kind: 'PathsQuery', pathsFilter: { edgeLimit: 1000 } }],
 ]
 
