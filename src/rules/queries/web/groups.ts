@@ -104,8 +104,10 @@ export function groupsOf(
 }
 
 /** Groups of one value each with the value of their session in its place; 0: left out. */
-export function withSessionValues(groups: Groups, valueOf: Uint32Array): Groups {
-  const values = groups.sessions.map((session) => (session === 0 ? 0 : (valueOf[session] ?? 0)))
+export function withSessionValues(groups: Groups, valueOfSession: Uint32Array): Groups {
+  const values = groups.sessions.map((session) =>
+    session === 0 ? 0 : (valueOfSession[session] ?? 0),
+  )
   // Nothing of a group counts in no range.
   const ranges = groups.ranges.map((range, group) => (values[group] === 0 ? 0 : range))
   return { ...groups, values, ranges }
