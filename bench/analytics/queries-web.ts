@@ -66,10 +66,10 @@ export async function measureWeb(context: BenchContext): Promise<void> {
 /** Reports how long a page of names takes in a project with many; they come with a few new events. */
 export async function measureNames(context: BenchContext, daemon: Daemon): Promise<void> {
   const batch = Array.from({ length: PROPERTIES / PROPERTIES_PER_EVENT }, (_, event) => {
-    const names = Array.from({ length: PROPERTIES_PER_EVENT }, (_, index) => {
+    const names = Array.from({ length: PROPERTIES_PER_EVENT }, (_, index): [string, number] => {
       return [`property ${event * PROPERTIES_PER_EVENT + index}`, index]
     })
-    return { event: 'named', distinct_id: 'names', properties: Object.fromEntries(names) }
+    return { event: 'named', distinct_id: 'names', properties: Object.fromEntries<number>(names) }
   })
   const body = JSON.stringify({ api_key: PROJECT_KEY, batch })
   const response = await fetch(`${daemon.url}/batch/`, { method: 'POST', body })
