@@ -6,7 +6,6 @@
  * docs/compatibility/queries.md, "Sessions".
  */
 
-import { grown } from '../../../base/growing-arrays.ts'
 import { largestPerson } from '../../analytics/actor-page.ts'
 import type { DateRange } from '../../analytics/date-range.ts'
 import type {
@@ -15,6 +14,7 @@ import type {
   SeriesMatch,
   ValueColumn,
 } from '../../analytics/event-columns.ts'
+import { grown } from '../../analytics/growing-arrays.ts'
 import { type QueryScan, type QueryShard, scanShardPieces } from '../query-kind.ts'
 
 const VIEW_NAMES = ['$pageview', '$screen'] as const

@@ -5,8 +5,8 @@
  * `micro/segments`), so it allocates nothing but what new values need.
  */
 
-import { grown } from '../../../base/growing-arrays.ts'
 import { jsonOf } from '../../../base/json.ts'
+import { grown } from '../../../rules/analytics/growing-arrays.ts'
 
 /** Distinct values after which a column may become a plain list. */
 const PLAIN_DECISION_VALUES = 256

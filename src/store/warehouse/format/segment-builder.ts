@@ -3,7 +3,7 @@
  * current batch. Its memory is used again for the next segment of the project.
  */
 
-import { grown } from '../../../base/growing-arrays.ts'
+import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import {
   type NormalisedEvent,
   PERSON_MODES,

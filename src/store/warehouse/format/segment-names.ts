@@ -5,7 +5,7 @@
  * (`Directory.facts`), MessagePack of `PackedNames`, unless an older version wrote them.
  */
 
-import { withRoom } from '../../../base/growing-arrays.ts'
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { type PropertyType, propertyType } from '../../../rules/events/definitions.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'
 import { SEGMENT_NAMES_UNITS_MAX } from '../limits.ts'

@@ -3,7 +3,7 @@
  * is known about each. Bounded in bytes: names that come when there is no more room are left out.
  */
 
-import { withRoom } from '../../../base/growing-arrays.ts'
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import {
   definitionId,
   type EventFacts,

@@ -4,10 +4,10 @@
  * the thread lives, because a person never changes its uuid.
  */
 
-import { withRoom } from '../../../base/growing-arrays.ts'
 import { parseUuid } from '../../../base/ids.ts'
 import { getOrAdd, keepNewest } from '../../../base/maps.ts'
 import type { CreatedPersons } from '../../../rules/analytics/event-columns.ts'
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { type PersonCandidate, personTest } from '../../../rules/filters/person-filter.ts'
 import { cohortLookup } from '../../identity/cohort-store.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'

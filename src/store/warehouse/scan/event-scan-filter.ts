@@ -4,8 +4,8 @@
  * tested once for each value that a segment holds, persons, groups and distinct_ids once for a scan.
  */
 
-import { withRoom } from '../../../base/growing-arrays.ts'
 import { getOrAdd } from '../../../base/maps.ts'
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { elementTest } from '../../../rules/filters/element-filter.ts'
 import {
   type FilterGroup,

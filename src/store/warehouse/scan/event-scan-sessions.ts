@@ -4,9 +4,9 @@
  * bytes of its id as they are stored: texts are made when somebody wants to read them.
  */
 import { randomFillSync } from 'node:crypto'
-import { withRoom } from '../../../base/growing-arrays.ts'
 import { formatUuid, parseUuid } from '../../../base/ids.ts'
 import { getOrAdd } from '../../../base/maps.ts'
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { isSessionId } from '../../../rules/analytics/session-id.ts'
 import type { ScanSegment, TextOf } from './event-scan-cache.ts'
 
