@@ -191,8 +191,17 @@ export class AnalyticWorkload {
   }
 
   #newSession(): Session {
-    const id = `${this.#below(2 ** 32).toString(16)}-${this.#below(2 ** 16).toString(16)}`
+    const id = this.#sessionId()
     return { person: this.#nextPerson(), channel: this.#pick(CHANNELS), id }
+  }
+
+  /** A UUID of version 7. */
+  #sessionId(): string {
+    const digits = (count: number) =>
+      this.#below(16 ** count)
+        .toString(16)
+        .padStart(count, '0')
+    return `${digits(8)}-${digits(4)}-7${digits(3)}-8${digits(3)}-${digits(6)}${digits(6)}`
   }
 
   /** Somebody new, or one of those who came early or late: some come far more often than others. */

@@ -11,17 +11,16 @@
  * What would change our mind about dividing queries among threads and remembering their parts: less than
  * the speed of the baseline.
  */
-import { Agent, type IncomingMessage, request } from 'node:http'
 import { availableParallelism, loadavg } from 'node:os'
-import { text as readText } from 'node:stream/consumers'
 import { type ClickHouse, startClickHouse } from '../baselines/clickhouse.ts'
-import { type Daemon, PERSONAL_KEY } from '../daemon.ts'
+import type { Daemon } from '../daemon.ts'
 import { type Bench, type BenchContext, interleaved } from '../harness.ts'
 import { cpuSeconds } from '../proc.ts'
 import { median } from '../samples.ts'
 import { createTable } from './analytics-clickhouse.ts'
 import { fillBoth, MemoryWatch } from './analytics-fill.ts'
-import { PROJECT_ID } from './analytics-store.ts'
+import { measureNames, measureWeb } from './queries-web.ts'
+import { Asker } from './query-asker.ts'
 import { type AnsweredItem, type NumberQuestion, numberQuestions } from './query-questions.ts'
 
 export const QUERIES: Bench = {
@@ -30,7 +29,8 @@ export const QUERIES: Bench = {
   question: 'How many, as quickly as a column database says it, first and again?',
   workload:
     'events of 200,000 persons over 90 days, 40 names, 10 million unless --events says less; each ' +
-    'question for the first time, and again after a thousandth as many new events; numbers compared',
+    'question for the first time, and again after a thousandth as many new events; numbers compared; ' +
+    'what the page of a site asks, over 3 million events',
   needsDaemon: true,
   run: measure,
 }
@@ -55,7 +55,7 @@ async function measure(context: BenchContext): Promise<void> {
   const daemon = await context.startDaemon({ dataDir: filled.dataDir })
   const memory = new MemoryWatch(daemon)
   context.cleanUpWith(async () => void memory.stop())
-  const asker = new Asker(daemon)
+  const asker = new Questioner(daemon)
   const questions = numberQuestions()
   for (const question of questions) await expectSame(asker, server, question)
   for (const question of questions) await measureFirst(context, question, asker, server)
@@ -66,6 +66,7 @@ async function measure(context: BenchContext): Promise<void> {
   })
   for (const question of questions) await expectSame(asker, server, question)
   asker.close()
+  await measureNames(context, daemon)
   context.report({
     figure: 'daemon memory of its own during all of this, the highest seen',
     value: memory.end() / 1024 ** 2,
@@ -75,59 +76,32 @@ async function measure(context: BenchContext): Promise<void> {
   })
   await daemon.stop()
   await server.stop()
+  await measureWeb(context)
 }
 
-/** Asks the daemon on a connection that stays open. */
-class Asker {
-  readonly daemon: Daemon
-  readonly #agent = new Agent({ keepAlive: true })
+/** Asks questions in one of their forms. */
+class Questioner extends Asker {
   #variant = 0
-
-  constructor(daemon: Daemon) {
-    this.daemon = daemon
-  }
 
   /** Written as it was not before; the bytes of the answer. */
   first({ body }: NumberQuestion): Promise<string> {
-    return this.#ask(body(++this.#variant))
+    return this.ask(body(++this.#variant))
   }
 
   /** As it is always written. */
   again({ body }: NumberQuestion): Promise<string> {
-    return this.#ask(body(0))
+    return this.ask(body(0))
   }
 
   /** Variants are used again by the next question. */
   beginQuestion(): void {
     this.#variant = 0
   }
-
-  close(): void {
-    this.#agent.destroy()
-  }
-
-  async #ask(query: object): Promise<string> {
-    const body = Buffer.from(JSON.stringify({ query }))
-    const headers = {
-      authorization: `Bearer ${PERSONAL_KEY}`,
-      'content-type': 'application/json',
-      'content-length': body.length,
-    }
-    const url = `${this.daemon.url}/api/projects/${PROJECT_ID}/query/`
-    const response = await new Promise<IncomingMessage>((resolve, reject) => {
-      request(url, { agent: this.#agent, method: 'POST', headers }, resolve)
-        .on('error', reject)
-        .end(body)
-    })
-    const text = await readText(response)
-    if (response.statusCode === 200) return text
-    throw new Error(`query/ answered ${response.statusCode}: ${text.slice(0, 300)}`)
-  }
 }
 
 /** Throws unless both sides say the same numbers, however ours is asked. */
 async function expectSame(
-  asker: Asker,
+  asker: Questioner,
   server: ClickHouse,
   question: NumberQuestion,
 ): Promise<void> {
@@ -186,7 +160,7 @@ class BothTimes {
 async function measureFirst(
   context: BenchContext,
   question: NumberQuestion,
-  asker: Asker,
+  asker: Questioner,
   server: ClickHouse,
 ): Promise<void> {
   const ours = (): Promise<unknown> => asker.first(question)
@@ -202,7 +176,7 @@ async function measureFirst(
 async function measureBreakdown(
   context: BenchContext,
   questions: readonly NumberQuestion[],
-  asker: Asker,
+  asker: Questioner,
 ): Promise<void> {
   const question = questions.find(({ name }) => name.includes('browser'))
   if (question === undefined) throw new Error('no question is split by browser')
@@ -232,7 +206,7 @@ interface NewEvents {
 async function measureAgain(
   context: BenchContext,
   questions: readonly NumberQuestion[],
-  asker: Asker,
+  asker: Questioner,
   server: ClickHouse,
   { rounds, newEvents, addLater }: NewEvents,
 ): Promise<void> {

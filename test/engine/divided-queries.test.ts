@@ -4,6 +4,7 @@
  */
 import t from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
+import { answerDivided } from '../../src/engine/threads/queries/divided-queries.ts'
 import {
   mergeQuery,
   type QueryTask,
@@ -12,6 +13,7 @@ import {
 } from '../../src/engine/threads/queries/query-tasks.ts'
 import { RememberedParts } from '../../src/engine/threads/queries/remembered-parts.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
+import { planQuery } from '../../src/rules/queries/kinds.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
@@ -91,6 +93,26 @@ const QUERIES: readonly (readonly [string, 'segments' | 'persons', object])[] = 
     'funnel',
     'persons',
     { kind: 'FunnelsQuery', series: [view(), view({ event: 'click' }), view({ event: 'buy' })] },
+  ],
+  [
+    'funnel over time, by property',
+    'persons',
+    {
+      kind: 'FunnelsQuery',
+      series: [view(), view({ event: 'buy' })],
+      funnelsFilter: { funnelVizType: 'trends' },
+      breakdownFilter: { breakdown: 'shop', breakdown_type: 'event' },
+    },
+  ],
+  [
+    'how long a funnel takes',
+    'persons',
+    {
+      kind: 'FunnelsQuery',
+      series: [view(), view({ event: 'buy' })],
+      funnelsFilter: { funnelVizType: 'time_to_convert' },
+      properties: [CHEAP],
+    },
   ],
   ['paths', 'persons', { kind: 'PathsQuery', pathsFilter: { edgeLimit: 1000 } }],
 ]
@@ -248,4 +270,41 @@ t.test('answers are the same, whatever is divided and remembered', async (t) => 
     }
     t.ok(remembered > 0, `seed ${seed}: ${happened.join('; ')}`)
   }
+})
+
+t.test('nine tables of a site go to one thread, other queries to any', async (t) => {
+  const asked: (number | undefined)[] = []
+  const pool = {
+    analyticsThreads: 2,
+    run: async (_call: string, _values: unknown, { thread }: { readonly thread?: number }) => {
+      asked.push(thread)
+      return { kind: 'answer', text: new Uint8Array(1) }
+    },
+  }
+  const ask = (projectId: number, query: object) =>
+    answerDivided(
+      pool as unknown as Parameters<typeof answerDivided>[0],
+      { projectId, query } as unknown as QueryTask,
+      () => undefined,
+    )
+  const overview = { kind: 'WebOverviewQuery' }
+  await ask(3, overview)
+  await ask(3, { kind: 'WebStatsTableQuery' })
+  await ask(4, { kind: 'InsightVizNode', source: overview })
+  await ask(3, { kind: 'TrendsQuery' })
+  t.strictSame(asked, [1, 1, 0, undefined])
+  await t.rejects(ask(3, { kind: 'x' }), { code: 'unsupported_kind' })
+})
+
+t.test('what only counts is not divided as early as what looks at events', async (t) => {
+  const isLight = (query: object): boolean => {
+    const context = { timezone: 'UTC', nowMs: START_MS, testAccountFilters: [] }
+    const { kind, plan } = planQuery({ kind: 'TrendsQuery', ...query }, context as never)
+    return kind.isLight?.(plan) === true
+  }
+  t.ok(isLight({ series: [view(), view({ math: 'total' })] }))
+  t.notOk(isLight({ series: [view(), view({ math: 'dau' })] }))
+  t.notOk(isLight({ series: [view({ properties: [CHEAP] })] }))
+  t.notOk(isLight({ series: [view()], properties: [CHEAP] }))
+  t.notOk(isLight({ series: [view()], breakdownFilter: { breakdown: 'shop' } }))
 })

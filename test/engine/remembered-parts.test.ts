@@ -1,8 +1,10 @@
 /** Queries that are asked again: what a thread remembers of events that stay as they are shows in no answer. */
 import t, { type Test } from 'tap'
+import { NEW_EVENTS_MAX } from '../../src/engine/threads/limits.ts'
 import { LongReads } from '../../src/engine/threads/long-reads.ts'
 import type { QueryOutcome, QueryTask } from '../../src/engine/threads/queries/query-tasks.ts'
 import { RememberedParts } from '../../src/engine/threads/queries/remembered-parts.ts'
+import type { EventPart } from '../../src/rules/analytics/event-columns.ts'
 import type { PlannedQuery } from '../../src/rules/queries/kinds.ts'
 import type { AnyQueryKind, QueryShard } from '../../src/rules/queries/query-kind.ts'
 import { PersonLog, threadSettings } from '../fixtures/persons/person-log.ts'
@@ -69,6 +71,57 @@ t.test('persons who became one are one, however many projects were asked about',
   log.send(1, [{ event: '$merge_dangerously', distinct_id: 'd1', properties: { alias: 'd3' } }])
   log.process()
   t.equal(await ask(1), PERSONS - 2, 'the persons of before are known')
+})
+
+t.test('parts by persons are computed of those with newer events', async (t) => {
+  const parts = new RememberedParts()
+  const state = { through: 10, version: 'a', newPersons: [] as number[] }
+  const looks: (readonly [among: string, through: number | undefined])[] = []
+  let isTold = true
+  const kind = {
+    dividedBy: 'persons',
+    partial: (_: unknown, { part }: { readonly part: EventPart }) => {
+      looks.push([part.among?.join('') ?? 'all', part.sequences?.through])
+      return `${looks.length}`
+    },
+    merge: (_: unknown, found: readonly string[]) => found.join('+'),
+    without: (_: unknown, part: string, _persons: Uint8Array, theirs: () => string) =>
+      isTold ? `${part}-${theirs()}` : null,
+  } as unknown as AnyQueryKind
+  const scanner = {
+    settled: () => ({ through: 0, version: '', all: state }),
+    extent: () => ({ lastPerson: 3 }),
+    scanPieces: (_: unknown, visit: (piece: object) => void) =>
+      visit({ count: state.newPersons.length, persons: Uint32Array.from(state.newPersons) }),
+    looksAtPersons: false,
+  }
+  const shard = {
+    ...{ context: { projectId: 1, nowMs: START_MS }, scanner },
+    part: { by: 'persons', index: 0, count: 1 },
+  } as unknown as QueryShard
+  const ask = (): unknown => parts.partial({ kind, plan: {} } satisfies PlannedQuery, shard)
+  t.equal(ask(), '1')
+  t.equal(ask(), '1', 'nothing is new')
+  Object.assign(state, { through: 12, newPersons: [2, 3, 2] })
+  t.equal(ask(), '1-2+3')
+  Object.assign(state, { version: 'b' })
+  t.equal(ask(), '4', 'an event was erased, or has another owner')
+  Object.assign(state, { through: 13, newPersons: [1] })
+  isTold = false
+  t.equal(ask(), '5', 'nobody can tell what was theirs')
+  t.strictSame(looks, [
+    ['all', undefined],
+    ['0011', 10],
+    ['0011', 12],
+    ['all', undefined],
+    ['all', undefined],
+  ])
+  Object.assign(state, {
+    through: 14,
+    newPersons: Array.from({ length: NEW_EVENTS_MAX + 1 }, () => 1),
+  })
+  isTold = true
+  t.equal(ask(), '6', 'too many are new')
 })
 
 t.test('small parts that are given up leave room for large ones', async (t) => {

@@ -22,8 +22,12 @@ export const TRANSACTION_MS_MAX = 5000
 export const REPLACEMENT_MS_MAX = 10_000
 /** Events that a query looks at from which on it is divided among the threads for analytics. */
 export const DIVIDED_EVENTS_MIN = 200_000
+/** The same of a query that only counts events: dividing it costs more than counting fewer of them. */
+export const DIVIDED_LIGHT_EVENTS_MIN = 2_000_000
 /** Memory for what one thread remembers of queries, an estimate. What was used longest ago is given up. */
 export const REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
+/** Events that came since a query by persons was answered. More: it is computed of everybody again. */
+export const NEW_EVENTS_MAX = 200_000
 /** Queries of which one thread remembers something. */
 export const REMEMBERED_PARTS_MAX = 500
 /** Warnings among which those about one event are looked for: all that a project keeps. Further: not seen. */

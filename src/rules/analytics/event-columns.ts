@@ -74,6 +74,8 @@ export interface EventScanRequest {
   readonly keepsOwnerless?: boolean
   /** Only a part of the events; absent: all. */
   readonly part?: EventPart
+  /** Event properties that are read soon: cheaper when a segment is open anyhow. */
+  readonly soon?: readonly string[]
 }
 
 /** Which lists of a piece are looked at; `count`: none but those of values. */
@@ -87,8 +89,10 @@ export interface EventPart {
   readonly by: 'segments' | 'persons'
   readonly index: number
   readonly count: number
-  /** Of parts by segments: only events behind one place in the order of arrival, up to another one. */
+  /** Only events behind one place in the order of arrival, up to another one. */
   readonly sequences?: { readonly after: number; readonly through: number }
+  /** Of parts by persons: only these, 1 at the P of each. */
+  readonly among?: Uint8Array
 }
 
 /** Events that stay as they are, as far as anybody knows. */
@@ -97,6 +101,8 @@ export interface SettledEvents {
   readonly through: number
   /** Another text: some of them, or whom they belong to, have changed after all. */
   readonly version: string
+  /** The same of all events, the last one and what changes when any of them do, however segments are merged. */
+  readonly all: { readonly through: number; readonly version: string }
 }
 
 /** Some persons. */

@@ -69,6 +69,11 @@ export function rowsAsked(query: unknown): number {
   return typeof limit === 'number' ? limit : 0
 }
 
+/** Whether all queries of a project that are of this one's kind belong to one thread. Throws as `planQuery`. */
+export function isOfOneThread(query: unknown): boolean {
+  return kindOf(query).kind.isOfOneThread === true
+}
+
 /** By what the events of a query may be divided in a project whose largest P is `lastPerson`. */
 export function divisionOf({ kind, plan }: PlannedQuery, lastPerson: number): Division {
   const { dividedBy } = kind

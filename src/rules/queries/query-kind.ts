@@ -99,10 +99,17 @@ export interface QueryKind<Plan, Part> {
    * project whose largest P is `lastPerson`. Whatever the division, the merged parts mean the same.
    */
   readonly dividedBy: Division | ((plan: Plan, lastPerson: number) => Division)
+  /**
+   * Queries of this kind share what the scanner remembers: all of a project are answered by one thread, which
+   * makes it once. Absent: any thread answers.
+   */
+  readonly isOfOneThread?: true
   /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
   /** The range that `partial` looks at; null, or absent: all events. */
   rangeOf?(plan: Plan): DateRange | null
+  /** Whether events are only counted by name and time, which is a tenth of the work. Absent: they are not. */
+  isLight?(plan: Plan): boolean
   /** Throws as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
   /**
@@ -110,6 +117,17 @@ export interface QueryKind<Plan, Part> {
    * Throws as `EventScanner.checkLimits`.
    */
   merge(plan: Plan, parts: readonly Part[], limits: QueryLimits): Part
+  /**
+   * What is left of a part when some persons, 1 at the P of each, are taken out; `theirs` computes what it has
+   * of them alone. Null: that cannot be told. Absent: parts by persons are not remembered. Throws as `merge`.
+   */
+  without?(
+    plan: Plan,
+    part: Part,
+    persons: Uint8Array,
+    theirs: () => Part,
+    limits: QueryLimits,
+  ): Part | null
   /** `shard` is whole; for what is looked up for the answer alone, such as names. */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
   /**

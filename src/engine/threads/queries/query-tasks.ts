@@ -11,7 +11,7 @@ import { divisionOf, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
-import { DIVIDED_EVENTS_MIN } from '../limits.ts'
+import { DIVIDED_EVENTS_MIN, DIVIDED_LIGHT_EVENTS_MIN } from '../limits.ts'
 
 /** What a project says of its events, as it stores it. */
 type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
@@ -55,7 +55,8 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
     const range = kind.rangeOf?.(plan) ?? null
     const { events, lastPerson } = shard.scanner.extent(task.projectId, range)
     const by = divisionOf(planned, lastPerson)
-    if (by !== 'nothing' && events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by }
+    const eventsMin = kind.isLight?.(plan) === true ? DIVIDED_LIGHT_EVENTS_MIN : DIVIDED_EVENTS_MIN
+    if (by !== 'nothing' && events >= eventsMin) return { kind: 'divide', by }
   }
   const part = tools.stores.remembered.partial(planned, shard)
   const whole: unknown = kind.merge(plan, [part], shard.scanner)

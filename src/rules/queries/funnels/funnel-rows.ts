@@ -27,6 +27,8 @@ import type { StepEvents } from './step-chains.ts'
 export interface FunnelRows {
   /** Values of the breakdown: a text for each property, or the number of a cohort. */
   readonly texts: readonly (readonly string[])[]
+  /** P of each; 0 for groups. */
+  readonly persons: Uint32Array
   /** Positions in `texts`. */
   readonly labels: Uint32Array
   /** Steps, at least one. */
@@ -39,6 +41,12 @@ export interface FunnelRows {
   readonly doubts: FunnelDoubts
 }
 
+/** Walks, and of groups the key of each. */
+export interface FoundWalks {
+  readonly rows: FunnelRows
+  readonly groupKeys: readonly string[]
+}
+
 /** What other rules than ours may see differently. */
 export interface FunnelDoubts {
   /** Somebody has different steps at one time, one event that is several, or in a strict funnel one again. */
@@ -47,21 +55,11 @@ export interface FunnelDoubts {
   readonly hasNull: boolean
 }
 
-/** Those who walked, parallel to the rows: P, or the key of a group. */
-export interface FunnelWalkers {
-  readonly persons: readonly number[]
-  readonly groupKeys: readonly string[]
-}
-
 /**
  * The walks of a funnel that reached so many steps, at least one. Throws as `EventScanner.scan`. Cost: linear in the events that are found, times the steps; with
  * the attribution to a step times the values that an actor has there.
  */
-export function walkFunnel(
-  plan: FunnelsPlan,
-  shard: QueryShard,
-  needed: number,
-): { readonly rows: FunnelRows; readonly walkers: FunnelWalkers } {
+export function walkFunnel(plan: FunnelsPlan, shard: QueryShard, needed: number): FoundWalks {
   const walks = new WalkCollector(plan, shard, needed)
   const { breakdown, range } = plan
   if (range.fromMs > range.toMs) return walks.result()
@@ -115,16 +113,17 @@ class WalkCollector {
     this.#periods = plan.visual === 'trends' ? bucketsOf(plan.range) : null
   }
 
-  result(): { readonly rows: FunnelRows; readonly walkers: FunnelWalkers } {
+  result(): FoundWalks {
     const rows = {
       texts: this.#texts,
+      persons: Uint32Array.from(this.#persons),
       labels: Uint32Array.from(this.#labels),
       reached: Uint8Array.from(this.#reached),
       periods: Uint32Array.from(this.#entrances),
       timesMs: Float64Array.from(this.#timesMs),
       doubts: this.#doubts,
     }
-    return { rows, walkers: { persons: this.#persons, groupKeys: this.#groupKeys } }
+    return { rows, groupKeys: this.#groupKeys }
   }
 
   /** Walks with the events of everybody, or those of a cohort. */
@@ -194,8 +193,8 @@ class WalkCollector {
       if (walked.reached < this.#needed) return
       this.#labels.push(offset + label)
       this.#reached.push(walked.reached)
-      if (groupKeys === null) this.#persons.push(key)
-      else this.#groupKeys.push(groupKeys[key] ?? '')
+      this.#persons.push(groupKeys === null ? key : 0)
+      if (groupKeys !== null) this.#groupKeys.push(groupKeys[key] ?? '')
       if (visual === 'trends') {
         this.#entrances.push(period)
         return

@@ -25,6 +25,9 @@ export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
   rangeOf: ({ range }) => range,
   partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,
   merge: (_plan, parts, limits) => mergeRows(parts, limits),
+  // Whose doubts they are is not known.
+  without: (_plan, part, persons) =>
+    part.doubts.hasShared || part.doubts.hasNull ? null : rowsWithout(part, persons),
   page(plan, whole, { context, scanner }) {
     const members = resolvedRange(plan.range)
     switch (plan.visual) {
@@ -61,6 +64,10 @@ function mergeRows(parts: readonly FunnelRows[], limits: QueryLimits): FunnelRow
   })
   return {
     texts,
+    persons: joined(
+      parts.map(({ persons }) => persons),
+      (length) => new Uint32Array(length),
+    ),
     labels: joined(labels, (length) => new Uint32Array(length)),
     reached: joined(
       parts.map(({ reached }) => reached),
@@ -78,6 +85,40 @@ function mergeRows(parts: readonly FunnelRows[], limits: QueryLimits): FunnelRow
       hasShared: parts.some(({ doubts }) => doubts.hasShared),
       hasNull: parts.some(({ doubts }) => doubts.hasNull),
     },
+  }
+}
+
+/** The rows of everybody but these. Linear. */
+function rowsWithout(rows: FunnelRows, without: Uint8Array): FunnelRows {
+  const persons = rows.persons.slice()
+  const labels = rows.labels.slice()
+  const reached = rows.reached.slice()
+  // Of both lists one is empty.
+  const periods = rows.periods.slice()
+  const timesMs = rows.timesMs.slice()
+  const isOverTime = periods.length > 0
+  let kept = 0
+  let keptTimes = 0
+  let time = 0
+  for (let row = 0; row < rows.reached.length; row++) {
+    const steps = isOverTime ? 0 : (rows.reached[row] ?? 0)
+    const person = rows.persons[row] ?? 0
+    time += steps
+    if (without[person] === 1) continue
+    persons[kept] = person
+    labels[kept] = rows.labels[row] ?? 0
+    reached[kept] = rows.reached[row] ?? 0
+    if (isOverTime) periods[kept] = rows.periods[row] ?? 0
+    for (let step = steps; step > 0; step--) timesMs[keptTimes++] = rows.timesMs[time - step] ?? 0
+    kept++
+  }
+  return {
+    ...rows,
+    persons: persons.subarray(0, kept),
+    labels: labels.subarray(0, kept),
+    reached: reached.subarray(0, kept),
+    periods: periods.subarray(0, isOverTime ? kept : 0),
+    timesMs: timesMs.subarray(0, keptTimes),
   }
 }
 
@@ -110,13 +151,14 @@ function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): 
     step > 0 ? reached >= step : reached === -step - 1
   // Which values are told apart, everybody's steps decide.
   const needed = plan.breakdown === null ? (step > 0 ? step : -step - 1) : 1
-  const { rows, walkers } = walkFunnel(plan, shard, needed)
+  const found = walkFunnel(plan, shard, needed)
+  const { rows } = found
   const actors = rowsOfValue(plan, pick, rows, shard.scanner).filter((row) =>
     isWanted(rows.reached[row] ?? 0),
   )
   const { groupTypeIndex } = plan
-  const persons = groupTypeIndex === null ? actors.map((row) => walkers.persons[row] ?? 0) : []
-  const groups = groupTypeIndex === null ? [] : actors.map((row) => walkers.groupKeys[row] ?? '')
+  const persons = groupTypeIndex === null ? actors.map((row) => rows.persons[row] ?? 0) : []
+  const groups = groupTypeIndex === null ? [] : actors.map((row) => found.groupKeys[row] ?? '')
   return {
     groupTypeIndex,
     persons: [...new Set(persons)].sort((left, right) => left - right),

@@ -17,8 +17,8 @@ export interface PathEdges {
   readonly targets: Uint32Array
   /** Occurrences. */
   readonly counts: Float64Array
-  /** Milliseconds of all occurrences. */
-  readonly totalsMs: Float64Array
+  /** Microseconds of all occurrences. */
+  readonly totalsUs: Float64Array
   /** Positions of edges that somebody went more than once, where that was looked at. */
   readonly repeated: ReadonlySet<number>
 }
@@ -32,16 +32,16 @@ export class EdgeTable {
   #sources = new Uint32Array(SLOTS_MIN / 2)
   #targets = new Uint32Array(SLOTS_MIN / 2)
   #counts = new Float64Array(SLOTS_MIN / 2)
-  #totalsMs = new Float64Array(SLOTS_MIN / 2)
+  #totalsUs = new Float64Array(SLOTS_MIN / 2)
 
   /**
    * Adds so many occurrences of an edge, and gives its position. Throws 400 `query_too_large` for too many
    * different ones.
    */
-  add(step: number, source: number, target: number, count: number, totalMs: number): number {
+  add(step: number, source: number, target: number, count: number, totalUs: number): number {
     const edge = this.#edgeOf(step, source, target)
     this.#counts[edge] = (this.#counts[edge] ?? 0) + count
-    this.#totalsMs[edge] = (this.#totalsMs[edge] ?? 0) + totalMs
+    this.#totalsUs[edge] = (this.#totalsUs[edge] ?? 0) + totalUs
     return edge
   }
 
@@ -54,7 +54,7 @@ export class EdgeTable {
       sources: this.#sources.slice(0, count),
       targets: this.#targets.slice(0, count),
       counts: this.#counts.slice(0, count),
-      totalsMs: this.#totalsMs.slice(0, count),
+      totalsUs: this.#totalsUs.slice(0, count),
       repeated,
     }
   }
@@ -98,7 +98,7 @@ export class EdgeTable {
     this.#sources = longer(this.#sources, new Uint32Array(length))
     this.#targets = longer(this.#targets, new Uint32Array(length))
     this.#counts = longer(this.#counts, new Float64Array(length))
-    this.#totalsMs = longer(this.#totalsMs, new Float64Array(length))
+    this.#totalsUs = longer(this.#totalsUs, new Float64Array(length))
     this.#slots = new Uint32Array(length * 2)
     for (let edge = 0; edge < this.#count; edge++) {
       const [step = 0, source = 0] = [this.#steps[edge], this.#sources[edge]]

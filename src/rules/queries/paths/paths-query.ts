@@ -22,6 +22,8 @@ import { itemRules, type PathsPlan, planPaths, seriesOf } from './path-request.t
 
 /** Persons between two looks at the limits of a query. */
 const CHECK_EVERY = 1024
+/** Of a millisecond. Times are added up as whole numbers, so that no order of them matters. */
+const MICROSECONDS = 1000
 
 /** Paths: how often one step followed another. */
 export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
@@ -30,6 +32,9 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   rangeOf: ({ fromMs, range }) => ({ fromMs, toMs: range.toMs }),
   partial: edgesOf,
   merge: (_plan, parts, limits) => mergeEdges(parts, limits),
+  // Who went an edge more than once is not known.
+  without: (plan, part, _persons, theirs, limits) =>
+    plan.hasPersonsUrls ? null : mergeEdges([part, negative(theirs())], limits),
   page(plan, whole, { context, scanner }) {
     const urlOf = plan.hasPersonsUrls ? urlsOf(plan, context) : null
     const results = connected(largest(plan, whole, urlOf, scanner))
@@ -79,7 +84,8 @@ function edgesOf(plan: PathsPlan, shard: QueryShard): PathEdges {
   const addPath = (): boolean => {
     for (let step = 0; step + 1 < path.length; step++) {
       const tookMs = path.timeMsAt(step + 1) - path.timeMsAt(step)
-      const edge = edges.add(step, path.itemAt(step), path.itemAt(step + 1), 1, tookMs)
+      const tookUs = Math.round(tookMs * MICROSECONDS)
+      const edge = edges.add(step, path.itemAt(step), path.itemAt(step + 1), 1, tookUs)
       if (!plan.hasPersonsUrls) continue
       if (lastPersons[edge] === walker) repeated.add(edge)
       lastPersons[edge] = walker
@@ -100,7 +106,7 @@ function mergeEdges(parts: readonly PathEdges[], limits: QueryLimits): PathEdges
   const all = new EdgeTable()
   const pace = new PacedLimits(limits)
   const allRepeated = new Set<number>()
-  for (const { texts, steps, sources, targets, counts, totalsMs, repeated } of parts) {
+  for (const { texts, steps, sources, targets, counts, totalsUs, repeated } of parts) {
     const numberOf = Uint32Array.from(texts, (text) => {
       const number = numbers.get(text) ?? numbers.size
       numbers.set(text, number)
@@ -110,12 +116,21 @@ function mergeEdges(parts: readonly PathEdges[], limits: QueryLimits): PathEdges
       pace.count(1)
       const source = numberOf[sources[edge] ?? 0] ?? 0
       const target = numberOf[targets[edge] ?? 0] ?? 0
-      const [step = 0, count = 0, totalMs = 0] = [steps[edge], counts[edge], totalsMs[edge]]
-      const merged = all.add(step, source, target, count, totalMs)
+      const [step = 0, count = 0, totalUs = 0] = [steps[edge], counts[edge], totalsUs[edge]]
+      const merged = all.add(step, source, target, count, totalUs)
       if (repeated.has(edge)) allRepeated.add(merged)
     }
   }
   return all.edges([...numbers.keys()], allRepeated)
+}
+
+/** What takes edges away from others. */
+function negative(edges: PathEdges): PathEdges {
+  return {
+    ...edges,
+    counts: edges.counts.map((count) => -count),
+    totalsUs: edges.totalsUs.map((total) => -total),
+  }
 }
 
 /** An edge as it is shown. */
@@ -149,7 +164,7 @@ function urlsOf(plan: PathsPlan, context: QueryContext): UrlMaker {
 /** The edges of the asked weights that occur most often, as many as are asked for. */
 function largest(
   { weightMin, weightMax, edgesMax }: PathsPlan,
-  { texts, steps, sources, targets, counts, totalsMs, repeated }: PathEdges,
+  { texts, steps, sources, targets, counts, totalsUs, repeated }: PathEdges,
   urlOf: UrlMaker | null,
   limits: QueryLimits,
 ) {
@@ -157,7 +172,8 @@ function largest(
   const kept: number[] = []
   for (let edge = 0; edge < counts.length; edge++) {
     const count = counts[edge] ?? 0
-    if (count >= weightMin && count <= weightMax) kept.push(edge)
+    // Nobody goes an edge any more that is left with none.
+    if (count > 0 && count >= weightMin && count <= weightMax) kept.push(edge)
   }
   const least =
     Float64Array.from(kept, (edge) => counts[edge] ?? 0)
@@ -174,7 +190,7 @@ function largest(
       source,
       target,
       value,
-      average_conversion_time: (totalsMs[edge] ?? 0) / value,
+      average_conversion_time: (totalsUs[edge] ?? 0) / MICROSECONDS / value,
     }
     if (urlOf === null) return [shownEdge]
     const keys = { path_start_key: source, path_end_key: target }

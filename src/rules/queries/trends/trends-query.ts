@@ -54,6 +54,13 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
     }
   },
 
+  isLight: ({ series, filter, breakdown }) =>
+    filter === null &&
+    breakdown === null &&
+    series.every(({ measure, match }) => {
+      return measure.of === 'events' && match.filter === null && match.steps.length === 0
+    }),
+
   partial: (plan, shard) =>
     plan.ranges.map((range) =>
       plan.series.map((series) =>

@@ -73,22 +73,26 @@ export function breakdownRequests(name: BreakdownName) {
   return of === 'session' ? [] : keys.map((key) => ({ kind: 'event_property', key }) as const)
 }
 
-/**
- * The value of each event, `of` having been read of it; 0: it has none. With `isCleaned` paths are cleaned.
- * Throws as `EventScanner.scan`.
- */
+/** The value of each event, whose `breakdownRequests` have been read; 0: it has none. */
 export function breakdownColumn(
   name: BreakdownName,
-  { sessions, values: read }: Pick<Candidates, 'sessions' | 'values'>,
-  events: WebEvents,
+  { values }: Pick<Candidates, 'values'>,
   clean: CleanPath,
 ): ValueColumn {
+  const { show } = BREAKDOWNS[name]
+  return shown(values, (value) => breakdownText(value) ?? undefined, show, clean)
+}
+
+/** The value of each session; null: events have values of their own. Throws as `EventScanner.scan`. */
+export function sessionColumn(
+  name: BreakdownName,
+  events: WebEvents,
+  clean: CleanPath,
+): ValueColumn | null {
   const { of, keys, show }: Breakdown = BREAKDOWNS[name]
-  if (of === 'event') return shown(read, (value) => breakdownText(value) ?? undefined, show, clean)
+  if (of === 'event') return null
   const columns = keys.map((key) => events.properties.column(key))
-  const { ids, values } = shown(columns, (value) => value as string | undefined, show, clean)
-  // Who is in no session has no value of one.
-  return { ids: sessions.map((session) => (session === 0 ? 0 : (ids[session] ?? 0))), values }
+  return shown(columns, (value) => value as string | undefined, show, clean)
 }
 
 /** The first part of each language; with the region that most groups of it have, equal ones by name. */

@@ -138,6 +138,14 @@ export class WebEvents {
     return { ...columns, sessions: ids, values: others.slice(0, values.length), ranges }
   }
 
+  /** What `make` answers of the events of both ranges, remembered by the scanner for all tables of them. */
+  remembered<Value extends { readonly bytes: number }>(what: unknown, make: () => Value): Value {
+    const { current, previous } = this.#plan
+    const { projectId, pathCleaningFilters, channelTypeRules } = this.shard.context
+    const name = JSON.stringify([what, current, previous, pathCleaningFilters, channelTypeRules])
+    return this.shard.scanner.remembered(projectId, name, make)
+  }
+
   /** Bits of the ranges by number of the session; null: everything counts in the current range. */
   #rangesOfSessions(filters: readonly WebFilter[], isByStart: boolean): Uint8Array | null {
     const tests = filters.flatMap((filter) => this.#sessionTest(filter) ?? [])

@@ -5,15 +5,26 @@
 import { largestPerson } from '../../analytics/actor-page.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import type { EventScanner } from '../../analytics/event-columns.ts'
-import { type Candidates, CURRENT, PREVIOUS } from './candidates.ts'
+import {
+  type Candidates,
+  type CandidateWish,
+  CURRENT,
+  PREVIOUS,
+  type WebEvents,
+} from './candidates.ts'
 
 /** Rows between two looks at the limits of a query. */
 const CHECK_EVERY = 65_536
 /** Groups of one session that are tried one after the other; those of one with more are looked up. */
 const TRIED_GROUPS = 32
+/** Memory of a group without its events. */
+const GROUP_BYTES = 13
 const RANGES = [CURRENT, PREVIOUS] as const
 
 type Limits = Pick<EventScanner, 'checkLimits'>
+
+/** Which events to take, of which no value is read. */
+export type PlainWish = Omit<CandidateWish, 'values'>
 
 /** Groups, one row each. */
 export interface Groups {
@@ -27,6 +38,8 @@ export interface Groups {
   readonly ranges: Uint8Array
   /** Events of each series. */
   readonly events: readonly Uint32Array[]
+  /** Memory. */
+  readonly bytes: number
 }
 
 /** A number for each value: in the current range, and in the previous one. */
@@ -78,7 +91,37 @@ export function groupsOf(
   for (let group = 0; group < finder.count; group++) {
     groups.persons[group] = persons[firstRows[group] ?? 0] ?? 0
   }
-  return { ...groups, count: finder.count }
+  const { count: size } = finder
+  return {
+    count: size,
+    bytes: size * (GROUP_BYTES + seriesCount * Uint32Array.BYTES_PER_ELEMENT),
+    sessions: groups.sessions.slice(0, size),
+    persons: groups.persons.slice(0, size),
+    values: groups.values.slice(0, size),
+    ranges: groups.ranges.slice(0, size),
+    events: groups.events.map((numbers) => numbers.slice(0, size)),
+  }
+}
+
+/** Groups of one value each with the value of their session in its place; 0: left out. */
+export function withSessionValues(groups: Groups, valueOfSession: Uint32Array): Groups {
+  const values = groups.sessions.map((session) =>
+    session === 0 ? 0 : (valueOfSession[session] ?? 0),
+  )
+  // Nothing of a group counts in no range.
+  const ranges = groups.ranges.map((range, group) => (values[group] === 0 ? 0 : range))
+  return { ...groups, values, ranges }
+}
+
+/**
+ * The events of a wish by session, or else person, all with the value 1. Remembered: tables that are shown
+ * together split the same groups.
+ */
+export function plainGroups(events: WebEvents, wish: PlainWish): Groups {
+  return events.remembered(['groups', wish], () => {
+    const candidates = events.candidates({ ...wish, values: [] })
+    return groupsOf(candidates, null, wish.series.length, events.shard.scanner)
+  })
 }
 
 /** Gives a number to each pair of a session, or else person, and a value. */
@@ -213,7 +256,7 @@ function inBoth(
   return found
 }
 
-function emptyGroups(size: number, seriesCount: number): Omit<Groups, 'count'> {
+function emptyGroups(size: number, seriesCount: number): Omit<Groups, 'count' | 'bytes'> {
   return {
     sessions: new Uint32Array(size),
     persons: new Uint32Array(size),

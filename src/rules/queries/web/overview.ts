@@ -7,7 +7,7 @@ import { bucketDay } from '../query-buckets.ts'
 import type { QueryKind, QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
 import { rememberedPart, WebEvents } from './candidates.ts'
-import { type ByRange, countOf, groupsOf, meanOf, personsOf, quotient, sumOf } from './groups.ts'
+import { type ByRange, countOf, meanOf, personsOf, plainGroups, quotient, sumOf } from './groups.ts'
 import { durationOf, VIEW_SERIES } from './sessions.ts'
 import { readWebPlan, type WebPlan } from './web-plan.ts'
 
@@ -21,6 +21,7 @@ interface OverviewPlan extends WebPlan {
 /** `WebOverviewQuery`. */
 export const WEB_OVERVIEW: QueryKind<OverviewPlan, readonly Pair[]> = {
   dividedBy: 'nothing',
+  isOfOneThread: true,
   plan(query, context) {
     const isShownBefore = query.within('compareFilter').boolean('compare')
     return { ...readWebPlan(query, context), isShownBefore }
@@ -72,8 +73,7 @@ function figures(plan: WebPlan, shard: QueryShard): readonly Pair[] {
   const { goal, filters } = plan
   const series = goal === null ? [VIEW_SERIES] : [VIEW_SERIES, goal]
   const events = new WebEvents(plan, shard)
-  const candidates = events.candidates({ series, filters, values: [], isByStart: true })
-  const groups = groupsOf(candidates, null, series.length, shard.scanner)
+  const groups = plainGroups(events, { series, filters, isByStart: true })
   const { table } = events.properties
   const total = (numberIn: (group: number) => number): ByRange => sumOf(groups, 2, numberIn)
   const perSession = (numberIn: (session: number) => number): ByRange =>

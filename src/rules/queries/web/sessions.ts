@@ -7,8 +7,15 @@
  */
 
 import { largestPerson } from '../../analytics/actor-page.ts'
-import type { EventColumns, SeriesMatch, ValueColumn } from '../../analytics/event-columns.ts'
-import { type QueryShard, scanShard } from '../query-kind.ts'
+import type { DateRange } from '../../analytics/date-range.ts'
+import type {
+  EventColumns,
+  PieceVisitor,
+  SeriesMatch,
+  ValueColumn,
+} from '../../analytics/event-columns.ts'
+import { grown } from '../../analytics/growing-arrays.ts'
+import { type QueryScan, type QueryShard, scanShardPieces } from '../query-kind.ts'
 
 const VIEW_NAMES = ['$pageview', '$screen'] as const
 /** Bits of the series below: of views, and of all that count against a bounce. */
@@ -16,12 +23,17 @@ const PAGEVIEW = 1
 const SCREEN = 2
 const AUTOCAPTURE = 4
 const VIEW = PAGEVIEW | SCREEN
+/** What most who ask about sessions ask for next: properties of tables that dashboards show together. */
+const USUAL_KEYS = [
+  ...['$pathname', '$current_url', '$referring_domain', '$browser', '$os', '$device_type'],
+  ...['$geoip_country_code', '$browser_language', 'utm_source', 'utm_medium', 'utm_campaign'],
+]
 /** A session that lasts so many seconds is no bounce. */
 const ENGAGED_S = 10
 /** What a session takes in memory, with some of its properties: an estimate. */
-const SESSION_BYTES = 160
-/** Rows between two looks at the limits of a query. */
-const CHECK_EVERY = 65_536
+const SESSION_BYTES = 100
+/** Room for sessions that a table begins with. */
+const SESSIONS_START = 1024
 
 /** For each session one of its events. */
 export interface SessionEvents {
@@ -76,15 +88,19 @@ export const VIEW_SERIES: SeriesMatch = namedSeries(VIEW_NAMES)
 export function sessionsWithin(shard: QueryShard, fromMs: number, toMs: number): SessionTable {
   const { context, scanner } = shard
   return scanner.remembered(context.projectId, `sessions ${fromMs} ${toMs}`, () => {
-    const within = scanSessions(shard, fromMs, toMs)
-    const table = emptyTable(within)
-    addEvents(table, within, () => true, shard)
+    const table = new TableBuilder()
+    scanSessions(shard, { fromMs, toMs }, (piece) => table.add(piece))
     if (table.size === 1) return table
-    const before = scanSessions(shard, Number.NEGATIVE_INFINITY, fromMs, table.marks)
-    addEvents(table, before, (timeMs) => timeMs < fromMs, shard)
-    const after = scanSessions(shard, toMs, Number.POSITIVE_INFINITY, table.marks)
-    addEvents(table, after, (timeMs) => timeMs > toMs, shard)
+    const { marks } = table
+    const [before, after] = [
+      { fromMs: Number.NEGATIVE_INFINITY, toMs: fromMs },
+      { fromMs: toMs, toMs: Number.POSITIVE_INFINITY },
+    ]
+    const isOutside = (timeMs: number) => timeMs < fromMs || timeMs > toMs
+    scanSessions(shard, before, (piece) => table.add(piece, isOutside), marks)
+    scanSessions(shard, after, (piece) => table.add(piece, isOutside), marks)
     noteBounces(table)
+    table.trim()
     return table
   })
 }
@@ -104,75 +120,116 @@ export function edgeOf(table: SessionTable, edge: SessionEdge, session: number):
 
 function scanSessions(
   shard: QueryShard,
-  fromMs: number,
-  toMs: number,
+  range: DateRange,
+  visit: PieceVisitor,
   sessions?: Uint8Array,
-): EventColumns {
+): void {
   const [pageview, screen] = VIEW_NAMES
-  return scanShard(shard, {
-    ...{ fromMs, toMs, ...(sessions === undefined ? {} : { sessions }) },
+  const scan: QueryScan = {
+    ...{ ...range, ...(sessions === undefined ? {} : { sessions }) },
     series: [[pageview], [screen], ['$autocapture'], null].map(namedSeries),
     values: [{ kind: 'session' }],
     order: 'unsorted',
-  })
+    ...(sessions === undefined ? { soon: USUAL_KEYS } : {}),
+  }
+  scanShardPieces(shard, scan, visit)
 }
 
-/** Room for the sessions of these events. */
-function emptyTable({ count, values: [column] }: EventColumns): SessionTable {
-  const size = 1 + (column === undefined ? 0 : largestPerson(column.ids, count))
-  const events = (): SessionEvents => ({
-    timesMs: new Float64Array(size).fill(Number.NaN),
-    sequences: new Uint32Array(size),
-  })
-  return {
-    ...{ size, ids: column?.values ?? [], marks: new Uint8Array(size) },
-    ...{ bytes: size * SESSION_BYTES, columns: new Map(), edges: new Map() },
-    ...{ first: events(), last: events(), firstView: events(), lastView: events() },
-    lastPersons: new Uint32Array(size),
-    pageviews: new Uint32Array(size),
-    screens: new Uint32Array(size),
-    autocaptures: new Uint32Array(size),
-    bounces: new Float64Array(size).fill(Number.NaN),
+/** A table that grows with the events that are added. */
+class TableBuilder implements SessionTable {
+  size = 1
+  marks = new Uint8Array(SESSIONS_START)
+  first = noEvents(SESSIONS_START)
+  last = noEvents(SESSIONS_START)
+  firstView = noEvents(SESSIONS_START)
+  lastView = noEvents(SESSIONS_START)
+  lastPersons = new Uint32Array(SESSIONS_START)
+  pageviews = new Uint32Array(SESSIONS_START)
+  screens = new Uint32Array(SESSIONS_START)
+  autocaptures = new Uint32Array(SESSIONS_START)
+  bounces = new Float64Array(0)
+  readonly columns = new Map<string, ValueColumn>()
+  readonly edges = new Map<SessionEdge, Uint32Array>()
+  #column: ValueColumn | null = null
+
+  get ids(): readonly unknown[] {
+    return this.#column?.values ?? []
+  }
+
+  get bytes(): number {
+    return this.marks.length * SESSION_BYTES
+  }
+
+  /** Adds the events at times that are new. */
+  add(
+    { count, timesMs, sequences, seriesMasks, persons, values: [column] }: EventColumns,
+    isNew: (timeMs: number) => boolean = () => true,
+  ): void {
+    if (column === undefined) return
+    this.#column = column
+    this.#reserve(1 + largestPerson(column.ids, count))
+    const { marks, first, last, firstView, lastView, lastPersons } = this
+    const { pageviews, screens, autocaptures } = this
+    for (let row = 0; row < count; row++) {
+      const session = column.ids[row] ?? 0
+      const timeMs = timesMs[row] ?? 0
+      if (session === 0 || !isNew(timeMs)) continue
+      const sequence = sequences[row] ?? 0
+      const mask = seriesMasks[row] ?? 0
+      marks[session] = 1
+      if (comesBefore(timeMs, sequence, first, session)) note(first, session, timeMs, sequence)
+      if (!comesBefore(timeMs, sequence, last, session) || last.sequences[session] === 0) {
+        note(last, session, timeMs, sequence)
+        lastPersons[session] = persons[row] ?? 0
+      }
+      if ((mask & AUTOCAPTURE) !== 0) autocaptures[session] = (autocaptures[session] ?? 0) + 1
+      if ((mask & VIEW) === 0) continue
+      const counts = (mask & PAGEVIEW) === 0 ? screens : pageviews
+      counts[session] = (counts[session] ?? 0) + 1
+      if (comesBefore(timeMs, sequence, firstView, session)) {
+        note(firstView, session, timeMs, sequence)
+      }
+      if (!comesBefore(timeMs, sequence, lastView, session) || lastView.sequences[session] === 0) {
+        note(lastView, session, timeMs, sequence)
+      }
+    }
+  }
+
+  /** Gives up the room that is not needed. */
+  trim(): void {
+    this.#resize(this.size)
+  }
+
+  #reserve(size: number): void {
+    this.size = Math.max(this.size, size)
+    if (size > this.marks.length) this.#resize(Math.max(size, 2 * this.marks.length))
+  }
+
+  #resize(length: number): void {
+    const known = Math.min(length, this.marks.length)
+    this.marks = grown(this.marks.subarray(0, known), length)
+    for (const name of ['first', 'last', 'firstView', 'lastView'] as const) {
+      const { timesMs, sequences } = this[name]
+      this[name] = {
+        timesMs: grown(timesMs.subarray(0, known), length).fill(Number.NaN, known),
+        sequences: grown(sequences.subarray(0, known), length),
+      }
+    }
+    for (const name of ['lastPersons', 'pageviews', 'screens', 'autocaptures'] as const) {
+      this[name] = grown(this[name].subarray(0, known), length)
+    }
   }
 }
 
-function addEvents(
-  table: SessionTable,
-  { count, timesMs, sequences, seriesMasks, persons, values: [column] }: EventColumns,
-  isNew: (timeMs: number) => boolean,
-  { scanner }: QueryShard,
-): void {
-  const { marks, first, last, firstView, lastView, lastPersons } = table
-  const { pageviews, screens, autocaptures } = table
-  for (let row = 0; row < count; row++) {
-    if (row % CHECK_EVERY === 0) scanner.checkLimits()
-    const session = column?.ids[row] ?? 0
-    const timeMs = timesMs[row] ?? 0
-    if (session === 0 || !isNew(timeMs)) continue
-    const sequence = sequences[row] ?? 0
-    const mask = seriesMasks[row] ?? 0
-    marks[session] = 1
-    if (comesBefore(timeMs, sequence, first, session)) note(first, session, timeMs, sequence)
-    if (!comesBefore(timeMs, sequence, last, session) || last.sequences[session] === 0) {
-      note(last, session, timeMs, sequence)
-      lastPersons[session] = persons[row] ?? 0
-    }
-    if ((mask & AUTOCAPTURE) !== 0) autocaptures[session] = (autocaptures[session] ?? 0) + 1
-    if ((mask & VIEW) === 0) continue
-    const counts = (mask & PAGEVIEW) === 0 ? screens : pageviews
-    counts[session] = (counts[session] ?? 0) + 1
-    if (comesBefore(timeMs, sequence, firstView, session)) {
-      note(firstView, session, timeMs, sequence)
-    }
-    if (!comesBefore(timeMs, sequence, lastView, session) || lastView.sequences[session] === 0) {
-      note(lastView, session, timeMs, sequence)
-    }
-  }
+function noEvents(size: number): SessionEvents {
+  return { timesMs: new Float64Array(size).fill(Number.NaN), sequences: new Uint32Array(size) }
 }
 
 /** Once all events are known. */
-function noteBounces(table: SessionTable): void {
-  const { size, pageviews, screens, autocaptures, bounces } = table
+function noteBounces(table: TableBuilder): void {
+  const { size, pageviews, screens, autocaptures } = table
+  const bounces = new Float64Array(size).fill(Number.NaN)
+  table.bounces = bounces
   for (let session = 1; session < size; session++) {
     const views = (pageviews[session] ?? 0) + (screens[session] ?? 0)
     if (views === 0) continue

@@ -12,17 +12,21 @@ import {
   breakdownColumn,
   breakdownRequests,
   languageLabels,
+  sessionColumn,
 } from './breakdowns.ts'
-import { type Candidates, rememberedPart, WebEvents } from './candidates.ts'
+import { rememberedPart, WebEvents } from './candidates.ts'
 import {
   type ByRange,
   countOf,
   type Groups,
   groupsOf,
   meanOf,
+  type PlainWish,
   personsOf,
+  plainGroups,
   quotient,
   sumOf,
+  withSessionValues,
 } from './groups.ts'
 import { AS_IT_IS, type CleanPath } from './path-cleaning.ts'
 import { namedSeries, VIEW_SERIES } from './sessions.ts'
@@ -59,6 +63,7 @@ type Numbers = readonly (readonly [column: StatsColumn, numbers: ByRange])[]
 /** `WebStatsTableQuery`. */
 export const WEB_STATS_TABLE: QueryKind<StatsPlan, StatsTable> = {
   dividedBy: 'nothing',
+  isOfOneThread: true,
   plan(query, context) {
     const breakdown = BREAKDOWN_NAMES.find((name) => name === query.value('breakdownBy'))
     if (breakdown === undefined) {
@@ -103,11 +108,8 @@ function isOfEntries({ breakdown, includesBounces, goal }: TablePlan): boolean {
 function plainTable(plan: TablePlan, events: WebEvents, clean: CleanPath): StatsTable {
   const { goal, filters, previous, breakdown } = plan
   const series = goal === null ? [VIEW_SERIES] : [VIEW_SERIES, goal]
-  const candidates = events.candidates({
-    ...{ series, filters, values: breakdownRequests(breakdown), isByStart: previous !== null },
-  })
-  const column = breakdownColumn(breakdown, candidates, events, clean)
-  const found = groupsOf(candidates, column.ids, series.length, events.shard.scanner)
+  const wish = { series, filters, isByStart: previous !== null }
+  const [found, column] = groupsBy(breakdown, wish, events, clean)
   const [groups, values] =
     breakdown === 'Language' ? byLanguage(found, column) : [found, column.values]
   const size = values.length
@@ -134,16 +136,31 @@ function plainTable(plan: TablePlan, events: WebEvents, clean: CleanPath): Stats
   return tableOf(plan, values, visitors, [...numbers, ['bounce_rate', bounces]])
 }
 
+/** The events of a wish by session, or else person, and value; with the values. */
+function groupsBy(
+  breakdown: BreakdownName,
+  wish: PlainWish,
+  events: WebEvents,
+  clean: CleanPath,
+): readonly [Groups, Pick<ValueColumn, 'values'>] {
+  const ofSessions = sessionColumn(breakdown, events, clean)
+  if (ofSessions !== null) {
+    return [withSessionValues(plainGroups(events, wish), ofSessions.ids), ofSessions]
+  }
+  const candidates = events.candidates({ ...wish, values: breakdownRequests(breakdown) })
+  const column = breakdownColumn(breakdown, candidates, clean)
+  const { scanner } = events.shard
+  return [groupsOf(candidates, column.ids, wish.series.length, scanner), column]
+}
+
 function frustration(plan: TablePlan, events: WebEvents, clean: CleanPath): StatsTable {
   const series = ['$exception', '$rageclick', '$dead_click'].map((name) => namedSeries([name]))
-  const candidates = events.candidates({
+  const wish = {
     series: [...series, VIEW_SERIES],
     filters: plan.filters,
-    values: breakdownRequests(plan.breakdown),
     isByStart: plan.previous !== null,
-  })
-  const { ids, values } = breakdownColumn(plan.breakdown, candidates, events, clean)
-  const groups = groupsOf(candidates, ids, series.length, events.shard.scanner)
+  }
+  const [groups, { values }] = groupsBy(plan.breakdown, wish, events, clean)
   const eventsOf = (index: number) =>
     sumOf(groups, values.length, (group) => groups.events[index]?.[group] ?? 0)
   return tableOf(plan, values, personsOf(groups, values.length, null), [
@@ -156,17 +173,12 @@ function frustration(plan: TablePlan, events: WebEvents, clean: CleanPath): Stat
 /** Pages with the bounces of the sessions that were entered by them; the start of a session decides. */
 function pages(plan: TablePlan, events: WebEvents, clean: CleanPath): StatsTable {
   const { filters, includesScroll } = plan
-  const wish = { series: [VIEW_SERIES], values: breakdownRequests('Page'), isByStart: true }
-  const candidates = events.candidates({ ...wish, filters })
-  const { ids, values } = breakdownColumn('Page', candidates, events, clean)
-  const groups = groupsOf(candidates, ids, 1, events.shard.scanner)
+  const wish = { series: [VIEW_SERIES], isByStart: true }
+  const [groups, { values }] = groupsBy('Page', { ...wish, filters }, events, clean)
   const size = values.length
   const visitors = personsOf(groups, size, null)
   const plainFilters = includesScroll ? filters : withoutKey(filters, PATHNAME)
-  const entered =
-    plainFilters.length === filters.length
-      ? candidates
-      : events.candidates({ ...wish, values: [], filters: plainFilters })
+  const entered = plainGroups(events, { ...wish, filters: plainFilters })
   return tableOf(plan, values, visitors, [
     ['visitors', visitors],
     ['views', sumOf(groups, size, (group) => groups.events[0]?.[group] ?? 0)],
@@ -177,26 +189,21 @@ function pages(plan: TablePlan, events: WebEvents, clean: CleanPath): StatsTable
 
 function bouncesByEntry(
   values: readonly unknown[],
-  candidates: Candidates,
+  entered: Groups,
   events: WebEvents,
   clean: CleanPath,
 ): ByRange {
   const { properties } = events
-  const { table } = properties
+  const { bounces } = properties.table
   const paths = properties.column('$entry_pathname')
   const pageOf = pagesOf(values, paths.values, clean)
-  const ranges = new Uint8Array(table.size)
-  for (let row = 0; row < candidates.count; row++) {
-    const session = candidates.sessions[row] ?? 0
-    ranges[session] = (ranges[session] ?? 0) | (candidates.ranges[row] ?? 0)
-  }
-  ranges[0] = 0
-  const groups = {
-    count: table.size,
-    values: paths.ids.map((id) => pageOf[id] ?? 0),
-    ranges,
-  }
-  return meanOf(groups, values.length, (session) => table.bounces[session] ?? Number.NaN)
+  const pages = paths.ids.map((id) => pageOf[id] ?? 0)
+  const groups = withSessionValues(entered, pages)
+  return meanOf(
+    groups,
+    values.length,
+    (group) => bounces[groups.sessions[group] ?? 0] ?? Number.NaN,
+  )
 }
 
 /** How far visitors had scrolled on a page when they left it. */
@@ -256,7 +263,10 @@ function pagesOf(
 }
 
 /** Groups of a session and a whole language, counted by language. */
-function byLanguage(groups: Groups, { values }: ValueColumn): [Groups, readonly unknown[]] {
+function byLanguage(
+  groups: Groups,
+  { values }: Pick<ValueColumn, 'values'>,
+): [Groups, readonly unknown[]] {
   const [current, previous] = countOf(groups, values.length)
   const labels = languageLabels(
     values,

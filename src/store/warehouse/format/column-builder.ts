@@ -4,8 +4,9 @@
  * This is the hottest code of processing: some 25 calls of `put` for each event (bench
  * `micro/segments`), so it allocates nothing but what new values need.
  */
+
 import { jsonOf } from '../../../base/json.ts'
-import { grown } from './growing-arrays.ts'
+import { grown } from '../../../rules/analytics/growing-arrays.ts'
 
 /** Distinct values after which a column may become a plain list. */
 const PLAIN_DECISION_VALUES = 256

@@ -2,6 +2,8 @@
  * A segment that is being filled in memory: one builder for each project that has events in the
  * current batch. Its memory is used again for the next segment of the project.
  */
+
+import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import {
   type NormalisedEvent,
   PERSON_MODES,
@@ -9,7 +11,6 @@ import {
 } from '../../../rules/capture/types.ts'
 import { SEGMENT_COLUMN_KEY_BYTES_MAX, SEGMENT_COLUMNS_MAX } from '../limits.ts'
 import { ColumnBuilder } from './column-builder.ts'
-import { grown } from './growing-arrays.ts'
 
 /** Rows of a full segment. */
 export const SEGMENT_ROWS_TARGET = 8192

@@ -4,11 +4,12 @@
  * share one would have to be parsed: larger segments that have such carry it in a group of their own
  * (`Directory.facts`), MessagePack of `PackedNames`, unless an older version wrote them.
  */
+
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { type PropertyType, propertyType } from '../../../rules/events/definitions.ts'
 import { pack, unpack } from '../../lmdb/codec.ts'
 import { SEGMENT_NAMES_UNITS_MAX } from '../limits.ts'
 import type { ColumnBuilder } from './column-builder.ts'
-import { withRoom } from './growing-arrays.ts'
 import type { SegmentBuilder } from './segment-builder.ts'
 import { type ColumnEntry, ROLE_PROPERTY, ROLE_REST } from './segment-format.ts'
 import { propertyColumn } from './segment-properties.ts'

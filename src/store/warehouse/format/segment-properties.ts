@@ -2,8 +2,12 @@
  * Columns of a segment in the form that tests and scans use: one small number for each row, and each
  * different value once, so that a value is tested once however many rows have it.
  */
+import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import { MODE_MIRROR, ROLE_REST } from './segment-format.ts'
-import type { ColumnView, SegmentView } from './segment-view.ts'
+import { VALUES_UUID } from './segment-values.ts'
+import type { ColumnIndex, ColumnView, SegmentView } from './segment-view.ts'
+
+const NO_IDS = new Uint16Array(SEGMENT_ROWS_MAX)
 
 /** A column with a number for every row. */
 export interface DenseColumn {
@@ -23,17 +27,34 @@ export function propertyColumn(
   textOf: (distinctId: number) => string,
 ): DenseColumn {
   const { rows } = view.summary
-  const ids = new Uint16Array(rows)
   const values: unknown[] = [undefined]
   const entry = view.property(key)
+  const rest = view.special(ROLE_REST)
+  // All that have nothing share it.
+  if (entry === undefined && rest === undefined) return { ids: NO_IDS.subarray(0, rows), values }
+  const ids = new Uint16Array(rows)
   if (entry !== undefined) {
     const column = view.column(entry)
     if (entry.mode === MODE_MIRROR) addMirror(view, column, textOf, ids, values)
     else addColumn(column, ids, values)
   }
-  const rest = view.special(ROLE_REST)
   if (rest !== undefined) addShared(view.column(rest), key, ids, values)
   return { ids, values }
+}
+
+/**
+ * The same of a property whose values are all stored as UUIDs: 16 bytes for each value, of the position 1
+ * first. Null for any other. Throws `DamagedRecordError`.
+ */
+export function uuidColumn(
+  view: SegmentView,
+  key: string,
+): { readonly ids: Uint16Array; readonly uuids: Uint8Array } | null {
+  const entry = view.property(key)
+  if (entry?.encoding !== VALUES_UUID || view.special(ROLE_REST) !== undefined) return null
+  const ids = new Uint16Array(view.summary.rows)
+  addIds(view.indexOf(entry), ids)
+  return { ids, uuids: Uint8Array.from(view.storedValues(entry).bytes) }
 }
 
 /** A column that is no property: names or elements. Throws `DamagedRecordError`. */
@@ -46,8 +67,11 @@ export function specialColumn(view: SegmentView, role: number): DenseColumn {
 }
 
 function addColumn(column: ColumnView, ids: Uint16Array, values: unknown[]): void {
-  const { present, ids: places } = column
   for (const value of column.values) values.push(value)
+  addIds(column, ids)
+}
+
+function addIds({ present, ids: places }: ColumnIndex, ids: Uint16Array): void {
   for (let index = 0; index < present.length; index++) {
     ids[present[index] ?? 0] = (places[index] ?? 0) + 1
   }

@@ -61,6 +61,11 @@ export class SegmentReader extends SegmentTables {
     return known.summaries
   }
 
+  /** How many events erasures had removed when `allSummaries` was asked last. */
+  erasedOf(projectId: number): number {
+    return this.#known.get(projectId)?.erased ?? 0
+  }
+
   /** The summaries before the first segment that a merge has replaced, judged by keys alone. */
   #unmerged(projectId: number, before: readonly SegmentSummary[]): SegmentSummary[] {
     let count = 0

@@ -10,6 +10,7 @@
  * Values: JSON text of the array; or the bytes of hexadecimal texts or UUIDs; or numbers: exponent u8,
  * then varints of the zigzag differences of `value * 10^exponent`; exponent 255: float64 each.
  */
+import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 
 /** JSON text of the array of values. */
@@ -37,6 +38,7 @@ const HEX_DIGITS_MAX = 128
 const EXPONENT_RAW = 255
 const SCALES = [1, 10, 100, 1000] as const
 const DIFFERENCE_MAX = 2 ** 51
+const ALL_ROWS = Uint16Array.from({ length: SEGMENT_ROWS_MAX }, (_, row) => row)
 const SCRATCH = new ByteWriter()
 
 const QUOTE = 0x22
@@ -76,7 +78,7 @@ export function writePresence(
   return PRESENCE_BITMAP
 }
 
-/** The numbers of the rows that have a value, in order. */
+/** The numbers of the rows that have a value, in order; not to be written to. */
 export function readPresence(
   reader: ByteReader,
   bytes: Buffer,
@@ -84,11 +86,8 @@ export function readPresence(
   rows: number,
   count: number,
 ): Uint16Array {
+  if (kind === PRESENCE_ALL) return ALL_ROWS.subarray(0, count)
   const present = new Uint16Array(count)
-  if (kind === PRESENCE_ALL) {
-    for (let row = 0; row < count; row++) present[row] = row
-    return present
-  }
   if (kind === PRESENCE_SPARSE) {
     let next = 0
     for (let index = 0; index < count; index++) {

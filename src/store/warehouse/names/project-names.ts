@@ -2,12 +2,13 @@
  * The names of the events and properties of one project, gathered segment by segment in order of S, with what
  * is known about each. Bounded in bytes: names that come when there is no more room are left out.
  */
+
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import {
   definitionId,
   type EventFacts,
   type PropertyFacts,
 } from '../../../rules/events/definitions.ts'
-import { withRoom } from '../format/growing-arrays.ts'
 import { type EventShare, namesOf } from '../format/segment-names.ts'
 import type { SegmentView } from '../format/segment-view.ts'
 import { PROJECT_NAMES_BYTES_MAX } from '../limits.ts'

@@ -5,9 +5,15 @@
  * not nothing.
  */
 import { getOrAdd } from '../../../base/maps.ts'
+import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
 import { pairKey } from '../../lmdb/keys.ts'
 import { ROLE_ELEMENTS, ROLE_NAME, type SegmentSummary } from '../format/segment-format.ts'
-import { type DenseColumn, propertyColumn, specialColumn } from '../format/segment-properties.ts'
+import {
+  type DenseColumn,
+  propertyColumn,
+  specialColumn,
+  uuidColumn,
+} from '../format/segment-properties.ts'
 import type { SegmentTables } from '../format/segment-tables.ts'
 import { SegmentView } from '../format/segment-view.ts'
 import { inNameOrder, type NameRows, nameColumn, rowsByName } from './event-scan-names.ts'
@@ -27,6 +33,12 @@ export interface SegmentTimes {
   readonly offsets: Uint32Array | Float64Array
 }
 
+/** The property that tells the session of each event. */
+export interface StoredSessions extends DenseColumn {
+  /** 16 bytes for each value from 1, in place of `values`; null: these are not all UUIDs in lower case. */
+  readonly uuids: Uint8Array | null
+}
+
 /**
  * A segment with what was decoded of it; columns are in the order of names (event-scan-names.ts). All
  * getters throw `DamagedRecordError`.
@@ -41,6 +53,7 @@ export class ScanSegment {
   readonly #tables: SegmentTables
   readonly #sealed: Buffer
   readonly #columns = new Map<string, DenseColumn>()
+  #sessions: StoredSessions | null = null
   #summary: SegmentSummary
   #times: SegmentTimes | null = null
   #distinctIds: Uint32Array | null = null
@@ -130,12 +143,29 @@ export class ScanSegment {
     )
   }
 
+  /** The ids of sessions. */
+  sessions(textOf: TextOf): StoredSessions {
+    if (this.#sessions === null) {
+      const uuids = uuidColumn(this.#open(), SESSION_ID)
+      if (uuids === null) return { ...this.property(SESSION_ID, textOf), uuids: null }
+      this.#sessions = {
+        ids: inNameOrder(uuids.ids, this.nameRows),
+        values: [],
+        uuids: uuids.uuids,
+      }
+      this.bytes += this.#sessions.ids.byteLength + uuids.uuids.byteLength
+    }
+    return this.#sessions
+  }
+
   /** Gives up what only decoding needs. */
   close(): void {
     this.#view = null
   }
 
   #inOrder({ ids, values }: DenseColumn): DenseColumn {
+    // No row has a value, in whatever order.
+    if (values.length === 1) return { ids, values }
     return { ids: inNameOrder(ids, this.nameRows), values }
   }
 
@@ -250,6 +280,7 @@ function compactTimes(timestamps: Float64Array, base: number): SegmentTimes {
 }
 
 function columnBytes({ ids, values }: DenseColumn): number {
+  if (values.length === 1) return VALUE_BYTES
   let bytes = ids.byteLength
   for (const value of values) bytes += VALUE_BYTES + sizeOf(value)
   return bytes

@@ -3,9 +3,11 @@
  * for so often that they are kept as arrays: owners until something is processed, uuids for as long as
  * the thread lives, because a person never changes its uuid.
  */
+
 import { parseUuid } from '../../../base/ids.ts'
 import { getOrAdd, keepNewest } from '../../../base/maps.ts'
 import type { CreatedPersons } from '../../../rules/analytics/event-columns.ts'
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { type PersonCandidate, personTest } from '../../../rules/filters/person-filter.ts'
 import { cohortLookup } from '../../identity/cohort-store.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
@@ -23,7 +25,6 @@ import { readNumber } from '../../lmdb/event-state.ts'
 import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'
 import { loadCounters } from '../format/event-projects.ts'
-import { withRoom } from '../format/growing-arrays.ts'
 import {
   SCAN_CANDIDATES_MAX,
   SCAN_CREATED_RANGES_MAX,
@@ -256,7 +257,7 @@ export class FactCache {
     const known = this.#facts.get(projectId)
     if (known?.position === position) return known
     let lasting = this.#lasting.get(projectId)
-    if (lasting === undefined || lasting.sessions.texts.length > SCAN_SESSIONS_MAX) {
+    if (lasting === undefined || lasting.sessions.count > SCAN_SESSIONS_MAX) {
       const uuids = lasting?.uuids ?? new UuidPrefixes()
       lasting = { uuids, sessions: new SessionNumbers() }
     }

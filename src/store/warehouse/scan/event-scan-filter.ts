@@ -5,7 +5,7 @@
  */
 
 import { getOrAdd } from '../../../base/maps.ts'
-import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import { elementTest } from '../../../rules/filters/element-filter.ts'
 import {
   type FilterGroup,
@@ -15,7 +15,6 @@ import {
 } from '../../../rules/filters/filter-group.ts'
 import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
 import { propertyTest } from '../../../rules/filters/property-filter.ts'
-import { withRoom } from '../format/growing-arrays.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
@@ -123,9 +122,15 @@ export function propertyRowFilter(key: string, test: PropertyTest, facts: ScanFa
 }
 
 /** The filter of events whose session is marked, by its number. */
-export function sessionFilter(marks: Uint8Array, facts: ScanFacts): RowFilter {
-  const { sessions } = facts
-  return propertyRowFilter(SESSION_ID, (value) => marks[sessions.find(value)] === 1, facts)
+export function sessionFilter(wanted: Uint8Array, facts: ScanFacts): RowFilter {
+  const mark: RowFilter['mark'] = ({ segment, places, count }, marks) => {
+    const { ids, numbers } = facts.sessions.ofSegment(segment, facts.textOf)
+    const isWanted = Uint8Array.from(numbers, (number) => wanted[number] ?? 0)
+    for (let index = 0; index < count; index++) {
+      marks[index] = isWanted[ids[places[index] ?? 0] ?? 0] ?? 0
+    }
+  }
+  return { needsOwners: false, mark }
 }
 
 /** The filter of an event name. */

@@ -16,7 +16,7 @@ import type { ScanSegment } from './event-scan-cache.ts'
 import type { ProjectFacts } from './event-scan-facts.ts'
 import { type Candidates, keepMarked, newCandidates, type RowFilter } from './event-scan-filter.ts'
 import { NamePicker } from './event-scan-names.ts'
-import { filterOf, firstDistinctId, wantedPersons } from './event-scan-request.ts'
+import { filterOf, firstDistinctId, isWhollyIn, wantedPersons } from './event-scan-request.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 import { ScanSeries } from './event-scan-series.ts'
 import { addStretch, type Stretch } from './event-scan-stretch.ts'
@@ -92,11 +92,13 @@ export class Scan {
     if (looksAt !== undefined) this.#looksAt = looksAt(within(segment.summary, this.#request))
     const isPlain =
       this.#filter === null &&
+      isWhollyIn(segment.summary, this.#request.part) &&
       this.#readers.length === 0 &&
       !this.#isOrdered &&
       !this.#keepsOwnerless
     if (isPlain && !this.#series.haveFilters) this.#addPlainly(segment, nameMasks)
     else this.#addCandidates(segment, nameMasks)
+    for (const key of this.#request.soon ?? []) segment.property(key, this.#facts.textOf)
     if (this.#rows.count > this.#rowsMax) throw tooManyRows(this.#rowsMax)
   }
 
@@ -177,13 +179,17 @@ export class Scan {
     const picked = this.#picker.pick(nameRows, nameMasks, candidates)
     candidates.count = picked
     const { fromMs, toMs } = this.#request
-    if (isInRange(summary, this.#request)) return
+    const isWhole = isWhollyIn(summary, this.#request.part)
+    if (isInRange(summary, this.#request) && isWhole) return
     const { base, offsets } = segment.times
+    const { after = 0, through = 0 } = this.#request.part?.sequences ?? {}
     let count = 0
     for (let index = 0; index < picked; index++) {
       const place = places[index] ?? 0
       const time = base + (offsets[place] ?? 0)
       if (time < fromMs || time > toMs) continue
+      const sequence = summary.firstSequence + (nameRows.rows[place] ?? 0)
+      if (!isWhole && (sequence <= after || sequence > through)) continue
       places[count] = place
       masks[count++] = masks[index] ?? 0
     }

@@ -29,13 +29,24 @@ export function needsPersons({ filter, series, values, persons }: EventScanReque
  * A segment is always in the same part, so that each thread keeps the columns of its own: full ones, which
  * follow each other, in turn, small ones anywhere.
  */
-export function isInPart({ firstSequence }: SegmentSummary, part: EventPart | undefined): boolean {
-  if (part?.by !== 'segments') return true
+export function isInPart(summary: SegmentSummary, part: EventPart | undefined): boolean {
+  if (part === undefined) return true
+  const { firstSequence, rows } = summary
   const { after, through } = part.sequences ?? EVERYWHERE
-  if (firstSequence <= after || firstSequence > through) return false
+  if (firstSequence + rows - 1 <= after || firstSequence > through) return false
+  if (part.by !== 'segments') return true
   const place = firstSequence - 1
   const number = Math.floor(place / SEGMENT_ROWS_MAX) + (place % SEGMENT_ROWS_MAX)
   return number % part.count === part.index
+}
+
+/** Whether all events of a segment that is in a part are. */
+export function isWhollyIn(
+  { firstSequence, rows }: SegmentSummary,
+  { sequences }: EventPart | { readonly sequences?: undefined } = {},
+): boolean {
+  const { after, through } = sequences ?? EVERYWHERE
+  return firstSequence > after && firstSequence + rows - 1 <= through
 }
 
 /** 1 for each P that is asked for, in its part of the persons; null: everybody. */
@@ -47,7 +58,8 @@ export function wantedPersons(
   if (part?.by !== 'persons') return marks
   const wanted = new Uint8Array(lastPerson + 1)
   for (let person = part.index; person <= lastPerson; person += part.count) {
-    wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
+    const isAmong = part.among === undefined || part.among[person] === 1
+    if (isAmong) wanted[person] = marks === null ? 1 : (marks[person] ?? 0)
   }
   wanted[0] = 0
   return wanted

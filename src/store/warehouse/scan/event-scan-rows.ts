@@ -2,7 +2,7 @@
  * The rows that a scan finds: typed arrays that grow, and their order. Rows are added in order of
  * arrival; mostly that is nearly the order of time.
  */
-import { grown } from '../format/growing-arrays.ts'
+import { grown } from '../../../rules/analytics/growing-arrays.ts'
 import { SCAN_ROW_COLUMNS_KEPT_MAX } from '../limits.ts'
 
 const ROWS_START = 16_384

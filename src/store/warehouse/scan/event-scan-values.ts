@@ -2,10 +2,10 @@
  * Values of events for queries, merged over segments: each different value gets one number, whatever
  * number it has in the segments that hold it.
  */
+
 import { getOrAdd } from '../../../base/maps.ts'
 import type { ValueColumn, ValueRequest } from '../../../rules/analytics/event-columns.ts'
-import { SESSION_ID } from '../../../rules/analytics/session-id.ts'
-import { withRoom } from '../format/growing-arrays.ts'
+import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
 import type { DenseColumn } from '../format/segment-properties.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
 import { type Candidates, groupColumn, type ScanFacts } from './event-scan-filter.ts'
@@ -55,7 +55,13 @@ export function valueReader(request: ValueRequest, facts: ScanFacts): ValueReade
 
 /** A finished column of `count` rows. */
 export function valueColumn(ids: Uint32Array, count: number, reader: ValueReader): ValueColumn {
-  return { ids: ids.subarray(0, count), values: reader.values }
+  return {
+    ids: ids.subarray(0, count),
+    // Texts of sessions are made for those who look at them.
+    get values() {
+      return reader.values
+    },
+  }
 }
 
 /** Gives numbers to values; values that are equal as JSON get the same. */
@@ -159,16 +165,9 @@ class SessionReader implements ValueReader {
 
   read({ segment, places, count }: Candidates, target: Uint32Array, start: number): void {
     const { sessions, textOf } = this.#facts
-    const { ids, values } = segment.property(SESSION_ID, textOf)
-    const numbers = sessions.ofSegment(segment, values.length)
+    const { ids, numbers } = sessions.ofSegment(segment, textOf)
     for (let index = 0; index < count; index++) {
-      const id = ids[places[index] ?? 0] ?? 0
-      let number = numbers[id] ?? 0
-      if (number === 0) {
-        number = sessions.numberOf(values[id]) + 1
-        numbers[id] = number
-      }
-      target[start + index] = number - 1
+      target[start + index] = numbers[ids[places[index] ?? 0] ?? 0] ?? 0
     }
   }
 }

@@ -37,7 +37,7 @@ const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINIT
 /** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
 const ROWS_SHARE = 4
 /** And as much for what is made of events. */
-const VALUE_SHARE = 8
+const VALUE_SHARE = 4
 
 /** What the scans of one thread keep between queries. */
 export class ScanStore {

@@ -19,6 +19,10 @@ interface KnownProject {
   owners: OwnerTable
   /** Never given twice, also to a project that was forgotten in between. */
   version: number
+  /** The same of all events. */
+  versionOfAll: number
+  /** Events that erasures had removed. */
+  erased: number
 }
 
 /** What is settled in the projects that were asked about last. */
@@ -39,13 +43,22 @@ export class SettledProjects {
     const summaries = this.#segments.allSummaries(projectId)
     const before = this.#known.get(projectId)
     const known = before?.summaries === summaries ? before : this.#look(summaries, before, owners)
+    const erased = this.#segments.erasedOf(projectId)
+    if (known.erased !== erased) known.versionOfAll = ++this.#lastVersion
+    known.erased = erased
     this.#extend(known)
     if (known.owners !== owners) {
-      if (!startsWith(owners, known.owners)) known.version = ++this.#lastVersion
+      if (!startsWith(owners, known.owners)) {
+        known.version = ++this.#lastVersion
+        known.versionOfAll = ++this.#lastVersion
+      }
       known.owners = owners
     }
     keepNewest(this.#known, projectId, known, SCAN_PROJECTS_MAX)
-    return { through: known.through, version: `${known.version}` }
+    const last = summaries.at(-1)
+    const through = last === undefined ? 0 : last.firstSequence + last.rows - 1
+    const all = { through, version: `${known.versionOfAll}` }
+    return { through: known.through, version: `${known.version}`, all }
   }
 
   /** Takes what is known over when all settled segments are what they were. */
@@ -54,7 +67,8 @@ export class SettledProjects {
     before: KnownProject | undefined,
     owners: OwnerTable,
   ): KnownProject {
-    const known = { summaries, count: 0, through: 0, owners, version: 0 }
+    const { erased = 0, versionOfAll = ++this.#lastVersion } = before ?? {}
+    const known = { summaries, count: 0, through: 0, owners, version: 0, versionOfAll, erased }
     let isSame = before !== undefined
     if (before !== undefined) {
       known.owners = before.owners

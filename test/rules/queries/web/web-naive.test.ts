@@ -62,8 +62,12 @@ class Dice {
   }
 }
 
-/** Events that come late, at the same moment, and from several persons of one session. */
-function randomEvents(count: number, seed: number): readonly SentEvent[] {
+/** Events that come late, at the same moment, and from several persons of one session; with `otherIds` of it. */
+function randomEvents(
+  count: number,
+  seed: number,
+  otherIds: (id: string) => readonly string[] = () => [],
+): readonly SentEvent[] {
   const dice = new Dice(seed)
   const names = ['$pageview', '$pageview', '$pageview', '$screen', '$autocapture', '$pageleave']
   return Array.from({ length: count }, (): SentEvent => {
@@ -85,7 +89,7 @@ function randomEvents(count: number, seed: number): readonly SentEvent[] {
       timestamp,
       properties: {
         ...dice.maybe(0.85, () => ({
-          $session_id: dice.pick([id, id, id, id.replace('-7', '-4')]),
+          $session_id: dice.pick([id, id, id, id.replace('-7', '-4'), ...otherIds(id)]),
         })),
         ...dice.maybe(0.9, () => ({ $pathname: path })),
         ...dice.maybe(0.9, () => ({ $current_url: `https://x.io${path}?q=1` })),
@@ -209,7 +213,11 @@ t.test('web analytics count what the long way counts', async (t) => {
   log.process()
   log.process()
   await t.test('erased events', async (t) => compare(t, log, 3, 100))
-  log.send(1, randomEvents(100, 6))
+  // Another session for each way to write an id, if it is one.
+  log.send(
+    1,
+    randomEvents(100, 6, (id) => [id.toUpperCase(), id.replace('bf', 'BF'), `{${id}}`, '7']),
+  )
   log.process()
   await t.test('late events', async (t) => compare(t, log, 4, 100))
 })
