@@ -244,7 +244,7 @@ class RunningDaemon implements Daemon {
     await this.#disk.refresh()
     this.#addRoutes()
     // Opens the log before anybody waits for it.
-    await this.#pool.append({ blocks: [], trimThrough: 0 }, [])
+    await this.#pool.append({ blocks: [], trimThrough: 0 })
     this.#loop.start()
     // Who gets an answer finds what was accepted before.
     await this.#loop.caughtUp(CATCH_UP_MS_MAX)

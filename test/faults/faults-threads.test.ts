@@ -5,7 +5,9 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { APPEND_SESSION_IDLE_MS_MAX } from '../../src/engine/threads/limits.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
 import { type Answer, closeConnections, jsonOf, postJson, send } from '../fixtures/exact-client.ts'
@@ -38,7 +40,9 @@ class FragileDaemon {
     return new FragileDaemon(await spawnDaemon({ dataDir, env, args: ['--workers', '2'] }), file)
   }
 
-  fault(text: string): void {
+  /** Waits until no session of appends is open: a fault meets the next call. */
+  async fault(text: string): Promise<void> {
+    await setTimeout(3 * APPEND_SESSION_IDLE_MS_MAX)
     writeFileSync(this.#file, text)
   }
 
@@ -95,7 +99,7 @@ t.test('a thread that ends is replaced, and its requests are answered 503', asyn
   for (const way of ['exit', 'throw', 'memory']) {
     for (const { threads, task, ask } of cases) {
       await t.test(`${task}: ${way}`, async (t) => {
-        daemon.fault(`${task} ${way}`)
+        await daemon.fault(`${task} ${way}`)
         checkRefusal(t, await ask())
         t.ok(await eventually(async () => (await ask()).status === 200), 'the next thread does it')
         const deaths = (expected.get(threads) ?? 0) + 1
@@ -107,7 +111,7 @@ t.test('a thread that ends is replaced, and its requests are answered 503', asyn
   }
   t.ok(daemon.running.isRunning)
   for (const [index, way] of ['exit', 'throw', 'memory'].entries()) {
-    daemon.fault(`process ${way}`)
+    await daemon.fault(`process ${way}`)
     t.equal((await daemon.capture()).status, 200, `processing: ${way}`)
     await untilVisible(daemon.source, daemon.taken.at(-1) ?? '')
     t.ok(await eventually(async () => (await daemon.deaths('processor')) === index + 1))
@@ -123,7 +127,7 @@ for (const task of ['append', 'process']) {
     const daemon = await FragileDaemon.start(dataDir)
     t.equal((await daemon.capture()).status, 200)
     await untilVisible(daemon.source, daemon.taken[0] ?? '')
-    daemon.fault(`${task} exit-in-write`)
+    await daemon.fault(`${task} exit-in-write`)
     // Whoever waits for the writer is cut off: stored or not, nobody knows.
     await daemon.capture().catch(() => null)
     t.same(await daemon.running.ended, { code: null, signal: 'SIGKILL' })

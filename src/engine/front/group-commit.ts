@@ -8,7 +8,6 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { refusal } from '../../base/refusals.ts'
-import { transferable } from '../../base/slabs.ts'
 import {
   LogBlockWriter,
   type RecordEvents,
@@ -72,7 +71,7 @@ export class GroupCommit {
 
   constructor(options: GroupCommitOptions) {
     this.#options = options
-    this.#filling = new LogBlockWriter(this.#buffer())
+    this.#filling = this.#newBlock()
     this.#commit = () => {
       this.#isScheduled = false
       this.#startCommit()
@@ -166,7 +165,7 @@ export class GroupCommit {
     if (this.#filling.recordCount > 0) {
       const bytes = this.#filling.finish()
       blocks.push({ buffer: bytes.buffer, bytes: bytes.length, slab: null })
-      this.#filling = new LogBlockWriter(this.#buffer())
+      this.#filling = this.#newBlock()
     }
     const targets = this.#waiting
     this.#finished = []
@@ -198,11 +197,7 @@ export class GroupCommit {
     }
     let deadline = setTimeout(giveUp, COMMIT_MS_MAX)
     try {
-      const result = await this.#options.pool.append(
-        { blocks, trimThrough: this.#trimmed },
-        transferable(blocks.map(({ buffer }) => buffer)),
-      )
-      for (const buffer of result.buffers) this.#keep(buffer)
+      const result = await this.#options.pool.append({ blocks, trimThrough: this.#trimmed })
       // New requests fill the next commit while these are being answered.
       this.#isCommitting = false
       this.#committingBytes = 0
@@ -230,7 +225,10 @@ export class GroupCommit {
     } finally {
       clearTimeout(deadline)
       // What a thread began before it ended may still be on its way to the disk.
-      for (const { slab } of held) slab?.give(!isThreadGone)
+      for (const block of held) {
+        block.slab?.give(!isThreadGone)
+        if (!isThreadGone) this.#keep(block)
+      }
     }
     this.#tellIdle()
   }
@@ -240,15 +238,21 @@ export class GroupCommit {
     for (const callback of this.#idleCallbacks.splice(0)) callback()
   }
 
-  #buffer(): Buffer {
-    return this.#spares.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BUFFER_BYTES)
+  #newBlock(): LogBlockWriter {
+    return new LogBlockWriter(this.#spares.pop() ?? sharedMemory(BLOCK_BUFFER_BYTES), sharedMemory)
   }
 
-  #keep(buffer: ArrayBuffer): void {
-    const bytes = buffer.byteLength
-    if (bytes < BLOCK_BUFFER_BYTES || bytes > COMMIT_SPARE_BYTES_MAX) return
+  /** That of blocks which were filled here. */
+  #keep({ buffer, slab }: HeldBlock): void {
+    if (slab !== null || !(buffer instanceof SharedArrayBuffer)) return
+    if (buffer.byteLength > COMMIT_SPARE_BYTES_MAX) return
     if (this.#spares.length < COMMIT_SPARE_BUFFERS_MAX) this.#spares.push(Buffer.from(buffer))
   }
+}
+
+/** Stays where it is while the writer thread works with it. */
+function sharedMemory(bytes: number): Buffer {
+  return Buffer.from(new SharedArrayBuffer(bytes))
 }
 
 /** Each of them once, and whoever comes meanwhile not yet. */

@@ -4,10 +4,10 @@
  * answer it as well (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
-import { transferable } from '../../base/slabs.ts'
 import type { LogAppender } from '../../ports/log.ts'
 import type { EventValueQuery, Offered } from '../../rules/events/event-values.ts'
 import { runAnalytics } from './analytics.ts'
+import { type AppendSession, serveAppends } from './appending/append-session.ts'
 import { long, page, short } from './call-kinds.ts'
 import { DEFINITION_CALLS, VALUE_CALLS } from './definition-calls.ts'
 import {
@@ -88,10 +88,11 @@ export const CALLS = {
   sessionValues: long(runSessionValues, 'analytics'),
   queryMerge: long(mergeQuery, 'analytics', ({ text }) => [text.buffer]),
   /** Appends blocks to the log and forgets those that are processed. */
-  append: short(
-    ({ appender }, task: AppendTask) => append(appender, task),
+  append: short(({ appender }, task: AppendTask) => append(appender, task), 'writer'),
+  /** The same, again and again. */
+  serveAppends: short(
+    ({ appender }, session: AppendSession) => serveAppends(appender, session),
     'writer',
-    ({ buffers }) => buffers,
   ),
   /** Turns log blocks into stored events. */
   process: short(({ processor, live }, task: ProcessTask): ProcessResult => {
@@ -164,6 +165,5 @@ async function append(log: LogAppender, task: AppendTask): Promise<AppendResult>
   const startedAt = performance.now()
   const blocks = task.blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
   const last = await log.append(blocks, task.trimThrough)
-  const commitMs = performance.now() - startedAt
-  return { last, commitMs, buffers: transferable(task.blocks.map(({ buffer }) => buffer)) }
+  return { last, commitMs: performance.now() - startedAt }
 }

@@ -8,6 +8,12 @@ export const CHECK_MS_MAX = 20_000
 export const CHECK_WAIT_MS_MAX = 30_000
 /** A group of columns with more bytes than this takes too long to decode for a short read. */
 export const SHORT_GROUP_BYTES_MAX = 2 * 1024 * 1024
+/** For so long the writer thread waits for the next append of a session, milliseconds; then the session ends. */
+export const APPEND_SESSION_IDLE_MS_MAX = 20
+/** Pieces of memory in which a session looks for blocks; a block in another one begins another session. */
+export const APPEND_MEMORIES_MAX = 8
+/** Bytes of one of them. A block in larger memory is appended by a call of its own. */
+export const APPEND_MEMORY_BYTES_MAX = 8 * 1024 * 1024
 /** Tasks that may wait for a reading thread; a further one is refused with 503. */
 export const READS_WAITING_MAX = 256
 /** Characters of the cells that one task looks at, and of a table that is written at once. */

@@ -10,9 +10,11 @@
 import { SCAN_CACHE_BYTES_DEFAULT, SHORT_PAGE_ROWS_MAX } from '../../base/limits.ts'
 import type { PageWish } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
+import { transferable } from '../../base/slabs.ts'
 import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
+import { type AppendSession, AppendSessions } from './appending/append-session.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
 import {
@@ -73,6 +75,7 @@ export class WorkerPool implements TaskRunner<Calls> {
   readonly #groups: Readonly<Record<'writer' | 'processor' | 'readers' | 'checkers', ThreadGroup>>
   readonly #long: Readonly<Record<'long_readers' | 'analytics', LongReads>>
   readonly #checks: CheckQueue
+  readonly #append: (task: AppendTask) => Promise<AppendResult>
   /** How long the threads of each kind have worked. */
   readonly busy: Readonly<Record<ThreadKind, BusyTime>>
 
@@ -107,6 +110,7 @@ export class WorkerPool implements TaskRunner<Calls> {
       run: (task, transferList) =>
         this.run('check', [task], { transferList }) as Promise<CheckResult>,
     })
+    this.#append = this.#appends(threads)
     this.queries = queriesOf(this)
   }
 
@@ -148,9 +152,12 @@ export class WorkerPool implements TaskRunner<Calls> {
     return (await this.#run(name, call, values, options)) as Calls[Name]['result']
   }
 
-  /** Appends to the log. */
-  append(task: AppendTask, transferList: readonly ArrayBuffer[]): Promise<AppendResult> {
-    return this.run('append', [task], { transferList })
+  /**
+   * Appends to the log; one append at a time. Blocks that lie in shared memory stay where they are, others change
+   * hands. The end of the thread rejects with `ThreadEndedError`.
+   */
+  append(task: AppendTask): Promise<AppendResult> {
+    return this.busy.writer.during(this.#append(task))
   }
 
   /**
@@ -165,6 +172,24 @@ export class WorkerPool implements TaskRunner<Calls> {
   async close(): Promise<void> {
     const groups = [...Object.values(this.#groups), ...Object.values(this.#long)]
     await Promise.all(groups.map((group) => group.close()))
+  }
+
+  /** A session would hold up what flushes the log behind an append. */
+  #appends({ isFlushDeferred }: ThreadSettings): (task: AppendTask) => Promise<AppendResult> {
+    const { writer } = this.#groups
+    const calls = {
+      append: (task: AppendTask) =>
+        // What `append` and `serveAppends` of the table answer.
+        writer.run(
+          { call: 'append', values: [task] },
+          transferable(task.blocks.map(({ buffer }) => buffer)),
+        ) as Promise<AppendResult>,
+      serve: (session: AppendSession) =>
+        writer.run({ call: 'serveAppends', values: [session] }) as Promise<void>,
+    }
+    if (isFlushDeferred) return calls.append
+    const sessions = new AppendSessions(calls)
+    return (task) => sessions.append(task)
   }
 
   async #run(

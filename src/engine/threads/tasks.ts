@@ -95,8 +95,6 @@ export interface AppendResult {
   /** Sequence of the last block that is durable. */
   readonly last: number
   readonly commitMs: number
-  /** The memory of the blocks that had their own, given back for the next ones. */
-  readonly buffers: readonly ArrayBuffer[]
 }
 
 /** Turn log blocks into stored events, for about `budgetMs`. */

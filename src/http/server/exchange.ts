@@ -54,10 +54,17 @@ export interface ExchangeOwner {
   readonly waiting: WaitingAnswers
   /** Null: there are none. */
   readonly limits: RateLimits | null
+  /** The address at the other end of all connections; null when they are known to have several, or none is open. */
+  readonly commonPeer: string | null
   /** Called once for each exchange. `status` is 0 when the client left before the answer. */
   exchangeFinished(exchange: Exchange, status: number): void
   /** Logs an unexpected error and returns the id under which it can be found. */
   reportError(exchange: Exchange, error: unknown): string
+}
+
+/** The address at the other end of a connection. Costs a system call and memory that is collected. */
+export function addressOf(response: HttpResponse): string {
+  return formatAddress(new Uint8Array(response.getRemoteAddress()))
 }
 
 /** Where bytes were reserved; see `BodyBudget`. */
@@ -130,7 +137,7 @@ export class Exchange {
   /** The address at the other end of the connection (a proxy's, if there is one), '' after an abort. */
   get peerAddress(): string {
     if (!this.isOpen) return ''
-    return formatAddress(new Uint8Array(this.response.getRemoteAddress()))
+    return this.owner.commonPeer ?? addressOf(this.response)
   }
 
   /** Notes bytes that were reserved for the body; they are given back with the answer. */

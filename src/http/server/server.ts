@@ -21,7 +21,6 @@ import {
   us_socket_local_port,
 } from 'uWebSockets.js'
 import { createServer } from 'node:net'
-import { formatAddress } from '../../base/addresses.ts'
 import type { Clock } from '../../base/clock.ts'
 import { OperatorError, ServiceError } from '../../base/errors.ts'
 import { uuidV7 } from '../../base/ids.ts'
@@ -34,7 +33,7 @@ import type { ServiceMetrics } from '../../engine/front/service-metrics.ts'
 import { refuseManyValues } from '../../rules/capture/json-text.ts'
 import { type AuditOptions, audited, isAudited } from './audit.ts'
 import { type BodyBudget, collectBody } from './body.ts'
-import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
+import { addressOf, Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
 import { browserWords, checkFraming, type RequestHead } from './framing.ts'
 import type { PublicHandler, PublicRoute } from './public-route.ts'
 import type { RateLimits } from './rate-limits.ts'
@@ -97,6 +96,7 @@ export class HttpServer implements ExchangeOwner {
   readonly #trustedProxies: TrustedProxies
   #listenSocket: us_listen_socket | null = null
   #port = 0
+  #commonPeer: string | null = null
   #requestsInProgress = 0
   #requestCount = 0
   #isDraining = false
@@ -132,6 +132,10 @@ export class HttpServer implements ExchangeOwner {
   /** The port in use after `listen`. */
   get port(): number {
     return this.#port
+  }
+
+  get commonPeer(): string | null {
+    return this.#commonPeer
   }
 
   /** Requests that have no answer yet. */
@@ -251,11 +255,18 @@ export class HttpServer implements ExchangeOwner {
       if (gauge.value > connectionsMax) {
         refused.value++
         response.close()
-      } else if (limits?.hasConnectionLimit === true) {
-        const address = formatAddress(new Uint8Array(response.getRemoteAddress()))
-        if (!proxies.has(address) && !limits.connection(address)) response.close()
+        return
       }
+      const address = addressOf(response)
+      this.#notePeer(address, gauge.value)
+      if (limits?.hasConnectionLimit !== true || proxies.has(address)) return
+      if (!limits.connection(address)) response.close()
     })
+  }
+
+  /** Of a new connection, and how many there are with it; whose address one that ends had, nobody says. */
+  #notePeer(address: string, connections: number): void {
+    this.#commonPeer = connections === 1 || this.#commonPeer === address ? address : null
   }
 
   #routeMetrics(route: string, isLimited = true): RouteMetrics {

@@ -67,10 +67,12 @@ export class LogBlockWriter {
   #length = BLOCK_HEADER_BYTES
   #recordCount = 0
   #eventCount = 0
+  readonly #allocate: (bytes: number) => Buffer
 
-  /** `buffer`: memory to fill, at least 64 bytes; it is replaced by a larger one when it is full. */
-  constructor(buffer: Buffer) {
+  /** `buffer`: memory to fill, at least 64 bytes; when it is full, `allocate` makes a larger one in its place. */
+  constructor(buffer: Buffer, allocate: (bytes: number) => Buffer = Buffer.allocUnsafeSlow) {
     this.#bytes = buffer
+    this.#allocate = allocate
   }
 
   get bytes(): number {
@@ -129,7 +131,7 @@ export class LogBlockWriter {
   #grow(bytes: number): void {
     let size = this.#bytes.length * 2
     while (size < bytes) size *= 2
-    const larger = Buffer.allocUnsafeSlow(size)
+    const larger = this.#allocate(size)
     this.#bytes.copy(larger, 0, 0, this.#length)
     this.#bytes = larger
   }

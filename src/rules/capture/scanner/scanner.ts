@@ -141,7 +141,9 @@ export class Scanner {
 
   /** Copies the body from `start` to `end`. */
   copyBody(target: Buffer, targetStart: number, start: number, end: number): void {
-    this.#bytes.copy(target, targetStart, this.#inputOffset + start, this.#inputOffset + end)
+    const body = this.#bytes.subarray(this.#inputOffset + start, this.#inputOffset + end)
+    // As `copy` does, which goes byte by byte where the target is shared memory.
+    if (body.length > 0) target.fill(body, targetStart, targetStart + body.length)
   }
 
   #word(index: number): number {

@@ -1,0 +1,155 @@
+/**
+ * Sessions of appends, with a thread and a log of files: whatever is said to be durable is in the log, in its
+ * order, once; whoever waits hears of every end.
+ */
+import { setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { SLAB_BYTES_MAX } from '../../src/base/limits.ts'
+import { AppendSessions } from '../../src/engine/threads/appending/append-session.ts'
+import { APPEND_SESSION_IDLE_MS_MAX } from '../../src/engine/threads/limits.ts'
+import type { AppendResult, AppendTask } from '../../src/engine/threads/tasks.ts'
+import { ThreadEndedError, ThreadGroup } from '../../src/engine/threads/thread-group.ts'
+import { LogReader } from '../../src/store/log/event-log.ts'
+import { threadSettings } from '../fixtures/persons/person-log.ts'
+
+const ENTRY = new URL('../fixtures/faults/failing-appender.js', import.meta.url)
+/** In front of what a block says: mark and checksum. */
+const SEAL_BYTES = 8
+
+t.setTimeout(240_000)
+
+/** A log, its thread and the sessions with it. */
+class World {
+  readonly dataDir: string
+  readonly sessions: AppendSessions
+  readonly deaths: unknown[] = []
+  /** Calls of the thread. */
+  readonly counts = { append: 0, serve: 0 }
+
+  constructor(t: Test) {
+    this.dataDir = t.testdir()
+    const group = new ThreadGroup({
+      ...{ kind: 'writer', settings: threadSettings(this.dataDir), entry: ENTRY },
+      ...{ threadsMin: 1, threadsMax: 1, pool: { atomics: 'sync' } },
+      onDeath: ({ isReplaced }) => this.deaths.push(isReplaced),
+    })
+    t.teardown(() => group.close())
+    this.sessions = new AppendSessions({
+      append: (task) => {
+        this.counts.append++
+        return group.run({ call: 'append', values: [task] }) as Promise<AppendResult>
+      },
+      serve: (session) => {
+        this.counts.serve++
+        return group.run({ call: 'serveAppends', values: [session] }) as Promise<void>
+      },
+    })
+  }
+
+  append(text: string, memory = new SharedArrayBuffer(1024)): Promise<AppendResult> {
+    return this.sessions.append(task(text, memory))
+  }
+
+  /** Appends until one has opened a session. */
+  async open(memory?: SharedArrayBuffer): Promise<void> {
+    const { serve } = this.counts
+    while (this.counts.serve === serve) await this.append('open', memory)
+  }
+
+  async texts(): Promise<readonly string[]> {
+    const reader = new LogReader({ dataDir: this.dataDir })
+    const { first, last } = reader.extent() ?? { first: 1, last: 0 }
+    const texts = Array.from({ length: last - first + 1 }, (_, index) =>
+      String(reader.block(first + index)?.toString('latin1', SEAL_BYTES)),
+    )
+    await reader.close()
+    return texts
+  }
+}
+
+function task(text: string, memory: SharedArrayBuffer): AppendTask {
+  const bytes = SEAL_BYTES + Buffer.from(memory).write(text, SEAL_BYTES, 'latin1')
+  return { blocks: [{ buffer: memory, bytes }], trimThrough: 0 }
+}
+
+/** As a front that is too busy to hear of anything. */
+function standStill(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+}
+
+t.test(
+  'appends that follow each other share a session, whichever memory they lie in',
+  async (t) => {
+    const world = new World(t)
+    const memories = [1024, 4096].map((bytes) => new SharedArrayBuffer(bytes))
+    const expected: string[] = []
+    for (let index = 0; index < 300; index++) {
+      const text = `block ${index}`
+      const { last, commitMs } = await world.append(text, memories[index % memories.length])
+      expected.push(text)
+      t.equal(last, expected.length)
+      t.ok(commitMs >= 0)
+    }
+    t.strictSame(await world.texts(), expected)
+    t.ok(world.counts.append + world.counts.serve < 100, 'most of them are no calls')
+  },
+)
+
+t.test('blocks in a slab, several, none, and those of a front that rests', async (t) => {
+  const world = new World(t)
+  const memory = new SharedArrayBuffer(1024)
+  await world.open(memory)
+  await world.append('in a slab', new SharedArrayBuffer(SLAB_BYTES_MAX))
+  await world.append('behind it', memory)
+  const others = ['one of two', 'two of two'].map((text) => task(text, new SharedArrayBuffer(64)))
+  await world.sessions.append({ blocks: others.flatMap(({ blocks }) => blocks), trimThrough: 0 })
+  await world.open(memory)
+  await setTimeout(3 * APPEND_SESSION_IDLE_MS_MAX)
+  const texts = await world.texts()
+  t.strictSame(
+    texts.filter((text) => text !== 'open'),
+    ['in a slab', 'behind it', 'one of two', 'two of two'],
+  )
+  const appends = texts.length
+  t.equal((await world.append('after a rest', memory)).last, appends + 1)
+  t.equal((await world.sessions.append({ blocks: [], trimThrough: appends })).last, appends + 1)
+  await world.append('last', memory)
+  t.strictSame((await world.texts()).slice(-2), ['after a rest', 'last'])
+  t.equal((await world.texts()).length, 2, 'the others are forgotten')
+})
+
+t.test('a front that hears of the end of a session first hears of its append, too', async (t) => {
+  const world = new World(t)
+  const memory = new SharedArrayBuffer(1024)
+  for (let round = 0; round < 5; round++) {
+    await world.open(memory)
+    const appended = world.append(`round ${round}`, memory)
+    standStill(4 * APPEND_SESSION_IDLE_MS_MAX)
+    t.ok((await appended).last > 0)
+    await world.append(`after round ${round}`, memory)
+  }
+  const rounds = (await world.texts()).filter((text) => text !== 'open')
+  t.equal(rounds.length, 10)
+  t.strictSame(world.deaths, [])
+})
+
+t.test('a full disk refuses one append, and the next one is made', async (t) => {
+  const world = new World(t)
+  await world.open()
+  await t.rejects(world.append('R'), { status: 503, code: 'server_error' })
+  await world.open()
+  await t.rejects(world.append('T'), /the disk is gone/)
+  t.ok((await world.texts()).every((text) => text === 'open'))
+})
+
+t.test('the end of the thread is told to who waits, and the next thread goes on', async (t) => {
+  const world = new World(t)
+  for (let death = 1; death <= 2; death++) {
+    await world.open()
+    await t.rejects(world.append('X'), ThreadEndedError)
+    await world.append(`after death ${death}`)
+    t.equal(world.deaths.length, death)
+  }
+  t.strictSame(world.deaths, [true, true])
+  t.match((await world.texts()).join(), /after death 1.*after death 2/)
+})
