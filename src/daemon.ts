@@ -18,9 +18,11 @@ import { LiveEvents } from './engine/front/live-events.ts'
 import { LoggedPersonCommands } from './engine/front/person-commands.ts'
 import { ProcessingLoop } from './engine/front/processing-loop.ts'
 import { measuredQueries } from './engine/front/query-metrics.ts'
+import { RefusedCaptures } from './engine/front/refused-captures.ts'
 import { RetentionSchedule } from './engine/front/retention-schedule.ts'
-import { collectGauges } from './engine/front/service-gauges.ts'
+import { collectGauges, type GaugeSources } from './engine/front/service-gauges.ts'
 import { ServiceMetrics } from './engine/front/service-metrics.ts'
+import { StatusReport } from './engine/front/service-status.ts'
 import { WorkerPool } from './engine/threads/pool.ts'
 import { type AppendResult, type ProcessResult, threadSettings } from './engine/threads/tasks.ts'
 import type { ThreadDeath } from './engine/threads/thread-group.ts'
@@ -29,7 +31,7 @@ import { buildDocument } from './http/openapi/document.ts'
 import { descriptionRoutes } from './http/routes/description.ts'
 import { healthRoutes, type Readiness } from './http/routes/health.ts'
 import { privateRoutes } from './http/routes/private-api.ts'
-import { captureRoutes } from './http/routes/public/capture.ts'
+import { CAPTURE_PATHS, captureRoutes } from './http/routes/public/capture.ts'
 import { DEFINITION_ROUTES } from './http/routes/public/definitions.ts'
 import { publicFlagRoutes } from './http/routes/public/flag-routes.ts'
 import { BodyBudget, bodyBudgetBytes } from './http/server/body.ts'
@@ -48,6 +50,8 @@ const DISK_CHECK_MS = 250
 const DATA_DIR_CHECK_MS = 5000
 /** How often processing looks whether flags have changed, when no event makes it (store-agreement.ts). */
 const FLAGS_LOOK_MS = 5000
+/** Points of the rates that the status tells. */
+const MINUTE_MS = 60_000
 /** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
@@ -139,6 +143,7 @@ class RunningDaemon implements Daemon {
   readonly #groupCommit: GroupCommit
   readonly #loop: ProcessingLoop
   readonly #live: LiveEvents
+  readonly #refused: RefusedCaptures
   readonly #admission: Admission
   readonly #commands: LoggedPersonCommands
   readonly #retention: RetentionSchedule
@@ -172,9 +177,9 @@ class RunningDaemon implements Daemon {
     })
     this.#budget = new BodyBudget({
       bytesMax: bodyBudgetBytes(settings.inFlightBytesMax, settings.bodyBytesMax),
-      clock,
-      gauge: this.#metrics.httpBodyBytesInFlight,
+      ...{ clock, gauge: this.#metrics.httpBodyBytesInFlight },
     })
+    this.#refused = new RefusedCaptures(clock, this.#directory)
     this.#live = new LiveEvents(this.#pool.queries, clock, this.#metrics.liveStreams)
     this.#loop = new ProcessingLoop({
       ...{ pool: this.#pool, clock, disk: this.#disk, front: this.#load },
@@ -234,8 +239,8 @@ class RunningDaemon implements Daemon {
 
   async start(): Promise<void> {
     const { settings, log, serviceManager } = this.#parts
-    this.#addRoutes()
     await this.#disk.refresh()
+    this.#addRoutes()
     // Opens the log before anybody waits for it.
     await this.#pool.append({ blocks: [], trimThrough: 0 }, [])
     this.#loop.start()
@@ -251,7 +256,7 @@ class RunningDaemon implements Daemon {
       if (this.#parts.dataDir.isInPlace()) return
       this.#fail('the data directory was moved or removed', undefined)
     })
-    this.#metrics.page.onCollect(() => this.#collect())
+    this.#metrics.page.onCollect(() => collectGauges(this.#metrics, this.#gaugeSources()))
     serviceManager.startWatchdog(() => this.#isAlive())
     serviceManager.status(`serving on ${this.url}`)
     serviceManager.ready()
@@ -307,6 +312,7 @@ class RunningDaemon implements Daemon {
         this.#limits.events(projectId, eventCount)
         this.#metrics.accepted(projectId, eventCount)
       },
+      onRefused: (error, request) => this.#refused.note(error, request),
     })
     const flags = publicFlagRoutes({
       clock,
@@ -349,6 +355,8 @@ class RunningDaemon implements Daemon {
       commands: this.#commands,
       letters: this.#commands,
       live: this.#live,
+      refused: this.#refused,
+      status: this.#statusSource(),
       analytics,
       numbers: analytics,
       flags: this.#flags.directory,
@@ -356,6 +364,17 @@ class RunningDaemon implements Daemon {
       refresh: () => this.#flags.snapshots.refresh(),
       refusal: () => this.#admission.refusalOfChanges(),
     })
+  }
+
+  #statusSource() {
+    const report = new StatusReport({
+      ...{ metrics: this.#metrics, clock: this.#parts.clock },
+      capturePaths: Object.keys(CAPTURE_PATHS),
+      sources: () => this.#gaugeSources(),
+    })
+    report.note()
+    this.#every(MINUTE_MS, () => report.note())
+    return { now: () => report.now(), readiness: () => this.#readiness() }
   }
 
   #readiness(): Readiness {
@@ -389,8 +408,8 @@ class RunningDaemon implements Daemon {
     this.#live.stored(result.live ?? [])
   }
 
-  #collect(): void {
-    collectGauges(this.#metrics, {
+  #gaugeSources(): GaugeSources {
+    return {
       ...this.#parts.settings,
       ...{ loop: this.#loop, disk: this.#disk, damage: this.#damage },
       checksWaiting: this.#pool.checksWaiting,
@@ -398,7 +417,7 @@ class RunningDaemon implements Daemon {
       queues: this.#pool.queueDepths,
       flags: this.#flags.directory,
       isReady: () => this.#readiness().isReady,
-    })
+    }
   }
 
   #died({ threads, cause, isReplaced }: ThreadDeath): void {

@@ -6,7 +6,7 @@ import { openProcessor } from './engine/processor/open-processor.ts'
 import { taskRunner } from './engine/threads/run-task.ts'
 import type { ThreadSettings } from './engine/threads/tasks.ts'
 import type { ThreadWiring } from './engine/threads/thread-stores.ts'
-import { LogAppender } from './store/log/event-log.ts'
+import { LogAppender, LogReader } from './store/log/event-log.ts'
 import { readProcessedPosition } from './store/open-store.ts'
 import { EventReader } from './store/warehouse/read/event-reader.ts'
 
@@ -20,6 +20,7 @@ const EMBEDDED: ThreadWiring = {
       outbox: OUTBOX,
       enrichment: openEnrichment(settings),
     }),
+  log: (settings) => new LogReader(settings),
   reader: ({ dataDir, analytics }, damage) =>
     new EventReader({
       dataDir,

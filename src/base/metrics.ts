@@ -17,21 +17,27 @@ export class Gauge {
 
 /** How often values fell below each of a few bounds. One observation costs a scan of the bounds. */
 export class Histogram {
-  readonly #bounds: readonly number[]
+  /** Upper limits, ascending. */
+  readonly bounds: readonly number[]
   readonly #counts: Float64Array
   #sum = 0
 
   /** @param bounds upper limits, ascending, in the unit of the values; `+Inf` is added. */
   constructor(bounds: readonly number[]) {
-    this.#bounds = bounds
+    this.bounds = bounds
     this.#counts = new Float64Array(bounds.length + 1)
   }
 
   observe(value: number): void {
     let index = 0
-    while (index < this.#bounds.length && value > (this.#bounds[index] ?? Infinity)) index++
+    while (index < this.bounds.length && value > (this.bounds[index] ?? Infinity)) index++
     this.#counts[index] = (this.#counts[index] ?? 0) + 1
     this.#sum += value
+  }
+
+  /** How many values lie up to each bound and above the one before; the last: above all. */
+  get counts(): Iterable<number> & ArrayLike<number> {
+    return this.#counts
   }
 
   /** The lines of this histogram; `labels` is the text between the braces, or ''. */
@@ -41,7 +47,7 @@ export class Histogram {
     let total = 0
     for (const [index, count] of this.#counts.entries()) {
       total += count
-      const bound = this.#bounds[index] ?? Infinity
+      const bound = this.bounds[index] ?? Infinity
       text += `${name}_bucket{${prefix}le="${formatNumber(bound)}"} ${total}\n`
     }
     const suffix = labels === '' ? '' : `{${labels}}`
@@ -83,6 +89,11 @@ export class MetricFamily<T extends Metric> {
     const child = this.#children.get(key) ?? this.#create()
     this.#children.set(key, child)
     return child
+  }
+
+  /** All that were used. */
+  get all(): Iterable<T> {
+    return this.#children.values()
   }
 
   /** The lines of all children, in the order in which they were first used. */

@@ -56,8 +56,6 @@ export const QUERY_ROWS_MAX = 10_000
 export const QUERY_NAMES_SHOWN_MAX = 5
 /** Erasures of a list. More: a wrong use. */
 export const LIST_ERASURES_MAX = 10_000
-/** More than a project keeps. */
-export const WARNINGS_READ_MAX = 1_000_000
 /** Bytes of the end of a file that hold its last line: a line is an event of at most this size. */
 export const EXPORT_LAST_LINE_BYTES_MAX = 32 * 1024 * 1024
 /** Faulty lines that an import names. Further: counted. */

@@ -35,6 +35,7 @@ export default taskRunner(workerData as ThreadSettings, {
     const store = new EventStoreWriter({ dataDir, onDamage, warehouse: events, outbox })
     return new LogProcessor({ settings, log: new MemoryLog(memory.log), store, onDamage })
   },
+  log: () => new MemoryLog(memory.log),
   outbox: () => outbox,
   reader: ({ dataDir }) => new EventReader({ dataDir }),
   warehouse: (reader) => {

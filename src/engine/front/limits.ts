@@ -38,3 +38,13 @@ export const LIVE_STREAMS_MAX = 20
 export const LIVE_EVENTS_PER_SECOND_MAX = 50
 /** Bytes that wait for the reader of a stream, unless a single event is larger. Further events: as above. */
 export const LIVE_QUEUE_BYTES_MAX = 256 * 1024
+/** Projects whose refused requests are remembered. Beyond: the one that was refused nothing for longest is forgotten. */
+export const FATE_PROJECTS_MAX = 100
+/** How long they are told, milliseconds. Older ones are left out. */
+export const FATE_AGE_MS_MAX = 86_400_000
+/** Bytes of a refused body in which a key of a project is looked for. Further: not seen. */
+export const FATE_LOOKED_AT_BYTES_MAX = 4096
+/** Minutes of which rates are remembered. Older ones are forgotten. */
+export const RATE_MINUTES_MAX = 24 * 60
+/** How far ahead a full disk is foretold, milliseconds. Beyond: not. */
+export const FORECAST_MS_MAX = 10 * 365 * 86_400_000

@@ -3,6 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import { type Counter, MetricPage } from '../../base/metrics.ts'
 import type { ProcessResult } from '../threads/tasks.ts'
+import type { RateTotals } from './rate-history.ts'
 
 const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]
 const COMMIT_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
@@ -154,6 +155,8 @@ export class ServiceMetrics {
     'Requests for flags that were decided.',
     ['outcome'],
   )
+  /** Events that were stored or dropped. */
+  #processed = 0
   /** Of accepted events, by project. */
   readonly #accepted = new Map<number, Counter>()
   readonly #decisionsRepeated = this.flagDecisions.with('repeated')
@@ -224,13 +227,26 @@ export class ServiceMetrics {
     getOrAdd(this.#accepted, projectId, newCounter).value += eventCount
   }
 
+  /** What all projects have had since the start. */
+  totals(): RateTotals {
+    const sum = (counters: Iterable<Counter>): number => {
+      let total = 0
+      for (const { value } of counters) total += value
+      return total
+    }
+    const accepted = sum(this.#accepted.values())
+    return { accepted, processed: this.#processed, decisions: sum(this.flagDecisions.all) }
+  }
+
   /** Takes over what the processing thread has counted. */
   processed(result: ProcessResult): void {
     for (const { projectId, stored, drops } of result.fates) {
       const project = String(projectId)
+      this.#processed += stored
       if (stored > 0) this.ingestEvents.with(project, 'stored').value += stored
       for (const [reason, count] of Object.entries(drops)) {
         this.ingestEvents.with(project, reason).value += count
+        this.#processed += count
       }
     }
     const { eventCount, commitMs, deadLetters, geoIp, freeBytes = 0 } = result

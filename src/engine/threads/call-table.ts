@@ -10,7 +10,14 @@ import type { EventValueQuery, Offered } from '../../rules/events/event-values.t
 import { runAnalytics } from './analytics.ts'
 import { long, page, short } from './call-kinds.ts'
 import { DEFINITION_CALLS, VALUE_CALLS } from './definition-calls.ts'
-import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS, LIVE_CALLS } from './event-calls.ts'
+import {
+  DROPPED_CALLS,
+  ERASURE_CALLS,
+  EVENT_CALLS,
+  FATE_CALLS,
+  LIVE_CALLS,
+  STATUS_CALLS,
+} from './event-calls.ts'
 import type { OrganizationOperation, OrganizationTask } from './organization-tasks.ts'
 import { logRows } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
@@ -56,6 +63,8 @@ export const QUERIES = {
   ...EVENT_CALLS,
   ...DROPPED_CALLS,
   ...LIVE_CALLS,
+  ...FATE_CALLS,
+  ...STATUS_CALLS,
   ...ERASURE_CALLS,
   ...DEFINITION_CALLS,
   ...PERSON_CALLS,
@@ -122,6 +131,10 @@ export type CallerOf<Table> = {
 export type EventQueries = CallerOf<typeof EVENT_CALLS>
 /** Calls about events that were not stored. */
 export type DroppedQueries = CallerOf<typeof DROPPED_CALLS>
+/** Calls about the disk. */
+export type StatusQueries = CallerOf<typeof STATUS_CALLS>
+/** Calls about what became of events. */
+export type FateQueries = CallerOf<typeof FATE_CALLS>
 /** Calls about events that were stored just now. */
 export type LiveQueries = CallerOf<typeof LIVE_CALLS>
 /** Calls about erasures and retention. */

@@ -1,12 +1,18 @@
 /** Calls about events: lists, those that were dropped, warnings, erasures and retention. */
 import type { JsonObject } from '../../base/json.ts'
 import { rowText } from '../../base/rows-writer.ts'
+import { letterSample, letterView } from '../../rules/events/dead-letter.ts'
 import type { DroppedEventsQuery } from '../../rules/events/dropped-events.ts'
 import type { ErasureCriteria, RetentionRules } from '../../rules/events/erasure.ts'
 import type { EventListQuery } from '../../rules/events/event-queries.ts'
 import { eventView } from '../../rules/events/event-view.ts'
+import { droppedFates } from '../../rules/events/ingestion-fates.ts'
+import { FATE_SAMPLES_MAX } from '../../rules/events/limits.ts'
 import type { LiveEvent } from '../../rules/events/live-events.ts'
+import { newestBackup } from '../../store/care/backup/backups.ts'
 import { long, page, short } from './call-kinds.ts'
+import { type FateQuery, fateOf } from './event-fate.ts'
+import { FATE_EVENTS_READ_MAX, FATE_LETTERS_READ_MAX } from './limits.ts'
 import { allRows } from './pages.ts'
 
 /** Lists of events, and what is known about those that were not stored as they came. */
@@ -48,6 +54,41 @@ export const DROPPED_CALLS = {
   /** Hours that end behind `afterMs`, newest first, each reason with its own line. */
   countDropped: short(({ reader }, projectId: number, afterMs: number) =>
     reader.countDropped(projectId, afterMs),
+  ),
+}
+
+/** What the status of a daemon needs of the disk. */
+export const STATUS_CALLS = {
+  /** When the newest backup beside the data directory was made, ISO 8601; null: there is none that can be read. */
+  lastBackup: short(({ settings }) => {
+    try {
+      return newestBackup(`${settings.dataDir}-backups`)?.createdAt ?? null
+    } catch {
+      return null
+    }
+  }),
+}
+
+/** What became of events. */
+export const FATE_CALLS = {
+  eventFate: long(({ stores }, query: FateQuery) => fateOf(stores.reader, stores.log, query)),
+  /** Reasons for which events of a project are not stored, arrived after `afterMs`. */
+  ingestionFates: short(({ reader }, projectId: number, afterMs: number) => {
+    const limit = FATE_EVENTS_READ_MAX
+    const { results } = reader.listDropped({ projectId, afterMs, limit })
+    const letters = reader.newestLetters({ limit: FATE_LETTERS_READ_MAX, offset: 0 }).results
+    const own = letters.filter((letter) => letter.projectId === projectId)
+    const samples = own.slice(0, FATE_SAMPLES_MAX).map(letterSample)
+    return droppedFates(reader.countDropped(projectId, afterMs), results, samples)
+  }),
+  /** Rows of `DeadLetterView`, newest first. */
+  listLetters: page(
+    ({ stores, writer }, limit: number, offset: number) => {
+      const { count, results } = stores.reader.newestLetters({ limit, offset })
+      writer.addAll(results.map(letterView))
+      return { count, ...writer.finish() }
+    },
+    ([limit]) => limit,
   ),
 }
 

@@ -26,3 +26,9 @@ export const DIVIDED_EVENTS_MIN = 200_000
 export const REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 /** Queries of which one thread remembers something. */
 export const REMEMBERED_PARTS_MAX = 500
+/** Warnings among which those about one event are looked for: all that a project keeps. Further: not seen. */
+export const FATE_WARNINGS_READ_MAX = 1000
+/** Dropped events among which samples are looked for. Further: not seen. */
+export const FATE_EVENTS_READ_MAX = 2000
+/** The newest dead letters among which those of a project are looked for. Further: not seen. */
+export const FATE_LETTERS_READ_MAX = 100

@@ -2,7 +2,7 @@
  * What one thread has open. Stores are opened at the first call that needs them and stay open; the pool
  * sends each call always to the same threads.
  */
-import type { LogAppender } from '../../ports/log.ts'
+import type { LogAppender, LogReader } from '../../ports/log.ts'
 import type { Outbox } from '../../ports/outbox.ts'
 import type { Warehouse } from '../../ports/warehouse.ts'
 import { ProjectDirectory } from '../../store/catalog/organization-store.ts'
@@ -22,6 +22,8 @@ interface Closable {
 /** Which implementations the threads of a process work with. */
 export interface ThreadWiring {
   appender(settings: ThreadSettings): LogAppender
+  /** For whoever looks something up in it. */
+  log(settings: ThreadSettings): LogReader
   processor(settings: ThreadSettings, damage: DamageReports): LogProcessor
   /** Persons and all that is not in the warehouse. */
   reader(settings: ThreadSettings, damage: DamageReports): EventReader
@@ -49,6 +51,10 @@ export class ThreadStores {
 
   get appender(): LogAppender {
     return this.#once('appender', () => this.#wiring.appender(this.settings))
+  }
+
+  get log(): LogReader {
+    return this.#once('log', () => this.#wiring.log(this.settings))
   }
 
   get processor(): LogProcessor {

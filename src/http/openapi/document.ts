@@ -47,6 +47,7 @@ const SEGMENTS: Members = {
   user_id: is.about(is.TEXT, 'Uuid of the caller, or @me.'),
   user_uuid: is.about(is.UUID, 'Uuid of the user.'),
   uuid: is.about(is.UUID, 'Uuid of the event.'),
+  event_id: is.about(is.UUID, 'Uuid of the event.'),
   action_id: is.about(is.WHOLE, 'Number of the action.'),
   cohort_id: is.about(is.WHOLE, 'Number of the cohort.'),
   role_id: is.about(is.UUID, 'Id of the role.'),

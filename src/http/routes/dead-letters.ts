@@ -1,8 +1,12 @@
 /** The routes about dead letters, for administrators. docs/compatibility/events.md, "Dead letters". */
+import type { FateQueries } from '../../engine/threads/call-table.ts'
 import type { DeadLetterCommand, DeadLetterCommands } from '../../rules/events/dead-letters.ts'
-import { type AnyRoute, done } from '../server/route.ts'
+import { LETTER_BODY_BYTES_MAX } from '../../rules/events/limits.ts'
+import { type AnyRoute, byAdministrators, done, inOrganization } from '../server/route.ts'
 import * as is from '../server/schema.ts'
+import { answerPage } from './formats.ts'
 import {
+  listing,
   type OrganizationServices,
   organizationRoutes,
 } from './organization/organization-services.ts'
@@ -13,6 +17,7 @@ const NUMBER_MAX = 0xffff_ffff
 /** What these routes work with. */
 export interface DeadLetterServices extends OrganizationServices {
   readonly letters: DeadLetterCommands
+  readonly queries: OrganizationServices['queries'] & Pick<FateQueries, 'listLetters'>
 }
 
 function letterNumber(name: string, sentence: string) {
@@ -21,6 +26,18 @@ function letterNumber(name: string, sentence: string) {
   return is.about(is.refused(number, detail), sentence)
 }
 
+const LETTER = is.namedObject('DeadLetter', {
+  number: is.WHOLE,
+  stored_at: is.TIME,
+  project: is.about(is.nullable(is.WHOLE), 'Null when that is not known.'),
+  step: is.about(is.choice('read', 'process', 'command'), 'What failed.'),
+  reason: is.TEXT,
+  bytes: is.about(is.WHOLE, 'The length of what was accepted.'),
+  body: is.about(
+    is.nullable(is.TEXT),
+    `The first ${LETTER_BODY_BYTES_MAX} bytes of it; null for a block of the log, and where the project stores no addresses.`,
+  ),
+})
 const RANGE = is.named(
   'DeadLetterRange',
   is.openObject(
@@ -42,8 +59,17 @@ const OUTCOME = is.namedObject('DeadLetterOutcome', {
 
 const route = organizationRoutes<DeadLetterServices>('dead_letters/')
 
-/** Processing dead letters again, and giving them up. */
+/** Dead letters: listed, processed again, given up. */
 export const DEAD_LETTER_ROUTES: readonly AnyRoute<DeadLetterServices>[] = [
+  route('GET', '', 'listDeadLetters', 'Lists dead letters, the newest first.', {
+    // They show what was sent, of all projects.
+    who: byAdministrators(inOrganization('organization:read')),
+    ...listing(LETTER),
+    respond: (call) =>
+      answerPage(call, ({ limit, offset }, wish) =>
+        call.services.queries.listLetters(limit, offset, wish),
+      ),
+  }),
   letterRoute('replay', 'replay_dead_letters', 'Processes dead letters again.'),
   letterRoute('drop', 'drop_dead_letters', 'Gives dead letters up.'),
 ]

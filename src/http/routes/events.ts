@@ -32,6 +32,7 @@ import {
 } from '../server/route.ts'
 import type { Schema, TypeOf } from '../server/schema.ts'
 import * as is from '../server/schema.ts'
+import { FATE_ROUTES, type FateServices } from './event-fates.ts'
 import { STREAM_ROUTES, type StreamServices } from './event-stream.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
 import { FILTERS_MAX } from './limits.ts'
@@ -255,10 +256,12 @@ const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
 ]
 
 /** Events, warnings, and what was dropped. */
-export const EVENT_RESOURCE: Resource<EventServices & DroppedServices & StreamServices> = {
+export const EVENT_RESOURCE: Resource<
+  EventServices & DroppedServices & StreamServices & FateServices
+> = {
   name: 'Events',
   sentence: 'Events as they are stored, and what went wrong when they were.',
-  routes: [...EVENT_ROUTES, ...DROPPED_ROUTES, ...STREAM_ROUTES],
+  routes: [...EVENT_ROUTES, ...DROPPED_ROUTES, ...STREAM_ROUTES, ...FATE_ROUTES],
 }
 
 function requireValues(filters: TypeOf<typeof EVENT_FILTERS> = []): void {

@@ -111,9 +111,15 @@ function readiness({ source }: HealthServices): Answer {
   return json({ status: isReady ? 'ok' : 'unavailable', reasons }, isReady ? 200 : 503)
 }
 
-/** 200 also while reads and decisions are all that is served, or something is damaged. */
-function health(services: HealthServices): Answer {
-  const { isReady, isServing, reasons, troubles } = services.source.readiness()
-  if (!isServing || (isReady && troubles.length === 0)) return readiness(services)
-  return json({ status: 'degraded', reasons: [...reasons, ...troubles] })
+/** As `/_health` says it: degraded while reads and decisions are all that is served, or something is damaged. */
+export function healthOf({ isReady, isServing, reasons, troubles }: Readiness) {
+  if (isServing && (!isReady || troubles.length > 0)) {
+    return { status: 'degraded', reasons: [...reasons, ...troubles] }
+  }
+  return { status: isReady ? 'ok' : 'unavailable', reasons }
+}
+
+function health({ source }: HealthServices): Answer {
+  const body = healthOf(source.readiness())
+  return json(body, body.status === 'unavailable' ? 503 : 200)
 }

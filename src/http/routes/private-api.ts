@@ -4,6 +4,7 @@ import type { Route } from '../server/router.ts'
 import type { DeadLetterServices } from './dead-letters.ts'
 import { DEFINITION_RESOURCE, type DefinitionServices } from './definitions.ts'
 import { ERASURE_RESOURCE, type ErasureServices } from './erasures.ts'
+import type { FateServices } from './event-fates.ts'
 import type { StreamServices } from './event-stream.ts'
 import { type DroppedServices, EVENT_RESOURCE, type EventServices } from './events.ts'
 import type { FlagServices } from './flags/flag-access.ts'
@@ -28,13 +29,16 @@ import type { SavedServices } from './saved/saved-services.ts'
 import { SHARED_RESOURCE } from './saved/shared.ts'
 import { keptResults } from './saved/shared-results.ts'
 import { SHARING_RESOURCE } from './saved/sharing.ts'
+import type { StatusServices } from './status.ts'
 
 /** What all of them work with. */
 export type PrivateServices = EventServices &
   DroppedServices &
   StreamServices &
+  FateServices &
   FlagServices &
   DeadLetterServices &
+  StatusServices &
   ErasureServices &
   DefinitionServices &
   PersonServices &

@@ -159,6 +159,8 @@ export interface BodyOptions {
    * With a slab it lies in that, which is the receiver's from now on, unless it throws.
    */
   readonly onBody: (body: Uint8Array, isTransient: boolean, slab: Slab | null) => void
+  /** Told of a body that is too large, before that is answered. */
+  readonly onTooLarge?: (error: ServiceError) => void
 }
 
 /**
@@ -173,7 +175,7 @@ export function collectBody(
   options: BodyOptions,
 ): void {
   if (declaredBytes !== null && declaredBytes > options.bytesMax) {
-    sendError(exchange, tooLarge(options.bytesMax), closingFor(declaredBytes))
+    sendError(exchange, tooLarge(options), closingFor(declaredBytes))
     return
   }
   let upload: BodyUpload | null = null
@@ -235,7 +237,7 @@ class BodyUpload implements Upload {
     if (!this.#exchange.isOpen) return
     const neededBytes = this.#receivedBytes + chunk.length
     if (neededBytes > this.#options.bytesMax) {
-      this.#refuse(tooLarge(this.#options.bytesMax))
+      this.#refuse(tooLarge(this.#options))
       return
     }
     if (neededBytes > this.#buffer.length && !this.#grow(neededBytes)) return
@@ -341,11 +343,13 @@ function closingFor(restBytes: number | null): Closing {
   return restBytes !== null && restBytes <= BODY_DRAIN_BYTES_MAX ? 'drain' : 'cut'
 }
 
-function tooLarge(bytesMax: number): ServiceError {
-  return new ServiceError(
+function tooLarge({ bytesMax, onTooLarge }: BodyOptions): ServiceError {
+  const error = new ServiceError(
     'request_too_large',
     `the body is larger than ${bytesMax} bytes; split it into several requests`,
   )
+  onTooLarge?.(error)
+  return error
 }
 
 function deliver(

@@ -6,6 +6,7 @@
  * MessagePack [project, step, reason, time in milliseconds, origin], raw bytes`. Letters of old versions
  * have no origin.
  */
+import type { PageRequest } from '../../base/pages.ts'
 import type {
   DeadLetter,
   DeadLetterCounts,
@@ -13,7 +14,7 @@ import type {
   StoredDeadLetter,
 } from '../../rules/events/dead-letter.ts'
 import { pack, seal, unpack } from '../lmdb/codec.ts'
-import type { Table } from '../lmdb/environment.ts'
+import type { Entry, Table } from '../lmdb/environment.ts'
 import { numberInKey, numberKey } from '../lmdb/keys.ts'
 import { entriesOf } from '../lmdb/records.ts'
 import { LETTER_REASON_UNITS_MAX, LETTERS_BYTES_MAX, LETTERS_MAX } from './limits.ts'
@@ -156,13 +157,23 @@ export function countDeadLetters(table: Table): number {
 
 /** Dead letters behind number `after`, oldest first. Throws `DamagedRecordError`. */
 export function* readDeadLetters(table: Table, after = 0): Generator<StoredDeadLetter> {
-  for (const { key, value: bytes } of entriesOf(table, { start: numberKey(after + 1) })) {
-    const rawStart = 4 + bytes.readUInt32LE()
-    // Written by `store`; the checksum says that it is unchanged.
-    const head = unpack(bytes.subarray(4, rawStart)) as Head
-    const [projectId, step, reason, storedAtMs, packedOrigin] = head
-    const raw = Buffer.from(bytes.subarray(rawStart))
-    const origin = originOf(packedOrigin)
-    yield { number: numberInKey(key, 0), projectId, step, reason, storedAtMs, raw, origin }
-  }
+  for (const entry of entriesOf(table, { start: numberKey(after + 1) })) yield letterOf(entry)
+}
+
+/** A page of dead letters, newest first. Throws `DamagedRecordError`. */
+export function newestDeadLetters(
+  table: Table,
+  { limit, offset }: PageRequest,
+): readonly StoredDeadLetter[] {
+  return Array.from(entriesOf(table, { reverse: true, limit, offset }), letterOf)
+}
+
+function letterOf({ key, value: bytes }: Entry): StoredDeadLetter {
+  const rawStart = 4 + bytes.readUInt32LE()
+  // Written by `store`; the checksum says that it is unchanged.
+  const head = unpack(bytes.subarray(4, rawStart)) as Head
+  const [projectId, step, reason, storedAtMs, packedOrigin] = head
+  const raw = Buffer.from(bytes.subarray(rawStart))
+  const origin = originOf(packedOrigin)
+  return { number: numberInKey(key, 0), projectId, step, reason, storedAtMs, raw, origin }
 }

@@ -336,7 +336,13 @@ t.test('answers are what the document says', async (t) => {
     if (method !== 'GET' || !isJson) continue
     const isShared = /^\/(shared|embedded)\//.test(path)
     const token = isShared ? `${made['share']}.json` : daemon.decisions.key()
-    const segments = { ...made, id: idFor(path, made), token, key: 'f' }
+    const segments = {
+      event_id: made['uuid'] ?? '',
+      ...made,
+      id: idFor(path, made),
+      token,
+      key: 'f',
+    }
     const query =
       operation.operationId === 'listCohortsOfPerson'
         ? `?person_id=${made['person']}`

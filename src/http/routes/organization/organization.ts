@@ -12,6 +12,7 @@ import { pageOfList } from '../../server/pages.ts'
 import { byAdministrators, done, inOrganization, type Resource } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
+import { STATUS_ROUTES, type StatusServices } from '../status.ts'
 import { INVITE_ROUTES } from './invites.ts'
 import { MEMBER_ROUTES } from './members.ts'
 import {
@@ -74,7 +75,7 @@ const AUDIT_ENTRY = is.namedObject('AuditEntry', {
 })
 
 /** The organization, its members and its default for flags. */
-export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
+export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices & StatusServices> = {
   name: 'Organization',
   sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
   segments: {
@@ -88,6 +89,7 @@ export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices> = {
     }),
     ...MEMBER_ROUTES,
     ...INVITE_ROUTES,
+    ...STATUS_ROUTES,
     ...DEAD_LETTER_ROUTES,
     route('GET', 'audit_log/', 'listAuditEntries', 'Lists who changed what.', {
       who: byAdministrators(inOrganization('organization:read')),

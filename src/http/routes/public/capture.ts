@@ -78,6 +78,8 @@ export interface CaptureOptions {
   readonly admit?: (projectId: number) => void
   /** Events were handed to the group commit. */
   readonly onAccepted: (projectId: number, eventCount: number) => void
+  /** A request is refused for what it is; null when its body was too large to be read. */
+  readonly onRefused?: (error: ServiceError, request: CaptureRequest | null) => void
 }
 
 /** What a body lies in: a slab, memory of its own (null), or what is gone when the call returns. */
@@ -114,6 +116,7 @@ class CaptureHandler {
       bytesMax: this.#options.bodyBytesMax,
       budget: this.#options.budget,
       usesSlabs: true,
+      onTooLarge: (error) => this.#options.onRefused?.(error, null),
       onBody: (body, isTransient, slab) =>
         this.#take(exchange, head, kind, body, isTransient ? 'lent' : slab),
     })
@@ -153,7 +156,10 @@ class CaptureHandler {
     } catch (error) {
       const isTooLargeHere = error instanceof ServiceError && error.code === 'request_too_large'
       if (isTooLargeHere) this.#checkInPool(exchange, request, memory)
-      else sendError(exchange, error)
+      else {
+        if (error instanceof ServiceError) this.#options.onRefused?.(error, request)
+        sendError(exchange, error)
+      }
     }
   }
 
@@ -178,7 +184,10 @@ class CaptureHandler {
       .check({ ...request, body }, waiter)
       .then((result) => {
         if (result.kind === 'refused') {
-          waiting.acknowledge(ServiceError.fromBody(result.error, result.retryAfterSeconds))
+          const error = ServiceError.fromBody(result.error, result.retryAfterSeconds)
+          // The thread has its body.
+          this.#options.onRefused?.(error, { ...request, body: NO_BODY })
+          waiting.acknowledge(error)
           return
         }
         if (result.eventCount === 0) {

@@ -6,6 +6,7 @@ import { parseUuid } from '../../../base/ids.ts'
 import type { JsonObject } from '../../../base/json.ts'
 import { SCAN_CACHE_BYTES_DEFAULT } from '../../../base/limits.ts'
 import { getOrAdd } from '../../../base/maps.ts'
+import type { Page, PageRequest } from '../../../base/pages.ts'
 import type { RowsWriter } from '../../../base/rows-writer.ts'
 import type { ScanLimits, Warehouse } from '../../../ports/warehouse.ts'
 import type { EventScanner } from '../../../rules/analytics/event-columns.ts'
@@ -28,7 +29,7 @@ import type { EventValueQuery, ValueCounts } from '../../../rules/events/event-v
 import type { ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { expandProperties } from '../../../rules/persons/automatic-properties.ts'
 import type { TimelinePoint, TimelineQuery } from '../../../rules/persons/person-queries.ts'
-import { countDeadLetters, readDeadLetters } from '../../aside/dead-letters.ts'
+import { countDeadLetters, newestDeadLetters, readDeadLetters } from '../../aside/dead-letters.ts'
 import { countDropped } from '../../aside/dropped-counts.ts'
 import { findDropped, listDropped } from '../../aside/dropped-events.ts'
 import { listWarningLines } from '../../aside/warning-log.ts'
@@ -185,6 +186,12 @@ export class EventReader implements Warehouse {
     return this.#views.viewOf(newest.view, newest.row)
   }
 
+  /** Whether an event with a uuid of 16 bytes was stored and is erased; false for one of the newest. */
+  wasErased(projectId: number, uuid: Uint8Array): boolean {
+    this.#refresh()
+    return this.#uuids.wasErased(projectId, uuid)
+  }
+
   /** The persons, groups and cohorts as of now. Valid until the next call of any method. */
   persons(): PersonReader {
     this.#refresh()
@@ -320,6 +327,13 @@ export class EventReader implements Warehouse {
   deadLetters(after = 0): Generator<StoredDeadLetter> {
     this.#refresh()
     return readDeadLetters(this.#tables.dead_letters, after)
+  }
+
+  /** A page of dead letters, newest first, and how many there are. */
+  newestLetters(page: PageRequest): Page<StoredDeadLetter> {
+    this.#refresh()
+    const table = this.#tables.dead_letters
+    return { count: countDeadLetters(table), results: newestDeadLetters(table, page) }
   }
 
   /** Figures for metrics and commands. Cost: one record for each project and run. */

@@ -39,6 +39,21 @@ export class UuidLookup {
     )
   }
 
+  /**
+   * Whether the runs lead to an event that is erased: nothing of its uuid is left, so that in one of some
+   * billions of cases it was another one. Throws `DamagedRecordError`.
+   */
+  wasErased(projectId: number, uuid: Uint8Array): boolean {
+    const rows = loadCounters(this.#tables.projects, projectId)?.rows ?? 0
+    const seed = readNumber(this.#tables.state, 'seed')
+    if (seed === null) return false
+    return this.#sequences(projectId, uuid, seed).some((sequence) => {
+      if (sequence > rows) return false
+      const view = this.#segments.segmentOf(projectId, sequence)
+      return view.distinctIds[sequence - view.summary.firstSequence] === 0
+    })
+  }
+
   /** Directories of the runs; those that are known already are not read again. */
   runs(): readonly UuidRun[] {
     const runs = loadRuns(this.#tables, this.#runs)
@@ -67,6 +82,17 @@ export class UuidLookup {
     seed: number,
     indexedRows: number,
   ): FoundRow | null {
+    for (const sequence of this.#sequences(projectId, uuid, seed)) {
+      if (sequence > indexedRows) continue
+      const view = this.#segments.segmentOf(projectId, sequence)
+      const row = sequence - view.summary.firstSequence
+      if (view.findUuid(uuid, row, row) === row) return { view, row }
+    }
+    return null
+  }
+
+  /** What the runs have about a uuid: S of events that may have it, newest first. */
+  #sequences(projectId: number, uuid: Uint8Array, seed: number): readonly number[] {
     const fingerprint = new UuidFingerprint(seed)
     // Only the low half depends on distinct_id and name, and it is not looked at.
     fingerprint.compute(projectId, uuid, 0, 0, 0)
@@ -75,13 +101,6 @@ export class UuidLookup {
       const cursor = new RunCursor(this.#tables, run)
       cursor.collect(fingerprint.high >>> 0, null, sequences, SAME_UUID_MAX)
     }
-    sequences.sort((a, b) => b - a)
-    for (const sequence of sequences) {
-      if (sequence > indexedRows) continue
-      const view = this.#segments.segmentOf(projectId, sequence)
-      const row = sequence - view.summary.firstSequence
-      if (view.findUuid(uuid, row, row) === row) return { view, row }
-    }
-    return null
+    return sequences.sort((a, b) => b - a)
   }
 }

@@ -1,0 +1,148 @@
+/**
+ * What became of an accepted event, from all that the store still knows of it: the events, the log, the dead
+ * letters, the dropped events and the warnings. For the route and the command alike.
+ */
+import { OperatorError } from '../../base/errors.ts'
+import { formatUuid } from '../../base/ids.ts'
+import type { LogReader } from '../../ports/log.ts'
+import type { DropReason } from '../../rules/capture/drop-reasons.ts'
+import { eventUuidOffset, readBlock } from '../../rules/capture/log-block.ts'
+import type { EventFate } from '../../rules/events/event-fate.ts'
+import type { WarningView } from '../../rules/events/event-queries.ts'
+import type { EventReader } from '../../store/warehouse/read/event-reader.ts'
+import { FATE_WARNINGS_READ_MAX } from './limits.ts'
+
+/** Warnings about events that were not stored, and the reason that they stand for. */
+const DROPPING_WARNINGS: ReadonlyMap<string, DropReason> = new Map([
+  ['message_size_too_large', 'properties_too_large'],
+  ['invalid_event_when_process_person_profile_is_false', 'personless_person_event'],
+  ['client_ingestion_warning', 'client_ingestion_warning'],
+])
+
+/** Which event. */
+export interface FateQuery {
+  readonly projectId: number
+  /** 16 bytes. */
+  readonly uuid: Uint8Array
+  /** Dropped events that arrived before are not told, milliseconds. */
+  readonly keptAfterMs: number
+}
+
+/** Where an event is in the log: the newest block that holds it. */
+interface LogPlace {
+  readonly block: number
+  readonly arrivedAtMs: number
+}
+
+/**
+ * What became of an event. Cost: a read of the log, of the dead letters and of what the project has dropped.
+ * Throws `OperatorError` for a log that cannot be read, `DamagedRecordError`.
+ */
+export function fateOf(reader: EventReader, log: LogReader, query: FateQuery): EventFate {
+  // The log first: what is processed meanwhile is then found among the events.
+  const place = findInLog(log, query)
+  const { projectId, uuid } = query
+  const text = formatUuid(uuid, 0)
+  const event = reader.getEvent(projectId, text)
+  const warnings = reader
+    .listWarnings(projectId, FATE_WARNINGS_READ_MAX)
+    .filter(({ details }) => Object.hasOwn(details, 'uuid') && details['uuid'] === text)
+  if (event !== null) {
+    const because = 'it is stored; further copies of it are skipped as duplicates'
+    const { id, event: name, distinct_id, timestamp, created_at, person_id } = event
+    const warned = warnings.length === 0 ? {} : { warnings: warnings.map(({ type }) => type) }
+    const stored = { id, event: name, distinct_id, timestamp, created_at, person_id }
+    return { fate: 'stored', because, ...stored, ...warned }
+  }
+  if (place !== null && place.block > reader.statistics().position) {
+    const arrived_at = new Date(place.arrivedAtMs).toISOString()
+    const because = 'it is in the log and not processed yet'
+    return { fate: 'waiting', because, block: place.block, arrived_at }
+  }
+  return (
+    deadLetterIn(reader, query, text) ??
+    droppedIn(reader, query, text) ??
+    skippedBy(warnings, place !== null) ??
+    erasedIn(reader, query)
+  )
+}
+
+function findInLog(log: LogReader, { projectId, uuid }: FateQuery): LogPlace | null {
+  log.refresh()
+  const extent = log.extent()
+  let found: LogPlace | null = null
+  for (let block = extent?.first ?? 1; block <= (extent?.last ?? 0); block++) {
+    const bytes = log.block(block)
+    const arrivedAtMs = bytes === undefined ? null : arrivalIn(bytes, projectId, uuid)
+    if (arrivedAtMs !== null) found = { block, arrivedAtMs }
+  }
+  return found
+}
+
+/** Null when the block has no such event, or is damaged: it becomes a dead letter, and there it is found. */
+function arrivalIn(block: Buffer, projectId: number, uuid: Uint8Array): number | null {
+  if (block.indexOf(uuid) < 0) return null
+  try {
+    for (const record of readBlock(block)) {
+      if (record.projectId !== projectId) continue
+      for (let index = 0; index < record.eventCount; index++) {
+        const offset = eventUuidOffset(record, index)
+        if (record.bytes.compare(uuid, 0, 16, offset, offset + 16) === 0) return record.arrivedAtMs
+      }
+    }
+    return null
+  } catch (cause) {
+    if (cause instanceof RangeError) return null
+    throw new OperatorError('the log cannot be read', { cause })
+  }
+}
+
+function deadLetterIn(reader: EventReader, query: FateQuery, text: string): EventFate | null {
+  const compact = text.replaceAll('-', '')
+  for (const letter of reader.deadLetters()) {
+    if (letter.projectId !== query.projectId && letter.projectId !== 0) continue
+    const raw = Buffer.from(letter.raw)
+    const json = raw.toString('latin1').toLowerCase()
+    if (raw.indexOf(query.uuid) < 0 && !json.includes(text) && !json.includes(compact)) continue
+    const { origin } = letter
+    const stored_at = new Date(letter.storedAtMs).toISOString()
+    return {
+      fate: 'dead_letter',
+      because: `a fault of ours: ${letter.reason}`,
+      letter: letter.number,
+      step: letter.step,
+      stored_at,
+      ...(origin === null ? {} : { arrived_at: new Date(origin.arrivedAtMs).toISOString() }),
+    }
+  }
+  return null
+}
+
+function droppedIn(reader: EventReader, query: FateQuery, text: string): EventFate | null {
+  const dropped = reader.findDropped(query.projectId, text, query.keptAfterMs)
+  if (dropped === null) return null
+  const { reason, timestamp, event, distinct_id, bytes, data } = dropped
+  const known = { event, distinct_id, bytes, data }
+  return { fate: 'skipped', because: reason, dropped_at: timestamp, ...known }
+}
+
+function skippedBy(warnings: readonly WarningView[], isInLog: boolean): EventFate | null {
+  for (const { type, timestamp } of warnings) {
+    const reason = DROPPING_WARNINGS.get(type)
+    if (reason === undefined) continue
+    return { fate: 'skipped', because: reason, warning: type, warned_at: timestamp }
+  }
+  if (!isInLog) return null
+  const because =
+    'it has no name, no distinct_id, or is of a kind that is not stored; or it was deleted'
+  return { fate: 'skipped', because }
+}
+
+function erasedIn(reader: EventReader, { projectId, uuid }: FateQuery): EventFate {
+  if (reader.wasErased(projectId, uuid)) {
+    return { fate: 'erased', because: 'it was stored and is erased; nothing of it is left' }
+  }
+  const because =
+    'no trace: it was never accepted by this project, was skipped longer ago than is remembered, or was deleted'
+  return { fate: 'unknown', because }
+}

@@ -1,0 +1,91 @@
+/**
+ * What became of the events that have no stored row, by reason: how often, when last, what to do about it, and
+ * some of them.
+ */
+import { getOrAdd } from '../../base/maps.ts'
+import type { DropReason } from '../capture/drop-reasons.ts'
+import type { DroppedCount, DroppedEventView } from './dropped-events.ts'
+import { FATE_SAMPLES_MAX } from './limits.ts'
+
+/** One event, or a refused request. */
+export interface FateSample {
+  /** Arrival: ISO 8601, UTC. */
+  readonly at: string
+  readonly distinct_id: string | null
+  readonly event: string | null
+  readonly uuid: string | null
+  /** What was wrong. */
+  readonly detail: string
+  /** The beginning of what was sent, where that may be shown. */
+  readonly body?: string
+}
+
+/** A reason. */
+export interface IngestionFate {
+  /** One of `DROP_REASONS`, or the code of a refusal. */
+  readonly reason: string
+  readonly count: number
+  readonly last_seen_at: string
+  /** What to do about it. */
+  readonly sentence: string
+  /** The newest first. */
+  readonly samples: readonly FateSample[]
+}
+
+/** Reason -> what to do about it. */
+const CURES: Readonly<Record<DropReason, string>> & Readonly<Record<string, string | undefined>> = {
+  no_event_name: 'Name the event: send a text as "event".',
+  no_distinct_id: 'Say who did it: send "distinct_id" beside "event", or in its properties.',
+  ignored_event: 'Nothing to do: recordings and heatmaps are not kept; switch them off in the SDK.',
+  client_ingestion_warning: 'The SDK warns of its own use: read the sample and follow it.',
+  personless_person_event:
+    'Send this event without "$process_person_profile": false, or do not send it: the two contradict each other.',
+  cookieless_person_event:
+    'A visitor without cookies cannot be identified: do not call identify or alias in cookieless mode.',
+  duplicate: 'Nothing to do: the same event is stored already, and this was a copy of it.',
+  properties_too_large: 'Send smaller properties, or raise the setting event_properties_limit.',
+  dead_letter:
+    "A fault of ours: nothing is lost. Replay the dead letters after an upgrade with 'tenrec dead-letter replay'.",
+  invalid_payload:
+    'The body is no JSON that can be read: compare the sample with the API description.',
+  no_data: 'The request has no events: send them in the body, as JSON.',
+  missing_api_key: 'Send the key of the project as "api_key" beside the events.',
+  invalid_api_key: 'The key belongs to no project: copy it from the settings of the project.',
+  invalid_personal_api_key:
+    'Send events with the key of the project (phc_...), not with a personal key.',
+  invalid_project: 'The key may not send to this project: send the key of the project itself.',
+  request_too_large: 'Send fewer events in one request.',
+  throttled: 'Send less often, or raise the limits of requests and events of the project.',
+}
+
+/** What to do about a reason. */
+export function sentenceOf(reason: string): string {
+  return CURES[reason] ?? 'The detail of the sample says what is wrong.'
+}
+
+/** The reasons of accepted events: `dropped` the newest first, `letters` samples of dead letters. */
+export function droppedFates(
+  counts: readonly DroppedCount[],
+  dropped: readonly DroppedEventView[],
+  letters: readonly FateSample[],
+): readonly IngestionFate[] {
+  const samples = new Map<string, FateSample[]>([['dead_letter', [...letters]]])
+  for (const { uuid, timestamp: at, reason, event, distinct_id, data } of dropped) {
+    const some = getOrAdd(samples, reason, (): FateSample[] => [])
+    if (some.length === FATE_SAMPLES_MAX) continue
+    const body = data === '' ? {} : { body: data }
+    some.push({ at, distinct_id, event, uuid, detail: sentenceOf(reason), ...body })
+  }
+  const totals = new Map<string, { count: number; hour: string }>()
+  for (const { hour, reason, count } of counts) {
+    const total = getOrAdd(totals, reason, () => ({ count: 0, hour }))
+    total.count += count
+    if (hour > total.hour) total.hour = hour
+  }
+  return [...totals].map(([reason, { count, hour }]) => {
+    const some = samples.get(reason) ?? []
+    // Where there is no sample the hour is all that is known.
+    const last_seen_at = some[0]?.at ?? hour
+    return { reason, count, last_seen_at, sentence: sentenceOf(reason), samples: some }
+  })
+}
