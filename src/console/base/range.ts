@@ -32,7 +32,7 @@ export const interval = computed<'hour' | 'day' | 'week'>(() => {
 })
 
 /** How many days a range of the address has. */
-function rangeDays(value: string): number {
+export function rangeDays(value: string): number {
   const [from = '', to] = value.split('..')
   if (to !== undefined) return (Date.parse(to) - Date.parse(from)) / 86_400_000 + 1
   const [, count, unit] = /^(\d+)([hd])$/.exec(value) ?? []

@@ -10,8 +10,8 @@ import { useEventNames } from '../parts/filters.tsx'
 import { Empty, Failure } from '../parts/notice.tsx'
 import { type Column, Table } from '../parts/table.tsx'
 import { Card, Page, Tabs } from '../parts/tiles.tsx'
-import { EventDrawer } from './live/event-drawer.tsx'
 import type { LiveEvent, LiveState } from './live/event-stream.ts'
+import { LiveDrawer } from './live/live-drawer.tsx'
 import { Lost } from './live/lost.tsx'
 import { LIVE_ROWS_MAX, type Live, useLive } from './live/use-live.ts'
 import { SNIPPETS } from './setup/snippets.ts'
@@ -48,7 +48,7 @@ export default function LivePage() {
       }
     >
       {tab === 'lost' ? <Lost /> : <Stream />}
-      {opened === null ? null : <EventDrawer key={opened} uuid={opened} />}
+      {opened === null ? null : <LiveDrawer key={opened} uuid={opened} />}
     </Page>
   )
 }

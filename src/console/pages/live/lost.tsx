@@ -1,4 +1,4 @@
-/** "Lost & odd": events that were accepted and are not stored, why, and what was odd about others. */
+/** "Lost & odd": events that have no stored row, why, and what was odd about others. */
 import { api, ask, type Shapes } from '../../base/api.ts'
 import { ago, exact, plain, time } from '../../base/format.ts'
 import { useLoaded } from '../../base/loaded.ts'
@@ -43,7 +43,7 @@ function LostEvents() {
     { everyMs: EVERY_MS },
   )
   return (
-    <Card title="Accepted, and not stored">
+    <Card title="Not stored">
       <Shown of={loaded}>
         {({ results }) =>
           results.length === 0 ? (

@@ -1,0 +1,65 @@
+/** One event of the stream, at the side, with what became of it and what was odd about it. */
+import { setQuery } from '../../base/address.ts'
+import { api, ask } from '../../base/api.ts'
+import { plain } from '../../base/format.ts'
+import { useLoaded } from '../../base/loaded.ts'
+import { inProject, project } from '../../base/session.ts'
+import { Dialog } from '../../parts/dialog.tsx'
+import { EventDrawer } from '../../parts/event.tsx'
+import { Shown } from '../../parts/notice.tsx'
+import { askWarnings } from './lost.tsx'
+
+/** The drawer of the event that the address names in `open`. */
+export function LiveDrawer({ uuid }: { readonly uuid: string }) {
+  const loaded = useLoaded(`event ${project.value.id} ${uuid}`, (signal) =>
+    ask(
+      api.GET('/api/projects/{project_id}/events/{uuid}/', {
+        params: { path: { ...inProject.value, uuid } },
+        signal,
+      }),
+    ),
+  )
+  const close = () => setQuery({ open: null })
+  if (loaded.data === undefined) {
+    return (
+      <Dialog side title="Event" close={close}>
+        <Shown of={loaded}>{() => null}</Shown>
+      </Dialog>
+    )
+  }
+  return (
+    <EventDrawer event={loaded.data} close={close}>
+      <Fate uuid={uuid} />
+    </EventDrawer>
+  )
+}
+
+function Fate({ uuid }: { readonly uuid: string }) {
+  const fate = useLoaded(`fate ${project.value.id} ${uuid}`, (signal) =>
+    ask(
+      api.GET('/api/projects/{project_id}/events/{event_id}/fate/', {
+        params: { path: { ...inProject.value, event_id: uuid } },
+        signal,
+      }),
+    ),
+  )
+  const warnings = useLoaded(`warnings ${project.value.id}`, askWarnings)
+  const own = (warnings.data ?? []).filter(({ details }) => Object.values(details).includes(uuid))
+  return (
+    <>
+      <Shown of={fate}>
+        {({ status, reason, detail }) => (
+          <p>
+            <span class={status === 'stored' ? 'badge' : 'badge bad'}>{status}</span>{' '}
+            {[reason, detail].filter((one) => one != null).join(': ')}
+          </p>
+        )}
+      </Shown>
+      {own.map(({ type, details }) => (
+        <p key={type} class="notice">
+          <b>{type}</b> {plain(details)}
+        </p>
+      ))}
+    </>
+  )
+}
