@@ -82,14 +82,7 @@ function Reason({ fate }: { readonly fate: Shapes['IngestionFate'] }) {
           },
           {
             head: 'What',
-            cell: ({ detail, body }) => (
-              <bdi class="cut">
-                {[detail, body]
-                  .filter((one) => one != null)
-                  .map(plain)
-                  .join(' ')}
-              </bdi>
-            ),
+            cell: ({ detail, body }) => <bdi>{body ?? detail}</bdi>,
           },
         ]}
       />
