@@ -50,7 +50,7 @@ const UNITS = [
 ]
 
 const FILES = readdirSync('src', { recursive: true, encoding: 'utf8' })
-  .filter((path) => path.endsWith('.ts') && !path.endsWith('/assembly.ts'))
+  .filter((path) => path.endsWith('.ts') && !/(^console\/|\/assembly\.ts$)/.test(path))
   .sort()
 
 /** Limits that stand elsewhere than in a `limits.ts`, and names of `NOT_LIMITS` that nothing has, as texts. */

@@ -52,6 +52,8 @@ const DATA_DIR_CHECK_MS = 5000
 const FLAGS_LOOK_MS = 5000
 /** Points of the rates that the status tells. */
 const MINUTE_MS = 60_000
+/** How often what flags were decided to be is assigned to its hour. */
+const USAGE_COLLECT_MS = 10_000
 /** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
@@ -250,6 +252,7 @@ class RunningDaemon implements Daemon {
     this.#lag.start()
     this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
+    this.#every(USAGE_COLLECT_MS, () => this.#flags.decisions.collectUsage())
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => {

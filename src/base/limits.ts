@@ -111,3 +111,5 @@ export const PATTERN_REQUEST_UNITS_MAX = 400_000
 export const REHEARSAL_SAMPLE_MAX = 100_000
 /** The same when the client does not say. */
 export const REHEARSAL_SAMPLE_USUAL = 10_000
+/** Days for which it is kept how often flags had each value. More: 400 `invalid_input`. */
+export const USAGE_DAYS_MAX = 30

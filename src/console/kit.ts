@@ -7,27 +7,35 @@ export { ApiError, api, ask, type Shapes } from './base/api.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
 export { type Loaded, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf } from './base/page.ts'
-export { askQuery, type PropertyFilter, type Query } from './base/queries.ts'
-export { dateRange, interval, isCompared } from './base/range.ts'
-export { IN_ORGANIZATION, inProject, loadProjects, may, session } from './base/session.ts'
-export { Chart } from './parts/chart.tsx'
-export { CopyButton, saveFile, TakeAlong } from './parts/copy.tsx'
+export {
+  askQuery,
+  askQueryWhole,
+  hasEvent,
+  type PropertyFilter,
+  type Query,
+  type Series,
+} from './base/queries.ts'
+export { dateRange, interval, isCompared, rangeDays, rangeValue } from './base/range.ts'
+export { IN_ORGANIZATION, inProject, may, project, readSession, session } from './base/session.ts'
+export { Chart, type Line } from './parts/chart.tsx'
+export { CopyButton, quoted, saveFile, TakeAlong } from './parts/copy.tsx'
 export { ConfirmButton, Dialog, Form } from './parts/dialog.tsx'
 export { EventDrawer } from './parts/event.tsx'
 export { AreaField, Check, Choice, TextField } from './parts/fields.tsx'
 export { FilterList } from './parts/filter-list.tsx'
 export {
   AddFilter,
+  addFilter,
   FilterChips,
   filtersOfAddress,
   sentenceOfFilter,
   useEventNames,
   usePropertyNames,
 } from './parts/filters.tsx'
-export { Empty, Shown, say } from './parts/notice.tsx'
+export { Empty, Failure, Shown, say } from './parts/notice.tsx'
 export { Pager, pageQuery } from './parts/pager.tsx'
 export { PropertyTable } from './parts/properties.tsx'
 export { RangePicker } from './parts/range-picker.tsx'
 export { Search } from './parts/search.tsx'
-export { Bar, Table } from './parts/table.tsx'
+export { Bar, type Column, Table } from './parts/table.tsx'
 export { Card, Page, Tabs, Tile, Tiles } from './parts/tiles.tsx'

@@ -118,7 +118,7 @@ if (window !== null) {
       const foreign = page.locator('main img, main a:not([href^="/"])')
       t.equal(await foreign.count(), 0, `${path} has neither images nor links of theirs`)
     }
-    t.not(await page.evaluate(() => Reflect.get(globalThis, 'isHit')), 1)
+    t.not(await page.evaluate((): unknown => Reflect.get(globalThis, 'isHit')), 1)
     t.strictSame(window.complaints, [])
   })
 }

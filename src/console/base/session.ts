@@ -9,16 +9,11 @@ export type Session = Shapes['ConsoleSession']
 /** The session: undefined until the daemon has answered, null when nobody is logged in. */
 export const session = signal<Session | null | undefined>(undefined)
 
-/** The projects that the session may see. */
-export const projects = signal<readonly Project[]>([])
-
 /** What pages need to know of a project. */
-export interface Project {
-  readonly id: number
-  readonly name: string
-  readonly timezone: string
-  readonly api_token: string
-}
+export type Project = Session['projects'][number]
+
+/** The projects that the session may see. */
+export const projects = computed<readonly Project[]>(() => session.value?.projects ?? [])
 
 /** The project of the address, or the first. */
 export const project = computed<Project>(() => {
@@ -44,37 +39,38 @@ export function may(scope: string): boolean {
   )
 }
 
-/** Asks who is logged in. */
+/** Set in this browser while somebody is logged in: whoever is not, is not asked for. It opens nothing. */
+const HINT = 'tenrec-session'
+
+/** Asks who is logged in, and sees to it that the login page is shown when the session ends. */
 export async function openSession(): Promise<void> {
-  onSessionEnd(() => {
-    session.value = null
-  })
-  try {
-    await enter(await ask(api.GET('/api/console/session/')))
-  } catch {
-    session.value = null
-  }
+  onSessionEnd(leave)
+  if (localStorage.getItem(HINT) === null) return leave()
+  await readSession().catch(leave)
+}
+
+/** Reads the session again: projects and scopes may have changed. */
+export async function readSession(): Promise<void> {
+  enter(await ask(api.GET('/api/console/session/')))
 }
 
 /** Logs in with a personal key, or with the code of a link. Throws an `ApiError` with the reason. */
 export async function logIn(proof: { key: string } | { code: string }): Promise<void> {
-  await enter(await ask(api.POST('/api/console/session/', { body: proof })))
+  enter(await ask(api.POST('/api/console/session/', { body: proof })))
 }
 
 /** Ends the session here and in the daemon. */
 export async function logOut(): Promise<void> {
   await ask(api.DELETE('/api/console/session/'))
-  session.value = null
+  leave()
 }
 
-async function enter(found: Session): Promise<void> {
-  // Pages ask for their project as soon as there is a session.
-  await loadProjects()
+function enter(found: Session): void {
+  localStorage.setItem(HINT, '1')
   session.value = found
 }
 
-/** Reads the projects again, after one was made or changed. */
-export async function loadProjects(): Promise<void> {
-  const { results } = await ask(api.GET('/api/projects/', {}))
-  projects.value = results as unknown as readonly Project[]
+function leave(): void {
+  localStorage.removeItem(HINT)
+  session.value = null
 }

@@ -14,8 +14,8 @@ import {
   may,
   Page,
   query,
+  Search,
   Shown,
-  setQuery,
   Table,
   TextField,
   useLoaded,
@@ -28,71 +28,76 @@ export default function DashboardsPage() {
     path: inProject.value,
     query: { search: query.value.get('search') ?? '' } as never,
   }
-  const key = `${inProject.value.project_id} ${query.value.get('search')}`
-  const dashboards = useLoaded(`dashboards ${key}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/dashboards/', { params, signal })),
-  )
-  const insights = useLoaded(`insights ${key}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/insights/', { params, signal })),
-  )
   return (
     <Page
       title="Dashboards"
       aside={
         <>
-          <input
-            type="search"
-            aria-label="Search"
-            placeholder="Search"
-            value={query.value.get('search') ?? ''}
-            onInput={({ currentTarget }) =>
-              setQuery({ search: currentTarget.value }, { replace: true })
-            }
-          />
+          <Search label="Name or tag" />
           {may('dashboard:write') ? <NewDashboard /> : null}
         </>
       }
     >
-      <Card title="Dashboards">
-        <Shown of={dashboards}>
-          {({ results }) => (
-            <Table
-              label="Dashboards"
-              rows={results}
-              keyOf={({ id }) => id}
-              open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
-              none={
-                <Empty title="No dashboard yet.">
-                  A dashboard shows insights beside each other.
-                </Empty>
-              }
-              columns={[
-                { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
-                { head: 'Shared', cell: ({ is_shared: isShared }) => (isShared ? 'yes' : '') },
-                { head: 'Made', isMinor: true, cell: ({ created_at: at }) => ago(at) },
-              ]}
-            />
-          )}
-        </Shown>
-      </Card>
-      <Card title="Insights">
-        <Shown of={insights}>
-          {({ results }) => (
-            <Table
-              label="Insights"
-              rows={results}
-              keyOf={({ id }) => id}
-              open={({ query: saved }) => go(inProjectPath(exploreHref(saved)))}
-              none={<Empty title="No insight yet.">Save one on the page Explore.</Empty>}
-              columns={[
-                { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
-                { head: 'Changed', isMinor: true, cell: ({ last_modified_at: at }) => ago(at) },
-              ]}
-            />
-          )}
-        </Shown>
-      </Card>
+      <Dashboards params={params} />
+      {may('insight:read') ? <Insights params={params} /> : null}
     </Page>
+  )
+}
+
+interface ListProps {
+  readonly params: { readonly path: { readonly project_id: number }; readonly query: never }
+}
+
+function Dashboards({ params }: ListProps) {
+  const loaded = useLoaded(`dashboards ${JSON.stringify(params)}`, (signal) =>
+    ask(api.GET('/api/projects/{project_id}/dashboards/', { params, signal })),
+  )
+  return (
+    <Card title="Dashboards">
+      <Shown of={loaded}>
+        {({ results }) => (
+          <Table
+            label="Dashboards"
+            rows={results}
+            keyOf={({ id }) => id}
+            open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
+            none={
+              <Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>
+            }
+            columns={[
+              { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
+              { head: 'Shared', cell: ({ is_shared: isShared }) => (isShared ? 'yes' : '') },
+              { head: 'Made', isMinor: true, cell: ({ created_at: at }) => ago(at) },
+            ]}
+          />
+        )}
+      </Shown>
+    </Card>
+  )
+}
+
+function Insights({ params }: ListProps) {
+  const loaded = useLoaded(`insights ${JSON.stringify(params)}`, (signal) =>
+    ask(api.GET('/api/projects/{project_id}/insights/', { params, signal })),
+  )
+  return (
+    <Card title="Insights">
+      <Shown of={loaded}>
+        {({ results }) => (
+          <Table
+            label="Insights"
+            rows={results}
+            keyOf={({ id }) => id}
+            open={({ query: saved }) => go(inProjectPath(exploreHref(saved)))}
+            none={<Empty title="No insight yet.">Save one on the page Explore.</Empty>}
+            columns={[
+              { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
+              { head: 'Changed', isMinor: true, cell: ({ last_modified_at: at }) => ago(at) },
+            ]}
+          />
+        )}
+      </Shown>
+    </Card>
   )
 }
 

@@ -8,6 +8,7 @@ import {
   Bar,
   Card,
   Check,
+  type Column,
   ConfirmButton,
   Empty,
   go,
@@ -92,35 +93,7 @@ export default function FlagsPage() {
                     A flag switches something on for some, and is decided in microseconds.
                   </Empty>
                 }
-                columns={[
-                  { head: 'On', cell: (flag) => <OnOff flag={flag} reload={loaded.reload} /> },
-                  {
-                    head: 'Key',
-                    cell: ({ key, name }) => (
-                      <>
-                        <b>{key}</b>
-                        {name !== '' && name !== key ? <div class="quiet">{name}</div> : null}
-                      </>
-                    ),
-                  },
-                  { head: 'For', cell: (flag) => <Reach flag={flag} /> },
-                  {
-                    head: 'State',
-                    isMinor: true,
-                    cell: ({ status }) => (
-                      <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>
-                        {status.toLowerCase()}
-                      </span>
-                    ),
-                  },
-                  { head: 'Tags', isMinor: true, cell: ({ tags }) => tags.join(', ') },
-                  {
-                    head: 'Changed',
-                    isMinor: true,
-                    isNumber: true,
-                    cell: ({ updated_at: at }) => ago(at),
-                  },
-                ]}
+                columns={columnsOf(loaded.reload)}
               />
               <Pager count={count} />
             </>
@@ -129,6 +102,36 @@ export default function FlagsPage() {
       </Card>
     </Page>
   )
+}
+
+function columnsOf(reload: () => void): readonly Column<Flag>[] {
+  return [
+    { head: 'On', cell: (flag) => <OnOff flag={flag} reload={reload} /> },
+    {
+      head: 'Key',
+      cell: ({ key, name }) => (
+        <>
+          <b>{key}</b>
+          {name !== '' && name !== key ? <div class="quiet">{name}</div> : null}
+        </>
+      ),
+    },
+    { head: 'For', cell: (flag) => <Reach flag={flag} /> },
+    {
+      head: 'State',
+      isMinor: true,
+      cell: ({ status }) => (
+        <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>
+      ),
+    },
+    { head: 'Tags', isMinor: true, cell: ({ tags }) => tags.join(', ') },
+    {
+      head: 'Changed',
+      isMinor: true,
+      isNumber: true,
+      cell: ({ updated_at: at }) => ago(at),
+    },
+  ]
 }
 
 function OnOff({

@@ -24,7 +24,7 @@ import {
   useLoaded,
 } from '../kit.ts'
 
-type Status = Shapes['DaemonStatus']
+type Status = Shapes['Status']
 
 const EVERY_MS = 10_000
 
@@ -209,7 +209,7 @@ function DeadLetters() {
               keyOf={(_, index) => index}
               none="None: everything that was accepted was understood."
               columns={[
-                { head: 'When', cell: ({ at }) => time(at) },
+                { head: 'When', cell: ({ stored_at: at }) => time(at) },
                 { head: 'Why', cell: ({ reason }) => reason },
                 { head: 'Size', isNumber: true, cell: ({ bytes: size }) => bytes(size) },
                 {

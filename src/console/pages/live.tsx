@@ -1,15 +1,26 @@
 /** The page "Live": events as they come, and what became of those that are not there. */
+
 import { useEffect, useState } from 'preact/hooks'
-import { query as address, href, setQuery, withQuery } from '../base/address.ts'
-import { exact, time } from '../base/format.ts'
-import { pageOf } from '../base/page.ts'
-import { project } from '../base/session.ts'
-import { TakeAlong } from '../parts/copy.tsx'
-import { TextField } from '../parts/fields.tsx'
-import { useEventNames } from '../parts/filters.tsx'
-import { Empty, Failure } from '../parts/notice.tsx'
-import { type Column, Table } from '../parts/table.tsx'
-import { Card, Page, Tabs } from '../parts/tiles.tsx'
+import {
+  query as address,
+  Card,
+  type Column,
+  Empty,
+  exact,
+  Failure,
+  href,
+  Page,
+  pageOf,
+  project,
+  setQuery,
+  Table,
+  Tabs,
+  TakeAlong,
+  TextField,
+  time,
+  useEventNames,
+  withQuery,
+} from '../kit.ts'
 import type { LiveEvent, LiveState } from './live/event-stream.ts'
 import { LiveDrawer } from './live/live-drawer.tsx'
 import { Lost } from './live/lost.tsx'

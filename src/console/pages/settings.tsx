@@ -13,10 +13,10 @@ import {
   Form,
   inProject,
   type Loaded,
-  loadProjects,
   may,
   Page,
   plain,
+  readSession,
   type Shapes,
   Shown,
   say,
@@ -94,9 +94,32 @@ function ProjectForm({
     await ask(api.PATCH('/api/projects/{project_id}/', { params: { path: inProject.value }, body }))
     say('Saved.')
     reload()
-    await loadProjects()
+    await readSession()
   }
-  const fields = (
+  const fields = <ProjectFields {...{ draft, set, canWrite, filters, setFilters }} />
+  return canWrite ? (
+    <Form action="Save" submit={save}>
+      {fields}
+    </Form>
+  ) : (
+    <div class="row">{fields}</div>
+  )
+}
+
+function ProjectFields({
+  draft,
+  set,
+  canWrite,
+  filters,
+  setFilters,
+}: {
+  readonly draft: Project
+  readonly set: (changes: Partial<Project>) => void
+  readonly canWrite: boolean
+  readonly filters: string
+  readonly setFilters: (words: string) => void
+}) {
+  return (
     <>
       <TextField label="Name" value={draft.name} change={(name) => set({ name })} isRequired />
       <TextField
@@ -127,13 +150,6 @@ function ProjectForm({
         Project key: <code>{draft.api_token}</code>
       </p>
     </>
-  )
-  return canWrite ? (
-    <Form action="Save" submit={save}>
-      {fields}
-    </Form>
-  ) : (
-    <div class="row">{fields}</div>
   )
 }
 

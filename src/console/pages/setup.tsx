@@ -1,14 +1,21 @@
 /** The page "Setup": what is still to do, and the code that does it. */
+
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { query as address, href, withQuery } from '../base/address.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { pageOf } from '../base/page.ts'
-import { hasEvent } from '../base/queries.ts'
-import { project } from '../base/session.ts'
-import { CopyButton } from '../parts/copy.tsx'
-import { Shown } from '../parts/notice.tsx'
-import { Card, Page, Tabs } from '../parts/tiles.tsx'
+import {
+  query as address,
+  Card,
+  CopyButton,
+  hasEvent,
+  href,
+  Page,
+  pageOf,
+  project,
+  Shown,
+  Tabs,
+  useLoaded,
+  withQuery,
+} from '../kit.ts'
 import { askProgress, type Tick } from './setup/progress.ts'
 import { SNIPPETS } from './setup/snippets.ts'
 

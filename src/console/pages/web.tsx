@@ -1,15 +1,27 @@
 /** The page "Web": who visits, from where, and what they look at. */
-import { query as address, setQuery } from '../base/address.ts'
-import { exact, percent, seconds } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
-import { askQuery, type Series } from '../base/queries.ts'
-import { dateRange, isCompared } from '../base/range.ts'
-import { project } from '../base/session.ts'
-import { Check } from '../parts/fields.tsx'
-import { AddFilter, FilterChips, filtersOfAddress } from '../parts/filters.tsx'
-import { Empty, Shown } from '../parts/notice.tsx'
-import { RangePicker } from '../parts/range-picker.tsx'
-import { Page, Tile, Tiles } from '../parts/tiles.tsx'
+import {
+  AddFilter,
+  query as address,
+  askQuery,
+  Check,
+  dateRange,
+  Empty,
+  exact,
+  FilterChips,
+  filtersOfAddress,
+  isCompared,
+  Page,
+  percent,
+  project,
+  RangePicker,
+  type Series,
+  Shown,
+  seconds,
+  setQuery,
+  Tile,
+  Tiles,
+  useLoaded,
+} from '../kit.ts'
 import { loaderLine } from './setup/snippets.ts'
 import { type Asked, ReportBox } from './web/report-card.tsx'
 import { CARDS } from './web/reports.ts'

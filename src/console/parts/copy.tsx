@@ -54,7 +54,7 @@ function curlOf(query: Query): string {
 }
 
 /** Rows as a table for spreadsheets. A cell that a spreadsheet would take for a formula gets a quote before it. */
-export function csvOf(head: readonly string[], rows: readonly (readonly unknown[])[]): string {
+function csvOf(head: readonly string[], rows: readonly (readonly unknown[])[]): string {
   return [head, ...rows].map((cells) => `${cells.map(csvCell).join(',')}\r\n`).join('')
 }
 

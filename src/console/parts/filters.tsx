@@ -42,7 +42,7 @@ export function filtersOfAddress(): readonly PropertyFilter[] {
 }
 
 /** Puts filters into the address. */
-export function setFilters(filters: readonly PropertyFilter[]): void {
+function setFilters(filters: readonly PropertyFilter[]): void {
   setQuery({ filter: filters.map((filter) => JSON.stringify(filter)) })
 }
 

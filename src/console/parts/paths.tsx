@@ -22,14 +22,32 @@ function itemOf(step: string): string {
   return step.slice(step.indexOf('_') + 1).replace(/^https?:\/\/[^/]+(?=\/)/, '')
 }
 
-/** The picture, and a table of the same edges; `open` is asked who went over an edge. */
-export function Paths({
-  edges,
-  open,
-}: {
+interface PathsProps {
   readonly edges: readonly Edge[]
   readonly open: (edge: Edge) => void
-}) {
+}
+
+/** The picture, and a table of the same edges; `open` is asked who went over an edge. */
+export function Paths({ edges, open }: PathsProps) {
+  return (
+    <>
+      <River edges={edges} open={open} />
+      <Table
+        label="Edges"
+        rows={edges}
+        keyOf={({ source, target }) => `${source} ${target}`}
+        open={open}
+        columns={[
+          { head: 'From', cell: ({ source }) => source.replace('_', '. ') },
+          { head: 'To', cell: ({ target }) => target.replace('_', '. ') },
+          { head: 'Times', isNumber: true, cell: ({ value }) => exact(value) },
+        ]}
+      />
+    </>
+  )
+}
+
+function River({ edges, open }: PathsProps) {
   const names = [...new Set(edges.flatMap(({ source, target }) => [source, target]))]
   const height = Math.max(200, Math.min(900, names.length * COLUMN_HEIGHT))
   const { nodes, links } = sankey<{ name: string }, { edge: Edge }>()
@@ -51,56 +69,37 @@ export function Paths({
   })
   const path = sankeyLinkHorizontal()
   return (
-    <>
-      <div class="sankey">
-        <svg
-          viewBox={`0 0 ${WIDTH} ${height}`}
-          role="img"
-          aria-label={`Paths: ${edges.length} edges, the list below has them all`}
-        >
-          {links.map((link) => (
-            <path
-              key={`${link.edge.source} ${link.edge.target}`}
-              class="sankey-link"
-              d={path(link as never) ?? ''}
-              stroke-width={Math.max(1, link.width ?? 1)}
-              onClick={() => open(link.edge)}
+    <div class="sankey">
+      <svg
+        viewBox={`0 0 ${WIDTH} ${height}`}
+        role="img"
+        aria-label={`Paths: ${edges.length} edges, the list below has them all`}
+      >
+        {links.map((link) => (
+          <path
+            key={`${link.edge.source} ${link.edge.target}`}
+            class="sankey-link"
+            d={path(link as never) ?? ''}
+            stroke-width={Math.max(1, link.width ?? 1)}
+            onClick={() => open(link.edge)}
+          >
+            <title>{`${itemOf(link.edge.source)} → ${itemOf(link.edge.target)}: ${link.value}`}</title>
+          </path>
+        ))}
+        {nodes.map(({ name, x0 = 0, x1 = 0, y0 = 0, y1 = 0 }) => (
+          <g key={name}>
+            <rect class="sankey-node" x={x0} y={y0} width={x1 - x0} height={Math.max(1, y1 - y0)} />
+            <text
+              x={x1 > WIDTH - 10 ? x0 - 6 : x1 + 6}
+              y={(y0 + y1) / 2}
+              text-anchor={x1 > WIDTH - 10 ? 'end' : 'start'}
+              dominant-baseline="middle"
             >
-              <title>{`${itemOf(link.edge.source)} → ${itemOf(link.edge.target)}: ${link.value}`}</title>
-            </path>
-          ))}
-          {nodes.map(({ name, x0 = 0, x1 = 0, y0 = 0, y1 = 0 }) => (
-            <g key={name}>
-              <rect
-                class="sankey-node"
-                x={x0}
-                y={y0}
-                width={x1 - x0}
-                height={Math.max(1, y1 - y0)}
-              />
-              <text
-                x={x1 > WIDTH - 10 ? x0 - 6 : x1 + 6}
-                y={(y0 + y1) / 2}
-                text-anchor={x1 > WIDTH - 10 ? 'end' : 'start'}
-                dominant-baseline="middle"
-              >
-                {itemOf(name).slice(-LABEL_MAX)}
-              </text>
-            </g>
-          ))}
-        </svg>
-      </div>
-      <Table
-        label="Edges"
-        rows={edges}
-        keyOf={({ source, target }) => `${source} ${target}`}
-        open={open}
-        columns={[
-          { head: 'From', cell: ({ source }) => source.replace('_', '. ') },
-          { head: 'To', cell: ({ target }) => target.replace('_', '. ') },
-          { head: 'Times', isNumber: true, cell: ({ value }) => exact(value) },
-        ]}
-      />
-    </>
+              {itemOf(name).slice(-LABEL_MAX)}
+            </text>
+          </g>
+        ))}
+      </svg>
+    </div>
   )
 }

@@ -9,6 +9,7 @@ import { decide, NO_DECISIONS } from '../../rules/flags/decide.ts'
 import type { DecisionRequest, DecisionSources, Decisions } from '../../rules/flags/types.ts'
 import type { DecisionSourceReader, StoredPerson } from '../../store/identity/decision-sources.ts'
 import type { FlagSnapshot, FlagSnapshots } from './flag-snapshots.ts'
+import type { FlagUsage, FlagUsageReport, RepeatedDecision } from './flag-usage.ts'
 
 /** Stored persons, groups and overrides. Every method may throw. */
 type StoredSources = Pick<
@@ -31,7 +32,7 @@ export interface OverrideRequest {
 
 /** What decisions work with. */
 export interface DecisionServiceOptions {
-  readonly snapshots: Pick<FlagSnapshots, 'of'>
+  readonly snapshots: Pick<FlagSnapshots, 'of' | 'compiled'>
   readonly stored: StoredSources
   readonly overrides: OverrideSink
   /** Told of stored records that could not be read. */
@@ -41,10 +42,11 @@ export interface DecisionServiceOptions {
   readonly onDecision: (elapsedMs: number, hasErrors: boolean) => void
   /** Told of each decision that was known from before. */
   readonly onRepeat: () => void
+  readonly usage: FlagUsage
 }
 
 /** What a decision was made of, besides the request. As long as all of it is the same, so is the decision. */
-export interface DecisionBasis {
+export interface DecisionBasis extends RepeatedDecision {
   readonly projectId: number
   readonly snapshotSerial: number
   /** What was read of stored things. */
@@ -88,12 +90,13 @@ export class DecisionService {
     const snapshot = this.#options.snapshots.of(projectId)
     if (snapshot === null) return { decided: NO_DECISIONS, basis: null }
     const sources = new RequestSources(this.#options, snapshot, request)
-    const { clock, onDecision } = this.#options
+    const { clock, onDecision, usage } = this.#options
     const startedAtMs = clock.monotonic()
     const decided = decide(snapshot.compiled, request, sources)
     onDecision(clock.monotonic() - startedAtMs, decided.hasErrors)
     const isRepeatable = !decided.hasErrors && !decided.isTimeBound
-    return { decided, basis: isRepeatable ? sources.basis() : null }
+    usage.decided(decided)
+    return { decided, basis: isRepeatable ? sources.basis(decided) : null }
   }
 
   /**
@@ -101,10 +104,11 @@ export class DecisionService {
    * something was processed since, else none.
    */
   isStillTrue(basis: DecisionBasis): boolean {
-    const { snapshots, onRepeat } = this.#options
+    const { snapshots, onRepeat, usage } = this.#options
     if (snapshots.of(basis.projectId)?.serial !== basis.snapshotSerial) return false
     if (basis.reads !== 'nothing' && !this.#areReadsTrue(basis)) return false
     onRepeat()
+    usage.repeated(basis)
     return true
   }
 
@@ -124,6 +128,18 @@ export class DecisionService {
       // Deciding again meets the same trouble and says which flags it concerns.
       return false
     }
+  }
+
+  /** How often a flag was decided to be what, from a moment on. Cost: a look at each flag. */
+  usage(flagId: number, fromMs: number): FlagUsageReport {
+    this.collectUsage()
+    return this.#options.usage.of(flagId, fromMs)
+  }
+
+  /** Assigns what was counted to the present hour. */
+  collectUsage(): void {
+    const { usage, snapshots } = this.#options
+    usage.collect(snapshots.compiled())
   }
 
   /** What is stored about the person and the groups of a request. */
@@ -149,9 +165,11 @@ class RequestSources implements DecisionSources {
   }
 
   /** What was read so far; null when something was written. */
-  basis(): DecisionBasis | null {
+  basis(decided: Decisions): DecisionBasis | null {
     if (this.#hasWritten) return null
     return {
+      decided,
+      repeats: 0,
       projectId: this.#snapshot.set.projectId,
       snapshotSerial: this.#snapshot.serial,
       reads: this.#hasReadMore ? 'more' : this.#person === null ? 'nothing' : 'person',

@@ -9,6 +9,7 @@ import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import type { DamageReports } from './damage-reports.ts'
 import { DecisionService } from './decisions.ts'
 import { FlagSnapshots, type ProjectSource } from './flag-snapshots.ts'
+import { FlagUsage } from './flag-usage.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { OverrideLog } from './override-log.ts'
 
@@ -41,6 +42,7 @@ export class FlagService {
       // A refusal to write is the daemon's own and known to it.
       if (!(error instanceof ServiceError)) options.damage.report(error)
     }
+    const usage = new FlagUsage(clock)
     this.directory = new FlagDirectory(dataDir)
     this.#stored = new DecisionSourceReader(dataDir)
     this.snapshots = new FlagSnapshots({
@@ -48,6 +50,7 @@ export class FlagService {
       projects: options.projects,
       definitions: this.#stored,
       onDamage,
+      usage,
     })
     this.decisions = new DecisionService({
       snapshots: this.snapshots,
@@ -57,6 +60,7 @@ export class FlagService {
       onDecision: options.onDecision,
       onRepeat: options.onRepeat,
       onDamage,
+      usage,
     })
   }
 

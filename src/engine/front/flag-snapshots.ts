@@ -4,6 +4,7 @@
  */
 import { type CompiledFlags, compileFlags } from '../../rules/flags/compile.ts'
 import type { Flag, FlagCohort, FlagSet } from '../../rules/flags/types.ts'
+import type { FlagUsage } from './flag-usage.ts'
 
 /** Where flags come from; a list stays the same object for as long as nothing in it changes. */
 export interface FlagSource {
@@ -35,6 +36,7 @@ export interface FlagSnapshotOptions {
   readonly definitions: DefinitionSource
   /** Told when something cannot be read; decisions go on with what was known before. */
   readonly onDamage: (error: unknown) => void
+  readonly usage: FlagUsage
 }
 
 /** The flags of one project at one moment. A new object after every change. */
@@ -71,6 +73,11 @@ export class FlagSnapshots {
   /** The flags of a project; null for an unknown one. */
   of(projectId: number): FlagSnapshot | null {
     return this.#snapshots.get(projectId) ?? null
+  }
+
+  /** The flags of all projects. */
+  *compiled(): Generator<CompiledFlags> {
+    for (const { compiled } of this.#snapshots.values()) yield compiled
   }
 
   /**
@@ -116,6 +123,8 @@ export class FlagSnapshots {
         before.set.timezone === timezone
       if (isSame) continue
       const set = { projectId: id, timezone, flags: list, ...definitions }
+      // What is replaced takes its counts along.
+      if (before !== undefined) this.#options.usage.collect([before.compiled])
       this.#snapshots.set(id, snapshotOf(set, before?.compiled))
     }
   }

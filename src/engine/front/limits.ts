@@ -48,3 +48,7 @@ export const FATE_LOOKED_AT_BYTES_MAX = 4096
 export const RATE_MINUTES_MAX = 24 * 60
 /** How far ahead a full disk is foretold, milliseconds. Beyond: not. */
 export const FORECAST_MS_MAX = 10 * 365 * 86_400_000
+/** Counts, by flag, value and hour, that are kept, some 100 bytes each; beyond, the oldest hours go. */
+export const USAGE_ROWS_MAX = 200_000
+/** Decisions that were repeated and are not counted flag by flag yet; with so many they are, at once. */
+export const USAGE_REPEATED_MAX = 256

@@ -22,14 +22,14 @@ export interface OwnAddress {
   readonly trustedProxies: TrustedProxies
 }
 
-type Request = Pick<ApiRequest, 'head' | 'method' | 'peerAddress'>
+type Request = Pick<ApiRequest, 'head' | 'method' | 'peerAddress' | 'words'>
 
 /**
  * The token in the cookie of a request; null without one. Throws 403 `csrf_failed` for a cookie that comes
  * with a request which the console did not make.
  */
 export function sessionToken(request: Request, address: OwnAddress): string | null {
-  const { cookie } = request.head
+  const { cookie } = request.words
   if (cookie === '') return null
   const start = `${cookieName(request, address)}=`
   const found = cookie.split(';').find((part) => part.trimStart().startsWith(start))
@@ -40,7 +40,8 @@ export function sessionToken(request: Request, address: OwnAddress): string | nu
 
 /** Throws 403 `csrf_failed` unless a page of our own origin has made the request. */
 export function requireConsole(request: Request, address: OwnAddress): void {
-  const { consoleMark, fetchSite, origin } = request.head
+  const { consoleMark, fetchSite } = request.words
+  const { origin } = request.head
   if (consoleMark !== '1') throw forged('send the header X-Tenrec-Console: 1 with the cookie')
   const isRead = request.method === 'GET' || request.method === 'HEAD'
   // Browsers say it over TLS and on loopback only; elsewhere the origin tells.

@@ -32,12 +32,6 @@ export class RequestHead {
   ifNoneMatch = ''
   /** `X-API-Key`: OpenFeature's place for a key. */
   apiKey = ''
-  /** `Cookie`, several joined as one. */
-  cookie = ''
-  /** `Sec-Fetch-Site`: what a browser says of the page that asks. */
-  fetchSite = ''
-  /** `X-Tenrec-Console`, which no page of another origin can send. */
-  consoleMark = ''
   /** Referer or a header that only browsers send was there. */
   isFromPage = false
   /** What makes the request unacceptable, as a sentence for the client, or null. */
@@ -47,6 +41,15 @@ export class RequestHead {
     this.query = query
     this.segments = segments
   }
+}
+
+/** What a browser says with a request to a private route; '' where it says nothing. */
+export interface BrowserWords {
+  readonly cookie: string
+  /** `Sec-Fetch-Site`: where the page comes from that asks. */
+  readonly fetchSite: string
+  /** `X-Tenrec-Console`, which no page of another origin can send. */
+  readonly consoleMark: string
 }
 
 const NO_SEGMENTS: readonly string[] = []
@@ -76,6 +79,15 @@ export function checkFraming(request: HttpRequest, segmentCount = 0): RequestHea
   return head
 }
 
+/** Reads them. Public routes never ask: nobody is known there by a cookie. */
+export function browserWords(request: HttpRequest): BrowserWords {
+  return {
+    cookie: request.getHeader('cookie'),
+    fetchSite: request.getHeader('sec-fetch-site'),
+    consoleMark: request.getHeader('x-tenrec-console'),
+  }
+}
+
 function segmentsOf(request: HttpRequest, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => request.getParameter(index) ?? '')
 }
@@ -89,9 +101,6 @@ function takeHeader(name: string, value: string): void {
     case 6:
       if (name === 'origin') head.origin = value
       else if (name === 'accept') head.accept = value
-      else if (name === 'cookie') {
-        head.cookie = head.cookie === '' ? value : `${head.cookie}; ${value}`
-      }
       return
     case 7:
       if (name === 'referer') head.isFromPage = true
@@ -111,10 +120,7 @@ function takeHeader(name: string, value: string): void {
       return
     case 14:
       if (name === 'content-length') takeContentLength(value)
-      else if (name.startsWith('sec-fetch-')) {
-        head.isFromPage = true
-        if (name === 'sec-fetch-site') head.fetchSite = value
-      }
+      else if (name.startsWith('sec-fetch-')) head.isFromPage = true
       return
     case 15:
       // Several of them mean the same as one: the last entry is what the last proxy saw.
@@ -125,7 +131,6 @@ function takeHeader(name: string, value: string): void {
     case 16:
       if (name === 'content-encoding') head.contentEncoding = value
       else if (name === 'x-forwarded-host') head.forwardedHost = value
-      else if (name === 'x-tenrec-console') head.consoleMark = value
       return
     case 17:
       if (name === 'transfer-encoding') takeTransferEncoding(value)

@@ -5,7 +5,7 @@
 import { ServiceError } from '../../base/errors.ts'
 import type { AuditEntry } from '../../rules/access/audit-entry.ts'
 import type { Exchange } from './exchange.ts'
-import type { RequestHead } from './framing.ts'
+import type { BrowserWords, RequestHead } from './framing.ts'
 import type { Answer, Header } from './respond.ts'
 
 /** One method of one path. */
@@ -101,6 +101,7 @@ export class ApiRequest {
   /** As the client wrote it, without the query. */
   readonly path: string
   readonly head: RequestHead
+  readonly words: BrowserWords
   /** Null until a personal key or a session was found to be valid. */
   caller: Caller | null = null
   /** Null where nothing is noted. */
@@ -116,8 +117,15 @@ export class ApiRequest {
   #json: { readonly value: unknown } | null = null
 
   /** Throws 404 `not_found` for a path that cannot be decoded. */
-  constructor(exchange: Exchange, path: string, head: RequestHead, names: readonly string[]) {
+  constructor(
+    exchange: Exchange,
+    path: string,
+    head: RequestHead,
+    names: readonly string[],
+    words: BrowserWords,
+  ) {
     this.#exchange = exchange
+    this.words = words
     this.path = path
     this.head = head
     for (const [index, name] of names.entries()) {

@@ -35,7 +35,7 @@ import { refuseManyValues } from '../../rules/capture/json-text.ts'
 import { type AuditOptions, audited, isAudited } from './audit.ts'
 import { type BodyBudget, collectBody } from './body.ts'
 import { Exchange, type ExchangeOwner, RouteMetrics } from './exchange.ts'
-import { checkFraming, type RequestHead } from './framing.ts'
+import { browserWords, checkFraming, type RequestHead } from './framing.ts'
 import type { PublicHandler, PublicRoute } from './public-route.ts'
 import type { RateLimits } from './rate-limits.ts'
 import { type Answer, send, sendEmpty, sendError, sendMethodNotAllowed } from './respond.ts'
@@ -183,7 +183,7 @@ export class HttpServer implements ExchangeOwner {
       const names = parameterNames(pathRoutes.path)
       const enter = (response: HttpResponse, request: HttpRequest): void => {
         this.#enter(response, request, metrics, false, (exchange, head) => {
-          this.#dispatch(exchange, request.getUrl(), head, pathRoutes, names)
+          this.#dispatch(exchange, request, head, pathRoutes, names)
         })
       }
       this.#app.any(pathRoutes.path, enter).any(pathRoutes.path.slice(0, -1), enter)
@@ -317,7 +317,7 @@ export class HttpServer implements ExchangeOwner {
 
   #dispatch(
     exchange: Exchange,
-    path: string,
+    request: HttpRequest,
     head: RequestHead,
     routes: PathRoutes<ApiHandler>,
     names: readonly string[],
@@ -327,7 +327,13 @@ export class HttpServer implements ExchangeOwner {
       sendMethodNotAllowed(exchange, routes.allow)
       return
     }
-    const apiRequest = new ApiRequest(exchange, path, head, names)
+    const apiRequest = new ApiRequest(
+      exchange,
+      request.getUrl(),
+      head,
+      names,
+      browserWords(request),
+    )
     if (head.contentLength === null && !head.isChunked) {
       answer(exchange, handler, apiRequest)
       return

@@ -8,6 +8,7 @@ import type { CompiledCondition, CompiledFlag } from './compiled-flag.ts'
 import { decide } from './decide.ts'
 import { Evaluation } from './evaluation.ts'
 import { EvaluationFailure } from './evaluation-failure.ts'
+import { shownValue } from './flag-outcomes.ts'
 import { referenceOf } from './flag-references.ts'
 import { standInFor } from './initial-properties.ts'
 import type {
@@ -96,11 +97,6 @@ export function explainFlag(
       filters: explainFilters(flag.conditions[index], looking),
     })),
   }
-}
-
-/** A flag's value: on, off, or its variant. */
-export function shownValue({ isEnabled, variant }: FlagDecision): string | boolean {
-  return isEnabled ? (variant ?? true) : false
 }
 
 /**

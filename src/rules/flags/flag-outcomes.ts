@@ -32,8 +32,10 @@ const DESCRIPTIONS: Readonly<Record<Exclude<DecisionReason, 'condition_match'>, 
 const WITHOUT_GROUPS =
   'No matching condition set (group conditions were not evaluated because no group type was provided)'
 
-/** The outcomes of one flag. All objects are shared: they must not be changed. */
+/** The outcomes of one flag. All objects are shared: they must not be changed, but for their counts. */
 export class FlagOutcomes {
+  /** Those that there have been so far. */
+  readonly made: FlagDecision[] = []
   readonly #flag: Flag
   readonly #known = new Map<string, FlagDecision>()
   /** By condition, then by variant with "no variant" first. */
@@ -130,7 +132,9 @@ export class FlagOutcomes {
       isFailed: false,
       ...otherwise,
     }
-    return { ...decision, bytes: bytesOf(decision) }
+    const made: FlagDecision = { ...decision, bytes: bytesOf(decision), count: 0 }
+    this.made.push(made)
+    return made
   }
 
   #payload(name: string): string | null {
@@ -143,7 +147,15 @@ export class FlagOutcomes {
   }
 }
 
-function bytesOf(decision: Omit<FlagDecision, 'bytes'>): OutcomeBytes {
+/** A flag's value: on, off, or its variant. */
+export function shownValue({
+  isEnabled,
+  variant,
+}: Pick<FlagDecision, 'isEnabled' | 'variant'>): string | boolean {
+  return isEnabled ? (variant ?? true) : false
+}
+
+function bytesOf(decision: Omit<FlagDecision, 'bytes' | 'count'>): OutcomeBytes {
   const { flag, isEnabled, variant, conditionIndex, description, payload } = decision
   const key = JSON.stringify(flag.key)
   const detail = {

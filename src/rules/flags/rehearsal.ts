@@ -6,7 +6,7 @@ import type { JsonObject } from '../../base/json.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import type { CompiledFlags } from './compile.ts'
 import { decide, requestOf } from './decide.ts'
-import { shownValue } from './explain.ts'
+import { shownValue } from './flag-outcomes.ts'
 import { REHEARSAL_EXAMPLES_MAX, REHEARSAL_FLIPS_MAX } from './limits.ts'
 import type { DecisionSources, FlagDecision } from './types.ts'
 

@@ -144,6 +144,9 @@ export interface OutcomeBytes {
   readonly payload: Uint8Array
 }
 
+/** Off, on, or a variant; null: it could not be computed. */
+export type FlagValue = string | boolean | null
+
 /** What one flag evaluates to. */
 export interface FlagDecision {
   readonly flag: Flag
@@ -159,6 +162,8 @@ export interface FlagDecision {
   readonly isFailed: boolean
   /** What answers say of it. Source: docs/compatibility/decisions.md, "Flag answers". */
   readonly bytes: OutcomeBytes
+  /** How often it was the answer, since somebody took that: see engine/front/flag-usage.ts. */
+  count: number
 }
 
 /** The answer to a request: one decision for each active flag that takes part. */

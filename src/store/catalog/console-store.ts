@@ -13,8 +13,9 @@ import {
   sessionEndMs,
 } from '../../rules/access/console-session.ts'
 import { SESSION_SEEN_LATE_MS_MAX } from '../../rules/access/limits.ts'
+import { DamagedRecordError } from '../faults.ts'
 import { unpack } from '../lmdb/codec.ts'
-import { entriesOf, getRecord, putRecord } from '../lmdb/records.ts'
+import { entriesOf, getRecord, putRecord, removeRange } from '../lmdb/records.ts'
 import type { DirectoryEnvironment } from './directory-environment.ts'
 import { hashKey } from './key-store.ts'
 import { LOGIN_CODE_MS_MAX, LOGIN_CODES_MAX, SESSIONS_OF_USER_MAX } from './limits.ts'
@@ -37,9 +38,13 @@ export class ConsoleStore {
     this.#environment = environment
   }
 
-  /** The session of a token as it is kept, ended or not; null for an unknown one. One lookup. */
+  /** The session of a token as it is kept, ended or not; null for an unknown or damaged one. One lookup. */
   find(token: string): ConsoleSession | null {
-    const record = getRecord(this.#environment.table('console_sessions'), hashKey(token))
+    const table = this.#environment.table('console_sessions')
+    const record = sound(
+      () => getRecord(table, hashKey(token)),
+      () => undefined,
+    )
     return record === undefined ? null : decodeSession(record)
   }
 
@@ -101,9 +106,11 @@ export class ConsoleStore {
     this.#environment.record(() => {
       const atMs = this.#environment.clock.now()
       const table = this.#environment.table('login_codes')
-      const codes = [...entriesOf(table)]
-        .map(({ key, value }) => ({ key: Buffer.from(key), ...(unpack(value) as LoginCode) }))
-        .sort((a, b) => a.expiresAtMs - b.expiresAtMs)
+      const codes = this.#orNone('login_codes', () =>
+        [...entriesOf(table)].map(({ key, value }) => ({
+          ...{ key: Buffer.from(key), ...(unpack(value) as LoginCode) },
+        })),
+      ).sort((a, b) => a.expiresAtMs - b.expiresAtMs)
       const expired = codes.filter(({ expiresAtMs }) => expiresAtMs <= atMs).length
       const removed = Math.max(expired, codes.length - LOGIN_CODES_MAX + 1)
       for (const { key } of codes.slice(0, removed)) table.removeSync(key)
@@ -126,13 +133,24 @@ export class ConsoleStore {
 
   #makeRoom(userId: number, atMs: number): void {
     const own: { readonly key: Buffer; readonly session: ConsoleSession }[] = []
-    for (const entry of this.#all()) {
+    for (const entry of this.#orNone('console_sessions', () => this.#all())) {
       if (sessionEndMs(entry.session, null) <= atMs) this.#remove(entry.key)
       else if (entry.session.userId === userId) own.push(entry)
     }
     own.sort((a, b) => a.session.lastSeenAtMs - b.session.lastSeenAtMs)
     const removed = Math.max(0, own.length - SESSIONS_OF_USER_MAX + 1)
     for (const { key } of own.slice(0, removed)) this.#remove(key)
+  }
+
+  /** What a table holds. A damaged one is emptied: who was logged in logs in again. Within a write. */
+  #orNone<T>(name: 'console_sessions' | 'login_codes', read: () => readonly T[]): T[] {
+    return sound(
+      () => [...read()],
+      () => {
+        removeRange(this.#environment.table(name), {})
+        return []
+      },
+    )
   }
 
   #remove(key: Buffer): void {
@@ -151,4 +169,14 @@ export class ConsoleStore {
 function decodeSession(record: unknown): ConsoleSession {
   const session = record as ConsoleSession
   return { ...session, keyHash: session.keyHash && Buffer.from(session.keyHash) }
+}
+
+/** What `read` answers, or for a damaged record what `instead` does. */
+function sound<T>(read: () => T, instead: () => T): T {
+  try {
+    return read()
+  } catch (cause) {
+    if (cause instanceof DamagedRecordError) return instead()
+    throw cause
+  }
 }

@@ -89,6 +89,8 @@ t.test('what is remembered has a limit, and the oldest goes first', (t) => {
     personNumber: 0,
     personVersion: -1,
     position: -1,
+    decided,
+    repeats: 0,
   } as const
   const nameOf = (index: number): string => `${index} ${'x'.repeat(4000)}`
   const count = Math.ceil(KNOWN_DECISIONS_BYTES_MAX / 4000)

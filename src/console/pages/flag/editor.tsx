@@ -64,60 +64,12 @@ function Conditions({ draft: { conditions, variants }, set, groupType }: EditorP
   return (
     <Card title="For whom: the first condition that fits decides">
       {conditions.map((condition, at) => (
-        <section
-          class="condition"
+        <ConditionFields
           key={`${at} of ${conditions.length}`}
-          aria-label={`Condition ${at + 1}`}
-        >
-          <header class="row">
-            <b>
-              {at + 1}. {sentenceOf(condition, groupType === null ? 'persons' : 'groups')}
-            </b>
-            <button
-              type="button"
-              class="small"
-              onClick={() => set({ conditions: conditions.filter((_, place) => place !== at) })}
-            >
-              Remove
-            </button>
-          </header>
-          <FilterList
-            filters={condition.properties ?? []}
-            types={[groupType === null ? 'person' : 'group']}
-            none="No condition: everybody."
-            change={(properties) =>
-              replace(at, {
-                ...condition,
-                properties: properties.map((one) =>
-                  groupType === null ? one : { ...one, group_type_index: groupType },
-                ),
-              })
-            }
-          />
-          <div class="row">
-            <TextField
-              isNarrow
-              label="Share in %"
-              type="number"
-              value={String(condition.rollout_percentage ?? 100)}
-              change={(share) => replace(at, { ...condition, rollout_percentage: Number(share) })}
-            />
-            {variants.length === 0 ? null : (
-              <Choice
-                label="Variant"
-                value={condition.variant ?? ''}
-                options={[
-                  ['', 'by the shares below'] as const,
-                  ...variants.map(({ key }) => [key, `always ${key}`] as const),
-                ]}
-                change={(variant) =>
-                  replace(at, { ...condition, variant: variant === '' ? null : variant })
-                }
-              />
-            )}
-            <Reach condition={condition} groupType={groupType} />
-          </div>
-        </section>
+          {...{ condition, at, variants, groupType }}
+          replace={(next) => replace(at, next)}
+          remove={() => set({ conditions: conditions.filter((_, place) => place !== at) })}
+        />
       ))}
       <button
         type="button"
@@ -129,6 +81,70 @@ function Conditions({ draft: { conditions, variants }, set, groupType }: EditorP
         + Condition set
       </button>
     </Card>
+  )
+}
+
+function ConditionFields({
+  condition,
+  at,
+  variants,
+  groupType,
+  replace,
+  remove,
+}: {
+  readonly condition: Condition
+  readonly at: number
+  readonly replace: (next: Condition) => void
+  readonly remove: () => void
+} & Pick<Draft, 'variants'> &
+  Pick<EditorProps, 'groupType'>) {
+  return (
+    <section class="condition" aria-label={`Condition ${at + 1}`}>
+      <header class="row">
+        <b>
+          {at + 1}. {sentenceOf(condition, groupType === null ? 'persons' : 'groups')}
+        </b>
+        <button type="button" class="small" onClick={remove}>
+          Remove
+        </button>
+      </header>
+      <FilterList
+        filters={condition.properties ?? []}
+        types={[groupType === null ? 'person' : 'group']}
+        none="No condition: everybody."
+        change={(properties) =>
+          replace({
+            ...condition,
+            properties: properties.map((one) =>
+              groupType === null ? one : { ...one, group_type_index: groupType },
+            ),
+          })
+        }
+      />
+      <div class="row">
+        <TextField
+          isNarrow
+          label="Share in %"
+          type="number"
+          value={String(condition.rollout_percentage ?? 100)}
+          change={(share) => replace({ ...condition, rollout_percentage: Number(share) })}
+        />
+        {variants.length === 0 ? null : (
+          <Choice
+            label="Variant"
+            value={condition.variant ?? ''}
+            options={[
+              ['', 'by the shares below'] as const,
+              ...variants.map(({ key }) => [key, `always ${key}`] as const),
+            ]}
+            change={(variant) =>
+              replace({ ...condition, variant: variant === '' ? null : variant })
+            }
+          />
+        )}
+        <Reach condition={condition} groupType={groupType} />
+      </div>
+    </section>
   )
 }
 
@@ -161,7 +177,10 @@ function Reach({
       })
       try {
         const { users_affected: reached, total_users: all } = await ask(request)
-        setWords(`reaches ${exact(reached)} of ${exact(all)}`)
+        const share = condition.rollout_percentage ?? 100
+        const some =
+          share === 100 ? '' : `, some ${exact(Math.round((reached * share) / 100))} get it`
+        setWords(`${exact(reached)} of ${exact(all)} fit${some}`)
       } catch (error) {
         if (!abort.signal.aborted) setWords(error instanceof Error ? error.message : '')
       }

@@ -7,7 +7,6 @@ import {
   inProject,
   may,
   plain,
-  type Shapes,
   Shown,
   say,
   time,
@@ -15,7 +14,13 @@ import {
 } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
-type FlagActivity = Shapes['FlagActivityPage']['results'][number]
+interface FlagActivity {
+  readonly id: string
+  readonly activity: string
+  readonly created_at: string
+  readonly user: { readonly email: string | null; readonly first_name: string }
+  readonly detail: { readonly changes: readonly Change[] | null }
+}
 
 interface Change {
   readonly field: string
@@ -61,7 +66,7 @@ function Entry({
   readonly flag: Flag
   readonly reload: () => void
 }) {
-  const changes = (entry.detail.changes ?? []) as unknown as readonly Change[]
+  const changes = entry.detail.changes ?? []
   const restorable = changes.filter(({ field }) => RESTORED.includes(field))
   return (
     <li>

@@ -2,8 +2,7 @@
  * Events as they come: a stream of the daemon that is read by `fetch`, as only that sends the header of the
  * console. What came while nobody listened is read from the list of events.
  */
-import { ApiError, api, ask, type Shapes } from '../../base/api.ts'
-import { inProject } from '../../base/session.ts'
+import { ApiError, api, ask, inProject, type Shapes } from '../../kit.ts'
 
 /** An event as lists have it. */
 export type LiveEvent = Shapes['Event']

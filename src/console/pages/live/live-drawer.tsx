@@ -1,12 +1,16 @@
 /** One event of the stream, at the side, with what became of it and what was odd about it. */
-import { setQuery } from '../../base/address.ts'
-import { api, ask } from '../../base/api.ts'
-import { plain } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { inProject, project } from '../../base/session.ts'
-import { Dialog } from '../../parts/dialog.tsx'
-import { EventDrawer } from '../../parts/event.tsx'
-import { Shown } from '../../parts/notice.tsx'
+import {
+  api,
+  ask,
+  Dialog,
+  EventDrawer,
+  inProject,
+  plain,
+  project,
+  Shown,
+  setQuery,
+  useLoaded,
+} from '../../kit.ts'
 import { askWarnings } from './lost.tsx'
 
 /** The drawer of the event that the address names in `open`. */

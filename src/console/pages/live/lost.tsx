@@ -1,12 +1,20 @@
 /** "Lost & odd": events that have no stored row, why, and what was odd about others. */
-import { api, ask, type Shapes } from '../../base/api.ts'
-import { ago, exact, plain, time } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { inProject, project } from '../../base/session.ts'
-import { TakeAlong } from '../../parts/copy.tsx'
-import { Shown } from '../../parts/notice.tsx'
-import { Table } from '../../parts/table.tsx'
-import { Card } from '../../parts/tiles.tsx'
+import {
+  ago,
+  api,
+  ask,
+  Card,
+  exact,
+  inProject,
+  plain,
+  project,
+  type Shapes,
+  Shown,
+  Table,
+  TakeAlong,
+  time,
+  useLoaded,
+} from '../../kit.ts'
 
 /** Something odd, as the daemon lists it. */
 export type Warning = Shapes['IngestionWarning']

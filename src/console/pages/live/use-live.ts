@@ -1,7 +1,7 @@
 /** The newest events of the stream for a component, however fast they come, and how fast that is. */
+
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { ApiError } from '../../base/api.ts'
-import { inProject } from '../../base/session.ts'
+import { type ApiError, inProject } from '../../kit.ts'
 import { type LiveEvent, type LiveFilter, type LiveState, watchEvents } from './event-stream.ts'
 
 /** Rows that are kept; whatever comes, memory does not grow. */

@@ -1,7 +1,5 @@
 /** What is done of what every installation should have, as the daemon tells it. */
-import { ApiError, api, ask } from '../../base/api.ts'
-import { hasEvent } from '../../base/queries.ts'
-import { IN_ORGANIZATION, inProject } from '../../base/session.ts'
+import { ApiError, api, ask, hasEvent, IN_ORGANIZATION, inProject } from '../../kit.ts'
 
 /** Null: it cannot be told, because the session may not ask. */
 export type Tick = boolean | null

@@ -1,14 +1,23 @@
 /** A card of the page "Web": tabs, and the table of the one that is shown; only that one is asked for. */
-import { query as address, href, withQuery } from '../../base/address.ts'
-import { exact, percent } from '../../base/format.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { askQueryWhole, type PropertyFilter, type Query } from '../../base/queries.ts'
-import { project } from '../../base/session.ts'
-import { TakeAlong } from '../../parts/copy.tsx'
-import { addFilter } from '../../parts/filters.tsx'
-import { Shown } from '../../parts/notice.tsx'
-import { Bar, Table } from '../../parts/table.tsx'
-import { Card, Tabs } from '../../parts/tiles.tsx'
+import {
+  addFilter,
+  query as address,
+  askQueryWhole,
+  Bar,
+  Card,
+  exact,
+  href,
+  type PropertyFilter,
+  percent,
+  project,
+  type Query,
+  Shown,
+  Table,
+  Tabs,
+  TakeAlong,
+  useLoaded,
+  withQuery,
+} from '../../kit.ts'
 import type { Report, ReportCard } from './reports.ts'
 
 /** What all queries of the page have in common. */

@@ -1,5 +1,5 @@
 /** The tables of the page "Web": what each is called, what is asked, and which filter a row stands for. */
-import type { PropertyFilter } from '../../base/queries.ts'
+import type { PropertyFilter } from '../../kit.ts'
 
 /** A table: visitors and views by one thing. */
 export interface Report {

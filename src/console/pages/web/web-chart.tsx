@@ -1,15 +1,24 @@
 /** Visitors and views over the range, as a chart. A click on it opens that day. */
+
 import { useState } from 'preact/hooks'
-import { setQuery } from '../../base/address.ts'
-import { useLoaded } from '../../base/loaded.ts'
-import { askQuery, type Query, type Series } from '../../base/queries.ts'
-import { interval, isCompared, rangeDays, rangeValue } from '../../base/range.ts'
-import { project } from '../../base/session.ts'
+import {
+  askQuery,
+  Card,
+  Chart,
+  interval,
+  isCompared,
+  type Line,
+  project,
+  type Query,
+  rangeDays,
+  rangeValue,
+  type Series,
+  Shown,
+  setQuery,
+  TakeAlong,
+  useLoaded,
+} from '../../kit.ts'
 import { type Behind, PersonsBehind, type PersonsUrl } from '../../parts/behind.tsx'
-import { Chart, type Line } from '../../parts/chart.tsx'
-import { TakeAlong } from '../../parts/copy.tsx'
-import { Shown } from '../../parts/notice.tsx'
-import { Card } from '../../parts/tiles.tsx'
 import type { Asked } from './report-card.tsx'
 
 /** What the chart shows: `days` are the beginnings of its periods as queries name them. */

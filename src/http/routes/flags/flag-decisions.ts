@@ -1,13 +1,16 @@
 /**
- * What flags are for somebody: the routes evaluation_reasons, my_flags, local_evaluation, explain and
- * remote_config. Source: docs/compatibility/flags.md, "Feature flag routes".
+ * What flags are for somebody: the routes evaluation_reasons, my_flags, local_evaluation, explain, usage
+ * and remote_config. Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 import { ServiceError } from '../../../base/errors.ts'
 import { isObject, type JsonObject } from '../../../base/json.ts'
+import { USAGE_DAYS_MAX } from '../../../base/limits.ts'
+import { optionalTimeText, timeText } from '../../../base/time.ts'
 import { hasScope } from '../../../rules/access/scopes.ts'
 import { requestOf } from '../../../rules/flags/decide.ts'
 import { minimalFlagBody } from '../../../rules/flags/edit/flag-body.ts'
-import { explainFlag, explanationBody, shownValue } from '../../../rules/flags/explain.ts'
+import { explainFlag, explanationBody } from '../../../rules/flags/explain.ts'
+import { shownValue } from '../../../rules/flags/flag-outcomes.ts'
 import type { Decisions } from '../../../rules/flags/types.ts'
 import {
   type AnyRoute,
@@ -22,7 +25,17 @@ import * as is from '../../server/schema.ts'
 import { areCohortsWanted, DEFINITION_ANSWERS, definitionsAnswer } from '../public/definitions.ts'
 import { distinctIdOf } from '../public/flag-request.ts'
 import { type FlagCall, type FlagServices, flagInPath } from './flag-access.ts'
-import { EXPLANATION, FLAG_VALUE, SEND_COHORTS, SUMMARY } from './flag-schemas.ts'
+import { EXPLANATION, FLAG_VALUE, SEND_COHORTS, SUMMARY, USAGE } from './flag-schemas.ts'
+
+const DAY_MS = 86_400_000
+const USUAL_DAYS = 7
+const DAYS = is.about(
+  is.refused(
+    { ...is.WHOLE, minimum: 1, maximum: USAGE_DAYS_MAX },
+    `days must be a whole number from 1 to ${USAGE_DAYS_MAX}`,
+  ),
+  `The last so many days: ${USUAL_DAYS} when absent.`,
+)
 
 const SERVER = forServers('feature_flag:read')
 const GROUPS = is.about(jsonOf('groups', 'group types and keys'), 'Types and keys of groups.')
@@ -130,6 +143,21 @@ export const FLAG_DECISION_ROUTES: readonly AnyRoute<FlagServices>[] = [
               services.decisions.sources(snapshot, request),
             )
       return explanationBody(flag, explanation, hasScope(grant.scopes, 'person:read'))
+    },
+  }),
+  route('GET', ':id/usage/', 'getFeatureFlagUsage', 'What a flag was decided to be, by hour.', {
+    query: is.options({ days: DAYS }),
+    answers: { 200: done(USAGE) },
+    handle(call) {
+      const { id } = flagInPath(call)
+      const { days = USUAL_DAYS } = call.query()
+      const fromMs = call.nowMs - days * DAY_MS
+      const { sinceMs, lastMs, rows } = call.services.decisions.usage(id, fromMs)
+      return {
+        results: rows.map(({ hourMs, value, count }) => ({ at: timeText(hourMs), value, count })),
+        last_evaluated_at: optionalTimeText(lastMs),
+        since: timeText(sinceMs),
+      }
     },
   }),
   route('GET', ':id/remote_config/', 'getFlagRemoteConfig', 'The payload of a flag.', {

@@ -163,6 +163,21 @@ export const EXPLANATION = is.namedObject('FlagExplanation', {
   ),
 })
 
+/** What a flag was decided to be. */
+export const USAGE = is.namedObject('FlagUsage', {
+  results: is.list(
+    is.object({
+      at: is.about(is.TIME, 'The begin of the hour.'),
+      value: is.about(
+        { type: ['boolean', 'string', 'null'] },
+        'Off, on, or the variant; null: it could not be computed.',
+      ),
+      count: is.WHOLE,
+    }),
+  ),
+  last_evaluated_at: is.about(is.nullable(is.TIME), 'Some seconds exact; null: not since then.'),
+  since: is.about(is.TIME, 'When counting began: the start of the daemon.'),
+})
 /** A change of a flag that is not made. */
 export const REHEARSED = is.named(
   'FlagRehearsalDraft',

@@ -96,7 +96,7 @@ export const INVITE_ROUTES = [
       const { code, first_name: firstName } = call.body()
       await ask(call, 'findInvite', code)
       // The code is the key of this request: from here on it is noted.
-      call.request.caller = { userId: null, keyId: null }
+      call.request.caller = { source: 'api', userId: null, keyId: null }
       const { user, text, key } = await change(call, 'acceptInvite', { code, firstName })
       return { user: userSummary(user), personal_api_key: keyBody(key, text) }
     },

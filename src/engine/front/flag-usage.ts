@@ -1,0 +1,121 @@
+/**
+ * What flags were decided to be, counted by flag, value and hour, in memory since the start. A decision adds one
+ * to the count of each of its outcomes (rules/flags/flag-outcomes.ts), one that was known from before only to
+ * itself; every few seconds, and before the outcomes are replaced, what they hold is collected here.
+ */
+import type { Clock } from '../../base/clock.ts'
+import { USAGE_DAYS_MAX } from '../../base/limits.ts'
+import { getOrAdd } from '../../base/maps.ts'
+import type { CompiledFlags } from '../../rules/flags/compile.ts'
+import { shownValue } from '../../rules/flags/flag-outcomes.ts'
+import type { Decisions, FlagValue } from '../../rules/flags/types.ts'
+import { USAGE_REPEATED_MAX, USAGE_ROWS_MAX } from './limits.ts'
+
+const HOUR_MS = 3_600_000
+/** The hour that has begun, too. */
+const KEPT_HOURS = USAGE_DAYS_MAX * 24 + 1
+
+/** A decision that may be answered again. */
+export interface RepeatedDecision {
+  readonly decided: Decisions
+  /** How often it was, since that was collected. */
+  repeats: number
+}
+
+/** How often a flag was decided to have a value in an hour. */
+export interface UsageRow {
+  /** The begin of the hour. */
+  readonly hourMs: number
+  readonly value: FlagValue
+  readonly count: number
+}
+
+/** What is known of a flag. */
+export interface FlagUsageReport {
+  /** When counting began. */
+  readonly sinceMs: number
+  /** Null: not since then. Some seconds exact. */
+  readonly lastMs: number | null
+  /** Oldest hour first. */
+  readonly rows: readonly UsageRow[]
+}
+
+type Counts = Map<FlagValue, number>
+
+/** Counts decisions. For the main thread. */
+export class FlagUsage {
+  readonly #clock: Clock
+  readonly #sinceMs: number
+  /** Begin of the hour -> number of the flag -> what it was; the oldest hour first. */
+  readonly #hours = new Map<number, Map<number, Counts>>()
+  readonly #lastMs = new Map<number, number>()
+  #rows = 0
+  #repeated: RepeatedDecision[] = []
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#sinceMs = clock.now()
+  }
+
+  /** Counts a decision that was made. Cost: some nanoseconds a flag. */
+  decided({ decisions }: Decisions): void {
+    for (const outcome of decisions) outcome.count++
+  }
+
+  /** Counts a decision that was known. */
+  repeated(known: RepeatedDecision): void {
+    if (known.repeats++ > 0) return
+    this.#repeated.push(known)
+    if (this.#repeated.length === USAGE_REPEATED_MAX) this.#countRepeated()
+  }
+
+  /** Takes over what the outcomes of all flags hold. Cost: a look at each flag. */
+  collect(all: Iterable<CompiledFlags>): void {
+    this.#countRepeated()
+    const nowMs = this.#clock.now()
+    const hourMs = nowMs - (nowMs % HOUR_MS)
+    const hour = getOrAdd(this.#hours, hourMs, () => new Map<number, Counts>())
+    for (const { active } of all) {
+      for (const { flag, outcomes } of active) {
+        for (const outcome of outcomes.made) {
+          if (outcome.count === 0) continue
+          const value = outcome.isFailed ? null : shownValue(outcome)
+          const counts = getOrAdd(hour, flag.id, (): Counts => new Map())
+          if (!counts.has(value)) this.#rows++
+          counts.set(value, (counts.get(value) ?? 0) + outcome.count)
+          outcome.count = 0
+          this.#lastMs.set(flag.id, nowMs)
+        }
+      }
+    }
+    this.#forget()
+  }
+
+  /** What was counted of a flag from a moment on. */
+  of(flagId: number, fromMs: number): FlagUsageReport {
+    const rows = [...this.#hours].flatMap(([hourMs, flags]) =>
+      hourMs + HOUR_MS <= fromMs
+        ? []
+        : [...(flags.get(flagId) ?? [])].map(([value, count]) => ({ hourMs, value, count })),
+    )
+    return { sinceMs: this.#sinceMs, lastMs: this.#lastMs.get(flagId) ?? null, rows }
+  }
+
+  #countRepeated(): void {
+    for (const known of this.#repeated) {
+      for (const outcome of known.decided.decisions) outcome.count += known.repeats
+      known.repeats = 0
+    }
+    this.#repeated = []
+  }
+
+  /** Whole hours go, the oldest first; the present one stays. */
+  #forget(): void {
+    for (const [hourMs, flags] of this.#hours) {
+      const isRoom = this.#hours.size <= KEPT_HOURS && this.#rows <= USAGE_ROWS_MAX
+      if (isRoom || this.#hours.size === 1) return
+      for (const counts of flags.values()) this.#rows -= counts.size
+      this.#hours.delete(hourMs)
+    }
+  }
+}

@@ -1,0 +1,101 @@
+/** How often flags were decided to have which value, over HTTP: by hour, also for what is answered again. */
+import t from 'tap'
+import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
+import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+
+const HOUR_MS = 3_600_000
+const START_MS = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 48 * HOUR_MS + 60_000
+let offsetMs = START_MS - Date.now()
+const clock = {
+  now: () => Date.now() + offsetMs,
+  monotonic: () => SYSTEM_CLOCK.monotonic(),
+}
+const daemon = await startDecisions(t, 2, {}, { clock })
+const FLAGS = 'feature_flags/'
+const VARIANTS = ['control', 'test'].map((key) => ({ key, rollout_percentage: 50 }))
+
+async function create(key: string, filters: object): Promise<number> {
+  const { status, body } = await daemon.api('POST', FLAGS, 1, { key, filters })
+  if (status !== 201) throw new Error(JSON.stringify(body))
+  return Number(body['id'])
+}
+
+async function usage(id: number, days?: number) {
+  const query = days === undefined ? '' : `?days=${days}`
+  return (await daemon.api('GET', `${FLAGS}${id}/usage/${query}`)).body as {
+    results: { at: string; value: unknown; count: number }[]
+    last_evaluated_at: string | null
+    since: string
+  }
+}
+
+const many = await create('many', {
+  groups: [{ properties: [], rollout_percentage: 60 }],
+  multivariate: { variants: VARIANTS },
+})
+const plain = await create('plain', { groups: [{ properties: [] }] })
+
+/** Asks for persons, each so often; answers how often each value of `many` was said. */
+async function decide(count: number, times: number, prefix: string): Promise<Map<unknown, number>> {
+  const said = new Map<unknown, number>()
+  for (let time = 0; time < times; time++) {
+    for (let index = 0; index < count; index++) {
+      const { body } = await daemon.decide('/flags/?v=2', { distinct_id: `${prefix}${index}` })
+      const { many: flag } = body['flags'] as Record<string, { enabled: boolean; variant?: string }>
+      const value = flag?.enabled === true ? (flag.variant ?? true) : false
+      said.set(value, (said.get(value) ?? 0) + 1)
+    }
+  }
+  return said
+}
+
+t.test('every decision is counted, by value and hour', async (t) => {
+  const nothing = await usage(many)
+  t.strictSame(nothing.results, [])
+  t.equal(nothing.last_evaluated_at, null)
+  t.ok(Math.abs(Date.parse(nothing.since) - START_MS) < 60_000)
+  const first = await decide(40, 3, 'a')
+  t.equal(first.size, 3, 'all values came')
+  const hour = new Date(START_MS - 60_000).toISOString().replace('.000Z', 'Z')
+  const told = await usage(many)
+  t.strictSame(new Map(told.results.map(({ value, count }) => [value, count])), first)
+  t.ok(told.results.every(({ at }) => Date.parse(at) === Date.parse(hour)))
+  t.ok(Math.abs(Date.parse(told.last_evaluated_at ?? '') - clock.now()) < 60_000)
+  t.match((await usage(plain)).results, [{ value: true, count: 120 }])
+
+  offsetMs += HOUR_MS
+  const second = await decide(10, 2, 'b')
+  const both = await usage(many)
+  const later = both.results.filter(({ at }) => Date.parse(at) === Date.parse(hour) + HOUR_MS)
+  t.strictSame(new Map(later.map(({ value, count }) => [value, count])), second)
+  t.equal(both.results.length, told.results.length + later.length)
+
+  // A change makes new outcomes: what was counted of the old ones stays.
+  await decide(10, 2, 'b')
+  const changed = { groups: [{ properties: [], rollout_percentage: 0 }] }
+  t.equal((await daemon.api('PATCH', `${FLAGS}${many}/`, 1, { filters: changed })).status, 200)
+  await decide(10, 1, 'b')
+  const sum = (await usage(many)).results.reduce((total, { count }) => total + count, 0)
+  t.equal(sum, 120 + 20 + 20 + 10)
+
+  offsetMs += 26 * HOUR_MS
+  t.strictSame((await usage(many, 1)).results, [], 'only the last day')
+  t.equal((await usage(many, 2)).results.length, both.results.length)
+})
+
+t.test('explaining and rehearsing are no decisions, and what is wrong is said', async (t) => {
+  const before = await usage(plain, 30)
+  await daemon.api('GET', `${FLAGS}${plain}/explain/?distinct_id=a`)
+  await daemon.api('POST', `${FLAGS}rehearse/`, 1, { id: plain, active: false })
+  t.strictSame((await usage(plain, 30)).results, before.results)
+  for (const days of ['0', '31', 'x', '-1', '1.5']) {
+    const answer = await daemon.api('GET', `${FLAGS}${plain}/usage/?days=${days}`)
+    t.match(answer, { status: 400, body: { code: 'invalid_input', attr: 'days' } }, days)
+  }
+  t.match(await daemon.api('GET', `${FLAGS}999/usage/`), { status: 404 })
+  t.match(
+    await daemon.api('GET', `${FLAGS}${plain}/usage/`, 2),
+    { status: 404 },
+    'of no other project',
+  )
+})
