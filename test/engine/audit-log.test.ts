@@ -14,7 +14,7 @@ const daemon = await startOrganization(t)
 const LOG = 'organizations/@current/audit_log/'
 const READ_ONLY = [
   ...['funnel/', 'funnel/correlation/', 'path/', 'user_blast_radius/'],
-  ...['/query/', '/query/{id}/'],
+  ...['rehearse/', '/query/', '/query/{id}/'],
 ]
 /** Ids that nothing has, so that nothing is changed by the walk. */
 const SEGMENTS: Readonly<Record<string, string>> = { org_id: '@current', project_id: '2' }

@@ -8,17 +8,19 @@ import { join, resolve } from 'node:path'
 import t from 'tap'
 import { BENCHES } from '../../bench/benches.ts'
 
-const PACKAGES_MAX = 70
+/** The bundler of the console has one for each platform, of which a machine gets one. */
+const PACKAGES_MAX = 105
 /** Megabytes each, and of no use to who serves. */
 const TOOLS = /^add (assemblyscript|binaryen|tap|@biomejs\/biome|posthog-js|playwright-core|knip) /m
 /** Notes what it is asked for, and leaves a folder of packages with a compiler. */
 const NPM = `
 const { appendFileSync, mkdirSync, rmSync, symlinkSync } = require('node:fs')
 const words = process.argv.slice(2)
+const BUNDLED = ['esbuild', '@esbuild', 'preact', '@preact', 'uplot', 'd3-sankey', 'd3-array', 'd3-shape', 'd3-path', 'internmap', 'openapi-fetch', 'openapi-typescript-helpers']
 appendFileSync('asked', words.filter((word) => !/^--(no-audit|no-fund|loglevel|include)/.test(word)).join(' ') + '\\n')
 if (words[0] === 'ci') rmSync('node_modules', { recursive: true, force: true })
 mkdirSync('node_modules', { recursive: true })
-for (const name of words[0] === 'ci' ? ['typescript', '@types'] : []) {
+for (const name of words[0] === 'ci' ? ['typescript', '@types', ...BUNDLED] : []) {
   symlinkSync(process.env.PACKAGES + '/' + name, 'node_modules/' + name)
 }
 console.log('added some packages')
@@ -70,12 +72,14 @@ t.test(
       'src/tsconfig.json',
       'bench/tsconfig.json',
       '.ci/prepare.mjs',
+      '.ci/build-console.mjs',
     ]) {
       cpSync(path, join(folder, path))
     }
     for (const kernel of ['src/rules/capture/scanner', 'src/rules/flags/sha1']) {
       cpSync(kernel, join(folder, kernel), { recursive: true })
     }
+    cpSync('src/console', join(folder, 'src/console'), { recursive: true })
     writeFileSync(join(folder, 'bench/run.ts'), 'export {}\n')
     writeFileSync(join(folder, 'src/main.ts'), 'export const answer: number = 42\n')
     // A script, whatever the package is.

@@ -51,8 +51,6 @@ import { WaitingAnswers } from './waiting-answers.ts'
 
 /** Of requests to public routes, one in this many is timed: a power of two. */
 const TIMED_EVERY = 16
-const UNKNOWN_ROUTE = 'unknown'
-const PAGES = 'console'
 const READER_STALL_MS = 30_000
 
 /** What is served for GET and HEAD of paths that no route has. */
@@ -115,13 +113,12 @@ export class HttpServer implements ExchangeOwner {
       bytesPerSecondMin: options.readerBytesPerSecondMin,
     })
     this.#limitConnections(options.connectionsMax ?? Infinity)
-    const unknown = this.#routeMetrics(UNKNOWN_ROUTE)
-    const pages = this.#routeMetrics(PAGES)
+    const unknown = this.#routeMetrics('unknown')
+    const pages = this.#routeMetrics('console')
     this.#app.any('/*', (response, request) => {
       const page = this.#pageFor(request)
       if (page === null) {
-        const isPublic = !isPrivatePath(request.getUrl())
-        this.#enter(response, request, unknown, isPublic, refuseUnknown)
+        this.#enter(response, request, unknown, !isPrivatePath(request.getUrl()), refuseUnknown)
       } else {
         const answerPage = (exchange: Exchange, head: RequestHead) => send(exchange, page(head))
         this.#enter(response, request, pages, false, answerPage)
