@@ -60,6 +60,11 @@ function Frame() {
 function Rail({ search }: { readonly search: () => void }) {
   const shown = PAGES.filter(({ icon, scope }) => icon !== null && (scope === null || may(scope)))
   const current = findPage(path.value) ?? undefined
+  // Where the rail is a bar that scrolls, the page of now may lie outside.
+  useEffect(() => {
+    const link = document.querySelector('.rail a[aria-current]')
+    link?.scrollIntoView({ block: 'nearest', inline: 'center' })
+  }, [current])
   return (
     <nav class="rail" aria-label="Pages">
       <a class="brand" href={href('/')}>
