@@ -107,3 +107,5 @@ export const CACHED_PATTERNS_MAX = 500
 export const PATTERN_ENGINE_STATES_MAX = Math.ceil(PATTERN_ENGINE_BYTES_MAX / 150)
 /** Units of the budget of a request, 30 ns each: some 12 ms, measured for the worst patterns. */
 export const PATTERN_REQUEST_UNITS_MAX = 400_000
+/** Days of time zones whose offset a thread remembers, some 100 bytes each. More: it begins anew. */
+export const ZONE_DAYS_MAX = 16_384
