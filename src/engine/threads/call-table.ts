@@ -4,10 +4,9 @@
  * answer it as well (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
-import { transferable } from '../../base/slabs.ts'
-import type { LogAppender } from '../../ports/log.ts'
 import type { EventValueQuery, Offered } from '../../rules/events/event-values.ts'
 import { runAnalytics } from './analytics.ts'
+import { APPEND_CALL } from './append-call.ts'
 import { long, page, short } from './call-kinds.ts'
 import { DEFINITION_CALLS, VALUE_CALLS } from './definition-calls.ts'
 import { DROPPED_CALLS, ERASURE_CALLS, EVENT_CALLS } from './event-calls.ts'
@@ -24,14 +23,7 @@ import {
   runSessionValues,
   type SessionValueTask,
 } from './queries/query-tasks.ts'
-import type {
-  AppendResult,
-  AppendTask,
-  BlastRadiusTask,
-  CheckTask,
-  FlagCommandTask,
-  ProcessTask,
-} from './tasks.ts'
+import type { BlastRadiusTask, CheckTask, FlagCommandTask, ProcessTask } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
 /** Flags: changes, their log, and whom a condition would reach. */
@@ -75,11 +67,7 @@ export const CALLS = {
   sessionValues: long(runSessionValues, 'analytics'),
   queryMerge: long(mergeQuery, 'analytics', ({ text }) => [text.buffer]),
   /** Appends blocks to the log and forgets those that are processed. */
-  append: short(
-    ({ appender }, task: AppendTask) => append(appender, task),
-    'writer',
-    ({ buffers }) => buffers,
-  ),
+  append: APPEND_CALL,
   /** Turns log blocks into stored events. */
   process: short(
     ({ processor }, { budgetMs, isDiskShort, stretchEvents, lateInMs }: ProcessTask) => {
@@ -139,12 +127,4 @@ export interface QueryAnswers {
    * `ServiceError`: as `runQuery`, and 503 when too many wait.
    */
   answer(task: QueryTask, onCancel: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>>
-}
-
-async function append(log: LogAppender, task: AppendTask): Promise<AppendResult> {
-  const startedAt = performance.now()
-  const blocks = task.blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
-  const last = await log.append(blocks, task.trimThrough)
-  const commitMs = performance.now() - startedAt
-  return { last, commitMs, buffers: transferable(task.blocks.map(({ buffer }) => buffer)) }
 }
