@@ -1,35 +1,49 @@
-/** The entry of a thread of the pool: wires what it runs to the stores of one box. */
+/**
+ * The entry of a thread of the pool: wires what it runs to the stores of one box. The thread of the log
+ * loads no others: a start waits for it alone.
+ */
+
 import { workerData } from 'node:worker_threads'
-import { BoundedOutbox } from './engine/processor/bounded-outbox.ts'
-import { openEnrichment } from './engine/processor/event-enrichment.ts'
-import { openProcessor } from './engine/processor/open-processor.ts'
-import { taskRunner } from './engine/threads/run-task.ts'
+import { type LogWiring, taskRunner } from './engine/threads/run-task.ts'
 import type { ThreadSettings } from './engine/threads/tasks.ts'
 import type { ThreadWiring } from './engine/threads/thread-stores.ts'
+import { readProcessedPosition } from './store/directory/data-dir.ts'
 import { LogAppender, LogReader } from './store/log/event-log.ts'
-import { readProcessedPosition } from './store/open-store.ts'
-import { EventReader } from './store/warehouse/read/event-reader.ts'
 
-const OUTBOX = new BoundedOutbox()
-
-const EMBEDDED: ThreadWiring = {
+const LOG: LogWiring = {
   appender: (settings) =>
     new LogAppender({ ...settings, processed: readProcessedPosition(settings.dataDir) }),
-  processor: (settings, damage) =>
-    openProcessor(settings, (error) => damage.report(error), {
-      outbox: OUTBOX,
-      enrichment: openEnrichment(settings),
-    }),
-  log: (settings) => new LogReader(settings),
-  reader: ({ dataDir, analytics }, damage) =>
-    new EventReader({
-      dataDir,
-      onDamage: (error) => damage.report(error),
-      scanCacheBytesMax: analytics?.cacheBytesMax ?? 0,
-    }),
-  warehouse: (reader) => reader,
-  outbox: () => OUTBOX,
+}
+
+async function storeWiring(): Promise<ThreadWiring> {
+  const [{ BoundedOutbox }, { openEnrichment }, { openProcessor }, { EventReader }] =
+    await Promise.all([
+      import('./engine/processor/bounded-outbox.ts'),
+      import('./engine/processor/event-enrichment.ts'),
+      import('./engine/processor/open-processor.ts'),
+      import('./store/warehouse/read/event-reader.ts'),
+    ])
+  const outbox = new BoundedOutbox()
+  return {
+    ...LOG,
+    processor: (settings, damage) =>
+      openProcessor(settings, (error) => damage.report(error), {
+        outbox,
+        enrichment: openEnrichment(settings),
+      }),
+    log: (settings) => new LogReader(settings),
+    reader: ({ dataDir, analytics }, damage) =>
+      new EventReader({
+        dataDir,
+        onDamage: (error) => damage.report(error),
+        scanCacheBytesMax: analytics?.cacheBytesMax ?? 0,
+      }),
+    warehouse: (reader) => reader,
+    outbox: () => outbox,
+  }
 }
 
 // pool.ts gives every thread its settings.
-export default taskRunner(workerData as ThreadSettings, EMBEDDED)
+const settings = workerData as ThreadSettings
+const wiring = settings.isLogThread ? LOG : await storeWiring()
+export default taskRunner(settings, wiring)

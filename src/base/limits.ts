@@ -113,3 +113,5 @@ export const REHEARSAL_SAMPLE_MAX = 100_000
 export const REHEARSAL_SAMPLE_USUAL = 10_000
 /** Days for which it is kept how often flags had each value. More: 400 `invalid_input`. */
 export const USAGE_DAYS_MAX = 30
+/** Days of time zones whose offset a thread remembers, some 100 bytes each. More: it begins anew. */
+export const ZONE_DAYS_MAX = 16_384

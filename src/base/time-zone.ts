@@ -3,6 +3,7 @@
  * counts as UTC. Whatever is done to a clock (days added, months cut) is done to its numbers, so that days
  * of 23 and 25 hours come out right. And dates in ISO 8601, cut into such numbers.
  */
+import { ZONE_DAYS_MAX } from './limits.ts'
 
 /** Wall clock time: year, month from 1, day, hour, minute, second, millisecond. */
 export type Wall = readonly [number, number, number, number, number, number, number]
@@ -13,7 +14,13 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /** The calendar repeats itself after them. */
 const DAYS_OF_400_YEARS = 146_097
+/** The formatter shows earlier years without their sign. */
+const SIGNED_MS_MIN = Date.parse('0001-01-02T00:00:00Z')
+/** The last moment that `Date` knows. */
+const LAST_MOMENT_MS = 100_000_000 * DAY_MS
 const formatters = new Map<string, Intl.DateTimeFormat | null>()
+/** Zone and day of UTC -> how far its clocks are ahead all day long; null: they are moved on that day. */
+const dayOffsets = new Map<string, number | null>()
 
 /** Midnight of the day. */
 export function startOfDay([year, month, day]: Wall): Wall {
@@ -69,6 +76,32 @@ export function wallOfUtc(timeMs: number): Wall {
 export function wallOf(timeMs: number, timezone: string): Wall {
   const formatter = formatterOf(timezone)
   if (formatter === null) return wallOfUtc(timeMs)
+  const offsetMs = dayOffset(timeMs, timezone, formatter)
+  return offsetMs === null ? wallBy(formatter, timeMs) : wallOfUtc(timeMs + offsetMs)
+}
+
+/** No zone moves its clocks twice within a day, so that equal ends tell of all between. */
+function dayOffset(
+  timeMs: number,
+  timezone: string,
+  formatter: Intl.DateTimeFormat,
+): number | null {
+  if (timeMs < SIGNED_MS_MIN) return null
+  const day = Math.floor(timeMs / DAY_MS)
+  const key = `${timezone} ${day}`
+  const known = dayOffsets.get(key)
+  if (known !== undefined) return known
+  const offsetAt = (momentMs: number): number => utcOf(wallBy(formatter, momentMs)) - momentMs
+  const first = offsetAt(day * DAY_MS)
+  const last = offsetAt(Math.min((day + 1) * DAY_MS - 1, LAST_MOMENT_MS))
+  const offset = first === last ? first : null
+  if (dayOffsets.size >= ZONE_DAYS_MAX) dayOffsets.clear()
+  dayOffsets.set(key, offset)
+  return offset
+}
+
+/** What takes some microseconds. */
+function wallBy(formatter: Intl.DateTimeFormat, timeMs: number): Wall {
   const parts = new Map(
     formatter.formatToParts(timeMs).map(({ type, value }) => [type, Number(value)]),
   )

@@ -21,9 +21,6 @@ import { readStoredFlags, type StoredFlags } from './catalog/stored-flags.ts'
 import { DataDir, type PartName, requireEnvironment, requireStore } from './directory/data-dir.ts'
 import { lockForCommand } from './directory/data-dir-lock.ts'
 import { DecisionSourceReader } from './identity/decision-sources.ts'
-import { Environment } from './lmdb/environment.ts'
-import { readNumber } from './lmdb/event-state.ts'
-import { EVENTS_ENVIRONMENT } from './lmdb/keys.ts'
 import { LogReader } from './log/event-log.ts'
 import { EventReader } from './warehouse/read/event-reader.ts'
 
@@ -229,16 +226,5 @@ export class OpenStore {
     const part = (this.#opened.get(name) as T | undefined) ?? open()
     this.#opened.set(name, part)
     return part
-  }
-}
-
-/** The position up to which the log of a data directory is processed; 0 for a new one. */
-export function readProcessedPosition(dataDir: string): number {
-  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
-  try {
-    return readNumber(environment.table('state'), 'position') ?? 0
-  } finally {
-    // Closing ends at once; what it returns only tells of writes, and there were none.
-    void environment.close()
   }
 }

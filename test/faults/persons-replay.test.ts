@@ -2,6 +2,7 @@
  * The same log leads to the same persons: replayed from its start, cut into transactions in another way,
  * interrupted by SIGKILL at any moment. Needs the build for the last one (`npm run build`).
  */
+
 import { spawn } from 'node:child_process'
 import { cpSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +10,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { openProcessor } from '../../src/engine/processor/open-processor.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
-import { readProcessedPosition } from '../../src/store/open-store.ts'
+import { readProcessedPosition } from '../../src/store/directory/data-dir.ts'
 import {
   PersonLog,
   personDigest,

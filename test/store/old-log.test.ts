@@ -19,9 +19,13 @@ import { createBackup, restoreBackup } from '../../src/store/care/backup/backups
 import { encodeManifest, manifestPath, readManifest } from '../../src/store/care/backup/manifest.ts'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { ProjectStore } from '../../src/store/catalog/project-store.ts'
-import { DataDir, readFormat, requireStore } from '../../src/store/directory/data-dir.ts'
+import {
+  DataDir,
+  readFormat,
+  readProcessedPosition,
+  requireStore,
+} from '../../src/store/directory/data-dir.ts'
 import { LogAppender, LogReader } from '../../src/store/log/event-log.ts'
-import { readProcessedPosition } from '../../src/store/open-store.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY } from '../fixtures/daemon.ts'

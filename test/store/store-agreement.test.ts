@@ -20,13 +20,13 @@ import {
   DataDir,
   ENVIRONMENT_NAMES,
   PART_NAMES,
+  readProcessedPosition,
   requireStore,
 } from '../../src/store/directory/data-dir.ts'
 import { findDisagreement, judgeClaims } from '../../src/store/directory/store-agreement.ts'
 import { Environment } from '../../src/store/lmdb/environment.ts'
 import { stateKey } from '../../src/store/lmdb/keys.ts'
 import { LogAppender } from '../../src/store/log/event-log.ts'
-import { readProcessedPosition } from '../../src/store/open-store.ts'
 import { runCommand } from '../fixtures/command-line.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { EventLedger, seededRandom } from '../fixtures/event-ledger.ts'

@@ -1,7 +1,8 @@
 /** Storing events: round trips, duplicates, atomic commits, projects apart, opening again. */
+
 import fc from 'fast-check'
 import t from 'tap'
-import { readProcessedPosition } from '../../src/store/open-store.ts'
+import { readProcessedPosition } from '../../src/store/directory/data-dir.ts'
 import type { EventStoreWriter } from '../../src/store/warehouse/write/event-store.ts'
 import {
   type EventSketch,

@@ -4,10 +4,9 @@
  * answer it as well (ports/task-runner.ts).
  */
 import type { PageWish } from '../../base/pages.ts'
-import type { LogAppender } from '../../ports/log.ts'
 import type { EventValueQuery, Offered } from '../../rules/events/event-values.ts'
 import { runAnalytics } from './analytics.ts'
-import { type AppendSession, serveAppends } from './appending/append-session.ts'
+import { APPEND_CALLS } from './appending/append-calls.ts'
 import { long, page, short } from './call-kinds.ts'
 import { DEFINITION_CALLS, VALUE_CALLS } from './definition-calls.ts'
 import {
@@ -32,8 +31,6 @@ import {
   type SessionValueTask,
 } from './queries/query-tasks.ts'
 import type {
-  AppendResult,
-  AppendTask,
   BlastRadiusTask,
   CheckTask,
   FlagCommandTask,
@@ -87,13 +84,7 @@ export const CALLS = {
   queryPart: long(runQueryPart, 'analytics', ({ found }) => [found.buffer]),
   sessionValues: long(runSessionValues, 'analytics'),
   queryMerge: long(mergeQuery, 'analytics', ({ text }) => [text.buffer]),
-  /** Appends blocks to the log and forgets those that are processed. */
-  append: short(({ appender }, task: AppendTask) => append(appender, task), 'writer'),
-  /** The same, again and again. */
-  serveAppends: short(
-    ({ appender }, session: AppendSession) => serveAppends(appender, session),
-    'writer',
-  ),
+  ...APPEND_CALLS,
   /** Turns log blocks into stored events. */
   process: short(({ processor, live }, task: ProcessTask): ProcessResult => {
     const { budgetMs, isDiskShort, stretchEvents, lateInMs, watches } = task
@@ -159,11 +150,4 @@ export interface QueryAnswers {
    * `ServiceError`: as `runQuery`, and 503 when too many wait.
    */
   answer(task: QueryTask, onCancel: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>>
-}
-
-async function append(log: LogAppender, task: AppendTask): Promise<AppendResult> {
-  const startedAt = performance.now()
-  const blocks = task.blocks.map(({ buffer, bytes }) => Buffer.from(buffer, 0, bytes))
-  const last = await log.append(blocks, task.trimThrough)
-  return { last, commitMs: performance.now() - startedAt }
 }

@@ -5,24 +5,34 @@
 import { ServiceError } from '../../base/errors.ts'
 import { loadPackage } from '../../base/load-package.ts'
 import { createLogger } from '../../base/log.ts'
+import type { LogAppender } from '../../ports/log.ts'
 import { countWrites, DamagedRecordError, isWithinWrite } from '../../store/faults.ts'
 import { DamageCount, DamageReports } from '../front/damage-reports.ts'
+import { APPEND_CALLS } from './appending/append-calls.ts'
 import { type Call, memoryOf, type Refused, type Task } from './call-kinds.ts'
-import { CALLS, type CallName } from './call-table.ts'
 import { makePage } from './pages.ts'
 import type { ThreadSettings } from './tasks.ts'
-import { ThreadStores, type ThreadWiring } from './thread-stores.ts'
+import type { ThreadStores, ThreadWiring } from './thread-stores.ts'
 
 const piscina = loadPackage('piscina') as typeof import('piscina')
 
+/** What a thread can be asked, by name, and what it works with. */
+interface Tools {
+  readonly calls: Readonly<Record<string, unknown>>
+  readonly stores: Pick<ThreadStores, 'close'>
+}
+
+/** The wiring of a thread that appends to the log and does nothing else. */
+export type LogWiring = Pick<ThreadWiring, 'appender'>
+
 /** The function that Piscina calls on a thread with each task. Call it once for each thread. */
-export function taskRunner(
+export async function taskRunner(
   settings: ThreadSettings,
-  wiring: ThreadWiring,
-): (task: Task) => Promise<unknown> {
+  wiring: ThreadWiring | LogWiring,
+): Promise<(task: Task) => Promise<unknown>> {
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat })
   const damage = new DamageReports(new DamageCount(settings.damageCount), log)
-  const stores = new ThreadStores(settings, wiring, damage)
+  const { calls, stores } = await openTools(settings, wiring, damage)
   if (settings.openWrites !== undefined) countWrites(settings.openWrites)
   // A thread that exits within a write transaction would wait for itself when its store is closed, and all
   // later writes for it. So the process ends with it; what was not committed was not answered.
@@ -33,10 +43,10 @@ export function taskRunner(
   })
   return async (task) => {
     if (task.call === 'close') return { result: await stores.close() }
-    // Names and values come from the caller's side of the same table.
-    const call = CALLS[task.call as CallName] as unknown as Call
+    // Names and values come from the caller's side of the same table, and go to the threads that it names.
+    const call = calls[task.call] as Call
     try {
-      return await answer(call, task, stores)
+      return await answer(call, task, stores as ThreadStores)
     } catch (error) {
       if (error instanceof ServiceError) return refused(error)
       // Those who write must stop; a read is refused, and others go on.
@@ -46,6 +56,30 @@ export function taskRunner(
       return refused(refusalOf(error))
     }
   }
+}
+
+/** Loads what can be asked of a thread that is wired so. */
+async function openTools(
+  settings: ThreadSettings,
+  wiring: ThreadWiring | LogWiring,
+  damage: DamageReports,
+): Promise<Tools> {
+  if (!('reader' in wiring)) {
+    let opened: LogAppender | undefined
+    const stores = {
+      get appender() {
+        opened ??= wiring.appender(settings)
+        return opened
+      },
+      close: async () => opened?.close(),
+    }
+    return { calls: APPEND_CALLS, stores }
+  }
+  const [{ CALLS }, { ThreadStores }] = await Promise.all([
+    import('./call-table.ts'),
+    import('./thread-stores.ts'),
+  ])
+  return { calls: CALLS, stores: new ThreadStores(settings, wiring, damage) }
 }
 
 /** Lets the memory in an answer change hands instead of being copied. */

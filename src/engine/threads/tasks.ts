@@ -21,6 +21,8 @@ export type CheckLane = (typeof CHECK_LANES)[number]
 
 /** What every thread is told when it starts. */
 export interface ThreadSettings {
+  /** True: it will be asked to append to the log, and nothing else. */
+  readonly isLogThread?: boolean
   readonly dataDir: string
   /** `--durability commit`. */
   readonly isFlushDeferred: boolean

@@ -77,7 +77,8 @@ export class ThreadGroup {
     this.#kind = kind
     this.#threadsMin = threadsMin
     this.#onDeath = onDeath
-    const workerData: ThreadSettings = { ...settings, openWrites: this.#writes }
+    const isLogThread = kind === 'writer'
+    const workerData: ThreadSettings = { ...settings, isLogThread, openWrites: this.#writes }
     this.#threads = new Piscina({
       ...pool,
       filename: entry.href,

@@ -24,7 +24,8 @@ import { requireFreeDisk } from '../../base/disk-space.ts'
 import { flush, writeDurably } from '../../base/durable-file.ts'
 import { OperatorError } from '../../base/errors.ts'
 import { Environment } from '../lmdb/environment.ts'
-import { EVENTS_TABLES, FLAGS_TABLES } from '../lmdb/keys.ts'
+import { readNumber } from '../lmdb/event-state.ts'
+import { EVENTS_ENVIRONMENT, EVENTS_TABLES, FLAGS_TABLES } from '../lmdb/keys.ts'
 import { inspectLmdbFile, type LmdbFinding } from '../lmdb/lmdb-file.ts'
 import { freeListFault } from '../lmdb/lmdb-walk.ts'
 import { LogAppender } from '../log/event-log.ts'
@@ -429,4 +430,15 @@ function damage(file: string, what: string): OperatorError {
 
 function refusal(message: string): OperatorError {
   return new OperatorError(message, { exitCode: 78 })
+}
+
+/** The position up to which the log of a data directory is processed; 0 for a new one. */
+export function readProcessedPosition(dataDir: string): number {
+  const environment = new Environment({ dataDir, name: EVENTS_ENVIRONMENT, tables: ['state'] })
+  try {
+    return readNumber(environment.table('state'), 'position') ?? 0
+  } finally {
+    // Closing ends at once; what it returns only tells of writes, and there were none.
+    void environment.close()
+  }
 }
