@@ -343,6 +343,7 @@ class RunningDaemon implements Daemon {
       clock,
       directory: this.#directory,
       sessions: this.#sessions,
+      limits: this.#limits,
       publicUrl: settings.publicUrl,
       trustedProxies: new TrustedProxies(settings.trustedProxies),
     }

@@ -36,6 +36,11 @@ t.test('points are what was counted in each minute, and the newest goes on', asy
   const points = history.points(RATE_MINUTES_MAX * 2 * MINUTE_MS)
   t.equal(points.length, RATE_MINUTES_MAX)
   t.equal(points[0]?.at, '1970-01-01T00:02:00.000Z')
+  const again = history.points(RATE_MINUTES_MAX * 2 * MINUTE_MS)
+  t.ok(
+    points.slice(0, -1).every((point, place) => point === again[place]),
+    'what is over is made once',
+  )
 })
 
 t.test('quantiles lie within their bucket, and beyond the last at its bound', async (t) => {

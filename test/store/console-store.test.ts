@@ -74,12 +74,8 @@ t.test('sessions and codes are in backups', async (t) => {
   await again.close()
 })
 
-t.test('damaged records shut nobody out: everybody logs in again', async (t) => {
-  const path = t.testdir()
-  await newStore(path)
-  const store = new OrganizationStore(path)
-  begin(store, 'a')
-  store.console.createCode(1)
+/** Turns a bit of each record over. */
+async function damageAll(path: string): Promise<void> {
   const raw = new Environment({ dataDir: path, name: FLAGS_ENVIRONMENT, tables: TABLES })
   raw.write(() => {
     for (const name of TABLES) {
@@ -92,6 +88,30 @@ t.test('damaged records shut nobody out: everybody logs in again', async (t) => 
     }
   })
   await raw.close()
+}
+
+t.test('a damaged record keeps no session from being ended', async (t) => {
+  const path = t.testdir()
+  await newStore(path)
+  const store = new OrganizationStore(path)
+  begin(store, 'a')
+  store.console.createCode(1)
+  const good = store.console.find('a')
+  await damageAll(path)
+  store.refresh()
+  store.console.end(good?.id ?? 0)
+  t.equal(store.console.find('a'), null)
+  t.equal(begin(store, 'b'), true)
+  await store.close()
+})
+
+t.test('damaged records shut nobody out: everybody logs in again', async (t) => {
+  const path = t.testdir()
+  await newStore(path)
+  const store = new OrganizationStore(path)
+  begin(store, 'a')
+  store.console.createCode(1)
+  await damageAll(path)
   store.refresh()
   t.equal(store.console.find('a'), null)
   t.equal(begin(store, 'b'), true)

@@ -24,7 +24,8 @@ export interface DiskSample {
   readonly freeBytes: number
 }
 
-interface Sample extends RateTotals, DiskSample {
+interface Sample extends RateTotals {
+  readonly atMs: number
   /** Of all routes of ingestion, requests by upper bound. */
   readonly answered: readonly number[]
 }
@@ -33,7 +34,11 @@ interface Sample extends RateTotals, DiskSample {
 export class RateHistory {
   readonly #latencies: readonly Histogram[]
   readonly #totals: () => RateTotals
-  #samples: Sample[] = []
+  /** Of the minutes that are over: made once, because anybody may ask often. */
+  readonly #points: RatePoint[] = []
+  readonly #disk: DiskSample[] = []
+  /** The begin of the minute that is not over. */
+  #begin: Sample | null = null
 
   /** `latencies`: in seconds, with the same bounds. */
   constructor(latencies: readonly Histogram[], totals: () => RateTotals) {
@@ -43,39 +48,44 @@ export class RateHistory {
 
   /** Begins the next minute. */
   note(nowMs: number, freeBytes: number): void {
-    this.#samples.push(this.#sample(nowMs, freeBytes))
-    if (this.#samples.length > RATE_MINUTES_MAX) this.#samples.shift()
+    const sample = this.#sample(nowMs)
+    if (this.#begin !== null) this.#points.push(this.#pointOf(this.#begin, sample))
+    this.#begin = sample
+    this.#disk.push({ atMs: nowMs, freeBytes })
+    if (this.#points.length === RATE_MINUTES_MAX) this.#points.shift()
+    if (this.#disk.length > RATE_MINUTES_MAX) this.#disk.shift()
   }
 
   /** One point for each minute, oldest first. */
   points(nowMs: number): readonly RatePoint[] {
-    const bounds = this.#latencies[0]?.bounds ?? []
-    const ends = [...this.#samples.slice(1), this.#sample(nowMs, 0)]
-    return this.#samples.map((begin, index) => {
-      const end = ends[index] ?? begin
-      const counts = end.answered.map((count, bound) => count - (begin.answered[bound] ?? 0))
-      return {
-        at: new Date(begin.atMs).toISOString(),
-        accepted: end.accepted - begin.accepted,
-        processed: end.processed - begin.processed,
-        decisions: end.decisions - begin.decisions,
-        p50_ms: quantileMs(bounds, counts, 0.5),
-        p99_ms: quantileMs(bounds, counts, 0.99),
-      }
-    })
+    if (this.#begin === null) return []
+    return [...this.#points, this.#pointOf(this.#begin, this.#sample(nowMs))]
   }
 
   /** Free bytes of the disk, by the minute. */
   get disk(): readonly DiskSample[] {
-    return this.#samples
+    return this.#disk
   }
 
-  #sample(atMs: number, freeBytes: number): Sample {
+  #pointOf(begin: Sample, end: Sample): RatePoint {
+    const bounds = this.#latencies[0]?.bounds ?? []
+    const counts = end.answered.map((count, bound) => count - (begin.answered[bound] ?? 0))
+    return {
+      at: new Date(begin.atMs).toISOString(),
+      accepted: end.accepted - begin.accepted,
+      processed: end.processed - begin.processed,
+      decisions: end.decisions - begin.decisions,
+      p50_ms: quantileMs(bounds, counts, 0.5),
+      p99_ms: quantileMs(bounds, counts, 0.99),
+    }
+  }
+
+  #sample(atMs: number): Sample {
     const [first, ...others] = this.#latencies.map(({ counts }) => counts)
     const answered = [...(first ?? [])].map((count, bound) =>
       others.reduce((sum, counts) => sum + (counts[bound] ?? 0), count),
     )
-    return { ...this.#totals(), atMs, freeBytes, answered }
+    return { ...this.#totals(), atMs, answered }
   }
 }
 

@@ -78,8 +78,8 @@ export class ConsoleFiles {
   /** Reads the files: some milliseconds. Without any, the paths of pages say so. */
   constructor({ path, folder = FOLDER, log }: ConsoleFilesOptions) {
     this.#path = path
-    const files = readFiles(fileURLToPath(folder))
-    const index = files.find(({ name }) => name === INDEX)
+    const files = foundFiles(fileURLToPath(folder), log)
+    const index = files.find(({ name, bytes }) => name === INDEX && bytes.length > 0)
     if (index === undefined) {
       log.warn({ folder: fileURLToPath(folder) }, 'there is no console in this build')
     }
@@ -100,6 +100,16 @@ export class ConsoleFiles {
     if (page !== undefined) return page
     const isPlace = path.startsWith(this.#path) && prefersType(accept, 'text/html')
     return isPlace ? this.#index : null
+  }
+}
+
+/** The same; none, with a word of warning, when they cannot be read: events come in all the same. */
+function foundFiles(folder: string, log: ConsoleFilesOptions['log']): readonly ConsoleFile[] {
+  try {
+    return readFiles(folder)
+  } catch (err) {
+    log.warn({ err, folder }, 'the console cannot be read')
+    return []
   }
 }
 

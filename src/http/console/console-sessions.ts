@@ -1,18 +1,12 @@
 /** Sessions of the console as the front knows them: opened by their token, begun, noted as used. */
 import { randomBytes } from 'node:crypto'
-import { networkOf } from '../../base/addresses.ts'
 import type { Clock } from '../../base/clock.ts'
-import type { Counter } from '../../base/metrics.ts'
-import { refusal } from '../../base/refusals.ts'
 import type { OrganizationPort } from '../../engine/threads/organization-tasks.ts'
 import type { SessionGrant, SessionStart } from '../../rules/access/console-session.ts'
 import { SESSION_SEEN_LATE_MS_MAX } from '../../rules/access/limits.ts'
-import { RATE_BUCKETS_MAX } from '../server/limits.ts'
-import { TokenBuckets } from '../server/rate-limits.ts'
-import { LOGIN_FAILURES_PER_MINUTE_MAX } from './limits.ts'
+import type { RateLimits } from '../server/rate-limits.ts'
 
 const TOKEN_BYTES = 32
-const SECONDS = 60
 
 /** What they work with. */
 export interface ConsoleSessionsOptions {
@@ -21,25 +15,17 @@ export interface ConsoleSessionsOptions {
   readonly clock: Clock
   /** Receives what could not be noted; a `Logger` will do. */
   readonly log: { error(fields: object, message: string): void }
-  /** Counts logins that were refused because too many had failed. */
-  readonly refused: Counter
+  readonly limits: Pick<RateLimits, 'attempt'>
 }
 
 /** The sessions of a daemon. */
 export class ConsoleSessions {
   readonly #options: ConsoleSessionsOptions
-  readonly #failures: TokenBuckets<string>
   /** Sessions whose use is being noted. */
   readonly #noting = new Set<number>()
 
   constructor(options: ConsoleSessionsOptions) {
     this.#options = options
-    this.#failures = new TokenBuckets(
-      LOGIN_FAILURES_PER_MINUTE_MAX / SECONDS,
-      options.clock,
-      RATE_BUCKETS_MAX,
-      LOGIN_FAILURES_PER_MINUTE_MAX,
-    )
   }
 
   /** What a session opens; null for one that is unknown or has ended. That it is used is noted now and then. */
@@ -55,25 +41,19 @@ export class ConsoleSessions {
 
   /**
    * Begins a session and answers its token; null when the proof is none, as that of a key that is nobody's.
-   * Throws 429 `throttled` when too many logins of the address have failed.
+   * Throws as `RateLimits.attempt`.
    */
   async begin(
     proof: SessionStart['proof'] | null,
     from: Pick<SessionStart, 'address' | 'userAgent'>,
   ): Promise<string | null> {
-    const { queries, clock, refused } = this.#options
-    const network = networkOf(from.address)
-    const waitSeconds = this.#failures.take(network, 1)
-    if (waitSeconds > 0) {
-      refused.value++
-      throw refusal('login_failures', { retryAfterSeconds: Math.ceil(waitSeconds) })
-    }
-    if (proof === null) return null
-    const token = randomBytes(TOKEN_BYTES).toString('base64url')
-    const start = { token, proof, atMs: clock.now(), ...from }
-    if (!(await queries.organization('beginSession', start))) return null
-    this.#failures.spend(network, -1)
-    return token
+    const { queries, clock, limits } = this.#options
+    return limits.attempt(from.address, async () => {
+      if (proof === null) return null
+      const token = randomBytes(TOKEN_BYTES).toString('base64url')
+      const start = { token, proof, atMs: clock.now(), ...from }
+      return (await queries.organization('beginSession', start)) ? token : null
+    })
   }
 
   async #note(id: number, token: string): Promise<void> {

@@ -79,8 +79,13 @@ function isOwnOrigin(
   address: OwnAddress,
 ): boolean {
   if (origin === '') return isRead
-  const host = URL.canParse(origin) ? new URL(origin).host : ''
-  return [request.head.host, new URL(baseUrl(request, address)).host].includes(host)
+  const host = hostOf(origin)
+  return host !== '' && [request.head.host, hostOf(baseUrl(request, address))].includes(host)
+}
+
+/** '' where there is none, as for a Host whose form is right and that is no host. */
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : ''
 }
 
 function forged(detail: string): ServiceError {

@@ -2,5 +2,3 @@
 
 /** Bytes of all files of the console, compressed ones too: they stay in memory. Beyond: it is not served. */
 export const CONSOLE_BYTES_MAX = 4 * 1024 * 1024
-/** Logins of one address that may fail in a minute. A further one: 429 with `Retry-After`. */
-export const LOGIN_FAILURES_PER_MINUTE_MAX = 5

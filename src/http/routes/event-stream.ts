@@ -33,8 +33,10 @@ export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
         throw invalidInput('event', `may be there ${STREAM_NAMES_MAX} times at most`)
       }
       const { distinct_id: distinctId = null } = call.query()
+      // Sessions of login links have no key.
+      const { keyId = `session ${grant.session?.id}` } = grant
       const stream = await services.live.open({
-        name: `${grant.keyId} ${projectId}`,
+        name: `${keyId} ${projectId}`,
         filter: { projectId, events, distinctId },
         isAllowed: () => call.isStillAllowed(),
       })

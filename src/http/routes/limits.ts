@@ -66,5 +66,5 @@ export const SHARED_RESULT_AGE_MS_MAX = 30_000
 export const STREAM_NAMES_MAX = 100
 /** Characters that are kept of the user agent that begins a session of the console. */
 export const USER_AGENT_CHARACTERS_MAX = 300
-/** Characters of the code of a login link. Longer: 400 `invalid_input`. */
+/** Characters of the code of a login link or an invitation. Longer: 400 `invalid_input`. */
 export const LOGIN_CODE_CHARACTERS_MAX = 64

@@ -10,6 +10,7 @@ import { type DroppedServices, EVENT_RESOURCE, type EventServices } from './even
 import type { FlagServices } from './flags/flag-access.ts'
 import { FLAG_RESOURCE } from './flags/flags.ts'
 import { USER_RESOURCE } from './organization/caller.ts'
+import type { InviteServices } from './organization/invites.ts'
 import { ORGANIZATION_RESOURCE } from './organization/organization.ts'
 import { PROJECT_RESOURCE } from './organization/projects.ts'
 import { ROLE_ACCESS_RESOURCE } from './organization/role-access.ts'
@@ -44,7 +45,8 @@ export type PrivateServices = EventServices &
   PersonServices &
   QueryServices &
   SavedServices &
-  SessionServices
+  SessionServices &
+  InviteServices
 
 /** What a project or the organization has. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [

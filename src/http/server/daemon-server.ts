@@ -59,9 +59,8 @@ export function createFront(options: FrontOptions): {
       ? new ConsoleFiles({ path: consolePath, folder: consoleFolder, log })
       : undefined,
   })
-  const refused = metrics.httpRateLimited.with('logins')
   const sessions = isConsoleOn
-    ? new ConsoleSessions({ directory, queries, clock, log, refused })
+    ? new ConsoleSessions({ directory, queries, clock, log, limits })
     : undefined
   return { server, limits, sessions }
 }

@@ -28,3 +28,5 @@ export const RATE_BUCKETS_MAX = 100_000
 export const ANSWER_DIRECT_BYTES_MAX = 64 * 1024
 /** Milliseconds between two looks at answers that wait for their readers. */
 export const ANSWER_LOOK_MS_MAX = 1000
+/** Logins, and codes of invitations, of one address that may fail in a minute. A further one: 429 with `Retry-After`. */
+export const LOGIN_FAILURES_PER_MINUTE_MAX = 5

@@ -10,10 +10,11 @@ import type { ServiceError } from '../../base/errors.ts'
 import type { Counter, MetricFamily } from '../../base/metrics.ts'
 import { type RefusalReason, refusal } from '../../base/refusals.ts'
 import type { Project, ProjectDirectory } from '../../rules/access/project-directory.ts'
-import { RATE_BUCKETS_MAX } from './limits.ts'
+import { LOGIN_FAILURES_PER_MINUTE_MAX, RATE_BUCKETS_MAX } from './limits.ts'
 
 /** Seconds of the rate that may come at once after a pause. */
 const BURST_SECONDS = 10
+const SECONDS = 60
 
 /** The rates; 0 is no limit. */
 export interface RateLimitSettings {
@@ -102,6 +103,7 @@ export class TokenBuckets<Key> {
 
 /** The limits of one server. */
 export class RateLimits {
+  readonly #failures: TokenBuckets<string>
   readonly #connections: TokenBuckets<string> | null
   readonly #addresses: TokenBuckets<string> | null
   readonly #requests: TokenBuckets<number> | null
@@ -115,6 +117,12 @@ export class RateLimits {
     this.#addresses = buckets(options.addressRequestsPerSecondMax)
     this.#requests = buckets(options.projectRequestsPerSecondMax)
     this.#events = buckets(options.projectEventsPerSecondMax)
+    this.#failures = new TokenBuckets<string>(
+      LOGIN_FAILURES_PER_MINUTE_MAX / SECONDS,
+      options.clock,
+      RATE_BUCKETS_MAX,
+      LOGIN_FAILURES_PER_MINUTE_MAX,
+    )
     this.#refused = options.refused
   }
 
@@ -163,6 +171,19 @@ export class RateLimits {
     this.#events?.spend(projectId, count)
   }
 
+  /**
+   * What a secret that somebody shows opens. Null, or what `open` throws, counts as a failure of the address.
+   * Throws 429 `throttled` when it has failed too often.
+   */
+  async attempt<T>(address: string, open: () => Promise<T | null>): Promise<T | null> {
+    const network = networkOf(address)
+    const tooMany = this.#refusal(this.#failures.take(network, 1), 'login_failures', 'logins')
+    if (tooMany !== null) throw tooMany
+    const opened = await open()
+    if (opened !== null) this.#failures.spend(network, -1)
+    return opened
+  }
+
   /** A directory that counts a request for each project that it finds. */
   directory(directory: ProjectDirectory, bringsEvents: boolean): ProjectDirectory {
     if (!this.hasProjectLimit) return directory
@@ -177,9 +198,13 @@ export class RateLimits {
     }
   }
 
-  #refusal(waitSeconds: number, limit: RefusalReason): ServiceError | null {
+  #refusal(
+    waitSeconds: number,
+    limit: RefusalReason,
+    counted: string = limit,
+  ): ServiceError | null {
     if (waitSeconds === 0) return null
-    this.#refused.with(limit).value++
+    this.#refused.with(counted).value++
     return refusal(limit, { retryAfterSeconds: Math.ceil(waitSeconds) })
   }
 }

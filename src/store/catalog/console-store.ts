@@ -83,7 +83,8 @@ export class ConsoleStore {
   /** Ends a session; one that is not there has ended. */
   end(id: number): void {
     this.#environment.record(() => {
-      for (const { key, session } of this.#all()) if (session.id === id) this.#remove(key)
+      const all = this.#orNone('console_sessions', () => this.#all())
+      for (const { key, session } of all) if (session.id === id) this.#remove(key)
     })
   }
 

@@ -1,13 +1,16 @@
 /** Members that are made and invited over HTTP: who may, what is refused, and what a code opens, once. */
 import t from 'tap'
+import { LOGIN_FAILURES_PER_MINUTE_MAX } from '../../../src/http/server/limits.ts'
 import { linesOf, runCommand } from '../../fixtures/command-line.ts'
+import { SetClock } from '../../fixtures/console-client.ts'
 import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 import { OrganizationDaemon, resultsOf, textOf } from '../../fixtures/organization-daemon.ts'
 
 const DAY_MS = 86_400_000
 const nowMs = Date.now()
+const clock = new SetClock()
 const daemon = new OrganizationDaemon(
-  await startDecisions(t, 1, { 'public-url': 'https://t.example/' }),
+  await startDecisions(t, 1, { 'public-url': 'https://t.example/' }, { clock }),
 )
 t.teardown(() => daemon.store.close())
 const MEMBERS = 'organizations/@current/members/'
@@ -17,6 +20,9 @@ const ACCEPT = 'console/invites/accept/'
 const member = daemon.somebody({ email: 'member@x.example' })
 const admin = daemon.somebody({ email: 'admin@x.example', level: 8 })
 await daemon.settled()
+
+/** Lets a minute pass, so that the failures of one test are none of the next. */
+t.beforeEach(() => clock.pass(60_000))
 
 function error(status: number, code: string, attr: string | null = null) {
   return { status, body: { code, attr } }
@@ -179,6 +185,7 @@ t.test('an invitation ends: taken back, replaced, or with who made it', async (t
   const third = await invite({ target_email: 'dan@x.example', level: 8 }, admin.key)
   t.equal((await daemon.ask('PATCH', `${MEMBERS}${admin.user.uuid}/`, { level: 1 })).status, 200)
   t.match(await daemon.ask('POST', ACCEPT, { code: third.code }, null), gone, 'the host is none')
+  clock.pass(60_000)
   const fourth = await invite({ target_email: 'dan@x.example' })
   await daemon.ask('POST', MEMBERS, { email: 'dan@x.example' })
   t.match(
@@ -186,4 +193,19 @@ t.test('an invitation ends: taken back, replaced, or with who made it', async (t
     error(400, 'unique', 'email'),
     'there is such a user meanwhile',
   )
+})
+
+t.test('an address that guesses codes has to wait, and a good code costs nothing', async (t) => {
+  t.match(
+    await daemon.ask('POST', ACCEPT, { code: 'x'.repeat(65) }, null),
+    error(400, 'max_length', 'code'),
+  )
+  for (let count = 0; count < LOGIN_FAILURES_PER_MINUTE_MAX; count++) {
+    t.equal((await daemon.ask('POST', ACCEPT, { code: `x${count}` }, null)).status, 400)
+  }
+  const { code } = await invite({ target_email: 'eve@x.example' })
+  const late = await daemon.ask('POST', ACCEPT, { code }, null)
+  t.match(late, { ...error(429, 'throttled'), headers: { 'retry-after': /^\d+$/ } })
+  clock.pass(60_000)
+  t.equal((await daemon.ask('POST', ACCEPT, { code }, null)).status, 201)
 })

@@ -8,8 +8,11 @@ import type { InviteView } from '../../../engine/threads/organization-tasks.ts'
 import { USER_LEVELS } from '../../../rules/access/levels.ts'
 import { userSummary } from '../../../rules/access/user.ts'
 import { pageOfList } from '../../server/pages.ts'
+import type { RateLimits } from '../../server/rate-limits.ts'
 import { ANYBODY, byAdministrators, done, inOrganization, routesOf } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
+import { addressBehind } from '../../server/url.ts'
+import { LOGIN_CODE_CHARACTERS_MAX } from '../limits.ts'
 import { keyBody, PERSONAL_KEY } from './keys.ts'
 import { requireRank } from './members.ts'
 import {
@@ -22,6 +25,11 @@ import {
   organizationRoutes,
   USER_SUMMARY,
 } from './organization-services.ts'
+
+/** What these routes work with. */
+export interface InviteServices extends OrganizationServices {
+  readonly limits: Pick<RateLimits, 'attempt'>
+}
 
 const [LOWEST] = USER_LEVELS
 
@@ -48,8 +56,8 @@ const ACCEPTED = is.namedObject('AcceptedInvite', {
 })
 
 const READER = byAdministrators(inOrganization('organization:read'))
-const route = organizationRoutes<OrganizationServices>('invites/')
-const acceptRoute = routesOf<OrganizationServices>('/api/console/invites/', ANYBODY)
+const route = organizationRoutes<InviteServices>('invites/')
+const acceptRoute = routesOf<InviteServices>('/api/console/invites/', ANYBODY)
 
 /** Invitations, and what their links do. */
 export const INVITE_ROUTES = [
@@ -86,17 +94,20 @@ export const INVITE_ROUTES = [
     },
   }),
   acceptRoute('POST', 'accept/', 'acceptInvite', 'Makes the invited user, and a key once.', {
-    body: is.openObject({ code: is.TEXT }, { first_name: is.TEXT }),
+    body: is.openObject({ code: is.text(LOGIN_CODE_CHARACTERS_MAX) }, { first_name: is.TEXT }),
     answers: { 201: done(ACCEPTED) },
     errors: [
-      ...(['invalid_input', 'parse_error', 'request_too_large'] as const),
+      ...(['invalid_input', 'parse_error', 'request_too_large', 'throttled'] as const),
       ...(['unsupported_media_type', 'error', 'server_error'] as const),
     ],
     async handle(call) {
+      const { request, services } = call
       const { code, first_name: firstName } = call.body()
-      await ask(call, 'findInvite', code)
+      const { forwardedFor } = request.head
+      const address = addressBehind(request.peerAddress, forwardedFor, services.trustedProxies)
+      await services.limits.attempt(address, () => ask(call, 'findInvite', code))
       // The code is the key of this request: from here on it is noted.
-      call.request.caller = { source: 'api', userId: null, keyId: null }
+      request.caller = { source: 'api', userId: null, keyId: null }
       const { user, text, key } = await change(call, 'acceptInvite', { code, firstName })
       return { user: userSummary(user), personal_api_key: keyBody(key, text) }
     },

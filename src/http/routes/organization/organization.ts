@@ -13,7 +13,7 @@ import { byAdministrators, done, inOrganization, type Resource } from '../../ser
 import * as is from '../../server/schema.ts'
 import { DEAD_LETTER_ROUTES, type DeadLetterServices } from '../dead-letters.ts'
 import { STATUS_ROUTES, type StatusServices } from '../status.ts'
-import { INVITE_ROUTES } from './invites.ts'
+import { INVITE_ROUTES, type InviteServices } from './invites.ts'
 import { MEMBER_ROUTES } from './members.ts'
 import {
   askPage,
@@ -74,8 +74,10 @@ const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   status: is.about(is.nullable(is.WHOLE), 'Status of the answer; null on the command line.'),
 })
 
+type Services = DeadLetterServices & StatusServices & InviteServices
+
 /** The organization, its members and its default for flags. */
-export const ORGANIZATION_RESOURCE: Resource<DeadLetterServices & StatusServices> = {
+export const ORGANIZATION_RESOURCE: Resource<Services> = {
   name: 'Organization',
   sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
   segments: {
