@@ -56,7 +56,7 @@ if (window !== null) {
     await capture({ event: 'opened', distinct_id: 'cleo', properties })
     const [event] = await untilStored(source, 1, 'event=opened')
     await window.open('/p/1/live?event=opened')
-    await page.locator('main tr.opens').first().click()
+    await page.locator('main tr.opens td').first().click()
     const drawer = page.getByRole('dialog')
     await drawer.getByText('stored', { exact: true }).waitFor()
     t.match(page.url(), `open=${event?.uuid}`)
@@ -64,8 +64,7 @@ if (window !== null) {
     const person = drawer.getByRole('link', { name: event?.person_id ?? '' })
     t.equal(await person.getAttribute('href'), `/p/1/persons/${event?.person_id}`)
     await page.keyboard.press('Escape')
-    await drawer.waitFor({ state: 'detached' })
-    t.notMatch(page.url(), 'open=')
+    await page.waitForURL((url) => !url.searchParams.has('open'))
     t.strictSame(window.complaints, [])
   })
 
@@ -105,7 +104,7 @@ if (window !== null) {
     for (const name of strange) {
       await window.open(`/p/1/live?event=${encodeURIComponent(name)}`)
       await window.shows(t, names, [name], `${name} in the list`)
-      await page.locator('main tr.opens').first().click()
+      await page.locator('main tr.opens td').first().click()
       const drawer = page.getByRole('dialog')
       await drawer.getByText('stored', { exact: true }).waitFor()
       t.ok((await drawer.innerText()).includes(name), `${name} in the drawer`)

@@ -9,6 +9,8 @@ import { closeConnections } from '../fixtures/exact-client.ts'
 const TICK_MS_MAX = 2000
 /** The SDK takes a browser that says that it is steered by a program for a robot, and sends nothing. */
 const NO_ROBOT = ['--disable-blink-features=AutomationControlled']
+const USER_AGENT =
+  'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/156.0.0.0 Safari/537.36'
 
 t.teardown(closeConnections)
 t.setTimeout(120_000)
@@ -35,7 +37,7 @@ t.test('an event of the shown snippet, from another origin, ticks within 2 s', a
       '/none.js',
       new Uint8Array(),
     )
-    const visitor = await browser.newPage()
+    const visitor = await browser.newPage({ userAgent: USER_AGENT })
     const answered = visitor.waitForResponse(
       (response) => /\/(e|i\/v0\/e)\//.test(response.url()) && response.ok(),
     )

@@ -127,9 +127,9 @@ if (console !== null) {
   t.test('a click on a row filters the whole page, and reloading keeps it', async (t) => {
     const filters: readonly (readonly [tab: string, words: string, Filter])[] = [
       [
-        'Pages',
-        '/<b>bold</b>',
-        { key: '$pathname', value: '/<b>bold</b>', operator: 'exact', type: 'event' },
+        'Browsers',
+        '<b>Fire</b>',
+        { key: '$browser', value: '<b>Fire</b>', operator: 'exact', type: 'event' },
       ],
       [
         'Referrers',
@@ -157,7 +157,7 @@ if (console !== null) {
       await page.locator('.chips button').click()
       await window.shows(t, () => tiles(window), [...tilesOf()], 'without it')
     }
-    t.equal(await page.locator('main b:text("bold")').count(), 0, 'names are text')
+    t.equal(await page.locator('main b:text("Fire")').count(), 0, 'names are text')
     t.strictSame(window.complaints, [])
   })
 }

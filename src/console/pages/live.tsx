@@ -21,8 +21,8 @@ import {
   useEventNames,
   withQuery,
 } from '../kit.ts'
-import { EventDrawer } from './live/event-drawer.tsx'
 import type { LiveEvent, LiveState } from './live/event-stream.ts'
+import { LiveDrawer } from './live/live-drawer.tsx'
 import { Lost } from './live/lost.tsx'
 import { LIVE_ROWS_MAX, type Live, useLive } from './live/use-live.ts'
 import { SNIPPETS } from './setup/snippets.ts'
@@ -59,7 +59,7 @@ export default function LivePage() {
       }
     >
       {tab === 'lost' ? <Lost /> : <Stream />}
-      {opened === null ? null : <EventDrawer key={opened} uuid={opened} />}
+      {opened === null ? null : <LiveDrawer key={opened} uuid={opened} />}
     </Page>
   )
 }

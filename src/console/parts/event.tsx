@@ -1,4 +1,5 @@
 /** An event with all that is known of it, in a drawer. */
+import type { ComponentChildren } from 'preact'
 import type { Shapes } from '../base/api.ts'
 import { plain, time } from '../base/format.ts'
 import { pageOf } from '../base/page.ts'
@@ -9,13 +10,15 @@ import { PropertyTable } from './properties.tsx'
 
 type Event = Shapes['Event']
 
-/** The drawer of an event. */
+/** The drawer of an event; `children` stand between what every event has and its properties. */
 export function EventDrawer({
   event,
   close,
+  children,
 }: {
   readonly event: Event
   readonly close: () => void
+  readonly children?: ComponentChildren
 }) {
   return (
     <Dialog title={event.event} close={close} side>
@@ -39,6 +42,7 @@ export function EventDrawer({
           <code>{event.uuid}</code>
         </dd>
       </dl>
+      {children}
       <p class="row">
         <CopyButton label="Copy as curl" text={() => captureOf(event)} />
         <CopyButton label="Copy as JSON" text={() => JSON.stringify(event, null, 2)} />

@@ -1,4 +1,4 @@
-/** "Lost & odd": events that were accepted and are not stored, why, and what was odd about others. */
+/** "Lost & odd": events that have no stored row, why, and what was odd about others. */
 import {
   ago,
   api,
@@ -51,7 +51,7 @@ function LostEvents() {
     { everyMs: EVERY_MS },
   )
   return (
-    <Card title="Accepted, and not stored">
+    <Card title="Not stored">
       <Shown of={loaded}>
         {({ results }) =>
           results.length === 0 ? (
@@ -90,14 +90,7 @@ function Reason({ fate }: { readonly fate: Shapes['IngestionFate'] }) {
           },
           {
             head: 'What',
-            cell: ({ detail, body }) => (
-              <bdi class="cut">
-                {[detail, body]
-                  .filter((one) => one != null)
-                  .map(plain)
-                  .join(' ')}
-              </bdi>
-            ),
+            cell: ({ detail, body }) => <bdi>{body ?? detail}</bdi>,
           },
         ]}
       />
