@@ -252,6 +252,9 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
   )
 }
 
+/** How strong the colour behind the largest share is: text stays readable on it, also in the dark. */
+const HEAT_PERCENT_MAX = 45
+
 function HeatCell({
   count,
   size,
@@ -265,7 +268,7 @@ function HeatCell({
   return (
     <td
       class="number"
-      style={{ '--share': `${Math.round(share * 70)}%` }}
+      style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }}
       title={`${exact(count)} persons`}
     >
       <button

@@ -39,8 +39,8 @@ export function Palette({ close }: { readonly close: () => void }) {
   return (
     <Dialog title="Go to" close={close}>
       <input
-        type="search"
-        list={undefined}
+        type="text"
+        role="combobox"
         class="palette"
         aria-label="Pages, flags, persons"
         aria-expanded="true"

@@ -69,7 +69,7 @@ function River({ edges, open }: PathsProps) {
   })
   const path = sankeyLinkHorizontal()
   return (
-    <div class="sankey">
+    <section class="sankey" aria-label="Picture" tabIndex={0}>
       <svg
         viewBox={`0 0 ${WIDTH} ${height}`}
         role="img"
@@ -100,6 +100,6 @@ function River({ edges, open }: PathsProps) {
           </g>
         ))}
       </svg>
-    </div>
+    </section>
   )
 }

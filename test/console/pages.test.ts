@@ -1,0 +1,229 @@
+/**
+ * Every page of the console in Chromium: nothing to complain about, nothing that keeps anybody out (axe), text
+ * that stays text, in light and dark, on a wide window and on a telephone.
+ */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { AxeResults } from 'axe-core'
+import type { Route } from 'playwright-core'
+import t from 'tap'
+import { launchBrowser } from '../fixtures/browser.ts'
+import { type ConsoleWindow, openWindow } from '../fixtures/console.ts'
+import { fillProject, STRANGE } from '../fixtures/console-data.ts'
+import { spawnDaemon } from '../fixtures/daemon.ts'
+import { closeConnections } from '../fixtures/exact-client.ts'
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const WIDTHS = [1280, 320]
+/** Page, styles and scripts, but not the icon, nor what the daemon answers to questions. */
+const REQUESTS_MAX = 4
+const COLOURS = ['light', 'dark'] as const
+
+t.teardown(closeConnections)
+t.setTimeout(400_000)
+
+const daemon = await spawnDaemon({ dataDir: `${t.testdir()}/data` })
+t.teardown(() => daemon.stop())
+const made = await fillProject(daemon)
+const browser = await launchBrowser(t)
+
+const CARD = 'main .card'
+/** All pages with what shows that they are there, and what is opened on them. */
+const VIEWS: readonly (readonly [path: string, shown?: string, press?: string])[] = [
+  ['/p/1/setup', '.ticks'],
+  ['/p/1/web', '.tile-number'],
+  ['/p/1/live', '.badge'],
+  ['/p/1/live?tab=lost', CARD],
+  ['/p/1/explore', '.uplot'],
+  ['/p/1/explore?by=event:plan&compare=1', '.uplot'],
+  ['/p/1/explore?way=funnel', '.funnel'],
+  ['/p/1/explore?way=retention', '.heat'],
+  ['/p/1/explore?way=paths', '.sankey'],
+  ['/p/1/explore?way=lifecycle', '.uplot'],
+  ['/p/1/explore?way=stickiness', '.uplot'],
+  ['/p/1/dashboards', 'main tbody tr'],
+  [`/p/1/dashboards/${made.dashboard}`, '.uplot'],
+  ['/p/1/persons', 'main tbody tr'],
+  [`/p/1/persons/${made.person}`, 'main .facts'],
+  ['/p/1/groups', 'main tbody tr'],
+  ['/p/1/flags', 'main tbody tr'],
+  ['/p/1/flags', 'dialog form', 'New flag'],
+  [`/p/1/flags/${made.flag}`, 'main .condition'],
+  [`/p/1/flags/${made.flag}?tab=explain&who=person-1`, 'main ol'],
+  [`/p/1/flags/${made.flag}?tab=usage`, CARD],
+  [`/p/1/flags/${made.flag}?tab=history`, 'main .history'],
+  ['/p/1/cohorts', 'main tbody tr'],
+  [`/p/1/cohorts?id=${made.cohort}`, 'dialog form'],
+  ['/access', 'main tbody tr'],
+  ['/access?tab=secret', CARD],
+  ['/access?tab=people', 'main tbody tr'],
+  ['/access?tab=roles', CARD],
+  ['/access?tab=sessions', 'main tbody tr'],
+  ['/audit', 'main tbody tr'],
+  ['/health', CARD],
+  ['/p/1/settings', 'main form'],
+  ['/p/1/web', 'dialog .hit', 'Search'],
+]
+
+/** What makes a page wider than its window. */
+const TOO_WIDE = `document.documentElement.scrollWidth <= innerWidth ? [] :
+  ['the page', ...[...document.querySelectorAll('main *')]
+    .filter((one) => one.getBoundingClientRect().right > innerWidth)
+    .map((one) => one.outerHTML.slice(0, 100))]`
+
+/** What axe finds that keeps people out, as `rule: element`. */
+async function barriers({ page }: ConsoleWindow): Promise<readonly string[]> {
+  const { violations } = (await page.evaluate(
+    `axe.run(document, { resultTypes: ['violations'] })`,
+  )) as AxeResults
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 150)}`))
+}
+
+/** A window in which axe is loaded. */
+async function openWithAxe(key?: null): Promise<ConsoleWindow | null> {
+  if (browser === null) return null
+  const window = await openWindow(browser, {
+    url: daemon.url,
+    ...(key === undefined ? {} : { key }),
+  })
+  await window.page.addInitScript({ content: AXE })
+  return window
+}
+
+const window = await openWithAxe()
+if (window !== null) {
+  const { page } = window
+  for (const [path, shown = 'main', press] of VIEWS) {
+    t.test(`${path} ${press ?? ''}`, async (t) => {
+      await page.emulateMedia({ colorScheme: 'light' })
+      await page.setViewportSize({ width: 1280, height: 900 })
+      await window.open(path)
+      if (press !== undefined) await page.getByRole('button', { name: press }).first().click()
+      await page.locator(shown).first().waitFor()
+      await window.settled()
+      const text = await page.locator('main').innerText()
+      t.notMatch(text, /undefined|\[object|NaN/, 'says what it means')
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 })
+        for (const colorScheme of COLOURS) {
+          await page.emulateMedia({ colorScheme })
+          t.strictSame(await barriers(window), [], `${width} px, ${colorScheme}`)
+        }
+        t.strictSame(await page.evaluate(TOO_WIDE), [], `fits into ${width} px`)
+      }
+      const foreign = page.locator('main img, main script, main a[href^="javascript" i]')
+      t.equal(await foreign.count(), 0, 'no markup of theirs')
+      t.equal(await page.evaluate('globalThis.isHit'), undefined)
+      t.strictSame(window.complaints.splice(0), [], 'no complaint')
+    })
+  }
+
+  t.test('whatever a name is, it is text', async (t) => {
+    const views = ['persons', `persons/${made.person}`, 'groups', 'flags', 'cohorts', 'dashboards']
+    for (const view of views) {
+      await window.open(`/p/1/${view}`)
+      await page.locator('main tbody tr').first().waitFor()
+      await window.settled()
+      const text = await page.locator('main').innerText()
+      for (const name of view.includes('/') ? STRANGE.slice(0, 1) : STRANGE)
+        t.ok(text.includes(name), `${view} has ${name}`)
+    }
+    t.equal(await page.evaluate('globalThis.isHit'), undefined)
+    t.strictSame(window.complaints.splice(0), [])
+  })
+}
+
+t.test('the login page keeps nobody out', async (t) => {
+  const login = await openWithAxe(null)
+  if (login === null) return
+  await login.open('/')
+  for (const width of WIDTHS) {
+    await login.page.setViewportSize({ width, height: 900 })
+    for (const colorScheme of COLOURS) {
+      await login.page.emulateMedia({ colorScheme })
+      t.strictSame(await barriers(login), [], `${width} px, ${colorScheme}`)
+    }
+  }
+  t.strictSame(login.complaints, [])
+})
+
+t.test('what was chosen is dark before anything is painted', async (t) => {
+  if (browser === null) return
+  const dark = await openWindow(browser, { url: daemon.url, colorScheme: 'light' })
+  await dark.page.evaluate(`localStorage.setItem('tenrec-theme', 'dark')`)
+  // When the page was marked, on the clock on which the browser notes its first paint.
+  await dark.page.addInitScript({
+    content: `new MutationObserver((_, observer) => {
+      if (document.documentElement.dataset.theme === undefined) return
+      globalThis.markedAtMs = performance.now()
+      observer.disconnect()
+    }).observe(document, { attributes: true, subtree: true })`,
+  })
+  for (const path of ['/p/1/web', '/p/1/flags']) {
+    await dark.open(path)
+    await dark.settled()
+    const marked = Number(await dark.page.evaluate('globalThis.markedAtMs'))
+    const painted = Number(
+      await dark.page.evaluate(`performance.getEntriesByName('first-paint')[0].startTime`),
+    )
+    t.ok(marked > 0 && marked <= painted, `marked at ${marked} ms, painted at ${painted} ms`)
+    const ground = await dark.page.evaluate(
+      'getComputedStyle(document.documentElement).backgroundColor',
+    )
+    t.equal(ground, 'rgb(17, 21, 25)')
+  }
+  await dark.page.getByLabel('Colours').selectOption('light')
+  const light = 'getComputedStyle(document.documentElement).backgroundColor'
+  t.equal(await dark.page.evaluate(light), 'rgb(246, 247, 249)')
+  t.strictSame(dark.complaints, [])
+})
+
+t.test('who wants no motion sees none', async (t) => {
+  if (browser === null) return
+  const still = await openWindow(browser, { url: daemon.url, reducedMotion: 'reduce' })
+  // Answers that do not come keep what moves while it waits.
+  await still.page.route('**/api/projects/1/**', () => {})
+  await still.page.goto(`${daemon.url}/p/1/persons`)
+  await still.page.locator('.loading').first().waitFor()
+  const moving = `document.getAnimations().filter(({ playState }) => playState === 'running').length`
+  await still.shows(t, () => still.page.evaluate(moving), 0, 'nothing moves')
+  await still.page.emulateMedia({ reducedMotion: 'no-preference' })
+  await still.shows(t, () => still.page.evaluate(moving), 1, 'and would otherwise')
+})
+
+t.test('the console is as small as it says', async (t) => {
+  if (browser === null) return
+  const folder = new URL('../../dist/console/assets/', import.meta.url)
+  const gzipped = (name: string) => statSync(new URL(`${name}.gz`, folder)).size
+  const files = readdirSync(folder).filter((name) => /\.(js|css)$/.test(name))
+  const sum = (names: readonly string[]) => names.reduce((all, name) => all + gzipped(name), 0)
+  const all = (kind: string) => files.filter((name) => name.endsWith(kind))
+  t.ok(sum(all('.js')) <= 120_000, `all scripts: ${sum(all('.js'))} bytes`)
+  t.ok(sum(all('.css')) <= 10_000, `all styles: ${sum(all('.css'))} bytes`)
+  const [charts = ''] = files.filter((name) => name.startsWith('plot-'))
+  t.ok(gzipped(charts) <= 28_000, `charts, which come after the page: ${gzipped(charts)} bytes`)
+  for (const path of ['web', 'live']) {
+    const fresh = await openWindow(browser, { url: daemon.url })
+    const asked: string[] = []
+    const held: Route[] = []
+    let countMax = REQUESTS_MAX
+    await fresh.page.route(/^(?!.*(\/api\/|\.svg))/, (route) => {
+      asked.push(route.request().url())
+      if (asked.length <= countMax) return route.continue()
+      held.push(route)
+      return undefined
+    })
+    await fresh.page.goto(`${daemon.url}/p/1/${path}`, { waitUntil: 'commit' })
+    await fresh.page.locator('nav.rail').waitFor()
+    t.pass(`${path}: ${REQUESTS_MAX} requests are enough for a first picture`)
+    countMax = Infinity
+    for (const route of held) await route.continue()
+    await fresh.page.locator('main h1').waitFor()
+    await fresh.settled()
+    const scripts = asked.flatMap((url) => /assets\/(?!plot-)(.*\.js)$/.exec(url)?.[1] ?? [])
+    t.ok(scripts.length > 2 && sum(scripts) <= 45_000, `scripts of ${path}: ${sum(scripts)} bytes`)
+    t.strictSame(fresh.complaints, [])
+  }
+})
