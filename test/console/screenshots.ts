@@ -76,7 +76,7 @@ try {
   const events = exampleMonth()
   await sendEvents(events)
   // Whoever is online now.
-  const recent = exampleMinute(Date.now() - MINUTE_MS)
+  const recent = exampleMinute(Date.now() - 2 * MINUTE_MS)
   await sendEvents(recent)
   const all = events.length + recent.length
   await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, all)
