@@ -143,3 +143,51 @@ function lineEnd(text: string, start: number, attr: string): number {
   }
   return position
 }
+
+/** Takes a table apart that comes in pieces; a record may end in a later piece than it began. */
+export class CsvReader {
+  #rest = ''
+
+  /** Characters of the record that has not ended yet. */
+  get pendingCharacters(): number {
+    return this.#rest.length
+  }
+
+  /** The records that end in `piece`, as cells. Behind the last piece an end of line must come. */
+  *records(piece: string): Generator<readonly string[]> {
+    const text = this.#rest + piece
+    let start = text.startsWith('\ufeff') ? 1 : 0
+    let cells: string[] = []
+    for (let position = start; ; ) {
+      const end = cellEnd(text, position)
+      if (end === null) break
+      cells.push(cellText(text.slice(position, end)))
+      position = end + 1
+      if (text[end] === ',') continue
+      yield cells
+      cells = []
+      start = position
+    }
+    this.#rest = text.slice(start)
+  }
+}
+
+/** Where the comma or the line feed behind a cell is; null when it is still to come. */
+function cellEnd(text: string, start: number): number | null {
+  let position = start
+  if (text[start] === '"') {
+    do {
+      const quote = text.indexOf('"', position + 1)
+      if (quote < 0) return null
+      position = quote + 1
+    } while (text[position] === '"')
+  }
+  while (position < text.length && text[position] !== ',' && text[position] !== '\n') position++
+  return position < text.length ? position : null
+}
+
+function cellText(cell: string): string {
+  const text = cell.endsWith('\r') ? cell.slice(0, -1) : cell
+  const isQuoted = text.length > 1 && text.startsWith('"') && text.endsWith('"')
+  return isQuoted ? text.slice(1, -1).replaceAll('""', '"') : text
+}

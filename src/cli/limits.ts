@@ -44,6 +44,10 @@ export const IMPORT_ANSWER_BYTES_MAX = 64 * 1024
 export const IMPORT_DETAIL_CHARACTERS_MAX = 200
 /** Bytes of one line, which may be a whole page of events. Longer: the command ends. */
 export const LINE_BYTES_MAX = 256 * 1024 * 1024
+/** Characters of one record of a table. Longer: the command ends. */
+export const IMPORT_RECORD_CHARACTERS_MAX = 8 * 1024 * 1024
+/** Values of `--event-data`, which are kept in memory. More: the command ends. */
+export const IMPORT_EVENT_DATA_MAX = 5_000_000
 /** Milliseconds that a command waits for the metrics. Longer: they are unknown. */
 export const METRICS_ANSWER_MS_MAX = 10_000
 /** Characters of a cell of a printed table. Longer: cut. */

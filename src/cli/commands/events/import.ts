@@ -1,6 +1,7 @@
 /**
  * `tenrec import`: sends events from files to a running daemon. Every event has a uuid, so an import may
- * be repeated: what is stored already is recognised. How far a file came is noted beside it.
+ * be repeated: what is stored already is recognised. How far a file came is noted beside it. Tables of
+ * other programs become lines first.
  */
 import { createReadStream, existsSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { createGunzip } from 'node:zlib'
@@ -12,6 +13,7 @@ import { BASE_URL_OPTION, daemonAddress } from '../../lib/daemon-client.ts'
 import { type FaultListener, ImportBatch } from '../../lib/import-batch.ts'
 import { BodySender } from '../../lib/import-sender.ts'
 import { withProgress } from '../../lib/progress.ts'
+import { readUmamiEventData, type UmamiEventData, umamiLines } from '../../lib/umami-lines.ts'
 import { projectOf } from '../../lib/with-store.ts'
 import { IMPORT_FAULTS_SHOWN_MAX, LINE_BYTES_MAX } from '../../limits.ts'
 
@@ -32,6 +34,12 @@ export const COMMANDS: Commands = [
       ...PROJECT_OPTION,
       ...BASE_URL_OPTION,
       '--project-key KEY': 'Key of the project; without it the data directory is asked.',
+      '--format FORMAT': {
+        sentence:
+          'lines (the default), or umami: its table website_event, as CSV or lines of JSON.',
+        choices: ['lines', 'umami'],
+      },
+      '--event-data FILE': "Umami's table event_data: what custom events carry.",
       '--resume': `Go on where FILE${NOTE_SUFFIX} says that the last import of the file ended.`,
     },
     async run(input) {
@@ -42,7 +50,9 @@ export const COMMANDS: Commands = [
           `${parquet}: Parquet files are not read; import takes lines of JSON, plain or as .gz, such as 'tenrec export' writes`,
         )
       }
+      const umamiData = await umamiDataOf(input)
       const target = {
+        umamiData,
         url: `${daemonAddress(input)}/batch/`,
         projectKey: input.text('project-key') ?? (await projectOf(input, input.projectId)).apiKey,
       }
@@ -56,14 +66,36 @@ export const COMMANDS: Commands = [
 interface Target {
   readonly url: string
   readonly projectKey: string
+  /** Null when the files hold lines of events. */
+  readonly umamiData: UmamiEventData | null
 }
 
-/** Sends one file; answers how many events were left out because of faults. */
-async function importFile(input: CommandInput, path: string, target: Target): Promise<number> {
+/** What goes into the events of Umami's table; null for another format. Throws `UsageError`. */
+async function umamiDataOf(input: CommandInput): Promise<UmamiEventData | null> {
+  const format = input.text('format') ?? 'lines'
+  const path = input.text('event-data')
+  if (format !== 'lines' && format !== 'umami') {
+    throw new UsageError(`--format: ${JSON.stringify(format)} is not lines or umami`)
+  }
+  if (format === 'lines' && path !== undefined) {
+    throw new UsageError('--event-data needs --format umami')
+  }
+  if (format === 'lines') return null
+  if (path === undefined) return new Map()
+  checkFile(path)
+  return await readUmamiEventData(lineBlocks(path), path)
+}
+
+function checkFile(path: string): void {
   if (!existsSync(path)) throw new OperatorError(`${path} does not exist`)
   if (statSync(path).isDirectory()) {
     throw new OperatorError(`${path} is a folder: name the files in it, one for each import`)
   }
+}
+
+/** Sends one file; answers how many events were left out because of faults. */
+async function importFile(input: CommandInput, path: string, target: Target): Promise<number> {
+  checkFile(path)
   const { io } = input
   const isResumed = input.has('resume')
   const skip = isResumed ? linesDone(path) : 0
@@ -72,16 +104,19 @@ async function importFile(input: CommandInput, path: string, target: Target): Pr
   const totalBytes = path.endsWith('.gz') ? null : statSync(path).size
   let bytes = 0
   let faults = 0
-  const importer = new Importer(target, path, (lineNumber, fault) => {
+  const onFault: FaultListener = (lineNumber, fault) => {
     if (++faults <= IMPORT_FAULTS_SHOWN_MAX) io.err(`${path}:${lineNumber}: left out: ${fault}\n`)
-  })
+  }
+  const importer = new Importer(target, path, onFault)
   await withProgress(io, 'import', async (progress) => {
     try {
-      for await (const block of lineBlocks(path)) {
-        await importer.takeBlock(block, skip)
-        bytes += block.length
+      const blocks = lineBlocks(path, (count) => {
+        bytes += count
         progress.update(bytes, totalBytes)
-      }
+      })
+      const { umamiData } = target
+      const lines = umamiData === null ? blocks : umamiLines(blocks, path, umamiData, onFault)
+      for await (const block of lines) await importer.takeBlock(block, skip)
       await importer.finish()
     } finally {
       importer.close()
@@ -172,10 +207,14 @@ class Importer {
 }
 
 /**
- * A file of lines in blocks that end with a newline, the last one perhaps without. Unpacks what is called `.gz`. Rejects with
- * `OperatorError` for a line that is too long, and with what reading and unpacking say.
+ * A file of lines in blocks that end with a newline, the last one perhaps without. Unpacks what is called
+ * `.gz`, and says of everything that is read how many bytes it had. Rejects with `OperatorError` for a line that is
+ * too long, and with what reading and unpacking say.
  */
-async function* lineBlocks(path: string): AsyncGenerator<Buffer> {
+async function* lineBlocks(
+  path: string,
+  onBytes: (count: number) => void = () => undefined,
+): AsyncGenerator<Buffer> {
   const file = createReadStream(path, { highWaterMark: READ_BYTES })
   const isPacked = path.endsWith('.gz')
   const gunzip = createGunzip({ chunkSize: READ_BYTES })
@@ -185,6 +224,7 @@ async function* lineBlocks(path: string): AsyncGenerator<Buffer> {
   for await (const chunk of isPacked ? file.pipe(gunzip) : file) {
     if (!Buffer.isBuffer(chunk)) continue
     const end = chunk.lastIndexOf(NEWLINE) + 1
+    onBytes(chunk.length)
     if (end > 0) {
       pieces.push(chunk.subarray(0, end))
       yield pieces.length === 1 ? chunk.subarray(0, end) : Buffer.concat(pieces)

@@ -1,0 +1,194 @@
+/**
+ * Reads one row of Umami's table `website_event`, as its cloud exports it or a database prints it, with
+ * the columns of its table `session`: a view or an event of a visitor. What comes out is an event for
+ * `/batch/` with properties as `posthog-js` names them, the same for the same row every time.
+ * Source: docs/MIGRATING.md, "Umami".
+ */
+import { formatUuid, parseUuid, uuidV5 } from '../../base/ids.ts'
+import type { JsonObject, OwnObject } from '../../base/json.ts'
+
+/** Texts of a row by the names of their columns; what is NULL is absent or ''. */
+export type UmamiRow = ReadonlyMap<string, string>
+
+/** What a table has to have; whatever else is absent is no property. */
+export const UMAMI_COLUMNS: readonly string[] = [
+  ...['event_id', 'session_id', 'created_at', 'event_type', 'url_path'],
+]
+
+/** Name space of what is derived from ids of Umami. */
+const NAMESPACE = '0c5c0f5e-6c1b-5d61-9a3f-6a2f1d0b7c58'
+const TIME = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)(?:Z|([+-]\d\d)(?::?(\d\d))?)?$/
+const SCREEN = /^(\d+)x(\d+)$/
+const WINDOWS = /^Windows (?!Mobile)(.+)$/
+
+const VIEW = '1'
+const CUSTOM = '2'
+const PERFORMANCE = '5'
+
+/** Properties that have the name of their column, or of a parameter of the address. */
+const SAME_NAMES = [
+  ...['utm_source', 'utm_medium', 'utm_campaign', 'utm_content', 'utm_term'],
+  ...['gclid', 'fbclid', 'msclkid', 'ttclid', 'li_fat_id', 'twclid'],
+]
+const RENAMED = [
+  ['title', 'page_title'],
+  ['tag', 'tag'],
+  ['$browser_language', 'language'],
+  ['$geoip_country_code', 'country'],
+  ['$geoip_city_name', 'city'],
+] as const
+/** Milliseconds; `cls` has no unit. */
+const WEB_VITALS = ['lcp', 'inp', 'cls', 'fcp']
+const BROWSERS: ReadonlyMap<string, string> = new Map([
+  ['chrome', 'Chrome'],
+  ['chromium-webview', 'Chrome'],
+  ['crios', 'Chrome iOS'],
+  ['edge', 'Microsoft Edge'],
+  ['edge-chromium', 'Microsoft Edge'],
+  ['edge-ios', 'Microsoft Edge'],
+  ['facebook', 'Facebook Mobile'],
+  ['firefox', 'Firefox'],
+  ['fxios', 'Firefox iOS'],
+  ['ie', 'Internet Explorer'],
+  ['ios', 'Mobile Safari'],
+  ['ios-webview', 'Mobile Safari'],
+  ['opera', 'Opera'],
+  ['opera-mini', 'Opera Mini'],
+  ['safari', 'Safari'],
+  ['samsung', 'Samsung Internet'],
+])
+const SYSTEMS: ReadonlyMap<string, string> = new Map([
+  ['Mac OS', 'Mac OS X'],
+  ['Android OS', 'Android'],
+])
+const DEVICES: ReadonlyMap<string, string> = new Map([
+  ['desktop', 'Desktop'],
+  ['laptop', 'Desktop'],
+  ['mobile', 'Mobile'],
+  ['tablet', 'Tablet'],
+])
+
+/** The event of a row, with what its visitor told about it (`data`); a text says why there is none. */
+export function umamiEvent(row: UmamiRow, data: JsonObject): JsonObject | string {
+  const uuid = textOf(row, 'event_id')
+  const visitor = textOf(row, 'session_id')
+  const time = TIME.exec(textOf(row, 'created_at'))
+  if (parseUuid(uuid) === null) return 'event_id is no UUID'
+  if (visitor === '') return 'it has no session_id'
+  if (time === null) return 'created_at is no time such as 2026-01-31 12:00:00'
+  const name = eventName(row)
+  if (name === null)
+    return `event_type ${textOf(row, 'event_type') || 'without a value'} is not read`
+  return {
+    uuid,
+    event: name,
+    distinct_id: textOf(row, 'distinct_id') || visitor,
+    timestamp: `${time[1]}T${time[2]}${zoneOf(time[3], time[4])}`,
+    properties: {
+      ...data,
+      $lib: 'umami',
+      $session_id: sessionIdOf(textOf(row, 'visit_id') || visitor),
+      // Where somebody was says the row, and not the address that sends it.
+      $geoip_disable: true,
+      ...pageProperties(row),
+      ...deviceProperties(row),
+      ...(name === '$web_vitals' ? webVitals(row) : {}),
+    },
+  }
+}
+
+/** What a row of Umami's table `event_data` says: of which event, the name and the value. */
+export function umamiEventData(row: UmamiRow): readonly [string, string, unknown] {
+  const [number, text] = [textOf(row, 'number_value'), textOf(row, 'string_value')]
+  const date = textOf(row, 'date_value')
+  const type = textOf(row, 'data_type')
+  let value: unknown = text || date || (number === '' ? null : Number(number))
+  if (type === '2' && number !== '') value = Number(number)
+  if (type === '3') value = text === 'true'
+  const event = textOf(row, 'event_id') || textOf(row, 'website_event_id')
+  return [event, textOf(row, 'data_key'), value]
+}
+
+function eventName(row: UmamiRow): string | null {
+  const type = textOf(row, 'event_type')
+  if (type === VIEW) return '$pageview'
+  if (type === PERFORMANCE) return '$web_vitals'
+  return (type === CUSTOM && textOf(row, 'event_name')) || null
+}
+
+/** UTC without an offset. */
+function zoneOf(hours: string | undefined, minutes = '00'): string {
+  return hours === undefined ? 'Z' : `${hours}:${minutes}`
+}
+
+/** A UUID of version 7 with the time 0, because a row does not say when its visit began. */
+function sessionIdOf(visit: string): string {
+  const bytes = parseUuid(uuidV5(NAMESPACE, visit)) ?? new Uint8Array(16)
+  bytes.fill(0, 0, 6)
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f)
+  return formatUuid(bytes, 0)
+}
+
+function pageProperties(row: UmamiRow): OwnObject {
+  const host = textOf(row, 'hostname')
+  const path = textOf(row, 'url_path')
+  const query = queryOf(row, 'url_query')
+  const referrer = textOf(row, 'referrer_domain')
+  const from = `https://${referrer}${textOf(row, 'referrer_path')}${queryOf(row, 'referrer_query')}`
+  const properties: OwnObject = {
+    $pathname: path,
+    ...(host === '' ? {} : { $host: host, $current_url: `https://${host}${path}${query}` }),
+    $referrer: referrer === '' ? '$direct' : from,
+    $referring_domain: referrer || '$direct',
+  }
+  const parameters = new URLSearchParams(query)
+  for (const name of SAME_NAMES) {
+    const value = textOf(row, name) || parameters.get(name)
+    if (value) properties[name] = value
+  }
+  return properties
+}
+
+function deviceProperties(row: UmamiRow): OwnObject {
+  const properties: OwnObject = {}
+  for (const [name, column] of RENAMED) addText(properties, name, textOf(row, column))
+  const [browser, system] = [textOf(row, 'browser'), textOf(row, 'os')]
+  const device = textOf(row, 'device')
+  addText(properties, '$browser', BROWSERS.get(browser) ?? browser)
+  addText(properties, '$device_type', DEVICES.get(device) ?? device)
+  const windows = WINDOWS.exec(system)?.[1] ?? ''
+  addText(properties, '$os', windows === '' ? (SYSTEMS.get(system) ?? system) : 'Windows')
+  addText(properties, '$os_version', windows)
+  // `DE-BE`, or only the second half.
+  const region = textOf(row, 'region') || textOf(row, 'subdivision1')
+  addText(properties, '$geoip_subdivision_1_code', region.replace(/^[A-Z]{2}-/, ''))
+  const [, width, height] = SCREEN.exec(textOf(row, 'screen')) ?? []
+  if (width !== undefined) {
+    properties['$screen_width'] = Number(width)
+    properties['$screen_height'] = Number(height)
+  }
+  return properties
+}
+
+function webVitals(row: UmamiRow): OwnObject {
+  const measured = WEB_VITALS.filter((name) => textOf(row, name) !== '')
+  return Object.fromEntries(
+    measured.map((name) => [`$web_vitals_${name.toUpperCase()}_value`, Number(textOf(row, name))]),
+  )
+}
+
+/** With its question mark; Umami keeps it without. */
+function queryOf(row: UmamiRow, column: string): string {
+  const query = textOf(row, column).replace(/^\?/, '')
+  return query === '' ? '' : `?${query}`
+}
+
+function addText(properties: OwnObject, name: string, text: string): void {
+  if (text !== '') properties[name] = text
+}
+
+/** `\N` is how MySQL prints NULL. */
+function textOf(row: UmamiRow, column: string): string {
+  const text = row.get(column)?.trim() ?? ''
+  return text === '\\N' ? '' : text
+}

@@ -1,0 +1,154 @@
+/** Umami's export comes in: every view once, with sessions and data, however the file is written. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { CsvReader } from '../../src/base/csv.ts'
+import { runCommand as run } from '../fixtures/command-line.ts'
+import { PERSONAL_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { readEvents, untilStored } from '../fixtures/event-pages.ts'
+import { closeConnections } from '../fixtures/exact-client.ts'
+
+/** The columns of the export of Umami's cloud. */
+const HEADER =
+  'website_id,session_id,visit_id,event_id,hostname,browser,os,device,screen,language,country,' +
+  'region,city,url_path,url_query,utm_source,utm_medium,utm_campaign,utm_content,utm_term,' +
+  'referrer_path,referrer_query,referrer_domain,page_title,gclid,fbclid,msclkid,ttclid,li_fat_id,' +
+  'twclid,event_type,event_name,tag,distinct_id,created_at,job_id'
+const WEBSITE = '1e4b8a35-0a5c-4a3e-9c11-4a54f4a3c001'
+
+t.teardown(closeConnections)
+
+function uuid(number: number): string {
+  return `c2d1f0de-6f0a-4a6e-8f3f-${String(number).padStart(12, '0')}`
+}
+
+function row(index: number, type: number, title: string, name = ''): string {
+  const visit = Math.floor(index / 3)
+  const ids = `${WEBSITE},${uuid(900 + visit)},${uuid(800 + visit)},${uuid(index)}`
+  const device = 'example.com,chrome,Mac OS,laptop,1440x900,en-US,DE,DE-BE,Berlin'
+  const from = '/search,,www.duckduckgo.com'
+  const at = `2026-03-0${1 + visit} 10:0${index % 3}:00`
+  return `${ids},${device},/page,,,,,,,${from},${title},,,,,,,${type},${name},,,${at},`
+}
+
+const ROWS = [
+  row(0, 1, '"Home, sweet\nhome ""here"""'),
+  row(1, 1, 'Prices'),
+  row(2, 2, 'Prices', 'signed up'),
+  row(3, 1, 'Home'),
+]
+const CSV = `${[HEADER, ...ROWS].join('\r\n')}\r\n`
+const EVENT_DATA = [
+  'website_id,session_id,event_id,url_path,event_name,data_key,string_value,number_value,date_value,data_type,created_at,job_id',
+  `${WEBSITE},${uuid(900)},${uuid(2)},/page,signed up,plan,free,,,1,2026-03-01 10:02:00,`,
+  `${WEBSITE},${uuid(900)},${uuid(2)},/page,signed up,seats,3,3.0000,,2,2026-03-01 10:02:00,`,
+].join('\n')
+
+t.test('the same events come out of CSV, packed CSV and JSON, once', async (t) => {
+  const root = t.testdir({ data: {}, 'website_event.csv': CSV, 'event_data.csv': EVENT_DATA })
+  const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  const file = join(root, 'website_event.csv')
+  const words = [
+    ...['--format', 'umami', '--event-data', join(root, 'event_data.csv')],
+    ...['--data-dir', join(root, 'data'), '--base-url', daemon.url],
+  ]
+  const first = await run('import', file, ...words)
+  t.match(first, { exitCode: 0, err: /4 events sent/ })
+  await untilStored({ url: daemon.url, personalKey: PERSONAL_KEY }, 4)
+  writeFileSync(`${file}.gz`, gzipSync(CSV))
+  const cells = [...new CsvReader().records(CSV)]
+  const objects = cells.slice(1).map((values) => {
+    return JSON.stringify(
+      Object.fromEntries((cells[0] ?? []).map((name, at) => [name, values[at]])),
+    )
+  })
+  writeFileSync(join(root, 'rows.json'), objects.join('\n'))
+  for (const path of [file, `${file}.gz`, join(root, 'rows.json')]) {
+    t.match(await run('import', path, ...words), { exitCode: 0, err: /4 events sent/ })
+  }
+  t.match(await run('import', file, '--resume', ...words), { exitCode: 0, err: / 0 events sent/ })
+  await daemon.stop()
+
+  const again = await spawnDaemon({ dataDir: join(root, 'data') })
+  const events = await readEvents({ url: again.url, personalKey: PERSONAL_KEY })
+  t.equal(events.length, 4, 'each is stored once')
+  const byUuid = new Map(events.map((event) => [event.uuid, event]))
+  t.match(byUuid.get(uuid(0)), {
+    event: '$pageview',
+    timestamp: '2026-03-01T10:00:00.000Z',
+    person_mode: 'full',
+    properties: { title: 'Home, sweet\nhome "here"', $geoip_country_code: 'DE' },
+  })
+  t.match(byUuid.get(uuid(2)), { event: 'signed up', properties: { plan: 'free', seats: 3 } })
+  const overview = await fetch(`${again.url}/api/projects/1/query/`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${PERSONAL_KEY}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({
+      query: {
+        kind: 'WebOverviewQuery',
+        dateRange: { date_from: '2026-03-01', date_to: '2026-03-03' },
+        properties: [],
+      },
+    }),
+  })
+  const { results } = (await overview.json()) as {
+    results: readonly { key: string; value: number }[]
+  }
+  const numbers = new Map(results.map(({ key, value }) => [key, value]))
+  t.equal(numbers.get('visitors'), 2)
+  t.equal(numbers.get('views'), 3)
+  t.equal(numbers.get('sessions'), 2)
+  t.equal(numbers.get('bounce rate'), 50)
+  await again.stop()
+})
+
+t.test('rows without an event are named and left out', async (t) => {
+  const odd = [row(4, 3, 'a link'), row(5, 1, 'Home').replace(uuid(5), 'none'), row(6, 1, 'Home')]
+  const root = t.testdir({ data: {}, 'odd.csv': [HEADER, ...odd].join('\n') })
+  const daemon = await spawnDaemon({ dataDir: join(root, 'data') })
+  const words = ['--format', 'umami', '--data-dir', join(root, 'data'), '--base-url', daemon.url]
+  const { exitCode, err } = await run('import', join(root, 'odd.csv'), ...words)
+  t.equal(exitCode, 3)
+  t.match(err, /odd.csv:2: left out: event_type 3 is not read/)
+  t.match(err, /odd.csv:3: left out: event_id is no UUID/)
+  t.match(err, /1 events sent, 2 left out/)
+  await daemon.stop()
+})
+
+t.test('other tables are refused with a word, and so is what fits no format', async (t) => {
+  const root = t.testdir({
+    'imported_visitors.csv':
+      'date,visitors,pageviews,bounces,visits,visit_duration\n2026-03-01,1,2,0,1,9\n',
+    'open.csv': `${HEADER}\n"${'x'.repeat(9 * 1024 * 1024)}\n`,
+  })
+  const key = ['--project-key', 'phc_none', '--format', 'umami', '--base-url', 'http://127.0.0.1:9']
+  const totals = await run('import', join(root, 'imported_visitors.csv'), ...key)
+  t.match(totals, { exitCode: 1, err: /has no column event_id, session_id.*MIGRATING/s })
+  const open = await run('import', join(root, 'open.csv'), ...key)
+  t.match(open, { exitCode: 1, err: /quoted cell without an end/ })
+  t.match(await run('import', 'x', '--format', 'csv'), {
+    exitCode: 2,
+    err: /is not lines or umami/,
+  })
+  t.match(await run('import', 'x', '--event-data', 'y'), {
+    exitCode: 2,
+    err: /needs --format umami/,
+  })
+})
+
+t.test('a table in any pieces is the same table', async (t) => {
+  const text = '\ufeffa,b\r\n"x, y","say ""hi""\r\nthere"\n,"" \n"open",\n'
+  const whole = [...new CsvReader().records(text)]
+  t.strictSame(whole, [
+    ['a', 'b'],
+    ['x, y', 'say "hi"\r\nthere'],
+    ['', '"" '],
+    ['open', ''],
+  ])
+  for (let cut = 1; cut < text.length; cut++) {
+    const reader = new CsvReader()
+    const first = [...reader.records(text.slice(0, cut))]
+    t.strictSame([...first, ...reader.records(text.slice(cut))], whole, `cut at ${cut}`)
+  }
+})
