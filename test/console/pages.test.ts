@@ -152,6 +152,8 @@ t.test('the login page keeps nobody out', async (t) => {
 t.test('what was chosen is dark before anything is painted', async (t) => {
   if (browser === null) return
   const dark = await openWindow(browser, { url: daemon.url, colorScheme: 'light' })
+  // A page of the origin that is no page of the console.
+  await dark.page.goto(`${daemon.url}/robots.txt`)
   await dark.page.evaluate(`localStorage.setItem('tenrec-theme', 'dark')`)
   // When the page was marked, on the clock on which the browser notes its first paint.
   await dark.page.addInitScript({
