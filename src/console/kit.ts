@@ -18,7 +18,7 @@ export {
 export { dateRange, interval, isCompared, rangeDays, rangeValue } from './base/range.ts'
 export { IN_ORGANIZATION, inProject, may, project, readSession, session } from './base/session.ts'
 export { Chart, type Line } from './parts/chart.tsx'
-export { CopyButton, quoted, saveFile, TakeAlong } from './parts/copy.tsx'
+export { CopyButton, saveFile, TakeAlong } from './parts/copy.tsx'
 export { ConfirmButton, Dialog, Form } from './parts/dialog.tsx'
 export { EventDrawer } from './parts/event.tsx'
 export { AreaField, Check, Choice, TextField } from './parts/fields.tsx'
