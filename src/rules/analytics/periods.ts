@@ -66,7 +66,22 @@ export function shiftedPeriodStart(startMs: number, count: number, rules: Period
     }
     return timeMs
   }
+  if (interval === 'day') return shiftedDay(startMs, count, timezone)
   return momentOf(shiftedWall(startWall(startMs, rules), count, interval), timezone)
+}
+
+/** Day by day: some zones have left out a day of the calendar, and it is none. */
+function shiftedDay(startMs: number, count: number, timezone: string): number {
+  let timeMs = startMs
+  let wall = startOfDay(wallOf(startMs, timezone))
+  for (let step = 0; step < Math.abs(count); step++) {
+    const beforeMs = timeMs
+    do {
+      wall = addDays(wall, Math.sign(count))
+      timeMs = momentOf(wall, timezone)
+    } while (timeMs === beforeMs)
+  }
+  return timeMs
 }
 
 /** So many days, weeks or months later by the clock; negative: earlier. */
@@ -145,8 +160,10 @@ function collectDays(
 ): void {
   const first = startWall(fromMs, rules)
   for (let step = 0, startMs = Number.NEGATIVE_INFINITY; startMs <= toMs; step++) {
+    const lastMs = startMs
     startMs = momentOf(shiftedWall(first, step, interval), rules.timezone)
-    add(startMs, starts)
+    // A day that the zone has left out begins when the next one does.
+    if (startMs > lastMs) add(startMs, starts)
   }
 }
 

@@ -11,7 +11,14 @@ import { momentOfText } from './date-range.ts'
 import { activityOf, distinctPeriodCounts, WITHIN } from './distinct-periods.ts'
 import { type EventColumns, listedPersons } from './event-columns.ts'
 import { RETENTION_INTERVALS_MAX } from './limits.ts'
-import { type Interval, type PeriodRules, Periods, periodStart, shiftedWall } from './periods.ts'
+import {
+  type Interval,
+  type PeriodRules,
+  Periods,
+  periodStart,
+  shiftedPeriodStart,
+  shiftedWall,
+} from './periods.ts'
 import { countsOf } from './person-aggregates.ts'
 import type { ParametersOf } from './questions.ts'
 import { eventSeries, readEntity, readSeries, type Series } from './series.ts'
@@ -109,7 +116,7 @@ function periodsOf(
   const request = { dateFrom: null, dateTo, interval, timezone, nowMs, firstEventMs: null }
   const isNow = dateTo === null || dateTo === 'all'
   const lastMs = isNow ? nowMs : momentOfText(dateTo, request)
-  const { startMs, endMs } = reach(lastMs, total, interval, timezone)
+  const { startMs, endMs } = reach(lastMs, total, rules)
   const all = Periods.covering(periodStart(startMs, rules), endMs - 1, rules)
   const firstMs = all.startMs(selected)
   const lastShownMs = all.startMs(total - 1)
@@ -119,9 +126,14 @@ function periodsOf(
 }
 
 /** The end lies one period behind the last moment, the start all periods before the end. */
-function reach(lastMs: number, total: number, interval: Interval, timezone: string) {
+function reach(lastMs: number, total: number, rules: PeriodRules) {
+  const { interval, timezone } = rules
   if (interval === 'minute' || interval === 'hour') {
     return { startMs: lastMs + HOUR_MS - total * HOUR_MS, endMs: lastMs + HOUR_MS }
+  }
+  if (interval === 'day') {
+    const endMs = shiftedPeriodStart(periodStart(lastMs, rules), 1, rules)
+    return { startMs: shiftedPeriodStart(endMs, -total, rules), endMs }
   }
   const end = shiftedWall(startOfDay(wallOf(lastMs, timezone)), 1, interval)
   const start = shiftedWall(end, -total, interval)

@@ -61,6 +61,14 @@ export function kindName(query: unknown): string {
   return Object.hasOwn(KINDS, kind) || WRAPPERS.includes(kind) ? kind : 'unknown'
 }
 
+/** Rows that a query asks for, which nobody has checked; 0 where it does not say. */
+export function rowsAsked(query: unknown): number {
+  if (!isObject(query)) return 0
+  const { kind, source } = query
+  const { limit } = WRAPPERS.includes(kind) && isObject(source) ? source : query
+  return typeof limit === 'number' ? limit : 0
+}
+
 /** By what the events of a query may be divided in a project whose largest P is `lastPerson`. */
 export function divisionOf({ kind, plan }: PlannedQuery, lastPerson: number): Division {
   const { dividedBy } = kind

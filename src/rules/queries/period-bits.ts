@@ -119,6 +119,17 @@ export function isPlain(test: CountTest | null): boolean {
   return test === null || (test.operator === 'gte' && test.value <= 1)
 }
 
+/** How many events of an actor make a period count; one without events never does. */
+export function timesWanted(test: CountTest | null) {
+  const { operator, value } = test ?? ONCE
+  return {
+    least: operator === 'lte' ? 1 : Math.max(1, value),
+    most: operator === 'gte' ? Number.POSITIVE_INFINITY : value,
+  }
+}
+
+const ONCE: CountTest = { operator: 'gte', value: 1 }
+
 /** Whether it makes no difference how many more than 255 there are. */
 function isSmall(test: CountTest | null): boolean {
   return test !== null && test.value < 255
@@ -130,14 +141,12 @@ function countsFor(test: CountTest | null, size: number): Uint8ClampedArray | Ui
   return isSmall(test) ? new Uint8ClampedArray(size) : new Uint32Array(size)
 }
 
-/** A period without events never counts. */
 function countedBits(
   counts: Uint8ClampedArray | Uint32Array,
-  { operator, value }: CountTest,
+  test: CountTest,
   bits: Uint32Array,
 ): void {
-  const least = operator === 'lte' ? 1 : Math.max(1, value)
-  const most = operator === 'gte' ? Number.POSITIVE_INFINITY : value
+  const { least, most } = timesWanted(test)
   for (let cell = 0; cell < counts.length; cell++) {
     const count = counts[cell] ?? 0
     if (count < least || count > most) continue

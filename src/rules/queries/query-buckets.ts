@@ -4,7 +4,7 @@
  */
 import type { JsonObject } from '../../base/json.ts'
 import { timeText } from '../../base/time.ts'
-import { addDays, type Wall, wallOf } from '../../base/time-zone.ts'
+import { type Wall, wallOf } from '../../base/time-zone.ts'
 import type { DateRange } from '../analytics/date-range.ts'
 import { type Interval, type PeriodRules, Periods } from '../analytics/periods.ts'
 import type { QueryRange } from './query-range.ts'
@@ -41,7 +41,11 @@ export function bucketDay(wall: Wall, interval: Interval): string {
 
 /** The texts of `labels`. */
 export function bucketLabels(range: QueryRange, buckets: Periods): readonly string[] {
-  return everyBucket(range, buckets, (wall) => bucketLabel(wall, range))
+  return everyBucket(range, buckets, (wall, index) =>
+    range.interval === 'week'
+      ? weekLabel(wall, wallOf(buckets.startMs(index + 1) - 1, range.timezone), range)
+      : bucketLabel(wall, range.interval),
+  )
 }
 
 /** The starts as ISO 8601 in UTC. */
@@ -63,21 +67,19 @@ export function dayLabel([year, month, day]: Wall): string {
 function everyBucket(
   range: QueryRange,
   buckets: Periods,
-  text: (wall: Wall) => string,
+  text: (wall: Wall, index: number) => string,
 ): readonly string[] {
   const count = bucketCount(range, buckets)
   return Array.from({ length: count }, (_, index) =>
-    text(wallOf(buckets.startMs(index), range.timezone)),
+    text(wallOf(buckets.startMs(index), range.timezone), index),
   )
 }
 
-function bucketLabel(wall: Wall, range: QueryRange): string {
+function bucketLabel(wall: Wall, interval: Exclude<Interval, 'week'>): string {
   const [year, month, day, hour, minute] = wall
-  switch (range.interval) {
+  switch (interval) {
     case 'month':
       return `${MONTHS[month - 1]} ${year}`
-    case 'week':
-      return weekLabel(wall, range)
     case 'day':
       return dayLabel(wall)
     case 'hour':
@@ -87,9 +89,9 @@ function bucketLabel(wall: Wall, range: QueryRange): string {
 }
 
 /** The days of the week that lie in the range. */
-function weekLabel(start: Wall, { fromMs, toMs, timezone }: QueryRange): string {
+function weekLabel(start: Wall, end: Wall, { fromMs, toMs, timezone }: QueryRange): string {
   const from = latest(start, wallOf(fromMs, timezone))
-  const to = earliest(addDays(start, 6), wallOf(toMs, timezone))
+  const to = earliest(end, wallOf(toMs, timezone))
   const [fromMonth, toMonth] = [MONTHS[from[1] - 1], MONTHS[to[1] - 1]]
   if (from[0] !== to[0]) return `${dayLabel(from)} – ${dayLabel(to)}`
   if (from[1] !== to[1]) return `${from[2]}-${fromMonth} – ${to[2]}-${toMonth}`

@@ -14,6 +14,7 @@ import type {
 } from '../analytics/event-columns.ts'
 import type { EventView } from '../events/event-queries.ts'
 import type { ActorSource } from './actor-source.ts'
+import type { QueryLimits } from './paced-limits.ts'
 import type { QueryFields } from './query-fields.ts'
 
 /** What a query has to know besides its own text. */
@@ -58,7 +59,10 @@ export interface QueryShard {
 export interface EventRowSource {
   /** P of the person with a uuid or number; null when there is none. */
   personNumber(reference: string | number): number | null
-  /** Events by their places in the order of arrival, in the order asked for. Cost: some 20 us each. */
+  /**
+   * Events by their places in the order of arrival, in the order asked for. Throws as
+   * `EventScanner.checkLimits`. Cost: some 20 us each.
+   */
   events(sequences: readonly number[]): readonly EventView[]
 }
 
@@ -101,8 +105,11 @@ export interface QueryKind<Plan, Part> {
   rangeOf?(plan: Plan): DateRange | null
   /** Throws as `EventScanner.scan`. */
   partial(plan: Plan, shard: QueryShard): Part
-  /** At least one part, which stay as they are; what comes out is a part again, and may share memory with them. */
-  merge(plan: Plan, parts: readonly Part[]): Part
+  /**
+   * At least one part, which stay as they are; what comes out is a part again, and may share memory with them.
+   * Throws as `EventScanner.checkLimits`.
+   */
+  merge(plan: Plan, parts: readonly Part[], limits: QueryLimits): Part
   /** `shard` is whole; for what is looked up for the answer alone, such as names. */
   page(plan: Plan, whole: Part, shard: QueryShard): QueryPage
   /**

@@ -2,15 +2,19 @@
  * StickinessQuery: how many actors came in how many intervals of a range. Source:
  * docs/compatibility/queries.md, "StickinessQuery".
  */
+import { rowsByActor } from '../analytics/actor-rows.ts'
+import type { Periods } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
-import { ActorKeys, ActorNumbers } from './actor-events.ts'
+import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
 import { checkDatedNumbers } from './answer.ts'
+import { PacedLimits } from './paced-limits.ts'
 import {
   actorStretches,
   addPeriodCounts,
   type CountTest,
   isPlain,
   periodBits,
+  timesWanted,
 } from './period-bits.ts'
 import {
   areBitsSmall,
@@ -265,8 +269,10 @@ function countsOf(
     const own = events[types.indexOf(more)]
     if (own === undefined) return []
     const { keys, numbers } = own
-    const counts = new Uint32Array(numbers.count + 1)
-    for (const stretch of actorStretches(numbers.count, periods, test)) {
+    const [stretch, second] = actorStretches(numbers.count, periods, test)
+    let counts = new Uint32Array(numbers.count + 1)
+    if (second !== undefined) counts = manyCounts(own, numbers.count, periods, bit, test, shard)
+    else if (stretch !== undefined) {
       const bits = periodBits(own, stretch, periods, 1 << bit, test, shard.scanner)
       addPeriodCounts(bits, stretch, counts)
     }
@@ -274,6 +280,47 @@ function countsOf(
   })
   shard.scanner.giveBack()
   return counted
+}
+
+/**
+ * In how many intervals each actor came, by its number, where there are too many of both for a bit each.
+ * Cost: linear in the events, which are brought together by actor.
+ */
+function manyCounts(
+  { count, actors, timesMs, seriesMasks }: ActorEvents,
+  actorCount: number,
+  periods: Periods,
+  bit: number,
+  test: CountTest | null,
+  { scanner }: QueryShard,
+): Uint32Array<ArrayBuffer> {
+  const { least, most } = timesWanted(test)
+  const pace = new PacedLimits(scanner)
+  const { keys, starts, rows } = rowsByActor(actors, count)
+  const counts = new Uint32Array(actorCount + 1)
+  // How often the actor came in each interval; all 0 in between.
+  const times = new Uint32Array(periods.count)
+  const met: number[] = []
+  for (const [index, actor] of keys.entries()) {
+    const end = starts[index + 1] ?? 0
+    let place = starts[index] ?? 0
+    pace.count(end - place)
+    met.length = 0
+    for (; place < end; place++) {
+      const row = rows[place] ?? 0
+      if (((seriesMasks[row] ?? 0) & (1 << bit)) === 0) continue
+      const period = periods.indexOf(timesMs[row] ?? 0)
+      const before = times[period] ?? 0
+      if (before === 0) met.push(period)
+      times[period] = before + 1
+    }
+    for (const period of met) {
+      const number = times[period] ?? 0
+      if (number >= least && number <= most) counts[actor] = (counts[actor] ?? 0) + 1
+      times[period] = 0
+    }
+  }
+  return counts
 }
 
 function itemOf(

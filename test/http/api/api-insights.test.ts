@@ -263,6 +263,35 @@ t.test('scopes', async (t) => {
   }
 })
 
+t.test('who saves a question has to be allowed to ask it', async (t) => {
+  const query = { kind: 'TrendsQuery', series: [{ event: 'secret' }] }
+  const filters = { properties: [{ key: 'email', value: 'a', type: 'person' }] }
+  const scopes = ['insight:write', 'dashboard:write'] as const
+  const writer = daemon.keyOf({ scopes })
+  const asker = daemon.keyOf({ scopes: [...scopes, 'query:read'] })
+  await daemon.settled()
+  const dashboards = 'projects/1/dashboards/'
+  for (const [path, member, value, other] of [
+    [INSIGHTS, 'query', query, { ...query, interval: 'week' }],
+    [dashboards, 'filters', filters, { date_from: '-1d' }],
+  ] as const) {
+    const refused = {
+      status: 403,
+      body: { code: 'permission_denied', detail: /query:read/ },
+    }
+    const named = await daemon.ask('POST', path, { name: 'plain' }, writer)
+    t.match(named, { status: 201 }, `${path} without one`)
+    t.match(await daemon.ask('POST', path, { [member]: value }, writer), refused, path)
+    const saved = await daemon.ask('POST', path, { [member]: value }, asker)
+    t.match(saved, { status: 201 }, path)
+    const place = `${path}${String(saved.body['id'])}/`
+    t.match(await daemon.ask('PATCH', place, { [member]: other }, writer), refused, place)
+    const same = { name: 'x', [member]: value }
+    t.match(await daemon.ask('PATCH', place, same, writer), { status: 200 }, 'what was read')
+    t.match(await daemon.ask('PATCH', place, { [member]: other }, asker), { status: 200 }, place)
+  }
+})
+
 t.test('each change is noted once, with what it made', async (t) => {
   const insight = await made(INSIGHTS, { name: 'noted' }, ann.key)
   await daemon.ask('PATCH', `${INSIGHTS}${insight}/`, { saved: true }, ann.key)

@@ -291,7 +291,7 @@ function resultsOf(query: Json, { scanner }: World, count: number): unknown {
       memoryShard(scanner, CONTEXT, isWhole ? null : { by: 'persons', index, count }),
     ),
   )
-  const whole: unknown = kind.merge(plan, structuredClone(parts.toReversed()))
+  const whole: unknown = kind.merge(plan, structuredClone(parts.toReversed()), scanner)
   return kind.page(plan, whole, memoryShard(scanner, CONTEXT)).results
 }
 

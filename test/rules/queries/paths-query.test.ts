@@ -207,7 +207,7 @@ function resultsOf(query: Json, scanner: MemoryScanner, count: number): unknown 
   const parts = Array.from({ length: count }, (_, index): unknown =>
     kind.partial(plan, memoryShard(scanner, CONTEXT, { by: 'persons', index, count })),
   )
-  const whole: unknown = kind.merge(plan, structuredClone(parts.toReversed()))
+  const whole: unknown = kind.merge(plan, structuredClone(parts.toReversed()), scanner)
   return kind.page(plan, whole, memoryShard(scanner, CONTEXT)).results
 }
 

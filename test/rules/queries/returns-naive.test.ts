@@ -127,7 +127,8 @@ class Asked {
       const part: EventPart | null = by === 'nothing' ? null : { by, index, count }
       return structuredClone(kind.partial(structuredClone(plan), { ...this.shard, part }))
     })
-    return kind.page(plan, kind.merge(plan, parts), this.shard).results as readonly Json[]
+    return kind.page(plan, kind.merge(plan, parts, this.shard.scanner), this.shard)
+      .results as readonly Json[]
   }
 
   /** The actors as texts, each with its columns. */

@@ -6,6 +6,8 @@
 import type { PageWish } from '../../../base/pages.ts'
 import type { TaskRunner } from '../../../ports/task-runner.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
+import { rowsAsked } from '../../../rules/queries/kinds.ts'
+import { LONG_WEIGHT } from '../call-kinds.ts'
 import type { Calls } from '../call-table.ts'
 import type { QueryTask } from './query-tasks.ts'
 
@@ -31,7 +33,9 @@ export async function answerDivided(
       if (hasLeft) cancel()
     },
   }
-  const first = await pool.run('query', [task, count > 1], leaving)
+  // A page of many rows lets what counts go first, so that nobody waits for a list of them.
+  const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
+  const first = await pool.run('query', [task, count > 1], { ...leaving, weight })
   if (first.kind === 'answer') return first.text
   // All that follows has the time of one query together.
   const startedAtMs = performance.now()

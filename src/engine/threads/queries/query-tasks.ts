@@ -57,7 +57,8 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
     const by = divisionOf(planned, lastPerson)
     if (by !== 'nothing' && events >= DIVIDED_EVENTS_MIN) return { kind: 'divide', by }
   }
-  const whole: unknown = kind.merge(plan, [tools.stores.remembered.partial(planned, shard)])
+  const part = tools.stores.remembered.partial(planned, shard)
+  const whole: unknown = kind.merge(plan, [part], shard.scanner)
   return { kind: 'answer', text: answerText(kind.page(plan, whole, shard), shard, task.format) }
 }
 
@@ -75,7 +76,7 @@ export function mergeQuery(tools: LongTools, task: QueryTask, found: readonly Ui
   const shard = open(tools, task, null)
   const { kind, plan } = planQuery(task.query, shard.context)
   const parts = found.map((packed): unknown => deserialize(packed))
-  const page = kind.page(plan, kind.merge(plan, parts), shard)
+  const page = kind.page(plan, kind.merge(plan, parts, shard.scanner), shard)
   return { text: answerText(page, shard, task.format) }
 }
 
@@ -114,7 +115,8 @@ function open(
   }
   const rows: EventRowSource = {
     personNumber: (reference) => persons.record(projectId, reference)?.number ?? null,
-    events: (sequences) => stores.reader.eventsAt(projectId, sequences),
+    events: (sequences) =>
+      stores.reader.eventsAt(projectId, sequences, () => scanner.checkLimits()),
   }
   return { context, scanner, rows, world: persons.actorSource(projectId), part }
 }

@@ -40,12 +40,16 @@ export class RememberedParts {
     if (known === undefined || known.version !== version || known.through > through) {
       known = { version, through, found: between(0, through), bytes: 0 }
     } else if (known.through < through) {
-      const found: unknown = kind.merge(plan, [known.found, between(known.through, through)])
+      const found: unknown = kind.merge(
+        plan,
+        [known.found, between(known.through, through)],
+        scanner,
+      )
       known = { ...known, through, found }
     }
     // What may change without any of these events changing is computed each time.
     if (!scanner.looksAtPersons) this.#keep(name, known)
-    return kind.merge(plan, [known.found, between(through, Number.POSITIVE_INFINITY)])
+    return kind.merge(plan, [known.found, between(through, Number.POSITIVE_INFINITY)], scanner)
   }
 
   #keep(name: string, part: RememberedPart): void {

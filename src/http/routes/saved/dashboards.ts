@@ -41,6 +41,7 @@ import {
   listPage,
   NAME,
   placeInPath,
+  requireAsking,
   resultOf,
   type SavedCall,
   type SavedServices,
@@ -172,6 +173,7 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
       body: FIELDS,
       answers: { 201: done(DASHBOARD) },
       async handle(call) {
+        requireAsking(call, call.body().filters, {})
         const request = requestOf(call)
         return plainDashboard(call, await change(call, 'createDashboard', request))
       },
@@ -188,7 +190,8 @@ export const DASHBOARD_RESOURCE: Resource<SavedServices> = {
       body: FIELDS,
       answers: { 200: done(DASHBOARD) },
       async handle(call) {
-        const { id } = (await dashboardInPath(call)).dashboard
+        const { id, fields } = (await dashboardInPath(call)).dashboard
+        requireAsking(call, call.body().filters, fields.filters)
         const request = { ...requestOf(call), id }
         return plainDashboard(call, await change(call, 'changeDashboard', request))
       },

@@ -30,6 +30,7 @@ import {
   listPage,
   NAME,
   placeInPath,
+  requireAsking,
   resultOf,
   type SavedCall,
   type SavedServices,
@@ -103,6 +104,7 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
       body: FIELDS,
       answers: { 201: done(INSIGHT) },
       async handle(call) {
+        requireAsking(call, call.body().query, null)
         const request = requestOf(call)
         return insightBody(showingTo(call), await change(call, 'createInsight', request))
       },
@@ -120,7 +122,8 @@ export const INSIGHT_RESOURCE: Resource<SavedServices> = {
       body: FIELDS,
       answers: { 200: done(INSIGHT) },
       async handle(call) {
-        const { id } = (await insightInPath(call)).insight
+        const { id, fields } = (await insightInPath(call)).insight
+        requireAsking(call, call.body().query, fields.query)
         const request = { ...requestOf(call), id }
         return insightBody(showingTo(call), await change(call, 'changeInsight', request))
       },

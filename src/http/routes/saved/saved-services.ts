@@ -12,7 +12,7 @@ import {
   SAVED_TAGS_MAX,
 } from '../../../rules/saved/limits.ts'
 import type { Insight, InsightView, SavedPlace } from '../../../rules/saved/saved.ts'
-import { denied } from '../../server/auth.ts'
+import { denied, requireScope } from '../../server/auth.ts'
 import { countedUrls, lenientPage, PAGE_LIMITS } from '../../server/pages.ts'
 import type { Call } from '../../server/route.ts'
 import * as is from '../../server/schema.ts'
@@ -204,6 +204,15 @@ export function checkSize(attr: string, value: unknown, unitsMax: number): void 
   if (value === undefined || JSON.stringify(value).length <= unitsMax) return
   const detail = `${attr} may have ${unitsMax} characters of JSON at most`
   throw new ServiceError('invalid_input', detail, { attr })
+}
+
+/**
+ * Saving a question, or filters of one, is asking it: the answer is shown with it. `before`: what is saved
+ * already and may stay. Throws 403 `permission_denied`.
+ */
+export function requireAsking({ grant }: SavedCall, after: unknown, before: unknown): void {
+  if (after === undefined || after === null) return
+  if (JSON.stringify(after) !== JSON.stringify(before)) requireScope(grant, 'query:read')
 }
 
 /** What all projects see is for keys that are not limited to some. Throws 403 `permission_denied`. */

@@ -7,6 +7,7 @@ import { wallOf } from '../../../base/time-zone.ts'
 import { rowsByActor } from '../../analytics/actor-rows.ts'
 import { checkDatedNumbers } from '../answer.ts'
 import { FUNNEL_OWN_BINS_MAX } from '../limits.ts'
+import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { PersonsUrls } from '../persons-urls.ts'
 import { bucketCount, bucketDays, bucketsOf, dayLabel } from '../query-buckets.ts'
 import type { QueryContext } from '../query-kind.ts'
@@ -23,19 +24,31 @@ export interface ValueRows {
   readonly rows: Uint32Array
 }
 
-/** The results of a funnel of steps: a list, with a breakdown one for each value. */
-export function stepResults(plan: FunnelsPlan, found: FunnelRows, context: QueryContext): unknown {
+/**
+ * The results of a funnel of steps: a list, with a breakdown one for each value. Throws as
+ * `EventScanner.checkLimits`.
+ */
+export function stepResults(
+  plan: FunnelsPlan,
+  found: FunnelRows,
+  context: QueryContext,
+  limits: QueryLimits,
+): unknown {
   const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
-  const values = rankedValues(plan, found)
+  const values = rankedValues(plan, found, limits)
   const starts = timeStarts(found)
+  const pace = new PacedLimits(limits)
   const results = values.map(({ text, rows }) => {
     const named = valueMembers(plan, text, context)
     const urlOf = urls === null ? null : funnelUrls(urls, plan, found, text)
-    return plan.steps.map((_step, step) => ({
-      ...stepResult(plan, found, starts, rows, step),
-      ...named,
-      ...(urlOf === null ? {} : { persons_urls: [urlOf(step)] }),
-    }))
+    return plan.steps.map((_step, step) => {
+      pace.count(rows.length)
+      return {
+        ...stepResult(plan, found, starts, rows, step),
+        ...named,
+        ...(urlOf === null ? {} : { persons_urls: [urlOf(step)] }),
+      }
+    })
   })
   return plan.breakdown === null ? (results[0] ?? []) : results
 }
@@ -67,6 +80,7 @@ export function trendResults(
   plan: FunnelsPlan,
   found: FunnelRows,
   context: QueryContext,
+  limits: QueryLimits,
 ): readonly JsonObject[] {
   const { range, fromStep, toStep, breakdown } = plan
   const buckets = bucketsOf(range)
@@ -74,9 +88,11 @@ export function trendResults(
   const days = bucketDays(range, buckets)
   const labels = days.map((_day, index) => dayLabel(wallOf(buckets.startMs(index), range.timezone)))
   const values =
-    breakdown === null ? [{ text: [], rows: allRows(found) }] : rankedValues(plan, found)
+    breakdown === null ? [{ text: [], rows: allRows(found) }] : rankedValues(plan, found, limits)
   checkDatedNumbers(values.length * count)
+  const pace = new PacedLimits(limits)
   return values.map(({ text, rows }) => {
+    pace.count(rows.length + count)
     const entered = new Uint32Array(count)
     const converted = new Uint32Array(count)
     for (const row of rows) {
@@ -94,17 +110,24 @@ export function trendResults(
 
 /**
  * The rows of each value: by the number of those who did the last step, then of the one before and so on,
- * then by value; those beyond the limit are one. Rows of a funnel without a breakdown are one value.
+ * then by value; those beyond the limit are one. Rows of a funnel without a breakdown are one value. Throws
+ * as `EventScanner.checkLimits`.
  */
-export function rankedValues(plan: FunnelsPlan, found: FunnelRows): readonly ValueRows[] {
+export function rankedValues(
+  plan: FunnelsPlan,
+  found: FunnelRows,
+  limits: QueryLimits,
+): readonly ValueRows[] {
   const { breakdown, rules } = plan
   const isCohort = (breakdown?.cohorts.length ?? 0) > 0
+  const pace = new PacedLimits(limits)
   const values = rowsByActor(
     found.labels.map((label) => label + 1),
     found.labels.length,
   )
   const ranked = Array.from(values.keys, (key, index) => {
     const rows = values.rows.subarray(values.starts[index], values.starts[index + 1])
+    pace.count(1 + rows.length)
     const counts = new Uint32Array(rules.stepCount)
     for (const row of rows) {
       const step = (found.reached[row] ?? 0) - 1
@@ -112,6 +135,7 @@ export function rankedValues(plan: FunnelsPlan, found: FunnelRows): readonly Val
     }
     return { text: found.texts[key - 1] ?? [], rows, counts: counts.reverse() }
   }).sort((left, right) => {
+    pace.count(1)
     const order = compareLists(right.counts, left.counts)
     if (order !== 0) return order
     return isCohort
@@ -123,7 +147,8 @@ export function rankedValues(plan: FunnelsPlan, found: FunnelRows): readonly Val
   const isOther = ({ text }: ValueRows): boolean => text.length === 1 && text[0] === OTHER_VALUE
   const kept = ranked.slice(0, limit).filter((value) => !isOther(value))
   // A value that happens to be called so counts as the rest.
-  const rest = ranked.filter((value) => !kept.includes(value))
+  const isKept = new Set<ValueRows>(kept)
+  const rest = ranked.filter((value) => !isKept.has(value))
   const rows = Uint32Array.from(rest.flatMap((value) => [...value.rows]))
   return [...kept, { text: [OTHER_VALUE], rows }]
 }

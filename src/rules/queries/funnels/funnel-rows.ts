@@ -15,11 +15,12 @@ import type { Periods } from '../../analytics/periods.ts'
 import { groupIds, labelsOf, type ValueLabels } from '../../analytics/value-labels.ts'
 import { allOf, type FilterGroup } from '../../filters/filter-group.ts'
 import { propertyText } from '../../filters/property-text.ts'
+import { PacedLimits } from '../paced-limits.ts'
 import { breakdownText } from '../query-breakdown.ts'
 import { bucketsOf } from '../query-buckets.ts'
 import { type QueryShard, scanShard } from '../query-kind.ts'
 import type { FunnelsPlan, StepRules } from './funnel-request.ts'
-import { PacedLimits, walkOf } from './funnel-walks.ts'
+import { walkOf } from './funnel-walks.ts'
 import type { StepEvents } from './step-chains.ts'
 
 /** Walks that reached a step, one row each; all lists but `texts` are parallel. Plain data. */

@@ -2,32 +2,11 @@
  * Walks through a funnel with the events of one actor after the other; over time a walk for each period in
  * which it enters. Source: docs/compatibility/queries.md, "FunnelsQuery".
  */
-import type { EventScanner } from '../../analytics/event-columns.ts'
 import type { Periods } from '../../analytics/periods.ts'
+import type { PacedLimits } from '../paced-limits.ts'
 import type { FunnelsPlan } from './funnel-request.ts'
 import { EventMasks, StepChains, type StepEvents } from './step-chains.ts'
 import { StepSets } from './step-sets.ts'
-
-/** Events between two looks at the limits of a query. */
-const CHECK_EVERY = 65_536
-
-/** Asks now and then whether to go on. */
-export class PacedLimits {
-  readonly #limits: Pick<EventScanner, 'checkLimits'>
-  #left = 0
-
-  constructor(limits: Pick<EventScanner, 'checkLimits'>) {
-    this.#limits = limits
-  }
-
-  /** Before work on so many events. */
-  count(events: number): void {
-    this.#left -= events
-    if (this.#left > 0) return
-    this.#left = CHECK_EVERY
-    this.#limits.checkLimits()
-  }
-}
 
 /** What came of a walk, until the next one. */
 export interface Walked {

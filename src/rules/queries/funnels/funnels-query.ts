@@ -3,6 +3,7 @@
  * "FunnelsQuery".
  */
 import { propertyText } from '../../filters/property-text.ts'
+import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { resolvedRange } from '../query-buckets.ts'
 import type { QueryFields } from '../query-fields.ts'
 import type { QueryActors, QueryKind, QueryShard } from '../query-kind.ts'
@@ -23,16 +24,16 @@ export const FUNNELS_QUERY: QueryKind<FunnelsPlan, FunnelRows> = {
   plan: planFunnels,
   rangeOf: ({ range }) => range,
   partial: (plan, shard) => walkFunnel(plan, shard, neededSteps(plan)).rows,
-  merge: (_plan, parts) => mergeRows(parts),
-  page(plan, whole, { context }) {
+  merge: (_plan, parts, limits) => mergeRows(parts, limits),
+  page(plan, whole, { context, scanner }) {
     const members = resolvedRange(plan.range)
     switch (plan.visual) {
       case 'steps':
-        return { results: stepResults(plan, whole, context), members }
+        return { results: stepResults(plan, whole, context, scanner), members }
       case 'time_to_convert':
         return { results: timeResults(plan, whole), members }
       case 'trends':
-        return { results: trendResults(plan, whole, context), members }
+        return { results: trendResults(plan, whole, context, scanner), members }
     }
   },
   actors: funnelActors,
@@ -44,11 +45,13 @@ function neededSteps({ visual, fromStep, toStep }: FunnelsPlan): number {
 }
 
 /** The rows of all parts, with each value once. */
-function mergeRows(parts: readonly FunnelRows[]): FunnelRows {
+function mergeRows(parts: readonly FunnelRows[], limits: QueryLimits): FunnelRows {
+  const pace = new PacedLimits(limits)
   const numbers = new Map<string, number>()
   const texts: (readonly string[])[] = []
   const labels = parts.map((part) => {
     const numberOf = Uint32Array.from(part.texts, (text) => {
+      pace.count(1)
       const key = JSON.stringify(text)
       const number = numbers.get(key) ?? texts.push(text) - 1
       numbers.set(key, number)
@@ -108,7 +111,9 @@ function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): 
   // Which values are told apart, everybody's steps decide.
   const needed = plan.breakdown === null ? (step > 0 ? step : -step - 1) : 1
   const { rows, walkers } = walkFunnel(plan, shard, needed)
-  const actors = rowsOfValue(plan, pick, rows).filter((row) => isWanted(rows.reached[row] ?? 0))
+  const actors = rowsOfValue(plan, pick, rows, shard.scanner).filter((row) =>
+    isWanted(rows.reached[row] ?? 0),
+  )
   const { groupTypeIndex } = plan
   const persons = groupTypeIndex === null ? actors.map((row) => walkers.persons[row] ?? 0) : []
   const groups = groupTypeIndex === null ? [] : actors.map((row) => walkers.groupKeys[row] ?? '')
@@ -120,7 +125,12 @@ function funnelActors(plan: FunnelsPlan, pick: QueryFields, shard: QueryShard): 
 }
 
 /** The rows of the value that a request for actors names; all when it names none. */
-function rowsOfValue(plan: FunnelsPlan, pick: QueryFields, rows: FunnelRows): readonly number[] {
+function rowsOfValue(
+  plan: FunnelsPlan,
+  pick: QueryFields,
+  rows: FunnelRows,
+  limits: QueryLimits,
+): readonly number[] {
   const all = Array.from(rows.labels.keys())
   const given = pick.value('funnelStepBreakdown')
   const { breakdown } = plan
@@ -137,7 +147,7 @@ function rowsOfValue(plan: FunnelsPlan, pick: QueryFields, rows: FunnelRows): re
     const own = textsOf(text)
     return own.length === wanted.length && own.every((one, index) => one === wanted[index])
   }
-  const named = rankedValues(plan, rows).find(({ text }) => isWanted(text))
+  const named = rankedValues(plan, rows, limits).find(({ text }) => isWanted(text))
   if (named !== undefined) return [...named.rows]
   const labels = new Set(
     [...rows.texts.keys()].filter((label) => isWanted(rows.texts[label] ?? [])),

@@ -6,6 +6,7 @@ import type { JsonObject } from '../../../base/json.ts'
 import { orderRows, rowsByActor } from '../../analytics/actor-rows.ts'
 import { ITEM_VALUES, ItemTable, PAGEVIEW, SCREEN } from '../../analytics/path/path-items.ts'
 import { type PathEvents, PathFinder, PathWalker } from '../../analytics/path/path-sessions.ts'
+import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import {
   NO_URLS,
   type PersonsUrl,
@@ -28,11 +29,12 @@ export const PATHS_QUERY: QueryKind<PathsPlan, PathEdges> = {
   plan: planPaths,
   rangeOf: ({ fromMs, range }) => ({ fromMs, toMs: range.toMs }),
   partial: edgesOf,
-  merge: (_plan, parts) => mergeEdges(parts),
-  page: (plan, whole, { context }) => ({
-    results: connected(largest(plan, whole, plan.hasPersonsUrls ? urlsOf(plan, context) : null)),
-    members: resolvedRange(plan.range),
-  }),
+  merge: (_plan, parts, limits) => mergeEdges(parts, limits),
+  page(plan, whole, { context, scanner }) {
+    const urlOf = plan.hasPersonsUrls ? urlsOf(plan, context) : null
+    const results = connected(largest(plan, whole, urlOf, scanner))
+    return { results, members: resolvedRange(plan.range) }
+  },
   actors: (plan, _pick, shard) => actorsOf(plan, shard),
 }
 
@@ -91,11 +93,12 @@ function edgesOf(plan: PathsPlan, shard: QueryShard): PathEdges {
   return edges.edges(table.texts, repeated)
 }
 
-function mergeEdges(parts: readonly PathEdges[]): PathEdges {
+function mergeEdges(parts: readonly PathEdges[], limits: QueryLimits): PathEdges {
   const [first] = parts
   if (first !== undefined && parts.length === 1) return first
   const numbers = new Map<string, number>()
   const all = new EdgeTable()
+  const pace = new PacedLimits(limits)
   const allRepeated = new Set<number>()
   for (const { texts, steps, sources, targets, counts, totalsMs, repeated } of parts) {
     const numberOf = Uint32Array.from(texts, (text) => {
@@ -104,6 +107,7 @@ function mergeEdges(parts: readonly PathEdges[]): PathEdges {
       return number
     })
     for (let edge = 0; edge < steps.length; edge++) {
+      pace.count(1)
       const source = numberOf[sources[edge] ?? 0] ?? 0
       const target = numberOf[targets[edge] ?? 0] ?? 0
       const [step = 0, count = 0, totalMs = 0] = [steps[edge], counts[edge], totalsMs[edge]]
@@ -147,7 +151,9 @@ function largest(
   { weightMin, weightMax, edgesMax }: PathsPlan,
   { texts, steps, sources, targets, counts, totalsMs, repeated }: PathEdges,
   urlOf: UrlMaker | null,
+  limits: QueryLimits,
 ) {
+  const pace = new PacedLimits(limits)
   const kept: number[] = []
   for (let edge = 0; edge < counts.length; edge++) {
     const count = counts[edge] ?? 0
@@ -160,6 +166,7 @@ function largest(
   const shown = kept.flatMap((edge): readonly ShownEdge[] => {
     const value = counts[edge] ?? 0
     if (value < least) return []
+    pace.count(1)
     const step = (steps[edge] ?? 0) + 1
     const source = `${step}_${texts[sources[edge] ?? 0] ?? ''}`
     const target = `${step + 1}_${texts[targets[edge] ?? 0] ?? ''}`
@@ -173,7 +180,11 @@ function largest(
     const keys = { path_start_key: source, path_end_key: target }
     return [{ ...shownEdge, persons_url: repeated.has(edge) ? null : urlOf(keys) }]
   })
-  return shown.sort(compareEdges).slice(0, edgesMax)
+  const compared = shown.sort((left, right) => {
+    pace.count(1)
+    return compareEdges(left, right)
+  })
+  return compared.slice(0, edgesMax)
 }
 
 function compareEdges(left: ShownEdge, right: ShownEdge): number {

@@ -5,7 +5,9 @@
 import { ServiceError } from '../../../base/errors.ts'
 import { timeText } from '../../../base/time.ts'
 import { ActorKeys } from '../actor-events.ts'
+import { checkDatedNumbers } from '../answer.ts'
 import { QUERY_CELLS_MAX } from '../limits.ts'
+import { PacedLimits } from '../paced-limits.ts'
 import { bitCount, eachBit, isPlain } from '../period-bits.ts'
 import {
   areBitsSmall,
@@ -49,16 +51,20 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
 
   partial: (plan, shard) => (isOfBits(shard.part) ? bitsOf(plan, shard) : countTables(plan, shard)),
 
-  merge(_, parts) {
+  merge(_, parts, limits) {
     const bits = parts.filter(isBits)
     if (bits.length > 0) {
       const [targets, returns] = [bits.map(([own]) => own), bits.map(([, own]) => own)]
       return [mergePersonBits(targets), mergePersonBits(returns)]
     }
     const whole = new Map<string, Float64Array>()
+    const pace = new PacedLimits(limits)
     for (const part of parts) {
       if (isBits(part)) continue
-      for (const [label, counts] of part) addCounts(whole, label, counts)
+      for (const [label, counts] of part) {
+        pace.count(counts.length)
+        addCounts(whole, label, counts)
+      }
     }
     return whole
   },
@@ -70,6 +76,7 @@ export const RETENTION_QUERY: QueryKind<RetentionPlan, RetentionPart> = {
       breakdown === null
         ? [{ label: null, counts: whole.get('') ?? new Float64Array(rows * columns) }]
         : shownTables(plan, whole)
+    checkDatedNumbers(tables.length * rows * columns)
     const urls = plan.hasPersonsUrls ? new PersonsUrls(context) : null
     const results = tables.flatMap((table) => {
       const urlOf = urls === null ? null : retentionUrls(urls, plan, table.label, whole.has('null'))

@@ -5,6 +5,7 @@
  */
 import { getOrAdd } from '../../../base/maps.ts'
 import { quantileOf } from '../../analytics/person-aggregates.ts'
+import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { mergedSeen, type SeenPeriods } from './seen-periods.ts'
 import type { Reducer } from './trend-measures.ts'
 
@@ -140,15 +141,20 @@ export function tallyOfCounts(counts: readonly number[]): Tally {
   return tally.finish()
 }
 
-/** Puts tallies of parts together. Cost: linear in their entries and numbers. */
-export function mergedTally(parts: readonly Tally[], reduce: Reducer): Tally {
+/**
+ * Puts tallies of parts together. Throws as `EventScanner.checkLimits`. Cost: linear in their entries and
+ * numbers.
+ */
+export function mergedTally(parts: readonly Tally[], reduce: Reducer, limits: QueryLimits): Tally {
   const [first] = parts
   if (parts.length === 1 && first !== undefined) return first
+  const pace = new PacedLimits(limits)
   let bucketCount = 0
   const placesOf = new Map<string, { part: Tally; cell: number }[]>()
   for (const part of parts) {
     for (const bucket of part.buckets) bucketCount = Math.max(bucketCount, bucket + 1)
     for (const [cell, value] of part.cells.entries()) {
+      pace.count(1)
       getOrAdd(placesOf, JSON.stringify(value), () => []).push({ part, cell })
     }
   }
@@ -160,6 +166,7 @@ export function mergedTally(parts: readonly Tally[], reduce: Reducer): Tally {
     for (const { part, cell } of places) {
       const starts = numberStarts.get(part) ?? new Float64Array(0)
       forEachEntry(part, cell, (entry, bucket) => {
+        pace.count(typeof reduce === 'number' ? (part.counts[entry] ?? 0) : 1)
         if (typeof reduce === 'number') {
           const from = starts[entry] ?? 0
           const until = from + (part.counts[entry] ?? 0)

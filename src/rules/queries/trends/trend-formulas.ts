@@ -1,9 +1,8 @@
 /** Lines made of those of all series, bucket by bucket, by a formula. */
 import { getOrAdd } from '../../../base/maps.ts'
-import type { QueryShard } from '../query-kind.ts'
+import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { parseFormula } from './formula.ts'
 import { compareValues, type Line, type LineValue, sumOf } from './trend-lines.ts'
-import { CHECK_EVERY } from './trend-rows.ts'
 import type { TrendFormula, TrendsPlan } from './trends-plan.ts'
 
 /**
@@ -14,7 +13,7 @@ export function formulaLines(
   { series, breakdown }: TrendsPlan,
   { text }: TrendFormula,
   linesOf: readonly (readonly Line[])[],
-  limits: Pick<QueryShard['scanner'], 'checkLimits'>,
+  limits: QueryLimits,
 ): readonly Line[] {
   const formula = parseFormula(text, series.length)
   const found = new Map<string, { value: LineValue; bySeries: (readonly number[])[] }>()
@@ -24,10 +23,11 @@ export function formulaLines(
       one.bySeries[index] = data
     }
   }
+  const pace = new PacedLimits(limits)
   const lines = Array.from(found.values(), ({ value, bySeries }) => {
     const length = Math.max(...series.map((_, index) => bySeries[index]?.length ?? 0))
     const data = Array.from({ length }, (_, bucket) => {
-      if (bucket % CHECK_EVERY === 0) limits.checkLimits()
+      pace.count(series.length)
       return formula === null
         ? 0
         : formula(series.map((_, index) => bySeries[index]?.[bucket] ?? 0))

@@ -2,9 +2,8 @@
  * The numbers of a series: a line for each value of the breakdown, the largest first, those beyond the limit
  * added up. Source: docs/compatibility/queries.md, "TrendsQuery".
  */
-import { checkDatedNumbers } from '../answer.ts'
+import { PacedLimits, type QueryLimits } from '../paced-limits.ts'
 import { NULL_LABEL, OTHER_LABEL } from '../query-breakdown.ts'
-import type { QueryShard } from '../query-kind.ts'
 import type { QueryRange } from '../query-range.ts'
 import { tallyOfSeen } from './actor-counts.ts'
 import { type CellValue, entryReader, forEachEntry, type Tally } from './tally.ts'
@@ -35,35 +34,42 @@ export interface Lines {
 
 const RANKS = { value: 0, null: 1, other: 2 } as const
 
-/** The lines of a tally. Throws 400 `query_too_large`, and as `EventScanner.checkLimits`. */
+/** The lines of a tally. Throws as `EventScanner.checkLimits`. */
 export function linesOf(
   plan: TrendsPlan,
   measure: Measure,
   range: QueryRange,
   tally: Tally,
-  limits: Pick<QueryShard['scanner'], 'checkLimits'>,
+  limits: QueryLimits,
 ): Lines {
   const { breakdown } = plan
   const span = spanOf(measure, range, plan.isTotal)
   const { bucketCount } = span
   const { seen } = tally
-  const settled = seen === null ? tally : tallyOfSeen(seen, span, isCountedOnce(plan, measure))
+  const pace = new PacedLimits(limits)
+  const isOnce = isCountedOnce(plan, measure)
+  const settled = seen === null ? tally : tallyOfSeen(seen, span, isOnce, pace)
   const reader = new CellReader(plan, measure, settled, bucketCount)
   if (breakdown === null) {
     const value = { texts: [], rank: 'value' } as const
     const lines = [{ value, data: reader.dataOf(0).slice() }].map(plainLine)
     return { lines, hasOther: false, hasNullText: false }
   }
+  const stepsEach = 1 + bucketCount * plan.smoothing
   const cells = tally.cells.map((value, cell) => {
-    limits.checkLimits()
+    pace.count(stepsEach)
     return { cell, value: shownValue(value), sum: sumOf(reader.dataOf(cell)) }
   })
   const isAsGiven = isOrderGiven(plan)
-  if (!isAsGiven) cells.sort((a, b) => compareValues(a, b, breakdown.cohorts.length > 0))
+  if (!isAsGiven) {
+    cells.sort((a, b) => {
+      pace.count(1)
+      return compareValues(a, b, breakdown.cohorts.length > 0)
+    })
+  }
   const limit = isAsGiven ? cells.length : breakdown.limit
-  checkDatedNumbers(Math.min(limit, cells.length) * bucketCount)
   const lines = cells.slice(0, limit).map(({ cell, value }) => {
-    limits.checkLimits()
+    pace.count(stepsEach)
     return plainLine({ value, data: reader.dataOf(cell) })
   })
   const others = cells.slice(limit)
@@ -72,7 +78,7 @@ export function linesOf(
   if (!hasOther || breakdown.isOtherHidden) return { lines, hasOther, hasNullText }
   const data = new Float64Array(bucketCount)
   for (const { cell } of others) {
-    limits.checkLimits()
+    pace.count(stepsEach)
     for (const [bucket, number] of reader.dataOf(cell).entries()) {
       data[bucket] = (data[bucket] ?? 0) + number
     }

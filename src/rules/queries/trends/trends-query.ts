@@ -1,6 +1,5 @@
 /** Trends: the kind `TrendsQuery`. Source: docs/compatibility/queries.md, "TrendsQuery". */
-import { ServiceError } from '../../../base/errors.ts'
-import { QUERY_CELLS_MAX } from '../limits.ts'
+import { checkDatedNumbers } from '../answer.ts'
 import {
   areBitsSmall,
   isOfBits,
@@ -64,14 +63,14 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
       ),
     ),
 
-  merge: ({ series, ranges }, parts) =>
+  merge: ({ series, ranges }, parts, limits) =>
     ranges.map((_, range) =>
       series.map(({ measure }, index) => {
         const own = parts.map((part) => part[range]?.[index]).filter((one) => one !== undefined)
         const bits = own.filter(isBits)
         if (bits.length > 0) return mergePersonBits(bits)
         const tallies = own.filter((one): one is Tally => !isBits(one))
-        return mergedTally(tallies, reducerOf(measure))
+        return mergedTally(tallies, reducerOf(measure), limits)
       }),
     ),
 
@@ -111,8 +110,8 @@ export const TRENDS_QUERY: QueryKind<TrendsPlan, TrendsPart> = {
 }
 
 /**
- * Refuses lines that would be longer, all together, than any answer can be, before they are made: a line has
- * a number for each bucket, however few events there are.
+ * Refuses lines, also those that only formulas see, before they are made: a line has a number for each
+ * bucket, however few events there are. Throws 400 `query_too_large`.
  */
 function checkNumbers(
   { series, ranges, isTotal, breakdown, formulas }: TrendsPlan,
@@ -131,9 +130,7 @@ function checkNumbers(
     }
     numbers += most * formulas.length
   }
-  if (numbers <= QUERY_CELLS_MAX) return
-  const detail = `the query asks for more than ${QUERY_CELLS_MAX} numbers: choose a longer interval, a shorter range, fewer series or fewer values`
-  throw new ServiceError('query_too_large', detail)
+  checkDatedNumbers(numbers)
 }
 
 /** Different persons in each bucket, not split by anything. */

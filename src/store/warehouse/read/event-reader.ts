@@ -229,15 +229,19 @@ export class EventReader implements Warehouse {
 
   /**
    * Events by S, in the order asked for, of the snapshot of the scanner that was made last; those that were
-   * erased are left out.
+   * erased are left out. `check` is asked before each.
    */
-  eventsAt(projectId: number, sequences: readonly number[]): readonly EventView[] {
+  eventsAt(
+    projectId: number,
+    sequences: readonly number[],
+    check: ReadCheck,
+  ): readonly EventView[] {
     const starts = this.#segments.allSummaries(projectId).map(({ firstSequence }) => firstSequence)
     const page = sequences.map((sequence) => {
       const place = starts.findLastIndex((start) => start <= sequence)
       return { sequence, firstSequence: starts[place] ?? 0, timestampMs: 0 }
     })
-    const views = this.#viewsOf(projectId, page)
+    const views = this.#viewsOf(projectId, page, check)
     return page.flatMap((event) => views.get(event) ?? [])
   }
 

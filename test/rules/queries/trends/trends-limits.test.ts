@@ -18,7 +18,7 @@ const CONTEXT: QueryContext = {
 function pageOf(query: Json) {
   const { kind, plan } = planQuery({ kind: 'TrendsQuery', ...query }, CONTEXT)
   const shard = memoryShard(new MemoryScanner({ events: [], persons: [] }), CONTEXT)
-  return kind.page(plan, kind.merge(plan, [kind.partial(plan, shard)]), shard)
+  return kind.page(plan, kind.merge(plan, [kind.partial(plan, shard)], shard.scanner), shard)
 }
 
 const series = (count: number) => Array.from({ length: count }, () => ({ event: 'view' }))

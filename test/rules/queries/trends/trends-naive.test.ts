@@ -223,7 +223,7 @@ t.test('random queries are answered as by brute force, whatever the division', a
         const found: unknown = kind.partial(plan, memoryShard(scanner, context, part))
         return structuredClone(found)
       })
-      const { results, members } = kind.page(plan, kind.merge(plan, parts), whole)
+      const { results, members } = kind.page(plan, kind.merge(plan, parts, scanner), whole)
       const items = (results as readonly Item[]).map(shown)
       numbersSeen += items.flatMap(({ numbers }) => numbers as number[]).filter(Boolean).length
       const name = `seed ${seed}, ${count} parts: ${JSON.stringify(query)}`

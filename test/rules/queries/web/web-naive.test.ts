@@ -174,7 +174,11 @@ function compare(t: Test, log: PersonLog, seed: number, count: number): void {
   for (let index = 0; index < count; index++) {
     const query = randomQuery(dice)
     const { kind, plan } = planQuery(query, context)
-    const { results } = kind.page(plan, kind.merge(plan, [kind.partial(plan, shard)]), shard)
+    const { results } = kind.page(
+      plan,
+      kind.merge(plan, [kind.partial(plan, shard)], shard.scanner),
+      shard,
+    )
     const expected =
       query['kind'] === 'WebOverviewQuery' ? naive.overview(query) : naive.table(query)
     const actual = results as readonly unknown[]
