@@ -3,7 +3,7 @@ import { type ComponentType, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import './console.css'
 import { followAddress, go, href, path } from './base/address.ts'
-import { isOnline } from './base/api.ts'
+import { ApiError, isOnline, reachDaemon } from './base/api.ts'
 import { inProjectPath } from './base/page.ts'
 import { hasEvent } from './base/queries.ts'
 import { logOut, may, openSession, project, projects, session } from './base/session.ts'
@@ -12,7 +12,7 @@ import { Dialog } from './parts/dialog.tsx'
 import { Choice } from './parts/fields.tsx'
 import { Icon } from './parts/icons.tsx'
 import { Login } from './parts/login.tsx'
-import { Empty, Toasts } from './parts/notice.tsx'
+import { Empty, Failure, Toasts } from './parts/notice.tsx'
 import { Palette } from './parts/palette.tsx'
 import { stepRows } from './parts/table.tsx'
 import { findPage, PAGES, type PageRecord, pageHref } from './routes.ts'
@@ -58,7 +58,7 @@ function Frame() {
 }
 
 function Rail({ search }: { readonly search: () => void }) {
-  const shown = PAGES.filter(({ icon, scope }) => icon !== null && (scope === null || may(scope)))
+  const shown = PAGES.filter(isOpenTo)
   const current = findPage(path.value) ?? undefined
   // Where the rail is a bar that scrolls, the page of now may lie outside.
   useEffect(() => {
@@ -125,6 +125,11 @@ function Rail({ search }: { readonly search: () => void }) {
   )
 }
 
+/** True for a page of the rail that has something for this session. */
+function isOpenTo({ icon, scope }: PageRecord): boolean {
+  return icon !== null && (scope === null || may(scope))
+}
+
 /** True if the page of the rail is shown, or one that is opened from it. */
 function isUnder(page: PageRecord, current: PageRecord | undefined): boolean {
   return current !== undefined && (current === page || current.path.startsWith(`${page.path}/`))
@@ -133,13 +138,19 @@ function isUnder(page: PageRecord, current: PageRecord | undefined): boolean {
 function CurrentPage() {
   const page = findPage(path.value)
   const [shown, setShown] = useState<{ page: PageRecord; View: ComponentType } | null>(null)
+  const [absent, setAbsent] = useState<PageRecord | null>(null)
   useEffect(() => {
     if (page === null) return
     let isGone = false
     document.title = `${page.name} · Tenrec`
-    void page.load().then(({ default: View }) => {
-      if (!isGone) setShown({ page, View })
-    })
+    page.load().then(
+      ({ default: View }) => {
+        if (!isGone) setShown({ page, View })
+      },
+      () => {
+        if (!isGone) setAbsent(page)
+      },
+    )
     return () => {
       isGone = true
     }
@@ -147,20 +158,36 @@ function CurrentPage() {
   if (path.value === '/') return <Home />
   if (page === null)
     return <Empty title="There is no such page.">Choose another one at the side.</Empty>
+  if (absent === page) return <Failure error={NO_PAGE} retry={() => void loadAnew()} />
   if (shown === null || shown.page !== page) return null
   // Another flag is another page, with fields of its own.
   return <shown.View key={path.value} />
 }
 
+const NO_PAGE = new ApiError(0, {
+  code: 'unreachable',
+  detail: 'This page could not be loaded: the daemon is away, or was replaced by another version.',
+})
+
+/** A browser does not ask again for a script that it did not get, unless everything is loaded anew. */
+async function loadAnew(): Promise<void> {
+  await reachDaemon().then(
+    () => location.reload(),
+    () => {},
+  )
+}
+
 /** Leads to the page for today: how to begin while no event was ever seen, what visitors do afterwards. */
 function Home() {
   useEffect(() => {
-    const open = (page: string) => go(inProjectPath(page), { replace: true })
+    const open = (page: string) => go(page, { replace: true })
+    const [first] = PAGES.filter(isOpenTo)
+    if (first !== undefined && !may('query:read')) return open(pageHref(first, project.value.id))
     hasEvent().then(
-      (isSeen) => open(isSeen ? '/web' : '/setup'),
-      // Who may not ask sees what he may.
-      () => open('/web'),
+      (isSeen) => open(inProjectPath(isSeen ? '/web' : '/setup')),
+      () => open(inProjectPath('/web')),
     )
+    return undefined
   }, [])
   return <div class="loading" role="status" aria-label="Loading" />
 }

@@ -4,11 +4,12 @@
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { collectBody } from '../../src/http/server/body.ts'
 import { sendJson } from '../../src/http/server/respond.ts'
+import { freePort } from '../fixtures/daemon.ts'
 import { startServer, talk } from '../fixtures/http-client.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
@@ -65,15 +66,6 @@ function caddy(folder: string, port: number, behind: number): readonly string[] 
   }`
   writeFileSync(join(folder, 'Caddyfile'), configuration)
   return ['run', '--adapter', 'caddyfile', '--config', join(folder, 'Caddyfile')]
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }
 
 function isListening(port: number): Promise<boolean> {

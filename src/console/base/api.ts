@@ -56,12 +56,25 @@ export async function fetchSafely(request: Request): Promise<Response> {
     return response
   } catch (error) {
     if (request.signal.aborted) throw error
+    if (isOnline.value) lookForDaemon()
     isOnline.value = false
     throw new ApiError(0, {
       code: 'unreachable',
       detail: 'The daemon does not answer. What you entered is kept: try again when it runs.',
     })
   }
+}
+
+const LOOK_MS = 2000
+
+/** Resolves if the daemon answers. Throws an `ApiError`. */
+export async function reachDaemon(): Promise<void> {
+  await fetchSafely(new Request(`${location.origin}/robots.txt`))
+}
+
+/** Looks until the daemon is back; what could not be loaded is asked again then. */
+function lookForDaemon(): void {
+  setTimeout(() => void reachDaemon().catch(lookForDaemon), LOOK_MS)
 }
 
 interface Outcome<Data> {

@@ -1,5 +1,5 @@
 /** Who may what: people, keys, sessions. A new key is shown once. */
-import { href, may, Page, query, Tabs, withQuery } from '../kit.ts'
+import { Empty, href, may, Page, query, Tabs, withQuery } from '../kit.ts'
 import { Keys, SecretKeys } from './access/keys.tsx'
 import { Members, Roles } from './access/members.tsx'
 import { Sessions } from './access/sessions.tsx'
@@ -9,14 +9,20 @@ const TABS = [
   ['secret', 'Secret keys', 'project:read', SecretKeys],
   ['people', 'People', 'organization:read', Members],
   ['roles', 'Roles', 'organization:read', Roles],
-  ['sessions', 'Sessions', null, Sessions],
+  ['sessions', 'Sessions', 'personal_api_key:read', Sessions],
 ] as const
 
 /** The page. */
 export default function AccessPage() {
-  const shown = TABS.filter(([, , scope]) => scope === null || may(scope))
+  const shown = TABS.filter(([, , scope]) => may(scope))
   const chosen = shown.find(([value]) => value === query.value.get('tab')) ?? shown[0]
-  if (chosen === undefined) return null
+  if (chosen === undefined) {
+    return (
+      <Page title="Access">
+        <Empty title="This session may not see who has access." />
+      </Page>
+    )
+  }
   const [value, , , View] = chosen
   return (
     <Page title="Access">

@@ -55,20 +55,23 @@ export default function FlagPage() {
     ask(api.GET('/api/projects/{project_id}/feature_flags/{id}/', { params: { path }, signal })),
   )
   const tab = query.value.get('tab') ?? ''
+  const tabs = TABS.filter(([one]) => one !== 'history' || may('activity_log:read'))
   return (
     <Shown of={loaded}>
       {(flag) => (
         <Page title={flag.key} aside={<FileButton flag={flag} />}>
           <Tabs
             label="Flag"
-            tabs={TABS}
+            tabs={tabs}
             chosen={tab}
             to={(next) => href(withQuery({ tab: next }))}
           />
           <div class="below-tabs">
             {tab === 'explain' ? <Explain flag={flag} /> : null}
             {tab === 'usage' ? <Usage flag={flag} /> : null}
-            {tab === 'history' ? <History flag={flag} reload={loaded.reload} /> : null}
+            {tab === 'history' && may('activity_log:read') ? (
+              <History flag={flag} reload={loaded.reload} />
+            ) : null}
             {tab === '' ? <Edit key={flag.version} flag={flag} reload={loaded.reload} /> : null}
           </div>
         </Page>

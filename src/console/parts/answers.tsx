@@ -275,7 +275,7 @@ function HeatCell({
         type="button"
         class="link"
         onClick={open}
-        aria-label={`${percent(share)}, ${exact(count)} persons`}
+        aria-label={`${percent(share, 0)}, ${exact(count)} persons`}
       >
         {size === 0 ? '–' : percent(share, 0)}
       </button>

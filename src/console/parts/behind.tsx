@@ -30,8 +30,10 @@ interface Actor {
   readonly properties: Readonly<Record<string, unknown>>
 }
 
+/** Persons come in lists; those of retention one by one, in `result`, each with when it came. */
 interface Answer {
-  readonly results: readonly { readonly people: readonly Actor[] }[]
+  readonly results?: readonly { readonly people: readonly Actor[] }[]
+  readonly result?: readonly { readonly person: Actor }[]
   readonly next: string | null
   readonly total?: number
 }
@@ -153,7 +155,8 @@ async function readPersons(url: string, limit: number, signal?: AbortSignal) {
     const body: unknown = await response.json()
     if (!response.ok) throw refusalOf(response.status, body)
     const answer = body as Answer
-    persons.push(...answer.results.flatMap(({ people }) => people))
+    persons.push(...(answer.results ?? []).flatMap(({ people }) => people))
+    persons.push(...(answer.result ?? []).map(({ person }) => person))
     total = Math.max(total, answer.total ?? 0, persons.length)
     next = answer.next
   }

@@ -1,5 +1,5 @@
 /** The field that searches a list: what is typed stands in the address, the list begins anew. */
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
 
 const PAUSE_MS = 250
@@ -14,14 +14,21 @@ export function Search({
 }) {
   const given = query.value.get(name) ?? ''
   const [words, setWords] = useState(given)
+  // What the address says from elsewhere (back, a link) is shown; what was typed goes into it.
+  const sent = useRef(given)
   useEffect(() => {
-    if (words === given) return
-    const timer = setTimeout(
-      () => setQuery({ [name]: words, offset: null }, { replace: true }),
-      PAUSE_MS,
-    )
+    if (given === sent.current) return
+    sent.current = given
+    setWords(given)
+  }, [given])
+  useEffect(() => {
+    if (words === sent.current) return
+    const timer = setTimeout(() => {
+      sent.current = words
+      setQuery({ [name]: words, offset: null, cursor: null }, { replace: true })
+    }, PAUSE_MS)
     return () => clearTimeout(timer)
-  }, [words, given, name])
+  }, [words, name])
   return (
     <input
       type="search"

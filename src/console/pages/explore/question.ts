@@ -115,7 +115,8 @@ const KINDS: Readonly<Record<Way, () => Query>> = {
       funnelWindowInterval: Number(choice('days', '14')) || 14,
       funnelWindowIntervalUnit: 'day',
     }
-    return { kind: 'FunnelsQuery', series: choices.value.map(seriesOf), funnelsFilter: filter }
+    const series = choices.value.map(({ event }) => seriesOf({ event }))
+    return { kind: 'FunnelsQuery', series, funnelsFilter: filter }
   },
   retention() {
     const [target = FIRST, returning = target] = choices.value

@@ -198,9 +198,19 @@ function Reach({
 }
 
 function Variants({ draft, set }: EditorProps) {
-  const { variants, payloads } = draft
+  const { conditions, variants, payloads } = draft
   const replace = (at: number, next: Variant) =>
     set({ variants: variants.map((one, place) => (place === at ? next : one)) })
+  // Its payload, and conditions that always give it, follow a variant to its new name.
+  const rename = (at: number, from: string, key: string) => {
+    const { [from]: payload = '', ...others } = payloads
+    const isOf = (one: Condition) => one.variant === from && from !== ''
+    set({
+      variants: variants.map((one, place) => (place === at ? { ...one, key } : one)),
+      payloads: { ...others, [key]: payload },
+      conditions: conditions.map((one) => (isOf(one) ? { ...one, variant: key } : one)),
+    })
+  }
   const sum = variants.reduce((all, one) => all + one.rollout_percentage, 0)
   const add = () => {
     const names = variants.length === 0 ? ['control', 'test'] : [`variant-${variants.length + 1}`]
@@ -221,7 +231,7 @@ function Variants({ draft, set }: EditorProps) {
               isNarrow
               label="Variant"
               value={variant.key}
-              change={(key) => replace(at, { ...variant, key })}
+              change={(key) => rename(at, variant.key, key)}
               isRequired
             />
             <TextField
