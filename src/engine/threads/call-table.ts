@@ -121,6 +121,8 @@ export type CallerOf<Table> = {
 
 /** Calls about events. */
 export type EventQueries = CallerOf<typeof EVENT_CALLS>
+/** Exports of events. */
+export type ExportQueries = Pick<TableQueries, 'eventExport'>
 /** Calls about events that were not stored. */
 export type DroppedQueries = CallerOf<typeof DROPPED_CALLS>
 /** Calls about the disk. */
@@ -137,7 +139,7 @@ export type DefinitionQueries = CallerOf<typeof DEFINITION_CALLS> & {
   sessionValues(task: SessionValueTask, onLeave: PageWish['onLeave']): Promise<readonly Offered[]>
 }
 /** Calls about persons, groups and cohorts. */
-export type PersonQueries = CallerOf<typeof PERSON_CALLS> & TableQueries
+export type PersonQueries = CallerOf<typeof PERSON_CALLS> & Pick<TableQueries, 'personTable'>
 /** Calls about actions. */
 export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */

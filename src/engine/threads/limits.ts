@@ -20,6 +20,8 @@ export const READS_WAITING_MAX = 256
 export const TABLE_LOOKED_AT_MAX = 2 * 1024 * 1024
 /** Bytes of lines that one task writes, about; the last line may exceed it. */
 export const TABLE_PIECE_BYTES_MAX = 256 * 1024
+/** Events that an export reads at once; a piece may exceed its limit of bytes by them, which are of one segment. */
+export const EXPORT_ROWS_MAX = 1000
 /** Time of one task, milliseconds. */
 export const TABLE_PIECE_MS_MAX = 100
 /** Transactions take milliseconds: a count that does not fall to 0 in this time belongs to nobody. */

@@ -12,7 +12,7 @@ import type {
 import { timelineTooLarge } from '../../rules/persons/person-views.ts'
 import { LONG_WEIGHT, long, type PageTools, page, short } from './call-kinds.ts'
 import { allRows, logRows } from './pages.ts'
-import { makeTablePiece, tableBuffers } from './table-tasks.ts'
+import { makeExportPiece, makeTablePiece, tableBuffers } from './table-tasks.ts'
 
 /** Persons, what is known about them, groups and cohorts. */
 export const PERSON_CALLS = {
@@ -108,6 +108,8 @@ export const PERSON_CALLS = {
 export const TABLE_CALLS = {
   /** Its next piece; person-table.ts asks for one after the other. */
   personTablePiece: long(makeTablePiece, 'long_readers', tableBuffers),
+  /** The same of an export. */
+  eventExportPiece: long(makeExportPiece, 'long_readers', ({ piece }) => [piece.buffer]),
 }
 
 /** Actions; those that are deleted do not exist. */

@@ -1,59 +1,61 @@
-/** The main thread's side of a table of persons: asks for the next piece when the one before has left. */
+/** The main thread's side of tables and exports: asks for the next piece when the one before has left. */
 import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
-import type { TaskRunner } from '../../ports/task-runner.ts'
+import type { CallOptions } from '../../ports/task-runner.ts'
+import type { EventExportTask } from '../../rules/events/event-queries.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
-import type { TableResult, TableState } from './table-tasks.ts'
+import type { MadePiece } from './table-tasks.ts'
 
 /** What a further piece weighs among the reads that wait. */
 const PIECE_WEIGHT = 100
 
-type Threads = TaskRunner<{
-  readonly personTablePiece: {
-    readonly values: readonly [PersonListQuery | TableState]
-    readonly result: TableResult
-  }
-}>
-
-/** Who makes tables; the pool. */
+/** Who makes them; the pool. */
 export interface TableQueries {
   /**
    * The persons of a list as a table: as a whole when it is small, else made while it is read. Rejects with
    * 400 when it has too many cells.
    */
   personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
+  /** Events in order of arrival, in the same way. */
+  eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
 }
 
-/** Begins a table; resolves when its first piece is there, or all of it. Rejects as `TaskRunner.run`. */
-export async function openTable(
-  query: PersonListQuery,
-  threads: Threads,
+/** Has a piece made on a thread. */
+type Make<State> = (state: State, options: CallOptions) => Promise<MadePiece<State>>
+
+/**
+ * Begins; resolves when the first piece is there, or all of it. `weight`: that of the first among the reads that
+ * wait. Rejects as `TaskRunner.run`.
+ */
+export async function openPieces<State>(
+  start: State,
+  weight: number,
+  make: Make<State>,
   onLeave: PageWish['onLeave'],
 ): Promise<RowText | TextPieces> {
-  const pieces = new TablePieces(query, threads)
+  const pieces = new Pieces(start, make)
   onLeave(() => pieces.cancel())
-  const first = await pieces.begin()
+  const first = await pieces.begin(weight)
   return pieces.isComplete ? first : pieces
 }
 
-class TablePieces implements TextPieces {
-  readonly #threads: Threads
-  #table: PersonListQuery | TableState | null
+class Pieces<State> implements TextPieces {
+  readonly #makePiece: Make<State>
+  #state: State | null
   #first: RowText | null = null
   #isCancelled = false
   #giveUp: () => void = () => {}
 
-  constructor(query: PersonListQuery, threads: Threads) {
-    this.#threads = threads
-    this.#table = query
+  constructor(start: State, make: Make<State>) {
+    this.#makePiece = make
+    this.#state = start
   }
 
   /** Nothing is left to be made. */
   get isComplete(): boolean {
-    return this.#table === null
+    return this.#state === null
   }
 
-  async begin(): Promise<RowText> {
-    const weight = this.#table !== null && 'limit' in this.#table ? this.#table.limit : 0
+  async begin(weight: number): Promise<RowText> {
     this.#first = await this.#make(weight)
     return this.#first
   }
@@ -62,7 +64,7 @@ class TablePieces implements TextPieces {
     const first = this.#first
     this.#first = null
     if (first !== null) return first
-    return this.#table === null ? null : await this.#make(PIECE_WEIGHT)
+    return this.#state === null ? null : await this.#make(PIECE_WEIGHT)
   }
 
   cancel(): void {
@@ -73,23 +75,14 @@ class TablePieces implements TextPieces {
   /** Goes on until there are lines, or the end. */
   async #make(weight: number): Promise<RowText> {
     for (;;) {
-      const result = await this.#step(weight)
-      this.#table = result.rest
-      if (result.piece.length > 0 || result.rest === null) return result.piece
-    }
-  }
-
-  #step(weight: number): Promise<TableResult> {
-    const table = this.#table
-    if (table === null) throw new TypeError('the table is complete')
-    const isMoved = 'numbers' in table
-    return this.#threads.run('personTablePiece', [table], {
-      weight,
-      onLeave: (giveUp) => {
+      if (this.#state === null) throw new TypeError('nothing is left to be made')
+      const onLeave = (giveUp: () => void): void => {
         this.#giveUp = giveUp
         if (this.#isCancelled) giveUp()
-      },
-      transferList: isMoved ? [table.numbers.buffer, table.columns.buffer] : [],
-    })
+      }
+      const { piece, rest } = await this.#makePiece(this.#state, { weight, onLeave })
+      this.#state = rest
+      if (piece.length > 0 || rest === null) return piece
+    }
   }
 }

@@ -14,6 +14,8 @@ import { transferable } from '../../base/slabs.ts'
 import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
+import type { EventExportTask } from '../../rules/events/event-queries.ts'
+import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import { type AppendSession, AppendSessions } from './appending/append-session.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
@@ -31,8 +33,9 @@ import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
-import { openTable, type TableQueries } from './person-table.ts'
+import { openPieces, type TableQueries } from './person-table.ts'
 import { answerDivided } from './queries/divided-queries.ts'
+import type { TableState } from './table-tasks.ts'
 import type { AppendResult, AppendTask, CheckLane, CheckResult, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
 
@@ -274,6 +277,17 @@ function queriesOf(pool: WorkerPool): Queries {
     answer: (task, onLeave) => answerDivided(pool, task, onLeave),
     eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
     sessionValues: (task, onLeave) => pool.run('sessionValues', [task], { onLeave }),
-    personTable: (query, onLeave) => openTable(query, pool, onLeave),
+    personTable: (query, onLeave) => {
+      const make = (table: PersonListQuery | TableState, options: CallOptions) => {
+        const transferList = 'numbers' in table ? [table.numbers.buffer, table.columns.buffer] : []
+        return pool.run('personTablePiece', [table], { ...options, transferList })
+      }
+      return openPieces<PersonListQuery | TableState>(query, query.limit, make, onLeave)
+    },
+    eventExport: (task, onLeave) => {
+      const make = (rest: EventExportTask, options: CallOptions) =>
+        pool.run('eventExportPiece', [rest], options)
+      return openPieces(task, LONG_WEIGHT, make, onLeave)
+    },
   }
 }

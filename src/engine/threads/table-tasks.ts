@@ -1,16 +1,24 @@
 /**
- * The table of persons on a thread, a bounded piece at a time, so that a large one holds no thread while
- * its reader is slow. What the table is about is decided once: first the numbers of its persons, then the
- * columns of all of them, then lines are written. A person who is gone when the line is due is left out,
- * and so is a property that has come since the columns were gathered. docs/compatibility/api.md, "CSV".
+ * Tables of persons and exports of events on a thread, a bounded piece at a time, so that a large one holds no
+ * thread while its reader is slow. What a table is about is decided once: first the numbers of its persons, then
+ * the columns of all of them, then lines are written. A person who is gone when the line is due is left out, and
+ * so is a property that has come since the columns were gathered. An export has one line for each event, in
+ * order of arrival. docs/compatibility/api.md, "CSV"; docs/compatibility/events.md, "Exporting events".
  */
-
 import { csvLine, flatRow, TableColumns } from '../../base/csv.ts'
+import { JsonBytes } from '../../base/json-bytes.ts'
 import { bytesOf } from '../../base/rows-writer.ts'
+import type { EventExportTask } from '../../rules/events/event-queries.ts'
+import type { ExportedEvent } from '../../rules/events/exported-event.ts'
 import { personBody } from '../../rules/persons/person-answer.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import type { LongTools } from './call-kinds.ts'
-import { TABLE_LOOKED_AT_MAX, TABLE_PIECE_BYTES_MAX, TABLE_PIECE_MS_MAX } from './limits.ts'
+import {
+  EXPORT_ROWS_MAX,
+  TABLE_LOOKED_AT_MAX,
+  TABLE_PIECE_BYTES_MAX,
+  TABLE_PIECE_MS_MAX,
+} from './limits.ts'
 import { requireWanted } from './pages.ts'
 
 /** A table that is being made. Its memory changes hands with each task. */
@@ -27,12 +35,20 @@ export interface TableState {
 }
 
 /** What a task has done. */
-export interface TableResult {
-  /** Lines that are ready; empty while columns are gathered. */
+export interface MadePiece<State> {
+  /** Lines that are ready; empty while columns are gathered, or nothing was found yet. */
   readonly piece: Uint8Array<ArrayBuffer>
-  /** Null: the table is complete. */
-  readonly rest: TableState | null
+  /** Null: it is complete. */
+  readonly rest: State | null
 }
+
+type TableResult = MadePiece<TableState>
+
+/** The columns of an export, in order; `properties` is JSON. */
+const EXPORT_COLUMNS = [
+  ...['id', 'uuid', 'event', 'distinct_id', 'person_id', 'timestamp', 'created_at'],
+  ...['person_mode', 'elements_chain', 'properties'],
+]
 
 /**
  * Begins the table of a list, or goes on with what the piece before gave. Throws 400 for too many cells, and
@@ -64,6 +80,38 @@ export function makeTablePiece(
     return person === null ? null : flatRow(personBody(person))
   })
   return state.seen < state.numbers.length ? maker.gather() : maker.write()
+}
+
+/** Writes the next events of an export. Throws as the reader. */
+export function makeExportPiece(
+  { stores, cancelled }: LongTools,
+  task: EventExportTask,
+): MadePiece<EventExportTask> {
+  const { format, afterId } = task
+  const deadline = performance.now() + TABLE_PIECE_MS_MAX
+  const lines = new JsonBytes()
+  if (format === 'csv' && afterId === 0) lines.writeText(csvLine(EXPORT_COLUMNS))
+  for (const segment of stores.reader.exportEvents({ ...task, rowsMax: EXPORT_ROWS_MAX })) {
+    requireWanted(cancelled)
+    if (format === 'csv') for (const event of segment.events) lines.writeText(eventLine(event))
+    else for (let place = 0; place < segment.count; place++) segment.writeLine(place, lines)
+    if (lines.length < TABLE_PIECE_BYTES_MAX && performance.now() < deadline) continue
+    return { piece: writtenOf(lines), rest: { ...task, afterId: segment.lastId } }
+  }
+  return { piece: writtenOf(lines), rest: null }
+}
+
+function eventLine(event: ExportedEvent): string {
+  const { id, uuid, event: name, distinctId, personId, personMode } = event
+  return csvLine([
+    ...[String(id), uuid, name, distinctId, personId],
+    ...[event.timestampMs, event.arrivedAtMs].map((atMs) => new Date(atMs).toISOString()),
+    ...[personMode, event.elementsChain, event.propertiesJson],
+  ])
+}
+
+function writtenOf({ bytes, length }: JsonBytes): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(bytes.subarray(0, length))
 }
 
 /** The memory in a result, to change hands. */

@@ -11,7 +11,6 @@ import type { DroppedQueries, EventQueries } from '../../engine/threads/call-tab
 import { DROP_REASONS, LOSS_REASONS } from '../../rules/capture/drop-reasons.ts'
 import { PERSON_MODES } from '../../rules/capture/types.ts'
 import type { EventCursor } from '../../rules/events/event-queries.ts'
-import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/operator-names.ts'
 import { timeParameter } from '../server/input.ts'
 import {
   CURSOR,
@@ -30,18 +29,16 @@ import {
   type RouteServices,
   routesOf,
 } from '../server/route.ts'
-import type { Schema, TypeOf } from '../server/schema.ts'
 import * as is from '../server/schema.ts'
+import { criteriaOf, EVENT_CRITERIA } from './event-criteria.ts'
+import { EXPORT_ROUTES, type ExportServices } from './event-export.ts'
 import { FATE_ROUTES, type FateServices } from './event-fates.ts'
 import { STREAM_ROUTES, type StreamServices } from './event-stream.ts'
 import { answerRow, answerRows, wholeRows, wishOf } from './formats.ts'
-import { FILTERS_MAX } from './limits.ts'
 
 const KEPT_MS = DROPPED_DAYS_MAX * 86_400_000
 const BLOCK_MAX = 2 ** 48 - 1
 const PLACE_MAX = 2 ** 32 - 1
-
-const SCALARS = ['string', 'number', 'boolean', 'null']
 
 const EVENT_PERSON = is.namedObject(
   'EventPerson',
@@ -77,28 +74,6 @@ const WARNING = is.namedObject('IngestionWarning', {
   details: is.JSON_OBJECT,
   count: is.WHOLE,
 })
-const KEY: Schema<string> = { type: 'string', minLength: 1 }
-const VALUE: Schema = { type: [...SCALARS, 'array'], items: { type: SCALARS } }
-/** The parameter `properties` of the event list: tests on properties of the event or its person. */
-export const EVENT_FILTERS = is.named(
-  'EventFilters',
-  is.refused(
-    is.list(
-      is.object(
-        { key: KEY },
-        {
-          value: VALUE,
-          operator: is.choice(...LIST_OPERATORS),
-          type: is.choice('event', 'person'),
-          negation: is.about(is.BOOLEAN, 'Swaps the operator with its opposite.'),
-        },
-      ),
-      FILTERS_MAX,
-    ),
-    `properties must be a JSON list of ${FILTERS_MAX} filters at most, for example [{"key":"plan","value":"pro"}]`,
-  ),
-)
-
 const DROPPED = is.namedObject('DroppedEvent', {
   uuid: is.UUID,
   timestamp: is.about(is.TIME, 'Its arrival.'),
@@ -138,34 +113,17 @@ const route = routesOf<EventServices>('/api/projects/:project_id/', inProject('e
 export const EVENT_ROUTES: readonly AnyRoute<EventServices>[] = [
   route('GET', 'events/', 'listEvents', 'Lists events, the newest first.', {
     query: is.options({
-      event: is.about(is.TEXT, 'Only events of this name.'),
-      distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
-      person_id: is.about(
-        is.refused(is.CLIENT_UUID, 'person_id must be a uuid'),
-        'Only events that this person owns now.',
-      ),
-      after: is.about(is.TEXT, 'Only events with a later timestamp.'),
-      before: is.about(is.TEXT, 'Only events with an earlier timestamp.'),
-      properties: is.about(EVENT_FILTERS, 'Tests that must all hold.'),
+      ...EVENT_CRITERIA,
       limit: LIMIT,
       cursor: CURSOR,
     }),
     answers: { 200: done(is.object({ next: is.nullable(is.TEXT), results: is.list(EVENT) })) },
     async respond(call) {
-      const { request, services, projectId } = call
-      const { event, distinct_id, person_id, properties, limit, cursor } = call.query()
-      const afterMs = timeParameter(request, 'after')
-      const beforeMs = timeParameter(request, 'before')
-      requireValues(properties)
+      const { request, services } = call
+      const { limit, cursor } = call.query()
       const query = {
-        projectId,
+        ...criteriaOf(call, call.query()),
         limit: limitOf(limit, PAGE_LIMITS),
-        ...(distinct_id === undefined ? {} : { distinctId: distinct_id }),
-        ...(person_id === undefined ? {} : { personId: person_id }),
-        ...(event === undefined ? {} : { event }),
-        ...(afterMs === null ? {} : { afterMs }),
-        ...(beforeMs === null ? {} : { beforeMs }),
-        ...(properties === undefined ? {} : { properties }),
         ...(cursor === undefined ? {} : { cursor: decodeEventCursor(cursor) }),
       }
       const page = await services.queries.listEvents(query, wishOf(request, 'json'))
@@ -257,20 +215,11 @@ const DROPPED_ROUTES: readonly AnyRoute<DroppedServices>[] = [
 
 /** Events, warnings, and what was dropped. */
 export const EVENT_RESOURCE: Resource<
-  EventServices & DroppedServices & StreamServices & FateServices
+  EventServices & ExportServices & DroppedServices & StreamServices & FateServices
 > = {
   name: 'Events',
   sentence: 'Events as they are stored, and what went wrong when they were.',
-  routes: [...EVENT_ROUTES, ...DROPPED_ROUTES, ...STREAM_ROUTES, ...FATE_ROUTES],
-}
-
-function requireValues(filters: TypeOf<typeof EVENT_FILTERS> = []): void {
-  for (const { operator, value } of filters) {
-    const isMissing = value === undefined || value === null
-    if (!isMissing || OPERATORS_WITHOUT_VALUE.includes(operator)) continue
-    const detail = 'properties needs a value in every filter, except with is_set and is_not_set'
-    throw new ServiceError('invalid_input', detail, { attr: 'properties' })
-  }
+  routes: [...EVENT_ROUTES, ...EXPORT_ROUTES, ...DROPPED_ROUTES, ...STREAM_ROUTES, ...FATE_ROUTES],
 }
 
 /** The opaque text of a cursor. */

@@ -1,17 +1,16 @@
 /** All resources for personal keys as one table, in the order of the API description. */
 import { bindAll, type Resource } from '../server/route.ts'
 import type { Route } from '../server/router.ts'
-import type { DeadLetterServices } from './dead-letters.ts'
 import { DEFINITION_RESOURCE, type DefinitionServices } from './definitions.ts'
 import { ERASURE_RESOURCE, type ErasureServices } from './erasures.ts'
+import type { ExportServices } from './event-export.ts'
 import type { FateServices } from './event-fates.ts'
 import type { StreamServices } from './event-stream.ts'
 import { type DroppedServices, EVENT_RESOURCE, type EventServices } from './events.ts'
 import type { FlagServices } from './flags/flag-access.ts'
 import { FLAG_RESOURCE } from './flags/flags.ts'
 import { USER_RESOURCE } from './organization/caller.ts'
-import type { InviteServices } from './organization/invites.ts'
-import { ORGANIZATION_RESOURCE } from './organization/organization.ts'
+import { ORGANIZATION_RESOURCE, type ServerServices } from './organization/organization.ts'
 import { PROJECT_RESOURCE } from './organization/projects.ts'
 import { ROLE_ACCESS_RESOURCE } from './organization/role-access.ts'
 import { ROLE_RESOURCE } from './organization/roles.ts'
@@ -30,23 +29,21 @@ import type { SavedServices } from './saved/saved-services.ts'
 import { SHARED_RESOURCE } from './saved/shared.ts'
 import { keptResults } from './saved/shared-results.ts'
 import { SHARING_RESOURCE } from './saved/sharing.ts'
-import type { StatusServices } from './status.ts'
 
 /** What all of them work with. */
 export type PrivateServices = EventServices &
+  ExportServices &
   DroppedServices &
   StreamServices &
   FateServices &
   FlagServices &
-  DeadLetterServices &
-  StatusServices &
   ErasureServices &
   DefinitionServices &
   PersonServices &
   QueryServices &
   SavedServices &
   SessionServices &
-  InviteServices
+  ServerServices
 
 /** What a project or the organization has. */
 export const PRIVATE_RESOURCES: readonly Resource<PrivateServices>[] = [

@@ -24,8 +24,8 @@ export interface EventView {
 /** The person who owns an event at the time of reading, with the first of its ids. */
 export type PersonSummary = Omit<PersonView, 'id' | 'name'>
 
-/** A page of events, newest timestamp first; ties: latest arrival first. */
-export interface EventListQuery {
+/** Which events of a project are wanted. */
+export interface EventCriteria {
   readonly projectId: number
   readonly distinctId?: string
   readonly personId?: string
@@ -35,9 +35,26 @@ export interface EventListQuery {
   /** Only events with an earlier timestamp, milliseconds. */
   readonly beforeMs?: number
   readonly properties?: readonly PropertyFilter[]
+}
+
+/** A page of events, newest timestamp first; ties: latest arrival first. */
+export interface EventListQuery extends EventCriteria {
   readonly limit: number
   /** Continue behind this event; from `nextCursor` of the page before. */
   readonly cursor?: EventCursor
+}
+
+/** An export, in order of arrival. */
+export interface EventExportQuery extends EventCriteria {
+  /** Only events behind this id; 0: from the first. */
+  readonly afterId: number
+  /** Events that are given together, at most; else those of a segment are. */
+  readonly rowsMax?: number
+}
+
+/** What is left of an export, and how it is written: `ndjson` as `tenrec export` does. */
+export interface EventExportTask extends EventExportQuery {
+  readonly format: 'csv' | 'ndjson'
 }
 
 /** The last event of a page. Later arrivals never move what lies behind it. */

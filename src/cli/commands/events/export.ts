@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { OperatorError, UsageError } from '../../../base/errors.ts'
 import { given, isObject, parseJson } from '../../../base/json.ts'
 import { JsonBytes } from '../../../base/json-bytes.ts'
+import type { EventExportQuery } from '../../../rules/events/event-queries.ts'
 import type { ExportedEvent, ExportedSegment } from '../../../rules/events/exported-event.ts'
 import { openEvents } from '../../../store/open-store.ts'
 import type { EventReader } from '../../../store/warehouse/read/event-reader.ts'
@@ -120,13 +121,13 @@ async function exportParquet(
   return count
 }
 
-type WantedEvents = Parameters<EventReader['exportEvents']>[0]
+type WantedEvents = EventExportQuery
 
 /** What the options ask for, from the first event on. Throws `UsageError`. */
 function wantedEvents(input: CommandInput): WantedEvents {
   const filters = given({
     event: input.text('event'),
-    distinctIdText: input.text('distinct-id'),
+    distinctId: input.text('distinct-id'),
     afterMs: input.time('after'),
     beforeMs: input.time('before'),
   })

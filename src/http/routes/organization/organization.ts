@@ -74,10 +74,11 @@ const AUDIT_ENTRY = is.namedObject('AuditEntry', {
   status: is.about(is.nullable(is.WHOLE), 'Status of the answer; null on the command line.'),
 })
 
-type Services = DeadLetterServices & StatusServices & InviteServices
+/** What these routes work with: those about the server, and invitations, need more than the others. */
+export type ServerServices = DeadLetterServices & StatusServices & InviteServices
 
 /** The organization, its members and its default for flags. */
-export const ORGANIZATION_RESOURCE: Resource<Services> = {
+export const ORGANIZATION_RESOURCE: Resource<ServerServices> = {
   name: 'Organization',
   sentence: 'The organization, its members, and what they may do with flags unless roles say more.',
   segments: {

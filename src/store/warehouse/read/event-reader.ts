@@ -18,7 +18,9 @@ import type {
   DroppedEventView,
 } from '../../../rules/events/dropped-events.ts'
 import type {
+  EventCriteria,
   EventCursor,
+  EventExportQuery,
   EventListQuery,
   EventPage,
   EventRows,
@@ -58,7 +60,8 @@ import type { ProjectNames } from '../names/project-names.ts'
 import { ScanStore } from '../scan/event-scan.ts'
 import { countValues } from '../scan/event-value-counts.ts'
 import { UuidLookup } from '../uuid/uuid-lookup.ts'
-import { type ExportQuery, exportSegments } from './event-export.ts'
+import { exportSegments } from './event-export.ts'
+import { EventFilter } from './event-filter.ts'
 import { EventSearch, type FoundEvent } from './event-search.ts'
 import { EventViews } from './event-views.ts'
 import { timelinePoints } from './person-timeline.ts'
@@ -276,20 +279,17 @@ export class EventReader implements Warehouse {
    * The events of a project in order of arrival, a segment at a time; each is read as it is when its
    * turn comes. Empty for a distinct_id that the project has never seen.
    */
-  *exportEvents(
-    query: Omit<ExportQuery, 'distinctId'> & { readonly distinctIdText?: string },
-  ): Generator<ExportedSegment> {
-    const { distinctIdText: text, ...rest } = query
+  *exportEvents(query: EventExportQuery): Generator<ExportedSegment> {
     const { projectId } = query
-    const tables = this.#tables
     this.#refresh()
-    const distinctId = text === undefined ? undefined : loadDistinctId(tables, projectId, text)
-    if (distinctId === 0) return
-    yield* exportSegments(distinctId === undefined ? rest : { ...rest, distinctId }, {
-      segments: new SegmentTables(tables),
-      textOf: (id) => loadDistinctText(tables, projectId, id),
+    const wanted = this.#wanted(query)
+    if (wanted === null) return
+    yield* exportSegments(query, {
+      segments: new SegmentTables(this.#tables),
+      filter: new EventFilter({ ...wanted, query }),
+      textOf: wanted.textOf,
       personIdOf: (id, sequence) => this.#persons.uuidOf(projectId, id, sequence),
-      lastSequence: () => loadCounters(tables.projects, projectId)?.rows ?? 0,
+      lastSequence: () => loadCounters(this.#tables.projects, projectId)?.rows ?? 0,
       refresh: () => this.#refresh(),
     })
   }
@@ -378,21 +378,27 @@ export class EventReader implements Warehouse {
 
   /** Null when no event can match. */
   #search(query: EventListQuery, check: ReadCheck = () => {}): EventSearch | null {
-    const { projectId, distinctId, personId } = query
-    let wantedDistinctId: number | null = null
-    if (distinctId !== undefined) {
-      wantedDistinctId = loadDistinctId(this.#tables, projectId, distinctId)
-      if (wantedDistinctId === 0) return null
-    }
+    const wanted = this.#wanted(query)
+    if (wanted === null) return null
+    const { projectId } = query
     return new EventSearch({
-      query,
-      distinctId: wantedDistinctId,
-      isPersonWanted: personId === undefined ? null : this.#personFilter(projectId, personId),
-      persons: this.#persons,
-      textOf: (id) => loadDistinctText(this.#tables, projectId, id),
+      ...{ ...wanted, query },
       summaries: this.#segments.allSummaries(projectId),
       open: (firstSequence) => this.#open(projectId, firstSequence, check),
     })
+  }
+
+  /** Who is asked for; null when that is nobody. */
+  #wanted({ projectId, distinctId, personId }: EventCriteria) {
+    const number =
+      distinctId === undefined ? null : loadDistinctId(this.#tables, projectId, distinctId)
+    if (number === 0) return null
+    return {
+      distinctId: number,
+      isPersonWanted: personId === undefined ? null : this.#personFilter(projectId, personId),
+      persons: this.#persons,
+      textOf: (id: number) => loadDistinctText(this.#tables, projectId, id),
+    }
   }
 
   #open(projectId: number, firstSequence: number, check: ReadCheck): SegmentView {

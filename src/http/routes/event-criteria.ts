@@ -1,0 +1,69 @@
+/** Which events a list or an export is about. docs/compatibility/events.md, "Reading events". */
+import { ServiceError } from '../../base/errors.ts'
+import { given } from '../../base/json.ts'
+import type { EventCriteria } from '../../rules/events/event-queries.ts'
+import { LIST_OPERATORS, OPERATORS_WITHOUT_VALUE } from '../../rules/filters/operator-names.ts'
+import { timeParameter } from '../server/input.ts'
+import type { Call } from '../server/route.ts'
+import type { Schema, TypeOf } from '../server/schema.ts'
+import * as is from '../server/schema.ts'
+import { FILTERS_MAX } from './limits.ts'
+
+const SCALARS = ['string', 'number', 'boolean', 'null']
+
+const KEY: Schema<string> = { type: 'string', minLength: 1 }
+const VALUE: Schema = { type: [...SCALARS, 'array'], items: { type: SCALARS } }
+/** The parameter `properties` of the event list: tests on properties of the event or its person. */
+export const EVENT_FILTERS = is.named(
+  'EventFilters',
+  is.refused(
+    is.list(
+      is.object(
+        { key: KEY },
+        {
+          value: VALUE,
+          operator: is.choice(...LIST_OPERATORS),
+          type: is.choice('event', 'person'),
+          negation: is.about(is.BOOLEAN, 'Swaps the operator with its opposite.'),
+        },
+      ),
+      FILTERS_MAX,
+    ),
+    `properties must be a JSON list of ${FILTERS_MAX} filters at most, for example [{"key":"plan","value":"pro"}]`,
+  ),
+)
+
+/** The parameters that choose events. */
+export const EVENT_CRITERIA = {
+  event: is.about(is.TEXT, 'Only events of this name.'),
+  distinct_id: is.about(is.TEXT, 'Only events with this distinct_id.'),
+  person_id: is.about(
+    is.refused(is.CLIENT_UUID, 'person_id must be a uuid'),
+    'Only events that this person owns now.',
+  ),
+  after: is.about(is.TEXT, 'Only events with a later timestamp.'),
+  before: is.about(is.TEXT, 'Only events with an earlier timestamp.'),
+  properties: is.about(EVENT_FILTERS, 'Tests that must all hold.'),
+}
+type EventCall = Pick<Call, 'request' | 'projectId'>
+type Filters = Partial<
+  Pick<TypeOf<ReturnType<typeof is.options<typeof EVENT_CRITERIA>>>, keyof typeof EVENT_CRITERIA>
+>
+
+/** Which events a request asks for. Throws 400. */
+export function criteriaOf({ request, projectId }: EventCall, filters: Filters): EventCriteria {
+  const { event, distinct_id: distinctId, person_id: personId, properties } = filters
+  requireValues(properties)
+  const afterMs = timeParameter(request, 'after') ?? undefined
+  const beforeMs = timeParameter(request, 'before') ?? undefined
+  return { projectId, ...given({ event, distinctId, personId, afterMs, beforeMs, properties }) }
+}
+
+function requireValues(filters: TypeOf<typeof EVENT_FILTERS> = []): void {
+  for (const { operator, value } of filters) {
+    const isMissing = value === undefined || value === null
+    if (!isMissing || OPERATORS_WITHOUT_VALUE.includes(operator)) continue
+    const detail = 'properties needs a value in every filter, except with is_set and is_not_set'
+    throw new ServiceError('invalid_input', detail, { attr: 'properties' })
+  }
+}

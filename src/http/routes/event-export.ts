@@ -1,0 +1,67 @@
+/** The export of events, written while it is read. docs/compatibility/events.md, "Exporting events". */
+import { CSV_TYPE } from '../../base/csv.ts'
+import type { RowText, TextPieces } from '../../base/pages.ts'
+import type { ExportQueries } from '../../engine/threads/call-table.ts'
+import { denied } from '../server/auth.ts'
+import {
+  type AnyRoute,
+  type Call,
+  inProject,
+  type RouteServices,
+  routesOf,
+} from '../server/route.ts'
+import * as is from '../server/schema.ts'
+import { criteriaOf, EVENT_CRITERIA } from './event-criteria.ts'
+
+/** What the route works with. */
+export interface ExportServices extends RouteServices {
+  readonly queries: ExportQueries
+}
+
+const FORMAT = is.refused(is.choice('csv', 'ndjson'), 'format must be csv or ndjson')
+
+const route = routesOf<ExportServices>('/api/projects/:project_id/', inProject('event:read'))
+
+/** All events. */
+export const EXPORT_ROUTES: readonly AnyRoute<ExportServices>[] = [
+  route('GET', 'events/export/', 'exportEvents', 'Writes all events, oldest arrival first.', {
+    query: is.options({
+      ...EVENT_CRITERIA,
+      format: is.about(FORMAT, 'A table, or a line of JSON for each; ndjson when absent.'),
+    }),
+    answers: {
+      200: {
+        description: 'The events, while they are read. Without its last chunk it is not complete.',
+        type: 'application/x-ndjson',
+      },
+    },
+    async respond(call) {
+      const { request, services } = call
+      const { format = 'ndjson', ...filters } = call.query()
+      const task = { ...criteriaOf(call, filters), afterId: 0, format }
+      const body = await services.queries.eventExport(task, (cancel) => request.onLeave(cancel))
+      return {
+        status: 200,
+        contentType: format === 'csv' ? CSV_TYPE : 'application/x-ndjson',
+        body: whileAllowed(call, body),
+        headers: [['Content-Disposition', `attachment; filename="events.${format}"`]],
+      }
+    },
+  }),
+]
+
+/** Pieces that end as broken off when the key does not open the route any more. */
+function whileAllowed(
+  call: Pick<Call, 'isStillAllowed'>,
+  body: RowText | TextPieces,
+): RowText | TextPieces {
+  if (!('next' in body)) return body
+  return {
+    async next() {
+      if (call.isStillAllowed()) return await body.next()
+      body.cancel()
+      throw denied('the personal API key may not read events any more')
+    },
+    cancel: () => body.cancel(),
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * Which events of a segment a list or an export wants. Cheap tests come first, and only the columns that tests
+ * need are decoded.
+ */
+import { getOrAdd } from '../../../base/maps.ts'
+import type { EventCriteria } from '../../../rules/events/event-queries.ts'
+import type { PropertyFilter } from '../../../rules/filters/filter-group.ts'
+import type { PropertyTest } from '../../../rules/filters/operator-tests.ts'
+import { propertyTest } from '../../../rules/filters/property-filter.ts'
+import type { PersonReader } from '../../identity/person-reader.ts'
+import type { SegmentSummary } from '../format/segment-format.ts'
+import { propertyColumn } from '../format/segment-properties.ts'
+import type { SegmentView } from '../format/segment-view.ts'
+
+/** What a filter works on. */
+export interface EventFilterOptions {
+  readonly query: EventCriteria
+  /** D of the distinct_id asked for, or null for any. */
+  readonly distinctId: number | null
+  /** Whether the person of the event S of D is the one asked for; null for any. */
+  readonly isPersonWanted: ((distinctId: number, sequence: number) => boolean) | null
+  readonly persons: PersonReader
+  readonly textOf: (distinctId: number) => string
+}
+
+interface NamedTest {
+  readonly key: string
+  readonly test: PropertyTest
+}
+
+/** Tests rows, on one snapshot. */
+export class EventFilter {
+  readonly #options: EventFilterOptions
+  readonly #eventTests: readonly NamedTest[]
+  readonly #personTests: readonly NamedTest[]
+  /** Whether P passes the tests on persons. */
+  readonly #persons = new Map<number, boolean>()
+
+  constructor(options: EventFilterOptions) {
+    this.#options = options
+    const filters = options.query.properties ?? []
+    this.#eventTests = buildTests(filters, 'event')
+    this.#personTests = buildTests(filters, 'person')
+  }
+
+  /** Whether a segment reaches into the time asked for. */
+  mayMatch({ firstTimestampMs, lastTimestampMs }: SegmentSummary): boolean {
+    const { afterMs, beforeMs } = this.#options.query
+    if (afterMs !== undefined && lastTimestampMs <= afterMs) return false
+    return beforeMs === undefined || firstTimestampMs < beforeMs
+  }
+
+  /** The rows that are wanted of those within a place that is cheap to tell, ascending. Throws `DamagedRecordError`. */
+  rowsOf(view: SegmentView, isPlaced: (row: number, timestampMs: number) => boolean): number[] {
+    const { query, distinctId, textOf } = this.#options
+    const { event } = query
+    if (event !== undefined) {
+      const hasName = view.directory.names.some(([name, count]) => name === event && count > 0)
+      if (!hasName) return []
+    }
+    let rows = this.#rowsInTime(view, isPlaced)
+    if (distinctId !== null) rows = rows.filter((row) => view.distinctIds[row] === distinctId)
+    if (event !== undefined && rows.length > 0) {
+      const { ids, values } = view.names
+      const wanted = values.indexOf(event)
+      rows = rows.filter((row) => ids[row] === wanted)
+    }
+    if (rows.length > 0) rows = this.#rowsOfPersons(view, rows)
+    for (const { key, test } of this.#eventTests) {
+      if (rows.length === 0) return rows
+      rows = rows.filter(propertyRows(view, key, test, textOf))
+    }
+    return rows
+  }
+
+  #rowsInTime(view: SegmentView, isPlaced: (row: number, timestampMs: number) => boolean) {
+    const { afterMs, beforeMs } = this.#options.query
+    const { timestamps, distinctIds } = view
+    const after = afterMs ?? Number.NEGATIVE_INFINITY
+    const before = beforeMs ?? Number.POSITIVE_INFINITY
+    const rows: number[] = []
+    for (let row = 0; row < timestamps.length; row++) {
+      // The deleted rows of a segment belong to no distinct_id.
+      if (distinctIds[row] === 0) continue
+      const time = timestamps[row] ?? 0
+      if (time > after && time < before && isPlaced(row, time)) rows.push(row)
+    }
+    return rows
+  }
+
+  #rowsOfPersons(view: SegmentView, rows: number[]): number[] {
+    const { isPersonWanted } = this.#options
+    if (isPersonWanted === null && this.#personTests.length === 0) return rows
+    const { distinctIds } = view
+    const { firstSequence } = view.summary
+    return rows.filter((row) => {
+      const distinctId = distinctIds[row] ?? 0
+      const sequence = firstSequence + row
+      if (isPersonWanted !== null && !isPersonWanted(distinctId, sequence)) return false
+      return this.#personTests.length === 0 || this.#passesAsPerson(distinctId, sequence)
+    })
+  }
+
+  #passesAsPerson(distinctId: number, sequence: number): boolean {
+    const { persons, query } = this.#options
+    const { projectId } = query
+    return getOrAdd(this.#persons, persons.ownerOf(projectId, distinctId, sequence), () => {
+      const properties = persons.summaryOf(projectId, distinctId, sequence)?.properties ?? {}
+      return this.#personTests.every(({ key, test }) =>
+        test(Object.hasOwn(properties, key) ? properties[key] : undefined),
+      )
+    })
+  }
+}
+
+/** Tests of one type; filters of other types, or that cannot be built, are left out. */
+function buildTests(filters: readonly PropertyFilter[], type: string): readonly NamedTest[] {
+  return filters.flatMap((filter) => {
+    const test = (filter.type ?? 'event') === type ? propertyTest(filter) : null
+    return test === null ? [] : { key: filter.key, test }
+  })
+}
+
+/** Which rows of a segment pass a test on a property. Each different value is tested once. */
+function propertyRows(
+  view: SegmentView,
+  key: string,
+  test: PropertyTest,
+  textOf: (distinctId: number) => string,
+): (row: number) => boolean {
+  const { ids, values } = propertyColumn(view, key, textOf)
+  const passes = Uint8Array.from(values, (value) => (test(value) ? 1 : 0))
+  return (row) => passes[ids[row] ?? 0] === 1
+}
