@@ -102,6 +102,22 @@ export function equalShares(variants: readonly Variant[]): readonly Variant[] {
   return variants.map((one, at) => ({ ...one, rollout_percentage: at === 0 ? rest : share }))
 }
 
+/** A variant gets another name; its payload, and conditions that always give it, follow. */
+export function renamed(
+  { conditions, variants, payloads }: Draft,
+  at: number,
+  key: string,
+): Partial<Draft> {
+  const from = variants[at]?.key ?? ''
+  const { [from]: payload = '', ...others } = payloads
+  const isOf = (one: Condition) => one.variant === from && from !== ''
+  return {
+    variants: variants.map((one, place) => (place === at ? { ...one, key } : one)),
+    payloads: { ...others, [key]: payload },
+    conditions: conditions.map((one) => (isOf(one) ? { ...one, variant: key } : one)),
+  }
+}
+
 /** A condition as a sentence. */
 export function sentenceOf(
   { properties, rollout_percentage: share, variant }: Condition,

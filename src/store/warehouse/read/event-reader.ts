@@ -411,13 +411,10 @@ export class EventReader implements Warehouse {
    * Whether an event belongs to a person now. A uuid that no living person has is that of events
    * without an owner, of one distinct_id each.
    */
-  #personFilter(
-    projectId: number,
-    personId: string,
-  ): (distinctId: number, sequence: number) => boolean {
+  #personFilter(projectId: number, personId: string) {
     const ids = this.#persons.idsOfUuid(projectId, personId)
     if (ids !== null) {
-      return (id, sequence) => {
+      return (id: number, sequence: number) => {
         const since = ids.get(id)
         return since !== undefined && sequence > since
       }
@@ -426,7 +423,8 @@ export class EventReader implements Warehouse {
     const known = new Map<number, boolean>()
     const isOfId = (id: number): boolean =>
       getOrAdd(known, id, () => this.#persons.uuidWithoutOwner(projectId, id) === wanted)
-    return (id, sequence) => isOfId(id) && this.#persons.ownerOf(projectId, id, sequence) === 0
+    return (id: number, sequence: number) =>
+      isOfId(id) && this.#persons.ownerOf(projectId, id, sequence) === 0
   }
 
   #openScans(): ScanStore {
