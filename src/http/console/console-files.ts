@@ -98,8 +98,9 @@ export class ConsoleFiles {
   find(path: string, accept: string): Page | null {
     const page = this.#pages.get(path)
     if (page !== undefined) return page
-    const isPlace = path.startsWith(this.#path) && prefersType(accept, 'text/html')
-    return isPlace ? this.#index : null
+    // In a link `//name` is another host: no page of ours has such an address.
+    const isPlace = path.startsWith(this.#path) && !path.startsWith('//')
+    return isPlace && prefersType(accept, 'text/html') ? this.#index : null
   }
 }
 

@@ -57,6 +57,12 @@ t.test('streams of two sessions without a key do not end each other', async (t) 
   t.notOk(isOver, 'only who left is cut off')
 })
 
+t.test('no page has the address of another host', async (t) => {
+  const headers = { Accept: 'text/html' }
+  t.equal((await send(`${daemon.url}//evil.example/p/1/web`, { headers })).status, 404)
+  t.equal((await send(`${daemon.url}/p/1/web`, { headers })).status, 200)
+})
+
 t.test('a console that cannot be read keeps no event out', async (t) => {
   const broken = [
     { 'index.html': '<p>', 'assets/app.js/not-a-file': '' },
