@@ -102,6 +102,22 @@ export function equalShares(variants: readonly Variant[]): readonly Variant[] {
   return variants.map((one, at) => ({ ...one, rollout_percentage: at === 0 ? rest : share }))
 }
 
+/** The variant at a place under another name: its payload, and conditions that always give it, follow. */
+export function renamed(
+  { variants, payloads, conditions }: Draft,
+  at: number,
+  key: string,
+): Pick<Draft, 'variants' | 'payloads' | 'conditions'> {
+  const from = variants[at]?.key ?? ''
+  const { [from]: payload = '', ...others } = payloads
+  const isOf = (one: Condition) => from !== '' && one.variant === from
+  return {
+    variants: variants.map((one, place) => (place === at ? { ...one, key } : one)),
+    payloads: { ...others, [key]: payload },
+    conditions: conditions.map((one) => (isOf(one) ? { ...one, variant: key } : one)),
+  }
+}
+
 /** A condition as a sentence. */
 export function sentenceOf(
   { properties, rollout_percentage: share, variant }: Condition,

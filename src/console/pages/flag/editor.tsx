@@ -13,7 +13,14 @@ import {
   inProject,
   TextField,
 } from '../../kit.ts'
-import { type Condition, type Draft, equalShares, sentenceOf, type Variant } from './draft.ts'
+import {
+  type Condition,
+  type Draft,
+  equalShares,
+  renamed,
+  sentenceOf,
+  type Variant,
+} from './draft.ts'
 
 interface EditorProps {
   readonly draft: Draft
@@ -198,19 +205,9 @@ function Reach({
 }
 
 function Variants({ draft, set }: EditorProps) {
-  const { conditions, variants, payloads } = draft
+  const { variants, payloads } = draft
   const replace = (at: number, next: Variant) =>
     set({ variants: variants.map((one, place) => (place === at ? next : one)) })
-  // Its payload, and conditions that always give it, follow a variant to its new name.
-  const rename = (at: number, from: string, key: string) => {
-    const { [from]: payload = '', ...others } = payloads
-    const isOf = (one: Condition) => one.variant === from && from !== ''
-    set({
-      variants: variants.map((one, place) => (place === at ? { ...one, key } : one)),
-      payloads: { ...others, [key]: payload },
-      conditions: conditions.map((one) => (isOf(one) ? { ...one, variant: key } : one)),
-    })
-  }
   const sum = variants.reduce((all, one) => all + one.rollout_percentage, 0)
   const add = () => {
     const names = variants.length === 0 ? ['control', 'test'] : [`variant-${variants.length + 1}`]
@@ -231,7 +228,7 @@ function Variants({ draft, set }: EditorProps) {
               isNarrow
               label="Variant"
               value={variant.key}
-              change={(key) => rename(at, variant.key, key)}
+              change={(key) => set(renamed(draft, at, key))}
               isRequired
             />
             <TextField
