@@ -2,6 +2,7 @@
 import { ANALYTICS } from './analytics/analytics.ts'
 import { QUERIES } from './analytics/queries.ts'
 import { BASELINES } from './baselines.ts'
+import { CONSOLE } from './console/console.ts'
 import { DECIDE } from './decide/decide.ts'
 import type { Bench } from './harness.ts'
 import { INGEST_BATCH } from './ingest/ingest-batch.ts'
@@ -40,6 +41,7 @@ export const BENCHES: readonly Bench[] = [
   CRASH,
   OPERATE,
   LIFECYCLE,
+  CONSOLE,
   PEERS,
   SOAK,
 ]

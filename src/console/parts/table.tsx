@@ -1,6 +1,6 @@
 /** Tables: rows that keys walk through (j, k, Enter), cells that stay text whatever is in them. */
 import type { ComponentChildren } from 'preact'
-import { useRef } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 
 /** A column: its head, and the cell of a row. */
 export interface Column<Row> {
@@ -11,6 +11,8 @@ export interface Column<Row> {
   /** Leaves the table where it is narrow. */
   readonly isMinor?: boolean
 }
+
+const FIRST_ROWS = 200
 
 /** A table of rows. `open` is what Enter or a click on a row does; `keyOf` tells rows apart. */
 export function Table<Row>({
@@ -29,6 +31,9 @@ export function Table<Row>({
   readonly none?: ComponentChildren
 }) {
   const body = useRef<HTMLTableSectionElement>(null)
+  // What fits into a window is painted before the rest, so that a click on a long table is answered at once.
+  const [isWhole, setWhole] = useState(false)
+  useEffect(() => setWhole(true), [])
   const classOf = ({ isNumber, isMinor }: Column<Row>) =>
     `${isNumber ? 'number' : ''} ${isMinor ? 'minor' : ''}`
   function step(event: KeyboardEvent, row: Row) {
@@ -54,7 +59,7 @@ export function Table<Row>({
           </tr>
         </thead>
         <tbody ref={body}>
-          {rows.map((row, index) => (
+          {(isWhole ? rows : rows.slice(0, FIRST_ROWS)).map((row, index) => (
             <tr
               key={keyOf(row, index)}
               class={open === undefined ? '' : 'opens'}
