@@ -25,7 +25,7 @@ export interface Bench {
     | 'peers'
   readonly question: string
   readonly workload: string
-  /** Takes so long that it only runs when it is named. */
+  /** Takes so long, or needs so much, that it only runs when it is named. */
   readonly isOnlyByName?: boolean
   /** False: runs before the daemon is built. */
   readonly needsDaemon: boolean

@@ -16,6 +16,7 @@ export const CONSOLE: Bench = {
   group: 'operations',
   question: 'How soon does the console show its page and answer a click, on a slow machine?',
   workload: 'Chromium with its CPU slowed down four times; a chart, and its table of 1,000 rows',
+  isOnlyByName: true,
   needsDaemon: true,
   run: measure,
 }
