@@ -36,6 +36,9 @@ export const PACKAGE_SHA512 =
 
 const run = promisify(execFile)
 
+/** Visitors who are not logged in are persons, too: queries count persons. */
+const CONFIG = `data-config='{"person_profiles":"always"}'`
+
 /** `tenrec snippet ...`. */
 export const COMMANDS: Commands = [
   {
@@ -48,7 +51,7 @@ export const COMMANDS: Commands = [
       const { apiKey } = await projectOf(input, input.projectId)
       const url = attribute(baseUrlOf(settings, settings.port))
       input.io.out(
-        `<script src="${url}/static/loader.js" data-project-token="${attribute(apiKey)}" data-api-host="${url}"></script>\n`,
+        `<script src="${url}/static/loader.js" data-project-token="${attribute(apiKey)}" data-api-host="${url}" ${CONFIG}></script>\n`,
       )
       return 0
     },
