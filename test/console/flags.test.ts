@@ -313,6 +313,30 @@ if (browser !== null) {
     t.strictSame([...window.complaints.splice(0), ...other.complaints], [])
   })
 
+  t.test('Audit shows what was done to flags, and what was refused', async (t) => {
+    const made = (source: string) => `${source} POST 201`
+    const [saved, refused] = ['console PATCH 200', 'console PATCH 409']
+    await window.open('/audit')
+    await page.getByLabel('In these rows').fill('/feature_flags/')
+    for (const [key, wanted] of [
+      ['price', [made('console'), saved]],
+      ['rehearsed', [made('api'), saved]],
+      ['shared', [made('api'), saved, refused, refused, saved, refused]],
+    ] as const) {
+      const { id } = await storedFlag(key)
+      const rows = async () =>
+        (await window.rows('Changes'))
+          .filter(([, , , what = '']) => what.endsWith(`/ ${id}`))
+          .map(([, who, from, what, project, status]) => {
+            t.match([who, from, project], ['owner@localhost', /, 127\.0\.0\.1$/, '1'])
+            return [from?.split(',')[0], what?.split(' ')[0], status].join(' ')
+          })
+          .reverse()
+      await window.shows(t, rows, wanted, key)
+    }
+    t.strictSame(window.complaints.splice(0), [])
+  })
+
   t.test('a deleted flag is deleted and nothing else', async (t) => {
     const { id } = await makeFlag('gone')
     await window.open(`/p/1/flags/${id}`)
