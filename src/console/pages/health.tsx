@@ -61,7 +61,7 @@ export default function HealthPage() {
   )
 }
 
-function Reasons({ status: { health } }: { readonly status: Status }) {
+function Reasons({ status: { health, disk } }: { readonly status: Status }) {
   if (health.reasons.length === 0) return null
   return (
     <div class="notice bad" role="alert">
@@ -71,6 +71,15 @@ function Reasons({ status: { health } }: { readonly status: Status }) {
           <li key={String(reason)}>{String(reason)}</li>
         ))}
       </ul>
+      {disk.free_bytes < disk.reserve_bytes ? (
+        <p>
+          {bytes(disk.free_bytes)} are free, and below {bytes(disk.reserve_bytes)} nothing more is
+          accepted: new events get 503, which clients send again for a while; reads and decisions go
+          on. Make room: take away what else lies on this disk, enlarge it, or restore a backup on a
+          larger one. Erasing makes no file smaller. Events are taken again as soon as there is
+          room, without a restart.
+        </p>
+      ) : null}
     </div>
   )
 }
