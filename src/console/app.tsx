@@ -180,7 +180,10 @@ async function loadAnew(): Promise<void> {
 /** Leads to the page for today: how to begin while no event was ever seen, what visitors do afterwards. */
 function Home() {
   useEffect(() => {
-    const open = (page: string) => go(page, { replace: true })
+    // Who chose a page meanwhile stays there.
+    const open = (page: string) => {
+      if (path.value === '/') go(page, { replace: true })
+    }
     const [first] = PAGES.filter(isOpenTo)
     if (first !== undefined && !may('query:read')) return open(pageHref(first, project.value.id))
     hasEvent().then(
