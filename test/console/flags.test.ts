@@ -278,6 +278,9 @@ if (browser !== null) {
     for (const one of [window, other]) await one.open(`/p/1/flags/${id}`)
     await other.page.getByLabel('Name').fill('Of the first')
     await other.page.getByLabel('Tags').fill('first')
+    const share = ({ page }: ConsoleWindow) =>
+      page.getByRole('region', { name: 'Condition 1' }).getByLabel('Share in %')
+    await share(other).fill('70')
     await page.getByLabel('Name').fill('Of the second')
     await page.getByLabel('Tags').fill('second, kept')
     await other.page.getByRole('button', { name: 'Save', exact: true }).click()
@@ -297,8 +300,27 @@ if (browser !== null) {
     await save()
     await dialog.getByRole('button', { name: 'Save mine over it' }).click()
     await saved('shared')
-    t.match(await storedFlag('shared'), { name: 'Of the second', tags: ['second', 'kept'] })
+    const stored = await storedFlag('shared')
+    t.match(stored, { name: 'Of the second', tags: ['second', 'kept'] })
+    t.match(stored.filters.groups, [{ rollout_percentage: 70 }], 'what only the first changed')
 
+    // Different fields are no conflict, and neither takes the other back.
+    await other.open(`/p/1/flags/${id}`)
+    await page.reload()
+    await page.getByLabel('Name').fill('Only a name')
+    await other.page.getByLabel('Tags').fill('only tags')
+    await other.page.getByRole('button', { name: 'Save', exact: true }).click()
+    await other.page.getByText('shared is saved').waitFor()
+    await save()
+    await saved('shared')
+    t.match(await storedFlag('shared'), { name: 'Only a name', tags: ['only tags'] })
+
+    await other.open(`/p/1/flags/${id}`)
+    await page.reload()
+    await page.getByLabel('Name').fill('Of the second')
+    await other.page.getByLabel('Name').inputValue()
+    await save()
+    await saved('shared')
     await other.page.getByLabel('Name').fill('Again')
     await other.page.getByRole('button', { name: 'Save', exact: true }).click()
     await other.page.getByRole('button', { name: 'Take theirs' }).click()
@@ -321,7 +343,7 @@ if (browser !== null) {
     for (const [key, wanted] of [
       ['price', [made('console'), saved]],
       ['rehearsed', [made('api'), saved]],
-      ['shared', [made('api'), saved, refused, refused, saved, refused]],
+      ['shared', [made('api'), saved, refused, refused, saved, saved, saved, saved, refused]],
     ] as const) {
       const { id } = await storedFlag(key)
       const rows = async () =>

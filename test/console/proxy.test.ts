@@ -24,7 +24,7 @@ t.setTimeout(120_000)
 /** The block of nginx in the documents, with each address replaced by one of this machine. */
 function documentedServer(places: Readonly<Record<string, string>>): string {
   const text = readFileSync(new URL('../../docs/OPERATIONS.md', import.meta.url), 'utf8')
-  const block = /^```nginx\n([^]*?)^```/m.exec(text)?.[1] ?? ''
+  const block = /^```nginx\n([\s\S]*?)^```/m.exec(text)?.[1] ?? ''
   return Object.entries(places).reduce((before, [documented, here]) => {
     t.ok(before.includes(documented), `the documents have ${documented}`)
     return before.replace(documented, here)

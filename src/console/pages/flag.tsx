@@ -31,6 +31,7 @@ import {
   changesOf,
   type Draft,
   draftOf,
+  editedOf,
   type Flag,
   filtersOf,
   problemOf,
@@ -104,7 +105,8 @@ function Edit({ flag, reload }: { readonly flag: Flag; readonly reload: () => vo
       await ask(
         api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', {
           params: { path },
-          body: changesOf(base, draft),
+          // Of everything else it stays what it is, whoever changed that meanwhile.
+          body: changesOf(base, editedOf(flag, draft)),
         }),
       )
     } catch (error) {
@@ -120,33 +122,39 @@ function Edit({ flag, reload }: { readonly flag: Flag; readonly reload: () => vo
   }
   if (!canWrite) return <ReadOnly flag={flag} draft={draft} />
   return (
-    <Form
-      action="Save"
-      submit={() =>
-        problem === null
-          ? save()
-          : Promise.reject(new ApiError(0, { code: 'invalid', detail: problem }))
-      }
-    >
-      <Editor
-        draft={draft}
-        set={(changes) => setDraft({ ...draft, ...changes })}
-        groupType={flag.filters.aggregation_group_type_index ?? null}
-      />
-      {problem === null ? <Rehearsal flag={flag} draft={draft} /> : <p class="worse">{problem}</p>}
-      <p class="row">
-        <DeleteFlag flag={flag} />
-      </p>
+    <>
+      <Form
+        action="Save"
+        submit={() =>
+          problem === null
+            ? save()
+            : Promise.reject(new ApiError(0, { code: 'invalid', detail: problem }))
+        }
+      >
+        <Editor
+          draft={draft}
+          set={(changes) => setDraft({ ...draft, ...changes })}
+          groupType={flag.filters.aggregation_group_type_index ?? null}
+        />
+        {problem === null ? (
+          <Rehearsal flag={flag} draft={draft} />
+        ) : (
+          <p class="worse">{problem}</p>
+        )}
+        <p class="row">
+          <DeleteFlag flag={flag} />
+        </p>
+      </Form>
       {conflict === null ? null : (
         <Conflict
           theirs={conflict}
-          draft={draft}
+          mine={editedOf(flag, draft)}
           close={() => setConflict(null)}
           overwrite={() => save(conflict)}
           take={reload}
         />
       )}
-    </Form>
+    </>
   )
 }
 
@@ -253,45 +261,42 @@ function DeleteFlag({ flag: { id, key } }: { readonly flag: Flag }) {
   )
 }
 
-/** Somebody else saved meanwhile: both versions, and a choice. What was typed is not lost. */
+/** Somebody else saved meanwhile: what both say, and a choice. What was typed is not lost. */
 function Conflict({
   theirs,
-  draft,
+  mine,
   close,
   overwrite,
   take,
 }: {
   readonly theirs: Flag
-  readonly draft: Draft
+  readonly mine: Partial<Draft>
   readonly close: () => void
   readonly overwrite: () => Promise<void>
   readonly take: () => void
 }) {
   const other = draftOf(theirs)
-  const names = (Object.keys(draft) as (keyof Draft)[]).filter(
-    (name) => JSON.stringify(draft[name]) !== JSON.stringify(other[name]),
+  const names = (Object.keys(mine) as (keyof Draft)[]).filter(
+    (name) => JSON.stringify(mine[name]) !== JSON.stringify(other[name]),
   )
   return (
     <Dialog title="Somebody else changed this flag" close={close}>
-      <p>
-        {theirs.last_modified_by?.email ?? 'Somebody'} saved version {theirs.version} while you were
-        editing. Nothing of yours is lost.
-      </p>
-      <Table
-        label="Differences"
-        rows={names}
-        keyOf={(name) => name}
-        none="Both versions say the same."
-        columns={[
-          { head: 'What', cell: (name) => name },
-          { head: 'Theirs', cell: (name) => <code>{plain(other[name])}</code> },
-          { head: 'Yours', cell: (name) => <code>{plain(draft[name])}</code> },
-        ]}
-      />
-      <p class="actions">
-        <button type="button" class="primary" onClick={() => void overwrite()}>
-          Save mine over it
-        </button>
+      <Form action="Save mine over it" submit={overwrite}>
+        <p>
+          {theirs.last_modified_by?.email ?? 'Somebody'} saved version {theirs.version} while you
+          were editing. Nothing of yours is lost, and what you did not change stays theirs.
+        </p>
+        <Table
+          label="Differences"
+          rows={names}
+          keyOf={(name) => name}
+          none="Both versions say the same."
+          columns={[
+            { head: 'What', cell: (name) => name },
+            { head: 'Theirs', cell: (name) => <code>{plain(other[name])}</code> },
+            { head: 'Yours', cell: (name) => <code>{plain(mine[name])}</code> },
+          ]}
+        />
         <button
           type="button"
           onClick={() => {
@@ -301,7 +306,7 @@ function Conflict({
         >
           Take theirs
         </button>
-      </p>
+      </Form>
     </Dialog>
   )
 }
