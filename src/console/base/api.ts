@@ -11,7 +11,20 @@ import type { components, paths } from './api-types.d.ts'
 export type Shapes = components['schemas']
 
 /** Proves that a request comes from the console: no other page can send it. */
-export const CONSOLE_HEADERS = { 'X-Tenrec-Console': '1' }
+const CONSOLE_HEADER = 'X-Tenrec-Console'
+/** Time after which what a page asks is asked by nobody: it does not keep the session alive. */
+const ATTENDED_MS = 300_000
+/** When somebody has touched the page. */
+let touchedAtMs = performance.now()
+for (const kind of ['pointerdown', 'keydown', 'wheel', 'touchmove']) {
+  addEventListener(
+    kind,
+    () => {
+      touchedAtMs = performance.now()
+    },
+    { capture: true, passive: true },
+  )
+}
 
 /** A refusal of the daemon, or `status` 0 when it cannot be reached. */
 export class ApiError extends Error {
@@ -44,12 +57,13 @@ export function onSessionEnd(act: () => void): void {
 /** Asks the daemon; the path stands behind its method. Use it within `ask`. */
 export const api = createClient<paths>({
   baseUrl: location.origin,
-  headers: CONSOLE_HEADERS,
   fetch: fetchSafely,
 })
 
-/** A request whose failures are an `ApiError`. `location.origin` is the only host that is ever asked. */
+/** A request of the console whose failures are an `ApiError`. `location.origin` is the only host that is ever asked. */
 export async function fetchSafely(request: Request): Promise<Response> {
+  const isAttended = performance.now() - touchedAtMs < ATTENDED_MS
+  request.headers.set(CONSOLE_HEADER, isAttended ? '1' : 'unattended')
   try {
     const response = await fetch(request)
     isOnline.value = true

@@ -32,7 +32,7 @@ const STATES: Readonly<Record<LiveState, string>> = {
   live: 'Live',
   polling: 'Asking every second',
   waiting: 'Connecting again …',
-  replaced: 'Another window watches now',
+  replaced: 'Closed',
   refused: 'Refused',
 }
 

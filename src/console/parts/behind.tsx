@@ -1,7 +1,7 @@
 /** Who is behind a number: the persons of its address, and a cohort made of them. */
 import { useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
-import { api, ask, CONSOLE_HEADERS, fetchSafely, refusalOf } from '../base/api.ts'
+import { api, ask, fetchSafely, refusalOf } from '../base/api.ts'
 import { exact, plain } from '../base/format.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
@@ -150,8 +150,8 @@ async function readPersons(url: string, limit: number, signal?: AbortSignal) {
   while (next !== null && persons.length < limit) {
     // Addresses of next pages name the host that was asked; only their path counts here.
     const { pathname, search } = new URL(next, location.origin)
-    const options = { headers: CONSOLE_HEADERS, ...(signal === undefined ? {} : { signal }) }
-    const response = await fetchSafely(new Request(location.origin + pathname + search, options))
+    const request = new Request(location.origin + pathname + search, { signal: signal ?? null })
+    const response = await fetchSafely(request)
     const body: unknown = await response.json()
     if (!response.ok) throw refusalOf(response.status, body)
     const answer = body as Answer

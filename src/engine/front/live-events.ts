@@ -21,8 +21,10 @@ type MonotonicClock = Pick<Clock, 'monotonic'>
 
 /** Who opens a stream, and for what. */
 export interface LiveRequest {
-  /** A further stream with the same name ends the one before. */
-  readonly name: string
+  /** Whose streams are counted together. */
+  readonly owner: string
+  /** Streams of the owner: a further one ends the oldest. */
+  readonly ownedMax: number
   readonly filter: LiveFilter
   /** Asked every second: false ends the stream. */
   readonly isAllowed: () => boolean
@@ -53,9 +55,7 @@ export class LiveEvents {
    * be read or cancelled.
    */
   async open(request: LiveRequest): Promise<TextPieces> {
-    for (const stream of this.#streams.values()) {
-      if (stream.request.name === request.name) stream.end('event: replaced\ndata: {}\n\n')
-    }
+    this.#makeRoom(request)
     if (this.#streams.size >= LIVE_STREAMS_MAX) {
       throw refusal('streams_full', { limit: LIVE_STREAMS_MAX })
     }
@@ -96,6 +96,14 @@ export class LiveEvents {
     this.#isClosed = true
     for (const stream of this.#streams.values()) stream.end('')
     for (const resolve of this.#waiting.splice(0)) resolve()
+  }
+
+  #makeRoom({ owner, ownedMax }: LiveRequest): void {
+    const owned = [...this.#streams.values()].filter(({ request }) => request.owner === owner)
+    const detail = `This stream is closed: there may be ${ownedMax} at a time, and a newer one was opened.`
+    for (const stream of owned.slice(0, Math.max(0, owned.length - ownedMax + 1))) {
+      stream.end(`event: replaced\ndata: ${JSON.stringify({ detail })}\n\n`)
+    }
   }
 
   async #show(stream: LiveStream, events: readonly LiveEvent[]): Promise<void> {

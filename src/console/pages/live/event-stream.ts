@@ -13,7 +13,7 @@ export interface LiveFilter {
   readonly distinct_id: string
 }
 
-/** How events come: `polling` where the stream cannot be had, `replaced` when another window has it now. */
+/** How events come: `polling` where the stream cannot be had, `replaced` when newer ones of this session have taken its place. */
 export type LiveState = 'connecting' | 'live' | 'polling' | 'waiting' | 'replaced' | 'refused'
 
 /** Who watches. */
@@ -24,6 +24,7 @@ export interface Watcher {
   readonly take: (events: readonly LiveEvent[]) => void
   /** So many more came, which the stream leaves out. */
   readonly miss: (count: number) => void
+  /** What it is now, and why, where the daemon has said so. */
   readonly change: (state: LiveState, error?: ApiError) => void
 }
 
@@ -43,9 +44,8 @@ export async function watchEvents(watcher: Watcher): Promise<void> {
       take(await askRecent(watcher))
       change(isPolling ? 'polling' : 'live')
       retryMs = isPolling ? POLL_MS : RETRY_MS
-      if (stream !== null && (await readStream(stream, watcher)) === 'replaced') {
-        return change('replaced')
-      }
+      const detail = stream === null ? null : await readStream(stream, watcher)
+      if (detail !== null) return change('replaced', new ApiError(0, { code: 'replaced', detail }))
       if (!isPolling) change('waiting')
     } catch (error) {
       if (signal.aborted) return
@@ -89,16 +89,16 @@ async function askRecent({ filter, signal }: Watcher): Promise<readonly LiveEven
   return results.toReversed()
 }
 
-/** Reads messages until the stream ends. */
+/** Reads messages until the stream ends; why, if newer ones have taken its place. */
 async function readStream(
   stream: ReadableStream<Uint8Array>,
   watcher: Watcher,
-): Promise<'ended' | 'replaced'> {
+): Promise<string | null> {
   const reader = stream.pipeThrough(new TextDecoderStream() as never).getReader()
   let text = ''
   for (;;) {
     const { done, value } = (await reader.read()) as ReadableStreamReadResult<string>
-    if (done) return 'ended'
+    if (done) return null
     const messages = (text + value).split('\n\n')
     text = messages.pop() ?? ''
     const events: LiveEvent[] = []
@@ -106,7 +106,7 @@ async function readStream(
       const { name, data } = readMessage(message)
       if (name === 'event') events.push(data as LiveEvent)
       else if (name === 'missed') watcher.miss((data as { count: number }).count)
-      else if (name === 'replaced') return 'replaced'
+      else if (name === 'replaced') return (data as { detail: string }).detail
     }
     watcher.take(events)
   }
