@@ -337,14 +337,16 @@ if (browser !== null) {
 
   t.test('Audit shows what was done to flags, and what was refused', async (t) => {
     const made = (source: string) => `${source} POST 201`
-    const [saved, refused] = ['console PATCH 200', 'console PATCH 409']
+    const saved = 'console PATCH 200'
+    const refused = 'console PATCH 409'
     await window.open('/audit')
     await page.getByLabel('In these rows').fill('/feature_flags/')
-    for (const [key, wanted] of [
-      ['price', [made('console'), saved]],
-      ['rehearsed', [made('api'), saved]],
-      ['shared', [made('api'), saved, refused, refused, saved, saved, saved, saved, refused]],
-    ] as const) {
+    const changes: Readonly<Record<string, readonly string[]>> = {
+      price: [made('console'), saved],
+      rehearsed: [made('api'), saved],
+      shared: [made('api'), saved, refused, refused, saved, saved, saved, saved, refused],
+    }
+    for (const [key, wanted] of Object.entries(changes)) {
       const { id } = await storedFlag(key)
       const rows = async () =>
         (await window.rows('Changes'))
@@ -354,7 +356,7 @@ if (browser !== null) {
             return [from?.split(',')[0], what?.split(' ')[0], status].join(' ')
           })
           .reverse()
-      await window.shows(t, rows, wanted, key)
+      await window.shows<readonly string[]>(t, rows, wanted, key)
     }
     t.strictSame(window.complaints.splice(0), [])
   })
