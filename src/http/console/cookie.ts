@@ -45,7 +45,8 @@ export function sessionToken(request: Request, address: OwnAddress): string | nu
 export function requireConsole(request: Request, address: OwnAddress): void {
   const { consoleMark, fetchSite } = request.words
   const { origin } = request.head
-  if (!MARKS.includes(consoleMark)) throw forged('send the header X-Tenrec-Console: 1 with the cookie')
+  if (!MARKS.includes(consoleMark))
+    throw forged('send the header X-Tenrec-Console: 1 with the cookie')
   const isRead = request.method === 'GET' || request.method === 'HEAD'
   // Browsers say it over TLS and on loopback only; elsewhere the origin tells.
   const isOwn =
