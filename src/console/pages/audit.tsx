@@ -1,9 +1,6 @@
 /** Who changed what: the audit log of the organization. */
 import {
-  api,
-  ask,
   Card,
-  IN_ORGANIZATION,
   Page,
   Pager,
   pageQuery,
@@ -14,7 +11,7 @@ import {
   saveFile,
   Table,
   time,
-  useLoaded,
+  useGet,
 } from '../kit.ts'
 
 type Entry = Shapes['AuditEntry']
@@ -22,14 +19,7 @@ type Entry = Shapes['AuditEntry']
 /** The page. */
 export default function AuditPage() {
   const asked = pageQuery()
-  const loaded = useLoaded(`audit ${asked.offset}`, (signal) =>
-    ask(
-      api.GET('/api/organizations/{org_id}/audit_log/', {
-        params: { path: IN_ORGANIZATION, query: asked },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('organization/audit_log/', asked)
   const words = (query.value.get('search') ?? '').toLowerCase()
   const fits = (entry: Entry) => JSON.stringify(entry).toLowerCase().includes(words)
   return (

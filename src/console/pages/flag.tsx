@@ -3,27 +3,28 @@
 import { useState } from 'preact/hooks'
 import {
   ApiError,
-  api,
-  ask,
   Card,
   ConfirmButton,
   Dialog,
   exact,
   Form,
+  get,
   go,
   href,
-  inProject,
   inProjectPath,
   may,
   Page,
   pageId,
+  patch,
   plain,
+  post,
   query,
   Shown,
   saveFile,
   say,
   Table,
   Tabs,
+  useGet,
   useLoaded,
   withQuery,
 } from '../kit.ts'
@@ -51,10 +52,7 @@ const TABS = [
 
 /** The page. */
 export default function FlagPage() {
-  const path = { ...inProject.value, id: Number(pageId.value) }
-  const loaded = useLoaded(`flag ${path.project_id} ${path.id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/feature_flags/{id}/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/feature_flags/{id}/', { id: Number(pageId.value) })
   const tab = query.value.get('tab') ?? ''
   const tabs = TABS.filter(([one]) => one !== 'history' || may('activity_log:read'))
   return (
@@ -97,23 +95,18 @@ function FileButton({ flag: { key, name, active, tags, filters } }: { readonly f
 function Edit({ flag, reload }: { readonly flag: Flag; readonly reload: () => void }) {
   const [draft, setDraft] = useState(() => draftOf(flag))
   const [conflict, setConflict] = useState<Flag | null>(null)
-  const path = { ...inProject.value, id: flag.id }
   const canWrite = may('feature_flag:write') && flag.can_edit
   const problem = problemOf(draft)
   async function save(base = flag) {
     try {
-      await ask(
-        api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', {
-          params: { path },
-          // Of everything else it stays what it is, whoever changed that meanwhile.
-          body: changesOf(base, editedOf(flag, draft)),
-        }),
+      await patch(
+        'project/feature_flags/{id}/',
+        { id: flag.id },
+        changesOf(base, editedOf(flag, draft)),
       )
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 409)) throw error
-      setConflict(
-        await ask(api.GET('/api/projects/{project_id}/feature_flags/{id}/', { params: { path } })),
-      )
+      setConflict(await get('project/feature_flags/{id}/', { id: flag.id }))
       return
     }
     say(`${draft.key} is saved, and decides so from now on.`)
@@ -194,13 +187,7 @@ function Rehearsal({ flag, draft }: { readonly flag: Flag; readonly draft: Draft
 function Rehearsed({ flag, draft }: { readonly flag: Flag; readonly draft: Draft }) {
   const body = { id: flag.id, active: draft.active, filters: filtersOf(flag, draft) }
   const loaded = useLoaded(`rehearse ${JSON.stringify(body)}`, (signal) =>
-    ask(
-      api.POST('/api/projects/{project_id}/feature_flags/rehearse/', {
-        params: { path: inProject.value },
-        body,
-        signal,
-      }),
-    ),
+    post('project/feature_flags/rehearse/', {}, body, signal),
   )
   const rule = (at: number | null) => (at === null ? '' : ` (condition ${at + 1})`)
   return (
@@ -241,18 +228,12 @@ function Rehearsed({ flag, draft }: { readonly flag: Flag; readonly draft: Draft
 }
 
 function DeleteFlag({ flag: { id, key } }: { readonly flag: Flag }) {
-  const params = { path: { ...inProject.value, id } }
   return (
     <ConfirmButton
       label="Delete the flag"
       title={`Delete ${key}?`}
       submit={async () => {
-        await ask(
-          api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', {
-            params,
-            body: { deleted: true },
-          }),
-        )
+        await patch('project/feature_flags/{id}/', { id }, { deleted: true })
         go(inProjectPath('/flags'))
       }}
     >

@@ -3,8 +3,6 @@
 import { useState } from 'preact/hooks'
 import {
   ago,
-  api,
-  ask,
   Bar,
   Card,
   Check,
@@ -13,13 +11,14 @@ import {
   Empty,
   go,
   href,
-  inProject,
   inProjectPath,
   may,
   Page,
   Pager,
   pageQuery,
+  patch,
   percent,
+  post,
   query,
   Search,
   type Shapes,
@@ -28,7 +27,7 @@ import {
   Table,
   Tabs,
   TextField,
-  useLoaded,
+  useGet,
   withQuery,
 } from '../kit.ts'
 
@@ -49,16 +48,7 @@ export default function FlagsPage() {
     ...(state === '' ? {} : { active: state }),
     ...pageQuery(),
   }
-  const loaded = useLoaded(
-    `flags ${inProject.value.project_id} ${JSON.stringify(asked)}`,
-    (signal) =>
-      ask(
-        api.GET('/api/projects/{project_id}/feature_flags/', {
-          params: { path: inProject.value, query: asked },
-          signal,
-        }),
-      ),
-  )
+  const loaded = useGet('project/feature_flags/', asked)
   return (
     <Page
       title="Flags"
@@ -141,11 +131,8 @@ function OnOff({
   readonly flag: Flag
   readonly reload: () => void
 }) {
-  const params = { path: { ...inProject.value, id } }
   async function set(is: boolean) {
-    await ask(
-      api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', { params, body: { active: is } }),
-    )
+    await patch('project/feature_flags/{id}/', { id }, { active: is })
     say(`${key} is ${is ? 'on' : 'off'}.`)
     reload()
   }
@@ -193,10 +180,7 @@ function NewFlag() {
           active: false,
           filters: { groups: [{ properties: [], rollout_percentage: 0 }] },
         }
-        const params = { path: inProject.value }
-        const { id } = await ask(
-          api.POST('/api/projects/{project_id}/feature_flags/', { params, body }),
-        )
+        const { id } = await post('project/feature_flags/', {}, body)
         go(inProjectPath(`/flags/${id}`))
       }}
     >

@@ -1,18 +1,16 @@
 /** How the daemon is: what it takes and answers, what waits, the disk with the day on which it is full. */
 import {
   ago,
-  api,
-  ask,
   bytes,
   Card,
   Chart,
   ConfirmButton,
   exact,
-  IN_ORGANIZATION,
   may,
   Page,
   Pager,
   pageQuery,
+  post,
   type Shapes,
   Shown,
   say,
@@ -21,7 +19,7 @@ import {
   Tile,
   Tiles,
   time,
-  useLoaded,
+  useGet,
 } from '../kit.ts'
 
 type Status = Shapes['Status']
@@ -30,17 +28,7 @@ const EVERY_MS = 10_000
 
 /** The page; it asks again every ten seconds. */
 export default function HealthPage() {
-  const loaded = useLoaded(
-    'status',
-    (signal) =>
-      ask(
-        api.GET('/api/organizations/{org_id}/status/', {
-          params: { path: IN_ORGANIZATION },
-          signal,
-        }),
-      ),
-    { everyMs: EVERY_MS },
-  )
+  const loaded = useGet('organization/status/', {}, { everyMs: EVERY_MS })
   return (
     <Page title="Health">
       <Shown of={loaded}>
@@ -171,24 +159,13 @@ function Threads({ status: { threads } }: { readonly status: Status }) {
 
 function DeadLetters() {
   const asked = pageQuery()
-  const params = { path: IN_ORGANIZATION, query: asked }
-  const loaded = useLoaded(`dead letters ${asked.offset}`, (signal) =>
-    ask(api.GET('/api/organizations/{org_id}/dead_letters/', { params, signal })),
-  )
+  const loaded = useGet('organization/dead_letters/', asked)
   const act = (what: 'replay' | 'drop') => async () => {
     const body = {}
-    const path = IN_ORGANIZATION
     const outcome =
       what === 'replay'
-        ? await ask(
-            api.POST('/api/organizations/{org_id}/dead_letters/replay/', {
-              params: { path },
-              body,
-            }),
-          )
-        : await ask(
-            api.POST('/api/organizations/{org_id}/dead_letters/drop/', { params: { path }, body }),
-          )
+        ? await post('organization/dead_letters/replay/', {}, body)
+        : await post('organization/dead_letters/drop/', {}, body)
     say(`${exact(outcome.done)} done, ${exact(outcome.failed)} failed.`)
     loaded.reload()
   }

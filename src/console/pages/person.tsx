@@ -2,15 +2,12 @@
 
 import { useState } from 'preact/hooks'
 import {
-  api,
-  ask,
   Card,
   Check,
   ConfirmButton,
   CopyButton,
   exact,
   go,
-  inProject,
   inProjectPath,
   may,
   Page,
@@ -18,12 +15,15 @@ import {
   pageId,
   pageOf,
   plain,
+  post,
+  remove,
   type Shapes,
   Shown,
   say,
   Table,
   TextField,
   time,
+  useGet,
   useLoaded,
 } from '../kit.ts'
 import { Timeline } from './person/timeline.tsx'
@@ -32,29 +32,16 @@ type Person = Shapes['Person']
 
 /** The page. */
 export default function PersonPage() {
-  const path = { ...inProject.value, id: pageId.value }
-  const loaded = useLoaded(`person ${path.project_id} ${path.id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/persons/{id}/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/persons/{id}/', { id: pageId.value })
   const canWrite = may('person:write')
   async function set(key: string, value: unknown) {
     const body = { key, value }
-    await ask(
-      api.POST('/api/projects/{project_id}/persons/{id}/update_property/', {
-        params: { path },
-        body,
-      }),
-    )
+    await post('project/persons/{id}/update_property/', { id: pageId.value }, body)
     loaded.reload()
   }
   async function remove(key: string) {
     const body = { $unset: key }
-    await ask(
-      api.POST('/api/projects/{project_id}/persons/{id}/delete_property/', {
-        params: { path },
-        body,
-      }),
-    )
+    await post('project/persons/{id}/delete_property/', { id: pageId.value }, body)
     loaded.reload()
   }
   return (
@@ -126,7 +113,6 @@ function Actions({
   readonly person: Person
   readonly reload: () => void
 }) {
-  const params = { path: { ...inProject.value, id: uuid } }
   const [other, setOther] = useState('')
   const [withEvents, setWithEvents] = useState(false)
   return (
@@ -135,12 +121,7 @@ function Actions({
         label="Merge"
         title="Merge another person into this one"
         submit={async () => {
-          await ask(
-            api.POST('/api/projects/{project_id}/persons/{id}/merge/', {
-              params,
-              body: { ids: [other.trim()] },
-            }),
-          )
+          await post('project/persons/{id}/merge/', { id: uuid }, { ids: [other.trim()] })
           reload()
         }}
       >
@@ -155,9 +136,7 @@ function Actions({
           label="Split"
           title="Split this person?"
           submit={async () => {
-            await ask(
-              api.POST('/api/projects/{project_id}/persons/{id}/split/', { params, body: {} }),
-            )
+            await post('project/persons/{id}/split/', { id: uuid }, {})
             reload()
           }}
         >
@@ -172,11 +151,7 @@ function Actions({
         title={`Delete ${name}?`}
         submit={async () => {
           const query = { delete_events: String(withEvents) }
-          await ask(
-            api.DELETE('/api/projects/{project_id}/persons/{id}/', {
-              params: { ...params, query },
-            }),
-          )
+          await remove('project/persons/{id}/', { id: uuid, ...query })
           say(withEvents ? 'Deleted; the receipt of its events stands in Settings.' : 'Deleted.')
           go(inProjectPath('/persons'))
         }}
@@ -191,13 +166,7 @@ function Actions({
 /** How much erasing would take away: asked, not done. */
 function EventsToErase({ personId }: { readonly personId: string }) {
   const loaded = useLoaded(`erase ${personId}`, (signal) =>
-    ask(
-      api.POST('/api/projects/{project_id}/erasures/', {
-        params: { path: inProject.value },
-        body: { person_id: personId, dry_run: true },
-        signal,
-      }),
-    ),
+    post('project/erasures/', {}, { person_id: personId, dry_run: true }, signal),
   )
   return (
     <Shown of={loaded}>
@@ -209,14 +178,7 @@ function EventsToErase({ personId }: { readonly personId: string }) {
 }
 
 function Decisions({ distinctId }: { readonly distinctId: string }) {
-  const loaded = useLoaded(`decisions ${inProject.value.project_id} ${distinctId}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/feature_flags/evaluation_reasons/', {
-        params: { path: inProject.value, query: { distinct_id: distinctId } },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/feature_flags/evaluation_reasons/', { distinct_id: distinctId })
   return (
     <Card title="Flags as decided now">
       <Shown of={loaded}>
@@ -242,14 +204,7 @@ function Decisions({ distinctId }: { readonly distinctId: string }) {
 }
 
 function Cohorts({ id }: { readonly id: string }) {
-  const loaded = useLoaded(`cohorts of ${id}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/persons/cohorts/', {
-        params: { path: inProject.value, query: { person_id: id } },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/persons/cohorts/', { person_id: id })
   return (
     <Card title="Cohorts">
       <Shown of={loaded}>
@@ -272,14 +227,7 @@ function Cohorts({ id }: { readonly id: string }) {
 }
 
 function Changes({ id }: { readonly id: string }) {
-  const loaded = useLoaded(`changes ${id}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/persons/{id}/activity/', {
-        params: { path: { ...inProject.value, id } },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/persons/{id}/activity/', { id })
   return (
     <Card title="Changes by people">
       <Shown of={loaded}>

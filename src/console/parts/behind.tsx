@@ -1,11 +1,11 @@
 /** Who is behind a number: the persons of its address, and a cohort made of them. */
 import { useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
-import { api, ask, fetchSafely, refusalOf } from '../base/api.ts'
+import { fetchSafely, post, refusalOf } from '../base/api.ts'
 import { exact, plain } from '../base/format.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
-import { inProject, may } from '../base/session.ts'
+import { may } from '../base/session.ts'
 import { TakeAlong } from './copy.tsx'
 import { ConfirmButton, Dialog } from './dialog.tsx'
 import { TextField } from './fields.tsx'
@@ -127,12 +127,7 @@ function SaveCohort({ title, url }: { readonly title: string; readonly url: stri
       submit={async () => {
         const { persons } = await readPersons(url, COHORT_PERSONS_MAX)
         const uuids = persons.flatMap(({ id, type }) => (type === 'person' ? [id] : []))
-        await ask(
-          api.POST('/api/projects/{project_id}/cohorts/', {
-            params: { path: inProject.value },
-            body: { name, is_static: true, person_uuids: uuids },
-          }),
-        )
+        await post('project/cohorts/', {}, { name, is_static: true, person_uuids: uuids })
         say(`Cohort “${name}” with ${exact(uuids.length)} persons saved.`)
       }}
     >

@@ -1,10 +1,10 @@
 /** Ctrl+K: pages, flags and persons by a few letters. */
 import { useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
-import { api, ask } from '../base/api.ts'
+import { get } from '../base/api.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
-import { inProject, may, project } from '../base/session.ts'
+import { may, project } from '../base/session.ts'
 import { PAGES, pageHref } from '../routes.ts'
 import { Dialog } from './dialog.tsx'
 
@@ -83,22 +83,11 @@ function pagesFor(words: string): readonly Hit[] {
 
 async function search(words: string, signal: AbortSignal): Promise<readonly Hit[]> {
   if (words.length < 2) return []
-  const path = inProject.value
   const flags = may('feature_flag:read')
-    ? ask(
-        api.GET('/api/projects/{project_id}/feature_flags/', {
-          params: { path, query: { search: words, limit: 6 } as never },
-          signal,
-        }),
-      )
+    ? get('project/feature_flags/', { search: words, limit: 6 } as never, signal)
     : null
   const persons = may('person:read')
-    ? ask(
-        api.GET('/api/projects/{project_id}/persons/', {
-          params: { path, query: { search: words, limit: 6 } as never },
-          signal,
-        }),
-      )
+    ? get('project/persons/', { search: words, limit: 6 } as never, signal)
     : null
   return [
     ...((await flags)?.results ?? []).map(({ id, key }) => ({

@@ -1,18 +1,7 @@
 /** The fields of a flag: conditions, variants, payloads. */
 
 import { useEffect, useState } from 'preact/hooks'
-import {
-  AreaField,
-  api,
-  ask,
-  Card,
-  Check,
-  Choice,
-  exact,
-  FilterList,
-  inProject,
-  TextField,
-} from '../../kit.ts'
+import { AreaField, Card, Check, Choice, exact, FilterList, post, TextField } from '../../kit.ts'
 import {
   type Condition,
   type Draft,
@@ -177,13 +166,14 @@ function Reach({
         },
         group_type_index: groupType,
       }
-      const request = api.POST('/api/projects/{project_id}/feature_flags/user_blast_radius/', {
-        params: { path: inProject.value },
-        body: body as never,
-        signal: abort.signal,
-      })
+      const request = post(
+        'project/feature_flags/user_blast_radius/',
+        {},
+        body as never,
+        abort.signal,
+      )
       try {
-        const { users_affected: reached, total_users: all } = await ask(request)
+        const { users_affected: reached, total_users: all } = await request
         const share = condition.rollout_percentage ?? 100
         const some =
           share === 100 ? '' : `, some ${exact(Math.round((reached * share) / 100))} get it`

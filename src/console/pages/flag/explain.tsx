@@ -2,11 +2,8 @@
 
 import { useState } from 'preact/hooks'
 import {
-  api,
-  ask,
   Card,
   Form,
-  inProject,
   type PropertyFilter,
   plain,
   query,
@@ -15,7 +12,7 @@ import {
   sentenceOfFilter,
   setQuery,
   TextField,
-  useLoaded,
+  useGet,
 } from '../../kit.ts'
 import { type Condition, type Flag, sentenceOf } from './draft.ts'
 
@@ -55,13 +52,11 @@ function Explained({
   readonly who: string
   readonly groups: string
 }) {
-  const params = {
-    path: { ...inProject.value, id },
-    query: { distinct_id: who, ...(groups === '' ? {} : { groups: groups as never }) },
-  }
-  const loaded = useLoaded(`explain ${id} ${who} ${groups}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/feature_flags/{id}/explain/', { params, signal })),
-  )
+  const loaded = useGet('project/feature_flags/{id}/explain/', {
+    id,
+    distinct_id: who,
+    ...(groups === '' ? {} : { groups: groups as never }),
+  })
   return (
     <Shown of={loaded}>
       {({ value, description, payload, conditions }) => (

@@ -1,33 +1,12 @@
 /** How often a flag is decided, hour by hour and value by value. */
-import {
-  ago,
-  api,
-  ask,
-  Card,
-  Chart,
-  Empty,
-  inProject,
-  plain,
-  Shown,
-  TakeAlong,
-  time,
-  useLoaded,
-} from '../../kit.ts'
+import { ago, Card, Chart, Empty, plain, Shown, TakeAlong, time, useGet } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
 const DAYS = 7
 
 /** The chart. */
 export function Usage({ flag }: { readonly flag: Flag }) {
-  const path = { ...inProject.value, id: flag.id }
-  const loaded = useLoaded(`usage ${path.project_id} ${flag.id}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/feature_flags/{id}/usage/', {
-        params: { path, query: { days: DAYS } },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/feature_flags/{id}/usage/', { id: flag.id, days: DAYS })
   return (
     <Card title="The last seven days">
       <Shown of={loaded}>

@@ -2,7 +2,7 @@
  * Events as they come: a stream of the daemon that is read by `fetch`, as only that sends the header of the
  * console. What came while nobody listened is read from the list of events.
  */
-import { ApiError, api, ask, inProject, type Shapes } from '../../kit.ts'
+import { ApiError, get, type Shapes, send } from '../../kit.ts'
 
 /** An event as lists have it. */
 export type LiveEvent = Shapes['Event']
@@ -75,17 +75,12 @@ function given({ event, distinct_id }: LiveFilter) {
 }
 
 async function openStream({ filter, signal }: Watcher): Promise<ReadableStream<Uint8Array>> {
-  const params = { path: inProject.value, query: given(filter) }
-  const path = '/api/projects/{project_id}/events/stream/'
-  return (await ask(
-    api.GET(path, { params, signal, parseAs: 'stream' }),
-  )) as unknown as ReadableStream<Uint8Array>
+  const { body } = await send('get', 'project/events/stream/', { values: given(filter), signal })
+  return body ?? new ReadableStream()
 }
 
 async function askRecent({ filter, signal }: Watcher): Promise<readonly LiveEvent[]> {
-  const query = { ...given(filter), limit: RECENT_ROWS }
-  const params = { path: inProject.value, query }
-  const { results } = await ask(api.GET('/api/projects/{project_id}/events/', { params, signal }))
+  const { results } = await get('project/events/', { ...given(filter), limit: RECENT_ROWS }, signal)
   return results.toReversed()
 }
 

@@ -1,17 +1,7 @@
 /** What a person did: events, the newest first, parted by day and by session. */
 
 import { useEffect, useState } from 'preact/hooks'
-import {
-  api,
-  ask,
-  EventDrawer,
-  inProject,
-  plain,
-  type Shapes,
-  Shown,
-  time,
-  useLoaded,
-} from '../../kit.ts'
+import { EventDrawer, get, plain, type Shapes, Shown, time, useLoaded } from '../../kit.ts'
 
 type Event = Shapes['Event']
 
@@ -67,12 +57,7 @@ async function read(personId: string, cursor: string | undefined, signal: AbortS
     limit: EVENTS_A_PAGE,
     ...(cursor === undefined ? {} : { cursor }),
   }
-  const { results, next } = await ask(
-    api.GET('/api/projects/{project_id}/events/', {
-      params: { path: inProject.value, query },
-      signal,
-    }),
-  )
+  const { results, next } = await get('project/events/', query, signal)
   const following = next === null ? null : new URL(next, location.origin).searchParams.get('cursor')
   return { events: results, next: following, cursor }
 }
