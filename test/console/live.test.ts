@@ -1,6 +1,6 @@
 /** The page "Live" in Chromium: events as they come, what was lost, and names that want to be more than text. */
 import t from 'tap'
-import { LIVE_STREAMS_OF_SESSION_MAX } from '../../src/engine/front/limits.ts'
+import { LIVE_STREAMS_OF_SESSION_MAX } from '../../src/http/routes/limits.ts'
 import { openConsole } from '../fixtures/console.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { untilStored } from '../fixtures/event-pages.ts'

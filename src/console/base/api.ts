@@ -159,8 +159,11 @@ function changing<M extends Method>(method: M) {
 
 /** Asks to change something, or a question that is too long for an address. */
 export const post = changing('post')
+/** Puts something in the place of what is there. */
 export const put = changing('put')
+/** Changes some of what is there. */
 export const patch = changing('patch')
+/** Asks for DELETE. */
 export const remove = changing('delete')
 
 interface Sent {

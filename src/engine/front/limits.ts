@@ -34,8 +34,6 @@ export const CATCH_UP_MS_MAX = 30_000
 export const PROCESSOR_DEATHS_MAX = 3
 /** Streams of events that are open at a time. A further one: 503. */
 export const LIVE_STREAMS_MAX = 20
-/** Streams of events that a session of the console has in a project, such as one for each tab. A further one ends the oldest. */
-export const LIVE_STREAMS_OF_SESSION_MAX = 5
 /** Events a second that one stream shows. Further ones are counted, and it says how many. */
 export const LIVE_EVENTS_PER_SECOND_MAX = 50
 /** Bytes that wait for the reader of a stream, unless a single event is larger. Further events: as above. */

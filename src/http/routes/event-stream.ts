@@ -1,10 +1,9 @@
 /** The stream of events as they are stored. docs/compatibility/events.md, "Events as they come". */
 import { invalidInput } from '../../base/errors.ts'
-import { LIVE_STREAMS_OF_SESSION_MAX } from '../../engine/front/limits.ts'
 import type { LiveEvents } from '../../engine/front/live-events.ts'
 import { type AnyRoute, inProject, type RouteServices, routesOf } from '../server/route.ts'
 import * as is from '../server/schema.ts'
-import { STREAM_NAMES_MAX } from './limits.ts'
+import { LIVE_STREAMS_OF_SESSION_MAX, STREAM_NAMES_MAX } from './limits.ts'
 
 /** What the route works with. */
 export interface StreamServices extends RouteServices {

@@ -1,7 +1,7 @@
 /** Sessions of the console over HTTP: who gets one, what it opens, who cannot use it, and when it ends. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { LIVE_STREAMS_OF_SESSION_MAX } from '../../../src/engine/front/limits.ts'
+import { LIVE_STREAMS_OF_SESSION_MAX } from '../../../src/http/routes/limits.ts'
 import {
   ConsoleClient,
   consoleFolder,
