@@ -41,8 +41,7 @@ export default function AuditPage() {
                   {
                     head: 'From',
                     isMinor: true,
-                    cell: ({ source, address }) =>
-                      [source.replaceAll('_', ' '), address].filter(Boolean).join(', '),
+                    cell: ({ source, address }) => [source.replaceAll('_', ' '), address].filter(Boolean).join(', '),
                   },
                   {
                     head: 'What',
@@ -71,11 +70,7 @@ export default function AuditPage() {
 function Save({ entries }: { readonly entries: readonly Entry[] }) {
   const lines = () => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('')
   return (
-    <button
-      type="button"
-      class="small"
-      onClick={() => saveFile('audit.ndjson', lines(), 'application/x-ndjson')}
-    >
+    <button type="button" class="small" onClick={() => saveFile('audit.ndjson', lines(), 'application/x-ndjson')}>
       NDJSON
     </button>
   )

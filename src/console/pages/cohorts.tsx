@@ -94,10 +94,7 @@ function filtersOf(tree: unknown): readonly PropertyFilter[] {
 function isPlain(tree: unknown): boolean {
   const { type, values } = (tree ?? {}) as { type?: string; values?: readonly unknown[] }
   if (values === undefined) return true
-  return (
-    (type === 'AND' || values.length === 1) &&
-    values.every((one) => 'key' in (one as object) || isPlain(one))
-  )
+  return (type === 'AND' || values.length === 1) && values.every((one) => 'key' in (one as object) || isPlain(one))
 }
 
 function ruleFrom(filters: readonly PropertyFilter[]) {
@@ -120,9 +117,7 @@ function NewCohort({ reload }: { readonly reload: () => void }) {
           .split(/[\n,]/)
           .map((one) => one.trim())
           .filter((one) => one !== '')
-        const members = isStatic
-          ? { is_static: true, distinct_ids: list }
-          : { filters: ruleFrom(filters) }
+        const members = isStatic ? { is_static: true, distinct_ids: list } : { filters: ruleFrom(filters) }
         await post('project/cohorts/', {}, { name, ...members })
         say(`Cohort “${name}” saved.`)
         reload()
@@ -191,13 +186,7 @@ function membersFilter(id: number): string {
   return String(new URLSearchParams({ filter: JSON.stringify(filter) }))
 }
 
-function DeleteCohort({
-  cohort: { id, name },
-  done,
-}: {
-  readonly cohort: Cohort
-  readonly done: () => void
-}) {
+function DeleteCohort({ cohort: { id, name }, done }: { readonly cohort: Cohort; readonly done: () => void }) {
   return (
     <ConfirmButton
       label="Delete"

@@ -122,13 +122,7 @@ function Refresh() {
   )
 }
 
-function TileCard({
-  tile: { id, insight, text },
-  change,
-}: {
-  readonly tile: Tile
-  readonly change: Change
-}) {
+function TileCard({ tile: { id, insight, text }, change }: { readonly tile: Tile; readonly change: Change }) {
   const title = insight == null ? 'Text' : (insight.name ?? 'Insight')
   const remove = may('dashboard:write') ? (
     <ConfirmButton

@@ -54,9 +54,7 @@ function Dashboards({ asked }: ListProps) {
             rows={results}
             keyOf={({ id }) => id}
             open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
-            none={
-              <Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>
-            }
+            none={<Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>}
             columns={[
               { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
               { head: 'Shared', cell: ({ is_shared: isShared }) => (isShared ? 'yes' : '') },

@@ -34,16 +34,8 @@ export default function ExplorePage() {
   }))
   const words = WAYS.find(([one]) => one === way.value)?.[1] ?? ''
   return (
-    <Page
-      title="Explore"
-      aside={way.value === 'retention' ? null : <RangePicker compares={way.value === 'trends'} />}
-    >
-      <Tabs
-        label="Ways to look"
-        tabs={WAYS}
-        chosen={way.value}
-        to={(value) => href(withQuery({ way: value }))}
-      />
+    <Page title="Explore" aside={way.value === 'retention' ? null : <RangePicker compares={way.value === 'trends'} />}>
+      <Tabs label="Ways to look" tabs={WAYS} chosen={way.value} to={(value) => href(withQuery({ way: value }))} />
       <div class="split">
         <Builder />
         <Card title={words} aside={may('insight:write') ? <SaveInsight /> : null}>
@@ -77,9 +69,7 @@ function SaveInsight() {
         value={dashboard}
         options={[
           ['', 'none'],
-          ...(data?.results ?? []).map(
-            ({ id, name: title }) => [String(id), String(title ?? id)] as const,
-          ),
+          ...(data?.results ?? []).map(({ id, name: title }) => [String(id), String(title ?? id)] as const),
         ]}
         change={setDashboard}
         hint={<a href={pageOf('/dashboards')}>All dashboards</a>}

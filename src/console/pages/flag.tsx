@@ -28,16 +28,7 @@ import {
   useLoaded,
   withQuery,
 } from '../kit.ts'
-import {
-  changesOf,
-  type Draft,
-  draftOf,
-  editedOf,
-  type Flag,
-  filtersOf,
-  problemOf,
-  sentenceOf,
-} from './flag/draft.ts'
+import { changesOf, type Draft, draftOf, editedOf, type Flag, filtersOf, problemOf, sentenceOf } from './flag/draft.ts'
 import { Editor } from './flag/editor.tsx'
 import { Explain } from './flag/explain.tsx'
 import { History } from './flag/history.tsx'
@@ -59,18 +50,11 @@ export default function FlagPage() {
     <Shown of={loaded}>
       {(flag) => (
         <Page title={flag.key} aside={<FileButton flag={flag} />}>
-          <Tabs
-            label="Flag"
-            tabs={tabs}
-            chosen={tab}
-            to={(next) => href(withQuery({ tab: next }))}
-          />
+          <Tabs label="Flag" tabs={tabs} chosen={tab} to={(next) => href(withQuery({ tab: next }))} />
           <div class="below-tabs">
             {tab === 'explain' ? <Explain flag={flag} /> : null}
             {tab === 'usage' ? <Usage flag={flag} /> : null}
-            {tab === 'history' && may('activity_log:read') ? (
-              <History flag={flag} reload={loaded.reload} />
-            ) : null}
+            {tab === 'history' && may('activity_log:read') ? <History flag={flag} reload={loaded.reload} /> : null}
             {tab === '' ? <Edit key={flag.version} flag={flag} reload={loaded.reload} /> : null}
           </div>
         </Page>
@@ -82,11 +66,7 @@ export default function FlagPage() {
 function FileButton({ flag: { key, name, active, tags, filters } }: { readonly flag: Flag }) {
   const text = () => JSON.stringify({ key, name, active, tags, filters }, null, 2)
   return (
-    <button
-      type="button"
-      class="small"
-      onClick={() => saveFile(`${key}.json`, text(), 'application/json')}
-    >
+    <button type="button" class="small" onClick={() => saveFile(`${key}.json`, text(), 'application/json')}>
       As a file
     </button>
   )
@@ -99,11 +79,7 @@ function Edit({ flag, reload }: { readonly flag: Flag; readonly reload: () => vo
   const problem = problemOf(draft)
   async function save(base = flag) {
     try {
-      await patch(
-        'project/feature_flags/{id}/',
-        { id: flag.id },
-        changesOf(base, editedOf(flag, draft)),
-      )
+      await patch('project/feature_flags/{id}/', { id: flag.id }, changesOf(base, editedOf(flag, draft)))
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 409)) throw error
       setConflict(await get('project/feature_flags/{id}/', { id: flag.id }))
@@ -119,9 +95,7 @@ function Edit({ flag, reload }: { readonly flag: Flag; readonly reload: () => vo
       <Form
         action="Save"
         submit={() =>
-          problem === null
-            ? save()
-            : Promise.reject(new ApiError(0, { code: 'invalid', detail: problem }))
+          problem === null ? save() : Promise.reject(new ApiError(0, { code: 'invalid', detail: problem }))
         }
       >
         <Editor
@@ -129,11 +103,7 @@ function Edit({ flag, reload }: { readonly flag: Flag; readonly reload: () => vo
           set={(changes) => setDraft({ ...draft, ...changes })}
           groupType={flag.filters.aggregation_group_type_index ?? null}
         />
-        {problem === null ? (
-          <Rehearsal flag={flag} draft={draft} />
-        ) : (
-          <p class="worse">{problem}</p>
-        )}
+        {problem === null ? <Rehearsal flag={flag} draft={draft} /> : <p class="worse">{problem}</p>}
         <p class="row">
           <DeleteFlag flag={flag} />
         </p>
@@ -160,9 +130,7 @@ function ReadOnly({ flag, draft }: { readonly flag: Flag; readonly draft: Draft 
           <li key={`${at} of ${draft.conditions.length}`}>{sentenceOf(condition, who)}</li>
         ))}
       </ol>
-      <p>
-        {draft.variants.map(({ key, rollout_percentage: share }) => `${key} ${share} %`).join(', ')}
-      </p>
+      <p>{draft.variants.map(({ key, rollout_percentage: share }) => `${key} ${share} %`).join(', ')}</p>
     </Card>
   )
 }
@@ -195,8 +163,8 @@ function Rehearsed({ flag, draft }: { readonly flag: Flag; readonly draft: Draft
       {({ changed, sampled, total, flips, examples }) => (
         <>
           <p>
-            <b>{exact(changed)}</b> of {exact(sampled)}{' '}
-            {sampled < total ? `(a sample of ${exact(total)}) ` : ''}would get another value.
+            <b>{exact(changed)}</b> of {exact(sampled)} {sampled < total ? `(a sample of ${exact(total)}) ` : ''}would
+            get another value.
           </p>
           <Table
             label="Changes"
@@ -264,8 +232,8 @@ function Conflict({
     <Dialog title="Somebody else changed this flag" close={close}>
       <Form action="Save mine over it" submit={overwrite}>
         <p>
-          {theirs.last_modified_by?.email ?? 'Somebody'} saved version {theirs.version} while you
-          were editing. Nothing of yours is lost, and what you did not change stays theirs.
+          {theirs.last_modified_by?.email ?? 'Somebody'} saved version {theirs.version} while you were editing. Nothing
+          of yours is lost, and what you did not change stays theirs.
         </p>
         <Table
           label="Differences"

@@ -110,9 +110,7 @@ function columnsOf(reload: () => void): readonly Column<Flag>[] {
     {
       head: 'State',
       isMinor: true,
-      cell: ({ status }) => (
-        <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>
-      ),
+      cell: ({ status }) => <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>,
     },
     { head: 'Tags', isMinor: true, cell: ({ tags }) => tags.join(', ') },
     {
@@ -155,8 +153,7 @@ function Reach({ flag: { filters } }: { readonly flag: Flag }) {
   const largest = Math.max(0, ...groups.map(({ rollout_percentage: share }) => share ?? 100))
   const isForAll = groups.some(({ properties }) => (properties ?? []).length === 0)
   const variants = filters.multivariate?.variants?.length ?? 0
-  const words =
-    groups.length === 0 ? 'nobody' : `${isForAll ? '' : 'some, '}${percent(largest / 100, 0)}`
+  const words = groups.length === 0 ? 'nobody' : `${isForAll ? '' : 'some, '}${percent(largest / 100, 0)}`
   return (
     <Bar share={largest / 100}>
       {words}

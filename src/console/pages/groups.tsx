@@ -32,19 +32,14 @@ export default function GroupsPage() {
       <Shown of={types}>
         {(found) =>
           found.length === 0 ? (
-            <Empty
-              title="No groups yet."
-              command="posthog.group('company', 'acme', { name: 'Acme' })"
-            >
+            <Empty title="No groups yet." command="posthog.group('company', 'acme', { name: 'Acme' })">
               An event $groupidentify makes a group.
             </Empty>
           ) : (
             <>
               <Tabs
                 label="Types"
-                tabs={found.map(
-                  (type) => [String(type.group_type_index), type.group_type] as const,
-                )}
+                tabs={found.map((type) => [String(type.group_type_index), type.group_type] as const)}
                 chosen={query.value.get('type') ?? String(found[0]?.group_type_index)}
                 to={(type) => href(withQuery({ type, cursor: null }))}
               />
@@ -87,16 +82,12 @@ function GroupList({ type }: { readonly type: number }) {
           {next === null ? null : (
             <button
               type="button"
-              onClick={() =>
-                setQuery({ cursor: new URL(next, location.origin).searchParams.get('cursor') })
-              }
+              onClick={() => setQuery({ cursor: new URL(next, location.origin).searchParams.get('cursor') })}
             >
               More
             </button>
           )}
-          {opened === null ? null : (
-            <GroupDrawer group={opened} close={() => setOpened(null)} reload={loaded.reload} />
-          )}
+          {opened === null ? null : <GroupDrawer group={opened} close={() => setOpened(null)} reload={loaded.reload} />}
         </>
       )}
     </Shown>
@@ -120,10 +111,7 @@ function GroupDrawer({
   }
   return (
     <Dialog title={group.group_key} close={close} side>
-      <PropertyTable
-        properties={shown.group_properties}
-        set={may('group:write') ? set : undefined}
-      />
+      <PropertyTable properties={shown.group_properties} set={may('group:write') ? set : undefined} />
     </Dialog>
   )
 }

@@ -61,11 +61,10 @@ function Reasons({ status: { health, disk } }: { readonly status: Status }) {
       </ul>
       {disk.free_bytes < disk.reserve_bytes ? (
         <p>
-          {bytes(disk.free_bytes)} are free, and below {bytes(disk.reserve_bytes)} nothing more is
-          accepted: new events get 503, which clients send again for a while; reads and decisions go
-          on. Make room: take away what else lies on this disk, enlarge it, or restore a backup on a
-          larger one. Erasing makes no file smaller. Events are taken again as soon as there is
-          room, without a restart.
+          {bytes(disk.free_bytes)} are free, and below {bytes(disk.reserve_bytes)} nothing more is accepted: new events
+          get 503, which clients send again for a while; reads and decisions go on. Make room: take away what else lies
+          on this disk, enlarge it, or restore a backup on a larger one. Erasing makes no file smaller. Events are taken
+          again as soon as there is room, without a restart.
         </p>
       ) : null}
     </div>
@@ -85,9 +84,7 @@ function Now({
       <Tile label="State">{health.status}</Tile>
       <Tile label="Events a second">{perSecond(last?.accepted)}</Tile>
       <Tile label="Decisions a second">{perSecond(last?.decisions)}</Tile>
-      <Tile label="p99 of acknowledgements">
-        {last?.p99_ms == null ? '–' : `${exact(last.p99_ms)} ms`}
-      </Tile>
+      <Tile label="p99 of acknowledgements">{last?.p99_ms == null ? '–' : `${exact(last.p99_ms)} ms`}</Tile>
       <Tile label="Waiting to be processed">{exact(backlog.events)}</Tile>
       <Tile label="Behind">{seconds(backlog.lag_seconds)}</Tile>
       <Tile label="Dead letters">{exact(dead)}</Tile>
@@ -127,8 +124,8 @@ function Disk({ status: { disk } }: { readonly status: Status }) {
   return (
     <Card title="Disk">
       <p>
-        {bytes(disk.used_bytes)} used, {bytes(disk.free_bytes)} free; below{' '}
-        {bytes(disk.reserve_bytes)} events are refused.
+        {bytes(disk.used_bytes)} used, {bytes(disk.free_bytes)} free; below {bytes(disk.reserve_bytes)} events are
+        refused.
       </p>
       <progress max={all} value={disk.used_bytes} aria-label="Used of the disk" />
       <p>

@@ -47,24 +47,16 @@ export default function PersonPage() {
   return (
     <Shown of={loaded}>
       {(person) => (
-        <Page
-          title={person.name}
-          aside={canWrite ? <Actions person={person} reload={loaded.reload} /> : null}
-        >
+        <Page title={person.name} aside={canWrite ? <Actions person={person} reload={loaded.reload} /> : null}>
           <div class="split">
             <div>
               <Card title="Who">
                 <Facts person={person} />
               </Card>
               <Card title="Properties">
-                <PropertyTable
-                  properties={person.properties}
-                  {...(canWrite ? { set, remove } : {})}
-                />
+                <PropertyTable properties={person.properties} {...(canWrite ? { set, remove } : {})} />
               </Card>
-              {may('feature_flag:read') ? (
-                <Decisions distinctId={person.distinct_ids[0] ?? ''} />
-              ) : null}
+              {may('feature_flag:read') ? <Decisions distinctId={person.distinct_ids[0] ?? ''} /> : null}
               {may('cohort:read') ? <Cohorts id={person.uuid} /> : null}
             </div>
             <div>
@@ -126,10 +118,7 @@ function Actions({
         }}
       >
         <TextField label="uuid of the other person" value={other} change={setOther} isRequired />
-        <p>
-          Its distinct_ids and events become this person’s. Splitting takes distinct_ids apart
-          again.
-        </p>
+        <p>Its distinct_ids and events become this person’s. Splitting takes distinct_ids apart again.</p>
       </ConfirmButton>
       {ids.length > 1 ? (
         <ConfirmButton
@@ -140,10 +129,7 @@ function Actions({
             reload()
           }}
         >
-          <p>
-            Each of the {exact(ids.length)} distinct_ids becomes a person of its own, with its
-            events.
-          </p>
+          <p>Each of the {exact(ids.length)} distinct_ids becomes a person of its own, with its events.</p>
         </ConfirmButton>
       ) : null}
       <ConfirmButton
@@ -170,9 +156,7 @@ function EventsToErase({ personId }: { readonly personId: string }) {
   )
   return (
     <Shown of={loaded}>
-      {(plan) => (
-        <p>It has {'events' in plan ? exact(plan.events) : ''} events. Nothing brings them back.</p>
-      )}
+      {(plan) => <p>It has {'events' in plan ? exact(plan.events) : ''} events. Nothing brings them back.</p>}
     </Shown>
   )
 }
@@ -185,9 +169,7 @@ function Decisions({ distinctId }: { readonly distinctId: string }) {
         {(reasons) => (
           <Table
             label="Flags"
-            rows={Object.entries(
-              reasons as Record<string, { value: unknown; evaluation: { reason: string } }>,
-            )}
+            rows={Object.entries(reasons as Record<string, { value: unknown; evaluation: { reason: string } }>)}
             keyOf={([key]) => key}
             open={([key]) => go(inProjectPath(`/flags?search=${encodeURIComponent(key)}`))}
             none="No flags."

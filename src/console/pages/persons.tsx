@@ -68,13 +68,7 @@ export default function PersonsPage() {
               name="persons"
               head={['uuid', 'name', 'distinct_id', 'created_at', 'properties']}
               rows={() =>
-                results.map((one) => [
-                  one.uuid,
-                  one.name,
-                  one.distinct_ids[0],
-                  one.created_at,
-                  one.properties,
-                ])
+                results.map((one) => [one.uuid, one.name, one.distinct_ids[0], one.created_at, one.properties])
               }
             />
           </>

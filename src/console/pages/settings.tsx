@@ -46,9 +46,7 @@ export default function SettingsPage() {
         <div>
           <Card title="Project">
             <Shown of={loaded}>
-              {(project) => (
-                <ProjectForm key={project.id} project={project} reload={loaded.reload} />
-              )}
+              {(project) => <ProjectForm key={project.id} project={project} reload={loaded.reload} />}
             </Shown>
           </Card>
         </div>
@@ -61,13 +59,7 @@ export default function SettingsPage() {
   )
 }
 
-function ProjectForm({
-  project,
-  reload,
-}: {
-  readonly project: Project
-  readonly reload: () => void
-}) {
+function ProjectForm({ project, reload }: { readonly project: Project; readonly reload: () => void }) {
   const [draft, setDraft] = useState(project)
   const [filters, setFilters] = useState(JSON.stringify(project.test_account_filters, null, 2))
   const set = (changes: Partial<Project>) => setDraft({ ...draft, ...changes })
@@ -168,13 +160,7 @@ function Retention() {
   )
 }
 
-function RetentionForm({
-  kept,
-  reload,
-}: {
-  readonly kept: Shapes['EventRetention']
-  readonly reload: () => void
-}) {
+function RetentionForm({ kept, reload }: { readonly kept: Shapes['EventRetention']; readonly reload: () => void }) {
   const [days, setDays] = useState(kept.days === null ? '' : String(kept.days))
   const [plan, setPlan] = useState<number | null>(null)
   const body = {
@@ -216,9 +202,7 @@ function RetentionForm({
               reload()
             }}
           >
-            <p>
-              {exact(plan)} events go with the next run, for good, and older ones every day after.
-            </p>
+            <p>{exact(plan)} events go with the next run, for good, and older ones every day after.</p>
           </ConfirmButton>
         </p>
       )}
@@ -229,10 +213,7 @@ function RetentionForm({
 function Erasures() {
   const loaded: Loaded<Shapes['ErasurePage']> = useGet('project/erasures/', {})
   return (
-    <Card
-      title="Erasing events"
-      aside={may('person:write') ? <Erase reload={loaded.reload} /> : null}
-    >
+    <Card title="Erasing events" aside={may('person:write') ? <Erase reload={loaded.reload} /> : null}>
       <Shown of={loaded}>
         {({ results }) => (
           <Table
@@ -293,9 +274,7 @@ function Erase({ reload }: { readonly reload: () => void }) {
       <TextField label="Event" value={event} change={setEvent} placeholder="every event" />
       <TextField label="distinct_id" value={id} change={setId} placeholder="of everybody" />
       <TextField label="Before" type="date" value={before} change={setBefore} />
-      {found === null ? null : (
-        <p role="status">{exact(found)} events fit. Nothing brings them back.</p>
-      )}
+      {found === null ? null : <p role="status">{exact(found)} events fit. Nothing brings them back.</p>}
     </ConfirmButton>
   )
 }

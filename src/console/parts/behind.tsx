@@ -63,15 +63,7 @@ export function PersonsBehind({
   )
 }
 
-function Persons({
-  title,
-  url,
-  close,
-}: {
-  readonly title: string
-  readonly url: string
-  readonly close: () => void
-}) {
+function Persons({ title, url, close }: { readonly title: string; readonly url: string; readonly close: () => void }) {
   const loaded = useLoaded(url, (signal) => readPersons(url, ROWS_SHOWN, signal))
   return (
     <Shown of={loaded}>
@@ -79,14 +71,8 @@ function Persons({
         <>
           <p class="row">
             <strong data-total={total}>{exact(total)} found</strong>
-            {total > persons.length ? (
-              <span class="quiet">{persons.length} of them shown</span>
-            ) : null}
-            <TakeAlong
-              name="persons"
-              head={['id', 'name']}
-              rows={() => persons.map((one) => [one.id, nameOf(one)])}
-            />
+            {total > persons.length ? <span class="quiet">{persons.length} of them shown</span> : null}
+            <TakeAlong name="persons" head={['id', 'name']} rows={() => persons.map((one) => [one.id, nameOf(one)])} />
             {may('cohort:write') && total > 0 ? <SaveCohort title={title} url={url} /> : null}
           </p>
           <Table

@@ -101,18 +101,15 @@ export function useEventNames(): readonly string[] {
 
 /** Values of a property that were seen, for a field that begins with `begun`. */
 function usePropertyValues(type: string, key: string, begun: string): readonly string[] {
-  const { data } = useLoaded(
-    `values ${project.value.id} ${type} ${key} ${begun}`,
-    async (signal) => {
-      if (key === '') return []
-      const query = { key, value: begun } as never
-      const found =
-        type === 'person'
-          ? await get('project/persons/values/', query, signal)
-          : await get('project/events/values/', query, signal)
-      return found.map(({ name }) => plain(name))
-    },
-  )
+  const { data } = useLoaded(`values ${project.value.id} ${type} ${key} ${begun}`, async (signal) => {
+    if (key === '') return []
+    const query = { key, value: begun } as never
+    const found =
+      type === 'person'
+        ? await get('project/persons/values/', query, signal)
+        : await get('project/events/values/', query, signal)
+    return found.map(({ name }) => plain(name))
+  })
   return data ?? []
 }
 
@@ -195,11 +192,7 @@ export function AddFilter({ types }: { readonly types?: readonly PropertyFilter[
         setFilter(null)
       }}
     >
-      <FilterFields
-        filter={filter}
-        change={setFilter}
-        {...(types === undefined ? {} : { types })}
-      />
+      <FilterFields filter={filter} change={setFilter} {...(types === undefined ? {} : { types })} />
       <button type="submit" class="primary">
         Add
       </button>

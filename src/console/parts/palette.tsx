@@ -20,9 +20,7 @@ const HITS_MAX = 12
 export function Palette({ close }: { readonly close: () => void }) {
   const [words, setWords] = useState('')
   const [at, setAt] = useState(0)
-  const { data } = useLoaded(`search ${project.value.id} ${words}`, (signal) =>
-    search(words, signal),
-  )
+  const { data } = useLoaded(`search ${project.value.id} ${words}`, (signal) => search(words, signal))
   const hits = [...pagesFor(words), ...(data ?? [])].slice(0, HITS_MAX)
   function open(hit: Hit | undefined) {
     if (hit === undefined) return
@@ -75,9 +73,7 @@ export function Palette({ close }: { readonly close: () => void }) {
 function pagesFor(words: string): readonly Hit[] {
   return PAGES.filter(
     ({ icon, name, scope }) =>
-      icon !== null &&
-      (scope === null || may(scope)) &&
-      name.toLowerCase().includes(words.toLowerCase()),
+      icon !== null && (scope === null || may(scope)) && name.toLowerCase().includes(words.toLowerCase()),
   ).map((page) => ({ what: 'Page', words: page.name, to: pageHref(page, project.value.id) }))
 }
 
@@ -86,9 +82,7 @@ async function search(words: string, signal: AbortSignal): Promise<readonly Hit[
   const flags = may('feature_flag:read')
     ? get('project/feature_flags/', { search: words, limit: 6 } as never, signal)
     : null
-  const persons = may('person:read')
-    ? get('project/persons/', { search: words, limit: 6 } as never, signal)
-    : null
+  const persons = may('person:read') ? get('project/persons/', { search: words, limit: 6 } as never, signal) : null
   return [
     ...((await flags)?.results ?? []).map(({ id, key }) => ({
       what: 'Flag',

@@ -67,10 +67,7 @@ export function Keys() {
   const loaded = useGet('personal_api_keys/', {})
   const canWrite = may('personal_api_key:write')
   return (
-    <Card
-      title="My personal keys"
-      aside={canWrite ? <NewPersonalKey reload={loaded.reload} /> : null}
-    >
+    <Card title="My personal keys" aside={canWrite ? <NewPersonalKey reload={loaded.reload} /> : null}>
       <Shown of={loaded}>
         {({ results }) => (
           <Table
@@ -190,9 +187,7 @@ export function SecretKeys() {
                         loaded.reload()
                       }}
                     >
-                      <p>
-                        Servers that use it keep the flags that they have, and get no newer ones.
-                      </p>
+                      <p>Servers that use it keep the flags that they have, and get no newer ones.</p>
                     </ConfirmButton>
                   ) : null,
               },

@@ -53,17 +53,12 @@ export function Members() {
                 {
                   head: 'Is',
                   cell: (member) =>
-                    canWrite ? (
-                      <LevelChoice member={member} reload={loaded.reload} />
-                    ) : (
-                      levelName(member.level)
-                    ),
+                    canWrite ? <LevelChoice member={member} reload={loaded.reload} /> : levelName(member.level),
                 },
                 {
                   head: '',
                   isNumber: true,
-                  cell: (member) =>
-                    canWrite ? <RemoveMember member={member} reload={loaded.reload} /> : null,
+                  cell: (member) => (canWrite ? <RemoveMember member={member} reload={loaded.reload} /> : null),
                 },
               ]}
             />
@@ -177,10 +172,7 @@ function Invite({ reload }: { readonly reload: () => void }) {
         <Dialog title="Invite somebody" close={() => setState('closed')}>
           {typeof state === 'object' ? (
             <>
-              <p>
-                Pass this link on; it is shown once and good once, for seven days. No letter is
-                sent.
-              </p>
+              <p>Pass this link on; it is shown once and good once, for seven days. No letter is sent.</p>
               <pre>
                 <code>{state.link}</code>
                 <CopyButton text={state.link} />
@@ -220,8 +212,7 @@ export function Roles() {
               { head: 'Name', cell: ({ name }) => name },
               {
                 head: 'Flags',
-                cell: ({ feature_flags_access_level: level }) =>
-                  level === 37 ? 'may change' : 'may look',
+                cell: ({ feature_flags_access_level: level }) => (level === 37 ? 'may change' : 'may look'),
               },
               { head: '', isNumber: true, cell: (role) => <RoleMembers role={role} /> },
             ]}

@@ -28,30 +28,15 @@ export function Explain({ flag }: { readonly flag: Flag }) {
       <Form action="Explain" submit={async () => setQuery({ who, groups })}>
         <div class="row">
           <TextField label="distinct_id" value={who} change={setWho} isRequired />
-          <TextField
-            label="Groups"
-            value={groups}
-            change={setGroups}
-            placeholder='{"company": "acme"}'
-          />
+          <TextField label="Groups" value={groups} change={setGroups} placeholder='{"company": "acme"}' />
         </div>
       </Form>
-      {asked === '' ? null : (
-        <Explained id={flag.id} who={asked} groups={query.value.get('groups') ?? ''} />
-      )}
+      {asked === '' ? null : <Explained id={flag.id} who={asked} groups={query.value.get('groups') ?? ''} />}
     </Card>
   )
 }
 
-function Explained({
-  id,
-  who,
-  groups,
-}: {
-  readonly id: number
-  readonly who: string
-  readonly groups: string
-}) {
+function Explained({ id, who, groups }: { readonly id: number; readonly who: string; readonly groups: string }) {
   const loaded = useGet('project/feature_flags/{id}/explain/', {
     id,
     distinct_id: who,
@@ -86,16 +71,11 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   not_reached: 'was not looked at: one before it decided',
 }
 
-function ConditionOutcome({
-  condition,
-}: {
-  readonly condition: Explanation['conditions'][number]
-}) {
+function ConditionOutcome({ condition }: { readonly condition: Explanation['conditions'][number] }) {
   const { outcome, hash, rollout_percentage: share, properties, failure } = condition
   return (
     <li>
-      {sentenceOf(condition.condition as Condition, 'persons')}:{' '}
-      <b>{OUTCOMES[outcome] ?? outcome}</b>
+      {sentenceOf(condition.condition as Condition, 'persons')}: <b>{OUTCOMES[outcome] ?? outcome}</b>
       {failure === null ? null : `, ${failure}`}
       {hash === null || share === null || share === 100 ? null : (
         <span class="quiet">
@@ -107,9 +87,7 @@ function ConditionOutcome({
         {properties.map((property, at) => (
           <li
             key={`${at} of ${properties.length}`}
-            class={
-              property.passes === false ? 'worse' : property.passes === true ? 'better' : 'quiet'
-            }
+            class={property.passes === false ? 'worse' : property.passes === true ? 'better' : 'quiet'}
           >
             {property.passes === true ? '✓' : property.passes === false ? '✗' : '–'}{' '}
             {sentenceOfFilter(property.filter as PropertyFilter)}; stored is{' '}

@@ -21,11 +21,7 @@ const RESTORED = ['name', 'filters', 'active', 'tags', 'ensure_experience_contin
 
 /** The list, the newest first. */
 export function History({ flag, reload }: { readonly flag: Flag; readonly reload: () => void }) {
-  const loaded = useGet(
-    'project/feature_flags/{id}/activity/',
-    { id: flag.id },
-    { turn: flag.version },
-  )
+  const loaded = useGet('project/feature_flags/{id}/activity/', { id: flag.id }, { turn: flag.version })
   return (
     <Card title="Changes">
       <Shown of={loaded}>
@@ -57,30 +53,20 @@ function Entry({
       <p class="row">
         <b>{entry.activity}</b> by {entry.user.email ?? entry.user.first_name}{' '}
         <span class="quiet">{time(entry.created_at)}</span>
-        {entry.activity === 'updated' &&
-        restorable.length > 0 &&
-        may('feature_flag:write') &&
-        flag.can_edit ? (
+        {entry.activity === 'updated' && restorable.length > 0 && may('feature_flag:write') && flag.can_edit ? (
           <ConfirmButton
             label="Restore what was before"
             title="Restore what was before this change?"
             isDangerous={false}
             submit={async () => {
-              const body = Object.fromEntries(
-                restorable.map(({ field, before }) => [field, before]),
-              )
-              await patch(
-                'project/feature_flags/{id}/',
-                { id: flag.id },
-                { ...body, version: flag.version },
-              )
+              const body = Object.fromEntries(restorable.map(({ field, before }) => [field, before]))
+              await patch('project/feature_flags/{id}/', { id: flag.id }, { ...body, version: flag.version })
               say('Restored.')
               reload()
             }}
           >
             <p>
-              {restorable.map(({ field }) => field).join(', ')} becomes what it was. Later changes
-              of other fields stay.
+              {restorable.map(({ field }) => field).join(', ')} becomes what it was. Later changes of other fields stay.
             </p>
           </ConfirmButton>
         ) : null}

@@ -13,17 +13,13 @@ export function Usage({ flag }: { readonly flag: Flag }) {
         {({ results, last_evaluated_at: last }) => {
           const hours = [...new Set(results.map(({ at }) => at))].sort()
           const values = [...new Set(results.map(({ value }) => plain(value)))]
-          const counts = new Map(
-            results.map(({ at, value, count }) => [`${at} ${plain(value)}`, count]),
-          )
+          const counts = new Map(results.map(({ at, value, count }) => [`${at} ${plain(value)}`, count]))
           const lines = values.map((label) => ({
             label,
             data: hours.map((at) => counts.get(`${at} ${label}`) ?? 0),
           }))
           if (hours.length === 0)
-            return (
-              <Empty title="Nobody asked for it.">Evaluations show here within a minute.</Empty>
-            )
+            return <Empty title="Nobody asked for it.">Evaluations show here within a minute.</Empty>
           return (
             <>
               <p>Decided last {ago(last)}.</p>

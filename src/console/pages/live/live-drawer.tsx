@@ -1,14 +1,5 @@
 /** One event of the stream, at the side, with what became of it and what was odd about it. */
-import {
-  Dialog,
-  EventDrawer,
-  plain,
-  project,
-  Shown,
-  setQuery,
-  useGet,
-  useLoaded,
-} from '../../kit.ts'
+import { Dialog, EventDrawer, plain, project, Shown, setQuery, useGet, useLoaded } from '../../kit.ts'
 import { askWarnings } from './lost.tsx'
 
 /** The drawer of the event that the address names in `open`. */

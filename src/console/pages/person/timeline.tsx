@@ -13,9 +13,7 @@ export function Timeline({ personId }: { readonly personId: string }) {
   const [more, setMore] = useState<readonly Event[]>([])
   const [opened, setOpened] = useState<Event | null>(null)
   const cursor = pages.at(-1)
-  const loaded = useLoaded(`timeline ${personId} ${cursor}`, (signal) =>
-    read(personId, cursor, signal),
-  )
+  const loaded = useLoaded(`timeline ${personId} ${cursor}`, (signal) => read(personId, cursor, signal))
   // A further page goes behind those that are shown.
   const { data } = loaded
   useEffect(() => {
@@ -29,12 +27,7 @@ export function Timeline({ personId }: { readonly personId: string }) {
           <>
             <ol class="timeline">
               {more.map((event, place) => (
-                <Entry
-                  key={event.uuid}
-                  event={event}
-                  before={more[place - 1]}
-                  open={() => setOpened(event)}
-                />
+                <Entry key={event.uuid} event={event} before={more[place - 1]} open={() => setOpened(event)} />
               ))}
             </ol>
             {more.length === 0 ? <p class="none">No events.</p> : null}
@@ -74,8 +67,7 @@ function Entry({
   const day = time(event.timestamp, 'day')
   const session = plain(event.properties['$session_id'])
   const isNewDay = before === undefined || time(before.timestamp, 'day') !== day
-  const isNewSession =
-    session !== '' && (before === undefined || plain(before.properties['$session_id']) !== session)
+  const isNewSession = session !== '' && (before === undefined || plain(before.properties['$session_id']) !== session)
   const page = event.properties['$pathname'] ?? event.properties['$current_url'] ?? ''
   return (
     <>
