@@ -52,8 +52,6 @@ const DATA_DIR_CHECK_MS = 5000
 const FLAGS_LOOK_MS = 5000
 /** Points of the rates that the status tells. */
 const MINUTE_MS = 60_000
-/** How often what flags were decided to be is assigned to its hour. */
-const USAGE_COLLECT_MS = 10_000
 /** A stop answers what was received and processes what it can within these times; the rest stays in the log. */
 const ANSWER_MS_MAX = 3000
 const PROCESS_MS_MAX = 2500
@@ -217,6 +215,7 @@ class RunningDaemon implements Daemon {
       damage: new DamageReports(this.#damage, log, clock),
       projects: this.#directory,
       groupCommit: this.#groupCommit,
+      ...{ queries: this.#pool.queries, log },
       refusal: () => this.#admission.refusal('change'),
       onDecision: (elapsedMs, hasErrors) => this.#metrics.decided(elapsedMs, hasErrors),
       onRepeat: () => this.#metrics.decidedBefore(),
@@ -242,6 +241,7 @@ class RunningDaemon implements Daemon {
   async start(): Promise<void> {
     const { settings, log, serviceManager } = this.#parts
     await this.#disk.refresh()
+    await this.#flags.usage.start()
     this.#addRoutes()
     // Opens the log before anybody waits for it.
     await this.#pool.append({ blocks: [], trimThrough: 0 })
@@ -252,7 +252,6 @@ class RunningDaemon implements Daemon {
     this.#lag.start()
     this.#retention.start()
     this.#every(DIRECTORY_REFRESH_MS, () => this.#flags.snapshots.refresh())
-    this.#every(USAGE_COLLECT_MS, () => this.#flags.decisions.collectUsage())
     this.#every(FLAGS_LOOK_MS, () => this.#loop.look())
     this.#every(DISK_CHECK_MS, () => void this.#disk.refresh())
     this.#every(DATA_DIR_CHECK_MS, () => {
@@ -289,6 +288,7 @@ class RunningDaemon implements Daemon {
     this.#lag.stop()
     serviceManager.close()
     if (this.#failure === undefined) {
+      await this.#flags.usage.stop()
       await this.#pool.close()
       await this.#flags.close()
       await this.#directory.close()

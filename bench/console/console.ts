@@ -1,5 +1,6 @@
 /**
- * Question: how soon does the console show its page and answer a click, on a slow machine?
+ * Question: how soon does the console show its page and answer a click, on a slow machine, and what do open ones
+ * cost those who send events (open-consoles.ts)?
  * Workload: events of 90 days; Chromium with its CPU slowed down four times by its own protocol opens a chart,
  * then its numbers as a table of more than 1,000 rows, then who is behind one of them.
  * Baseline: the same page without the slow-down.
@@ -10,12 +11,15 @@ import { type Browser, chromium, type Page } from 'playwright-core'
 import { type Daemon, PERSONAL_KEY, PROJECT_KEY } from '../daemon.ts'
 import { type Bench, type BenchContext, interleaved } from '../harness.ts'
 import { median } from '../samples.ts'
+import { measureOpenConsoles } from './open-consoles.ts'
 
 export const CONSOLE: Bench = {
   name: 'console',
   group: 'operations',
-  question: 'How soon does the console show its page and answer a click, on a slow machine?',
-  workload: 'Chromium with its CPU slowed down four times; a chart, and its table of 1,000 rows',
+  question:
+    'How soon does the console show its page and answer a click, on a slow machine, and what do open ones cost those who send events?',
+  workload:
+    'Chromium with its CPU slowed down four times; a chart, and its table of 1,000 rows. 1,000 events/s beside five streams and polls of Health',
   isOnlyByName: true,
   needsDaemon: true,
   run: measure,
@@ -67,6 +71,9 @@ async function measure(context: BenchContext): Promise<void> {
     })
   state('largest paint of the page', ({ lcpMs }) => lcpMs, LCP_MS_MAX)
   state(`longest interaction, ${ROWS_MIN} rows`, ({ inpMs }) => inpMs, INP_MS_MAX)
+  await browser.close()
+  await daemon.stop()
+  await measureOpenConsoles(context)
 }
 
 /** An event an hour, up to now. */

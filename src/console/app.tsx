@@ -79,9 +79,7 @@ function Rail({ search }: { readonly search: () => void }) {
           change={(id) =>
             go(
               pageHref(
-                current?.isOfProject === true && current.icon !== null
-                  ? current
-                  : { path: '/p/:project/web' },
+                current?.isOfProject === true && current.icon !== null ? current : { path: '/p/:project/web' },
                 Number(id),
               ),
             )
@@ -94,10 +92,7 @@ function Rail({ search }: { readonly search: () => void }) {
       <ul>
         {shown.map((page) => (
           <li key={page.path}>
-            <a
-              href={href(pageHref(page, project.value.id))}
-              aria-current={isUnder(page, current) ? 'page' : undefined}
-            >
+            <a href={href(pageHref(page, project.value.id))} aria-current={isUnder(page, current) ? 'page' : undefined}>
               <Icon name={page.icon ?? ''} /> <span>{page.name}</span>
             </a>
           </li>
@@ -156,8 +151,7 @@ function CurrentPage() {
     }
   }, [page])
   if (path.value === '/') return <Home />
-  if (page === null)
-    return <Empty title="There is no such page.">Choose another one at the side.</Empty>
+  if (page === null) return <Empty title="There is no such page.">Choose another one at the side.</Empty>
   if (absent === page) return <Failure error={NO_PAGE} retry={() => void loadAnew()} />
   if (shown === null || shown.page !== page) return null
   // Another flag is another page, with fields of its own.
@@ -180,7 +174,10 @@ async function loadAnew(): Promise<void> {
 /** Leads to the page for today: how to begin while no event was ever seen, what visitors do afterwards. */
 function Home() {
   useEffect(() => {
-    const open = (page: string) => go(page, { replace: true })
+    // Who chose a page meanwhile stays there.
+    const open = (page: string) => {
+      if (path.value === '/') go(page, { replace: true })
+    }
     const [first] = PAGES.filter(isOpenTo)
     if (first !== undefined && !may('query:read')) return open(pageHref(first, project.value.id))
     hasEvent().then(
@@ -197,16 +194,14 @@ function Help({ close }: { readonly close: () => void }) {
   return (
     <Dialog title="Keyboard" close={close}>
       <dl class="keys">
-        {[...KEYS, ...pages.map(({ letter, name }) => [`g ${letter}`, name] as const)].map(
-          ([keys, words]) => (
-            <div key={keys}>
-              <dt>
-                <kbd>{keys}</kbd>
-              </dt>
-              <dd>{words}</dd>
-            </div>
-          ),
-        )}
+        {[...KEYS, ...pages.map(({ letter, name }) => [`g ${letter}`, name] as const)].map(([keys, words]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{words}</dd>
+          </div>
+        ))}
       </dl>
     </Dialog>
   )

@@ -3,9 +3,9 @@
  * comes in one piece with the first page.
  */
 export { go, href, query, setQuery, withQuery } from './base/address.ts'
-export { ApiError, api, ask, type Shapes } from './base/api.ts'
+export { ApiError, get, patch, post, put, remove, type Shapes, send } from './base/api.ts'
 export { ago, bytes, exact, percent, plain, seconds, time } from './base/format.ts'
-export { type Loaded, useLoaded } from './base/loaded.ts'
+export { type Loaded, useGet, useLoaded } from './base/loaded.ts'
 export { inProjectPath, pageId, pageOf } from './base/page.ts'
 export {
   askQuery,
@@ -16,7 +16,7 @@ export {
   type Series,
 } from './base/queries.ts'
 export { dateRange, interval, isCompared, rangeDays, rangeValue } from './base/range.ts'
-export { IN_ORGANIZATION, inProject, may, project, readSession, session } from './base/session.ts'
+export { may, project, readSession, session } from './base/session.ts'
 export { Chart, type Line } from './parts/chart.tsx'
 export { CopyButton, saveFile, TakeAlong } from './parts/copy.tsx'
 export { ConfirmButton, Dialog, Form } from './parts/dialog.tsx'

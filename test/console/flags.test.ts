@@ -278,6 +278,9 @@ if (browser !== null) {
     for (const one of [window, other]) await one.open(`/p/1/flags/${id}`)
     await other.page.getByLabel('Name').fill('Of the first')
     await other.page.getByLabel('Tags').fill('first')
+    const share = ({ page }: ConsoleWindow) =>
+      page.getByRole('region', { name: 'Condition 1' }).getByLabel('Share in %')
+    await share(other).fill('70')
     await page.getByLabel('Name').fill('Of the second')
     await page.getByLabel('Tags').fill('second, kept')
     await other.page.getByRole('button', { name: 'Save', exact: true }).click()
@@ -297,8 +300,27 @@ if (browser !== null) {
     await save()
     await dialog.getByRole('button', { name: 'Save mine over it' }).click()
     await saved('shared')
-    t.match(await storedFlag('shared'), { name: 'Of the second', tags: ['second', 'kept'] })
+    const stored = await storedFlag('shared')
+    t.match(stored, { name: 'Of the second', tags: ['second', 'kept'] })
+    t.match(stored.filters.groups, [{ rollout_percentage: 70 }], 'what only the first changed')
 
+    // Different fields are no conflict, and neither takes the other back.
+    await other.open(`/p/1/flags/${id}`)
+    await page.reload()
+    await page.getByLabel('Name').fill('Only a name')
+    await other.page.getByLabel('Tags').fill('only tags')
+    await other.page.getByRole('button', { name: 'Save', exact: true }).click()
+    await other.page.getByText('shared is saved').waitFor()
+    await save()
+    await saved('shared')
+    t.match(await storedFlag('shared'), { name: 'Only a name', tags: ['only tags'] })
+
+    await other.open(`/p/1/flags/${id}`)
+    await page.reload()
+    await page.getByLabel('Name').fill('Of the second')
+    await other.page.getByLabel('Name').inputValue()
+    await save()
+    await saved('shared')
     await other.page.getByLabel('Name').fill('Again')
     await other.page.getByRole('button', { name: 'Save', exact: true }).click()
     await other.page.getByRole('button', { name: 'Take theirs' }).click()
@@ -311,6 +333,32 @@ if (browser !== null) {
     t.ok(window.excuse(/409/) > 0)
     t.ok(other.excuse(/409/) > 0)
     t.strictSame([...window.complaints.splice(0), ...other.complaints], [])
+  })
+
+  t.test('Audit shows what was done to flags, and what was refused', async (t) => {
+    const made = (source: string) => `${source} POST 201`
+    const saved = 'console PATCH 200'
+    const refused = 'console PATCH 409'
+    await window.open('/audit')
+    await page.getByLabel('In these rows').fill('/feature_flags/')
+    const changes: Readonly<Record<string, readonly string[]>> = {
+      price: [made('console'), saved],
+      rehearsed: [made('api'), saved],
+      shared: [made('api'), saved, refused, refused, saved, saved, saved, saved, refused],
+    }
+    for (const [key, wanted] of Object.entries(changes)) {
+      const { id } = await storedFlag(key)
+      const rows = async () =>
+        (await window.rows('Changes'))
+          .filter(([, , , what = '']) => what.endsWith(`/ ${id}`))
+          .map(([, who, from, what, project, status]) => {
+            t.match([who, from, project], ['owner@localhost', /, 127\.0\.0\.1$/, '1'])
+            return [from?.split(',')[0], what?.split(' ')[0], status].join(' ')
+          })
+          .reverse()
+      await window.shows<readonly string[]>(t, rows, wanted, key)
+    }
+    t.strictSame(window.complaints.splice(0), [])
   })
 
   t.test('a deleted flag is deleted and nothing else', async (t) => {

@@ -1,5 +1,6 @@
 /** The page "Live" in Chromium: events as they come, what was lost, and names that want to be more than text. */
 import t from 'tap'
+import { LIVE_STREAMS_OF_SESSION_MAX } from '../../src/http/routes/limits.ts'
 import { openConsole } from '../fixtures/console.ts'
 import { PERSONAL_KEY, PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { untilStored } from '../fixtures/event-pages.ts'
@@ -48,6 +49,28 @@ if (window !== null) {
     await window.shows(t, names, ['fourth', 'first'], 'still only hers')
     await page.reload()
     await window.shows(t, names, ['fourth', 'first'], 'after reloading')
+    t.strictSame(window.complaints, [])
+  })
+
+  t.test('tabs watch beside each other, and one too many closes the oldest', async (t) => {
+    const tabs = [page]
+    const badge = (tab: typeof page, state: string) =>
+      tab.getByText(state, { exact: true }).and(tab.locator('.badge')).waitFor()
+    await window.open('/p/1/live?event=tabs')
+    await badge(page, 'Live')
+    while (tabs.length <= LIVE_STREAMS_OF_SESSION_MAX) {
+      const tab = await page.context().newPage()
+      tabs.push(tab)
+      await tab.goto(page.url())
+      await badge(tab, 'Live')
+    }
+    await badge(page, 'Closed')
+    await page.getByText(`there may be ${LIVE_STREAMS_OF_SESSION_MAX} at a time`).waitFor()
+    await capture({ event: 'tabs', distinct_id: 'ann' })
+    for (const tab of tabs.slice(1)) await tab.getByRole('cell', { name: 'tabs' }).first().waitFor()
+    await page.getByRole('button', { name: 'Watch here' }).click()
+    await window.shows(t, names, ['tabs'], 'what it missed')
+    for (const tab of tabs.slice(1)) await tab.close()
     t.strictSame(window.complaints, [])
   })
 

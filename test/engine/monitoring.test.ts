@@ -11,8 +11,8 @@ t.teardown(closeConnections)
 
 const DASHBOARD = 'docs/monitoring/grafana.json'
 const ALERTS = 'docs/monitoring/alerts.yml'
-/** Debian's package `prometheus` has it; a path of one's own may be named. */
-const PROMTOOL = process.env['PROMTOOL'] ?? 'promtool'
+/** Debian's package `prometheus` has it. */
+const PROMTOOL = 'promtool'
 const NO_PROMTOOL =
   spawnSync(PROMTOOL, ['--version']).status === 0
     ? false

@@ -4,15 +4,15 @@
  * without a restart. A start on a full disk goes as well. It needs a small file system of its own, which
  * only root may mount.
  */
-import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { verifyStore } from '../../src/store/care/verify/verify-store.ts'
 import { PERSONAL_KEY, PROJECT_KEY, type SpawnedDaemon, spawnDaemon } from '../fixtures/daemon.ts'
 import { readEvents, untilVisible } from '../fixtures/event-pages.ts'
 import { type Answer, closeConnections, jsonOf, postJson } from '../fixtures/exact-client.ts'
+import { freeMib, onSmallDisk } from '../fixtures/small-disk.ts'
 import { eventually } from '../fixtures/timed-command.ts'
 
 const DISK_MIB = 128
@@ -29,14 +29,6 @@ const DECISIONS = 25
 
 t.teardown(closeConnections)
 t.setTimeout(180_000)
-
-/** Mounts a small file system; why not, where that is not possible. */
-function mountSmall(folder: string): string | null {
-  if (process.getuid?.() !== 0) return 'only root may mount a small file system'
-  const words = ['-t', 'tmpfs', '-o', `size=${DISK_MIB}m`, 'tmpfs', folder]
-  const { status, stderr } = spawnSync('mount', words, { encoding: 'utf8' })
-  return status === 0 ? null : `a small file system cannot be mounted here: ${stderr}`
-}
 
 /** Clients that send new events until the disk is full, and what they were answered. */
 class Traffic {
@@ -91,25 +83,9 @@ function decide(daemon: SpawnedDaemon, person: number): Promise<Answer> {
   return postJson(`${daemon.url}/flags/?v=2`, body)
 }
 
-function freeMib(folder: string): number {
-  const { bavail, bsize } = statfsSync(folder)
-  return (bavail * bsize) / MIB
-}
-
-t.test('a disk that fills up under load loses nothing, and is of use again', async (t) => {
-  const disk = join(t.testdir({ disk: {} }), 'disk')
-  const obstacle = mountSmall(disk)
-  if (obstacle !== null) {
-    t.pass('skipped', { skip: obstacle })
-    return
-  }
-  try {
-    await fillAndRecover(t, disk)
-  } finally {
-    // Before the folder is removed by whoever made it.
-    execFileSync('umount', ['--lazy', disk])
-  }
-})
+t.test('a disk that fills up under load loses nothing, and is of use again', (t) =>
+  onSmallDisk(t, DISK_MIB, (disk) => fillAndRecover(t, disk)),
+)
 
 async function fillAndRecover(t: Test, disk: string): Promise<void> {
   const ballast = join(disk, 'ballast')

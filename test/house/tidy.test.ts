@@ -61,7 +61,6 @@ const CONSOLE_DOORS: Readonly<Record<string, readonly string[]>> = {
   'preact/hooks': ['console/'],
   '@preact/signals': ['console/'],
   'd3-sankey': ['console/parts/paths.tsx'],
-  'openapi-fetch': ['console/base/api.ts'],
   uplot: ['console/parts/plot.ts', 'console/parts/chart.tsx'],
 }
 

@@ -2,16 +2,14 @@
  * Behind nginx and caddy, where they are installed: the daemon sees as many requests as the proxy answers,
  * whatever a client hides in them, and whoever shares the connection behind the proxy gets the own answer.
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { collectBody } from '../../src/http/server/body.ts'
 import { sendJson } from '../../src/http/server/respond.ts'
 import { freePort } from '../fixtures/daemon.ts'
 import { startServer, talk } from '../fixtures/http-client.ts'
-import { eventually } from '../fixtures/timed-command.ts'
+import { isMissing, nginxWords, startProxy } from '../fixtures/proxy.ts'
 
 const HEAD = 'POST /capture/ HTTP/1.1\r\nHost: a.example\r\n'
 const HIDDEN = `${HEAD}Content-Length: 6\r\n\r\nhidden`
@@ -34,25 +32,16 @@ const CARRIERS: Readonly<Record<string, string>> = {
 }
 
 function nginx(folder: string, port: number, behind: number): readonly string[] {
-  const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-    .map((name) => `${name}_temp_path ${folder}/${name};`)
-    .join(' ')
   const configuration = `
-    daemon off; worker_processes 1; pid ${folder}/pid; error_log ${folder}/errors;
-    events { worker_connections 64; }
-    http {
-      access_log off; ${paths}
-      upstream tenrec { server 127.0.0.1:${behind}; keepalive 1; }
-      server {
-        listen 127.0.0.1:${port};
-        location / {
-          proxy_pass http://tenrec; proxy_http_version 1.1; proxy_set_header Connection "";
-          proxy_request_buffering off;
-        }
+    upstream tenrec { server 127.0.0.1:${behind}; keepalive 1; }
+    server {
+      listen 127.0.0.1:${port};
+      location / {
+        proxy_pass http://tenrec; proxy_http_version 1.1; proxy_set_header Connection "";
+        proxy_request_buffering off;
       }
     }`
-  writeFileSync(join(folder, 'nginx.conf'), configuration)
-  return ['-p', folder, '-c', join(folder, 'nginx.conf'), '-e', join(folder, 'errors')]
+  return nginxWords(folder, configuration)
 }
 
 function caddy(folder: string, port: number, behind: number): readonly string[] {
@@ -68,32 +57,8 @@ function caddy(folder: string, port: number, behind: number): readonly string[] 
   return ['run', '--adapter', 'caddyfile', '--config', join(folder, 'Caddyfile')]
 }
 
-function isListening(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1')
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
-    socket.once('connect', () => socket.destroy())
-  })
-}
-
-async function startProxy(t: Test, name: string, behind: number): Promise<number> {
-  const folder = t.testdir({})
-  const port = await freePort()
-  const words = (name === 'nginx' ? nginx : caddy)(folder, port, behind)
-  const env = { PATH: process.env['PATH'] ?? '', HOME: folder }
-  const child: ChildProcess = spawn(name, words, { stdio: 'ignore', env })
-  const ended = new Promise((resolve) => child.once('exit', resolve))
-  t.teardown(async () => {
-    child.kill('SIGTERM')
-    await ended
-  })
-  t.ok(await eventually(() => isListening(port)), `${name} runs`)
-  return port
-}
-
 for (const name of ['nginx', 'caddy']) {
-  const isThere = spawnSync(name, [name === 'nginx' ? '-v' : 'version']).status === 0
-  const skip = isThere ? false : `${name} is not installed`
+  const skip = isMissing(name, name === 'nginx' ? '-v' : 'version')
   t.test(`behind ${name} requests end where the proxy sees their end`, { skip }, async (t) => {
     const bodies: string[] = []
     const { port: behind } = await startServer(t, (server, budget) => {
@@ -108,7 +73,10 @@ for (const name of ['nginx', 'caddy']) {
         })
       })
     })
-    const port = await startProxy(t, name, behind)
+    const folder = t.testdir({})
+    const port = await freePort()
+    const words = (name === 'nginx' ? nginx : caddy)(folder, port, behind)
+    await startProxy(t, name, words, { folder, port })
     let number = 0
     for (const [what, bytes] of Object.entries(CARRIERS)) {
       bodies.length = 0

@@ -35,7 +35,7 @@ export function taskRunnerContract(t: Test, name: string, make: TaskRunnerMaker)
     const runner = make(t)
     const nowMs = Date.UTC(2024, 0, 20)
     const task = { projectId: 1, timezone: 'UTC', nowMs, body: Buffer.from('{') }
-    await t.rejects(runner.run('blastRadius', [task]), { code: 'parse_error', status: 400 })
+    await t.rejects(runner.run('blastRadiusPiece', [task]), { code: 'parse_error', status: 400 })
     const command = {
       kind: 'update',
       id: 9,

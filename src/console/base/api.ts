@@ -4,14 +4,26 @@
  * that it was this console that asked.
  */
 import { signal } from '@preact/signals'
-import createClient from 'openapi-fetch'
 import type { components, paths } from './api-types.d.ts'
 
 /** Shapes that the description has a name for. */
 export type Shapes = components['schemas']
 
 /** Proves that a request comes from the console: no other page can send it. */
-export const CONSOLE_HEADERS = { 'X-Tenrec-Console': '1' }
+const CONSOLE_HEADER = 'X-Tenrec-Console'
+/** Time after which what a page asks is asked by nobody: it does not keep the session alive. */
+const ATTENDED_MS = 300_000
+/** When somebody has touched the page. */
+let touchedAtMs = performance.now()
+for (const kind of ['pointerdown', 'keydown', 'wheel', 'touchmove']) {
+  addEventListener(
+    kind,
+    () => {
+      touchedAtMs = performance.now()
+    },
+    { capture: true, passive: true },
+  )
+}
 
 /** A refusal of the daemon, or `status` 0 when it cannot be reached. */
 export class ApiError extends Error {
@@ -33,6 +45,14 @@ export class ApiError extends Error {
 /** False while the daemon cannot be reached. */
 export const isOnline = signal(true)
 
+/** Which project the page is about. */
+let projectId: () => number | string = () => '@current'
+
+/** Says which project routes are asked for. */
+export function askAbout(tell: () => number): void {
+  projectId = tell
+}
+
 /** Called when the daemon does not know the session any more. */
 let endSession = () => {}
 
@@ -41,15 +61,10 @@ export function onSessionEnd(act: () => void): void {
   endSession = act
 }
 
-/** Asks the daemon; the path stands behind its method. Use it within `ask`. */
-export const api = createClient<paths>({
-  baseUrl: location.origin,
-  headers: CONSOLE_HEADERS,
-  fetch: fetchSafely,
-})
-
-/** A request whose failures are an `ApiError`. `location.origin` is the only host that is ever asked. */
+/** A request of the console whose failures are an `ApiError`. `location.origin` is the only host that is ever asked. */
 export async function fetchSafely(request: Request): Promise<Response> {
+  const isAttended = performance.now() - touchedAtMs < ATTENDED_MS
+  request.headers.set(CONSOLE_HEADER, isAttended ? '1' : 'unattended')
   try {
     const response = await fetch(request)
     isOnline.value = true
@@ -77,19 +92,123 @@ function lookForDaemon(): void {
   setTimeout(() => void reachDaemon().catch(lookForDaemon), LOOK_MS)
 }
 
-interface Outcome<Data> {
-  readonly data?: Data
-  readonly error?: unknown
-  readonly response: Response
+/**
+ * Routes as pages name them: those of the project that the page is about below `project/`, those of the
+ * organization below `organization/`, others as they stand below `/api/`.
+ */
+type Routes = { [Path in keyof paths as Short<Path>]: paths[Path] }
+type Short<Path> = Path extends `/api/projects/{project_id}/${infer Rest}`
+  ? `project/${Rest}`
+  : Path extends `/api/organizations/{org_id}/${infer Rest}`
+    ? `organization/${Rest}`
+    : Path extends `/api/${infer Rest}`
+      ? Rest
+      : never
+
+type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
+/** Names of the routes that answer to a method. */
+type RouteOf<M extends Method> = {
+  [Name in keyof Routes]: Routes[Name] extends { readonly [K in M]: object } ? Name : never
+}[keyof Routes]
+type Operation<M extends Method, Name extends RouteOf<M>> = Routes[Name][M & keyof Routes[Name]]
+
+/** What a route takes in its path and behind it, by name. */
+type Values<Op> = Op extends { readonly parameters: infer All }
+  ? Omit<In<All, 'path'>, 'project_id' | 'org_id'> & In<All, 'query'>
+  : never
+type In<All, Place extends string> = All extends { readonly [K in Place]?: infer Found }
+  ? [NonNullable<Found>] extends [never]
+    ? unknown
+    : NonNullable<Found>
+  : unknown
+type Body<Op> = Op extends {
+  readonly requestBody?: { readonly content: { readonly 'application/json': infer Taken } }
+}
+  ? Taken
+  : unknown
+/** Its JSON; routes that also answer as a table are not asked for one. */
+type Answer<Op> = Op extends { readonly responses: infer All }
+  ? {
+      [Status in keyof All & (200 | 201 | 202)]: All[Status] extends {
+        readonly content: { readonly 'application/json': infer Given }
+      }
+        ? Given
+        : undefined
+    }[keyof All & (200 | 201 | 202)]
+  : never
+
+/** Asks a route. Throws an `ApiError`. */
+export async function get<Name extends RouteOf<'get'>>(
+  route: Name,
+  values: Values<Operation<'get', Name>> = {} as never,
+  signal?: AbortSignal,
+): Promise<Answer<Operation<'get', Name>>> {
+  return jsonOf(await send('get', route, { values, signal }))
 }
 
-/** The JSON of an answer; routes that also answer as a table are not asked for one. Throws an `ApiError`. */
-export async function ask<Data>(
-  outcome: Promise<Outcome<Data>>,
-): Promise<Exclude<NonNullable<Data>, string>> {
-  const { data, error, response } = await outcome
-  if (response.ok) return data as Exclude<NonNullable<Data>, string>
-  throw refusalOf(response.status, error)
+/** What a page is asked for by methods that change something. Throws an `ApiError`. */
+function changing<M extends Method>(method: M) {
+  return async <Name extends RouteOf<M>>(
+    route: Name,
+    values: Values<Operation<M, Name>>,
+    body?: Body<Operation<M, Name>>,
+    signal?: AbortSignal,
+  ): Promise<Answer<Operation<M, Name>>> =>
+    jsonOf(await send(method, String(route), { values, body, signal }))
+}
+
+/** Asks to change something, or a question that is too long for an address. */
+export const post = changing('post')
+/** Puts something in the place of what is there. */
+export const put = changing('put')
+/** Changes some of what is there. */
+export const patch = changing('patch')
+/** Asks for DELETE. */
+export const remove = changing('delete')
+
+interface Sent {
+  readonly values: object
+  readonly body?: unknown
+  readonly signal?: AbortSignal | undefined
+}
+
+/** The answer of a route, unread. Throws an `ApiError` when it is a refusal. */
+export async function send(
+  method: Method,
+  route: string,
+  { values, body, signal }: Sent,
+): Promise<Response> {
+  const left = new Map<string, unknown>(Object.entries(values))
+  const place = route
+    .replace(/^project\//, `projects/${projectId()}/`)
+    .replace(/^organization\//, 'organizations/@current/')
+    .replace(/\{(\w+)\}/g, (_, name: string) => {
+      const value = left.get(name)
+      left.delete(name)
+      return encodeURIComponent(String(value))
+    })
+  const query = new URLSearchParams()
+  for (const [name, value] of left) {
+    for (const one of [value ?? []].flat()) query.append(name, String(one))
+  }
+  const search = query.size === 0 ? '' : `?${query.toString()}`
+  const request = new Request(`${location.origin}/api/${place}${search}`, {
+    method: method.toUpperCase(),
+    signal: signal ?? null,
+    ...(body !== undefined && {
+      body: JSON.stringify(body),
+      headers: { 'Content-Type': 'application/json' },
+    }),
+  })
+  const response = await fetchSafely(request)
+  if (response.ok) return response
+  throw refusalOf(response.status, await response.json().catch(() => null))
+}
+
+async function jsonOf<Data>(response: Response): Promise<Data> {
+  const text = await response.text()
+  // The description says what comes; without a body it is nothing.
+  return (text === '' ? undefined : JSON.parse(text)) as Data
 }
 
 /** What a body of a refusal says. */

@@ -1,6 +1,7 @@
 /** What a page asks for when it is shown, and again when what it depends on changes. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { type ApiError, isOnline } from './api.ts'
+import { type ApiError, get, isOnline } from './api.ts'
+import { project } from './session.ts'
 
 /** What was asked for. Old data stays while new data is on its way, so that nothing flickers. */
 export interface Loaded<Data> {
@@ -57,6 +58,16 @@ export function useLoaded<Data>(
     if (isBack) reload()
   }, [isBack, reload])
   return { ...state, reload }
+}
+
+/** The answer of a route, asked again when any of this changes, `turn` included; otherwise as `useLoaded`. */
+export function useGet<Name extends Parameters<typeof get>[0]>(
+  route: Name,
+  values: Parameters<typeof get<Name>>[1] = {} as never,
+  { turn = 0, everyMs = 0 } = {},
+) {
+  const key = JSON.stringify([project.value.id, route, values, turn])
+  return useLoaded(key, (signal) => get(route, values, signal), { everyMs })
 }
 
 function initial<Data>(key: string): Omit<Loaded<Data>, 'reload'> {

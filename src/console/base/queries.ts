@@ -1,6 +1,5 @@
 /** Queries: numbers of events and persons. What each kind takes: docs/compatibility/queries.md, "Kinds". */
-import { api, ask } from './api.ts'
-import { inProject } from './session.ts'
+import { get, post } from './api.ts'
 
 /** A query as the route takes it. */
 export type Query = { readonly kind: string } & Readonly<Record<string, unknown>>
@@ -12,18 +11,15 @@ export async function askQuery<Results>(query: Query, signal?: AbortSignal): Pro
 
 /** The whole answer of a query: results, and columns or whether more follow. */
 export async function askQueryWhole(query: Query, signal?: AbortSignal) {
-  const params = { path: inProject.value }
-  const options = signal === undefined ? {} : { signal }
-  return ask(api.POST('/api/projects/{project_id}/query/', { params, body: { query }, ...options }))
+  return post('project/query/', {}, { query }, signal)
 }
 
 /** True once an event of the project was seen; with a name, one that is called so. */
 export async function hasEvent(name = '', signal?: AbortSignal): Promise<boolean> {
-  const { results } = await ask(
-    api.GET('/api/projects/{project_id}/event_definitions/', {
-      params: { path: inProject.value, query: { search: name, limit: name === '' ? 1 : 100 } },
-      ...(signal === undefined ? {} : { signal }),
-    }),
+  const { results } = await get(
+    'project/event_definitions/',
+    { search: name, limit: name === '' ? 1 : 100 },
+    signal,
   )
   return results.some((one) => name === '' || one.name === name)
 }

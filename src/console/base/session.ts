@@ -1,7 +1,7 @@
 /** Who is logged in, what they may do, and the project that the page is about. */
 import { computed, signal } from '@preact/signals'
 import { path } from './address.ts'
-import { api, ask, onSessionEnd, type Shapes } from './api.ts'
+import { askAbout, get, onSessionEnd, post, remove, type Shapes } from './api.ts'
 
 /** Who is logged in, as the daemon says. */
 export type Session = Shapes['ConsoleSession']
@@ -23,11 +23,7 @@ export const project = computed<Project>(() => {
 
 const NO_PROJECT: Project = { id: 1, name: 'No project', timezone: 'UTC', api_token: '' }
 
-/** Parameters of the path of every route of the project. */
-export const inProject = computed(() => ({ project_id: project.value.id }))
-
-/** The same of the organization, of which there is one. */
-export const IN_ORGANIZATION = { org_id: '@current' } as const
+askAbout(() => project.value.id)
 
 /** True if the session has the scope, `feature_flag:write` say; `write` includes `read`. */
 export function may(scope: string): boolean {
@@ -51,17 +47,17 @@ export async function openSession(): Promise<void> {
 
 /** Reads the session again: projects and scopes may have changed. */
 export async function readSession(): Promise<void> {
-  enter(await ask(api.GET('/api/console/session/')))
+  enter(await get('console/session/'))
 }
 
 /** Logs in with a personal key, or with the code of a link. Throws an `ApiError` with the reason. */
 export async function logIn(proof: { key: string } | { code: string }): Promise<void> {
-  enter(await ask(api.POST('/api/console/session/', { body: proof })))
+  enter(await post('console/session/', {}, proof))
 }
 
 /** Ends the session here and in the daemon. */
 export async function logOut(): Promise<void> {
-  await ask(api.DELETE('/api/console/session/'))
+  await remove('console/session/', {})
   leave()
 }
 

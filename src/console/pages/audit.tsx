@@ -1,9 +1,6 @@
 /** Who changed what: the audit log of the organization. */
 import {
-  api,
-  ask,
   Card,
-  IN_ORGANIZATION,
   Page,
   Pager,
   pageQuery,
@@ -14,7 +11,7 @@ import {
   saveFile,
   Table,
   time,
-  useLoaded,
+  useGet,
 } from '../kit.ts'
 
 type Entry = Shapes['AuditEntry']
@@ -22,14 +19,7 @@ type Entry = Shapes['AuditEntry']
 /** The page. */
 export default function AuditPage() {
   const asked = pageQuery()
-  const loaded = useLoaded(`audit ${asked.offset}`, (signal) =>
-    ask(
-      api.GET('/api/organizations/{org_id}/audit_log/', {
-        params: { path: IN_ORGANIZATION, query: asked },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('organization/audit_log/', asked)
   const words = (query.value.get('search') ?? '').toLowerCase()
   const fits = (entry: Entry) => JSON.stringify(entry).toLowerCase().includes(words)
   return (
@@ -51,8 +41,7 @@ export default function AuditPage() {
                   {
                     head: 'From',
                     isMinor: true,
-                    cell: ({ source, address }) =>
-                      [source.replaceAll('_', ' '), address].filter(Boolean).join(', '),
+                    cell: ({ source, address }) => [source.replaceAll('_', ' '), address].filter(Boolean).join(', '),
                   },
                   {
                     head: 'What',
@@ -81,11 +70,7 @@ export default function AuditPage() {
 function Save({ entries }: { readonly entries: readonly Entry[] }) {
   const lines = () => entries.map((entry) => `${JSON.stringify(entry)}\n`).join('')
   return (
-    <button
-      type="button"
-      class="small"
-      onClick={() => saveFile('audit.ndjson', lines(), 'application/x-ndjson')}
-    >
+    <button type="button" class="small" onClick={() => saveFile('audit.ndjson', lines(), 'application/x-ndjson')}>
       NDJSON
     </button>
   )

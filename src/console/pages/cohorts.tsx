@@ -4,8 +4,6 @@ import { useState } from 'preact/hooks'
 import {
   AreaField,
   ago,
-  api,
-  ask,
   Card,
   Check,
   ConfirmButton,
@@ -14,13 +12,14 @@ import {
   exact,
   FilterList,
   Form,
-  inProject,
   may,
   Page,
   Pager,
   type PropertyFilter,
   pageOf,
   pageQuery,
+  patch,
+  post,
   query,
   type Shapes,
   Shown,
@@ -29,7 +28,7 @@ import {
   setQuery,
   Table,
   TextField,
-  useLoaded,
+  useGet,
 } from '../kit.ts'
 
 type Cohort = Shapes['Cohort']
@@ -37,10 +36,7 @@ type Cohort = Shapes['Cohort']
 /** The page; `id` in the address opens one. */
 export default function CohortsPage() {
   const asked = pageQuery()
-  const path = inProject.value
-  const loaded = useLoaded(`cohorts ${path.project_id} ${asked.offset}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/cohorts/', { params: { path, query: asked }, signal })),
-  )
+  const loaded = useGet('project/cohorts/', asked)
   const id = query.value.get('id')
   const close = () => setQuery({ id: null })
   return (
@@ -98,10 +94,7 @@ function filtersOf(tree: unknown): readonly PropertyFilter[] {
 function isPlain(tree: unknown): boolean {
   const { type, values } = (tree ?? {}) as { type?: string; values?: readonly unknown[] }
   if (values === undefined) return true
-  return (
-    (type === 'AND' || values.length === 1) &&
-    values.every((one) => 'key' in (one as object) || isPlain(one))
-  )
+  return (type === 'AND' || values.length === 1) && values.every((one) => 'key' in (one as object) || isPlain(one))
 }
 
 function ruleFrom(filters: readonly PropertyFilter[]) {
@@ -124,13 +117,8 @@ function NewCohort({ reload }: { readonly reload: () => void }) {
           .split(/[\n,]/)
           .map((one) => one.trim())
           .filter((one) => one !== '')
-        const members = isStatic
-          ? { is_static: true, distinct_ids: list }
-          : { filters: ruleFrom(filters) }
-        const params = { path: inProject.value }
-        await ask(
-          api.POST('/api/projects/{project_id}/cohorts/', { params, body: { name, ...members } }),
-        )
+        const members = isStatic ? { is_static: true, distinct_ids: list } : { filters: ruleFrom(filters) }
+        await post('project/cohorts/', {}, { name, ...members })
         say(`Cohort “${name}” saved.`)
         reload()
       }}
@@ -161,10 +149,7 @@ function CohortDrawer({
   readonly close: () => void
   readonly changed: () => void
 }) {
-  const path = { ...inProject.value, cohort_id: id }
-  const loaded = useLoaded(`cohort ${path.project_id} ${id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/cohorts/{cohort_id}/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/cohorts/{cohort_id}/', { cohort_id: id })
   return (
     <Dialog title={loaded.data?.name ?? 'Cohort'} close={close} side>
       <Shown of={loaded}>
@@ -201,25 +186,13 @@ function membersFilter(id: number): string {
   return String(new URLSearchParams({ filter: JSON.stringify(filter) }))
 }
 
-function DeleteCohort({
-  cohort: { id, name },
-  done,
-}: {
-  readonly cohort: Cohort
-  readonly done: () => void
-}) {
-  const params = { path: { ...inProject.value, cohort_id: id } }
+function DeleteCohort({ cohort: { id, name }, done }: { readonly cohort: Cohort; readonly done: () => void }) {
   return (
     <ConfirmButton
       label="Delete"
       title={`Delete “${name}”?`}
       submit={async () => {
-        await ask(
-          api.PATCH('/api/projects/{project_id}/cohorts/{cohort_id}/', {
-            params,
-            body: { deleted: true },
-          }),
-        )
+        await patch('project/cohorts/{cohort_id}/', { cohort_id: id }, { deleted: true })
         done()
       }}
     >
@@ -233,10 +206,9 @@ function CohortForm({ cohort, done }: { readonly cohort: Cohort; readonly done: 
   const [description, setDescription] = useState(cohort.description)
   const [filters, setFilters] = useState(filtersOf(cohort.filters.properties))
   const canEditRule = !cohort.is_static && isPlain(cohort.filters.properties)
-  const params = { path: { ...inProject.value, cohort_id: cohort.id } }
   async function save() {
     const body = { name, description, ...(canEditRule ? { filters: ruleFrom(filters) } : {}) }
-    await ask(api.PATCH('/api/projects/{project_id}/cohorts/{cohort_id}/', { params, body }))
+    await patch('project/cohorts/{cohort_id}/', { cohort_id: cohort.id }, body)
     say('Saved.')
     done()
   }

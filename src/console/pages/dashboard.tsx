@@ -3,8 +3,6 @@
 import { useState } from 'preact/hooks'
 import {
   ago,
-  api,
-  ask,
   askQuery,
   Card,
   Check,
@@ -16,19 +14,22 @@ import {
   Form,
   go,
   href,
-  inProject,
   inProjectPath,
   type Loaded,
   may,
   Page,
   pageId,
   pageOf,
+  patch,
+  post,
+  project,
   type Query,
   query,
   Shown,
   say,
   setQuery,
   TextField,
+  useGet,
   useLoaded,
 } from '../kit.ts'
 import { Answer } from '../parts/answers.tsx'
@@ -54,14 +55,9 @@ type Change = (changes: Readonly<Record<string, unknown>>) => Promise<void>
 
 /** The page. */
 export default function DashboardPage() {
-  const path = { ...inProject.value, id: Number(pageId.value) }
-  const loaded = useLoaded(`dashboard ${path.project_id} ${path.id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/dashboards/{id}/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/dashboards/{id}/', { id: Number(pageId.value) })
   async function change(changes: Readonly<Record<string, unknown>>) {
-    await ask(
-      api.PATCH('/api/projects/{project_id}/dashboards/{id}/', { params: { path }, body: changes }),
-    )
+    await patch('project/dashboards/{id}/', { id: Number(pageId.value) }, changes)
     loaded.reload()
   }
   return (
@@ -126,13 +122,7 @@ function Refresh() {
   )
 }
 
-function TileCard({
-  tile: { id, insight, text },
-  change,
-}: {
-  readonly tile: Tile
-  readonly change: Change
-}) {
+function TileCard({ tile: { id, insight, text }, change }: { readonly tile: Tile; readonly change: Change }) {
   const title = insight == null ? 'Text' : (insight.name ?? 'Insight')
   const remove = may('dashboard:write') ? (
     <ConfirmButton
@@ -171,7 +161,7 @@ function InsightAnswer({ saved }: { readonly saved: unknown }) {
   const asked = { ...(whole.source ?? whole), persons_urls: true }
   const everyMs = Number(query.value.get('refresh') ?? 0) * 60_000
   const loaded = useLoaded(
-    `${inProject.value.project_id} ${JSON.stringify(asked)}`,
+    `${project.value.id} ${JSON.stringify(asked)}`,
     async (signal) => ({
       query: asked,
       results: await askQuery<unknown>(asked, signal),
@@ -204,23 +194,16 @@ function Sharing() {
 }
 
 function SharingDialog({ close }: { readonly close: () => void }) {
-  const params = { path: { ...inProject.value, id: Number(pageId.value) } }
-  const loaded: Loaded<{ enabled?: boolean; access_token?: string | null }> = useLoaded(
-    `sharing ${params.path.id}`,
-    (signal) =>
-      ask(api.GET('/api/projects/{project_id}/dashboards/{id}/sharing/', { params, signal })),
+  const loaded: Loaded<{ enabled?: boolean; access_token?: string | null }> = useGet(
+    'project/dashboards/{id}/sharing/',
+    { id: Number(pageId.value) },
   )
   async function set(enabled: boolean) {
-    await ask(
-      api.PATCH('/api/projects/{project_id}/dashboards/{id}/sharing/', {
-        params,
-        body: { enabled },
-      }),
-    )
+    await patch('project/dashboards/{id}/sharing/', { id: Number(pageId.value) }, { enabled })
     loaded.reload()
   }
   async function renew() {
-    await ask(api.POST('/api/projects/{project_id}/dashboards/{id}/sharing/refresh/', { params }))
+    await post('project/dashboards/{id}/sharing/refresh/', { id: Number(pageId.value) })
     say('There is a new link; the old one opens nothing any more.')
     loaded.reload()
   }

@@ -3,31 +3,26 @@
 import { useState } from 'preact/hooks'
 import {
   ago,
-  api,
-  ask,
   Card,
   ConfirmButton,
   Empty,
   go,
-  inProject,
   inProjectPath,
   may,
   Page,
+  post,
   query,
   Search,
   Shown,
   Table,
   TextField,
-  useLoaded,
+  useGet,
 } from '../kit.ts'
 import { exploreHref } from './explore/question.ts'
 
 /** The page. */
 export default function DashboardsPage() {
-  const params = {
-    path: inProject.value,
-    query: { search: query.value.get('search') ?? '' } as never,
-  }
+  const asked = { search: query.value.get('search') ?? '' } as never
   return (
     <Page
       title="Dashboards"
@@ -38,20 +33,18 @@ export default function DashboardsPage() {
         </>
       }
     >
-      <Dashboards params={params} />
-      {may('insight:read') ? <Insights params={params} /> : null}
+      <Dashboards asked={asked} />
+      {may('insight:read') ? <Insights asked={asked} /> : null}
     </Page>
   )
 }
 
 interface ListProps {
-  readonly params: { readonly path: { readonly project_id: number }; readonly query: never }
+  readonly asked: never
 }
 
-function Dashboards({ params }: ListProps) {
-  const loaded = useLoaded(`dashboards ${JSON.stringify(params)}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/dashboards/', { params, signal })),
-  )
+function Dashboards({ asked }: ListProps) {
+  const loaded = useGet('project/dashboards/', asked)
   return (
     <Card title="Dashboards">
       <Shown of={loaded}>
@@ -61,9 +54,7 @@ function Dashboards({ params }: ListProps) {
             rows={results}
             keyOf={({ id }) => id}
             open={({ id }) => go(inProjectPath(`/dashboards/${id}`))}
-            none={
-              <Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>
-            }
+            none={<Empty title="No dashboard yet.">A dashboard shows insights beside each other.</Empty>}
             columns={[
               { head: 'Name', cell: ({ name }) => name ?? '(no name)' },
               { head: 'Shared', cell: ({ is_shared: isShared }) => (isShared ? 'yes' : '') },
@@ -76,10 +67,8 @@ function Dashboards({ params }: ListProps) {
   )
 }
 
-function Insights({ params }: ListProps) {
-  const loaded = useLoaded(`insights ${JSON.stringify(params)}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/insights/', { params, signal })),
-  )
+function Insights({ asked }: ListProps) {
+  const loaded = useGet('project/insights/', asked)
   return (
     <Card title="Insights">
       <Shown of={loaded}>
@@ -110,10 +99,7 @@ function NewDashboard() {
       action="Make it"
       isDangerous={false}
       submit={async () => {
-        const params = { path: inProject.value }
-        const { id } = await ask(
-          api.POST('/api/projects/{project_id}/dashboards/', { params, body: { name } }),
-        )
+        const { id } = await post('project/dashboards/', {}, { name })
         go(inProjectPath(`/dashboards/${id}`))
       }}
     >

@@ -2,22 +2,22 @@
 
 import { useState } from 'preact/hooks'
 import {
-  api,
-  ask,
   askQuery,
   Card,
   Choice,
   ConfirmButton,
   href,
-  inProject,
   may,
   Page,
   pageOf,
+  post,
+  project,
   RangePicker,
   Shown,
   say,
   Tabs,
   TextField,
+  useGet,
   useLoaded,
   withQuery,
 } from '../kit.ts'
@@ -28,25 +28,14 @@ import { question, WAYS, way } from './explore/question.ts'
 /** The page. */
 export default function ExplorePage() {
   const asked = question.value
-  const loaded = useLoaded(
-    `${inProject.value.project_id} ${JSON.stringify(asked)}`,
-    async (signal) => ({
-      query: asked,
-      results: await askQuery<unknown>(asked, signal),
-    }),
-  )
+  const loaded = useLoaded(`${project.value.id} ${JSON.stringify(asked)}`, async (signal) => ({
+    query: asked,
+    results: await askQuery<unknown>(asked, signal),
+  }))
   const words = WAYS.find(([one]) => one === way.value)?.[1] ?? ''
   return (
-    <Page
-      title="Explore"
-      aside={way.value === 'retention' ? null : <RangePicker compares={way.value === 'trends'} />}
-    >
-      <Tabs
-        label="Ways to look"
-        tabs={WAYS}
-        chosen={way.value}
-        to={(value) => href(withQuery({ way: value }))}
-      />
+    <Page title="Explore" aside={way.value === 'retention' ? null : <RangePicker compares={way.value === 'trends'} />}>
+      <Tabs label="Ways to look" tabs={WAYS} chosen={way.value} to={(value) => href(withQuery({ way: value }))} />
       <div class="split">
         <Builder />
         <Card title={words} aside={may('insight:write') ? <SaveInsight /> : null}>
@@ -60,10 +49,7 @@ export default function ExplorePage() {
 function SaveInsight() {
   const [name, setName] = useState('')
   const [dashboard, setDashboard] = useState('')
-  const path = inProject.value
-  const { data } = useLoaded(`dashboards ${path.project_id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/dashboards/', { params: { path }, signal })),
-  )
+  const { data } = useGet('project/dashboards/', {})
   return (
     <ConfirmButton
       label="Save"
@@ -73,12 +59,7 @@ function SaveInsight() {
         const { persons_urls: _, ...source } = question.value
         const body = { name, saved: true, query: { kind: 'InsightVizNode', source } }
         const onto = dashboard === '' ? {} : { dashboards: [Number(dashboard)] }
-        await ask(
-          api.POST('/api/projects/{project_id}/insights/', {
-            params: { path },
-            body: { ...body, ...onto },
-          }),
-        )
+        await post('project/insights/', {}, { ...body, ...onto })
         say(`Insight “${name}” saved.`)
       }}
     >
@@ -88,9 +69,7 @@ function SaveInsight() {
         value={dashboard}
         options={[
           ['', 'none'],
-          ...(data?.results ?? []).map(
-            ({ id, name: title }) => [String(id), String(title ?? id)] as const,
-          ),
+          ...(data?.results ?? []).map(({ id, name: title }) => [String(id), String(title ?? id)] as const),
         ]}
         change={setDashboard}
         hint={<a href={pageOf('/dashboards')}>All dashboards</a>}

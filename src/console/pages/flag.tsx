@@ -3,39 +3,32 @@
 import { useState } from 'preact/hooks'
 import {
   ApiError,
-  api,
-  ask,
   Card,
   ConfirmButton,
   Dialog,
   exact,
   Form,
+  get,
   go,
   href,
-  inProject,
   inProjectPath,
   may,
   Page,
   pageId,
+  patch,
   plain,
+  post,
   query,
   Shown,
   saveFile,
   say,
   Table,
   Tabs,
+  useGet,
   useLoaded,
   withQuery,
 } from '../kit.ts'
-import {
-  changesOf,
-  type Draft,
-  draftOf,
-  type Flag,
-  filtersOf,
-  problemOf,
-  sentenceOf,
-} from './flag/draft.ts'
+import { changesOf, type Draft, draftOf, editedOf, type Flag, filtersOf, problemOf, sentenceOf } from './flag/draft.ts'
 import { Editor } from './flag/editor.tsx'
 import { Explain } from './flag/explain.tsx'
 import { History } from './flag/history.tsx'
@@ -50,28 +43,18 @@ const TABS = [
 
 /** The page. */
 export default function FlagPage() {
-  const path = { ...inProject.value, id: Number(pageId.value) }
-  const loaded = useLoaded(`flag ${path.project_id} ${path.id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/feature_flags/{id}/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/feature_flags/{id}/', { id: Number(pageId.value) })
   const tab = query.value.get('tab') ?? ''
   const tabs = TABS.filter(([one]) => one !== 'history' || may('activity_log:read'))
   return (
     <Shown of={loaded}>
       {(flag) => (
         <Page title={flag.key} aside={<FileButton flag={flag} />}>
-          <Tabs
-            label="Flag"
-            tabs={tabs}
-            chosen={tab}
-            to={(next) => href(withQuery({ tab: next }))}
-          />
+          <Tabs label="Flag" tabs={tabs} chosen={tab} to={(next) => href(withQuery({ tab: next }))} />
           <div class="below-tabs">
             {tab === 'explain' ? <Explain flag={flag} /> : null}
             {tab === 'usage' ? <Usage flag={flag} /> : null}
-            {tab === 'history' && may('activity_log:read') ? (
-              <History flag={flag} reload={loaded.reload} />
-            ) : null}
+            {tab === 'history' && may('activity_log:read') ? <History flag={flag} reload={loaded.reload} /> : null}
             {tab === '' ? <Edit key={flag.version} flag={flag} reload={loaded.reload} /> : null}
           </div>
         </Page>
@@ -83,11 +66,7 @@ export default function FlagPage() {
 function FileButton({ flag: { key, name, active, tags, filters } }: { readonly flag: Flag }) {
   const text = () => JSON.stringify({ key, name, active, tags, filters }, null, 2)
   return (
-    <button
-      type="button"
-      class="small"
-      onClick={() => saveFile(`${key}.json`, text(), 'application/json')}
-    >
+    <button type="button" class="small" onClick={() => saveFile(`${key}.json`, text(), 'application/json')}>
       As a file
     </button>
   )
@@ -96,22 +75,14 @@ function FileButton({ flag: { key, name, active, tags, filters } }: { readonly f
 function Edit({ flag, reload }: { readonly flag: Flag; readonly reload: () => void }) {
   const [draft, setDraft] = useState(() => draftOf(flag))
   const [conflict, setConflict] = useState<Flag | null>(null)
-  const path = { ...inProject.value, id: flag.id }
   const canWrite = may('feature_flag:write') && flag.can_edit
   const problem = problemOf(draft)
   async function save(base = flag) {
     try {
-      await ask(
-        api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', {
-          params: { path },
-          body: changesOf(base, draft),
-        }),
-      )
+      await patch('project/feature_flags/{id}/', { id: flag.id }, changesOf(base, editedOf(flag, draft)))
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 409)) throw error
-      setConflict(
-        await ask(api.GET('/api/projects/{project_id}/feature_flags/{id}/', { params: { path } })),
-      )
+      setConflict(await get('project/feature_flags/{id}/', { id: flag.id }))
       return
     }
     say(`${draft.key} is saved, and decides so from now on.`)
@@ -120,33 +91,33 @@ function Edit({ flag, reload }: { readonly flag: Flag; readonly reload: () => vo
   }
   if (!canWrite) return <ReadOnly flag={flag} draft={draft} />
   return (
-    <Form
-      action="Save"
-      submit={() =>
-        problem === null
-          ? save()
-          : Promise.reject(new ApiError(0, { code: 'invalid', detail: problem }))
-      }
-    >
-      <Editor
-        draft={draft}
-        set={(changes) => setDraft({ ...draft, ...changes })}
-        groupType={flag.filters.aggregation_group_type_index ?? null}
-      />
-      {problem === null ? <Rehearsal flag={flag} draft={draft} /> : <p class="worse">{problem}</p>}
-      <p class="row">
-        <DeleteFlag flag={flag} />
-      </p>
+    <>
+      <Form
+        action="Save"
+        submit={() =>
+          problem === null ? save() : Promise.reject(new ApiError(0, { code: 'invalid', detail: problem }))
+        }
+      >
+        <Editor
+          draft={draft}
+          set={(changes) => setDraft({ ...draft, ...changes })}
+          groupType={flag.filters.aggregation_group_type_index ?? null}
+        />
+        {problem === null ? <Rehearsal flag={flag} draft={draft} /> : <p class="worse">{problem}</p>}
+        <p class="row">
+          <DeleteFlag flag={flag} />
+        </p>
+      </Form>
       {conflict === null ? null : (
         <Conflict
           theirs={conflict}
-          draft={draft}
+          mine={editedOf(flag, draft)}
           close={() => setConflict(null)}
           overwrite={() => save(conflict)}
           take={reload}
         />
       )}
-    </Form>
+    </>
   )
 }
 
@@ -159,9 +130,7 @@ function ReadOnly({ flag, draft }: { readonly flag: Flag; readonly draft: Draft 
           <li key={`${at} of ${draft.conditions.length}`}>{sentenceOf(condition, who)}</li>
         ))}
       </ol>
-      <p>
-        {draft.variants.map(({ key, rollout_percentage: share }) => `${key} ${share} %`).join(', ')}
-      </p>
+      <p>{draft.variants.map(({ key, rollout_percentage: share }) => `${key} ${share} %`).join(', ')}</p>
     </Card>
   )
 }
@@ -186,13 +155,7 @@ function Rehearsal({ flag, draft }: { readonly flag: Flag; readonly draft: Draft
 function Rehearsed({ flag, draft }: { readonly flag: Flag; readonly draft: Draft }) {
   const body = { id: flag.id, active: draft.active, filters: filtersOf(flag, draft) }
   const loaded = useLoaded(`rehearse ${JSON.stringify(body)}`, (signal) =>
-    ask(
-      api.POST('/api/projects/{project_id}/feature_flags/rehearse/', {
-        params: { path: inProject.value },
-        body,
-        signal,
-      }),
-    ),
+    post('project/feature_flags/rehearse/', {}, body, signal),
   )
   const rule = (at: number | null) => (at === null ? '' : ` (condition ${at + 1})`)
   return (
@@ -200,8 +163,8 @@ function Rehearsed({ flag, draft }: { readonly flag: Flag; readonly draft: Draft
       {({ changed, sampled, total, flips, examples }) => (
         <>
           <p>
-            <b>{exact(changed)}</b> of {exact(sampled)}{' '}
-            {sampled < total ? `(a sample of ${exact(total)}) ` : ''}would get another value.
+            <b>{exact(changed)}</b> of {exact(sampled)} {sampled < total ? `(a sample of ${exact(total)}) ` : ''}would
+            get another value.
           </p>
           <Table
             label="Changes"
@@ -233,18 +196,12 @@ function Rehearsed({ flag, draft }: { readonly flag: Flag; readonly draft: Draft
 }
 
 function DeleteFlag({ flag: { id, key } }: { readonly flag: Flag }) {
-  const params = { path: { ...inProject.value, id } }
   return (
     <ConfirmButton
       label="Delete the flag"
       title={`Delete ${key}?`}
       submit={async () => {
-        await ask(
-          api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', {
-            params,
-            body: { deleted: true },
-          }),
-        )
+        await patch('project/feature_flags/{id}/', { id }, { deleted: true })
         go(inProjectPath('/flags'))
       }}
     >
@@ -253,45 +210,42 @@ function DeleteFlag({ flag: { id, key } }: { readonly flag: Flag }) {
   )
 }
 
-/** Somebody else saved meanwhile: both versions, and a choice. What was typed is not lost. */
+/** Somebody else saved meanwhile: what both say, and a choice. What was typed is not lost. */
 function Conflict({
   theirs,
-  draft,
+  mine,
   close,
   overwrite,
   take,
 }: {
   readonly theirs: Flag
-  readonly draft: Draft
+  readonly mine: Partial<Draft>
   readonly close: () => void
   readonly overwrite: () => Promise<void>
   readonly take: () => void
 }) {
   const other = draftOf(theirs)
-  const names = (Object.keys(draft) as (keyof Draft)[]).filter(
-    (name) => JSON.stringify(draft[name]) !== JSON.stringify(other[name]),
+  const names = (Object.keys(mine) as (keyof Draft)[]).filter(
+    (name) => JSON.stringify(mine[name]) !== JSON.stringify(other[name]),
   )
   return (
     <Dialog title="Somebody else changed this flag" close={close}>
-      <p>
-        {theirs.last_modified_by?.email ?? 'Somebody'} saved version {theirs.version} while you were
-        editing. Nothing of yours is lost.
-      </p>
-      <Table
-        label="Differences"
-        rows={names}
-        keyOf={(name) => name}
-        none="Both versions say the same."
-        columns={[
-          { head: 'What', cell: (name) => name },
-          { head: 'Theirs', cell: (name) => <code>{plain(other[name])}</code> },
-          { head: 'Yours', cell: (name) => <code>{plain(draft[name])}</code> },
-        ]}
-      />
-      <p class="actions">
-        <button type="button" class="primary" onClick={() => void overwrite()}>
-          Save mine over it
-        </button>
+      <Form action="Save mine over it" submit={overwrite}>
+        <p>
+          {theirs.last_modified_by?.email ?? 'Somebody'} saved version {theirs.version} while you were editing. Nothing
+          of yours is lost, and what you did not change stays theirs.
+        </p>
+        <Table
+          label="Differences"
+          rows={names}
+          keyOf={(name) => name}
+          none="Both versions say the same."
+          columns={[
+            { head: 'What', cell: (name) => name },
+            { head: 'Theirs', cell: (name) => <code>{plain(other[name])}</code> },
+            { head: 'Yours', cell: (name) => <code>{plain(mine[name])}</code> },
+          ]}
+        />
         <button
           type="button"
           onClick={() => {
@@ -301,7 +255,7 @@ function Conflict({
         >
           Take theirs
         </button>
-      </p>
+      </Form>
     </Dialog>
   )
 }

@@ -3,8 +3,6 @@
 import { useState } from 'preact/hooks'
 import {
   ago,
-  api,
-  ask,
   Bar,
   Card,
   Check,
@@ -13,13 +11,14 @@ import {
   Empty,
   go,
   href,
-  inProject,
   inProjectPath,
   may,
   Page,
   Pager,
   pageQuery,
+  patch,
   percent,
+  post,
   query,
   Search,
   type Shapes,
@@ -28,7 +27,7 @@ import {
   Table,
   Tabs,
   TextField,
-  useLoaded,
+  useGet,
   withQuery,
 } from '../kit.ts'
 
@@ -49,16 +48,7 @@ export default function FlagsPage() {
     ...(state === '' ? {} : { active: state }),
     ...pageQuery(),
   }
-  const loaded = useLoaded(
-    `flags ${inProject.value.project_id} ${JSON.stringify(asked)}`,
-    (signal) =>
-      ask(
-        api.GET('/api/projects/{project_id}/feature_flags/', {
-          params: { path: inProject.value, query: asked },
-          signal,
-        }),
-      ),
-  )
+  const loaded = useGet('project/feature_flags/', asked)
   return (
     <Page
       title="Flags"
@@ -120,9 +110,7 @@ function columnsOf(reload: () => void): readonly Column<Flag>[] {
     {
       head: 'State',
       isMinor: true,
-      cell: ({ status }) => (
-        <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>
-      ),
+      cell: ({ status }) => <span class={status === 'STALE' ? 'badge bad' : 'badge off'}>{status.toLowerCase()}</span>,
     },
     { head: 'Tags', isMinor: true, cell: ({ tags }) => tags.join(', ') },
     {
@@ -141,11 +129,8 @@ function OnOff({
   readonly flag: Flag
   readonly reload: () => void
 }) {
-  const params = { path: { ...inProject.value, id } }
   async function set(is: boolean) {
-    await ask(
-      api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', { params, body: { active: is } }),
-    )
+    await patch('project/feature_flags/{id}/', { id }, { active: is })
     say(`${key} is ${is ? 'on' : 'off'}.`)
     reload()
   }
@@ -168,8 +153,7 @@ function Reach({ flag: { filters } }: { readonly flag: Flag }) {
   const largest = Math.max(0, ...groups.map(({ rollout_percentage: share }) => share ?? 100))
   const isForAll = groups.some(({ properties }) => (properties ?? []).length === 0)
   const variants = filters.multivariate?.variants?.length ?? 0
-  const words =
-    groups.length === 0 ? 'nobody' : `${isForAll ? '' : 'some, '}${percent(largest / 100, 0)}`
+  const words = groups.length === 0 ? 'nobody' : `${isForAll ? '' : 'some, '}${percent(largest / 100, 0)}`
   return (
     <Bar share={largest / 100}>
       {words}
@@ -193,10 +177,7 @@ function NewFlag() {
           active: false,
           filters: { groups: [{ properties: [], rollout_percentage: 0 }] },
         }
-        const params = { path: inProject.value }
-        const { id } = await ask(
-          api.POST('/api/projects/{project_id}/feature_flags/', { params, body }),
-        )
+        const { id } = await post('project/feature_flags/', {}, body)
         go(inProjectPath(`/flags/${id}`))
       }}
     >

@@ -3,16 +3,14 @@
 import { useState } from 'preact/hooks'
 import {
   ago,
-  api,
-  ask,
   Dialog,
   Empty,
   href,
-  inProject,
   may,
   Page,
   PropertyTable,
   plain,
+  post,
   query,
   Search,
   type Shapes,
@@ -20,7 +18,7 @@ import {
   setQuery,
   Table,
   Tabs,
-  useLoaded,
+  useGet,
   withQuery,
 } from '../kit.ts'
 
@@ -28,28 +26,20 @@ type Group = Shapes['Group']
 
 /** The page. */
 export default function GroupsPage() {
-  const path = inProject.value
-  const types = useLoaded(`group types ${path.project_id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/groups_types/', { params: { path }, signal })),
-  )
+  const types = useGet('project/groups_types/', {})
   return (
     <Page title="Groups" aside={<Search label="Key or property" />}>
       <Shown of={types}>
         {(found) =>
           found.length === 0 ? (
-            <Empty
-              title="No groups yet."
-              command="posthog.group('company', 'acme', { name: 'Acme' })"
-            >
+            <Empty title="No groups yet." command="posthog.group('company', 'acme', { name: 'Acme' })">
               An event $groupidentify makes a group.
             </Empty>
           ) : (
             <>
               <Tabs
                 label="Types"
-                tabs={found.map(
-                  (type) => [String(type.group_type_index), type.group_type] as const,
-                )}
+                tabs={found.map((type) => [String(type.group_type_index), type.group_type] as const)}
                 chosen={query.value.get('type') ?? String(found[0]?.group_type_index)}
                 to={(type) => href(withQuery({ type, cursor: null }))}
               />
@@ -70,16 +60,7 @@ function GroupList({ type }: { readonly type: number }) {
     search: query.value.get('search') ?? '',
     ...(cursor === null ? {} : { cursor }),
   }
-  const loaded = useLoaded(
-    `groups ${inProject.value.project_id} ${JSON.stringify(asked)}`,
-    (signal) =>
-      ask(
-        api.GET('/api/projects/{project_id}/groups/', {
-          params: { path: inProject.value, query: asked },
-          signal,
-        }),
-      ),
-  )
+  const loaded = useGet('project/groups/', asked)
   return (
     <Shown of={loaded}>
       {({ results, next }) => (
@@ -101,16 +82,12 @@ function GroupList({ type }: { readonly type: number }) {
           {next === null ? null : (
             <button
               type="button"
-              onClick={() =>
-                setQuery({ cursor: new URL(next, location.origin).searchParams.get('cursor') })
-              }
+              onClick={() => setQuery({ cursor: new URL(next, location.origin).searchParams.get('cursor') })}
             >
               More
             </button>
           )}
-          {opened === null ? null : (
-            <GroupDrawer group={opened} close={() => setOpened(null)} reload={loaded.reload} />
-          )}
+          {opened === null ? null : <GroupDrawer group={opened} close={() => setOpened(null)} reload={loaded.reload} />}
         </>
       )}
     </Shown>
@@ -129,23 +106,12 @@ function GroupDrawer({
   const [shown, setShown] = useState(group)
   const asked = { group_type_index: group.group_type_index, group_key: group.group_key }
   async function set(key: string, value: unknown) {
-    const params = { path: inProject.value, query: asked }
-    setShown(
-      await ask(
-        api.POST('/api/projects/{project_id}/groups/update_property/', {
-          params,
-          body: { key, value },
-        }),
-      ),
-    )
+    setShown(await post('project/groups/update_property/', asked, { key, value }))
     reload()
   }
   return (
     <Dialog title={group.group_key} close={close} side>
-      <PropertyTable
-        properties={shown.group_properties}
-        set={may('group:write') ? set : undefined}
-      />
+      <PropertyTable properties={shown.group_properties} set={may('group:write') ? set : undefined} />
     </Dialog>
   )
 }

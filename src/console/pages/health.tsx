@@ -1,18 +1,16 @@
 /** How the daemon is: what it takes and answers, what waits, the disk with the day on which it is full. */
 import {
   ago,
-  api,
-  ask,
   bytes,
   Card,
   Chart,
   ConfirmButton,
   exact,
-  IN_ORGANIZATION,
   may,
   Page,
   Pager,
   pageQuery,
+  post,
   type Shapes,
   Shown,
   say,
@@ -21,7 +19,7 @@ import {
   Tile,
   Tiles,
   time,
-  useLoaded,
+  useGet,
 } from '../kit.ts'
 
 type Status = Shapes['Status']
@@ -30,17 +28,7 @@ const EVERY_MS = 10_000
 
 /** The page; it asks again every ten seconds. */
 export default function HealthPage() {
-  const loaded = useLoaded(
-    'status',
-    (signal) =>
-      ask(
-        api.GET('/api/organizations/{org_id}/status/', {
-          params: { path: IN_ORGANIZATION },
-          signal,
-        }),
-      ),
-    { everyMs: EVERY_MS },
-  )
+  const loaded = useGet('organization/status/', {}, { everyMs: EVERY_MS })
   return (
     <Page title="Health">
       <Shown of={loaded}>
@@ -61,7 +49,7 @@ export default function HealthPage() {
   )
 }
 
-function Reasons({ status: { health } }: { readonly status: Status }) {
+function Reasons({ status: { health, disk } }: { readonly status: Status }) {
   if (health.reasons.length === 0) return null
   return (
     <div class="notice bad" role="alert">
@@ -71,6 +59,14 @@ function Reasons({ status: { health } }: { readonly status: Status }) {
           <li key={String(reason)}>{String(reason)}</li>
         ))}
       </ul>
+      {disk.free_bytes < disk.reserve_bytes ? (
+        <p>
+          {bytes(disk.free_bytes)} are free, and below {bytes(disk.reserve_bytes)} nothing more is accepted: new events
+          get 503, which clients send again for a while; reads and decisions go on. Make room: take away what else lies
+          on this disk, enlarge it, or restore a backup on a larger one. Erasing makes no file smaller. Events are taken
+          again as soon as there is room, without a restart.
+        </p>
+      ) : null}
     </div>
   )
 }
@@ -88,9 +84,7 @@ function Now({
       <Tile label="State">{health.status}</Tile>
       <Tile label="Events a second">{perSecond(last?.accepted)}</Tile>
       <Tile label="Decisions a second">{perSecond(last?.decisions)}</Tile>
-      <Tile label="p99 of acknowledgements">
-        {last?.p99_ms == null ? '–' : `${exact(last.p99_ms)} ms`}
-      </Tile>
+      <Tile label="p99 of acknowledgements">{last?.p99_ms == null ? '–' : `${exact(last.p99_ms)} ms`}</Tile>
       <Tile label="Waiting to be processed">{exact(backlog.events)}</Tile>
       <Tile label="Behind">{seconds(backlog.lag_seconds)}</Tile>
       <Tile label="Dead letters">{exact(dead)}</Tile>
@@ -130,8 +124,8 @@ function Disk({ status: { disk } }: { readonly status: Status }) {
   return (
     <Card title="Disk">
       <p>
-        {bytes(disk.used_bytes)} used, {bytes(disk.free_bytes)} free; below{' '}
-        {bytes(disk.reserve_bytes)} events are refused.
+        {bytes(disk.used_bytes)} used, {bytes(disk.free_bytes)} free; below {bytes(disk.reserve_bytes)} events are
+        refused.
       </p>
       <progress max={all} value={disk.used_bytes} aria-label="Used of the disk" />
       <p>
@@ -162,24 +156,13 @@ function Threads({ status: { threads } }: { readonly status: Status }) {
 
 function DeadLetters() {
   const asked = pageQuery()
-  const params = { path: IN_ORGANIZATION, query: asked }
-  const loaded = useLoaded(`dead letters ${asked.offset}`, (signal) =>
-    ask(api.GET('/api/organizations/{org_id}/dead_letters/', { params, signal })),
-  )
+  const loaded = useGet('organization/dead_letters/', asked)
   const act = (what: 'replay' | 'drop') => async () => {
     const body = {}
-    const path = IN_ORGANIZATION
     const outcome =
       what === 'replay'
-        ? await ask(
-            api.POST('/api/organizations/{org_id}/dead_letters/replay/', {
-              params: { path },
-              body,
-            }),
-          )
-        : await ask(
-            api.POST('/api/organizations/{org_id}/dead_letters/drop/', { params: { path }, body }),
-          )
+        ? await post('organization/dead_letters/replay/', {}, body)
+        : await post('organization/dead_letters/drop/', {}, body)
     say(`${exact(outcome.done)} done, ${exact(outcome.failed)} failed.`)
     loaded.reload()
   }

@@ -32,7 +32,7 @@ const STATES: Readonly<Record<LiveState, string>> = {
   live: 'Live',
   polling: 'Asking every second',
   waiting: 'Connecting again …',
-  replaced: 'Another window watches now',
+  replaced: 'Closed',
   refused: 'Refused',
 }
 
@@ -89,9 +89,7 @@ function Stream() {
       </div>
       {live.error === null ? null : <Failure error={live.error} />}
       {live.missed === 0 ? null : (
-        <p class="notice">
-          {exact(live.missed)} more came than are shown: this is a sample. All of them are stored.
-        </p>
+        <p class="notice">{exact(live.missed)} more came than are shown: this is a sample. All of them are stored.</p>
       )}
       <Rows rows={live.rows} isFiltered={filter.event + filter.distinct_id !== ''} />
     </Card>
@@ -146,20 +144,11 @@ function whereOf({ properties }: LiveEvent): string {
   return String(path ?? screen ?? library ?? '')
 }
 
-function Rows({
-  rows,
-  isFiltered,
-}: {
-  readonly rows: readonly LiveEvent[]
-  readonly isFiltered: boolean
-}) {
+function Rows({ rows, isFiltered }: { readonly rows: readonly LiveEvent[]; readonly isFiltered: boolean }) {
   const curl = SNIPPETS.find(({ id }) => id === 'curl')
   if (rows.length === 0 && !isFiltered) {
     return (
-      <Empty
-        title="No event yet."
-        command={curl?.text(location.origin, project.value.api_token) ?? ''}
-      >
+      <Empty title="No event yet." command={curl?.text(location.origin, project.value.api_token) ?? ''}>
         It will stand here a moment after it was sent.
       </Empty>
     )
@@ -179,9 +168,7 @@ function Rows({
         <TakeAlong
           name="events"
           head={['timestamp', 'event', 'distinct_id', 'uuid', 'properties']}
-          rows={() =>
-            rows.map((one) => [one.timestamp, one.event, one.distinct_id, one.uuid, one.properties])
-          }
+          rows={() => rows.map((one) => [one.timestamp, one.event, one.distinct_id, one.uuid, one.properties])}
         />
       </p>
     </>

@@ -2,15 +2,12 @@
 
 import { useState } from 'preact/hooks'
 import {
-  api,
-  ask,
   Card,
   Check,
   ConfirmButton,
   CopyButton,
   exact,
   go,
-  inProject,
   inProjectPath,
   may,
   Page,
@@ -18,12 +15,15 @@ import {
   pageId,
   pageOf,
   plain,
+  post,
+  remove,
   type Shapes,
   Shown,
   say,
   Table,
   TextField,
   time,
+  useGet,
   useLoaded,
 } from '../kit.ts'
 import { Timeline } from './person/timeline.tsx'
@@ -32,52 +32,31 @@ type Person = Shapes['Person']
 
 /** The page. */
 export default function PersonPage() {
-  const path = { ...inProject.value, id: pageId.value }
-  const loaded = useLoaded(`person ${path.project_id} ${path.id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/persons/{id}/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/persons/{id}/', { id: pageId.value })
   const canWrite = may('person:write')
   async function set(key: string, value: unknown) {
     const body = { key, value }
-    await ask(
-      api.POST('/api/projects/{project_id}/persons/{id}/update_property/', {
-        params: { path },
-        body,
-      }),
-    )
+    await post('project/persons/{id}/update_property/', { id: pageId.value }, body)
     loaded.reload()
   }
   async function remove(key: string) {
     const body = { $unset: key }
-    await ask(
-      api.POST('/api/projects/{project_id}/persons/{id}/delete_property/', {
-        params: { path },
-        body,
-      }),
-    )
+    await post('project/persons/{id}/delete_property/', { id: pageId.value }, body)
     loaded.reload()
   }
   return (
     <Shown of={loaded}>
       {(person) => (
-        <Page
-          title={person.name}
-          aside={canWrite ? <Actions person={person} reload={loaded.reload} /> : null}
-        >
+        <Page title={person.name} aside={canWrite ? <Actions person={person} reload={loaded.reload} /> : null}>
           <div class="split">
             <div>
               <Card title="Who">
                 <Facts person={person} />
               </Card>
               <Card title="Properties">
-                <PropertyTable
-                  properties={person.properties}
-                  {...(canWrite ? { set, remove } : {})}
-                />
+                <PropertyTable properties={person.properties} {...(canWrite ? { set, remove } : {})} />
               </Card>
-              {may('feature_flag:read') ? (
-                <Decisions distinctId={person.distinct_ids[0] ?? ''} />
-              ) : null}
+              {may('feature_flag:read') ? <Decisions distinctId={person.distinct_ids[0] ?? ''} /> : null}
               {may('cohort:read') ? <Cohorts id={person.uuid} /> : null}
             </div>
             <div>
@@ -126,7 +105,6 @@ function Actions({
   readonly person: Person
   readonly reload: () => void
 }) {
-  const params = { path: { ...inProject.value, id: uuid } }
   const [other, setOther] = useState('')
   const [withEvents, setWithEvents] = useState(false)
   return (
@@ -135,36 +113,23 @@ function Actions({
         label="Merge"
         title="Merge another person into this one"
         submit={async () => {
-          await ask(
-            api.POST('/api/projects/{project_id}/persons/{id}/merge/', {
-              params,
-              body: { ids: [other.trim()] },
-            }),
-          )
+          await post('project/persons/{id}/merge/', { id: uuid }, { ids: [other.trim()] })
           reload()
         }}
       >
         <TextField label="uuid of the other person" value={other} change={setOther} isRequired />
-        <p>
-          Its distinct_ids and events become this person’s. Splitting takes distinct_ids apart
-          again.
-        </p>
+        <p>Its distinct_ids and events become this person’s. Splitting takes distinct_ids apart again.</p>
       </ConfirmButton>
       {ids.length > 1 ? (
         <ConfirmButton
           label="Split"
           title="Split this person?"
           submit={async () => {
-            await ask(
-              api.POST('/api/projects/{project_id}/persons/{id}/split/', { params, body: {} }),
-            )
+            await post('project/persons/{id}/split/', { id: uuid }, {})
             reload()
           }}
         >
-          <p>
-            Each of the {exact(ids.length)} distinct_ids becomes a person of its own, with its
-            events.
-          </p>
+          <p>Each of the {exact(ids.length)} distinct_ids becomes a person of its own, with its events.</p>
         </ConfirmButton>
       ) : null}
       <ConfirmButton
@@ -172,11 +137,7 @@ function Actions({
         title={`Delete ${name}?`}
         submit={async () => {
           const query = { delete_events: String(withEvents) }
-          await ask(
-            api.DELETE('/api/projects/{project_id}/persons/{id}/', {
-              params: { ...params, query },
-            }),
-          )
+          await remove('project/persons/{id}/', { id: uuid, ...query })
           say(withEvents ? 'Deleted; the receipt of its events stands in Settings.' : 'Deleted.')
           go(inProjectPath('/persons'))
         }}
@@ -191,41 +152,24 @@ function Actions({
 /** How much erasing would take away: asked, not done. */
 function EventsToErase({ personId }: { readonly personId: string }) {
   const loaded = useLoaded(`erase ${personId}`, (signal) =>
-    ask(
-      api.POST('/api/projects/{project_id}/erasures/', {
-        params: { path: inProject.value },
-        body: { person_id: personId, dry_run: true },
-        signal,
-      }),
-    ),
+    post('project/erasures/', {}, { person_id: personId, dry_run: true }, signal),
   )
   return (
     <Shown of={loaded}>
-      {(plan) => (
-        <p>It has {'events' in plan ? exact(plan.events) : ''} events. Nothing brings them back.</p>
-      )}
+      {(plan) => <p>It has {'events' in plan ? exact(plan.events) : ''} events. Nothing brings them back.</p>}
     </Shown>
   )
 }
 
 function Decisions({ distinctId }: { readonly distinctId: string }) {
-  const loaded = useLoaded(`decisions ${inProject.value.project_id} ${distinctId}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/feature_flags/evaluation_reasons/', {
-        params: { path: inProject.value, query: { distinct_id: distinctId } },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/feature_flags/evaluation_reasons/', { distinct_id: distinctId })
   return (
     <Card title="Flags as decided now">
       <Shown of={loaded}>
         {(reasons) => (
           <Table
             label="Flags"
-            rows={Object.entries(
-              reasons as Record<string, { value: unknown; evaluation: { reason: string } }>,
-            )}
+            rows={Object.entries(reasons as Record<string, { value: unknown; evaluation: { reason: string } }>)}
             keyOf={([key]) => key}
             open={([key]) => go(inProjectPath(`/flags?search=${encodeURIComponent(key)}`))}
             none="No flags."
@@ -242,14 +186,7 @@ function Decisions({ distinctId }: { readonly distinctId: string }) {
 }
 
 function Cohorts({ id }: { readonly id: string }) {
-  const loaded = useLoaded(`cohorts of ${id}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/persons/cohorts/', {
-        params: { path: inProject.value, query: { person_id: id } },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/persons/cohorts/', { person_id: id })
   return (
     <Card title="Cohorts">
       <Shown of={loaded}>
@@ -272,14 +209,7 @@ function Cohorts({ id }: { readonly id: string }) {
 }
 
 function Changes({ id }: { readonly id: string }) {
-  const loaded = useLoaded(`changes ${id}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/persons/{id}/activity/', {
-        params: { path: { ...inProject.value, id } },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/persons/{id}/activity/', { id })
   return (
     <Card title="Changes by people">
       <Shown of={loaded}>

@@ -2,13 +2,10 @@
 import {
   AddFilter,
   ago,
-  api,
-  ask,
   Empty,
   FilterChips,
   filtersOfAddress,
   go,
-  inProject,
   inProjectPath,
   Page,
   Pager,
@@ -19,7 +16,7 @@ import {
   Shown,
   Table,
   TakeAlong,
-  useLoaded,
+  useGet,
 } from '../kit.ts'
 
 const CAPTURE = `curl "$TENREC/capture/" -H 'Content-Type: application/json' \\
@@ -33,16 +30,7 @@ export default function PersonsPage() {
     ...(filters.length === 0 ? {} : { properties: JSON.stringify(filters) }),
     ...pageQuery(),
   }
-  const loaded = useLoaded(
-    `persons ${inProject.value.project_id} ${JSON.stringify(asked)}`,
-    (signal) =>
-      ask(
-        api.GET('/api/projects/{project_id}/persons/', {
-          params: { path: inProject.value, query: asked },
-          signal,
-        }),
-      ),
-  )
+  const loaded = useGet('project/persons/', asked)
   return (
     <Page title="Persons" aside={<Search label="E-mail, name, distinct_id" />}>
       <FilterChips />
@@ -80,13 +68,7 @@ export default function PersonsPage() {
               name="persons"
               head={['uuid', 'name', 'distinct_id', 'created_at', 'properties']}
               rows={() =>
-                results.map((one) => [
-                  one.uuid,
-                  one.name,
-                  one.distinct_ids[0],
-                  one.created_at,
-                  one.properties,
-                ])
+                results.map((one) => [one.uuid, one.name, one.distinct_ids[0], one.created_at, one.properties])
               }
             />
           </>

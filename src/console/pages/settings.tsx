@@ -3,19 +3,19 @@
 import { useState } from 'preact/hooks'
 import {
   AreaField,
-  api,
-  ask,
   bytes,
   Card,
   Check,
   ConfirmButton,
   exact,
   Form,
-  inProject,
   type Loaded,
   may,
   Page,
+  patch,
   plain,
+  post,
+  put,
   readSession,
   type Shapes,
   Shown,
@@ -23,7 +23,7 @@ import {
   Table,
   TextField,
   time,
-  useLoaded,
+  useGet,
 } from '../kit.ts'
 
 type Project = Shapes['Project']
@@ -39,19 +39,14 @@ const SWITCHES = [
 
 /** The page. */
 export default function SettingsPage() {
-  const path = inProject.value
-  const loaded = useLoaded(`project ${path.project_id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/', {})
   return (
     <Page title="Settings">
       <div class="grid">
         <div>
           <Card title="Project">
             <Shown of={loaded}>
-              {(project) => (
-                <ProjectForm key={project.id} project={project} reload={loaded.reload} />
-              )}
+              {(project) => <ProjectForm key={project.id} project={project} reload={loaded.reload} />}
             </Shown>
           </Card>
         </div>
@@ -64,13 +59,7 @@ export default function SettingsPage() {
   )
 }
 
-function ProjectForm({
-  project,
-  reload,
-}: {
-  readonly project: Project
-  readonly reload: () => void
-}) {
+function ProjectForm({ project, reload }: { readonly project: Project; readonly reload: () => void }) {
   const [draft, setDraft] = useState(project)
   const [filters, setFilters] = useState(JSON.stringify(project.test_account_filters, null, 2))
   const set = (changes: Partial<Project>) => setDraft({ ...draft, ...changes })
@@ -91,7 +80,7 @@ function ProjectForm({
       autocapture_web_vitals_opt_in,
     }
     const body = { name, timezone, ...switches, test_account_filters: listOf(filters) }
-    await ask(api.PATCH('/api/projects/{project_id}/', { params: { path: inProject.value }, body }))
+    await patch('project/', {}, body)
     say('Saved.')
     reload()
     await readSession()
@@ -163,10 +152,7 @@ function listOf(words: string): never {
 }
 
 function Retention() {
-  const path = inProject.value
-  const loaded = useLoaded(`retention ${path.project_id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/retention/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/retention/', {})
   return (
     <Card title="How long events are kept">
       <Shown of={loaded}>{(kept) => <RetentionForm kept={kept} reload={loaded.reload} />}</Shown>
@@ -174,16 +160,9 @@ function Retention() {
   )
 }
 
-function RetentionForm({
-  kept,
-  reload,
-}: {
-  readonly kept: Shapes['EventRetention']
-  readonly reload: () => void
-}) {
+function RetentionForm({ kept, reload }: { readonly kept: Shapes['EventRetention']; readonly reload: () => void }) {
   const [days, setDays] = useState(kept.days === null ? '' : String(kept.days))
   const [plan, setPlan] = useState<number | null>(null)
-  const params = { path: inProject.value }
   const body = {
     days: days === '' ? null : Number(days),
     bytes_max: kept.bytes_max,
@@ -192,12 +171,7 @@ function RetentionForm({
   const show = days === '' ? 'for ever' : `${days} days`
   if (!may('project:write')) return <p>{kept.days === null ? 'For ever.' : `${kept.days} days.`}</p>
   async function estimate() {
-    const found = await ask(
-      api.PUT('/api/projects/{project_id}/retention/', {
-        params,
-        body: { ...body, dry_run: true },
-      }),
-    )
+    const found = await put('project/retention/', {}, { ...body, dry_run: true })
     setPlan('events' in found && typeof found.events === 'number' ? found.events : 0)
   }
   return (
@@ -222,15 +196,13 @@ function RetentionForm({
             label="Keep them so"
             title={`Keep events ${show}?`}
             submit={async () => {
-              await ask(api.PUT('/api/projects/{project_id}/retention/', { params, body }))
+              await put('project/retention/', {}, body)
               say(`Events are kept ${show}.`)
               setPlan(null)
               reload()
             }}
           >
-            <p>
-              {exact(plan)} events go with the next run, for good, and older ones every day after.
-            </p>
+            <p>{exact(plan)} events go with the next run, for good, and older ones every day after.</p>
           </ConfirmButton>
         </p>
       )}
@@ -239,15 +211,9 @@ function RetentionForm({
 }
 
 function Erasures() {
-  const path = inProject.value
-  const loaded: Loaded<Shapes['ErasurePage']> = useLoaded(`erasures ${path.project_id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/erasures/', { params: { path }, signal })),
-  )
+  const loaded: Loaded<Shapes['ErasurePage']> = useGet('project/erasures/', {})
   return (
-    <Card
-      title="Erasing events"
-      aside={may('person:write') ? <Erase reload={loaded.reload} /> : null}
-    >
+    <Card title="Erasing events" aside={may('person:write') ? <Erase reload={loaded.reload} /> : null}>
       <Shown of={loaded}>
         {({ results }) => (
           <Table
@@ -285,20 +251,14 @@ function Erase({ reload }: { readonly reload: () => void }) {
   const [id, setId] = useState('')
   const [before, setBefore] = useState('')
   const [found, setFound] = useState<number | null>(null)
-  const params = { path: inProject.value }
   const body = { event: event || null, distinct_id: id || null, before: before || null }
   async function run() {
     if (found === null) {
-      const plan = await ask(
-        api.POST('/api/projects/{project_id}/erasures/', {
-          params,
-          body: { ...body, dry_run: true },
-        }),
-      )
+      const plan = await post('project/erasures/', {}, { ...body, dry_run: true })
       setFound('events' in plan ? plan.events : 0)
       return false
     }
-    await ask(api.POST('/api/projects/{project_id}/erasures/', { params, body }))
+    await post('project/erasures/', {}, body)
     setFound(null)
     say('Erasing runs in the background; its receipt stands in the list.')
     reload()
@@ -314,9 +274,7 @@ function Erase({ reload }: { readonly reload: () => void }) {
       <TextField label="Event" value={event} change={setEvent} placeholder="every event" />
       <TextField label="distinct_id" value={id} change={setId} placeholder="of everybody" />
       <TextField label="Before" type="date" value={before} change={setBefore} />
-      {found === null ? null : (
-        <p role="status">{exact(found)} events fit. Nothing brings them back.</p>
-      )}
+      {found === null ? null : <p role="status">{exact(found)} events fit. Nothing brings them back.</p>}
     </ConfirmButton>
   )
 }

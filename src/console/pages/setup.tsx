@@ -68,8 +68,7 @@ function Checklist() {
               <code>npx tenrec backup FOLDER</code> writes one while the daemon runs.
             </Item>
             <Item tick={rest.data?.proxy} words="Addresses of visitors arrive">
-              A proxy must send <code>X-Forwarded-For</code> and stand in{' '}
-              <code>trusted_proxies</code>.
+              A proxy must send <code>X-Forwarded-For</code> and stand in <code>trusted_proxies</code>.
             </Item>
           </ul>
         )}
@@ -91,8 +90,7 @@ function Item({
   readonly then?: ComponentChildren
   readonly children: ComponentChildren
 }) {
-  const [sign, state] =
-    tick === true ? ['✓', 'Done'] : tick === false ? ['○', 'To do'] : ['?', 'Not known']
+  const [sign, state] = tick === true ? ['✓', 'Done'] : tick === false ? ['○', 'To do'] : ['?', 'Not known']
   return (
     <li class={tick === true ? 'done' : ''}>
       <span class="tick" role="img" aria-label={state}>

@@ -58,11 +58,7 @@ export default function WebPage() {
       aside={
         <>
           <Online />
-          <Check
-            label="Hide bots"
-            value={hidesBots}
-            change={(is) => setQuery({ bots: is ? 'hide' : null })}
-          />
+          <Check label="Hide bots" value={hidesBots} change={(is) => setQuery({ bots: is ? 'hide' : null })} />
           <AddFilter types={['event', 'person']} />
           <RangePicker compares />
         </>
@@ -91,10 +87,7 @@ function Overview({ asked }: { readonly asked: Asked }) {
       {(items) => (
         <>
           {items.every(({ value }) => !value) && asked.properties.length === 0 ? (
-            <Empty
-              title="No visits in this range."
-              command={loaderLine(location.origin, project.value.api_token)}
-            >
+            <Empty title="No visits in this range." command={loaderLine(location.origin, project.value.api_token)}>
               Put this line into the head of your pages, or choose another range.
             </Empty>
           ) : null}

@@ -68,12 +68,7 @@ function Lines({ query, results, open }: ViewProps<readonly Series[]>) {
           })
         }
       />
-      <TakeAlong
-        name={query.kind}
-        head={['', ...lines.map(({ label }) => label)]}
-        rows={rows}
-        query={query}
-      />
+      <TakeAlong name={query.kind} head={['', ...lines.map(({ label }) => label)]} rows={rows} query={query} />
     </>
   )
 }
@@ -104,15 +99,7 @@ function nameOf({ label, compare_label: period }: Series): string {
 }
 
 /** A number that opens who is behind it. */
-function Count({
-  words,
-  behind,
-  open,
-}: {
-  readonly words: string
-  readonly behind: Behind
-  readonly open: Open
-}) {
+function Count({ words, behind, open }: { readonly words: string; readonly behind: Behind; readonly open: Open }) {
   return (
     <button type="button" class="link" onClick={() => open(behind)}>
       {words}
@@ -162,8 +149,7 @@ function Funnel({ query, results, open }: ViewProps<readonly Step[]>) {
             </div>
             {place === 0 ? null : (
               <small class="quiet">
-                {percent(ofBefore)} of those before;{' '}
-                {exact((results[place - 1]?.count ?? 0) - step.count)} left; median{' '}
+                {percent(ofBefore)} of those before; {exact((results[place - 1]?.count ?? 0) - step.count)} left; median{' '}
                 {seconds(step.median_conversion_time)}
               </small>
             )}
@@ -174,13 +160,7 @@ function Funnel({ query, results, open }: ViewProps<readonly Step[]>) {
         name="funnel"
         head={head}
         rows={() =>
-          rows.map(({ step, share, ofBefore }) => [
-            step.name,
-            step.count,
-            share,
-            ofBefore,
-            step.median_conversion_time,
-          ])
+          rows.map(({ step, share, ofBefore }) => [step.name, step.count, share, ofBefore, step.median_conversion_time])
         }
         query={query}
       />
@@ -219,18 +199,14 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
               <tr key={row.date}>
                 <th scope="row">{row.date.slice(0, 10)}</th>
                 <td class="number">{exact(row.values[0]?.count)}</td>
-                {row.values
-                  .slice(0, results.length - index)
-                  .map(({ count, label, persons_url: url }) => (
-                    <HeatCell
-                      key={label}
-                      count={count}
-                      size={row.values[0]?.count ?? 0}
-                      open={() =>
-                        open({ title: `${row.date.slice(0, 10)}, ${label}: ${count}`, url })
-                      }
-                    />
-                  ))}
+                {row.values.slice(0, results.length - index).map(({ count, label, persons_url: url }) => (
+                  <HeatCell
+                    key={label}
+                    count={count}
+                    size={row.values[0]?.count ?? 0}
+                    open={() => open({ title: `${row.date.slice(0, 10)}, ${label}: ${count}`, url })}
+                  />
+                ))}
               </tr>
             ))}
           </tbody>
@@ -239,13 +215,7 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
       <TakeAlong
         name="retention"
         head={head}
-        rows={() =>
-          results.map(({ date, values }) => [
-            date,
-            values[0]?.count,
-            ...values.map(({ count }) => count),
-          ])
-        }
+        rows={() => results.map(({ date, values }) => [date, values[0]?.count, ...values.map(({ count }) => count)])}
         query={query}
       />
     </>
@@ -255,15 +225,7 @@ function Retention({ query, results, open }: ViewProps<readonly Cohort[]>) {
 /** How strong the colour behind the largest share is: text stays readable on it, also in the dark. */
 const HEAT_PERCENT_MAX = 45
 
-function HeatCell({
-  count,
-  size,
-  open,
-}: {
-  readonly count: number
-  readonly size: number
-  readonly open: () => void
-}) {
+function HeatCell({ count, size, open }: { readonly count: number; readonly size: number; readonly open: () => void }) {
   const share = size === 0 ? 0 : count / size
   return (
     <td
@@ -271,12 +233,7 @@ function HeatCell({
       style={{ '--share': `${Math.round(share * HEAT_PERCENT_MAX)}%` }}
       title={`${exact(count)} persons`}
     >
-      <button
-        type="button"
-        class="link"
-        onClick={open}
-        aria-label={`${percent(share, 0)}, ${exact(count)} persons`}
-      >
+      <button type="button" class="link" onClick={open} aria-label={`${percent(share, 0)}, ${exact(count)} persons`}>
         {size === 0 ? '–' : percent(share, 0)}
       </button>
     </td>

@@ -1,11 +1,11 @@
 /** Who is behind a number: the persons of its address, and a cohort made of them. */
 import { useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
-import { api, ask, CONSOLE_HEADERS, fetchSafely, refusalOf } from '../base/api.ts'
+import { fetchSafely, post, refusalOf } from '../base/api.ts'
 import { exact, plain } from '../base/format.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
-import { inProject, may } from '../base/session.ts'
+import { may } from '../base/session.ts'
 import { TakeAlong } from './copy.tsx'
 import { ConfirmButton, Dialog } from './dialog.tsx'
 import { TextField } from './fields.tsx'
@@ -63,15 +63,7 @@ export function PersonsBehind({
   )
 }
 
-function Persons({
-  title,
-  url,
-  close,
-}: {
-  readonly title: string
-  readonly url: string
-  readonly close: () => void
-}) {
+function Persons({ title, url, close }: { readonly title: string; readonly url: string; readonly close: () => void }) {
   const loaded = useLoaded(url, (signal) => readPersons(url, ROWS_SHOWN, signal))
   return (
     <Shown of={loaded}>
@@ -79,14 +71,8 @@ function Persons({
         <>
           <p class="row">
             <strong data-total={total}>{exact(total)} found</strong>
-            {total > persons.length ? (
-              <span class="quiet">{persons.length} of them shown</span>
-            ) : null}
-            <TakeAlong
-              name="persons"
-              head={['id', 'name']}
-              rows={() => persons.map((one) => [one.id, nameOf(one)])}
-            />
+            {total > persons.length ? <span class="quiet">{persons.length} of them shown</span> : null}
+            <TakeAlong name="persons" head={['id', 'name']} rows={() => persons.map((one) => [one.id, nameOf(one)])} />
             {may('cohort:write') && total > 0 ? <SaveCohort title={title} url={url} /> : null}
           </p>
           <Table
@@ -127,12 +113,7 @@ function SaveCohort({ title, url }: { readonly title: string; readonly url: stri
       submit={async () => {
         const { persons } = await readPersons(url, COHORT_PERSONS_MAX)
         const uuids = persons.flatMap(({ id, type }) => (type === 'person' ? [id] : []))
-        await ask(
-          api.POST('/api/projects/{project_id}/cohorts/', {
-            params: { path: inProject.value },
-            body: { name, is_static: true, person_uuids: uuids },
-          }),
-        )
+        await post('project/cohorts/', {}, { name, is_static: true, person_uuids: uuids })
         say(`Cohort “${name}” with ${exact(uuids.length)} persons saved.`)
       }}
     >
@@ -150,8 +131,8 @@ async function readPersons(url: string, limit: number, signal?: AbortSignal) {
   while (next !== null && persons.length < limit) {
     // Addresses of next pages name the host that was asked; only their path counts here.
     const { pathname, search } = new URL(next, location.origin)
-    const options = { headers: CONSOLE_HEADERS, ...(signal === undefined ? {} : { signal }) }
-    const response = await fetchSafely(new Request(location.origin + pathname + search, options))
+    const request = new Request(location.origin + pathname + search, { signal: signal ?? null })
+    const response = await fetchSafely(request)
     const body: unknown = await response.json()
     if (!response.ok) throw refusalOf(response.status, body)
     const answer = body as Answer

@@ -44,8 +44,7 @@ export function Chart({
   function move(event: KeyboardEvent) {
     const last = labels.length - 1
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -last, End: last }[event.key]
-    if (step !== undefined)
-      setAt(Math.max(0, Math.min(last, (at ?? (step < 0 ? last + 1 : -1)) + step)))
+    if (step !== undefined) setAt(Math.max(0, Math.min(last, (at ?? (step < 0 ? last + 1 : -1)) + step)))
     else if (event.key === 'Enter' && at !== null) open?.(0, at)
     else return
     event.preventDefault()
@@ -54,20 +53,12 @@ export function Chart({
     <figure class="chart">
       <figcaption>
         <Legend lines={lines} format={format} at={at} />
-        <button
-          type="button"
-          class="small"
-          aria-pressed={isTable}
-          onClick={() => setTable(!isTable)}
-        >
+        <button type="button" class="small" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
           {isTable ? 'Chart' : 'Table'}
         </button>
       </figcaption>
       {isTable ? (
-        <ChartTable
-          {...{ label, labels, lines, format }}
-          {...(open === undefined ? {} : { open })}
-        />
+        <ChartTable {...{ label, labels, lines, format }} {...(open === undefined ? {} : { open })} />
       ) : (
         <div
           class="plot"
@@ -77,10 +68,7 @@ export function Chart({
           tabIndex={0}
           onKeyDown={move}
         >
-          <Plot
-            {...{ labels, lines, kind, height, at, setAt }}
-            {...(open === undefined ? {} : { open })}
-          />
+          <Plot {...{ labels, lines, kind, height, at, setAt }} {...(open === undefined ? {} : { open })} />
         </div>
       )}
       <output id={id} class="reading" aria-live="polite">
@@ -102,10 +90,7 @@ function Legend({
   return (
     <ul class="legend">
       {lines.map(({ label, data, isBefore }, index) => (
-        <li
-          key={`${label} ${index}`}
-          class={`series-${index % COLOURS} ${isBefore === true ? 'before' : ''}`}
-        >
+        <li key={`${label} ${index}`} class={`series-${index % COLOURS} ${isBefore === true ? 'before' : ''}`}>
           <span class="swatch" aria-hidden="true" />
           {label}
           {at === null ? null : <b> {format(data[at] ?? null)}</b>}
@@ -172,10 +157,7 @@ function sentenceOf(
   format: (value: number | null) => string,
 ): string {
   const parts = lines.slice(0, COLOURS).map(({ label: name, data }) => {
-    const highest = data.reduce<number>(
-      (best, value, index) => ((value ?? 0) > (data[best] ?? 0) ? index : best),
-      0,
-    )
+    const highest = data.reduce<number>((best, value, index) => ((value ?? 0) > (data[best] ?? 0) ? index : best), 0)
     return `${name}: ${format(data[0] ?? null)} to ${format(data.at(-1) ?? null)}, highest ${format(data[highest] ?? null)} at ${labels[highest] ?? 'no time'}`
   })
   return `${label}, ${labels[0] ?? ''} to ${labels.at(-1) ?? ''}. ${parts.join('. ')}`
@@ -205,19 +187,12 @@ function Plot({ labels, lines, kind, height, at, setAt, open }: PlotProps) {
       const element = box.current
       if (isGone || element === null) return
       const { options, data } = describe(labels, lines, kind)
-      const made = makePlot(
-        { ...options, height, width: Math.max(200, element.clientWidth) },
-        data,
-        element,
-        setAt,
-      )
+      const made = makePlot({ ...options, height, width: Math.max(200, element.clientWidth) }, data, element, setAt)
       made.over.addEventListener('click', () => {
         const index = made.cursor.idx
         if (index != null) openRef.current?.(nearestLine(made, lines, index, kind), index)
       })
-      observer = new ResizeObserver(() =>
-        made.setSize({ width: Math.max(200, element.clientWidth), height }),
-      )
+      observer = new ResizeObserver(() => made.setSize({ width: Math.max(200, element.clientWidth), height }))
       observer.observe(element)
       plot.current = made
     })
@@ -234,22 +209,12 @@ function Plot({ labels, lines, kind, height, at, setAt, open }: PlotProps) {
     made.setCursor({ left: made.valToPos(at, 'x'), top: 0 }, false)
   }, [at])
   return (
-    <div
-      ref={box}
-      class={open === undefined ? '' : 'opens'}
-      style={{ height: `${height}px` }}
-      aria-hidden="true"
-    />
+    <div ref={box} class={open === undefined ? '' : 'opens'} style={{ height: `${height}px` }} aria-hidden="true" />
   )
 }
 
 /** The line whose point lies next to the cursor. */
-function nearestLine(
-  plot: UPlot,
-  lines: readonly Line[],
-  index: number,
-  kind: PlotProps['kind'],
-): number {
+function nearestLine(plot: UPlot, lines: readonly Line[], index: number, kind: PlotProps['kind']): number {
   const top = plot.cursor.top ?? 0
   if (kind === 'bars') {
     const value = plot.posToVal(top, 'y')
@@ -258,10 +223,7 @@ function nearestLine(
     return found === -1 ? lines.length - 1 : found
   }
   const distance = (line: Line) => Math.abs(plot.valToPos(line.data[index] ?? 0, 'y') - top)
-  return lines.reduce(
-    (best, line, place) => (distance(line) < distance(lines[best] ?? line) ? place : best),
-    0,
-  )
+  return lines.reduce((best, line, place) => (distance(line) < distance(lines[best] ?? line) ? place : best), 0)
 }
 
 /** Of each line the sum with all before it: the tops of bars upon each other. Negative ones go down. */

@@ -87,11 +87,7 @@ export function TakeAlong({
 }) {
   return (
     <span class="take-along">
-      <button
-        type="button"
-        class="small"
-        onClick={() => saveFile(`${name}.csv`, csvOf(head, rows()))}
-      >
+      <button type="button" class="small" onClick={() => saveFile(`${name}.csv`, csvOf(head, rows()))}>
         CSV
       </button>
       {query === undefined ? null : <CopyButton label="Copy as curl" text={() => curlOf(query)} />}

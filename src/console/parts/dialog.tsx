@@ -108,11 +108,7 @@ export function ConfirmButton({
   const [isOpen, setOpen] = useState(false)
   return (
     <>
-      <button
-        type="button"
-        class={isDangerous ? 'danger small' : 'small'}
-        onClick={() => setOpen(true)}
-      >
+      <button type="button" class={isDangerous ? 'danger small' : 'small'} onClick={() => setOpen(true)}>
         {label}
       </button>
       {isOpen ? (

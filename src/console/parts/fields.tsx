@@ -71,12 +71,7 @@ export function AreaField({
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      <textarea
-        id={id}
-        rows={rows}
-        value={value}
-        onInput={(event) => change(event.currentTarget.value)}
-      />
+      <textarea id={id} rows={rows} value={value} onInput={(event) => change(event.currentTarget.value)} />
       {hint === undefined ? null : <small>{hint}</small>}
     </div>
   )
@@ -103,11 +98,7 @@ export function Choice<Value extends string>({
       <label for={id} class={isQuiet ? 'unseen' : ''}>
         {label}
       </label>
-      <select
-        id={id}
-        value={value}
-        onChange={(event) => change(event.currentTarget.value as Value)}
-      >
+      <select id={id} value={value} onChange={(event) => change(event.currentTarget.value as Value)}>
         {options.map(([one, words]) => (
           <option key={one} value={one} selected={one === value}>
             {words}

@@ -4,11 +4,11 @@
  */
 import { useState } from 'preact/hooks'
 import { query, setQuery } from '../base/address.ts'
-import { api, ask } from '../base/api.ts'
+import { get } from '../base/api.ts'
 import { plain } from '../base/format.ts'
-import { useLoaded } from '../base/loaded.ts'
+import { useGet, useLoaded } from '../base/loaded.ts'
 import type { PropertyFilter } from '../base/queries.ts'
-import { inProject } from '../base/session.ts'
+import { project } from '../base/session.ts'
 import { Choice, TextField } from './fields.tsx'
 
 /** Operators, in the words of a sentence. */
@@ -89,47 +89,27 @@ export function usePropertyNames(
   eventNames: readonly string[] = [],
 ): readonly string[] {
   const names = eventNames.length === 0 ? {} : { event_names: JSON.stringify(eventNames) }
-  const { data } = useLoaded(
-    `properties ${inProject.value.project_id} ${type} ${names.event_names}`,
-    async (signal) =>
-      ask(
-        api.GET('/api/projects/{project_id}/property_definitions/', {
-          params: { path: inProject.value, query: { type, limit: 200, ...names } as never },
-          signal,
-        }),
-      ),
-  )
+  const { data } = useGet('project/property_definitions/', { type, limit: 200, ...names } as never)
   return data?.results.map(({ name }) => name) ?? []
 }
 
 /** Names of events that were seen. */
 export function useEventNames(): readonly string[] {
-  const { data } = useLoaded(`events ${inProject.value.project_id}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/event_definitions/', {
-        params: { path: inProject.value, query: { limit: 200 } as never },
-        signal,
-      }),
-    ),
-  )
+  const { data } = useGet('project/event_definitions/', { limit: 200 } as never)
   return data?.results.map(({ name }) => name) ?? []
 }
 
 /** Values of a property that were seen, for a field that begins with `begun`. */
 function usePropertyValues(type: string, key: string, begun: string): readonly string[] {
-  const { data } = useLoaded(
-    `values ${inProject.value.project_id} ${type} ${key} ${begun}`,
-    async (signal) => {
-      if (key === '') return []
-      const query = { key, value: begun } as never
-      const params = { path: inProject.value, query }
-      const found =
-        type === 'person'
-          ? await ask(api.GET('/api/projects/{project_id}/persons/values/', { params, signal }))
-          : await ask(api.GET('/api/projects/{project_id}/events/values/', { params, signal }))
-      return found.map(({ name }) => plain(name))
-    },
-  )
+  const { data } = useLoaded(`values ${project.value.id} ${type} ${key} ${begun}`, async (signal) => {
+    if (key === '') return []
+    const query = { key, value: begun } as never
+    const found =
+      type === 'person'
+        ? await get('project/persons/values/', query, signal)
+        : await get('project/events/values/', query, signal)
+    return found.map(({ name }) => plain(name))
+  })
   return data ?? []
 }
 
@@ -212,11 +192,7 @@ export function AddFilter({ types }: { readonly types?: readonly PropertyFilter[
         setFilter(null)
       }}
     >
-      <FilterFields
-        filter={filter}
-        change={setFilter}
-        {...(types === undefined ? {} : { types })}
-      />
+      <FilterFields filter={filter} change={setFilter} {...(types === undefined ? {} : { types })} />
       <button type="submit" class="primary">
         Add
       </button>

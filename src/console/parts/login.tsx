@@ -1,6 +1,6 @@
 /** The page for those who are not logged in: a key, the link that the daemon printed, or an invitation. */
 import { useEffect, useState } from 'preact/hooks'
-import { ApiError, api, ask } from '../base/api.ts'
+import { ApiError, post } from '../base/api.ts'
 import { logIn } from '../base/session.ts'
 import { CopyButton } from './copy.tsx'
 import { Form } from './dialog.tsx'
@@ -54,7 +54,7 @@ function Invitation({ code }: { readonly code: string }) {
   const [key, setKey] = useState<string | null>(null)
   async function accept() {
     const body = { code, first_name: name }
-    const { personal_api_key: made } = await ask(api.POST('/api/console/invites/accept/', { body }))
+    const { personal_api_key: made } = await post('console/invites/accept/', {}, body)
     setKey(made.value)
   }
   if (key === null) {

@@ -6,13 +6,7 @@ import type { Loaded } from '../base/loaded.ts'
 import { CopyButton } from './copy.tsx'
 
 /** What went wrong, with its code; what was entered stays. */
-export function Failure({
-  error,
-  retry,
-}: {
-  readonly error: ApiError
-  readonly retry?: () => void
-}) {
+export function Failure({ error, retry }: { readonly error: ApiError; readonly retry?: () => void }) {
   return (
     <div class="notice bad" role="alert">
       <p>
@@ -63,9 +57,7 @@ export function Shown<Data>({
   return (
     <div class="shown" aria-busy={isLoading}>
       {error === null ? null : <Failure error={error} retry={reload} />}
-      {data === undefined
-        ? isLoading && <div class="loading" role="status" aria-label="Loading" />
-        : children(data)}
+      {data === undefined ? isLoading && <div class="loading" role="status" aria-label="Loading" /> : children(data)}
     </div>
   )
 }

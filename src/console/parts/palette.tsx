@@ -1,10 +1,10 @@
 /** Ctrl+K: pages, flags and persons by a few letters. */
 import { useState } from 'preact/hooks'
 import { go } from '../base/address.ts'
-import { api, ask } from '../base/api.ts'
+import { get } from '../base/api.ts'
 import { useLoaded } from '../base/loaded.ts'
 import { inProjectPath } from '../base/page.ts'
-import { inProject, may, project } from '../base/session.ts'
+import { may, project } from '../base/session.ts'
 import { PAGES, pageHref } from '../routes.ts'
 import { Dialog } from './dialog.tsx'
 
@@ -20,9 +20,7 @@ const HITS_MAX = 12
 export function Palette({ close }: { readonly close: () => void }) {
   const [words, setWords] = useState('')
   const [at, setAt] = useState(0)
-  const { data } = useLoaded(`search ${project.value.id} ${words}`, (signal) =>
-    search(words, signal),
-  )
+  const { data } = useLoaded(`search ${project.value.id} ${words}`, (signal) => search(words, signal))
   const hits = [...pagesFor(words), ...(data ?? [])].slice(0, HITS_MAX)
   function open(hit: Hit | undefined) {
     if (hit === undefined) return
@@ -75,31 +73,16 @@ export function Palette({ close }: { readonly close: () => void }) {
 function pagesFor(words: string): readonly Hit[] {
   return PAGES.filter(
     ({ icon, name, scope }) =>
-      icon !== null &&
-      (scope === null || may(scope)) &&
-      name.toLowerCase().includes(words.toLowerCase()),
+      icon !== null && (scope === null || may(scope)) && name.toLowerCase().includes(words.toLowerCase()),
   ).map((page) => ({ what: 'Page', words: page.name, to: pageHref(page, project.value.id) }))
 }
 
 async function search(words: string, signal: AbortSignal): Promise<readonly Hit[]> {
   if (words.length < 2) return []
-  const path = inProject.value
   const flags = may('feature_flag:read')
-    ? ask(
-        api.GET('/api/projects/{project_id}/feature_flags/', {
-          params: { path, query: { search: words, limit: 6 } as never },
-          signal,
-        }),
-      )
+    ? get('project/feature_flags/', { search: words, limit: 6 } as never, signal)
     : null
-  const persons = may('person:read')
-    ? ask(
-        api.GET('/api/projects/{project_id}/persons/', {
-          params: { path, query: { search: words, limit: 6 } as never },
-          signal,
-        }),
-      )
-    : null
+  const persons = may('person:read') ? get('project/persons/', { search: words, limit: 6 } as never, signal) : null
   return [
     ...((await flags)?.results ?? []).map(({ id, key }) => ({
       what: 'Flag',

@@ -18,9 +18,7 @@ export function PropertyTable({
   readonly remove?: ((key: string) => Promise<unknown>) | undefined
 }) {
   const isOfSdk = (key: string) => Number(key.startsWith('$'))
-  const rows = Object.entries(properties).sort(
-    ([a], [b]) => isOfSdk(a) - isOfSdk(b) || a.localeCompare(b),
-  )
+  const rows = Object.entries(properties).sort(([a], [b]) => isOfSdk(a) - isOfSdk(b) || a.localeCompare(b))
   return (
     <>
       <Table
@@ -41,12 +39,7 @@ export function PropertyTable({
                     <span class="row">
                       <EditProperty label="Edit" name={key} value={value} set={set} />
                       {remove === undefined ? null : (
-                        <ConfirmButton
-                          label="✕"
-                          action="Remove it"
-                          title={`Remove ${key}?`}
-                          submit={() => remove(key)}
-                        >
+                        <ConfirmButton label="✕" action="Remove it" title={`Remove ${key}?`} submit={() => remove(key)}>
                           <p>Events keep the value that they had.</p>
                         </ConfirmButton>
                       )}

@@ -19,20 +19,12 @@ export function RangePicker({ compares = false }: { readonly compares?: boolean 
       />
       {isCustom ? (
         <>
-          <Day
-            label="From"
-            value={from ?? ''}
-            change={(day) => setQuery({ range: `${day}..${to}` })}
-          />
+          <Day label="From" value={from ?? ''} change={(day) => setQuery({ range: `${day}..${to}` })} />
           <Day label="To" value={to} change={(day) => setQuery({ range: `${from}..${day}` })} />
         </>
       ) : null}
       {compares ? (
-        <Check
-          label="Compare"
-          value={isCompared.value}
-          change={(is) => setQuery({ compare: is ? '1' : null })}
-        />
+        <Check label="Compare" value={isCompared.value} change={(is) => setQuery({ compare: is ? '1' : null })} />
       ) : null}
     </div>
   )
@@ -61,7 +53,6 @@ function Day({
 
 /** The last month, to begin with. */
 function customRange(): string {
-  const day = (daysAgo: number) =>
-    new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
+  const day = (daysAgo: number) => new Date(Date.now() - daysAgo * 86_400_000).toISOString().slice(0, 10)
   return `${day(30)}..${day(0)}`
 }

@@ -5,13 +5,7 @@ import { query, setQuery } from '../base/address.ts'
 const PAUSE_MS = 250
 
 /** A search field; `/` on the keyboard goes here. */
-export function Search({
-  label,
-  name = 'search',
-}: {
-  readonly label: string
-  readonly name?: string
-}) {
+export function Search({ label, name = 'search' }: { readonly label: string; readonly name?: string }) {
   const given = query.value.get(name) ?? ''
   const [words, setWords] = useState(given)
   // What the address says from elsewhere (back, a link) is shown; what was typed goes into it.

@@ -34,8 +34,7 @@ export function Table<Row>({
   // What fits into a window is painted before the rest, so that a click on a long table is answered at once.
   const [isWhole, setWhole] = useState(false)
   useEffect(() => setWhole(true), [])
-  const classOf = ({ isNumber, isMinor }: Column<Row>) =>
-    `${isNumber ? 'number' : ''} ${isMinor ? 'minor' : ''}`
+  const classOf = ({ isNumber, isMinor }: Column<Row>) => `${isNumber ? 'number' : ''} ${isMinor ? 'minor' : ''}`
   function step(event: KeyboardEvent, row: Row) {
     const here = event.currentTarget as HTMLTableRowElement
     if (event.target !== here) return
@@ -100,13 +99,7 @@ export function stepRows(direction: 1 | -1): void {
 }
 
 /** A number with a bar behind it: its share of the largest. */
-export function Bar({
-  share,
-  children,
-}: {
-  readonly share: number
-  readonly children: ComponentChildren
-}) {
+export function Bar({ share, children }: { readonly share: number; readonly children: ComponentChildren }) {
   return (
     <span class="bar">
       <span class="bar-fill" style={{ width: `${Math.max(0, Math.min(1, share)) * 100}%` }} />

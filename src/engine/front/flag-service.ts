@@ -6,12 +6,14 @@ import type { Clock } from '../../base/clock.ts'
 import { ServiceError } from '../../base/errors.ts'
 import { FlagDirectory } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
+import type { OrganizationPort } from '../threads/organization-tasks.ts'
 import type { DamageReports } from './damage-reports.ts'
 import { DecisionService } from './decisions.ts'
 import { FlagSnapshots, type ProjectSource } from './flag-snapshots.ts'
 import { FlagUsage } from './flag-usage.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { OverrideLog } from './override-log.ts'
+import { UsageKeeper } from './usage-keeper.ts'
 
 /** What the flag service works with. */
 export interface FlagServiceOptions {
@@ -20,6 +22,9 @@ export interface FlagServiceOptions {
   readonly damage: Pick<DamageReports, 'report'>
   readonly projects: ProjectSource
   readonly groupCommit: Pick<GroupCommit, 'add'>
+  readonly queries: OrganizationPort
+  /** Receives what could not be kept; a `Logger` will do. */
+  readonly log: { error(fields: object, message: string): void }
   /** Why nothing can be written now, or null. */
   readonly refusal: () => ServiceError | null
   /** Told how long a decision took, and whether some flag could not be decided. */
@@ -33,6 +38,7 @@ export class FlagService {
   readonly directory: FlagDirectory
   readonly snapshots: FlagSnapshots
   readonly decisions: DecisionService
+  readonly usage: UsageKeeper
   readonly #stored: DecisionSourceReader
 
   /** Opens the stores in `dataDir` and compiles all flags. Throws `DamagedRecordError`. */
@@ -61,6 +67,10 @@ export class FlagService {
       onRepeat: options.onRepeat,
       onDamage,
       usage,
+    })
+    this.usage = new UsageKeeper({
+      ...{ usage, refusal, queries: options.queries, log: options.log },
+      collect: () => this.decisions.collectUsage(),
     })
   }
 

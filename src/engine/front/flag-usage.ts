@@ -1,5 +1,5 @@
 /**
- * What flags were decided to be, counted by flag, value and hour, in memory since the start. A decision adds one
+ * What flags were decided to be, counted by flag, value and hour, in memory; `usage-keeper.ts` keeps it. A decision adds one
  * to the count of each of its outcomes (rules/flags/flag-outcomes.ts), one that was known from before only to
  * itself; every few seconds, and before the outcomes are replaced, what they hold is collected here.
  */
@@ -8,7 +8,7 @@ import { USAGE_DAYS_MAX } from '../../base/limits.ts'
 import { getOrAdd } from '../../base/maps.ts'
 import type { CompiledFlags } from '../../rules/flags/compile.ts'
 import { shownValue } from '../../rules/flags/flag-outcomes.ts'
-import type { Decisions, FlagValue } from '../../rules/flags/types.ts'
+import type { Decisions, FlagValue, UsageHour } from '../../rules/flags/types.ts'
 import { USAGE_REPEATED_MAX, USAGE_ROWS_MAX } from './limits.ts'
 
 const HOUR_MS = 3_600_000
@@ -45,10 +45,12 @@ type Counts = Map<FlagValue, number>
 /** Counts decisions. For the main thread. */
 export class FlagUsage {
   readonly #clock: Clock
-  readonly #sinceMs: number
+  #sinceMs: number
   /** Begin of the hour -> number of the flag -> what it was; the oldest hour first. */
   readonly #hours = new Map<number, Map<number, Counts>>()
   readonly #lastMs = new Map<number, number>()
+  /** Hours of which something has changed since it was written. */
+  readonly #changed = new Set<number>()
   #rows = 0
   #repeated: RepeatedDecision[] = []
 
@@ -85,6 +87,7 @@ export class FlagUsage {
           counts.set(value, (counts.get(value) ?? 0) + outcome.count)
           outcome.count = 0
           this.#lastMs.set(flag.id, nowMs)
+          this.#changed.add(hourMs)
         }
       }
     }
@@ -99,6 +102,36 @@ export class FlagUsage {
         : [...(flags.get(flagId) ?? [])].map(([value, count]) => ({ hourMs, value, count })),
     )
     return { sinceMs: this.#sinceMs, lastMs: this.#lastMs.get(flagId) ?? null, rows }
+  }
+
+  /** Goes on from what was kept. Before anything is counted. */
+  restore(hours: readonly UsageHour[]): void {
+    for (const { hourMs, sinceMs, flags } of hours) {
+      this.#sinceMs = Math.min(this.#sinceMs, sinceMs)
+      this.#hours.set(hourMs, new Map(flags.map(({ id, counts }) => [id, new Map(counts)])))
+      for (const { id, lastMs, counts } of flags) {
+        this.#lastMs.set(id, lastMs)
+        this.#rows += counts.length
+      }
+    }
+  }
+
+  /** The hours that have changed since the last call, and from when on hours are kept. */
+  takeChanged(): { readonly hours: readonly UsageHour[]; readonly fromMs: number } {
+    const [fromMs = 0] = this.#hours.keys()
+    const hours = [...this.#changed].flatMap((hourMs) => {
+      const flags = [...(this.#hours.get(hourMs) ?? [])].map(([id, counts]) => {
+        return { id, lastMs: this.#lastMs.get(id) ?? hourMs, counts: [...counts] }
+      })
+      return flags.length === 0 ? [] : [{ hourMs, sinceMs: this.#sinceMs, flags }]
+    })
+    this.#changed.clear()
+    return { hours, fromMs }
+  }
+
+  /** Those could not be written: they have changed still. */
+  putBack(hours: readonly UsageHour[]): void {
+    for (const { hourMs } of hours) this.#changed.add(hourMs)
   }
 
   #countRepeated(): void {

@@ -4,6 +4,7 @@
  * a stream costs lies beside capture and processing. A stream is a sample when there is more than anybody reads: it says how much it left out.
  */
 import type { Clock } from '../../base/clock.ts'
+import { getOrAdd } from '../../base/maps.ts'
 import type { Gauge } from '../../base/metrics.ts'
 import type { TextPieces } from '../../base/pages.ts'
 import { refusal } from '../../base/refusals.ts'
@@ -21,11 +22,20 @@ type MonotonicClock = Pick<Clock, 'monotonic'>
 
 /** Who opens a stream, and for what. */
 export interface LiveRequest {
-  /** A further stream with the same name ends the one before. */
-  readonly name: string
+  /** Whose streams are counted together. */
+  readonly owner: string
+  /** Streams of the owner: a further one ends the oldest. */
+  readonly ownedMax: number
   readonly filter: LiveFilter
   /** Asked every second: false ends the stream. */
   readonly isAllowed: () => boolean
+}
+
+/** What a run of processing has stored for a stream. */
+interface Shown {
+  readonly stream: LiveStream
+  /** The very same objects where other streams show them, too. */
+  readonly events: readonly LiveEvent[]
 }
 
 /** All streams of a daemon. */
@@ -53,9 +63,7 @@ export class LiveEvents {
    * be read or cancelled.
    */
   async open(request: LiveRequest): Promise<TextPieces> {
-    for (const stream of this.#streams.values()) {
-      if (stream.request.name === request.name) stream.end('event: replaced\ndata: {}\n\n')
-    }
+    this.#makeRoom(request)
     if (this.#streams.size >= LIVE_STREAMS_MAX) {
       throw refusal('streams_full', { limit: LIVE_STREAMS_MAX })
     }
@@ -83,12 +91,16 @@ export class LiveEvents {
   stored(found: readonly LiveFound[]): void {
     this.#isRunning = false
     for (const resolve of this.#waiting.splice(0)) resolve()
+    const byProject = new Map<number, Shown[]>()
     for (const { id, events, missed } of found) {
       const stream = this.#streams.get(id)
       if (stream === undefined) continue
       stream.miss(missed)
-      if (events.length > 0) void this.#show(stream, events)
+      stream.spend(events.length)
+      const { projectId } = stream.request.filter
+      if (events.length > 0) getOrAdd(byProject, projectId, () => []).push({ stream, events })
     }
+    for (const shown of byProject.values()) void this.#show(shown)
   }
 
   /** Ends all streams, and those that come. */
@@ -98,13 +110,26 @@ export class LiveEvents {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  async #show(stream: LiveStream, events: readonly LiveEvent[]): Promise<void> {
-    stream.spend(events.length)
+  #makeRoom({ owner, ownedMax }: LiveRequest): void {
+    const owned = [...this.#streams.values()].filter(({ request }) => request.owner === owner)
+    const detail = `This stream is closed: there may be ${ownedMax} at a time, and a newer one was opened.`
+    for (const stream of owned.slice(0, Math.max(0, owned.length - ownedMax + 1))) {
+      stream.end(`event: replaced\ndata: ${JSON.stringify({ detail })}\n\n`)
+    }
+  }
+
+  /** Shows events of a project; one that several streams show is written once. */
+  async #show(shown: readonly Shown[]): Promise<void> {
+    const all = [...new Set(shown.flatMap(({ events }) => events))]
     try {
-      for (const text of await this.#queries.liveEvents(events)) stream.show(text)
+      const texts = await this.#queries.liveEvents(all)
+      const textOf = new Map(all.map((event, place) => [event, texts[place] ?? '']))
+      for (const { stream, events } of shown) {
+        for (const event of events) stream.show(textOf.get(event) ?? '')
+      }
     } catch {
       // Too many reads, or a damaged record: whoever reads it elsewhere is told why.
-      stream.miss(events.length)
+      for (const { stream, events } of shown) stream.miss(events.length)
     }
   }
 

@@ -1,6 +1,8 @@
 /**
  * Whom a condition would reach, and whose value a change of a flag would flip: every person, or group of one
- * type, is put to the rules of flags. For the reach the condition's percentage is ignored. Source: docs/compatibility/flags.md, "Feature flag routes".
+ * type, is put to the rules of flags, a bounded piece at a time, so that other long reads go between. Whoever is
+ * changed meanwhile counts as it is when its turn comes. For the reach the condition's percentage is ignored.
+ * Source: docs/compatibility/flags.md, "Feature flag routes".
  */
 
 import { ServiceError } from '../../base/errors.ts'
@@ -10,11 +12,17 @@ import { refusal } from '../../base/refusals.ts'
 import { compileFlags } from '../../rules/flags/compile.ts'
 import { decide, requestOf } from '../../rules/flags/decide.ts'
 import { checkFilters } from '../../rules/flags/edit/filter-rules.ts'
-import { Rehearsal, type RehearsalReport, type Subject } from '../../rules/flags/rehearsal.ts'
+import {
+  newTally,
+  Rehearsal,
+  type RehearsalReport,
+  type RehearsalTally,
+  type Subject,
+} from '../../rules/flags/rehearsal.ts'
 import type { DecisionSources, Flag, FlagSet } from '../../rules/flags/types.ts'
 import type { FlagPlan } from '../../store/catalog/flag-store.ts'
 import type { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
-import { REACH_COUNT_MS_MAX } from './limits.ts'
+import { REACH_COUNT_MS_MAX, REACH_PIECE_MS_MAX } from './limits.ts'
 
 /** The answer, as it is sent. */
 export interface BlastRadius {
@@ -29,30 +37,56 @@ const TRIAL_ID = Number.MAX_SAFE_INTEGER
 const CLOCK_EVERY = 16
 const NOTHING: JsonObject = Object.freeze({})
 
-/** Counts. Throws 400 `invalid_input` for a body that names no usable condition. */
+/** Where a count is, and what it has found: plain data, so that any thread goes on with it. */
+export interface CountState<Tally> {
+  readonly tally: Tally
+  /** All records of persons or groups. */
+  readonly total: number
+  /** Of so many of them one is looked at. */
+  readonly every: number
+  /** Number of the person, or key of the group, that was looked at last; null: none yet. */
+  readonly after: number | string | null
+  /** Time that it took so far. */
+  readonly elapsedMs: number
+}
+
+/** What a piece leads to: the answer, or where to go on. */
+export type CountPiece<Tally, Answer> =
+  | { readonly answer: Answer }
+  | { readonly rest: CountState<Tally> }
+
+/** How many there are, and how many of them are reached. */
+export interface ReachTally {
+  total: number
+  reached: number
+}
+
+/** Counts on. Throws 400 `invalid_input` for a body that names no usable condition, and 503 when it takes too long. */
 export function countReached(
   body: JsonObject,
   set: FlagSet,
   stored: DecisionSourceReader,
   nowMs: number,
-): BlastRadius {
+  state: CountState<ReachTally> = beginning({ total: 0, reached: 0 }, 0),
+): CountPiece<ReachTally, BlastRadius> {
   const trial = trialFlag(body, set, nowMs)
   const compiled = compileFlags({ ...set, flags: [...set.flags, trial] })
   const isForAll = objectsOf(conditionOf(body)['properties']).length === 0
-  let total = 0
-  let reached = 0
-  for (const subject of inTime(subjectsOf(typeIndexOf(body), set, stored))) {
-    total++
+  const { tally } = state
+  const rest = countOn(state, subjectsOf(typeIndexOf(body), set, stored, state), (subject) => {
+    tally.total++
     if (isForAll) {
-      reached++
-      continue
+      tally.reached++
+      return
     }
     const { distinctId, groups } = subject
     const request = requestOf({ distinctId, groups, nowMs, flagKeys: [TRIAL_KEY] })
     const { decisions } = decide(compiled, request, subject.sources)
-    if (decisions.some(({ flag, isEnabled }) => flag.id === TRIAL_ID && isEnabled)) reached++
-  }
-  return { users_affected: reached, total_users: total }
+    if (decisions.some(({ flag, isEnabled }) => flag.id === TRIAL_ID && isEnabled)) tally.reached++
+  })
+  return rest === null
+    ? { answer: { users_affected: tally.reached, total_users: tally.total } }
+    : { rest }
 }
 
 /** The answer of a rehearsal, as it is sent. */
@@ -74,22 +108,22 @@ export function rehearse(
   set: FlagSet,
   stored: DecisionSourceReader,
   nowMs: number,
-): RehearsalAnswer {
+  begun?: CountState<RehearsalTally>,
+): CountPiece<RehearsalTally, RehearsalAnswer> {
   const others = set.flags.filter(({ id }) => id !== after.id)
   const flags = [...others, after].sort((one, other) => one.id - other.id)
   const compiled = compileFlags(set)
   const changed = compileFlags({ ...set, flags }, compiled)
   const typeIndex = readTypeIndex(after.filters['aggregation_group_type_index'] ?? null)
-  const count =
-    typeIndex === null
-      ? stored.personCount(set.projectId)
-      : countOf(inTime(stored.groups(set.projectId, typeIndex)))
-  const every = Math.max(1, Math.ceil(count / sampleMax))
-  const rehearsal = new Rehearsal(compiled, changed, after.key, nowMs)
-  for (const subject of inTime(subjectsOf(typeIndex, set, stored, every))) rehearsal.put(subject)
+  const state = begun ?? beginning(newTally(), recordCount(typeIndex, set, stored), sampleMax)
+  const compared = { before: compiled, after: changed, key: after.key }
+  const rehearsal = new Rehearsal(compared, nowMs, state.tally)
+  const subjects = subjectsOf(typeIndex, set, stored, state)
+  const rest = countOn(state, subjects, (subject) => rehearsal.put(subject))
+  if (rest !== null) return { rest }
   const report = rehearsal.report()
-  const total = every === 1 ? report.sampled : count
-  return { is_new: before === null, group_type_index: typeIndex, total, ...report }
+  const total = state.every === 1 ? report.sampled : state.total
+  return { answer: { is_new: before === null, group_type_index: typeIndex, total, ...report } }
 }
 
 /** How many a body wants to be decided about. Throws 400. */
@@ -101,52 +135,75 @@ export function sampleOf(sample: unknown): number {
   throw new ServiceError('invalid_input', detail, { attr: 'sample' })
 }
 
-/** The same things, until there is no time left. Throws 503 then. */
-function* inTime<T>(things: Iterable<T>): Generator<T> {
-  const deadline = performance.now() + REACH_COUNT_MS_MAX
+/** A count at its begin; `sampleMax`: about how many to look at, else all. */
+function beginning<Tally>(tally: Tally, total: number, sampleMax = total): CountState<Tally> {
+  const every = Math.max(1, Math.ceil(total / Math.max(1, sampleMax)))
+  return { tally, total, every, after: null, elapsedMs: 0 }
+}
+
+/** Puts subjects until a piece's time is over; where to go on, or null when all were put. Throws 503. */
+function countOn<Tally>(
+  state: CountState<Tally>,
+  subjects: Iterable<PlacedSubject>,
+  put: (subject: Subject) => void,
+): CountState<Tally> | null {
+  const startedAtMs = performance.now()
   let count = 0
-  for (const thing of things) {
-    if (count++ % CLOCK_EVERY === 0 && performance.now() > deadline) {
+  for (const subject of subjects) {
+    put(subject)
+    if (++count % CLOCK_EVERY !== 0) continue
+    const pieceMs = performance.now() - startedAtMs
+    const elapsedMs = state.elapsedMs + pieceMs
+    if (elapsedMs > REACH_COUNT_MS_MAX) {
       throw refusal('count_slow', { limit: REACH_COUNT_MS_MAX / 1000 })
     }
-    yield thing
+    if (pieceMs > REACH_PIECE_MS_MAX) return { ...state, after: subject.place, elapsedMs }
   }
+  return null
 }
 
-function countOf(things: Iterable<unknown>): number {
-  let count = 0
-  for (const _ of things) count++
-  return count
+function recordCount(typeIndex: number | null, set: FlagSet, stored: DecisionSourceReader): number {
+  return typeIndex === null
+    ? stored.personCount(set.projectId)
+    : stored.groupCount(set.projectId, typeIndex)
 }
 
-/** All persons, or all groups of a type; of every so many one. */
+/** Somebody with the place where a count goes on behind them. */
+interface PlacedSubject extends Subject {
+  readonly place: number | string
+}
+
+/** All persons, or all groups of a type, from a place on; of every so many one. */
 function* subjectsOf(
   typeIndex: number | null,
   set: FlagSet,
   stored: DecisionSourceReader,
-  every = 1,
-): Generator<Subject> {
+  { every, after }: Pick<CountState<unknown>, 'every' | 'after'>,
+): Generator<PlacedSubject> {
   const { projectId } = set
   if (typeIndex === null) {
-    for (const { number, distinctId, properties } of stored.persons(projectId, every)) {
+    const behind = typeof after === 'number' ? after : null
+    for (const { number, distinctId, properties } of stored.persons(projectId, every, behind)) {
       const sources: DecisionSources = {
         ...NO_SOURCES,
         personProperties: () => properties,
         isInStaticCohort: (cohortId) => stored.isMember(projectId, cohortId, number),
         continuityOverrides: () => stored.overrides(projectId, number),
       }
-      yield { distinctId, groups: NOTHING, sources }
+      yield { distinctId, groups: NOTHING, sources, place: number }
     }
     return
   }
   const type = set.groupTypes.get(typeIndex)
   if (type === undefined) return
-  let place = 0
-  for (const { key, properties } of stored.groups(projectId, typeIndex)) {
-    if (place++ % every !== 0) continue
+  const behind = typeof after === 'string' ? after : undefined
+  let passed = behind === undefined ? 0 : 1
+  for (const { key, properties } of stored.groups(projectId, typeIndex, behind)) {
+    if (passed++ % every !== 0) continue
     const groupProperties = (index: number): JsonObject | null =>
       index === typeIndex ? properties : null
-    yield { distinctId: '', groups: { [type]: key }, sources: { ...NO_SOURCES, groupProperties } }
+    const sources = { ...NO_SOURCES, groupProperties }
+    yield { distinctId: '', groups: { [type]: key }, sources, place: key }
   }
 }
 

@@ -5,8 +5,10 @@
  */
 import type { PageWish } from '../../base/pages.ts'
 import type { EventValueQuery, Offered } from '../../rules/events/event-values.ts'
+import type { RehearsalTally } from '../../rules/flags/rehearsal.ts'
 import { runAnalytics } from './analytics.ts'
 import { APPEND_CALLS } from './appending/append-calls.ts'
+import type { BlastRadius, CountState, ReachTally, RehearsalAnswer } from './blast-radius.ts'
 import { long, page, short } from './call-kinds.ts'
 import { DEFINITION_CALLS, VALUE_CALLS } from './definition-calls.ts'
 import {
@@ -18,7 +20,7 @@ import {
   STATUS_CALLS,
 } from './event-calls.ts'
 import type { OrganizationOperation, OrganizationTask } from './organization-tasks.ts'
-import { logRows } from './pages.ts'
+import { logRows, requireWanted } from './pages.ts'
 import { ACTION_CALLS, PERSON_CALLS, TABLE_CALLS } from './person-calls.ts'
 import type { TableQueries } from './person-table.ts'
 import { watchPriority } from './processing-priority.ts'
@@ -39,20 +41,30 @@ import type {
 } from './tasks.ts'
 import { checkUpload, memoryOfCheck } from './upload-check.ts'
 
-/** Flags: changes, their log, and whom a condition would reach. */
+/** Flags: changes and their log. */
 export const FLAG_CALLS = {
   /** Changes a flag durably and answers its number. */
   changeFlag: short(({ flags }, task: FlagCommandTask) => flags.change(task)),
-  /** Counts whom the condition in a body would reach. */
-  blastRadius: long(({ stores }, task: BlastRadiusTask) => stores.flags.blastRadius(task)),
-  /** Tells whose value the change in a body would flip. */
-  rehearseFlag: long(({ stores }, task: BlastRadiusTask) => stores.flags.rehearse(task)),
   /** The log of a flag, or of all (`flagId` null); null when there is no such flag. */
   flagActivity: page(
     ({ stores, writer }, projectId: number, flagId: number | null, offset: number, limit: number) =>
       logRows(writer, stores.flags.activity(projectId, flagId, offset, limit)),
     ([, , , limit]) => limit,
   ),
+}
+
+/** Counts of persons or groups; the pool asks for one piece after the other. */
+const COUNT_CALLS = {
+  /** Whom the condition in a body would reach. */
+  blastRadiusPiece: long((tools, task: BlastRadiusTask, state?: CountState<ReachTally>) => {
+    requireWanted(tools.cancelled)
+    return tools.stores.flags.blastRadius(task, state)
+  }),
+  /** Whose value the change in a body would flip. */
+  rehearsePiece: long((tools, task: BlastRadiusTask, state?: CountState<RehearsalTally>) => {
+    requireWanted(tools.cancelled)
+    return tools.stores.flags.rehearse(task, state)
+  }),
 }
 
 /** Calls that take and answer what who asks has and wants; the others are asked by the pool. */
@@ -73,6 +85,7 @@ export const QUERIES = {
 export const CALLS = {
   ...QUERIES,
   ...TABLE_CALLS,
+  ...COUNT_CALLS,
   ...VALUE_CALLS,
   organization: short(({ organization }, task: OrganizationTask<OrganizationOperation>) =>
     organization.run(task),
@@ -143,7 +156,15 @@ export type PersonQueries = CallerOf<typeof PERSON_CALLS> & Pick<TableQueries, '
 /** Calls about actions. */
 export type ActionQueries = CallerOf<typeof ACTION_CALLS>
 /** Calls about flags. */
-export type FlagQueries = CallerOf<typeof FLAG_CALLS>
+export type FlagQueries = CallerOf<typeof FLAG_CALLS> & FlagCounts
+
+/** Counts for flags, which are given up when the client leaves. */
+export interface FlagCounts {
+  /** Counts whom the condition in a body would reach. */
+  blastRadius(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<BlastRadius>
+  /** Tells whose value the change in a body would flip. */
+  rehearseFlag(task: BlastRadiusTask, onLeave: PageWish['onLeave']): Promise<RehearsalAnswer>
+}
 
 /** Queries of the query route. */
 export interface QueryAnswers {

@@ -7,12 +7,16 @@ import { given, isObject, type JsonObject } from '../../base/json.ts'
 import { JSON_DEPTH_MAX } from '../../base/limits.ts'
 import type { Entries } from '../../base/pages.ts'
 import { parseJsonText } from '../../rules/capture/json-text.ts'
+import type { RehearsalTally } from '../../rules/flags/rehearsal.ts'
 import type { Flag, FlagSet } from '../../rules/flags/types.ts'
 import { FlagStore } from '../../store/catalog/flag-store.ts'
 import { DecisionSourceReader } from '../../store/identity/decision-sources.ts'
 import {
   type BlastRadius,
+  type CountPiece,
+  type CountState,
   countReached,
+  type ReachTally,
   type RehearsalAnswer,
   rehearse,
   sampleOf,
@@ -57,17 +61,23 @@ export class FlagTasks {
     return this.#openStore().activity(projectId, flagId, offset, limit)
   }
 
-  /** Counts whom the condition of a body would reach. Throws 400, and 503 when it takes too long. */
-  blastRadius(task: BlastRadiusTask): BlastRadius {
+  /** A piece of counting whom the condition of a body would reach. Throws 400, and 503 when it takes too long. */
+  blastRadius(
+    task: BlastRadiusTask,
+    state?: CountState<ReachTally>,
+  ): CountPiece<ReachTally, BlastRadius> {
     const { body, nowMs } = task
-    return countReached(readBody(body), this.#set(task), this.#openDefinitions(), nowMs)
+    return countReached(readBody(body), this.#set(task), this.#openDefinitions(), nowMs, state)
   }
 
   /**
-   * Whose value would change with `filters` and `active` of a body, for the flag of its `id` or `key`; a key
+   * A piece of finding whose value would change with `filters` and `active` of a body, for the flag of its `id` or `key`; a key
    * that no flag has is that of a new one. Throws 400, 404 `not_found`, and 503 when it takes too long.
    */
-  rehearse(task: BlastRadiusTask): RehearsalAnswer {
+  rehearse(
+    task: BlastRadiusTask,
+    state?: CountState<RehearsalTally>,
+  ): CountPiece<RehearsalTally, RehearsalAnswer> {
     const { projectId, nowMs } = task
     const body = readBody(task.body)
     const { id, key, sample, filters, active } = body
@@ -84,7 +94,7 @@ export class FlagTasks {
     const context = { projectId, nowMs, cohort: (one: number) => set.cohorts.get(one) ?? null }
     const changes = given({ filters, active, ...(number === null ? { key } : {}) })
     const plan = store.plan(context, number, changes)
-    return rehearse(plan, sampleMax, set, this.#openDefinitions(), nowMs)
+    return rehearse(plan, sampleMax, set, this.#openDefinitions(), nowMs, state)
   }
 
   async close(): Promise<void> {

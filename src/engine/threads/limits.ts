@@ -1,7 +1,9 @@
 /** The limits of engine/threads: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
 
-/** A count that takes longer is given up with 503: it holds a thread. */
+/** Milliseconds of work on a count of persons or groups. More: it is given up with 503. */
 export const REACH_COUNT_MS_MAX = 30_000
+/** Milliseconds of it at a time; then other reads have their turn. */
+export const REACH_PIECE_MS_MAX = 100
 /** Milliseconds for parsing one body in the slow lane. More: 503, because the machine is too busy. */
 export const CHECK_MS_MAX = 20_000
 /** Milliseconds that a body waits in all lanes together. More: 503. */

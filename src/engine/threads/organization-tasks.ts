@@ -124,6 +124,9 @@ const HANDLERS = {
   endSession: ({ console }: Store, id: number) => console.end(id),
   listSessions: ({ console }: Store, { userId, atMs }: { userId: number; atMs: number }) =>
     console.list(userId, atMs),
+  keptUsage: ({ usage }: Store) => usage.all(),
+  keepUsage: ({ usage }: Store, changed: Parameters<Store['usage']['keep']>[0]) =>
+    usage.keep(changed),
   recordAudit: ({ audit }: Store, entries: readonly AuditEntry[]) => nothing(audit.append(entries)),
   listAudit: ({ audit }: Store, page: PageRequest) => audit.list(page),
 }

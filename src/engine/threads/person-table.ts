@@ -1,8 +1,12 @@
-/** The main thread's side of tables and exports: asks for the next piece when the one before has left. */
+/**
+ * The main thread's side of what is made in pieces: of tables and exports the next when the one before has left, of
+ * counts one after the other.
+ */
 import type { PageWish, RowText, TextPieces } from '../../base/pages.ts'
 import type { CallOptions } from '../../ports/task-runner.ts'
 import type { EventExportTask } from '../../rules/events/event-queries.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
+import type { CountPiece, CountState } from './blast-radius.ts'
 import type { MadePiece } from './table-tasks.ts'
 
 /** What a further piece weighs among the reads that wait. */
@@ -17,6 +21,15 @@ export interface TableQueries {
   personTable(query: PersonListQuery, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
   /** Events in order of arrival, in the same way. */
   eventExport(task: EventExportTask, onLeave: PageWish['onLeave']): Promise<RowText | TextPieces>
+}
+
+/** Has a count made piece by piece; reads that wait go between. Rejects as `TaskRunner.run`. */
+export async function countInPieces<Tally, Answer>(
+  make: (state: CountState<Tally> | undefined) => Promise<CountPiece<Tally, Answer>>,
+): Promise<Answer> {
+  let piece = await make(undefined)
+  while ('rest' in piece) piece = await make(piece.rest)
+  return piece.answer
 }
 
 /** Has a piece made on a thread. */

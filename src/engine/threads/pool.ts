@@ -15,8 +15,10 @@ import type { CallOptions, TaskRunner } from '../../ports/task-runner.ts'
 import type { AnalyticQueries } from '../../rules/analytics/analytics.ts'
 import type { CaptureRequest } from '../../rules/capture/accept.ts'
 import type { EventExportTask } from '../../rules/events/event-queries.ts'
+import type { RehearsalTally } from '../../rules/flags/rehearsal.ts'
 import type { PersonListQuery } from '../../rules/persons/person-queries.ts'
 import { type AppendSession, AppendSessions } from './appending/append-session.ts'
+import type { BlastRadius, ReachTally, RehearsalAnswer } from './blast-radius.ts'
 import { BusyTime } from './busy-time.ts'
 import { type Call, LONG_WEIGHT, type Task, type ThreadKind } from './call-kinds.ts'
 import {
@@ -25,6 +27,7 @@ import {
   type CallName,
   type Calls,
   type DefinitionQueries,
+  type FlagCounts,
   QUERIES,
   type QueryAnswers,
 } from './call-table.ts'
@@ -33,7 +36,7 @@ import { READS_WAITING_MAX } from './limits.ts'
 import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
-import { openPieces, type TableQueries } from './person-table.ts'
+import { countInPieces, openPieces, type TableQueries } from './person-table.ts'
 import { answerDivided } from './queries/divided-queries.ts'
 import type { TableState } from './table-tasks.ts'
 import type { AppendResult, AppendTask, CheckLane, CheckResult, ThreadSettings } from './tasks.ts'
@@ -70,6 +73,7 @@ export type Queries = CallerOf<typeof QUERIES> &
   AnalyticQueries &
   QueryAnswers &
   DefinitionQueries &
+  FlagCounts &
   TableQueries
 
 /** The threads of the daemon. */
@@ -277,6 +281,14 @@ function queriesOf(pool: WorkerPool): Queries {
     answer: (task, onLeave) => answerDivided(pool, task, onLeave),
     eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
     sessionValues: (task, onLeave) => pool.run('sessionValues', [task], { onLeave }),
+    blastRadius: (task, onLeave) =>
+      countInPieces<ReachTally, BlastRadius>((state) =>
+        pool.run('blastRadiusPiece', [task, state], { onLeave }),
+      ),
+    rehearseFlag: (task, onLeave) =>
+      countInPieces<RehearsalTally, RehearsalAnswer>((state) =>
+        pool.run('rehearsePiece', [task, state], { onLeave }),
+      ),
     personTable: (query, onLeave) => {
       const make = (table: PersonListQuery | TableState, options: CallOptions) => {
         const transferList = 'numbers' in table ? [table.numbers.buffer, table.columns.buffer] : []

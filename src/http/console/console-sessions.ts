@@ -28,13 +28,13 @@ export class ConsoleSessions {
     this.#options = options
   }
 
-  /** What a session opens; null for one that is unknown or has ended. That it is used is noted now and then. */
-  open(token: string): SessionGrant | null {
+  /** What a session opens; null for one that is unknown or has ended. That somebody uses it is noted now and then. */
+  open(token: string, isUse: boolean): SessionGrant | null {
     const { directory, clock } = this.#options
     const grant = directory.consoleSession(token)
     if (grant === null) return null
     const { id, lastSeenAtMs } = grant.session
-    const isDue = clock.now() - lastSeenAtMs >= SESSION_SEEN_LATE_MS_MAX
+    const isDue = isUse && clock.now() - lastSeenAtMs >= SESSION_SEEN_LATE_MS_MAX
     if (isDue && !this.#noting.has(id)) void this.#note(id, token)
     return grant
   }

@@ -15,6 +15,9 @@ const SECURE_NAME = '__Host-tenrec'
 /** Over plain HTTP, where browsers would not take the other. */
 const PLAIN_NAME = 'tenrec'
 
+/** In `X-Tenrec-Console`: somebody asks through a page, or the page asks although nobody has touched it for a while. */
+const MARKS: readonly string[] = ['1', 'unattended']
+
 /** What tells under which address a request has reached us. */
 export interface OwnAddress {
   /** For links, without a path; null takes the address from the request. */
@@ -42,7 +45,8 @@ export function sessionToken(request: Request, address: OwnAddress): string | nu
 export function requireConsole(request: Request, address: OwnAddress): void {
   const { consoleMark, fetchSite } = request.words
   const { origin } = request.head
-  if (consoleMark !== '1') throw forged('send the header X-Tenrec-Console: 1 with the cookie')
+  if (!MARKS.includes(consoleMark))
+    throw forged('send the header X-Tenrec-Console: 1 with the cookie')
   const isRead = request.method === 'GET' || request.method === 'HEAD'
   // Browsers say it over TLS and on loopback only; elsewhere the origin tells.
   const isOwn =

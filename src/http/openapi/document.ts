@@ -72,7 +72,7 @@ const SECURITY_SCHEMES: Readonly<Record<Exclude<Door, 'none'>, Schema>> = {
     in: 'cookie',
     name: '__Host-tenrec',
     description:
-      'A session of the console; the name is tenrec over plain HTTP. With the header X-Tenrec-Console: 1 it opens what a personal key opens, and may do what the key may with which it was begun.',
+      'A session of the console; the name is tenrec over plain HTTP. With the header X-Tenrec-Console: 1 (or unattended, which does not keep it alive) it opens what a personal key opens, and may do what the key may with which it was begun.',
   },
   projectKey: {
     type: 'apiKey',

@@ -3,7 +3,7 @@ import { invalidInput } from '../../base/errors.ts'
 import type { LiveEvents } from '../../engine/front/live-events.ts'
 import { type AnyRoute, inProject, type RouteServices, routesOf } from '../server/route.ts'
 import * as is from '../server/schema.ts'
-import { STREAM_NAMES_MAX } from './limits.ts'
+import { LIVE_STREAMS_OF_SESSION_MAX, STREAM_NAMES_MAX } from './limits.ts'
 
 /** What the route works with. */
 export interface StreamServices extends RouteServices {
@@ -22,7 +22,7 @@ export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
     answers: {
       200: {
         description:
-          'Server-sent events without an end: event (a row of the list of events), missed ({"count"}: so many were left out), replaced (the key has opened another stream).',
+          'Server-sent events without an end: event (a row of the list of events), missed ({"count"}: so many were left out), replaced ({"detail"}: it has made room for a newer one).',
         type: 'text/event-stream',
       },
     },
@@ -33,10 +33,11 @@ export const STREAM_ROUTES: readonly AnyRoute<StreamServices>[] = [
         throw invalidInput('event', `may be there ${STREAM_NAMES_MAX} times at most`)
       }
       const { distinct_id: distinctId = null } = call.query()
-      // Sessions of login links have no key.
-      const { keyId = `session ${grant.session?.id}` } = grant
+      const { keyId, session } = grant
       const stream = await services.live.open({
-        name: `${keyId} ${projectId}`,
+        // Each tab of a session has its own filter, and so its own stream.
+        owner: `${session === undefined ? `key ${keyId}` : `session ${session.id}`} ${projectId}`,
+        ownedMax: session === undefined ? 1 : LIVE_STREAMS_OF_SESSION_MAX,
         filter: { projectId, events, distinctId },
         isAllowed: () => call.isStillAllowed(),
       })

@@ -64,6 +64,8 @@ export const SHARED_RESULT_UNITS_MAX = 256 * 1024
 export const SHARED_RESULT_AGE_MS_MAX = 30_000
 /** Names that one stream of events shows. Further ones are 400. */
 export const STREAM_NAMES_MAX = 100
+/** Streams of events that a session of the console has in a project, such as one for each tab. A further one ends the oldest. */
+export const LIVE_STREAMS_OF_SESSION_MAX = 5
 /** Characters that are kept of the user agent that begins a session of the console. */
 export const USER_AGENT_CHARACTERS_MAX = 300
 /** Characters of the code of a login link or an invitation. Longer: 400 `invalid_input`. */

@@ -42,7 +42,7 @@ export interface KeyGrant {
 /** Sessions of the console, which open what the key does with which they were begun. */
 export interface Sessions<Grant extends KeyGrant = FullGrant> extends OwnAddress {
   /** Absent: there is no console. */
-  readonly sessions?: { open(token: string): Grant | null } | undefined
+  readonly sessions?: { open(token: string, isUse: boolean): Grant | null } | undefined
 }
 
 /** A grant with what it takes to see whether another one is contained in it. */
@@ -173,7 +173,9 @@ export function grantOfSession<Grant extends KeyGrant>(
 ): Grant | null {
   const token = place.sessions === undefined ? null : sessionToken(request, place)
   if (token === null) return null
-  const grant = place.sessions?.open(token) ?? null
+  // A page that nobody touches, and an answer that looks whether it may go on, keep no session alive.
+  const isUse = request.caller === null && request.words.consoleMark === '1'
+  const grant = place.sessions?.open(token, isUse) ?? null
   if (grant === null) {
     throw new ServiceError('authentication_failed', 'the session of the console has ended: log in')
   }

@@ -48,7 +48,7 @@ export interface BrowserWords {
   readonly cookie: string
   /** `Sec-Fetch-Site`: where the page comes from that asks. */
   readonly fetchSite: string
-  /** `X-Tenrec-Console`, which no page of another origin can send. */
+  /** `X-Tenrec-Console`, which no page of another origin can send; `http/console/cookie.ts` says what it may be. */
   readonly consoleMark: string
 }
 

@@ -9,7 +9,7 @@ export interface ConsoleSession {
   /** SHA-256 of the personal key with which it was begun; null for a login link, which gives all rights. */
   readonly keyHash: Buffer | null
   readonly createdAtMs: number
-  /** Of its last request; up to `SESSION_SEEN_LATE_MS_MAX` late. */
+  /** Of the last request that somebody made; up to `SESSION_SEEN_LATE_MS_MAX` late. */
   readonly lastSeenAtMs: number
   /** Of the client that began it. */
   readonly address: string

@@ -1,6 +1,6 @@
 /** The limits of rules/access: each with its unit, and what happens beyond it. docs/LIMITS.md lists them all. */
 
-/** Milliseconds without a request after which a session of the console ends. */
+/** Milliseconds without a request that somebody made after which a session of the console ends. */
 export const SESSION_IDLE_MS_MAX = 12 * 3_600_000
 /** Milliseconds after which a session of the console ends whatever it does. */
 export const SESSION_AGE_MS_MAX = 7 * 24 * 3_600_000

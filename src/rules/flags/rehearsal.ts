@@ -50,25 +50,40 @@ export interface RehearsalReport {
   })[]
 }
 
+/** What was counted so far: plain data, so that a rehearsal can go on elsewhere. */
+export interface RehearsalTally {
+  readonly values: Map<Value, { before: number; after: number }>
+  readonly flips: Map<string, Flip & { count: number }>
+  readonly examples: RehearsalReport['examples'][number][]
+  sampled: number
+  changed: number
+  failed: number
+}
+
+/** With which one begins. */
+export function newTally(): RehearsalTally {
+  return { values: new Map(), flips: new Map(), examples: [], sampled: 0, changed: 0, failed: 0 }
+}
+
 /** Counts subject by subject. */
 export class Rehearsal {
   readonly #before: CompiledFlags
   readonly #after: CompiledFlags
   readonly #key: string
   readonly #nowMs: number
-  readonly #values = new Map<Value, { before: number; after: number }>()
-  readonly #flips = new Map<string, Flip & { count: number }>()
-  readonly #examples: RehearsalReport['examples'][number][] = []
-  #sampled = 0
-  #changed = 0
-  #failed = 0
+  readonly #tally: RehearsalTally
 
-  /** Both are flags of one project; `key` names the flag that is different in `after`. */
-  constructor(before: CompiledFlags, after: CompiledFlags, key: string, nowMs: number) {
-    this.#before = before
-    this.#after = after
-    this.#key = key
+  /** Both are flags of one project; `key` names the flag that is different in `after`. `tally` is counted in. */
+  constructor(
+    flags: { readonly before: CompiledFlags; readonly after: CompiledFlags; readonly key: string },
+    nowMs: number,
+    tally: RehearsalTally,
+  ) {
+    this.#before = flags.before
+    this.#after = flags.after
+    this.#key = flags.key
     this.#nowMs = nowMs
+    this.#tally = tally
   }
 
   /** Decides about somebody. Cost: that of two decisions. */
@@ -81,16 +96,17 @@ export class Rehearsal {
       from_condition: conditionOf(before),
       to_condition: conditionOf(after),
     }
-    this.#sampled++
-    if (after?.isFailed === true) this.#failed++
+    const tally = this.#tally
+    tally.sampled++
+    if (after?.isFailed === true) tally.failed++
     this.#countOf(flip.from).before++
     this.#countOf(flip.to).after++
     if (flip.from === flip.to) return
-    this.#changed++
-    getOrAdd(this.#flips, JSON.stringify(flip), () => ({ ...flip, count: 0 })).count++
-    if (this.#examples.length === REHEARSAL_EXAMPLES_MAX) return
+    tally.changed++
+    getOrAdd(tally.flips, JSON.stringify(flip), () => ({ ...flip, count: 0 })).count++
+    if (tally.examples.length === REHEARSAL_EXAMPLES_MAX) return
     const [groupKey] = Object.values(subject.groups)
-    this.#examples.push({
+    tally.examples.push({
       distinct_id: groupKey === undefined ? subject.distinctId : null,
       group_key: groupKey === undefined ? null : String(groupKey),
       ...flip,
@@ -98,15 +114,14 @@ export class Rehearsal {
   }
 
   report(): RehearsalReport {
+    const { sampled, changed, failed, values, flips, examples } = this.#tally
     return {
-      sampled: this.#sampled,
-      changed: this.#changed,
-      failed: this.#failed,
-      values: [...this.#values].map(([value, counts]) => ({ value, ...counts })),
-      flips: [...this.#flips.values()]
+      ...{ sampled, changed, failed },
+      values: [...values].map(([value, counts]) => ({ value, ...counts })),
+      flips: [...flips.values()]
         .sort((one, other) => other.count - one.count)
         .slice(0, REHEARSAL_FLIPS_MAX),
-      examples: this.#examples,
+      examples,
     }
   }
 
@@ -117,7 +132,7 @@ export class Rehearsal {
   }
 
   #countOf(value: Value): { before: number; after: number } {
-    return getOrAdd(this.#values, value, () => ({ before: 0, after: 0 }))
+    return getOrAdd(this.#tally.values, value, () => ({ before: 0, after: 0 }))
   }
 }
 

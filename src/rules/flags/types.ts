@@ -147,6 +147,20 @@ export interface OutcomeBytes {
 /** Off, on, or a variant; null: it could not be computed. */
 export type FlagValue = string | boolean | null
 
+/** How often flags were decided to have which value in an hour. */
+export interface UsageHour {
+  /** Its begin. */
+  readonly hourMs: number
+  /** When counting began. */
+  readonly sinceMs: number
+  readonly flags: readonly {
+    readonly id: number
+    /** When it was decided last, some seconds exact. */
+    readonly lastMs: number
+    readonly counts: readonly (readonly [value: FlagValue, count: number])[]
+  }[]
+}
+
 /** What one flag evaluates to. */
 export interface FlagDecision {
   readonly flag: Flag

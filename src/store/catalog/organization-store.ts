@@ -34,6 +34,7 @@ import { hashKey } from './key-store.ts'
 import { ProjectStore } from './project-store.ts'
 import { RoleStore } from './role-store.ts'
 import { SavedStore } from './saved-store.ts'
+import { UsageStore } from './usage-store.ts'
 import { UserStore } from './user-store.ts'
 
 /** The stores of one environment; close it before the thread ends. */
@@ -45,6 +46,7 @@ export class OrganizationStore {
   readonly projects: ProjectStore
   readonly roles: RoleStore
   readonly saved: SavedStore
+  readonly usage: UsageStore
   readonly users: UserStore
   readonly #environment: DirectoryEnvironment
 
@@ -57,6 +59,7 @@ export class OrganizationStore {
     this.projects = new ProjectStore(dataDir, clock, this.#environment)
     this.roles = new RoleStore(this.#environment)
     this.saved = new SavedStore(this.#environment)
+    this.usage = new UsageStore(this.#environment)
     this.users = new UserStore(this.#environment)
     this.invites = new InviteStore(this.#environment, this.users, this.projects.keys)
   }

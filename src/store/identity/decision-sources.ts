@@ -20,11 +20,12 @@ import {
   type EventTables,
   keysOf,
   numberInKey,
+  pairKey,
 } from '../lmdb/keys.ts'
 import { isMember, loadCohorts } from './cohort-store.ts'
 import { loadDistinctId, loadDistinctText } from './distinct-ids.ts'
 import { loadOverrides, type Overrides } from './flag-overrides.ts'
-import { allGroups, findGroup } from './group-store.ts'
+import { allGroups, findGroup, groupCount } from './group-store.ts'
 import { DECISION_PERSON_BYTES_MAX, DECISION_SNAPSHOT_MS_MAX } from './limits.ts'
 import { loadPlaces } from './person-changes.ts'
 import { loadOwners, ownerAmong } from './person-owners.ts'
@@ -164,10 +165,15 @@ export class DecisionSourceReader {
     return this.#tables.persons.getKeysCount(keysOf(projectId))
   }
 
-  /** All living persons, or of every so many records one, oldest number first. Throws `DamagedRecordError`. */
-  *persons(projectId: number, every = 1): Generator<ScannedPerson> {
-    let place = 0
-    for (const key of this.#tables.persons.getKeys(keysOf(projectId))) {
+  /**
+   * All living persons, or of every so many records one, oldest number first; those behind `after`, which was
+   * such a one. Throws `DamagedRecordError`.
+   */
+  *persons(projectId: number, every = 1, after: number | null = null): Generator<ScannedPerson> {
+    let place = after === null ? 0 : 1
+    const { start, end } = keysOf(projectId)
+    const from = after === null ? start : pairKey(projectId, after + 1)
+    for (const key of this.#tables.persons.getKeys({ start: from, end })) {
       if (place++ % every !== 0) continue
       const number = numberInKey(key, 4)
       const record = loadPerson(this.#tables, projectId, number)
@@ -181,9 +187,14 @@ export class DecisionSourceReader {
     }
   }
 
-  /** All groups of one type in the order of their keys. Throws `DamagedRecordError`. */
-  groups(projectId: number, typeIndex: number): Iterable<ScannedGroup> {
-    return allGroups(this.#tables.groups, projectId, typeIndex)
+  /** How many groups of one type there are. Cost: a walk through their keys. */
+  groupCount(projectId: number, typeIndex: number): number {
+    return groupCount(this.#tables.groups, projectId, typeIndex)
+  }
+
+  /** All groups of one type in the order of their keys, or those behind one. Throws `DamagedRecordError`. */
+  groups(projectId: number, typeIndex: number, after?: string): Iterable<ScannedGroup> {
+    return allGroups(this.#tables.groups, projectId, typeIndex, after)
   }
 
   /** Whether person P is on the fixed list of a cohort. */

@@ -128,14 +128,21 @@ export function* groupsAfter(
   }
 }
 
-/** All groups of one type in the order of their keys. Throws `DamagedRecordError`. */
+/** How many groups of one type there are. Cost: a walk through their keys. */
+export function groupCount(table: Table, projectId: number, typeIndex: number): number {
+  const start = groupTableKey(projectId, typeIndex, '')
+  return table.getKeysCount({ start, end: groupTableKey(projectId, typeIndex + 1, '') })
+}
+
+/** All groups of one type in the order of their keys, or those behind one. Throws `DamagedRecordError`. */
 export function* allGroups(
   table: Table,
   projectId: number,
   typeIndex: number,
+  after = '',
 ): Generator<{ readonly key: string; readonly properties: Readonly<Record<string, unknown>> }> {
-  for (const { key, json } of recordsFrom(table, projectId, typeIndex, '')) {
-    yield { key, properties: parseProperties(json) }
+  for (const { key, json } of recordsFrom(table, projectId, typeIndex, after)) {
+    if (key !== after) yield { key, properties: parseProperties(json) }
   }
 }
 

@@ -61,7 +61,7 @@ export const FLAGS_ENVIRONMENT = 'flags'
 /**
  * The tables of `flags` (directory-environment.ts, role-store.ts, audit-log.ts, flag-records.ts,
  * saved-table.ts, dashboard-tiles.ts, saved-store.ts, definition-store.ts, invite-store.ts,
- * console-store.ts).
+ * console-store.ts, usage-store.ts).
  */
 export const FLAGS_TABLES = [
   'state',
@@ -89,6 +89,7 @@ export const FLAGS_TABLES = [
   'deleted_definitions',
   'console_sessions',
   'login_codes',
+  'flag_usage',
 ] as const
 /** One of `FLAGS_TABLES`. */
 export type FlagsTable = (typeof FLAGS_TABLES)[number]

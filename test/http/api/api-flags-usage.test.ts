@@ -1,7 +1,9 @@
 /** How often flags were decided to have which value, over HTTP: by hour, also for what is answered again. */
 import t from 'tap'
 import { SYSTEM_CLOCK } from '../../../src/base/clock.ts'
-import { startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import { Environment } from '../../../src/store/lmdb/environment.ts'
+import { FLAGS_ENVIRONMENT, FLAGS_TABLES } from '../../../src/store/lmdb/keys.ts'
+import { serveDecisions, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
 const HOUR_MS = 3_600_000
 const START_MS = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 48 * HOUR_MS + 60_000
@@ -10,7 +12,7 @@ const clock = {
   now: () => Date.now() + offsetMs,
   monotonic: () => SYSTEM_CLOCK.monotonic(),
 }
-const daemon = await startDecisions(t, 2, {}, { clock })
+let daemon = await startDecisions(t, 2, {}, { clock })
 const FLAGS = 'feature_flags/'
 const VARIANTS = ['control', 'test'].map((key) => ({ key, rollout_percentage: 50 }))
 
@@ -97,5 +99,36 @@ t.test('explaining and rehearsing are no decisions, and what is wrong is said', 
     await daemon.api('GET', `${FLAGS}${plain}/usage/`, 2),
     { status: 404 },
     'of no other project',
+  )
+})
+
+t.test('counts go on after a restart, and those that cannot be read begin anew', async (t) => {
+  const before = await usage(many, 30)
+  t.ok(before.results.length > 0 && before.last_evaluated_at !== null)
+  const dataDir = daemon.dataDir
+  await daemon.stop()
+  daemon = await serveDecisions(t, dataDir, {}, { clock })
+  t.strictSame(await usage(many, 30), before)
+  const { body } = await daemon.decide('/flags/?v=2', { distinct_id: 'a1' })
+  const { many: flag } = body['flags'] as Record<string, { enabled: boolean }>
+  t.type(flag?.enabled, 'boolean')
+  const counts = ({ results }: typeof before) => results.reduce((sum, { count }) => sum + count, 0)
+  const after = await usage(many, 30)
+  t.equal(counts(after), counts(before) + 1)
+  await daemon.stop()
+
+  const environment = new Environment({
+    ...{ dataDir, name: FLAGS_ENVIRONMENT, tables: FLAGS_TABLES },
+  })
+  const table = environment.table('flag_usage')
+  const [first] = [...table.getKeys({})].map((key) => Buffer.from(key))
+  environment.write(() => table.putSync(first ?? Buffer.alloc(0), Buffer.from('damaged')))
+  await environment.close()
+  daemon = await serveDecisions(t, dataDir, {}, { clock })
+  const rest = await usage(many, 30)
+  const firstAt = before.results[0]?.at
+  t.strictSame(
+    rest.results,
+    after.results.filter(({ at }) => at !== firstAt),
   )
 })

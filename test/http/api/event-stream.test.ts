@@ -85,7 +85,7 @@ t.test('a second stream of a key and project ends the first', async (t) => {
   const other = await stream('', { project: 2 })
   const second = await stream()
   await first.ended
-  t.equal(first.messages.at(-1)?.event, 'replaced')
+  t.match(first.messages.at(-1), { event: 'replaced', data: { detail: /closed: .* 1 at a time/ } })
   await send([{ event: 'again' }])
   await second.have(1)
   t.strictSame([first.events.length, other.messages.some(({ event }) => event !== '')], [0, false])
@@ -133,7 +133,7 @@ t.test('who does not read is told what it missed', async (t) => {
   const queries = { liveEvents: async (events: readonly LiveEvent[]) => events.map(() => text) }
   const live = new LiveEvents(queries, SYSTEM_CLOCK, new Gauge())
   const filter = { projectId: 1, events: [], distinctId: null }
-  const opened = await live.open({ name: '', filter, isAllowed: () => true })
+  const opened = await live.open({ owner: '', ownedMax: 1, filter, isAllowed: () => true })
   const [watch] = live.begin()
   const events = [1, 2, 3, 4].map((sequence) => ({ ...STORED, sequence }))
   live.stored([{ id: watch?.id ?? 0, events, missed: 5 }])

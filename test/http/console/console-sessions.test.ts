@@ -1,11 +1,15 @@
 /** Sessions of the console over HTTP: who gets one, what it opens, who cannot use it, and when it ends. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { LIVE_STREAMS_OF_SESSION_MAX } from '../../../src/http/routes/limits.ts'
 import {
   ConsoleClient,
   consoleFolder,
+  FROM_CONSOLE,
   SetClock,
   startConsole,
 } from '../../fixtures/console-client.ts'
+import { EventStream } from '../../fixtures/event-stream.ts'
 import type { JsonAnswer } from '../../fixtures/flags/decision-daemon.ts'
 import { PERSONAL_KEY, serveDecisions } from '../../fixtures/flags/decision-daemon.ts'
 
@@ -232,6 +236,49 @@ t.test('it ends after 12 hours without a request, and after 7 days in any case',
     status: 401,
     body: { code: 'authentication_failed', detail: /session.*ended/ },
   })
+})
+
+t.test('neither a stream nor a page that nobody touches keeps it alive', async (t) => {
+  const client = browser()
+  await client.logIn()
+  const alone = { 'X-Tenrec-Console': 'unattended' }
+  const headers = { ...FROM_CONSOLE, ...alone, Cookie: client.cookie }
+  const stream = await EventStream.open(`${daemon.url}/api/projects/1/events/stream/`, headers)
+  t.teardown(() => stream.close())
+  clock.pass(11 * HOUR_MS)
+  t.equal((await client.ask('GET', 'users/@me/', { headers: alone })).status, 200)
+  // Streams are looked at every second, on the clock that was set forward.
+  await sleep(1500)
+  clock.pass(HOUR_MS)
+  await stream.ended
+  t.equal((await client.ask('GET', 'users/@me/', { headers: alone })).status, 401)
+})
+
+t.test('each tab has a stream of its own, and of too many the oldest is closed', async (t) => {
+  const client = browser()
+  await client.logIn()
+  const headers = { ...FROM_CONSOLE, Cookie: client.cookie }
+  const streams: EventStream[] = []
+  t.teardown(() => {
+    for (const stream of streams) stream.close()
+  })
+  const open = async () => {
+    const url = `${daemon.url}/api/projects/1/events/stream/?event=${streams.length}`
+    streams.push(await EventStream.open(url, headers))
+  }
+  for (let tab = 0; tab <= LIVE_STREAMS_OF_SESSION_MAX; tab++) await open()
+  await streams[0]?.ended
+  t.match(streams[0]?.messages.at(-1), { event: 'replaced', data: { detail: /a newer one/ } })
+  const events = streams.map((_, tab) => ({ event: String(tab), distinct_id: 'ann' }))
+  await daemon.capture(events.map((event) => ({ ...event, properties: {} })))
+  for (const [tab, stream] of streams.entries()) {
+    if (tab === 0) continue
+    await stream.have(1)
+    t.strictSame(
+      stream.events.map(({ event }) => event),
+      [String(tab)],
+    )
+  }
 })
 
 t.test('its use is written once a minute at most', async (t) => {

@@ -4,21 +4,20 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import {
   ago,
-  api,
-  ask,
   Card,
   ConfirmButton,
   CopyButton,
   Dialog,
   Form,
-  inProject,
   may,
+  post,
+  remove,
   Shown,
   session,
   Table,
   TextField,
   time,
-  useLoaded,
+  useGet,
 } from '../../kit.ts'
 
 /** A key that was just made: its text is never shown again. */
@@ -65,13 +64,10 @@ function MakeKey({
 
 /** The keys of whoever is logged in. */
 export function Keys() {
-  const loaded = useLoaded('keys', (signal) => ask(api.GET('/api/personal_api_keys/', { signal })))
+  const loaded = useGet('personal_api_keys/', {})
   const canWrite = may('personal_api_key:write')
   return (
-    <Card
-      title="My personal keys"
-      aside={canWrite ? <NewPersonalKey reload={loaded.reload} /> : null}
-    >
+    <Card title="My personal keys" aside={canWrite ? <NewPersonalKey reload={loaded.reload} /> : null}>
       <Shown of={loaded}>
         {({ results }) => (
           <Table
@@ -100,9 +96,7 @@ export function Keys() {
                       label="Revoke"
                       title={`Revoke “${label}”?`}
                       submit={async () => {
-                        await ask(
-                          api.DELETE('/api/personal_api_keys/{id}/', { params: { path: { id } } }),
-                        )
+                        await remove('personal_api_keys/{id}/', { id })
                         loaded.reload()
                       }}
                     >
@@ -130,9 +124,7 @@ function NewPersonalKey({ reload }: { readonly reload: () => void }) {
           .split(',')
           .map((one) => one.trim())
           .filter((one) => one !== '')
-        const { value } = await ask(
-          api.POST('/api/personal_api_keys/', { body: { label, scopes: list } }),
-        )
+        const { value } = await post('personal_api_keys/', {}, { label, scopes: list })
         reload()
         return value
       }}
@@ -151,16 +143,11 @@ function NewPersonalKey({ reload }: { readonly reload: () => void }) {
 
 /** Keys with which servers read definitions of flags. */
 export function SecretKeys() {
-  const path = inProject.value
   const [label, setLabel] = useState('')
-  const loaded = useLoaded(`secret keys ${path.project_id}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/secret_keys/', { params: { path }, signal })),
-  )
+  const loaded = useGet('project/secret_keys/', {})
   const canWrite = may('project:write')
   async function make() {
-    const { value } = await ask(
-      api.POST('/api/projects/{project_id}/secret_keys/', { params: { path }, body: { label } }),
-    )
+    const { value } = await post('project/secret_keys/', {}, { label })
     loaded.reload()
     return value
   }
@@ -196,16 +183,11 @@ export function SecretKeys() {
                       label="Revoke"
                       title="Revoke this key?"
                       submit={async () => {
-                        const params = { path: { ...path, id } }
-                        await ask(
-                          api.DELETE('/api/projects/{project_id}/secret_keys/{id}/', { params }),
-                        )
+                        await remove('project/secret_keys/{id}/', { id })
                         loaded.reload()
                       }}
                     >
-                      <p>
-                        Servers that use it keep the flags that they have, and get no newer ones.
-                      </p>
+                      <p>Servers that use it keep the flags that they have, and get no newer ones.</p>
                     </ConfirmButton>
                   ) : null,
               },

@@ -3,22 +3,22 @@
 import { useState } from 'preact/hooks'
 import {
   ago,
-  api,
-  ask,
   Card,
   Choice,
   ConfirmButton,
   CopyButton,
   Dialog,
   Form,
-  IN_ORGANIZATION,
   may,
+  patch,
+  post,
+  remove,
   type Shapes,
   Shown,
   say,
   Table,
   TextField,
-  useLoaded,
+  useGet,
 } from '../../kit.ts'
 
 type Level = Shapes['Member']['level']
@@ -35,10 +35,7 @@ function levelName(level: Level): string {
 
 /** The members, and who is invited. */
 export function Members() {
-  const path = IN_ORGANIZATION
-  const loaded = useLoaded('members', (signal) =>
-    ask(api.GET('/api/organizations/{org_id}/members/', { params: { path }, signal })),
-  )
+  const loaded = useGet('organization/members/', {})
   const canWrite = may('organization:write')
   return (
     <>
@@ -56,17 +53,12 @@ export function Members() {
                 {
                   head: 'Is',
                   cell: (member) =>
-                    canWrite ? (
-                      <LevelChoice member={member} reload={loaded.reload} />
-                    ) : (
-                      levelName(member.level)
-                    ),
+                    canWrite ? <LevelChoice member={member} reload={loaded.reload} /> : levelName(member.level),
                 },
                 {
                   head: '',
                   isNumber: true,
-                  cell: (member) =>
-                    canWrite ? <RemoveMember member={member} reload={loaded.reload} /> : null,
+                  cell: (member) => (canWrite ? <RemoveMember member={member} reload={loaded.reload} /> : null),
                 },
               ]}
             />
@@ -92,9 +84,8 @@ function LevelChoice({ member: { user, level }, reload }: MemberProps) {
       action="Save"
       isDangerous={false}
       submit={async () => {
-        const params = { path: { ...IN_ORGANIZATION, user_uuid: user.uuid } }
         const body = { level: Number(chosen) as Level }
-        await ask(api.PATCH('/api/organizations/{org_id}/members/{user_uuid}/', { params, body }))
+        await patch('organization/members/{user_uuid}/', { user_uuid: user.uuid }, body)
         reload()
       }}
     >
@@ -114,8 +105,7 @@ function RemoveMember({ member: { user }, reload }: MemberProps) {
       label="Remove"
       title={`Remove ${user.email}?`}
       submit={async () => {
-        const params = { path: { ...IN_ORGANIZATION, user_uuid: user.uuid } }
-        await ask(api.DELETE('/api/organizations/{org_id}/members/{user_uuid}/', { params }))
+        await remove('organization/members/{user_uuid}/', { user_uuid: user.uuid })
         reload()
       }}
     >
@@ -125,14 +115,7 @@ function RemoveMember({ member: { user }, reload }: MemberProps) {
 }
 
 function Invitations() {
-  const loaded = useLoaded('invites', (signal) =>
-    ask(
-      api.GET('/api/organizations/{org_id}/invites/', {
-        params: { path: IN_ORGANIZATION },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('organization/invites/', {})
   return (
     <Card title="Invited" aside={<Invite reload={loaded.reload} />}>
       <Shown of={loaded}>
@@ -154,10 +137,7 @@ function Invitations() {
                     label="Take back"
                     title={`Take the invitation of ${email} back?`}
                     submit={async () => {
-                      const params = { path: { ...IN_ORGANIZATION, invite_id: id } }
-                      await ask(
-                        api.DELETE('/api/organizations/{org_id}/invites/{invite_id}/', { params }),
-                      )
+                      await remove('organization/invites/{invite_id}/', { invite_id: id })
                       loaded.reload()
                     }}
                   >
@@ -179,9 +159,7 @@ function Invite({ reload }: { readonly reload: () => void }) {
   const [level, setLevel] = useState('1')
   async function invite() {
     const body = { target_email: email, level: Number(level) as Level }
-    const { link } = await ask(
-      api.POST('/api/organizations/{org_id}/invites/', { params: { path: IN_ORGANIZATION }, body }),
-    )
+    const { link } = await post('organization/invites/', {}, body)
     setState({ link: link ?? '' })
     reload()
   }
@@ -194,10 +172,7 @@ function Invite({ reload }: { readonly reload: () => void }) {
         <Dialog title="Invite somebody" close={() => setState('closed')}>
           {typeof state === 'object' ? (
             <>
-              <p>
-                Pass this link on; it is shown once and good once, for seven days. No letter is
-                sent.
-              </p>
+              <p>Pass this link on; it is shown once and good once, for seven days. No letter is sent.</p>
               <pre>
                 <code>{state.link}</code>
                 <CopyButton text={state.link} />
@@ -222,11 +197,7 @@ function Invite({ reload }: { readonly reload: () => void }) {
 
 /** Roles, which say who may change flags. */
 export function Roles() {
-  const loaded = useLoaded('roles', (signal) =>
-    ask(
-      api.GET('/api/organizations/{org_id}/roles/', { params: { path: IN_ORGANIZATION }, signal }),
-    ),
-  )
+  const loaded = useGet('organization/roles/', {})
   const canWrite = may('organization:write')
   return (
     <Card title="Roles" aside={canWrite ? <NewRole reload={loaded.reload} /> : null}>
@@ -241,8 +212,7 @@ export function Roles() {
               { head: 'Name', cell: ({ name }) => name },
               {
                 head: 'Flags',
-                cell: ({ feature_flags_access_level: level }) =>
-                  level === 37 ? 'may change' : 'may look',
+                cell: ({ feature_flags_access_level: level }) => (level === 37 ? 'may change' : 'may look'),
               },
               { head: '', isNumber: true, cell: (role) => <RoleMembers role={role} /> },
             ]}
@@ -264,12 +234,7 @@ function NewRole({ reload }: { readonly reload: () => void }) {
       isDangerous={false}
       submit={async () => {
         const body = { name, feature_flags_access_level: Number(level) as 21 | 37 }
-        await ask(
-          api.POST('/api/organizations/{org_id}/roles/', {
-            params: { path: IN_ORGANIZATION },
-            body,
-          }),
-        )
+        await post('organization/roles/', {}, body)
         say(`Role “${name}” made.`)
         reload()
       }}
@@ -305,32 +270,12 @@ function RoleMembers({ role: { id, name } }: { readonly role: Shapes['Role'] }) 
 }
 
 function RoleMemberList({ roleId }: { readonly roleId: string }) {
-  const path = { ...IN_ORGANIZATION, role_id: roleId }
   const [chosen, setChosen] = useState('')
-  const loaded = useLoaded(`role ${roleId}`, (signal) =>
-    ask(
-      api.GET('/api/organizations/{org_id}/roles/{role_id}/role_memberships/', {
-        params: { path },
-        signal,
-      }),
-    ),
-  )
-  const people = useLoaded('members', (signal) =>
-    ask(
-      api.GET('/api/organizations/{org_id}/members/', {
-        params: { path: IN_ORGANIZATION },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('organization/roles/{role_id}/role_memberships/', { role_id: roleId })
+  const people = useGet('organization/members/', {})
   async function add() {
     const body = { user_uuid: chosen }
-    await ask(
-      api.POST('/api/organizations/{org_id}/roles/{role_id}/role_memberships/', {
-        params: { path },
-        body,
-      }),
-    )
+    await post('organization/roles/{role_id}/role_memberships/', { role_id: roleId }, body)
     loaded.reload()
   }
   const options = (people.data?.results ?? []).map(({ user }) => [user.uuid, user.email] as const)

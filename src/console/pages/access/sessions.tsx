@@ -1,11 +1,9 @@
 /** Browsers that are logged in to the console. */
-import { ago, api, ask, Card, ConfirmButton, Shown, Table, useLoaded } from '../../kit.ts'
+import { ago, Card, ConfirmButton, remove, Shown, Table, useGet } from '../../kit.ts'
 
 /** The list, and the way to end each. */
 export function Sessions() {
-  const loaded = useLoaded('sessions', (signal) =>
-    ask(api.GET('/api/console/sessions/', { signal })),
-  )
+  const loaded = useGet('console/sessions/', {})
   return (
     <Card title="Sessions of this console">
       <Shown of={loaded}>
@@ -30,9 +28,7 @@ export function Sessions() {
                       label="End"
                       title="End this session?"
                       submit={async () => {
-                        await ask(
-                          api.DELETE('/api/console/sessions/{id}/', { params: { path: { id } } }),
-                        )
+                        await remove('console/sessions/{id}/', { id })
                         loaded.reload()
                       }}
                     >

@@ -9,15 +9,7 @@ import {
   useEventNames,
   usePropertyNames,
 } from '../../kit.ts'
-import {
-  choice,
-  choices,
-  MATHS,
-  readsProperty,
-  type SeriesChoice,
-  setChoices,
-  way,
-} from './question.ts'
+import { choice, choices, MATHS, readsProperty, type SeriesChoice, setChoices, way } from './question.ts'
 
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const INTERVALS = [
@@ -52,8 +44,7 @@ function SeriesFields() {
   const numeric = usePropertyNames('event')
   const now = way.value
   const countMax = now === 'lifecycle' ? 1 : now === 'retention' ? 2 : 26
-  const set = (at: number, next: SeriesChoice) =>
-    setChoices(list.map((one, place) => (place === at ? next : one)))
+  const set = (at: number, next: SeriesChoice) => setChoices(list.map((one, place) => (place === at ? next : one)))
   return (
     <ol class="series-fields">
       {list.slice(0, countMax).map((one, at) => (
@@ -130,10 +121,7 @@ function TrendsFields() {
   const events = usePropertyNames('event')
   const [type = 'event', ...key] = choice('by', 'event:').split(':')
   const set = (of: string, name: string) =>
-    setQuery(
-      { by: name === '' ? (of === 'event' ? null : `${of}:`) : `${of}:${name}` },
-      { replace: true },
-    )
+    setQuery({ by: name === '' ? (of === 'event' ? null : `${of}:`) : `${of}:${name}` }, { replace: true })
   return (
     <>
       <div class="row">

@@ -63,16 +63,25 @@ export function filtersOf(flag: Flag, { conditions, variants, payloads }: Draft)
   } as Flag['filters']
 }
 
-/** The body of the change; `version` lets the daemon refuse what was changed meanwhile by somebody else. */
-export function changesOf(flag: Flag, draft: Draft) {
-  const { key, name, active, tags, continuity } = draft
+/** What its author has changed since editing began. */
+export function editedOf(flag: Flag, draft: Draft): Partial<Draft> {
+  const before: Record<string, unknown> = { ...draftOf(flag) }
+  const edited = Object.entries(draft).filter(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
+  )
+  return Object.fromEntries(edited) as Partial<Draft>
+}
+
+/** The body of a change of the stored flag; `version` lets the daemon refuse what somebody else changed meanwhile. */
+export function changesOf(flag: Flag, { continuity, tags, ...edited }: Partial<Draft>) {
+  const { conditions, variants, payloads, ...plain } = edited
   return {
-    key,
-    name,
-    active,
-    tags: [...tags],
-    ensure_experience_continuity: continuity,
-    filters: filtersOf(flag, draft),
+    ...plain,
+    ...(tags && { tags: [...tags] }),
+    ...(continuity !== undefined && { ensure_experience_continuity: continuity }),
+    ...((conditions ?? variants ?? payloads) && {
+      filters: filtersOf(flag, { ...draftOf(flag), ...edited }),
+    }),
     version: flag.version,
     original_flag: flag as unknown as Record<string, unknown>,
   }

@@ -1,26 +1,8 @@
 /** The fields of a flag: conditions, variants, payloads. */
 
 import { useEffect, useState } from 'preact/hooks'
-import {
-  AreaField,
-  api,
-  ask,
-  Card,
-  Check,
-  Choice,
-  exact,
-  FilterList,
-  inProject,
-  TextField,
-} from '../../kit.ts'
-import {
-  type Condition,
-  type Draft,
-  equalShares,
-  renamed,
-  sentenceOf,
-  type Variant,
-} from './draft.ts'
+import { AreaField, Card, Check, Choice, exact, FilterList, post, TextField } from '../../kit.ts'
+import { type Condition, type Draft, equalShares, renamed, sentenceOf, type Variant } from './draft.ts'
 
 interface EditorProps {
   readonly draft: Draft
@@ -81,9 +63,7 @@ function Conditions({ draft: { conditions, variants }, set, groupType }: EditorP
       <button
         type="button"
         class="small"
-        onClick={() =>
-          set({ conditions: [...conditions, { properties: [], rollout_percentage: 100 }] })
-        }
+        onClick={() => set({ conditions: [...conditions, { properties: [], rollout_percentage: 100 }] })}
       >
         + Condition set
       </button>
@@ -122,9 +102,7 @@ function ConditionFields({
         change={(properties) =>
           replace({
             ...condition,
-            properties: properties.map((one) =>
-              groupType === null ? one : { ...one, group_type_index: groupType },
-            ),
+            properties: properties.map((one) => (groupType === null ? one : { ...one, group_type_index: groupType })),
           })
         }
       />
@@ -144,9 +122,7 @@ function ConditionFields({
               ['', 'by the shares below'] as const,
               ...variants.map(({ key }) => [key, `always ${key}`] as const),
             ]}
-            change={(variant) =>
-              replace({ ...condition, variant: variant === '' ? null : variant })
-            }
+            change={(variant) => replace({ ...condition, variant: variant === '' ? null : variant })}
           />
         )}
         <Reach condition={condition} groupType={groupType} />
@@ -158,13 +134,7 @@ function ConditionFields({
 const REACH_PAUSE_MS = 300
 
 /** How many a condition reaches, asked while it is written. */
-function Reach({
-  condition,
-  groupType,
-}: {
-  readonly condition: Condition
-  readonly groupType: number | null
-}) {
+function Reach({ condition, groupType }: { readonly condition: Condition; readonly groupType: number | null }) {
   const [words, setWords] = useState('')
   const asked = JSON.stringify([condition.properties, condition.rollout_percentage])
   useEffect(() => {
@@ -177,16 +147,11 @@ function Reach({
         },
         group_type_index: groupType,
       }
-      const request = api.POST('/api/projects/{project_id}/feature_flags/user_blast_radius/', {
-        params: { path: inProject.value },
-        body: body as never,
-        signal: abort.signal,
-      })
+      const request = post('project/feature_flags/user_blast_radius/', {}, body as never, abort.signal)
       try {
-        const { users_affected: reached, total_users: all } = await ask(request)
+        const { users_affected: reached, total_users: all } = await request
         const share = condition.rollout_percentage ?? 100
-        const some =
-          share === 100 ? '' : `, some ${exact(Math.round((reached * share) / 100))} get it`
+        const some = share === 100 ? '' : `, some ${exact(Math.round((reached * share) / 100))} get it`
         setWords(`${exact(reached)} of ${exact(all)} fit${some}`)
       } catch (error) {
         if (!abort.signal.aborted) setWords(error instanceof Error ? error.message : '')
@@ -218,11 +183,7 @@ function Variants({ draft, set }: EditorProps) {
   return (
     <Card title={variants.length === 0 ? 'Value: on or off' : 'Value: one of these variants'}>
       {variants.map((variant, at) => (
-        <section
-          class="condition"
-          key={`${at} of ${variants.length}`}
-          aria-label={`Variant ${at + 1}`}
-        >
+        <section class="condition" key={`${at} of ${variants.length}`} aria-label={`Variant ${at + 1}`}>
           <div class="row">
             <TextField
               isNarrow
@@ -256,16 +217,10 @@ function Variants({ draft, set }: EditorProps) {
         </button>
         {variants.length === 0 ? null : (
           <>
-            <button
-              type="button"
-              class="small"
-              onClick={() => set({ variants: equalShares(variants) })}
-            >
+            <button type="button" class="small" onClick={() => set({ variants: equalShares(variants) })}>
               Equal shares
             </button>
-            <span class={sum === 100 ? 'quiet' : 'worse'}>
-              {Math.round(sum * 100) / 100} % together
-            </span>
+            <span class={sum === 100 ? 'quiet' : 'worse'}>{Math.round(sum * 100) / 100} % together</span>
           </>
         )}
       </p>

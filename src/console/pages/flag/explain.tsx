@@ -2,11 +2,8 @@
 
 import { useState } from 'preact/hooks'
 import {
-  api,
-  ask,
   Card,
   Form,
-  inProject,
   type PropertyFilter,
   plain,
   query,
@@ -15,7 +12,7 @@ import {
   sentenceOfFilter,
   setQuery,
   TextField,
-  useLoaded,
+  useGet,
 } from '../../kit.ts'
 import { type Condition, type Flag, sentenceOf } from './draft.ts'
 
@@ -31,37 +28,20 @@ export function Explain({ flag }: { readonly flag: Flag }) {
       <Form action="Explain" submit={async () => setQuery({ who, groups })}>
         <div class="row">
           <TextField label="distinct_id" value={who} change={setWho} isRequired />
-          <TextField
-            label="Groups"
-            value={groups}
-            change={setGroups}
-            placeholder='{"company": "acme"}'
-          />
+          <TextField label="Groups" value={groups} change={setGroups} placeholder='{"company": "acme"}' />
         </div>
       </Form>
-      {asked === '' ? null : (
-        <Explained id={flag.id} who={asked} groups={query.value.get('groups') ?? ''} />
-      )}
+      {asked === '' ? null : <Explained id={flag.id} who={asked} groups={query.value.get('groups') ?? ''} />}
     </Card>
   )
 }
 
-function Explained({
-  id,
-  who,
-  groups,
-}: {
-  readonly id: number
-  readonly who: string
-  readonly groups: string
-}) {
-  const params = {
-    path: { ...inProject.value, id },
-    query: { distinct_id: who, ...(groups === '' ? {} : { groups: groups as never }) },
-  }
-  const loaded = useLoaded(`explain ${id} ${who} ${groups}`, (signal) =>
-    ask(api.GET('/api/projects/{project_id}/feature_flags/{id}/explain/', { params, signal })),
-  )
+function Explained({ id, who, groups }: { readonly id: number; readonly who: string; readonly groups: string }) {
+  const loaded = useGet('project/feature_flags/{id}/explain/', {
+    id,
+    distinct_id: who,
+    ...(groups === '' ? {} : { groups: groups as never }),
+  })
   return (
     <Shown of={loaded}>
       {({ value, description, payload, conditions }) => (
@@ -91,16 +71,11 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   not_reached: 'was not looked at: one before it decided',
 }
 
-function ConditionOutcome({
-  condition,
-}: {
-  readonly condition: Explanation['conditions'][number]
-}) {
+function ConditionOutcome({ condition }: { readonly condition: Explanation['conditions'][number] }) {
   const { outcome, hash, rollout_percentage: share, properties, failure } = condition
   return (
     <li>
-      {sentenceOf(condition.condition as Condition, 'persons')}:{' '}
-      <b>{OUTCOMES[outcome] ?? outcome}</b>
+      {sentenceOf(condition.condition as Condition, 'persons')}: <b>{OUTCOMES[outcome] ?? outcome}</b>
       {failure === null ? null : `, ${failure}`}
       {hash === null || share === null || share === 100 ? null : (
         <span class="quiet">
@@ -112,9 +87,7 @@ function ConditionOutcome({
         {properties.map((property, at) => (
           <li
             key={`${at} of ${properties.length}`}
-            class={
-              property.passes === false ? 'worse' : property.passes === true ? 'better' : 'quiet'
-            }
+            class={property.passes === false ? 'worse' : property.passes === true ? 'better' : 'quiet'}
           >
             {property.passes === true ? '✓' : property.passes === false ? '✗' : '–'}{' '}
             {sentenceOfFilter(property.filter as PropertyFilter)}; stored is{' '}

@@ -1,17 +1,5 @@
 /** What was changed about a flag, by whom, and the way back. */
-import {
-  api,
-  ask,
-  Card,
-  ConfirmButton,
-  inProject,
-  may,
-  plain,
-  Shown,
-  say,
-  time,
-  useLoaded,
-} from '../../kit.ts'
+import { Card, ConfirmButton, may, patch, plain, Shown, say, time, useGet } from '../../kit.ts'
 import type { Flag } from './draft.ts'
 
 interface FlagActivity {
@@ -33,15 +21,7 @@ const RESTORED = ['name', 'filters', 'active', 'tags', 'ensure_experience_contin
 
 /** The list, the newest first. */
 export function History({ flag, reload }: { readonly flag: Flag; readonly reload: () => void }) {
-  const path = { ...inProject.value, id: flag.id }
-  const loaded = useLoaded(`history ${path.project_id} ${flag.id} ${flag.version}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/feature_flags/{id}/activity/', {
-        params: { path },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/feature_flags/{id}/activity/', { id: flag.id }, { turn: flag.version })
   return (
     <Card title="Changes">
       <Shown of={loaded}>
@@ -73,32 +53,20 @@ function Entry({
       <p class="row">
         <b>{entry.activity}</b> by {entry.user.email ?? entry.user.first_name}{' '}
         <span class="quiet">{time(entry.created_at)}</span>
-        {entry.activity === 'updated' &&
-        restorable.length > 0 &&
-        may('feature_flag:write') &&
-        flag.can_edit ? (
+        {entry.activity === 'updated' && restorable.length > 0 && may('feature_flag:write') && flag.can_edit ? (
           <ConfirmButton
             label="Restore what was before"
             title="Restore what was before this change?"
             isDangerous={false}
             submit={async () => {
-              const body = Object.fromEntries(
-                restorable.map(({ field, before }) => [field, before]),
-              )
-              const params = { path: { ...inProject.value, id: flag.id } }
-              await ask(
-                api.PATCH('/api/projects/{project_id}/feature_flags/{id}/', {
-                  params,
-                  body: { ...body, version: flag.version },
-                }),
-              )
+              const body = Object.fromEntries(restorable.map(({ field, before }) => [field, before]))
+              await patch('project/feature_flags/{id}/', { id: flag.id }, { ...body, version: flag.version })
               say('Restored.')
               reload()
             }}
           >
             <p>
-              {restorable.map(({ field }) => field).join(', ')} becomes what it was. Later changes
-              of other fields stay.
+              {restorable.map(({ field }) => field).join(', ')} becomes what it was. Later changes of other fields stay.
             </p>
           </ConfirmButton>
         ) : null}

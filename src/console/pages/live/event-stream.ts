@@ -2,7 +2,7 @@
  * Events as they come: a stream of the daemon that is read by `fetch`, as only that sends the header of the
  * console. What came while nobody listened is read from the list of events.
  */
-import { ApiError, api, ask, inProject, type Shapes } from '../../kit.ts'
+import { ApiError, get, type Shapes, send } from '../../kit.ts'
 
 /** An event as lists have it. */
 export type LiveEvent = Shapes['Event']
@@ -13,7 +13,7 @@ export interface LiveFilter {
   readonly distinct_id: string
 }
 
-/** How events come: `polling` where the stream cannot be had, `replaced` when another window has it now. */
+/** How events come: `polling` where the stream cannot be had, `replaced` when newer ones of this session have taken its place. */
 export type LiveState = 'connecting' | 'live' | 'polling' | 'waiting' | 'replaced' | 'refused'
 
 /** Who watches. */
@@ -24,6 +24,7 @@ export interface Watcher {
   readonly take: (events: readonly LiveEvent[]) => void
   /** So many more came, which the stream leaves out. */
   readonly miss: (count: number) => void
+  /** What it is now, and why, where the daemon has said so. */
   readonly change: (state: LiveState, error?: ApiError) => void
 }
 
@@ -43,9 +44,8 @@ export async function watchEvents(watcher: Watcher): Promise<void> {
       take(await askRecent(watcher))
       change(isPolling ? 'polling' : 'live')
       retryMs = isPolling ? POLL_MS : RETRY_MS
-      if (stream !== null && (await readStream(stream, watcher)) === 'replaced') {
-        return change('replaced')
-      }
+      const detail = stream === null ? null : await readStream(stream, watcher)
+      if (detail !== null) return change('replaced', new ApiError(0, { code: 'replaced', detail }))
       if (!isPolling) change('waiting')
     } catch (error) {
       if (signal.aborted) return
@@ -75,30 +75,25 @@ function given({ event, distinct_id }: LiveFilter) {
 }
 
 async function openStream({ filter, signal }: Watcher): Promise<ReadableStream<Uint8Array>> {
-  const params = { path: inProject.value, query: given(filter) }
-  const path = '/api/projects/{project_id}/events/stream/'
-  return (await ask(
-    api.GET(path, { params, signal, parseAs: 'stream' }),
-  )) as unknown as ReadableStream<Uint8Array>
+  const { body } = await send('get', 'project/events/stream/', { values: given(filter), signal })
+  return body ?? new ReadableStream()
 }
 
 async function askRecent({ filter, signal }: Watcher): Promise<readonly LiveEvent[]> {
-  const query = { ...given(filter), limit: RECENT_ROWS }
-  const params = { path: inProject.value, query }
-  const { results } = await ask(api.GET('/api/projects/{project_id}/events/', { params, signal }))
+  const { results } = await get('project/events/', { ...given(filter), limit: RECENT_ROWS }, signal)
   return results.toReversed()
 }
 
-/** Reads messages until the stream ends. */
+/** Reads messages until the stream ends; why, if newer ones have taken its place. */
 async function readStream(
   stream: ReadableStream<Uint8Array>,
   watcher: Watcher,
-): Promise<'ended' | 'replaced'> {
+): Promise<string | null> {
   const reader = stream.pipeThrough(new TextDecoderStream() as never).getReader()
   let text = ''
   for (;;) {
     const { done, value } = (await reader.read()) as ReadableStreamReadResult<string>
-    if (done) return 'ended'
+    if (done) return null
     const messages = (text + value).split('\n\n')
     text = messages.pop() ?? ''
     const events: LiveEvent[] = []
@@ -106,7 +101,7 @@ async function readStream(
       const { name, data } = readMessage(message)
       if (name === 'event') events.push(data as LiveEvent)
       else if (name === 'missed') watcher.miss((data as { count: number }).count)
-      else if (name === 'replaced') return 'replaced'
+      else if (name === 'replaced') return (data as { detail: string }).detail
     }
     watcher.take(events)
   }

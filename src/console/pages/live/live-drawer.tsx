@@ -1,28 +1,10 @@
 /** One event of the stream, at the side, with what became of it and what was odd about it. */
-import {
-  api,
-  ask,
-  Dialog,
-  EventDrawer,
-  inProject,
-  plain,
-  project,
-  Shown,
-  setQuery,
-  useLoaded,
-} from '../../kit.ts'
+import { Dialog, EventDrawer, plain, project, Shown, setQuery, useGet, useLoaded } from '../../kit.ts'
 import { askWarnings } from './lost.tsx'
 
 /** The drawer of the event that the address names in `open`. */
 export function LiveDrawer({ uuid }: { readonly uuid: string }) {
-  const loaded = useLoaded(`event ${project.value.id} ${uuid}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/events/{uuid}/', {
-        params: { path: { ...inProject.value, uuid } },
-        signal,
-      }),
-    ),
-  )
+  const loaded = useGet('project/events/{uuid}/', { uuid })
   const close = () => setQuery({ open: null })
   if (loaded.data === undefined) {
     return (
@@ -39,14 +21,7 @@ export function LiveDrawer({ uuid }: { readonly uuid: string }) {
 }
 
 function Fate({ uuid }: { readonly uuid: string }) {
-  const fate = useLoaded(`fate ${project.value.id} ${uuid}`, (signal) =>
-    ask(
-      api.GET('/api/projects/{project_id}/events/{event_id}/fate/', {
-        params: { path: { ...inProject.value, event_id: uuid } },
-        signal,
-      }),
-    ),
-  )
+  const fate = useGet('project/events/{event_id}/fate/', { event_id: uuid })
   const warnings = useLoaded(`warnings ${project.value.id}`, askWarnings)
   const own = (warnings.data ?? []).filter(({ details }) => Object.values(details).includes(uuid))
   return (

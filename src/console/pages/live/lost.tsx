@@ -1,11 +1,9 @@
 /** "Lost & odd": events that have no stored row, why, and what was odd about others. */
 import {
   ago,
-  api,
-  ask,
   Card,
   exact,
-  inProject,
+  get,
   plain,
   project,
   type Shapes,
@@ -13,6 +11,7 @@ import {
   Table,
   TakeAlong,
   time,
+  useGet,
   useLoaded,
 } from '../../kit.ts'
 
@@ -23,9 +22,7 @@ const EVERY_MS = 5000
 
 /** The newest warnings of the project. */
 export async function askWarnings(signal: AbortSignal): Promise<readonly Warning[]> {
-  const params = { path: inProject.value, query: { limit: 100 } }
-  return (await ask(api.GET('/api/projects/{project_id}/ingestion_warnings/', { params, signal })))
-    .results
+  return (await get('project/ingestion_warnings/', { limit: 100 }, signal)).results
 }
 
 /** The second tab of the page "Live". */
@@ -39,17 +36,7 @@ export function Lost() {
 }
 
 function LostEvents() {
-  const loaded = useLoaded(
-    `lost ${project.value.id}`,
-    (signal) =>
-      ask(
-        api.GET('/api/projects/{project_id}/ingestion_fates/', {
-          params: { path: inProject.value },
-          signal,
-        }),
-      ),
-    { everyMs: EVERY_MS },
-  )
+  const loaded = useGet('project/ingestion_fates/', {}, { everyMs: EVERY_MS })
   return (
     <Card title="Not stored">
       <Shown of={loaded}>

@@ -1,7 +1,7 @@
 /** The newest events of the stream for a component, however fast they come, and how fast that is. */
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { type ApiError, inProject } from '../../kit.ts'
+import { type ApiError, project } from '../../kit.ts'
 import { type LiveEvent, type LiveFilter, type LiveState, watchEvents } from './event-stream.ts'
 
 /** Rows that are kept; whatever comes, memory does not grow. */
@@ -39,7 +39,7 @@ export function useLive(filter: LiveFilter, isPaused: boolean, turn: number): Li
   const [live, setLive] = useState(NOTHING)
   const paused = useRef(isPaused)
   paused.current = isPaused
-  const key = JSON.stringify([inProject.value, filter, turn])
+  const key = JSON.stringify([project.value.id, filter, turn])
   useEffect(() => {
     const abort = new AbortController()
     const arrivals = new Arrivals()

@@ -1,17 +1,7 @@
 /** What a person did: events, the newest first, parted by day and by session. */
 
 import { useEffect, useState } from 'preact/hooks'
-import {
-  api,
-  ask,
-  EventDrawer,
-  inProject,
-  plain,
-  type Shapes,
-  Shown,
-  time,
-  useLoaded,
-} from '../../kit.ts'
+import { EventDrawer, get, plain, type Shapes, Shown, time, useLoaded } from '../../kit.ts'
 
 type Event = Shapes['Event']
 
@@ -23,9 +13,7 @@ export function Timeline({ personId }: { readonly personId: string }) {
   const [more, setMore] = useState<readonly Event[]>([])
   const [opened, setOpened] = useState<Event | null>(null)
   const cursor = pages.at(-1)
-  const loaded = useLoaded(`timeline ${personId} ${cursor}`, (signal) =>
-    read(personId, cursor, signal),
-  )
+  const loaded = useLoaded(`timeline ${personId} ${cursor}`, (signal) => read(personId, cursor, signal))
   // A further page goes behind those that are shown.
   const { data } = loaded
   useEffect(() => {
@@ -39,12 +27,7 @@ export function Timeline({ personId }: { readonly personId: string }) {
           <>
             <ol class="timeline">
               {more.map((event, place) => (
-                <Entry
-                  key={event.uuid}
-                  event={event}
-                  before={more[place - 1]}
-                  open={() => setOpened(event)}
-                />
+                <Entry key={event.uuid} event={event} before={more[place - 1]} open={() => setOpened(event)} />
               ))}
             </ol>
             {more.length === 0 ? <p class="none">No events.</p> : null}
@@ -67,12 +50,7 @@ async function read(personId: string, cursor: string | undefined, signal: AbortS
     limit: EVENTS_A_PAGE,
     ...(cursor === undefined ? {} : { cursor }),
   }
-  const { results, next } = await ask(
-    api.GET('/api/projects/{project_id}/events/', {
-      params: { path: inProject.value, query },
-      signal,
-    }),
-  )
+  const { results, next } = await get('project/events/', query, signal)
   const following = next === null ? null : new URL(next, location.origin).searchParams.get('cursor')
   return { events: results, next: following, cursor }
 }
@@ -89,8 +67,7 @@ function Entry({
   const day = time(event.timestamp, 'day')
   const session = plain(event.properties['$session_id'])
   const isNewDay = before === undefined || time(before.timestamp, 'day') !== day
-  const isNewSession =
-    session !== '' && (before === undefined || plain(before.properties['$session_id']) !== session)
+  const isNewSession = session !== '' && (before === undefined || plain(before.properties['$session_id']) !== session)
   const page = event.properties['$pathname'] ?? event.properties['$current_url'] ?? ''
   return (
     <>

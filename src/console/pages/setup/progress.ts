@@ -1,5 +1,5 @@
 /** What is done of what every installation should have, as the daemon tells it. */
-import { ApiError, api, ask, hasEvent, IN_ORGANIZATION, inProject } from '../../kit.ts'
+import { ApiError, get, hasEvent } from '../../kit.ts'
 
 /** Null: it cannot be told, because the session may not ask. */
 export type Tick = boolean | null
@@ -35,16 +35,12 @@ async function unlessRefused(tick: Promise<boolean>): Promise<Tick> {
 
 async function hasFlags(signal: AbortSignal): Promise<boolean> {
   if (await hasEvent('$feature_flag_called', signal)) return true
-  const params = { path: inProject.value, query: { limit: 1 } }
-  const { results } = await ask(
-    api.GET('/api/projects/{project_id}/feature_flags/', { params, signal }),
-  )
+  const { results } = await get('project/feature_flags/', { limit: 1 }, signal)
   return results.length > 0
 }
 
 async function hasBackup(signal: AbortSignal): Promise<boolean> {
-  const params = { path: IN_ORGANIZATION }
-  const { backups } = await ask(api.GET('/api/organizations/{org_id}/status/', { params, signal }))
+  const { backups } = await get('organization/status/', {}, signal)
   return backups.last_at !== null
 }
 
@@ -54,7 +50,7 @@ async function hasBackup(signal: AbortSignal): Promise<boolean> {
  */
 async function isAddressSeen(signal: AbortSignal): Promise<boolean> {
   if (isOfThisMachine(location.hostname)) return true
-  const { results } = await ask(api.GET('/api/console/sessions/', { signal }))
+  const { results } = await get('console/sessions/', {}, signal)
   return !results.some((one) => one.is_current && isOfThisMachine(one.address))
 }
 

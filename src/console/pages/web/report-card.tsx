@@ -77,9 +77,7 @@ function ReportTable({
   readonly query: Query
   readonly more: string | null
 }) {
-  const loaded = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
-    askRows(query, signal),
-  )
+  const loaded = useLoaded(`web ${project.value.id} ${JSON.stringify(query)}`, (signal) => askRows(query, signal))
   const words = ({ value }: Row) => (value === null ? '(none)' : wordsOf(value))
   return (
     <Shown of={loaded}>
@@ -109,9 +107,7 @@ function ReportTable({
             <TakeAlong
               name={`web-${by}`}
               head={[name, 'visitors', 'share', 'views']}
-              rows={() =>
-                rows.map(({ value, visitors, share, views }) => [value, visitors, share, views])
-              }
+              rows={() => rows.map(({ value, visitors, share, views }) => [value, visitors, share, views])}
               query={query}
             />
           </p>
@@ -124,9 +120,7 @@ function ReportTable({
 /** The rows of an answer, whose columns are named beside them. */
 async function askRows(query: Query, signal: AbortSignal) {
   const answer = await askQueryWhole(query, signal)
-  const columns = (answer['columns'] as readonly string[]).map(
-    (one) => one.split('.').at(-1) ?? one,
-  )
+  const columns = (answer['columns'] as readonly string[]).map((one) => one.split('.').at(-1) ?? one)
   const at = (name: string) => columns.indexOf(name)
   const rows = (answer.results as readonly (readonly unknown[])[]).map((cells): Row => {
     const count = (name: string) => (cells[at(name)] as readonly number[])[0] ?? 0

@@ -49,9 +49,7 @@ export function WebChart({ asked }: { readonly asked: Asked }) {
     ...(isCompared.value ? { compareFilter: { compare: true } } : {}),
   }
   const loaded = useLoaded(`web chart ${project.value.id} ${JSON.stringify(query)}`, (signal) =>
-    asked.properties.some(({ type }) => type === 'session')
-      ? askByPeriod(asked, signal)
-      : askTrends(query, signal),
+    asked.properties.some(({ type }) => type === 'session') ? askByPeriod(asked, signal) : askTrends(query, signal),
   )
   const [behind, setBehind] = useState<Behind | null>(null)
   function open({ labels, days, lines }: Drawn, place: number, index: number) {
@@ -74,9 +72,7 @@ export function WebChart({ asked }: { readonly asked: Asked }) {
             <TakeAlong
               name="web-visitors-and-views"
               head={['when', ...drawn.lines.map(({ label }) => label)]}
-              rows={() =>
-                drawn.days.map((day, at) => [day, ...drawn.lines.map(({ data }) => data[at])])
-              }
+              rows={() => drawn.days.map((day, at) => [day, ...drawn.lines.map(({ data }) => data[at])])}
               query={query}
             />
           </>
@@ -90,13 +86,11 @@ export function WebChart({ asked }: { readonly asked: Asked }) {
 async function askTrends(query: Query, signal: AbortSignal): Promise<Drawn> {
   const series = await askQuery<readonly Series[]>(query, signal)
   const names = ['Visitors', 'Views']
-  const lines = series.map(
-    ({ data, compare_label: label, action, persons_urls }: Series & Ordered) => {
-      const isBefore = label === 'previous'
-      const name = names[action?.order ?? 0] ?? ''
-      return { label: isBefore ? `${name} before` : name, data, isBefore, urls: persons_urls }
-    },
-  )
+  const lines = series.map(({ data, compare_label: label, action, persons_urls }: Series & Ordered) => {
+    const isBefore = label === 'previous'
+    const name = names[action?.order ?? 0] ?? ''
+    return { label: isBefore ? `${name} before` : name, data, isBefore, urls: persons_urls }
+  })
   return { labels: series[0]?.labels ?? [], days: series[0]?.days ?? [], lines }
 }
 

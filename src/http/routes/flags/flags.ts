@@ -89,7 +89,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       ),
       answers: { 200: done(is.object({ users_affected: is.WHOLE, total_users: is.WHOLE })) },
       audits: false,
-      handle: (call) => call.services.queries.blastRadius(countTask(call)),
+      handle: (call) => call.services.queries.blastRadius(...countTask(call)),
     }),
     route('POST', 'rehearse/', 'rehearseFeatureFlag', 'Whose value a change would flip.', {
       who: inProject('feature_flag:read'),
@@ -97,7 +97,7 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
       answers: { 200: done(REHEARSAL) },
       audits: false,
       async handle(call) {
-        const answer = await call.services.queries.rehearseFlag(countTask(call))
+        const answer = await call.services.queries.rehearseFlag(...countTask(call))
         return hasScope(call.grant.scopes, 'person:read') ? answer : { ...answer, examples: [] }
       },
     }),
@@ -152,7 +152,8 @@ export const FLAG_RESOURCE: Resource<FlagServices> = {
 /** What counting threads are told of a request. */
 function countTask({ request, services, projectId, nowMs }: FlagCall) {
   const timezone = services.directory.projectById(projectId)?.timezone ?? 'UTC'
-  return { projectId, timezone, nowMs, body: request.jsonBytes() }
+  const task = { projectId, timezone, nowMs, body: request.jsonBytes() }
+  return [task, (giveUp: () => void) => request.onLeave(giveUp)] as const
 }
 
 /** The flag with what of it can never match. */

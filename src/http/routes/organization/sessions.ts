@@ -148,7 +148,7 @@ async function logIn(call: LoginCall) {
   const proofOfKey = keyGrant && { key: key?.trim() ?? '', userId: userOf(keyGrant).id }
   const token = await sessions.begin(code === undefined ? proofOfKey : { code }, from)
   services.refresh()
-  const grant = token === null ? null : sessions.open(token)
+  const grant = token === null ? null : sessions.open(token, true)
   if (grant === null) {
     throw new ServiceError('authentication_failed', key === undefined ? WRONG_CODE : WRONG_KEY)
   }

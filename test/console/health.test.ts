@@ -1,0 +1,62 @@
+/** The page "Health" in Chromium: a disk that fills up. It needs a small file system, which only root may mount. */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { openConsole } from '../fixtures/console.ts'
+import { PROJECT_KEY, spawnDaemon } from '../fixtures/daemon.ts'
+import { closeConnections, postJson } from '../fixtures/exact-client.ts'
+import { freeMib, onSmallDisk } from '../fixtures/small-disk.ts'
+import { eventually } from '../fixtures/timed-command.ts'
+
+const DISK_MIB = 96
+const RESERVE_MIB = 24
+/** Of the reserve that is left: less than it, more than nothing. */
+const LEFT_MIB = 16
+/** The page asks every ten seconds, the guard of the disk every second. */
+const NEWS_MS_MAX = 25_000
+
+t.teardown(closeConnections)
+t.setTimeout(180_000)
+
+t.test('Health says that the disk is full, what to do, and that it is over', (t) =>
+  onSmallDisk(t, DISK_MIB, (disk) => fillAndLook(t, disk)),
+)
+
+async function fillAndLook(t: Test, disk: string): Promise<void> {
+  const dataDir = join(disk, 'data')
+  mkdirSync(dataDir)
+  const daemon = await spawnDaemon({ dataDir, args: ['--disk-reserve', `${RESERVE_MIB}MiB`] })
+  try {
+    const send = async () => {
+      const body = { api_key: PROJECT_KEY, event: 'one', distinct_id: 'ann' }
+      return (await postJson(`${daemon.url}/capture/`, body)).status
+    }
+    t.equal(await send(), 200)
+    const ballast = join(disk, 'ballast')
+    writeFileSync(ballast, Buffer.alloc((freeMib(disk) - LEFT_MIB) * 1024 ** 2, 1))
+    t.ok(await eventually(async () => (await send()) === 503), 'events are refused')
+    // Whoever comes to see what is wrong can log in all the same.
+    const window = await openConsole(t, daemon)
+    if (window === null) return
+    const { page } = window
+    await window.open('/health')
+    const alert = page.getByRole('alert')
+    await alert.waitFor()
+    const said = await alert.innerText()
+    for (const words of [
+      'degraded',
+      'The disk is nearly full.',
+      'new events get 503',
+      `below ${RESERVE_MIB}`,
+      'Make room',
+    ]) {
+      t.ok(said.includes(words), `${words}: ${said}`)
+    }
+    rmSync(ballast)
+    await alert.waitFor({ state: 'detached', timeout: NEWS_MS_MAX })
+    t.equal(await send(), 200, 'and events are taken again')
+    t.strictSame(window.complaints, [])
+  } finally {
+    await daemon.stop()
+  }
+}
