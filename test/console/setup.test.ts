@@ -1,8 +1,11 @@
-/** The page "Setup" in Chromium: where one begins, and what ticks when somebody does what it says. */
+/**
+ * The page "Setup" in Chromium: where one begins, what ticks when somebody does what it says, and that it
+ * counts: visitors who are not logged in are no persons by default.
+ */
 import t from 'tap'
 import { launchBrowser, startSite } from '../fixtures/browser.ts'
 import { openConsole } from '../fixtures/console.ts'
-import { spawnDaemon } from '../fixtures/daemon.ts'
+import { PERSONAL_KEY, spawnDaemon } from '../fixtures/daemon.ts'
 import { closeConnections } from '../fixtures/exact-client.ts'
 
 /** From the answer to the first event to its tick. */
@@ -52,5 +55,11 @@ t.test('an event of the shown snippet, from another origin, ticks within 2 s', a
   }
   await window.open('/')
   await page.waitForURL('**/p/1/web')
+  const visitors = () => page.locator('.tile-number').first().innerText()
+  await window.shows(t, visitors, '2', 'both visitors count')
+  const persons = await fetch(`${daemon.url}/api/projects/1/persons/`, {
+    headers: { Authorization: `Bearer ${PERSONAL_KEY}` },
+  })
+  t.match(await persons.json(), { count: 0 })
   t.strictSame(window.complaints, [])
 })

@@ -33,7 +33,7 @@ function expectedOf({ route, parameters }: RandomQuery, world: ReferenceWorld) {
     }
   }
   const rows = answer.rows.map(({ id, value, appearances }) => [id, rounded(value), appearances])
-  return { rows, isFull: answer.isFull }
+  return { rows, isFull: answer.isFull, missing: answer.missing }
 }
 
 /** Of a refusal only what is expected counts. */

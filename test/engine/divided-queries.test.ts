@@ -1,6 +1,7 @@
 /**
  * Answers of queries do not show how they were computed: divided by any rows or by persons, with parts that
- * are remembered from before, while events come, persons are merged, split and deleted, and events erased.
+ * are remembered from before, while events come, visitors become persons, persons are merged, split and
+ * deleted, and events erased.
  */
 import t from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
@@ -31,6 +32,7 @@ const RANGE = { date_from: '2024-01-01', date_to: '2024-01-28' }
 
 const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...rest })
 const CHEAP = { key: 'price', value: 3, operator: 'lt', type: 'event' }
+const NOT_RICH = { key: 'plan', value: 'rich', operator: 'is_not', type: 'person' }
 const RICH = { key: 'plan', value: 'rich', operator: 'exact', type: 'person' }
 
 /** By name, with how each may be divided. */
@@ -51,6 +53,11 @@ const QUERIES: readonly (readonly [string, 'segments' | 'persons', object])[] = 
     'persons by what they are now',
     'segments',
     { kind: 'TrendsQuery', series: [view({ math: 'dau' })], properties: [RICH] },
+  ],
+  [
+    'persons by what they are not',
+    'segments',
+    { kind: 'TrendsQuery', series: [view({ math: 'dau' })], properties: [NOT_RICH] },
   ],
   [
     'events by two properties',
@@ -142,7 +149,7 @@ class History {
   /** What was done, in words. */
   change(): string {
     const dice = this.#dice
-    const [one, other] = [this.#distinctId(), this.#distinctId()]
+    const [one, other] = [this.#distinctId(), dice.pick([this.#distinctId(), this.#visitorId()])]
     const what = dice.below(6)
     if (what === 0) {
       const properties = { $anon_distinct_id: other }
@@ -188,15 +195,16 @@ class History {
     const lateMs = dice.chance(0.1) ? dice.below(3 * DAY_MS) : dice.below(5000)
     const timeMs = START_MS + Math.floor(progress * DAYS * DAY_MS) - lateMs
     const plan = dice.pick(['rich', 'poor'])
+    const isVisitor = dice.chance(0.2)
     return {
       event: dice.pick(NAMES),
-      distinct_id: this.#distinctId(),
+      distinct_id: isVisitor ? this.#visitorId() : this.#distinctId(),
       timestamp: new Date(timeMs).toISOString(),
       properties: {
         price: dice.below(6),
         shop: dice.pick(['here', 'there', null]),
         ...(dice.chance(0.1) ? { $set: { plan } } : {}),
-        ...(dice.chance(0.05) ? { $process_person_profile: false } : {}),
+        ...(isVisitor || dice.chance(0.05) ? { $process_person_profile: false } : {}),
       },
     }
   }
@@ -204,6 +212,11 @@ class History {
   /** New ones appear all the time. */
   #distinctId(): string {
     return `u${this.#dice.below(40 + Math.floor(this.#sent / 50))}`
+  }
+
+  /** Of somebody who is no person unless merged into one. */
+  #visitorId(): string {
+    return `v${this.#dice.below(40 + Math.floor(this.#sent / 100))}`
   }
 }
 

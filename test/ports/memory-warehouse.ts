@@ -205,6 +205,7 @@ export class MemoryWarehouse implements Warehouse {
       },
       firstEventMs: (projectId) => of(projectId).firstEventMs(),
       personUuid: (projectId, person) => of(projectId).personUuid(projectId, person),
+      firstPersonless: (projectId) => of(projectId).firstPersonless(),
       uuidPrefix: (projectId, person) => of(projectId).uuidPrefix(projectId, person),
       createdWithin: (projectId, fromMs, untilMs) =>
         of(projectId).createdWithin(projectId, fromMs, untilMs),

@@ -3,11 +3,13 @@ import t, { type Test } from 'tap'
 import { ServiceError } from '../../src/base/errors.ts'
 import {
   type CreatedPersons,
+  type EventScanner,
   type EventScanRequest,
   listedPersons,
   type SeriesMatch,
 } from '../../src/rules/analytics/event-columns.ts'
 import type { FilterGroup, PropertyFilter } from '../../src/rules/filters/filter-group.ts'
+import type { PersonView } from '../../src/rules/persons/person-queries.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { RowPool, timeOrder } from '../../src/store/warehouse/scan/event-scan-rows.ts'
 import { MemoryScanner } from '../fixtures/analytics/memory-scanner.ts'
@@ -79,6 +81,9 @@ const REQUESTS: readonly (readonly [string, Partial<EventScanRequest>])[] = [
   ['filters of series', { series: [series(['buy'], any(PRO, CHEAP)), series(null, all(LARGE))] }],
   ['both', { filter: any(PRO, CLICKED), series: [series(['buy', 'signup'], all(CHEAP))] }],
   ['some persons', { persons: listedPersons([1, 3, 4_000_000]) }],
+  ['persons alone', { hasProfile: true }],
+  ['some persons alone', { hasProfile: true, persons: listedPersons([1, 3, 4_000_000]) }],
+  ['who has no property', { filter: all({ ...PRO, operator: 'is_not' }) }],
   [
     'an action',
     {
@@ -123,16 +128,18 @@ const REQUESTS: readonly (readonly [string, Partial<EventScanRequest>])[] = [
 const byPerson = ({ persons, timesMs }: CreatedPersons): readonly string[] =>
   Array.from(persons, (person, index) => `${person} ${timesMs[index] ?? 0}`).sort()
 
-/** Events in no order of time, with merges, groups and clicks. */
+/** Events in no order of time, with merges, groups and clicks, and some of visitors who are no persons. */
 function randomEvents(count: number, seed: number): readonly SentEvent[] {
   const random = randomNumbers(seed)
   const pick = <T>(list: readonly T[]): T =>
     list[Math.floor(random() * list.length)] ?? (list[0] as T)
   return Array.from({ length: count }, (_, index): SentEvent => {
-    const who = `u${Math.floor(random() * 15)}`
+    const isVisitor = random() < 0.2
+    const who = isVisitor ? `v${Math.floor(random() * 6)}` : `u${Math.floor(random() * 15)}`
     const timestamp = new Date(START_MS + Math.floor(random() * 150) * HOUR_MS).toISOString()
-    if (random() < 0.03) {
-      const properties = { $anon_distinct_id: `u${Math.floor(random() * 15)}` }
+    if (!isVisitor && random() < 0.03) {
+      const other = random() < 0.9 ? `u${Math.floor(random() * 15)}` : `v${seed % 6}`
+      const properties = { $anon_distinct_id: other }
       return { event: '$identify', distinct_id: who, timestamp, properties }
     }
     return {
@@ -140,6 +147,7 @@ function randomEvents(count: number, seed: number): readonly SentEvent[] {
       distinct_id: who,
       timestamp,
       properties: {
+        ...(isVisitor ? { $process_person_profile: false } : {}),
         $current_url: pick(['https://x.io/', 'https://x.io/docs', 'https://x.io/docs/a']),
         amount: Math.floor(random() * 10),
         ...(random() < 0.5 ? { lib: pick(['web', 'node']) } : {}),
@@ -153,22 +161,25 @@ function randomEvents(count: number, seed: number): readonly SentEvent[] {
   })
 }
 
+/** Which events of a distinct_id are of a person who was deleted: those up to a place. */
+type Deleted = ReadonlyMap<string, number>
+
 /** The same events as the lists of the API show them. */
-function memoryOf(reader: EventReader): MemoryScanner {
+function memoryOf(reader: EventReader, deleted: Deleted): MemoryScanner {
   const { results: events } = reader.listEvents({ projectId: 1, limit: 1_000_000 })
   const query = { projectId: 1, limit: 1000, offset: 0, nowMs: START_MS * 2 }
   const { results: persons } = reader.persons().list(query)
   const { results: groups } = reader.persons().groups(1, 0, null, 1000, null)
   return new MemoryScanner({
     events: events
-      .filter(({ person }) => person !== null)
-      .sort((a, b) => a.id - b.id)
+      .toSorted((a, b) => a.id - b.id)
       .map((event) => ({
         timeMs: Date.parse(event.timestamp),
         name: event.event,
         distinctId: event.distinct_id,
         properties: event.properties,
         elementsChain: event.elements_chain,
+        isOfNobody: event.id <= (deleted.get(event.distinct_id) ?? 0),
       })),
     persons: persons.map((person) => ({
       number: person.id,
@@ -181,18 +192,20 @@ function memoryOf(reader: EventReader): MemoryScanner {
   })
 }
 
-function rowsOf(scanner: { scan: MemoryScanner['scan'] }, request: EventScanRequest) {
+type Scans = Pick<EventScanner, 'scan' | 'personUuid'>
+
+function rowsOf(scanner: Scans, request: EventScanRequest) {
   const { count, timesMs, persons, seriesMasks, values } = scanner.scan(request)
   return Array.from({ length: count }, (_, row) => [
     timesMs[row],
-    persons[row],
+    row < persons.length ? scanner.personUuid(1, persons[row] ?? 0) : undefined,
     seriesMasks[row],
     ...values.map((column) => column.values[column.ids[row] ?? 0]),
   ])
 }
 
-function compare(t: Test, reader: EventReader): void {
-  const memory = memoryOf(reader)
+function compare(t: Test, reader: EventReader, deleted: Deleted = new Map()): void {
+  const memory = memoryOf(reader, deleted)
   const scanner = reader.scanner(NO_LIMITS)
   let found = 0
   for (const [name, changes] of REQUESTS) {
@@ -211,7 +224,9 @@ function compare(t: Test, reader: EventReader): void {
       scanner.scanPieces(asked, (piece, within) => {
         t.ok(within.fromMs >= request.fromMs && within.toMs <= request.toMs)
         t.ok([...piece.timesMs].every((time) => time >= within.fromMs && time <= within.toMs))
-        pieces.push(...rowsOf({ scan: () => piece }, asked))
+        const scan = () => piece
+        const personUuid = (id: number, person: number) => scanner.personUuid(id, person)
+        pieces.push(...rowsOf({ scan, personUuid }, asked))
       })
       const shown = expected.map(([timeMs, person, mask, ...values]) => [
         ...[looksAt === 'all' ? timeMs : undefined, looksAt === 'count' ? undefined : person],
@@ -226,7 +241,9 @@ function compare(t: Test, reader: EventReader): void {
       t.strictSame(sort(parts.flat()), sort(expected), `${name}, in parts by ${by}`)
     }
     const { count, persons } = scanner.scan({ ...request, order: 'any', isPersonsOnly: true })
-    const owners = Array.from(persons.subarray(0, count)).sort()
+    const owners = Array.from(persons.subarray(0, count), (one) =>
+      scanner.personUuid(1, one),
+    ).sort()
     t.strictSame(owners, expected.map(([, person]) => person).sort(), `${name}, persons only`)
   }
   t.ok(found > 1000, 'the requests find something')
@@ -238,10 +255,22 @@ function compare(t: Test, reader: EventReader): void {
       byPerson(memory.createdWithin(...range)),
     )
   }
-  for (const person of new Set(scanner.scan(BASE).persons)) {
+  const { lastPerson } = scanner.extent(1, null)
+  const everybody = [...new Set(scanner.scan(BASE).persons)]
+  const visitors = everybody.filter((person) => person >= scanner.firstPersonless(1))
+  t.ok(visitors.length > 3 && everybody.every((person) => person <= lastPerson))
+  for (const person of everybody) {
+    if (visitors.includes(person)) continue
     t.equal(scanner.personUuid(1, person), memory.personUuid(1, person))
     t.equal(scanner.uuidPrefix(1, person), memory.uuidPrefix(1, person))
   }
+  const [visitor = 0] = visitors
+  const theirs = rowsOf(scanner, { ...BASE, persons: listedPersons([visitor]) })
+  const uuid = scanner.personUuid(1, visitor)
+  t.strictSame(
+    theirs,
+    rowsOf(memory, BASE).filter((row) => row[1] === uuid),
+  )
 }
 
 t.test(
@@ -274,22 +303,42 @@ t.test(
     const persons = log.reader
       .persons()
       .list({ projectId: 1, limit: 9, offset: 0, nowMs: START_MS * 2 })
-    const merged = persons.results.filter(({ distinct_ids }) => distinct_ids.length > 1)
-    const [split, deleted] = [merged[0]?.id ?? 0, merged[1]?.id ?? 0]
-    log.run(1, { kind: 'split_person', person: split, mainDistinctId: null })
+    const [split, ...others] = persons.results.toSorted(
+      (a, b) => b.distinct_ids.length - a.distinct_ids.length,
+    )
+    t.ok((split?.distinct_ids.length ?? 0) > 1)
+    log.run(1, { kind: 'split_person', person: split?.id ?? 0, mainDistinctId: null })
     await t.test('a split', async (t) => compare(t, log.reader))
-    log.run(1, { kind: 'delete_person', person: deleted, deletesEvents: false })
+    const gone = new Map<string, number>()
+    const deletePerson = (person: PersonView | undefined, deletesEvents: boolean): void => {
+      const last = Math.max(...log.reader.scanner(NO_LIMITS).scan(BASE).sequences)
+      for (const id of person?.distinct_ids ?? []) gone.set(id, last)
+      log.run(1, { kind: 'delete_person', person: person?.id ?? 0, deletesEvents })
+    }
+    deletePerson(others[0], false)
+    // One of them comes again, but not as a person.
+    const [again = ''] = gone.keys()
+    const properties = { $process_person_profile: false }
+    const timestamp = new Date(START_MS).toISOString()
+    log.send(1, [{ event: 'buy', distinct_id: again, timestamp, properties }])
+    log.process()
+    const scanner = log.reader.scanner(NO_LIMITS)
+    const { sequences, persons: owners } = scanner.scan(BASE)
+    const newest = owners[sequences.indexOf(Math.max(...sequences))] ?? 0
+    t.ok(newest >= scanner.firstPersonless(1))
     log.send(1, randomEvents(200, 8))
     log.process()
-    await t.test('a deletion, and new events of the same ids', async (t) => compare(t, log.reader))
+    await t.test('a deletion, and new events of the same ids', async (t) => {
+      compare(t, log.reader, gone)
+    })
     const [other] = log.reader
       .persons()
       .list({ ...BASE, limit: 1, offset: 0, nowMs: START_MS * 2 }).results
-    log.run(1, { kind: 'delete_person', person: other?.id ?? 0, deletesEvents: true })
+    deletePerson(other, true)
     log.process()
     log.process()
-    await t.test('a deletion with its events', async (t) => compare(t, log.reader))
-    await t.test('a small cache after it all', async (t) => compare(t, narrow))
+    await t.test('a deletion with its events', async (t) => compare(t, log.reader, gone))
+    await t.test('a small cache after it all', async (t) => compare(t, narrow, gone))
   },
 )
 

@@ -36,9 +36,6 @@ export const PACKAGE_SHA512 =
 
 const run = promisify(execFile)
 
-/** Visitors who are not logged in are persons, too: queries count persons. */
-const CONFIG = `data-config='{"person_profiles":"always"}'`
-
 /** `tenrec snippet ...`. */
 export const COMMANDS: Commands = [
   {
@@ -51,7 +48,7 @@ export const COMMANDS: Commands = [
       const { apiKey } = await projectOf(input, input.projectId)
       const url = attribute(baseUrlOf(settings, settings.port))
       input.io.out(
-        `<script src="${url}/static/loader.js" data-project-token="${attribute(apiKey)}" data-api-host="${url}" ${CONFIG}></script>\n`,
+        `<script src="${url}/static/loader.js" data-project-token="${attribute(apiKey)}" data-api-host="${url}"></script>\n`,
       )
       return 0
     },

@@ -73,8 +73,11 @@ function Persons({ title, url, close }: { readonly title: string; readonly url: 
             <strong data-total={total}>{exact(total)} found</strong>
             {total > persons.length ? <span class="quiet">{persons.length} of them shown</span> : null}
             <TakeAlong name="persons" head={['id', 'name']} rows={() => persons.map((one) => [one.id, nameOf(one)])} />
-            {may('cohort:write') && total > 0 ? <SaveCohort title={title} url={url} /> : null}
+            {may('cohort:write') && persons.length > 0 ? <SaveCohort title={title} url={url} /> : null}
           </p>
+          {persons.length < Math.min(total, ROWS_SHOWN) ? (
+            <p class="quiet">Visitors who are not identified count, but have no page.</p>
+          ) : null}
           <Table
             label={title}
             rows={persons}
@@ -123,7 +126,7 @@ function SaveCohort({ title, url }: { readonly title: string; readonly url: stri
   )
 }
 
-/** Reads up to `limit` persons, page after page. */
+/** Reads up to `limit` persons, page after page; who is no person comes last, and has no row. */
 async function readPersons(url: string, limit: number, signal?: AbortSignal) {
   const persons: Actor[] = []
   let total = 0
@@ -136,10 +139,11 @@ async function readPersons(url: string, limit: number, signal?: AbortSignal) {
     const body: unknown = await response.json()
     if (!response.ok) throw refusalOf(response.status, body)
     const answer = body as Answer
-    persons.push(...(answer.results ?? []).flatMap(({ people }) => people))
-    persons.push(...(answer.result ?? []).map(({ person }) => person))
+    const found = (answer.results ?? []).flatMap(({ people }) => people)
+    found.push(...(answer.result ?? []).map(({ person }) => person))
+    persons.push(...found)
     total = Math.max(total, answer.total ?? 0, persons.length)
-    next = answer.next
+    next = found.length === 0 ? null : answer.next
   }
   return { persons: persons.slice(0, limit), total }
 }

@@ -24,8 +24,9 @@ export function personsMarked(marks: Uint8Array | Uint32Array, wanted: number | 
 
 /**
  * The page of persons (P, each once): by score, the highest first and NaN last, equal ones by uuid
- * ascending, with the finite ones of `values`. Throws as `EventScanner.checkLimits`. Cost: one comparison
- * for each person, and a logarithm of the page for the few that get further.
+ * ascending, with the finite ones of `values`. Those who are no persons come last: there is nothing to show of
+ * them. Throws as `EventScanner.checkLimits`. Cost: one comparison for each person, and a logarithm of the
+ * page for the few that get further.
  */
 export function pageOfPersons(
   persons: Uint32Array,
@@ -47,12 +48,29 @@ export function pageOfPersons(
     if (order !== 0 || a === b) return order
     return scanner.personUuid(projectId, a) < scanner.personUuid(projectId, b) ? -1 : 1
   }
-  const first = firstOf(persons, offset + limit, scores, compare, scanner)
-  const actors = Array.from(first.subarray(offset), (person) => {
+  const end = offset + limit
+  const [known, others] = withAndWithoutProfile(persons, scanner.firstPersonless(projectId))
+  const first = firstOf(known, end, scores, compare, scanner)
+  const page = [...first, ...others.subarray(0, end - first.length)].slice(offset)
+  const actors = page.map((person) => {
     const value = values?.[person] ?? Number.NaN
     return { kind: 'person' as const, person, value: Number.isFinite(value) ? value : null }
   })
   return { actors, isFull: actors.length >= limit, total: persons.length }
+}
+
+/** Those with numbers below a limit, and the others, each in their order. */
+function withAndWithoutProfile(
+  persons: Uint32Array,
+  firstPersonless: number,
+): readonly [Uint32Array, Uint32Array] {
+  let others = 0
+  for (const person of persons) if (person >= firstPersonless) others++
+  if (others === 0) return [persons, persons.subarray(0, 0)]
+  return [
+    persons.filter((person) => person < firstPersonless),
+    persons.filter((person) => person >= firstPersonless),
+  ]
 }
 
 /** A group of a result, and its number in the chart, if there is one. */

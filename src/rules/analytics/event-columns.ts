@@ -72,6 +72,8 @@ export interface EventScanRequest {
   readonly looksAt?: (within: DateRange) => LookedAt
   /** Events that belong to nobody are found, too, with the person 0. */
   readonly keepsOwnerless?: boolean
+  /** Only events of persons: a distinct_id without one is not found. */
+  readonly hasProfile?: boolean
   /** Only a part of the events; absent: all. */
   readonly part?: EventPart
   /** Event properties that are read soon: cheaper when a segment is open anyhow. */
@@ -141,12 +143,13 @@ export interface ValueColumn {
 
 /**
  * The events that were found, ordered by time, equal times by order of arrival, unless the request wants
- * `any` order. Events without an owner are left out.
+ * `any` order. A distinct_id without a person counts as a person of its own. What belonged to a person who
+ * was deleted belongs to nobody, and is left out.
  */
 export interface EventColumns {
   readonly count: number
   readonly timesMs: Float64Array
-  /** P of the owner now, never 0. */
+  /** P of the owner now, never 0; a distinct_id without a person has a larger number than all persons. */
   readonly persons: Uint32Array
   /** Position in the project's order of arrival. */
   readonly sequences: Uint32Array
@@ -162,7 +165,7 @@ export interface EventExtent {
   readonly events: number
   /** Scans of the same state find the same, in parts or as a whole. */
   readonly state: string
-  /** The largest P who owns anything; 0: nobody does. */
+  /** The largest P who owns anything, or number of a distinct_id without a person; 0: nobody does. */
   readonly lastPerson: number
 }
 
@@ -215,8 +218,10 @@ export interface EventScanner {
   giveBack(): void
   /** Timestamp of the project's first event in milliseconds, or null. */
   firstEventMs(projectId: number): number | null
-  /** UUID of the person P. */
+  /** UUID of the person P, or that which a distinct_id without a person stands for. */
   personUuid(projectId: number, person: number): string
+  /** Numbers from this one on are no P, but those of distinct_ids without a person. */
+  firstPersonless(projectId: number): number
   /**
    * The first 48 bits of the UUID of P as a number: smaller for a smaller UUID, equal numbers leave it
    * open. Asked for every person who may be on a page, so it has to be cheap; it never changes for a P.

@@ -44,7 +44,8 @@ export function lifecycleActors(inquiry: LifecycleInquiry): ActorPage {
     const detail = 'a series is needed: send events, a list with at least one series'
     throw new ServiceError('invalid_input', detail)
   }
-  const wish = { filter: globalFilter(inquiry), series: [series.match] }
+  // When a distinct_id without a person was new, nobody knows.
+  const wish = { filter: globalFilter(inquiry), series: [series.match], hasProfile: true }
   const stretch = stretchOf(inquiry)
   const { startMs, endMs } = stretch
   const fromMs = Math.max(stretch.fromMs, stretch.beforeMs)

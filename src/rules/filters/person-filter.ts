@@ -19,6 +19,9 @@ export interface PersonCandidate {
   property(key: string): unknown
 }
 
+/** Whoever is not known as a person: without properties, and in no cohort. */
+export const NO_PERSON: PersonCandidate = { number: 0, property: () => undefined }
+
 /** Whether a person passes. */
 export type PersonTest = (person: PersonCandidate) => boolean
 
@@ -76,14 +79,20 @@ class TestBuilder {
     return treeTest(tree, this.#dialect) ?? (() => true)
   }
 
-  /** Nobody is a member of a cohort that leads back to itself by way of itself, or of one too deep. */
+  /**
+   * Members are persons. Nobody is a member of a cohort that leads back to itself by way of itself, or of one
+   * too deep.
+   */
   cohort(id: number): PersonTest {
     if (this.#path.includes(id) || this.#path.length >= PERSON_COHORT_DEPTH_MAX) return () => false
     const known = this.#known.get(id)
     if (known !== undefined) return known
     const definition = this.#cohorts(id)
     if (definition === null) return () => false
-    const test = this.#remembered(this.#definitionTest(id, definition))
+    const isMember = this.#definitionTest(id, definition)
+    const test = this.#remembered(
+      (person) => person.number !== NO_PERSON.number && isMember(person),
+    )
     this.#known.set(id, test)
     return test
   }

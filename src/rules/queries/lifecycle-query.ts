@@ -219,6 +219,11 @@ function stretchOf({ range }: Pick<LifecyclePlan, 'range'>) {
   }
 }
 
+/** Of persons only: when a distinct_id without one was new, nobody knows. */
+function scanOf({ filter, series }: LifecyclePlan) {
+  return { filter, series: [series.match], hasProfile: true }
+}
+
 /** Who came and was created, of a part of the events. */
 function bitsOf(plan: LifecyclePlan, shard: QueryShard, part: EventPart): LifecycleBits {
   const { periods, scanned, isEmpty } = stretchOf(plan)
@@ -226,7 +231,7 @@ function bitsOf(plan: LifecyclePlan, shard: QueryShard, part: EventPart): Lifecy
   if (isEmpty) return { came: nobody, created: nobody }
   const { scanner, context } = shard
   const { projectId } = context
-  const scan = { ...scanned, filter: plan.filter, series: [plan.series.match] }
+  const scan = { ...scanOf(plan), ...scanned }
   const [came = nobody] = scanPersonBits(shard, scan, periods)
   scanner.giveBack()
   if (!isLastPart(part)) return { came, created: nobody }
@@ -271,7 +276,7 @@ function eachPresence(
 ): ActorNumbers | null {
   const { periods, scanned, isEmpty } = stretchOf(plan)
   if (isEmpty) return null
-  const columns = scanShard(shard, { ...scanned, filter: plan.filter, series: [plan.series.match] })
+  const columns = scanShard(shard, { ...scanOf(plan), ...scanned })
   const { numbers, actors } = ActorNumbers.of(columns.persons, columns.count)
   const events = { ...columns, actors }
   const created = creationsOf(numbers, scanned, shard)

@@ -46,28 +46,48 @@ export function loadSince(tables: OwnerTables, projectId: number, distinctId: nu
   return since?.readUInt32LE() ?? 0
 }
 
-/** Who owns which distinct_ids of a project: `ownerOf` as an array. */
+/**
+ * Who owns which distinct_ids of a project: `ownerOf` as an array. A D that belongs to nobody counts as a
+ * person of its own, with a number like a P: from `firstPersonless` on, in the order of D.
+ */
 export interface OwnerTable {
-  /** P of each D, or 0; with `OWNER_HAS_SINCE` when earlier events of the D belong to nobody. */
+  /** P or number of each D; with `OWNER_HAS_SINCE` when earlier events of the D belong to nobody. */
   readonly words: Uint32Array
   /** The largest D. */
   readonly lastDistinctId: number
-  /** The largest P among the owners. */
+  /** The largest P or number among the owners. */
   readonly lastPerson: number
-  /** Each D has an owner, of all its events. */
-  readonly isComplete: boolean
-  /** S up to which events of such a D belong to nobody. */
+  /** See `firstPersonlessBehind`. */
+  readonly firstPersonless: number
+  /** D of each number from `firstPersonless` on. */
+  readonly personless: Uint32Array
+  /** S up to which events of such a D belong to nobody; empty: all events belong to somebody. */
   readonly since: ReadonlyMap<number, number>
 }
 
 /** A bit in `OwnerTable.words`. */
 export const OWNER_HAS_SINCE = 0x8000_0000
+/** The other bits: the P or number of the owner. */
+export const OWNER_BITS = 0x7fff_ffff
 
-/** All owners of a project. Cost: about 2 ns for each D. Throws `DamagedRecordError`. */
+/**
+ * The number of the first D without a person: the power of two behind the newest P. What is computed of
+ * events is remembered by these numbers, and new persons must not move them; this way they move only when
+ * a project has twice as many persons, and lists by number have at most as many gaps as entries.
+ */
+function firstPersonlessBehind(newestPerson: number): number {
+  return 2 ** (32 - Math.clz32(newestPerson))
+}
+
+/**
+ * All owners of a project, whose newest P and D are given. Cost: about 2 ns for each D. Throws
+ * `DamagedRecordError`.
+ */
 export function loadOwnerTable(
   tables: OwnerTables,
   projectId: number,
   lastDistinctId: number,
+  newestPerson: number,
 ): OwnerTable {
   const words = new Uint32Array(lastDistinctId + CHUNK_WORDS)
   const bytes = bytesOf(words)
@@ -84,14 +104,23 @@ export function loadOwnerTable(
     if (person > lastPerson) lastPerson = person
     if (person > 0 && distinctId <= lastDistinctId) owned++
   }
+  const firstPersonless = firstPersonlessBehind(newestPerson)
+  const personless = new Uint32Array(lastDistinctId - owned)
+  if (personless.length > 0) {
+    lastPerson = firstPersonless - 1
+    for (let distinctId = 1; distinctId <= lastDistinctId; distinctId++) {
+      if (words[distinctId] !== 0) continue
+      words[distinctId] = ++lastPerson
+      personless[lastPerson - firstPersonless] = distinctId
+    }
+  }
   const since = new Map<number, number>()
   for (const { key, value } of entriesOf(tables.owner_since, range, NUMBER_BYTES)) {
     const distinctId = numberInKey(key, 4)
     since.set(distinctId, value.readUInt32LE())
     if (distinctId < words.length) words[distinctId] = (words[distinctId] ?? 0) | OWNER_HAS_SINCE
   }
-  const isComplete = owned === lastDistinctId && since.size === 0
-  return { words, since, lastDistinctId, lastPerson, isComplete }
+  return { words, since, lastDistinctId, lastPerson, firstPersonless, personless }
 }
 
 /** The owners of a stretch of D, of which `distinctId` is one; null: none has any. Throws `DamagedRecordError`. */

@@ -166,7 +166,7 @@ t.test('the command prints what to put into a page', async (t) => {
   )
   t.equal(
     printed.out,
-    `<script src="${url}/static/loader.js" data-project-token="${world.key()}" data-api-host="${url}" data-config='{"person_profiles":"always"}'></script>\n`,
+    `<script src="${url}/static/loader.js" data-project-token="${world.key()}" data-api-host="${url}"></script>\n`,
   )
   const other = await runCommand('snippet', 'show', '--data-dir', world.dataDir, '--project', '9')
   t.match(other, { exitCode: 1, err: /no project 9/ })

@@ -35,7 +35,8 @@ function randomWorld(dice: Dice): NaiveWorld {
   )
   const events = Array.from({ length: dice.below(200) }, (): NaiveEvent => {
     return {
-      person: dice.between(1, persons.size),
+      // Some are no persons, and count as one for their distinct_id.
+      person: dice.chance(0.2) ? dice.between(50, 55) : dice.between(1, persons.size),
       timeMs: someTime(),
       name: dice.pick(['view', 'buy']),
       properties: {
@@ -98,10 +99,12 @@ const nodeOf = ({ name, k }: NaiveEntity): Json => ({
 /** A world with the means to ask about it. */
 class Asked {
   readonly shard: QueryShard
+  readonly #scanner: MemoryScanner
   readonly #dice: Dice
 
   constructor(world: NaiveWorld, dice: Dice) {
     const scanner = scannerOf(world)
+    this.#scanner = scanner
     this.#dice = dice
     const context: QueryContext = {
       projectId: 1,
@@ -135,7 +138,10 @@ class Asked {
   actors(query: Json, pick: Json): readonly string[] {
     const { kind, plan } = planQuery(query, this.shard.context)
     const found = kind.actors?.(plan, new QueryFields(pick), this.shard)
-    const names = found?.groupTypeIndex === null ? found.persons.map(String) : found?.groupKeys
+    const names =
+      found?.groupTypeIndex === null
+        ? found.persons.map((person) => this.#scanner.nameOf(person).slice(1))
+        : found?.groupKeys
     return (names ?? [])
       .map((name, index) => [name, ...(found?.appearances?.[index] ?? [])].join(' '))
       .sort()

@@ -10,12 +10,9 @@ export interface Snippet {
   readonly text: (origin: string, key: string) => string
 }
 
-/** Visitors who are not logged in are persons, too, and count on the page Web. */
-const CONFIG = `data-config='{"person_profiles":"always"}'`
-
 /** The line for the head of a page. */
 export function loaderLine(origin: string, key: string): string {
-  return `<script src="${origin}/static/loader.js" data-project-token="${key}" data-api-host="${origin}" ${CONFIG}></script>`
+  return `<script src="${origin}/static/loader.js" data-project-token="${key}" data-api-host="${origin}"></script>`
 }
 
 const INSTALL_FILES = 'npx tenrec snippet install'
@@ -42,7 +39,7 @@ function arraySnippet(origin: string, key: string): string {
       list._i.push([key, options, name || 'posthog'])
     }
   }(window.posthog || [])
-  posthog.init('${key}', { api_host: '${origin}', person_profiles: 'always' })
+  posthog.init('${key}', { api_host: '${origin}' })
 </script>`
 }
 
@@ -56,8 +53,7 @@ export const SNIPPETS: readonly Snippet[] = [
     before: 'npm install posthog-js',
     text: (origin, key) => `import posthog from 'posthog-js'
 
-// Visitors who are not logged in count on the page "Web", too.
-posthog.init('${key}', { api_host: '${origin}', person_profiles: 'always' })
+posthog.init('${key}', { api_host: '${origin}' })
 posthog.identify('user-1', { email: 'ann@example.com' })
 posthog.capture('signed up', { plan: 'free' })
 posthog.onFeatureFlags(() => console.log(posthog.isFeatureEnabled('new-page')))`,

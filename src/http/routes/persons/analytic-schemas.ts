@@ -47,7 +47,10 @@ export const CHART_ACTOR_PAGE = is.namedObject(
     results: is.list(PEOPLE),
     next: is.nullable(is.TEXT),
     initial: is.about(is.TEXT, 'Address of the first page.'),
-    missing_persons: is.about(is.WHOLE, 'People of the page who do not exist any more.'),
+    missing_persons: is.about(
+      is.WHOLE,
+      'Of the page those who are no persons: a distinct_id without one, of whom there is nothing to show.',
+    ),
     is_cached: is.BOOLEAN,
     last_refresh: is.TIME,
   },

@@ -64,7 +64,7 @@ interface ActorsSource {
 interface ActorsPart {
   readonly rows: readonly (readonly unknown[])[]
   readonly hasMore: boolean
-  /** Actors that do not exist any more. */
+  /** Actors of the source that are no persons, all of them. */
   readonly missing: number
 }
 
@@ -193,22 +193,39 @@ function checkColumns({ columns, order }: ActorsPlan, actors: QueryActors | null
 function foundRows(plan: ActorsPlan, actors: QueryActors | null, shard: QueryShard): ActorsPart {
   checkColumns(plan, actors)
   const { columns, order, offset, limit } = plan
+  const persons = actors === null ? null : withProfile(actors, shard)
   const test = actorTest(plan, shard)
   const countMax = test === null ? offset + limit + 1 : Number.POSITIVE_INFINITY
   const rows: (readonly unknown[])[] = []
-  let missing = 0
+  let missing = (actors?.persons.length ?? 0) - (persons?.persons.length ?? 0)
   let passed = 0
   let units = 0
-  for (const found of orderedActors(order, actors, countMax, shard)) {
+  for (const found of orderedActors(order, persons, countMax, shard)) {
     if (found === null) missing++
     if (found === null || (test !== null && !test(found))) continue
     if (passed++ < offset) continue
     if (rows.length === limit) return { rows, hasMore: true, missing }
     units += found.person?.propertyUnits ?? 0
     if (units > QUERY_ANSWER_BYTES_MAX) throw answerTooLarge()
-    rows.push(columns.map((column) => columnValue(column, found, actors)))
+    rows.push(columns.map((column) => columnValue(column, found, persons)))
   }
   return { rows, hasMore: false, missing }
+}
+
+/** The actors without those who are no persons: there is nothing to show of them. */
+function withProfile(actors: QueryActors, { scanner, context }: QueryShard): QueryActors {
+  const firstPersonless = scanner.firstPersonless(context.projectId)
+  const isKept = actors.persons.map((person) => person < firstPersonless)
+  if (!isKept.includes(false)) return actors
+  const kept = <Item>(list: readonly Item[] | undefined) => list?.filter((_, at) => isKept[at])
+  const { persons, eventCounts, distinctIds, appearances } = actors
+  return {
+    ...actors,
+    persons: kept(persons) ?? [],
+    ...(eventCounts && { eventCounts: kept(eventCounts) ?? [] }),
+    ...(distinctIds && { distinctIds: kept(distinctIds) ?? [] }),
+    ...(appearances && { appearances: kept(appearances) ?? [] }),
+  }
 }
 
 /** What `properties` and `search` ask of an actor; null: nothing. */

@@ -8,7 +8,12 @@ import { parseUuid } from '../../../base/ids.ts'
 import { getOrAdd, keepNewest } from '../../../base/maps.ts'
 import type { CreatedPersons } from '../../../rules/analytics/event-columns.ts'
 import { withRoom } from '../../../rules/analytics/growing-arrays.ts'
-import { type PersonCandidate, personTest } from '../../../rules/filters/person-filter.ts'
+import {
+  NO_PERSON,
+  type PersonCandidate,
+  personTest,
+} from '../../../rules/filters/person-filter.ts'
+import { personUuid } from '../../../rules/persons/person-uuid.ts'
 import { cohortLookup } from '../../identity/cohort-store.ts'
 import { loadDistinctText } from '../../identity/distinct-ids.ts'
 import { loadGroup } from '../../identity/group-store.ts'
@@ -18,6 +23,7 @@ import {
   createdAtOf,
   createdStart,
   loadPerson,
+  loadPersonCounters,
   NUMBER_BYTES,
   parseProperties,
 } from '../../identity/person-records.ts'
@@ -77,8 +83,10 @@ export class ProjectFacts implements ScanFacts {
 
   get owners(): OwnerTable {
     if (this.#owners === null) {
-      const lastDistinctId = loadCounters(this.#tables.projects, this.projectId)?.distinctIds
-      this.#owners = loadOwnerTable(this.#tables, this.projectId, lastDistinctId ?? 0)
+      const tables = this.#tables
+      const lastDistinctId = loadCounters(tables.projects, this.projectId)?.distinctIds ?? 0
+      const { lastPerson } = loadPersonCounters(tables.person_projects, this.projectId)
+      this.#owners = loadOwnerTable(tables, this.projectId, lastDistinctId, lastPerson)
     }
     return this.#owners
   }
@@ -107,6 +115,14 @@ export class ProjectFacts implements ScanFacts {
     if (record === null) return undefined
     const properties = parseProperties(record.json)
     return Object.hasOwn(properties, key) ? properties[key] : undefined
+  }
+
+  /** As text; '' for nobody. */
+  uuidOf(number: number): string {
+    const { firstPersonless, personless } = this.owners
+    const distinctId = personless[number - firstPersonless]
+    if (distinctId !== undefined) return personUuid(this.projectId, this.textOf(distinctId))
+    return loadPerson(this.#tables, this.projectId, number)?.uuid ?? ''
   }
 
   /** The first 48 bits of the uuid of P as a number; 0 for nobody. */
@@ -208,6 +224,7 @@ export class ProjectFacts implements ScanFacts {
   }
 
   #candidate(person: number): PersonCandidate | null {
+    if (person >= this.owners.firstPersonless) return NO_PERSON
     return this.#remembered(this.#candidates, person, SCAN_CANDIDATES_MAX, () => {
       this.#noteRead()
       const record = loadPerson(this.#tables, this.projectId, person)

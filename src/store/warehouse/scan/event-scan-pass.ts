@@ -9,7 +9,7 @@ import type {
   EventScanRequest,
   LookedAt,
 } from '../../../rules/analytics/event-columns.ts'
-import { OWNER_HAS_SINCE, PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
+import { OWNER_BITS, OWNER_HAS_SINCE } from '../../identity/person-owners.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import type { ScanSegment } from './event-scan-cache.ts'
@@ -58,7 +58,7 @@ export class Scan {
     this.#readers = request.values.map((value) => valueReader(value, facts))
     this.#rows = rows
     this.#picker = new NamePicker(this.#isOrdered)
-    this.#wanted = wantedPersons(request, facts.owners.lastPerson)
+    this.#wanted = wantedPersons(request, facts.owners)
     this.#firstDistinctId = firstDistinctId(facts.owners.words, this.#wanted)
     this.#looksAt = request.isPersonsOnly === true ? 'persons' : 'all'
     this.#needsOwners =
@@ -139,9 +139,8 @@ export class Scan {
 
   /** Whether whose events they are neither has to be known nor leaves any of them out. */
   #isAllOwned(segment: ScanSegment): boolean {
-    const { isComplete } = this.#facts.owners
     const isLookedAt = this.#looksAt !== 'count' || this.#needsOwners
-    return !isLookedAt && isComplete && !segment.hasDeletedRows
+    return !isLookedAt && this.#facts.owners.since.size === 0 && !segment.hasDeletedRows
   }
 
   #stretchOf(segment: ScanSegment): Stretch {
@@ -216,7 +215,7 @@ export class Scan {
       let owner = words[distinctId] ?? 0
       if (owner >= OWNER_HAS_SINCE) {
         const sequence = summary.firstSequence + (nameRows.rows[place] ?? 0)
-        owner = sequence <= (since.get(distinctId) ?? 0) ? 0 : owner & PERSON_NUMBER_MAX
+        owner = sequence <= (since.get(distinctId) ?? 0) ? 0 : owner & OWNER_BITS
       }
       const isKept = owner !== 0 || (this.#keepsOwnerless && distinctId !== 0)
       if (!isKept || (wanted !== null && wanted[owner] !== 1)) continue

@@ -1,7 +1,7 @@
 /** What a request for a scan asks for: which segments, whose events, and filters. */
 import type { EventPart, EventScanRequest } from '../../../rules/analytics/event-columns.ts'
 import { filtersOf } from '../../../rules/filters/filter-group.ts'
-import { PERSON_NUMBER_MAX } from '../../identity/person-owners.ts'
+import { OWNER_BITS, type OwnerTable } from '../../identity/person-owners.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
 import { SEGMENT_ROWS_MAX } from '../limits.ts'
 import {
@@ -51,10 +51,14 @@ export function isWhollyIn(
 
 /** 1 for each P that is asked for, in its part of the persons; null: everybody. */
 export function wantedPersons(
-  { persons, part }: EventScanRequest,
-  lastPerson: number,
+  { persons, part, hasProfile = false }: EventScanRequest,
+  { lastPerson, firstPersonless, personless }: OwnerTable,
 ): Uint8Array | null {
-  const marks = persons?.marks ?? null
+  let marks = persons?.marks ?? null
+  if (hasProfile && personless.length > 0) {
+    marks = marks?.slice(0, firstPersonless) ?? new Uint8Array(firstPersonless).fill(1)
+    marks[0] = 0
+  }
   if (part?.by !== 'persons') return marks
   const wanted = new Uint8Array(lastPerson + 1)
   for (let person = part.index; person <= lastPerson; person += part.count) {
@@ -80,7 +84,7 @@ export function filterOf(
 export function firstDistinctId(owners: Uint32Array, wanted: Uint8Array | null): number {
   if (wanted === null) return 0
   for (let distinctId = 0; distinctId < owners.length; distinctId++) {
-    if (wanted[(owners[distinctId] ?? 0) & PERSON_NUMBER_MAX] === 1) return distinctId
+    if (wanted[(owners[distinctId] ?? 0) & OWNER_BITS] === 1) return distinctId
   }
   return Number.POSITIVE_INFINITY
 }

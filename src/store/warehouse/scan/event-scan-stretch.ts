@@ -3,11 +3,7 @@
  * decides. Most questions spend most of their time here.
  */
 
-import {
-  OWNER_HAS_SINCE,
-  type OwnerTable,
-  PERSON_NUMBER_MAX,
-} from '../../identity/person-owners.ts'
+import { OWNER_BITS, OWNER_HAS_SINCE, type OwnerTable } from '../../identity/person-owners.ts'
 import type { SegmentTimes } from './event-scan-cache.ts'
 import type { ScanRows } from './event-scan-rows.ts'
 
@@ -66,5 +62,5 @@ function ownerSince({ owners, distinctIds, rows, firstSequence }: Stretch, place
   const distinctId = distinctIds[place] ?? 0
   const sequence = firstSequence + (rows[place] ?? 0)
   if (sequence <= (owners.since.get(distinctId) ?? 0)) return 0
-  return (owners.words[distinctId] ?? 0) & PERSON_NUMBER_MAX
+  return (owners.words[distinctId] ?? 0) & OWNER_BITS
 }

@@ -18,7 +18,6 @@ import type {
   ValueColumn,
   ValueRequest,
 } from '../../../rules/analytics/event-columns.ts'
-import { loadPerson } from '../../identity/person-records.ts'
 import type { EventTables } from '../../lmdb/keys.ts'
 import { emptyCounters, loadCounters } from '../format/event-projects.ts'
 import type { SegmentSummary } from '../format/segment-format.ts'
@@ -162,7 +161,11 @@ class SegmentScanner implements EventScanner {
   }
 
   personUuid(projectId: number, person: number): string {
-    return loadPerson(this.#store.tables, projectId, person)?.uuid ?? ''
+    return this.#factsOf(projectId).uuidOf(person)
+  }
+
+  firstPersonless(projectId: number): number {
+    return this.#factsOf(projectId).owners.firstPersonless
   }
 
   uuidPrefix(projectId: number, person: number): number {

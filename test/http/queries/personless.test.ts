@@ -1,0 +1,240 @@
+/**
+ * Visitors who are no persons, as `posthog-js` sends them: they count in every kind of query but lifecycle,
+ * each as one for its distinct_id, until they are somebody.
+ */
+import t, { type Test } from 'tap'
+import { type DecisionDaemon, startDecisions } from '../../fixtures/flags/decision-daemon.ts'
+import type { Json } from '../../fixtures/queries/query-cases.ts'
+
+const at = (day: number, minute = 10) => `2023-01-0${day}T12:${minute}:00Z`
+const SESSIONS = '018f38bf-1d00-7a0e-8000-00000000000'
+
+function sent(event: string, distinct_id: string, day: number, minute: number, more: Json): Json {
+  const properties = {
+    $session_id: `${SESSIONS}${distinct_id.at(-1)}`,
+    $pathname: `/${day}`,
+    $current_url: `/${day}`,
+    ...more,
+  }
+  return { event, distinct_id, timestamp: at(day, minute), properties }
+}
+
+const visited = (name: string, who: string, day: number, minute = 10, more: Json = {}): Json =>
+  sent(name, who, day, minute, { $process_person_profile: false, ...more })
+const did = (name: string, who: string, day: number, minute = 10, more: Json = {}): Json =>
+  sent(name, who, day, minute, more)
+
+const EVENTS: readonly Json[] = [
+  visited('$pageview', 'v1', 2),
+  visited('$pageview', 'v2', 2),
+  did('$pageview', 'p3', 2, 10, { $set: { plan: 'pro', email: 'p3@x.test' } }),
+  visited('buy', 'v1', 2, 20),
+  visited('$pageview', 'v1', 3),
+  did('$pageview', 'p3', 3),
+  did('buy', 'p3', 3, 20),
+  visited('$pageview', 'v2', 4),
+  did('$pageview', 'p4', 4, 10, { $set: { plan: 'free' } }),
+]
+const RANGE = { date_from: '2023-01-02', date_to: '2023-01-04' }
+const VIEW = { kind: 'EventsNode', event: '$pageview' }
+const DAU = { kind: 'TrendsQuery', series: [{ ...VIEW, math: 'dau' }], dateRange: RANGE }
+const FUNNEL = {
+  kind: 'FunnelsQuery',
+  series: [VIEW, { kind: 'EventsNode', event: 'buy' }],
+  dateRange: RANGE,
+}
+
+class Asked {
+  readonly daemon: DecisionDaemon
+
+  constructor(daemon: DecisionDaemon) {
+    this.daemon = daemon
+  }
+
+  static async start(t: Test): Promise<Asked> {
+    const daemon = await startDecisions(t, 1)
+    await daemon.capture(EVENTS)
+    return new Asked(daemon)
+  }
+
+  async query(query: Json): Promise<Json> {
+    const { status, body } = await this.daemon.api('POST', 'query/', 1, { query })
+    if (status !== 200) throw new Error(JSON.stringify(body))
+    return body
+  }
+
+  async results(query: Json): Promise<readonly Json[]> {
+    return (await this.query(query))['results'] as readonly Json[]
+  }
+
+  /** The numbers of the first item. */
+  async data(query: Json): Promise<unknown> {
+    return (await this.results(query))[0]?.['data']
+  }
+
+  /** How many came, each day, with a filter on who they are. */
+  async days(filter: Json): Promise<unknown> {
+    return this.data({ ...DAU, properties: [filter] })
+  }
+
+  async steps(): Promise<readonly unknown[]> {
+    return (await this.results(FUNNEL)).map(({ count }) => count)
+  }
+
+  async visitors(): Promise<unknown> {
+    const [first] = await this.results({
+      kind: 'WebOverviewQuery',
+      dateRange: RANGE,
+      properties: [],
+    })
+    return first?.['value']
+  }
+}
+
+t.test('visitors count in all kinds of queries', async (t) => {
+  const asked = await Asked.start(t)
+  t.strictSame(await asked.data(DAU), [3, 2, 2])
+  const total = { ...DAU, series: [VIEW], trendsFilter: { display: 'BoldNumber' } }
+  t.match(await asked.results(total), [{ aggregated_value: 7 }])
+  const weekly = { ...DAU, series: [{ ...VIEW, math: 'weekly_active' }] }
+  t.strictSame(await asked.data(weekly), [3, 3, 4])
+  const first = { ...DAU, series: [{ ...VIEW, math: 'first_time_for_user' }] }
+  t.strictSame(await asked.data(first), [3, 0, 1])
+  const byPlan = { breakdown: 'plan', breakdown_type: 'person' }
+  const items = await asked.results({ ...DAU, breakdownFilter: byPlan })
+  t.strictSame(
+    items.map(({ breakdown_value, data }) => [breakdown_value, data]).sort(),
+    [
+      ['$$_posthog_breakdown_null_$$', [2, 1, 1]],
+      ['free', [0, 0, 1]],
+      ['pro', [1, 1, 0]],
+    ],
+    'as persons without the property',
+  )
+  t.strictSame(await asked.steps(), [4, 2])
+  t.equal(await asked.visitors(), 4)
+  const pages = {
+    kind: 'WebStatsTableQuery',
+    breakdownBy: 'Page',
+    dateRange: RANGE,
+    properties: [],
+  }
+  const rows = (await asked.results(pages)) as unknown as readonly (readonly [string, number[]])[]
+  t.strictSame(rows.map(([page, [visitors]]) => [page, visitors]).sort(), [
+    ['/2', 3],
+    ['/3', 2],
+    ['/4', 2],
+  ])
+  const entity = { id: '$pageview', type: 'events' }
+  const retention = await asked.results({
+    kind: 'RetentionQuery',
+    dateRange: RANGE,
+    retentionFilter: { targetEntity: entity, returningEntity: entity, totalIntervals: 3 },
+  })
+  t.strictSame(
+    ((retention[0]?.['values'] ?? []) as readonly Json[]).map(({ count }) => count),
+    [3, 2, 1],
+  )
+  t.strictSame(await asked.data({ ...DAU, kind: 'StickinessQuery', series: [VIEW] }), [1, 3, 0])
+  const paths = await asked.results({ kind: 'PathsQuery', dateRange: RANGE })
+  const bought = paths.filter(({ target }) => target === '2_buy')
+  t.strictSame(bought.map(({ source, value }) => [source, value]).sort(), [
+    ['1_/2', 1],
+    ['1_/3', 1],
+  ])
+  const lifecycle = { ...DAU, kind: 'LifecycleQuery', series: [VIEW] }
+  const statuses = (await asked.results(lifecycle)).map(({ status, data }) => [status, data])
+  t.strictSame(statuses, [
+    ['new', [1, 0, 1]],
+    ['returning', [0, 1, 0]],
+    ['resurrecting', [0, 0, 0]],
+    ['dormant', [0, 0, -1]],
+  ])
+})
+
+t.test('they have no properties and are in no cohort', async (t) => {
+  const asked = await Asked.start(t)
+  const plan = { key: 'plan', type: 'person' }
+  t.strictSame(await asked.days({ ...plan, value: 'pro', operator: 'exact' }), [1, 1, 0])
+  t.strictSame(await asked.days({ ...plan, value: 'pro', operator: 'is_not' }), [2, 1, 2])
+  t.strictSame(await asked.days({ ...plan, operator: 'is_set', value: 'is_set' }), [1, 1, 1])
+  t.strictSame(await asked.days({ ...plan, operator: 'is_not_set' }), [2, 1, 1])
+  const listed = { name: 'listed', is_static: true, distinct_ids: ['p3', 'v1'] }
+  const values = [{ ...plan, value: 'pro', operator: 'is_not' }]
+  const other = { name: 'other', filters: { properties: { type: 'AND', values } } }
+  for (const [cohort, inside] of [
+    [listed, [1, 1, 0]],
+    [other, [0, 0, 1]],
+  ] as const) {
+    const { body } = await asked.daemon.api('POST', 'cohorts/', 1, cohort)
+    const member = { key: 'id', type: 'cohort', value: body['id'] }
+    t.strictSame(await asked.days({ ...member, operator: 'in' }), inside, cohort.name)
+    const outside = [3, 2, 2].map((count, day) => count - (inside[day] ?? 0))
+    t.strictSame(await asked.days({ ...member, operator: 'not_in' }), outside, cohort.name)
+  }
+})
+
+t.test('a number is the total of those behind it; visitors have no row', async (t) => {
+  const asked = await Asked.start(t)
+  const [item] = await asked.results({ ...DAU, persons_urls: true })
+  const [first] = (item?.['persons_urls'] ?? []) as readonly { readonly url: string }[]
+  const path = first?.url.replace('/api/projects/1/', '') ?? ''
+  const { body } = await asked.daemon.api('GET', path)
+  const [page] = body['results'] as readonly { readonly people: readonly Json[]; count: number }[]
+  t.strictSame(
+    page?.people.map(({ distinct_ids }) => distinct_ids),
+    [['p3']],
+  )
+  t.match([body['total'], page?.count, body['missing_persons']], [3, 1, 2])
+  const { body: one } = await asked.daemon.api('GET', `${path}&limit=1`)
+  t.match(one, { total: 3, missing_persons: 0, results: [{ count: 1 }] }, 'persons come first')
+  const source = { kind: 'InsightActorsQuery', source: DAU, day: '2023-01-02', series: 0 }
+  for (const orderBy of [['id'], ['created_at'], ['event_count DESC'], ['person']]) {
+    const select = ['properties.plan', 'id', 'person', 'created_at', 'event_count']
+    const actors = await asked.query({ kind: 'ActorsQuery', source, select, orderBy, limit: 1 })
+    t.match(actors, { hasMore: false, missing_actors_count: 2 }, orderBy.join())
+    t.match(actors['results'], [['pro', String, { distinct_ids: ['p3'] }, String, 1]])
+  }
+  const byEvents = { kind: 'EventsQuery', select: ['distinct_id', 'count()'], after: '2023-01-01' }
+  t.strictSame(
+    [...((await asked.query({ ...byEvents, before: '2023-01-05' }))['results'] as [])].sort(),
+    [
+      ['p3', 3],
+      ['p4', 1],
+      ['v1', 3],
+      ['v2', 2],
+    ],
+  )
+})
+
+t.test('a visitor who turns out to be somebody counts once', async (t) => {
+  const asked = await Asked.start(t)
+  const identify = { event: '$identify', distinct_id: 'p3', timestamp: at(5) }
+  await asked.daemon.capture([{ ...identify, properties: { $anon_distinct_id: 'v1' } }])
+  t.strictSame(await asked.data(DAU), [2, 1, 2])
+  t.strictSame(await asked.steps(), [3, 1])
+  t.equal(await asked.visitors(), 3)
+  t.strictSame(await asked.days({ key: 'plan', value: 'pro', type: 'person' }), [1, 1, 0])
+  const fresh = { event: '$identify', distinct_id: 'new', timestamp: at(5) }
+  await asked.daemon.capture([{ ...fresh, properties: { $anon_distinct_id: 'v2' } }])
+  t.strictSame(await asked.data(DAU), [2, 1, 2], 'a person of its own')
+  const [, , resurrecting] = await asked.results({ ...DAU, kind: 'LifecycleQuery', series: [VIEW] })
+  t.strictSame(resurrecting?.['data'], [1, 0, 1], 'created later than it came')
+})
+
+t.test(
+  'what is erased of a visitor does not count, what is kept of a deleted person neither',
+  async (t) => {
+    const asked = await Asked.start(t)
+    await asked.daemon.api('POST', 'erasures/', 1, { distinct_id: 'v1' })
+    await asked.daemon.until(async () => (await asked.visitors()) === 3)
+    t.strictSame(await asked.data(DAU), [2, 1, 2])
+    t.strictSame(await asked.steps(), [3, 1])
+    const { body } = await asked.daemon.api('GET', 'persons/?distinct_id=p3')
+    const [person] = body['results'] as readonly Json[]
+    await asked.daemon.api('DELETE', `persons/${String(person?.['id'])}/`)
+    t.strictSame(await asked.data(DAU), [1, 0, 2])
+    await asked.daemon.capture([visited('$pageview', 'p3', 4)])
+    t.strictSame(await asked.data(DAU), [1, 0, 3], 'a visitor from now on')
+  },
+)
