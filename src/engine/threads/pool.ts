@@ -34,7 +34,7 @@ import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
 import { openPieces, type TableQueries } from './person-table.ts'
-import { answerDivided } from './queries/divided-queries.ts'
+import { DividedQueries } from './queries/divided-queries.ts'
 import type { TableState } from './table-tasks.ts'
 import type { AppendResult, AppendTask, CheckLane, CheckResult, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
@@ -268,13 +268,14 @@ function queriesOf(pool: WorkerPool): Queries {
       return pool.run(name as CallName, values as never, wish)
     },
   ])
+  const divided = new DividedQueries(pool)
   return {
     // What `CallerOf` says of each.
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
     organization: (name, request, audit) =>
       pool.run('organization', [{ name, request, audit }]) as never,
     analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
-    answer: (task, onLeave) => answerDivided(pool, task, onLeave),
+    answer: (task, onLeave) => divided.answer(task, onLeave),
     eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
     sessionValues: (task, onLeave) => pool.run('sessionValues', [task], { onLeave }),
     personTable: (query, onLeave) => {

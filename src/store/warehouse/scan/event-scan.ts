@@ -13,8 +13,8 @@ import type {
   EventExtent,
   EventScanner,
   EventScanRequest,
+  KnownEvents,
   PieceVisitor,
-  SettledEvents,
   ValueColumn,
   ValueRequest,
 } from '../../../rules/analytics/event-columns.ts'
@@ -31,7 +31,7 @@ import { readAt } from './event-scan-places.ts'
 import { isInPart, needsPersons } from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import { valueReader } from './event-scan-values.ts'
-import { SettledProjects } from './settled-events.ts'
+import { KnownProjects } from './known-events.ts'
 
 const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
 /** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
@@ -48,7 +48,7 @@ export class ScanStore {
   readonly rows: RowPool
   /** Of all values made of events that are kept. */
   readonly valueBytesMax: number
-  readonly settled: SettledProjects
+  readonly known: KnownProjects
 
   /** `cacheBytesMax`: bytes of decoded columns that are kept. */
   constructor(tables: EventTables, segments: SegmentReader, cacheBytesMax: number) {
@@ -58,7 +58,7 @@ export class ScanStore {
     this.rows = new RowPool(cacheBytesMax / ROWS_SHARE)
     this.facts = new FactCache(tables)
     this.valueBytesMax = cacheBytesMax / VALUE_SHARE
-    this.settled = new SettledProjects(segments)
+    this.known = new KnownProjects(segments)
   }
 
   /** Bytes of decoded columns that are kept: an estimate. */
@@ -121,8 +121,8 @@ class SegmentScanner implements EventScanner {
     return { events, state, lastPerson: owners.lastPerson }
   }
 
-  settled(projectId: number): SettledEvents {
-    return this.#store.settled.of(projectId, this.#factsOf(projectId).owners)
+  known(projectId: number): KnownEvents {
+    return this.#store.known.of(projectId, this.#factsOf(projectId).owners)
   }
 
   valuesAt(
