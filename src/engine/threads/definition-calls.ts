@@ -16,6 +16,7 @@ import {
 } from '../../rules/events/definitions.ts'
 import { type EventValueQuery, offeredEvents } from '../../rules/events/event-values.ts'
 import { LONG_WEIGHT, type LongTools, long, type PageTools, page } from './call-kinds.ts'
+import { queryLimits } from './front-watch.ts'
 import { requireWanted } from './pages.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
@@ -56,10 +57,8 @@ export const DEFINITION_CALLS = {
 /** Values of a property of events; the pool says when nobody waits any more. */
 export const VALUE_CALLS = {
   /** Rows of `{ name }`. */
-  eventValues: long(({ stores, cancelled }: LongTools, query: EventValueQuery) => {
-    const deadlineMs = performance.now() + stores.queryMsMax
-    const isCancelled = (): boolean => Atomics.load(cancelled, 0) !== 0
-    return stores.reader.eventValues(query, { deadlineMs, isCancelled }).offered()
+  eventValues: long((tools: LongTools, query: EventValueQuery) => {
+    return tools.stores.reader.eventValues(query, queryLimits(tools)).offered()
   }, 'analytics'),
 }
 

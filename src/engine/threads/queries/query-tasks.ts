@@ -11,6 +11,7 @@ import { divisionOf, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
+import { queryLimits } from '../front-watch.ts'
 import { DIVIDED_EVENTS_MIN, DIVIDED_LIGHT_EVENTS_MIN } from '../limits.ts'
 import { wholePart } from './remembered-parts.ts'
 
@@ -121,17 +122,11 @@ export function runSessionValues(tools: LongTools, { key, contains, ...facts }: 
 }
 
 /** The snapshot that a query is answered from, and what it knows of the project. */
-function open(
-  { stores, cancelled }: LongTools,
-  facts: QueryFacts,
-  part: EventPart | null,
-): QueryShard {
+function open(tools: LongTools, facts: QueryFacts, part: EventPart | null): QueryShard {
+  const { stores } = tools
   const { projectId, timezone, nowMs, testAccountFilters } = facts
   const { pathCleaningFilters = [], channelTypeRules = [] } = facts
-  const scanner = stores.warehouse.scanner({
-    deadlineMs: performance.now() + stores.queryMsMax - (facts.spentMs ?? 0),
-    isCancelled: () => Atomics.load(cancelled, 0) !== 0,
-  })
+  const scanner = stores.warehouse.scanner(queryLimits(tools, facts.spentMs))
   const { persons } = stores.reader.answers()
   const context: QueryContext = {
     ...{ projectId, timezone, nowMs, testAccountFilters, pathCleaningFilters, channelTypeRules },

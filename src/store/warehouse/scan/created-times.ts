@@ -11,7 +11,7 @@ import { type EventTables, keysOf } from '../../lmdb/keys.ts'
 import { entriesOf } from '../../lmdb/records.ts'
 
 /** Reading one by one takes several times as long as reading everybody. */
-const CHANGED_PART_MAX = 1 / 8
+const SINGLY_READ_PART = 1 / 8
 
 /** Where to look, as of a snapshot; `noteRead` is called for each person that is read, and may throw. */
 export interface CreatedSource {
@@ -52,7 +52,7 @@ export class CreatedTimes {
     const changed = before === null ? null : changedPersons(before, owners)
     // Until all are read, none are known.
     this.#owners = null
-    if (changed === null || changed.size > owners.lastPerson * CHANGED_PART_MAX) {
+    if (changed === null || changed.size > owners.lastPerson * SINGLY_READ_PART) {
       this.#readAll(source)
     } else {
       for (const person of changed) {
