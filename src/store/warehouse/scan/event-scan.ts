@@ -34,8 +34,8 @@ import { valueReader } from './event-scan-values.ts'
 import { KnownProjects } from './known-events.ts'
 
 const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
-/** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
-const ROWS_SHARE = 4
+/** Of the memory for decoded columns: as much is kept, at most, for rows of the next result. */
+const ROWS_SHARE = 16
 /** And as much for what is made of events. */
 const VALUE_SHARE = 4
 
