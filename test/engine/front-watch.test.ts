@@ -1,7 +1,7 @@
 /** Threads for analytics give way to the front while requests come, and only then. */
 import t from 'tap'
 import { FrontLoad } from '../../src/engine/front/front-load.ts'
-import { FrontWatch, queryLimits } from '../../src/engine/threads/front-watch.ts'
+import { FrontWatch, queryLimits } from '../../src/engine/threads/queries/front-watch.ts'
 
 /** Works for longer than a piece of work may take. */
 function work(): void {

@@ -137,8 +137,8 @@ t.test('small parts that are given up leave room for large ones', async (t) => {
     parts.keep({ kind, plan: { name } }, shard, new Uint8Array(bytes))
   const isKept = (name: string): boolean => parts.again({ kind, plan: { name } }, shard) !== null
   for (let number = 0; number < 40_000; number++) keep(`small ${number}`, 1000)
-  keep('first', 10_000_000)
-  keep('second', 10_000_000)
+  keep('first', 7_000_000)
+  keep('second', 7_000_000)
   t.ok(isKept('first'))
   t.ok(isKept('second'))
   t.notOk(isKept('small 0'))

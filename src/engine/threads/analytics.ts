@@ -9,7 +9,7 @@ import {
 } from '../../rules/analytics/analytics.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
 import type { LongTools } from './call-kinds.ts'
-import { queryLimits } from './front-watch.ts'
+import { queryLimits } from './queries/front-watch.ts'
 
 /** Runs a question to its end. Throws `ServiceError` as `AnalyticQueries.analyse` rejects. */
 export function runAnalytics(

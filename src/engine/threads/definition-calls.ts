@@ -16,8 +16,8 @@ import {
 } from '../../rules/events/definitions.ts'
 import { type EventValueQuery, offeredEvents } from '../../rules/events/event-values.ts'
 import { LONG_WEIGHT, type LongTools, long, type PageTools, page } from './call-kinds.ts'
-import { queryLimits } from './front-watch.ts'
 import { requireWanted } from './pages.ts'
+import { queryLimits } from './queries/front-watch.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
 /** Which part of a list. */

@@ -11,8 +11,8 @@ import { divisionOf, planQuery } from '../../../rules/queries/kinds.ts'
 import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/queries/query-kind.ts'
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
-import { queryLimits } from '../front-watch.ts'
 import { DIVIDED_EVENTS_MIN, DIVIDED_LIGHT_EVENTS_MIN } from '../limits.ts'
+import { queryLimits } from './front-watch.ts'
 import { wholePart } from './remembered-parts.ts'
 
 /** What a project says of its events, as it stores it. */

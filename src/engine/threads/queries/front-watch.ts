@@ -5,8 +5,7 @@
  * piece of work, which hands the core to whoever waits for it.
  */
 
-import type { ScanLimits } from '../../ports/warehouse.ts'
-import type { LongTools } from './call-kinds.ts'
+import type { ScanLimits } from '../../../ports/warehouse.ts'
 
 /** A piece of work, milliseconds; it ends at the next look at the limits of a query. */
 const PIECE_MS = 0.5
@@ -47,14 +46,18 @@ export class FrontWatch {
   }
 }
 
+/** What a query that gives way to the front works with. */
+interface LimitedTools {
+  readonly stores: { readonly queryMsMax: number; readonly front: FrontWatch }
+  /** Another number than 0: nobody waits any more. */
+  readonly cancelled: Int32Array
+}
+
 /**
  * The limits of a query whose thread gives way to the front. `spentMs`: of the time of the query, what others
  * have spent on it.
  */
-export function queryLimits(
-  { stores, cancelled }: Pick<LongTools, 'cancelled'> & { readonly stores: QueryStores },
-  spentMs = 0,
-): ScanLimits {
+export function queryLimits({ stores, cancelled }: LimitedTools, spentMs = 0): ScanLimits {
   return {
     deadlineMs: performance.now() + stores.queryMsMax - spentMs,
     isCancelled: () => {
@@ -63,5 +66,3 @@ export function queryLimits(
     },
   }
 }
-
-type QueryStores = Pick<LongTools['stores'], 'queryMsMax' | 'front'>
