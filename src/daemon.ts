@@ -169,7 +169,7 @@ class RunningDaemon implements Daemon {
     this.#disk = new DiskGuard(settings.dataDir, settings.diskReserveBytes)
     this.#directory = new ProjectDirectory(settings.dataDir, clock)
     const { workerThreads, analyticsThreads, queryMsMax, queryCacheBytes: cacheBytesMax } = settings
-    const threads = { ...threadSettings(settings), damageCount: this.#damage.shared }
+    const threads = { ...threadSettings(settings), damageCount: this.#damage.shared, frontRequests: this.#load.shared }
     this.#pool = new WorkerPool({
       ...{ threads, entry: parts.threads, workerThreads, analyticsThreads },
       ...{ queryMsMax, cacheBytesMax },
@@ -223,6 +223,7 @@ class RunningDaemon implements Daemon {
     const front = createFront({
       ...{ ...parts, metrics: this.#metrics, budget: this.#budget },
       ...{ queries: this.#pool.queries, directory: this.#directory },
+      onPublicRequest: () => this.#load.came(),
     })
     this.#limits = front.limits
     this.#sessions = front.sessions

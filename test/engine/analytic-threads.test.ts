@@ -145,8 +145,7 @@ t.test('parts of a query pass the main thread packed, and are put together again
       parts.map(({ found }) => found),
       [Uint8Array, Uint8Array],
     )
-    const packed = parts.map(({ found }) => found)
-    const { text } = await ask<{ text: Uint8Array }>('queryMerge', task, packed)
+    const { text } = await ask<{ text: Uint8Array }>('queryMerge', task, parts)
     t.equal(whole.kind, 'answer')
     if (whole.kind === 'answer') t.strictSame(text, whole.text)
     t.match(Buffer.from(text).toString(), `"count":${math === 'dau' ? 3 : 4}`)

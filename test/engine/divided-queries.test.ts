@@ -5,16 +5,21 @@
  */
 import t from 'tap'
 import type { LongTools } from '../../src/engine/threads/call-kinds.ts'
-import { answerDivided } from '../../src/engine/threads/queries/divided-queries.ts'
+import { REMEMBERED_QUERY_UNITS_MAX } from '../../src/engine/threads/limits.ts'
+import { DividedQueries } from '../../src/engine/threads/queries/divided-queries.ts'
+import { FrontWatch } from '../../src/engine/threads/queries/front-watch.ts'
 import {
+  type MergeOutcome,
   mergeQuery,
+  type QueryOutcome,
   type QueryTask,
   runQuery,
   runQueryPart,
 } from '../../src/engine/threads/queries/query-tasks.ts'
 import { RememberedParts } from '../../src/engine/threads/queries/remembered-parts.ts'
 import type { PersonCommand } from '../../src/rules/persons/commands.ts'
-import { planQuery } from '../../src/rules/queries/kinds.ts'
+import { type PlannedQuery, planQuery } from '../../src/rules/queries/kinds.ts'
+import type { QueryShard } from '../../src/rules/queries/query-kind.ts'
 import { EventReader } from '../../src/store/warehouse/read/event-reader.ts'
 import { Dice } from '../fixtures/dice.ts'
 import { PersonLog, type SentEvent } from '../fixtures/persons/person-log.ts'
@@ -27,7 +32,6 @@ const NAMES = ['view', 'view', 'view', 'click', 'buy']
 const FIRST_EVENTS = 18_000
 const EVENTS_PER_REQUEST = 500
 const CHANGES = 10
-const NO_LIMITS = { deadlineMs: Number.POSITIVE_INFINITY, isCancelled: () => false }
 const RANGE = { date_from: '2024-01-01', date_to: '2024-01-28' }
 
 const view = (rest: object = {}) => ({ kind: 'EventsNode', event: 'view', ...rest })
@@ -228,19 +232,32 @@ const NO_CRITERIA = {
   personId: null,
 }
 
-/** What a thread for analytics has. */
-function toolsOf(reader: EventReader): LongTools {
-  const stores = {
-    warehouse: reader,
-    reader,
-    queryMsMax: 60_000,
-    remembered: new RememberedParts(),
+/** Counts the queries that it helped with. */
+class CountedParts extends RememberedParts {
+  helped = 0
+
+  override again(planned: PlannedQuery, shard: QueryShard): unknown {
+    const found = super.again(planned, shard)
+    if (found !== null) this.helped++
+    return found
   }
-  return { stores: stores as unknown as LongTools['stores'], cancelled: new Int32Array(1) }
 }
 
-function resultsOf({ text }: { readonly text: Uint8Array }): string {
-  return JSON.stringify((JSON.parse(Buffer.from(text).toString()) as { results: unknown }).results)
+/** What a thread for analytics has. */
+function toolsOf(reader: EventReader): LongTools & { readonly remembered: CountedParts } {
+  const remembered = new CountedParts()
+  const front = new FrontWatch(new Int32Array(1))
+  const stores = { warehouse: reader, reader, queryMsMax: 60_000, remembered, front }
+  const cancelled = new Int32Array(1)
+  return { stores: stores as unknown as LongTools['stores'], cancelled, remembered }
+}
+
+type Tools = ReturnType<typeof toolsOf>
+
+function resultsOf(outcome: QueryOutcome | MergeOutcome): string {
+  if (outcome.kind !== 'answer') return outcome.kind
+  const { results } = JSON.parse(Buffer.from(outcome.text).toString()) as { results: unknown }
+  return JSON.stringify(results)
 }
 
 t.test('answers are the same, whatever is divided and remembered', async (t) => {
@@ -253,35 +270,42 @@ t.test('answers are the same, whatever is divided and remembered', async (t) => 
     const threads = readers.map(toolsOf)
     history.send(FIRST_EVENTS)
     const happened: string[] = []
-    let remembered = 0
     for (let change = 0; change < CHANGES; change++) {
       happened.push(history.change())
+      const reader = new EventReader({ dataDir: log.dataDir })
       for (const [name, by, query] of QUERIES) {
         const asked = { ...query, dateRange: RANGE }
         const task: QueryTask = {
           ...{ projectId: 1, timezone: 'Europe/Berlin', nowMs: START_MS + DAYS * DAY_MS },
           ...{ testAccountFilters: [], query: asked, format: 'json' },
         }
-        const fresh = toolsOf(log.reader)
+        const fresh = toolsOf(reader)
         const everybody = { by: 'persons', index: 0, count: 1 } as const
-        const plain = runQueryPart(fresh, task, everybody).found
+        const plain = runQueryPart(fresh, task, everybody)
         const right = resultsOf(mergeQuery(fresh, task, [plain]))
-        const parts = threads.map((tools, index) =>
-          runQueryPart(tools, task, { by, index, count: threads.length }),
-        )
-        const found = parts.map((part) => part.found)
-        const divided = resultsOf(mergeQuery(fresh, task, found.toReversed()))
-        const [first] = threads
-        const whole = first === undefined ? null : runQuery(first, task, false)
-        const again = whole?.kind === 'answer' ? resultsOf(whole) : ''
-        if (divided === right && again === right) continue
-        t.equal(divided, right, `seed ${seed}, ${name}, divided: ${happened.join('; ')}`)
-        t.equal(again, right, `seed ${seed}, ${name}, whole: ${happened.join('; ')}`)
-        return
+        const [one, merger] = threads as [Tools, Tools, Tools]
+        const parts = () =>
+          threads.map((tools, index) =>
+            runQueryPart(tools, task, { by, index, count: threads.length }),
+          )
+        const answers = {
+          'one thread alone': resultsOf(runQuery(one, task, false)),
+          'what was merged before': resultsOf(runQuery(merger, task, false)),
+          divided: resultsOf(mergeQuery(merger, task, parts().toReversed())),
+          'nothing is new': resultsOf(runQuery(merger, task, false)),
+        }
+        for (const [how, answer] of Object.entries(answers)) {
+          if (answer === right) continue
+          t.equal(answer, right, `seed ${seed}, ${name}, ${how}: ${happened.join('; ')}`)
+          await reader.close()
+          return
+        }
       }
-      remembered = Math.max(remembered, log.reader.scanner(NO_LIMITS).settled(1).through)
+      await reader.close()
     }
-    t.ok(remembered > 0, `seed ${seed}: ${happened.join('; ')}`)
+    const [one, merger] = threads
+    t.ok((one?.remembered.helped ?? 0) > QUERIES.length, `seed ${seed}: ${happened.join('; ')}`)
+    t.ok((merger?.remembered.helped ?? 0) > CHANGES * QUERIES.length, 'what was merged, too')
   }
 })
 
@@ -294,12 +318,11 @@ t.test('nine tables of a site go to one thread, other queries to any', async (t)
       return { kind: 'answer', text: new Uint8Array(1) }
     },
   }
+  const divided = new DividedQueries(
+    pool as unknown as ConstructorParameters<typeof DividedQueries>[0],
+  )
   const ask = (projectId: number, query: object) =>
-    answerDivided(
-      pool as unknown as Parameters<typeof answerDivided>[0],
-      { projectId, query } as unknown as QueryTask,
-      () => undefined,
-    )
+    divided.answer({ projectId, query } as unknown as QueryTask, () => undefined)
   const overview = { kind: 'WebOverviewQuery' }
   await ask(3, overview)
   await ask(3, { kind: 'WebStatsTableQuery' })
@@ -307,6 +330,39 @@ t.test('nine tables of a site go to one thread, other queries to any', async (t)
   await ask(3, { kind: 'TrendsQuery' })
   t.strictSame(asked, [1, 1, 0, undefined])
   await t.rejects(ask(3, { kind: 'x' }), { code: 'unsupported_kind' })
+})
+
+t.test('a query that was divided is asked again of the thread that merged it', async (t) => {
+  const asked: (readonly [call: string, thread: number | undefined])[] = []
+  let partsAreStale = 0
+  const pool = {
+    analyticsThreads: 2,
+    run: async (call: string, _values: unknown, { thread }: { readonly thread?: number }) => {
+      asked.push([call, thread])
+      if (call === 'query') return { kind: 'divide', by: 'segments' }
+      if (call === 'queryPart') return { state: 'a', isLasting: true, found: new Uint8Array(1) }
+      return partsAreStale-- > 0 ? { kind: 'stale' } : { kind: 'answer', text: new Uint8Array(1) }
+    },
+  }
+  const divided = new DividedQueries(
+    pool as unknown as ConstructorParameters<typeof DividedQueries>[0],
+  )
+  const ask = async (event: string) => {
+    asked.length = 0
+    const query = { kind: 'TrendsQuery', series: [{ event }] }
+    await divided.answer({ projectId: 1, query } as unknown as QueryTask, () => undefined)
+    return asked.map(([call, thread]) => `${call} ${thread}`).join(', ')
+  }
+  const parts = 'queryPart 0, queryPart 1'
+  t.equal(await ask('a'), `query undefined, ${parts}, queryMerge 0`)
+  t.equal(await ask('b'), `query undefined, ${parts}, queryMerge 1`)
+  t.equal(await ask('a'), `query 0, ${parts}, queryMerge 0`)
+  t.equal(await ask('b'), `query 1, ${parts}, queryMerge 1`)
+  partsAreStale = 1
+  t.equal(await ask('b'), `query 1, ${parts}, queryMerge 1, ${parts}, queryMerge 1`)
+  const long = 'x'.repeat(REMEMBERED_QUERY_UNITS_MAX)
+  t.match(await ask(long), /^query undefined/u)
+  t.match(await ask(long), /^query undefined/u)
 })
 
 t.test('what only counts is not divided as early as what looks at events', async (t) => {

@@ -198,7 +198,7 @@ export class MemoryWarehouse implements Warehouse {
       valuesAt: (projectId, sequences, values) =>
         of(projectId).valuesAt(projectId, sequences, values),
       remembered: (_projectId, _name, make) => make(),
-      settled: (projectId) => of(projectId).settled(),
+      known: (projectId) => of(projectId).known(),
       looksAtPersons: true,
       giveBack: () => {
         for (const one of made.splice(0)) one.giveBack()

@@ -9,6 +9,7 @@ import {
 } from '../../rules/analytics/analytics.ts'
 import { actionSteps } from '../../rules/filters/actions.ts'
 import type { LongTools } from './call-kinds.ts'
+import { queryLimits } from './queries/front-watch.ts'
 
 /** Runs a question to its end. Throws `ServiceError` as `AnalyticQueries.analyse` rejects. */
 export function runAnalytics(
@@ -16,16 +17,13 @@ export function runAnalytics(
     stores,
     cancelled,
   }: Pick<LongTools, 'cancelled'> & {
-    readonly stores: Pick<LongTools['stores'], 'reader' | 'warehouse' | 'queryMsMax'>
+    readonly stores: Pick<LongTools['stores'], 'reader' | 'warehouse' | 'queryMsMax' | 'front'>
   },
   query: AnalyticQuery,
 ): AnalyticAnswer {
   const { question, format, ...facts } = query
   const { projectId } = facts
-  const scanner = stores.warehouse.scanner({
-    deadlineMs: performance.now() + stores.queryMsMax,
-    isCancelled: () => Atomics.load(cancelled, 0) !== 0,
-  })
+  const scanner = stores.warehouse.scanner(queryLimits({ stores, cancelled }))
   const { persons, actors, position } = stores.reader.answers()
   const context = {
     ...facts,

@@ -96,7 +96,9 @@ export const CALLS = {
   ),
   queryPart: long(runQueryPart, 'analytics', ({ found }) => [found.buffer]),
   sessionValues: long(runSessionValues, 'analytics'),
-  queryMerge: long(mergeQuery, 'analytics', ({ text }) => [text.buffer]),
+  queryMerge: long(mergeQuery, 'analytics', (outcome) =>
+    outcome.kind === 'answer' ? [outcome.text.buffer] : [],
+  ),
   ...APPEND_CALLS,
   /** Turns log blocks into stored events. */
   process: short(({ processor, live }, task: ProcessTask): ProcessResult => {

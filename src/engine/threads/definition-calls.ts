@@ -17,6 +17,7 @@ import {
 import { type EventValueQuery, offeredEvents } from '../../rules/events/event-values.ts'
 import { LONG_WEIGHT, type LongTools, long, type PageTools, page } from './call-kinds.ts'
 import { requireWanted } from './pages.ts'
+import { queryLimits } from './queries/front-watch.ts'
 import type { ThreadStores } from './thread-stores.ts'
 
 /** Which part of a list. */
@@ -56,10 +57,8 @@ export const DEFINITION_CALLS = {
 /** Values of a property of events; the pool says when nobody waits any more. */
 export const VALUE_CALLS = {
   /** Rows of `{ name }`. */
-  eventValues: long(({ stores, cancelled }: LongTools, query: EventValueQuery) => {
-    const deadlineMs = performance.now() + stores.queryMsMax
-    const isCancelled = (): boolean => Atomics.load(cancelled, 0) !== 0
-    return stores.reader.eventValues(query, { deadlineMs, isCancelled }).offered()
+  eventValues: long((tools: LongTools, query: EventValueQuery) => {
+    return tools.stores.reader.eventValues(query, queryLimits(tools)).offered()
   }, 'analytics'),
 }
 

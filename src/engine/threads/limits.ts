@@ -35,11 +35,13 @@ export const DIVIDED_EVENTS_MIN = 200_000
 /** The same of a query that only counts events: dividing it costs more than counting fewer of them. */
 export const DIVIDED_LIGHT_EVENTS_MIN = 2_000_000
 /** Memory for what one thread remembers of queries, an estimate. What was used longest ago is given up. */
-export const REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
-/** Events that came since a query by persons was answered. More: it is computed of everybody again. */
+export const REMEMBERED_BYTES_MAX = 16 * 1024 * 1024
+/** Events that came since a query was answered. More: all threads compute it again. */
 export const NEW_EVENTS_MAX = 200_000
 /** Queries of which one thread remembers something. */
 export const REMEMBERED_PARTS_MAX = 500
+/** UTF-16 units of a query whose thread is remembered. Longer: any thread takes it. */
+export const REMEMBERED_QUERY_UNITS_MAX = 16_384
 /** Warnings among which those about one event are looked for: all that a project keeps. Further: not seen. */
 export const FATE_WARNINGS_READ_MAX = 1000
 /** Dropped events among which samples are looked for. Further: not seen. */

@@ -37,7 +37,7 @@ import { LongReads, longThreads } from './long-reads.ts'
 import type { OrganizationPort } from './organization-tasks.ts'
 import type { MadePage } from './pages.ts'
 import { countInPieces, openPieces, type TableQueries } from './person-table.ts'
-import { answerDivided } from './queries/divided-queries.ts'
+import { DividedQueries } from './queries/divided-queries.ts'
 import type { TableState } from './table-tasks.ts'
 import type { AppendResult, AppendTask, CheckLane, CheckResult, ThreadSettings } from './tasks.ts'
 import { type ThreadDeath, ThreadGroup } from './thread-group.ts'
@@ -272,13 +272,14 @@ function queriesOf(pool: WorkerPool): Queries {
       return pool.run(name as CallName, values as never, wish)
     },
   ])
+  const divided = new DividedQueries(pool)
   return {
     // What `CallerOf` says of each.
     ...(Object.fromEntries(methods) as CallerOf<typeof QUERIES>),
     organization: (name, request, audit) =>
       pool.run('organization', [{ name, request, audit }]) as never,
     analyse: (query, onLeave) => pool.run('analytics', [query], { onLeave }),
-    answer: (task, onLeave) => answerDivided(pool, task, onLeave),
+    answer: (task, onLeave) => divided.answer(task, onLeave),
     eventValues: (query, onLeave) => pool.run('eventValues', [query], { onLeave }),
     sessionValues: (task, onLeave) => pool.run('sessionValues', [task], { onLeave }),
     blastRadius: (task, onLeave) =>

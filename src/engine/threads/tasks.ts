@@ -38,6 +38,8 @@ export interface ThreadSettings {
   readonly openWrites?: Int32Array
   /** Shared by all threads: how often damage was met (damage-reports.ts). */
   readonly damageCount?: Int32Array
+  /** Shared by all threads: the requests of SDKs that have come, modulo 2^32. */
+  readonly frontRequests?: Int32Array
   /** Shared by all threads: the last block of the log that was appended, once there is one. */
   readonly logReach?: BigInt64Array
 }

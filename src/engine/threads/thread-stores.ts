@@ -12,6 +12,7 @@ import { LiveRows } from '../processor/live-rows.ts'
 import type { LogProcessor } from '../processor/log-processor.ts'
 import { FlagTasks } from './flag-tasks.ts'
 import { OrganizationWorker } from './organization-tasks.ts'
+import { FrontWatch } from './queries/front-watch.ts'
 import { RememberedParts } from './queries/remembered-parts.ts'
 import type { ThreadSettings } from './tasks.ts'
 
@@ -38,6 +39,7 @@ export class ThreadStores {
   readonly settings: ThreadSettings
   /** Of queries. */
   readonly remembered = new RememberedParts()
+  readonly front: FrontWatch
   readonly #wiring: ThreadWiring
   readonly #damage: DamageReports
   #live: LiveRows | undefined
@@ -45,6 +47,7 @@ export class ThreadStores {
 
   constructor(settings: ThreadSettings, wiring: ThreadWiring, damage: DamageReports) {
     this.settings = settings
+    this.front = new FrontWatch(settings.frontRequests ?? new Int32Array(1))
     this.#wiring = wiring
     this.#damage = damage
   }

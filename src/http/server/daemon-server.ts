@@ -28,6 +28,7 @@ export interface FrontOptions {
   /** Where the files of the console are; default: where the build puts them. */
   readonly consoleFolder: URL | undefined
   readonly directory: ConsoleSessionsOptions['directory']
+  readonly onPublicRequest: () => void
 }
 
 /** A server without routes, the limits that public routes count projects with, and the console's sessions. */
@@ -51,6 +52,7 @@ export function createFront(options: FrontOptions): {
     clock,
     metrics,
     budget,
+    onPublicRequest: options.onPublicRequest,
     connectionsMax: connectionsMaxOf(settings),
     audit: { record: (entry) => trail.record(entry), clock, trustedProxies },
     limits,

@@ -65,6 +65,8 @@ export interface HttpServerOptions {
   readonly log: { error(fields: object, message: string): void }
   readonly clock: Clock
   readonly metrics: ServiceMetrics
+  /** A request to a public route has come. */
+  readonly onPublicRequest?: (() => void) | undefined
   /** For the bodies of private routes. */
   readonly budget: BodyBudget
   /** Open connections; a further one is closed at once. Stay below the limit of open files. */
@@ -156,10 +158,7 @@ export class HttpServer implements ExchangeOwner {
     }
   }
 
-  /**
-   * Registers a public path (without trailing slash; one is accepted) for every method. Answers carry
-   * CORS headers.
-   */
+  /** Registers a public path, with a trailing slash or without, for every method. Answers carry CORS headers. */
   raw(path: string, handler: PublicHandler): void {
     const metrics = this.#routeMetrics(path)
     const enter = (response: HttpResponse, request: HttpRequest): void => {
@@ -290,6 +289,7 @@ export class HttpServer implements ExchangeOwner {
       startedAtMs: isTimed ? this.#options.clock.monotonic() : -1,
     }
     const exchange = new Exchange(options, head)
+    if (isPublic) this.#options.onPublicRequest?.()
     this.#requestsInProgress++
     this.#options.metrics.httpRequestsInProgress.value = this.#requestsInProgress
     response.onAborted(() => {

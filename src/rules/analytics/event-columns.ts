@@ -97,14 +97,12 @@ export interface EventPart {
   readonly among?: Uint8Array
 }
 
-/** Events that stay as they are, as far as anybody knows. */
-export interface SettledEvents {
-  /** The place of the last one in the order of arrival; 0: none is. */
+/** The events that there are, and whether they are what they were. */
+export interface KnownEvents {
+  /** The place of the last one in the order of arrival; 0: there is none. */
   readonly through: number
-  /** Another text: some of them, or whom they belong to, have changed after all. */
+  /** Another text: some of those of before, or whom they belong to, have changed. */
   readonly version: string
-  /** The same of all events, the last one and what changes when any of them do, however segments are merged. */
-  readonly all: { readonly through: number; readonly version: string }
 }
 
 /** Some persons. */
@@ -210,8 +208,8 @@ export interface EventScanner {
     name: string,
     make: () => Value,
   ): Value
-  /** The beginning of the project's events that does not change any more. */
-  settled(projectId: number): SettledEvents
+  /** All events. Cost: one comparison of the owners after each commit. */
+  known(projectId: number): KnownEvents
   /** Whether a scan so far has looked at more than events and whom they belong to: at what may change. */
   readonly looksAtPersons: boolean
   /** Nobody looks any more at what earlier scans have found: their memory serves the next ones. */

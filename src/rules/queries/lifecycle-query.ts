@@ -3,7 +3,6 @@
  * docs/compatibility/queries.md, "LifecycleQuery".
  */
 import type { JsonObject } from '../../base/json.ts'
-import type { EventPart } from '../analytics/event-columns.ts'
 import { Periods, shiftedPeriodStart } from '../analytics/periods.ts'
 import type { FilterGroup } from '../filters/filter-group.ts'
 import { type ActorEvents, ActorKeys, ActorNumbers } from './actor-events.ts'
@@ -12,7 +11,6 @@ import {
   areBitsSmall,
   bitsOfEvents,
   flatBits,
-  isLastPart,
   isOfBits,
   mergePersonBits,
   type PersonBits,
@@ -57,14 +55,8 @@ interface LifecyclePlan {
 /** How many persons have each status in each interval of the range. */
 type StatusCounts = Readonly<Record<Status, Uint32Array>>
 
-/** Who came and who was created in each of the intervals that decide. */
-interface LifecycleBits {
-  readonly came: PersonBits
-  readonly created: PersonBits
-}
-
-/** Numbers of some persons, or the bits of some events. */
-type LifecyclePart = StatusCounts | LifecycleBits
+/** Numbers of some persons, or of some events who came in each of the intervals that decide. */
+type LifecyclePart = StatusCounts | PersonBits
 
 /** Bits of 32 persons in one interval: who came, who came in the one before, who was created and came first. */
 interface Presence {
@@ -86,6 +78,9 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
   dividedBy(plan, lastPerson) {
     return areBitsSmall(2 * stretchOf(plan).periods.count, lastPerson) ? 'segments' : 'persons'
   },
+
+  // Who was created when.
+  isOfOneState: true,
 
   plan(query, context) {
     query.refuse('aggregation_group_type_index')
@@ -112,21 +107,16 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
   rangeOf: (plan) => stretchOf(plan).scanned,
 
   partial(plan, shard) {
-    if (isOfBits(shard.part)) return bitsOf(plan, shard, shard.part)
+    if (isOfBits(shard.part)) return bitsOf(plan, shard)
     return countsOf(plan, (visit) => eachPresence(plan, shard, visit))
   },
 
   merge({ range }, parts) {
-    const bits = parts.filter((part) => 'came' in part)
-    if (bits.length > 0) {
-      return {
-        came: mergePersonBits(bits.map(({ came }) => came)),
-        created: mergePersonBits(bits.map(({ created }) => created)),
-      }
-    }
+    const bits = parts.filter(isBits)
+    if (bits.length > 0) return mergePersonBits(bits)
     const sums = emptyCounts(bucketCount(range, bucketsOf(range)))
     for (const part of parts) {
-      if ('came' in part) continue
+      if (isBits(part)) continue
       for (const status of STATUSES) {
         const own = sums[status]
         for (const [bucket, count] of part[status].entries()) {
@@ -137,12 +127,14 @@ export const LIFECYCLE_QUERY: QueryKind<LifecyclePlan, LifecyclePart> = {
     return sums
   },
 
-  page(plan, whole, { context }) {
+  page(plan, whole, shard) {
     const { range, series, action, hasPersonsUrls } = plan
-    const counts = 'came' in whole ? countsOf(plan, (visit) => eachOfBits(whole, visit)) : whole
+    const counts = isBits(whole)
+      ? countsOf(plan, (visit) => eachOfBits(whole, createdBits(plan, shard), visit))
+      : whole
     const buckets = bucketsOf(range)
     const rest = { days: bucketDays(range, buckets), labels: bucketLabels(range, buckets) }
-    const urlOf = hasPersonsUrls ? urlsOf(plan, context) : null
+    const urlOf = hasPersonsUrls ? urlsOf(plan, shard.context) : null
     const results = STATUSES.map((status) => {
       const data = Array.from(counts[status], (count) =>
         status === 'dormant' && count > 0 ? -count : count,
@@ -224,26 +216,34 @@ function scanOf({ filter, series }: LifecyclePlan) {
   return { filter, series: [series.match], hasProfile: true }
 }
 
-/** Who came and was created, of a part of the events. */
-function bitsOf(plan: LifecyclePlan, shard: QueryShard, part: EventPart): LifecycleBits {
+function isBits(part: LifecyclePart): part is PersonBits {
+  return Array.isArray(part)
+}
+
+/** Who came, of a part of the events. */
+function bitsOf(plan: LifecyclePlan, shard: QueryShard): PersonBits {
   const { periods, scanned, isEmpty } = stretchOf(plan)
   const nobody: PersonBits = Array.from({ length: periods.count }, () => null)
-  if (isEmpty) return { came: nobody, created: nobody }
-  const { scanner, context } = shard
-  const { projectId } = context
+  if (isEmpty) return nobody
   const scan = { ...scanOf(plan), ...scanned }
   const [came = nobody] = scanPersonBits(shard, scan, periods)
-  scanner.giveBack()
-  if (!isLastPart(part)) return { came, created: nobody }
-  const { lastPerson } = scanner.extent(projectId, null)
-  const creations = scanner.createdWithin(projectId, scanned.fromMs, scanned.toMs + 1)
-  return { came, created: bitsOfEvents(creations, periods, lastPerson) }
+  shard.scanner.giveBack()
+  return came
+}
+
+/** Who was created. */
+function createdBits(plan: LifecyclePlan, { scanner, context }: QueryShard): PersonBits {
+  const { periods, scanned, isEmpty } = stretchOf(plan)
+  if (isEmpty) return []
+  const { lastPerson } = scanner.extent(context.projectId, null)
+  const created = scanner.createdWithin(context.projectId, scanned.fromMs, scanned.toMs + 1)
+  return bitsOfEvents(created, periods, lastPerson)
 }
 
 /** Calls `visit` for each interval of the range and 32 persons each, from the one with the number `first` on. */
 type PresenceVisitor = (bucket: number, first: number, presence: Presence) => void
 
-function eachOfBits({ came, created }: LifecycleBits, visit: PresenceVisitor): void {
+function eachOfBits(came: PersonBits, created: PersonBits, visit: PresenceVisitor): void {
   const words = wordsOfBits(came, created)
   compareIntervals(flatBits(came, words), flatBits(created, words), { first: 0, words }, visit)
 }

@@ -84,11 +84,6 @@ export function isOfBits(part: EventPart | null): part is EventPart {
   return part?.by === 'segments'
 }
 
-/** Whether a part of the events is the one that ends with the newest: what is needed once, it brings along. */
-export function isLastPart({ index, sequences }: EventPart): boolean {
-  return index === 0 && (sequences === undefined || sequences.through === Number.POSITIVE_INFINITY)
-}
-
 /** The bits of events that are not stored as such. `lastPerson` as for `areBitsSmall`. */
 export function bitsOfEvents(
   events: { readonly persons: Uint32Array; readonly timesMs: Float64Array },

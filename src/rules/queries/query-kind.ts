@@ -104,6 +104,8 @@ export interface QueryKind<Plan, Part> {
    * makes it once. Absent: any thread answers.
    */
   readonly isOfOneThread?: true
+  /** `page` looks at what may change: it has to see the state of the store that the parts are of. */
+  readonly isOfOneState?: true
   /** Reads and checks all of a query. Throws 400, see `invalidQuery`. */
   plan(query: QueryFields, context: QueryContext): Plan
   /** The range that `partial` looks at; null, or absent: all events. */

@@ -25,8 +25,6 @@ export const CATALOGUE_PROJECTS_MAX = 32
 export const SCAN_LOOKUPS_MAX = 2000
 /** Persons whose records stay at hand during a scan. */
 export const SCAN_CANDIDATES_MAX = 4096
-/** Ranges of time whose new persons stay at hand. */
-export const SCAN_CREATED_RANGES_MAX = 16
 /** Projects whose facts are kept. */
 export const SCAN_PROJECTS_MAX = 4
 /** Sessions of a project that a thread keeps numbers for, about 100 bytes each; beyond, all are forgotten behind the query. */
@@ -34,7 +32,7 @@ export const SCAN_SESSIONS_MAX = 1_000_000
 /** Values made of events that a thread keeps for a project, such as its sessions; the oldest make room. */
 export const SCAN_VALUES_KEPT_MAX = 64
 /** Results whose memory is kept for the next query. */
-export const SCAN_ROW_COLUMNS_KEPT_MAX = 2
+export const SCAN_ROW_COLUMNS_KEPT_MAX = 1
 /** Rows that one scan may find. More: 400 `query_too_large`. A row takes 20 bytes and 4 for each value. */
 export const SCAN_ROWS_MAX = 20_000_000
 /** Uuids of the table in memory. Beyond: it is written as a run. */
@@ -49,8 +47,6 @@ export const DUPLICATE_VIEWS_MAX = 8
 export const MERGE_SOURCES_MAX = 128
 /** Projects whose builder keeps its memory between commits. */
 export const BUILDERS_MAX = 8
-/** Rows of a segment that is not merged any more when another such one follows: what was computed of it is remembered. */
-export const SETTLED_ROWS_MIN = 4096
 /** UTF-16 units of the names of properties that a segment carries with what is known about them. More: it carries nothing. */
 export const SEGMENT_NAMES_UNITS_MAX = 256 * 1024
 /** Bytes, about, of the names of events and properties of a project that one thread keeps. Further names: not listed. */

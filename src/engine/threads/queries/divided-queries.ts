@@ -1,60 +1,88 @@
 /**
- * A query on all threads for analytics at once: one reads it and, when it concerns few events, answers; else
- * each computes its part, and one of them merges. All parts have to be of the same state of the store:
- * otherwise they are computed again, and at last by one thread alone.
+ * A query on all threads for analytics at once: one reads it and, when it concerns few events or remembers
+ * most of what is asked for, answers; else each computes its part, and one of them merges, which remembers
+ * what came out. All parts have to be of the same state of the store: otherwise they are computed again, and
+ * at last by one thread alone.
  */
+import { keepNewest } from '../../../base/maps.ts'
 import type { PageWish } from '../../../base/pages.ts'
 import type { TaskRunner } from '../../../ports/task-runner.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { isOfOneThread, rowsAsked } from '../../../rules/queries/kinds.ts'
 import { LONG_WEIGHT } from '../call-kinds.ts'
 import type { Calls } from '../call-table.ts'
+import { REMEMBERED_PARTS_MAX, REMEMBERED_QUERY_UNITS_MAX } from '../limits.ts'
 import type { QueryTask } from './query-tasks.ts'
 
 /** How often parts of different states are computed again. */
 const TRIES = 3
 
-/** As `QueryAnswers.answer`. */
-export async function answerDivided(
-  pool: TaskRunner<Calls> & { readonly analyticsThreads: number },
-  task: QueryTask,
-  onLeave: PageWish['onLeave'],
-): Promise<Uint8Array<ArrayBuffer>> {
-  const count = pool.analyticsThreads
+/** Queries on the threads of a pool. */
+export class DividedQueries {
+  readonly #pool: TaskRunner<Calls> & { readonly analyticsThreads: number }
+  /** The number of the thread that merged a query, and may remember what came out. */
+  readonly #mergers = new Map<string, number>()
+  #merges = 0
+
+  constructor(pool: TaskRunner<Calls> & { readonly analyticsThreads: number }) {
+    this.#pool = pool
+  }
+
+  /** As `QueryAnswers.answer`. */
+  async answer(task: QueryTask, onLeave: PageWish['onLeave']): Promise<Uint8Array<ArrayBuffer>> {
+    const count = this.#pool.analyticsThreads
+    const leaving = forAll(onLeave)
+    const name = nameOf(task)
+    const known = isOfOneThread(task.query) ? task.projectId % count : this.#mergers.get(name)
+    const own = known === undefined ? {} : { thread: known }
+    // A page of many rows lets what counts go first, so that nobody waits for a list of them.
+    const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
+    const first = await this.#pool.run('query', [task, count > 1], { ...leaving, ...own, weight })
+    if (first.kind === 'answer') return first.text
+    // All that follows has the time of one query together.
+    const startedAtMs = performance.now()
+    const rest = (): QueryTask => ({ ...task, spentMs: performance.now() - startedAtMs })
+    for (let attempt = 0; attempt < TRIES; attempt++) {
+      const parts = await Promise.all(
+        Array.from({ length: count }, (_, index) => {
+          const part: EventPart = { by: first.by, index, count }
+          return this.#pool.run('queryPart', [rest(), part], { ...leaving, thread: index })
+        }),
+      )
+      const [one] = parts
+      if (one === undefined || parts.some(({ state }) => state !== one.state)) continue
+      const transferList = parts.map(({ found }) => found.buffer)
+      const thread = known ?? this.#merges++ % count
+      const options = { ...leaving, transferList, thread }
+      const merged = await this.#pool.run('queryMerge', [rest(), parts], options)
+      if (merged.kind === 'stale') continue
+      if (name !== '') keepNewest(this.#mergers, name, thread, REMEMBERED_PARTS_MAX * count)
+      return merged.text
+    }
+    const whole = await this.#pool.run('query', [rest(), false], leaving)
+    if (whole.kind === 'answer') return whole.text
+    throw new TypeError('a query that may not be divided was divided')
+  }
+}
+
+/** What tells a query from others; empty: it is too long to be kept. */
+function nameOf({ projectId, query }: QueryTask): string {
+  const text = JSON.stringify(query)
+  return text.length > REMEMBERED_QUERY_UNITS_MAX ? '' : `${projectId} ${text}`
+}
+
+/** Lets several calls be given up together. */
+function forAll(onLeave: PageWish['onLeave']): Pick<PageWish, 'onLeave'> {
   const cancels = new Set<() => void>()
   let hasLeft = false
   onLeave(() => {
     hasLeft = true
     for (const cancel of cancels) cancel()
   })
-  const leaving = {
-    onLeave(cancel: () => void): void {
+  return {
+    onLeave(cancel) {
       cancels.add(cancel)
       if (hasLeft) cancel()
     },
   }
-  const own = isOfOneThread(task.query) ? { thread: task.projectId % count } : {}
-  // A page of many rows lets what counts go first, so that nobody waits for a list of them.
-  const weight = Math.max(LONG_WEIGHT, rowsAsked(task.query))
-  const first = await pool.run('query', [task, count > 1], { ...leaving, ...own, weight })
-  if (first.kind === 'answer') return first.text
-  // All that follows has the time of one query together.
-  const startedAtMs = performance.now()
-  const rest = (): QueryTask => ({ ...task, spentMs: performance.now() - startedAtMs })
-  for (let attempt = 0; attempt < TRIES; attempt++) {
-    const parts = await Promise.all(
-      Array.from({ length: count }, (_, index) => {
-        const part: EventPart = { by: first.by, index, count }
-        return pool.run('queryPart', [rest(), part], { ...leaving, thread: index })
-      }),
-    )
-    const [one] = parts
-    if (one === undefined || parts.some(({ state }) => state !== one.state)) continue
-    const found = parts.map(({ found }) => found)
-    const transferList = found.map(({ buffer }) => buffer)
-    return (await pool.run('queryMerge', [rest(), found], { ...leaving, transferList })).text
-  }
-  const whole = await pool.run('query', [rest(), false], leaving)
-  if (whole.kind === 'answer') return whole.text
-  throw new TypeError('a query that may not be divided was divided')
 }

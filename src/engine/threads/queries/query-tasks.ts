@@ -12,6 +12,8 @@ import type { EventRowSource, QueryContext, QueryShard } from '../../../rules/qu
 import { sessionValues } from '../../../rules/queries/web/session-values.ts'
 import type { LongTools } from '../call-kinds.ts'
 import { DIVIDED_EVENTS_MIN, DIVIDED_LIGHT_EVENTS_MIN } from '../limits.ts'
+import { queryLimits } from './front-watch.ts'
+import { wholePart } from './remembered-parts.ts'
 
 /** What a project says of its events, as it stores it. */
 type ProjectRules = 'testAccountFilters' | 'pathCleaningFilters' | 'channelTypeRules'
@@ -36,6 +38,8 @@ export type QueryOutcome =
 /** What a thread found in its part, and the state of the store that it found it in. */
 export interface QueryPart {
   readonly state: string
+  /** It looked at nothing but events and whom they belong to. */
+  readonly isLasting: boolean
   /**
    * Plain data, of which only the kind of the query knows what it is. Packed, because it can be large, and the
    * main thread, which passes it on, would take it apart and put it together again.
@@ -43,14 +47,24 @@ export interface QueryPart {
   readonly found: Uint8Array<ArrayBuffer>
 }
 
+/** The text of an answer; stale: it may not be made of parts of an earlier state. */
+export type MergeOutcome = Extract<QueryOutcome, { kind: 'answer' }> | { readonly kind: 'stale' }
+
 /**
- * Answers a query, or says that it concerns so many events that it had better be divided. Throws
- * `ServiceError`: 400, and as `EventScanner.scan`.
+ * Answers a query, or says that it concerns so many events that it had better be divided: not when the thread
+ * remembers most of what it asks for. Throws `ServiceError`: 400, and as `EventScanner.scan`.
  */
 export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean): QueryOutcome {
   const shard = open(tools, task, null)
   const planned = planQuery(task.query, shard.context)
   const { kind, plan } = planned
+  const { remembered } = tools.stores
+  const answer = (whole: unknown): QueryOutcome => {
+    const page = kind.page(plan, whole, shard)
+    return { kind: 'answer', text: answerText(page, shard, task.format) }
+  }
+  const known = remembered.again(planned, shard)
+  if (known !== null) return answer(known)
   if (mayDivide) {
     const range = kind.rangeOf?.(plan) ?? null
     const { events, lastPerson } = shard.scanner.extent(task.projectId, range)
@@ -58,27 +72,42 @@ export function runQuery(tools: LongTools, task: QueryTask, mayDivide: boolean):
     const eventsMin = kind.isLight?.(plan) === true ? DIVIDED_LIGHT_EVENTS_MIN : DIVIDED_EVENTS_MIN
     if (by !== 'nothing' && events >= eventsMin) return { kind: 'divide', by }
   }
-  const part = tools.stores.remembered.partial(planned, shard)
+  const part: unknown = kind.partial(plan, { ...shard, part: wholePart(planned, shard) })
   const whole: unknown = kind.merge(plan, [part], shard.scanner)
-  return { kind: 'answer', text: answerText(kind.page(plan, whole, shard), shard, task.format) }
+  remembered.keep(planned, shard, whole)
+  return answer(whole)
 }
 
 /** Computes one part of a query. Throws as `runQuery`. */
 export function runQueryPart(tools: LongTools, task: QueryTask, part: EventPart): QueryPart {
   const shard = open(tools, task, part)
-  const planned = planQuery(task.query, shard.context)
-  const { state } = shard.scanner.extent(task.projectId, null)
-  const found = serialize(tools.stores.remembered.partial(planned, shard))
-  return { state, found: found as Uint8Array<ArrayBuffer> }
+  const { kind, plan } = planQuery(task.query, shard.context)
+  const { scanner } = shard
+  const { state } = scanner.extent(task.projectId, null)
+  const found = serialize(kind.partial(plan, shard))
+  const isLasting = !scanner.looksAtPersons
+  return { state, isLasting, found: found as Uint8Array<ArrayBuffer> }
 }
 
-/** Makes the answer of what all parts found. Throws as `runQuery`. */
-export function mergeQuery(tools: LongTools, task: QueryTask, found: readonly Uint8Array[]) {
+/** Makes the answer of all parts, which are of one state, and remembers what it can. Throws as `runQuery`. */
+export function mergeQuery(
+  tools: LongTools,
+  task: QueryTask,
+  parts: readonly QueryPart[],
+): MergeOutcome {
   const shard = open(tools, task, null)
-  const { kind, plan } = planQuery(task.query, shard.context)
-  const parts = found.map((packed): unknown => deserialize(packed))
-  const page = kind.page(plan, kind.merge(plan, parts, shard.scanner), shard)
-  return { text: answerText(page, shard, task.format) }
+  const planned = planQuery(task.query, shard.context)
+  const { kind, plan } = planned
+  const { scanner } = shard
+  const { state } = scanner.extent(task.projectId, null)
+  const isOfState = parts.every((part) => part.state === state)
+  if (!isOfState && kind.isOfOneState === true) return { kind: 'stale' }
+  const found = parts.map((part): unknown => deserialize(part.found))
+  const whole: unknown = kind.merge(plan, found, scanner)
+  const isLasting = parts.every((part) => part.isLasting)
+  if (isOfState && isLasting) tools.stores.remembered.keep(planned, shard, whole)
+  const page = kind.page(plan, whole, shard)
+  return { kind: 'answer', text: answerText(page, shard, task.format) }
 }
 
 /** Values of a property of sessions that contain a text. */
@@ -93,17 +122,11 @@ export function runSessionValues(tools: LongTools, { key, contains, ...facts }: 
 }
 
 /** The snapshot that a query is answered from, and what it knows of the project. */
-function open(
-  { stores, cancelled }: LongTools,
-  facts: QueryFacts,
-  part: EventPart | null,
-): QueryShard {
+function open(tools: LongTools, facts: QueryFacts, part: EventPart | null): QueryShard {
+  const { stores } = tools
   const { projectId, timezone, nowMs, testAccountFilters } = facts
   const { pathCleaningFilters = [], channelTypeRules = [] } = facts
-  const scanner = stores.warehouse.scanner({
-    deadlineMs: performance.now() + stores.queryMsMax - (facts.spentMs ?? 0),
-    isCancelled: () => Atomics.load(cancelled, 0) !== 0,
-  })
+  const scanner = stores.warehouse.scanner(queryLimits(tools, facts.spentMs))
   const { persons } = stores.reader.answers()
   const context: QueryContext = {
     ...{ projectId, timezone, nowMs, testAccountFilters, pathCleaningFilters, channelTypeRules },

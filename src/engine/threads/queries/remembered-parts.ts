@@ -1,8 +1,8 @@
 /**
- * What a thread has computed of events that stay as they are, so that a query that is asked again looks at
- * those that came since: a dashboard mostly asks what it asked before. Source: docs/ARCHITECTURE.md,
- * "Queries".
+ * What a thread has found in all events for a query, so that one that is asked again looks at those that came
+ * since: a dashboard mostly asks what it asked before. Source: docs/ARCHITECTURE.md, "Queries".
  */
+import { keepNewest } from '../../../base/maps.ts'
 import type { DateRange } from '../../../rules/analytics/date-range.ts'
 import type { EventPart } from '../../../rules/analytics/event-columns.ts'
 import { divisionOf, type PlannedQuery } from '../../../rules/queries/kinds.ts'
@@ -22,70 +22,46 @@ interface RememberedPart {
   readonly bytes: number
 }
 
-/** The parts that one thread remembers. */
+/** The parts, each of all events, that one thread remembers. */
 export class RememberedParts {
   readonly #parts = new Map<string, RememberedPart>()
   #bytes = 0
 
   /**
-   * Computes a part of a query, of the events that came since it was last computed where that is possible.
-   * Throws as `EventScanner.scan`.
+   * The part of all events of a query that is remembered, with those that came since. Null: nothing is, or it
+   * had better be computed anew. Throws as `EventScanner.scan`.
    */
-  partial(planned: PlannedQuery, shard: QueryShard): unknown {
-    const { kind, plan } = planned
-    const { context, scanner } = shard
-    const part = shard.part ?? wholePart(planned, shard)
-    if (part === null) return kind.partial(plan, shard)
-    const name = JSON.stringify([context.projectId, part.by, part.index, part.count, plan])
-    if (part.by === 'persons') return this.#ofPersons(name, planned, { ...shard, part })
-    const { through, version } = scanner.settled(context.projectId)
-    if (through === 0) return kind.partial(plan, shard)
-    const between = (after: number, end: number): unknown => {
-      return kind.partial(plan, { ...shard, part: { ...part, sequences: { after, through: end } } })
-    }
-    let known = this.#parts.get(name)
-    if (known === undefined || known.version !== version || known.through > through) {
-      known = { version, through, found: between(0, through), bytes: 0 }
-    } else if (known.through < through) {
-      const found: unknown = kind.merge(
-        plan,
-        [known.found, between(known.through, through)],
-        scanner,
-      )
-      known = { ...known, through, found }
-    }
-    // What may change without any of these events changing is computed each time.
-    if (!scanner.looksAtPersons) this.#keep(name, known)
-    return kind.merge(plan, [known.found, between(through, Number.POSITIVE_INFINITY)], scanner)
-  }
-
-  /** Computes it of those who have events that came since. */
-  #ofPersons(name: string, { kind, plan }: PlannedQuery, shard: DividedShard): unknown {
-    const { scanner, context, part } = shard
-    if (kind.without === undefined) return kind.partial(plan, shard)
-    const { through, version } = scanner.settled(context.projectId).all
+  again(planned: PlannedQuery, shard: QueryShard): unknown {
+    const part = wholePart(planned, shard)
+    if (part === null) return null
+    const name = nameOf(planned, shard, part)
     const known = this.#parts.get(name)
-    const isKnown = known?.version === version && known.through <= through
-    if (isKnown && known.through === through) return known.found
-    const newer = isKnown ? personsBehind(known.through, kind.rangeOf?.(plan) ?? null, shard) : null
-    let found: unknown = null
-    if (isKnown && newer !== null) {
-      const theirs = (end: number): unknown => {
-        const sequences = { after: 0, through: end }
-        return kind.partial(plan, { ...shard, part: { ...part, among: newer, sequences } })
-      }
-      const before = (): unknown => theirs(known.through)
-      const rest: unknown = kind.without(plan, known.found, newer, before, scanner)
-      found = rest === null ? null : kind.merge(plan, [rest, theirs(through)], scanner)
+    const { through, version } = shard.scanner.known(shard.context.projectId)
+    if (known?.version !== version) return null
+    const newer = through - known.through
+    if (newer === 0) {
+      keepNewest(this.#parts, name, known, REMEMBERED_PARTS_MAX)
+      return known.found
     }
-    found ??= kind.partial(plan, shard)
-    if (!scanner.looksAtPersons) this.#keep(name, { version, through, found, bytes: 0 })
+    if (newer < 0 || newer > NEW_EVENTS_MAX) return null
+    const found =
+      part.by === 'segments'
+        ? withNewEvents(known, planned, { ...shard, part })
+        : withNewPersons(known, through, planned, { ...shard, part })
+    if (found !== null) this.keep(planned, shard, found)
     return found
   }
 
-  #keep(name: string, part: RememberedPart): void {
+  /** Remembers the part of all events, as they are now. */
+  keep(planned: PlannedQuery, shard: QueryShard, found: unknown): void {
+    const { scanner, context } = shard
+    const part = wholePart(planned, shard)
+    // What may change without any of these events changing is computed each time.
+    if (part === null || scanner.looksAtPersons) return
+    if (part.by === 'persons' && planned.kind.without === undefined) return
+    const name = nameOf(planned, shard, part)
     this.#forget(name)
-    const bytes = name.length * 2 + bytesOf(part.found)
+    const bytes = name.length * 2 + bytesOf(found)
     if (bytes > REMEMBERED_BYTES_MAX) return
     for (const [oldest] of this.#parts) {
       const isRoom = this.#bytes + bytes <= REMEMBERED_BYTES_MAX
@@ -93,7 +69,7 @@ export class RememberedParts {
       this.#forget(oldest)
     }
     this.#bytes += bytes
-    this.#parts.set(name, { ...part, bytes })
+    this.#parts.set(name, { ...scanner.known(context.projectId), found, bytes })
   }
 
   #forget(name: string): void {
@@ -103,28 +79,62 @@ export class RememberedParts {
 }
 
 /** All events as a part that is made as others are; null: there are no parts. */
-function wholePart(planned: PlannedQuery, { context, scanner }: QueryShard): EventPart | null {
+export function wholePart(
+  planned: PlannedQuery,
+  { context, scanner }: QueryShard,
+): EventPart | null {
   const { lastPerson } = scanner.extent(context.projectId, null)
   const by = divisionOf(planned, lastPerson)
   return by === 'nothing' ? null : { by, index: 0, count: 1 }
 }
 
-/** 1 for each P with an event behind a place in the order of arrival; null: with too many of them. */
-function personsBehind(after: number, range: DateRange | null, shard: DividedShard) {
+function nameOf({ plan }: PlannedQuery, { context }: QueryShard, { by }: EventPart): string {
+  return JSON.stringify([context.projectId, by, plan])
+}
+
+/** Looks at the events that came since, of whomever they are. */
+function withNewEvents(
+  known: RememberedPart,
+  { kind, plan }: PlannedQuery,
+  shard: DividedShard,
+): unknown {
+  const sequences = { after: known.through, through: Number.POSITIVE_INFINITY }
+  const newer: unknown = kind.partial(plan, { ...shard, part: { ...shard.part, sequences } })
+  return kind.merge(plan, [known.found, newer], shard.scanner)
+}
+
+/** Looks at all events of those who have some that came since. */
+function withNewPersons(
+  known: RememberedPart,
+  through: number,
+  { kind, plan }: PlannedQuery,
+  shard: DividedShard,
+): unknown {
+  const { scanner, part } = shard
+  const among = personsBehind(known.through, kind.rangeOf?.(plan) ?? null, shard)
+  const theirs = (end: number): unknown => {
+    const sequences = { after: 0, through: end }
+    return kind.partial(plan, { ...shard, part: { ...part, among, sequences } })
+  }
+  const before = (): unknown => theirs(known.through)
+  const rest: unknown = kind.without?.(plan, known.found, among, before, scanner) ?? null
+  return rest === null ? null : kind.merge(plan, [rest, theirs(through)], scanner)
+}
+
+/** 1 for each P with an event behind a place in the order of arrival. */
+function personsBehind(after: number, range: DateRange | null, shard: DividedShard): Uint8Array {
   const { scanner, context } = shard
   const { fromMs, toMs } = range ?? ALWAYS
   const marks = new Uint8Array(scanner.extent(context.projectId, null).lastPerson + 1)
   const sequences = { after, through: Number.POSITIVE_INFINITY }
-  let events = 0
   scanShardPieces(
     { ...shard, part: { by: 'segments', index: 0, count: 1, sequences } },
     { fromMs, toMs, series: [EVERY_EVENT], order: 'any', isPersonsOnly: true },
-    ({ count, persons }) => {
-      events += count
+    ({ persons }) => {
       for (const person of persons) marks[person] = 1
     },
   )
-  return events > NEW_EVENTS_MAX ? null : marks
+  return marks
 }
 
 /** An estimate of the memory that plain data takes. */

@@ -20,8 +20,6 @@ import { loadGroup } from '../../identity/group-store.ts'
 import { loadOwnerTable, type OwnerTable } from '../../identity/person-owners.ts'
 import {
   candidateOf,
-  createdAtOf,
-  createdStart,
   loadPerson,
   loadPersonCounters,
   NUMBER_BYTES,
@@ -33,12 +31,12 @@ import { entriesOf } from '../../lmdb/records.ts'
 import { loadCounters } from '../format/event-projects.ts'
 import {
   SCAN_CANDIDATES_MAX,
-  SCAN_CREATED_RANGES_MAX,
   SCAN_LOOKUPS_MAX,
   SCAN_PROJECTS_MAX,
   SCAN_SESSIONS_MAX,
   SCAN_VALUES_KEPT_MAX,
 } from '../limits.ts'
+import { CreatedTimes } from './created-times.ts'
 import type { ScanFacts } from './event-scan-filter.ts'
 import { SessionNumbers } from './event-scan-sessions.ts'
 
@@ -67,7 +65,7 @@ export class ProjectFacts implements ScanFacts {
   readonly #texts = new Map<number, string>()
   readonly #candidates = new Map<number, PersonCandidate | null>()
   #owners: OwnerTable | null = null
-  readonly #createdWithin = new Map<string, CreatedPersons>()
+  readonly #created: CreatedTimes
   readonly #kept = new Map<string, KeptValue>()
   #limits: LimitCheck = () => undefined
   #singleLookups = 0
@@ -79,6 +77,7 @@ export class ProjectFacts implements ScanFacts {
     this.#tables = tables
     this.#uuids = known.uuids
     this.sessions = known.sessions
+    this.#created = known.created
   }
 
   get owners(): OwnerTable {
@@ -135,19 +134,9 @@ export class ProjectFacts implements ScanFacts {
 
   /** Who was created at a time or later, but before another; milliseconds. */
   createdWithin(fromMs: number, untilMs: number): CreatedPersons {
-    const name = `${fromMs} ${untilMs}`
-    return this.#remembered(this.#createdWithin, name, SCAN_CREATED_RANGES_MAX, () => {
-      const persons: number[] = []
-      const timesMs: number[] = []
-      const start = createdStart(this.projectId, untilMs - 1)
-      const end = createdStart(this.projectId, fromMs - 1)
-      const range = { start, end }
-      for (const { key, value } of entriesOf(this.#tables.person_created, range, NUMBER_BYTES)) {
-        persons.push(value.readUInt32LE())
-        timesMs.push(createdAtOf(key))
-        this.#noteRead()
-      }
-      return { persons: Uint32Array.from(persons), timesMs: Float64Array.from(timesMs) }
+    return this.#created.within(fromMs, untilMs, {
+      ...{ tables: this.#tables, projectId: this.projectId, owners: this.owners },
+      noteRead: () => this.#noteRead(),
     })
   }
 
@@ -255,6 +244,7 @@ class UuidPrefixes {
 /** What stays as it is while events are processed. */
 interface LastingFacts {
   readonly uuids: UuidPrefixes
+  readonly created: CreatedTimes
   readonly sessions: SessionNumbers
 }
 
@@ -275,8 +265,8 @@ export class FactCache {
     if (known?.position === position) return known
     let lasting = this.#lasting.get(projectId)
     if (lasting === undefined || lasting.sessions.count > SCAN_SESSIONS_MAX) {
-      const uuids = lasting?.uuids ?? new UuidPrefixes()
-      lasting = { uuids, sessions: new SessionNumbers() }
+      const { uuids = new UuidPrefixes(), created = new CreatedTimes() } = lasting ?? {}
+      lasting = { uuids, created, sessions: new SessionNumbers() }
     }
     const facts = new ProjectFacts(this.#tables, projectId, position, lasting)
     keepNewest(this.#lasting, projectId, lasting, SCAN_PROJECTS_MAX)

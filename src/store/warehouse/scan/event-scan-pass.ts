@@ -122,16 +122,15 @@ export class Scan {
   /** Names and time alone decide: one pass over the rows of each name. */
   #addPlainly(segment: ScanSegment, nameMasks: Uint32Array): void {
     const { starts } = segment.nameRows
-    const isCounted = this.#isAllOwned(segment) && isInRange(segment.summary, this.#request)
-    const stretch = this.#stretchOf(segment)
+    const isCounted = isInRange(segment.summary, this.#request) && this.#isAllOwned(segment)
+    const stretch = isCounted ? null : this.#stretchOf(segment)
     for (let id = 0; id < nameMasks.length; id++) {
       const mask = nameMasks[id] ?? 0
       if (mask === 0) continue
       const start = this.#rows.count
-      stretch.start = starts[id] ?? 0
-      stretch.end = starts[id + 1] ?? 0
-      if (isCounted) this.#rows.count += stretch.end - stretch.start
-      else addStretch(stretch, this.#rows)
+      const [first, end] = [starts[id] ?? 0, starts[id + 1] ?? 0]
+      if (stretch === null) this.#rows.count += end - first
+      else addStretch(stretch, first, end, this.#rows)
       if (this.#looksAt !== 'all') continue
       this.#rows.masks.fill(mask, start, this.#rows.count)
     }
@@ -149,8 +148,13 @@ export class Scan {
     const isWithin = isInRange(segment.summary, this.#request)
     this.#rows.reserve(rows)
     return {
-      ...{ start: 0, end: 0, firstSequence, owners: this.#facts.owners, wanted: this.#wanted },
-      ...{ fromMs, toMs, distinctIds: segment.distinctIds, rows: segment.nameRows.rows },
+      firstSequence,
+      owners: this.#facts.owners,
+      wanted: this.#wanted,
+      fromMs,
+      toMs,
+      distinctIds: segment.distinctIds,
+      rows: segment.nameRows.rows,
       times: isWithin && this.#looksAt !== 'all' ? null : segment.times,
       isWithin,
       hasSequences: this.#hasSequences,

@@ -9,9 +9,6 @@ import type { ScanRows } from './event-scan-rows.ts'
 
 /** Places of a segment and what decides about them. */
 export interface Stretch {
-  /** The first place, and the one behind the last. */
-  start: number
-  end: number
   /** D, and the row, of each place. */
   readonly distinctIds: Uint32Array
   readonly rows: Uint16Array
@@ -30,9 +27,12 @@ export interface Stretch {
   readonly hasSequences: boolean
 }
 
-/** Adds persons, times and sequences of the rows that pass; there must be room for all of them. */
-export function addStretch(stretch: Stretch, target: ScanRows): void {
-  const { start, end, distinctIds, isWithin, fromMs, toMs, times, wanted } = stretch
+/**
+ * Adds persons, times and sequences of the rows that pass, from the first place up to, but not including, `end`;
+ * there must be room for all of them.
+ */
+export function addStretch(stretch: Stretch, start: number, end: number, target: ScanRows): void {
+  const { distinctIds, isWithin, fromMs, toMs, times, wanted } = stretch
   const { words } = stretch.owners
   const { timesMs, persons, sequences } = target
   const base = times?.base ?? 0

@@ -13,8 +13,8 @@ import type {
   EventExtent,
   EventScanner,
   EventScanRequest,
+  KnownEvents,
   PieceVisitor,
-  SettledEvents,
   ValueColumn,
   ValueRequest,
 } from '../../../rules/analytics/event-columns.ts'
@@ -30,11 +30,11 @@ import { readAt } from './event-scan-places.ts'
 import { isInPart, needsPersons } from './event-scan-request.ts'
 import { RowPool } from './event-scan-rows.ts'
 import { valueReader } from './event-scan-values.ts'
-import { SettledProjects } from './settled-events.ts'
+import { KnownProjects } from './known-events.ts'
 
 const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY }
-/** Of the memory for decoded columns: as much is kept, at most, for each of two results. */
-const ROWS_SHARE = 4
+/** Of the memory for decoded columns: as much is kept, at most, for rows of the next result. */
+const ROWS_SHARE = 16
 /** And as much for what is made of events. */
 const VALUE_SHARE = 4
 
@@ -47,7 +47,7 @@ export class ScanStore {
   readonly rows: RowPool
   /** Of all values made of events that are kept. */
   readonly valueBytesMax: number
-  readonly settled: SettledProjects
+  readonly known: KnownProjects
 
   /** `cacheBytesMax`: bytes of decoded columns that are kept. */
   constructor(tables: EventTables, segments: SegmentReader, cacheBytesMax: number) {
@@ -57,7 +57,7 @@ export class ScanStore {
     this.rows = new RowPool(cacheBytesMax / ROWS_SHARE)
     this.facts = new FactCache(tables)
     this.valueBytesMax = cacheBytesMax / VALUE_SHARE
-    this.settled = new SettledProjects(segments)
+    this.known = new KnownProjects(segments)
   }
 
   /** Bytes of decoded columns that are kept: an estimate. */
@@ -120,8 +120,8 @@ class SegmentScanner implements EventScanner {
     return { events, state, lastPerson: owners.lastPerson }
   }
 
-  settled(projectId: number): SettledEvents {
-    return this.#store.settled.of(projectId, this.#factsOf(projectId).owners)
+  known(projectId: number): KnownEvents {
+    return this.#store.known.of(projectId, this.#factsOf(projectId).owners)
   }
 
   valuesAt(
