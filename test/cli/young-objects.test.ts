@@ -1,9 +1,10 @@
+/** How much room for young objects the main thread and others have, and who gives main its own. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 
 const FLAG = '--min-semi-space-size=16'
-const MODULE = new URL('../../dist/base/young-objects.js', import.meta.url).href
+const MODULE = new URL('../../dist/cli/lib/young-objects.js', import.meta.url).href
 
 /** What a thread may hold of young objects before they are collected, MiB: of main, and of a thread that it starts. */
 function youngMib(flags: readonly string[]): readonly number[] {
