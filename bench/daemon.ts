@@ -20,6 +20,9 @@ export const USUAL_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '10000' }
 /** Others fill the log faster than anybody could process it, and wait. */
 const HIGH_LAG_LIMIT = { TENREC_PROCESSING_LAG_LIMIT_MS: '3600000' }
 
+/** As `npm start` and the unit of systemd start it; see cli/lib/young-objects.ts. */
+const NODE_OPTIONS = ['--min-semi-space-size=16']
+
 const START_MS_MAX = 60_000
 const STOP_MS_MAX = 30_000
 const DRAIN_MS_MAX = 600_000
@@ -113,7 +116,7 @@ function spawnDaemon(options: DaemonOptions): ChildProcess {
   const [command, words] =
     options.isNpmStart === true
       ? ['npm', ['start', '--silent', '--', ...args]]
-      : [process.execPath, [mainPath(), 'serve', ...args]]
+      : [process.execPath, [...NODE_OPTIONS, mainPath(), 'serve', ...args]]
   return spawn(command, words, {
     cwd: repositoryFolder(),
     stdio: ['ignore', 'pipe', 'pipe'],

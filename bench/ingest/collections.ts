@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:perf_hooks'
 
-/** Collections of one kind since the daemon was started. */
+/** Collections of one kind since the daemon was started, or `forget`. */
 export interface Collections {
   readonly count: number
   readonly longestMs: number
@@ -14,7 +14,12 @@ export class CollectionWatch {
 
   constructor(file: string) {
     this.#file = file
-    writeFileSync(file, '')
+    this.forget()
+  }
+
+  /** Those so far, as of the start, do not count. */
+  forget(): void {
+    writeFileSync(this.#file, '')
   }
 
   /** What the daemon is to have in its environment. */

@@ -45,6 +45,7 @@ async function measure(context: BenchContext): Promise<void> {
   const watch = new CollectionWatch(join(context.newFolder(), 'collections'))
   const daemon = await context.startDaemon({ environment: watch.environment })
   const bare = await context.startBaseline('bare-server')
+  watch.forget()
   const [ours = [], theirs = []] = await interleaved(context.rounds(3), [
     async () => {
       const outcome = await underLoad(context, daemon.url)

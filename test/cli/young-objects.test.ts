@@ -1,0 +1,37 @@
+/** How much room for young objects the main thread and others have, and who gives main its own. */
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+
+const FLAG = '--min-semi-space-size=16'
+const MODULE = new URL('../../dist/cli/lib/young-objects.js', import.meta.url).href
+
+/** What a thread may hold of young objects before they are collected, MiB: of main, and of a thread that it starts. */
+function youngMib(flags: readonly string[]): readonly number[] {
+  const tell = `
+    const { getHeapSpaceStatistics } = await import('node:v8')
+    const young = getHeapSpaceStatistics().find((space) => space.space_name === 'new_space')
+    console.log((young.space_used_size + young.space_available_size) / 2 ** 20)`
+  const code = `
+    import ${JSON.stringify(MODULE)}
+    import { Worker } from 'node:worker_threads'
+    ${tell}
+    new Worker(${JSON.stringify(`(async () => {${tell}})()`)}, { eval: true })`
+  const args = [...flags, '--input-type=module', '--eval', code]
+  return execFileSync(process.execPath, args, { encoding: 'utf8' }).trim().split('\n').map(Number)
+}
+
+t.test('the main thread alone has more room for young objects', async (t) => {
+  const [usualMain = 0, usualThread = 0] = youngMib([])
+  const [main = 0, thread = 0] = youngMib([FLAG])
+  t.ok(main > 15, 'main has what the command line says')
+  t.ok(usualMain < 8 && usualThread < 8, 'V8 begins with less')
+  t.ok(thread < 8, 'threads do')
+})
+
+t.test('every way to start the service gives the flag', async (t) => {
+  for (const path of ['package.json', 'systemd/tenrec.service', '.ci/debian-tenrec']) {
+    const text = readFileSync(path, 'utf8')
+    t.match(text, new RegExp(`node --enable-source-maps ${FLAG} \\S*dist/main\\.js`), path)
+  }
+})
